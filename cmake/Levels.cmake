@@ -1,0 +1,23 @@
+# TINYT_LEVELS: the instruction-set levels this compiler can build, lowest first, each with
+# TINYT_FLAGS_<level>. Levels it lacks are left out and show up so in tinyt.show_config().
+include(CheckCXXCompilerFlag)
+
+set(TINYT_LEVELS "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(TINYT_FLAGS_v2 -march=x86-64-v2)
+  set(TINYT_FLAGS_v3 -march=x86-64-v3)
+  set(TINYT_FLAGS_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+  foreach(level v2 v3 v4)
+    string(REPLACE ";" " " flags "${TINYT_FLAGS_${level}}")
+    check_cxx_compiler_flag("${flags}" TINYT_COMPILER_HAS_${level})
+    if(TINYT_COMPILER_HAS_${level})
+      list(APPEND TINYT_LEVELS ${level})
+    endif()
+  endforeach()
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  set(TINYT_FLAGS_neon "")
+  list(APPEND TINYT_LEVELS neon)
+endif()
+if(NOT TINYT_LEVELS)
+  message(FATAL_ERROR "tinyt needs x86-64 with SSE4.2 or AArch64, got ${CMAKE_SYSTEM_PROCESSOR}")
+endif()

@@ -1,0 +1,132 @@
+"""Checks gradients against central finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinyt._tensor import GradMode
+from tinyt.autograd.tape import grad
+from tinyt.tensor import Tensor, prim
+
+
+class GradcheckError(RuntimeError):
+    """Raised where an analytic gradient differs from the numerical one."""
+
+
+def _outputs(result: Any) -> list[Tensor]:
+    items = [result] if isinstance(result, Tensor) else list(result)
+    return [x for x in items if isinstance(x, Tensor) and x.dtype.is_floating_point]
+
+
+def _numerical(
+    function: Callable[..., Any], inputs: Sequence[Any], which: int, output: int, eps: float
+) -> list[list[float]]:
+    """Rows: elements of the input; columns: elements of the output."""
+    x = inputs[which].detach()
+    values = prim.reshape(prim.copy(x), (-1,) if x.numel() else (0,)).tolist()
+    rows = []
+    with GradMode(False):
+        for i, value in enumerate(values):
+            sides = []
+            for step in (eps, -eps):
+                moved = list(values)
+                moved[i] = value + step
+                flat = prim.fill((len(values),), x.dtype, 0.0, 0)
+                for k, v in enumerate(moved):
+                    prim.slice(flat, 0, k, k + 1)._assign(v)
+                args = list(inputs)
+                args[which] = prim.reshape(flat, tuple(x.shape))
+                out = _outputs(function(*args))[output]
+                sides.append(prim.reshape(out, (out.numel(),)).tolist())
+            rows.append([(a - b) / (2 * eps) for a, b in zip(*sides, strict=True)])
+    return rows
+
+
+def _analytic(
+    function: Callable[..., Any], inputs: Sequence[Any], which: int, output: int
+) -> list[list[float]]:
+    x = inputs[which]
+    out = _outputs(function(*inputs))[output]
+    columns = []
+    for k in range(out.numel()):
+        seed = prim.fill((out.numel(),), out.dtype, 0.0, 0)
+        prim.slice(seed, 0, k, k + 1)._assign(1.0)
+        seed = prim.reshape(seed, tuple(out.shape))
+        (g,) = grad(out, x, seed, retain_graph=True, allow_unused=True)
+        flat = prim.fill(tuple(x.shape), x.dtype, 0.0, 0) if g is None else prim.copy(g)
+        columns.append(prim.reshape(flat, (x.numel(),)).tolist())
+    return [[column[i] for column in columns] for i in range(x.numel())]
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Compares the gradients of ``func`` with finite differences for float64 inputs.
+
+    Returns True, or raises GradcheckError (returns False) naming input, output and element.
+    """
+    args = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    checked = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
+    if not checked:
+        raise ValueError("gradcheck: at least one input must require grad")
+    for output, out in enumerate(_outputs(func(*args))):
+        if not out.requires_grad:
+            continue
+        for which in checked:
+            numerical = _numerical(func, args, which, output, eps)
+            analytic = _analytic(func, args, which, output)
+            for i, (row_n, row_a) in enumerate(zip(numerical, analytic, strict=True)):
+                for k, (n, a) in enumerate(zip(row_n, row_a, strict=True)):
+                    if abs(n - a) <= atol + rtol * abs(n):
+                        continue
+                    if not raise_exception:
+                        return False
+                    raise GradcheckError(
+                        f"gradcheck: input {which} element {i}, output {output} element {k}: "
+                        f"numerical {n}, analytic {a}"
+                    )
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+) -> bool:
+    """Checks second derivatives: gradcheck of the gradient of ``func`` with fixed seeds."""
+    args = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    wanted = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
+
+    def gradients(*values: Any) -> tuple[Tensor, ...]:
+        with GradMode(True):
+            tracked = [
+                v if i not in wanted or v.requires_grad else v.detach().requires_grad_()
+                for i, v in enumerate(values)
+            ]
+            outs = [o for o in _outputs(func(*tracked)) if o.requires_grad]
+            # Uneven weights, so that errors of different outputs cannot cancel.
+            seeds = [
+                prim.reshape(
+                    prim.iota(o.numel(), o.dtype, 0.5, 0.25, 0, 0), tuple(o.shape)
+                )
+                for o in outs
+            ]
+            found = grad(
+                outs, [tracked[i] for i in wanted], seeds, create_graph=True, allow_unused=True
+            )
+        return tuple(
+            prim.fill(tuple(args[i].shape), args[i].dtype, 0.0, 0) if g is None else g
+            for i, g in zip(wanted, found, strict=True)
+        )
+
+    return gradcheck(gradients, args, eps=eps, atol=atol, rtol=rtol)

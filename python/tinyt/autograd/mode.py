@@ -1,0 +1,71 @@
+"""Blocks and decorators that turn recording on and off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from tinyt._tensor import GradMode, _set_grad_enabled, is_grad_enabled
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Mode:
+    """A grad mode for a block, or for every call of a decorated function."""
+
+    def __init__(self, mode: bool) -> None:
+        self._block = GradMode(mode)
+        self._mode = mode
+
+    def __enter__(self) -> None:
+        self._block.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        self._block.__exit__(*exc)
+
+    def __call__(self, function: F) -> F:
+        mode = self._mode
+
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with GradMode(mode):
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+
+class no_grad(_Mode):  # noqa: N801 - PyTorch's name
+    """Operations in the block (or the decorated function) are not recorded for backward."""
+
+    def __init__(self) -> None:
+        super().__init__(False)
+
+
+class enable_grad(_Mode):  # noqa: N801 - PyTorch's name
+    """Operations in the block (or the decorated function) are recorded for backward."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+
+
+class inference_mode(_Mode):  # noqa: N801 - PyTorch's name
+    """Like :class:`no_grad`; tensors made inside are ordinary ones."""
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__(not mode)
+
+
+class set_grad_enabled(_Mode):  # noqa: N801 - PyTorch's name
+    """Sets the mode at once; as a block, restores it at the end."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+        self._before = is_grad_enabled()
+        _set_grad_enabled(mode)
+
+    def __enter__(self) -> None:
+        """The mode was set when the object was made."""
+
+    def __exit__(self, *exc: object) -> None:
+        _set_grad_enabled(self._before)

@@ -1,0 +1,56 @@
+"""`default_collate`: a list of samples becomes one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tinyt.dtypes import float64
+from tinyt.ops import as_tensor, stack, tensor
+from tinyt.tensor import Tensor
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """Joins samples along a new first dimension.
+
+    Tensors and NumPy arrays are stacked, floats become a float64 tensor, ints an int64 one; text
+    stays a list; mappings, tuples and lists are joined member by member.
+
+    Raises:
+        TypeError: for samples of another type.
+        RuntimeError: for sequences of unequal length.
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return stack(list(batch))
+    if type(first).__module__ == "numpy":
+        return _collate_numpy(batch)
+    if isinstance(first, float):
+        return tensor(list(batch), dtype=float64)
+    if isinstance(first, int):
+        return tensor(list(batch))
+    if isinstance(first, (str, bytes)):
+        return list(batch)
+    if isinstance(first, Mapping):
+        return {key: default_collate([sample[key] for sample in batch]) for key in first}
+    if isinstance(first, Sequence):
+        if any(len(sample) != len(first) for sample in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        columns = [default_collate(column) for column in zip(*batch, strict=True)]
+        # A named tuple takes its members one by one.
+        return type(first)(*columns) if hasattr(first, "_fields") else columns
+    raise TypeError(
+        "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
+        f"found {type(first)}"
+    )
+
+
+def _collate_numpy(batch: Sequence[Any]) -> Tensor:
+    if batch[0].dtype.kind not in "biufc":
+        raise TypeError(
+            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
+            f"found array of dtype {batch[0].dtype}"
+        )
+    if batch[0].shape == ():
+        return as_tensor([item.item() for item in batch], dtype=as_tensor(batch[0]).dtype)
+    return stack([as_tensor(array) for array in batch])

@@ -1,0 +1,7 @@
+"""Complete networks used by the command and the documentation."""
+
+from __future__ import annotations
+
+from tinyt.models.digits import DigitsCNN, DigitsMLP
+
+__all__ = ["DigitsCNN", "DigitsMLP"]

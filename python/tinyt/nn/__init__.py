@@ -1,0 +1,53 @@
+"""Networks: modules, parameters, layers, losses and initialisers."""
+
+from __future__ import annotations
+
+from tinyt.nn import functional, init
+from tinyt.nn.activation import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh
+from tinyt.nn.containers import ModuleDict, ModuleList, Sequential
+from tinyt.nn.conv import Conv1d, Conv2d, Conv3d
+from tinyt.nn.dropout import Dropout
+from tinyt.nn.embedding import Embedding
+from tinyt.nn.flatten import Flatten
+from tinyt.nn.linear import Identity, Linear
+from tinyt.nn.loss import CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
+from tinyt.nn.module import Module
+from tinyt.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, LayerNorm
+from tinyt.nn.parameter import Parameter
+from tinyt.nn.pooling import MaxPool1d, MaxPool2d, MaxPool3d
+
+__all__ = [
+    "GELU",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "CrossEntropyLoss",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "Identity",
+    "L1Loss",
+    "LayerNorm",
+    "Linear",
+    "LogSoftmax",
+    "MSELoss",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "NLLLoss",
+    "Parameter",
+    "ReLU",
+    "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Tanh",
+    "functional",
+    "init",
+]

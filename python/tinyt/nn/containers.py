@@ -1,0 +1,178 @@
+"""Modules that hold other modules."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, overload
+
+from tinyt.nn.module import Module
+
+
+class _ModuleSequence(Module):
+    """Children named "0", "1", ...: what `Sequential` and `ModuleList` share."""
+
+    def _list(self) -> list[Module]:
+        return [module for module in self._modules.values() if module is not None]
+
+    def _position(self, index: int) -> int:
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"index {position} is out of range")
+        return position % len(self)
+
+    def _replace_all(self, modules: Iterable[Module]) -> None:
+        self.__dict__["_modules"] = {}
+        for i, module in enumerate(modules):
+            self.add_module(str(i), module)
+
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+    @overload
+    def __getitem__(self, index: slice) -> _ModuleSequence: ...
+    def __getitem__(self, index: int | slice) -> Module:
+        if isinstance(index, slice):
+            return self._from_items(list(self._modules.items())[index])
+        return self._list()[self._position(index)]
+
+    def _from_items(self, items: list[tuple[str, Any]]) -> _ModuleSequence:
+        raise NotImplementedError
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, list(self._modules)[self._position(index)], module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        modules = self._list()
+        if isinstance(index, slice):
+            del modules[index]
+        else:
+            del modules[self._position(index)]
+        self._replace_all(modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._list())
+
+    def append(self, module: Module) -> Any:
+        """Adds a module at the end; returns self."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Any:
+        """Adds the modules at the end; returns self."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def __iadd__(self, modules: Iterable[Module]) -> Any:
+        return self.extend(modules)
+
+    def insert(self, index: int, module: Module) -> Any:
+        """Puts a module before position `index`; returns self."""
+        modules = self._list()
+        modules.insert(index, module)
+        self._replace_all(modules)
+        return self
+
+    def pop(self, index: int = -1) -> Module:
+        """Takes out and returns the module at `index`."""
+        module = self[index]
+        del self[index]
+        return module
+
+
+class Sequential(_ModuleSequence):
+    """Calls its modules one after another, each on the output of the one before.
+
+    Takes the modules as arguments, or one `OrderedDict` that names them.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            for i, module in enumerate(args):
+                self.add_module(str(i), module)
+
+    def _from_items(self, items: list[tuple[str, Any]]) -> Sequential:
+        return type(self)(OrderedDict(items))
+
+    def forward(self, input: Any) -> Any:
+        """The output of the last module."""
+        for module in self:
+            input = module(input)
+        return input
+
+
+class ModuleList(_ModuleSequence):
+    """A list of modules that registers them; it has no `forward`."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def _from_items(self, items: list[tuple[str, Any]]) -> ModuleList:
+        return type(self)(module for _, module in items)
+
+
+class ModuleDict(Module):
+    """A dictionary of modules that registers them, in insertion order; it has no `forward`."""
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Module:
+        module = self._modules[key]
+        assert module is not None
+        return module
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._modules
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._modules.keys()
+
+    def values(self) -> Iterable[Module]:
+        """The modules."""
+        return [module for _, module in self.items()]
+
+    def items(self) -> Iterable[tuple[str, Module]]:
+        """The (name, module) pairs."""
+        return [(name, self[name]) for name in self]
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Adds or replaces modules."""
+        pairs = modules.items() if isinstance(modules, Mapping) else modules
+        for name, module in pairs:
+            self[name] = module
+
+    def pop(self, key: str) -> Module:
+        """Takes out and returns the module under `key`."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def clear(self) -> None:
+        """Takes out every module."""
+        self._modules.clear()

@@ -1,0 +1,180 @@
+"""Normalisation layers.
+
+Sources: Ioffe & Szegedy 2015, "Batch normalization"; Ba et al. 2016, "Layer normalization".
+"""
+
+# ruff: noqa: D102
+# (forward and extra_repr are described by the class.)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tinyt._tensor import dtype as DType
+from tinyt.dtypes import int64
+from tinyt.nn import functional as F
+from tinyt.nn import init
+from tinyt.nn.module import Module
+from tinyt.nn.parameter import Parameter
+from tinyt.ops import empty, ones, tensor, zeros
+from tinyt.tensor import Tensor
+
+
+class _BatchNorm(Module):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, per channel (dimension 1).
+
+    In training the statistics are the batch's, and the running ones move towards them by
+    `momentum` (or become the cumulative average if `momentum` is None); in evaluation the running
+    ones are used.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        size = (num_features,)
+        options = {"dtype": dtype, "device": device}
+        self.register_parameter("weight", Parameter(ones(size, **options)) if affine else None)
+        self.register_parameter(
+            "bias", Parameter(zeros(size, **options)) if affine and bias else None
+        )
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(size, **options) if tracked else None)
+        self.register_buffer("running_var", ones(size, **options) if tracked else None)
+        self.register_buffer(
+            "num_batches_tracked", tensor(0, dtype=int64, device=device) if tracked else None
+        )
+
+    def reset_running_stats(self) -> None:
+        """Forgets the statistics: mean 0, variance 1."""
+        if self.track_running_stats:
+            init.zeros_(self.running_mean)
+            init.ones_(self.running_var)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Sets scale 1, shift 0 and forgets the statistics."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check_input(self, input: Tensor) -> None:
+        raise NotImplementedError
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input(input)
+        factor = 0.0 if self.momentum is None else self.momentum
+        tracked = self.running_mean is not None
+        if self.training and tracked:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / self.num_batches_tracked.item()
+        updates_or_reads_stats = tracked and (not self.training or self.track_running_stats)
+        return F.batch_norm(
+            input,
+            self.running_mean if updates_or_reads_stats else None,
+            self.running_var if updates_or_reads_stats else None,
+            self.weight,
+            self.bias,
+            training=self.training or not tracked,
+            momentum=factor,
+            eps=self.eps,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L)."""
+
+    def _check_input(self, input: Tensor) -> None:
+        if input.dim() not in (2, 3):
+            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W)."""
+
+    def _check_input(self, input: Tensor) -> None:
+        if input.dim() != 4:
+            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of (N, C, D, H, W)."""
+
+    def _check_input(self, input: Tensor) -> None:
+        if input.dim() != 5:
+            raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+
+
+class LayerNorm(Module):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions.
+
+    Args:
+        normalized_shape: sizes of the dimensions that are normalised together.
+        eps: added to the (biased) variance.
+        elementwise_affine: whether there are `weight` (ones) and `bias` (zeros).
+        bias: whether there is a `bias`, if `elementwise_affine`.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        for name, present in (
+            ("weight", elementwise_affine),
+            ("bias", elementwise_affine and bias),
+        ):
+            value = empty(self.normalized_shape, dtype=dtype, device=device) if present else None
+            self.register_parameter(name, None if value is None else Parameter(value))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets scale 1 and shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, "
+            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        )

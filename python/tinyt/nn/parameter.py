@@ -1,0 +1,29 @@
+"""`Parameter`: a tensor that a `Module` registers and an optimiser updates."""
+
+from __future__ import annotations
+
+from tinyt.ops import empty
+from tinyt.tensor import Tensor
+
+
+class Parameter(Tensor):
+    """A leaf tensor that becomes part of a module when assigned as its attribute.
+
+    It shares memory with `data` and is detached from any graph that made `data`.
+
+    Args:
+        data: the initial values; an empty float32 tensor if None.
+        requires_grad: whether `backward` fills `grad`; needs a floating dtype.
+    """
+
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+        if data is None:
+            data = empty(0)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Parameter: data must be a Tensor, got {type(data).__name__}")
+        # Tensor's own __init__ would copy values.
+        self.data = data.detach()
+        self.requires_grad_(requires_grad)
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:
+        return "Parameter containing:\n" + super().__repr__()

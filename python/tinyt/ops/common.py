@@ -1,0 +1,96 @@
+"""What the op families share: argument forms and attaching primitives as methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tinyt import _core, _tensor
+from tinyt._tensor import TensorBase, dtype
+from tinyt.dtypes import ALL
+from tinyt.tensor import Tensor, prim
+
+Number = bool | int | float
+OP_TABLE: list[dict[str, Any]] = _core.op_table()
+
+
+def dims_of(dim: int | Sequence[int] | None) -> tuple[int, ...]:
+    """A dim argument as a tuple; empty means all dimensions."""
+    if dim is None:
+        return ()
+    return (dim,) if isinstance(dim, int) else tuple(dim)
+
+
+def sizes_of(size: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes given one by one or as a single sequence."""
+    if len(size) == 1 and not isinstance(size[0], (int, TensorBase)):
+        return tuple(int(n) for n in size[0])
+    return tuple(int(n) for n in size)
+
+
+def wrap_dim(op: str, dim: int, rank: int) -> int:
+    """A dimension number in [0, rank); DimError outside [-rank, rank)."""
+    bound = max(rank, 1)
+    if not -bound <= dim < bound:
+        raise _core.DimError(f"{op}: dim {dim} is out of range [{-bound}, {bound - 1}]")
+    return dim + bound if dim < 0 else dim
+
+
+def tuple_of(op: str, name: str, value: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """One integer for all of ``count`` dimensions, or one each."""
+    if isinstance(value, int):
+        return (value,) * count
+    values = tuple(value)
+    if len(values) == 1:
+        return values * count
+    if len(values) != count:
+        raise _core.ShapeError(f"{op}: {name} needs {count} entries, got {values}")
+    return values
+
+
+def need_tensor(op: str, value: object) -> Tensor:
+    """The value itself; TypeError when it is not a Tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{op}: expected a Tensor, got {type(value).__name__}")
+    return value
+
+
+def write_out(out: Tensor | None, value: Tensor) -> Tensor:
+    """``value`` itself, or ``out`` after it was written there."""
+    if out is None:
+        return value
+    if tuple(out.shape) != tuple(value.shape):
+        raise _core.ShapeError(
+            f"out: the result has shape {tuple(value.shape)}, out has {tuple(out.shape)}"
+        )
+    if out.requires_grad or value.requires_grad:
+        raise RuntimeError(
+            "out: functions with out=... arguments don't support automatic differentiation, but "
+            "one of the arguments requires grad"
+        )
+    out._assign(value)
+    return out
+
+
+def to_dtype(x: Tensor, d: dtype | None) -> Tensor:
+    """x in another dtype; itself when it has it already."""
+    return x if d is None or x.dtype is d else prim.cast(x, d)
+
+
+def float_or_default(x: Tensor) -> dtype:
+    """The dtype of x, or the default float for integers and bool."""
+    d = x.dtype
+    return d if d.is_floating_point or d.is_complex else ALL[_core.default_dtype()]
+
+
+def attach_primitives(kind: str) -> dict[str, Any]:
+    """All primitives of one kind as functions; attaches them as methods of Tensor."""
+    functions: dict[str, Any] = {}
+    for row in OP_TABLE:
+        if row["kind"] != kind:
+            continue
+        name = row["name"]
+        functions[name] = getattr(prim, name)
+        setattr(Tensor, name, _tensor.primitive_method(name))
+        setattr(Tensor, name + "_", _tensor.primitive_method(name, True))
+    return functions

@@ -1,0 +1,80 @@
+"""Stochastic gradient descent with momentum (Sutskever et al. 2013, in PyTorch's form)."""
+
+from __future__ import annotations
+
+from tinyt.optim.optimizer import (
+    Optimizer,
+    ParamGroup,
+    Params,
+    refuse_differentiable,
+    require_non_negative,
+)
+
+
+class SGD(Optimizer):
+    """v = momentum v + (1 - dampening) g; p = p - lr v, where the first v is g.
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        momentum: how much of the last update is kept.
+        dampening: how much of the gradient is held back from the momentum.
+        weight_decay: adds weight_decay * p to the gradient.
+        nesterov: steps along g + momentum v instead of v.
+        maximize: ascends instead of descends.
+        foreach, fused: PyTorch's hints about its implementations; kept in the state, no effect.
+        differentiable: must be False.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        require_non_negative("learning rate", lr)
+        require_non_negative("momentum value", momentum)
+        require_non_negative("weight_decay value", weight_decay)
+        refuse_differentiable("SGD", differentiable)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+    def _update_group(self, group: ParamGroup) -> None:
+        momentum = group["momentum"]
+        for param in group["params"]:
+            grad = param.grad
+            if grad is None:
+                continue
+            if group["maximize"]:
+                grad = -grad
+            if group["weight_decay"] != 0:
+                grad = grad.add(param, alpha=group["weight_decay"])
+            if momentum != 0:
+                state = self.state[param]
+                velocity = state.get("momentum_buffer")
+                if velocity is None:
+                    velocity = state["momentum_buffer"] = grad.detach().clone()
+                else:
+                    velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+                grad = grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity
+            param.add_(grad, alpha=-group["lr"])

@@ -1,0 +1,84 @@
+"""Random streams: counter-based (Philox), the same for any number of threads.
+
+A generator is a seed and a counter; a draw of n elements consumes ceil(n / 4) counters.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tinyt import _tensor
+from tinyt.tensor import Tensor
+
+
+class Generator:
+    """A random stream: the seed and how many counters were used."""
+
+    def __init__(self, device: object = "cpu") -> None:
+        self.device = _tensor.device(device)
+        self._seed = 67280421310721  # PyTorch's default seed
+        self._offset = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Starts the stream of ``seed`` (any 64-bit integer) from its beginning."""
+        seed = int(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError(f"manual_seed: the seed must fit in 64 bits, got {seed}")
+        self._seed = seed - 2**64 if seed >= 2**63 else seed
+        self._offset = 0
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed the stream started from."""
+        return self._seed
+
+    def seed(self) -> int:
+        """Starts from a seed of the operating system and returns it."""
+        seed = int.from_bytes(os.urandom(8), "little") >> 1
+        self.manual_seed(seed)
+        return seed
+
+    def get_state(self) -> Tensor:
+        """The state as an int64 tensor (seed, counter)."""
+        return _tensor.from_data([self._seed, self._offset])  # type: ignore[no-any-return]
+
+    def set_state(self, state: Tensor) -> None:
+        """Goes back to a state from :meth:`get_state`."""
+        values = state.tolist()
+        if len(values) != 2 or values[1] < 0:
+            raise ValueError(f"set_state: expected (seed, counter), got {values}")
+        self._seed, self._offset = values
+
+    def advance(self, numel: int) -> tuple[int, int]:
+        """Takes the counters for ``numel`` elements; returns (seed, first counter)."""
+        start = self._offset
+        self._offset += -(-numel // 4)
+        return self._seed, start
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seeds the default generator."""
+    return default_generator.manual_seed(seed)
+
+
+def initial_seed() -> int:
+    """The default generator's seed."""
+    return default_generator.initial_seed()
+
+
+def seed() -> int:
+    """Seeds the default generator from the operating system."""
+    return default_generator.seed()
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state."""
+    return default_generator.get_state()
+
+
+def set_rng_state(state: Tensor) -> None:
+    """Restores the default generator's state."""
+    default_generator.set_state(state)

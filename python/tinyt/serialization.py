@@ -1,0 +1,173 @@
+"""`save` and `load`: nested Python data with tensors, in a safetensors file.
+
+A plain `dict[str, Tensor]` becomes an ordinary safetensors file that other programs read. For
+anything else the tensors are stored under flat names ("model.conv1.weight") and the nesting as
+JSON in the file's metadata. No code is stored and none is run.
+
+JSON encoding of the nesting: None, bool, int, finite float, text and lists stand for themselves;
+everything else is an object with one key, its tag:
+
+    {"tensor": name}  {"dict": {text: value}}  {"items": [[key, value], ...]}
+    {"tuple": [...]}  {"float": "inf" | "-inf" | "nan"}
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tinyt.io import safetensors
+from tinyt.io.safetensors import SerializationError
+from tinyt.tensor import Tensor
+
+__all__ = ["SerializationError", "load", "save"]
+
+_OBJECT = "tinyt.object"
+_MAX_DEPTH = 100
+_SPECIAL_FLOATS = ("inf", "-inf", "nan")
+
+
+def save(obj: Any, path: str | os.PathLike[str]) -> None:
+    """Writes `obj` to `path`, whole or not at all.
+
+    The content goes to a file beside `path`, is synced and then renamed, so an interruption
+    leaves the old file. Gradients, `requires_grad` and sharing of memory are not stored: each
+    tensor is written on its own, and a `Parameter` comes back as a `Tensor`.
+
+    Args:
+        obj: any nesting of dict, list, tuple, str, int, float, bool, None and Tensor; dict keys
+            may be str, int, float, bool or None. Subclasses are stored as their base (an
+            `OrderedDict` as dict, a named tuple as tuple).
+        path: the file.
+
+    Raises:
+        TypeError: for another type, naming where it is; nothing is written then.
+        ValueError: for nesting deeper than 100, as data that contains itself has.
+    """
+    if _is_plain(obj):
+        safetensors.write(path, obj)
+        return
+    encoder = _Encoder()
+    tree = encoder.encode(obj, "", 0)
+    safetensors.write(path, encoder.tensors, {_OBJECT: json.dumps(tree, separators=(",", ":"))})
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Reads what `save` wrote; from another safetensors file, the dict of its tensors.
+
+    The file is distrusted: its header is checked as a whole first, no memory beyond its size is
+    taken for tensors, and no code is run.
+
+    Raises:
+        SerializationError: if the file is damaged or breaks the format's rules.
+        OSError: if it cannot be read.
+    """
+    tensors, metadata = safetensors.read(path)
+    if _OBJECT not in metadata:
+        return tensors
+    return _decode(safetensors.parse_json(metadata[_OBJECT], "the nesting"), tensors, 0)
+
+
+def _is_plain(obj: Any) -> bool:
+    """Whether `obj` needs no nesting: a dict from text to tensors."""
+    return (
+        isinstance(obj, Mapping)
+        and len(obj) > 0
+        and all(isinstance(key, str) and key != "__metadata__" for key in obj)
+        and all(isinstance(value, Tensor) for value in obj.values())
+    )
+
+
+class _Encoder:
+    """Turns nested data into JSON values and collects its tensors under unique names."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+
+    def encode(self, obj: Any, path: str, depth: int) -> Any:
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"save: nested deeper than {_MAX_DEPTH} at {path[:80]!r}")
+        if obj is None or isinstance(obj, bool):
+            return obj
+        if isinstance(obj, Tensor):
+            return {"tensor": self._add(obj, path)}
+        if isinstance(obj, str):
+            return str(obj)
+        if isinstance(obj, int):
+            return int(obj)
+        if isinstance(obj, float):
+            return float(obj) if math.isfinite(obj) else {"float": repr(float(obj))}
+        if isinstance(obj, Mapping):
+            return self._encode_dict(obj, path, depth)
+        if isinstance(obj, (list, tuple)):
+            items = [self.encode(v, _join(path, i), depth + 1) for i, v in enumerate(obj)]
+            return items if isinstance(obj, list) else {"tuple": items}
+        where = path or "the top level"
+        raise TypeError(f"save: cannot store an object of type {type(obj).__name__} at {where}")
+
+    def _encode_dict(self, obj: Mapping[Any, Any], path: str, depth: int) -> Any:
+        for key in obj:
+            if key is not None and not isinstance(key, (str, int, float)):
+                raise TypeError(
+                    "save: dict keys must be str, int, float, bool or None, "
+                    f"got {type(key).__name__} at {path or 'the top level'}"
+                )
+        values = [(key, self.encode(v, _join(path, key), depth + 1)) for key, v in obj.items()]
+        if all(isinstance(key, str) for key, _ in values):
+            return {"dict": dict(values)}
+        return {"items": [[self.encode(key, path, depth + 1), value] for key, value in values]}
+
+    def _add(self, tensor: Tensor, path: str) -> str:
+        stem = path if path and path != "__metadata__" else "tensor"
+        name, count = stem, 1
+        while name in self.tensors:
+            count += 1
+            name = f"{stem}#{count}"
+        self.tensors[name] = tensor
+        return name
+
+
+def _join(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
+def _decode(node: Any, tensors: Mapping[str, Tensor], depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise SerializationError(f"load: nested deeper than {_MAX_DEPTH}")
+    if isinstance(node, list):
+        return [_decode(item, tensors, depth + 1) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if len(node) != 1:
+        raise SerializationError("load: an object of the nesting must have one tag")
+    tag, value = next(iter(node.items()))
+    if tag == "tensor" and isinstance(value, str) and value in tensors:
+        return tensors[value]
+    if tag == "float" and value in _SPECIAL_FLOATS:
+        return float(value)
+    if tag == "dict" and isinstance(value, dict):
+        return {key: _decode(item, tensors, depth + 1) for key, item in value.items()}
+    if tag == "tuple" and isinstance(value, list):
+        return tuple(_decode(item, tensors, depth + 1) for item in value)
+    if tag == "items" and isinstance(value, list):
+        return _decode_items(value, tensors, depth)
+    raise SerializationError(
+        f"load: bad object {{{tag[:40]!r}: {repr(value)[:40]}}} in the nesting"
+    )
+
+
+def _decode_items(pairs: list[Any], tensors: Mapping[str, Tensor], depth: int) -> dict[Any, Any]:
+    result: dict[Any, Any] = {}
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise SerializationError("load: an entry of 'items' must be a [key, value] pair")
+        key = _decode(pair[0], tensors, depth + 1)
+        if key is not None and not isinstance(key, (str, int, float)):
+            raise SerializationError(f"load: {type(key).__name__} is no dict key")
+        result[key] = _decode(pair[1], tensors, depth + 1)
+    if len(result) != len(pairs):
+        raise SerializationError("load: a dict key occurs more than once")
+    return result

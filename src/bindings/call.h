@@ -1,0 +1,284 @@
+// Python arguments to attributes and back, by the rows of ops.def; calls that give up the lock.
+#pragma once
+
+#include <Python.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "dispatch.h"
+#include "errors.h"
+#include "infer.h"
+#include "node.h"
+#include "ops.h"
+
+namespace tinyt {
+
+struct AttrSpec {
+  std::string name;
+  char kind;  // i, b, f, I, t (see ops.def)
+  bool has_default = false;
+  double fallback = 0;
+};
+
+// Splits "dims:I keepdim:b=0" once per op.
+inline const std::vector<AttrSpec>& attr_specs(OpId op) {
+  static const auto table = [] {
+    std::array<std::vector<AttrSpec>, kOpCount> specs;
+    for (int i = 0; i < kOpCount; ++i) {
+      std::string_view text = kOps[i].attributes;
+      while (!text.empty()) {
+        const std::string word(text.substr(0, text.find(' ')));
+        text.remove_prefix(std::min(text.size(), word.size() + 1));
+        const size_t colon = word.find(':'), equals = word.find('=');
+        AttrSpec spec{word.substr(0, colon), word[colon + 1]};
+        if (equals != std::string::npos) {
+          spec.has_default = true;
+          spec.fallback = std::stod(word.substr(equals + 1));
+        }
+        specs[static_cast<size_t>(i)].push_back(spec);
+      }
+    }
+    return specs;
+  }();
+  return table[static_cast<size_t>(op)];
+}
+
+// A dtype object to its number, set by the hot module; -1 when it is none.
+inline int (*dtype_number)(PyObject* object) = nullptr;
+
+inline int64_t to_int64(OpId op, const AttrSpec& spec, PyObject* value) {
+  const int64_t v = PyLong_Check(value) ? PyLong_AsLongLong(value) : [&]() -> int64_t {
+    PyObject* index = PyNumber_Index(value);
+    if (!index) return -1;
+    const int64_t r = PyLong_AsLongLong(index);
+    Py_DECREF(index);
+    return r;
+  }();
+  if (v == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be an integer, got ",
+         Py_TYPE(value)->tp_name);
+  }
+  return v;
+}
+
+inline void add_list(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attrs) {
+  if (PyLong_Check(value)) {
+    const int64_t one = to_int64(op, spec, value);
+    attrs.add(std::span<const int64_t>(&one, 1));
+    return;
+  }
+  if (!PyTuple_Check(value) && !PyList_Check(value))
+    fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be a tuple of integers, got ",
+         Py_TYPE(value)->tp_name);
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(value);
+  attrs.add(static_cast<int64_t>(n));
+  for (Py_ssize_t i = 0; i < n; ++i)
+    attrs.add(to_int64(op, spec, PySequence_Fast_GET_ITEM(value, i)));
+}
+
+// Adds one attribute; `value` null means the row's default.
+inline void add_attr(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attrs) {
+  if (!value) {
+    if (!spec.has_default)
+      fail(ErrorKind::Type, name_of(op), ": missing argument '", spec.name, "'");
+    if (spec.kind == 'f')
+      attrs.add_float(spec.fallback);
+    else
+      attrs.add(static_cast<int64_t>(spec.fallback));
+    return;
+  }
+  switch (spec.kind) {
+    case 'f': {
+      const double v = PyFloat_AsDouble(value);
+      if (v == -1 && PyErr_Occurred()) {
+        PyErr_Clear();
+        fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be a number, got ",
+             Py_TYPE(value)->tp_name);
+      }
+      attrs.add_float(v);
+      break;
+    }
+    case 'b':
+      attrs.add(static_cast<int64_t>(PyObject_IsTrue(value) == 1));
+      break;
+    case 'I':
+      add_list(op, spec, value, attrs);
+      break;
+    case 't': {
+      const int number = dtype_number(value);
+      if (number < 0)
+        fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be a dtype, got ",
+             Py_TYPE(value)->tp_name);
+      attrs.add(static_cast<int64_t>(number));
+      break;
+    }
+    default:
+      attrs.add(to_int64(op, spec, value));
+  }
+}
+
+// The attributes as a Python tuple (dtypes as numbers); a new reference.
+inline PyObject* attrs_tuple(OpId op, const Attrs& attrs) {
+  const auto& specs = attr_specs(op);
+  PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(specs.size()));
+  AttrReader read(attrs);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    PyObject* item;
+    if (specs[i].kind == 'f') {
+      item = PyFloat_FromDouble(read.real());
+    } else if (specs[i].kind == 'b') {
+      item = PyBool_FromLong(read.flag());
+    } else if (specs[i].kind == 'I') {
+      const auto list = read.list();
+      item = PyTuple_New(static_cast<Py_ssize_t>(list.size()));
+      for (size_t k = 0; k < list.size(); ++k)
+        PyTuple_SET_ITEM(item, static_cast<Py_ssize_t>(k), PyLong_FromLongLong(list[k]));
+    } else {
+      item = PyLong_FromLongLong(read.integer());
+    }
+    PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), item);
+  }
+  return out;
+}
+
+// Releases the interpreter lock for its lifetime, where the work is large enough.
+class MaybeUnlocked {
+ public:
+  explicit MaybeUnlocked(std::span<const Tensor> inputs, const Attrs& attrs) {
+    bool large = inputs.empty() && !attrs.ints.empty();  // creation: size unknown here
+    for (const Tensor& t : inputs) large |= t.numel() >= kReleaseLockElements;
+    if (large) state_ = PyEval_SaveThread();
+  }
+  ~MaybeUnlocked() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+  MaybeUnlocked(const MaybeUnlocked&) = delete;
+  MaybeUnlocked& operator=(const MaybeUnlocked&) = delete;
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+// The tensor operands of one call, and the Python objects they came from (null: a number).
+class Operands {
+ public:
+  void add(Tensor t, PyObject* object) {
+    if (count_ < kFew) {
+      few_[count_] = std::move(t);
+      few_objects_[count_++] = object;
+      return;
+    }
+    if (count_ == kFew) {
+      for (size_t i = 0; i < kFew; ++i) {
+        many_.push_back(std::move(few_[i]));
+        many_objects_.push_back(few_objects_[i]);
+      }
+    }
+    many_.push_back(std::move(t));
+    many_objects_.push_back(object);
+    ++count_;
+  }
+  size_t size() const { return count_; }
+  const Tensor& at(size_t i) const { return count_ <= kFew ? few_[i] : many_[i]; }
+  PyObject* object(size_t i) const { return count_ <= kFew ? few_objects_[i] : many_objects_[i]; }
+  std::span<const Tensor> span() const {
+    return {count_ <= kFew ? few_ : many_.data(), count_};
+  }
+
+ private:
+  static constexpr size_t kFew = 3;
+  Tensor few_[kFew];
+  PyObject* few_objects_[kFew];
+  std::vector<Tensor> many_;
+  std::vector<PyObject*> many_objects_;
+  size_t count_ = 0;
+};
+
+inline Outputs call(int op, const Operands& in, const Attrs& attrs, Attrs* normalised) {
+  const MaybeUnlocked unlocked(in.span(), attrs);
+  return dispatch(static_cast<OpId>(op), in.span(), attrs, normalised);
+}
+
+inline void call_into(int op, const Operands& in, const Attrs& attrs, const Tensor& out) {
+  const MaybeUnlocked unlocked(in.span(), attrs);
+  dispatch_into(static_cast<OpId>(op), in.span(), attrs, out);
+}
+
+inline void call_assign(const Tensor& to, const Tensor& from) {
+  const MaybeUnlocked unlocked({&to, 1}, {});
+  assign(to, from);
+}
+
+// Thin forms for Cython.
+inline size_t attr_count(int op) { return attr_specs(static_cast<OpId>(op)).size(); }
+inline int attr_index(int op, const char* name) {
+  const auto& specs = attr_specs(static_cast<OpId>(op));
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (specs[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+inline void add_attr_at(int op, size_t i, PyObject* value, Attrs& attrs) {
+  const auto id = static_cast<OpId>(op);
+  add_attr(id, attr_specs(id)[i], value, attrs);
+}
+inline PyObject* attrs_tuple_of(int op, const Attrs& attrs) {
+  return attrs_tuple(static_cast<OpId>(op), attrs);
+}
+inline PyObject* op_name(int op) {
+  return PyUnicode_FromStringAndSize(kOps[op].name.data(),
+                                     static_cast<Py_ssize_t>(kOps[op].name.size()));
+}
+inline Tensor empty_tensor() {
+  const Dims shape{0};
+  return Tensor::empty(shape, default_dtype());
+}
+inline Tensor new_empty(PyObject* sizes, int dtype) {
+  Attrs attrs;
+  add_list(OpId::fill, attr_specs(OpId::fill)[0], sizes, attrs);
+  const auto shape = AttrReader(attrs).list();
+  for (int64_t n : shape)
+    require(n >= 0, ErrorKind::Runtime, "empty: sizes must not be negative, got ", shape);
+  return Tensor::empty(shape, static_cast<DType>(dtype));
+}
+// The same bytes as another dtype of the same size.
+inline Tensor view_as_dtype(const Tensor& t, int number) {
+  const auto dtype = static_cast<DType>(number);
+  require(size_of(dtype) == t.itemsize(), ErrorKind::Runtime, "view: ", name_of(dtype),
+          " has ", size_of(dtype), " bytes, ", name_of(t.dtype()), " has ", t.itemsize());
+  return Tensor::from_storage(t.impl()->storage, t.shape(), t.strides(), t.offset(), dtype);
+}
+inline int result_dtype_of(const Operands& in) { return static_cast<int>(result_dtype(in.span())); }
+inline int op_inputs(int op) { return kOps[op].inputs; }
+inline int op_outputs(int op) { return kOps[op].outputs; }
+inline unsigned op_flags_of(int op) { return kOps[op].flags; }
+inline int op_kind(int op) { return static_cast<int>(kOps[op].kind); }
+
+// Fails when a saved tensor was written to since; `which` is an input's number, or -1: the output.
+inline void check_saved(int op, int which, const SavedTensor& saved) {
+  const uint64_t now = saved.tensor.version();
+  if (now == saved.version) return;
+  const std::string role = which < 0 ? "the output" : "input " + std::to_string(which);
+  fail(ErrorKind::Runtime,
+       "backward: one of the variables needed for gradient computation has been modified by an "
+       "inplace operation: [",
+       name_of(saved.tensor.dtype()), " ", saved.tensor.shape(), "], which is ", role, " of ",
+       op < 0 ? std::string_view("a Function") : kOps[op].name, ", is at version ", now,
+       "; expected version ", saved.version, " instead");
+}
+
+// How `view` lies in the contiguous layout of `base`: the attributes of as_strided and update.
+inline Attrs view_geometry(const Tensor& base, const Tensor& view) {
+  if (!base.is_contiguous())
+    fail(ErrorKind::NotImplemented,
+         "in-place: gradients through a write to a view need a contiguous base, got strides ",
+         base.strides(), " for shape ", base.shape());
+  Attrs attrs;
+  attrs.add(std::span<const int64_t>(view.shape()))
+      .add(std::span<const int64_t>(view.strides()));
+  return attrs.add(view.offset() - base.offset());
+}
+
+}  // namespace tinyt

@@ -1,0 +1,252 @@
+# Calls: Python operands to the core and back, recorded on the tape where wanted.
+
+def make_subclass(cls, TensorBase x, bint requires_grad=False):
+    """The memory of ``x`` as an instance of a Tensor subclass, off the tape."""
+    cdef TensorBase out = <TensorBase>tinyt_new_object(cls, EMPTY)
+    out.t = x.t
+    out.requires_grad_(requires_grad)
+    return out
+
+
+cdef TensorBase wrap(const CTensor& t):
+    cdef TensorBase out = <TensorBase>tinyt_new_object(PUBLIC, EMPTY)
+    out.t = t
+    return out
+
+
+cdef void* wrap_for_core(const CTensor& t) noexcept:
+    out = wrap(t)
+    Py_INCREF(out)
+    return <void*>out
+
+
+cdef const CTensor* unwrap_for_core(void* object) noexcept:
+    return &(<TensorBase>object).t if isinstance(<object>object, TensorBase) else NULL
+
+
+cdef inline bint is_number(object x):
+    return PyFloat_CheckExact(x) or PyLong_CheckExact(x) or isinstance(x, (bool, int, float))
+
+
+cdef int add_operand(Operands& args, object x) except -1:
+    """Adds a tensor or a number; TypeError for anything else."""
+    if isinstance(x, TensorBase):
+        args.add((<TensorBase>x).t, <PyObject*>x)
+    elif isinstance(x, bool):
+        args.add(CTensor.truth(<cbool>x), NULL)
+    elif isinstance(x, float):
+        args.add(CTensor.number(x), NULL)
+    elif isinstance(x, int):
+        args.add(CTensor.integer(x), NULL)
+    elif hasattr(x, "item") and hasattr(x, "dtype"):
+        return add_operand(args, x.item())   # a NumPy scalar
+    else:
+        raise TypeError(f"expected a Tensor or a number, got {type(x).__name__}")
+    return 0
+
+
+cdef inline bint is_operand(object x):
+    return isinstance(x, TensorBase) or is_number(x) or (
+        hasattr(x, "item") and getattr(x, "ndim", 1) == 0)
+
+
+cdef object finish(int op, Operands& args, Attrs& attrs, object into):
+    """Runs a call whose operands are complete."""
+    cdef Attrs normalised
+    cdef Outputs out
+    cdef TensorBase first, x
+    cdef Node node = None
+    cdef size_t i
+    cdef unsigned flags = op_flags_of(op)
+    cdef bint tape = False
+    if grad_mode() and flags & FLAG_DIFFERENTIABLE:
+        for i in range(args.size()):
+            if args.object(i) != NULL and wants_grad(<TensorBase>args.object(i)):
+                tape = True
+                break
+    if into is not None:
+        return finish_into(op, args, attrs, <TensorBase>into, tape)
+    out = call(op, args, attrs, &normalised if tape else NULL)
+    first = wrap(out.first)
+    if flags & FLAG_VIEW:
+        x = <TensorBase>args.object(0)
+        if &out.first.storage() == &x.t.storage():
+            first.base = x if x.base is None else x.base
+            first.seen_rebases = first.base.rebases
+    second = wrap(out.second) if op_outputs(op) == 2 else None
+    if tape and is_differentiable(out.first.dtype()):
+        attach(record(op, args, normalised), first, second)
+    return first if second is None else (first, second)
+
+
+cdef object finish_into(int op, Operands& args, Attrs& attrs, TensorBase into, bint tape):
+    cdef Node node = None
+    cdef bint inplace = args.size() > 0 and args.object(0) == <PyObject*>into
+    if not inplace and (tape or (grad_mode() and wants_grad(into))):
+        raise RuntimeError(
+            f"{OP_NAMES[op]}: functions with out=... arguments don't support automatic "
+            "differentiation, but one of the arguments requires grad")
+    check_inplace(into)
+    if tape:
+        node = record(op, args, attrs)
+    call_into(op, args, attrs, into.t)
+    if node is not None:
+        rebase(into, node)
+    return into
+
+
+cdef object run_one(int op, TensorBase x, Attrs attrs):
+    cdef Operands args
+    args.add(x.t, <PyObject*>x)
+    return finish(op, args, attrs, None)
+
+
+cdef TensorBase convert(TensorBase x, DType dtype):
+    cdef Attrs attrs
+    if x.t.dtype() == dtype:
+        return x
+    attrs.add(<int64_t>dtype)
+    return <TensorBase>run_one(OP_CAST, x, attrs)
+
+
+cdef object binary(int op, object left, object right):
+    cdef Operands args
+    cdef Attrs attrs
+    if not is_operand(left) or not is_operand(right):
+        return NotImplemented
+    add_operand(args, left)
+    add_operand(args, right)
+    return finish(op, args, attrs, None)
+
+
+cdef object inplace(int op, TensorBase left, object right):
+    cdef Operands args
+    cdef Attrs attrs
+    if not is_operand(right):
+        return NotImplemented
+    add_operand(args, left)
+    add_operand(args, right)
+    return finish(op, args, attrs, left)
+
+
+cdef int operand_slot(int op, str name):
+    """The operand a keyword names, or -1."""
+    cdef int n = op_inputs(op)
+    if name == "input":
+        return 1 if n == 3 and OP_NAMES[op] == "where" else 0
+    if name == "other":
+        return n - 1 if n > 1 else -1
+    if name == "condition" and n == 3:
+        return 0
+    if name == "tensors" and n < 0:
+        return 0
+    return -1
+
+
+cdef object op_entry(int op, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+                     PyObject* into):
+    """The body of every function and method made from the op table."""
+    cdef PyObject* slots[16]
+    cdef Operands operands
+    cdef Attrs attrs
+    cdef int inputs = op_inputs(op)
+    cdef Py_ssize_t tensors = 1 if inputs < 0 else inputs
+    cdef Py_ssize_t specs = attr_count(op), total = tensors + specs, i
+    cdef int slot
+    cdef object out = <object>into if into != NULL else None
+    if nargs > total:
+        raise TypeError(f"{OP_NAMES[op]}: takes {total} arguments, got {nargs}")
+    for i in range(total):
+        slots[i] = args[i] if i < nargs else NULL
+    if kwnames != NULL:
+        for i in range(len(<tuple><object>kwnames)):
+            name = (<tuple><object>kwnames)[i]
+            if name == "out" and into == NULL:
+                out = <object>args[nargs + i]
+                if out is not None and not isinstance(out, TensorBase):
+                    raise TypeError(f"{OP_NAMES[op]}: out must be a Tensor, "
+                                    f"got {type(out).__name__}")
+                continue
+            slot = operand_slot(op, name)
+            if slot < 0:
+                slot = attr_index(op, (<str>name).encode())
+                slot = slot + <int>tensors if slot >= 0 else -1
+            if slot < 0 or slots[slot] != NULL:
+                raise TypeError(f"{OP_NAMES[op]}: unexpected or repeated argument {name!r}")
+            slots[slot] = args[nargs + i]
+    for i in range(tensors):
+        if slots[i] == NULL:
+            raise TypeError(f"{OP_NAMES[op]}: missing operand {i + 1} of {tensors}")
+    if inputs < 0:
+        for x in <object>slots[0]:
+            if not isinstance(x, TensorBase):
+                raise TypeError(f"{OP_NAMES[op]}: expected tensors, got {type(x).__name__}")
+            add_operand(operands, x)
+    else:
+        for i in range(tensors):
+            if op_kind(op) != KIND_SCALAR and not isinstance(<object>slots[i], TensorBase):
+                raise TypeError(f"{OP_NAMES[op]}: operand {i + 1} must be a Tensor, "
+                                f"got {type(<object>slots[i]).__name__}")
+            add_operand(operands, <object>slots[i])
+    for i in range(specs):
+        add_attr_at(op, i, slots[tensors + i], attrs)
+    return finish(op, operands, attrs, out)
+
+
+op_call = op_entry
+
+
+# ---- construction from Python values
+
+def from_data(data, dtype dt=None):
+    """A new tensor from nested sequences and numbers."""
+    return wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number))
+
+
+def empty(sizes, dtype dt not None):
+    """An uninitialised tensor."""
+    return wrap(new_empty(<PyObject*>sizes, dt.number))
+
+
+def view_dtype(TensorBase x not None, dtype dt not None):
+    """The same bytes seen as another dtype of the same size."""
+    return wrap(view_as_dtype(x.t, dt.number))
+
+
+def from_buffer_object(data):
+    """A tensor over the memory of an object with the buffer protocol."""
+    return wrap(from_buffer(<PyObject*>data))
+
+
+def from_capsule(capsule):
+    """A tensor over the memory of a DLPack capsule."""
+    return wrap(from_dlpack_capsule(<PyObject*>capsule))
+
+
+def set_public_class(cls):
+    """Registers the class that every new tensor gets."""
+    global PUBLIC
+    PUBLIC = cls
+
+
+def primitives():
+    """Name to function, one for each row of the op table."""
+    return {OP_NAMES[op]: make_function(op) for op in range(kOpCount)}
+
+
+def primitive_method(str name, bint in_place=False):
+    """The method descriptor of one row."""
+    return make_method(<PyObject*>TensorBase, OP_NUMBERS[name], in_place)
+
+
+def result_type_number(list operands):
+    """Number of the dtype that tensors and numbers promote to."""
+    cdef Operands args
+    for x in operands:
+        add_operand(args, x)
+    return result_dtype_of(args)
+
+
+dtype_number = number_of_dtype
+python_seam().wrap = wrap_for_core
+python_seam().unwrap = unwrap_for_core

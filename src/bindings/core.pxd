@@ -1,0 +1,151 @@
+# The parts of the C++ core that the hot module uses.
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint64_t, uint8_t
+from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
+
+
+cdef extern from "errors.h" namespace "tinyt" nogil:
+    void raise_python_error()
+
+
+cdef extern from "dtype.h" namespace "tinyt" nogil:
+    cdef enum class DType "tinyt::DType"(uint8_t):
+        pass
+    size_t size_of(DType)
+    cbool is_integral(DType)
+    cbool is_float(DType)
+    cbool is_complex(DType)
+    cbool is_differentiable(DType)
+    DType default_dtype()
+    DType promote(DType, DType)
+
+
+cdef extern from "shape.h" namespace "tinyt" nogil:
+    cdef cppclass Dims "tinyt::Dims":
+        Dims()
+        size_t size()
+        int64_t& operator[](size_t)
+        void push_back(int64_t)
+        cbool operator==(const Dims&)
+
+
+cdef extern from "tensor.h" namespace "tinyt" nogil:
+    cdef cppclass Storage "tinyt::Storage":
+        uint64_t version
+        cbool read_only
+    cdef cppclass TensorImpl "tinyt::TensorImpl":
+        cbool is_scalar
+    cdef cppclass CTensor "tinyt::Tensor":
+        CTensor()
+        @staticmethod
+        CTensor number "scalar"(double) except +raise_python_error
+        @staticmethod
+        CTensor integer "scalar"(int64_t) except +raise_python_error
+        @staticmethod
+        CTensor truth "scalar"(cbool) except +raise_python_error
+        TensorImpl* impl()
+        const Dims& shape()
+        const Dims& strides()
+        int64_t size(size_t)
+        int64_t rank()
+        int64_t numel()
+        int64_t offset()
+        DType dtype()
+        size_t itemsize()
+        cbool is_contiguous()
+        cbool is_recorded()
+        Storage& storage()
+        uint64_t version()
+        char* data()
+        cbool operator bool()
+
+
+cdef extern from "ops.h" namespace "tinyt" nogil:
+    cdef cppclass Attrs "tinyt::Attrs":
+        Attrs()
+        Attrs& add(int64_t)
+        Attrs& add_float(double)
+    int kOpCount
+    cdef struct OpInfo:
+        int inputs
+        int outputs
+        unsigned flags
+
+
+cdef extern from "dispatch.h" namespace "tinyt" nogil:
+    cdef cppclass Outputs "tinyt::Outputs":
+        CTensor first
+        CTensor second
+    CTensor contiguous(const CTensor&) except +raise_python_error
+    CTensor cast(const CTensor&, DType) except +raise_python_error
+    void require_readable(const char*, const CTensor&) except +raise_python_error
+
+
+cdef extern from "node.h" namespace "tinyt" nogil:
+    cdef cppclass SavedTensor "tinyt::SavedTensor":
+        CTensor tensor
+        uint64_t version
+    cdef cppclass InputMeta "tinyt::InputMeta":
+        Dims shape
+        DType dtype
+    cdef cppclass NodeData "tinyt::NodeData":
+        Attrs attrs
+        vector[InputMeta] inputs
+        vector[SavedTensor] saved
+        Dims out_shape
+        DType out_dtype
+    cbool grad_mode()
+    void set_grad_mode(cbool)
+
+
+cdef extern from "call.h" namespace "tinyt":
+    cdef cppclass Operands "tinyt::Operands":
+        Operands()
+        void add(CTensor, PyObject*)
+        size_t size()
+        const CTensor& at(size_t)
+        PyObject* object(size_t)
+    Outputs call(int, const Operands&, const Attrs&, Attrs*) except +raise_python_error
+    void call_into(int, const Operands&, const Attrs&, const CTensor&) except +raise_python_error
+    void call_assign(const CTensor&, const CTensor&) except +raise_python_error
+    size_t attr_count(int)
+    int attr_index(int, const char*)
+    void add_attr_at(int, size_t, PyObject*, Attrs&) except +raise_python_error
+    object attrs_tuple_of(int, const Attrs&)
+    object op_name(int)
+    CTensor new_empty(PyObject*, int) except +raise_python_error
+    CTensor view_as_dtype(const CTensor&, int) except +raise_python_error
+    CTensor empty_tensor() except +raise_python_error
+    int result_dtype_of(const Operands&) except +raise_python_error
+    int op_inputs(int)
+    int op_outputs(int)
+    unsigned op_flags_of(int)
+    int op_kind(int)
+    int (*dtype_number)(PyObject*)
+    void check_saved(int, int, const SavedTensor&) except +raise_python_error
+    Attrs view_geometry(const CTensor&, const CTensor&) except +raise_python_error
+
+
+cdef extern from "interop.h" namespace "tinyt":
+    object element_to_python(const char*, DType)
+    object to_nested_list(const CTensor&) except +raise_python_error
+    CTensor from_buffer(PyObject*) except +raise_python_error
+    const char* buffer_format(DType)
+    CTensor from_dlpack_capsule(PyObject*) except +raise_python_error
+    object to_dlpack_capsule(const CTensor&, cbool) except +raise_python_error
+    CTensor from_sequence(PyObject*, int) except +raise_python_error
+
+
+cdef extern from "methods.h" namespace "tinyt":
+    ctypedef object (*OpCall)(int, PyObject* const*, Py_ssize_t, PyObject*, PyObject*)
+    OpCall op_call
+    object make_function(int)
+    object make_method(PyObject*, int, cbool)
+
+
+cdef extern from "seam.h" namespace "tinyt":
+    cdef cppclass PythonSeam "tinyt::PythonSeam":
+        void* (*wrap)(const CTensor&)
+        const CTensor* (*unwrap)(void*)
+    PythonSeam& python_seam()

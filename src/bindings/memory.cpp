@@ -1,0 +1,42 @@
+// Memory statistics, limits and arenas for Python.
+#include <pybind11/pybind11.h>
+
+#include "memory/arena.h"
+#include "submodules.h"
+
+namespace py = pybind11;
+
+namespace tinyt {
+
+void bind_memory(py::module_& m) {
+  using memory::Arena;
+  m.def("memory_statistics", [] {
+    const memory::Statistics s = memory::statistics();
+    return py::dict(py::arg("current_bytes") = s.current_bytes,
+                    py::arg("peak_bytes") = s.peak_bytes, py::arg("cached_bytes") = s.cached_bytes,
+                    py::arg("allocations") = s.allocations, py::arg("live_blocks") = s.live_blocks,
+                    py::arg("system_allocations") = s.system_allocations);
+  });
+  m.def("reset_peak", memory::reset_peak);
+  m.def("set_limit", memory::set_limit, py::arg("nbytes"));
+  m.def("limit", memory::limit);
+  m.def("set_cache_limit", memory::set_cache_limit, py::arg("nbytes"));
+  m.def("empty_cache", memory::empty_cache);
+  m.def("fail_nth_allocation", memory::fail_nth_allocation, py::arg("n"));
+  py::class_<Arena>(m, "Arena",
+                    "A scope in which allocations are bumped from large chunks and given back "
+                    "together.")
+      .def(py::init<size_t>(), py::arg("chunk_bytes") = size_t{1} << 20)
+      .def("__enter__",
+           [](py::object self) {
+             self.cast<Arena&>().enter();
+             return self;
+           })
+      .def("__exit__", [](Arena& self, const py::args&) { self.exit(); })
+      .def("reset", &Arena::reset, "Forgets all chunks; live tensors keep theirs.")
+      .def_property_readonly("used_bytes", &Arena::used_bytes, "Bytes bumped since the last reset.")
+      .def_property_readonly("peak_bytes", &Arena::peak_bytes, "Most bytes ever in use.")
+      .def_property_readonly("capacity_bytes", &Arena::capacity_bytes, "Bytes held.");
+}
+
+}  // namespace tinyt

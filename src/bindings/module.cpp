@@ -1,0 +1,122 @@
+// _core: everything that is not hot. Tables, memory, threads, recording, build facts.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "build_info.h"
+#include "casters.h"
+#include "cpu/backend.h"
+#include "cpu/levels.h"
+#include "dtype.h"
+#include "memory/arena.h"
+#include "parallel.h"
+#include "seam.h"
+#include "submodules.h"
+
+namespace py = pybind11;
+
+namespace tinyt {
+
+namespace {
+
+py::list op_table() {
+  static constexpr const char* kKinds[] = {"scalar", "struct", "reduce"};
+  static constexpr const char* kRules[] = {"same", "float", "bool", "sum", "index", "first", "attr"};
+  static constexpr std::pair<uint32_t, const char*> kFlags[] = {
+      {op_flags::C, "commutative"}, {op_flags::D, "differentiable"}, {op_flags::V, "view"},
+      {op_flags::R, "random"},      {op_flags::Y, "dynamic"},        {op_flags::F, "fused"},
+      {op_flags::N, "not_bool"},    {op_flags::I, "integral"}};
+  py::list table;
+  for (const OpInfo& row : kOps) {
+    py::set flags;
+    for (const auto& [bit, name] : kFlags)
+      if (row.flags & bit) flags.add(name);
+    table.append(py::dict(py::arg("name") = row.name, py::arg("inputs") = int{row.inputs},
+                          py::arg("outputs") = int{row.outputs},
+                          py::arg("kind") = kKinds[static_cast<int>(row.kind)],
+                          py::arg("dtype_rule") = kRules[static_cast<int>(row.dtype_rule)],
+                          py::arg("flags") = py::frozenset(flags),
+                          py::arg("attributes") = row.attributes,
+                          py::arg("identity") = row.identity));
+  }
+  return table;
+}
+
+py::list dtype_table() {
+  static constexpr const char* kCategories[] = {"bool", "integer", "float", "complex"};
+  py::list table;
+  for (const DTypeInfo& row : kDTypes)
+    table.append(py::dict(py::arg("name") = row.name, py::arg("alias") = row.alias,
+                          py::arg("itemsize") = row.size,
+                          py::arg("category") = kCategories[static_cast<int>(row.category)]));
+  return table;
+}
+
+py::dict build_info() {
+  py::dict levels;
+  for (const cpu::LevelInfo& level : cpu::levels()) levels[py::str(level.name)] = level.supported;
+  const BuildInfo build = core_build_info();
+  return py::dict(py::arg("isa") = cpu::kernels().level, py::arg("levels") = levels,
+                  py::arg("threads") = num_threads(), py::arg("build") = build.compiler,
+                  py::arg("sanitizers") = build.sanitizers);
+}
+
+// One Python class per error kind; they also derive from what PyTorch's users catch.
+void bind_errors(py::module_& m) {
+  auto make = [&](ErrorKind kind, const char* name, const py::tuple& bases, const char* doc) {
+    PyObject* type = PyErr_NewExceptionWithDoc((std::string("tinyt.") + name).c_str(), doc,
+                                               bases.ptr(), nullptr);
+    if (!type) throw py::error_already_set();
+    m.attr(name) = py::reinterpret_steal<py::object>(type);
+    Py_INCREF(type);  // the seam's own reference
+    python_seam().exceptions[static_cast<int>(kind)] = type;
+  };
+  auto of = [](PyObject* a) { return py::make_tuple(py::handle(a)); };
+  PyObject* runtime = PyExc_RuntimeError;
+  make(ErrorKind::Shape, "ShapeError", of(runtime), "Sizes that do not fit together.");
+  make(ErrorKind::DType, "DTypeError", of(runtime), "A dtype the operation does not take.");
+  make(ErrorKind::Device, "DeviceError", of(runtime), "Operands on different or unknown devices.");
+  make(ErrorKind::Dim, "DimError", of(PyExc_IndexError), "A dimension number out of range.");
+  make(ErrorKind::OutOfMemory, "OutOfMemoryError",
+       py::make_tuple(py::handle(runtime), py::handle(PyExc_MemoryError)),
+       "The limit or the machine refused an allocation.");
+  make(ErrorKind::Capture, "CaptureError", of(runtime), "Something that cannot be recorded.");
+  auto builtin = [](ErrorKind kind, PyObject* type) {
+    Py_INCREF(type);
+    python_seam().exceptions[static_cast<int>(kind)] = type;
+  };
+  builtin(ErrorKind::Runtime, runtime);
+  builtin(ErrorKind::Index, PyExc_IndexError);
+  builtin(ErrorKind::Value, PyExc_ValueError);
+  builtin(ErrorKind::Type, PyExc_TypeError);
+  builtin(ErrorKind::NotImplemented, PyExc_NotImplementedError);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "The C++ core of tinyt: tables, memory, threads and recording.";
+  bind_errors(m);
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const Error&) {
+      raise_python_error();
+    }
+  });
+  cpu::register_cpu();
+  m.def("op_table", op_table, "Every primitive: one dict per row of ops.def.");
+  m.def("dtype_table", dtype_table, "Every dtype: one dict per row of dtype.def.");
+  m.def("build_info", build_info, "Instruction-set level, threads, compiler and flags.");
+  m.def("num_threads", num_threads, "Threads that kernels use.");
+  m.def("set_num_threads", set_num_threads, py::arg("n"), "Sets the threads that kernels use.");
+  m.def("live_tensors", live_tensors, "Tensors that exist now, for leak checks.");
+  m.def("default_dtype", [] { return static_cast<int>(default_dtype()); });
+  m.def("set_default_dtype", [](int t) { set_default_dtype(static_cast<DType>(t)); });
+  m.def("promote", [](int a, int b) {
+    return static_cast<int>(promote(static_cast<DType>(a), static_cast<DType>(b)));
+  });
+  bind_memory(m);
+  bind_graph(m);
+}
+
+}  // namespace tinyt

@@ -1,0 +1,334 @@
+# Tape nodes: one per recorded call. The rules that turn an output gradient into input gradients
+# are registered from tinyt.autograd.rules.
+
+cdef uint64_t next_seq = 1
+cdef list RULES = [None] * kOpCount       # per op: tuple of functions per input, or one function
+cdef list NEEDS = [None] * kOpCount       # per op: tuple of saved positions per input
+
+
+def register_rule(str name, functions, needs):
+    """Registers the gradient rule of a primitive.
+
+    ``functions``: one callable ``f(grad, node)`` per input (None: no gradient), or a single
+    callable that returns the gradients of all inputs. ``needs``: per input the positions that its
+    function unpacks (-1: the output, -2: the second output).
+    """
+    cdef int op = OP_NUMBERS[name]
+    if RULES[op] is not None:
+        raise ValueError(f"rule: {name} has a rule already")
+    RULES[op] = functions
+    NEEDS[op] = needs
+
+
+@cython.freelist(64)
+@cython.trashcan(True)
+cdef class Node:
+    """A recorded call: what its gradient rule needs, and where the gradients go next."""
+
+    cdef int op                    # -1: a Python function
+    cdef NodeData data
+    cdef readonly list edges       # per input: Node, leaf Tensor or None
+    cdef vector[int] edge_output
+    cdef readonly uint64_t seq
+    cdef readonly int outputs
+    cdef public object function    # callable(*output gradients) -> tuple, for op -1
+    cdef public list hooks         # (output number, callable)
+    cdef bint freed
+
+    def __cinit__(self):
+        global next_seq
+        self.seq = next_seq
+        next_seq += 1
+        self.outputs = 1
+
+    @property
+    def name(self):
+        """The op's name."""
+        return OP_NAMES[self.op] if self.op >= 0 else getattr(self.function, "__name__", "Function")
+
+    @property
+    def attrs(self):
+        """The call's attributes in the order of the op table."""
+        return attrs_tuple_of(self.op, self.data.attrs)
+
+    @property
+    def output_shape(self):
+        """Shape of the output."""
+        return tuple_of(self.data.out_shape)
+
+    @property
+    def output_dtype(self):
+        """Dtype of the output."""
+        return DTYPES[<int>self.data.out_dtype]
+
+    def shape(self, int i):
+        """Shape of input ``i``."""
+        return tuple_of(self.data.inputs[i].shape)
+
+    def dtype(self, int i):
+        """Dtype of input ``i``."""
+        return DTYPES[<int>self.data.inputs[i].dtype]
+
+    def edge_of(self, int i):
+        """(edge, output number) that the gradient of input ``i`` goes to."""
+        return self.edges[i], self.edge_output[i]
+
+    def needs_input(self, int i):
+        """Whether input ``i`` wants a gradient."""
+        return self.edges[i] is not None
+
+    def input(self, int i):
+        """Input ``i`` as it was; RuntimeError when it was written to since."""
+        return self.unpack(i, i)
+
+    def output(self):
+        """The output as it was; RuntimeError when it was written to since."""
+        return self.unpack(self.data.inputs.size(), -1)
+
+    def second(self):
+        """The second output (indices), as it was."""
+        return self.unpack(self.data.inputs.size() + 1, -2)
+
+    cdef TensorBase unpack(self, size_t slot, int which):
+        self.check_alive()
+        check_saved(self.op, which, self.data.saved[slot])
+        edge = self if which == -1 else None if which == -2 else self.edges[which]
+        if isinstance(edge, TensorBase) and grad_mode():
+            return <TensorBase>edge
+        cdef TensorBase t = wrap(self.data.saved[slot].tensor)
+        if grad_mode() and edge is not None:
+            t.node = <Node>edge
+            t.output = 0 if which < 0 else self.edge_output[which]
+        return t
+
+    cdef check_alive(self):
+        if self.freed:
+            raise RuntimeError(
+                f"backward: trying to backward through the graph a second time (at {self.name}), "
+                "but its saved tensors have been freed; pass retain_graph=True to the first call")
+
+    def release(self):
+        """Frees what was saved."""
+        self.freed = True
+        self.data.saved.clear()
+        self.function = None if self.op < 0 else self.function
+
+    def apply(self, list grads):
+        """Gradients of the inputs, in their shapes and dtypes, from those of the outputs."""
+        self.check_alive()
+        if self.op < 0:
+            return self.function(*grads)
+        g = grads[0]
+        rule = RULES[self.op]
+        if rule is None:
+            raise NotImplementedError(f"{self.name}: the gradient is not implemented")
+        cdef Py_ssize_t i, n = len(self.edges)
+        if type(rule) is not tuple:
+            return rule(g, self)
+        out = [None] * n
+        for i in range(n):
+            if self.edges[i] is None or rule[i] is None:
+                continue
+            r = rule[i](g, self)
+            out[i] = None if r is None else fit_gradient(r, self.data.inputs[i])
+        return out
+
+
+cdef TensorBase fit_gradient(TensorBase g, const InputMeta& meta):
+    """Sums what was broadcast and converts what was promoted."""
+    cdef Attrs dims, dtype, shape
+    cdef Py_ssize_t lead, i, count = 0
+    if not (g.t.shape() == meta.shape):
+        lead = g.t.rank() - <Py_ssize_t>meta.shape.size()
+        for i in range(g.t.rank()):
+            if i < lead or (meta.shape[i - lead] == 1 and g.t.size(i) != 1):
+                count += 1
+        if count:
+            dims.add(count)
+            for i in range(g.t.rank()):
+                if i < lead or (meta.shape[i - lead] == 1 and g.t.size(i) != 1):
+                    dims.add(i)
+            dims.add(1)
+            g = <TensorBase>run_one(OP_SUM, g, dims)
+        if not (g.t.shape() == meta.shape):
+            shape.add(<int64_t>meta.shape.size())
+            for i in range(<Py_ssize_t>meta.shape.size()):
+                shape.add(meta.shape[i])
+            g = <TensorBase>run_one(OP_RESHAPE, g, shape)
+    if g.t.dtype() != meta.dtype:
+        dtype.add(<int64_t>meta.dtype)
+        g = <TensorBase>run_one(OP_CAST, g, dtype)
+    return g
+
+
+cdef bint wants_grad(TensorBase x):
+    return (x.node is not None or x.leaf_grad) if x.base is None else edge_of(x) is not None
+
+
+cdef object edge_of(TensorBase x):
+    """Node, leaf tensor or None: where a gradient of x goes."""
+    cdef Node node
+    if x.base is not None and x.base.rebases != x.seen_rebases:
+        # The base was written to since: this view is now a view of the new value.
+        x.seen_rebases = x.base.rebases
+        edge = edge_of(x.base)
+        if edge is None:
+            x.node = None
+        else:
+            node = Node()
+            node.op = OP_AS_STRIDED
+            node.data.attrs = view_geometry(x.base.t, x.t)
+            set_meta(node, x.base, edge)
+            node.data.out_shape = x.t.shape()
+            node.data.out_dtype = x.t.dtype()
+            x.node = node
+            x.output = 0
+    if x.node is not None:
+        return x.node
+    return x if x.leaf_grad else None
+
+
+cdef void set_meta(Node node, TensorBase x, object edge):
+    """Adds input x with its edge."""
+    cdef InputMeta meta
+    meta.shape = x.t.shape()
+    meta.dtype = x.t.dtype()
+    node.data.inputs.push_back(meta)
+    if node.edges is None:
+        node.edges = []
+    node.edges.append(edge)
+    node.edge_output.push_back(x.output if isinstance(edge, Node) else 0)
+
+
+cdef Node record(int op, const Operands& args, const Attrs& attrs):
+    """A node for a call whose inputs want gradients; saves what its rule needs."""
+    cdef Node node = Node()
+    cdef InputMeta meta
+    cdef size_t i, n = args.size()
+    cdef TensorBase x
+    node.op = op
+    node.data.attrs = attrs
+    node.edges = []
+    for i in range(n):
+        if args.object(i) == NULL:
+            meta.shape = args.at(i).shape()
+            meta.dtype = args.at(i).dtype()
+            node.data.inputs.push_back(meta)
+            node.edges.append(None)
+            node.edge_output.push_back(0)
+            continue
+        x = <TensorBase>args.object(i)
+        set_meta(node, x, edge_of(x) if is_differentiable(x.t.dtype()) else None)
+    needs = NEEDS[op]
+    if needs:
+        node.data.saved.resize(n + 2)
+        for i in range(n):
+            if node.edges[i] is not None:
+                for slot in <tuple>needs[i]:
+                    if slot >= 0:
+                        save(node, slot, args.at(slot))
+    return node
+
+
+cdef void save(Node node, size_t slot, const CTensor& t):
+    node.data.saved[slot].tensor = t
+    node.data.saved[slot].version = t.version()
+
+
+cdef void attach(Node node, TensorBase out, TensorBase second=None):
+    """Makes `out` the output of `node`, saving what the rule needs of the outputs."""
+    cdef size_t i, n = node.data.inputs.size()
+    node.data.out_shape = out.t.shape()
+    node.data.out_dtype = out.t.dtype()
+    needs = NEEDS[node.op] if node.op >= 0 else None
+    if needs:
+        for i in range(len(node.edges)):
+            if node.edges[i] is None:
+                continue
+            if -1 in <tuple>needs[i]:
+                save(node, n, out.t)
+            if -2 in <tuple>needs[i] and second is not None:
+                save(node, n + 1, second.t)
+    out.node = node
+    out.output = 0
+
+
+cdef check_inplace(TensorBase x):
+    if not grad_mode():
+        return
+    if x.leaf_grad and x.node is None:
+        raise RuntimeError(
+            f"in-place: a leaf Variable that requires grad (shape {tuple(x.shape)}) is being used "
+            "in an in-place operation; use it under no_grad() or on a clone")
+    if x.base is not None and x.base.leaf_grad and x.base.node is None:
+        raise RuntimeError(
+            f"in-place: a view of a leaf Variable that requires grad (shape {tuple(x.base.shape)}) "
+            "is being used in an in-place operation; use it under no_grad() or on a clone")
+
+
+cdef rebase(TensorBase x, Node node):
+    """x was overwritten by the output of `node`; its base and the base's other views follow."""
+    cdef TensorBase base = x.base
+    cdef Node update
+    if base is None:
+        attach(node, x)
+        x.rebases += 1
+        return
+    attach(node, x)
+    update = Node()
+    update.op = OP_UPDATE
+    update.data.attrs = view_geometry(base.t, x.t)
+    set_meta(update, base, edge_of(base))
+    set_meta(update, x, node)
+    update.data.out_shape = base.t.shape()
+    update.data.out_dtype = base.t.dtype()
+    base.node = update
+    base.output = 0
+    base.rebases += 1
+    edge_of(x)
+
+
+cdef class GradMode:
+    """Turns recording on or off for a block or a function, and restores it after."""
+
+    cdef bint mode
+    cdef list previous
+
+    def __init__(self, bint mode):
+        self.mode = mode
+        self.previous = []
+
+    def __enter__(self):
+        self.previous.append(grad_mode())
+        set_grad_mode(self.mode)
+
+    def __exit__(self, *exc):
+        set_grad_mode(self.previous.pop())
+
+
+def is_grad_enabled():
+    """Whether operations of this thread are recorded for backward."""
+    return bool(grad_mode())
+
+
+def _set_grad_enabled(bint mode):
+    set_grad_mode(mode)
+
+
+def make_function_node(function, list inputs, int outputs):
+    """A node for a Python-defined backward: ``function(*output_grads)`` gives input gradients."""
+    cdef Node node = Node()
+    node.op = -1
+    node.function = function
+    node.outputs = outputs
+    node.edges = []
+    for x in inputs:
+        edge = edge_of(<TensorBase>x) if is_differentiable((<TensorBase>x).t.dtype()) else None
+        set_meta(node, <TensorBase>x, edge)
+    return node
+
+
+def set_node(TensorBase x, Node node, int output):
+    """Makes ``x`` output number ``output`` of ``node``."""
+    x.node = node
+    x.output = output

@@ -1,0 +1,11 @@
+// The parts of _core, one file each.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace tinyt {
+
+void bind_memory(pybind11::module_& m);
+void bind_graph(pybind11::module_& m);
+
+}  // namespace tinyt

@@ -1,0 +1,442 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: freethreading_compatible=False
+"""The hot base class of Tensor: calls into the core, operators, tape nodes."""
+cimport cython
+from cpython.buffer cimport PyBUF_WRITABLE
+from cpython.object cimport PyObject, Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+
+from core cimport *
+
+
+cdef extern from "Python.h":
+    int PyFloat_CheckExact(object)
+    int PyLong_CheckExact(object)
+    object PyLong_FromLongLong(long long)
+
+cdef extern from *:
+    """
+    static inline PyObject* tinyt_new_object(PyObject* type, PyObject* empty) {
+      return ((PyTypeObject*)type)->tp_new((PyTypeObject*)type, empty, NULL);
+    }
+    """
+    object tinyt_new_object(object type, object empty)
+
+
+include "types.pxi"
+
+cdef dict OP_NUMBERS = {}
+cdef list OP_NAMES = []
+for _op in range(kOpCount):
+    OP_NAMES.append(op_name(_op))
+    OP_NUMBERS[OP_NAMES[_op]] = _op
+
+cdef int OP_SUM = OP_NUMBERS["sum"]
+cdef int OP_RESHAPE = OP_NUMBERS["reshape"]
+cdef int OP_CAST = OP_NUMBERS["cast"]
+cdef int OP_COPY = OP_NUMBERS["copy"]
+cdef int OP_EXPAND = OP_NUMBERS["expand"]
+cdef int OP_UPDATE = OP_NUMBERS["update"]
+cdef int OP_AS_STRIDED = OP_NUMBERS["as_strided"]
+cdef int OP_ADD = OP_NUMBERS["add"]
+cdef int OP_SUB = OP_NUMBERS["sub"]
+cdef int OP_MUL = OP_NUMBERS["mul"]
+cdef int OP_DIV = OP_NUMBERS["div"]
+cdef int OP_FLOOR_DIVIDE = OP_NUMBERS["floor_divide"]
+cdef int OP_REMAINDER = OP_NUMBERS["remainder"]
+cdef int OP_POW = OP_NUMBERS["pow"]
+cdef int OP_MATMUL = OP_NUMBERS["matmul"]
+cdef int OP_NEG = OP_NUMBERS["neg"]
+cdef int OP_ABS = OP_NUMBERS["abs"]
+cdef int OP_AND = OP_NUMBERS["bitwise_and"]
+cdef int OP_OR = OP_NUMBERS["bitwise_or"]
+cdef int OP_XOR = OP_NUMBERS["bitwise_xor"]
+cdef int OP_NOT = OP_NUMBERS["bitwise_not"]
+cdef int[6] OP_COMPARE
+OP_COMPARE[Py_LT] = OP_NUMBERS["lt"]
+OP_COMPARE[Py_LE] = OP_NUMBERS["le"]
+OP_COMPARE[Py_EQ] = OP_NUMBERS["eq"]
+OP_COMPARE[Py_NE] = OP_NUMBERS["ne"]
+OP_COMPARE[Py_GT] = OP_NUMBERS["gt"]
+OP_COMPARE[Py_GE] = OP_NUMBERS["ge"]
+
+# Flags and kinds as in ops.h.
+cdef enum:
+    FLAG_DIFFERENTIABLE = 2
+    FLAG_VIEW = 4
+    KIND_SCALAR = 0
+
+# Loads the module that registers the backends and the error classes.
+import tinyt._core  # noqa: E402
+
+cdef CTensor EMPTY_TENSOR = empty_tensor()
+cdef object PUBLIC = None     # the public Tensor class
+cdef tuple EMPTY = ()
+
+include "node.pxi"
+
+
+cdef class TensorBase:
+    """A strided array of numbers that can be recorded for backward."""
+
+    cdef CTensor t
+    cdef Node node               # what computed it, while that wants gradients
+    cdef int output              # which output of the node
+    cdef bint leaf_grad          # a leaf that wants its gradient in .grad
+    cdef public object _grad
+    cdef TensorBase base         # of a view: the tensor that owns the memory
+    cdef uint64_t rebases        # times the node of this base was replaced by a write
+    cdef uint64_t seen_rebases   # of a view: the base's count that node belongs to
+    cdef public object _hooks
+
+    def __cinit__(self):
+        self.t = EMPTY_TENSOR   # so that no object is ever without a core tensor
+
+    # ---- facts
+    @property
+    def shape(self):
+        """Sizes of the dimensions."""
+        return Size(tuple_of(self.t.shape()))
+
+    @property
+    def dtype(self):
+        """Element type."""
+        return DTYPES[<int>self.t.dtype()]
+
+    @property
+    def device(self):
+        """Where the data lives."""
+        return CPU
+
+    @property
+    def ndim(self):
+        """Number of dimensions."""
+        return self.t.rank()
+
+    @property
+    def itemsize(self):
+        """Bytes of one element."""
+        return self.t.itemsize()
+
+    @property
+    def nbytes(self):
+        """Bytes of all elements."""
+        return self.t.numel() * self.t.itemsize()
+
+    @property
+    def _version(self):
+        """Writes to the memory so far."""
+        return self.t.version()
+
+    @property
+    def _is_recorded(self):
+        """Whether the value belongs to a recording and has no data."""
+        return bool(self.t.is_recorded())
+
+    @property
+    def _base(self):
+        """Of a view: the tensor it is a view of."""
+        return self.base
+
+    def dim(self):
+        """Number of dimensions."""
+        return self.t.rank()
+
+    def numel(self):
+        """Number of elements."""
+        return self.t.numel()
+
+    def element_size(self):
+        """Bytes of one element."""
+        return self.t.itemsize()
+
+    def storage_offset(self):
+        """Elements before the first one in the storage."""
+        return self.t.offset()
+
+    def data_ptr(self):
+        """Address of the first element."""
+        require_readable("data_ptr", self.t)
+        return <size_t>self.t.data()
+
+    def is_contiguous(self):
+        """Whether the elements lie in row-major order without gaps."""
+        return bool(self.t.is_contiguous())
+
+    def is_floating_point(self):
+        """Whether the dtype is a float."""
+        return bool(is_float(self.t.dtype()))
+
+    def is_complex(self):
+        """Whether the dtype is complex."""
+        return bool(is_complex(self.t.dtype()))
+
+    def size(self, dim=None):
+        """The shape, or the size of one dimension."""
+        if dim is None:
+            return self.shape
+        return tuple_of(self.t.shape())[self._wrap("size", dim)]
+
+    def stride(self, dim=None):
+        """Steps between neighbours, in elements, of all dimensions or one."""
+        strides = tuple_of(self.t.strides())
+        return strides if dim is None else strides[self._wrap("stride", dim)]
+
+    cdef int64_t _wrap(self, str what, int64_t dim) except -1:
+        cdef int64_t rank = self.t.rank()
+        if not -rank <= dim < rank:
+            raise IndexError(f"{what}: dim {dim} is out of range [{-rank}, {rank - 1}]")
+        return dim + rank if dim < 0 else dim
+
+    def __len__(self):
+        if self.t.rank() == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.t.size(0)
+
+    def __hash__(self):
+        return <Py_ssize_t><void*>self >> 4
+
+    # ---- autograd state
+    @property
+    def requires_grad(self):
+        """Whether operations on it are recorded for backward."""
+        return wants_grad(self)
+
+    @requires_grad.setter
+    def requires_grad(self, bint value):
+        self.requires_grad_(value)
+
+    def requires_grad_(self, bint requires_grad=True):
+        """Asks for a gradient in ``.grad`` (leaves of float dtype only)."""
+        if requires_grad and not is_differentiable(self.t.dtype()):
+            raise RuntimeError(
+                f"requires_grad: only float and complex tensors can, got {self.dtype.name}")
+        if self.node is not None:
+            if not requires_grad:
+                raise RuntimeError("requires_grad: only leaf tensors can be changed; use detach()")
+            return self
+        self.leaf_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self):
+        """Whether no recorded operation computed it."""
+        edge = edge_of(self)
+        return edge is None or edge is self
+
+    @property
+    def grad_fn(self):
+        """The tape node that computed it, or None."""
+        edge = edge_of(self)
+        return edge if isinstance(edge, Node) else None
+
+    @property
+    def output_nr(self):
+        """Which output of ``grad_fn`` it is."""
+        return self.output
+
+    @property
+    def grad(self):
+        """The gradient that backward accumulated, or None."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value):
+        if value is not None:
+            if not isinstance(value, TensorBase):
+                raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}")
+            if not ((<TensorBase>value).t.shape() == self.t.shape()):
+                raise RuntimeError(
+                    f"grad: the gradient has shape {tuple(value.shape)}, "
+                    f"the tensor {tuple(self.shape)}")
+            if (<TensorBase>value).t.dtype() != self.t.dtype():
+                raise RuntimeError(
+                    f"grad: the gradient is {value.dtype.name}, the tensor {self.dtype.name}")
+        self._grad = value
+
+    def detach(self):
+        """The same memory, outside the tape."""
+        return wrap(self.t)
+
+    @property
+    def data(self):
+        """The same memory, outside the tape; assignment replaces the memory."""
+        return wrap(self.t)
+
+    @data.setter
+    def data(self, TensorBase value not None):
+        self.t = value.t
+
+    def detach_(self):
+        """Takes this tensor off the tape."""
+        if self.base is not None:
+            raise RuntimeError("detach_: a view cannot be detached in place; use detach()")
+        self.node = None
+        self.leaf_grad = False
+        return self
+
+    # ---- values
+    def item(self):
+        """The value of a one-element tensor as a Python number."""
+        if self.t.numel() != 1:
+            raise RuntimeError(
+                f"item: a Tensor with {self.t.numel()} elements cannot be converted to a number")
+        require_readable("item", self.t)
+        return element_to_python(self.t.data(), self.t.dtype())
+
+    def tolist(self):
+        """The values as nested lists of numbers."""
+        return to_nested_list(self.t)
+
+    def __bool__(self):
+        if self.t.numel() != 1:
+            raise RuntimeError(
+                f"bool: the truth value of a Tensor with {self.t.numel()} elements is ambiguous; "
+                "use any() or all()")
+        return bool(self.item())
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __complex__(self):
+        return complex(self.item())
+
+    def __index__(self):
+        if not is_integral(self.t.dtype()) or self.t.numel() != 1:
+            raise TypeError(
+                f"index: only integer tensors of a single element can be an index, "
+                f"got {self.dtype.name} of shape {tuple(self.shape)}")
+        return int(self.item())
+
+    def _assign(self, source):
+        """Writes ``source`` (broadcast, converted) into this tensor."""
+        cdef Operands args
+        cdef Attrs attrs
+        cdef TensorBase src
+        cdef Node node = None
+        check_inplace(self)
+        add_operand(args, source)
+        if args.object(0) != NULL:
+            src = <TensorBase>source
+            if grad_mode() and is_differentiable(self.t.dtype()) and (
+                    wants_grad(self) or wants_grad(src)):
+                src = convert(src, self.t.dtype())
+                # Broadcasting is left to fit_gradient: the node's input keeps its own shape.
+                node = Node()
+                node.op = OP_COPY
+                set_meta(node, src, edge_of(src))
+                call_assign(self.t, src.t)
+                rebase(self, node)
+                return self
+        elif grad_mode() and wants_grad(self):
+            node = Node()
+            node.op = OP_COPY
+            node.edges = []
+        call_assign(self.t, args.at(0))
+        if node is not None:
+            rebase(self, node)
+        return self
+
+    # ---- buffers
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        cdef const char* format = buffer_format(self.t.dtype())
+        cdef Py_ssize_t i, n = self.t.rank()
+        require_readable("numpy", self.t)
+        if format == NULL:
+            raise BufferError(f"buffer: {self.dtype.name} has no buffer format")
+        if flags & PyBUF_WRITABLE and self.t.storage().read_only:
+            raise BufferError("buffer: the memory is read-only")
+        layout = BufferLayout.__new__(BufferLayout)
+        for i in range(n):
+            (<BufferLayout>layout).values.push_back(self.t.shape()[i])
+        for i in range(n):
+            (<BufferLayout>layout).values.push_back(
+                self.t.strides()[i] * <Py_ssize_t>self.t.itemsize())
+        (<BufferLayout>layout).owner = self
+        buffer.buf = self.t.data()
+        buffer.obj = self
+        buffer.len = self.t.numel() * self.t.itemsize()
+        buffer.itemsize = self.t.itemsize()
+        buffer.readonly = self.t.storage().read_only
+        buffer.ndim = n
+        buffer.format = <char*>format
+        buffer.shape = (<BufferLayout>layout).values.data()
+        buffer.strides = (<BufferLayout>layout).values.data() + n
+        buffer.suboffsets = NULL
+        # The layout lives as long as the export.
+        Py_INCREF(layout)
+        buffer.internal = <void*>layout
+
+    def __releasebuffer__(self, Py_buffer* buffer):
+        Py_DECREF(<object>buffer.internal)
+
+    def __dlpack_device__(self):
+        """(device type, device number) of the DLPack protocol."""
+        return (1, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """A DLPack capsule that shares the memory (or a copy's)."""
+        if edge_of(self) is not None:
+            raise BufferError("__dlpack__: the tensor requires grad; use detach() first")
+        if stream is not None:
+            raise BufferError(f"__dlpack__: the CPU has no streams, got {stream}")
+        if dl_device is not None and tuple(dl_device) != (1, 0):
+            raise BufferError(f"__dlpack__: only the CPU (1, 0) is supported, got {dl_device}")
+        versioned = max_version is not None and max_version[0] >= 1
+        source = run_one(OP_COPY, self, Attrs()) if copy else self
+        return to_dlpack_capsule((<TensorBase>source).t, versioned)
+
+    # ---- operators
+    def __add__(self, other): return binary(OP_ADD, self, other)
+    def __radd__(self, other): return binary(OP_ADD, other, self)
+    def __iadd__(self, other): return inplace(OP_ADD, self, other)
+    def __sub__(self, other): return binary(OP_SUB, self, other)
+    def __rsub__(self, other): return binary(OP_SUB, other, self)
+    def __isub__(self, other): return inplace(OP_SUB, self, other)
+    def __mul__(self, other): return binary(OP_MUL, self, other)
+    def __rmul__(self, other): return binary(OP_MUL, other, self)
+    def __imul__(self, other): return inplace(OP_MUL, self, other)
+    def __truediv__(self, other): return binary(OP_DIV, self, other)
+    def __rtruediv__(self, other): return binary(OP_DIV, other, self)
+    def __itruediv__(self, other): return inplace(OP_DIV, self, other)
+    def __floordiv__(self, other): return binary(OP_FLOOR_DIVIDE, self, other)
+    def __rfloordiv__(self, other): return binary(OP_FLOOR_DIVIDE, other, self)
+    def __ifloordiv__(self, other): return inplace(OP_FLOOR_DIVIDE, self, other)
+    def __mod__(self, other): return binary(OP_REMAINDER, self, other)
+    def __rmod__(self, other): return binary(OP_REMAINDER, other, self)
+    def __imod__(self, other): return inplace(OP_REMAINDER, self, other)
+    def __matmul__(self, other): return binary(OP_MATMUL, self, other)
+    def __rmatmul__(self, other): return binary(OP_MATMUL, other, self)
+    def __and__(self, other): return binary(OP_AND, self, other)
+    def __rand__(self, other): return binary(OP_AND, other, self)
+    def __iand__(self, other): return inplace(OP_AND, self, other)
+    def __or__(self, other): return binary(OP_OR, self, other)
+    def __ror__(self, other): return binary(OP_OR, other, self)
+    def __ior__(self, other): return inplace(OP_OR, self, other)
+    def __xor__(self, other): return binary(OP_XOR, self, other)
+    def __rxor__(self, other): return binary(OP_XOR, other, self)
+    def __ixor__(self, other): return inplace(OP_XOR, self, other)
+    def __pow__(self, other, modulo): return binary(OP_POW, self, other)
+    def __rpow__(self, other, modulo): return binary(OP_POW, other, self)
+    def __ipow__(self, other): return inplace(OP_POW, self, other)
+    def __neg__(self): return run_one(OP_NEG, self, Attrs())
+    def __pos__(self): return self
+    def __abs__(self): return run_one(OP_ABS, self, Attrs())
+    def __invert__(self): return run_one(OP_NOT, self, Attrs())
+
+    def __richcmp__(self, other, int kind):
+        return binary(OP_COMPARE[kind], self, other)
+
+
+cdef class BufferLayout:
+    """Shape and byte strides of an exported buffer."""
+
+    cdef vector[Py_ssize_t] values
+    cdef object owner
+
+
+include "call.pxi"

@@ -1,0 +1,157 @@
+# dtype, device and Size: small value types.
+
+cdef class dtype:
+    """An element type, such as ``tinyt.float32``.
+
+    There is one object for each dtype; compare with ``is`` or ``==``.
+    """
+
+    cdef readonly int number
+    cdef readonly str name
+
+    @property
+    def itemsize(self):
+        """Bytes of one element."""
+        return size_of(<DType>self.number)
+
+    @property
+    def is_floating_point(self):
+        """True for float16, bfloat16, float32 and float64."""
+        return bool(is_float(<DType>self.number))
+
+    @property
+    def is_complex(self):
+        """True for complex64 and complex128."""
+        return bool(is_complex(<DType>self.number))
+
+    @property
+    def is_signed(self):
+        """False for bool and uint8."""
+        return self.name not in ("bool", "uint8")
+
+    def __repr__(self):
+        return f"tinyt.{self.name}"
+
+    def __reduce__(self):
+        return dtype_by_name, (self.name,)
+
+
+cdef list DTYPES = []
+
+
+def _make_dtypes(names):
+    cdef dtype d
+    for i, name in enumerate(names):
+        d = dtype.__new__(dtype)
+        d.number = i
+        d.name = name
+        DTYPES.append(d)
+    return tuple(DTYPES)
+
+
+def default_dtype_object():
+    """The default float dtype."""
+    return DTYPES[<int>default_dtype()]
+
+
+def dtype_by_name(str name):
+    """The dtype called ``name`` ("float32"); TypeError for an unknown one."""
+    for d in DTYPES:
+        if (<dtype>d).name == name:
+            return d
+    raise TypeError(f"dtype: {name!r} is not one of {', '.join(d.name for d in DTYPES)}")
+
+
+cdef int number_of_dtype(PyObject* object) noexcept:
+    if isinstance(<object>object, dtype):
+        return (<dtype><object>object).number
+    # Python's own types mean what they mean in PyTorch.
+    if <object>object is float:
+        return <int>default_dtype()
+    if <object>object is int:
+        return 5
+    if <object>object is bool:
+        return 0
+    if PyLong_CheckExact(<object>object) and 0 <= <object>object < len(DTYPES):
+        return <int><object>object
+    return -1
+
+
+cdef class device:
+    """Where a tensor lives: ``device("cpu")``.
+
+    Raises RuntimeError for a name that is no device of this build.
+    """
+
+    cdef readonly str type
+    cdef readonly object index
+
+    def __init__(self, type="cpu", index=None):
+        if isinstance(type, device):
+            type, index = (<device>type).type, (<device>type).index
+        if not isinstance(type, str):
+            raise TypeError(f"device: expected a name, got {type!r}")
+        name, _, number = type.partition(":")
+        if number:
+            if not number.isdigit():
+                raise RuntimeError(f"device: {type!r} is not a device name")
+            index = int(number)
+        if name != "cpu":
+            raise RuntimeError(f"device: {name!r} is not available; this build has: cpu")
+        if index not in (None, 0):
+            raise RuntimeError(f"device: cpu has only index 0, got {index}")
+        self.type = name
+        self.index = index
+
+    def __eq__(self, other):
+        return (isinstance(other, device) and self.type == (<device>other).type
+                and self.index == (<device>other).index)
+
+    def __hash__(self):
+        return hash((self.type, self.index))
+
+    def __repr__(self):
+        tail = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{tail})"
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self):
+        return device, (str(self),)
+
+
+cdef device CPU = device("cpu")
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple of int."""
+
+    __slots__ = ()
+
+    def numel(self):
+        """The product of the sizes."""
+        count = 1
+        for n in self:
+            count *= n
+        return count
+
+    def __repr__(self):
+        return f"tinyt.Size({list(self)})"
+
+    def __getitem__(self, index):
+        item = tuple.__getitem__(self, index)
+        return Size(item) if isinstance(index, slice) else item
+
+    def __add__(self, other):
+        return Size(tuple.__add__(self, other))
+
+
+cdef object tuple_of(const Dims& dims):
+    cdef Py_ssize_t i, n = dims.size()
+    out = PyTuple_New(n)
+    for i in range(n):
+        item = PyLong_FromLongLong(dims[i])
+        Py_INCREF(item)
+        PyTuple_SET_ITEM(out, i, item)
+    return out

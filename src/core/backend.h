@@ -1,0 +1,43 @@
+// What a device brings: one kernel per op. Core code calls kernels through this table only.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "memory/allocator.h"
+#include "ops.h"
+#include "tensor.h"
+
+namespace tinyt {
+
+// One checked call. Shapes, dtypes and attributes are valid and normalised (dims wrapped, sorted).
+// Inputs may have any strides. Scalar ops: inputs are at their own shapes (the kernel broadcasts),
+// dtypes may differ from `compute`, outputs may have any strides and may be exactly an input.
+// All other ops: inputs already have the dtype the output rule implies, outputs are fresh and
+// contiguous.
+struct KernelCall {
+  OpId op;
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  const Attrs& attrs;
+  DType compute;  // the promoted dtype of the inputs
+};
+
+using Kernel = void (*)(const KernelCall&);
+
+struct Backend {
+  DeviceType type;
+  std::string_view name;
+  std::array<Kernel, kOpCount> kernels{};  // null: the op does not exist on this device
+  memory::Allocator& (*allocator)();
+  // Writes `from` (broadcast, converted) into `to`; any strides on both sides, no overlap.
+  void (*copy_into)(const Tensor& from, const Tensor& to);
+  // The number of elements of a dynamic op's output (nonzero), before it is allocated.
+  int64_t (*count_nonzero)(const Tensor& x);
+};
+
+void register_backend(const Backend& backend);
+const Backend& backend_of(Device device);  // DeviceError when none is registered
+
+}  // namespace tinyt

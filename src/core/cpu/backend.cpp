@@ -1,0 +1,48 @@
+// The CPU's kernels, one per row of ops.def.
+#include "../backend.h"
+
+#include "backend.h"
+#include "conv.h"
+#include "copy.h"
+#include "elementwise.h"
+#include "index.h"
+#include "matmul.h"
+#include "pool.h"
+#include "random.h"
+#include "reduce.h"
+#include "scan.h"
+#include "softmax.h"
+#include "sort.h"
+
+namespace tinyt::cpu {
+
+namespace {
+
+// Always views: dispatch never asks for a kernel.
+constexpr Kernel kernel_as_strided = nullptr;
+constexpr Kernel kernel_permute = nullptr;
+constexpr Kernel kernel_expand = nullptr;
+constexpr Kernel kernel_slice = nullptr;
+
+const Backend kBackend{
+    DeviceType::CPU,
+    "cpu",
+    {
+#define SCALAR_OP(...) kernel_elementwise,
+#define STRUCT_OP(name, ...) kernel_##name,
+#define REDUCE_OP(...) kernel_reduce,
+#include "../ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+    },
+    memory::current,
+    copy_into,
+    count_nonzero,
+};
+
+}  // namespace
+
+void register_cpu() { register_backend(kBackend); }
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,222 @@
+#include "copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tiles.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// The dense block of a transposing copy: long runs on both sides, well inside L2.
+constexpr int64_t kTransposeBytes = 65536;
+
+// Both dense and in the same order.
+void copy_flat(const Tensor& from, const Tensor& to) {
+  const bool same = from.dtype() == to.dtype();
+  const auto from_size = static_cast<int64_t>(from.itemsize());
+  const auto to_size = static_cast<int64_t>(to.itemsize());
+  parallel_ranges(to.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
+    const char* in = from.data() + begin * from_size;
+    char* out = to.data() + begin * to_size;
+    if (same) {
+      std::memcpy(out, in, static_cast<size_t>((end - begin) * to_size));
+    } else {
+      cast_elements(in, from.dtype(), out, to.dtype(), end - begin);
+    }
+  });
+}
+
+// Through a dense block: rows of a matrix whose width is a power of two fall on few cache sets, so
+// going straight from one to the other would evict lines before they are used up.
+void copy_transposed(char* data, const Tensor& to, const Loops& loops) {
+  const size_t item = to.itemsize();
+  const auto size = static_cast<int64_t>(item);
+  const int64_t cols = size <= 2 ? 256 : size <= 8 ? 128 : 64;
+  const TileGrid grid(loops, kTransposeBytes / size / cols, cols);
+  for_each_tile(grid, 2, [&](const TileCursor& at) {
+    alignas(64) char dense[kTransposeBytes];
+    const Block middle{dense, at.cols() * size, size};
+    copy_block(loops.block(1, data + at.offset(1)), middle, item, at.rows(), at.cols());
+    copy_block(middle, loops.block(0, to.data() + at.offset(0)), item, at.rows(), at.cols());
+  });
+}
+
+// Equal dtypes: straight from strides to strides. `data` is the source's first element.
+void copy_strided(char* data, const Tensor& to, const Loops& loops) {
+  if (loops.transposed()) return copy_transposed(data, to, loops);
+  const TileGrid grid(loops, kChunkElements / loops.cols().size, kChunkElements);
+  for_each_tile(grid, 2, [&](const TileCursor& at) {
+    copy_block(loops.block(1, data + at.offset(1)), loops.block(0, to.data() + at.offset(0)),
+               to.itemsize(), at.rows(), at.cols());
+  });
+}
+
+// Rows that are contiguous on both sides convert where they lie, others through tiles.
+void copy_converted(const Tensor& from, const Tensor& to, const Loops& loops) {
+  const bool rows_lie = loops.cols().stride[0] == static_cast<int64_t>(to.itemsize()) &&
+                        loops.cols().stride[1] == static_cast<int64_t>(from.itemsize());
+  if (rows_lie) {
+    const TileGrid grid(loops, kChunkElements / loops.cols().size, kChunkElements);
+    for_each_tile(grid, 2, [&](const TileCursor& at) {
+      const Block in = loops.block(1, from.data() + at.offset(1));
+      const Block out = loops.block(0, to.data() + at.offset(0));
+      for (int64_t r = 0; r < at.rows(); ++r) {
+        cast_elements(in.data + r * in.row, from.dtype(), out.data + r * out.row, to.dtype(),
+                      at.cols());
+      }
+    });
+    return;
+  }
+  for_each_tile(TileGrid::filling(loops, kTileElements), 2, [&](const TileCursor& at) {
+    Tile dense;
+    load_tile(loops.block(1, from.data() + at.offset(1)), from.dtype(), at.rows(), at.cols(),
+              to.dtype(), dense.bytes);
+    store_tile(dense.bytes, to.dtype(), loops.block(0, to.data() + at.offset(0)), to.dtype(),
+               at.rows(), at.cols());
+  });
+}
+
+// One number as an element of `dtype`: exact integers for integral dtypes, else `real`.
+struct Constant {
+  alignas(kMaxItemSize) char bytes[kMaxItemSize] = {};
+
+  Constant(DType dtype, double real, int64_t integer) {
+    if (is_integral(dtype)) {
+      cast_elements(reinterpret_cast<const char*>(&integer), DType::Int64, bytes, dtype, 1);
+    } else {
+      cast_elements(reinterpret_cast<const char*>(&real), DType::Float64, bytes, dtype, 1);
+    }
+  }
+};
+
+void fill_flat(Constant value, const Tensor& to) {
+  const auto size = static_cast<int64_t>(to.itemsize());
+  parallel_ranges(to.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
+    copy_block({value.bytes, 0, 0}, {to.data() + begin * size, 0, size}, to.itemsize(), 1,
+               end - begin);
+  });
+}
+
+// The part of `t` with [begin, end) of every dimension.
+Tensor window(const Tensor& t, const Dims& begin, const Dims& end) {
+  Dims shape;
+  int64_t offset = t.offset();
+  for (size_t d = 0; d < begin.size(); ++d) {
+    shape.push_back(end[d] - begin[d]);
+    offset += begin[d] * t.stride(d);
+  }
+  return t.view(shape, t.strides(), offset);
+}
+
+}  // namespace
+
+void copy_into(const Tensor& from, const Tensor& to) {
+  if (to.numel() == 0) return;
+  if (from.numel() == to.numel() && from.is_contiguous() && to.is_contiguous()) {
+    return copy_flat(from, to);
+  }
+  const Tensor* operands[] = {&to, &from};
+  const Loops loops(operands);
+  if (from.dtype() == to.dtype()) return copy_strided(from.data(), to, loops);
+  if (from.numel() > 1) return copy_converted(from, to, loops);
+  alignas(kMaxItemSize) char value[kMaxItemSize];
+  cast_elements(from.data(), from.dtype(), value, to.dtype(), 1);
+  copy_strided(value, to, loops);
+}
+
+Tensor as_contiguous(const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  const Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
+  copy_into(x, out);
+  return out;
+}
+
+void kernel_cast(const KernelCall& call) { copy_into(call.inputs[0], call.outputs[0]); }
+void kernel_copy(const KernelCall& call) { copy_into(call.inputs[0], call.outputs[0]); }
+
+void kernel_reshape(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  copy_into(x, out.view(x.shape(), contiguous_strides(x.shape()), out.offset()));
+}
+
+void kernel_fill(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  read.list();
+  const DType dtype = read.dtype();
+  fill_flat(Constant(dtype, read.real(), read.integer()), call.outputs[0]);
+}
+
+void kernel_iota(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  const int64_t n = read.integer();
+  const DType dtype = read.dtype();
+  const double start = read.real(), step = read.real();
+  const int64_t istart = read.integer(), istep = read.integer();
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  char* data = call.outputs[0].data();
+  parallel_ranges(n, kTileElements * 32, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += kTileElements) {
+      const int64_t count = std::min(kTileElements, end - i);
+      if (is_integral(dtype)) {
+        int64_t tile[kTileElements];
+        for (int64_t k = 0; k < count; ++k) tile[k] = istart + (i + k) * istep;
+        cast_elements(reinterpret_cast<char*>(tile), DType::Int64, data + i * size, dtype, count);
+      } else {
+        double tile[kTileElements];
+        for (int64_t k = 0; k < count; ++k) tile[k] = start + static_cast<double>(i + k) * step;
+        cast_elements(reinterpret_cast<char*>(tile), DType::Float64, data + i * size, dtype, count);
+      }
+    }
+  });
+}
+
+// Border slabs and the interior: every element is written once. The slabs of dimension d span the
+// interior of the dimensions before it and all of those after it.
+void kernel_pad(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  AttrReader read(call.attrs);
+  const std::span<const int64_t> pad = read.list();
+  const double value = read.real();
+  const Tensor constant = Tensor::empty({}, x.dtype(), x.device());
+  cast_elements(reinterpret_cast<const char*>(&value), DType::Float64, constant.data(), x.dtype(),
+                1);
+  Dims begin(out.shape().size()), end(out.shape());
+  Dims from(x.shape().size()), to(x.shape());
+  for (size_t d = 0; d < begin.size(); ++d) {
+    const int64_t before = pad[2 * d], after = pad[2 * d + 1];
+    from[d] = std::max<int64_t>(0, -before);
+    to[d] = x.size(d) - std::max<int64_t>(0, -after);
+    const int64_t first = std::max<int64_t>(0, before);
+    const int64_t last = out.size(d) - std::max<int64_t>(0, after);
+    end[d] = first;
+    copy_into(constant, window(out, begin, end));
+    begin[d] = last;
+    end[d] = out.size(d);
+    copy_into(constant, window(out, begin, end));
+    begin[d] = first;
+    end[d] = last;
+  }
+  copy_into(window(x, from, to), window(out, begin, end));
+}
+
+void kernel_cat(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  int64_t at = out.offset();
+  for (const Tensor& x : call.inputs) {
+    if (x.numel() == 0) continue;
+    copy_into(x, out.view(x.shape(), out.strides(), at));
+    at += x.size(dim) * out.stride(dim);
+  }
+}
+
+void kernel_update(const KernelCall& call) {
+  const Tensor &base = call.inputs[0], &value = call.inputs[1], &out = call.outputs[0];
+  AttrReader read(call.attrs);
+  const std::span<const int64_t> size = read.list(), stride = read.list();
+  copy_into(base, out);
+  copy_into(value, out.view(size, stride, out.offset() + read.integer()));
+}
+
+}  // namespace tinyt::cpu

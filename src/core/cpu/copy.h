@@ -1,0 +1,24 @@
+// Copies between any strides and dtypes, and the ops that are made of copies.
+#pragma once
+
+#include "../backend.h"
+
+namespace tinyt::cpu {
+
+// Writes `from`, broadcast to the shape of `to` and converted to its dtype. Both may have any
+// strides; they must not overlap unless they are the same view.
+void copy_into(const Tensor& from, const Tensor& to);
+
+// x itself when it is contiguous, else a contiguous copy.
+Tensor as_contiguous(const Tensor& x);
+
+void kernel_cast(const KernelCall& call);
+void kernel_copy(const KernelCall& call);
+void kernel_reshape(const KernelCall& call);  // of an input that needs a copy
+void kernel_fill(const KernelCall& call);
+void kernel_iota(const KernelCall& call);
+void kernel_pad(const KernelCall& call);
+void kernel_cat(const KernelCall& call);
+void kernel_update(const KernelCall& call);
+
+}  // namespace tinyt::cpu

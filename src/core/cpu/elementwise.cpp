@@ -1,0 +1,171 @@
+#include "elementwise.h"
+
+#include <algorithm>
+#include <array>
+
+#include "index.h"
+#include "levels.h"
+#include "tiles.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// What one call runs: the kernel and the dtype it takes each operand in (operand 0: the output).
+struct Job {
+  TileKernel kernel;
+  int operands;
+  std::array<const Tensor*, kMaxOperands> tensor;
+  std::array<DType, kMaxOperands> want;
+  std::array<char*, kMaxOperands> data;
+  DType compute;  // of the call; the kernel's may be wider
+  alignas(kMaxItemSize) char constant[kMaxOperands][kMaxItemSize];
+
+  explicit Job(const KernelCall& call);
+  bool direct(int k) const { return tensor[k]->dtype() == want[k]; }
+};
+
+Job::Job(const KernelCall& call)
+    : operands(static_cast<int>(call.inputs.size()) + 1), compute(call.compute) {
+  const auto& table = kernels().elementwise->kernel[static_cast<int>(call.op)];
+  DType dtype = call.compute;
+  kernel = table[static_cast<int>(dtype)];
+  if (kernel == nullptr) {
+    dtype = info(dtype).compute;
+    kernel = table[static_cast<int>(dtype)];
+  }
+  require(kernel != nullptr, ErrorKind::DType, name_of(call.op), ": not implemented for ",
+          name_of(call.compute));
+  tensor[0] = &call.outputs[0];
+  want[0] = info(call.op).dtype_rule == DTypeRule::Bool ? DType::Bool : dtype;
+  data[0] = tensor[0]->data();
+  for (int k = 1; k < operands; ++k) {
+    tensor[k] = &call.inputs[static_cast<size_t>(k - 1)];
+    want[k] = call.op == OpId::where && k == 1 ? DType::Bool : dtype;
+    data[k] = tensor[k]->data();
+    if (tensor[k]->numel() == 1 && !direct(k)) {  // converted once, not once a tile
+      cast_elements(data[k], tensor[k]->dtype(), constant[k], want[k], 1);
+      data[k] = constant[k];
+    }
+  }
+}
+
+bool is_constant(const Job& job, int k) { return job.tensor[k]->numel() == 1; }
+
+// Same dtypes, and every operand either as dense as the output or one element: a flat range.
+bool run_flat(const Job& job) {
+  const Tensor& out = *job.tensor[0];
+  const int64_t n = out.numel();
+  if (!out.is_contiguous() || !job.direct(0)) return false;
+  std::array<uint8_t, kMaxOperands> inner{1};
+  std::array<int64_t, kMaxOperands> item{};
+  for (int k = 0; k < job.operands; ++k) {
+    const Tensor& t = *job.tensor[k];
+    const bool dense = t.numel() == n && t.is_contiguous() && job.direct(k);
+    if (!dense && !(k > 0 && is_constant(job, k))) return false;
+    inner[k] = dense;
+    item[k] = dense ? static_cast<int64_t>(size_of(job.want[k])) : 0;
+  }
+  const std::array<int64_t, kMaxOperands> no_rows{};
+  parallel_ranges(n, kChunkElements, [&](int64_t begin, int64_t end) {
+    std::array<char*, kMaxOperands> ptr{};
+    for (int k = 0; k < job.operands; ++k) ptr[k] = job.data[k] + begin * item[k];
+    job.kernel({ptr.data(), 1, end - begin, no_rows.data(), inner.data()});
+  });
+  return true;
+}
+
+// Whether the kernel can read (write) operand k where it lies.
+bool in_place(const Job& job, const Loops& loops, int k) {
+  const int64_t col = loops.cols().stride[k];
+  const auto size = static_cast<int64_t>(size_of(job.want[k]));
+  if (k > 0 && is_constant(job, k)) return true;
+  return job.direct(k) && (col == size || (col == 0 && k > 0));
+}
+
+// One operand of one tile, as the kernel takes it.
+struct View {
+  char* data;
+  int64_t row;
+  uint8_t inner;
+};
+
+// A wider kernel must not see or pass on more than the dtype of the call holds: operands and
+// results of a third dtype are rounded to it in between.
+void round_tile(const Job& job, int k, char* dense, int64_t n) {
+  const DType wide = job.want[k];
+  if (job.direct(k) || wide == job.compute || job.tensor[k]->dtype() == job.compute ||
+      wide == DType::Bool) {
+    return;
+  }
+  Tile narrow;
+  cast_elements(dense, wide, narrow.bytes, job.compute, n);
+  cast_elements(narrow.bytes, job.compute, dense, wide, n);
+}
+
+View load_operand(const Job& job, int k, const Block& block, int64_t rows, int64_t cols,
+                  char* dense) {
+  const DType from = job.tensor[k]->dtype();
+  const auto size = static_cast<int64_t>(size_of(job.want[k]));
+  if (block.col == 0) {  // one value a row
+    const int64_t values = block.row == 0 ? 1 : rows;
+    load_tile({block.data, 0, block.row}, from, 1, values, job.want[k], dense);
+    round_tile(job, k, dense, values);
+    return {dense, block.row == 0 ? 0 : size, 0};
+  }
+  load_tile(block, from, rows, cols, job.want[k], dense);
+  round_tile(job, k, dense, rows * cols);
+  return {dense, cols * size, 1};
+}
+
+void run_tile(const Job& job, const Loops& loops, const TileCursor& at,
+              const std::array<bool, kMaxOperands>& lies) {
+  Tile dense[kMaxOperands];
+  std::array<char*, kMaxOperands> ptr{};
+  std::array<int64_t, kMaxOperands> row{};
+  std::array<uint8_t, kMaxOperands> inner{};
+  const int64_t rows = at.rows(), cols = at.cols();
+  for (int k = 0; k < job.operands; ++k) {
+    const Block block = loops.block(k, job.data[k] + at.offset(k));
+    View view{block.data, block.row, static_cast<uint8_t>(block.col != 0)};
+    if (!lies[k]) {
+      view = k > 0 ? load_operand(job, k, block, rows, cols, dense[k].bytes)
+                   : View{dense[0].bytes, cols * static_cast<int64_t>(size_of(job.want[0])), 1};
+    }
+    ptr[k] = view.data;
+    row[k] = view.row;
+    inner[k] = view.inner;
+  }
+  job.kernel({ptr.data(), rows, cols, row.data(), inner.data()});
+  if (!lies[0]) {
+    round_tile(job, 0, dense[0].bytes, rows * cols);
+    store_tile(dense[0].bytes, job.want[0], loops.block(0, job.data[0] + at.offset(0)),
+               job.tensor[0]->dtype(), rows, cols);
+  }
+}
+
+void run_tiled(const Job& job) {
+  const Loops loops({job.tensor.data(), static_cast<size_t>(job.operands)});
+  std::array<bool, kMaxOperands> lies{};
+  bool all = true;
+  for (int k = 0; k < job.operands; ++k) all &= lies[k] = in_place(job, loops, k);
+  // With nothing to gather, rows are as long as they come.
+  const auto grid = all ? TileGrid(loops, kChunkElements / loops.cols().size, kChunkElements)
+                        : TileGrid::filling(loops, kTileElements);
+  for_each_tile(grid, job.operands, [&](const TileCursor& at) { run_tile(job, loops, at, lies); });
+}
+
+}  // namespace
+
+void kernel_elementwise(const KernelCall& call) {
+  if (call.outputs[0].numel() == 0) return;
+  const bool divides = call.op == OpId::floor_divide || call.op == OpId::remainder;
+  if (divides && is_integral(call.compute)) {
+    const Tensor& divisor = call.inputs[1];
+    require(count_nonzero(divisor) == divisor.numel(), ErrorKind::Runtime, name_of(call.op),
+            ": division by zero");
+  }
+  const Job job(call);
+  if (!run_flat(job)) run_tiled(job);
+}
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,164 @@
+// Scalar ops over tiles: one loop per functor and dtype; and conversions between dtypes. The
+// functors are in math.h, the conversion of one value is in convert.h.
+#include <type_traits>
+
+#include "convert.h"
+#include "levels.h"
+#include "math.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// How operand `Index` is read: values of T, or a condition on values of T.
+template <class T, int Index>
+struct Values {
+  static constexpr int kIndex = Index;
+  using Item = T;
+  static TINYT_INLINE Vec<T> whole(const void* p) { return load<T>(p); }
+  static TINYT_INLINE Vec<T> part(const void* p, int64_t n) { return load_part<T>(p, n); }
+  static TINYT_INLINE Vec<T> repeated(T x) { return splat(x); }
+};
+template <class T, int Index>
+struct Conditions {
+  static constexpr int kIndex = Index;
+  using Item = uint8_t;
+  static TINYT_INLINE Mask<Vec<T>> whole(const void* p) { return load_mask<Vec<T>>(p); }
+  static TINYT_INLINE Mask<Vec<T>> part(const void* p, int64_t n) {
+    return load_mask_part<Vec<T>>(p, n);
+  }
+  static TINYT_INLINE B8 repeated(uint8_t x) { return splat(x); }
+};
+
+// One operand in the row in work. A repeated element is read again and again from a register's
+// worth of copies, so that all operands look alike.
+template <class Operand, int Lanes>
+struct Source {
+  using Item = typename Operand::Item;
+  const char* at;
+  int64_t step;
+
+  TINYT_INLINE Source(const TileArgs& args, int64_t row, char (*copies)[TINYT_VECTOR_BYTES])
+      : at(args.ptr[Operand::kIndex] + row * args.row_stride[Operand::kIndex]),
+        step(Lanes * static_cast<int64_t>(sizeof(Item))) {
+    if (args.inner[Operand::kIndex] != 0 || args.cols == 0) return;
+    Item x;
+    __builtin_memcpy(&x, at, sizeof x);
+    at = copies[Operand::kIndex - 1];
+    step = 0;
+    store(copies[Operand::kIndex - 1], Operand::repeated(x));
+  }
+  TINYT_INLINE auto next() {
+    const auto v = Operand::whole(at);
+    at += step;
+    return v;
+  }
+  TINYT_INLINE auto first(int64_t n) const { return Operand::part(at, n); }
+};
+
+// A row of the output. Tests give lane masks, which are written as bools.
+template <class Op, class V, bool Test, class... Sources>
+TINYT_INLINE void run_row(char* out, int64_t n, Sources... source) {
+  constexpr int64_t kStep = Test ? kLanes<V> : sizeof(V);
+  for (; n >= kLanes<V>; n -= kLanes<V>, out += kStep) {
+    const auto result = Op::apply(source.next()...);
+    if constexpr (Test) store_mask(out, result);
+    if constexpr (!Test) store(out, result);
+  }
+  if (n == 0) return;
+  const auto result = Op::apply(source.first(n)...);
+  if constexpr (Test) store_mask_part(out, result, n);
+  if constexpr (!Test) store_part(out, result, n);
+}
+
+template <class Op, class T, bool Test, class... Operands>
+void run(const TileArgs& args) {
+  alignas(TINYT_VECTOR_BYTES) char copies[sizeof...(Operands)][TINYT_VECTOR_BYTES];
+  for (int64_t r = 0; r < args.rows; ++r) {
+    run_row<Op, Vec<T>, Test>(args.ptr[0] + r * args.row_stride[0], args.cols,
+                              Source<Operands, kLanes<Vec<T>>>(args, r, copies)...);
+  }
+}
+
+// Whether an op of that row of ops.def has a kernel for the compute dtype T.
+template <class T>
+constexpr bool takes(DTypeRule rule, uint32_t flags) {
+  constexpr bool kFloat = static_cast<T>(0.5) != 0, kBool = sizeof(T) == 1;
+  if (rule == DTypeRule::Float && !kFloat) return false;
+  if ((flags & op_flags::N) != 0 && kBool) return false;
+  return (flags & op_flags::I) == 0 || !kFloat;
+}
+
+template <class Op, class T, int Arity, DTypeRule Rule, uint32_t Flags>
+constexpr TileKernel kernel_of() {
+  constexpr bool kTest = Rule == DTypeRule::Bool;
+  if constexpr (!takes<T>(Rule, Flags)) {
+    return nullptr;
+  } else if constexpr (Arity == 1) {
+    return run<Op, T, kTest, Values<T, 1>>;
+  } else if constexpr (Arity == 2) {
+    return run<Op, T, kTest, Values<T, 1>, Values<T, 2>>;
+  } else {
+    return run<Op, T, kTest, Conditions<T, 1>, Values<T, 2>, Values<T, 3>>;
+  }
+}
+
+template <class Op, int Arity, DTypeRule Rule, uint32_t Flags>
+constexpr void fill_kernels(TileKernel (&row)[kDTypeCount]) {
+  row[static_cast<int>(DType::Float32)] = kernel_of<Op, float, Arity, Rule, Flags>();
+  row[static_cast<int>(DType::Float64)] = kernel_of<Op, double, Arity, Rule, Flags>();
+  row[static_cast<int>(DType::Int64)] = kernel_of<Op, int64_t, Arity, Rule, Flags>();
+  row[static_cast<int>(DType::Bool)] = kernel_of<Op, uint8_t, Arity, Rule, Flags>();
+}
+
+template <class To, class From>
+void cast_loop(const void* from, void* to, int64_t n) {
+  if constexpr (__is_same(To, From)) {
+    __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
+  } else {
+    const From* __restrict in = static_cast<const From*>(from);
+    To* __restrict out = static_cast<To*>(to);
+    for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
+  }
+}
+
+template <DType D>
+struct StorageOf;
+#define TINYT_DTYPE(id, name, alias, storage, ...)                                \
+  template <>                                                                     \
+  struct StorageOf<DType::id> {                                                   \
+    using type = std::conditional_t<DType::id == DType::Bool, BoolByte, storage>; \
+  };
+#include "../dtype.def"
+#undef TINYT_DTYPE
+
+template <DType From>
+constexpr void fill_casts(CastKernel (&row)[kDTypeCount]) {
+#define TINYT_DTYPE(id, ...)         \
+  row[static_cast<int>(DType::id)] = \
+      cast_loop<typename StorageOf<DType::id>::type, typename StorageOf<From>::type>;
+#include "../dtype.def"
+#undef TINYT_DTYPE
+}
+
+constexpr ElementwiseTable make_table() {
+  using namespace op_flags;
+  ElementwiseTable t{};
+#define SCALAR_OP(name, arity, rule, flags, attributes) \
+  fill_kernels<op::name, arity, DTypeRule::rule, flags>(t.kernel[static_cast<int>(OpId::name)]);
+#define STRUCT_OP(...)
+#define REDUCE_OP(...)
+#include "../ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+#define TINYT_DTYPE(id, ...) fill_casts<DType::id>(t.cast[static_cast<int>(DType::id)]);
+#include "../dtype.def"
+#undef TINYT_DTYPE
+  return t;
+}
+
+}  // namespace
+
+extern "C" constinit const ElementwiseTable TINYT_TABLE(elementwise) = make_table();
+
+}  // namespace tinyt::cpu

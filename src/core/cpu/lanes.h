@@ -1,0 +1,154 @@
+// The fixed order of a row's reduction (levels.h), shared by the reduction and softmax kernels.
+#pragma once
+
+#include "levels.h"
+#include "simd.h"
+
+namespace tinyt::cpu {
+namespace {  // internal linkage, see levels.h
+
+// Combining functions on scalars and on vectors of any width, with the value that changes nothing.
+// Int64 sums and products wrap, so they run on uint64_t.
+struct Add {
+  template <class V>
+  static TINYT_INLINE V apply(V a, V b) {
+    return a + b;
+  }
+  template <class T>
+  static constexpr T kIdentity = 0;
+};
+
+struct Multiply {
+  template <class V>
+  static TINYT_INLINE V apply(V a, V b) {
+    return a * b;
+  }
+  template <class T>
+  static constexpr T kIdentity = 1;
+};
+
+// The extreme values of the dtypes that are compared; a uint8_t is a bool.
+template <class T>
+inline constexpr T kHighest = static_cast<T>(__builtin_inf());
+template <>
+inline constexpr int64_t kHighest<int64_t> = INT64_MAX;
+template <>
+inline constexpr uint8_t kHighest<uint8_t> = 1;
+template <class T>
+inline constexpr T kLowest = -kHighest<T>;
+template <>
+inline constexpr int64_t kLowest<int64_t> = INT64_MIN;
+template <>
+inline constexpr uint8_t kLowest<uint8_t> = 0;
+
+// A NaN wins; of two zeros the second one does.
+struct Larger {
+  template <class V>
+  static TINYT_INLINE V apply(V a, V b) {
+    return ((a > b) | (a != a)) ? a : b;
+  }
+  template <class T>
+  static constexpr T kIdentity = kLowest<T>;
+};
+
+struct Smaller {
+  template <class V>
+  static TINYT_INLINE V apply(V a, V b) {
+    return ((a < b) | (a != a)) ? a : b;
+  }
+  template <class T>
+  static constexpr T kIdentity = kHighest<T>;
+};
+
+template <class T>
+inline constexpr int kRegister = static_cast<int>(TINYT_VECTOR_BYTES / sizeof(T));  // lanes of one
+
+// kReduceLanes running values in registers.
+template <class T, class Op>
+struct Lanes {
+  static constexpr int kWidth = kRegister<T> < kReduceLanes ? kRegister<T> : kReduceLanes;
+  static constexpr int kParts = kReduceLanes / kWidth;
+  using V = Vec<T, kWidth>;
+
+  V part[kParts];
+
+  TINYT_INLINE Lanes() {
+    for (int i = 0; i < kParts; ++i) part[i] = V{} + Op::template kIdentity<T>;
+  }
+
+  TINYT_INLINE void add(int i, V v) { part[i] = Op::apply(part[i], v); }
+
+  // One element a lane.
+  TINYT_INLINE void add(const T* p) {
+    for (int i = 0; i < kParts; ++i) {
+      V v;
+      __builtin_memcpy(&v, p + i * kWidth, sizeof v);
+      add(i, v);
+    }
+  }
+
+  // Elements for the first n lanes only.
+  TINYT_INLINE void add_part(const T* p, int64_t n) {
+    T padded[kReduceLanes];
+    for (int i = 0; i < kReduceLanes; ++i) padded[i] = Op::template kIdentity<T>;
+    __builtin_memcpy(padded, p, static_cast<size_t>(n) * sizeof(T));
+    add(padded);
+  }
+
+  TINYT_INLINE T fold() {
+    for (int half = kParts / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) add(i, part[i + half]);
+    }
+    T lanes[kWidth];
+    __builtin_memcpy(lanes, &part[0], sizeof lanes);
+    return fold_halves<kWidth / 2>(lanes);
+  }
+
+ private:
+  template <int Half>
+  static TINYT_INLINE T fold_halves(T* lanes) {
+    if constexpr (Half == 1) {
+      return Op::apply(lanes[0], lanes[1]);
+    } else {
+      Vec<T, Half> low, high;
+      __builtin_memcpy(&low, lanes, sizeof low);
+      __builtin_memcpy(&high, lanes + Half, sizeof high);
+      low = Op::apply(low, high);
+      __builtin_memcpy(lanes, &low, sizeof low);
+      return fold_halves<Half / 2>(lanes);
+    }
+  }
+};
+
+// Where the pairwise tree over `blocks` > 1 splits: the largest power of two below it.
+TINYT_INLINE int64_t left_blocks(int64_t blocks) {
+  return int64_t{1} << (63 - __builtin_clzll(static_cast<uint64_t>(blocks - 1)));
+}
+
+// The tree over the blocks of elements [first, first + n); leaf(first, n) gives a block's value.
+template <class T, class Op, class Leaf>
+T reduce_blocks(int64_t first, int64_t n, const Leaf& leaf) {
+  if (n <= kRowBlock) return leaf(first, n);
+  const int64_t left = kRowBlock * left_blocks((n + kRowBlock - 1) / kRowBlock);
+  const T a = reduce_blocks<T, Op>(first, left, leaf);
+  const T b = reduce_blocks<T, Op>(first + left, n - left, leaf);
+  return Op::apply(a, b);
+}
+
+template <class T, class Op>
+T reduce_block(const T* in, int64_t n) {
+  Lanes<T, Op> lanes;
+  int64_t k = 0;
+  for (; k + kReduceLanes <= n; k += kReduceLanes) lanes.add(in + k);
+  if (k < n) lanes.add_part(in + k, n - k);
+  return lanes.fold();
+}
+
+template <class T, class Op>
+T reduce_row(const T* in, int64_t n) {
+  return reduce_blocks<T, Op>(
+      0, n, [in](int64_t first, int64_t count) { return reduce_block<T, Op>(in + first, count); });
+}
+
+}  // namespace
+}  // namespace tinyt::cpu

@@ -1,0 +1,151 @@
+#include "levels.h"
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "../error.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace tinyt::cpu {
+namespace {
+
+#if defined(__x86_64__)
+
+struct Registers {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+Registers cpuid(unsigned leaf) {
+  Registers r;
+  __get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);  // all zero when there is no leaf
+  return r;
+}
+
+// The register states the operating system saves on a context switch.
+uint64_t enabled_states() {
+  uint32_t low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low | (static_cast<uint64_t>(high) << 32);
+}
+
+constexpr bool has_all(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
+
+// Feature bits of the x86-64 psABI levels (Intel's and AMD's manuals, CPUID).
+[[maybe_unused]] bool supports_v2() {
+  constexpr unsigned kSse3 = 1u << 0, kSsse3 = 1u << 9, kCx16 = 1u << 13, kSse41 = 1u << 19,
+                     kSse42 = 1u << 20, kPopcnt = 1u << 23;
+  return has_all(cpuid(1).ecx, kSse3 | kSsse3 | kCx16 | kSse41 | kSse42 | kPopcnt);
+}
+
+[[maybe_unused]] bool supports_v3() {
+  constexpr unsigned kFma = 1u << 12, kMovbe = 1u << 22, kOsxsave = 1u << 27, kAvx = 1u << 28,
+                     kF16c = 1u << 29;
+  constexpr unsigned kBmi1 = 1u << 3, kAvx2 = 1u << 5, kBmi2 = 1u << 8;
+  constexpr unsigned kLzcnt = 1u << 5;
+  constexpr uint64_t kXmmYmm = 0x6;
+  return supports_v2() && has_all(cpuid(1).ecx, kFma | kMovbe | kOsxsave | kAvx | kF16c) &&
+         has_all(cpuid(7).ebx, kBmi1 | kAvx2 | kBmi2) && has_all(cpuid(0x80000001).ecx, kLzcnt) &&
+         has_all(enabled_states(), kXmmYmm);
+}
+
+[[maybe_unused]] bool supports_v4() {
+  constexpr unsigned kF = 1u << 16, kDq = 1u << 17, kCd = 1u << 28, kBw = 1u << 30, kVl = 1u << 31;
+  constexpr uint64_t kOpmaskZmm = 0xE0;
+  return supports_v3() && has_all(cpuid(7).ebx, kF | kDq | kCd | kBw | kVl) &&
+         has_all(enabled_states(), kOpmaskZmm);
+}
+
+#else
+
+bool supports_neon() { return true; }  // every AArch64 has it
+
+#endif
+
+}  // namespace
+
+// One row per level the compiler had: suffix of the tables, name.
+#if defined(TINYT_HAS_V2)
+#define TINYT_ROW_V2(ROW) ROW(v2, "x86-64-v2")
+#else
+#define TINYT_ROW_V2(ROW)
+#endif
+#if defined(TINYT_HAS_V3)
+#define TINYT_ROW_V3(ROW) ROW(v3, "x86-64-v3")
+#else
+#define TINYT_ROW_V3(ROW)
+#endif
+#if defined(TINYT_HAS_V4)
+#define TINYT_ROW_V4(ROW) ROW(v4, "x86-64-v4")
+#else
+#define TINYT_ROW_V4(ROW)
+#endif
+#if defined(TINYT_HAS_NEON)
+#define TINYT_ROW_NEON(ROW) ROW(neon, "neon")
+#else
+#define TINYT_ROW_NEON(ROW)
+#endif
+#define TINYT_ALL_LEVELS(ROW) \
+  TINYT_ROW_V2(ROW) TINYT_ROW_V3(ROW) TINYT_ROW_V4(ROW) TINYT_ROW_NEON(ROW)
+
+#define TINYT_DECLARE(level, name)                             \
+  extern "C" const ElementwiseTable tinyt_elementwise_##level; \
+  extern "C" const ReduceTable tinyt_reduce_##level;           \
+  extern "C" const SoftmaxTable tinyt_softmax_##level;         \
+  extern "C" const RandomTable tinyt_random_##level;           \
+  extern "C" const GemmTable tinyt_gemm_##level;
+TINYT_ALL_LEVELS(TINYT_DECLARE)
+#undef TINYT_DECLARE
+
+namespace {
+
+const Kernels kLevels[] = {
+#define TINYT_KERNELS(level, name) \
+  {name,                           \
+   &tinyt_elementwise_##level,     \
+   &tinyt_reduce_##level,          \
+   &tinyt_softmax_##level,         \
+   &tinyt_random_##level,          \
+   &tinyt_gemm_##level},
+    TINYT_ALL_LEVELS(TINYT_KERNELS)
+#undef TINYT_KERNELS
+};
+constexpr int kLevelCount = sizeof(kLevels) / sizeof(kLevels[0]);
+
+[[noreturn]] void fail_level(std::string_view asked) {
+  std::ostringstream names;
+  for (const LevelInfo& level : levels()) {
+    if (level.supported) names << (names.tellp() > 0 ? ", " : "") << level.name;
+  }
+  fail(ErrorKind::Value, "TINYT_ISA: must be one of the levels this machine supports (",
+       names.str(), "), got '", asked, "'");
+}
+
+const Kernels& choose() {
+  const char* value = std::getenv("TINYT_ISA");
+  const std::string_view asked = value != nullptr ? value : "";
+  const auto list = levels();
+  for (int i = kLevelCount - 1; i >= 0; --i) {
+    if (list[i].supported && (asked.empty() || asked == list[i].name)) return kLevels[i];
+  }
+  fail_level(asked);
+}
+
+}  // namespace
+
+std::span<const LevelInfo> levels() {
+#define TINYT_INFO(level, name) {name, supports_##level()},
+  static const LevelInfo list[] = {TINYT_ALL_LEVELS(TINYT_INFO)};
+#undef TINYT_INFO
+  return list;
+}
+
+const Kernels& kernels() {
+  static const Kernels& chosen = choose();
+  return chosen;
+}
+
+}  // namespace tinyt::cpu

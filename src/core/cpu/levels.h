@@ -1,0 +1,148 @@
+// Instruction-set levels. Files named *.simd.cpp are compiled once per level, each exporting one
+// table; this header declares the tables and picks the level at load.
+//
+// A *.simd.cpp file keeps everything but its table in an anonymous namespace and uses no inline
+// function of the standard library: a weak symbol compiled for AVX-512 could be linked into the
+// baseline.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "../dtype.h"
+#include "../ops.h"
+
+// A *.simd.cpp file is built with TINYT_LEVEL set to v2, v3, v4 or neon; its table is
+//   extern "C" const ReduceTable TINYT_TABLE(reduce) = {...};
+#define TINYT_TABLE_CAT(kind, level) tinyt_##kind##_##level
+#define TINYT_TABLE_AT(kind, level) TINYT_TABLE_CAT(kind, level)
+#define TINYT_TABLE(kind) TINYT_TABLE_AT(kind, TINYT_LEVEL)
+
+namespace tinyt::cpu {
+
+// rows x cols elements. Operand 0 is the output. Row strides are in bytes; the inner stride of an
+// input is one element (1) or repeats the first (0). The output's inner stride is one element.
+// All operands have the kernel's dtype, except: comparisons and tests write bool (one byte), the
+// condition of `where` is bool.
+struct TileArgs {
+  char* const* ptr;
+  int64_t rows;
+  int64_t cols;
+  const int64_t* row_stride;
+  const uint8_t* inner;
+};
+using TileKernel = void (*)(const TileArgs&);
+
+// Converts n contiguous elements.
+using CastKernel = void (*)(const void* from, void* to, int64_t n);
+
+struct ElementwiseTable {
+  TileKernel kernel[kOpCount][kDTypeCount];  // null: convert to the compute dtype, or no such op
+  CastKernel cast[kDTypeCount][kDTypeCount];
+};
+
+enum class Reduction : uint8_t { Sum, Prod, Max, Min, Count };
+inline constexpr int kReductions = static_cast<int>(Reduction::Count);
+
+// The order of a reduction, fixed by n alone (DESIGN.md, Order). A row is cut into blocks of
+// kRowBlock elements; element k of a block goes to lane k % kReduceLanes, each lane takes its
+// elements in order, and lanes combine in halves (16, 8, 4, 2, 1). Columns are cut into blocks of
+// kColumnBlock rows, each taken in order. Blocks combine in a pairwise tree: neighbours first, an
+// odd one out moves up unchanged.
+inline constexpr int kReduceLanes = 32;
+inline constexpr int64_t kColumnBlock = 128;
+inline constexpr int64_t kRowBlock = kColumnBlock * kReduceLanes;
+
+struct ReduceTable {
+  // One value from n contiguous elements; the identity for n = 0.
+  void (*row[kReductions][kDTypeCount])(const void* in, int64_t n, void* out);
+  // out[c] from in[k][c] for k in [0, n); rows are row_stride bytes apart.
+  void (*columns[kReductions][kDTypeCount])(const void* in, int64_t n, int64_t cols,
+                                            int64_t row_stride, void* out);
+  // acc[c] = acc[c] op in[k][c] for k = 0, ..., n - 1: a part of a block.
+  void (*accumulate[kReductions][kDTypeCount])(const void* in, int64_t n, int64_t cols,
+                                               int64_t row_stride, void* acc);
+  // First position of the largest (smallest) element; a NaN wins.
+  int64_t (*argmax[kDTypeCount])(const void* in, int64_t n);
+  int64_t (*argmin[kDTypeCount])(const void* in, int64_t n);
+};
+
+struct SoftmaxTable {
+  // One contiguous row of n elements; in may equal out. Float32 and Float64.
+  void (*softmax[kDTypeCount])(const void* in, int64_t n, void* out);
+  void (*log_softmax[kDTypeCount])(const void* in, int64_t n, void* out);
+};
+
+struct RandomTable {
+  // n elements of the stream (seed, counter offset); element i takes word i % 4 of counter
+  // offset + i / 4. `begin` is a multiple of 4: the first element to write is out[0].
+  void (*bits)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, int64_t* out);
+  void (*uniform32)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, float* out);
+  void (*uniform64)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, double* out);
+  void (*normal32)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, float* out);
+  void (*normal64)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, double* out);
+};
+
+// One panel of a packed operand: lines [first, first + count) (rows of A, columns of B) at depth
+// [k0, k0 + depth), written as `width` consecutive values for each k, zero beyond `count`.
+struct Panel {
+  int64_t first, count;
+  int64_t k0, depth;
+  int64_t width;
+};
+using PackKernel = void (*)(const void* context, const Panel& panel, void* out);
+
+// A matrix in memory: line i at depth k is data[i * line + k * depth] (strides in elements).
+struct StridedLines {
+  const void* data;
+  int64_t line, depth;
+};
+
+// C (+)= A B over one block of depth. Line panels of A hold GemmTile::rows lines, those of B
+// GemmTile::cols; both lie one after another.
+struct GemmBlock {
+  int64_t rows, cols, depth;
+  const void* a;
+  const void* b;
+  int64_t b_panel, b_step;  // elements from one panel of B to the next, from one k to the next
+  void* c;                  // element (0, 0) of the whole C
+  int64_t row, col;         // where the block starts in C
+  // Element (i, j) of C is c[i * c_row + (j / run) * c_run + j % run].
+  int64_t c_row, run, c_run;
+  bool accumulate;
+};
+
+inline constexpr int64_t kMaxTileLines = 32;  // of a GemmTile on any level
+struct GemmTile {
+  int64_t rows, cols;
+};
+
+// Float32, Float64 and Int64 (which wraps).
+struct GemmTable {
+  GemmTile tile[kDTypeCount];
+  // Each element of C is one chain of fma over k, whatever else is in the block.
+  void (*block[kDTypeCount])(const GemmBlock& block);
+  // Packs from StridedLines.
+  PackKernel pack[kDTypeCount];
+};
+
+struct Kernels {
+  std::string_view level;
+  const ElementwiseTable* elementwise;
+  const ReduceTable* reduce;
+  const SoftmaxTable* softmax;
+  const RandomTable* random;
+  const GemmTable* gemm;
+};
+
+// The level in use: the best the machine has, or the lower one named by TINYT_ISA.
+const Kernels& kernels();
+// Names of the levels compiled in, best last, and whether this machine can run each.
+struct LevelInfo {
+  std::string_view name;
+  bool supported;
+};
+std::span<const LevelInfo> levels();
+
+}  // namespace tinyt::cpu

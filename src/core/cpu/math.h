@@ -1,0 +1,179 @@
+// One functor per scalar op of ops.def: Name::apply on SIMD values of the compute dtypes F32, F64,
+// I64 and B8 (bool), as far as the op takes them. Tests and comparisons return a lane mask.
+#pragma once
+
+#include "math_basic.h"
+#include "math_divide.h"
+#include "math_erf.h"
+#include "math_exp.h"
+#include "math_log.h"
+#include "math_trig.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// V itself, or for int64 the unsigned lanes, in which arithmetic wraps.
+template <class V>
+struct WrappingOf {
+  using type = V;
+};
+template <>
+struct WrappingOf<I64> {
+  using type = U64;
+};
+template <class V>
+using Wrapping = typename WrappingOf<V>::type;
+
+template <class V>
+inline constexpr bool kIsBool = sizeof(Element<V>) == 1;
+
+// 1 where the mask is set, else 0.
+template <class V>
+TINYT_INLINE V one_where(Mask<V> mask) {
+  if constexpr (kIsFloat<V>) return select(mask, V{} + 1, V{});
+  if constexpr (!kIsFloat<V>) return (V)(mask & 1);
+}
+
+template <class V>
+TINYT_INLINE Mask<V> truth(V x) {
+  return (Mask<V>)(x != 0);
+}
+
+namespace op {
+
+#define TINYT_UNARY(name, result)      \
+  struct name {                        \
+    template <class V>                 \
+    static TINYT_INLINE V apply(V x) { \
+      return result;                   \
+    }                                  \
+  };
+#define TINYT_TEST(name, result)             \
+  struct name {                              \
+    template <class V>                       \
+    static TINYT_INLINE Mask<V> apply(V x) { \
+      return (Mask<V>)(result);              \
+    }                                        \
+  };
+#define TINYT_BINARY(name, result)          \
+  struct name {                             \
+    template <class V>                      \
+    static TINYT_INLINE V apply(V x, V y) { \
+      return (V)(result);                   \
+    }                                       \
+  };
+#define TINYT_COMPARISON(name, result)            \
+  struct name {                                   \
+    template <class V>                            \
+    static TINYT_INLINE Mask<V> apply(V x, V y) { \
+      return (Mask<V>)(result);                   \
+    }                                             \
+  };
+
+// ---- unary
+
+struct neg {
+  template <class V>
+  static TINYT_INLINE V apply(V x) {
+    return (V) - (Wrapping<V>)x;
+  }
+};
+TINYT_UNARY(abs, cpu::abs(x))
+// 0 for a NaN.
+TINYT_UNARY(sign, one_where<V>((Mask<V>)(x > 0)) - one_where<V>((Mask<V>)(x < 0)))
+TINYT_UNARY(square, (V)((Wrapping<V>)x * (Wrapping<V>)x))
+TINYT_UNARY(relu, select(x < 0, V{}, x))
+
+// Integers are whole already.
+template <Rounding R>
+struct Round {
+  template <class V>
+  static TINYT_INLINE V apply(V x) {
+    if constexpr (kIsFloat<V>) return round_to<R>(x);
+    if constexpr (!kIsFloat<V>) return x;
+  }
+};
+using floor = Round<kDown>;
+using ceil = Round<kUp>;
+using round = Round<kToNearestEven>;
+using trunc = Round<kToZero>;
+
+TINYT_UNARY(exp, cpu::exp(x))
+TINYT_UNARY(expm1, cpu::expm1(x))
+TINYT_UNARY(log, cpu::log(x))
+TINYT_UNARY(log1p, cpu::log1p(x))
+TINYT_UNARY(sqrt, cpu::sqrt(x))
+TINYT_UNARY(rsqrt, 1 / cpu::sqrt(x))
+TINYT_UNARY(reciprocal, 1 / x)
+TINYT_UNARY(sin, cpu::sin(x))
+TINYT_UNARY(cos, cpu::cos(x))
+TINYT_UNARY(tanh, cpu::tanh(x))
+TINYT_UNARY(sigmoid, cpu::sigmoid(x))
+TINYT_UNARY(erf, cpu::erf(x))
+TINYT_UNARY(bitwise_not, kIsBool<V> ? x ^ 1 : ~x)
+
+TINYT_TEST(logical_not, x == 0)
+TINYT_TEST(isnan, x != x)
+struct isinf {
+  template <class V>
+  static TINYT_INLINE Mask<V> apply(V x) {
+    if constexpr (kIsFloat<V>) return cpu::abs(x) == static_cast<Element<V>>(__builtin_inf());
+    if constexpr (!kIsFloat<V>) return Mask<V>{};
+  }
+};
+struct isfinite {
+  template <class V>
+  static TINYT_INLINE Mask<V> apply(V x) {
+    if constexpr (kIsFloat<V>) return cpu::abs(x) < static_cast<Element<V>>(__builtin_inf());
+    if constexpr (!kIsFloat<V>) return ~Mask<V>{};
+  }
+};
+
+// ---- binary: on bools, add is "or" and mul is "and"
+
+struct add {
+  template <class V>
+  static TINYT_INLINE V apply(V x, V y) {
+    return (V)((Wrapping<V>)x + (Wrapping<V>)y);
+  }
+  static TINYT_INLINE B8 apply(B8 x, B8 y) { return x | y; }
+};
+TINYT_BINARY(sub, (Wrapping<V>)x - (Wrapping<V>)y)
+TINYT_BINARY(mul, (Wrapping<V>)x*(Wrapping<V>)y)
+TINYT_BINARY(div, x / y)
+TINYT_BINARY(floor_divide, cpu::floor_divide(x, y))
+TINYT_BINARY(remainder, cpu::remainder(x, y))
+TINYT_BINARY(pow, cpu::pow(x, y))
+TINYT_BINARY(maximum, cpu::maximum(x, y))
+TINYT_BINARY(minimum, cpu::minimum(x, y))
+TINYT_BINARY(bitwise_and, x& y)
+TINYT_BINARY(bitwise_or, x | y)
+TINYT_BINARY(bitwise_xor, x ^ y)
+
+TINYT_COMPARISON(eq, x == y)
+TINYT_COMPARISON(ne, x != y)
+TINYT_COMPARISON(lt, x < y)
+TINYT_COMPARISON(le, x <= y)
+TINYT_COMPARISON(gt, x > y)
+TINYT_COMPARISON(ge, x >= y)
+TINYT_COMPARISON(logical_and, truth(x) & truth(y))
+TINYT_COMPARISON(logical_or, truth(x) | truth(y))
+TINYT_COMPARISON(logical_xor, truth(x) ^ truth(y))
+
+// ---- ternary
+
+struct where {
+  template <class V>
+  static TINYT_INLINE V apply(Mask<V> condition, V x, V y) {
+    return select(condition, x, y);
+  }
+};
+
+#undef TINYT_UNARY
+#undef TINYT_TEST
+#undef TINYT_BINARY
+#undef TINYT_COMPARISON
+
+}  // namespace op
+}  // namespace
+}  // namespace tinyt::cpu

@@ -1,0 +1,85 @@
+// Shared by the functions of math_*.h: polynomials, powers of two, error-free arithmetic.
+//
+// Coefficients are minimax fits computed for the stated interval with the Remez exchange in
+// multiple precision. Argument reductions follow Cody & Waite, "Software Manual for the Elementary
+// Functions" (1980); sums and products of two parts follow Dekker (Numer. Math. 18, 1971).
+#pragma once
+
+#include "simd.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// c[0] + c[1] x + c[2] x^2 + ... by Horner's rule.
+template <class V, int N>
+TINYT_INLINE V poly(V x, const Element<V> (&c)[N]) {
+  V p = splat(c[N - 1]);
+#pragma GCC unroll 32
+  for (int i = N - 2; i >= 0; --i) p = fma(p, x, splat(c[i]));
+  return p;
+}
+
+template <class V>
+TINYT_INLINE V clamp(V x, Element<V> low, Element<V> high) {  // a NaN stays
+  x = select(x < low, splat(low), x);
+  return select(x > high, splat(high), x);
+}
+
+// 2^k for k in the range of normal numbers.
+TINYT_INLINE F32 pow2(I32 k) { return bit_cast<F32>((k + 127) << 23); }
+TINYT_INLINE F64 pow2(I64 k) { return bit_cast<F64>((k + 1023) << 52); }
+
+// k / 2 rounded down, |k| < 2^12 (64-bit arithmetic shifts are missing before AVX-512).
+TINYT_INLINE I32 half(I32 k) { return k >> 1; }
+TINYT_INLINE I64 half(I64 k) { return (I64)((U64)(k + 4096) >> 1) - 2048; }
+
+// x * 2^k, rounded once; in two steps, so that results may be subnormal or overflow.
+template <class V>
+TINYT_INLINE V scale(V x, Mask<V> k) {
+  const Mask<V> h = half(k);
+  return x * pow2(h) * pow2(k - h);
+}
+
+// An unevaluated sum, |lo| <= ulp(hi) / 2.
+template <class V>
+struct Two {
+  V hi, lo;
+};
+
+// a + b exactly, |a| >= |b| or a == 0.
+template <class V>
+TINYT_INLINE Two<V> fast_two_sum(V a, V b) {
+  const V s = a + b;
+  return {s, b - (s - a)};
+}
+
+// a + b exactly (Knuth).
+template <class V>
+TINYT_INLINE Two<V> two_sum(V a, V b) {
+  const V s = a + b;
+  const V bb = s - a;
+  return {s, (a - (s - bb)) + (b - bb)};
+}
+
+// The upper 26 bits of x, rounded to nearest through the integer so that it cannot overflow early.
+TINYT_INLINE F64 upper(F64 x) {
+  return bit_cast<F64>((bit_cast<I64>(x) + (int64_t{1} << 26)) & -(int64_t{1} << 27));
+}
+
+// a * b exactly, away from the ends of the exponent range.
+TINYT_INLINE Two<F64> two_prod(F64 a, F64 b) {
+  const F64 p = a * b;
+  if constexpr (kHasFma) return {p, fma(a, b, -p)};
+  const F64 ah = upper(a), al = a - ah, bh = upper(b), bl = b - bh;
+  return {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
+}
+
+// f on float32 lanes, computed in float64 and rounded once more.
+template <class F>
+TINYT_INLINE F32 through_double(F32 x, F f) {
+  const F64Pair d = widen(x);
+  return narrow(f(d.lo), f(d.hi));
+}
+
+}  // namespace
+}  // namespace tinyt::cpu

@@ -1,0 +1,83 @@
+// exp, expm1, sigmoid, tanh.
+#pragma once
+
+#include "math_basic.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// x = k ln 2 + r, |r| <= ln(2) / 2. ln 2 is split so that k times its upper part is exact.
+inline constexpr float kLog2E32 = 0x1.715476p+0f, kLn2Hi32 = 0x1.62ep-1f,
+                       kLn2Lo32 = 0x1.0bfbe8p-15f;
+inline constexpr double kLog2E = 0x1.71547652b82fep+0, kLn2Hi = 0x1.62e42feep-1,
+                        kLn2Lo = 0x1.a39ef35793c76p-33;
+
+// (e^r - 1 - r) / r^2 on |r| <= 0.35; relative errors of e^r 2^-28, 2^-64.
+inline constexpr float kExp32[] = {0x1p-1f, 0x1.555488p-3f, 0x1.555454p-5f, 0x1.124136p-7f,
+                                   0x1.6dbcf4p-10f};
+inline constexpr double kExp64[] = {
+    0x1.0000000000000p-1,  0x1.555555555555cp-3,  0x1.555555555555ep-5,  0x1.111111110e8c0p-7,
+    0x1.6c16c16c13129p-10, 0x1.a01a01b4e3f2ap-13, 0x1.a01a01b58a74dp-16, 0x1.71ddeca57b11ap-19,
+    0x1.27e4bcd399bf9p-22, 0x1.af71f493c370ep-26, 0x1.1fa156cdec04cp-29};
+
+TINYT_INLINE F32 exp(F32 x) {
+  x = clamp(x, -104.0f, 89.0f);
+  I32 k;
+  const F32 n = nearest(x * kLog2E32, k);
+  const F32 r = fma(n, splat(-kLn2Lo32), fma(n, splat(-kLn2Hi32), x));
+  return scale(fma(r * r, poly(r, kExp32), r) + 1.0f, k);
+}
+
+// e^(x + low), |low| < 2^-40 or so.
+TINYT_INLINE F64 exp(F64 x, F64 low) {
+  x = clamp(x, -746.0, 710.0);
+  I64 k;
+  const F64 n = nearest(x * kLog2E, k);
+  const F64 r = fma(n, splat(-kLn2Lo), fma(n, splat(-kLn2Hi), x)) + low;
+  return scale(fma(r * r, poly(r, kExp64), r) + 1.0, k);
+}
+TINYT_INLINE F64 exp(F64 x) { return exp(x, F64{}); }
+
+// 2^k (e^r - 1) + (2^k - 1), with 2^(k-1) in the place of 2^k so that it cannot overflow early.
+TINYT_INLINE F64 expm1(F64 x) {
+  const F64 t = clamp(x, -40.0, 710.0);
+  I64 k;
+  const F64 n = nearest(t * kLog2E, k);
+  const F64 upper = fma(n, splat(-kLn2Hi), t), lower = n * kLn2Lo;
+  const F64 r = upper - lower;
+  const F64 rest = (upper - r) - lower;  // of the reduction
+  const F64 e = r + fma(r * r, poly(r, kExp64), rest);
+  const F64 s = pow2(k - 1);
+  return copysign(2.0 * (s * e + (s - 0.5)), x);
+}
+TINYT_INLINE F32 expm1(F32 x) {
+  return through_double(x, [](F64 d) { return expm1(d); });
+}
+
+// 1 / (1 + e^-x), from e^-|x| <= 1.
+template <class V>
+TINYT_INLINE V sigmoid(V x) {
+  const V e = exp(-abs(x));
+  return select(x < 0, e, V{} + 1) / (1 + e);
+}
+
+// (tanh(x) / x - 1) / x^2 as a polynomial in x^2, |x| <= 0.625; relative error of tanh 2^-32.
+inline constexpr float kTanh32[] = {-0x1.555554p-2f, 0x1.11106cp-3f,  -0x1.b9efb2p-5f,
+                                    0x1.6396dp-6f,   -0x1.0c29cep-7f, 0x1.199786p-9f};
+
+TINYT_INLINE F32 tanh(F32 x) {
+  const F32 a = abs(x), z = x * x;
+  const F32 small = fma(a * z, poly(z, kTanh32), a);
+  const F32 large = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
+  return copysign(select(a < 0.625f, small, large), x);
+}
+// From t = e^2|x| - 1: t / (t + 2), or 1 - 2 / (t + 2) where that is the more accurate.
+TINYT_INLINE F64 tanh(F64 x) {
+  const F64 a = abs(x), t = expm1(2.0 * a);
+  const I64 large = (I64)(a >= 1.0);
+  const F64 q = select(large, splat(2.0), t) / (t + 2.0);
+  return copysign(select(large, 1.0 - q, q), x);
+}
+
+}  // namespace
+}  // namespace tinyt::cpu

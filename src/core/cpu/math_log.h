@@ -1,0 +1,142 @@
+// log, log1p, pow.
+#pragma once
+
+#include "math_exp.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// x = 2^k m with m in [sqrt(1/2), sqrt(2)), for positive finite x.
+template <class V>
+struct Parts {
+  V m, k;
+};
+
+TINYT_INLINE Parts<F32> split(F32 x) {
+  const I32 tiny = (I32)(x < 0x1p-126f);
+  const I32 bits = bit_cast<I32>(select(tiny, x * 0x1p24f, x));
+  const I32 k = (bits - 0x3F3504F3) >> 23;
+  return {bit_cast<F32>(bits - (k << 23)), to_float(k + (tiny & -24))};
+}
+TINYT_INLINE Parts<F64> split(F64 x) {
+  const I64 tiny = (I64)(x < 0x1p-1022);
+  const I64 bits = bit_cast<I64>(select(tiny, x * 0x1p54, x));
+  constexpr int64_t kBias = 2048;  // a logical shift stands for the arithmetic one
+  const I64 shifted = bits - 0x3FE6A09E667F3BCD + (kBias << 52);
+  const I64 k = (I64)((U64)shifted >> 52) - kBias;
+  return {bit_cast<F64>(bits - (k << 52)), to_float(k + (tiny & -54))};
+}
+
+// The values at 0, below 0, at inf and NaN put in the place of y.
+template <class V>
+TINYT_INLINE V log_edges(V x, V y) {
+  const Element<V> inf = static_cast<Element<V>>(__builtin_inf());
+  y = select(x == inf, x, y);
+  y = select(x == 0, splat(-inf), y);
+  return select(x >= 0, y, splat(static_cast<Element<V>>(__builtin_nan(""))));
+}
+
+// (log(1 + f) - f + f^2 / 2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1]; relative error of log 2^-30.
+inline constexpr float kLog32[] = {0x1.555546p-2f,  -0x1.ffffeep-3f, 0x1.99a53p-3f,
+                                   -0x1.5562e8p-3f, 0x1.23342cp-3f,  -0x1.fb43bp-4f,
+                                   0x1.e63e96p-4f,  -0x1.e2e178p-4f, 0x1.1b5e78p-4f};
+
+TINYT_INLINE F32 log(F32 x) {
+  const auto [m, k] = split(x);
+  const F32 f = m - 1.0f, ff = f * f;
+  const F32 tail = fma(ff * f, poly(f, kLog32), k * kLn2Lo32) - 0.5f * ff;
+  return log_edges(x, fma(k, splat(kLn2Hi32), f + tail));
+}
+
+// With s = f / (2 + f), log(1 + f) = 2 atanh(s) = 2s + s R(s^2); R(z) / z for z <= 0.0295, relative
+// error of log 2^-65.
+inline constexpr double kLog64[] = {
+    0x1.5555555555555p-1, 0x1.9999999999df3p-2, 0x1.249249242bd87p-2, 0x1.c71c7258880c7p-3,
+    0x1.745cde4d074bdp-3, 0x1.3b20a9475b0d2p-3, 0x1.0f5cde2a4cd8ep-3, 0x1.0f63302216960p-3};
+
+// k ln 2 + log(1 + f) + low.
+TINYT_INLINE F64 log_of_parts(F64 k, F64 f, F64 low) {
+  const F64 s = f / (2.0 + f), z = s * s, half_square = 0.5 * f * f;
+  const F64 tail = fma(s, fma(z, poly(z, kLog64), half_square), fma(k, splat(kLn2Lo), low));
+  return fma(k, splat(kLn2Hi), f - (half_square - tail));
+}
+TINYT_INLINE F64 log(F64 x) {
+  const auto [m, k] = split(x);
+  return log_edges(x, log_of_parts(k, m - 1.0, F64{}));
+}
+
+// From u = 1 + x rounded, what was lost divided by u, and x itself where no power of two came out.
+TINYT_INLINE F64 log1p(F64 x) {
+  const F64 u = 1.0 + x;
+  const auto [m, k] = split(u);
+  const F64 lost = select(x > 1.0, 1.0 - (u - x), x - (u - 1.0));
+  const I64 near = (I64)(k == 0.0);
+  const F64 y = log_of_parts(k, select(near, x, m - 1.0), select(near, F64{}, lost / u));
+  return select(x == 0.0, x, log_edges(u, y));
+}
+TINYT_INLINE F32 log1p(F32 x) {
+  return through_double(x, [](F64 d) { return log1p(d); });
+}
+
+// As kLog64 with its first coefficient, 2/3, taken off; relative error of log 2^-72.
+inline constexpr double kLogTwo[] = {
+    0x1.9999999999996p-2, 0x1.2492492492ebdp-2, 0x1.c71c71c5a4ee4p-3, 0x1.745d18238e2eap-3,
+    0x1.3b13661a62f45p-3, 0x1.1120434ddf11bp-3, 0x1.de43879b368c8p-4, 0x1.ea98fb4c39283p-4};
+
+// log(x) in two parts, relative error about 2^-64, for positive finite x.
+TINYT_INLINE Two<F64> log_two(F64 x) {
+  const auto [m, k] = split(x);
+  const F64 f = m - 1.0, d = m + 1.0, d_low = m - (d - 1.0);
+  const F64 s = f / d;
+  const Two<F64> sd = two_prod(s, d);
+  const F64 s_low = ((f - sd.hi) - sd.lo - s * d_low) / d;
+  Two<F64> z = two_prod(s, s);
+  z.lo += 2.0 * s * s_low;
+  // s z (2/3 + z P(z))
+  Two<F64> c = fast_two_sum(splat(0x1.5555555555555p-1), z.hi * poly(z.hi, kLogTwo));
+  c.lo += 0x1.5555555555555p-55;
+  Two<F64> zc = two_prod(z.hi, c.hi);
+  zc.lo += z.hi * c.lo + z.lo * c.hi;
+  Two<F64> szc = two_prod(s, zc.hi);
+  szc.lo += s * zc.lo + s_low * zc.hi;
+  // k ln 2 + 2s + that
+  const Two<F64> a = fast_two_sum(2.0 * s, szc.hi);
+  const Two<F64> b = two_sum(k * kLn2Hi, a.hi);
+  return fast_two_sum(b.hi, b.lo + (a.lo + szc.lo + 2.0 * s_low + k * kLn2Lo));
+}
+
+// IEEE 754's special cases of pow put in the place of y, the power of |base|.
+template <class V>
+TINYT_INLINE V pow_edges(V base, V exponent, V y) {
+  using T = Element<V>;
+  const V one = splat(static_cast<T>(1)), nan = splat(static_cast<T>(__builtin_nan("")));
+  const Mask<V> whole = (Mask<V>)(trunc(exponent) == exponent);
+  const V halved = exponent * static_cast<T>(0.5);
+  const Mask<V> odd = whole & (Mask<V>)(trunc(halved) != halved);
+  y = select((abs(base) == 1) & (exponent == exponent), one, y);
+  y = select(odd, copysign(y, base), y);
+  const V inf = splat(static_cast<T>(__builtin_inf()));
+  y = select((base < 0) & (base != -inf) & ~whole, nan, y);
+  return select((base == 1) | (exponent == 0), one, y);
+}
+
+TINYT_INLINE F64 pow(F64 base, F64 exponent) {
+  const F64 a = abs(base);
+  const Two<F64> l = log_two(a);
+  const F64 l_hi = log_edges(a, l.hi);
+  // Beyond 2^70 every base but 1 over- or underflows; this keeps the products finite.
+  const F64 e = clamp(exponent, -0x1p70, 0x1p70);
+  const Two<F64> p = two_prod(e, l_hi);
+  const F64 high = e * l_hi;
+  const F64 low = select(abs(high) < 746.0, p.lo + e * l.lo, F64{});
+  return pow_edges(base, exponent, exp(high, low));
+}
+
+// float32 in float64: y log(x) stays below 2^10 where it matters, so its error is below 2^-42.
+TINYT_INLINE F32 pow(F32 base, F32 exponent) {
+  const F64Pair b = widen(abs(base)), e = widen(exponent);
+  return pow_edges(base, exponent, narrow(exp(e.lo * log(b.lo)), exp(e.hi * log(b.hi))));
+}
+
+}  // namespace
+}  // namespace tinyt::cpu

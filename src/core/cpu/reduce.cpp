@@ -1,0 +1,429 @@
+#include "reduce.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../parallel.h"
+#include "axes.h"
+#include "levels.h"
+#include "tiles.h"
+
+namespace tinyt::cpu {
+namespace {
+
+constexpr size_t kMaxAccumulator = 8;  // bytes of the largest dtype that kernels accumulate in
+// One unit of work takes this many blocks of one result: a power of two, so that its value is a
+// node of the tree.
+constexpr int64_t kChunkBlocks = 16;
+constexpr int64_t kRowChunk = kChunkBlocks * kRowBlock;
+constexpr int64_t kColumnChunk = kChunkBlocks * kColumnBlock;
+constexpr int64_t kTileRows = 16;     // results gathered side by side, at most
+constexpr int64_t kTileCols = 32;     // columns gathered at once, at most
+constexpr int64_t kDirectCols = 256;  // columns reduced in place at once
+constexpr int64_t kAcross = 128;      // neighbouring results whose lanes run side by side
+
+// Room for what is gathered: a tile, or more where nothing is converted.
+constexpr int64_t kGatherElements = kColumnBlock * kTileCols;
+struct alignas(64) Gathered {
+  char bytes[kGatherElements * kMaxAccumulator];
+};
+int64_t gather_limit(bool converts) { return converts ? kTileElements : kGatherElements; }
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How many results to gather side by side from their rows: many where neighbours lie closer than
+// the elements of one, and for short rows.
+int64_t rows_at_once(const Axes& results, const Axes& reduced) {
+  if (results.size() > 1 && std::abs(results.stride()) < std::abs(reduced.stride())) {
+    return kTileRows;
+  }
+  int64_t rows = 1;
+  while (rows < kTileRows && 2 * rows * reduced.size() <= kTileElements) rows *= 2;
+  return rows;
+}
+
+Reduction reduction_of(OpId op) {
+  switch (op) {
+    case OpId::sum:
+      return Reduction::Sum;
+    case OpId::prod:
+      return Reduction::Prod;
+    case OpId::amax:
+      return Reduction::Max;
+    default:
+      return Reduction::Min;
+  }
+}
+
+// The functions of one reduction for one dtype.
+struct Functions {
+  DType dtype;
+  int64_t item;  // bytes of one element
+  void (*row)(const void*, int64_t, void*);
+  void (*columns)(const void*, int64_t, int64_t, int64_t, void*);
+  void (*accumulate)(const void*, int64_t, int64_t, int64_t, void*);
+  char identity[kMaxAccumulator];
+
+  Functions(OpId op, DType compute) : dtype(compute), item(static_cast<int64_t>(size_of(compute))) {
+    const auto r = static_cast<int>(reduction_of(op)), t = static_cast<int>(compute);
+    const ReduceTable& table = *kernels().reduce;
+    row = table.row[r][t];
+    columns = table.columns[r][t];
+    accumulate = table.accumulate[r][t];
+    require(row != nullptr, ErrorKind::NotImplemented, name_of(op), ": no kernel for ",
+            name_of(compute));
+    row(nullptr, 0, identity);
+  }
+
+  void fill_identity(char* values, int64_t n) const {
+    const int64_t bytes = n * item;
+    std::memcpy(values, identity, item);
+    for (int64_t done = item; done < bytes; done *= 2) {
+      std::memcpy(values + done, values, std::min(done, bytes - done));
+    }
+  }
+
+  // Lanes of `width` results each, [lane][result]: the results replace lane 0.
+  void fold_lanes(char* lanes, int64_t width) const {
+    for (int64_t half = kReduceLanes / 2; half > 0; half /= 2) {
+      accumulate(lanes + half * width * item, 1, half * width, 0, lanes);
+    }
+  }
+
+  // The tree over `count` neighbouring nodes of `width` values each; the result replaces the first.
+  void combine_tree(char* values, int64_t count, int64_t width) const {
+    const int64_t node = width * item;
+    for (int64_t step = 1; step < count; step *= 2) {
+      for (int64_t i = 0; i + step < count; i += 2 * step) {
+        accumulate(values + (i + step) * node, 1, width, 0, values + i * node);
+      }
+    }
+  }
+};
+
+class ReduceJob {
+ public:
+  explicit ReduceJob(const KernelCall& call);
+  void run();
+
+ private:
+  bool direct() const { return in_.dtype() == f_.dtype; }
+  void run_rows(char* values);
+  void run_columns(char* values);
+  void rows_in_place(int64_t first, int64_t count, int64_t begin, int64_t end, char* values) const;
+  void rows_across(int64_t first, int64_t count, int64_t begin, int64_t end, char* values) const;
+  void rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t end, char* values) const;
+  void columns_gathered(const char* data, int64_t begin, int64_t end, int64_t col, int64_t cols,
+                        char* values) const;
+
+  const Tensor& in_;
+  const Tensor& out_;
+  Functions f_;
+  Axes outer_, reduced_, cols_;  // cols_: kept dimensions inside the innermost reduced one
+  int64_t chunks_ = 1;
+  int64_t at_once_ = 1;
+};
+
+ReduceJob::ReduceJob(const KernelCall& call)
+    : in_(call.inputs[0]), out_(call.outputs[0]), f_(call.op, info(out_.dtype()).compute) {
+  SmallVec<bool, 8> is_reduced(static_cast<size_t>(in_.rank()), false);
+  for (const int64_t d : AttrReader(call.attrs).list()) {
+    if (d < in_.rank()) is_reduced[static_cast<size_t>(d)] = true;  // 0-d takes dimension 0
+  }
+  size_t inner = is_reduced.size();  // where the kept dimensions inside all reduced ones begin
+  while (inner > 0 && (!is_reduced[inner - 1] || in_.size(inner - 1) == 1)) --inner;
+  const auto item = static_cast<int64_t>(in_.itemsize());
+  for (size_t d = 0; d < is_reduced.size(); ++d) {
+    Axes& axes = is_reduced[d] ? reduced_ : d < inner ? outer_ : cols_;
+    axes.add(in_.size(d), in_.stride(d) * item);
+  }
+}
+
+void ReduceJob::run() {
+  const int64_t results = out_.numel();
+  if (results == 0) return;
+  const bool by_rows = cols_.size() == 1;
+  chunks_ = std::max<int64_t>(1, ceil_div(reduced_.size(), by_rows ? kRowChunk : kColumnChunk));
+  const bool in_place = chunks_ == 1 && f_.dtype == out_.dtype();
+  Tensor partial;
+  if (!in_place) partial = Tensor::empty(Dims{chunks_ * results}, f_.dtype, out_.device());
+  char* values = in_place ? out_.data() : partial.data();
+  if (reduced_.size() == 0) {
+    f_.fill_identity(values, results);
+  } else if (by_rows) {
+    run_rows(values);
+  } else {
+    run_columns(values);
+  }
+  if (in_place) return;
+  f_.combine_tree(values, chunks_, results);
+  cast_elements(values, f_.dtype, out_.data(), out_.dtype(), results);
+}
+
+// values[chunk][result]
+void ReduceJob::run_rows(char* values) {
+  const int64_t results = outer_.size(), n = reduced_.size();
+  auto body = &ReduceJob::rows_gathered;
+  if (direct() && reduced_.dense(in_.itemsize())) {
+    body = &ReduceJob::rows_in_place;
+    at_once_ = 1;
+  } else if (direct() && outer_.stride() == f_.item && outer_.run() >= kAcross / 16 &&
+             reduced_.single()) {
+    body = &ReduceJob::rows_across;
+    at_once_ = std::min(kAcross, outer_.run());
+  } else {
+    at_once_ = rows_at_once(outer_, reduced_);
+  }
+  const int64_t wanted = std::max<int64_t>(1, kChunkElements / std::min(n, kRowChunk));
+  const int64_t group = ceil_div(wanted, at_once_) * at_once_;
+  const int64_t groups = ceil_div(results, group);
+  parallel_for(groups * chunks_, [&](int64_t unit) {
+    const int64_t chunk = unit / groups, first = unit % groups * group;
+    const int64_t begin = chunk * kRowChunk, end = std::min(n, begin + kRowChunk);
+    (this->*body)(first, std::min(group, results - first), begin, end,
+                  values + (chunk * results + first) * f_.item);
+  });
+}
+
+void ReduceJob::rows_in_place(int64_t first, int64_t count, int64_t begin, int64_t end,
+                              char* values) const {
+  outer_.runs(first, count, [&](int64_t at, int64_t position, int64_t length) {
+    const char* data = in_.data() + at + begin * f_.item;
+    for (int64_t i = 0; i < length; ++i) {
+      f_.row(data + i * outer_.stride(), end - begin, values + (position + i) * f_.item);
+    }
+  });
+}
+
+// Neighbouring results lie side by side, the elements of one far apart: lane by lane, the rows of
+// one lane are columns to accumulate.
+void ReduceJob::rows_across(int64_t first, int64_t count, int64_t begin, int64_t end,
+                            char* values) const {
+  alignas(64) char lanes[kReduceLanes * kAcross * kMaxAccumulator];
+  alignas(64) char blocks[kChunkBlocks * kAcross * kMaxAccumulator];
+  const int64_t stride = reduced_.stride();
+  for (int64_t done = 0; done < count;) {
+    const int64_t run = outer_.run() - (first + done) % outer_.run();
+    const int64_t width = std::min({kAcross, run, count - done});
+    const char* data = in_.data() + outer_.offset(first + done);
+    int64_t block = 0;
+    for (int64_t k = begin; k < end; k += kRowBlock, ++block) {
+      const int64_t n = std::min(end - k, kRowBlock);
+      f_.fill_identity(lanes, kReduceLanes * width);
+      for (int64_t lane = 0; lane < std::min<int64_t>(n, kReduceLanes); ++lane) {
+        f_.accumulate(data + (k + lane) * stride, ceil_div(n - lane, kReduceLanes), width,
+                      kReduceLanes * stride, lanes + lane * width * f_.item);
+      }
+      f_.fold_lanes(lanes, width);
+      std::memcpy(blocks + block * width * f_.item, lanes, width * f_.item);
+    }
+    f_.combine_tree(blocks, block, width);
+    std::memcpy(values + done * f_.item, blocks, width * f_.item);
+    done += width;
+  }
+}
+
+void ReduceJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t end,
+                              char* values) const {
+  Tile tile;
+  alignas(64) char lanes[kTileRows * kReduceLanes * kMaxAccumulator];
+  alignas(64) char blocks[kChunkBlocks * kTileRows * kMaxAccumulator];
+  const int64_t width = kTileElements / at_once_, lanes_bytes = kReduceLanes * f_.item;
+  for (int64_t done = 0; done < count; done += at_once_) {
+    const int64_t rows = std::min(at_once_, count - done);
+    int64_t block = 0;
+    for (int64_t k = begin; k < end; k += kRowBlock, ++block) {
+      const int64_t block_end = std::min(end, k + kRowBlock);
+      f_.fill_identity(lanes, rows * kReduceLanes);
+      for (int64_t c = k; c < block_end; c += width) {
+        const int64_t n = std::min(width, block_end - c), full = n / kReduceLanes;
+        load_patch(in_.data(), in_.dtype(), {outer_, first + done, rows, reduced_, c, n}, f_.dtype,
+                   tile.bytes);
+        for (int64_t r = 0; r < rows; ++r) {
+          const char* from = tile.bytes + r * n * f_.item;
+          char* to = lanes + r * lanes_bytes;
+          f_.accumulate(from, full, kReduceLanes, lanes_bytes, to);
+          f_.accumulate(from + full * lanes_bytes, 1, n - full * kReduceLanes, 0, to);
+        }
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        f_.row(lanes + r * lanes_bytes, kReduceLanes, blocks + (block * rows + r) * f_.item);
+      }
+    }
+    f_.combine_tree(blocks, block, rows);
+    std::memcpy(values + done * f_.item, blocks, static_cast<size_t>(rows * f_.item));
+  }
+}
+
+// values[chunk][outer][column]
+void ReduceJob::run_columns(char* values) {
+  const int64_t outer = outer_.size(), n = reduced_.size(), all = cols_.size();
+  const bool direct = this->direct() && cols_.dense(in_.itemsize()) && reduced_.single();
+  const int64_t width = std::min(all, direct ? kDirectCols : kTileCols);
+  const int64_t tiles = ceil_div(all, width), units = chunks_ * outer * tiles;
+  const int64_t grain = std::max<int64_t>(1, kChunkElements / (width * std::min(n, kColumnChunk)));
+  parallel_ranges(units, grain, [&](int64_t first, int64_t last) {
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t col = unit % tiles * width, cols = std::min(width, all - col);
+      const int64_t node = unit / tiles, chunk = node / outer;
+      const int64_t begin = chunk * kColumnChunk, end = std::min(n, begin + kColumnChunk);
+      const char* data = in_.data() + outer_.offset(node % outer);
+      char* to = values + (node * all + col) * f_.item;
+      if (direct) {
+        f_.columns(data + begin * reduced_.stride() + col * f_.item, end - begin, cols,
+                   reduced_.stride(), to);
+      } else {
+        columns_gathered(data, begin, end, col, cols, to);
+      }
+    }
+  });
+}
+
+void ReduceJob::columns_gathered(const char* data, int64_t begin, int64_t end, int64_t col,
+                                 int64_t cols, char* values) const {
+  Gathered tile;
+  alignas(64) char blocks[kChunkBlocks * kTileCols * kMaxAccumulator];
+  const int64_t height = std::min(gather_limit(!direct()) / cols, kColumnBlock);
+  int64_t block = 0;
+  for (int64_t k = begin; k < end; k += kColumnBlock, ++block) {
+    const int64_t block_end = std::min(end, k + kColumnBlock);
+    char* sums = blocks + block * cols * f_.item;
+    f_.fill_identity(sums, cols);
+    for (int64_t r = k; r < block_end; r += height) {
+      const int64_t rows = std::min(height, block_end - r);
+      load_patch(data, in_.dtype(), {reduced_, r, rows, cols_, col, cols}, f_.dtype, tile.bytes);
+      f_.accumulate(tile.bytes, rows, cols, cols * f_.item, sums);
+    }
+  }
+  f_.combine_tree(blocks, block, cols);
+  std::memcpy(values, blocks, static_cast<size_t>(cols * f_.item));
+}
+
+// ---- argmax, argmin
+
+constexpr int64_t kArgRows = 128;  // results looked for side by side, at most
+
+class ArgJob {
+ public:
+  using Find = int64_t (*)(const void*, int64_t);
+
+  ArgJob(const KernelCall& call, Find const (&table)[kDTypeCount]);
+  void run();
+
+ private:
+  // Finds the best of elements [begin, end) for `count` results from `first` on: its position and
+  // its value for each, `step` entries apart.
+  struct Search {
+    int64_t first, count, begin, end;
+    int64_t* positions;
+    char* values;  // null when not wanted
+    int64_t step;
+  };
+  void in_place(const Search& search) const;
+  void gathered(const Search& search) const;
+  void put(const Search& search, int64_t i, int64_t position, const char* value) const;
+
+  const Tensor& in_;
+  const Tensor& out_;
+  DType dtype_;
+  int64_t item_;
+  Find find_;
+  Axes outer_, reduced_;
+  int64_t at_once_ = 1;
+};
+
+ArgJob::ArgJob(const KernelCall& call, Find const (&table)[kDTypeCount])
+    : in_(call.inputs[0]), out_(call.outputs[0]) {
+  dtype_ = is_bool(in_.dtype()) ? DType::Int64 : info(in_.dtype()).compute;
+  item_ = static_cast<int64_t>(size_of(dtype_));
+  find_ = table[static_cast<int>(dtype_)];
+  require(find_ != nullptr, ErrorKind::NotImplemented, name_of(call.op), ": no kernel for ",
+          name_of(dtype_));
+  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  const auto size = static_cast<int64_t>(in_.itemsize());
+  for (size_t d = 0; d < in_.shape().size(); ++d) {
+    (d == dim ? reduced_ : outer_).add(in_.size(d), in_.stride(d) * size);
+  }
+}
+
+void ArgJob::run() {
+  const int64_t results = out_.numel(), n = reduced_.size();
+  if (results == 0) return;
+  const bool direct = in_.dtype() == dtype_ && reduced_.dense(in_.itemsize());
+  at_once_ = direct ? kArgRows : rows_at_once(outer_, reduced_);
+  if (at_once_ == kTileRows && in_.dtype() == dtype_) at_once_ = kArgRows;
+  const int64_t chunks = ceil_div(n, kRowChunk), groups = ceil_div(results, at_once_);
+  // The best of every chunk, [result][chunk]; with one chunk that is the output.
+  Tensor positions = out_, values;
+  if (chunks > 1) {
+    positions = Tensor::empty(Dims{results * chunks}, DType::Int64, out_.device());
+    values = Tensor::empty(Dims{results * chunks}, dtype_, out_.device());
+  }
+  const int64_t unit = at_once_ * std::min(n, kRowChunk);
+  parallel_ranges(groups * chunks, std::max<int64_t>(1, kChunkElements / unit),
+                  [&](int64_t first, int64_t last) {
+                    for (int64_t u = first; u < last; ++u) {
+                      const int64_t chunk = u % chunks, result = u / chunks * at_once_;
+                      const int64_t begin = chunk * kRowChunk, at = result * chunks + chunk;
+                      const Search search{result,
+                                          std::min(at_once_, results - result),
+                                          begin,
+                                          std::min(n, begin + kRowChunk),
+                                          positions.ptr<int64_t>() + at,
+                                          values ? values.data() + at * item_ : nullptr,
+                                          chunks};
+                      direct ? in_place(search) : gathered(search);
+                    }
+                  });
+  if (chunks == 1) return;
+  for (int64_t r = 0; r < results; ++r) {
+    const int64_t chunk = find_(values.data() + r * chunks * item_, chunks);
+    out_.ptr<int64_t>()[r] = positions.ptr<int64_t>()[r * chunks + chunk];
+  }
+}
+
+void ArgJob::put(const Search& search, int64_t i, int64_t position, const char* value) const {
+  search.positions[i * search.step] = position;
+  if (search.values) std::memcpy(search.values + i * search.step * item_, value, item_);
+}
+
+void ArgJob::in_place(const Search& search) const {
+  outer_.runs(search.first, search.count, [&](int64_t at, int64_t position, int64_t length) {
+    for (int64_t i = 0; i < length; ++i) {
+      const char* row = in_.data() + at + i * outer_.stride() + search.begin * item_;
+      const int64_t k = find_(row, search.end - search.begin);
+      put(search, position + i, search.begin + k, row + k * item_);
+    }
+  });
+}
+
+void ArgJob::gathered(const Search& search) const {
+  Gathered tile;
+  int64_t position[kArgRows];
+  alignas(8) char best[kArgRows][2 * kMaxAccumulator];  // so far, and its challenger
+  const int64_t width = gather_limit(in_.dtype() != dtype_) / at_once_;
+  for (int64_t k = search.begin; k < search.end; k += width) {
+    const int64_t n = std::min(width, search.end - k);
+    load_patch(in_.data(), in_.dtype(), {outer_, search.first, search.count, reduced_, k, n},
+               dtype_, tile.bytes);
+    for (int64_t r = 0; r < search.count; ++r) {
+      const char* row = tile.bytes + r * n * item_;
+      const int64_t at = find_(row, n);
+      if (k != search.begin) {
+        std::memcpy(best[r] + item_, row + at * item_, item_);
+        if (find_(best[r], 2) == 0) continue;
+      }
+      std::memcpy(best[r], row + at * item_, item_);
+      position[r] = k + at;
+    }
+  }
+  for (int64_t r = 0; r < search.count; ++r) put(search, r, position[r], best[r]);
+}
+
+}  // namespace
+
+void kernel_reduce(const KernelCall& call) { ReduceJob(call).run(); }
+void kernel_argmax(const KernelCall& call) { ArgJob(call, kernels().reduce->argmax).run(); }
+void kernel_argmin(const KernelCall& call) { ArgJob(call, kernels().reduce->argmin).run(); }
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,17 @@
+// Reductions: sum, prod, amax, amin over any dimensions, argmax and argmin over one.
+//
+// The order in which elements combine follows from the shape and the dimensions alone. The
+// elements of one result are taken in logical (row-major) order; where the innermost dimension
+// larger than 1 is reduced they combine as a row, else as a column (levels.h states both orders).
+// So a view gives the same bits as its contiguous copy, and one thread the same as many.
+#pragma once
+
+#include "../backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_reduce(const KernelCall& call);
+void kernel_argmax(const KernelCall& call);
+void kernel_argmin(const KernelCall& call);
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,164 @@
+// What the vector extensions lack, in x86 instructions: v2 (SSE4.2), v3 (AVX2, FMA), v4 (AVX-512).
+#pragma once
+
+#include <immintrin.h>
+
+#include "simd_types.h"
+
+namespace tinyt::cpu {
+namespace {
+
+#if TINYT_VECTOR_BYTES == 64
+
+inline constexpr bool kHasFma = true;
+TINYT_INLINE F32 fma(F32 a, F32 b, F32 c) { return _mm512_fmadd_ps(a, b, c); }
+TINYT_INLINE F64 fma(F64 a, F64 b, F64 c) { return _mm512_fmadd_pd(a, b, c); }
+
+// GCC 12 warns about its own unmasked forms of these; the instructions are the same.
+TINYT_INLINE F32 sqrt(F32 x) { return _mm512_maskz_sqrt_ps(0xFFFF, x); }
+TINYT_INLINE F64 sqrt(F64 x) { return _mm512_maskz_sqrt_pd(0xFF, x); }
+template <Rounding R>
+TINYT_INLINE F32 round_to(F32 x) {
+  return _mm512_maskz_roundscale_ps(0xFFFF, x, R | _MM_FROUND_NO_EXC);
+}
+template <Rounding R>
+TINYT_INLINE F64 round_to(F64 x) {
+  return _mm512_maskz_roundscale_pd(0xFF, x, R | _MM_FROUND_NO_EXC);
+}
+TINYT_INLINE F64Pair widen(F32 x) {
+  return {_mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, x, 0)),
+          _mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, x, 1))};
+}
+TINYT_INLINE F32 narrow(F64 lo, F64 hi) {
+  return _mm512_maskz_insertf32x8(0xFFFF, _mm512_castps256_ps512(_mm512_maskz_cvtpd_ps(0xFF, lo)),
+                                  _mm512_maskz_cvtpd_ps(0xFF, hi), 1);
+}
+
+template <class M>
+TINYT_INLINE bool any(M mask) {
+  return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+}
+
+TINYT_INLINE __mmask64 first_bytes(int64_t n) {
+  return _bzhi_u64(~uint64_t{0}, static_cast<unsigned>(n));
+}
+template <class T>
+TINYT_INLINE Vec<T> load_part(const void* p, int64_t n) {
+  return (Vec<T>)_mm512_maskz_loadu_epi8(first_bytes(n * static_cast<int64_t>(sizeof(T))), p);
+}
+template <class V>
+TINYT_INLINE void store_part(void* p, V v, int64_t n) {
+  _mm512_mask_storeu_epi8(p, first_bytes(n * static_cast<int64_t>(sizeof(Element<V>))), (__m512i)v);
+}
+
+// The bytes of 16 or 8 bools to lanes (sign-extended from -1 or 0) and back.
+TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) {
+  return (I32)_mm512_maskz_cvtepi8_epi32(0xFFFF, b);
+}
+TINYT_INLINE I64 bytes_to_lanes(__m128i b, I64*) {
+  return (I64)_mm512_maskz_cvtepi8_epi64(0xFF, b);
+}
+TINYT_INLINE __m128i lanes_to_bytes(I32 m) {
+  return _mm512_maskz_cvtepi32_epi8(0xFFFF, (__m512i)m);
+}
+TINYT_INLINE __m128i lanes_to_bytes(I64 m) { return _mm512_maskz_cvtepi64_epi8(0xFF, (__m512i)m); }
+
+#elif TINYT_VECTOR_BYTES == 32
+
+inline constexpr bool kHasFma = true;
+TINYT_INLINE F32 fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a, b, c); }
+TINYT_INLINE F64 fma(F64 a, F64 b, F64 c) { return _mm256_fmadd_pd(a, b, c); }
+TINYT_INLINE F32 sqrt(F32 x) { return _mm256_sqrt_ps(x); }
+TINYT_INLINE F64 sqrt(F64 x) { return _mm256_sqrt_pd(x); }
+template <Rounding R>
+TINYT_INLINE F32 round_to(F32 x) {
+  return _mm256_round_ps(x, R | _MM_FROUND_NO_EXC);
+}
+template <Rounding R>
+TINYT_INLINE F64 round_to(F64 x) {
+  return _mm256_round_pd(x, R | _MM_FROUND_NO_EXC);
+}
+TINYT_INLINE F64Pair widen(F32 x) {
+  return {_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))};
+}
+TINYT_INLINE F32 narrow(F64 lo, F64 hi) {
+  return _mm256_set_m128(_mm256_cvtpd_ps(hi), _mm256_cvtpd_ps(lo));
+}
+
+template <class M>
+TINYT_INLINE bool any(M mask) {
+  return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+}
+
+TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) { return (I32)_mm256_cvtepi8_epi32(b); }
+TINYT_INLINE I64 bytes_to_lanes(__m128i b, I64*) { return (I64)_mm256_cvtepi8_epi64(b); }
+TINYT_INLINE __m128i lanes_to_bytes(I32 m) {
+  const __m256i v = (__m256i)m;
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  return _mm_packs_epi16(words, words);
+}
+TINYT_INLINE __m128i lanes_to_bytes(I64 m) {
+  const __m256i v = (__m256i)m;
+  // Two equal words a lane, then one, then a byte.
+  const __m128i pairs = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  const __m128i words = _mm_packs_epi32(pairs, pairs);
+  return _mm_packs_epi16(words, words);
+}
+
+#else
+
+inline constexpr bool kHasFma = false;
+TINYT_INLINE F32 fma(F32 a, F32 b, F32 c) { return a * b + c; }
+TINYT_INLINE F64 fma(F64 a, F64 b, F64 c) { return a * b + c; }
+TINYT_INLINE F32 sqrt(F32 x) { return _mm_sqrt_ps(x); }
+TINYT_INLINE F64 sqrt(F64 x) { return _mm_sqrt_pd(x); }
+template <Rounding R>
+TINYT_INLINE F32 round_to(F32 x) {
+  return _mm_round_ps(x, R | _MM_FROUND_NO_EXC);
+}
+template <Rounding R>
+TINYT_INLINE F64 round_to(F64 x) {
+  return _mm_round_pd(x, R | _MM_FROUND_NO_EXC);
+}
+TINYT_INLINE F64Pair widen(F32 x) { return {_mm_cvtps_pd(x), _mm_cvtps_pd(_mm_movehl_ps(x, x))}; }
+TINYT_INLINE F32 narrow(F64 lo, F64 hi) {
+  return _mm_movelh_ps(_mm_cvtpd_ps(lo), _mm_cvtpd_ps(hi));
+}
+
+template <class M>
+TINYT_INLINE bool any(M mask) {
+  return !_mm_testz_si128((__m128i)mask, (__m128i)mask);
+}
+
+TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) { return (I32)_mm_cvtepi8_epi32(b); }
+TINYT_INLINE I64 bytes_to_lanes(__m128i b, I64*) { return (I64)_mm_cvtepi8_epi64(b); }
+TINYT_INLINE __m128i lanes_to_bytes(I32 m) {
+  const __m128i words = _mm_packs_epi32((__m128i)m, (__m128i)m);
+  return _mm_packs_epi16(words, words);
+}
+TINYT_INLINE __m128i lanes_to_bytes(I64 m) {
+  const __m128i pairs = _mm_packs_epi32((__m128i)m, (__m128i)m);
+  const __m128i words = _mm_packs_epi32(pairs, pairs);
+  return _mm_packs_epi16(words, words);
+}
+
+#endif
+
+TINYT_INLINE I32 bytes_to_mask(const void* p, I32* tag) {
+  __m128i b = {};
+  __builtin_memcpy(&b, p, kLanes<I32>);
+  return (I32)(bytes_to_lanes(b, tag) != 0);
+}
+TINYT_INLINE I64 bytes_to_mask(const void* p, I64* tag) {
+  __m128i b = {};
+  __builtin_memcpy(&b, p, kLanes<I64>);
+  return (I64)(bytes_to_lanes(b, tag) != 0);
+}
+template <class M>
+TINYT_INLINE void mask_to_bytes(void* p, M mask) {
+  const __m128i b = lanes_to_bytes(mask) & _mm_set1_epi8(1);
+  __builtin_memcpy(p, &b, kLanes<M>);
+}
+
+}  // namespace
+}  // namespace tinyt::cpu

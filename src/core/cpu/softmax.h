@@ -1,0 +1,11 @@
+// softmax and log_softmax along one dimension.
+#pragma once
+
+#include "../backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_softmax(const KernelCall& call);
+void kernel_log_softmax(const KernelCall& call);
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,89 @@
+// softmax and log_softmax of one contiguous row. Maximum and sum are taken in the order of a row's
+// reduction (levels.h), so the bits are those of exp(x - amax(x)) / sum(exp(x - amax(x))) and of
+// (x - amax(x)) - log(sum(exp(x - amax(x)))) along the last dimension.
+#include "lanes.h"
+#include "levels.h"
+#include "math_exp.h"
+#include "math_log.h"
+#include "simd.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// The sum of exp(x - max) over one block; with `Keep`, its terms go to `out`.
+template <bool Keep, class T>
+T exp_block(const T* in, int64_t n, T max, T* out) {
+  using V = Vec<T>;
+  constexpr int kWidth = kLanes<V>;
+  static_assert(kReduceLanes % kWidth == 0);
+  const V top = splat(max);
+  Lanes<T, Add> sum;
+  int64_t k = 0;
+  for (; k + kReduceLanes <= n; k += kReduceLanes) {
+    for (int i = 0; i < sum.kParts; ++i) {
+      const V e = exp(load<T>(in + k + i * kWidth) - top);
+      if constexpr (Keep) store(out + k + i * kWidth, e);
+      sum.add(i, e);
+    }
+  }
+  if (k == n) return sum.fold();
+  T rest[kReduceLanes] = {};
+  for (int64_t i = k; i < n; i += kWidth) {
+    const int64_t count = n - i < kWidth ? n - i : kWidth;
+    store_part(rest + (i - k), exp(load_part<T>(in + i, count) - top), count);
+  }
+  sum.add(rest);
+  if constexpr (Keep) __builtin_memcpy(out + k, rest, static_cast<size_t>(n - k) * sizeof(T));
+  return sum.fold();
+}
+
+template <bool Keep, class T>
+T exp_row(const T* in, int64_t n, T max, T* out) {
+  return reduce_blocks<T, Add>(0, n, [=](int64_t first, int64_t count) {
+    return exp_block<Keep>(in + first, count, max, out + first);
+  });
+}
+
+// out = f(in), element by element.
+template <class T, class F>
+TINYT_INLINE void map_row(const T* in, int64_t n, T* out, const F& f) {
+  constexpr int kWidth = kLanes<Vec<T>>;
+  int64_t k = 0;
+  for (; k + kWidth <= n; k += kWidth) store(out + k, f(load<T>(in + k)));
+  if (k < n) store_part(out + k, f(load_part<T>(in + k, n - k)), n - k);
+}
+
+template <class T>
+void softmax(const void* from, int64_t n, void* to) {
+  const auto* in = static_cast<const T*>(from);
+  auto* out = static_cast<T*>(to);
+  const T max = reduce_row<T, Larger>(in, n);
+  const Vec<T> sum = splat(exp_row<true>(in, n, max, out));
+  map_row(out, n, out, [sum](Vec<T> e) { return e / sum; });
+}
+
+template <class T>
+void log_softmax(const void* from, int64_t n, void* to) {
+  const auto* in = static_cast<const T*>(from);
+  auto* out = static_cast<T*>(to);
+  const T max = reduce_row<T, Larger>(in, n);
+  const Vec<T> top = splat(max), log_sum = log(splat(exp_row<false>(in, n, max, out)));
+  map_row(in, n, out, [top, log_sum](Vec<T> x) { return (x - top) - log_sum; });
+}
+
+constexpr SoftmaxTable build() {
+  constexpr int kFloat32 = static_cast<int>(DType::Float32);
+  constexpr int kFloat64 = static_cast<int>(DType::Float64);
+  SoftmaxTable table{};
+  table.softmax[kFloat32] = softmax<float>;
+  table.softmax[kFloat64] = softmax<double>;
+  table.log_softmax[kFloat32] = log_softmax<float>;
+  table.log_softmax[kFloat64] = log_softmax<double>;
+  return table;
+}
+
+}  // namespace
+
+extern "C" constexpr SoftmaxTable TINYT_TABLE(softmax) = build();
+
+}  // namespace tinyt::cpu

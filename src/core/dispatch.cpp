@@ -1,0 +1,164 @@
+#include "dispatch.h"
+
+#include <vector>
+
+#include "backend.h"
+#include "graph.h"
+#include "infer.h"
+
+namespace tinyt {
+
+namespace {
+
+std::array<const Backend*, 3> g_backends{};
+
+Device common_device(OpId op, std::span<const Tensor> inputs) {
+  if (inputs.empty()) return {};
+  const Device device = inputs[0].device();
+  for (const Tensor& t : inputs)
+    require(t.device() == device, ErrorKind::Device, name_of(op),
+            ": all operands must be on one device");
+  return device;
+}
+
+void run_kernel(OpId op, Device device, std::span<const Tensor> inputs,
+                std::span<const Tensor> outputs, const Inferred& inferred) {
+  const Backend& backend = backend_of(device);
+  const Kernel kernel = backend.kernels[static_cast<int>(op)];
+  if (!kernel) fail(ErrorKind::NotImplemented, name_of(op), ": no kernel on ", backend.name);
+  kernel({op, inputs, outputs, inferred.attrs, inferred.compute});
+}
+
+Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred) {
+  if (inferred.is_view)
+    return {inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset), {}};
+  const Device device = common_device(op, inputs);
+  if (has_flag(op, op_flags::Y))
+    inferred.shape[0][0] = backend_of(device).count_nonzero(inputs[0]);
+  const int count = info(op).outputs;
+  Tensor out[2];
+  for (int i = 0; i < count; ++i)
+    out[i] = Tensor::empty(inferred.shape[i], inferred.dtype[i], device);
+  const auto outputs = std::span<const Tensor>(out, static_cast<size_t>(count));
+  if (op != OpId::cat) {
+    run_kernel(op, device, inputs, outputs, inferred);
+  } else {
+    // The one structural op whose operands promote: bring them to one dtype first.
+    std::vector<Tensor> same(inputs.begin(), inputs.end());
+    for (Tensor& t : same) t = cast(t, inferred.compute);
+    run_kernel(op, device, same, outputs, inferred);
+  }
+  return {std::move(out[0]), std::move(out[1])};
+}
+
+void check_recorded(OpId op, std::span<const Tensor> inputs) {
+  for (const Tensor& t : inputs)
+    if (t.is_recorded())
+      fail(ErrorKind::Capture, name_of(op), ": a recorded tensor was used after its recording");
+}
+
+// An output that shares memory with an input is fine only as exactly that input.
+void check_overlap(OpId op, std::span<const Tensor> inputs, const Tensor& out) {
+  for (const Tensor& t : inputs)
+    if (ranges_overlap(t, out) && !same_view(t, out))
+      fail(ErrorKind::Runtime, name_of(op), ": out overlaps an input in memory (shape ",
+           out.shape(), " and ", t.shape(), "); clone one of them first");
+}
+
+void check_out(OpId op, const Inferred& inferred, const Tensor& out) {
+  if (!(inferred.shape[0] == out.shape()))
+    fail(ErrorKind::Shape, name_of(op), ": the result has shape ", inferred.shape[0],
+         ", out has ", out.shape());
+  if (!can_cast(inferred.dtype[0], out.dtype()))
+    fail(ErrorKind::DType, name_of(op), ": result type ", name_of(inferred.dtype[0]),
+         " cannot be cast to out's ", name_of(out.dtype()));
+}
+
+}  // namespace
+
+void register_backend(const Backend& backend) {
+  g_backends[static_cast<int>(backend.type)] = &backend;
+}
+
+const Backend& backend_of(Device device) {
+  const Backend* backend = g_backends[static_cast<int>(device.type)];
+  if (!backend) fail(ErrorKind::Device, "device: no backend is registered for this device");
+  return *backend;
+}
+
+Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Attrs* normalised) {
+  Inferred inferred;
+  infer(op, inputs, attrs, inferred);
+  if (normalised) *normalised = inferred.attrs;
+  if (Graph* graph = recording()) [[unlikely]]
+    return graph->record(op, inputs, inferred);
+  check_recorded(op, inputs);
+  return execute(op, inputs, inferred);
+}
+
+void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
+                   const Tensor& out) {
+  Inferred inferred;
+  infer(op, inputs, attrs, inferred);
+  check_out(op, inferred, out);
+  require_writable(name_of(op), out);
+  if (Graph* graph = recording()) [[unlikely]] {
+    graph->write(out, graph->record(op, inputs, inferred).first);
+    return;
+  }
+  check_recorded(op, inputs);
+  check_overlap(op, inputs, out);
+  if (info(op).kind == OpKind::Scalar) {
+    run_kernel(op, common_device(op, inputs), inputs, {&out, 1}, inferred);
+  } else {
+    const Tensor result = execute(op, inputs, inferred).first;
+    backend_of(out.device()).copy_into(result, out);
+  }
+  ++out.storage().version;
+}
+
+void assign(const Tensor& to, const Tensor& from) {
+  const Dims shape = broadcast("copy_", to.shape(), from.shape());
+  if (!(shape == to.shape()))
+    fail(ErrorKind::Shape, "copy_: shape ", from.shape(), " does not broadcast to ", to.shape());
+  require_writable("copy_", to);
+  if (Graph* graph = recording()) [[unlikely]] {
+    graph->write(to, from);
+    return;
+  }
+  check_recorded(OpId::copy, {&from, 1});
+  if (!same_view(to, from)) {
+    const bool overlap = ranges_overlap(to, from);
+    const Tensor source = overlap ? dispatch(OpId::copy, {&from, 1}).first : from;
+    backend_of(to.device()).copy_into(source, to);
+  }
+  ++to.storage().version;
+}
+
+Tensor contiguous(const Tensor& x) {
+  return x.is_contiguous() ? x : dispatch(OpId::copy, {&x, 1}).first;
+}
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  Attrs attrs;
+  attrs.add(dtype);
+  return dispatch(OpId::cast, {&x, 1}, attrs).first;
+}
+
+void require_readable(std::string_view op, const Tensor& x) {
+  const Graph* graph = recording();
+  if (x.is_recorded() || (graph && graph->has_written(x)))
+    fail(ErrorKind::Capture, op, ": the value is not known while recording; return it from the ",
+         "recorded function and look at it outside");
+}
+
+void require_writable(std::string_view op, const Tensor& x) {
+  if (x.storage().read_only)
+    fail(ErrorKind::Runtime, op, ": the memory is read-only (it belongs to a read-only array)");
+  if (may_self_overlap(x.shape(), x.strides()))
+    fail(ErrorKind::Runtime, op, ": cannot write to an expanded tensor, shape ", x.shape(),
+         " with strides ", x.strides(), " has several indices on one element; clone it first");
+}
+
+}  // namespace tinyt

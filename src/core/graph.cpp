@@ -1,0 +1,154 @@
+#include "graph.h"
+
+namespace tinyt {
+
+namespace {
+
+thread_local Graph* t_recording = nullptr;
+std::atomic<uint64_t> g_next_id{1};
+
+// True when x shows every element of its storage once, in order.
+bool covers_storage(const Tensor& x) {
+  return x.is_contiguous() && x.offset() == 0 &&
+         static_cast<size_t>(x.numel()) * x.itemsize() == x.storage().block.bytes;
+}
+
+Attrs view_attrs(const Tensor& x) {
+  Attrs attrs;
+  attrs.add(std::span<const int64_t>(x.shape())).add(std::span<const int64_t>(x.strides()));
+  return attrs.add(x.offset());
+}
+
+}  // namespace
+
+Graph* recording() { return t_recording; }
+Graph* set_recording(Graph* graph) { return std::exchange(t_recording, graph); }
+
+Graph::Graph() : id_(g_next_id.fetch_add(1)) {}
+
+int64_t Graph::add_value(const Dims& shape, DType dtype, int64_t node) {
+  values_.push_back({shape, dtype, node});
+  return static_cast<int64_t>(values_.size()) - 1;
+}
+
+int64_t Graph::add_input(const Tensor& tensor) {
+  const int64_t value = add_value(tensor.shape(), tensor.dtype(), -1);
+  inputs_.push_back({value, tensor});
+  return value;
+}
+
+int64_t Graph::add_node(OpId op, const Attrs& attrs, DType compute, SmallVec<int64_t, 4> inputs,
+                        const Dims& shape, DType dtype) {
+  const auto node = static_cast<int64_t>(nodes_.size());
+  const int64_t value = add_value(shape, dtype, node);
+  nodes_.push_back({op, compute, attrs, std::move(inputs), {value}});
+  return value;
+}
+
+void Graph::remember(const Tensor& x, int64_t value) const {
+  x.impl()->value = value;
+  x.impl()->value_version = x.version();
+  x.impl()->value_graph = id_;
+}
+
+Graph::Cell& Graph::cell_of(const Tensor& x) {
+  if (auto it = cells_.find(&x.storage()); it != cells_.end()) return it->second;
+  Tensor whole = x;
+  if (!covers_storage(x)) {
+    const Dims flat{static_cast<int64_t>(x.storage().block.bytes / x.itemsize())};
+    whole = x.view(flat, Dims{1}, 0);
+  }
+  Cell cell{whole, add_input(whole)};
+  return cells_.emplace(&x.storage(), std::move(cell)).first->second;
+}
+
+int64_t Graph::read(const Tensor& x) {
+  TensorImpl& t = *x.impl();
+  if (t.value_graph == id_ && t.value_version == x.version()) return t.value;
+  const uint64_t owner = x.storage().graph;
+  require(owner == 0 || owner == id_, ErrorKind::Capture,
+          "record: a tensor of another recording was used");
+  int64_t value;
+  if (t.is_scalar && owner == 0) {
+    value = add_input(x);
+  } else {
+    const int64_t base = owner ? x.storage().value : cell_of(x).value;
+    const bool same = covers_storage(x) && values_[base].shape == x.shape();
+    value = same ? base
+                 : add_node(OpId::as_strided, view_attrs(x), x.dtype(), {base}, x.shape(),
+                            x.dtype());
+  }
+  remember(x, value);
+  return value;
+}
+
+Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& inferred) {
+  if (has_flag(op, op_flags::Y))
+    fail(ErrorKind::Capture, name_of(op),
+         ": the size of the result depends on data, which is not known while recording");
+  Node node{op, inferred.compute, inferred.attrs, {}, {}};
+  for (const Tensor& t : inputs) node.inputs.push_back(read(t));
+  const auto index = static_cast<int64_t>(nodes_.size());
+  Tensor out[2];
+  for (int i = 0; i < info(op).outputs; ++i) {
+    const Dims& shape = inferred.shape[i];
+    const int64_t value = add_value(shape, inferred.dtype[i], index);
+    node.outputs.push_back(value);
+    if (inferred.is_view) {
+      out[i] = inputs[0].view(shape, inferred.strides, inferred.offset);
+    } else {
+      Ref<Storage> cell(new Storage);
+      cell->graph = id_;
+      cell->value = value;
+      cell->block.bytes = static_cast<size_t>(numel_of(shape)) * size_of(inferred.dtype[i]);
+      out[i] = Tensor::from_storage(std::move(cell), shape, contiguous_strides(shape), 0,
+                                    inferred.dtype[i]);
+    }
+    remember(out[i], value);
+  }
+  nodes_.push_back(std::move(node));
+  return {std::move(out[0]), std::move(out[1])};
+}
+
+void Graph::write(const Tensor& to, const Tensor& from) {
+  // Bring the value to the target's dtype and shape, as nodes of their own.
+  Tensor source = cast(from, to.dtype());
+  if (!(source.shape() == to.shape())) {
+    Attrs size;
+    size.add(std::span<const int64_t>(to.shape()));
+    source = dispatch(OpId::expand, {&source, 1}, size).first;
+  }
+  int64_t value = read(source);
+  Storage& storage = to.storage();
+  int64_t& current = storage.graph ? storage.value : cell_of(to).value;
+  if (!(covers_storage(to) && values_[current].shape == to.shape())) {
+    const Dims shape = values_[current].shape;
+    current = add_node(OpId::update, view_attrs(to), to.dtype(), {current, value}, shape,
+                       to.dtype());
+  } else {
+    current = value;
+  }
+  if (!storage.graph) cell_of(to).written = true;
+  ++storage.version;
+  remember(to, value);
+}
+
+bool Graph::has_written(const Tensor& x) const {
+  const auto it = cells_.find(&x.storage());
+  return it != cells_.end() && it->second.written;
+}
+
+int64_t Graph::add_output(const Tensor& x) {
+  outputs_.push_back(read(x));
+  return outputs_.back();
+}
+
+void Graph::finish() {
+  // In the order the storages were first read, so that equal recordings give equal graphs.
+  for (const Input& input : inputs_)
+    if (auto it = cells_.find(&input.tensor.storage());
+        it != cells_.end() && it->second.written && it->second.whole.impl() == input.tensor.impl())
+      writes_.push_back({it->second.value, it->second.whole});
+}
+
+}  // namespace tinyt

@@ -1,0 +1,268 @@
+// Shape rules: search, order, indexing, contraction, pooling, softmax.
+#include "infer.h"
+
+namespace tinyt {
+
+namespace {
+
+void no_complex(OpId op, DType dtype) {
+  if (is_complex(dtype))
+    fail(ErrorKind::DType, name_of(op), ": not defined for dtype ", name_of(dtype));
+}
+
+void first_shape(const Tensor& x, Inferred& out) {
+  out.compute = out.dtype[0] = x.dtype();
+  out.shape[0] = x.shape();
+}
+
+// The attributes of a convolution, one entry per spatial dimension.
+struct ConvAttrs {
+  Dims stride, padding, dilation;
+  int64_t groups;
+};
+
+ConvAttrs read_conv(OpId op, AttrReader& read, int64_t spatial, Inferred& out) {
+  ConvAttrs a{Dims(read.list()), Dims(read.list()), Dims(read.list()), 0};
+  a.groups = read.integer();
+  const auto n = static_cast<size_t>(spatial);
+  require(a.stride.size() == n && a.padding.size() == n && a.dilation.size() == n,
+          ErrorKind::Shape, name_of(op), ": stride ", a.stride, ", padding ", a.padding,
+          " and dilation ", a.dilation, " need ", spatial, " entries");
+  for (size_t i = 0; i < n; ++i)
+    require(a.stride[i] > 0 && a.padding[i] >= 0 && a.dilation[i] > 0, ErrorKind::Value,
+            name_of(op), ": stride and dilation must be positive and padding not negative, got ",
+            a.stride, ", ", a.dilation, ", ", a.padding);
+  require(a.groups > 0, ErrorKind::Value, name_of(op), ": groups must be positive, got ",
+          a.groups);
+  out.attrs.add(std::span<const int64_t>(a.stride))
+      .add(std::span<const int64_t>(a.padding))
+      .add(std::span<const int64_t>(a.dilation))
+      .add(a.groups);
+  return a;
+}
+
+// The output shape of a convolution of x with w, with every check on the way.
+Dims conv_shape(OpId op, const Dims& x, const Dims& w, const ConvAttrs& a) {
+  require(x.size() == w.size(), ErrorKind::Shape, name_of(op),
+          ": input and weight must have the same rank, got ", x, " and ", w);
+  require(x[1] == w[1] * a.groups && w[0] % a.groups == 0, ErrorKind::Shape, name_of(op),
+          ": input ", x, " with ", a.groups, " groups does not fit weight ", w);
+  Dims shape{x[0], w[0]};
+  for (size_t i = 2; i < x.size(); ++i) {
+    const int64_t window = a.dilation[i - 2] * (w[i] - 1) + 1;
+    const int64_t room = x[i] + 2 * a.padding[i - 2] - window;
+    require(w[i] > 0 && room >= 0, ErrorKind::Shape, name_of(op), ": the kernel ", w,
+            " is larger than the padded input ", x);
+    shape.push_back(room / a.stride[i - 2] + 1);
+  }
+  return shape;
+}
+
+void check_conv_rank(OpId op, const Dims& shape) {
+  require(shape.size() >= 3 && shape.size() <= 5, ErrorKind::Shape, name_of(op),
+          ": needs a batch, channels and 1 to 3 spatial dimensions, got ", shape);
+}
+
+DType conv_dtype(OpId op, std::span<const Tensor> in) {
+  require(in[0].dtype() == in[1].dtype(), ErrorKind::DType, name_of(op),
+          ": both operands must have one dtype, got ", name_of(in[0].dtype()), " and ",
+          name_of(in[1].dtype()));
+  no_complex(op, in[0].dtype());
+  return in[0].dtype();
+}
+
+// Both backward forms: `size` is the result's shape; the forward pass must give grad's shape.
+void infer_conv_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs, bool input,
+                         Inferred& out) {
+  AttrReader read(attrs);
+  const Dims size(read.list());
+  check_conv_rank(op, size);
+  out.attrs.add(std::span<const int64_t>(size));
+  const ConvAttrs a = read_conv(op, read, static_cast<int64_t>(size.size()) - 2, out);
+  const Dims& other = in[1].shape();
+  const Dims want = input ? conv_shape(op, size, other, a) : conv_shape(op, other, size, a);
+  require(want == in[0].shape(), ErrorKind::Shape, name_of(op), ": the gradient has shape ",
+          in[0].shape(), ", the forward output ", want);
+  out.compute = out.dtype[0] = conv_dtype(op, in);
+  out.shape[0] = size;
+}
+
+void infer_arg(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
+  const Tensor& x = inputs[0];
+  AttrReader read(attrs);
+  const int64_t dim = wrap_dim(name_of(op), read.integer(), x.rank());
+  const bool keepdim = read.flag();
+  no_complex(op, x.dtype());
+  require(!is_bool(x.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
+  require(x.rank() == 0 || x.size(dim) > 0, ErrorKind::Dim, name_of(op),
+          ": cannot reduce over zero elements, got shape ", x.shape(), " over dim ", dim);
+  out.compute = x.dtype();
+  out.dtype[0] = DType::Int64;
+  out.shape[0] = x.shape();
+  if (x.rank() > 0) {
+    if (keepdim)
+      out.shape[0][dim] = 1;
+    else
+      out.shape[0].erase(dim);
+  }
+  out.attrs.add(dim).add(keepdim);
+}
+
+// Shared by gather and the scatters: ranks agree (0-d counts as 1-d), index is int64.
+int64_t check_index(OpId op, const Tensor& x, const Tensor& index, int64_t dim) {
+  require(index.dtype() == DType::Int64, ErrorKind::DType, name_of(op),
+          ": the index must be int64, got ", name_of(index.dtype()));
+  require(x.rank() == index.rank(), ErrorKind::Shape, name_of(op),
+          ": index and input must have the same rank, got ", index.shape(), " and ", x.shape());
+  const int64_t d = wrap_dim(name_of(op), dim, x.rank());
+  for (int64_t i = 0; i < x.rank(); ++i)
+    require(i == d || index.size(i) <= x.size(i), ErrorKind::Shape, name_of(op), ": index ",
+            index.shape(), " is larger than input ", x.shape(), " at dimension ", i);
+  return d;
+}
+
+void infer_any_scatter(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  const int64_t dim = check_index(op, in[0], in[1], AttrReader(attrs).integer());
+  require(in[2].rank() == in[1].rank(), ErrorKind::Shape, name_of(op),
+          ": index and source must have the same rank, got ", in[1].shape(), " and ",
+          in[2].shape());
+  for (int64_t i = 0; i < in[1].rank(); ++i)
+    require(in[1].size(i) <= in[2].size(i), ErrorKind::Shape, name_of(op), ": index ",
+            in[1].shape(), " is larger than source ", in[2].shape(), " at dimension ", i);
+  require(in[2].dtype() == in[0].dtype(), ErrorKind::DType, name_of(op), ": the source is ",
+          name_of(in[2].dtype()), ", the input ", name_of(in[0].dtype()));
+  first_shape(in[0], out);
+  out.attrs.add(dim);
+}
+
+}  // namespace
+
+void infer_argmax(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_arg(op, in, attrs, out);
+}
+void infer_argmin(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_arg(op, in, attrs, out);
+}
+
+void infer_cumsum(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  no_complex(op, in[0].dtype());
+  first_shape(in[0], out);
+  if (is_integral(in[0].dtype())) out.compute = out.dtype[0] = DType::Int64;
+  out.attrs.add(wrap_dim(name_of(op), AttrReader(attrs).integer(), in[0].rank()));
+}
+
+void infer_sort(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  AttrReader read(attrs);
+  no_complex(op, in[0].dtype());
+  first_shape(in[0], out);
+  out.shape[1] = out.shape[0];
+  out.dtype[1] = DType::Int64;
+  out.attrs.add(wrap_dim(name_of(op), read.integer(), in[0].rank())).add(read.flag());
+}
+
+// The row count comes from the data: dispatch fills shape[0][0].
+void infer_nonzero(OpId, std::span<const Tensor> in, const Attrs&, Inferred& out) {
+  out.compute = in[0].dtype();
+  out.dtype[0] = DType::Int64;
+  out.shape[0] = {0, in[0].rank()};
+}
+
+void infer_gather(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  const int64_t dim = check_index(op, in[0], in[1], AttrReader(attrs).integer());
+  out.compute = out.dtype[0] = in[0].dtype();
+  out.shape[0] = in[1].shape();
+  out.attrs.add(dim);
+}
+
+void infer_scatter(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_any_scatter(op, in, attrs, out);
+}
+void infer_scatter_add(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  no_complex(op, in[0].dtype());
+  infer_any_scatter(op, in, attrs, out);
+}
+
+void infer_matmul(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
+  const Tensor &a = in[0], &b = in[1];
+  require(a.rank() > 0 && b.rank() > 0, ErrorKind::Shape, name_of(op),
+          ": operands must have at least one dimension, got ", a.shape(), " @ ", b.shape());
+  require(a.dtype() == b.dtype(), ErrorKind::DType, name_of(op),
+          ": both operands must have one dtype, got ", name_of(a.dtype()), " @ ",
+          name_of(b.dtype()));
+  no_complex(op, a.dtype());
+  require(!is_bool(a.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
+  const int64_t k = a.size(a.rank() - 1);
+  const int64_t kb = b.size(b.rank() == 1 ? 0 : b.rank() - 2);
+  require(k == kb, ErrorKind::Shape, name_of(op), ": inner dimensions must agree, got ", a.shape(),
+          " @ ", b.shape());
+  const int64_t batch_a = std::max<int64_t>(a.rank() - 2, 0);
+  const int64_t batch_b = std::max<int64_t>(b.rank() - 2, 0);
+  out.shape[0] = broadcast(name_of(op), std::span(a.shape()).first(batch_a),
+                           std::span(b.shape()).first(batch_b));
+  if (a.rank() > 1) out.shape[0].push_back(a.size(a.rank() - 2));
+  if (b.rank() > 1) out.shape[0].push_back(b.size(b.rank() - 1));
+  numel_of(out.shape[0]);
+  out.compute = out.dtype[0] = a.dtype();
+}
+
+void infer_conv(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  check_conv_rank(op, in[0].shape());
+  AttrReader read(attrs);
+  const ConvAttrs a = read_conv(op, read, in[0].rank() - 2, out);
+  out.shape[0] = conv_shape(op, in[0].shape(), in[1].shape(), a);
+  numel_of(out.shape[0]);
+  out.compute = out.dtype[0] = conv_dtype(op, in);
+}
+
+void infer_conv_input(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_conv_backward(op, in, attrs, true, out);
+}
+void infer_conv_weight(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_conv_backward(op, in, attrs, false, out);
+}
+
+void infer_max_pool(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  const Tensor& x = in[0];
+  check_conv_rank(op, x.shape());
+  no_complex(op, x.dtype());
+  const auto n = static_cast<size_t>(x.rank()) - 2;
+  AttrReader read(attrs);
+  const Dims kernel(read.list()), stride(read.list()), padding(read.list()), dilation(read.list());
+  const bool ceil = read.flag();
+  require(kernel.size() == n && stride.size() == n && padding.size() == n && dilation.size() == n,
+          ErrorKind::Shape, name_of(op), ": kernel ", kernel, ", stride ", stride, ", padding ",
+          padding, " and dilation ", dilation, " need ", n, " entries");
+  out.shape[0] = {x.size(0), x.size(1)};
+  for (size_t i = 0; i < n; ++i) {
+    require(kernel[i] > 0 && stride[i] > 0 && dilation[i] > 0, ErrorKind::Value, name_of(op),
+            ": kernel, stride and dilation must be positive, got ", kernel, ", ", stride, ", ",
+            dilation);
+    require(padding[i] >= 0 && padding[i] <= kernel[i] / 2, ErrorKind::Value, name_of(op),
+            ": padding must be at most half the kernel, got ", padding, " for ", kernel);
+    const int64_t size = x.size(i + 2), window = dilation[i] * (kernel[i] - 1) + 1;
+    const int64_t room = size + 2 * padding[i] - window;
+    require(room >= 0, ErrorKind::Shape, name_of(op), ": the window ", kernel,
+            " is larger than the padded input ", x.shape());
+    int64_t count = (room + (ceil ? stride[i] - 1 : 0)) / stride[i] + 1;
+    // The last window must start inside the input or its left padding.
+    if (ceil && (count - 1) * stride[i] >= size + padding[i]) --count;
+    out.shape[0].push_back(count);
+  }
+  out.shape[1] = out.shape[0];
+  out.compute = out.dtype[0] = x.dtype();
+  out.dtype[1] = DType::Int64;
+  out.attrs = attrs;
+}
+
+void infer_softmax(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  const int64_t dim = wrap_dim(name_of(op), AttrReader(attrs).integer(), in[0].rank());
+  require(is_float(in[0].dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype ",
+          name_of(in[0].dtype()));
+  first_shape(in[0], out);
+  out.attrs.add(dim);
+}
+void infer_log_softmax(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_softmax(op, in, attrs, out);
+}
+
+}  // namespace tinyt

@@ -1,0 +1,59 @@
+// Where tensor memory comes from: the caching allocator, or the arena of the current scope.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tinyt::memory {
+
+inline constexpr size_t kAlignment = 64;
+
+class Allocator;
+
+// One live block. `data` is 64-byte aligned; `context` belongs to the allocator.
+struct Block {
+  void* data = nullptr;
+  size_t bytes = 0;  // as asked for
+  Allocator* from = nullptr;
+  void* context = nullptr;
+};
+
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  // Fails with OutOfMemoryError; never returns null for bytes > 0. Zero bytes gives data == null.
+  virtual Block allocate(size_t bytes) = 0;
+  virtual void release(const Block& block) noexcept = 0;
+};
+
+// The process-wide caching allocator of the CPU. Safe from any thread.
+Allocator& caching();
+// The innermost active Arena of this thread, else caching().
+Allocator& current();
+
+struct Statistics {
+  int64_t current_bytes;       // live blocks, as asked for
+  int64_t peak_bytes;          // most since the start or reset_peak()
+  int64_t cached_bytes;        // freed blocks kept for reuse
+  int64_t allocations;         // calls since the start
+  int64_t live_blocks;         // blocks not yet released
+  int64_t system_allocations;  // calls that had to ask the operating system
+};
+Statistics statistics();
+void reset_peak();
+
+// Bytes that may be live at once (0: no limit). More raises OutOfMemoryError after the cache
+// was emptied; nothing else changes.
+void set_limit(int64_t bytes);
+int64_t limit();
+
+// Freed bytes kept at most (at first a quarter of main memory); the largest blocks go first. Small
+// blocks go with their slab, once all of it is free; what a thread keeps for itself does not count.
+void set_cache_limit(int64_t bytes);
+// Gives back what can be: all but slabs partly in use and the lists of other threads.
+void empty_cache();
+
+// Test hook: the n-th allocation from now fails (1: the next), once. 0 turns it off.
+void fail_nth_allocation(int64_t n);
+
+}  // namespace tinyt::memory

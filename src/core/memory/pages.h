@@ -1,0 +1,65 @@
+// Whole pages from the operating system, aligned for huge pages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#include <windows.h>
+#else
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+namespace tinyt::memory {
+
+inline constexpr size_t kHugePage = size_t{2} << 20;
+
+// `bytes` and `alignment` are multiples of kHugePage. Null when the system refuses.
+inline void* map_pages(size_t bytes, size_t alignment) noexcept {
+#if defined(_WIN32)
+  return ::operator new(bytes, std::align_val_t{alignment}, std::nothrow);
+#else
+  const size_t span = bytes + alignment;
+  void* raw = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) return nullptr;
+  const uintptr_t start = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t data = (start + alignment - 1) / alignment * alignment;
+  if (data > start) munmap(raw, data - start);
+  const uintptr_t tail = data + bytes;
+  if (start + span > tail) munmap(reinterpret_cast<void*>(tail), start + span - tail);
+#if defined(MADV_HUGEPAGE)
+  // The first touch of small pages is several times slower; a refusal changes nothing else.
+  madvise(reinterpret_cast<void*>(data), bytes, MADV_HUGEPAGE);
+#endif
+  return reinterpret_cast<void*>(data);
+#endif
+}
+
+inline void unmap_pages(void* data, [[maybe_unused]] size_t bytes,
+                        [[maybe_unused]] size_t alignment) noexcept {
+#if defined(_WIN32)
+  ::operator delete(data, std::align_val_t{alignment});
+#else
+  munmap(data, bytes);
+#endif
+}
+
+// Bytes of main memory of this machine.
+inline size_t physical_memory() noexcept {
+#if defined(_WIN32)
+  MEMORYSTATUSEX status{};
+  status.dwLength = sizeof(status);
+  return GlobalMemoryStatusEx(&status) ? static_cast<size_t>(status.ullTotalPhys) : size_t{1} << 32;
+#else
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(page)
+                               : size_t{1} << 32;
+#endif
+}
+
+}  // namespace tinyt::memory

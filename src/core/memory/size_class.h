@@ -1,0 +1,73 @@
+// Size classes, and the list that free blocks of one class wait in.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+
+#include "memory/allocator.h"
+#include "memory/pages.h"
+#include "memory/poison.h"
+
+namespace tinyt::memory {
+
+inline constexpr size_t kSmallMax = size_t{1} << 20;  // the largest block carved from a slab
+inline constexpr size_t kMaxBytes = size_t{1} << 47;
+inline constexpr size_t kClasses = 320;
+inline constexpr size_t kThreadClasses = 56;  // up to 32 KiB: kept by threads as well
+
+// Steps of 64 bytes up to 1 KiB, then eight steps for each power of two. Large blocks fill whole
+// huge pages, else their tail would be made of small ones.
+constexpr size_t class_of(size_t bytes) {
+  if (bytes <= 1024) return (bytes - 1) / kAlignment;
+  if (bytes > kSmallMax) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  const size_t top = static_cast<size_t>(std::bit_width(bytes - 1));
+  return 16 + (top - 11) * 8 + ((bytes - 1) >> (top - 4)) - 8;
+}
+
+inline constexpr std::array<size_t, kClasses> kClassBytes = [] {
+  std::array<size_t, kClasses> sizes{};
+  for (size_t c = 0; c < 16; ++c) sizes[c] = (c + 1) * kAlignment;
+  for (size_t c = 16; c < kClasses; ++c) sizes[c] = ((c - 16) % 8 + 9) << ((c - 16) / 8 + 7);
+  return sizes;
+}();
+static_assert(class_of(kMaxBytes + 64) < kClasses);
+static_assert(kClassBytes[kThreadClasses - 1] == 32768 && class_of(32768) == kThreadClasses - 1);
+
+inline constexpr size_t kFirstLarge = class_of(kSmallMax) + 1;
+
+// Blocks of a class that one thread keeps: 64 KiB worth, within reason.
+inline constexpr std::array<size_t, kThreadClasses> kThreadCapacity = [] {
+  std::array<size_t, kThreadClasses> blocks{};
+  for (size_t c = 0; c < kThreadClasses; ++c) {
+    blocks[c] = std::clamp<size_t>(65536 / kClassBytes[c], 4, 64);
+  }
+  return blocks;
+}();
+
+// Last in, first out, so that reuse is warm. One thread at a time changes it; statistics() may
+// read the count meanwhile.
+class FreeList {
+ public:
+  size_t count() const { return count_.load(std::memory_order_relaxed); }
+  void push(void* block) {
+    poison::store_link(block, head_);
+    head_ = block;
+    count_.store(count() + 1, std::memory_order_relaxed);
+  }
+  void* pop() {
+    void* block = head_;
+    if (block == nullptr) return nullptr;
+    head_ = poison::load_link(block);
+    count_.store(count() - 1, std::memory_order_relaxed);
+    return block;
+  }
+
+ private:
+  void* head_ = nullptr;
+  std::atomic<size_t> count_{0};
+};
+
+}  // namespace tinyt::memory

@@ -1,0 +1,100 @@
+// The op enum and facts, derived from ops.def, and the attributes of one call.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "dtype.h"
+#include "shape.h"
+
+namespace tinyt {
+
+enum class OpId : uint8_t {
+#define SCALAR_OP(name, ...) name,
+#define STRUCT_OP(name, ...) name,
+#define REDUCE_OP(name, ...) name,
+#include "ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+  kCount,
+};
+inline constexpr int kOpCount = static_cast<int>(OpId::kCount);
+
+enum class OpKind : uint8_t { Scalar, Struct, Reduce };
+enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
+
+namespace op_flags {
+enum : uint32_t {
+  C = 1,         // commutative
+  D = 2,         // differentiable
+  V = 4,         // view of its input
+  R = 8,         // random
+  Y = 16,        // the output's shape depends on data
+  F = 32,        // fused: has a decompose composite
+  N = 64,        // not for bool
+  I = 128,       // integers and bool only
+};
+}  // namespace op_flags
+
+struct OpInfo {
+  std::string_view name;
+  OpKind kind;
+  int8_t inputs;  // -1: any number
+  int8_t outputs;
+  DTypeRule dtype_rule;
+  uint32_t flags;
+  std::string_view attributes;
+  double identity;  // of a reduction
+};
+
+extern const OpInfo kOps[kOpCount];
+inline const OpInfo& info(OpId op) { return kOps[static_cast<int>(op)]; }
+inline std::string_view name_of(OpId op) { return info(op).name; }
+inline bool has_flag(OpId op, uint32_t flag) { return (info(op).flags & flag) != 0; }
+
+// Attributes of one call, in the order of the row: integers, flags, dtypes and lists (length
+// first) in `ints`, floats in `floats`.
+struct Attrs {
+  SmallVec<int64_t, 8> ints;
+  SmallVec<double, 2> floats;
+
+  Attrs& add(int64_t v) {
+    ints.push_back(v);
+    return *this;
+  }
+  Attrs& add(DType t) { return add(static_cast<int64_t>(t)); }
+  Attrs& add(std::span<const int64_t> list) {
+    ints.push_back(static_cast<int64_t>(list.size()));
+    for (int64_t v : list) ints.push_back(v);
+    return *this;
+  }
+  Attrs& add_float(double v) {
+    floats.push_back(v);
+    return *this;
+  }
+  bool operator==(const Attrs&) const = default;
+};
+
+// Reads attributes back in the same order.
+class AttrReader {
+ public:
+  explicit AttrReader(const Attrs& attrs) : attrs_(attrs) {}
+  int64_t integer() { return attrs_.ints[at_++]; }
+  bool flag() { return integer() != 0; }
+  DType dtype() { return static_cast<DType>(integer()); }
+  double real() { return attrs_.floats[float_at_++]; }
+  std::span<const int64_t> list() {
+    const auto n = static_cast<size_t>(integer());
+    const int64_t* first = attrs_.ints.data() + at_;
+    at_ += n;
+    return {first, n};
+  }
+
+ private:
+  const Attrs& attrs_;
+  size_t at_ = 0, float_at_ = 0;
+};
+
+}  // namespace tinyt

@@ -1,0 +1,116 @@
+#include "tensor.h"
+
+#include "backend.h"
+
+namespace tinyt {
+
+namespace {
+
+std::atomic<int64_t> g_live_tensors{0};
+
+Tensor make_tensor(Ref<Storage> storage, std::span<const int64_t> shape,
+                   std::span<const int64_t> strides, int64_t offset, DType dtype) {
+  auto* t = new TensorImpl;
+  t->storage = std::move(storage);
+  t->shape = shape;
+  t->strides = strides;
+  t->offset = offset;
+  t->numel = numel_of(shape);
+  t->dtype = dtype;
+  t->contiguous = is_contiguous(shape, strides);
+  g_live_tensors.fetch_add(1, std::memory_order_relaxed);
+  return Tensor(Ref<TensorImpl>(t));
+}
+
+template <class T>
+Tensor scalar_of(DType dtype, T v) {
+  Tensor t = Tensor::empty({}, dtype);
+  *t.ptr<T>() = v;
+  t.impl()->is_scalar = true;
+  return t;
+}
+
+// First and one-past-last byte a tensor reaches.
+std::pair<const char*, const char*> byte_range(const Tensor& t) {
+  int64_t low = 0, high = 0;
+  for (size_t d = 0; d < t.shape().size(); ++d) {
+    const int64_t span = (t.size(d) - 1) * t.stride(d);
+    (span < 0 ? low : high) += span;
+  }
+  const auto item = static_cast<int64_t>(t.itemsize());
+  return {t.data() + low * item, t.data() + (high + 1) * item};
+}
+
+}  // namespace
+
+Ref<Storage> Storage::allocate(size_t bytes, Device device) {
+  Ref<Storage> s(new Storage);
+  s->device = device;
+  s->block = backend_of(device).allocator().allocate(bytes);
+  return s;
+}
+
+Ref<Storage> Storage::foreign(void* data, size_t bytes, void (*release)(void*), void* owner) {
+  Ref<Storage> s(new Storage);
+  s->block.data = data;
+  s->block.bytes = bytes;
+  s->release_foreign = release;
+  s->owner = owner;
+  return s;
+}
+
+void Storage::destroy(Storage* s) {
+  if (s->release_foreign)
+    s->release_foreign(s->owner);
+  else if (s->block.from)
+    s->block.from->release(s->block);
+  delete s;
+}
+
+void TensorImpl::destroy(TensorImpl* t) {
+  delete t;
+  g_live_tensors.fetch_sub(1, std::memory_order_relaxed);
+}
+
+int64_t live_tensors() { return g_live_tensors.load(std::memory_order_relaxed); }
+
+Tensor Tensor::empty(std::span<const int64_t> shape, DType dtype, Device device) {
+  const auto item = static_cast<int64_t>(size_of(dtype));
+  const int64_t count = numel_of(shape);
+  if (count > INT64_MAX / item)
+    fail(ErrorKind::OutOfMemory, "empty: ", shape, " elements of ", name_of(dtype),
+         " do not fit in memory");
+  return make_tensor(Storage::allocate(static_cast<size_t>(count * item), device), shape,
+                     contiguous_strides(shape), 0, dtype);
+}
+
+Tensor Tensor::from_storage(Ref<Storage> storage, std::span<const int64_t> shape,
+                            std::span<const int64_t> strides, int64_t offset, DType dtype) {
+  return make_tensor(std::move(storage), shape, strides, offset, dtype);
+}
+
+Tensor Tensor::scalar(double v) { return scalar_of(DType::Float64, v); }
+Tensor Tensor::scalar(int64_t v) { return scalar_of(DType::Int64, v); }
+Tensor Tensor::scalar(bool v) { return scalar_of(DType::Bool, static_cast<uint8_t>(v)); }
+
+Tensor Tensor::view(std::span<const int64_t> shape, std::span<const int64_t> strides,
+                    int64_t offset) const {
+  return make_tensor(impl_->storage, shape, strides, offset, impl_->dtype);
+}
+
+bool ranges_overlap(const Tensor& a, const Tensor& b) {
+  if (a.impl()->storage.get() != b.impl()->storage.get() && !a.storage().release_foreign &&
+      !b.storage().release_foreign)
+    return false;
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  const auto [a0, a1] = byte_range(a);
+  const auto [b0, b1] = byte_range(b);
+  return a0 < b1 && b0 < a1;
+}
+
+bool same_view(const Tensor& a, const Tensor& b) {
+  return a.data() == b.data() && a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         a.strides() == b.strides();
+}
+
+}  // namespace tinyt

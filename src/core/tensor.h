@@ -1,0 +1,141 @@
+// The tensor: a counted storage seen through a shape, strides and an offset.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "dtype.h"
+#include "memory/allocator.h"
+#include "shape.h"
+
+namespace tinyt {
+
+enum class DeviceType : uint8_t { CPU, CUDA, Metal };
+struct Device {
+  DeviceType type = DeviceType::CPU;
+  int8_t index = 0;
+  bool operator==(const Device&) const = default;
+};
+
+// Intrusive reference counting: T has `std::atomic<int64_t> refs` and `static void destroy(T*)`.
+template <class T>
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(T* p) : p_(p) {}  // takes over one reference
+  Ref(const Ref& o) : p_(o.p_) {
+    if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed);
+  }
+  Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
+  Ref& operator=(Ref o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  ~Ref() {
+    if (p_ && p_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(p_);
+  }
+  T* get() const { return p_; }
+  T* operator->() const { return p_; }
+  T& operator*() const { return *p_; }
+  explicit operator bool() const { return p_ != nullptr; }
+
+ private:
+  T* p_ = nullptr;
+};
+
+// Bytes shared by all views of them. While recording, `graph` is set instead of data: the storage
+// is a cell whose current value is the graph's value number `value`.
+struct Storage {
+  std::atomic<int64_t> refs{1};
+  memory::Block block;
+  Device device;
+  // Counts writes; views share it, saved tensors compare it.
+  uint64_t version = 0;
+  uint64_t graph = 0;  // id of the recording graph, 0: real data
+  int64_t value = -1;
+  // Memory of somebody else (NumPy, DLPack): called with `owner` instead of the allocator.
+  void (*release_foreign)(void* owner) = nullptr;
+  void* owner = nullptr;
+  bool read_only = false;
+
+  static Ref<Storage> allocate(size_t bytes, Device device);
+  static Ref<Storage> foreign(void* data, size_t bytes, void (*release)(void*), void* owner);
+  static void destroy(Storage* s);
+};
+
+struct TensorImpl {
+  std::atomic<int64_t> refs{1};
+  Ref<Storage> storage;
+  Dims shape;
+  Dims strides;        // in elements
+  int64_t offset = 0;  // in elements, from the start of the storage
+  int64_t numel = 0;
+  DType dtype = DType::Float32;
+  bool contiguous = true;
+  bool is_scalar = false;  // made from a Python number: weak in promotion
+  // While recording: the graph's value number of this very tensor, and the storage version it is
+  // for; a later write through another view makes it stale.
+  int64_t value = -1;
+  uint64_t value_version = 0;
+  uint64_t value_graph = 0;
+
+  static void destroy(TensorImpl* t);
+};
+
+// Tensors alive now, for leak checks.
+int64_t live_tensors();
+
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(Ref<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  // Uninitialised, contiguous.
+  static Tensor empty(std::span<const int64_t> shape, DType dtype, Device device = {});
+  static Tensor from_storage(Ref<Storage> storage, std::span<const int64_t> shape,
+                             std::span<const int64_t> strides, int64_t offset, DType dtype);
+  // 0-d from a Python number; weak in promotion.
+  static Tensor scalar(double v);
+  static Tensor scalar(int64_t v);
+  static Tensor scalar(bool v);
+
+  // The same storage seen otherwise; no checks against the storage's size.
+  Tensor view(std::span<const int64_t> shape, std::span<const int64_t> strides,
+              int64_t offset) const;
+
+  explicit operator bool() const { return static_cast<bool>(impl_); }
+  TensorImpl* impl() const { return impl_.get(); }
+  const Dims& shape() const { return impl_->shape; }
+  const Dims& strides() const { return impl_->strides; }
+  int64_t size(size_t d) const { return impl_->shape[d]; }
+  int64_t stride(size_t d) const { return impl_->strides[d]; }
+  int64_t rank() const { return static_cast<int64_t>(impl_->shape.size()); }
+  int64_t numel() const { return impl_->numel; }
+  int64_t offset() const { return impl_->offset; }
+  DType dtype() const { return impl_->dtype; }
+  Device device() const { return impl_->storage->device; }
+  size_t itemsize() const { return size_of(impl_->dtype); }
+  bool is_contiguous() const { return impl_->contiguous; }
+  bool is_recorded() const { return impl_->storage->graph != 0; }
+  Storage& storage() const { return *impl_->storage; }
+  uint64_t version() const { return impl_->storage->version; }
+  char* data() const {
+    return static_cast<char*>(impl_->storage->block.data) +
+           impl_->offset * static_cast<int64_t>(itemsize());
+  }
+  template <class T>
+  T* ptr() const {
+    return reinterpret_cast<T*>(data());
+  }
+
+ private:
+  Ref<TensorImpl> impl_;
+};
+
+// True when the byte ranges the two tensors span have a byte in common.
+bool ranges_overlap(const Tensor& a, const Tensor& b);
+// True when both see exactly the same elements in the same order.
+bool same_view(const Tensor& a, const Tensor& b);
+
+}  // namespace tinyt

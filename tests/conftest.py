@@ -1,0 +1,87 @@
+"""Shared by every test: the leak check, the seed, and running a seeded part of the suite."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import zlib
+from collections.abc import Iterator
+
+import hypothesis
+import numpy as np
+import pytest
+
+import tinyt
+
+hypothesis.settings.register_profile(
+    "ci", max_examples=50, deadline=None, derandomize=True, database=None
+)
+hypothesis.settings.register_profile("long", max_examples=2000, deadline=None, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+FAILED = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tinyt")
+    group.addoption(
+        "--sample",
+        type=float,
+        default=1.0,
+        metavar="FRACTION",
+        help="run this part of the tests, chosen by --seed (for further instruction-set levels)",
+    )
+    group.addoption("--seed", type=int, default=0, help="seed of sampling and of test data")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"tinyt: --sample {config.getoption('--sample')} --seed {config.getoption('--seed')}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    fraction, seed = config.getoption("--sample"), config.getoption("--seed")
+    if fraction >= 1.0:
+        return
+    # By node id, so that the choice does not depend on what else is collected.
+    kept = [i for i in items if random.Random(f"{seed} {i.nodeid}").random() < fraction]
+    config.hook.pytest_deselected(items=[i for i in items if i not in set(kept)])
+    items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    # What exists now is not looked at again, so that the collection before each test is quick.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@pytest.fixture(autouse=True)
+def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Live tensors return to what they were, with the garbage collector off: reference cycles
+    count as leaks. (`pytest.raises(...) as info` makes such a cycle; use `match=`.)"""
+    gc.collect()
+    gc.disable()
+    before = tinyt.memory.live_tensors()
+    try:
+        yield
+        after = tinyt.memory.live_tensors()
+    finally:
+        gc.enable()
+    # A failed test's traceback keeps its tensors; its own message matters more.
+    if not request.node.stash.get(FAILED, False):
+        assert after == before, f"{after - before} tensors leaked (or are held by a cycle)"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Seeded by --seed and the name of the test."""
+    name = zlib.crc32(request.node.nodeid.encode())
+    return np.random.default_rng([request.config.getoption("--seed"), name])

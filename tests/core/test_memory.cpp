@@ -1,0 +1,332 @@
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "memory/allocator.h"
+#include "memory/arena.h"
+#include "memory/poison.h"
+#include "memory/size_class.h"
+
+namespace {
+
+using namespace tinyt;
+using namespace tinyt::memory;
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr bool kSanitized = poison::kRedZone > 0;
+
+bool aligned(const Block& b) { return reinterpret_cast<uintptr_t>(b.data) % kAlignment == 0; }
+
+void test_size_classes() {
+  for (size_t bytes = 1; bytes <= 300000; bytes += bytes < 5000 ? 1 : 61) {
+    const size_t cls = class_of(bytes);
+    if (kClassBytes[cls] < bytes || (cls > 0 && kClassBytes[cls - 1] >= bytes)) {
+      CHECK_EQ(cls, bytes);  // shows the bytes that have the wrong class
+    }
+  }
+  for (size_t cls = 0; cls < kClasses; ++cls) {
+    CHECK(kClassBytes[cls] % kAlignment == 0);
+    if (cls < kFirstLarge) {
+      CHECK_EQ(class_of(kClassBytes[cls]), cls);
+    } else if (kClassBytes[cls] <= kMaxBytes && kClassBytes[cls] % kHugePage == 0) {
+      CHECK_EQ(class_of(kClassBytes[cls]), cls);
+    }
+  }
+  for (size_t bytes : {kMiB + 1, 2 * kMiB + 1, 5 * kMiB, 100 * kMiB + 7, (size_t{1} << 40) + 1}) {
+    const size_t size = kClassBytes[class_of(bytes)];
+    CHECK(size >= bytes && size % kHugePage == 0 && size - bytes < kHugePage + bytes / 8);
+  }
+}
+
+void test_blocks() {
+  Allocator& a = caching();
+  const Statistics before = statistics();
+  const Block none = a.allocate(0);
+  CHECK(none.data == nullptr && none.bytes == 0);
+  a.release(none);
+  CHECK_EQ(statistics().allocations, before.allocations);
+  for (size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{65}, size_t{1024}, size_t{1025},
+                       size_t{40000}, kMiB - 1, kMiB, kMiB + 1, 3 * kMiB + 5}) {
+    const Block b = a.allocate(bytes);
+    CHECK(aligned(b) && b.bytes == bytes && b.from == &a);
+    std::memset(b.data, 0xab, bytes);
+    a.release(b);
+    const Block again = a.allocate(bytes);
+    CHECK(again.data == b.data);  // last in, first out
+    a.release(again);
+  }
+}
+
+void test_statistics() {
+  Allocator& a = caching();
+  empty_cache();
+  const Statistics s0 = statistics();
+  CHECK_EQ(s0.cached_bytes, 0);
+  reset_peak();
+  const Block small = a.allocate(100);
+  const Block large = a.allocate(5 * kMiB);
+  const Statistics s1 = statistics();
+  CHECK_EQ(s1.current_bytes - s0.current_bytes, int64_t(100 + 5 * kMiB));
+  CHECK_EQ(s1.peak_bytes, s1.current_bytes);
+  CHECK_EQ(s1.allocations - s0.allocations, 2);
+  CHECK_EQ(s1.live_blocks - s0.live_blocks, 2);
+  CHECK_EQ(s1.system_allocations - s0.system_allocations, 2);
+  a.release(large);
+  const Statistics s2 = statistics();
+  CHECK_EQ(s2.current_bytes - s0.current_bytes, 100);
+  CHECK_EQ(s2.peak_bytes, s1.peak_bytes);
+  CHECK(s2.cached_bytes - s1.cached_bytes >= int64_t(5 * kMiB));
+  reset_peak();
+  CHECK_EQ(statistics().peak_bytes, s2.current_bytes);
+  a.release(a.allocate(5 * kMiB));
+  CHECK_EQ(statistics().system_allocations, s1.system_allocations);
+  a.release(small);
+  CHECK_EQ(statistics().live_blocks, s0.live_blocks);
+  empty_cache();
+  CHECK_EQ(statistics().cached_bytes, 0);
+}
+
+// Refused requests change nothing.
+template <class F>
+void check_refused(const std::string& words, F&& f) {
+  const Statistics before = statistics();
+  CHECK_FAILS(OutOfMemory, words, f());
+  const Statistics after = statistics();
+  CHECK_EQ(after.current_bytes, before.current_bytes);
+  CHECK_EQ(after.peak_bytes, before.peak_bytes);
+  CHECK_EQ(after.live_blocks, before.live_blocks);
+  CHECK_EQ(after.allocations, before.allocations);
+}
+
+void test_limits() {
+  Allocator& a = caching();
+  const int64_t used = statistics().current_bytes;
+  set_limit(used + 1000);
+  CHECK_EQ(limit(), used + 1000);
+  const Block b = a.allocate(600);
+  check_refused("memory: the limit is reached, asked for 401 bytes, limit ",
+                [&] { a.allocate(401); });
+  check_refused(", in use ", [&] { a.allocate(kMiB); });
+  const Block rest = a.allocate(400);
+  a.release(rest);
+  a.release(b);
+  set_limit(0);
+  for (size_t huge : {std::numeric_limits<size_t>::max(), std::numeric_limits<size_t>::max() - 63,
+                      std::numeric_limits<size_t>::max() / 2, size_t{1} << 62, size_t{1} << 46}) {
+    check_refused("asked for " + std::to_string(huge) + " bytes, limit none, in use ",
+                  [&] { a.allocate(huge); });
+  }
+  CHECK_FAILS(Value, "memory.set_limit: bytes must be at least 0, got -1", set_limit(-1));
+  CHECK_FAILS(Value, "got -1", set_cache_limit(-1));
+  CHECK_FAILS(Value, "got -2", fail_nth_allocation(-2));
+
+  fail_nth_allocation(2);
+  a.release(a.allocate(10));
+  check_refused("memory: this allocation was set to fail, asked for 10 bytes, limit none",
+                [&] { a.allocate(10); });
+  a.release(a.allocate(10));
+  fail_nth_allocation(1);
+  fail_nth_allocation(0);
+  a.release(a.allocate(10));
+}
+
+void test_cache_limit() {
+  Allocator& a = caching();
+  empty_cache();
+  set_cache_limit(int64_t(10 * kMiB));
+  std::vector<Block> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(a.allocate(4 * kMiB - 64));
+  for (const Block& b : blocks) a.release(b);
+  CHECK(statistics().cached_bytes <= int64_t(10 * kMiB));
+  CHECK(statistics().cached_bytes >= int64_t(4 * kMiB));
+  // Small blocks: their slabs go once every block in them is free.
+  blocks.clear();
+  for (int i = 0; i < 1000; ++i) blocks.push_back(a.allocate(50000));
+  for (const Block& b : blocks) a.release(b);
+  CHECK(statistics().cached_bytes <= int64_t(20 * kMiB));
+  set_cache_limit(0);
+  blocks.assign(1, a.allocate(2 * kMiB));
+  a.release(blocks[0]);
+  CHECK(statistics().cached_bytes < int64_t(kMiB));
+  set_cache_limit(int64_t{1} << 32);
+  empty_cache();
+  CHECK_EQ(statistics().cached_bytes, 0);
+}
+
+// Random traffic against a model: no two live blocks share a byte.
+void churn(unsigned seed, int steps) {
+  std::mt19937 rng(seed);
+  std::vector<std::pair<Block, unsigned char>> live;
+  const auto intact = [](const std::pair<Block, unsigned char>& entry) {
+    const auto* p = static_cast<const unsigned char*>(entry.first.data);
+    const size_t n = entry.first.bytes;
+    return p[0] == entry.second && p[n / 2] == entry.second && p[n - 1] == entry.second;
+  };
+  bool good = true;
+  for (int i = 0; i < steps; ++i) {
+    if (live.size() < 40 || rng() % 2) {
+      const size_t bytes = 1 + rng() % (size_t{1} << (1 + rng() % 21));
+      const Block b = caching().allocate(bytes);
+      const auto mark = static_cast<unsigned char>(rng());
+      good = good && aligned(b);
+      std::memset(b.data, mark, bytes);
+      live.emplace_back(b, mark);
+    } else {
+      const size_t at = rng() % live.size();
+      good = good && intact(live[at]);
+      caching().release(live[at].first);
+      live[at] = live.back();
+      live.pop_back();
+    }
+    if (i % 997 == 0) empty_cache();
+  }
+  for (const auto& entry : live) {
+    good = good && intact(entry);
+    caching().release(entry.first);
+  }
+  CHECK(good);
+}
+
+void test_threads() {
+  const Statistics before = statistics();
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 3; ++t) threads.emplace_back(churn, t, kSanitized ? 1500 : 5000);
+  churn(9, kSanitized ? 1500 : 5000);
+  for (auto& t : threads) t.join();
+  CHECK_EQ(statistics().live_blocks, before.live_blocks);
+  CHECK_EQ(statistics().current_bytes, before.current_bytes);
+
+  // A block may be released by another thread, and an ended thread keeps nothing.
+  std::vector<Block> blocks;
+  for (int i = 0; i < 500; ++i) blocks.push_back(caching().allocate(128));
+  std::thread([&] {
+    for (const Block& b : blocks) caching().release(b);
+  }).join();
+  CHECK_EQ(statistics().live_blocks, before.live_blocks);
+  empty_cache();
+  CHECK_EQ(statistics().cached_bytes, 0);
+}
+
+void test_arena() {
+  const Statistics before = statistics();
+  CHECK(&current() == &caching());
+  Block escaped;
+  {
+    Arena arena(4096);
+    CHECK_EQ(arena.capacity_bytes(), 0);
+    arena.enter();
+    CHECK(&current() == &arena);
+    {
+      Arena inner;
+      inner.enter();
+      CHECK(&current() == &inner);
+      CHECK_FAILS(Runtime, "memory.Arena: enter: it is entered already", inner.enter());
+      CHECK_FAILS(Runtime, "is not innermost here", arena.exit());
+      inner.exit();
+      CHECK_FAILS(Runtime, "was not entered", inner.exit());
+      inner.enter();  // and is destroyed while entered
+    }
+    CHECK(&current() == &arena);
+    CHECK(current().allocate(0).data == nullptr);
+    const Block a = current().allocate(1);
+    const Block b = current().allocate(100);
+    CHECK(aligned(a) && aligned(b) && a.data != b.data);
+    CHECK_EQ(arena.used_bytes(), 64 + 128);
+    const int64_t blocks = statistics().live_blocks;
+    std::memset(b.data, 1, b.bytes);
+    a.from->release(a);
+    b.from->release(b);
+    CHECK_EQ(statistics().live_blocks, blocks);  // chunks count, not what is bumped
+    arena.reset();
+    CHECK_EQ(arena.used_bytes(), 0);
+    CHECK_EQ(arena.peak_bytes(), 64 + 128);
+    CHECK_EQ(arena.capacity_bytes(), 0);
+
+    escaped = arena.allocate(10000);  // more than a chunk
+    CHECK(arena.capacity_bytes() > 10000);
+    std::memset(escaped.data, 7, escaped.bytes);
+    for (int i = 0; i < 100; ++i) {
+      const Block x = arena.allocate(200);
+      std::memset(x.data, 8, x.bytes);
+      arena.release(x);
+    }
+    check_refused("asked for", [&] { arena.allocate(std::numeric_limits<size_t>::max()); });
+    fail_nth_allocation(1);
+    check_refused("set to fail", [&] { arena.allocate(50000); });
+    arena.exit();
+  }
+  CHECK(&current() == &caching());
+  CHECK_EQ(statistics().live_blocks, before.live_blocks + 1);
+  const auto* bytes = static_cast<const unsigned char*>(escaped.data);
+  CHECK(bytes[0] == 7 && bytes[9999] == 7);
+  std::thread([&] { escaped.from->release(escaped); }).join();
+  CHECK_EQ(statistics().live_blocks, before.live_blocks);
+  CHECK_EQ(statistics().current_bytes, before.current_bytes);
+}
+
+void test_fork() {
+  const Block b = caching().allocate(1000);
+  std::thread other([] {
+    for (size_t i = 0; i < 3000; ++i) caching().release(caching().allocate(size_t{64} << (i % 16)));
+  });
+  const int code = tinyt::test::in_child([&] {
+    const int64_t live = statistics().live_blocks;
+    for (int i = 0; i < 200; ++i) caching().release(caching().allocate(size_t{1} << (i % 22)));
+    caching().release(b);
+    empty_cache();
+    std::thread([] { caching().release(caching().allocate(64)); }).join();
+    return statistics().live_blocks == live - 1 ? 0 : 1;
+  });
+  other.join();
+  caching().release(b);
+  CHECK_EQ(code, 0);
+}
+
+#if defined(TINYT_POISON_ASAN)
+void test_poison() {
+  const auto closed = [](const void* p) { return __asan_address_is_poisoned(p) != 0; };
+  for (size_t bytes : {size_t{1}, size_t{100}, size_t{64}, kMiB, 2 * kMiB}) {
+    const Block b = caching().allocate(bytes);
+    auto* p = static_cast<char*>(b.data);
+    CHECK(!closed(p) && !closed(p + bytes - 1) && closed(p + bytes) && closed(p + bytes + 63));
+    caching().release(b);
+    CHECK(closed(p) && closed(p + bytes - 1));
+  }
+  Arena arena;
+  const Block b = arena.allocate(100);
+  auto* p = static_cast<char*>(b.data);
+  CHECK(!closed(p) && !closed(p + 99) && closed(p + 100) && closed(p + 163));
+  arena.release(b);
+  CHECK(closed(p));
+}
+#endif
+
+// Released by a static destructor, after this thread's own lists are gone.
+struct Late {
+  Block block = caching().allocate(300);
+  ~Late() { caching().release(block); }
+};
+
+}  // namespace
+
+int main() {
+  test_size_classes();
+  test_blocks();
+  test_statistics();
+  test_limits();
+  test_cache_limit();
+  test_threads();
+  test_arena();
+  if (tinyt::test::kThreadsAfterFork) test_fork();
+#if defined(TINYT_POISON_ASAN)
+  test_poison();
+#endif
+  static Late late;  // last: its block keeps a slab from being given back
+  return tinyt::test::summary();
+}

@@ -1,0 +1,104 @@
+"""What a row of the op table is: how an operation is called, on what, against which reference,
+how closely, and which wrong calls it must refuse. One file per family holds the rows."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from sampling import Array, S, Sample, draw
+
+Rng = np.random.Generator
+Samples = Callable[[Rng, str], list[Sample]]
+
+FLOATS = ("float32", "float64")
+NUMBERS = (*FLOATS, "int64")
+ALL = (*NUMBERS, "bool")
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A wrong call: the exception class that a PyTorch user catches, and what the message says:
+    the operation, and the values that do not fit."""
+
+    exception: type[Exception]
+    message: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def bad(exception: type[Exception], message: str, *args: Any, **kwargs: Any) -> Bad:
+    return Bad(exception, message, args, kwargs)
+
+
+@dataclass(frozen=True)
+class Op:
+    """`ulp` and `scale`: see sampling.assert_within; `scale="abs"` puts the reference of the
+    absolute values, the natural size of rounding errors in a sum. `result`: dtype of the output:
+    "same", "float" (integers become float32), "sum" (they become int64), "reference" (that of the
+    reference), or its name. `method`: also a Tensor method; `inplace`: also method `name_`."""
+
+    name: str
+    samples: Samples
+    reference: Callable[..., Any]
+    call: str | Callable[..., Any] = ""
+    dtypes: tuple[str, ...] = NUMBERS
+    result: str = "same"
+    ulp: float = 0
+    scale: Any = 0.0
+    grad: bool = True
+    grad2: bool = True
+    method: bool = True
+    inplace: bool = False
+    out: bool = False
+    view: bool = False
+    strided: bool = True  # the same bits for every layout of the inputs
+    errors: tuple[Bad, ...] = ()
+
+    def function(self, tt: ModuleType) -> Callable[..., Any]:
+        """The operation in the library `tt`, called as the samples are laid out."""
+        if callable(self.call):
+            return lambda *args, **kwargs: self.call(tt, *args, **kwargs)
+        return operator.attrgetter(self.call or self.name)(tt)
+
+
+def f(*shape: int) -> Array:
+    """A float32 tensor for a wrong call; i and b: int64 and bool."""
+    return (np.arange(np.prod(shape), dtype=np.float32) + 1).reshape(shape)
+
+
+def i(*shape: int) -> Array:
+    return np.zeros(shape, np.int64)
+
+
+def b(*shape: int) -> Array:
+    return np.zeros(shape, bool)
+
+
+def method(name: str) -> Callable[..., Any]:
+    return lambda tt, x, *args, **kwargs: getattr(x, name)(*args, **kwargs)
+
+
+def dim_errors(name: str) -> tuple[Bad, ...]:
+    return (
+        bad(IndexError, rf"{name}.*2\b", f(2, 3), 2),
+        bad(IndexError, rf"{name}.*-3\b", f(2, 3), -3),
+    )
+
+
+def floats_only(name: str) -> Bad:
+    return bad(RuntimeError, rf"{name}.*int64", i(3))
+
+
+def cases(*rows: Any) -> Samples:
+    """Rows of (shape, argument...) with one tensor of that shape in front."""
+    return lambda rng, dt: [S(draw(rng, r[0], dt), *r[1:]) for r in rows]
+
+
+def at(rng: Rng, shape: tuple[int, ...], size: int) -> Array:
+    return rng.integers(0, size, shape)

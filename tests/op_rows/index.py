@@ -1,0 +1,180 @@
+"""Gather, scatter, masks, order and scans."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import references as ref
+from op_rows import (
+    ALL,
+    Op,
+    Rng,
+    at,
+    b,
+    bad,
+    cases,
+    f,
+    i,
+)
+from sampling import (
+    Array,
+    S,
+    draw,
+)
+
+
+def unique_at(rng: Rng, shape: tuple[int, int], size: int) -> Array:
+    """Row positions without repeats in any column, so that the order of writing is no matter."""
+    return np.stack([rng.permutation(size)[: shape[0]] for _ in range(shape[1])], 1)
+
+
+INDEX = [
+    Op(
+        "gather",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt), 0, at(rng, (2, 5), 4)),
+            S(draw(rng, (4, 5), dt), 1, at(rng, (4, 7), 5)),
+            S(draw(rng, (2, 3, 4), dt), -2, at(rng, (2, 5, 3), 3)),
+            S(draw(rng, (4,), dt), 0, at(rng, (0,), 4)),
+            S(draw(rng, (), dt), 0, np.array(0)),
+        ],
+        ref.gather,
+        dtypes=ALL,
+        errors=(
+            bad(
+                (RuntimeError, IndexError),
+                r"gather.*index 9.*size 4|index 9 is out of bounds",
+                f(4),
+                0,
+                i(2) + 9,
+            ),
+            bad((RuntimeError, TypeError), r"gather.*int64", f(4), 0, f(2)),
+            bad(RuntimeError, r"gather", f(4, 5), 0, i(2)),
+            bad(IndexError, r"gather.*2", f(4, 5), 2, i(2, 2)),
+        ),
+    ),
+    Op(
+        "scatter",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt), 0, unique_at(rng, (3, 5), 4), draw(rng, (3, 5), dt)),
+            S(draw(rng, (5, 4), dt), 1, unique_at(rng, (3, 5), 4).T.copy(), draw(rng, (5, 3), dt)),
+            S(draw(rng, (4, 5), dt), 0, unique_at(rng, (2, 5), 4), 1),
+            S(draw(rng, (4,), dt), 0, np.zeros(0, np.int64), draw(rng, (0,), dt)),
+        ],
+        ref.scatter,
+        inplace=True,
+        strided=False,
+        errors=(
+            bad(
+                (RuntimeError, IndexError),
+                r"scatter.*index 9.*size 4|index 9 is out of bounds",
+                f(4),
+                0,
+                i(2) + 9,
+                f(2),
+            ),
+            bad(RuntimeError, r"scatter", f(4, 5), 0, i(2), f(2)),
+        ),
+    ),
+    Op(
+        "scatter_add",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt), 0, at(rng, (7, 5), 4), draw(rng, (7, 5), dt)),
+            S(draw(rng, (4, 5), dt), -1, at(rng, (4, 3), 5), draw(rng, (4, 6), dt), grad=False),
+            S(draw(rng, (3,), dt), 0, at(rng, (200,), 3), draw(rng, (200,), dt), grad=False),
+        ],
+        ref.scatter_add,
+        ulp=4,
+        scale=lambda x, *rest: 200 * np.max(np.abs(x), initial=1),
+        inplace=True,
+        strided=False,
+        errors=(
+            bad(
+                (RuntimeError, IndexError),
+                r"scatter_add.*index 9.*size 4|index 9 is out of bounds",
+                f(4),
+                0,
+                i(2) + 9,
+                f(2),
+            ),
+        ),
+    ),
+    Op(
+        "index_select",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt), 0, at(rng, (6,), 4)),
+            S(draw(rng, (4, 5), dt), -1, at(rng, (2,), 5)),
+            S(draw(rng, (4, 5), dt), 1, at(rng, (0,), 5)),
+        ],
+        ref.index_select,
+        dtypes=ALL,
+        errors=(
+            bad(
+                (RuntimeError, IndexError),
+                r"index_select.*9.*4|index out of range",
+                f(4),
+                0,
+                i(2) + 9,
+            ),
+            bad(IndexError, r"index_select.*(2, 2)|1-D|vector", f(4), 0, i(2, 2)),
+        ),
+    ),
+    Op(
+        "masked_fill",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt), draw(rng, (4, 5), "bool"), 1),
+            S(draw(rng, (4, 5), dt), draw(rng, (5,), "bool"), 0),
+            S(draw(rng, (0,), dt), draw(rng, (0,), "bool"), 1),
+            S(draw(rng, (2, 3), dt), draw(rng, (), "bool"), 1),
+        ],
+        ref.masked_fill,
+        dtypes=ALL,
+        inplace=True,
+        errors=(
+            bad(
+                RuntimeError, r"masked_fill.*bool.*int64|only supports boolean masks", f(2), i(2), 1
+            ),
+            bad(RuntimeError, r"masked_fill.*\(2,\).*\(3,\)|size of tensor", f(2), b(3), 1),
+        ),
+    ),
+    Op(
+        "nonzero",
+        cases(((4, 5),), ((),), ((0,),), ((7,),), ((2, 3, 4),)),
+        lambda x: np.argwhere(x).astype(np.int64),
+        dtypes=ALL,
+        result="int64",
+        grad=False,
+    ),
+    Op(
+        "sort",
+        lambda rng, dt: [
+            S(draw(rng, s, dt), d, descending=down, stable=True, grad=grad)
+            for s, d, grad in [
+                ((7,), 0, True),
+                ((3, 5), 1, True),
+                ((5, 3), 0, True),
+                ((), 0, True),
+                ((0,), 0, True),
+                ((2, 0), 0, True),
+                ((5000,), -1, False),
+            ]
+            for down in (False, True)
+        ],
+        ref.sort,
+        call=lambda tt, x, dim, **k: tt.sort(x, dim=dim, **k),
+        method=False,
+        result="reference",
+        errors=(bad(IndexError, r"sort.*2", f(2, 3), 2),),
+    ),
+    Op(
+        "cumsum",
+        cases(((7,), 0), ((3, 5), 1), ((5, 3), 0), ((), 0), ((2, 0, 3), 1), ((2, 3, 4), -2)),
+        ref.cumsum,
+        dtypes=ALL,
+        result="sum",
+        ulp=8,
+        scale="abs",
+        out=True,
+        errors=(bad(IndexError, r"cumsum.*2", f(2, 3), 2),),
+    ),
+]

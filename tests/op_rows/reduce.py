@@ -1,0 +1,235 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import references as ref
+from op_rows import (
+    ALL,
+    FLOATS,
+    Bad,
+    Op,
+    Rng,
+    Samples,
+    bad,
+    dim_errors,
+    f,
+    floats_only,
+)
+from sampling import (
+    BIG,
+    S,
+    Sample,
+    draw,
+)
+
+REDUCE_DIMS: list[tuple[tuple[int, ...], Any]] = [
+    ((), None),
+    ((5,), None),
+    ((5,), 0),
+    ((1, 1), 1),
+    ((67,), 0),
+    ((3, 40), 1),
+    ((40, 3), 0),
+    ((2, 3, 4), 1),
+    ((2, 3, 4), (0, 2)),
+    ((2, 3, 4), -1),
+    ((2, 3, 4), None),
+    ((2, 3, 4), (0, 1, 2)),
+]
+EMPTY_DIMS: list[tuple[tuple[int, ...], Any]] = [((0,), None), ((2, 0, 3), 1), ((2, 0, 3), 0)]
+
+
+def reduce_samples(
+    *,
+    empty: bool = True,
+    several: bool = True,
+    domain: tuple[float, float] = (-4, 4),
+    **kwargs: Any,
+) -> Samples:
+    def samples(rng: Rng, dtype: str) -> list[Sample]:
+        cases = REDUCE_DIMS + (EMPTY_DIMS if empty else [((2, 0, 3), 2)] if several else [])
+        found = [
+            S(draw(rng, BIG, dtype, domain), grad=False, **kwargs),
+            S(draw(rng, (300, 41), dtype, domain), 0, grad=False, **kwargs),
+            S(draw(rng, (41, 300), dtype, domain), 1, grad=False, **kwargs),
+        ]
+        for shape, dim in cases:
+            x = draw(rng, shape, dtype, domain)
+            if dim is None:
+                found.append(S(x, **kwargs))
+            elif several or isinstance(dim, int):
+                found += [S(x, dim, keepdim=keep, **kwargs) for keep in (False, True)]
+        return found
+
+    return samples
+
+
+def twice(name: str) -> Bad:
+    return bad(RuntimeError, rf"{name}.*dim.*1", f(2, 3), (1, -1))
+
+
+def empty_error(name: str, kind: type[Exception]) -> Bad:
+    return bad(kind, rf"{name}", f(2, 0), 1)
+
+
+REDUCE = [
+    Op(
+        "sum",
+        reduce_samples(),
+        ref.reduction(np.sum),
+        dtypes=ALL,
+        result="sum",
+        ulp=4,
+        scale="abs",
+        out=True,
+        errors=(*dim_errors("sum"), twice("sum")),
+    ),
+    Op(
+        "mean",
+        reduce_samples(empty=False),
+        ref.reduction(np.mean),
+        dtypes=FLOATS,
+        ulp=4,
+        scale="abs",
+        out=True,
+        errors=(*dim_errors("mean"), floats_only("mean")),
+    ),
+    Op(
+        "prod",
+        reduce_samples(several=False, domain=(-1.2, 1.2)),
+        ref.reduction(np.prod),
+        dtypes=ALL,
+        result="sum",
+        ulp=80,
+        errors=dim_errors("prod"),
+    ),
+    Op(
+        "max",
+        reduce_samples(empty=False, several=False),
+        ref.extreme(np.max, np.argmax),
+        dtypes=ALL,
+        result="reference",
+        errors=(
+            *dim_errors("max"),
+            bad(RuntimeError, r"max.*\(0,\)", f(0)),
+            empty_error("max", IndexError),
+        ),
+    ),
+    Op(
+        "min",
+        reduce_samples(empty=False, several=False),
+        ref.extreme(np.min, np.argmin),
+        dtypes=ALL,
+        result="reference",
+        errors=(
+            *dim_errors("min"),
+            bad(RuntimeError, r"min.*\(0,\)", f(0)),
+            empty_error("min", IndexError),
+        ),
+    ),
+    Op(
+        "amax",
+        reduce_samples(empty=False),
+        ref.reduction(np.max),
+        dtypes=ALL,
+        out=True,
+        errors=(*dim_errors("amax"), twice("amax"), empty_error("amax", IndexError)),
+    ),
+    Op(
+        "amin",
+        reduce_samples(empty=False),
+        ref.reduction(np.min),
+        dtypes=ALL,
+        out=True,
+        errors=(*dim_errors("amin"), twice("amin"), empty_error("amin", IndexError)),
+    ),
+    Op(
+        "argmax",
+        reduce_samples(empty=False, several=False),
+        ref.index_of(np.argmax),
+        result="int64",
+        grad=False,
+        errors=(
+            *dim_errors("argmax"),
+            empty_error("argmax", IndexError),
+            bad(IndexError, r"argmax.*\(0,\)", f(0)),
+        ),
+    ),
+    Op(
+        "argmin",
+        reduce_samples(empty=False, several=False),
+        ref.index_of(np.argmin),
+        result="int64",
+        grad=False,
+        errors=(
+            *dim_errors("argmin"),
+            empty_error("argmin", IndexError),
+            bad(IndexError, r"argmin.*\(0,\)", f(0)),
+        ),
+    ),
+    Op(
+        "var",
+        lambda rng, dt: [s for c in (0, 1) for s in spread(rng, dt, c)],
+        ref.quiet(ref.var),
+        dtypes=FLOATS,
+        ulp=8,
+        scale=4,
+        errors=(*dim_errors("var"), floats_only("var")),
+    ),
+    Op(
+        "std",
+        lambda rng, dt: spread(rng, dt, 1),
+        ref.quiet(ref.std),
+        dtypes=FLOATS,
+        ulp=8,
+        scale=4,
+        errors=(*dim_errors("std"), floats_only("std")),
+    ),
+    Op(
+        "all",
+        reduce_samples(),
+        ref.reduction(np.all),
+        dtypes=ALL,
+        result="bool",
+        grad=False,
+        errors=dim_errors("all"),
+    ),
+    Op(
+        "any",
+        reduce_samples(),
+        ref.reduction(np.any),
+        dtypes=ALL,
+        result="bool",
+        grad=False,
+        errors=dim_errors("any"),
+    ),
+]
+
+
+def spread(rng: Rng, dtype: str, correction: int) -> list[Sample]:
+    """For var and std: several elements in every group."""
+    return [
+        S(
+            draw(rng, shape, dtype),
+            dim,
+            correction=correction,
+            keepdim=keep,
+            grad=np.prod(shape) < 99,
+        )
+        for shape, dim in [
+            ((5,), None),
+            ((5,), 0),
+            ((2, 3, 4), (0, 2)),
+            ((3, 7), 1),
+            ((7, 3), 0),
+            ((67,), None),
+            (BIG, None),
+            ((300, 41), 0),
+            ((0, 4), 1),
+        ]
+        for keep in (False, True)
+    ]

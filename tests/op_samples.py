@@ -1,0 +1,22 @@
+"""The table of operations: every public operation has one row, which gives it all tests of backend/,
+compiler/ and peers/. Not a test itself.
+
+To add an operation, add a row to the list of its family in op_rows/ and its meaning to
+references.py.
+"""
+
+from __future__ import annotations
+
+from op_rows import Op
+from op_rows.binary import BINARY
+from op_rows.contract import CONTRACT
+from op_rows.creation import CREATION
+from op_rows.index import INDEX
+from op_rows.network import NETWORKS
+from op_rows.reduce import REDUCE
+from op_rows.shape import SHAPE
+from op_rows.unary import UNARY
+
+OPS: tuple[Op, ...] = (*UNARY, *BINARY, *REDUCE, *SHAPE, *INDEX, *CONTRACT, *NETWORKS, *CREATION)
+BY_NAME = {op.name: op for op in OPS}
+assert len(BY_NAME) == len(OPS), "an operation has two rows"

@@ -1,0 +1,14 @@
+// Planted bug: reads a block of the caching allocator after its release.
+#include <cstdio>
+
+#include "memory/allocator.h"
+
+int main() {
+  tinyt::memory::Allocator& allocator = tinyt::memory::caching();
+  const tinyt::memory::Block block = allocator.allocate(1000);
+  auto* values = static_cast<float*>(block.data);
+  values[100] = 1.0f;
+  allocator.release(block);
+  std::printf("read %g\n", static_cast<double>(values[100]));
+  return 0;
+}

@@ -1,0 +1,487 @@
+"""What each operation means, in NumPy and float64: straight formulas, written independently of
+the library. Arguments are named and ordered as in the public API; floats arrive as float64."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Dims = int | Sequence[int] | None
+
+
+def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Without NumPy's floating-point warnings: NaN and infinity are wanted results here."""
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For integers and bools too; NumPy would take a bool to float16."""
+    return lambda x, **kwargs: function(np.asarray(x, np.float64), **kwargs)
+
+
+# ------------------------------------------------------------------ elementwise
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def sigmoid(x: Array) -> Array:
+    return np.where(
+        x >= 0, 1 / (1 + np.exp(-np.abs(x))), np.exp(-np.abs(x)) / (1 + np.exp(-np.abs(x)))
+    )
+
+
+def relu(x: Array) -> Array:
+    return np.where(x < 0, np.zeros((), x.dtype), x)
+
+
+def gelu(x: Array, approximate: str = "none") -> Array:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + erf(x / math.sqrt(2)))
+
+
+def clamp(x: Array, min: Any = None, max: Any = None) -> Array:
+    if min is not None:
+        x = np.maximum(x, min)
+    return x if max is None else np.minimum(x, max)
+
+
+def add(a: Any, b: Any, *, alpha: float = 1) -> Array:
+    if np.asarray(a).dtype == bool and np.asarray(b).dtype == bool:
+        return np.logical_or(a, b)
+    return np.asarray(a) + alpha * np.asarray(b)
+
+
+def sub(a: Any, b: Any, *, alpha: float = 1) -> Array:
+    return np.asarray(a) - alpha * np.asarray(b)
+
+
+def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Array:
+    if rounding_mode == "floor":
+        return np.floor_divide(a, b)
+    quotient = np.true_divide(a, b)
+    if rounding_mode is None:
+        return quotient
+    integer = np.result_type(a, b).kind in "iu"
+    return np.trunc(quotient).astype(np.int64) if integer else np.trunc(quotient)
+
+
+def where(condition: Array, a: Any, b: Any) -> Array:
+    return np.where(condition, a, b)
+
+
+# ------------------------------------------------------------------ reductions
+
+
+def axes(dim: Dims) -> int | tuple[int, ...] | None:
+    if dim is None or isinstance(dim, int):
+        return dim
+    return tuple(dim) or None
+
+
+def reduction(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A NumPy reduction under PyTorch's argument names."""
+
+    def wrapped(
+        x: Array, dim: Dims = None, keepdim: bool = False, dtype: str | None = None
+    ) -> Array:
+        x = np.asarray(x)
+        if x.ndim == 0:
+            return np.asarray(function(x, axis=None))
+        return np.asarray(function(x, axis=axes(dim), keepdims=keepdim))
+
+    return quiet(wrapped)
+
+
+def extreme(value: Callable[..., Array], index: Callable[..., Array]) -> Callable[..., Any]:
+    """max and min: one value, or along a dimension (values, indices)."""
+
+    def wrapped(x: Array, dim: int | None = None, keepdim: bool = False) -> Any:
+        if dim is None:
+            return value(x)
+        if x.ndim == 0:
+            return x, np.zeros((), np.int64)
+        return value(x, axis=dim, keepdims=keepdim), index(x, axis=dim, keepdims=keepdim)
+
+    return wrapped
+
+
+def index_of(function: Callable[..., Array]) -> Callable[..., Array]:
+    """argmax and argmin: without a dimension, an index into the flattened tensor."""
+
+    def wrapped(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+        if x.ndim == 0:
+            return np.zeros((), np.int64)
+        found = np.asarray(function(x, axis=dim))
+        if keepdim:
+            found = found.reshape([1] * x.ndim) if dim is None else np.expand_dims(found, dim)
+        return found
+
+    return wrapped
+
+
+def var(x: Array, dim: Dims = None, *, correction: float = 1, keepdim: bool = False) -> Array:
+    axis = axes(dim)
+    count = x.size if axis is None else np.prod([x.shape[a] for a in np.atleast_1d(axis)])
+    centred = x - np.mean(x, axis=axis, keepdims=True)
+    total = np.sum(centred**2, axis=axis, keepdims=keepdim)
+    return np.asarray(total / np.maximum(float(count) - correction, 0.0))
+
+
+def std(x: Array, dim: Dims = None, *, correction: float = 1, keepdim: bool = False) -> Array:
+    return np.sqrt(var(x, dim, correction=correction, keepdim=keepdim))
+
+
+# ------------------------------------------------------------------ shape
+
+
+def squeeze(x: Array, dim: Dims = None) -> Array:
+    if dim is None:
+        return np.squeeze(x)
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    return np.squeeze(x, axis=tuple(d % x.ndim for d in dims if x.shape[d] == 1))
+
+
+def flatten(x: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
+    if x.ndim == 0:
+        return x.reshape(1)
+    start, end = start_dim % x.ndim, end_dim % x.ndim
+    middle = int(np.prod(x.shape[start : end + 1]))
+    return x.reshape(*x.shape[:start], middle, *x.shape[end + 1 :])
+
+
+def split(x: Array, size: int | Sequence[int], dim: int = 0) -> list[Array]:
+    n = x.shape[dim]
+    if isinstance(size, int):
+        sizes = [size] * (n // size) + ([n % size] if n % size else [])
+        sizes = sizes or [0]
+    else:
+        sizes = list(size)
+    ends = np.cumsum(sizes)
+    return [np.take(x, range(e - s, e), axis=dim) for s, e in zip(sizes, ends, strict=True)]
+
+
+def chunk(x: Array, chunks: int, dim: int = 0) -> list[Array]:
+    return split(x, max(1, -(-x.shape[dim] // chunks)), dim)
+
+
+def pad(x: Array, pad: Sequence[int], mode: str = "constant", value: float = 0) -> Array:
+    """Pairs from the last dimension on; a negative amount crops."""
+    widths = [(0, 0)] * x.ndim
+    for k in range(len(pad) // 2):
+        widths[x.ndim - 1 - k] = (pad[2 * k], pad[2 * k + 1])
+    crop = tuple(
+        slice(max(0, -low), n - max(0, -high))
+        for n, (low, high) in zip(x.shape, widths, strict=True)
+    )
+    grow = [(max(0, low), max(0, high)) for low, high in widths]
+    return np.pad(x[crop], grow, constant_values=value)
+
+
+def getitem(x: Array, key: Any) -> Array:
+    """Integers select first, as in PyTorch; NumPy counts them among the index arrays."""
+    key = key if isinstance(key, tuple) else (key,)
+    key = tuple(np.asarray(k) if isinstance(k, list) else k for k in key)
+    first: list[Any] = []
+    second: list[Any] = []
+    for k in key:
+        if isinstance(k, Array):
+            first += [slice(None)] * (k.ndim if k.dtype == bool else 1)
+            second.append(k)
+        elif isinstance(k, int):
+            first.append(k)
+        else:
+            first.append(k)
+            second.append(k if k is Ellipsis else slice(None))
+    return np.asarray(x[tuple(first)])[tuple(second)]
+
+
+# ------------------------------------------------------------------ gather and scatter
+
+
+def positions(index: Array, dim: int) -> Any:
+    """Every position p of `index` with the target position index[p] put in dimension `dim`."""
+    for p in np.ndindex(index.shape):
+        yield p, (*p[: dim % index.ndim], int(index[p]), *p[dim % index.ndim + 1 :])
+
+
+def gather(x: Array, dim: int, index: Array) -> Array:
+    if index.ndim == 0:
+        return x.reshape(-1)[0].reshape(())
+    out = np.empty(index.shape, x.dtype)
+    for p, q in positions(index, dim):
+        out[p] = x[q]
+    return out
+
+
+def scatter(x: Array, dim: int, index: Array, src: Any) -> Array:
+    out = x.copy()
+    for p, q in positions(index, dim):
+        out[q] = src[p] if isinstance(src, Array) else src
+    return out
+
+
+def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
+    out = x.copy()
+    for p, q in positions(index, dim):
+        out[q] += src[p]
+    return out
+
+
+def index_select(x: Array, dim: int, index: Array) -> Array:
+    return np.take(x, index, axis=dim)
+
+
+def masked_fill(x: Array, mask: Array, value: Any) -> Array:
+    return np.where(mask, np.asarray(value).astype(x.dtype), x)
+
+
+def sort(x: Array, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    if x.ndim == 0:
+        return x, np.zeros((), np.int64)
+    key = x if not descending else np.flip(x, dim)
+    order = np.argsort(key, axis=dim, kind="stable")
+    if descending:  # equal elements keep their order
+        order = np.flip(x.shape[dim] - 1 - order, dim)
+    return np.take_along_axis(x, order, dim), order
+
+
+def cumsum(x: Array, dim: int) -> Array:
+    if x.ndim == 0:
+        return x
+    return np.cumsum(x, axis=dim)
+
+
+# ------------------------------------------------------------------ contractions
+
+
+def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    out = x @ weight.T
+    return out if bias is None else out + bias
+
+
+def tuple_of(value: int | Sequence[int], n: int) -> tuple[int, ...]:
+    return (value,) * n if isinstance(value, int) else tuple(value)
+
+
+def conv(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | str | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Array:
+    """Cross-correlation, as a sum over kernel positions of a matrix product over channels."""
+    n = weight.ndim - 2
+    if x.ndim == n + 1:
+        return conv(x[None], weight, bias, stride, padding, dilation, groups)[0]
+    kernel, stride, dilation = weight.shape[2:], tuple_of(stride, n), tuple_of(dilation, n)
+    if padding == "same":  # the odd element goes to the right
+        total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        sides = [(t // 2, t - t // 2) for t in total]
+    else:
+        sides = [(p, p) for p in tuple_of(0 if padding == "valid" else padding, n)]
+    x = np.pad(x, [(0, 0), (0, 0), *sides])
+    spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    size = [(a - b) // s + 1 for a, b, s in zip(x.shape[2:], spans, stride, strict=True)]
+    out_channels, per_group = weight.shape[0] // groups, weight.shape[1]
+    out = np.zeros((x.shape[0], weight.shape[0], *size))
+    for at in np.ndindex(*kernel):
+        window = tuple(
+            slice(d * k, d * k + s * (m - 1) + 1, s)
+            for d, k, s, m in zip(dilation, at, stride, size, strict=True)
+        )
+        for g in range(groups):
+            ins = slice(g * per_group, (g + 1) * per_group)
+            outs = slice(g * out_channels, (g + 1) * out_channels)
+            taken = x[(slice(None), ins, *window)]
+            out[:, outs] += np.einsum("nc...,oc->no...", taken, weight[(outs, slice(None), *at)])
+    return out if bias is None else out + bias.reshape(-1, *[1] * n)
+
+
+def max_pool2d(
+    x: Array,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    kernel, padding, dilation = (tuple_of(v, 2) for v in (kernel_size, padding, dilation))
+    stride = kernel if stride is None else tuple_of(stride, 2)
+    size = []
+    for n, k, s, p, d in zip(x.shape[-2:], kernel, stride, padding, dilation, strict=True):
+        free = n + 2 * p - d * (k - 1) - 1
+        m = (-(-free // s) if ceil_mode else free // s) + 1
+        # The last window must start inside the input or its left padding.
+        size.append(m - 1 if ceil_mode and (m - 1) * s >= n + p else m)
+    out = np.empty((*x.shape[:-2], *size), x.dtype)
+    index = np.empty(out.shape, np.int64)
+    for at in np.ndindex(out.shape):
+        *front, i, j = at
+        rows = [i * stride[0] - padding[0] + k * dilation[0] for k in range(kernel[0])]
+        columns = [j * stride[1] - padding[1] + k * dilation[1] for k in range(kernel[1])]
+        inside = [
+            (r, c)
+            for r, c in itertools.product(rows, columns)
+            if 0 <= r < x.shape[-2] and 0 <= c < x.shape[-1]
+        ]
+        best = max(inside, key=lambda rc: x[(*front, *rc)])
+        out[at], index[at] = x[(*front, *best)], best[0] * x.shape[-1] + best[1]
+    return (out, index) if return_indices else out
+
+
+# ------------------------------------------------------------------ softmax, losses, norms
+
+
+def log_softmax(x: Array, dim: int) -> Array:
+    if x.ndim == 0:
+        return np.zeros(())
+    shifted = x - np.max(x, axis=dim, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=dim, keepdims=True))
+
+
+def softmax(x: Array, dim: int) -> Array:
+    if x.ndim == 0:
+        return np.ones(())
+    e = np.exp(x - np.max(x, axis=dim, keepdims=True, initial=-np.inf))
+    return e / np.sum(e, axis=dim, keepdims=True)
+
+
+def reduced(losses: Array, reduction: str, weight: Any = None) -> Array:
+    if reduction == "none":
+        return losses
+    if reduction == "sum":
+        return np.sum(losses)
+    return np.sum(losses) / (losses.size if weight is None else np.sum(weight))
+
+
+def nll_loss(
+    x: Array,
+    target: Array,
+    weight: Array | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Array:
+    classes = x.shape[1] if x.ndim > 1 else x.shape[0]
+    rows = np.moveaxis(x, 1, -1).reshape(-1, classes) if x.ndim > 1 else x.reshape(1, -1)
+    picked = target.reshape(-1)
+    used = picked != ignore_index
+    index = np.where(used, picked, 0)
+    w = np.where(used, 1.0 if weight is None else weight[index], 0.0)
+    losses = np.where(used, -w * rows[np.arange(len(rows)), index], 0.0)
+    return reduced(losses.reshape(target.shape), reduction, w)
+
+
+def cross_entropy(
+    x: Array,
+    target: Array,
+    weight: Array | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Array:
+    axis = 1 if x.ndim > 1 else 0
+    logp, classes = log_softmax(x, axis), x.shape[axis]
+    w = np.ones(classes) if weight is None else weight
+    w = w.reshape([classes if d == axis else 1 for d in range(x.ndim)])
+    if target.dtype.kind == "f":  # class probabilities
+        smooth = target * (1 - label_smoothing) + label_smoothing / classes
+        losses = -np.sum(w * smooth * logp, axis=axis)
+        return reduced(losses, reduction, np.ones(losses.size) if losses.size else None)
+    plain = nll_loss(logp, target, None if weight is None else w.reshape(-1), ignore_index, "none")
+    used = target != ignore_index
+    uniform = np.where(used, -np.sum(w * logp, axis=axis) / classes, 0.0)
+    losses = (1 - label_smoothing) * plain + label_smoothing * uniform
+    counts = np.where(used, w.reshape(-1)[np.where(used, target, 0)], 0.0)
+    return reduced(losses, reduction, counts)
+
+
+def mse_loss(x: Array, target: Array, reduction: str = "mean") -> Array:
+    return reduced((x - target) ** 2, reduction)
+
+
+def layer_norm(
+    x: Array,
+    normalized_shape: Sequence[int],
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+) -> Array:
+    axis = tuple(range(x.ndim - len(normalized_shape), x.ndim))
+    centred = x - np.mean(x, axis=axis, keepdims=True)
+    out = centred / np.sqrt(np.mean(centred**2, axis=axis, keepdims=True) + eps)
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
+def batch_norm(
+    x: Array,
+    running_mean: Array | None,
+    running_var: Array | None,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Array:
+    """Over every dimension but the second; biased variance, as used for normalising."""
+    others = tuple(d for d in range(x.ndim) if d != 1)
+    shape = [-1 if d == 1 else 1 for d in range(x.ndim)]
+    if training:
+        running_mean, running_var = np.mean(x, axis=others), np.var(x, axis=others)
+    out = (x - running_mean.reshape(shape)) / np.sqrt(running_var.reshape(shape) + eps)
+    out = out if weight is None else out * weight.reshape(shape)
+    return out if bias is None else out + bias.reshape(shape)
+
+
+def embedding(index: Array, weight: Array, padding_idx: int | None = None) -> Array:
+    return weight[index]
+
+
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Array:
+    """softmax(q k^T scale + mask) v; a masked-out row gives zeros."""
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = query @ np.swapaxes(key, -1, -2) * scale
+    if is_causal:
+        attn_mask = np.tril(np.ones(scores.shape[-2:], bool))
+    if attn_mask is not None:
+        scores = (
+            np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == bool else scores + attn_mask
+        )
+    top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+    e = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
+    total = np.sum(e, axis=-1, keepdims=True)
+    return np.divide(e, total, out=np.zeros_like(e), where=total > 0) @ value
+
+
+# ------------------------------------------------------------------ creation
+
+
+def arange(
+    start: float, end: float | None = None, step: float = 1, dtype: str | None = None
+) -> Array:
+    start, end = (0, start) if end is None else (start, end)
+    count = max(0, math.ceil((end - start) / step))
+    return start + step * np.arange(count)

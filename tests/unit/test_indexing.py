@@ -1,0 +1,199 @@
+"""Reading and writing with integers, slices, masks and index tensors, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tinyt
+from references import getitem
+from sampling import build, to_numpy
+
+SHAPE = (4, 5, 3)
+ALL = slice(None)
+MASK = np.arange(4) % 2 == 0
+
+KEYS: dict[str, Any] = {
+    "integer": 1,
+    "negative": -1,
+    "numpy_integer": np.int64(2),
+    "two_integers": (1, -2),
+    "all_integers": (1, 2, 0),
+    "slice": slice(1, 3),
+    "slice_step": (ALL, slice(0, 5, 2)),
+    "slice_outside": slice(2, 100),
+    "slice_negative": (slice(-3, -1), ALL),
+    "slice_empty": slice(3, 1),
+    "ellipsis": (..., 1),
+    "ellipsis_middle": (0, ..., 1),
+    "ellipsis_of_nothing": (0, 1, ..., 2),
+    "only_ellipsis": ...,
+    "new_axis": None,
+    "new_axes": (None, 0, None, ALL),
+    "empty_tuple": (),
+    "list": [3, 0],
+    "index": np.array([0, 3, 3]),
+    "index_negative": np.array([-1, -4]),
+    "index_2d": np.array([[0, 1], [2, 3]]),
+    "index_empty": np.zeros(0, np.int64),
+    "index_0d": np.array(2),
+    "index_second": (ALL, np.array([4, 0])),
+    "index_pair": (np.array([0, 3]), np.array([4, 1])),
+    "index_broadcast": (np.array([[0], [3]]), np.array([4, 1, 0])),
+    "index_apart": (np.array([0, 3]), ALL, np.array([2, 1])),
+    "index_and_slice": (slice(1, 3), np.array([4, 4]), slice(0, 2)),
+    "index_and_new_axis": (None, np.array([1, 2]), ALL),
+    "index_and_integer": (np.array([1, 2]), 3),
+    "mask": MASK,
+    "mask_second": (ALL, np.arange(5) > 2),
+    "mask_2d": np.arange(20).reshape(4, 5) % 3 == 0,
+    "mask_full": np.arange(60).reshape(SHAPE) % 7 == 0,
+    "mask_none": np.zeros(SHAPE, bool),
+    "mask_and_index": (MASK, np.array([4, 1])),
+    "mask_and_integer": (MASK, 2),
+}
+
+
+def tensor_key(key: Any) -> Any:
+    return build(tinyt, key)
+
+
+def values() -> np.ndarray:
+    return np.arange(60, dtype=np.float32).reshape(SHAPE)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_read(name: str) -> None:
+    got = tinyt.tensor(values())[tensor_key(KEYS[name])]
+    np.testing.assert_array_equal(to_numpy(got), getitem(values(), KEYS[name]))
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_read_of_a_transposed_tensor(name: str) -> None:
+    base = tinyt.tensor(values().transpose(2, 0, 1).copy())
+    got = base.permute(1, 2, 0)[tensor_key(KEYS[name])]
+    np.testing.assert_array_equal(to_numpy(got), getitem(values(), KEYS[name]))
+
+
+def positions(key: Any) -> np.ndarray:
+    """Flat positions that a key selects, in order."""
+    return getitem(np.arange(60).reshape(SHAPE), key)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_write_a_number(name: str) -> None:
+    x = tinyt.tensor(values())
+    x[tensor_key(KEYS[name])] = -1
+    want = values().reshape(-1)
+    want[positions(KEYS[name])] = -1
+    np.testing.assert_array_equal(to_numpy(x), want.reshape(SHAPE))
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_write_a_tensor(name: str) -> None:
+    if name == "index":
+        pytest.skip("a repeated position has no defined last writer")
+    at = positions(KEYS[name])
+    new = -1 - np.arange(at.size, dtype=np.float32).reshape(at.shape)
+    x = tinyt.tensor(values())
+    x[tensor_key(KEYS[name])] = tinyt.tensor(new)
+    want = values().reshape(-1)
+    want[at] = new
+    if name != "index_and_slice":  # repeats a position too
+        np.testing.assert_array_equal(to_numpy(x), want.reshape(SHAPE))
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_gradient(name: str) -> None:
+    x = tinyt.tensor(values(), requires_grad=True)
+    got = x[tensor_key(KEYS[name])]
+    weights = np.arange(1, got.numel() + 1, dtype=np.float32).reshape(tuple(got.shape))
+    (got * tinyt.tensor(weights)).sum().backward()
+    want = np.zeros(60, np.float32)
+    np.add.at(want, positions(KEYS[name]), weights)
+    np.testing.assert_array_equal(to_numpy(x.grad), want.reshape(SHAPE))
+
+
+def test_basic_keys_give_views_and_index_tensors_copies() -> None:
+    x = tinyt.tensor(values())
+    assert x[1:, ..., 0].data_ptr() == x.data_ptr() + 4 * 15
+    x[tinyt.tensor([0, 1])].fill_(5)
+    assert x[0, 0, 0].item() == 0.0
+
+
+def test_augmented_assignment() -> None:
+    x = tinyt.tensor([1.0, 2.0, 3.0])
+    x[1:] += 10
+    x[tinyt.tensor([0])] *= 5
+    x[x > 12] -= 1
+    assert x.tolist() == [5.0, 12.0, 12.0]
+
+
+def test_write_broadcasts_and_casts() -> None:
+    x = tinyt.zeros(2, 3, dtype=tinyt.int64)
+    x[:] = tinyt.tensor([1.9, 2.9, -3.9])
+    assert x.tolist() == [[1, 2, -3]] * 2
+    x[:, 0] = tinyt.tensor([[7, 8]])[0]
+    assert x[:, 0].tolist() == [7, 8]
+    x[0, 0] = tinyt.tensor([[9]])  # leading ones are dropped
+    assert x[0, 0].item() == 9
+
+
+def test_write_to_itself() -> None:
+    x = tinyt.arange(4)
+    x[:] = x
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_boolean_scalar_keys() -> None:
+    x = tinyt.arange(3)
+    assert x[True].shape == (1, 3)
+    assert x[False].shape == (0, 3)
+    assert x[tinyt.tensor(True)].tolist() == [[0, 1, 2]]
+
+
+def test_zero_dim_index_gives_a_view_like_an_integer() -> None:
+    x = tinyt.arange(6).reshape(2, 3)
+    assert x[tinyt.tensor(1)].tolist() == [3, 4, 5]
+
+
+def test_where_with_one_argument() -> None:
+    rows, columns = tinyt.where(tinyt.tensor([[1, 0], [0, 1]]) == 1)
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
+
+
+SLICES = st.builds(
+    slice,
+    st.none() | st.integers(-7, 7),
+    st.none() | st.integers(-7, 7),
+    st.none() | st.integers(1, 3),
+)
+
+
+@given(st.lists(SLICES | st.integers(-3, 2) | st.none() | st.just(...), max_size=5))
+def test_any_basic_key(items: list[Any]) -> None:
+    if sum(k is ... for k in items) > 1 or sum(k is not None and k is not ... for k in items) > 3:
+        return
+    key = tuple(items)
+    np.testing.assert_array_equal(to_numpy(tinyt.tensor(values())[key]), values()[key])
+    x, want = tinyt.tensor(values()), values()
+    x[key] = 7
+    want[key] = 7
+    np.testing.assert_array_equal(to_numpy(x), want)
+
+
+@given(st.data())
+def test_any_index_tensor(data: st.DataObject) -> None:
+    dims = data.draw(st.integers(1, 3))
+    shape = tuple(data.draw(st.lists(st.integers(0, 3), max_size=2)))
+    key = tuple(
+        data.draw(st.just(ALL) | st.integers(0, 2**31).map(
+            lambda seed, n=SHAPE[d]: np.random.default_rng(seed).integers(-n, n, shape)))
+        for d in range(dims)
+    )
+    got = tinyt.tensor(values())[tensor_key(key)]
+    np.testing.assert_array_equal(to_numpy(got), values()[key])

@@ -1,0 +1,278 @@
+"""The architecture as a test: who may import whom, how long a file may be, one list of operations.
+
+Reads the sources only, so it fails before a wrong import can run. New modules need a place in the
+tables below; that is on purpose.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python" / "tinyt"
+CORE = ROOT / "src" / "core"
+
+# Python, left to right: a module imports only from groups to its left.
+PYTHON_LAYERS = [
+    {"_core"},
+    {"_tensor"},
+    {"config", "dtypes", "memory", "printing"},
+    {"tensor"},
+    {"random"},
+    {"autograd"},
+    {"ops"},
+    {"compiler"},
+    {"compile"},
+    {"nn", "optim", "data", "io", "serialization"},
+    {"models"},
+    {"cli"},
+    {"__main__"},
+]
+# Within a group modules do not see each other, except:
+SIBLINGS = {("serialization", "io")}
+# The compiler sees less than what stands to its left, and only compile.py sees the compiler.
+COMPILER_MAY_IMPORT = {"_core", "ops", "compiler"}
+MAY_IMPORT_COMPILER = {"compile", "compiler"}
+
+# C++, left to right. A name is a file's stem; a folder stands for all in it.
+CORE_LAYERS = [
+    {"error", "build_info"},
+    {"dtype", "shape", "random", "parallel", "memory"},
+    {"tensor"},
+    {"ops", "backend", "dispatch", "infer", "seam"},
+    {"graph", "plan", "program"},
+]
+# The steps to the right, in implementation files only: a storage asks its device's backend for
+# memory, and the one dispatcher appends to the graph that is being recorded.
+SEAMS = {("tensor.cpp", "backend.h"), ("dispatch.cpp", "graph.h")}
+# These use the core; core files never include them.
+OUTER_FOLDERS = {"cpu", "cuda", "metal", "bindings"}
+
+MAX_LINES = 800
+MAX_FUNCTION_LINES = 60
+
+
+def python_files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def core_files() -> list[Path]:
+    files = [f for pattern in ("*.h", "*.cpp", "*.def") for f in CORE.rglob(pattern)]
+    return sorted(f for f in files if f.relative_to(CORE).parts[0] not in OUTER_FOLDERS)
+
+
+def short(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def module_of(path: Path) -> str:
+    """The first component below `tinyt`; the package's own __init__ is ''."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return "" if first == "__init__.py" else first.removesuffix(".py")
+
+
+def rank(name: str, layers: list[set[str]]) -> int:
+    for i, group in enumerate(layers):
+        if name in group:
+            return i
+    pytest.fail(f"{name!r} has no place in the layers: give it one in {short(Path(__file__))}")
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Every (statement, full dotted name) that an import statement under `tree` asks for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            # `from tinyt import ops` asks for the module tinyt.ops.
+            names = [f"tinyt.{a.name}" for a in node.names] if base == "tinyt" else [base]
+            for name in names:
+                yield node, name
+
+
+def is_tinyt(name: str) -> bool:
+    return name.startswith((".", "tinyt.")) or name == "tinyt"
+
+
+def target_of(name: str) -> str:
+    """The layer that a dotted name inside tinyt belongs to; '' for the package itself."""
+    first = name.removeprefix("tinyt").lstrip(".").partition(".")[0]
+    is_module = any(first in group for group in PYTHON_LAYERS)
+    exists = (PACKAGE / first).is_dir() or (PACKAGE / f"{first}.py").exists()
+    return first if is_module or exists else ""
+
+
+def allowed(importer: str, target: str) -> bool:
+    if importer == "":
+        return target in MAY_IMPORT_COMPILER - {"compiler"} or target not in {"compiler", "cli"}
+    if target == importer:
+        return True
+    if importer == "compiler":
+        return target in COMPILER_MAY_IMPORT
+    if target == "compiler":
+        return importer in MAY_IMPORT_COMPILER
+    if target == "":  # `import tinyt`: the finished package, for what stands right of everything
+        return rank(importer, PYTHON_LAYERS) >= rank("models", PYTHON_LAYERS)
+    if (importer, target) in SIBLINGS:
+        return True
+    return rank(target, PYTHON_LAYERS) < rank(importer, PYTHON_LAYERS)
+
+
+@pytest.mark.parametrize("path", python_files(), ids=short)
+def test_python_imports_go_left(path: Path) -> None:
+    importer = module_of(path)
+    if importer:
+        rank(importer, PYTHON_LAYERS)
+    wrong = []
+    for node, name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        if not is_tinyt(name):
+            continue
+        if name.startswith("."):
+            wrong.append(f"line {node.lineno}: relative import {name!r}, write tinyt.…")
+        elif not allowed(importer, target_of(name)):
+            wrong.append(f"line {node.lineno}: {importer or 'tinyt'} must not import {name}")
+    assert not wrong, f"{short(path)}: " + "; ".join(wrong)
+
+
+def is_string(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def local_imports(tree: ast.AST) -> Iterator[str]:
+    """Ways to dodge the layers: an import of tinyt inside a function, or by a string."""
+    for outer in ast.walk(tree):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node, name in imports(outer):
+                if is_tinyt(name):
+                    yield f"line {node.lineno}: {name} imported inside {outer.name}()"
+        elif isinstance(outer, ast.Call):
+            called = outer.func.attr if isinstance(outer.func, ast.Attribute) else ""
+            called = outer.func.id if isinstance(outer.func, ast.Name) else called
+            names = {c.value for arg in outer.args for c in ast.walk(arg) if is_string(c)}
+            if called in {"import_module", "__import__"} and any(map(is_tinyt, names)):
+                yield f"line {outer.lineno}: {called}({', '.join(names)})"
+
+
+@pytest.mark.parametrize("path", python_files(), ids=short)
+def test_no_import_inside_functions(path: Path) -> None:
+    found = list(local_imports(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not found, f"{short(path)}: " + "; ".join(found)
+
+
+def core_layer(path: Path) -> str:
+    parts = path.relative_to(CORE).parts
+    stem = parts[0].partition(".")[0]
+    # infer_shape.cpp belongs to infer.h.
+    head = stem.partition("_")[0]
+    return head if any(head in group for group in CORE_LAYERS) else stem
+
+
+def includes(path: Path) -> Iterator[tuple[int, Path]]:
+    """Every (line, file) of the project that a C++ file includes by quotes."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if found := re.match(r'\s*#\s*include\s+"([^"]+)"', line):
+            beside, from_core = path.parent / found[1], CORE / found[1]
+            yield number, (beside if beside.exists() else from_core).resolve()
+
+
+@pytest.mark.parametrize("path", core_files(), ids=short)
+def test_core_includes_go_left(path: Path) -> None:
+    own = rank(core_layer(path), CORE_LAYERS)
+    wrong = []
+    for number, target in includes(path):
+        inside = target.is_relative_to(CORE)
+        first = target.relative_to(CORE).parts[0] if inside else target.parent.name
+        if not inside or first in OUTER_FOLDERS:
+            wrong.append(f"line {number}: a core file must not include {first}")
+        elif (path.name, target.name) in SEAMS:
+            continue
+        elif rank(core_layer(target), CORE_LAYERS) > own:
+            wrong.append(f"line {number}: {target.name} stands to the right")
+    assert not wrong, f"{short(path)}: " + "; ".join(wrong)
+
+
+@pytest.mark.parametrize("folder", sorted(OUTER_FOLDERS - {"bindings"}))
+def test_devices_do_not_see_each_other_or_the_bindings(folder: str) -> None:
+    home = CORE / folder if (CORE / folder).is_dir() else ROOT / "src" / folder
+    others = OUTER_FOLDERS - {folder}
+    wrong = [
+        f"{short(path)}:{number} includes {target.parent.name}/{target.name}"
+        for path in sorted(home.rglob("*"))
+        if path.suffix in {".h", ".cpp", ".cu", ".mm", ".metal"}
+        for number, target in includes(path)
+        if target.parent.name in others
+    ]
+    assert not wrong, "; ".join(wrong)
+
+
+def source_files() -> list[Path]:
+    suffixes = {".py", ".pyi", ".pyx", ".pxd", ".h", ".cpp", ".cu", ".mm", ".metal", ".def", ".sh"}
+    return sorted(
+        f
+        for folder in ("src", "python", "tests", "benchmarks", "examples")
+        for f in (ROOT / folder).rglob("*")
+        if f.suffix in suffixes
+    )
+
+
+def test_files_are_short() -> None:
+    lengths = {short(f): len(f.read_bytes().splitlines()) for f in source_files()}
+    assert not {f: n for f, n in lengths.items() if n > MAX_LINES}
+
+
+def statement_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its decorators and docstring."""
+    total = (function.end_lineno or function.lineno) - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        docstring = function.body[0]
+        total -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+    return total
+
+
+@pytest.mark.parametrize("path", python_files(), ids=short)
+def test_functions_are_short(path: Path) -> None:
+    long = [
+        f"{node.name} ({statement_lines(node)} lines)"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and statement_lines(node) > MAX_FUNCTION_LINES
+    ]
+    assert not long, f"{short(path)}: " + ", ".join(long)
+
+
+def table_ops() -> set[str]:
+    table = (CORE / "ops.def").read_text(encoding="utf-8")
+    return set(re.findall(r"^\w+_OP\((\w+),", table, re.MULTILINE))
+
+
+def test_the_op_list_is_written_once() -> None:
+    """No list, set, tuple or enum outside ops.def names more than a third of the operations.
+
+    Tables with a rule per operation (gradients, functors) are not lists: each row says something
+    that ops.def does not.
+    """
+    ops = table_ops()
+    assert len(ops) > 30, "ops.def was not understood"
+    limit = len(ops) // 3
+    lists = [*python_lists(), *cpp_lists()]
+    copies = [where for where, names in lists if len(ops & names) > limit]
+    assert not copies, f"these repeat the list of src/core/ops.def: {copies}"
+
+
+def python_lists() -> Iterator[tuple[str, set[str]]]:
+    for path in python_files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.List | ast.Tuple | ast.Set):
+                yield f"{short(path)}:{node.lineno}", {e.value for e in node.elts if is_string(e)}
+
+
+def cpp_lists() -> Iterator[tuple[str, set[str]]]:
+    for path in source_files():
+        if path.suffix in {".h", ".cpp", ".cu", ".mm", ".metal", ".pyx"}:
+            for block in re.findall(r"\{([^{}();]*)\}", path.read_text(encoding="utf-8")):
+                yield short(path), set(re.findall(r"\w+", block))

@@ -1,0 +1,72 @@
+"""What README and the user guide show is what runs: programs, commands, links."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "tests" / "README.md"])
+# Written by .ci/full, so it is missing until that has run once.
+GENERATED = {ROOT / "docs" / "verification.md"}
+
+
+def block(marker: str) -> str:
+    """The code block of README that CI runs under this marker."""
+    script = ROOT / ".ci" / "readme_block.py"
+    return subprocess.run(
+        [sys.executable, str(script), marker], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def output_of(program: str, folder: Path) -> str:
+    """What a new process prints that runs the program in the folder; it must succeed."""
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_example_runs(tmp_path: Path) -> None:
+    printed = output_of(block("ci:example"), tmp_path)
+    found = re.fullmatch(r"loss (\d\.\d{3}), accuracy (\d+\.\d)%\n", printed)
+    assert found, printed
+    assert float(found[1]) < 0.1
+    assert float(found[2]) > 98.0
+
+
+def test_example_is_short() -> None:
+    code = [line for line in block("ci:example").splitlines() if line.strip()]
+    assert len(code) <= 20
+
+
+def test_user_guide_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "user-guide.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
+    assert len(blocks) > 5
+    output_of("\n".join(blocks), tmp_path)
+
+
+@pytest.mark.parametrize(("marker", "then"), [("demo", "tinyt train digits"), ("test", "pytest")])
+def test_commands_use_what_the_package_declares(marker: str, then: str) -> None:
+    assert block(f"ci:install-{marker}") == f'pip install ".[{marker}]" && {then}\n'
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.search(rf"^{marker} = \[", project, re.MULTILINE)
+    assert re.search(r'^tinyt = "tinyt\.cli', project, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    local = [link for link in links if not link.startswith(("http:", "https:"))]
+    targets = {link: (page.parent / link).resolve() for link in local}
+    missing = [link for link, at in targets.items() if at not in GENERATED and not at.exists()]
+    assert not missing
