@@ -1,5 +1,5 @@
-"""The table of operations: every public operation has one row, which gives it all tests of backend/,
-compiler/ and peers/. Not a test itself.
+"""The table of operations: every public operation has one row, which gives it all tests of
+backend/, compiler/ and peers/. Not a test itself.
 
 To add an operation, add a row to the list of its family in op_rows/ and its meaning to
 references.py.

@@ -155,8 +155,10 @@ def format_tensor(x: Any) -> str:
         return f"{prefix}[]{suffix})"
     if x.dtype.is_complex:
         show: Any = _complex_text
-        nested = data.tolist() if x.numel() <= _OPTIONS["threshold"] else _corner(
-            data, _OPTIONS["edgeitems"]
+        nested = (
+            data.tolist()
+            if x.numel() <= _OPTIONS["threshold"]
+            else _corner(data, _OPTIONS["edgeitems"])
         )
     else:
         whole = x.numel() <= _OPTIONS["threshold"]

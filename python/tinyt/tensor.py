@@ -46,8 +46,13 @@ class Tensor(TensorBase):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         data = self.detach()
-        return _rebuild, (type(self), data.tolist(), self.dtype, tuple(self.shape),
-                          self.requires_grad)
+        return _rebuild, (
+            type(self),
+            data.tolist(),
+            self.dtype,
+            tuple(self.shape),
+            self.requires_grad,
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) in memo:

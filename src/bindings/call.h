@@ -184,9 +184,7 @@ class Operands {
   size_t size() const { return count_; }
   const Tensor& at(size_t i) const { return count_ <= kFew ? few_[i] : many_[i]; }
   PyObject* object(size_t i) const { return count_ <= kFew ? few_objects_[i] : many_objects_[i]; }
-  std::span<const Tensor> span() const {
-    return {count_ <= kFew ? few_ : many_.data(), count_};
-  }
+  std::span<const Tensor> span() const { return {count_ <= kFew ? few_ : many_.data(), count_}; }
 
  private:
   static constexpr size_t kFew = 3;
@@ -246,8 +244,8 @@ inline Tensor new_empty(PyObject* sizes, int dtype) {
 // The same bytes as another dtype of the same size.
 inline Tensor view_as_dtype(const Tensor& t, int number) {
   const auto dtype = static_cast<DType>(number);
-  require(size_of(dtype) == t.itemsize(), ErrorKind::Runtime, "view: ", name_of(dtype),
-          " has ", size_of(dtype), " bytes, ", name_of(t.dtype()), " has ", t.itemsize());
+  require(size_of(dtype) == t.itemsize(), ErrorKind::Runtime, "view: ", name_of(dtype), " has ",
+          size_of(dtype), " bytes, ", name_of(t.dtype()), " has ", t.itemsize());
   return Tensor::from_storage(t.impl()->storage, t.shape(), t.strides(), t.offset(), dtype);
 }
 inline int result_dtype_of(const Operands& in) { return static_cast<int>(result_dtype(in.span())); }
@@ -276,8 +274,7 @@ inline Attrs view_geometry(const Tensor& base, const Tensor& view) {
          "in-place: gradients through a write to a view need a contiguous base, got strides ",
          base.strides(), " for shape ", base.shape());
   Attrs attrs;
-  attrs.add(std::span<const int64_t>(view.shape()))
-      .add(std::span<const int64_t>(view.strides()));
+  attrs.add(std::span<const int64_t>(view.shape())).add(std::span<const int64_t>(view.strides()));
   return attrs.add(view.offset() - base.offset());
 }
 

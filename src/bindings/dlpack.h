@@ -58,8 +58,7 @@ inline DataType type_of(DType t) {
 inline DType dtype_of(DataType t) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const DataType known = type_of(static_cast<DType>(i));
-    if (known.code == t.code && known.bits == t.bits && t.lanes == 1)
-      return static_cast<DType>(i);
+    if (known.code == t.code && known.bits == t.bits && t.lanes == 1) return static_cast<DType>(i);
   }
   fail(ErrorKind::Type, "from_dlpack: dtype code ", int{t.code}, " with ", int{t.bits},
        " bits is not supported");
@@ -132,9 +131,8 @@ inline PyObject* to_dlpack_capsule(const Tensor& t, bool versioned) {
   if (!versioned) {
     require(!t.storage().read_only, ErrorKind::Runtime,
             "__dlpack__: read-only memory needs max_version >= (1, 0)");
-    return PyCapsule_New(dlpack::export_tensor<dlpack::Managed>(t), "dltensor", [](PyObject* c) {
-      dlpack::drop_capsule<dlpack::Managed>(c, "dltensor");
-    });
+    return PyCapsule_New(dlpack::export_tensor<dlpack::Managed>(t), "dltensor",
+                         [](PyObject* c) { dlpack::drop_capsule<dlpack::Managed>(c, "dltensor"); });
   }
   auto* m = dlpack::export_tensor<dlpack::ManagedVersioned>(t);
   m->major = 1;
@@ -148,8 +146,8 @@ inline PyObject* to_dlpack_capsule(const Tensor& t, bool versioned) {
 // Takes the tensor out of a capsule and marks it as used.
 inline Tensor from_dlpack_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-    auto* m = static_cast<dlpack::ManagedVersioned*>(
-        PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    auto* m =
+        static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
     require(m->major == 1, ErrorKind::Runtime, "from_dlpack: version ", m->major,
             " of the protocol is not supported");
     PyCapsule_SetName(capsule, "used_dltensor_versioned");

@@ -17,8 +17,8 @@ inline void raise_python_error() {
     auto* type = static_cast<PyObject*>(python_seam().exceptions[static_cast<int>(e.kind())]);
     PyErr_SetString(type ? type : PyExc_RuntimeError, e.what());
   } catch (const std::bad_alloc&) {
-    auto* type = static_cast<PyObject*>(
-        python_seam().exceptions[static_cast<int>(ErrorKind::OutOfMemory)]);
+    auto* type =
+        static_cast<PyObject*>(python_seam().exceptions[static_cast<int>(ErrorKind::OutOfMemory)]);
     PyErr_SetString(type ? type : PyExc_MemoryError, "memory: out of memory");
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());

@@ -6,6 +6,7 @@
 
 #include "call.h"
 #include "casters.h"
+#include "program.h"
 #include "submodules.h"
 
 namespace py = pybind11;
@@ -66,6 +67,33 @@ void bind_graph(py::module_& m) {
         for (const Graph::Write& w : g.writes()) out.append(py::make_tuple(w.value, w.target));
         return out;
       });
+  py::class_<Program>(m, "Program", "A planned graph: single ops, and regions run tile by tile.")
+      .def(py::init<const Graph&>(), py::arg("graph"))
+      .def("run",
+           [](const Program& p) {
+             py::tuple out(p.outputs());
+             const std::vector<Tensor> values = p.run();
+             for (size_t i = 0; i < values.size(); ++i) out[i] = py::cast(values[i]);
+             return out;
+           })
+      .def(
+          "steps",
+          [](const Program& p) {
+            py::list out;
+            for (const Program::Step& s : p.steps()) {
+              py::list names;
+              if (s.region < 0) {
+                names.append(name_of(p.nodes()[s.node].op));
+              } else {
+                const TileProgram& tiles = p.regions()[s.region].tiles;
+                for (const TileProgram::Step& t : tiles.steps) names.append(name_of(t.op));
+                if (tiles.reduces) names.append(name_of(tiles.reduction));
+              }
+              out.append(py::tuple(names));
+            }
+            return out;
+          },
+          "The op names of every step; more than one where a region fused them.");
   m.def("is_recording", [] { return recording() != nullptr; });
 }
 

@@ -67,8 +67,10 @@ inline PyObject* nested_list(const Tensor& t, int64_t dim, const char* p) {
   PyObject* out = PyList_New(t.size(dim));
   for (int64_t i = 0; out && i < t.size(dim); ++i) {
     PyObject* item = nested_list(t, dim + 1, p + i * step);
-    if (!item) Py_CLEAR(out);
-    else PyList_SET_ITEM(out, i, item);
+    if (!item)
+      Py_CLEAR(out);
+    else
+      PyList_SET_ITEM(out, i, item);
   }
   return out;
 }
@@ -81,18 +83,30 @@ inline PyObject* to_nested_list(const Tensor& t) {
 // The struct-module format of a dtype, null where the buffer protocol has none.
 inline const char* buffer_format(DType dtype) {
   switch (dtype) {
-    case DType::Bool: return "?";
-    case DType::UInt8: return "B";
-    case DType::Int8: return "b";
-    case DType::Int16: return "h";
-    case DType::Int32: return "i";
-    case DType::Int64: return "q";
-    case DType::Float16: return "e";
-    case DType::Float32: return "f";
-    case DType::Float64: return "d";
-    case DType::Complex64: return "Zf";
-    case DType::Complex128: return "Zd";
-    default: return nullptr;
+    case DType::Bool:
+      return "?";
+    case DType::UInt8:
+      return "B";
+    case DType::Int8:
+      return "b";
+    case DType::Int16:
+      return "h";
+    case DType::Int32:
+      return "i";
+    case DType::Int64:
+      return "q";
+    case DType::Float16:
+      return "e";
+    case DType::Float32:
+      return "f";
+    case DType::Float64:
+      return "d";
+    case DType::Complex64:
+      return "Zf";
+    case DType::Complex128:
+      return "Zd";
+    default:
+      return nullptr;
   }
 }
 
@@ -167,11 +181,16 @@ inline void scan_category(PyObject* data, const Dims& shape, size_t depth, Categ
     return;
   }
   Category found;
-  if (PyBool_Check(data)) found = Category::Bool;
-  else if (PyFloat_Check(data)) found = Category::Float;
-  else if (PyComplex_Check(data)) found = Category::Complex;
-  else if (PyIndex_Check(data)) found = Category::Integer;
-  else if (PyNumber_Check(data) && Py_TYPE(data)->tp_as_number->nb_float) found = Category::Float;
+  if (PyBool_Check(data))
+    found = Category::Bool;
+  else if (PyFloat_Check(data))
+    found = Category::Float;
+  else if (PyComplex_Check(data))
+    found = Category::Complex;
+  else if (PyIndex_Check(data))
+    found = Category::Integer;
+  else if (PyNumber_Check(data) && Py_TYPE(data)->tp_as_number->nb_float)
+    found = Category::Float;
   else
     fail(ErrorKind::Type, "tensor: cannot make a tensor from ", Py_TYPE(data)->tp_name);
   category = std::max(category, found);

@@ -20,7 +20,8 @@ namespace {
 
 py::list op_table() {
   static constexpr const char* kKinds[] = {"scalar", "struct", "reduce"};
-  static constexpr const char* kRules[] = {"same", "float", "bool", "sum", "index", "first", "attr"};
+  static constexpr const char* kRules[] = {"same",  "float", "bool", "sum",
+                                           "index", "first", "attr"};
   static constexpr std::pair<uint32_t, const char*> kFlags[] = {
       {op_flags::C, "commutative"}, {op_flags::D, "differentiable"}, {op_flags::V, "view"},
       {op_flags::R, "random"},      {op_flags::Y, "dynamic"},        {op_flags::F, "fused"},
@@ -30,13 +31,12 @@ py::list op_table() {
     py::set flags;
     for (const auto& [bit, name] : kFlags)
       if (row.flags & bit) flags.add(name);
-    table.append(py::dict(py::arg("name") = row.name, py::arg("inputs") = int{row.inputs},
-                          py::arg("outputs") = int{row.outputs},
-                          py::arg("kind") = kKinds[static_cast<int>(row.kind)],
-                          py::arg("dtype_rule") = kRules[static_cast<int>(row.dtype_rule)],
-                          py::arg("flags") = py::frozenset(flags),
-                          py::arg("attributes") = row.attributes,
-                          py::arg("identity") = row.identity));
+    table.append(py::dict(
+        py::arg("name") = row.name, py::arg("inputs") = int{row.inputs},
+        py::arg("outputs") = int{row.outputs}, py::arg("kind") = kKinds[static_cast<int>(row.kind)],
+        py::arg("dtype_rule") = kRules[static_cast<int>(row.dtype_rule)],
+        py::arg("flags") = py::frozenset(flags), py::arg("attributes") = row.attributes,
+        py::arg("identity") = row.identity));
   }
   return table;
 }

@@ -26,6 +26,10 @@ struct KernelCall {
 
 using Kernel = void (*)(const KernelCall&);
 
+struct TileProgram;
+struct TileOperand;
+struct TileSpace;
+
 struct Backend {
   DeviceType type;
   std::string_view name;
@@ -33,6 +37,9 @@ struct Backend {
   memory::Allocator& (*allocator)();
   // Writes `from` (broadcast, converted) into `to`; any strides on both sides, no overlap.
   void (*copy_into)(const Tensor& from, const Tensor& to);
+  // Runs a region over its space; `out` is dense: rows x cols values, or one a row.
+  void (*run_tiles)(const TileProgram& program, std::span<const TileOperand> operands,
+                    const TileSpace& space, char* out);
   // The number of elements of a dynamic op's output (nonzero), before it is allocated.
   int64_t (*count_nonzero)(const Tensor& x);
 };

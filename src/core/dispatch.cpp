@@ -33,8 +33,7 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred) {
   if (inferred.is_view)
     return {inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset), {}};
   const Device device = common_device(op, inputs);
-  if (has_flag(op, op_flags::Y))
-    inferred.shape[0][0] = backend_of(device).count_nonzero(inputs[0]);
+  if (has_flag(op, op_flags::Y)) inferred.shape[0][0] = backend_of(device).count_nonzero(inputs[0]);
   const int count = info(op).outputs;
   Tensor out[2];
   for (int i = 0; i < count; ++i)
@@ -67,8 +66,8 @@ void check_overlap(OpId op, std::span<const Tensor> inputs, const Tensor& out) {
 
 void check_out(OpId op, const Inferred& inferred, const Tensor& out) {
   if (!(inferred.shape[0] == out.shape()))
-    fail(ErrorKind::Shape, name_of(op), ": the result has shape ", inferred.shape[0],
-         ", out has ", out.shape());
+    fail(ErrorKind::Shape, name_of(op), ": the result has shape ", inferred.shape[0], ", out has ",
+         out.shape());
   if (!can_cast(inferred.dtype[0], out.dtype()))
     fail(ErrorKind::DType, name_of(op), ": result type ", name_of(inferred.dtype[0]),
          " cannot be cast to out's ", name_of(out.dtype()));
@@ -96,8 +95,7 @@ Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, At
   return execute(op, inputs, inferred);
 }
 
-void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
-                   const Tensor& out) {
+void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Tensor& out) {
   Inferred inferred;
   infer(op, inputs, attrs, inferred);
   check_out(op, inferred, out);

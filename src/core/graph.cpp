@@ -74,9 +74,9 @@ int64_t Graph::read(const Tensor& x) {
   } else {
     const int64_t base = owner ? x.storage().value : cell_of(x).value;
     const bool same = covers_storage(x) && values_[base].shape == x.shape();
-    value = same ? base
-                 : add_node(OpId::as_strided, view_attrs(x), x.dtype(), {base}, x.shape(),
-                            x.dtype());
+    value =
+        same ? base
+             : add_node(OpId::as_strided, view_attrs(x), x.dtype(), {base}, x.shape(), x.dtype());
   }
   remember(x, value);
   return value;
@@ -123,8 +123,8 @@ void Graph::write(const Tensor& to, const Tensor& from) {
   int64_t& current = storage.graph ? storage.value : cell_of(to).value;
   if (!(covers_storage(to) && values_[current].shape == to.shape())) {
     const Dims shape = values_[current].shape;
-    current = add_node(OpId::update, view_attrs(to), to.dtype(), {current, value}, shape,
-                       to.dtype());
+    current =
+        add_node(OpId::update, view_attrs(to), to.dtype(), {current, value}, shape, to.dtype());
   } else {
     current = value;
   }

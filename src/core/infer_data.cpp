@@ -25,15 +25,14 @@ ConvAttrs read_conv(OpId op, AttrReader& read, int64_t spatial, Inferred& out) {
   ConvAttrs a{Dims(read.list()), Dims(read.list()), Dims(read.list()), 0};
   a.groups = read.integer();
   const auto n = static_cast<size_t>(spatial);
-  require(a.stride.size() == n && a.padding.size() == n && a.dilation.size() == n,
-          ErrorKind::Shape, name_of(op), ": stride ", a.stride, ", padding ", a.padding,
-          " and dilation ", a.dilation, " need ", spatial, " entries");
+  require(a.stride.size() == n && a.padding.size() == n && a.dilation.size() == n, ErrorKind::Shape,
+          name_of(op), ": stride ", a.stride, ", padding ", a.padding, " and dilation ", a.dilation,
+          " need ", spatial, " entries");
   for (size_t i = 0; i < n; ++i)
     require(a.stride[i] > 0 && a.padding[i] >= 0 && a.dilation[i] > 0, ErrorKind::Value,
             name_of(op), ": stride and dilation must be positive and padding not negative, got ",
             a.stride, ", ", a.dilation, ", ", a.padding);
-  require(a.groups > 0, ErrorKind::Value, name_of(op), ": groups must be positive, got ",
-          a.groups);
+  require(a.groups > 0, ErrorKind::Value, name_of(op), ": groups must be positive, got ", a.groups);
   out.attrs.add(std::span<const int64_t>(a.stride))
       .add(std::span<const int64_t>(a.padding))
       .add(std::span<const int64_t>(a.dilation))

@@ -8,8 +8,8 @@
 namespace tinyt {
 
 struct PythonSeam {
-  void* (*wrap)(const Tensor& t) = nullptr;          // a new reference to a Python Tensor
-  const Tensor* (*unwrap)(void* object) = nullptr;   // null when it is not a Tensor
+  void* (*wrap)(const Tensor& t) = nullptr;         // a new reference to a Python Tensor
+  const Tensor* (*unwrap)(void* object) = nullptr;  // null when it is not a Tensor
   void* exceptions[static_cast<int>(ErrorKind::Count)] = {};
 };
 PythonSeam& python_seam();

@@ -98,7 +98,7 @@ def test_inplace_that_overlaps_its_operand() -> None:
 
 def test_inplace_does_not_grow() -> None:
     x = tinyt.ones(3)
-    with pytest.raises(RuntimeError, match=r"add.*\(3,\).*\(2, 3\)|\[3\].*\[2, 3\]"):
+    with pytest.raises(RuntimeError, match=r"add.*\(2, 3\).*\(3,\)"):
         x.add_(tinyt.ones(2, 3))
     assert x.tolist() == [1.0, 1.0, 1.0]
 

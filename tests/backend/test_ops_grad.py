@@ -70,9 +70,11 @@ def close(got: Array, want: Array, what: str) -> None:
 
 
 def small(op: Op, rng: np.random.Generator) -> list[Sample]:
-    return [s for s in op.samples(rng, "float64") if s.grad and any(
-        differentiable for _, differentiable in arrays_in([s.args, s.kwargs])
-    )]
+    return [
+        s
+        for s in op.samples(rng, "float64")
+        if s.grad and any(differentiable for _, differentiable in arrays_in([s.args, s.kwargs]))
+    ]
 
 
 class Scalar:
@@ -80,18 +82,14 @@ class Scalar:
 
     def __init__(self, op: Op, sample: Sample, rng: np.random.Generator, layout: Layout) -> None:
         self.op, self.sample, self.layout = op, sample, layout
-        self.start = [
-            layout.values(a) for a, d in arrays_in([sample.args, sample.kwargs]) if d
-        ]
+        self.start = [layout.values(a) for a, d in arrays_in([sample.args, sample.kwargs]) if d]
         args, kwargs = build(tinyt, (sample.args, sample.kwargs), layout)
         self.weights = [rng.uniform(0.5, 1.5, tuple(t.shape)) for t in outputs(op, args, kwargs)]
 
     def value(self, values: list[Array]) -> float:
         args, kwargs = with_values((self.sample.args, self.sample.kwargs), values, tinyt.tensor)
         found = outputs(self.op, args, kwargs)
-        return float(sum(
-            np.sum(w * to_numpy(t)) for w, t in zip(self.weights, found, strict=True)
-        ))
+        return float(sum(np.sum(w * to_numpy(t)) for w, t in zip(self.weights, found, strict=True)))
 
     def gradients(self, values: list[Array], create_graph: bool = False) -> tuple[list, list]:
         """Leaves and the gradients of `value` to them; zeros where nothing depends on a leaf."""
@@ -108,12 +106,9 @@ class Scalar:
         total = sum(((w * t).sum() for w, t in zip(weights, found, strict=True)), tinyt.zeros(()))
         if not total.requires_grad:
             return leaves, [tinyt.zeros_like(t) for t in leaves]
-        gradients = tinyt.autograd.grad(
-            total, leaves, create_graph=create_graph, allow_unused=True
-        )
+        gradients = tinyt.autograd.grad(total, leaves, create_graph=create_graph, allow_unused=True)
         return leaves, [
-            tinyt.zeros_like(t) if g is None else g
-            for t, g in zip(leaves, gradients, strict=True)
+            tinyt.zeros_like(t) if g is None else g for t, g in zip(leaves, gradients, strict=True)
         ]
 
 
@@ -152,9 +147,9 @@ def test_second_gradient(op: Op, rng: np.random.Generator) -> None:
 
         def slope(values: list[Array], scalar: Scalar = scalar, along: Any = directions) -> float:
             _, gradients = scalar.gradients(values)
-            return float(sum(
-                np.sum(v * to_numpy(g)) for v, g in zip(along, gradients, strict=True)
-            ))
+            return float(
+                sum(np.sum(v * to_numpy(g)) for v, g in zip(along, gradients, strict=True))
+            )
 
         leaves, first = scalar.gradients(scalar.start, create_graph=True)
         total = sum(

@@ -123,10 +123,19 @@ def test_dtype_object(name: str) -> None:
     assert t.itemsize == (width.get(name) or int(name.lstrip("intfloa")) // 8)
 
 
-@pytest.mark.parametrize(("alias", "name"), [
-    ("float", "float32"), ("double", "float64"), ("half", "float16"), ("int", "int32"),
-    ("long", "int64"), ("short", "int16"), ("cfloat", "complex64"), ("cdouble", "complex128"),
-])
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("float", "float32"),
+        ("double", "float64"),
+        ("half", "float16"),
+        ("int", "int32"),
+        ("long", "int64"),
+        ("short", "int16"),
+        ("cfloat", "complex64"),
+        ("cdouble", "complex128"),
+    ],
+)
 def test_aliases(alias: str, name: str) -> None:
     assert dtype(alias) is dtype(name)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sampling import Array, S, Sample, draw
+from sampling import Array, S, Sample, draw, map_arrays, plain
 
 Rng = np.random.Generator
 Samples = Callable[[Rng, str], list[Sample]]
@@ -65,6 +65,17 @@ class Op:
         if callable(self.call):
             return lambda *args, **kwargs: self.call(tt, *args, **kwargs)
         return operator.attrgetter(self.call or self.name)(tt)
+
+    def error_scale(self, sample: Sample) -> Any:
+        """The `scale` of one sample as numbers."""
+        if callable(self.scale):
+            return self.scale(*plain(sample.args), **plain(sample.kwargs))
+        if self.scale != "abs":
+            return self.scale
+        sizes = map_arrays(
+            plain(sample.args), lambda a, _: np.abs(a) if a.dtype != bool else a, lambda name: name
+        )
+        return np.asarray(self.reference(*sizes, **plain(sample.kwargs)), np.float64)
 
 
 def f(*shape: int) -> Array:

@@ -23,6 +23,7 @@ from op_rows import (
 from sampling import (
     BIG,
     BROADCASTS,
+    Array,
     S,
     Sample,
     draw,
@@ -51,11 +52,11 @@ def binary_samples(
     return samples
 
 
-def clash(name: str, *more: Bad) -> tuple[Bad, ...]:
+def clash(name: str, make: Callable[..., Array], *more: Bad) -> tuple[Bad, ...]:
     """Shapes that do not broadcast."""
     return (
-        bad(RuntimeError, rf"{name}.*\(2, 3\).*\(4,\)", f(2, 3), f(4)),
-        bad(RuntimeError, rf"{name}.*\(2, 1, 3\).*\(4, 2\)", f(2, 1, 3), f(4, 2)),
+        bad(RuntimeError, rf"{name}.*\(2, 3\).*\(4,\)", make(2, 3), make(4)),
+        bad(RuntimeError, rf"{name}.*\(2, 1, 3\).*\(4, 2\)", make(2, 1, 3), make(4, 2)),
         *more,
     )
 
@@ -71,7 +72,8 @@ def binary(
     more: tuple[Bad, ...] = (),
     **facts: Any,
 ) -> Op:
-    facts = {"inplace": True, "out": True, "errors": clash(name, *more)} | facts
+    made = i if facts.get("dtypes") == BITS["dtypes"] else f
+    facts = {"inplace": True, "out": True, "errors": clash(name, made, *more)} | facts
     return Op(name, binary_samples(a, b, scalars, int_b), ref.quiet(reference), **facts)
 
 
@@ -117,7 +119,7 @@ BINARY = [
         NOT_ZERO,
         int_b=(1, 5),
         grad=False,
-        more=(bad(RuntimeError, r"floor_divide.*zero|ZeroDivisionError", i(2) + 1, i(2)),),
+        more=(bad(RuntimeError, r"floor_divide.*zero", i(2) + 1, i(2)),),
     ),
     binary(
         "remainder",
@@ -125,7 +127,7 @@ BINARY = [
         (-9, 9),
         NOT_ZERO,
         int_b=(1, 5),
-        more=(bad(RuntimeError, r"remainder.*zero|ZeroDivisionError", i(2) + 1, i(2)),),
+        more=(bad(RuntimeError, r"remainder.*zero", i(2) + 1, i(2)),),
     ),
     binary(
         "pow",
@@ -135,7 +137,7 @@ BINARY = [
         int_b=(0, 4),
         scalars=(2, 3, 0.5, 0),
         ulp=4,
-        more=(bad(RuntimeError, r"pow.*negative|negative integer powers", i(2) + 2, -1),),
+        more=(bad(RuntimeError, r"pow.*negative", i(2) + 2, -1),),
     ),
     binary("maximum", np.maximum, dtypes=ALL, scalars=(), inplace=False),
     binary("minimum", np.minimum, dtypes=ALL, scalars=(), inplace=False),

@@ -65,17 +65,17 @@ def conv_samples(n: int) -> Samples:
     return samples
 
 
-def conv_errors(name: str, n: int) -> tuple[Bad, ...]:
+def conv_errors(n: int) -> tuple[Bad, ...]:
     x, w = f(1, 4, *[5] * n), f(2, 4, *[3] * n)
     return (
-        bad(RuntimeError, rf"{name}.*3", x[:, :3], w),
-        bad(RuntimeError, rf"{name}.*3", x, f(3, 2, *[3] * n), None, groups=2),
-        bad(RuntimeError, rf"{name}.*7", x, f(2, 4, *[7] * n)),
-        bad(RuntimeError, rf"{name}.*0", x, w, None, 0),
-        bad(RuntimeError, rf"{name}.*-1", x, w, None, 1, -1),
-        bad(RuntimeError, rf"{name}.*3", x, w, f(3)),
-        bad(RuntimeError, rf"{name}.*(float64|double)", x, w.astype(np.float64)),
-        bad(RuntimeError, rf"{name}", f(4), w),
+        bad(RuntimeError, r"conv.*3", x[:, :3], w),
+        bad(RuntimeError, r"conv.*3", x, f(3, 2, *[3] * n), None, groups=2),
+        bad(RuntimeError, r"conv.*7", x, f(2, 4, *[7] * n)),
+        bad(RuntimeError, r"conv.*0", x, w, None, 0),
+        bad(RuntimeError, r"conv.*-1", x, w, None, 1, -1),
+        bad(RuntimeError, r"conv.*3", x, w, f(3)),
+        bad(RuntimeError, r"conv.*(float64|double)", x, w.astype(np.float64)),
+        bad(RuntimeError, r"conv", f(4), w),
     )
 
 
@@ -103,8 +103,8 @@ CONTRACT = [
         errors=(
             bad(RuntimeError, r"matmul.*\(2, 3\).*\(4, 5\)", f(2, 3), f(4, 5)),
             bad(RuntimeError, r"matmul.*\(3,\).*\(4,\)", f(3), f(4)),
-            bad(RuntimeError, r"matmul.*\(\)|both arguments.*at least 1D", f(), f(3)),
-            bad(RuntimeError, r"matmul.*\(2, 2, 3\).*\(3, 3, 2\)", f(2, 2, 3), f(3, 3, 2)),
+            bad(RuntimeError, r"matmul.*\(\)", f(), f(3)),
+            bad(RuntimeError, r"matmul.*\(2,.*\(3,", f(2, 2, 3), f(3, 3, 2)),
             bad(RuntimeError, r"matmul.*float32.*float64", f(2, 2), f(2, 2).astype(np.float64)),
         ),
     ),
@@ -114,8 +114,8 @@ CONTRACT = [
         np.matmul,
         **SUMS,
         errors=(
-            bad(RuntimeError, r"mm.*\(2, 3\).*\(4, 5\)", f(2, 3), f(4, 5)),
-            bad(RuntimeError, r"mm.*\(1, 2, 3\)|must be a matrix", f(1, 2, 3), f(3, 2)),
+            bad(RuntimeError, r"(mm|matmul).*\(2, 3\).*\(4, 5\)", f(2, 3), f(4, 5)),
+            bad(RuntimeError, r"mm.*\(1, 2, 3\)", f(1, 2, 3), f(3, 2)),
         ),
     ),
     Op(
@@ -125,7 +125,7 @@ CONTRACT = [
         **SUMS,
         errors=(
             bad(RuntimeError, r"bmm.*\(2, 2, 3\).*\(3, 3, 2\)", f(2, 2, 3), f(3, 3, 2)),
-            bad(RuntimeError, r"bmm.*\(2, 3\)|must be a 3D tensor", f(2, 3), f(3, 2)),
+            bad(RuntimeError, r"bmm.*\(2, 3\)", f(2, 3), f(3, 2)),
         ),
     ),
     Op(
@@ -157,7 +157,7 @@ CONTRACT = [
             dtypes=FLOATS,
             **SUMS,
             method=False,
-            errors=conv_errors(f"conv{n}d", n),
+            errors=conv_errors(n),
         )
         for n in (1, 2, 3)
     ),

@@ -52,12 +52,8 @@ SIZES = [S(()), S((3,)), S((2, 0)), S((2, 3), dtype=F64), S((2,), dtype=I64), S(
 LIKE = [S(np.zeros((2, 3))), S(np.zeros((2, 0), np.int64)), S(np.zeros(3, bool), dtype=F64)]
 
 CREATION = [
-    creation(
-        "zeros", SIZES, filled(0), bad(RuntimeError, r"zeros.*-1|negative dimension -1", (2, -1))
-    ),
-    creation(
-        "ones", SIZES, filled(1), bad(RuntimeError, r"ones.*-1|negative dimension -1", (2, -1))
-    ),
+    creation("zeros", SIZES, filled(0), bad(RuntimeError, r"zeros.*-1", (2, -1))),
+    creation("ones", SIZES, filled(1), bad(RuntimeError, r"ones.*-1", (2, -1))),
     creation(
         "full",
         [S((2, 3), 1.5), S((), 2), S((2,), True), S((2,), 3, dtype=F64)],
@@ -87,15 +83,15 @@ CREATION = [
         lambda *a, dtype=None: ref.arange(*a).astype(
             dtype or ("int64" if all(isinstance(v, int) for v in a) else "float32")
         ),
-        bad(RuntimeError, r"arange.*0|step must be nonzero", 0, 5, 0),
-        bad(RuntimeError, r"arange.*5.*0|inconsistent with step", 5, 0, 1),
+        bad(RuntimeError, r"arange.*(0|zero)", 0, 5, 0),
+        bad(RuntimeError, r"arange.*5.*0", 5, 0, 1),
         ulp=1,
     ),
     creation(
         "linspace",
         [S(0, 1, 5), S(-3, 3, 7), S(2, 2, 1), S(0, 1, 0), S(0, 1, 11, dtype=F64)],
         lambda *a, dtype="float32": np.linspace(*a).astype(dtype),
-        bad(RuntimeError, r"linspace.*-1|number of steps", 0, 1, -1),
+        bad(RuntimeError, r"linspace.*-1", 0, 1, -1),
         ulp=2,
         scale=1,
     ),
@@ -103,7 +99,7 @@ CREATION = [
         "eye",
         [S(3), S(2, 4), S(0), S(3, dtype=I64)],
         lambda *a, dtype="float32": np.eye(*a, dtype=dtype),
-        bad(RuntimeError, r"eye.*-1|n must be greater", -1),
+        bad(RuntimeError, r"eye.*-1", -1),
     ),
     creation(
         "tensor",
@@ -121,8 +117,8 @@ CREATION = [
         lambda v, dtype=None: np.asarray(
             v, dtype or {"f": "float32"}.get(np.asarray(v).dtype.kind)
         ),
-        bad(ValueError, r"tensor.*2.*1|expected sequence of length 2", [[1, 2], [3]]),
-        bad((TypeError, RuntimeError), r"tensor.*str|str", "text"),
+        bad(ValueError, r"tensor.*2.*1", [[1, 2], [3]]),
+        bad((TypeError, RuntimeError), r"tensor.*str", "text"),
         bad((TypeError, ValueError, RuntimeError), r"None|NoneType", [1, None]),
     ),
 ]

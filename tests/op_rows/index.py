@@ -43,7 +43,7 @@ INDEX = [
         errors=(
             bad(
                 (RuntimeError, IndexError),
-                r"gather.*index 9.*size 4|index 9 is out of bounds",
+                r"gather.*index 9.*size 4",
                 f(4),
                 0,
                 i(2) + 9,
@@ -67,7 +67,7 @@ INDEX = [
         errors=(
             bad(
                 (RuntimeError, IndexError),
-                r"scatter.*index 9.*size 4|index 9 is out of bounds",
+                r"scatter.*index 9.*size 4",
                 f(4),
                 0,
                 i(2) + 9,
@@ -91,7 +91,7 @@ INDEX = [
         errors=(
             bad(
                 (RuntimeError, IndexError),
-                r"scatter_add.*index 9.*size 4|index 9 is out of bounds",
+                r"scatter_add.*index 9.*size 4",
                 f(4),
                 0,
                 i(2) + 9,
@@ -111,12 +111,12 @@ INDEX = [
         errors=(
             bad(
                 (RuntimeError, IndexError),
-                r"index_select.*9.*4|index out of range",
+                r"index_select.*9.*4",
                 f(4),
                 0,
                 i(2) + 9,
             ),
-            bad(IndexError, r"index_select.*(2, 2)|1-D|vector", f(4), 0, i(2, 2)),
+            bad(IndexError, r"index_select.*(2, 2)", f(4), 0, i(2, 2)),
         ),
     ),
     Op(
@@ -131,10 +131,8 @@ INDEX = [
         dtypes=ALL,
         inplace=True,
         errors=(
-            bad(
-                RuntimeError, r"masked_fill.*bool.*int64|only supports boolean masks", f(2), i(2), 1
-            ),
-            bad(RuntimeError, r"masked_fill.*\(2,\).*\(3,\)|size of tensor", f(2), b(3), 1),
+            bad(RuntimeError, r"masked_fill.*bool.*int64", f(2), i(2), 1),
+            bad(RuntimeError, r"masked_fill.*\(2,\).*\(3,\)", f(2), b(3), 1),
         ),
     ),
     Op(

@@ -74,15 +74,13 @@ def class_errors(name: str) -> tuple[Bad, ...]:
     return (
         bad(
             IndexError,
-            rf"{name}.*Target 4|{name}.*4.*out of (range|bounds)|Target 4 is out of bounds",
+            rf"{name}.*\b4\b.*out of range.*\b4\b",
             f(2, 4),
             i(2) + 4,
         ),
-        bad((ValueError, RuntimeError), rf"{name}.*3|batch_size \(2\).*\(3\)", f(2, 4), i(3)),
-        bad(
-            RuntimeError, rf"{name}.*(float32|Long|int64)|expected scalar type Long", f(2, 4), f(2)
-        ),
-        bad(ValueError, rf"{name}.*'max'|max is not a valid value", f(2, 4), i(2), reduction="max"),
+        bad((ValueError, RuntimeError), rf"{name}.*3", f(2, 4), i(3)),
+        bad(RuntimeError, rf"{name}.*(float32|Long|int64)", f(2, 4), f(2)),
+        bad(ValueError, rf"{name}.*'max'", f(2, 4), i(2), reduction="max"),
     )
 
 
@@ -153,10 +151,10 @@ NETWORKS = [
         ref.max_pool2d,
         result="reference",
         errors=(
-            bad(RuntimeError, r"max_pool2d.*2", f(1, 1, 4, 4), 2, padding=2),
-            bad(RuntimeError, r"max_pool2d.*0", f(1, 1, 4, 4), 0),
-            bad(RuntimeError, r"max_pool2d.*5", f(1, 1, 4, 4), 5),
-            bad(RuntimeError, r"max_pool2d.*\(4,\)|max_pool2d.*\[4\]", f(4), 2),
+            bad(RuntimeError, r"max_pool.*2", f(1, 1, 4, 4), 2, padding=2),
+            bad(RuntimeError, r"max_pool.*0", f(1, 1, 4, 4), 0),
+            bad(RuntimeError, r"max_pool.*5", f(1, 1, 4, 4), 5),
+            bad(RuntimeError, r"max_pool.*\(4,\)", f(4), 2),
         ),
     ),
     nn_op(
@@ -205,10 +203,8 @@ NETWORKS = [
         ulp=8,
         scale=1,
         errors=(
-            bad(RuntimeError, r"mse_loss.*\(2, 3\).*\(4,\)|size of tensor", f(2, 3), f(4)),
-            bad(
-                ValueError, r"mse_loss.*'max'|max is not a valid value", f(2), f(2), reduction="max"
-            ),
+            bad(RuntimeError, r"mse_loss.*\(2, 3\).*\(4,\)", f(2, 3), f(4)),
+            bad(ValueError, r"mse_loss.*'max'", f(2), f(2), reduction="max"),
         ),
     ),
     nn_op(
@@ -218,10 +214,8 @@ NETWORKS = [
         ulp=16,
         scale=4,
         errors=(
-            bad(
-                RuntimeError, r"layer_norm.*\(2, 3\).*\(4,\)|normalized_shape=\[4\]", f(2, 3), (4,)
-            ),
-            bad(RuntimeError, r"layer_norm.*\(2,\)|weight.*\[2\]", f(2, 3), (3,), f(2)),
+            bad(RuntimeError, r"layer_norm.*\(4,\).*\(2, 3\)", f(2, 3), (4,)),
+            bad(RuntimeError, r"layer_norm.*\(2,\)", f(2, 3), (3,), f(2)),
         ),
     ),
     nn_op(
@@ -231,10 +225,10 @@ NETWORKS = [
         ulp=16,
         scale=8,
         errors=(
-            bad(RuntimeError, r"batch_norm.*\b4\b|running_mean.*4", f(2, 3), f(4), f(4)),
+            bad(RuntimeError, r"batch_norm.*\b4\b", f(2, 3), f(4), f(4)),
             bad(
                 ValueError,
-                r"batch_norm.*\(1, 3\)|more than 1 value.*\[1, 3\]",
+                r"batch_norm.*\(1, 3\)",
                 f(1, 3),
                 None,
                 None,
@@ -249,7 +243,8 @@ NETWORKS = [
             for s in ((), (0,), (4, 5))
             for p, t in ((0.0, True), (1.0, True), (0.5, False))
         ],
-        lambda x, p, training: np.where(training and p == 1, 0.0 * x, x),
+        lambda x, p, training: np.where(training and p == 1, 0.0, x),
+        ulp=1,  # no care for the sign of zero
         errors=(
             bad(ValueError, r"dropout.*1\.5", f(2), 1.5),
             bad(ValueError, r"dropout.*-0\.1", f(2), -0.1),
@@ -261,8 +256,8 @@ NETWORKS = [
         ref.embedding,
         result="reference",
         errors=(
-            bad(IndexError, r"embedding.*9.*6|index out of range", i(2) + 9, f(6, 3)),
-            bad((RuntimeError, TypeError), r"embedding.*float32|FloatTensor", f(2), f(6, 3)),
+            bad(IndexError, r"embedding.*9.*6", i(2) + 9, f(6, 3)),
+            bad((RuntimeError, TypeError), r"embedding.*float32", f(2), f(6, 3)),
         ),
     ),
     nn_op(
@@ -275,14 +270,14 @@ NETWORKS = [
         errors=(
             bad(
                 RuntimeError,
-                r"scaled_dot_product_attention.*4.*5|must match",
+                r"scaled_dot_product_attention.*4.*5",
                 f(1, 3, 4),
                 f(1, 3, 5),
                 f(1, 3, 5),
             ),
             bad(
                 (RuntimeError, ValueError),
-                r"scaled_dot_product_attention.*(mask|causal)|attn_mask.*is_causal",
+                r"scaled_dot_product_attention.*(mask|causal)",
                 f(1, 3, 4),
                 f(1, 3, 4),
                 f(1, 3, 4),

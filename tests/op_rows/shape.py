@@ -51,7 +51,7 @@ SHAPE = [
         np.reshape,
         dtypes=ALL,
         errors=(
-            bad(RuntimeError, r"reshape.*\(2, 3\).*\(4, 2\)", f(2, 3), (4, 2)),
+            bad(RuntimeError, r"reshape.*\(4, 2\)", f(2, 3), (4, 2)),
             bad(RuntimeError, r"reshape.*-1", f(2, 3), (-1, -1)),
             bad(RuntimeError, r"reshape.*\(4, -1\)", f(2, 3), (4, -1)),
         ),
@@ -63,7 +63,7 @@ SHAPE = [
         call=method("view"),
         **VIEW,
         strided=False,
-        errors=(bad(RuntimeError, r"view.*\(2, 3\).*\(4, 2\)", f(2, 3), (4, 2)),),
+        errors=(bad(RuntimeError, r"(view|reshape).*\(4, 2\)", f(2, 3), (4, 2)),),
     ),
     Op(
         "permute",
@@ -100,7 +100,7 @@ SHAPE = [
         **VIEW,
         errors=(
             bad(RuntimeError, r"expand.*\(2, 3\).*\(2, 4\)", f(2, 3), (2, 4)),
-            bad(RuntimeError, r"expand.*\(2, 3\).*\(3,\)", f(2, 3), (3,)),
+            bad(RuntimeError, r"expand.*\(3,\)", f(2, 3), (3,)),
         ),
     ),
     Op(
@@ -144,7 +144,7 @@ SHAPE = [
         call=lambda tt, x, k: x[k],
         method=False,
         **VIEW,
-        errors=(bad(ValueError, r"step.*-1|step must be", f(4), slice(None, None, -1)),),
+        errors=(bad(ValueError, r"step.*-1", f(4), slice(None, None, -1)),),
     ),
     Op(
         "getitem_basic",
@@ -162,10 +162,10 @@ SHAPE = [
         method=False,
         **VIEW,
         errors=(
-            bad(IndexError, r"4.*dimension 0.*4|index 4 is out of bounds", f(4), 4),
-            bad(IndexError, r"-5.*dimension 0.*4|index -5 is out of bounds", f(4), -5),
+            bad(IndexError, r"index.*\b4\b.*dimension 0.*4", f(4), 4),
+            bad(IndexError, r"index.*-5.*dimension 0.*4", f(4), -5),
             bad(IndexError, r"too many indices.*3|too many indices", f(4, 5), key(0, 0, 0)),
-            bad(IndexError, r"1\.5|float|valid ind", f(4), 1.5),
+            bad(IndexError, r"1\.5|float", f(4), 1.5),
         ),
     ),
     Op(
@@ -189,9 +189,9 @@ SHAPE = [
         method=False,
         strided=False,
         errors=(
-            bad(IndexError, r"index 4.*dimension 0.*size 4", f(4), i(2) + 4),
-            bad(IndexError, r"\(2,\).*\(3,\)|shape mismatch", f(4, 4), key(i(2), i(3))),
-            bad(IndexError, r"float32|must be long", f(4), f(2)),
+            bad(IndexError, r"index.*\b4.*dimension 0.*size 4", f(4), i(2) + 4),
+            bad(IndexError, r"\(2,\).*\(3,\)", f(4, 4), key(i(2), i(3))),
+            bad(IndexError, r"float32", f(4), f(2)),
         ),
     ),
     Op(
@@ -207,7 +207,7 @@ SHAPE = [
         call=lambda tt, x, k: x[k],
         dtypes=ALL,
         method=False,
-        errors=(bad(IndexError, r"\(3,\)|\[3\].*\(4,\)|\[4\]", f(4), b(3)),),
+        errors=(bad(IndexError, r"index.*\(3,\).*\(4,\)|index.*\b3\b.*\b4\b", f(4), b(3)),),
     ),
     Op(
         "cat",
@@ -271,8 +271,8 @@ SHAPE = [
         call="nn.functional.pad",
         method=False,
         errors=(
-            bad(RuntimeError, r"pad.*\(1, 1, 1, 1\)|pad.*4", f(3), (1, 1, 1, 1)),
-            bad(RuntimeError, r"pad.*\(1, 1, 1\)|pad.*(even|3)", f(3, 3), (1, 1, 1)),
+            bad(RuntimeError, r"pad.*1, 1, 1, 1", f(3), (1, 1, 1, 1)),
+            bad(RuntimeError, r"pad.*1, 1, 1", f(3, 3), (1, 1, 1)),
             bad(RuntimeError, r"pad.*-2", f(3), (-2, -2)),
         ),
     ),
@@ -281,13 +281,13 @@ SHAPE = [
         cases(((3, 4),), ((4, 3), 1), ((2, 3, 3), -1), ((0, 3),)),
         np.tril,
         dtypes=ALL,
-        errors=(bad(RuntimeError, r"tril.*\(3,\)|tril.*at least 2", f(3)),),
+        errors=(bad(RuntimeError, r"tril.*\(3,\)", f(3)),),
     ),
     Op(
         "triu",
         cases(((3, 4),), ((4, 3), 1), ((2, 3, 3), -1), ((0, 3),)),
         np.triu,
         dtypes=ALL,
-        errors=(bad(RuntimeError, r"triu.*\(3,\)|triu.*at least 2", f(3)),),
+        errors=(bad(RuntimeError, r"triu.*\(3,\)", f(3)),),
     ),
 ]

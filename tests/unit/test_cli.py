@@ -116,11 +116,14 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     assert flatten(state_of("parts")) == flatten(state_of("whole"))
 
 
-def test_result_does_not_depend_on_threads(no_pictures):
-    for threads in (1, 2):
-        command = [*TRAIN, "--epochs", "1", "--threads", str(threads), "--out", f"t{threads}"]
-        assert main(command) == 0
-    assert flatten(state_of("t1")) == flatten(state_of("t2"))
+@pytest.mark.parametrize("model", ["cnn", "mlp"])
+def test_result_does_not_depend_on_threads(no_pictures, model):
+    states = []
+    for threads in ("1", "2", "3"):
+        options = ["--model", model, "--epochs", "1", "--batch-size", "256", "--threads", threads]
+        assert main(["train", "digits", *options, "--out", threads]) == 0
+        states.append(flatten(state_of(threads)))
+    assert states[0] == states[1] == states[2]
 
 
 def test_resuming_a_finished_run_prints_its_result_again(capsys, no_pictures):

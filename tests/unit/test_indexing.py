@@ -191,8 +191,12 @@ def test_any_index_tensor(data: st.DataObject) -> None:
     dims = data.draw(st.integers(1, 3))
     shape = tuple(data.draw(st.lists(st.integers(0, 3), max_size=2)))
     key = tuple(
-        data.draw(st.just(ALL) | st.integers(0, 2**31).map(
-            lambda seed, n=SHAPE[d]: np.random.default_rng(seed).integers(-n, n, shape)))
+        data.draw(
+            st.just(ALL)
+            | st.integers(0, 2**31).map(
+                lambda seed, n=SHAPE[d]: np.random.default_rng(seed).integers(-n, n, shape)
+            )
+        )
         for d in range(dims)
     )
     got = tinyt.tensor(values())[tensor_key(key)]

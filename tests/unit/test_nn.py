@@ -11,6 +11,13 @@ import tinyt
 from tinyt import nn, ops
 from tinyt.nn import init
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
+needs_torch = pytest.mark.skipif(torch is None, reason="compares with PyTorch")
+
 
 def to_tinyt(value):
     """A tinyt copy of a PyTorch tensor or NumPy array."""
@@ -75,11 +82,11 @@ LAYERS = [
 ]
 
 
+@needs_torch
 @pytest.mark.filterwarnings("ignore:Using padding=.same.")  # PyTorch on even kernels
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize(("name", "args", "kwargs", "shape"), LAYERS)
 def test_layer_equals_pytorch(name, args, kwargs, shape, training):
-    torch = pytest.importorskip("torch")
     torch.manual_seed(1)
     theirs = getattr(torch.nn, name)(*args, **kwargs).train(training)
     ours = getattr(nn, name)(*args, **kwargs).train(training)
@@ -114,9 +121,9 @@ def test_layer_equals_pytorch(name, args, kwargs, shape, training):
         np.testing.assert_allclose(other.numpy(), mine.numpy(), rtol=1e-5, atol=1e-6, err_msg=key)
 
 
+@needs_torch
 @pytest.mark.parametrize(("name", "args", "kwargs", "shape"), LAYERS)
 def test_layer_names_and_repr_are_pytorchs(name, args, kwargs, shape):
-    torch = pytest.importorskip("torch")
     theirs, ours = getattr(torch.nn, name)(*args, **kwargs), getattr(nn, name)(*args, **kwargs)
     assert list(ours.state_dict()) == list(theirs.state_dict())
     shapes = [tuple(value.shape) for value in ours.state_dict().values()]
@@ -135,10 +142,10 @@ LOSSES = [
 ]
 
 
+@needs_torch
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("name", "kwargs"), LOSSES)
 def test_class_loss_equals_pytorch(name, kwargs, weighted):
-    torch = pytest.importorskip("torch")
     torch.manual_seed(2)
     logits, target = torch.randn(6, 4), torch.randint(4, (6,))
     weight = torch.rand(4) if weighted else None
@@ -205,8 +212,8 @@ def test_normal_initialisers_have_their_moments(fill, mean, std):
     assert abs(values.std() / std - 1) < 0.02
 
 
+@needs_torch
 def test_calculate_gain_equals_pytorch():
-    torch = pytest.importorskip("torch")
     for name in ("linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu", "selu"):
         assert init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
     assert init.calculate_gain("leaky_relu", 0.2) == torch.nn.init.calculate_gain("leaky_relu", 0.2)
@@ -484,8 +491,8 @@ def test_module_list_and_dict():
     assert len(table) == 0
 
 
+@needs_torch
 def test_nested_repr_is_pytorchs():
-    torch = pytest.importorskip("torch")
 
     def build(m):
         inner = m.ModuleList([m.Linear(1, 2), m.Sequential(m.ReLU(), m.Tanh())])

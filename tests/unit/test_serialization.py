@@ -14,6 +14,22 @@ from tinyt import nn, ops, optim
 from tinyt.io import atomic
 from tinyt.serialization import SerializationError
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
+try:
+    import safetensors.numpy
+except ImportError:
+    safetensors = None
+else:
+    if torch is not None:
+        import safetensors.torch
+
+needs_torch = pytest.mark.skipif(torch is None, reason="compares with PyTorch")
+needs_safetensors = pytest.mark.skipif(safetensors is None, reason="reads and writes with it")
+
 REAL_DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
 
 
@@ -137,8 +153,8 @@ def test_named_tuple_comes_back_as_tuple(path):
 # The safetensors package -----------------------------------------------------------------------
 
 
+@needs_safetensors
 def test_safetensors_reads_what_we_write(path):
-    reference = pytest.importorskip("safetensors.numpy")
     arrays = {
         "b": np.array([True, False, True]),
         "a.weight": np.arange(6, dtype=np.float64).reshape(2, 3),
@@ -146,20 +162,20 @@ def test_safetensors_reads_what_we_write(path):
         "é": np.zeros((0, 2), dtype=np.float32),
     }
     tinyt.save({name: ops.from_numpy(array) for name, array in arrays.items()}, path)
-    loaded = reference.load_file(path)
+    loaded = safetensors.numpy.load_file(path)
     assert set(loaded) == set(arrays)
     for name, array in arrays.items():
         assert loaded[name].dtype == array.dtype
         np.testing.assert_array_equal(loaded[name], array)
     assert list(tinyt.load(path)) == list(arrays)
     tinyt.save({"nested": [ops.ones(2)]}, path)
-    assert list(reference.load_file(path)) == ["nested.0"]
+    assert list(safetensors.numpy.load_file(path)) == ["nested.0"]
 
 
+@needs_safetensors
 def test_we_read_what_safetensors_writes(path):
-    reference = pytest.importorskip("safetensors.numpy")
     arrays = {name: np.arange(5).astype(name) for name in REAL_DTYPES}
-    reference.save_file(arrays, path, metadata={"format": "np"})
+    safetensors.numpy.save_file(arrays, path, metadata={"format": "np"})
     loaded = tinyt.load(path)
     assert set(loaded) == set(arrays)
     for name, array in arrays.items():
@@ -167,16 +183,16 @@ def test_we_read_what_safetensors_writes(path):
         np.testing.assert_array_equal(loaded[name].numpy(), array)
 
 
+@needs_torch
+@needs_safetensors
 def test_bfloat16_agrees_with_safetensors_and_pytorch(path):
-    torch = pytest.importorskip("torch")
-    reference = pytest.importorskip("safetensors.torch")
     theirs = torch.tensor([1.0, -2.5, 3e38, 1e-40]).bfloat16()
-    reference.save_file({"x": theirs}, path)
+    safetensors.torch.save_file({"x": theirs}, path)
     ours = tinyt.load(path)["x"]
     assert ours.dtype == tinyt.bfloat16
     assert ours.float().tolist() == theirs.float().tolist()
     tinyt.save({"x": ours}, path)
-    assert torch.equal(reference.load_file(path)["x"], theirs)
+    assert torch.equal(safetensors.torch.load_file(path)["x"], theirs)
 
 
 def test_values_start_aligned(path):

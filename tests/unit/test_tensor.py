@@ -83,17 +83,29 @@ def test_identity_hash_and_equality() -> None:
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [
-        (1, "int64"), (1.0, "float32"), (True, "bool"), ([1, 2.0], "float32"),
-        ([[True], [False]], "bool"), ([], "float32"), ((1, 2), "int64"), (np.float64(2), "float64"),
-        (np.arange(3, dtype=np.int32), "int32"), (np.ones((2, 2)), "float64"), (2**40, "int64"),
-        (float("nan"), "float32"), ([range(3), range(3)], "int64"),
+        (1, "int64"),
+        (1.0, "float32"),
+        (True, "bool"),
+        ([1, 2.0], "float32"),
+        ([[True], [False]], "bool"),
+        ([], "float32"),
+        ((1, 2), "int64"),
+        (np.float64(2), "float64"),
+        (np.arange(3, dtype=np.int32), "int32"),
+        (np.ones((2, 2)), "float64"),
+        (2**40, "int64"),
+        (float("nan"), "float32"),
+        ([range(3), range(3)], "int64"),
     ],
 )
 def test_tensor_of(value: Any, dtype: str) -> None:
     x = tinyt.tensor(value)
     assert x.dtype == getattr(tinyt, dtype)
-    want = np.array([list(v) for v in value] if isinstance(value, list) and value and
-                    isinstance(value[0], range) else value)
+    want = np.array(
+        [list(v) for v in value]
+        if isinstance(value, list) and value and isinstance(value[0], range)
+        else value
+    )
     assert x.shape == want.shape
     np.testing.assert_array_equal(np.array(x.tolist()), want)
 
@@ -112,7 +124,10 @@ def test_tensor_of_tensors() -> None:
 @pytest.mark.parametrize("kind", ["numbers", "tuple", "list", "shape"])
 def test_sizes_in_every_form(kind: str) -> None:
     forms: dict[str, tuple[Any, ...]] = {
-        "numbers": (2, 3), "tuple": ((2, 3),), "list": ([2, 3],), "shape": (tinyt.ones(2, 3).shape,)
+        "numbers": (2, 3),
+        "tuple": ((2, 3),),
+        "list": ([2, 3],),
+        "shape": (tinyt.ones(2, 3).shape,),
     }
     args = forms[kind]
     for make in (tinyt.zeros, tinyt.ones, tinyt.empty, tinyt.rand, tinyt.randn):
@@ -193,9 +208,7 @@ def test_casts() -> None:
     assert x.cpu() is x
 
 
-@pytest.mark.parametrize(
-    "name", ["uint8", "int8", "int16", "int32", "float16", "bfloat16"]
-)
+@pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "float16", "bfloat16"])
 def test_dtypes_of_later_parts_hold_and_compute(name: str) -> None:
     """They convert through the compute dtype; integers wrap as in C."""
     x = tinyt.tensor([1, 2, 3]).to(getattr(tinyt, name))
@@ -282,7 +295,7 @@ def test_broadcast_or_error(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 @given(st.data())
 def test_chain_of_views(data: st.DataObject) -> None:
     """Any chain of view operations shows what NumPy shows, and writes land where NumPy's do."""
-    shape = data.draw(SHAPES.filter(lambda s: 0 < len(s)))
+    shape = data.draw(SHAPES.filter(lambda s: len(s) > 0))
     array = arange(shape)
     tensor = tinyt.tensor(array)
     base_array, base_tensor = array, tensor

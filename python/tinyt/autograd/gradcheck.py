@@ -116,9 +116,7 @@ def gradgradcheck(
             outs = [o for o in _outputs(func(*tracked)) if o.requires_grad]
             # Uneven weights, so that errors of different outputs cannot cancel.
             seeds = [
-                prim.reshape(
-                    prim.iota(o.numel(), o.dtype, 0.5, 0.25, 0, 0), tuple(o.shape)
-                )
+                prim.reshape(prim.iota(o.numel(), o.dtype, 0.5, 0.25, 0, 0), tuple(o.shape))
                 for o in outs
             ]
             found = grad(

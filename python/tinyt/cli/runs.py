@@ -49,6 +49,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.saved_epoch = 0
         self.curves = folder / "curves.png"
         self.misread = folder / "misread.png"
         self._config = folder / "config.json"
@@ -85,6 +86,7 @@ class Run:
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Replaces the checkpoint; an interruption leaves the one before."""
         save(state, self._checkpoint)
+        self.saved_epoch = state["epoch"]
 
     def load_checkpoint(self) -> dict[str, Any]:
         """The state that `save_checkpoint` stored last."""

@@ -29,6 +29,7 @@ def train_digits(args: argparse.Namespace) -> int:
         run, config = Run.open(Path(args.resume))
         trainer = Trainer(config, data)
         trainer.load_state_dict(run.load_checkpoint())
+        run.saved_epoch = trainer.epoch
     else:
         config = _config_of(args)
         trainer = Trainer(config, data)
@@ -41,7 +42,7 @@ def train_digits(args: argparse.Namespace) -> int:
         _finish(trainer, run, data)
     except KeyboardInterrupt:
         print(
-            f"\ninterrupted: saved as of epoch {trainer.epoch} of {config.epochs}. Go on with:\n"
+            f"\ninterrupted: saved as of epoch {run.saved_epoch} of {config.epochs}. Go on with:\n"
             f"  tinyt train digits --resume {run.folder}",
             file=sys.stderr,
         )

@@ -92,7 +92,7 @@ class DataLoader:
             assert self.sampler is not None
             for index in self.sampler:
                 sample = self.dataset[index]
-                yield sample if self.collate_fn is None else self.collate_fn(sample)  # type: ignore[arg-type]
+                yield sample if self.collate_fn is None else self.collate_fn(sample)
             return
         for indices in self.batch_sampler:
             yield self._batch(list(indices))

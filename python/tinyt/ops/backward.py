@@ -24,9 +24,7 @@ def backward(
 
 
 @method
-def register_hook(
-    self: Tensor, hook: Callable[[Tensor], Tensor | None]
-) -> tape.RemovableHandle:
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> tape.RemovableHandle:
     """Calls ``hook(grad)`` whenever the gradient is computed; it may return a replacement."""
     return tape.register_hook(self, hook)
 

@@ -54,7 +54,7 @@ def _named_padding(
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> tuple[Tensor, tuple[int, ...]]:
-    """"valid" or "same"; an odd total puts the extra element at the end, as PyTorch does."""
+    """ "valid" or "same"; an odd total puts the extra element at the end, as PyTorch does."""
     if padding == "valid":
         return x, (0,) * len(stride)
     if padding != "same":

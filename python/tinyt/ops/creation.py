@@ -157,8 +157,13 @@ def full(
     if dtype is None:
         kinds = {bool: ALL[0], int: ALL[5]}
         dtype = kinds.get(type(fill_value), get_default_dtype())
-    return _constant(tuple(size) if not isinstance(size, int) else (size,), fill_value, dtype,
-                     device, requires_grad)
+    return _constant(
+        tuple(size) if not isinstance(size, int) else (size,),
+        fill_value,
+        dtype,
+        device,
+        requires_grad,
+    )
 
 
 def zeros_like(
@@ -179,8 +184,9 @@ def empty_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Arbitrary contents in the shape and dtype of ``input``."""
-    return empty(tuple(input.shape), dtype=dtype or input.dtype, device=device,
-                 requires_grad=requires_grad)
+    return empty(
+        tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad
+    )
 
 
 def full_like(
@@ -192,8 +198,13 @@ def full_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """One value in the shape and dtype of ``input``."""
-    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=device,
-                requires_grad=requires_grad)
+    return full(
+        tuple(input.shape),
+        fill_value,
+        dtype=dtype or input.dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 def _new(name: str, make: Any) -> None:

@@ -108,9 +108,7 @@ def div_(self: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
 
 
 @method
-def pow(
-    input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None
-) -> Tensor:
+def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``; RuntimeError for integers with a negative integer exponent."""
     if (
         isinstance(exponent, int)

@@ -119,9 +119,7 @@ def _expand_mask(x: Tensor, index: Tensor, dim: int) -> list[Tensor]:
             )
         places = prim.nonzero(index)
         count = places.shape[0]
-        return [
-            prim.reshape(prim.slice(places, 1, d, d + 1), (count,)) for d in range(index.dim())
-        ]
+        return [prim.reshape(prim.slice(places, 1, d, d + 1), (count,)) for d in range(index.dim())]
     if not _is_integral(index):
         raise IndexError(
             f"index: tensors used as indices must be integers or bool, got {index.dtype.name}"
@@ -192,8 +190,12 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """``x[index]``: a view for integers, slices, None and Ellipsis; a copy for tensors."""
     view, advanced = _basic(x, _normalise(index, x.dim()))
     if all(a is None for a in advanced):
-        return view if view is not x else prim.slice(x, 0, 0, x.shape[0]) if x.dim() else (
-            prim.reshape(x, ())
+        return (
+            view
+            if view is not x
+            else prim.slice(x, 0, 0, x.shape[0])
+            if x.dim()
+            else (prim.reshape(x, ()))
         )
     plan = _Plan(view, advanced)
     rows = plan.rows(view)
@@ -205,8 +207,10 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """``x[index] = value``; with repeated tensor indices the last value stays."""
     if not isinstance(value, (Tensor, bool, int, float)):
-        value = _tensor.from_data(value) if isinstance(value, (list, tuple)) else (
-            _tensor.from_buffer_object(value)
+        value = (
+            _tensor.from_data(value)
+            if isinstance(value, (list, tuple))
+            else (_tensor.from_buffer_object(value))
         )
     view, advanced = _basic(x, _normalise(index, x.dim()))
     if all(a is None for a in advanced):
@@ -330,8 +334,7 @@ def index_add(
     places, d = _along("index_add", input, dim, index)
     if tuple(source.shape) != tuple(places.shape):
         raise ShapeError(
-            f"index_add: the source has shape {tuple(source.shape)}, expected "
-            f"{tuple(places.shape)}"
+            f"index_add: the source has shape {tuple(source.shape)}, expected {tuple(places.shape)}"
         )
     return prim.scatter_add(input, places, source if alpha == 1 else source * alpha, d)
 
@@ -397,9 +400,7 @@ def _nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 Tensor.nonzero = _nonzero  # type: ignore[attr-defined]
 
 
-def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None
-) -> Tensor:
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """Rows of ``weight`` [n, d] picked by an integer tensor; [*input.shape, d].
 
     Row ``padding_idx`` gets no gradient. IndexError for an index outside [0, n).

@@ -87,6 +87,4 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-EXPORTS: dict[str, Any] = {
-    f.__name__: f for f in (matmul, mm, bmm, mv, dot, outer, addmm, linear)
-}
+EXPORTS: dict[str, Any] = {f.__name__: f for f in (matmul, mm, bmm, mv, dot, outer, addmm, linear)}

@@ -40,9 +40,7 @@ def _check_target(op: str, input: Tensor, target: Tensor) -> tuple[int, ...]:
             f"{op}: target must have shape {expected} for input {shape}, got {tuple(target.shape)}"
         )
     if target.dtype.name != "int64":
-        raise RuntimeError(
-            f"{op}: class indices must be int64, got {target.dtype.name}"
-        )
+        raise RuntimeError(f"{op}: class indices must be int64, got {target.dtype.name}")
     return expected
 
 
@@ -146,6 +144,4 @@ def _soft_cross_entropy(
     return _reduce("cross_entropy", losses, reduction)
 
 
-EXPORTS: dict[str, Any] = {
-    f.__name__: f for f in (mse_loss, l1_loss, nll_loss, cross_entropy)
-}
+EXPORTS: dict[str, Any] = {f.__name__: f for f in (mse_loss, l1_loss, nll_loss, cross_entropy)}

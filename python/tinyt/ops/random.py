@@ -12,8 +12,9 @@ from tinyt.random import Generator, default_generator
 from tinyt.tensor import Tensor, method, prim
 
 
-def _draw(primitive: Any, size: tuple[int, ...], dtype: DType, generator: Generator | None
-          ) -> Tensor:
+def _draw(
+    primitive: Any, size: tuple[int, ...], dtype: DType, generator: Generator | None
+) -> Tensor:
     if any(n < 0 for n in size):
         raise RuntimeError(f"random: sizes must not be negative, got {size}")
     seed, offset = (generator or default_generator).advance(math.prod(size))
@@ -124,7 +125,11 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
 
 
 def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Indices drawn by the weights of each row [..., n]; int64 [..., num_samples]."""
     if input.dim() not in (1, 2):
@@ -188,8 +193,9 @@ def random_(
 
 
 @method
-def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None
-               ) -> Tensor:
+def bernoulli_(
+    self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None
+) -> Tensor:
     """Fills with ones of probability ``p``, else zeros."""
     draw = _draw(prim.uniform, tuple(self.shape), ALL[8], generator)
     return self._assign(prim.lt(draw, p))

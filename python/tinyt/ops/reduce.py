@@ -47,8 +47,9 @@ def _count(input: Tensor, dims: tuple[int, ...]) -> int:
     """Elements that one result is made from."""
     if not dims:
         return input.numel()
-    return math.prod(input.shape[wrap_dim("mean", d, input.dim())] if input.dim() else 1
-                     for d in dims)
+    return math.prod(
+        input.shape[wrap_dim("mean", d, input.dim())] if input.dim() else 1 for d in dims
+    )
 
 
 @method
@@ -287,9 +288,7 @@ def sort(
 
 
 @method
-def argsort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True
-) -> Tensor:
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Indices that sort ``input`` along ``dim``."""
     return prim.sort(input, dim, descending)[1]
 

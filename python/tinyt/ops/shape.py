@@ -105,9 +105,7 @@ Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
 
 
 @method
-def movedim(
-    input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]
-) -> Tensor:
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """A view with dimensions moved from ``source`` to ``destination``; the others keep order."""
     rank = input.dim()
     src = [wrap_dim("movedim", d, rank) for d in _as_tuple(source)]
@@ -154,9 +152,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """A view without size-1 dimensions (all of them, or those given)."""
     rank = input.dim()
     drop = (
-        set(range(rank))
-        if dim is None
-        else {wrap_dim("squeeze", d, rank) for d in _as_tuple(dim)}
+        set(range(rank)) if dim is None else {wrap_dim("squeeze", d, rank) for d in _as_tuple(dim)}
     )
     return prim.reshape(
         input, tuple(n for d, n in enumerate(input.shape) if n != 1 or d not in drop)
@@ -178,9 +174,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     first = wrap_dim("flatten", start_dim, rank)
     last = wrap_dim("flatten", end_dim, rank)
     if first > last:
-        raise RuntimeError(
-            f"flatten: start_dim {start_dim} cannot come after end_dim {end_dim}"
-        )
+        raise RuntimeError(f"flatten: start_dim {start_dim} cannot come after end_dim {end_dim}")
     shape = tuple(input.shape)
     joined = math.prod(shape[first : last + 1])
     return prim.reshape(input, (*shape[:first], joined, *shape[last + 1 :]))
@@ -234,9 +228,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return prim.reshape(one, tuple(n for i, n in enumerate(one.shape) if i != d))
 
 
-def cat(
-    tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None
-) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors joined along a dimension; dtypes promote."""
     return prim.cat(tuple(tensors), dim, out=out)
 
@@ -379,9 +371,7 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
     shape = (1,) * lead + tuple(self.shape)
     pairs = prim.reshape(self, tuple(x for n in shape for x in (1, n)))
     wide = prim.expand(pairs, tuple(x for r, n in zip(times, shape, strict=True) for x in (r, n)))
-    return prim.reshape(
-        prim.copy(wide), tuple(r * n for r, n in zip(times, shape, strict=True))
-    )
+    return prim.reshape(prim.copy(wide), tuple(r * n for r, n in zip(times, shape, strict=True)))
 
 
 @method

@@ -9,6 +9,8 @@
 
 namespace tinyt::cpu {
 
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 // Dimensions in logical order, walked by one flat row-major index through byte strides.
 class Axes {
  public:

@@ -13,6 +13,7 @@
 #include "scan.h"
 #include "softmax.h"
 #include "sort.h"
+#include "tile_program.h"
 
 namespace tinyt::cpu {
 
@@ -38,6 +39,7 @@ const Backend kBackend{
     },
     memory::current,
     copy_into,
+    run_tiles,
     count_nonzero,
 };
 

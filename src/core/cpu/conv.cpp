@@ -66,15 +66,21 @@ struct Columns {
 };
 
 Columns columns_of_input(const Geometry& g, const char* data) {
-  Columns c{data, g.in_channels * g.in_size(), g.in_size(), g.in, g.out, g.kernel,
-            g.stride, {1, 1, 1}, {}, g.dilation};
+  Columns c{data,        g.in_channels * g.in_size(),
+            g.in_size(), g.in,
+            g.out,       g.kernel,
+            g.stride,    {1, 1, 1},
+            {},          g.dilation};
   for (int d = 0; d < kSpatial; ++d) c.offset[d] = -g.padding[d];
   return c;
 }
 
 Columns columns_of_gradient(const Geometry& g, const char* data) {
-  Columns c{data, g.out_channels * g.out_size(), g.out_size(), g.out, g.in, g.kernel,
-            {1, 1, 1}, g.stride, g.padding, {}};
+  Columns c{data,         g.out_channels * g.out_size(),
+            g.out_size(), g.out,
+            g.in,         g.kernel,
+            {1, 1, 1},    g.stride,
+            g.padding,    {}};
   for (int d = 0; d < kSpatial; ++d) c.tap_step[d] = -g.dilation[d];
   return c;
 }
@@ -95,9 +101,8 @@ int64_t cut_pieces(const Columns& c, int64_t first, int64_t count, Piece* pieces
   int64_t n = 0;
   while (count > 0) {
     const int64_t run = std::min(count, c.positions[2] - x);
-    pieces[n++] = {image * c.image_stride,
-                   {z * c.multiply[0], y * c.multiply[1], x * c.multiply[2]},
-                   run};
+    pieces[n++] = {
+        image * c.image_stride, {z * c.multiply[0], y * c.multiply[1], x * c.multiply[2]}, run};
     count -= run;
     x = 0;
     if (++y == c.positions[1]) y = 0, ++z;
@@ -122,87 +127,117 @@ void zero_run(T* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = 0;
 }
 
-// One (channel, tap) of the columns; goes on to the next.
-class Row {
+int64_t steps_over(int64_t distance, int64_t step) {
+  return step == 1 ? distance : (distance + step - 1) / step;
+}
+
+// What one tap reads at some positions: the same elements of every channel.
+class TapReader {
  public:
-  Row(const Columns& c, int64_t k) : c_(c) {
+  TapReader(const Columns& c, const Piece* pieces, int64_t n, int64_t positions, int64_t tap)
+      : from_step_(c.multiply[2]), to_step_(c.divide[2]), positions_(positions) {
+    Sizes shift;
     for (int d = kSpatial - 1; d >= 0; --d) {
-      tap_[d] = k % c.kernel[d];
-      k /= c.kernel[d];
-      shift_[d] = tap_[d] * c.tap_step[d] + c.offset[d];
+      shift[d] = tap % c.kernel[d] * c.tap_step[d] + c.offset[d];
+      tap /= c.kernel[d];
     }
-    channel_ = k * c.channel_stride;
-  }
-  void next() {
-    for (int d = kSpatial - 1; d >= 0; --d) {
-      shift_[d] += c_.tap_step[d];
-      if (++tap_[d] < c_.kernel[d]) return;
-      tap_[d] = 0;
-      shift_[d] = c_.offset[d];
+    int64_t covered = 0;
+    for (int64_t i = 0, to = 0; i < n; to += pieces[i++].count) {
+      covered += add_piece(c, pieces[i], shift, to);
     }
-    channel_ += c_.channel_stride;
+    clear_ = covered < positions;
   }
-  int64_t channel() const { return channel_; }  // offset of the channel in the source
-  const Sizes& shift() const { return shift_; }
+
+  template <class T>
+  void read(const T* channel, T* out) const {
+    if (clear_) zero_run(out, positions_);
+    for (int64_t i = 0; i < copies_; ++i) {
+      const Copy& c = copy_[i];
+      if (from_step_ == 1 && to_step_ == 1) {
+        copy_run(channel + c.from, out + c.to, c.count);
+      } else {
+        for (int64_t k = 0; k < c.count; ++k) {
+          out[c.to + k * to_step_] = channel[c.from + k * from_step_];
+        }
+      }
+    }
+    for (int64_t i = 0; i < holes_; ++i) out[hole_[i]] = 0;
+  }
 
  private:
-  const Columns& c_;
-  int64_t channel_;
-  Sizes tap_, shift_;  // shift: tap * tap_step + offset
+  struct Copy {
+    int64_t from, to, count;
+  };
+
+  // The index along one dimension, or -1 when there is no such element.
+  static int64_t locate(int64_t at, int64_t divide, int64_t size) {
+    if (divide != 1) {
+      if (at % divide != 0) return -1;
+      at /= divide;
+    }
+    return at >= 0 && at < size ? at : -1;
+  }
+
+  // Returns how many positions it covers.
+  int64_t add_piece(const Columns& c, const Piece& p, const Sizes& shift, int64_t to) {
+    const int64_t z = locate(p.at[0] + shift[0], c.divide[0], c.source[0]);
+    const int64_t y = locate(p.at[1] + shift[1], c.divide[1], c.source[1]);
+    if (z < 0 || y < 0) return 0;
+    const int64_t at = p.at[2] + shift[2];
+    int64_t first = 0, x = at;
+    if (to_step_ != 1) {  // the first position that meets an element, or would before the line
+      const int64_t rest = at % to_step_;
+      first = rest > 0 ? to_step_ - rest : -rest;
+      x = (at + first) / to_step_;
+    }
+    if (x < 0) {
+      const int64_t skip = steps_over(-x, from_step_);
+      first += skip * to_step_;
+      x += skip * from_step_;
+    }
+    const int64_t count =
+        std::min(steps_over(p.count - first, to_step_), steps_over(c.source[2] - x, from_step_));
+    if (count <= 0) return 0;
+    return add_copy({p.image + (z * c.source[1] + y) * c.source[2] + x, to + first, count});
+  }
+
+  // A copy that goes on where the last one stopped but for a few elements (the padding between
+  // two lines) becomes one with it; what it reads in between is zeroed again.
+  int64_t add_copy(const Copy& next) {
+    if (copies_ > 0 && from_step_ == 1 && to_step_ == 1) {
+      Copy& last = copy_[copies_ - 1];
+      const int64_t gap = next.to - (last.to + last.count);
+      if (gap <= kMaxGap && next.from - (last.from + last.count) == gap) {
+        for (int64_t i = 0; i < gap; ++i) hole_[holes_++] = last.to + last.count + i;
+        last.count += gap + next.count;
+        return gap + next.count;
+      }
+    }
+    copy_[copies_++] = next;
+    return next.count;
+  }
+
+  static constexpr int64_t kMaxGap = 4;
+  int64_t from_step_, to_step_, positions_;
+  int64_t copies_ = 0, holes_ = 0;
+  bool clear_;  // some positions meet no element
+  Copy copy_[kMaxPieces];
+  int64_t hole_[kMaxPieces];
 };
 
-// The index along one dimension, or -1 when there is no such element.
-int64_t locate(int64_t at, int64_t divide, int64_t size) {
-  if (divide != 1) {
-    if (at % divide != 0) return -1;
-    at /= divide;
-  }
-  return at >= 0 && at < size ? at : -1;
-}
-
-// The elements of one source line that a row meets at `count` positions from `at` on.
+// Rows [row, row + rows) of the columns, one per (channel, tap), at positions
+// [first, first + positions), written `step` apart; positions <= kMaxPieces.
 template <class T>
-void read_line(const T* line, int64_t size, int64_t at, int64_t multiply, int64_t divide,
-               int64_t count, T* out) {
-  if (divide != 1) {
-    zero_run(out, count);
-    const int64_t rest = at % divide, ahead = rest > 0 ? divide - rest : -rest;
-    for (int64_t i = ahead, x = (at + ahead) / divide; i < count && x < size; i += divide, ++x) {
-      if (x >= 0) out[i] = line[x];
+void read_rows(const Columns& c, int64_t row, int64_t rows, int64_t first, int64_t positions,
+               T* out, int64_t step) {
+  Piece pieces[kMaxPieces];
+  const int64_t n = cut_pieces(c, first, positions, pieces), taps = product(c.kernel);
+  for (int64_t i = 0; i < std::min(taps, rows); ++i) {
+    const TapReader reader(c, pieces, n, positions, (row + i) % taps);
+    const T* channel = reinterpret_cast<const T*>(c.data) + (row + i) / taps * c.channel_stride;
+    for (int64_t k = i; k < rows; k += taps, channel += c.channel_stride) {
+      reader.read(channel, out + k * step);
     }
-    return;
-  }
-  const auto steps_to = [&](int64_t x) {  // positions before element x is reached
-    const int64_t steps = x > at ? (x - at + multiply - 1) / multiply : 0;
-    return std::min(steps, count);
-  };
-  const int64_t begin = at >= 0 ? 0 : steps_to(0);
-  const int64_t last = at + (count - 1) * multiply;
-  const int64_t end = last < size ? count : std::max(begin, steps_to(size));
-  zero_run(out, begin);
-  if (multiply == 1) {
-    copy_run(line + at + begin, out + begin, end - begin);
-  } else {
-    for (int64_t i = begin; i < end; ++i) out[i] = line[at + i * multiply];
-  }
-  zero_run(out + end, count - end);
-}
-
-template <class T>
-void read_row(const Columns& c, const Row& row, const Piece* pieces, int64_t n, T* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    const Piece& p = pieces[i];
-    const int64_t z = locate(p.at[0] + row.shift()[0], c.divide[0], c.source[0]);
-    const int64_t y = locate(p.at[1] + row.shift()[1], c.divide[1], c.source[1]);
-    if (z < 0 || y < 0) {
-      zero_run(out, p.count);
-    } else {
-      const T* line = reinterpret_cast<const T*>(c.data) + p.image + row.channel() +
-                      (z * c.source[1] + y) * c.source[2];
-      read_line(line, c.source[2], p.at[2] + row.shift()[2], c.multiply[2], c.divide[2], p.count,
-                out);
-    }
-    out += p.count;
   }
 }
 
@@ -210,14 +245,10 @@ void read_row(const Columns& c, const Row& row, const Piece* pieces, int64_t n, 
 template <class T>
 void pack_positions(const void* context, const Panel& p, void* out) {
   const auto& c = *static_cast<const Columns*>(context);
-  Piece pieces[kMaxPieces];
-  const int64_t n = cut_pieces(c, p.first, p.count, pieces);
-  Row row(c, p.k0);
-  T* values = static_cast<T*>(out);
-  for (int64_t k = 0; k < p.depth; ++k, row.next(), values += p.width) {
-    read_row(c, row, pieces, n, values);
-    zero_run(values + p.count, p.width - p.count);
-  }
+  T* to = static_cast<T*>(out);
+  read_rows(c, p.k0, p.depth, p.first, p.count, to, p.width);
+  if (p.count == p.width) return;
+  for (int64_t k = 0; k < p.depth; ++k) zero_run(to + k * p.width + p.count, p.width - p.count);
 }
 
 // Packing moves bits, so one kernel serves all dtypes of a size.
@@ -233,14 +264,9 @@ template <class T>
 void pack_taps(const void* context, const Panel& p, void* out) {
   const auto& c = *static_cast<const Columns*>(context);
   T rows[kMaxTileLines * kMaxPieces];
-  Piece pieces[kMaxPieces];
   for (int64_t k = 0; k < p.depth; k += kMaxPieces) {
     const int64_t depth = std::min(kMaxPieces, p.depth - k);
-    const int64_t n = cut_pieces(c, p.k0 + k, depth, pieces);
-    Row row(c, p.first);
-    for (int64_t i = 0; i < p.count; ++i, row.next()) {
-      read_row(c, row, pieces, n, rows + i * kMaxPieces);
-    }
+    read_rows(c, p.first, p.count, p.k0 + k, depth, rows, kMaxPieces);
     const StridedLines dense = {rows, kMaxPieces, 1};
     pack_strided<T>()(&dense, {0, p.count, 0, depth, p.width}, static_cast<T*>(out) + k * p.width);
   }
@@ -301,25 +327,32 @@ void multiply_columns(DType work, const Geometry& g, const Tensor& lines, const 
   const auto size = static_cast<int64_t>(size_of(work));
   const int64_t channels = y.size(1) / g.groups, positions = y.numel() / (y.size(0) * y.size(1));
   const int64_t depth = source_channels * g.taps();
-  const int64_t plane = source.numel() == 0 ? 0 : source.numel() / (source.size(0) * source.size(1));
+  const int64_t plane =
+      source.numel() == 0 ? 0 : source.numel() / (source.size(0) * source.size(1));
   const PackKernels pack = pack_kernels(work);
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
-  multiply_batch(
-      work, g.groups, channels, g.images * positions, depth, [&](int64_t i, Compute compute) {
-        const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
-        const Columns b = columns(g, source.data() + i * source_channels * plane * size);
-        compute({.dtype = work, .m = channels, .n = g.images * positions, .k = depth,
-                 .a = {pack_lines, &a}, .b = {pack.positions, &b},
-                 .c = y.data() + i * channels * positions * size,
-                 .c_row = positions, .run = positions, .c_run = y.size(1) * positions});
-      });
+  multiply_batch(work, g.groups, channels, g.images * positions, depth,
+                 [&](int64_t i, Compute compute) {
+                   const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
+                   const Columns b = columns(g, source.data() + i * source_channels * plane * size);
+                   compute({.dtype = work,
+                            .m = channels,
+                            .n = g.images * positions,
+                            .k = depth,
+                            .a = {pack_lines, &a},
+                            .b = {pack.positions, &b},
+                            .c = y.data() + i * channels * positions * size,
+                            .c_row = positions,
+                            .run = positions,
+                            .c_run = y.size(1) * positions});
+                 });
 }
 
 // w [groups * O, C, taps] as [groups * C, O, taps]: the weights each input channel meets.
 Tensor swap_channels(const Geometry& g, const Tensor& w) {
   const int64_t o = g.group_out(), c = g.group_in(), taps = g.taps();
-  return as_contiguous(w.view(Dims{g.groups, c, o, taps}, Dims{o * c * taps, taps, c * taps, 1},
-                           w.offset()));
+  return as_contiguous(
+      w.view(Dims{g.groups, c, o, taps}, Dims{o * c * taps, taps, c * taps, 1}, w.offset()));
 }
 
 // parts[0] += parts[1] + ... in a fixed tree: neighbours first.
@@ -349,11 +382,9 @@ void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Te
   const auto size = static_cast<int64_t>(size_of(work));
   const int64_t m = g.group_out(), n = g.group_in() * g.taps(), positions = g.out_size();
   const int64_t enough = kMinBlockDepth / std::max<int64_t>(1, positions) + 1;
-  const int64_t per_block =
-      std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
+  const int64_t per_block = std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
   const int64_t blocks = std::max<int64_t>(1, (g.images + per_block - 1) / per_block);
-  const Tensor parts =
-      blocks == 1 ? result : Tensor::empty(Dims{blocks, result.numel()}, work);
+  const Tensor parts = blocks == 1 ? result : Tensor::empty(Dims{blocks, result.numel()}, work);
   const PackKernels pack = pack_kernels(work);
   multiply_batch(
       work, blocks * g.groups, m, n, std::min(per_block, g.images) * positions,
@@ -366,9 +397,16 @@ void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Te
                               out_image, positions};
         const Columns b = columns_of_input(
             g, x.data() + (first * in_image + group * g.group_in() * g.in_size()) * size);
-        compute({.dtype = work, .m = m, .n = n, .k = images * positions,
-                 .a = {pack.images, &a}, .b = {pack.taps, &b},
-                 .c = parts.data() + i * m * n * size, .c_row = n, .run = n, .c_run = 0});
+        compute({.dtype = work,
+                 .m = m,
+                 .n = n,
+                 .k = images * positions,
+                 .a = {pack.images, &a},
+                 .b = {pack.taps, &b},
+                 .c = parts.data() + i * m * n * size,
+                 .c_row = n,
+                 .run = n,
+                 .c_run = 0});
       });
   if (blocks == 1) return;
   add_parts(parts);

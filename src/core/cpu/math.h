@@ -12,17 +12,12 @@
 namespace tinyt::cpu {
 namespace {
 
-// V itself, or for int64 the unsigned lanes, in which arithmetic wraps.
+// The operand as lanes in which arithmetic wraps: int64 as unsigned, the others as they are.
 template <class V>
-struct WrappingOf {
-  using type = V;
-};
-template <>
-struct WrappingOf<I64> {
-  using type = U64;
-};
-template <class V>
-using Wrapping = typename WrappingOf<V>::type;
+TINYT_INLINE V wrap(V x) {
+  return x;
+}
+TINYT_INLINE U64 wrap(I64 x) { return (U64)x; }
 
 template <class V>
 inline constexpr bool kIsBool = sizeof(Element<V>) == 1;
@@ -72,16 +67,11 @@ namespace op {
 
 // ---- unary
 
-struct neg {
-  template <class V>
-  static TINYT_INLINE V apply(V x) {
-    return (V) - (Wrapping<V>)x;
-  }
-};
+TINYT_UNARY(neg, (V)(-wrap(x)))
 TINYT_UNARY(abs, cpu::abs(x))
 // 0 for a NaN.
 TINYT_UNARY(sign, one_where<V>((Mask<V>)(x > 0)) - one_where<V>((Mask<V>)(x < 0)))
-TINYT_UNARY(square, (V)((Wrapping<V>)x * (Wrapping<V>)x))
+TINYT_UNARY(square, (V)(wrap(x) * wrap(x)))
 TINYT_UNARY(relu, select(x < 0, V{}, x))
 
 // Integers are whole already.
@@ -134,19 +124,19 @@ struct isfinite {
 struct add {
   template <class V>
   static TINYT_INLINE V apply(V x, V y) {
-    return (V)((Wrapping<V>)x + (Wrapping<V>)y);
+    return (V)(wrap(x) + wrap(y));
   }
   static TINYT_INLINE B8 apply(B8 x, B8 y) { return x | y; }
 };
-TINYT_BINARY(sub, (Wrapping<V>)x - (Wrapping<V>)y)
-TINYT_BINARY(mul, (Wrapping<V>)x*(Wrapping<V>)y)
+TINYT_BINARY(sub, wrap(x) - wrap(y))
+TINYT_BINARY(mul, wrap(x) * wrap(y))
 TINYT_BINARY(div, x / y)
 TINYT_BINARY(floor_divide, cpu::floor_divide(x, y))
 TINYT_BINARY(remainder, cpu::remainder(x, y))
 TINYT_BINARY(pow, cpu::pow(x, y))
 TINYT_BINARY(maximum, cpu::maximum(x, y))
 TINYT_BINARY(minimum, cpu::minimum(x, y))
-TINYT_BINARY(bitwise_and, x& y)
+TINYT_BINARY(bitwise_and, wrap(x) & wrap(y))
 TINYT_BINARY(bitwise_or, x | y)
 TINYT_BINARY(bitwise_xor, x ^ y)
 

@@ -11,13 +11,13 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kDepth = 192;      // most of k in one chain of fma
+constexpr int64_t kDepth = 256;      // most of k in one chain of fma
 constexpr int64_t kRowsOfTask = 96;  // a multiple of every GemmTile::rows
 constexpr int64_t kColsOfTask = 512;
 constexpr int64_t kPackedA = int64_t{1} << 20;  // bytes of A and of B packed at a time
 constexpr int64_t kPackedB = int64_t{4} << 20;
 constexpr int64_t kStackBytes = 32 * 1024;
-constexpr int64_t kPackTask = 32 * 1024;        // elements packed by one unit of parallel work
+constexpr int64_t kPackTask = 32 * 1024;             // elements packed by one unit of parallel work
 constexpr int64_t kSmallestTask = int64_t{1} << 18;  // multiplications worth a task
 constexpr int64_t kLargestTask = int64_t{1} << 23;
 constexpr int64_t kLargeProduct = int64_t{1} << 24;  // uses all threads by itself
@@ -31,12 +31,12 @@ int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 //   wide: a block of A and one of B are packed by all threads, then used by all.
 struct Blocking {
   GemmTile tile;
-  int64_t size;    // bytes of an element
+  int64_t size;  // bytes of an element
   bool narrow;
-  int64_t depth;   // of a block of k
-  int64_t span;    // of k for which A is packed: a multiple of depth
-  int64_t rows;    // of A packed at a time
-  int64_t cols;    // of B: by all threads (wide) or by each task (narrow)
+  int64_t depth;  // of a block of k
+  int64_t span;   // of k for which A is packed: a multiple of depth
+  int64_t rows;   // of A packed at a time
+  int64_t cols;   // of B: by all threads (wide) or by each task (narrow)
 
   Blocking(DType dtype, int64_t m, int64_t n, int64_t k)
       : tile(kernels().gemm->tile[static_cast<int>(dtype)]),
@@ -47,7 +47,8 @@ struct Blocking {
         rows(round_up(m, tile.rows)),
         cols(tile.cols) {
     if (narrow) {
-      const int64_t fit = std::max<int64_t>(1, kPackedA / std::max<int64_t>(1, rows * depth * size));
+      const int64_t fit =
+          std::max<int64_t>(1, kPackedA / std::max<int64_t>(1, rows * depth * size));
       span = std::min(fit * depth, round_up(k, depth));
     } else {
       rows = std::min(rows, round_up(kPackedA / (depth * size), kRowsOfTask));
@@ -74,7 +75,8 @@ class Scratch {
 // Pieces of memory for tasks that run at the same time, so that workers do not allocate.
 class Slots {
  public:
-  Slots(char* memory, int64_t bytes, int64_t count) : memory_(memory), bytes_(bytes), count_(count) {
+  Slots(char* memory, int64_t bytes, int64_t count)
+      : memory_(memory), bytes_(bytes), count_(count) {
     if (count > 1) busy_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(count));
   }
 
@@ -151,10 +153,20 @@ class BlockedProduct {
   }
 
   GemmBlock block_of(const Region& r, const char* a) const {
-    return {.rows = r.rows, .cols = r.cols, .depth = r.depth, .a = a, .b = nullptr,
-            .b_panel = cut_.tile.cols * r.depth, .b_step = cut_.tile.cols,
-            .c = p_.c, .row = r.row, .col = r.col, .c_row = p_.c_row, .run = p_.run,
-            .c_run = p_.c_run, .accumulate = r.k > 0};
+    return {.rows = r.rows,
+            .cols = r.cols,
+            .depth = r.depth,
+            .a = a,
+            .b = nullptr,
+            .b_panel = cut_.tile.cols * r.depth,
+            .b_step = cut_.tile.cols,
+            .c = p_.c,
+            .row = r.row,
+            .col = r.col,
+            .c_row = p_.c_row,
+            .run = p_.run,
+            .c_run = p_.c_run,
+            .accumulate = r.k > 0};
   }
 
   void run_narrow() {
@@ -194,7 +206,8 @@ class BlockedProduct {
     if (p_.b_lines && p_.m <= cut_.tile.rows) {  // one use of each panel does not pay for packing
       done = r.cols / cut_.tile.cols * cut_.tile.cols;
       g.cols = done;
-      g.b = static_cast<const char*>(p_.b_lines->data) + (r.col + r.k * p_.b_lines->depth) * cut_.size;
+      g.b = static_cast<const char*>(p_.b_lines->data) +
+            (r.col + r.k * p_.b_lines->depth) * cut_.size;
       g.b_panel = cut_.tile.cols;
       g.b_step = p_.b_lines->depth;
       block_(g);
@@ -242,9 +255,10 @@ class BlockedProduct {
 
   void compute_wide(const Region& r, const char* packed_b) {
     const int64_t cols = cols_of_task(r.rows, r.cols, r.depth, kColsOfTask);
-    const int64_t across = ceil_div(r.cols, cols);
-    parallel_for(ceil_div(r.rows, kRowsOfTask) * across, [&](int64_t task) {
-      const int64_t i = task / across * kRowsOfTask, j = task % across * cols;
+    const int64_t down = ceil_div(r.rows, kRowsOfTask);
+    // Down the rows first: the columns' part of B stays in L2.
+    parallel_for(down * ceil_div(r.cols, cols), [&](int64_t task) {
+      const int64_t i = task % down * kRowsOfTask, j = task / down * cols;
       GemmBlock g = block_of(r, packed_a_ + i * r.depth * cut_.size);
       g.row += i;
       g.rows = std::min(kRowsOfTask, r.rows - i);
@@ -338,9 +352,16 @@ void run_matmul(const MatmulShape& s, const Operand& a, const Operand& b, const 
           {o.tensor.data() + batch_offset(s, o.batch, i) * item, o.line, o.depth}, have, want};
     };
     const ConvertedLines la = lines(a), lb = lines(b);
-    Product p{.dtype = want, .m = s.m, .n = s.n, .k = s.k, .a = {pack_converted, &la},
-              .b = {pack_converted, &lb}, .c = out.data() + i * s.m * s.n * size,
-              .c_row = s.n, .run = s.n, .c_run = 0};
+    Product p{.dtype = want,
+              .m = s.m,
+              .n = s.n,
+              .k = s.k,
+              .a = {pack_converted, &la},
+              .b = {pack_converted, &lb},
+              .c = out.data() + i * s.m * s.n * size,
+              .c_row = s.n,
+              .run = s.n,
+              .c_run = 0};
     if (have == want) {
       p.a = {strided, &la.lines};
       p.b = {strided, &lb.lines};
@@ -380,10 +401,6 @@ void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
   char* workspace = bytes <= kStackBytes ? stack : heap.data();
   Slots packed_b(workspace + cut.bytes_of_a(), cut.bytes_of_b(), slots);
   for (int64_t i = 0; i < count; ++i) compute_in(i, workspace, packed_b);
-}
-
-void multiply(const Product& p) {
-  multiply_batch(p.dtype, 1, p.m, p.n, p.k, [&](int64_t, Compute compute) { compute(p); });
 }
 
 void kernel_matmul(const KernelCall& call) {

@@ -29,11 +29,9 @@ struct Product {
   int64_t c_row, run, c_run;
 };
 
-// Computes one product with all threads.
-void multiply(const Product& p);
-
-// The same for `count` products of one size: body(i, compute) builds product i and calls
-// compute(product). Many small products are spread over the threads, large ones run one by one.
+// Computes `count` products of one size (k is the most, they may have less): body(i, compute)
+// builds product i and calls compute(product). Many small products are spread over the threads,
+// large ones run one by one.
 using Compute = FunctionRef<void(const Product&)>;
 void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
                     FunctionRef<void(int64_t, Compute)> body);

@@ -36,9 +36,9 @@ struct TileOfC {
   const T* a;
   const T* b;
   int64_t b_step, depth;
-  T* c;              // the row of the tile's first element, at column 0
+  T* c;  // the row of the tile's first element, at column 0
   int64_t rows, cols;
-  int64_t col;       // of the first element
+  int64_t col;  // of the first element
   int64_t c_row, run, c_run;
   bool accumulate;
 };
@@ -168,13 +168,15 @@ template <>
 struct UnsignedOf<8> {
   using type = uint64_t;
 };
+// 16 bytes of T: four or two values.
 template <class T>
 using Quad = typename VecOf<T, 16 / sizeof(T)>::type;
 
 #if defined(__clang__)
 #define TINYT_SHUFFLE(T, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define TINYT_SHUFFLE(T, a, b, ...) __builtin_shuffle(a, b, VecOf<T, 16 / sizeof(T)>::type{__VA_ARGS__})
+#define TINYT_SHUFFLE(T, a, b, ...) \
+  __builtin_shuffle(a, b, VecOf<T, 16 / sizeof(T)>::type{__VA_ARGS__})
 #endif
 
 // The lower and the upper halves of a and b, interleaved.
@@ -192,8 +194,7 @@ TINYT_INLINE Quad<uint64_t> zip_high(Quad<uint64_t> a, Quad<uint64_t> b) {
 }
 #undef TINYT_SHUFFLE
 
-// A square of one 16-byte vector from each of as many lines. Each round of zips halves the
-// distance between values of one k.
+// Turns one Quad from each line of a square into one for each k, by rounds of zips.
 TINYT_INLINE void transpose(Quad<uint64_t> (&v)[2]) {
   const Quad<uint64_t> low = zip_low(v[0], v[1]);
   v[1] = zip_high(v[0], v[1]);
@@ -260,22 +261,24 @@ void pack(const void* context, const Panel& p, void* out) {
   }
 }
 
+template <class T>
+constexpr GemmTile kTile = {kRows, kCols<T>};
+
 }  // namespace
 
-// Rows of the dtype table: Float32, Float64 and Int64 have kernels of their own.
-#define TINYT_INSTANCE(member)                                                              \
-  {nullptr, nullptr, nullptr, nullptr, nullptr, member<uint64_t>, nullptr, nullptr, member<float>, \
-   member<double>, nullptr, nullptr}
-#define TINYT_TILE(T) {kRows, kCols<T>}
-
+// By dtype: Int64, Float32 and Float64 have kernels, the others convert.
+#define TINYT_BY_DTYPE(kernel)                                                          \
+  {                                                                                     \
+    {}, {}, {}, {}, {}, kernel<uint64_t>, {}, {}, kernel<float>, kernel<double>, {}, {} \
+  }
 static_assert(static_cast<int>(DType::Int64) == 5 && static_cast<int>(DType::Float32) == 8 &&
               static_cast<int>(DType::Float64) == 9 && kDTypeCount == 12);
 
 extern "C" const GemmTable TINYT_TABLE(gemm);
 const GemmTable TINYT_TABLE(gemm) = {
-    {{}, {}, {}, {}, {}, TINYT_TILE(uint64_t), {}, {}, TINYT_TILE(float), TINYT_TILE(double), {}, {}},
-    TINYT_INSTANCE(block),
-    TINYT_INSTANCE(pack),
+    TINYT_BY_DTYPE(kTile),
+    TINYT_BY_DTYPE(block),
+    TINYT_BY_DTYPE(pack),
 };
 
 }  // namespace tinyt::cpu

@@ -36,9 +36,9 @@ struct Windows {
   Sizes reach;  // from the first to the last element of a window
   std::vector<Tap> taps;
 
-  Windows(std::span<const int64_t> x, std::span<const int64_t> y, AttrReader attrs)
-      : in(spatial(x.subspan(2), 1)),
-        out(spatial(y.subspan(2), 1)),
+  Windows(std::span<const int64_t> in_shape, std::span<const int64_t> out_shape, AttrReader attrs)
+      : in(spatial(in_shape.subspan(2), 1)),
+        out(spatial(out_shape.subspan(2), 1)),
         kernel(spatial(attrs.list(), 1)),
         stride(spatial(attrs.list(), 1)),
         padding(spatial(attrs.list(), 0)),
@@ -107,10 +107,11 @@ struct Lanes {
     cursor.next();
   }
   bool holds(const Windows& w, int i, const Tap& tap) const {
-    const auto in_range = [&](int d) {  // one comparison: below zero wraps to a large number
-      return static_cast<uint64_t>(at[d][i] + tap.at[d]) < static_cast<uint64_t>(w.in[d]);
-    };
-    return in_range(0) & in_range(1) & in_range(2);
+    bool in_range = true;
+    for (int d = 0; d < kSpatial; ++d) {  // one comparison each: below zero wraps to a large number
+      in_range &= static_cast<uint64_t>(at[d][i] + tap.at[d]) < static_cast<uint64_t>(w.in[d]);
+    }
+    return in_range;
   }
 };
 

@@ -44,14 +44,31 @@ void scan_line(const Scan& s, char* in, char* out) {
   }
 }
 
+// One line whose elements are summed as they are or in a wider type, with no tile in between.
+template <class T, class Sum>
+void scan_direct(const Scan& s, const char* in, char* out) {
+  Sum sum{};
+  for (int64_t i = 0; i < s.length; ++i) {
+    T value;
+    __builtin_memcpy(&value, in + i * s.in_step, sizeof(T));
+    value = static_cast<T>(sum += static_cast<Sum>(value));
+    __builtin_memcpy(out + i * s.out_step, &value, sizeof(T));
+  }
+}
+
 void scan_any_line(const Scan& s, char* in, char* out) {
-  switch (s.sum) {
-    case DType::Int64:
-      return scan_line<uint64_t>(s, in, out);  // int64 that wraps
+  switch (s.in) {
     case DType::Float32:
+      return scan_direct<float, double>(s, in, out);
+    case DType::Float64:
+      return scan_direct<double, double>(s, in, out);
+    case DType::Int64:
+      return scan_direct<uint64_t, uint64_t>(s, in, out);  // int64 that wraps
+    case DType::Float16:
+    case DType::BFloat16:
       return scan_line<float>(s, in, out);
     default:
-      return scan_line<double>(s, in, out);
+      return scan_line<uint64_t>(s, in, out);
   }
 }
 

@@ -17,8 +17,6 @@ constexpr int64_t kLongBuffers = 16;
 constexpr int64_t kMaxGroup = 16;  // rows in one buffer
 constexpr int64_t kLongGroup = 4;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 using RowKernel = void (*)(const void*, int64_t, void*);
 
 // The elements along `dim` as rows, and all other dimensions as the index of a row.

@@ -1,0 +1,35 @@
+// Buffers and shapes of what reductions gather from rows or columns that lie scattered.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "axes.h"
+#include "levels.h"
+#include "tiles.h"
+
+namespace tinyt::cpu {
+
+inline constexpr int64_t kMaxAccumulator = 8;  // bytes of the largest dtype kernels accumulate in
+inline constexpr int64_t kRowChunk = 16 * kRowBlock;  // elements of one result in a unit of work
+inline constexpr int64_t kGatherRows = 16;            // results gathered side by side, at most
+
+// Room for one gathered rectangle: a tile, or more where nothing is converted.
+inline constexpr int64_t kGatherElements = 8 * kTileElements;
+struct alignas(64) Gathered {
+  char bytes[kGatherElements * kMaxAccumulator];
+};
+inline int64_t gather_limit(bool converts) { return converts ? kTileElements : kGatherElements; }
+
+// How many results to gather side by side from their rows: many where neighbours lie closer than
+// the elements of one, and for short rows.
+inline int64_t rows_at_once(const Axes& results, const Axes& reduced) {
+  if (results.size() > 1 && std::abs(results.stride()) < std::abs(reduced.stride())) {
+    return kGatherRows;
+  }
+  int64_t rows = 1;
+  while (rows < kGatherRows && 2 * rows * reduced.size() <= kTileElements) rows *= 2;
+  return rows;
+}
+
+}  // namespace tinyt::cpu

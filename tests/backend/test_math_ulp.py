@@ -1,0 +1,237 @@
+"""The stated error bounds of the elementwise functions, against references of higher precision.
+
+`BOUNDS` is the statement: the documentation quotes it. An error is measured in units in the last
+place of the exact result, so 0.5 is correctly rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+
+import references
+import tinyt
+
+Array = np.ndarray
+
+# ULP, at every instruction-set level: float32, float64.
+BOUNDS: dict[str, tuple[float, float]] = {
+    "exp": (1.1, 1.1),
+    "expm1": (0.51, 1.7),
+    "log": (0.9, 0.9),
+    "log1p": (0.51, 0.9),
+    "sqrt": (0.5, 0.5),
+    "rsqrt": (1.5, 1.5),
+    "reciprocal": (0.5, 0.5),
+    "sin": (0.51, 0.9),
+    "cos": (0.51, 0.9),
+    "tanh": (1.5, 2.5),
+    "sigmoid": (2.4, 2.5),
+    "erf": (1.4, 1.5),
+    "pow": (0.51, 1.3),
+}
+UNARY = tuple(name for name in BOUNDS if name != "pow")
+
+# In float64, for float32 results.
+NUMPY: dict[str, Callable[..., Array]] = {
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "sigmoid": references.sigmoid,
+    "erf": scipy.special.erf,
+    "pow": np.power,
+}
+# With 160 bits and more where a result cancels, for float64 results.
+MPMATH: dict[str, Callable[..., mpmath.mpf]] = {
+    "exp": mpmath.exp,
+    "expm1": mpmath.expm1,
+    "log": mpmath.log,
+    "log1p": mpmath.log1p,
+    "sqrt": mpmath.sqrt,
+    "rsqrt": lambda x: 1 / mpmath.sqrt(x),
+    "reciprocal": lambda x: 1 / x,
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tanh": mpmath.tanh,
+    "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
+    "erf": mpmath.erf,
+    "pow": mpmath.power,
+}
+PRECISION = 160
+DOMAIN: dict[str, float] = {"log": 0, "sqrt": 0, "rsqrt": 0, "log1p": -1}  # reals above this
+
+
+def compute(name: str, *arrays: Array) -> Array:
+    return getattr(tinyt, name)(*(tinyt.from_numpy(a) for a in arrays)).numpy()
+
+
+def samples(dtype: type[np.floating], rng: np.random.Generator, n: int) -> Array:
+    """All exponents evenly, the ranges where functions bend, around 1, near multiples of pi/2."""
+    unsigned = np.uint32 if dtype is np.float32 else np.uint64
+    any_bits = rng.integers(0, np.iinfo(unsigned).max, n, dtype=unsigned).view(dtype)
+    range_of_exp = math.log(float(np.finfo(dtype).max)) + 20
+    turns = rng.integers(-3000, 3000, n // 4) * (np.pi / 2)
+    far_turns = turns * rng.integers(1, 2**40, n // 4)
+    parts = (
+        any_bits,
+        rng.standard_normal(n) * 4,
+        rng.uniform(-1.1, 1.1, n),
+        rng.uniform(-range_of_exp, range_of_exp, n // 2),
+        1 + rng.uniform(-0.5, 1, n // 2) * np.exp(rng.uniform(-30, 0, n // 2)),
+        np.exp(rng.uniform(-28, 4, n // 2)) * rng.choice([-1, 1], n // 2),
+        turns,
+        np.nextafter(turns.astype(dtype), dtype(1e9)),
+        far_turns,
+    )
+    return np.concatenate([p.astype(dtype) for p in parts])
+
+
+def pow_samples(dtype: type[np.floating], rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+    """Results over the whole range, overflow and underflow included; whole exponents too."""
+    base = samples(dtype, rng, n)
+    spread = rng.uniform(-1.1, 1.1, base.size) * math.log(float(np.finfo(dtype).max))
+    with np.errstate(all="ignore"):
+        fitting = (spread / np.log(np.abs(base.astype(np.float64)))).astype(dtype)
+    whole = rng.integers(-20, 20, base.size).astype(dtype)
+    exponent = np.where(rng.random(base.size) < 0.3, whole, fitting)
+    return np.where(rng.random(base.size) < 0.5, base, np.abs(base)), exponent
+
+
+def float32_errors(got: Array, want: Array) -> Array:
+    """ULP between float32 results and float64 references; inf where one of them is NaN or has
+    overflowed and the other has not."""
+    with np.errstate(all="ignore"):
+        rounded = want.astype(np.float32)
+        _, exponent = np.frexp(want)
+        ulp = np.ldexp(1.0, np.maximum(exponent - 24, -149))
+        errors = np.abs(got - want) / ulp
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    special = ~np.isfinite(got) | ~np.isfinite(rounded)
+    # One step from overflow, the reference's own rounding decides.
+    brink = np.abs(want) >= float(np.finfo(np.float32).max)
+    errors = np.where(special, np.where(same, 0.0, np.where(brink, 1.0, np.inf)), errors)
+    return np.where((want == 0) & same, 0.0, errors)
+
+
+def float64_error(got: float, want: mpmath.mpf) -> float:
+    if mpmath.isnan(want) or math.isnan(got):
+        return 0.0 if mpmath.isnan(want) and math.isnan(got) else math.inf
+    largest = float(np.finfo(np.float64).max)
+    if math.isinf(got) or mpmath.isinf(want) or abs(want) > largest:
+        brink = abs(want) >= largest * (1 - 2.0**-53)
+        return 0.0 if brink and (got > 0) == (want > 0) and abs(got) >= largest else math.inf
+    if want == 0:
+        return 0.0 if got == 0 else math.inf
+    ulp = mpmath.ldexp(1, max(int(mpmath.frexp(want)[1]) - 53, -1074))
+    return float(abs(mpmath.mpf(got) - want) / ulp)
+
+
+def check(name: str, errors: Array, bound: float, *arrays: Array) -> None:
+    worst = int(np.argmax(errors))
+    where = ", ".join(repr(a[worst]) for a in arrays)
+    assert errors[worst] <= bound, f"{name}({where}) is off by {errors[worst]:.4g} ULP"
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_float32(name: str, rng: np.random.Generator) -> None:
+    arrays = (
+        pow_samples(np.float32, rng, 20_000)
+        if name == "pow"
+        else (samples(np.float32, rng, 50_000),)
+    )
+    with np.errstate(all="ignore"):
+        want = NUMPY[name](*(a.astype(np.float64) for a in arrays))
+    check(name, float32_errors(compute(name, *arrays), want), BOUNDS[name][0], *arrays)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_float64(name: str, rng: np.random.Generator) -> None:
+    if name == "pow":
+        arrays: tuple[Array, ...] = pow_samples(np.float64, rng, 300)
+        arrays = (np.abs(arrays[0]), arrays[1])
+    else:
+        x = samples(np.float64, rng, 500)
+        arrays = (x[x > DOMAIN.get(name, -math.inf)],)
+    keep = np.logical_and.reduce([np.isfinite(a) & (a != 0) for a in arrays])
+    arrays = tuple(np.ascontiguousarray(a[keep]) for a in arrays)
+    got = compute(name, *arrays)
+    # Enough bits for sin and cos of 1e308 and for what log1p and expm1 cancel.
+    with mpmath.workprec(PRECISION + 1100 * (name in ("sin", "cos", "sigmoid", "log1p", "expm1"))):
+        function = MPMATH[name]
+        points = zip(got.tolist(), *(a.tolist() for a in arrays), strict=True)
+        errors = np.array([float64_error(y, function(*map(mpmath.mpf, x))) for y, *x in points])
+    check(name, errors, BOUNDS[name][1], *arrays)
+
+
+def specials(dtype: type[np.floating]) -> Array:
+    info = np.finfo(dtype)
+    positive = [0.0, 1.0, 0.5, 2.0, 3.0, math.inf, info.max, info.tiny, info.smallest_subnormal]
+    return np.array([*positive, *(-v for v in positive), math.nan], dtype)
+
+
+def assert_special(got: Array, want: Array, *arrays: Array) -> None:
+    """Equal NaN, infinities, zeros and their signs; the rest within a few ULP."""
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        at = [a[i] for a in arrays]
+        if np.isnan(w) or np.isinf(w) or w == 0:
+            assert repr(abs(g)) == repr(abs(w)), (at, g, w)
+            assert np.isnan(w) or np.signbit(g) == np.signbit(w), (at, g, w)
+        else:
+            tiny = float(np.finfo(want.dtype).smallest_subnormal)
+            assert abs(float(g) - float(w)) <= 8 * np.finfo(want.dtype).eps * abs(w) + tiny, (at, g)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", UNARY)
+def test_special_values(name: str, dtype: type[np.floating]) -> None:
+    x = specials(dtype)
+    with np.errstate(all="ignore"):
+        want = NUMPY[name](x.astype(np.float64)).astype(dtype)
+    assert_special(compute(name, x), want, x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_special_powers(dtype: type[np.floating]) -> None:
+    grid = np.meshgrid(specials(dtype), specials(dtype))
+    base, exponent = (np.ascontiguousarray(g.ravel()) for g in grid)
+    with np.errstate(all="ignore"):
+        want = np.power(base.astype(np.float64), exponent.astype(np.float64)).astype(dtype)
+    assert_special(compute("pow", base, exponent), want, base, exponent)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_remainder_is_exact(dtype: type[np.floating], rng: np.random.Generator) -> None:
+    a, b = samples(dtype, rng, 2000), rng.permutation(samples(dtype, rng, 2000))
+    keep = np.isfinite(a) & np.isfinite(b) & (b != 0)
+    a, b = a[keep], b[keep]
+    want = []
+    for x, y in zip(a.tolist(), b.tolist(), strict=True):
+        r = math.fmod(x, y)
+        # The sum is rounded to the dtype, as PyTorch's is.
+        want.append(float(dtype(r + y)) if r != 0 and (y < 0) != (r < 0) else r)
+    np.testing.assert_array_equal(compute("remainder", a, b), np.array(want, dtype))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", UNARY)
+def test_every_float32(name: str) -> None:
+    """All 2^32 values, NaNs included."""
+    chunk = 1 << 15
+    for start in range(0, 1 << 32, chunk):
+        x = np.arange(start, start + chunk, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        with np.errstate(all="ignore"):
+            want = NUMPY[name](x.astype(np.float64))
+        check(name, float32_errors(compute(name, x), want), BOUNDS[name][0], x)

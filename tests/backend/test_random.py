@@ -1,0 +1,223 @@
+"""Random draws: known answers, how the stream advances, and the distributions.
+
+Seeds are fixed, so a statistical test either always passes or always fails; its threshold asks for
+a p-value that one honest stream in a thousand would miss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import tinyt
+from sampling import assert_same_bits
+
+MASK = 0xFFFFFFFF
+P_VALUE = 1e-3
+SEED = 0x0123456789ABCDEF
+
+
+def philox(counter: tuple[int, int, int, int], seed: int) -> tuple[int, ...]:
+    """Philox4x32-10 as its paper writes it (Salmon et al. 2011, section 3.3)."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = seed & MASK, seed >> 32
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ k0, p1 & MASK, (p0 >> 32) ^ c3 ^ k1, p0 & MASK
+        k0, k1 = (k0 + 0x9E3779B9) & MASK, (k1 + 0xBB67AE85) & MASK
+    return c0, c1, c2, c3
+
+
+def words(seed: int, offset: int, n: int, stream: int = 0) -> np.ndarray:
+    """The 32-bit words of a draw of n elements; stream 1: the low words of 64-bit ones."""
+    counters = range(offset, offset + -(-n // 4))
+    blocks = [philox((c & MASK, c >> 32, 0, stream), seed) for c in counters]
+    return np.array(blocks, np.uint64).reshape(-1)[:n]
+
+
+def words64(seed: int, offset: int, n: int) -> np.ndarray:
+    return words(seed, offset, n) << np.uint64(32) | words(seed, offset, n, 1)
+
+
+def box_muller(u: np.ndarray) -> np.ndarray:
+    """Standard normals from uniform draws, neighbours in pairs."""
+    u, v = u.reshape(-1, 2).T
+    radius = np.sqrt(-2 * np.log1p(-u))
+    return np.stack([radius * np.cos(2 * np.pi * v), radius * np.sin(2 * np.pi * v)], 1).reshape(-1)
+
+
+def test_philox_known_answers() -> None:
+    """The authors' vectors (Random123, kat_vectors), for the reference of this file."""
+    answer = (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
+    assert philox((0, 0, 0, 0), 0) == answer
+    answer = (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)
+    counter = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
+    assert philox(counter, 0x299F31D0A4093822) == answer
+
+
+# ------------------------------------------------------------------ which words make which element
+
+
+def generator_at(offset: int, seed: int = SEED) -> tinyt.Generator:
+    generator = tinyt.Generator().manual_seed(seed)
+    generator.set_state(tinyt.tensor([generator.initial_seed(), offset]))
+    return generator
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 255, 256, 259])
+@pytest.mark.parametrize("offset", [0, 7, 2**32 - 3])
+@pytest.mark.parametrize("seed", [0, SEED, 2**64 - 1])
+def test_uniform_words(n: int, offset: int, seed: int) -> None:
+    single = tinyt.rand(n, generator=generator_at(offset, seed))
+    np.testing.assert_array_equal(single.numpy(), (words(seed, offset, n) >> 8) * 2.0**-24)
+    real = tinyt.rand(n, generator=generator_at(offset, seed), dtype=tinyt.float64)
+    np.testing.assert_array_equal(
+        real.numpy(), (words64(seed, offset, n) >> np.uint64(11)) * 2.0**-53
+    )
+
+
+def test_normal_words() -> None:
+    n = 260
+    single = tinyt.randn(n, generator=generator_at(5))
+    want = box_muller((words(SEED, 5, n) >> 8) * 2.0**-24)
+    np.testing.assert_allclose(single.numpy(), want, rtol=0, atol=3e-6)
+    real = tinyt.randn(n, generator=generator_at(5), dtype=tinyt.float64)
+    want = box_muller((words64(SEED, 5, n) >> np.uint64(11)) * 2.0**-53)
+    np.testing.assert_allclose(real.numpy(), want, rtol=0, atol=1e-14)
+
+
+def test_randint_words() -> None:
+    drawn = tinyt.randint(-3, 1000, (50,), generator=generator_at(9))
+    bits = words64(SEED, 9, 50).astype(np.int64)
+    np.testing.assert_array_equal(drawn.numpy(), bits % 1003 - 3)
+
+
+# ------------------------------------------------------------------ the stream
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 5, 1023])
+def test_a_draw_takes_a_quarter_of_its_size_in_counters(n: int) -> None:
+    draws: list[Callable[..., Any]] = [
+        lambda **kw: tinyt.rand(n, **kw),
+        lambda **kw: tinyt.rand(n, dtype=tinyt.float64, **kw),
+        lambda **kw: tinyt.randn(n, **kw),
+        lambda **kw: tinyt.randint(0, 9, (n,), **kw),
+        lambda **kw: tinyt.randperm(n, **kw),
+    ]
+    for draw in draws:
+        generator = tinyt.Generator().manual_seed(1)
+        draw(generator=generator)
+        assert generator.get_state().tolist() == [1, math.ceil(n / 4)]
+
+
+def test_shape_does_not_matter() -> None:
+    flat = tinyt.randn(60, generator=generator_at(0))
+    shaped = tinyt.randn(3, 4, 5, generator=generator_at(0))
+    assert_same_bits(flat.view(3, 4, 5), shaped)
+
+
+def test_a_long_draw_is_the_short_ones_in_a_row() -> None:
+    n = 40_000
+    whole = tinyt.randn(2 * n, generator=generator_at(0))
+    generator = generator_at(0)
+    parts = [tinyt.randn(n, generator=generator), tinyt.randn(n, generator=generator)]
+    assert_same_bits(tinyt.cat(parts), whole)
+
+
+def test_manual_seed_restarts_the_default_stream() -> None:
+    tinyt.manual_seed(5)
+    first, second = tinyt.rand(10), tinyt.rand(10)
+    assert not tinyt.equal(first, second)
+    tinyt.manual_seed(5)
+    assert tinyt.initial_seed() == 5
+    assert_same_bits(tinyt.rand(10), first)
+    state = tinyt.get_rng_state()
+    assert_same_bits(tinyt.rand(10), second)
+    tinyt.set_rng_state(state)
+    assert_same_bits(tinyt.rand(10), second)
+
+
+def test_seeds_are_64_bits() -> None:
+    draws = {
+        tuple(tinyt.rand(4, generator=tinyt.Generator().manual_seed(seed)).tolist())
+        for seed in (0, 1, 2**32, 2**63, -1, 2**64 - 2)
+    }
+    assert len(draws) == 6
+    same = [tinyt.rand(4, generator=tinyt.Generator().manual_seed(s)) for s in (-1, 2**64 - 1)]
+    assert_same_bits(*same)
+    for seed in (2**64, -(2**63) - 1):
+        with pytest.raises(ValueError, match="64 bits"):
+            tinyt.manual_seed(seed)
+
+
+# ------------------------------------------------------------------ distributions
+
+N = 200_000
+
+
+def values(tensor: Any) -> np.ndarray:
+    return np.asarray(tensor.double().numpy())
+
+
+@pytest.mark.parametrize("seed", [0, 1, SEED])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_uniform_distribution(dtype: str, seed: int) -> None:
+    x = values(tinyt.rand(N, generator=generator_at(0, seed), dtype=getattr(tinyt, dtype)))
+    assert x.min() >= 0
+    assert x.max() < 1
+    assert stats.kstest(x, "uniform").pvalue > P_VALUE
+    # Neighbours, words of one counter and of the next ones are independent.
+    for lag in (1, 2, 4, 5):
+        assert abs(np.corrcoef(x[:-lag], x[lag:])[0, 1]) < 4 / math.sqrt(N)
+    pairs, *_ = np.histogram2d(x[::2], x[1::2], bins=16, range=[[0, 1], [0, 1]])
+    assert stats.chisquare(pairs.reshape(-1)).pvalue > P_VALUE
+
+
+@pytest.mark.parametrize("seed", [0, 1, SEED])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_normal_distribution(dtype: str, seed: int) -> None:
+    x = values(tinyt.randn(N, generator=generator_at(0, seed), dtype=getattr(tinyt, dtype)))
+    assert stats.kstest(x, "norm").pvalue > P_VALUE
+    assert stats.kstest(x[::2] ** 2 + x[1::2] ** 2, "chi2", args=(2,)).pvalue > P_VALUE
+    assert abs(x.mean()) < 4 / math.sqrt(N)
+    assert abs(x.var() - 1) < 4 * math.sqrt(2 / N)
+    assert abs(stats.skew(x)) < 4 * math.sqrt(6 / N)
+    assert abs(stats.kurtosis(x)) < 4 * math.sqrt(24 / N)
+    for lag in (1, 2, 4):
+        assert abs(np.corrcoef(x[:-lag], x[lag:])[0, 1]) < 4 / math.sqrt(N)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 2), (0, 10), (-7, 30), (5, 8)])
+def test_randint_distribution(low: int, high: int) -> None:
+    drawn = tinyt.randint(low, high, (N,), generator=generator_at(0)).numpy()
+    assert drawn.dtype == np.int64
+    counts = np.bincount(drawn - low, minlength=high - low)
+    assert len(counts) == high - low
+    assert stats.chisquare(counts).pvalue > P_VALUE
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000])
+def test_randperm_is_a_permutation(n: int) -> None:
+    order = tinyt.randperm(n, generator=generator_at(0))
+    assert sorted(order.tolist()) == list(range(n))
+
+
+def test_randperm_distribution() -> None:
+    generator = generator_at(0)
+    counts = np.zeros((5, 5))
+    for _ in range(2000):
+        counts[range(5), tinyt.randperm(5, generator=generator).tolist()] += 1
+    assert stats.chisquare(counts.reshape(-1)).pvalue > P_VALUE
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_dropout_distribution(p: float) -> None:
+    tinyt.manual_seed(3)
+    kept = tinyt.dropout(tinyt.ones(N), p, True).numpy()
+    np.testing.assert_array_equal(np.unique(kept), np.array([0, 1 / (1 - p)], np.float32))
+    assert stats.binomtest(int((kept == 0).sum()), N, p).pvalue > P_VALUE

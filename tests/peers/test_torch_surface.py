@@ -1,0 +1,205 @@
+"""Names, promotion and printing as in PyTorch."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tinyt
+from op_samples import OPS
+
+DTYPES = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+KINDS = ("tensor", "zero_dim", "number")
+NUMBERS = {"bool": True, "int64": 2, "float32": 2.5}
+
+
+def short(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+@pytest.mark.parametrize(("a", "b"), itertools.product(DTYPES, DTYPES))
+def test_promotion(a: str, b: str) -> None:
+    assert short(tinyt.promote_types(getattr(tinyt, a), getattr(tinyt, b))) == short(
+        torch.promote_types(getattr(torch, a), getattr(torch, b))
+    )
+    for source, target in ((a, b), (b, a)):
+        assert tinyt.can_cast(getattr(tinyt, source), getattr(tinyt, target)) == torch.can_cast(
+            getattr(torch, source), getattr(torch, target)
+        )
+
+
+def operand(tt: Any, dtype: str, kind: str) -> Any:
+    if kind == "number":
+        return NUMBERS[dtype]
+    return tt.ones(() if kind == "zero_dim" else (2,), dtype=getattr(tt, dtype))
+
+
+@pytest.mark.parametrize(("a", "b"), itertools.product(DTYPES, DTYPES))
+@pytest.mark.parametrize(("kind_a", "kind_b"), itertools.product(KINDS, KINDS))
+def test_result_type(a: str, b: str, kind_a: str, kind_b: str) -> None:
+    if (kind_a == "number" and a not in NUMBERS) or (kind_b == "number" and b not in NUMBERS):
+        pytest.skip("no Python number of this dtype")
+    if "float16" in (a, b) and (a + b).count("complex"):
+        pytest.skip("PyTorch has a complex32")
+    assert short(tinyt.result_type(operand(tinyt, a, kind_a), operand(tinyt, b, kind_b))) == short(
+        torch.result_type(operand(torch, a, kind_a), operand(torch, b, kind_b))
+    )
+
+
+REAL = [d for d in DTYPES if not d.startswith("complex")]
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "sub", "div", "maximum", "pow", "eq", "lt"])
+@pytest.mark.parametrize(("a", "b"), itertools.product(REAL, REAL))
+def test_binary_dtypes(name: str, a: str, b: str) -> None:
+    results = []
+    for tt in (tinyt, torch):
+        x, y = operand(tt, a, "tensor"), operand(tt, b, "tensor")
+        try:
+            result = getattr(tt, name)(x, y)
+        except RuntimeError:
+            results.append("RuntimeError")
+        else:
+            results.append((short(result.dtype), [float(v) for v in result.tolist()]))
+    assert results[0] == results[1]
+
+
+# ------------------------------------------------------------------ printing
+
+VALUES: list[Any] = [
+    1,
+    1.5,
+    True,
+    [],
+    [[]],
+    [1, -2, 300],
+    [1.0, 2.0],
+    [0.1, -20.25],
+    [1e-8, 1.0],
+    [1e10, 1.0],
+    [float("nan"), 1.0],
+    [float("inf"), 0.25],
+    [-float("inf")],
+    [True, False],
+    [[1.5], [2.0]],
+    [[[1, 2], [3, 4]], [[5, 6], [7, 8]]],
+    [1e-38],
+    [123456.789],
+    [0.0, -0.0],
+    [1e5, 1e-4],
+    [99999999.0, 1.0],
+    [1234.5, 0.001],
+    [[float("nan"), 2], [3, 4]],
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=str)
+@pytest.mark.parametrize("dtype", ["", "float64", "float32"])
+def test_repr(value: Any, dtype: str) -> None:
+    ours, theirs = (
+        repr(tt.tensor(value, dtype=getattr(tt, dtype) if dtype else None)) for tt in (tinyt, torch)
+    )
+    assert ours.replace("tinyt.", "torch.") == theirs
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(7,), (100,), (1001,), (3, 50), (2, 0, 3), (1, 1, 1), (20, 60), (2, 3, 4, 5), (300, 9)],
+)
+@pytest.mark.parametrize("kind", ["int", "float", "bool"])
+def test_repr_of_shapes(shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> None:
+    values: dict[str, Any] = {
+        "int": rng.integers(-1000, 1000, shape),
+        "float": rng.normal(size=shape).astype(np.float32),
+        "bool": rng.random(shape) < 0.5,
+    }
+    ours, theirs = (repr(tt.tensor(values[kind])) for tt in (tinyt, torch))
+    assert ours.replace("tinyt.", "torch.") == theirs
+
+
+# ------------------------------------------------------------------ names
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if op.inplace], ids=lambda op: op.name)
+def test_inplace_methods_exist_in_both(op: Any) -> None:
+    assert hasattr(torch.Tensor, op.name + "_")
+    assert hasattr(tinyt.Tensor, op.name + "_")
+
+
+def test_every_method_is_one_of_pytorch() -> None:
+    """Nothing with a name of its own that a PyTorch script could trip over."""
+    own = {name for name in dir(tinyt.Tensor) if not name.startswith("_")}
+    assert sorted(own - set(dir(torch.Tensor))) == []
+
+
+FUNCTIONS = [
+    "relu",
+    "gelu",
+    "pad",
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "max_pool2d",
+    "softmax",
+    "log_softmax",
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "layer_norm",
+    "batch_norm",
+    "dropout",
+    "embedding",
+    "scaled_dot_product_attention",
+]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_argument_names(name: str) -> None:
+    """Every argument of ours is called as in PyTorch, and comes in the same order."""
+    theirs = getattr(torch.nn.functional, name)
+    try:
+        signature = inspect.signature(getattr(tinyt.nn.functional, name))
+    except ValueError:
+        pytest.skip("a primitive: no signature to read")
+    try:
+        want = list(inspect.signature(theirs).parameters)
+    except ValueError:
+        want = ["args"]
+    if want[0] == "args":
+        text = (theirs.__doc__ or "").split("->")[0]
+        want = [p.split("=")[0].strip(" *\n") for p in text[text.index("(") + 1 :].split(",")]
+        want = [p.strip(")") for p in want]
+    got = list(signature.parameters)
+    known = [p for p in want if p in got]
+    assert known == got
+
+
+# ------------------------------------------------------------------ memory exchange
+
+
+def test_dlpack_with_pytorch() -> None:
+    x = tinyt.arange(6).reshape(2, 3)
+    y = torch.from_dlpack(x.t())
+    y[0, 1] = 50
+    assert x[1, 0].item() == 50
+    z = tinyt.from_dlpack(torch.ones(2, 2).t())
+    assert z.tolist() == [[1.0, 1.0], [1.0, 1.0]]
