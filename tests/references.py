@@ -142,7 +142,20 @@ def std(x: Array, dim: Dims = None, *, correction: float = 1, keepdim: bool = Fa
     return np.sqrt(var(x, dim, correction=correction, keepdim=keepdim))
 
 
+def norm(x: Array, p: float = 2, dim: Dims = None, keepdim: bool = False) -> Array:
+    return np.asarray(np.sum(np.abs(x) ** p, axis=axes(dim), keepdims=keepdim) ** (1 / p))
+
+
 # ------------------------------------------------------------------ shape
+
+
+def narrow(x: Array, dim: int, start: int, length: int) -> Array:
+    return np.take(x, range(start, start + length), axis=dim)
+
+
+def unflatten(x: Array, dim: int, sizes: Sequence[int]) -> Array:
+    dim %= x.ndim
+    return x.reshape(*x.shape[:dim], *sizes, *x.shape[dim + 1 :])
 
 
 def squeeze(x: Array, dim: Dims = None) -> Array:
@@ -256,6 +269,17 @@ def sort(x: Array, dim: int = -1, descending: bool = False, stable: bool = False
     return np.take_along_axis(x, order, dim), order
 
 
+def topk(x: Array, k: int, dim: int = -1, largest: bool = True) -> Any:
+    order = np.take(np.argsort(-x if largest else x, axis=dim, kind="stable"), range(k), axis=dim)
+    return np.take_along_axis(x, order, dim), order
+
+
+def index_add(x: Array, dim: int, index: Array, source: Array) -> Array:
+    out = x.copy()
+    np.add.at(np.moveaxis(out, dim, 0), index, np.moveaxis(source, dim, 0))
+    return out
+
+
 def cumsum(x: Array, dim: int) -> Array:
     if x.ndim == 0:
         return x
@@ -342,6 +366,11 @@ def max_pool2d(
         best = max(inside, key=lambda rc: x[(*front, *rc)])
         out[at], index[at] = x[(*front, *best)], best[0] * x.shape[-1] + best[1]
     return (out, index) if return_indices else out
+
+
+def max_pool1d(x: Array, kernel_size: int, stride: int | None = None, padding: int = 0) -> Array:
+    kernel, stride = (1, kernel_size), (1, kernel_size if stride is None else stride)
+    return max_pool2d(x[..., None, :], kernel, stride, (0, padding))[..., 0, :]
 
 
 # ------------------------------------------------------------------ softmax, losses, norms

@@ -42,7 +42,7 @@ from tinyt.random import (
 from tinyt.tensor import Tensor
 
 from tinyt import autograd, data, nn, optim  # isort: skip
-from tinyt.serialization import load, save  # isort: skip
+from tinyt.serialization import SerializationError, load, save  # isort: skip
 
 __version__ = "0.1.0"
 
@@ -57,6 +57,7 @@ __all__ = [
     "DimError",
     "Generator",
     "OutOfMemoryError",
+    "SerializationError",
     "ShapeError",
     "Size",
     "Tensor",

@@ -10,6 +10,18 @@ from tinyt._tensor import dtype
 _TABLE = _core.dtype_table()
 ALL: tuple[dtype, ...] = _tensor._make_dtypes([row["name"] for row in _TABLE])
 
+bool: dtype
+uint8: dtype
+int8: dtype
+int16: dtype
+int32: dtype
+int64: dtype
+float16: dtype
+bfloat16: dtype
+float32: dtype
+float64: dtype
+complex64: dtype
+complex128: dtype
 (
     bool,
     uint8,

@@ -14,7 +14,7 @@ from tinyt.tensor import Tensor
 class Generator:
     """A random stream: the seed and how many counters were used."""
 
-    def __init__(self, device: object = "cpu") -> None:
+    def __init__(self, device: str | _tensor.device = "cpu") -> None:
         self.device = _tensor.device(device)
         self._seed = 67280421310721  # PyTorch's default seed
         self._offset = 0
@@ -40,7 +40,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state as an int64 tensor (seed, counter)."""
-        return _tensor.from_data([self._seed, self._offset])  # type: ignore[no-any-return]
+        return _tensor.from_data([self._seed, self._offset])
 
     def set_state(self, state: Tensor) -> None:
         """Goes back to a state from :meth:`get_state`."""

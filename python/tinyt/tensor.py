@@ -36,7 +36,7 @@ class Tensor(TensorBase):
         else:
             raise TypeError(f"Tensor: expected sizes or one data argument, got {len(data)}")
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def __repr__(self) -> str:
         return format_tensor(self)
 
     def __format__(self, spec: str) -> str:
@@ -57,10 +57,11 @@ class Tensor(TensorBase):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) in memo:
             return memo[id(self)]  # type: ignore[no-any-return]
-        if not self.is_leaf:
+        node = self.grad_fn
+        if node is not None:
             raise RuntimeError(
                 "deepcopy: only leaf tensors (made by the user) support the deepcopy protocol; "
-                f"this one came from {self.grad_fn.name}"
+                f"this one came from {node.name}"
             )
         copy = _tensor.make_subclass(type(self), prim.copy(self.detach()), self.requires_grad)
         if self._grad is not None:
@@ -107,7 +108,7 @@ class Tensor(TensorBase):
 
 def _rebuild(cls: type[Tensor], data: Any, dtype: Any, shape: Any, requires_grad: bool) -> Tensor:
     flat = prim.reshape(_tensor.from_data(data, dtype), shape)
-    return _tensor.make_subclass(cls, flat, requires_grad)  # type: ignore[no-any-return]
+    return _tensor.make_subclass(cls, flat, requires_grad)
 
 
 def method(function: F) -> F:
@@ -116,6 +117,12 @@ def method(function: F) -> F:
     return function
 
 
+def attach(**members: object) -> None:
+    """Makes values members of Tensor under names that are not their own."""
+    for name, member in members.items():
+        setattr(Tensor, name, member)
+
+
 _tensor.set_public_class(Tensor)
 
-__all__ = ["Size", "Tensor", "method", "prim"]
+__all__ = ["Size", "Tensor", "attach", "method", "prim"]

@@ -229,6 +229,11 @@ inline PyObject* op_name(int op) {
   return PyUnicode_FromStringAndSize(kOps[op].name.data(),
                                      static_cast<Py_ssize_t>(kOps[op].name.size()));
 }
+// Whether no other tensor can see this memory.
+inline bool sole_owner(const Tensor& t) {
+  return t.is_contiguous() && t.impl()->refs.load() == 1 && t.storage().refs.load() == 1 &&
+         !t.storage().release_foreign;
+}
 inline Tensor empty_tensor() {
   const Dims shape{0};
   return Tensor::empty(shape, default_dtype());

@@ -2,14 +2,14 @@
 
 def make_subclass(cls, TensorBase x, bint requires_grad=False):
     """The memory of ``x`` as an instance of a Tensor subclass, off the tape."""
-    cdef TensorBase out = <TensorBase>tinyt_new_object(cls, EMPTY)
+    cdef TensorBase out = <TensorBase>tinyt_new_object(TensorBase, cls, EMPTY)
     out.t = x.t
     out.requires_grad_(requires_grad)
     return out
 
 
 cdef TensorBase wrap(const CTensor& t):
-    cdef TensorBase out = <TensorBase>tinyt_new_object(PUBLIC, EMPTY)
+    cdef TensorBase out = <TensorBase>tinyt_new_object(TensorBase, PUBLIC, EMPTY)
     out.t = t
     return out
 

@@ -2,6 +2,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t, uint8_t
 from libcpp cimport bool as cbool
+from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
 
 
@@ -116,6 +117,7 @@ cdef extern from "call.h" namespace "tinyt":
     object op_name(int)
     CTensor new_empty(PyObject*, int) except +raise_python_error
     CTensor view_as_dtype(const CTensor&, int) except +raise_python_error
+    cbool sole_owner(const CTensor&)
     CTensor empty_tensor() except +raise_python_error
     int result_dtype_of(const Operands&) except +raise_python_error
     int op_inputs(int)

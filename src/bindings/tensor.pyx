@@ -13,15 +13,16 @@ from core cimport *
 cdef extern from "Python.h":
     int PyFloat_CheckExact(object)
     int PyLong_CheckExact(object)
+    Py_ssize_t Py_REFCNT(object)
     object PyLong_FromLongLong(long long)
 
 cdef extern from *:
     """
-    static inline PyObject* tinyt_new_object(PyObject* type, PyObject* empty) {
-      return ((PyTypeObject*)type)->tp_new((PyTypeObject*)type, empty, NULL);
+    static inline PyObject* tinyt_new_object(PyObject* base, PyObject* type, PyObject* empty) {
+      return ((PyTypeObject*)base)->tp_new((PyTypeObject*)type, empty, NULL);
     }
     """
-    object tinyt_new_object(object type, object empty)
+    object tinyt_new_object(object base, object type, object empty)
 
 
 include "types.pxi"
@@ -440,3 +441,4 @@ cdef class BufferLayout:
 
 
 include "call.pxi"
+include "walk.pxi"

@@ -81,6 +81,15 @@ def with_kwargs(samples: Samples, **kwargs: Any) -> Samples:
     return lambda rng, dt: [Sample(s.args, kwargs, s.grad) for s in samples(rng, dt)]
 
 
+def three(domain: tuple[float, float]) -> Samples:
+    """A tensor and two more that are multiplied or divided."""
+    return lambda rng, dt: [
+        S(draw(rng, s, dt), draw(rng, s[-1:], dt), draw(rng, s, dt, domain), value=v)
+        for s in ((4, 5), (0,), (67,), ())
+        for v in (1, 0.5)
+    ]
+
+
 COMPARE: dict[str, Any] = {"dtypes": ALL, "result": "bool", "grad": False, "inplace": False}
 BITS: dict[str, Any] = {"dtypes": ("int64", "bool"), "grad": False, "scalars": (1, 6)}
 INTEGERS = (-4, 4)
@@ -188,5 +197,49 @@ BINARY = [
             bad(RuntimeError, r"where.*\(2,\).*\(3,\)", b(2), f(3), f(3)),
             bad(RuntimeError, r"where.*bool.*float32", f(2), f(2), f(2)),
         ),
+    ),
+    binary(
+        "rsub", lambda a, b: np.subtract(b, a), inplace=False, out=False, errors=(), method=False
+    ),
+    Op(
+        "isclose",
+        lambda rng, dt: [
+            S(x := draw(rng, (9,), dt), x + np.array([0, 1, 0] * 3, dt)),
+            S(draw(rng, (4, 1), dt), draw(rng, (5,), dt), atol=1.0),
+        ],
+        lambda a, b, atol=1e-8: np.isclose(a, b, 1e-5, atol),
+        dtypes=FLOATS,
+        result="bool",
+        grad=False,
+    ),
+    Op(
+        "lerp",
+        lambda rng, dt: [
+            S(draw(rng, (4, 1), dt), draw(rng, (5,), dt), 0.3),
+            S(draw(rng, (9,), dt), draw(rng, (9,), dt), draw(rng, (9,), dt, (0, 1))),
+        ],
+        lambda a, b, w: a + w * (b - a),
+        dtypes=FLOATS,
+        ulp=4,
+        scale=8,
+        inplace=True,
+    ),
+    Op(
+        "addcmul",
+        three((-4, 4)),
+        lambda x, a, b, value: x + value * a * b,
+        dtypes=FLOATS,
+        ulp=4,
+        scale=40,
+        inplace=True,
+    ),
+    Op(
+        "addcdiv",
+        three((0.3, 4)),
+        lambda x, a, b, value: x + value * a / b,
+        dtypes=FLOATS,
+        ulp=4,
+        scale=40,
+        inplace=True,
     ),
 ]

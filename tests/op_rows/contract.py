@@ -161,4 +161,30 @@ CONTRACT = [
         )
         for n in (1, 2, 3)
     ),
+    Op(
+        "dot",
+        products(((4,), (4,)), ((0,), (0,)), ((700,), (700,))),
+        np.dot,
+        **SUMS,
+        errors=(bad(RuntimeError, r"dot.*3.*4", f(3), f(4)),),
+    ),
+    Op(
+        "mv",
+        products(((2, 3), (3,)), ((0, 3), (3,))),
+        np.matmul,
+        **SUMS,
+        errors=(bad(RuntimeError, r"mv.*\(2, 3\).*\(4,\)", f(2, 3), f(4)),),
+    ),
+    Op("outer", products(((2,), (3,)), ((0,), (3,))), np.outer, ulp=0),
+    Op(
+        "addmm",
+        lambda rng, dt: [
+            S(draw(rng, s, dt), draw(rng, (2, 3), dt), draw(rng, (3, 4), dt), **k)
+            for s in ((4,), (2, 4), (1, 1))
+            for k in ({}, {"beta": 2, "alpha": 3})
+        ],
+        lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b),
+        ulp=8,
+        scale=40,
+    ),
 ]

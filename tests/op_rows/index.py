@@ -7,6 +7,7 @@ import numpy as np
 import references as ref
 from op_rows import (
     ALL,
+    FLOATS,
     Op,
     Rng,
     at,
@@ -174,5 +175,62 @@ INDEX = [
         scale="abs",
         out=True,
         errors=(bad(IndexError, r"cumsum.*2", f(2, 3), 2),),
+    ),
+    Op(
+        "argsort",
+        cases(((7,), 0), ((3, 5), -1), ((5, 3), 0)),
+        lambda x, dim: np.argsort(x, axis=dim, kind="stable"),
+        dtypes=FLOATS,
+        result="int64",
+        grad=False,
+    ),
+    Op(
+        "topk",
+        cases(((9,), 3), ((3, 5), 2, 1), ((5, 3), 5, 0), ((4, 5), 1, -1, False)),
+        ref.topk,
+        dtypes=FLOATS,
+        result="reference",
+        errors=(bad(RuntimeError, r"topk.*\b4\b", f(3), 4),),
+    ),
+    Op(
+        "take_along_dim",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt), at(rng, (2, 5), 4), 0),
+            S(draw(rng, (4, 5), dt), at(rng, (4, 3), 5), 1),
+        ],
+        np.take_along_axis,
+        dtypes=ALL,
+    ),
+    Op(
+        "masked_select",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt), draw(rng, (4, 5), "bool")),
+            S(draw(rng, (4, 5), dt), draw(rng, (5,), "bool")),
+        ],
+        lambda x, mask: x[np.broadcast_to(mask, x.shape)],
+        dtypes=ALL,
+    ),
+    Op(
+        "index_add",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt), 0, at(rng, (6,), 4), draw(rng, (6, 5), dt)),
+            S(draw(rng, (4, 5), dt), -1, at(rng, (2,), 5), draw(rng, (4, 2), dt)),
+        ],
+        ref.index_add,
+        ulp=4,
+        scale=8,
+        inplace=True,
+        strided=False,
+        errors=(bad((RuntimeError, IndexError), r"index_add.*9", f(4), 0, i(2) + 9, f(2)),),
+    ),
+    Op(
+        "one_hot",
+        lambda rng, dt: [S(at(rng, s, 5), 6) for s in ((), (3,), (2, 2))],
+        lambda index, n: np.eye(n, dtype=np.int64)[index],
+        call="nn.functional.one_hot",
+        dtypes=("int64",),
+        result="int64",
+        grad=False,
+        method=False,
     ),
 ]

@@ -286,4 +286,29 @@ NETWORKS = [
             ),
         ),
     ),
+    nn_op(
+        "l1_loss",
+        lambda rng, dt: [
+            S(draw(rng, s, dt), draw(rng, s, dt), reduction=r)
+            for s in ((), (5,), (3, 4))
+            for r in ("mean", "sum", "none")
+        ],
+        lambda x, target, reduction: ref.reduced(np.abs(x - target), reduction),
+        ulp=8,
+        scale=4,
+    ),
+    nn_op(
+        "max_pool1d",
+        lambda rng, dt: [
+            S(draw(rng, s, dt), 2, **k)
+            for s in ((2, 3, 7), (3, 7))
+            for k in ({}, {"stride": 1}, {"padding": 1})
+        ],
+        ref.max_pool1d,
+    ),
+    nn_op(
+        "max_pool3d",
+        lambda rng, dt: [S(draw(rng, (1, 2, 4, 4, 4), dt), 2)],
+        lambda x, k: x.reshape(1, 2, 2, 2, 2, 2, 2, 2).max(axis=(3, 5, 7)),
+    ),
 ]

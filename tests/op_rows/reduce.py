@@ -15,6 +15,7 @@ from op_rows import (
     Rng,
     Samples,
     bad,
+    cases,
     dim_errors,
     f,
     floats_only,
@@ -206,6 +207,49 @@ REDUCE = [
         result="bool",
         grad=False,
         errors=dim_errors("any"),
+    ),
+    Op(
+        "count_nonzero",
+        cases(((4, 5),), ((4, 5), 1), ((2, 3, 4), (0, 2)), ((0,),), ((),)),
+        lambda x, dim=None: np.asarray(np.count_nonzero(x, axis=dim)).astype(np.int64),
+        dtypes=ALL,
+        result="int64",
+        grad=False,
+    ),
+    Op(
+        "logsumexp",
+        cases(((5,), 0), ((3, 7), 1), ((2, 3, 4), (0, 2)), ((7, 3), -2)),
+        ref.quiet(lambda x, dim: np.log(np.sum(np.exp(x), axis=dim))),
+        dtypes=FLOATS,
+        ulp=8,
+        scale=4,
+    ),
+    Op(
+        "norm",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt)),
+            S(draw(rng, (67,), dt), 2),
+            S(draw(rng, (4, 5), dt), 1, 1),
+            S(draw(rng, (4, 5), dt), 3, (0,)),
+            S(draw(rng, (2, 3, 4), dt), 2, (0, 2), True),
+        ],
+        ref.norm,
+        dtypes=FLOATS,
+        ulp=16,
+    ),
+    Op(
+        "var_mean",
+        lambda rng, dt: spread(rng, dt, 1),
+        ref.quiet(
+            lambda x, dim, correction, keepdim: (
+                ref.var(x, dim, correction=correction, keepdim=keepdim),
+                np.mean(x, axis=dim, keepdims=keepdim),
+            )
+        ),
+        dtypes=FLOATS,
+        ulp=8,
+        scale=4,
+        method=False,
     ),
 ]
 

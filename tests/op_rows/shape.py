@@ -290,4 +290,88 @@ SHAPE = [
         dtypes=ALL,
         errors=(bad(RuntimeError, r"triu.*\(3,\)", f(3)),),
     ),
+    Op(
+        "broadcast_to",
+        cases(((1, 3), (4, 3)), ((), (2, 2)), ((3,), (0, 3))),
+        np.broadcast_to,
+        dtypes=ALL,
+    ),
+    Op(
+        "flip",
+        cases(((4, 5), (0,)), ((4, 5), (0, -1)), ((0, 3), (1,))),
+        np.flip,
+        dtypes=ALL,
+        errors=(bad(IndexError, r"flip.*2", f(2, 3), (2,)),),
+    ),
+    Op(
+        "roll",
+        cases(((5,), 2, 0), ((4, 5), -7, 1), ((4, 5), (1, 2), (0, 1)), ((4, 5), 3)),
+        lambda x, n, dim=None: np.roll(x, n, dim),
+        dtypes=ALL,
+    ),
+    Op(
+        "tile",
+        cases(((2, 3), (2,)), ((3,), (2, 2)), ((2, 1), (1, 3)), ((), (3,))),
+        np.tile,
+        dtypes=ALL,
+    ),
+    Op("movedim", cases(((2, 3, 4), 0, 2), ((2, 3, 4), (0, 1), (-1, 0))), np.moveaxis, **VIEW),
+    Op(
+        "narrow",
+        cases(((5, 3), 0, 1, 3), ((5, 3), -1, 2, 0)),
+        ref.narrow,
+        **VIEW,
+        errors=(
+            bad(RuntimeError, r"narrow.*\b3\b", f(5), 0, 3, 3),
+            bad(IndexError, r"narrow.*2", f(2, 3), 2, 0, 1),
+        ),
+    ),
+    Op(
+        "select",
+        cases(((5, 3), 0, -1), ((5, 3), 1, 2), ((3,), 0, 0)),
+        lambda x, dim, index: np.take(x, index, axis=dim),
+        **VIEW,
+        errors=(bad(IndexError, r"select.*\b5\b", f(5), 0, 5),),
+    ),
+    Op(
+        "unbind",
+        cases(((3, 2),), ((3, 2), 1), ((2, 0), 0)),
+        lambda x, dim=0: list(np.moveaxis(x, dim, 0)),
+        **VIEW,
+    ),
+    Op(
+        "unflatten",
+        cases(((6, 2), 0, (2, 3)), ((2, 6), -1, (-1, 2))),
+        ref.unflatten,
+        dtypes=ALL,
+        errors=(bad(RuntimeError, r"unflatten.*\(2, 2\)", f(6), 0, (2, 2)),),
+    ),
+    Op("ravel", cases(((2, 3),), ((),), ((2, 0),)), np.ravel, dtypes=ALL),
+    Op(
+        "t",
+        cases(((2, 3),), ((3,),), ((),)),
+        np.transpose,
+        **VIEW,
+        errors=(bad(RuntimeError, r"\bt\b.*(3|2)", f(2, 2, 2)),),
+    ),
+    Op(
+        "vstack",
+        lambda rng, dt: [
+            S([draw(rng, s, dt) for s in shapes])
+            for shapes in ([(3,), (3,)], [(2, 3), (1, 3)], [(), ()])
+        ],
+        np.vstack,
+        dtypes=ALL,
+        method=False,
+    ),
+    Op(
+        "hstack",
+        lambda rng, dt: [
+            S([draw(rng, s, dt) for s in shapes])
+            for shapes in ([(3,), (2,)], [(2, 3), (2, 1)], [(), ()])
+        ],
+        np.hstack,
+        dtypes=ALL,
+        method=False,
+    ),
 ]

@@ -18,6 +18,7 @@ from op_rows import (
     Samples,
     b,
     bad,
+    cases,
     f,
 )
 from sampling import (
@@ -143,4 +144,15 @@ UNARY = [
         out=True,
         errors=(bad(RuntimeError, r"clamp.*(min|max)", f(2)),),
     ),
+    Op(
+        "silu",
+        lambda rng, dt: [S(draw(rng, s, dt, (-20, 20))) for s in (*SHAPES, BIG)],
+        lambda x: x * ref.sigmoid(x),
+        call="nn.functional.silu",
+        dtypes=FLOATS,
+        ulp=4,
+        method=False,
+    ),
+    Op("clamp_min", cases(((4, 5), -1), ((), 2), ((0,), 1)), np.maximum, inplace=True),
+    Op("clamp_max", cases(((4, 5), -1), ((), 2), ((0,), 1)), np.minimum, inplace=True),
 ]

@@ -35,28 +35,28 @@ class _Mode:
         return wrapped  # type: ignore[return-value]
 
 
-class no_grad(_Mode):  # noqa: N801 - PyTorch's name
+class no_grad(_Mode):
     """Operations in the block (or the decorated function) are not recorded for backward."""
 
     def __init__(self) -> None:
         super().__init__(False)
 
 
-class enable_grad(_Mode):  # noqa: N801 - PyTorch's name
+class enable_grad(_Mode):
     """Operations in the block (or the decorated function) are recorded for backward."""
 
     def __init__(self) -> None:
         super().__init__(True)
 
 
-class inference_mode(_Mode):  # noqa: N801 - PyTorch's name
+class inference_mode(_Mode):
     """Like :class:`no_grad`; tensors made inside are ordinary ones."""
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__(not mode)
 
 
-class set_grad_enabled(_Mode):  # noqa: N801 - PyTorch's name
+class set_grad_enabled(_Mode):
     """Sets the mode at once; as a block, restores it at the end."""
 
     def __init__(self, mode: bool) -> None:

@@ -7,18 +7,18 @@ node before the node itself: the order, and with it every sum, is fixed by the p
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from tinyt._tensor import GradMode, Node, TensorBase
+from tinyt._tensor import GradMode, Node, Walk, accumulate_grad
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
-    Edge = Node | Tensor
-    Key = tuple[int, int]
+    Edge: TypeAlias = Node | Tensor
+    Key: TypeAlias = tuple[int, int]
 
 
 def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
@@ -45,89 +45,6 @@ def _edge(x: Tensor) -> tuple[Edge | None, int]:
     return (x if x.requires_grad else None), 0
 
 
-class _Walk:
-    """One backward pass: gradients waiting at nodes, and what is collected."""
-
-    def __init__(self, wanted: dict[Key, int] | None, found: list[Tensor | None]) -> None:
-        self.pending: dict[int, list[Tensor | None]] = {}
-        self.nodes: dict[int, Node] = {}
-        self.heap: list[int] = []
-        self.wanted = wanted  # (id of edge, output) to position in found; None: fill .grad
-        self.found = found
-        self.leaves: dict[int, tuple[Tensor, Tensor]] = {}
-
-    def send(self, edge: Edge | None, output: int, grad: Tensor | None) -> None:
-        """Adds a gradient to an edge."""
-        if edge is None or grad is None:
-            return
-        if isinstance(edge, Node):
-            seq = edge.seq
-            slots = self.pending.get(seq)
-            if slots is None:
-                slots = self.pending[seq] = [None] * edge.outputs
-                self.nodes[seq] = edge
-                heappush(self.heap, -seq)
-            have = slots[output]
-            slots[output] = grad if have is None else have + grad
-            return
-        known = self.leaves.get(id(edge))
-        self.leaves[id(edge)] = (edge, grad if known is None else known[1] + grad)
-
-    def collect(self, key: Key, grad: Tensor | None) -> None:
-        """Keeps the gradient of a tensor that was asked for."""
-        if self.wanted is not None and grad is not None:
-            at = self.wanted.get(key)
-            if at is not None:
-                self.found[at] = grad
-
-    def run(self, retain_graph: bool) -> None:
-        """Visits all nodes, newest first."""
-        heapify(self.heap)
-        while self.heap:
-            seq = -heappop(self.heap)
-            node = self.nodes.pop(seq)
-            grads = self.pending.pop(seq)
-            _run_hooks(node, grads)
-            if self.wanted is not None:
-                for output, grad in enumerate(grads):
-                    self.collect((id(node), output), grad)
-            results = node.apply(grads)
-            edges = node.edges
-            for i, grad in enumerate(results):
-                if grad is not None and edges[i] is not None:
-                    edge, output = node.edge_of(i)
-                    self.send(edge, output, grad)
-            if not retain_graph:
-                node.release()
-
-
-def _run_hooks(node: Node, grads: list[Tensor | None]) -> None:
-    for output, hook in node.hooks or ():
-        grad = grads[output]
-        if grad is not None:
-            replaced = hook(grad)
-            if replaced is not None:
-                grads[output] = replaced
-
-
-def _leaf_hooks(leaf: Tensor, grad: Tensor) -> Tensor:
-    for hook in leaf._hooks or ():
-        replaced = hook(grad)
-        if replaced is not None:
-            grad = replaced
-    return grad
-
-
-def _accumulate(leaf: Tensor, grad: Tensor, create_graph: bool) -> None:
-    if leaf._grad is None:
-        # A gradient may be a view or shared with another leaf: .grad owns its memory.
-        leaf._grad = grad if create_graph else prim.copy(grad)
-    elif create_graph:
-        leaf._grad = leaf._grad + grad
-    else:
-        leaf._grad.add_(grad)
-
-
 def run_backward(
     outputs: Sequence[Tensor],
     gradients: Sequence[Tensor | None],
@@ -148,26 +65,20 @@ def run_backward(
                 )
             wanted.setdefault((id(edge), output), i)
     found: list[Tensor | None] = [None] * len(inputs or ())
-    walk = _Walk(wanted, found)
+    walk = Walk(wanted, found)
     with GradMode(create_graph):
         for output, gradient in zip(outputs, gradients, strict=True):
-            edge, number = _edge(output)
-            if edge is None:
+            if not walk.start(output, _seed(output, gradient)):
                 raise RuntimeError(
                     "backward: a tensor does not require grad and does not have a grad_fn, "
                     f"shape {tuple(output.shape)}"
                 )
-            walk.send(edge, number, _seed(output, gradient))
         walk.run(retain_graph)
-        for leaf, total in walk.leaves.values():
-            grad = _leaf_hooks(leaf, total)
-            walk.collect((id(leaf), 0), grad)
-            if accumulate and (wanted is None or (id(leaf), 0) in wanted):
-                _accumulate(leaf, grad, create_graph)
+        walk.finish(accumulate, create_graph)
         if accumulate and inputs is not None:
             for x, grad in zip(inputs, found, strict=True):
                 if grad is not None and not x.is_leaf:
-                    _accumulate(x, grad, create_graph)
+                    accumulate_grad(x, grad, create_graph)
     if inputs is not None:
         # The same tensor asked for twice gets the same gradient.
         for i, x in enumerate(inputs):
@@ -179,7 +90,7 @@ def run_backward(
 def _as_list(x: Tensor | Iterable[Tensor] | None) -> list[Tensor]:
     if x is None:
         return []
-    return [x] if isinstance(x, TensorBase) else list(x)  # type: ignore[list-item]
+    return [x] if isinstance(x, Tensor) else list(x)
 
 
 def backward(
@@ -198,8 +109,8 @@ def backward(
     """
     roots = _as_list(tensors)
     seeds: list[Tensor | None]
-    if grad_tensors is None or isinstance(grad_tensors, TensorBase):
-        seeds = [grad_tensors] * len(roots)  # type: ignore[list-item]
+    if grad_tensors is None or isinstance(grad_tensors, Tensor):
+        seeds = [grad_tensors] * len(roots)
     else:
         seeds = list(grad_tensors)
     if len(seeds) != len(roots):
@@ -227,8 +138,8 @@ def grad(
     """
     roots, wanted = _as_list(outputs), _as_list(inputs)
     seeds: list[Tensor | None]
-    if grad_outputs is None or isinstance(grad_outputs, TensorBase):
-        seeds = [grad_outputs] * len(roots)  # type: ignore[list-item]
+    if grad_outputs is None or isinstance(grad_outputs, Tensor):
+        seeds = [grad_outputs] * len(roots)
     else:
         seeds = list(grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
@@ -247,7 +158,7 @@ def grad(
 class RemovableHandle:
     """Removes a hook; also a context manager that does so at its end."""
 
-    def __init__(self, hooks: list[object], hook: object) -> None:
+    def __init__(self, hooks: list[Any], hook: object) -> None:
         self._hooks = hooks
         self._hook = hook
 

@@ -21,11 +21,11 @@ class Recording:
 
     def run(self) -> tuple[Tensor, ...]:
         """Runs the planned program: fused regions in tiles, the same bits as eager."""
-        return self._program.run()  # type: ignore[no-any-return]
+        return self._program.run()
 
     def steps(self) -> list[tuple[str, ...]]:
         """The op names of every step; more than one where ops were fused."""
-        return self._program.steps()  # type: ignore[no-any-return]
+        return self._program.steps()
 
 
 def record(function: Callable[..., Any], *args: Any) -> Recording:

@@ -25,5 +25,5 @@ class Parameter(Tensor):
         self.data = data.detach()
         self.requires_grad_(requires_grad)
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()

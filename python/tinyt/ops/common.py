@@ -11,7 +11,7 @@ from tinyt.dtypes import ALL
 from tinyt.tensor import Tensor, prim
 
 Number = bool | int | float
-OP_TABLE: list[dict[str, Any]] = _core.op_table()
+OP_TABLE = _core.op_table()
 
 
 def dims_of(dim: int | Sequence[int] | None) -> tuple[int, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt import _tensor
-from tinyt._tensor import device as Device  # noqa: N812
-from tinyt._tensor import dtype as DType  # noqa: N812
+from tinyt._tensor import device as Device
+from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, get_default_dtype
 from tinyt.ops.common import Number, sizes_of, to_dtype
 from tinyt.tensor import Tensor, prim
@@ -46,13 +46,13 @@ def _from_array(data: Any) -> Tensor:
     """Arrays with negative strides are copied first."""
     if any(s < 0 for s in getattr(data, "strides", ())):
         data = data.copy()
-    return _tensor.from_buffer_object(data)  # type: ignore[no-any-return]
+    return _tensor.from_buffer_object(data)
 
 
 def _from_numpy_scalar(data: Any, dtype: DType | None) -> Tensor:
     kind = str(getattr(data, "dtype", ""))
     known = next((d for d in ALL if d.name == kind), None)
-    return _tensor.from_data(data.item(), dtype or known)  # type: ignore[no-any-return]
+    return _tensor.from_data(data.item(), dtype or known)
 
 
 def _holds_arrays(data: Any) -> bool:
@@ -70,7 +70,7 @@ def _stack_nested(data: Any, dtype: DType | None) -> Tensor:
         if len(shapes) > 1:
             raise ValueError(f"tensor: the items must have one shape, got {sorted(shapes)}")
         rows = [prim.reshape(x, (1, *x.shape)) for x in items]
-        return prim.cat(tuple(rows), 0)  # type: ignore[no-any-return]
+        return prim.cat(tuple(rows), 0)
     return tensor(data, dtype=dtype)
 
 
@@ -93,7 +93,7 @@ def from_numpy(ndarray: Any) -> Tensor:
     """
     if not hasattr(ndarray, "__array__") or not hasattr(ndarray, "strides"):
         raise TypeError(f"from_numpy: expected an array, got {type(ndarray).__name__}")
-    return _tensor.from_buffer_object(ndarray)  # type: ignore[no-any-return]
+    return _tensor.from_buffer_object(ndarray)
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
@@ -105,12 +105,12 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
             capsule = ext_tensor.__dlpack__()
     else:
         capsule = ext_tensor
-    return _tensor.from_capsule(capsule)  # type: ignore[no-any-return]
+    return _tensor.from_capsule(capsule)
 
 
 def _filled(size: Sequence[int], dtype: DType, value: Number) -> Tensor:
     whole = int(value) if math.isfinite(value) else 0
-    return prim.fill(tuple(size), dtype, float(value), whole)  # type: ignore[no-any-return]
+    return prim.fill(tuple(size), dtype, float(value), whole)
 
 
 def _constant(
@@ -207,9 +207,9 @@ def full_like(
     )
 
 
-def _new(name: str, make: Any) -> None:
+def _new(name: str, make: Callable[..., Tensor]) -> None:
     def new(self: Tensor, *args: Any, dtype: DType | None = None, **kwargs: Any) -> Tensor:
-        return make(*args, dtype=dtype or self.dtype, **kwargs)  # type: ignore[no-any-return]
+        return make(*args, dtype=dtype or self.dtype, **kwargs)
 
     new.__name__ = new.__qualname__ = f"new_{name}"
     new.__doc__ = f"Like :func:`tinyt.{name}`, in the dtype of this tensor."
@@ -234,9 +234,9 @@ def arange(
         start, end = 0, start
     if step == 0:
         raise RuntimeError("arange: step must not be zero")
-    whole = all(isinstance(v, int) for v in (start, end, step))
+    whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     if whole:
-        count = max(-((start - end) // step) if step > 0 else -((end - start) // -step), 0)
+        count = max(-int((start - end) // step), 0)
     else:
         ratio = (end - start) / step
         if not math.isfinite(ratio):

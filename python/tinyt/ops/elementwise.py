@@ -6,15 +6,15 @@ All broadcast their operands and promote dtypes as PyTorch does.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, overload
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.ops.common import Number, attach_primitives, write_out
-from tinyt.tensor import Tensor, method, prim
+from tinyt.tensor import Tensor, attach, method, prim
 
 PRIMITIVES: dict[str, Any] = attach_primitives("scalar")
-del Tensor.where, Tensor.where_  # type: ignore[attr-defined]  # argument order differs
-globals().update(PRIMITIVES)
+for _name in ("where", "where_"):  # the method has another order of arguments
+    delattr(Tensor, _name)
 
 _ALIASES = {
     "negative": "neg",
@@ -122,18 +122,30 @@ def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None
     return prim.pow(input, exponent, out=out)
 
 
-Tensor.__pow__ = pow  # type: ignore[method-assign,assignment]
+attach(__pow__=pow)
 
 
+@overload
+def where(condition: Tensor, input: None = None, other: None = None) -> tuple[Tensor, ...]: ...
+@overload
+def where(
+    condition: Tensor,
+    input: Tensor | Number,
+    other: Tensor | Number,
+    *,
+    out: Tensor | None = None,
+) -> Tensor: ...
 def where(
     condition: Tensor,
     input: Tensor | Number | None = None,
     other: Tensor | Number | None = None,
     *,
     out: Tensor | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """``input`` where ``condition`` (bool) is true, else ``other``; alone: the true positions."""
-    if input is None and other is None:
+    if input is None or other is None:
+        if input is not other:
+            raise TypeError("where: needs both input and other, or neither")
         places = prim.nonzero(condition)
         return tuple(
             prim.reshape(prim.slice(places, 1, d, d + 1), (places.shape[0],))
@@ -144,10 +156,10 @@ def where(
 
 def _tensor_where(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
     """``self`` where ``condition`` is true, else ``other``."""
-    return prim.where(condition, self, other)  # type: ignore[no-any-return]
+    return prim.where(condition, self, other)
 
 
-Tensor.where = _tensor_where  # type: ignore[attr-defined]
+attach(where=_tensor_where)
 
 
 @method
@@ -356,4 +368,4 @@ for _alias in ("multiply", "true_divide"):
     _name = "mul" if _alias == "multiply" else "div"
     setattr(Tensor, _alias, getattr(Tensor, _name))
     setattr(Tensor, _alias + "_", getattr(Tensor, _name + "_"))
-Tensor.subtract, Tensor.divide = sub, div  # type: ignore[attr-defined]
+attach(subtract=sub, divide=div)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal, overload
 
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
 from tinyt.ops.common import Number, wrap_dim
 from tinyt.ops.elementwise import broadcast_shapes
-from tinyt.tensor import Tensor, method, prim
+from tinyt.tensor import Tensor, attach, method, prim
 
 # ---- basic and advanced indexing
 
@@ -245,24 +246,17 @@ def _strip(value: Any, rank: int) -> Any:
     return value
 
 
-Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
-Tensor.__setitem__ = setitem  # type: ignore[attr-defined]
-
-
-def _iterate(self: Tensor) -> Any:
+def _iterate(self: Tensor) -> Iterator[Tensor]:
     if self.dim() == 0:
         raise TypeError("iter: cannot iterate over a 0-d tensor")
     return (getitem(self, i) for i in range(self.shape[0]))
-
-
-Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
 
 
 def _contains(self: Tensor, item: Any) -> bool:
     return bool(prim.eq(self, item).any().item())
 
 
-Tensor.__contains__ = _contains  # type: ignore[attr-defined]
+attach(__getitem__=getitem, __setitem__=setitem, __iter__=_iterate, __contains__=_contains)
 
 # ---- gather and scatter
 
@@ -387,7 +381,11 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return getitem(prim.expand(input, shape), prim.expand(mask, shape))
 
 
-def _nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+@overload
+def _nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def _nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+def _nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Positions of the elements that are not zero: [n, rank], or one tensor per dimension."""
     places = prim.nonzero(input)
     if not as_tuple:
@@ -397,7 +395,7 @@ def _nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     return places.unbind(1)
 
 
-Tensor.nonzero = _nonzero  # type: ignore[attr-defined]
+attach(nonzero=_nonzero)
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt._core import ShapeError
-from tinyt._tensor import dtype as DType  # noqa: N812
+from tinyt._tensor import dtype as DType
 from tinyt.ops.common import to_dtype
 from tinyt.ops.random import dropout
 from tinyt.ops.reduce import mean
@@ -124,7 +124,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(q k^T * scale + mask) v (Vaswani et al., 2017): [..., L, E], [..., S, E], [..., S, D].
+    """softmax(q k^T * scale + mask) v (Vaswani et al., 2017): [.., L, E], [.., S, E], [.., S, D].
 
     ``attn_mask``: bool (false: not attended) or added to the scores. ``is_causal``: query i sees
     keys 0..i. ``scale`` defaults to 1 / sqrt(E). ``enable_gqa`` repeats key and value heads.

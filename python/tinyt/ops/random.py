@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from tinyt._tensor import dtype as DType  # noqa: N812
+from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, get_default_dtype
 from tinyt.ops.common import sizes_of, to_dtype
 from tinyt.random import Generator, default_generator
@@ -13,12 +14,15 @@ from tinyt.tensor import Tensor, method, prim
 
 
 def _draw(
-    primitive: Any, size: tuple[int, ...], dtype: DType, generator: Generator | None
+    primitive: Callable[..., Tensor],
+    size: tuple[int, ...],
+    dtype: DType,
+    generator: Generator | None,
 ) -> Tensor:
     if any(n < 0 for n in size):
         raise RuntimeError(f"random: sizes must not be negative, got {size}")
     seed, offset = (generator or default_generator).advance(math.prod(size))
-    return primitive(size, dtype, seed, offset)  # type: ignore[no-any-return]
+    return primitive(size, dtype, seed, offset)
 
 
 def rand(
@@ -62,7 +66,7 @@ def _integers(size: tuple[int, ...], low: int, high: int, generator: Generator |
     bits = prim.random_bits(size, seed, offset)
     if high - low >= 2**63:
         raise RuntimeError(f"randint: the range [{low}, {high}) is too wide")
-    return prim.add(prim.remainder(bits, high - low), low)  # type: ignore[no-any-return]
+    return prim.add(prim.remainder(bits, high - low), low)
 
 
 def randint(
@@ -115,7 +119,7 @@ def normal(
     if size is None:
         like = prim.add(mean, std)
         size = tuple(like.shape)
-    return prim.add(prim.mul(randn(size, generator=generator), std), mean)  # type: ignore[no-any-return]
+    return prim.add(prim.mul(randn(size, generator=generator), std), mean)
 
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
@@ -152,12 +156,12 @@ def multinomial(
         draw = _draw(prim.uniform, shape, ALL[9], generator)
         below = prim.le(edges.unsqueeze(-2), draw.unsqueeze(-1))
         index = prim.sum(below, (-1,), False)
-        return prim.minimum(index, categories - 1)  # type: ignore[no-any-return]
+        return prim.minimum(index, categories - 1)
     # Without replacement: the smallest of exponential clocks with the weights as rates.
     draw = _draw(prim.uniform, tuple(input.shape), ALL[9], generator)
     clocks = -prim.log1p(-draw) / weights
     order = prim.sort(clocks, -1)[1]
-    return prim.slice(order, -1, 0, num_samples)  # type: ignore[no-any-return]
+    return prim.slice(order, -1, 0, num_samples)
 
 
 @method
@@ -211,7 +215,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     keep = prim.ge(draw, p)
     scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
     out = prim.where(keep, prim.mul(input, scale), 0.0)
-    return input._assign(out) if inplace else out  # type: ignore[no-any-return]
+    return input._assign(out) if inplace else out
 
 
 EXPORTS: dict[str, Any] = {

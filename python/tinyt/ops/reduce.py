@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, overload
 
 from tinyt._core import DTypeError
-from tinyt._tensor import dtype as DType  # noqa: N812
+from tinyt._tensor import dtype as DType
 from tinyt.ops.common import dims_of, float_or_default, need_tensor, to_dtype, wrap_dim, write_out
 from tinyt.tensor import Tensor, method, prim
 
@@ -164,10 +164,10 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _arg(prim.argmin, input, dim, keepdim)
 
 
-def _arg(primitive: object, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+def _arg(primitive: Callable[..., Tensor], input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     if dim is not None:
-        return primitive(input, dim, keepdim)  # type: ignore[operator]
-    flat = primitive(prim.reshape(input, (-1,) if input.numel() else (0,)), 0, False)  # type: ignore[operator]
+        return primitive(input, dim, keepdim)
+    flat = primitive(prim.reshape(input, (-1,) if input.numel() else (0,)), 0, False)
     return prim.reshape(flat, (1,) * input.dim()) if keepdim else flat
 
 
@@ -175,21 +175,21 @@ def _extremum(
     input: Tensor,
     dim: int | Tensor | None,
     keepdim: bool,
-    whole: object,
-    pair: object,
-    arg: object,
+    whole: Callable[..., Tensor],
+    pair: Callable[..., Tensor],
+    arg: Callable[..., Tensor],
 ) -> Tensor | ValuesIndices:
     if dim is None:
-        return whole(input, (), False)  # type: ignore[operator]
+        return whole(input, (), False)
     if isinstance(dim, Tensor):
-        return pair(input, dim)  # type: ignore[operator]
+        return pair(input, dim)
     if input.dim() == 0:
         wrap_dim("max", dim, 0)
-        return ValuesIndices(prim.copy(input), arg(input, 0, False))  # type: ignore[operator]
+        return ValuesIndices(prim.copy(input), arg(input, 0, False))
     if input.dtype.name == "bool":
-        index = arg(prim.cast(input, 1), dim, True)  # type: ignore[operator]
+        index = arg(prim.cast(input, 1), dim, True)
     else:
-        index = arg(input, dim, True)  # type: ignore[operator]
+        index = arg(input, dim, True)
     values = prim.gather(input, index, dim)
     if not keepdim:
         d = wrap_dim("max", dim, input.dim())
@@ -198,6 +198,12 @@ def _extremum(
     return ValuesIndices(values, index)
 
 
+@overload
+def max(input: Tensor, dim: None = None, keepdim: bool = False) -> Tensor: ...
+@overload
+def max(input: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def max(input: Tensor, dim: Tensor) -> Tensor: ...
 @method
 def max(
     input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False
@@ -206,6 +212,12 @@ def max(
     return _extremum(input, dim, keepdim, prim.amax, prim.maximum, prim.argmax)
 
 
+@overload
+def min(input: Tensor, dim: None = None, keepdim: bool = False) -> Tensor: ...
+@overload
+def min(input: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+@overload
+def min(input: Tensor, dim: Tensor) -> Tensor: ...
 @method
 def min(
     input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False
@@ -255,7 +267,7 @@ def norm(
     input: Tensor, p: float | str | None = 2, dim: Dim = None, keepdim: bool = False
 ) -> Tensor:
     """Vector norm of order ``p`` over ``dim`` ("fro" means 2)."""
-    order = 2.0 if p in (None, "fro") else float(p)  # type: ignore[arg-type]
+    order = 2.0 if p in (None, "fro") else float(p)
     dims = dims_of(dim)
     size = prim.abs(input)
     if order == math.inf:

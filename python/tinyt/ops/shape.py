@@ -8,10 +8,10 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import ShapeError
-from tinyt._tensor import device as Device  # noqa: N812
-from tinyt._tensor import dtype as DType  # noqa: N812
+from tinyt._tensor import device as Device
+from tinyt._tensor import dtype as DType
 from tinyt.ops.common import Number, need_tensor, sizes_of, to_dtype, wrap_dim
-from tinyt.tensor import Tensor, method, prim
+from tinyt.tensor import Tensor, attach, method, prim
 
 
 @method
@@ -32,7 +32,7 @@ def view(self: Tensor, *shape: Any) -> Tensor:
     RuntimeError where the strides do not allow a view; use :func:`reshape` then.
     """
     if len(shape) == 1 and isinstance(shape[0], DType):
-        return _tensor.view_dtype(self, shape[0])  # type: ignore[no-any-return]
+        return _tensor.view_dtype(self, shape[0])
     out = prim.reshape(self, sizes_of(shape))
     if self.numel() and not self._is_recorded and out.data_ptr() != self.data_ptr():
         raise ShapeError(
@@ -72,7 +72,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 swapaxes = swapdims = transpose
-Tensor.swapaxes = Tensor.swapdims = transpose  # type: ignore[attr-defined]
+attach(swapaxes=transpose, swapdims=transpose)
 
 
 @method
@@ -90,7 +90,7 @@ def range_of(input: Tensor) -> tuple[int, ...]:
 
 def _all_reversed(self: Tensor) -> Tensor:
     """A view with all dimensions in reverse order."""
-    return prim.permute(self, tuple(reversed(range_of(self))))  # type: ignore[no-any-return]
+    return prim.permute(self, tuple(reversed(range_of(self))))
 
 
 def _matrix_transposed(self: Tensor) -> Tensor:
@@ -100,8 +100,7 @@ def _matrix_transposed(self: Tensor) -> Tensor:
     return transpose(self, -2, -1)
 
 
-Tensor.T = property(_all_reversed)  # type: ignore[attr-defined]
-Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
+attach(T=property(_all_reversed), mT=property(_matrix_transposed))
 
 
 @method
@@ -122,7 +121,7 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
 
 
 moveaxis = movedim
-Tensor.moveaxis = movedim  # type: ignore[attr-defined]
+attach(moveaxis=movedim)
 
 
 def _as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:

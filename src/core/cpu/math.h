@@ -12,13 +12,6 @@
 namespace tinyt::cpu {
 namespace {
 
-// The operand as lanes in which arithmetic wraps: int64 as unsigned, the others as they are.
-template <class V>
-TINYT_INLINE V wrap(V x) {
-  return x;
-}
-TINYT_INLINE U64 wrap(I64 x) { return (U64)x; }
-
 template <class V>
 inline constexpr bool kIsBool = sizeof(Element<V>) == 1;
 

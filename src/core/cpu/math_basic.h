@@ -31,19 +31,27 @@ TINYT_INLINE V clamp(V x, Element<V> low, Element<V> high) {  // a NaN stays
   return select(x > high, splat(high), x);
 }
 
+// Integers as lanes in which arithmetic wraps (a NaN makes any exponent); others as they are.
+template <class V>
+TINYT_INLINE V wrap(V x) {
+  return x;
+}
+TINYT_INLINE U32 wrap(I32 x) { return (U32)x; }
+TINYT_INLINE U64 wrap(I64 x) { return (U64)x; }
+
 // 2^k for k in the range of normal numbers.
-TINYT_INLINE F32 pow2(I32 k) { return bit_cast<F32>((k + 127) << 23); }
-TINYT_INLINE F64 pow2(I64 k) { return bit_cast<F64>((k + 1023) << 52); }
+TINYT_INLINE F32 pow2(I32 k) { return bit_cast<F32>((wrap(k) + 127) << 23); }
+TINYT_INLINE F64 pow2(I64 k) { return bit_cast<F64>((wrap(k) + 1023) << 52); }
 
 // k / 2 rounded down, |k| < 2^12 (64-bit arithmetic shifts are missing before AVX-512).
 TINYT_INLINE I32 half(I32 k) { return k >> 1; }
-TINYT_INLINE I64 half(I64 k) { return (I64)((U64)(k + 4096) >> 1) - 2048; }
+TINYT_INLINE I64 half(I64 k) { return (I64)((wrap(k) + 4096) >> 1) - 2048; }
 
 // x * 2^k, rounded once; in two steps, so that results may be subnormal or overflow.
 template <class V>
 TINYT_INLINE V scale(V x, Mask<V> k) {
-  const Mask<V> h = half(k);
-  return x * pow2(h) * pow2(k - h);
+  const Mask<V> h = half(k), rest = (Mask<V>)(wrap(k) - wrap(h));
+  return x * pow2(h) * pow2(rest);
 }
 
 // An unevaluated sum, |lo| <= ulp(hi) / 2.
@@ -69,7 +77,7 @@ TINYT_INLINE Two<V> two_sum(V a, V b) {
 
 // The upper 26 bits of x, rounded to nearest through the integer so that it cannot overflow early.
 TINYT_INLINE F64 upper(F64 x) {
-  return bit_cast<F64>((bit_cast<I64>(x) + (int64_t{1} << 26)) & -(int64_t{1} << 27));
+  return bit_cast<F64>((bit_cast<U64>(x) + (uint64_t{1} << 26)) & -(uint64_t{1} << 27));
 }
 
 // a * b exactly, away from the ends of the exponent range.

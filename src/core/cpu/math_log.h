@@ -14,17 +14,16 @@ struct Parts {
 
 TINYT_INLINE Parts<F32> split(F32 x) {
   const I32 tiny = (I32)(x < 0x1p-126f);
-  const I32 bits = bit_cast<I32>(select(tiny, x * 0x1p24f, x));
-  const I32 k = (bits - 0x3F3504F3) >> 23;
-  return {bit_cast<F32>(bits - (k << 23)), to_float(k + (tiny & -24))};
+  const U32 bits = bit_cast<U32>(select(tiny, x * 0x1p24f, x));
+  const I32 k = (I32)(bits - 0x3F3504F3) >> 23;
+  return {bit_cast<F32>(bits - wrap(k << 23)), to_float(k + (tiny & -24))};
 }
 TINYT_INLINE Parts<F64> split(F64 x) {
   const I64 tiny = (I64)(x < 0x1p-1022);
-  const I64 bits = bit_cast<I64>(select(tiny, x * 0x1p54, x));
-  constexpr int64_t kBias = 2048;  // a logical shift stands for the arithmetic one
-  const I64 shifted = bits - 0x3FE6A09E667F3BCD + (kBias << 52);
-  const I64 k = (I64)((U64)shifted >> 52) - kBias;
-  return {bit_cast<F64>(bits - (k << 52)), to_float(k + (tiny & -54))};
+  const U64 bits = bit_cast<U64>(select(tiny, x * 0x1p54, x));
+  constexpr uint64_t kBias = 2048;  // a logical shift stands for the arithmetic one
+  const I64 k = (I64)((bits - 0x3FE6A09E667F3BCD + (kBias << 52)) >> 52) - kBias;
+  return {bit_cast<F64>(bits - wrap(k << 52)), to_float(k + (tiny & -54))};
 }
 
 // The values at 0, below 0, at inf and NaN put in the place of y.

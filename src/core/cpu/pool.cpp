@@ -1,29 +1,19 @@
 #include "pool.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <type_traits>
 #include <vector>
 
 #include "../parallel.h"
 #include "copy.h"
+#include "spatial.h"
 
 namespace tinyt::cpu {
 namespace {
 
-constexpr int kSpatial = 3;  // fewer dimensions are padded in front with ones
-constexpr int kLanes = 16;   // windows computed side by side
+constexpr int kLanes = 16;  // windows computed side by side
 constexpr int64_t kWorkOfTask = 32768;
-
-using Sizes = std::array<int64_t, kSpatial>;
-
-Sizes spatial(std::span<const int64_t> list, int64_t fill) {
-  Sizes s;
-  s.fill(fill);
-  std::copy(list.begin(), list.end(), s.end() - static_cast<int64_t>(list.size()));
-  return s;
-}
 
 // One element of a window.
 struct Tap {
@@ -54,7 +44,7 @@ struct Windows {
     }
   }
   int64_t flat(const Sizes& at) const { return (at[0] * in[1] + at[1]) * in[2] + at[2]; }
-  int64_t in_size() const { return in[0] * in[1] * in[2]; }
+  int64_t in_size() const { return product(in); }
 };
 
 // Walks over the outputs in order.
@@ -123,10 +113,9 @@ struct Best {
   T value[kLanes];
   TapNumber tap[kLanes];
 
-  Best() {
+  explicit Best(T lowest) {
     for (int i = 0; i < kLanes; ++i) {
-      value[i] = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                      : std::numeric_limits<T>::lowest();
+      value[i] = lowest;
       tap[i] = -1;
     }
   }
@@ -140,9 +129,8 @@ struct Best {
 };
 
 template <class T>
-Best<T> best_of(const Windows& w, const Lanes& lanes, const T* x) {
-  Best<T> best;
-  const T lowest = best.value[0];
+Best<T> best_of(const Windows& w, const Lanes& lanes, const T* x, T lowest) {
+  Best<T> best(lowest);
   T v[kLanes];
   typename Best<T>::TapNumber number = 0;
   for (const Tap& tap : w.taps) {
@@ -172,7 +160,8 @@ int64_t first_position(const Windows& w, const Lanes& lanes, int64_t i) {
 }
 
 template <class T>
-void max_pool(const Windows& w, const Tensor& x, const Tensor& values, const Tensor& indices) {
+void max_pool(const Windows& w, const Tensor& x, T lowest, const Tensor& values,
+              const Tensor& indices) {
   const auto work = static_cast<int64_t>(w.taps.size()) * kLanes;
   const int64_t grain = std::max<int64_t>(1, kWorkOfTask / work) * kLanes;
   parallel_ranges(values.numel(), grain, [&](int64_t begin, int64_t end) {
@@ -180,7 +169,7 @@ void max_pool(const Windows& w, const Tensor& x, const Tensor& values, const Ten
     for (int64_t first = begin; first < end; first += kLanes) {
       const int64_t count = std::min<int64_t>(kLanes, end - first);
       const Lanes lanes(w, cursor, count);
-      const Best<T> best = best_of(w, lanes, x.ptr<T>());
+      const Best<T> best = best_of(w, lanes, x.ptr<T>(), lowest);
       for (int64_t i = 0; i < count; ++i) {
         values.ptr<T>()[first + i] = best.value[i];
         indices.ptr<int64_t>()[first + i] =
@@ -189,6 +178,11 @@ void max_pool(const Windows& w, const Tensor& x, const Tensor& values, const Ten
       }
     }
   });
+}
+
+int64_t lowest_integer(DType t) {
+  if (is_bool(t) || t == DType::UInt8) return 0;
+  return std::numeric_limits<int64_t>::min() >> (64 - 8 * size_of(t));
 }
 
 }  // namespace
@@ -205,13 +199,13 @@ void kernel_max_pool(const KernelCall& call) {
   if (!same) copy_into(x, dense);
   switch (work) {
     case DType::Float32:
-      max_pool<float>(windows, dense, result, indices);
+      max_pool<float>(windows, dense, -std::numeric_limits<float>::infinity(), result, indices);
       break;
     case DType::Float64:
-      max_pool<double>(windows, dense, result, indices);
+      max_pool<double>(windows, dense, -std::numeric_limits<double>::infinity(), result, indices);
       break;
     default:
-      max_pool<int64_t>(windows, dense, result, indices);
+      max_pool<int64_t>(windows, dense, lowest_integer(x.dtype()), result, indices);
   }
   if (!same) copy_into(result, values);
 }

@@ -22,7 +22,7 @@ TINYT_INLINE U64 multiply_low(U64 a, uint32_t m) {
   return (U64)_mm512_maskz_mul_epu32(0xFF, (__m512i)a, _mm512_set1_epi64(m));
 #elif TINYT_VECTOR_BYTES == 32
   return (U64)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(m));
-#elif defined(__SSE2__)
+#elif defined(__SSE4_2__)
   return (U64)_mm_mul_epu32((__m128i)a, _mm_set1_epi64x(m));
 #else
   return (a & UINT32_MAX) * m;

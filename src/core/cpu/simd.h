@@ -87,15 +87,15 @@ TINYT_INLINE V round_even(V x) {
 }
 
 // The nearest integer of a small float (|x| < 2^22, 2^51), ties to even, also as an integer:
-// adding 1.5 * 2^(mantissa bits) leaves it in the low bits.
+// adding 1.5 * 2^(mantissa bits) leaves it in the low bits. Of others, anything.
 TINYT_INLINE F32 nearest(F32 x, I32& k) {
   const F32 shifted = x + 0x1.8p23f;
-  k = bit_cast<I32>(shifted) - 0x4B400000;
+  k = (I32)(bit_cast<U32>(shifted) - 0x4B400000);
   return shifted - 0x1.8p23f;
 }
 TINYT_INLINE F64 nearest(F64 x, I64& k) {
   const F64 shifted = x + 0x1.8p52;
-  k = bit_cast<I64>(shifted) - 0x4338000000000000;
+  k = (I64)(bit_cast<U64>(shifted) - 0x4338000000000000);
   return shifted - 0x1.8p52;
 }
 TINYT_INLINE F32 to_float(I32 k) { return __builtin_convertvector(k, F32); }

@@ -1,0 +1,418 @@
+# Made by tools/make_stubs.py from the imported package: run it again, do not edit.
+
+from types import ModuleType
+from typing import Any
+
+from tinyt.ops import backward
+from tinyt.ops.common import Number
+from tinyt.ops.conv import conv1d, conv2d, conv3d, max_pool1d, max_pool2d, max_pool3d
+from tinyt.ops.creation import (
+    arange,
+    as_tensor,
+    empty,
+    empty_like,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    is_tensor,
+    linspace,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from tinyt.ops.creation import as_tensor as asarray
+from tinyt.ops.elementwise import (
+    add,
+    addcdiv,
+    addcmul,
+    allclose,
+    broadcast_shapes,
+    clamp,
+    clamp_max,
+    clamp_min,
+    clip,
+    div,
+    equal,
+    gelu,
+    isclose,
+    lerp,
+    pow,
+    rsub,
+    silu,
+    sub,
+    where,
+)
+from tinyt.ops.elementwise import div as divide
+from tinyt.ops.elementwise import sub as subtract
+from tinyt.ops.indexing import _nonzero as nonzero
+from tinyt.ops.indexing import (
+    embedding,
+    gather,
+    index_add,
+    index_select,
+    masked_fill,
+    masked_select,
+    one_hot,
+    scatter,
+    scatter_add,
+    take_along_dim,
+)
+from tinyt.ops.linalg import addmm, bmm, dot, linear, matmul, mm, mv, outer
+from tinyt.ops.loss import cross_entropy, l1_loss, mse_loss, nll_loss
+from tinyt.ops.norm import (
+    batch_norm,
+    layer_norm,
+    log_softmax,
+    scaled_dot_product_attention,
+    softmax,
+)
+from tinyt.ops.random import (
+    bernoulli,
+    dropout,
+    multinomial,
+    normal,
+    rand,
+    rand_like,
+    randint,
+    randint_like,
+    randn,
+    randn_like,
+    randperm,
+)
+from tinyt.ops.reduce import (
+    all,
+    amax,
+    amin,
+    any,
+    argmax,
+    argmin,
+    argsort,
+    count_nonzero,
+    cumsum,
+    logsumexp,
+    max,
+    mean,
+    min,
+    norm,
+    prod,
+    sort,
+    std,
+    sum,
+    topk,
+    var,
+    var_mean,
+)
+from tinyt.ops.shape import _reshape_function as reshape
+from tinyt.ops.shape import (
+    broadcast_to,
+    cat,
+    chunk,
+    clone,
+    flatten,
+    flip,
+    hstack,
+    movedim,
+    narrow,
+    pad,
+    permute,
+    ravel,
+    roll,
+    select,
+    split,
+    squeeze,
+    stack,
+    t,
+    tile,
+    transpose,
+    tril,
+    triu,
+    unbind,
+    unflatten,
+    unsqueeze,
+    vstack,
+)
+from tinyt.ops.shape import cat as concat
+from tinyt.ops.shape import cat as concatenate
+from tinyt.ops.shape import movedim as moveaxis
+from tinyt.ops.shape import transpose as swapaxes
+from tinyt.ops.shape import transpose as swapdims
+from tinyt.tensor import Tensor
+
+__all__ = [
+    "EXPORTS",
+    "FAMILIES",
+    "abs",
+    "absolute",
+    "add",
+    "addcdiv",
+    "addcmul",
+    "addmm",
+    "all",
+    "allclose",
+    "amax",
+    "amin",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "argsort",
+    "as_tensor",
+    "asarray",
+    "backward",
+    "batch_norm",
+    "bernoulli",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "bmm",
+    "broadcast_shapes",
+    "broadcast_to",
+    "cat",
+    "ceil",
+    "chunk",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "clone",
+    "concat",
+    "concatenate",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "cos",
+    "count_nonzero",
+    "cross_entropy",
+    "cumsum",
+    "div",
+    "divide",
+    "dot",
+    "dropout",
+    "embedding",
+    "empty",
+    "empty_like",
+    "eq",
+    "equal",
+    "erf",
+    "exp",
+    "expm1",
+    "eye",
+    "fix",
+    "flatten",
+    "flip",
+    "floor",
+    "floor_divide",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "full_like",
+    "gather",
+    "ge",
+    "gelu",
+    "greater",
+    "greater_equal",
+    "gt",
+    "hstack",
+    "index_add",
+    "index_select",
+    "is_tensor",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "l1_loss",
+    "layer_norm",
+    "le",
+    "lerp",
+    "less",
+    "less_equal",
+    "linear",
+    "linspace",
+    "log",
+    "log1p",
+    "log_softmax",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsumexp",
+    "lt",
+    "masked_fill",
+    "masked_select",
+    "matmul",
+    "max",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "mm",
+    "moveaxis",
+    "movedim",
+    "mse_loss",
+    "mul",
+    "multinomial",
+    "multiply",
+    "mv",
+    "narrow",
+    "ne",
+    "neg",
+    "negative",
+    "nll_loss",
+    "nonzero",
+    "norm",
+    "normal",
+    "not_equal",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "outer",
+    "pad",
+    "permute",
+    "pow",
+    "prod",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "ravel",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "reshape",
+    "roll",
+    "round",
+    "rsqrt",
+    "rsub",
+    "scaled_dot_product_attention",
+    "scatter",
+    "scatter_add",
+    "select",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "softmax",
+    "sort",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "std",
+    "sub",
+    "subtract",
+    "sum",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "take_along_dim",
+    "tanh",
+    "tensor",
+    "tile",
+    "topk",
+    "transpose",
+    "tril",
+    "triu",
+    "true_divide",
+    "trunc",
+    "unbind",
+    "unflatten",
+    "unsqueeze",
+    "var",
+    "var_mean",
+    "vstack",
+    "where",
+    "zeros",
+    "zeros_like",
+]
+
+FAMILIES: tuple[ModuleType, ...]
+EXPORTS: dict[str, Any]
+
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def round(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def log(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def floor_divide(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def remainder(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def maximum(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def minimum(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def eq(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def ne(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def lt(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def le(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def gt(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def ge(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def logical_and(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def logical_or(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def logical_xor(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def bitwise_and(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def bitwise_or(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def bitwise_xor(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+def true_divide(
+    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+) -> Tensor: ...
+
+negative = neg
+absolute = abs
+not_equal = ne
+less = lt
+less_equal = le
+greater = gt
+greater_equal = ge
+fix = trunc
+multiply = mul
