@@ -70,8 +70,8 @@ class _Formatter:
                 self.scientific = high / low > 1000.0 or high > limit
         if _OPTIONS["sci_mode"] is not None:
             self.scientific = _OPTIONS["sci_mode"]
-        shown = values if finite else [v for v in values if v == 0 or not math.isfinite(v)]
-        self.width = max((len(self.text(v)) for v in shown), default=1)
+        # As PyTorch: zeros and non-finite values do not widen the columns.
+        self.width = max((len(self.text(v)) for v in values if math.isfinite(v) and v), default=1)
 
     def text(self, value: Any) -> str:
         if not self.floating:
@@ -114,8 +114,8 @@ def _lines(nested: Any, indent: int, show: Any) -> str:
     if not isinstance(nested, list):
         return str(show(nested))
     if not any(isinstance(item, list) for item in nested):
-        words = ["..." if item is None else show(item) for item in nested]
-        width = max((len(w) for w in words if w != "..."), default=1)
+        words = [" ..." if item is None else show(item) for item in nested]
+        width = max((len(w) for w in words if w != " ..."), default=1)
         per_line = max(1, (_OPTIONS["linewidth"] - indent) // (width + 2))
         rows = [words[i : i + per_line] for i in range(0, len(words), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(", ".join(row) for row in rows) + "]"
@@ -138,7 +138,7 @@ def _suffixes(x: Any, default_dtype: Any) -> list[str]:
     if not usual:
         out.append(f"dtype={x.dtype}")
     if x.grad_fn is not None:
-        out.append(f"grad_fn=<{x.grad_fn.name}>")
+        out.append(f"grad_fn={x.grad_fn!r}")
     elif x.requires_grad:
         out.append("requires_grad=True")
     return out

@@ -6,6 +6,7 @@ A generator is a seed and a counter; a draw of n elements consumes ceil(n / 4) c
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from tinyt import _tensor
 from tinyt.tensor import Tensor
@@ -49,11 +50,11 @@ class Generator:
             raise ValueError(f"set_state: expected (seed, counter), got {values}")
         self._seed, self._offset = values
 
-    def advance(self, numel: int) -> tuple[int, int]:
-        """Takes the counters for ``numel`` elements; returns (seed, first counter)."""
-        start = self._offset
+    def draw(self, numel: int, make: Callable[[int, int], Tensor]) -> Tensor:
+        """``make(seed, first counter)``; takes the counters for ``numel`` if it succeeds."""
+        out = make(self._seed, self._offset)
         self._offset += -(-numel // 4)
-        return self._seed, start
+        return out
 
 
 default_generator = Generator()

@@ -61,7 +61,7 @@ class Tensor(TensorBase):
         if node is not None:
             raise RuntimeError(
                 "deepcopy: only leaf tensors (made by the user) support the deepcopy protocol; "
-                f"this one came from {node.name}"
+                f"this one came from {node.op_name}"
             )
         copy = _tensor.make_subclass(type(self), prim.copy(self.detach()), self.requires_grad)
         if self._grad is not None:

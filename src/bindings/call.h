@@ -229,6 +229,16 @@ inline PyObject* op_name(int op) {
   return PyUnicode_FromStringAndSize(kOps[op].name.data(),
                                      static_cast<Py_ssize_t>(kOps[op].name.size()));
 }
+inline Tensor copy_of(const Tensor& t) {
+  const MaybeUnlocked unlocked({&t, 1}, {});
+  return dispatch(OpId::copy, {&t, 1}).first;
+}
+// A Python number as an ordinary 0-d tensor.
+inline Tensor cast_number(const Tensor& number, DType dtype) {
+  Attrs attrs;
+  attrs.add(dtype);
+  return dispatch(OpId::cast, {&number, 1}, attrs).first;
+}
 // Whether no other tensor can see this memory.
 inline bool sole_owner(const Tensor& t) {
   return t.is_contiguous() && t.impl()->refs.load() == 1 && t.storage().refs.load() == 1 &&

@@ -88,7 +88,7 @@ cdef object finish_into(int op, Operands& args, Attrs& attrs, TensorBase into, b
             "differentiation, but one of the arguments requires grad")
     check_inplace(into)
     if tape:
-        node = record(op, args, attrs)
+        node = record(op, args, attrs, into)
     call_into(op, args, attrs, into.t)
     if node is not None:
         rebase(into, node)

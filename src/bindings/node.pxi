@@ -42,9 +42,23 @@ cdef class Node:
         self.outputs = 1
 
     @property
-    def name(self):
-        """The op's name."""
+    def op_name(self):
+        """The op's name in the op table."""
         return OP_NAMES[self.op] if self.op >= 0 else getattr(self.function, "__name__", "Function")
+
+    def name(self):
+        """PyTorch's style of name: ``MulBackward0``."""
+        words = self.op_name.split("_")
+        return "".join(w[:1].upper() + w[1:] for w in words) + "Backward0"
+
+    @property
+    def next_functions(self):
+        """(node or None, output number) that each input's gradient goes to."""
+        return tuple((e if isinstance(e, Node) else None, self.edge_output[i])
+                     for i, e in enumerate(self.edges))
+
+    def __repr__(self):
+        return f"<{self.name()}>"
 
     @property
     def attrs(self):
@@ -95,7 +109,11 @@ cdef class Node:
         edge = self if which == -1 else None if which == -2 else self.edges[which]
         if isinstance(edge, TensorBase) and grad_mode():
             return <TensorBase>edge
-        cdef TensorBase t = wrap(self.data.saved[slot].tensor)
+        cdef TensorBase t
+        if self.data.saved[slot].tensor.impl().is_scalar:
+            # A Python number takes part in the rule in the precision it had in the call.
+            return wrap(cast_number(self.data.saved[slot].tensor, self.data.out_dtype))
+        t = wrap(self.data.saved[slot].tensor)
         if grad_mode() and edge is not None:
             t.node = <Node>edge
             t.output = 0 if which < 0 else self.edge_output[which]
@@ -104,7 +122,7 @@ cdef class Node:
     cdef check_alive(self):
         if self.freed:
             raise RuntimeError(
-                f"backward: trying to backward through the graph a second time (at {self.name}), "
+                f"backward: trying to backward through the graph a second time (at {self.op_name}), "
                 "but its saved tensors have been freed; pass retain_graph=True to the first call")
 
     def release(self):
@@ -121,7 +139,7 @@ cdef class Node:
         g = grads[0]
         rule = RULES[self.op]
         if rule is None:
-            raise NotImplementedError(f"{self.name}: the gradient is not implemented")
+            raise NotImplementedError(f"{self.op_name}: the gradient is not implemented")
         cdef Py_ssize_t i, n = len(self.edges)
         if type(rule) is not tuple:
             return rule(g, self)
@@ -200,8 +218,11 @@ cdef void set_meta(Node node, TensorBase x, object edge):
     node.edge_output.push_back(x.output if isinstance(edge, Node) else 0)
 
 
-cdef Node record(int op, const Operands& args, const Attrs& attrs):
-    """A node for a call whose inputs want gradients; saves what its rule needs."""
+cdef Node record(int op, const Operands& args, const Attrs& attrs, TensorBase into=None):
+    """A node for a call whose inputs want gradients; saves what its rule needs.
+
+    What is about to be overwritten (``into``) is saved as a copy.
+    """
     cdef Node node = Node()
     cdef InputMeta meta
     cdef size_t i, n = args.size()
@@ -225,7 +246,11 @@ cdef Node record(int op, const Operands& args, const Attrs& attrs):
         for i in range(n):
             if node.edges[i] is not None:
                 for slot in <tuple>needs[i]:
-                    if slot >= 0:
+                    if slot < 0:
+                        continue
+                    if into is not None and args.object(slot) == <PyObject*>into:
+                        save(node, slot, copy_of(into.t))
+                    else:
                         save(node, slot, args.at(slot))
     return node
 

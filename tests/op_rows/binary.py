@@ -144,7 +144,7 @@ BINARY = [
         (0.2, 3),
         (-2, 3),
         int_b=(0, 4),
-        scalars=(2, 3, 0.5, 0),
+        scalars=(2, 3, 0.5, 0, 0.3),
         ulp=4,
         more=(bad(RuntimeError, r"pow.*negative", i(2) + 2, -1),),
     ),

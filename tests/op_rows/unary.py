@@ -146,7 +146,7 @@ UNARY = [
     ),
     Op(
         "silu",
-        lambda rng, dt: [S(draw(rng, s, dt, (-20, 20))) for s in (*SHAPES, BIG)],
+        unary_samples((-20, 20), special=False),
         lambda x: x * ref.sigmoid(x),
         call="nn.functional.silu",
         dtypes=FLOATS,

@@ -386,6 +386,24 @@ def test_masked_softmax_row_has_no_nan() -> None:
     assert np.isfinite(np.array(x.grad.tolist())).all()
 
 
+@pytest.mark.parametrize(
+    ("function", "slope"),
+    [
+        (lambda x: x ** (1 / 3), lambda x: x ** (1 / 3 - 1) / 3),
+        (lambda x: 0.3**x, lambda x: np.log(0.3) * 0.3**x),
+        (lambda x: 0.3 / x, lambda x: -0.3 / x**2),
+        (lambda x: x / 0.3, lambda x: 1 / 0.3 + 0 * x),
+        (lambda x: x * 0.3, lambda x: 0.3 + 0 * x),
+    ],
+)
+def test_saved_number_keeps_its_precision(function: Any, slope: Any) -> None:
+    """A Python number beside a float64 tensor is a double in backward too."""
+    values = np.array([0.7, 2.0])
+    x = tinyt.tensor(values, requires_grad=True)
+    function(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), slope(values), rtol=1e-15, atol=0)
+
+
 # ------------------------------------------------------------------ gradcheck
 
 

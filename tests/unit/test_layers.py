@@ -214,7 +214,7 @@ def source_files() -> list[Path]:
     suffixes = {".py", ".pyi", ".pyx", ".pxd", ".h", ".cpp", ".cu", ".mm", ".metal", ".def", ".sh"}
     return sorted(
         f
-        for folder in ("src", "python", "tests", "benchmarks", "examples")
+        for folder in ("src", "python", "tests", "tools", "benchmarks", "examples")
         for f in (ROOT / folder).rglob("*")
         if f.suffix in suffixes
     )

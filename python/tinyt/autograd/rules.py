@@ -9,7 +9,6 @@ A result may have the broadcast shape or the promoted dtype: the tape reduces an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import Node, is_grad_enabled, register_rule
@@ -17,8 +16,6 @@ from tinyt.tensor import prim
 
 if TYPE_CHECKING:
     from tinyt.tensor import Tensor
-
-    Formula = Callable[[Tensor, Node], Tensor]
 
 OUT = -1
 SECOND = -2

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    Edge: TypeAlias = Node | Tensor
-    Key: TypeAlias = tuple[int, int]
+    _Edge: TypeAlias = Node | Tensor
 
 
 def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
@@ -38,7 +37,7 @@ def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
     return gradient if gradient.dtype is output.dtype else prim.cast(gradient, output.dtype)
 
 
-def _edge(x: Tensor) -> tuple[Edge | None, int]:
+def _edge(x: Tensor) -> tuple[_Edge | None, int]:
     node = x.grad_fn
     if node is not None:
         return node, x.output_nr
@@ -54,7 +53,7 @@ def run_backward(
     accumulate: bool = True,
 ) -> list[Tensor | None]:
     """Runs one pass; with ``accumulate`` into ``.grad``, else returns the gradients of inputs."""
-    wanted: dict[Key, int] | None = None
+    wanted: dict[tuple[int, int], int] | None = None
     if inputs is not None:
         wanted = {}
         for i, x in enumerate(inputs):
@@ -67,11 +66,11 @@ def run_backward(
     found: list[Tensor | None] = [None] * len(inputs or ())
     walk = Walk(wanted, found)
     with GradMode(create_graph):
-        for output, gradient in zip(outputs, gradients, strict=True):
-            if not walk.start(output, _seed(output, gradient)):
+        for root, gradient in zip(outputs, gradients, strict=True):
+            if not walk.start(root, _seed(root, gradient)):
                 raise RuntimeError(
                     "backward: a tensor does not require grad and does not have a grad_fn, "
-                    f"shape {tuple(output.shape)}"
+                    f"shape {tuple(root.shape)}"
                 )
         walk.run(retain_graph)
         walk.finish(accumulate, create_graph)

@@ -38,8 +38,16 @@ def tensor(
         else:
             out = prim.copy(to_dtype(_from_array(data), dtype))
     else:
-        out = _tensor.from_data(data, dtype)
+        out = _tensor.from_data(_as_lists(data), dtype)
     return _finish(out, device, requires_grad)
+
+
+def _as_lists(data: Any) -> Any:
+    """Other sequences (ranges, say) as lists, also inside lists."""
+    if isinstance(data, (list, tuple)):
+        plain = not data or not isinstance(data[0], Sequence)
+        return data if plain else [_as_lists(item) for item in data]
+    return list(data) if isinstance(data, Sequence) and not isinstance(data, str) else data
 
 
 def _from_array(data: Any) -> Tensor:

@@ -349,7 +349,7 @@ def broadcast_shapes(*shapes: tuple[int, ...] | int) -> tuple[int, ...]:
     return tuple(result)
 
 
-# What `from tinyt.ops.elementwise import *` gives: the composites above over the primitives.
+# What the family exports: the composites above over the primitives.
 EXPORTS: dict[str, Any] = {
     **PRIMITIVES,
     "multiply": prim.mul,

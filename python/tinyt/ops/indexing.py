@@ -18,8 +18,8 @@ from tinyt.tensor import Tensor, attach, method, prim
 def _as_index(item: Any) -> Any:
     """Lists and arrays as tensors; integers as int; everything else as it is."""
     if isinstance(item, Tensor):
-        if item.dim() == 0 and item.dtype.name not in ("bool", "uint8"):
-            return item if not _is_integral(item) else int(item.item())
+        if item.dim() == 0 and (item.dtype.name == "bool" or _is_integral(item)):
+            return item.item()
         return item
     if isinstance(item, bool) or item is None or item is Ellipsis or isinstance(item, slice):
         return item

@@ -18,11 +18,22 @@ def _draw(
     size: tuple[int, ...],
     dtype: DType,
     generator: Generator | None,
+    then: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
+    """Draws and finishes with ``then``; a failure anywhere leaves the stream where it was."""
     if any(n < 0 for n in size):
         raise RuntimeError(f"random: sizes must not be negative, got {size}")
-    seed, offset = (generator or default_generator).advance(math.prod(size))
-    return primitive(size, dtype, seed, offset)
+
+    def make(seed: int, offset: int) -> Tensor:
+        out = primitive(size, dtype, seed, offset)
+        return out if then is None else then(out)
+
+    return (generator or default_generator).draw(math.prod(size), make)
+
+
+def _bits(size: tuple[int, ...], dtype: DType, seed: int, offset: int) -> Tensor:
+    """64 random bits an element, as int64."""
+    return prim.random_bits(size, seed, offset)
 
 
 def rand(
@@ -62,11 +73,11 @@ def randn_like(input: Tensor, *, dtype: DType | None = None, requires_grad: bool
 def _integers(size: tuple[int, ...], low: int, high: int, generator: Generator | None) -> Tensor:
     if low >= high:
         raise RuntimeError(f"randint: expects low < high, got [{low}, {high})")
-    seed, offset = (generator or default_generator).advance(math.prod(size))
-    bits = prim.random_bits(size, seed, offset)
     if high - low >= 2**63:
         raise RuntimeError(f"randint: the range [{low}, {high}) is too wide")
-    return prim.add(prim.remainder(bits, high - low), low)
+    return _draw(
+        _bits, size, ALL[5], generator, lambda b: prim.add(prim.remainder(b, high - low), low)
+    )
 
 
 def randint(
@@ -103,9 +114,9 @@ def randperm(
     """A random order of 0 .. n-1: the ranks of n random 64-bit keys."""
     if n < 0:
         raise RuntimeError(f"randperm: n must not be negative, got {n}")
-    seed, offset = (generator or default_generator).advance(n)
-    keys = prim.random_bits((n,), seed, offset)
-    return to_dtype(prim.sort(keys, 0)[1], dtype or ALL[5])
+    return _draw(
+        _bits, (n,), ALL[5], generator, lambda k: to_dtype(prim.sort(k, 0)[1], dtype or ALL[5])
+    )
 
 
 def normal(
@@ -124,8 +135,13 @@ def normal(
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     """Ones with the probabilities in ``input``, else zeros."""
-    draw = _draw(prim.uniform, tuple(input.shape), input.dtype, generator)
-    return to_dtype(prim.lt(draw, input.detach()), input.dtype)
+    return _draw(
+        prim.uniform,
+        tuple(input.shape),
+        input.dtype,
+        generator,
+        lambda u: to_dtype(prim.lt(u, input.detach()), input.dtype),
+    )
 
 
 def multinomial(
@@ -153,15 +169,20 @@ def multinomial(
     if replacement:
         edges = prim.cumsum(weights, -1) / total
         shape = (*input.shape[:-1], num_samples)
-        draw = _draw(prim.uniform, shape, ALL[9], generator)
-        below = prim.le(edges.unsqueeze(-2), draw.unsqueeze(-1))
-        index = prim.sum(below, (-1,), False)
-        return prim.minimum(index, categories - 1)
-    # Without replacement: the smallest of exponential clocks with the weights as rates.
-    draw = _draw(prim.uniform, tuple(input.shape), ALL[9], generator)
-    clocks = -prim.log1p(-draw) / weights
-    order = prim.sort(clocks, -1)[1]
-    return prim.slice(order, -1, 0, num_samples)
+
+
+        def find(u: Tensor) -> Tensor:
+            below = prim.le(edges.unsqueeze(-2), u.unsqueeze(-1))
+            return prim.minimum(prim.sum(below, (-1,), False), categories - 1)
+
+        return _draw(prim.uniform, shape, ALL[9], generator, find)
+
+    def first(u: Tensor) -> Tensor:
+        # The smallest of exponential clocks with the weights as rates.
+        order = prim.sort(-prim.log1p(-u) / weights, -1)[1]
+        return prim.slice(order, -1, 0, num_samples)
+
+    return _draw(prim.uniform, tuple(input.shape), ALL[9], generator, first)
 
 
 @method
@@ -171,8 +192,13 @@ def uniform_(
     """Fills with uniform values in [from, to)."""
     if from_ > to:
         raise RuntimeError(f"uniform_: expects from <= to, got {from_} > {to}")
-    draw = _draw(prim.uniform, tuple(self.shape), self.dtype, generator)
-    return self._assign(draw * (to - from_) + from_)
+    return _draw(
+        prim.uniform,
+        tuple(self.shape),
+        self.dtype,
+        generator,
+        lambda u: self._assign(u * (to - from_) + from_),
+    )
 
 
 @method
@@ -182,8 +208,13 @@ def normal_(
     """Fills with normal values."""
     if std < 0:
         raise RuntimeError(f"normal_: std must not be negative, got {std}")
-    draw = _draw(prim.normal, tuple(self.shape), self.dtype, generator)
-    return self._assign(draw * std + mean)
+    return _draw(
+        prim.normal,
+        tuple(self.shape),
+        self.dtype,
+        generator,
+        lambda z: self._assign(z * std + mean),
+    )
 
 
 @method
@@ -201,8 +232,13 @@ def bernoulli_(
     self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None
 ) -> Tensor:
     """Fills with ones of probability ``p``, else zeros."""
-    draw = _draw(prim.uniform, tuple(self.shape), ALL[8], generator)
-    return self._assign(prim.lt(draw, p))
+    return _draw(
+        prim.uniform,
+        tuple(self.shape),
+        ALL[8],
+        generator,
+        lambda u: self._assign(prim.lt(u, p)),
+    )
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -211,11 +247,13 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout: probability must be between 0 and 1, got {p}")
     if not training or p == 0.0:
         return input
-    draw = _draw(prim.uniform, tuple(input.shape), get_default_dtype(), None)
-    keep = prim.ge(draw, p)
     scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
-    out = prim.where(keep, prim.mul(input, scale), 0.0)
-    return input._assign(out) if inplace else out
+
+    def drop(u: Tensor) -> Tensor:
+        out = prim.where(prim.ge(u, p), prim.mul(input, scale), 0.0)
+        return input._assign(out) if inplace else out
+
+    return _draw(prim.uniform, tuple(input.shape), get_default_dtype(), None, drop)
 
 
 EXPORTS: dict[str, Any] = {

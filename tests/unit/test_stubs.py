@@ -1,0 +1,147 @@
+"""The type stubs: up to date, true, and of use to somebody who checks types."""
+
+import importlib.util
+import inspect
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import tinyt
+from tinyt import _core
+from tinyt._tensor import Node
+from tinyt.tensor import prim
+
+ROOT = Path(__file__).resolve().parents[2]
+ALLOWLIST = ROOT / "tools" / "stubtest_allowlist.txt"
+USER = Path(__file__).with_name("typed_user.py")
+HAS_MYPY = importlib.util.find_spec("mypy") is not None
+SCALAR_OPS = [row for row in _core.op_table() if row["kind"] == "scalar"]
+
+needs_mypy = pytest.mark.skipif(not HAS_MYPY, reason="mypy is in the extra `lint`")
+
+
+@pytest.fixture(scope="module")
+def make_stubs() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "tools")
+        yield importlib.import_module("make_stubs")
+
+
+@pytest.fixture(scope="module")
+def operand_list(make_stubs: ModuleType) -> Any:
+    return importlib.import_module("stubs.primitives").operand_list
+
+
+@pytest.fixture(scope="module")
+def hot_types(make_stubs: ModuleType) -> Any:
+    return importlib.import_module("stubs.tables").HOT_TYPES
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mypy")
+
+
+def run_mypy(*arguments: object) -> None:
+    """Fails with mypy's report unless it finds nothing."""
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "MYPYPATH": str(ROOT / "python")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_stubs_are_up_to_date(make_stubs: ModuleType) -> None:
+    stale = [
+        str(path.relative_to(ROOT))
+        for path, text in make_stubs.stubs().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    assert not stale, f"run python tools/make_stubs.py: {stale} differ from the package"
+
+
+def members_without_arguments(hot_types: dict[str, str]) -> Iterator[tuple[str, object]]:
+    """(type in the stub, value) of every property and plain method of the compiled classes."""
+    x = tinyt.tensor([2.0], requires_grad=True)
+    examples = {"TensorBase": x, "Node": x.exp().grad_fn, "dtype": x.dtype, "device": x.device}
+    for key, kind in hot_types.items():
+        owner, _, name = key.partition(".")
+        if owner not in examples or key == "Node.second":  # exp has one output
+            continue
+        member = getattr(type(examples[owner]), name)
+        if inspect.isgetsetdescriptor(member):
+            yield kind, getattr(examples[owner], name)
+        elif list(inspect.signature(member).parameters) == ["self"]:
+            yield kind, member(examples[owner])
+
+
+def test_types_of_compiled_members(hot_types: dict[str, str]) -> None:
+    """stubtest cannot see what a Cython property holds; so values are looked at."""
+    named = {"_DType": tinyt.dtype, "_Device": tinyt.device, "Size": tinyt.Size, "Node": Node}
+    classes = named | {"Tensor": tinyt.Tensor, "Self": tinyt.Tensor, "None": type(None)}
+    classes |= {c.__name__: c for c in (bool, int, float, complex, str, tuple, list)}
+    checked = 0
+    for kind, value in members_without_arguments(hot_types):
+        known = [classes.get(part.partition("[")[0]) for part in kind.split(" | ")]
+        if None not in known:
+            assert isinstance(value, tuple(c for c in known if c)), f"{value!r} is no {kind}"
+            checked += 1
+    assert checked > 40
+
+
+@pytest.mark.parametrize("row", SCALAR_OPS, ids=lambda row: row["name"])
+def test_keywords_of_primitives(
+    operand_list: Callable[..., list[str]], row: dict[str, Any]
+) -> None:
+    """The names that stubs give the operands are those that calls take."""
+    kind = tinyt.bool if row["name"] == "where" else tinyt.int64
+    x = tinyt.ones(2, dtype=kind if "integral" not in row["flags"] else tinyt.int64)
+    names = [text.partition(":")[0] for text in operand_list(row)]
+    function = getattr(prim, row["name"])
+    assert tinyt.equal(function(**dict.fromkeys(names, x)), function(*[x] * len(names)))
+
+
+def test_users_program_runs() -> None:
+    program = runpy.run_path(str(USER))
+    for name in ("functions", "methods", "training"):
+        program[name]()
+
+
+@needs_mypy
+def test_users_program_has_types(cache: Path) -> None:
+    run_mypy("mypy", "--strict", "--config-file=", "--cache-dir", cache, USER)
+
+
+@needs_mypy
+def test_package_has_types(cache: Path) -> None:
+    run_mypy("mypy", "--cache-dir", cache)
+
+
+@needs_mypy
+def test_sources_behind_stubs_have_types(make_stubs: ModuleType, cache: Path) -> None:
+    """mypy reads a stub instead of the source beside it, so these are checked by themselves."""
+    sources = [p.with_suffix(".py") for p in make_stubs.stubs() if p.with_suffix(".py").exists()]
+    assert sources
+    for source in sources:
+        run_mypy("mypy", "--follow-imports=silent", "--cache-dir", cache / "sources", source)
+
+
+@needs_mypy
+def test_stubs_agree_with_the_package() -> None:
+    run_mypy(
+        "mypy.stubtest",
+        "tinyt",
+        "--mypy-config-file=pyproject.toml",
+        f"--allowlist={ALLOWLIST}",
+        "--ignore-unused-allowlist",
+    )
