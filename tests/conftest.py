@@ -40,6 +40,11 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.option.markexpr:
+        # Long sweeps run only where they are asked for: -m slow.
+        slow = [i for i in items if i.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [i for i in items if i not in set(slow)]
     fraction, seed = config.getoption("--sample"), config.getoption("--seed")
     if fraction >= 1.0:
         return

@@ -56,7 +56,8 @@ class Tensor(TensorBase):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) in memo:
-            return memo[id(self)]  # type: ignore[no-any-return]
+            known: Tensor = memo[id(self)]
+            return known
         node = self.grad_fn
         if node is not None:
             raise RuntimeError(

@@ -41,6 +41,10 @@ void infer_scalar(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, I
   if (row.inputs == 3 && !is_bool(inputs[0].dtype()))
     fail(ErrorKind::DType, row.name, ": the condition must be bool, got ",
          name_of(inputs[0].dtype()));
+  // As in PyTorch, subtraction refuses bool beside any dtype: what it would mean is unclear.
+  if (op == OpId::sub && (is_bool(inputs[0].dtype()) || is_bool(inputs[1].dtype())))
+    fail(ErrorKind::DType, "sub: not defined for bool tensors, got ", name_of(inputs[0].dtype()),
+         " - ", name_of(inputs[1].dtype()), "; use ^ or logical_xor");
   DType compute = result_dtype(row.inputs == 3 ? inputs.subspan(1) : inputs);
   check_dtype(op, compute);
   if (row.dtype_rule == DTypeRule::Float) compute = apply_rule(DTypeRule::Float, compute);

@@ -29,10 +29,10 @@ ConvAttrs read_conv(OpId op, AttrReader& read, int64_t spatial, Inferred& out) {
           name_of(op), ": stride ", a.stride, ", padding ", a.padding, " and dilation ", a.dilation,
           " need ", spatial, " entries");
   for (size_t i = 0; i < n; ++i)
-    require(a.stride[i] > 0 && a.padding[i] >= 0 && a.dilation[i] > 0, ErrorKind::Value,
+    require(a.stride[i] > 0 && a.padding[i] >= 0 && a.dilation[i] > 0, ErrorKind::Runtime,
             name_of(op), ": stride and dilation must be positive and padding not negative, got ",
             a.stride, ", ", a.dilation, ", ", a.padding);
-  require(a.groups > 0, ErrorKind::Value, name_of(op), ": groups must be positive, got ", a.groups);
+  require(a.groups > 0, ErrorKind::Runtime, name_of(op), ": groups must be positive, got ", a.groups);
   out.attrs.add(std::span<const int64_t>(a.stride))
       .add(std::span<const int64_t>(a.padding))
       .add(std::span<const int64_t>(a.dilation))
@@ -233,10 +233,10 @@ void infer_max_pool(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inf
           padding, " and dilation ", dilation, " need ", n, " entries");
   out.shape[0] = {x.size(0), x.size(1)};
   for (size_t i = 0; i < n; ++i) {
-    require(kernel[i] > 0 && stride[i] > 0 && dilation[i] > 0, ErrorKind::Value, name_of(op),
+    require(kernel[i] > 0 && stride[i] > 0 && dilation[i] > 0, ErrorKind::Runtime, name_of(op),
             ": kernel, stride and dilation must be positive, got ", kernel, ", ", stride, ", ",
             dilation);
-    require(padding[i] >= 0 && padding[i] <= kernel[i] / 2, ErrorKind::Value, name_of(op),
+    require(padding[i] >= 0 && padding[i] <= kernel[i] / 2, ErrorKind::Runtime, name_of(op),
             ": padding must be at most half the kernel, got ", padding, " for ", kernel);
     const int64_t size = x.size(i + 2), window = dilation[i] * (kernel[i] - 1) + 1;
     const int64_t room = size + 2 * padding[i] - window;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 import tinyt
 from tinyt import _core
 from tinyt.compiler import interpret, record

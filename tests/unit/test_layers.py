@@ -33,7 +33,7 @@ PYTHON_LAYERS = [
 ]
 # Within a group modules do not see each other, except:
 SIBLINGS = {("serialization", "io")}
-# The compiler sees no autograd, nn or anything with state of its own, and only compile.py sees the compiler.
+# The compiler sees tensors and operations, never autograd or nn; only compile.py sees it.
 COMPILER_MAY_IMPORT = {"_core", "_tensor", "dtypes", "tensor", "ops", "compiler"}
 MAY_IMPORT_COMPILER = {"compile", "compiler"}
 

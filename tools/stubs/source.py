@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,6 +101,7 @@ def python_function(
     stub: Stub, name: str, function: Any, taken: set[str], method: bool = False
 ) -> list[Function]:
     """A Python function by its annotations; as a method its first parameter has none."""
+    function = inspect.unwrap(function)
     source = source_of(function.__module__)
     node = source.functions[function.__code__.co_firstlineno]
     resolver = Resolver(stub, source, taken)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from tinyt._tensor import GradMode, _set_grad_enabled, is_grad_enabled
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class _Mode:
@@ -24,15 +25,15 @@ class _Mode:
     def __exit__(self, *exc: object) -> None:
         self._block.__exit__(*exc)
 
-    def __call__(self, function: F) -> F:
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         mode = self._mode
 
         @wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
             with GradMode(mode):
                 return function(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]
+        return wrapped
 
 
 class no_grad(_Mode):

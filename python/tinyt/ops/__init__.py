@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 from tinyt.ops import (
@@ -17,11 +18,26 @@ from tinyt.ops import (
     reduce,
     shape,
 )
+from tinyt.ops.common import OP_TABLE, named
+from tinyt.tensor import Tensor
 
 FAMILIES = (creation, elementwise, reduce, shape, indexing, linalg, conv, norm, loss, random)
 EXPORTS: dict[str, Any] = {}
 for _family in FAMILIES:
     EXPORTS.update(_family.EXPORTS)
+
+# A composite that only passes on to the primitive of its own name needs no renaming of errors.
+_PRIMITIVES = {row["name"] for row in OP_TABLE}
+for _members in (EXPORTS, dict(vars(Tensor))):
+    for _name, _member in _members.items():
+        if not isinstance(_member, FunctionType) or _member.__name__.strip("_") in _PRIMITIVES:
+            continue
+        if not _member.__module__.startswith("tinyt.ops."):
+            continue
+        if _members is EXPORTS:
+            EXPORTS[_name] = named(_member)
+        else:
+            setattr(Tensor, _name, named(_member))
 globals().update(EXPORTS)
 
 __all__ = ["EXPORTS", "FAMILIES", "backward", *EXPORTS]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase, dtype
 from tinyt.dtypes import ALL
 from tinyt.tensor import Tensor, prim
 
+F = TypeVar("F", bound=Callable[..., Any])
 Number = bool | int | float
 OP_TABLE = _core.op_table()
+NO_IN_PLACE = frozenset({"isnan", "isinf", "isfinite", "maximum", "minimum", "where"})
 
 
 def dims_of(dim: int | Sequence[int] | None) -> tuple[int, ...]:
@@ -84,7 +87,10 @@ def float_or_default(x: Tensor) -> dtype:
 
 
 def attach_primitives(kind: str) -> dict[str, Any]:
-    """All primitives of one kind as functions; attaches them as methods of Tensor."""
+    """All primitives of one kind as functions; attaches them as methods of Tensor.
+
+    In-place forms are left out where PyTorch has none.
+    """
     functions: dict[str, Any] = {}
     for row in OP_TABLE:
         if row["kind"] != kind:
@@ -92,5 +98,26 @@ def attach_primitives(kind: str) -> dict[str, Any]:
         name = row["name"]
         functions[name] = getattr(prim, name)
         setattr(Tensor, name, _tensor.primitive_method(name))
-        setattr(Tensor, name + "_", _tensor.primitive_method(name, True))
+        if name not in NO_IN_PLACE:
+            setattr(Tensor, name + "_", _tensor.primitive_method(name, True))
     return functions
+
+
+def named(function: F) -> F:
+    """Makes errors of the primitives inside a composite name the composite itself."""
+    name = function.__name__
+    prefix = name.strip("_") + ":"
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (RuntimeError, IndexError, TypeError, ValueError) as error:
+            # The text before the colon is the name of the op that noticed.
+            text = str(error.args[0]) if error.args else ""
+            inner, colon, rest = text.partition(":")
+            if colon and inner.isidentifier() and not text.startswith(prefix):
+                error.args = (f"{name}:{rest}", *error.args[1:])
+            raise
+
+    return cast(F, call)

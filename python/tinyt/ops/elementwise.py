@@ -13,8 +13,7 @@ from tinyt.ops.common import Number, attach_primitives, write_out
 from tinyt.tensor import Tensor, attach, method, prim
 
 PRIMITIVES: dict[str, Any] = attach_primitives("scalar")
-for _name in ("where", "where_"):  # the method has another order of arguments
-    delattr(Tensor, _name)
+delattr(Tensor, "where")  # the method has another order of arguments
 
 _ALIASES = {
     "negative": "neg",
@@ -66,7 +65,6 @@ def sub_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     return self
 
 
-@method
 def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """``other - alpha * input``."""
     return sub(other, input, alpha=alpha)
@@ -211,6 +209,18 @@ def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
 def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     """Limits values from above."""
     return clamp(input, max=max)
+
+
+@method
+def clamp_min_(self: Tensor, min: Tensor | Number) -> Tensor:
+    """Limits values from below in place."""
+    return self._assign(clamp(self, min=min))
+
+
+@method
+def clamp_max_(self: Tensor, max: Tensor | Number) -> Tensor:
+    """Limits values from above in place."""
+    return self._assign(clamp(self, max=max))
 
 
 @method

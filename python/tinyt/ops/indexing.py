@@ -31,7 +31,7 @@ def _as_index(item: Any) -> Any:
         return prim.copy(_tensor.from_buffer_object(item))
     if hasattr(item, "__index__"):
         return item.__index__()
-    raise TypeError(
+    raise IndexError(
         "index: only integers, slices, None, Ellipsis, tensors, lists and arrays can be indices, "
         f"got {type(item).__name__}"
     )

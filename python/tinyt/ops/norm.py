@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt._core import ShapeError
@@ -29,14 +29,25 @@ def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tenso
 
 def decompose_softmax(input: Tensor, dim: int) -> Tensor:
     """What the fused softmax computes, in primitives."""
+    if input.numel() == 0:
+        return prim.copy(input)
     e = prim.exp(input - prim.amax(input, (dim,), True))
     return e / prim.sum(e, (dim,), True)
 
 
 def decompose_log_softmax(input: Tensor, dim: int) -> Tensor:
     """What the fused log_softmax computes, in primitives."""
+    if input.numel() == 0:
+        return prim.copy(input)
     shifted = input - prim.amax(input, (dim,), True)
     return shifted - prim.log(prim.sum(prim.exp(shifted), (dim,), True))
+
+
+# The oracle of every fused row of the op table, and its fallback on devices without the kernel.
+DECOMPOSE: dict[str, Callable[..., Tensor]] = {
+    "softmax": decompose_softmax,
+    "log_softmax": decompose_log_softmax,
+}
 
 
 def layer_norm(

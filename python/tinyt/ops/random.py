@@ -170,7 +170,6 @@ def multinomial(
         edges = prim.cumsum(weights, -1) / total
         shape = (*input.shape[:-1], num_samples)
 
-
         def find(u: Tensor) -> Tensor:
             below = prim.le(edges.unsqueeze(-2), u.unsqueeze(-1))
             return prim.minimum(prim.sum(below, (-1,), False), categories - 1)

@@ -178,13 +178,19 @@ def _extremum(
     whole: Callable[..., Tensor],
     pair: Callable[..., Tensor],
     arg: Callable[..., Tensor],
+    name: str,
 ) -> Tensor | ValuesIndices:
     if dim is None:
+        if input.numel() == 0:
+            raise RuntimeError(
+                f"{name}: expected dim to be given for a tensor without elements, "
+                f"got shape {tuple(input.shape)}"
+            )
         return whole(input, (), False)
     if isinstance(dim, Tensor):
         return pair(input, dim)
     if input.dim() == 0:
-        wrap_dim("max", dim, 0)
+        wrap_dim(name, dim, 0)
         return ValuesIndices(prim.copy(input), arg(input, 0, False))
     if input.dtype.name == "bool":
         index = arg(prim.cast(input, 1), dim, True)
@@ -192,7 +198,7 @@ def _extremum(
         index = arg(input, dim, True)
     values = prim.gather(input, index, dim)
     if not keepdim:
-        d = wrap_dim("max", dim, input.dim())
+        d = wrap_dim(name, dim, input.dim())
         shape = tuple(n for i, n in enumerate(values.shape) if i != d)
         values, index = prim.reshape(values, shape), prim.reshape(index, shape)
     return ValuesIndices(values, index)
@@ -209,7 +215,7 @@ def max(
     input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:
     """Largest value of all; (values, indices) over ``dim``; or the larger of two tensors."""
-    return _extremum(input, dim, keepdim, prim.amax, prim.maximum, prim.argmax)
+    return _extremum(input, dim, keepdim, prim.amax, prim.maximum, prim.argmax, "max")
 
 
 @overload
@@ -223,7 +229,7 @@ def min(
     input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:
     """Smallest value of all; (values, indices) over ``dim``; or the smaller of two tensors."""
-    return _extremum(input, dim, keepdim, prim.amin, prim.minimum, prim.argmin)
+    return _extremum(input, dim, keepdim, prim.amin, prim.minimum, prim.argmin, "min")
 
 
 def _truth(input: Tensor) -> Tensor:
