@@ -46,7 +46,7 @@ def dtype(name: str) -> tinyt.dtype:
     return getattr(tinyt, name)
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(DTYPES, DTYPES))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(DTYPES, DTYPES)))
 def test_promote_types(a: str, b: str) -> None:
     assert tinyt.promote_types(dtype(a), dtype(b)) == dtype(promoted(a, b))
 
@@ -54,7 +54,7 @@ def test_promote_types(a: str, b: str) -> None:
 COMPLETE = ["bool", "int64", "float32", "float64"]
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(COMPLETE, COMPLETE))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(COMPLETE, COMPLETE)))
 def test_result_of_tensors(a: str, b: str) -> None:
     x, y = tinyt.ones(2, dtype=dtype(a)), tinyt.ones(3, 1, dtype=dtype(b))
     want = dtype(promoted(a, b))
@@ -91,7 +91,7 @@ def test_python_number(name: str, number: complex, want: str) -> None:
     assert tinyt.result_type(x, number) == dtype(want)
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(COMPLETE, COMPLETE))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(COMPLETE, COMPLETE)))
 def test_zero_dim_tensor(a: str, b: str) -> None:
     x, zero_dim = tinyt.ones(2, dtype=dtype(a)), tinyt.ones((), dtype=dtype(b))
     want = a if category(b) <= category(a) else b
@@ -140,7 +140,7 @@ def test_aliases(alias: str, name: str) -> None:
     assert dtype(alias) is dtype(name)
 
 
-@pytest.mark.parametrize(("source", "target"), itertools.product(COMPLETE, COMPLETE))
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(COMPLETE, COMPLETE)))
 def test_cast(source: str, target: str) -> None:
     x = tinyt.tensor([0, 1, 2, -3]).to(dtype(source))
     y = x.to(dtype(target))

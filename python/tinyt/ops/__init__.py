@@ -32,7 +32,7 @@ for _members in (EXPORTS, dict(vars(Tensor))):
     for _name, _member in _members.items():
         if not isinstance(_member, FunctionType) or _member.__name__.strip("_") in _PRIMITIVES:
             continue
-        if not _member.__module__.startswith("tinyt.ops."):
+        if _name.startswith("__") or not _member.__module__.startswith("tinyt.ops."):
             continue
         if _members is EXPORTS:
             EXPORTS[_name] = named(_member)

@@ -365,6 +365,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
         raise RuntimeError(
             f"masked_fill: only supports a 0-d value tensor, got shape {tuple(value.shape)}"
         )
+    broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     return prim.cast(prim.where(mask, value, input), input.dtype)
 
 
