@@ -17,8 +17,9 @@ section "sdist"
 new_venv "$WORK/tools"
 in_venv "$WORK/tools" pip install -r "$ROOT/.ci/requirements.txt"
 in_venv "$WORK/tools" python -m build --sdist --outdir "$WORK/dist" "$ROOT" >/dev/null
-tar -xzf "$WORK"/dist/*.tar.gz -C "$WORK"
-SOURCE=$(find "$WORK" -maxdepth 1 -type d -name 'tinyt-*')
+SOURCE=$WORK/source
+mkdir "$SOURCE"
+tar -xzf "$WORK"/dist/*.tar.gz -C "$SOURCE" --strip-components=1
 STRAY=$(find "$SOURCE" -name .git -o -name '*.so' -o -name '*.o' -o -name '__pycache__')
 [ -z "$STRAY" ] || die "the sdist carries what was built or belongs to git: $STRAY"
 ls -l "$WORK"/dist

@@ -9,6 +9,7 @@
 
 #include "dispatch.h"
 #include "errors.h"
+#include "graph.h"
 #include "infer.h"
 #include "node.h"
 #include "ops.h"
@@ -228,6 +229,10 @@ inline PyObject* attrs_tuple_of(int op, const Attrs& attrs) {
 inline PyObject* op_name(int op) {
   return PyUnicode_FromStringAndSize(kOps[op].name.data(),
                                      static_cast<Py_ssize_t>(kOps[op].name.size()));
+}
+inline bool is_recording() { return recording() != nullptr; }
+inline Tensor make_view(const Tensor& t, const Dims& shape, const Dims& strides, int64_t offset) {
+  return t.view(shape, strides, offset);
 }
 inline Tensor copy_of(const Tensor& t) {
   const MaybeUnlocked unlocked({&t, 1}, {});

@@ -67,12 +67,11 @@ cdef object finish(int op, Operands& args, Attrs& attrs, object into):
     if into is not None:
         return finish_into(op, args, attrs, <TensorBase>into, tape)
     out = call(op, args, attrs, &normalised if tape else NULL)
-    first = wrap(out.first)
-    if flags & FLAG_VIEW:
-        x = <TensorBase>args.object(0)
-        if &out.first.storage() == &x.t.storage():
-            first.base = x if x.base is None else x.base
-            first.seen_rebases = first.base.rebases
+    x = <TensorBase>args.object(0) if flags & FLAG_VIEW else None
+    if x is not None and &out.first.storage() == &x.t.storage():
+        first = view_of(x, out.first)
+    else:
+        first = wrap(out.first)
     second = wrap(out.second) if op_outputs(op) == 2 else None
     if tape and is_differentiable(out.first.dtype()):
         attach(record(op, args, normalised), first, second)

@@ -117,6 +117,8 @@ cdef extern from "call.h" namespace "tinyt":
     object op_name(int)
     CTensor new_empty(PyObject*, int) except +raise_python_error
     CTensor view_as_dtype(const CTensor&, int) except +raise_python_error
+    cbool is_recording()
+    CTensor make_view(const CTensor&, const Dims&, const Dims&, int64_t) except +raise_python_error
     CTensor copy_of(const CTensor&) except +raise_python_error
     CTensor cast_number(const CTensor&, DType) except +raise_python_error
     cbool sole_owner(const CTensor&)

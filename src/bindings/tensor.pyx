@@ -429,6 +429,14 @@ cdef class TensorBase:
     def __abs__(self): return run_one(OP_ABS, self, Attrs())
     def __invert__(self): return run_one(OP_NOT, self, Attrs())
 
+    def __getitem__(self, index):
+        cdef TensorBase view
+        if not is_recording() and not (grad_mode() and wants_grad(self)):
+            view = plain_view(self, index)
+            if view is not None:
+                return view
+        return GENERAL_GETITEM(self, index)
+
     def __richcmp__(self, other, int kind):
         return binary(OP_COMPARE[kind], self, other)
 
@@ -441,4 +449,5 @@ cdef class BufferLayout:
 
 
 include "call.pxi"
+include "index.pxi"
 include "walk.pxi"

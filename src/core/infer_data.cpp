@@ -32,7 +32,8 @@ ConvAttrs read_conv(OpId op, AttrReader& read, int64_t spatial, Inferred& out) {
     require(a.stride[i] > 0 && a.padding[i] >= 0 && a.dilation[i] > 0, ErrorKind::Runtime,
             name_of(op), ": stride and dilation must be positive and padding not negative, got ",
             a.stride, ", ", a.dilation, ", ", a.padding);
-  require(a.groups > 0, ErrorKind::Runtime, name_of(op), ": groups must be positive, got ", a.groups);
+  require(a.groups > 0, ErrorKind::Runtime, name_of(op), ": groups must be positive, got ",
+          a.groups);
   out.attrs.add(std::span<const int64_t>(a.stride))
       .add(std::span<const int64_t>(a.padding))
       .add(std::span<const int64_t>(a.dilation))

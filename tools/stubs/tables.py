@@ -151,6 +151,8 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
         (["self", "index: slice"], "Size"),
     ],
     "make_subclass": [(["cls: type[_T]", "x: TensorBase", "requires_grad: bool = False"], "_T")],
+    "set_general_getitem": [(["function: Callable[[Tensor, Any], Tensor]"], "None")],
+    "TensorBase.__getitem__": [(["self", "index: Any", "/"], "Tensor")],
     "set_public_class": [(["cls: type[Tensor]"], "None")],
 }
 # What C++ signatures call a bare list, dict or tuple.

@@ -256,7 +256,8 @@ def _contains(self: Tensor, item: Any) -> bool:
     return bool(prim.eq(self, item).any().item())
 
 
-attach(__getitem__=getitem, __setitem__=setitem, __iter__=_iterate, __contains__=_contains)
+_tensor.set_general_getitem(getitem)
+attach(__setitem__=setitem, __iter__=_iterate, __contains__=_contains)
 
 # ---- gather and scatter
 
