@@ -105,6 +105,7 @@ install_sanitized() {
     -C install.strip=false \
     -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON \
     -C cmake.define.TINYT_SANITIZE="$3" -C cmake.define.TINYT_BUILD_TESTS=ON
+  in_venv "$1" pip install cmake # for ctest
 }
 
 # Not detect_stack_use_after_return: GCC's fake frames are not aligned for AVX-512 (PR 110027).

@@ -116,6 +116,7 @@ assert pathlib.Path(tinyt.__file__).is_relative_to(sys.argv[1]), tinyt.__file__
 ' "$SOURCE"
 
 section "stubs"
+in_venv "$WORK/clean" pip install "$WHEEL[demo]"
 cd "$ROOT"
 install_lint "$WORK/clean"
 cd "$WORK"
