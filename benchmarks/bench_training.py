@@ -42,6 +42,18 @@ def step_of(lib: Any, make: Callable[[Any], Any]) -> Callable[[], None]:
     return step
 
 
+def memory_of(step: Callable[[], None]) -> str:
+    """Allocations and peak bytes of one step of a warm program."""
+    step()
+    before = tinyt.memory.statistics()
+    tinyt.memory.reset_peak()
+    step()
+    after = tinyt.memory.statistics()
+    count = after["allocations"] - before["allocations"]
+    system = after["system_allocations"] - before["system_allocations"]
+    return f"{count} allocations ({system} of the system), peak {after['peak_bytes'] / 1e6:.2f} MB"
+
+
 def main() -> None:
     torch.set_num_threads(tinyt.get_num_threads())
     cases = [
@@ -49,6 +61,8 @@ def main() -> None:
         for make in (mlp, cnn)
     ]
     report("training", cases)
+    for make in (mlp, cnn):
+        print(f"{make.__name__} step: {memory_of(step_of(tinyt, make))}")
 
 
 if __name__ == "__main__":
