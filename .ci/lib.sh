@@ -6,8 +6,8 @@ TORCH_REQUIREMENT="torch==2.13.0"
 CI_START=$(date +%s)
 export CI=true PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=1
 export MPLBACKEND=Agg
-# Two workers for every pytest; each test still sees its own process.
-export PYTEST_ADDOPTS="-n 2"
+# Two workers for every pytest; a file stays together, so that its tests keep their order.
+export PYTEST_ADDOPTS="-n 2 --dist loadfile"
 
 elapsed() {
   local seconds=$(($(date +%s) - CI_START))

@@ -78,8 +78,8 @@ def interrupt_at(monkeypatch, batch):
     )
 
 
+@pytest.mark.usefixtures("matplotlib_loaded")
 def test_train_leaves_a_whole_run_and_ends_with_the_accuracy(capsys):
-    pytest.importorskip("matplotlib")
     assert main([*TRAIN, "--epochs", "3", "--seed", "1", "--out", "run", "--threads", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"test accuracy: \d\d\.\d\d%", lines[-1])
@@ -279,9 +279,17 @@ def test_plain_progress_away_from_a_terminal(capsys):
     assert capsys.readouterr().out == "epoch 1/2  loss 0.5000  validation 100.0%  2.00 s\n"
 
 
+@pytest.fixture(scope="module")
+def matplotlib_loaded(tmp_path_factory):
+    """The first picture loads fonts and back ends, whose frames would keep a test's tensors."""
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    figure.subplots().set_title("1")
+    figure.savefig(tmp_path_factory.mktemp("loaded") / "empty.png")
+
+
+@pytest.mark.usefixtures("matplotlib_loaded")
 @pytest.mark.parametrize("wrong", [0, 1, 60])
 def test_misread_picture(tmp_path, wrong):
-    pytest.importorskip("matplotlib")
     labels = tinyt.zeros(60, dtype=tinyt.int64)
     logits = tinyt.zeros(60, 10)
     logits[:, 0] = 1.0

@@ -35,8 +35,10 @@ def output_of(program: str, folder: Path) -> str:
     return result.stdout
 
 
-def test_example_runs(tmp_path: Path) -> None:
-    printed = output_of(block("ci:example"), tmp_path)
+@pytest.mark.parametrize("library", ["tinyt", "torch"])
+def test_example_runs(tmp_path: Path, library: str) -> None:
+    pytest.importorskip(library)
+    printed = output_of(re.sub(r"\btinyt\b", library, block("ci:example")), tmp_path)
     found = re.fullmatch(r"loss (\d\.\d{3}), accuracy (\d+\.\d)%\n", printed)
     assert found, printed
     assert float(found[1]) < 0.1
