@@ -87,6 +87,7 @@ cdef object finish_into(int op, Operands& args, Attrs& attrs, TensorBase into, b
             "differentiation, but one of the arguments requires grad")
     check_inplace(into)
     if tape:
+        check_rebase(into)
         node = record(op, args, attrs, into)
     call_into(op, args, attrs, into.t)
     if node is not None:

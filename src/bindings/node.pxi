@@ -291,6 +291,12 @@ cdef check_inplace(TensorBase x):
             "is being used in an in-place operation; use it under no_grad() or on a clone")
 
 
+cdef check_rebase(TensorBase x):
+    """Fails, before anything is written, where a recorded write to a view could not be undone."""
+    if x.base is not None:
+        view_geometry(x.base.t, x.t)
+
+
 cdef rebase(TensorBase x, Node node):
     """x was overwritten by the output of `node`; its base and the base's other views follow."""
     cdef TensorBase base = x.base

@@ -330,6 +330,7 @@ cdef class TensorBase:
                 node = Node()
                 node.op = OP_COPY
                 set_meta(node, src, edge_of(src))
+                check_rebase(self)
                 call_assign(self.t, src.t)
                 rebase(self, node)
                 return self
@@ -337,6 +338,7 @@ cdef class TensorBase:
             node = Node()
             node.op = OP_COPY
             node.edges = []
+            check_rebase(self)
         call_assign(self.t, args.at(0))
         if node is not None:
             rebase(self, node)

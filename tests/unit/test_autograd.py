@@ -280,6 +280,15 @@ def test_in_place_is_differentiated() -> None:
     assert x.grad.tolist() == [4.0, 8.0]
 
 
+def test_refused_write_to_a_view_of_strided_memory_writes_nothing() -> None:
+    x = tinyt.from_numpy(np.zeros((3, 2), order="F"))
+    v = leaf(1.0, 2.0).double().detach().requires_grad_()
+    with pytest.raises(NotImplementedError, match=r"contiguous base.*\(3, 2\)"):
+        x[1] = v * 2
+    assert x.tolist() == [[0.0, 0.0]] * 3
+    assert not x.requires_grad
+
+
 def test_setitem_on_a_non_leaf() -> None:
     x, v = leaf(1.0, 2.0, 3.0), leaf(10.0)
     y = x * 2
