@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinyt
+from layer_samples import LAYERS
 from tinyt import nn, ops
 from tinyt.nn import init
 
@@ -37,49 +38,6 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.head(self.body(x))
-
-
-# (class name, arguments, input shape or integer bound)
-LAYERS = [
-    ("Linear", (3, 5), {}, (4, 3)),
-    ("Linear", (3, 5), {"bias": False}, (2, 4, 3)),
-    ("Linear", (3, 5), {}, (3,)),
-    ("Conv2d", (2, 4, 3), {}, (2, 2, 6, 5)),
-    ("Conv2d", (2, 4, (3, 1)), {"stride": 2, "padding": (1, 0)}, (2, 2, 6, 5)),
-    ("Conv2d", (4, 6, 3), {"groups": 2, "dilation": 2, "bias": False}, (1, 4, 7, 7)),
-    ("Conv2d", (2, 3, 3), {"padding": "same"}, (1, 2, 4, 4)),
-    ("Conv2d", (2, 3, (2, 4)), {"padding": "same", "dilation": (1, 3)}, (1, 2, 5, 12)),
-    ("Conv2d", (2, 3, 3), {"padding": "valid"}, (2, 5, 5)),
-    ("Conv1d", (2, 4, 3), {"stride": 2, "padding": 1}, (3, 2, 9)),
-    ("Conv3d", (2, 3, (1, 2, 3)), {}, (2, 2, 3, 4, 5)),
-    ("MaxPool1d", (3,), {"dilation": 2}, (2, 3, 8)),
-    ("MaxPool3d", (2,), {"ceil_mode": True}, (1, 2, 3, 4, 5)),
-    ("BatchNorm3d", (2,), {}, (3, 2, 2, 1, 3)),
-    ("SiLU", (), {}, (3, 4)),
-    ("MaxPool2d", (2,), {}, (2, 3, 6, 4)),
-    ("MaxPool2d", (3,), {"stride": 2, "padding": 1}, (2, 3, 5, 5)),
-    ("BatchNorm1d", (4,), {}, (6, 4)),
-    ("BatchNorm1d", (4,), {"momentum": None}, (6, 4, 3)),
-    ("BatchNorm2d", (3,), {"eps": 1e-3, "momentum": 0.3}, (4, 3, 2, 5)),
-    ("BatchNorm2d", (3,), {"affine": False, "track_running_stats": False}, (4, 3, 2, 5)),
-    ("BatchNorm2d", (3,), {"bias": False}, (2, 3, 3, 2)),
-    ("LayerNorm", (5,), {}, (4, 5)),
-    ("LayerNorm", ((3, 5),), {"elementwise_affine": False}, (4, 3, 5)),
-    ("LayerNorm", (5,), {"bias": False}, (2, 5)),
-    ("Embedding", (7, 3), {}, 7),
-    ("Embedding", (7, 3), {"padding_idx": -2}, 7),
-    ("Dropout", (0.0,), {}, (3, 4)),
-    ("ReLU", (), {}, (3, 4)),
-    ("GELU", (), {}, (3, 4)),
-    ("GELU", (), {"approximate": "tanh"}, (3, 4)),
-    ("Tanh", (), {}, (3, 4)),
-    ("Sigmoid", (), {}, (3, 4)),
-    ("Softmax", (), {"dim": -1}, (3, 4)),
-    ("LogSoftmax", (), {"dim": 0}, (3, 4)),
-    ("Flatten", (), {}, (2, 3, 4)),
-    ("Flatten", (), {"start_dim": 0, "end_dim": 1}, (2, 3, 4)),
-    ("Identity", (), {}, (2, 3)),
-]
 
 
 @needs_torch

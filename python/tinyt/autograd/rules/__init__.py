@@ -1,0 +1,9 @@
+"""Gradient rules of the primitives: one table, one file a family.
+
+A rule is ``rule(name, ...)`` with one pair for each input: a function ``f(g, n)`` of the output
+gradient and the tape node, and what it reads.
+"""
+
+from tinyt.autograd.rules import contract, elementwise, fused, index, movement, reduce
+
+__all__ = ["contract", "elementwise", "fused", "index", "movement", "reduce"]

@@ -1,0 +1,76 @@
+"""What the gradient rules share: registering one, and forms of gradients.
+
+``rule(name, ...)`` takes for each input a pair: a function ``f(g, n)`` of the output gradient and
+the tape node, and the positions it unpacks: ``0, 1, ...`` inputs, ``OUT`` the output, ``SECOND``
+the second output. Rules are written with recorded operations, so they can be differentiated again.
+A result may have the broadcast shape or the promoted dtype: the tape reduces and converts it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinyt._tensor import Node, register_rule
+from tinyt.tensor import prim
+
+if TYPE_CHECKING:
+    from tinyt.tensor import Tensor
+
+OUT = -1
+SECOND = -2
+
+
+def rule(name: str, *inputs: tuple[Any, ...] | None) -> None:
+    """Registers one ``(function, positions...)`` per input; None: no gradient."""
+    functions = tuple(None if i is None else i[0] for i in inputs)
+    needs = tuple(() if i is None else tuple(i[1:]) for i in inputs)
+    register_rule(name, functions, needs if any(needs) else None)
+
+
+def zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Zeros of a shape in the dtype of ``like``."""
+    return prim.fill(shape, like.dtype, 0.0, 0)
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def keep_dims(x: Tensor, n: Node) -> Tensor:
+    """A reduction's output (or its gradient) with the reduced dimensions as size 1."""
+    dims, keepdim = n.attrs
+    if keepdim:
+        return x
+    shape = tuple(1 if d in dims else s for d, s in enumerate(n.shape(0)))
+    return prim.reshape(x, shape)
+
+
+def flipped(x: Tensor, dim: int) -> Tensor:
+    """x in reverse order along one dimension."""
+    size = x.shape[dim]
+    index = prim.iota(size, 5, 0.0, 0.0, size - 1, -1)
+    shape = [1] * x.dim()
+    shape[dim] = size
+    return prim.gather(x, prim.expand(prim.reshape(index, tuple(shape)), tuple(x.shape)), dim)
+
+
+def transposed(x: Tensor) -> Tensor:
+    """x with its last two dimensions swapped."""
+    order = list(range(x.dim()))
+    order[-1], order[-2] = order[-2], order[-1]
+    return prim.permute(x, tuple(order))
+
+
+def as_column(x: Tensor) -> Tensor:
+    """x with a size-1 dimension at the end."""
+    return prim.reshape(x, (*x.shape, 1))
+
+
+def as_row(x: Tensor) -> Tensor:
+    """x with a size-1 dimension before the last."""
+    return prim.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))

@@ -1,0 +1,84 @@
+"""Gradient rules of conversions and movement."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tinyt._tensor import register_rule
+from tinyt.autograd.rules.common import contiguous_strides, rule, zeros
+from tinyt.tensor import prim
+
+if TYPE_CHECKING:
+    from tinyt._tensor import Node
+    from tinyt.tensor import Tensor
+
+
+def as_strided_grad(g: Tensor, n: Node) -> Tensor:
+    """Adds every element's gradient where it came from; elements may repeat."""
+    size, stride, offset = n.attrs
+    shape = n.shape(0)
+    count = math.prod(shape)
+    index = prim.as_strided(prim.iota(count, 5, 0.0, 0.0, 0, 1), size, stride, offset)
+    total = math.prod(size)
+    flat = prim.scatter_add(
+        zeros((count,), g), prim.reshape(index, (total,)), prim.reshape(g, (total,)), 0
+    )
+    return prim.reshape(flat, shape)
+
+
+def update_base(g: Tensor, n: Node) -> Tensor:
+    """The overwritten region of the base has no influence."""
+    size, stride, offset = n.attrs
+    return prim.update(g, zeros(size, g), size, stride, offset)
+
+
+def slice_grad(g: Tensor, n: Node) -> Tensor:
+    """Puts the gradient back where the slice lay."""
+    dim, start, end, step = n.attrs
+    shape = n.shape(0)
+    if step == 1:
+        pads = [0] * (2 * len(shape))
+        pads[2 * dim : 2 * dim + 2] = [start, shape[dim] - end]
+        return prim.pad(g, pads)
+    strides = list(contiguous_strides(shape))
+    offset = start * strides[dim]
+    strides[dim] *= step
+    return prim.update(zeros(shape, g), g, tuple(g.shape), strides, offset if g.numel() else 0)
+
+
+def cat_grad(g: Tensor, n: Node) -> list[Tensor | None]:
+    """Cuts the gradient into the pieces that were joined."""
+    (dim,) = n.attrs
+    pieces: list[Tensor | None] = []
+    at = 0
+    for i in range(len(n.edges)):
+        shape = n.shape(i)
+        if shape == (0,) and g.dim() != 1:
+            pieces.append(zeros(shape, g) if n.needs_input(i) else None)
+            continue
+        end = at + shape[dim]
+        piece = prim.slice(g, dim, at, end) if n.needs_input(i) else None
+        pieces.append(None if piece is None else prim.cast(piece, n.dtype(i)))
+        at = end
+    return pieces
+
+
+def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes ``order``."""
+    back = [0] * len(order)
+    for i, d in enumerate(order):
+        back[d] = i
+    return tuple(back)
+
+
+rule("cast", (lambda g, n: g,))
+rule("copy", (lambda g, n: g,))
+rule("as_strided", (as_strided_grad,))
+rule("reshape", (lambda g, n: prim.reshape(g, n.shape(0)),))
+rule("permute", (lambda g, n: prim.permute(g, inverse(n.attrs[0])),))
+rule("expand", (lambda g, n: g,))
+rule("slice", (slice_grad,))
+rule("pad", (lambda g, n: prim.pad(g, [-p for p in n.attrs[0]]),))
+register_rule("cat", cat_grad, None)
+rule("update", (update_base,), (lambda g, n: prim.as_strided(prim.copy(g), *n.attrs),))

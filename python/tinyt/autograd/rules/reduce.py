@@ -1,0 +1,59 @@
+"""Gradient rules of reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tinyt._tensor import is_grad_enabled
+from tinyt.autograd.rules.common import OUT, keep_dims, rule
+from tinyt.autograd.rules.movement import inverse
+from tinyt.tensor import prim
+
+if TYPE_CHECKING:
+    from tinyt._tensor import Node
+    from tinyt.tensor import Tensor
+
+
+def prod_grad(g: Tensor, n: Node) -> Tensor:
+    """The product of all other elements; exact also where elements are zero."""
+    x = n.input(0)
+    dims = n.attrs[0] or tuple(range(x.dim()))
+    if is_grad_enabled():
+        return keep_dims(g, n) * _others_product(x, dims)
+    # p / x would fail at zeros: with one zero only its own place gets the rest's product.
+    is_zero = x == 0.0
+    rest = prim.prod(prim.where(is_zero, 1.0, x), dims, True)
+    count = prim.sum(is_zero, dims, True)
+    alone = prim.where(is_zero, rest, 0.0)
+    nonzero = rest / prim.where(is_zero, 1.0, x)
+    others = prim.where(count == 0, nonzero, prim.where(count == 1, alone, 0.0))
+    return keep_dims(g, n) * others
+
+
+def _others_product(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """For every element the product of the others over ``dims``, from products alone (O(n^2))."""
+    keep = tuple(d for d in range(x.dim()) if d not in dims)
+    order = keep + tuple(dims)
+    moved = prim.permute(x, order)
+    lead = tuple(x.shape[d] for d in keep)
+    count = math.prod(x.shape[d] for d in dims)
+    row = prim.reshape(moved, (*lead, 1, count))
+    index = prim.iota(count, 5, 0.0, 0.0, 0, 1)
+    diagonal = prim.eq(prim.reshape(index, (count, 1)), index)
+    others = prim.prod(prim.where(diagonal, 1.0, row), (len(keep) + 1,), False)
+    shape = tuple(x.shape[d] for d in order)
+    return prim.permute(prim.reshape(others, shape), inverse(order))
+
+
+def extremum_grad(g: Tensor, n: Node) -> Tensor:
+    """Shared evenly between the elements that attain the extremum."""
+    hit = prim.cast(n.input(0) == keep_dims(n.output(), n), g.dtype)
+    count = prim.sum(hit, n.attrs[0], True)
+    return hit * (keep_dims(g, n) / count)
+
+
+rule("sum", (lambda g, n: prim.expand(keep_dims(g, n), n.shape(0)),))
+rule("prod", (prod_grad, 0))
+rule("amax", (extremum_grad, 0, OUT))
+rule("amin", (extremum_grad, 0, OUT))
