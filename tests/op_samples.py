@@ -8,6 +8,7 @@ references.py.
 from __future__ import annotations
 
 from op_rows import Op
+from op_rows.activation import ACTIVATION
 from op_rows.binary import BINARY
 from op_rows.contract import CONTRACT
 from op_rows.creation import CREATION
@@ -17,6 +18,16 @@ from op_rows.reduce import REDUCE
 from op_rows.shape import SHAPE
 from op_rows.unary import UNARY
 
-OPS: tuple[Op, ...] = (*UNARY, *BINARY, *REDUCE, *SHAPE, *INDEX, *CONTRACT, *NETWORKS, *CREATION)
+OPS: tuple[Op, ...] = (
+    *ACTIVATION,
+    *UNARY,
+    *BINARY,
+    *REDUCE,
+    *SHAPE,
+    *INDEX,
+    *CONTRACT,
+    *NETWORKS,
+    *CREATION,
+)
 BY_NAME = {op.name: op for op in OPS}
 assert len(BY_NAME) == len(OPS), "an operation has two rows"

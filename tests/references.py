@@ -44,12 +44,6 @@ def relu(x: Array) -> Array:
     return np.where(x < 0, np.zeros((), x.dtype), x)
 
 
-def gelu(x: Array, approximate: str = "none") -> Array:
-    if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * (1 + erf(x / math.sqrt(2)))
-
-
 def clamp(x: Array, min: Any = None, max: Any = None) -> Array:
     if min is not None:
         x = np.maximum(x, min)

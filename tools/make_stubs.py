@@ -94,7 +94,7 @@ def ops_stub() -> str:
     modules = [name for name in ops.__all__ if isinstance(getattr(ops, name), ModuleType)]
     stub.need("tinyt.ops", *modules)
     functions, aliases = [], []
-    for name, function in ops.EXPORTS.items():
+    for name, function in {**ops.EXPORTS, **ops.FUNCTIONAL}.items():
         original = function.__name__
         if isinstance(function, FunctionType):
             rename = original if original == name else f"{original} as {name}"
@@ -105,7 +105,8 @@ def ops_stub() -> str:
             functions.append(primitive(OP_ROWS[original], name).text())
     stub.body = [
         exported(ops.__all__),
-        "\nFAMILIES: tuple[ModuleType, ...]\nEXPORTS: dict[str, Any]\n\n",
+        "\nFAMILIES: tuple[ModuleType, ...]\n",
+        "EXPORTS: dict[str, Any]\nFUNCTIONAL: dict[str, Any]\n\n",
         *functions,
         "\n",
         *aliases,

@@ -6,6 +6,7 @@ from types import FunctionType
 from typing import Any
 
 from tinyt.ops import (
+    activation,
     backward,
     conv,
     creation,
@@ -21,23 +22,29 @@ from tinyt.ops import (
 from tinyt.ops.common import OP_TABLE, named
 from tinyt.tensor import Tensor
 
-FAMILIES = (creation, elementwise, reduce, shape, indexing, linalg, conv, norm, loss, random)
+FAMILIES = (
+    creation, elementwise, reduce, shape, indexing, linalg, conv, norm, activation, loss, random,
+)  # fmt: skip
+# EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}
+FUNCTIONAL: dict[str, Any] = {}
 for _family in FAMILIES:
     EXPORTS.update(_family.EXPORTS)
+    FUNCTIONAL.update(getattr(_family, "FUNCTIONAL", {}))
 
 # A composite that only passes on to the primitive of its own name needs no renaming of errors.
 _PRIMITIVES = {row["name"] for row in OP_TABLE}
-for _members in (EXPORTS, dict(vars(Tensor))):
+for _members in (EXPORTS, FUNCTIONAL, dict(vars(Tensor))):
     for _name, _member in _members.items():
         if not isinstance(_member, FunctionType) or _member.__name__.strip("_") in _PRIMITIVES:
             continue
         if _name.startswith("__") or not _member.__module__.startswith("tinyt.ops."):
             continue
-        if _members is EXPORTS:
-            EXPORTS[_name] = named(_member)
+        if _members is EXPORTS or _members is FUNCTIONAL:
+            _members[_name] = named(_member)
         else:
             setattr(Tensor, _name, named(_member))
 globals().update(EXPORTS)
+globals().update(FUNCTIONAL)
 
-__all__ = ["EXPORTS", "FAMILIES", "backward", *EXPORTS]
+__all__ = ["EXPORTS", "FAMILIES", "FUNCTIONAL", "backward", *EXPORTS, *FUNCTIONAL]

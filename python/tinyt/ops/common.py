@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from tinyt import _core, _tensor
-from tinyt._tensor import TensorBase, dtype
+from tinyt._tensor import TensorBase, dtype, is_grad_enabled
 from tinyt.dtypes import ALL
 from tinyt.tensor import Tensor, prim
 
@@ -78,6 +78,17 @@ def write_out(out: Tensor | None, value: Tensor) -> Tensor:
 def to_dtype(x: Tensor, d: dtype | None) -> Tensor:
     """x in another dtype; itself when it has it already."""
     return x if d is None or x.dtype is d else prim.cast(x, d)
+
+
+def wide(x: Tensor) -> Tensor:
+    """float16 and bfloat16 as float32, in which a composite computes them; others as they are."""
+    return prim.cast(x, ALL[8]) if x.dtype.name in ("float16", "bfloat16") else x
+
+
+def overwrite(x: Tensor, function: Callable[..., Tensor], *args: Any) -> Tensor:
+    """``function(x, *args)`` written over ``x``; backward sees a copy of the old values."""
+    source = prim.copy(x) if is_grad_enabled() and x.requires_grad else x
+    return x._assign(function(source, *args))
 
 
 def float_or_default(x: Tensor) -> dtype:

@@ -5,10 +5,9 @@ All broadcast their operands and promote dtypes as PyTorch does.
 
 from __future__ import annotations
 
-import math
 from typing import Any, overload
 
-from tinyt._core import DTypeError, ShapeError
+from tinyt._core import ShapeError
 from tinyt.ops.common import Number, attach_primitives, write_out
 from tinyt.tensor import Tensor, attach, method, prim
 
@@ -286,26 +285,6 @@ def lerp_(self: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     return self._assign(lerp(self, end, weight))
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """x * Phi(x), Phi the normal distribution function (Hendrycks & Gimpel, 2016).
-
-    ``approximate="tanh"`` uses 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
-    """
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"gelu: not defined for dtype {input.dtype.name}")
-    if approximate == "none":
-        return input * 0.5 * (prim.erf(input * math.sqrt(0.5)) + 1.0)
-    if approximate == "tanh":
-        inner = (input + input * input * input * 0.044715) * math.sqrt(2 / math.pi)
-        return input * 0.5 * (prim.tanh(inner) + 1.0)
-    raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-
-
-def silu(input: Tensor) -> Tensor:
-    """x * sigmoid(x)."""
-    return input * prim.sigmoid(input)
-
-
 @method
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
@@ -368,7 +347,7 @@ EXPORTS: dict[str, Any] = {
         f.__name__: f
         for f in (
             add, sub, rsub, div, pow, where, clamp, clip, clamp_min, clamp_max, addcmul, addcdiv,
-            lerp, gelu, silu, isclose, allclose, equal, broadcast_shapes,
+            lerp, isclose, allclose, equal, broadcast_shapes,
         )
     },
     "subtract": sub,

@@ -36,6 +36,22 @@ def _bits(size: tuple[int, ...], dtype: DType, seed: int, offset: int) -> Tensor
     return prim.random_bits(size, seed, offset)
 
 
+def draw_uniform(
+    size: tuple[int, ...],
+    dtype: DType,
+    low: float,
+    high: float,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Uniform values in [low, high): what rounds up to ``high`` becomes ``low``."""
+
+    def stretch(u: Tensor) -> Tensor:
+        out = u * (high - low) + low
+        return prim.where(prim.lt(out, high), out, low)
+
+    return _draw(prim.uniform, size, dtype, generator, stretch)
+
+
 def rand(
     *size: Any,
     generator: Generator | None = None,

@@ -1,0 +1,354 @@
+"""Activation functions: any shape in, the same shape out (``glu`` halves one dimension).
+
+Gradients where a function bends are PyTorch's. float16 and bfloat16 are computed in float32 and
+rounded once. ``inplace=True`` and the forms named ``name_`` write the result over the input; its
+old values are kept for backward where a gradient needs them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tinyt._core import DTypeError, ShapeError
+from tinyt._tensor import dtype as DType
+from tinyt.ops.common import Number, overwrite, to_dtype, wide, wrap_dim
+from tinyt.ops.norm import softmax
+from tinyt.ops.random import draw_uniform
+from tinyt.tensor import Tensor, method, prim
+
+# Klambauer et al., "Self-Normalizing Neural Networks" (2017), for mean 0 and variance 1.
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _floats(op: str, input: Tensor) -> Tensor:
+    """The input, halves as float32; DTypeError for integers and bool."""
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"{op}: not defined for dtype {input.dtype.name}")
+    return wide(input)
+
+
+def _number(like: Tensor, value: Number) -> Number:
+    """A bound in the kind of the tensor's dtype, so that integers stay integers."""
+    return value if like.dtype.is_floating_point else int(value)
+
+
+# ---- rectifiers
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0); a NaN stays."""
+    return input.relu_() if inplace else prim.relu(input)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """:func:`relu` in place."""
+    return input.relu_()
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x above ``threshold``, else ``value``."""
+    if inplace:
+        return threshold_(input, threshold, value)
+    below = prim.le(input, _number(input, threshold))
+    return prim.where(below, _number(input, value), input)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """:func:`threshold` in place."""
+    return overwrite(input, _threshold, threshold, value)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """x limited to [min_val, max_val]; no gradient at the limits themselves."""
+    if inplace:
+        return hardtanh_(input, min_val, max_val)
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} > {max_val}")
+    if input.dtype.name == "bool":
+        raise DTypeError("hardtanh: not defined for dtype bool")
+    low, high = _number(input, min_val), _number(input, max_val)
+    return prim.where(prim.le(input, low), low, prim.where(prim.ge(input, high), high, input))
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """:func:`hardtanh` in place."""
+    return overwrite(input, hardtanh, min_val, max_val)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x, 0), 6)."""
+    return hardtanh_(input, 0.0, 6.0) if inplace else hardtanh(input, 0.0, 6.0)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where positive, else ``negative_slope * x`` (Maas et al., 2013)."""
+    if inplace:
+        return leaky_relu_(input, negative_slope)
+    x = _floats("leaky_relu", input)
+    return to_dtype(prim.where(prim.gt(x, 0.0), x, x * negative_slope), input.dtype)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """:func:`leaky_relu` in place."""
+    return overwrite(input, leaky_relu, negative_slope)
+
+
+@method
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x where positive, else ``weight * x`` (He et al., 2015).
+
+    ``weight`` has one element, or one for each channel (dimension 1).
+    """
+    x = _floats("prelu", input)
+    if weight.dim() > 1:
+        raise ShapeError(f"prelu: weight must be 0-d or 1-d, got shape {tuple(weight.shape)}")
+    if weight.dtype is not input.dtype:
+        raise DTypeError(
+            f"prelu: input and weight must have one dtype, got {input.dtype.name} and "
+            f"{weight.dtype.name}"
+        )
+    slope = wide(weight)
+    if weight.numel() != 1:
+        channels = input.shape[1] if input.dim() > 1 else 1
+        if weight.numel() != channels:
+            raise ShapeError(
+                f"prelu: weight must have 1 element or one for each of the {channels} channels "
+                f"of an input of shape {tuple(input.shape)}, got {weight.numel()}"
+            )
+        slope = prim.reshape(slope, (channels,) + (1,) * (input.dim() - 2))
+    elif weight.dim() == 1:
+        slope = prim.reshape(slope, ())
+    return to_dtype(prim.where(prim.gt(x, 0.0), x, x * slope), input.dtype)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Leaky ReLU with a slope drawn for each element in training, else with the mean slope.
+
+    Xu et al., "Empirical Evaluation of Rectified Activations" (2015).
+    """
+    if inplace:
+        return rrelu_(input, lower, upper, training)
+    x = _floats("rrelu", input)
+    if lower > upper:
+        raise RuntimeError(f"rrelu: lower must not exceed upper, got {lower} > {upper}")
+    slope: Any = (lower + upper) / 2
+    if training:
+        slope = draw_uniform(tuple(x.shape), x.dtype, lower, upper)
+    return to_dtype(prim.where(prim.gt(x, 0.0), x, x * slope), input.dtype)
+
+
+def rrelu_(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+) -> Tensor:
+    """:func:`rrelu` in place."""
+    return overwrite(input, rrelu, lower, upper, training)
+
+
+# ---- exponential units
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where positive, else ``alpha * (exp(x) - 1)`` (Clevert et al., 2016)."""
+    if inplace:
+        return elu_(input, alpha)
+    return to_dtype(_elu(_floats("elu", input), alpha, 1.0), input.dtype)
+
+
+def _elu(x: Tensor, alpha: float, width: float) -> Tensor:
+    """x where positive, else alpha * (exp(x / width) - 1); exp never sees a large argument."""
+    positive = prim.gt(x, 0.0)
+    below = prim.where(positive, 0.0, x)
+    below = prim.expm1(below if width == 1.0 else below / width)
+    return prim.where(positive, x, below if alpha == 1.0 else below * alpha)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """:func:`elu` in place."""
+    return overwrite(input, elu, alpha)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where positive, else ``alpha * (exp(x / alpha) - 1)`` (Barron, 2017)."""
+    if inplace:
+        return celu_(input, alpha)
+    if alpha == 0:
+        raise RuntimeError("celu: alpha must not be 0")
+    return to_dtype(_elu(_floats("celu", input), alpha, alpha), input.dtype)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """:func:`celu` in place."""
+    return overwrite(input, celu, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The scaled ``elu`` that keeps mean 0 and variance 1 (Klambauer et al., 2017)."""
+    if inplace:
+        return selu_(input)
+    x = _floats("selu", input)
+    return to_dtype(_elu(x, SELU_ALPHA, 1.0) * SELU_SCALE, input.dtype)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """:func:`selu` in place."""
+    return overwrite(input, selu)
+
+
+# ---- smooth units
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x * Phi(x), Phi the normal distribution function (Hendrycks & Gimpel, 2016).
+
+    ``approximate="tanh"`` uses 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+    """
+    x = _floats("gelu", input)
+    if approximate == "none":
+        out = x * 0.5 * (prim.erf(x * math.sqrt(0.5)) + 1.0)
+    elif approximate == "tanh":
+        inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+        out = x * 0.5 * (prim.tanh(inner) + 1.0)
+    else:
+        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    return to_dtype(out, input.dtype)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * sigmoid(x) (Elfwing et al., 2018)."""
+    if inplace:
+        return overwrite(input, silu)
+    x = _floats("silu", input)
+    return to_dtype(x * prim.sigmoid(x), input.dtype)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * tanh(softplus(x)) (Misra, 2019)."""
+    if inplace:
+        return overwrite(input, mish)
+    x = _floats("mish", input)
+    return to_dtype(x * prim.tanh(_softplus(x, 1.0, 20.0)), input.dtype)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta x)) / beta; x itself where beta x > ``threshold``."""
+    return to_dtype(_softplus(_floats("softplus", input), beta, threshold), input.dtype)
+
+
+def _softplus(x: Tensor, beta: float, threshold: float) -> Tensor:
+    scaled = x if beta == 1.0 else x * beta
+    linear = prim.gt(scaled, threshold)
+    soft = prim.log1p(prim.exp(prim.where(linear, 0.0, scaled)))
+    return prim.where(linear, x, soft if beta == 1.0 else soft / beta)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(1 / (1 + exp(-x))), without overflow or cancellation."""
+    x = _floats("logsigmoid", input)
+    negative = prim.lt(x, 0.0)
+    rest = prim.log1p(prim.exp(prim.where(negative, x, -x)))
+    return to_dtype(prim.where(negative, x, 0.0) - rest, input.dtype)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return input / (prim.abs(input) + 1)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)."""
+    return input - prim.tanh(input)
+
+
+# ---- piecewise linear units
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x + 3, 0), 6) / 6."""
+    if inplace:
+        return overwrite(input, hardsigmoid)
+    x = _floats("hardsigmoid", input)
+    return to_dtype(relu6(x + 3.0) / 6.0, input.dtype)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * min(max(x + 3, 0), 6) / 6 (Howard et al., 2019)."""
+    if inplace:
+        return overwrite(input, hardswish)
+    x = _floats("hardswish", input)
+    return to_dtype(x * relu6(x + 3.0) / 6.0, input.dtype)
+
+
+@method
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x outside [-lambd, lambd], else 0."""
+    x = _floats("hardshrink", input)
+    return to_dtype(prim.where(prim.le(prim.abs(x), lambd), 0.0, x), input.dtype)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved towards 0 by ``lambd``; 0 inside [-lambd, lambd]."""
+    if lambd < 0:
+        raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}")
+    x = _floats("softshrink", input)
+    # What is not beyond the limits is multiplied by zero, so that a NaN stays.
+    inner = prim.where(prim.lt(x, -lambd), x + lambd, x * 0.0)
+    return to_dtype(prim.where(prim.gt(x, lambd), x - lambd, inner), input.dtype)
+
+
+# ---- along a dimension
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """a * sigmoid(b), a and b the halves of the input along ``dim`` (Dauphin et al., 2017)."""
+    if input.dim() == 0:
+        raise ShapeError("glu: needs at least 1 dimension, got shape ()")
+    x = _floats("glu", input)
+    at = wrap_dim("glu", dim, input.dim())
+    size = input.shape[at]
+    if size % 2:
+        raise ShapeError(f"glu: dimension {at} must be even, got shape {tuple(input.shape)}")
+    first, second = prim.slice(x, at, 0, size // 2), prim.slice(x, at, size // 2, size)
+    return to_dtype(first * prim.sigmoid(second), input.dtype)
+
+
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
+    """softmax(-x) along ``dim``."""
+    return softmax(-input, implicit_dim(dim, input), dtype=dtype)
+
+
+def implicit_dim(dim: int | None, input: Tensor) -> int:
+    """PyTorch's choice without ``dim``: the first dimension of 0, 1 or 3, else the second."""
+    if dim is not None:
+        return dim
+    return 0 if input.dim() in (0, 1, 3) else 1
+
+
+_threshold = threshold
+
+EXPORTS: dict[str, Any] = {
+    f.__name__: f
+    for f in (
+        relu_, threshold_, celu, celu_, selu, selu_, hardshrink, prelu, rrelu, rrelu_,
+    )
+}  # fmt: skip
+EXPORTS["threshold"] = threshold
+# In PyTorch these are in `nn.functional` alone.
+FUNCTIONAL: dict[str, Any] = {
+    f.__name__: f
+    for f in (
+        hardtanh, hardtanh_, relu6, leaky_relu, leaky_relu_, elu, elu_, gelu, silu, mish, softplus,
+        logsigmoid, softsign, tanhshrink, hardsigmoid, hardswish, softshrink, glu, softmin,
+    )
+}  # fmt: skip
