@@ -133,10 +133,10 @@ cdef int operand_slot(int op, str name):
     """The operand a keyword names, or -1."""
     cdef int n = op_inputs(op)
     if name == "input":
-        return 1 if n == 3 and OP_NAMES[op] == "where" else 0
+        return 1 if op_flags_of(op) & FLAG_CONDITION else 0
     if name == "other":
         return n - 1 if n > 1 else -1
-    if name == "condition" and n == 3:
+    if name == "condition" and op_flags_of(op) & FLAG_CONDITION:
         return 0
     if name == "tensors" and n < 0:
         return 0

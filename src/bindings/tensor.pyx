@@ -66,6 +66,7 @@ OP_COMPARE[Py_GE] = OP_NUMBERS["ge"]
 cdef enum:
     FLAG_DIFFERENTIABLE = 2
     FLAG_VIEW = 4
+    FLAG_CONDITION = 512
     KIND_SCALAR = 0
 
 # Loads the module that registers the backends and the error classes.

@@ -32,20 +32,22 @@ void check_dtype(OpId op, DType compute) {
   const OpInfo& row = info(op);
   if (row.kind == OpKind::Struct && row.dtype_rule == DTypeRule::First) return;
   const bool wrong = is_complex(compute) || (is_bool(compute) && (row.flags & op_flags::N)) ||
-                     (!is_integral(compute) && (row.flags & op_flags::I));
+                     (!is_integral(compute) && (row.flags & op_flags::I)) ||
+                     (is_integral(compute) && (row.flags & op_flags::T));
   if (wrong) fail(ErrorKind::DType, row.name, ": not defined for dtype ", name_of(compute));
 }
 
 void infer_scalar(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
   const OpInfo& row = info(op);
-  if (row.inputs == 3 && !is_bool(inputs[0].dtype()))
+  const bool conditional = (row.flags & op_flags::K) != 0;
+  if (conditional && !is_bool(inputs[0].dtype()))
     fail(ErrorKind::DType, row.name, ": the condition must be bool, got ",
          name_of(inputs[0].dtype()));
   // As in PyTorch, subtraction refuses bool beside any dtype: what it would mean is unclear.
   if (op == OpId::sub && (is_bool(inputs[0].dtype()) || is_bool(inputs[1].dtype())))
     fail(ErrorKind::DType, "sub: not defined for bool tensors, got ", name_of(inputs[0].dtype()),
          " - ", name_of(inputs[1].dtype()), "; use ^ or logical_xor");
-  DType compute = result_dtype(row.inputs == 3 ? inputs.subspan(1) : inputs);
+  DType compute = result_dtype(conditional ? inputs.subspan(1) : inputs);
   check_dtype(op, compute);
   if (row.dtype_rule == DTypeRule::Float) compute = apply_rule(DTypeRule::Float, compute);
   out.compute = compute;

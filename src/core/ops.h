@@ -27,14 +27,17 @@ enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
 
 namespace op_flags {
 enum : uint32_t {
-  C = 1,    // commutative
-  D = 2,    // differentiable
-  V = 4,    // view of its input
-  R = 8,    // random
-  Y = 16,   // the output's shape depends on data
-  F = 32,   // fused: has a decompose composite
-  N = 64,   // not for bool
-  I = 128,  // integers and bool only
+  C = 1,     // commutative
+  D = 2,     // differentiable
+  V = 4,     // view of its input
+  R = 8,     // random
+  Y = 16,    // the output's shape depends on data
+  F = 32,    // fused: has a decompose composite
+  N = 64,    // not for bool
+  I = 128,   // integers and bool only
+  T = 256,   // floats only
+  K = 512,   // the first input is a condition (bool), not one of the values
+  O = 1024,  // no in-place form
 };
 }  // namespace op_flags
 

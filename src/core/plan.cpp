@@ -9,11 +9,9 @@ namespace {
 // Dtypes with kernels of their own: no conversion inside a region.
 bool has_kernels(DType t) { return info(t).compute == t && !is_complex(t); }
 
-bool is_where(const Graph::Node& node) { return info(node.op).inputs == 3; }
-
 // The dtype a region's register must have to be input `i` of the node.
 DType operand_dtype(const Graph::Node& node, size_t i) {
-  return is_where(node) && i == 0 ? DType::Bool : node.compute;
+  return i == 0 && has_flag(node.op, op_flags::K) ? DType::Bool : node.compute;
 }
 
 }  // namespace

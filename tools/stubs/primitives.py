@@ -23,9 +23,11 @@ def operand_list(row: Mapping[str, Any]) -> list[str]:
     if count < 0:
         return ["tensors: Sequence[Tensor]"]
     mixed = "Tensor | Number" if row["kind"] == "scalar" else "Tensor"
+    if "conditional" in row["flags"]:
+        return ["condition: Tensor", f"input: {mixed}", f"other: {mixed}"]
+    if count == 3 and row["kind"] == "scalar":
+        return [f"{n}: {mixed}" for n in ("input", "first", "second")] + ["/"]
     if count == 3:
-        if row["kind"] == "scalar":
-            return ["condition: Tensor", f"input: {mixed}", f"other: {mixed}"]
         return ["input: Tensor", "index: Tensor", "source: Tensor", "/"]
     return [f"{n}: {mixed if count > 1 else 'Tensor'}" for n in ("input", "other")[:count]]
 

@@ -14,7 +14,6 @@ from tinyt.tensor import Tensor, prim
 F = TypeVar("F", bound=Callable[..., Any])
 Number = bool | int | float
 OP_TABLE = _core.op_table()
-NO_IN_PLACE = frozenset({"isnan", "isinf", "isfinite", "maximum", "minimum", "where"})
 
 
 def dims_of(dim: int | Sequence[int] | None) -> tuple[int, ...]:
@@ -109,7 +108,7 @@ def attach_primitives(kind: str) -> dict[str, Any]:
         name = row["name"]
         functions[name] = getattr(prim, name)
         setattr(Tensor, name, _tensor.primitive_method(name))
-        if name not in NO_IN_PLACE:
+        if "no_in_place" not in row["flags"]:
             setattr(Tensor, name + "_", _tensor.primitive_method(name, True))
     return functions
 

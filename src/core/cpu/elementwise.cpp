@@ -40,7 +40,7 @@ Job::Job(const KernelCall& call)
   data[0] = tensor[0]->data();
   for (int k = 1; k < operands; ++k) {
     tensor[k] = &call.inputs[static_cast<size_t>(k - 1)];
-    want[k] = call.op == OpId::where && k == 1 ? DType::Bool : dtype;
+    want[k] = k == 1 && has_flag(call.op, op_flags::K) ? DType::Bool : dtype;
     data[k] = tensor[k]->data();
     if (tensor[k]->numel() == 1 && !direct(k)) {  // converted once, not once a tile
       cast_elements(data[k], tensor[k]->dtype(), constant[k], want[k], 1);

@@ -83,7 +83,7 @@ void run(const TileArgs& args) {
 template <class T>
 constexpr bool takes(DTypeRule rule, uint32_t flags) {
   constexpr bool kFloat = static_cast<T>(0.5) != 0, kBool = sizeof(T) == 1;
-  if (rule == DTypeRule::Float && !kFloat) return false;
+  if ((rule == DTypeRule::Float || (flags & op_flags::T) != 0) && !kFloat) return false;
   if ((flags & op_flags::N) != 0 && kBool) return false;
   return (flags & op_flags::I) == 0 || !kFloat;
 }
@@ -97,8 +97,10 @@ constexpr TileKernel kernel_of() {
     return run<Op, T, kTest, Values<T, 1>>;
   } else if constexpr (Arity == 2) {
     return run<Op, T, kTest, Values<T, 1>, Values<T, 2>>;
-  } else {
+  } else if constexpr ((Flags & op_flags::K) != 0) {
     return run<Op, T, kTest, Conditions<T, 1>, Values<T, 2>, Values<T, 3>>;
+  } else {
+    return run<Op, T, kTest, Values<T, 1>, Values<T, 2>, Values<T, 3>>;
   }
 }
 
