@@ -7,13 +7,13 @@ import json
 import os
 import platform
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import tinyt
 from tinyt import _core
+from tinyt.cli.timing import interleaved
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -32,31 +32,11 @@ class Case:
         return self.tinyt / self.torch
 
 
-def best(function: Callable[[], object], seconds: float) -> float:
-    """Seconds of one call: the fastest batch within a time budget."""
-    start = time.perf_counter()
-    function()
-    once = max(time.perf_counter() - start, 1e-7)
-    batch = max(1, int(seconds / 10 / once))
-    fastest = float("inf")
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        for _ in range(batch):
-            function()
-        fastest = min(fastest, (time.perf_counter() - start) / batch)
-    return fastest
-
-
 def compare(
     name: str, ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 7
 ) -> Case:
     """Alternates the two, so that both see the same noise."""
-    case = Case(name, float("inf"), float("inf"))
-    for _ in range(rounds):
-        case.tinyt = min(case.tinyt, best(ours, 0.05))
-        case.torch = min(case.torch, best(theirs, 0.05))
-    return case
+    return Case(name, *interleaved([ours, theirs], rounds))
 
 
 def facts() -> dict[str, object]:

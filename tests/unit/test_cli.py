@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 import tinyt
-from tinyt.cli import digits, errors, plots, progress, runs, trainer
+from tinyt.cli import errors, progress, runs
 from tinyt.cli import train as train_command
 from tinyt.cli.__main__ import main
+from tinyt.cli.digits import data as digits
+from tinyt.cli.digits import plots
+from tinyt.cli.digits.task import MODELS, Digits, DigitsConfig
 
 pytest.importorskip("sklearn")
 
@@ -74,7 +77,9 @@ def interrupt_at(monkeypatch, batch):
                 raise KeyboardInterrupt
 
     monkeypatch.setattr(
-        train_command, "make_progress", lambda epochs, done, batches: Interrupting(epochs)
+        train_command,
+        "make_progress",
+        lambda epochs, done, batches, summary: Interrupting(epochs, summary),
     )
 
 
@@ -180,7 +185,9 @@ def test_info(capsys):
         (["train", "digits", "--epochs", "0"], "must be at least 1"),
         (["train", "digits", "--epochs", "many"], "invalid integer value"),
         (["train", "digits", "--seed", "-1"], "must be at least 0"),
-        (["train", "digits", "--lr", "nan"], "must be a positive number"),
+        (["train", "digits", "--lr", "nan"], "must be at least"),
+        (["train", "digits", "--lr", "0"], "must be at least"),
+        (["train", "digits", "--label-smoothing", "2"], "at most 1"),
         (["train", "digits", "--model", "rnn"], "invalid choice"),
         (["train", "digits", "--resume", "x", "--batch-size", "3"], "--batch-size cannot be"),
     ],
@@ -192,7 +199,16 @@ def test_wrong_usage_exits_with_2(capsys, argv, message):
 
 
 @pytest.mark.parametrize(
-    "argv", [["--help"], ["train", "--help"], ["train", "digits", "--help"], ["eval", "--help"]]
+    "argv",
+    [
+        ["--help"],
+        ["train", "--help"],
+        ["train", "digits", "--help"],
+        ["train", "chars", "--help"],
+        ["eval", "--help"],
+        ["generate", "--help"],
+        ["bench", "--help"],
+    ],
 )
 def test_help(capsys, argv):
     with pytest.raises(SystemExit, match="0"):
@@ -218,7 +234,17 @@ def test_errors_of_run_folders(capsys, tmp_path, no_pictures):
     assert "holds no training state" in error_of("eval", "run")
     (tmp_path / "run/checkpoint.safetensors").unlink()
     assert "has no checkpoint yet" in error_of("eval", "run")
-    for text in ("{", "[]", '{"epochs": "3"}', '{"unknown": 1}', '{"epochs": 0}'):
+    for text in (
+        "{",
+        "[]",
+        '{"epochs": 3}',
+        '{"task": "letters"}',
+        '{"task": ["digits"]}',
+        '{"task": "digits", "epochs": "3"}',
+        '{"task": "digits", "unknown": 1}',
+        '{"task": "digits", "epochs": 0}',
+        '{"task": "digits", "model": "rnn"}',
+    ):
         (tmp_path / "run/config.json").write_text(text)
         assert "tinyt: error: " in error_of("eval", "run")
     assert "more than the 1293 training images" in error_of(
@@ -228,7 +254,7 @@ def test_errors_of_run_folders(capsys, tmp_path, no_pictures):
 
 def test_default_folders_are_dated_and_distinct(monkeypatch):
     monkeypatch.setattr(runs.time, "strftime", lambda pattern: "digits-20260102-030405")
-    folders = [runs.Run.create(None, runs.Config()).folder for _ in range(3)]
+    folders = [runs.Run.create(None, Digits, DigitsConfig()).folder for _ in range(3)]
     assert [str(folder) for folder in folders] == [
         "runs/digits-20260102-030405",
         "runs/digits-20260102-030405-2",
@@ -252,14 +278,17 @@ def test_split_is_fixed_disjoint_and_stratified():
 
 
 def test_networks_take_images_and_give_logits():
-    for name in runs.MODELS:
-        model = trainer.make_model(runs.Config(model=name))
-        assert tuple(model(tinyt.zeros(3, 1, 8, 8)).shape) == (3, 10)
+    for model in MODELS.values():
+        assert tuple(model()(tinyt.zeros(3, 1, 8, 8)).shape) == (3, 10)
+
+
+def summary(record):
+    return f"loss {record['train_loss']:.4f}"
 
 
 def test_live_progress_shows_epoch_and_metrics():
     rich = pytest.importorskip("rich.console")
-    live = progress._LiveProgress(epochs=2, done=1, batches=2)
+    live = progress._LiveProgress(epochs=2, done=1, batches=2, summary=summary)
     record = {"epoch": 2, "train_loss": 0.5, "validation_accuracy": 0.75, "seconds": 1.0}
     with rich.Console(record=True, width=120, file=io.StringIO()) as console:
         live._bar.live.console = console
@@ -268,15 +297,15 @@ def test_live_progress_shows_epoch_and_metrics():
         console.print(live._bar.get_renderable())
     text = console.export_text()
     assert "epoch 2/2" in text
-    assert "loss 0.5000  validation  75.0%" in text
+    assert "loss 0.5000  1.00 s" in text
 
 
 def test_plain_progress_away_from_a_terminal(capsys):
-    shown = progress.make_progress(epochs=2, done=0, batches=1)
+    shown = progress.make_progress(epochs=2, done=0, batches=1, summary=summary)
     with shown:
         shown.batch(1.0)
         shown.epoch({"epoch": 1, "train_loss": 0.5, "validation_accuracy": 1.0, "seconds": 2.0})
-    assert capsys.readouterr().out == "epoch 1/2  loss 0.5000  validation 100.0%  2.00 s\n"
+    assert capsys.readouterr().out == "epoch 1/2  loss 0.5000  2.00 s\n"
 
 
 @pytest.fixture(scope="module")

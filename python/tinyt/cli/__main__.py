@@ -7,16 +7,21 @@ import sys
 from collections.abc import Sequence
 
 import tinyt
-from tinyt.cli import train
+from tinyt.cli import bench, train
+from tinyt.cli.chars import generate
 from tinyt.cli.errors import CommandError
 from tinyt.cli.evaluate import evaluate
 from tinyt.cli.info import info
+from tinyt.cli.tasks import TASKS
 
 _EPILOG = """\
 examples:
   tinyt train digits                      train a network on handwritten digits
   tinyt train digits --resume RUN         go on after Ctrl-C
-  tinyt eval RUN                          test accuracy of what was trained
+  tinyt train chars --text FILE           train a transformer on a text
+  tinyt generate RUN "The "               continue a prompt with it
+  tinyt eval RUN                          result of what was trained
+  tinyt bench                             some operations beside NumPy and PyTorch
   tinyt info                              version, instruction set, threads, memory
 
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
@@ -37,24 +42,32 @@ def build_parser() -> argparse.ArgumentParser:
     tasks = commands.add_parser(
         "train", help="train a network", description="Train a network on a built-in task."
     ).add_subparsers(title="tasks", metavar="TASK", required=True)
-    digits = tasks.add_parser(
-        "digits",
-        help="8x8 images of handwritten digits",
-        description="Train on the 1,797 handwritten digits that scikit-learn carries. A fifth is "
-        "held out and looked at only at the end. The last line printed is the test accuracy.",
-    )
-    train.add_arguments(digits)
-    digits.set_defaults(
-        command=train.train_digits, check=lambda args: train.check_arguments(digits, args)
-    )
+    for task in TASKS.values():
+        parser_ = tasks.add_parser(task.name, help=task.help, description=task.description)
+        train.add_arguments(parser_, task)
 
     eval_ = commands.add_parser(
         "eval",
-        help="test accuracy of a run",
-        description="Print the test accuracy of a run's checkpoint.",
+        help="result of a run",
+        description="Print the result of a run's checkpoint on the data held out.",
     )
     eval_.add_argument("run", metavar="RUN", help="run folder that `tinyt train` made")
     eval_.set_defaults(command=evaluate)
+
+    generate.add_arguments(
+        commands.add_parser(
+            "generate",
+            help="continue a prompt",
+            description="Continue a prompt with what `tinyt train chars` learned.",
+        )
+    )
+    bench.add_arguments(
+        commands.add_parser(
+            "bench",
+            help="compare with NumPy and PyTorch",
+            description="Time some operations beside NumPy and, where installed, PyTorch.",
+        )
+    )
 
     info_ = commands.add_parser(
         "info",

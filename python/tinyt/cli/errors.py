@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.util
+from collections.abc import Callable
 from types import ModuleType
 
 
@@ -33,3 +35,34 @@ def require(package: str, project: str, purpose: str) -> ModuleType:
         raise CommandError(
             f'{project} is needed for {purpose}: pip install "tinyt[demo]" ({error})'
         ) from None
+
+
+_LARGEST = 2**63 - 1
+
+
+def at_least(smallest: int) -> Callable[[str], int]:
+    """A parser of whole numbers from `smallest` on, for argparse."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        if not smallest <= value <= _LARGEST:
+            raise argparse.ArgumentTypeError(
+                f"must be at least {smallest} and below 2**63, got {value}"
+            )
+        return value
+
+    parse.__name__ = "integer"  # argparse names it in "invalid integer value"
+    return parse
+
+
+def number(smallest: float) -> Callable[[str], float]:
+    """A parser of finite numbers from `smallest` on, for argparse."""
+
+    def parse(text: str) -> float:
+        value = float(text)
+        if not smallest <= value < float("inf"):
+            raise argparse.ArgumentTypeError(f"must be a number of at least {smallest}, got {text}")
+        return value
+
+    parse.__name__ = "number"
+    return parse

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tinyt.cli.errors import is_installed
+
+Summary = Callable[[dict[str, Any]], str]
 
 
 class Progress(Protocol):
@@ -20,29 +23,27 @@ class Progress(Protocol):
         """One epoch is done, with these metrics."""
 
 
-def make_progress(epochs: int, done: int, batches: int) -> Progress:
+def make_progress(epochs: int, done: int, batches: int, summary: Summary) -> Progress:
     """The best display that standard output allows.
 
     Args:
         epochs: how many there are in all.
         done: how many were done before, in a resumed run.
         batches: how many an epoch has.
+        summary: puts an epoch's metrics into words.
     """
     if sys.stdout.isatty() and is_installed("rich"):
-        return _LiveProgress(epochs, done, batches)
-    return _PlainProgress(epochs)
+        return _LiveProgress(epochs, done, batches, summary)
+    return _PlainProgress(epochs, summary)
 
 
-def _summary(record: dict[str, Any]) -> str:
-    return (
-        f"loss {record['train_loss']:.4f}  "
-        f"validation {100 * record['validation_accuracy']:5.1f}%  {record['seconds']:.2f} s"
-    )
+def _line(summary: Summary, record: dict[str, Any]) -> str:
+    return f"{summary(record)}  {record['seconds']:.2f} s"
 
 
 class _PlainProgress:
-    def __init__(self, epochs: int) -> None:
-        self._epochs = epochs
+    def __init__(self, epochs: int, summary: Summary) -> None:
+        self._epochs, self._summary = epochs, summary
 
     def __enter__(self) -> _PlainProgress:
         return self
@@ -54,14 +55,15 @@ class _PlainProgress:
         pass
 
     def epoch(self, record: dict[str, Any]) -> None:
-        print(f"epoch {record['epoch']}/{self._epochs}  {_summary(record)}", flush=True)
+        line = f"epoch {record['epoch']}/{self._epochs}  {_line(self._summary, record)}"
+        print(line, flush=True)
 
 
 class _LiveProgress:
-    def __init__(self, epochs: int, done: int, batches: int) -> None:
+    def __init__(self, epochs: int, done: int, batches: int, summary: Summary) -> None:
         from rich import progress
 
-        self._epochs, self._epoch = epochs, done
+        self._epochs, self._epoch, self._summary = epochs, done, summary
         self._text = ""
         self._bar = progress.Progress(
             progress.TextColumn("[bold]{task.description}"),
@@ -88,5 +90,5 @@ class _LiveProgress:
         self._bar.update(self._task, advance=1, text=self._text or f"loss {loss:.4f}")
 
     def epoch(self, record: dict[str, Any]) -> None:
-        self._epoch, self._text = record["epoch"], _summary(record)
+        self._epoch, self._text = record["epoch"], _line(self._summary, record)
         self._bar.update(self._task, description=self._title(), text=self._text)

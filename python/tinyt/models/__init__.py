@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tinyt.models.chars import CharTransformer
 from tinyt.models.digits import DigitsCNN, DigitsMLP
 
-__all__ = ["DigitsCNN", "DigitsMLP"]
+__all__ = ["CharTransformer", "DigitsCNN", "DigitsMLP"]

@@ -23,7 +23,7 @@ class Part(NamedTuple):
     labels: Tensor
 
 
-class Digits(NamedTuple):
+class DigitsData(NamedTuple):
     """The three disjoint parts."""
 
     train: Part
@@ -31,7 +31,7 @@ class Digits(NamedTuple):
     test: Part
 
 
-def load_digits() -> Digits:
+def load_digits() -> DigitsData:
     """Every fifth image, counted through the classes, is test; every tenth of the rest validation.
 
     The split is stratified and depends on nothing: no seed, no random generator.
@@ -42,7 +42,7 @@ def load_digits() -> Digits:
     test = [i for i, held_out in zip(by_class, is_test, strict=True) if held_out]
     rest = [i for i, held_out in zip(by_class, is_test, strict=True) if not held_out]
     train = [i for position, i in enumerate(rest) if position % 10 != 5]
-    return Digits(_part(bunch, train), _part(bunch, rest[5::10]), _part(bunch, test))
+    return DigitsData(_part(bunch, train), _part(bunch, rest[5::10]), _part(bunch, test))
 
 
 def _part(bunch: Any, indices: list[int]) -> Part:

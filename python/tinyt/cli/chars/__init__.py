@@ -1,0 +1,1 @@
+"""The task `chars`: the next character of any text."""

@@ -1,0 +1,1 @@
+"""The task `digits`: 8x8 images of handwritten digits."""

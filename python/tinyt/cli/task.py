@@ -1,0 +1,230 @@
+"""What a task of `tinyt train` is: its settings, and a trainer that goes epoch by epoch."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sized
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from tinyt import nn
+from tinyt.cli.errors import CommandError
+from tinyt.optim import AdamW
+from tinyt.optim.lr_scheduler import CosineAnnealingLR
+from tinyt.random import default_generator, manual_seed
+from tinyt.tensor import Tensor
+
+OnBatch = Callable[[float], None]
+_LARGEST = 2**63 - 1
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    smallest: float = -math.inf,
+    largest: float = math.inf,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A setting: a field of a :class:`Config` that is an option of the command too."""
+    facts = {"help": help, "smallest": smallest, "largest": largest, "choices": choices}
+    return field(default=default, metadata=facts)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of a training run; equal settings give equal results, bit for bit."""
+
+    seed: int = option(0, "seed of all randomness", smallest=0)
+    epochs: int = option(20, "passes over the training data", smallest=1)
+    batch_size: int = option(64, "samples per update", smallest=2)
+    lr: float = option(3e-3, "first learning rate", smallest=1e-12)
+    weight_decay: float = option(1e-2, "shrinks the weights", smallest=0.0)
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value, kind = getattr(self, f.name), type(f.default)
+            if type(value) is not kind:
+                raise CommandError(f"{f.name} must be of type {kind.__name__}, got {value!r}")
+            problem = _problem(value, f)
+            if problem:
+                raise CommandError(f"{f.name} {problem}, got {value!r}")
+
+    @classmethod
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Declares an option for each setting.
+
+        Defaults are None, so that --resume can tell what was asked for.
+        """
+        for f in fields(cls):
+            shown = f" (default: {f.default})" if f.default != "" else ""
+            parser.add_argument(
+                "--" + f.name.replace("_", "-"),
+                type=_parser(f),
+                choices=f.metadata["choices"] or None,
+                metavar=None if f.metadata["choices"] else _METAVARS[type(f.default)],
+                help=f.metadata["help"] + shown,
+            )
+
+    @classmethod
+    def from_arguments(cls, args: argparse.Namespace) -> Config:
+        """The settings that a command line asks for."""
+        given = {f.name: getattr(args, f.name) for f in fields(cls)}
+        return cls(**{name: value for name, value in given.items() if value is not None})
+
+
+_METAVARS = {int: "N", float: "X", str: "FILE"}
+
+
+def _is_path(f: Field[Any]) -> bool:
+    return isinstance(f.default, str) and not f.metadata["choices"]
+
+
+def _problem(value: Any, f: Field[Any]) -> str:
+    """What is wrong with a setting's value; "" for nothing."""
+    if isinstance(value, str):
+        choices = f.metadata["choices"]
+        return "" if not choices or value in choices else f"must be one of {', '.join(choices)}"
+    low = f.metadata["smallest"]
+    high = min(f.metadata["largest"], _LARGEST)
+    if low <= value <= high:
+        return ""
+    return f"must be at least {low} and at most {high if high < _LARGEST else '2**63 - 1'}"
+
+
+def _parser(f: Field[Any]) -> Callable[[str], Any]:
+    kind: Callable[[str], Any] = type(f.default)
+
+    def parse(text: str) -> Any:
+        value = kind(text)
+        if _is_path(f):
+            return str(Path(text).resolve())  # a resumed run may start elsewhere
+        problem = "" if f.metadata["choices"] else _problem(value, f)
+        if problem:
+            raise argparse.ArgumentTypeError(f"{problem}, got {value}")
+        return value
+
+    parse.__name__ = {"int": "integer", "float": "number", "str": "text"}[type(f.default).__name__]
+    return parse
+
+
+class Loader(Sized, Iterable[Any], Protocol):
+    """Gives the batches of an epoch."""
+
+
+class Trainer(ABC):
+    """Model, optimiser, schedule and random stream of one run.
+
+    All randomness (initial weights, order, dropout) comes from the default generator, whose state
+    is part of the checkpoint: a resumed run repeats an uninterrupted one bit for bit.
+    """
+
+    title: str
+
+    def __init__(self, config: Config) -> None:
+        manual_seed(config.seed)
+        self.config = config
+        self.model, self.loader = self.build()
+        self.optimizer = AdamW(
+            self.model.parameters(), lr=config.lr, weight_decay=config.weight_decay
+        )
+        self.scheduler = CosineAnnealingLR(self.optimizer, config.epochs * len(self.loader))
+        self.epoch = 0
+        self.history: list[dict[str, Any]] = []
+
+    @abstractmethod
+    def build(self) -> tuple[nn.Module, Loader]:
+        """Reads the data; makes the network and what gives its batches."""
+
+    @abstractmethod
+    def loss(self, batch: Any) -> Tensor:
+        """The loss of one batch."""
+
+    @abstractmethod
+    def validate(self) -> dict[str, float]:
+        """Figures of the network as it is, on data that it was not trained on."""
+
+    @abstractmethod
+    def summary(self, record: Mapping[str, Any]) -> str:
+        """One epoch's record in a line."""
+
+    @abstractmethod
+    def finish(self) -> dict[str, Any]:
+        """The result of the run, from data that is looked at here alone."""
+
+    @abstractmethod
+    def result_line(self, result: Mapping[str, Any]) -> str:
+        """The result as the command prints it last."""
+
+    @abstractmethod
+    def draw(self, folder: Path) -> list[Path]:
+        """Draws pictures of the run; returns their files."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether every epoch is done."""
+        return self.epoch >= self.config.epochs
+
+    def run_epoch(self, on_batch: OnBatch) -> dict[str, Any]:
+        """One pass over the training data; returns and records its metrics."""
+        started = time.perf_counter()
+        self.model.train()
+        total = 0.0
+        for batch in self.loader:
+            loss = self.loss(batch)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            self.scheduler.step()
+            value = loss.item()
+            total += value
+            on_batch(value)
+        self.model.eval()
+        self.epoch += 1
+        record = {
+            "epoch": self.epoch,
+            "train_loss": total / len(self.loader),
+            **self.validate(),
+            "lr": self.scheduler.get_last_lr()[0],
+            "seconds": round(time.perf_counter() - started, 3),
+        }
+        self.history.append(record)
+        return record
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides how training goes on, and how it went."""
+        return {
+            "epoch": self.epoch,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict(),
+            "random": default_generator.get_state(),
+            "history": self.history,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a `state_dict` of the same configuration."""
+        try:
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.scheduler.load_state_dict(state["scheduler"])
+            default_generator.set_state(state["random"])
+            self.epoch = int(state["epoch"])
+            self.history = list(state["history"])
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise CommandError(f"the checkpoint does not fit its run: {error}") from None
+        self.model.eval()
+
+
+class Task:
+    """A task: a subclass names its parts; it is never instantiated."""
+
+    name: ClassVar[str]
+    help: ClassVar[str]
+    description: ClassVar[str]
+    config: ClassVar[type[Config]]
+    trainer: ClassVar[type[Trainer]]
