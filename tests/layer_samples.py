@@ -24,6 +24,15 @@ CONVOLUTION: list[Row] = [
     ("Conv2d", (2, 3, 3), {"padding": "valid"}, (2, 5, 5)),
     ("Conv1d", (2, 4, 3), {"stride": 2, "padding": 1}, (3, 2, 9)),
     ("Conv3d", (2, 3, (1, 2, 3)), {}, (2, 2, 3, 4, 5)),
+    ("ConvTranspose1d", (2, 4, 3), {"stride": 2, "padding": 1}, (3, 2, 5)),
+    (
+        "ConvTranspose2d",
+        (2, 4, (3, 2)),
+        {"stride": (2, 3), "output_padding": 1, "padding": (1, 0)},
+        (2, 2, 3, 4),
+    ),
+    ("ConvTranspose2d", (4, 6, 3), {"groups": 2, "dilation": 2, "bias": False}, (4, 3, 3)),
+    ("ConvTranspose3d", (2, 3, 2), {"stride": 2}, (1, 2, 2, 3, 2)),
 ]
 
 POOLING: list[Row] = [

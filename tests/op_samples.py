@@ -11,9 +11,11 @@ from op_rows import Op
 from op_rows.activation import ACTIVATION
 from op_rows.binary import BINARY
 from op_rows.contract import CONTRACT
+from op_rows.convolution import CONVOLUTION
 from op_rows.creation import CREATION
 from op_rows.index import INDEX
 from op_rows.network import NETWORKS
+from op_rows.pooling import POOLING
 from op_rows.reduce import REDUCE
 from op_rows.shape import SHAPE
 from op_rows.unary import UNARY
@@ -26,6 +28,8 @@ OPS: tuple[Op, ...] = (
     *SHAPE,
     *INDEX,
     *CONTRACT,
+    *CONVOLUTION,
+    *POOLING,
     *NETWORKS,
     *CREATION,
 )

@@ -9,16 +9,13 @@ import numpy as np
 import references as ref
 from op_rows import (
     FLOATS,
-    Bad,
     Op,
-    Rng,
     Samples,
     bad,
     f,
 )
 from sampling import (
     S,
-    Sample,
     draw,
 )
 
@@ -32,51 +29,6 @@ def products(*pairs: Any, domain: tuple[float, float] = (-2, 2)) -> Samples:
 
 
 SUMS: dict[str, Any] = {"ulp": 8, "scale": "abs"}
-
-
-def conv_samples(n: int) -> Samples:
-    """Convolutions over n spatial dimensions, by the rows below; sides shrink as n grows."""
-    side = {1: (9,), 2: (6, 5), 3: (4, 3, 3)}[n]
-    kernel = {1: (3,), 2: (3, 2), 3: (2, 2, 2)}[n]
-
-    def samples(rng: Rng, dtype: str) -> list[Sample]:
-        def one(
-            batch: Any, ins: int, outs: int, groups: int = 1, bias: bool = True, **k: Any
-        ) -> Sample:
-            x = draw(rng, (*batch, ins, *side), dtype, (-2, 2))
-            w = draw(rng, (outs, ins // groups, *kernel), dtype, (-2, 2))
-            extra = (draw(rng, (outs,), dtype),) if bias else ()
-            return S(x, w, *extra, groups=groups, **k, grad=x.size < 120)
-
-        return [
-            one((2,), 2, 3),
-            one((1,), 1, 1, bias=False),
-            one((), 2, 2),
-            one((1,), 2, 2, padding=1),
-            one((2,), 1, 2, stride=2, padding=1),
-            one((1,), 2, 4, groups=2),
-            one((1,), 1, 2, padding=1, dilation=2),
-            one((0,), 2, 3),
-            one((1,), 2, 2, padding="same"),
-            one((1,), 1, 2, padding="valid"),
-            one((3,), 4, 6, groups=2, stride=2, padding=2),
-        ]
-
-    return samples
-
-
-def conv_errors(n: int) -> tuple[Bad, ...]:
-    x, w = f(1, 4, *[5] * n), f(2, 4, *[3] * n)
-    return (
-        bad(RuntimeError, r"conv.*3", x[:, :3], w),
-        bad(RuntimeError, r"conv.*3", x, f(3, 2, *[3] * n), None, groups=2),
-        bad(RuntimeError, r"conv.*7", x, f(2, 4, *[7] * n)),
-        bad(RuntimeError, r"conv.*0", x, w, None, 0),
-        bad(RuntimeError, r"conv.*-1", x, w, None, 1, -1),
-        bad(RuntimeError, r"conv.*3", x, w, f(3)),
-        bad(RuntimeError, r"conv.*(float64|double)", x, w.astype(np.float64)),
-        bad(RuntimeError, r"conv", f(4), w),
-    )
 
 
 CONTRACT = [
@@ -147,19 +99,6 @@ CONTRACT = [
             bad(RuntimeError, r"linear.*\(2, 3\).*\(4, 5\)", f(2, 3), f(4, 5)),
             bad(RuntimeError, r"linear.*\(5,\)", f(2, 3), f(4, 3), f(5)),
         ),
-    ),
-    *(
-        Op(
-            f"conv{n}d",
-            conv_samples(n),
-            ref.conv,
-            call=f"nn.functional.conv{n}d",
-            dtypes=FLOATS,
-            **SUMS,
-            method=False,
-            errors=conv_errors(n),
-        )
-        for n in (1, 2, 3)
     ),
     Op(
         "dot",

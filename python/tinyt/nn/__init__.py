@@ -34,7 +34,14 @@ from tinyt.nn.activation import (
     Threshold,
 )
 from tinyt.nn.containers import ModuleDict, ModuleList, Sequential
-from tinyt.nn.conv import Conv1d, Conv2d, Conv3d
+from tinyt.nn.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from tinyt.nn.dropout import Dropout
 from tinyt.nn.embedding import Embedding
 from tinyt.nn.flatten import Flatten
@@ -57,6 +64,9 @@ __all__ = [
     "Conv1d",
     "Conv2d",
     "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
@@ -17,43 +18,30 @@ from tinyt.ops import empty
 from tinyt.tensor import Tensor
 
 Sizes = int | tuple[int, ...]
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class ConvNd(Module):
-    """Cross-correlation with zero padding over the last dimensions.
-
-    Shapes: input (N, in_channels, *sizes) or (in_channels, *sizes); the output size along an axis
-    is floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1; `weight`
-    (out_channels, in_channels / groups, *kernel_size), `bias` (out_channels,), both uniform on
-    ±1/sqrt(fan_in) at first.
-
-    Args:
-        in_channels: channels of the input.
-        out_channels: channels of the output.
-        kernel_size: one size for all axes, or one each; so are stride, padding and dilation.
-        stride: steps between windows.
-        padding: zeros at both ends, or "valid" (none) or "same" (output as large as the input).
-        dilation: steps between the elements of a window.
-        groups: parts that the channels are split into, each convolved on its own.
-        bias: whether a bias is added.
-        padding_mode: must be "zeros".
-    """
+class ConvBase(Module):
+    """What the layers below share: the arguments, parameters of one shape rule, the repr."""
 
     _spatial: ClassVar[int]
+    _transposed: ClassVar[bool] = False
+    output_padding: tuple[int, ...]
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
         kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes | str = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: DType | None = None,
+        stride: Sizes,
+        padding: Sizes | str,
+        dilation: Sizes,
+        output_padding: Sizes,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any,
+        dtype: DType | None,
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
@@ -62,9 +50,14 @@ class ConvNd(Module):
         self.stride = self._one_each("stride", stride)
         self.padding = padding if isinstance(padding, str) else self._one_each("padding", padding)
         self.dilation = self._one_each("dilation", dilation)
+        self.output_padding = self._one_each("output_padding", output_padding)
         self.groups = groups
-        self._check(padding_mode)
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        self.padding_mode = padding_mode
+        self._check()
+        first, second = in_channels, out_channels
+        if not self._transposed:
+            first, second = second, first
+        shape = (first, second // groups, *self.kernel_size)
         self.weight = Parameter(empty(shape, dtype=dtype, device=device))
         self.register_parameter(
             "bias", Parameter(empty((out_channels,), dtype=dtype, device=device)) if bias else None
@@ -80,16 +73,21 @@ class ConvNd(Module):
             )
         return sizes
 
-    def _check(self, padding_mode: str) -> None:
+    def _check(self) -> None:
         if self.groups <= 0:
             raise ValueError("groups must be a positive integer")
         if self.in_channels % self.groups != 0:
             raise ValueError("in_channels must be divisible by groups")
         if self.out_channels % self.groups != 0:
             raise ValueError("out_channels must be divisible by groups")
-        if padding_mode != "zeros":
+        if self.padding_mode not in PADDING_MODES:
             raise ValueError(
-                f"{type(self).__name__}: padding_mode must be 'zeros', got {padding_mode!r}"
+                f"{type(self).__name__}: padding_mode must be one of {PADDING_MODES}, "
+                f"got {self.padding_mode!r}"
+            )
+        if self._transposed and self.padding_mode != "zeros":
+            raise ValueError(
+                f"{type(self).__name__}: padding_mode must be 'zeros', got {self.padding_mode!r}"
             )
         if isinstance(self.padding, str):
             if self.padding not in ("same", "valid"):
@@ -109,9 +107,6 @@ class ConvNd(Module):
                 bound = 1 / math.sqrt(fan_in)
                 init.uniform_(self.bias, -bound, bound)
 
-    def _arguments(self) -> tuple[Any, ...]:
-        return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
-
     def extra_repr(self) -> str:
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
@@ -121,11 +116,70 @@ class ConvNd(Module):
             text += f", padding={self.padding}"
         if self.dilation != (1,) * self._spatial:
             text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * self._spatial:
+            text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
             text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
         return text
+
+
+class ConvNd(ConvBase):
+    """Cross-correlation with padding over the last dimensions.
+
+    Shapes: input (N, in_channels, *sizes) or (in_channels, *sizes); the output size along an axis
+    is floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1; `weight`
+    (out_channels, in_channels / groups, *kernel_size), `bias` (out_channels,), both uniform on
+    ±1/sqrt(fan_in) at first.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: one size for all axes, or one each; so are stride, padding and dilation.
+        stride: steps between windows.
+        padding: elements at both ends, or "valid" (none) or "same" (output as large as the input).
+        dilation: steps between the elements of a window.
+        groups: parts that the channels are split into, each convolved on its own.
+        bias: whether a bias is added.
+        padding_mode: what is padded: "zeros", or as in `pad`: "reflect", "replicate", "circular".
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0,
+                         groups, bias, padding_mode, device, dtype)  # fmt: skip
+
+    def _ends(self) -> list[int]:
+        """The padding as `pad` takes it: both ends of the last axis first."""
+        ends: list[int] = []
+        for d in reversed(range(self._spatial)):
+            if self.padding == "same":
+                total = self.dilation[d] * (self.kernel_size[d] - 1)
+                ends += [total // 2, total - total // 2]
+            else:
+                ends += [0 if isinstance(self.padding, str) else self.padding[d]] * 2
+        return ends
+
+    def _arguments(self, input: Tensor) -> tuple[Any, ...]:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._ends(), mode=self.padding_mode), 0
+        return (input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(ConvNd):
@@ -134,7 +188,7 @@ class Conv1d(ConvNd):
     _spatial = 1
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.conv1d(input, *self._arguments())
+        return F.conv1d(*self._arguments(input))
 
 
 class Conv2d(ConvNd):
@@ -143,7 +197,7 @@ class Conv2d(ConvNd):
     _spatial = 2
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.conv2d(input, *self._arguments())
+        return F.conv2d(*self._arguments(input))
 
 
 class Conv3d(ConvNd):
@@ -152,4 +206,103 @@ class Conv3d(ConvNd):
     _spatial = 3
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.conv3d(input, *self._arguments())
+        return F.conv3d(*self._arguments(input))
+
+
+class ConvTransposeNd(ConvBase):
+    """Transposed convolution over the last dimensions: the gradient of `ConvNd` to its input.
+
+    Shapes: input (N, in_channels, *sizes) or (in_channels, *sizes); the output size along an axis
+    is (size - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1; `weight`
+    (in_channels, out_channels / groups, *kernel_size), `bias` (out_channels,).
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: one size for all axes, or one each; so are the next three and dilation.
+        stride: steps between the windows that neighbouring elements are spread over.
+        padding: elements cut off at both ends of the output.
+        output_padding: elements more at the end, since several output sizes fit one input.
+        groups: parts that the channels are split into.
+        bias: whether a bias is added.
+        dilation: steps between the elements of a window.
+        padding_mode: must be "zeros".
+    """
+
+    _transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation,
+                         output_padding, groups, bias, padding_mode, device, dtype)  # fmt: skip
+
+    def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
+        """What must be added for an output of that size (with or without batch and channels)."""
+        if output_size is None:
+            return self.output_padding
+        n = self._spatial
+        lead = input.dim() - n
+        if len(output_size) not in (n, n + lead):
+            raise ValueError(
+                f"{type(self).__name__}: output_size must have {n} or {n + lead} elements, "
+                f"got {tuple(output_size)}"
+            )
+        found = []
+        for d, wanted in enumerate(output_size[-n:]):
+            padding = self.padding[d]
+            assert isinstance(padding, int)  # a string is for ConvNd
+            least = (input.shape[lead + d] - 1) * self.stride[d] - 2 * padding
+            least += self.dilation[d] * (self.kernel_size[d] - 1) + 1
+            if not least <= wanted < least + self.stride[d]:
+                raise ValueError(
+                    f"{type(self).__name__}: output_size must be between {least} and "
+                    f"{least + self.stride[d] - 1} at axis {d}, got {tuple(output_size)} for "
+                    f"input {tuple(input.shape)}"
+                )
+            found.append(wanted - least)
+        return tuple(found)
+
+    def _arguments(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[Any, ...]:
+        extra = self._output_padding(input, output_size)
+        return (input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+                self.dilation)  # fmt: skip
+
+
+class ConvTranspose1d(ConvTransposeNd):
+    """Transposed convolution along one axis; arguments and shapes as in `ConvTransposeNd`."""
+
+    _spatial = 1
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return F.conv_transpose1d(*self._arguments(input, output_size))
+
+
+class ConvTranspose2d(ConvTransposeNd):
+    """Transposed convolution along two axes; arguments and shapes as in `ConvTransposeNd`."""
+
+    _spatial = 2
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return F.conv_transpose2d(*self._arguments(input, output_size))
+
+
+class ConvTranspose3d(ConvTransposeNd):
+    """Transposed convolution along three axes; arguments and shapes as in `ConvTransposeNd`."""
+
+    _spatial = 3
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return F.conv_transpose3d(*self._arguments(input, output_size))

@@ -15,6 +15,7 @@ from tinyt.ops import (
     linalg,
     loss,
     norm,
+    pooling,
     random,
     reduce,
     shape,
@@ -23,7 +24,8 @@ from tinyt.ops.common import OP_TABLE, named
 from tinyt.tensor import Tensor
 
 FAMILIES = (
-    creation, elementwise, reduce, shape, indexing, linalg, conv, norm, activation, loss, random,
+    creation, elementwise, reduce, shape, indexing, linalg, conv, pooling, norm, activation,
+    loss, random,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}

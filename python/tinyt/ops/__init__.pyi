@@ -37,7 +37,14 @@ from tinyt.ops.activation import (
     threshold_,
 )
 from tinyt.ops.common import Number
-from tinyt.ops.conv import conv1d, conv2d, conv3d, max_pool1d, max_pool2d, max_pool3d
+from tinyt.ops.conv import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from tinyt.ops.creation import (
     arange,
     as_tensor,
@@ -100,6 +107,7 @@ from tinyt.ops.norm import (
     scaled_dot_product_attention,
     softmax,
 )
+from tinyt.ops.pooling import max_pool1d, max_pool2d, max_pool3d
 from tinyt.ops.random import (
     bernoulli,
     dropout,
@@ -218,6 +226,9 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cos",
     "count_nonzero",
     "cross_entropy",
