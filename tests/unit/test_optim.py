@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import tinyt
 from tinyt import nn, ops, optim
 from tinyt.optim import lr_scheduler
 
@@ -32,6 +33,26 @@ OPTIMIZERS = [
     ("Adam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
     ("AdamW", {}),
     ("AdamW", {"lr": 0.05, "weight_decay": 0.2, "amsgrad": True}),
+    ("RMSprop", {}),
+    ("RMSprop", {"lr": 0.05, "alpha": 0.9, "momentum": 0.5, "centered": True}),
+    ("RMSprop", {"lr": 0.05, "weight_decay": 0.1, "maximize": True}),
+    ("Adagrad", {}),
+    ("Adagrad", {"lr": 0.5, "lr_decay": 0.1, "initial_accumulator_value": 0.3}),
+    ("Adagrad", {"weight_decay": 0.1, "maximize": True, "eps": 1e-3}),
+    ("Adadelta", {}),
+    ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1, "maximize": True}),
+    ("Adamax", {}),
+    ("Adamax", {"lr": 0.05, "betas": (0.8, 0.9), "weight_decay": 0.1}),
+    ("NAdam", {}),
+    ("NAdam", {"lr": 0.05, "weight_decay": 0.1, "momentum_decay": 0.1}),
+    ("NAdam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {}),
+    ("RAdam", {"lr": 0.05, "betas": (0.8, 0.9), "weight_decay": 0.1}),
+    ("RAdam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("Rprop", {}),
+    ("Rprop", {"lr": 0.1, "etas": (0.6, 1.3), "step_sizes": (0.01, 0.2), "maximize": True}),
+    ("ASGD", {}),
+    ("ASGD", {"lr": 0.1, "lambd": 0.01, "t0": 3, "weight_decay": 0.1}),
 ]
 
 
@@ -202,12 +223,74 @@ def test_closure_runs_with_gradients():
         (lambda p: optim.SGD([p], nesterov=True), ValueError, "Nesterov momentum requires"),
         (lambda p: optim.SGD([p], differentiable=True), ValueError, "not supported"),
         (lambda p: optim.AdamW([p], betas=(0.9, 1.0)), ValueError, "beta parameter at index 1"),
+        (lambda p: optim.Adadelta([p], rho=1.5), ValueError, "Invalid rho value"),
+        (lambda p: optim.Rprop([p], etas=(1.0, 1.2)), ValueError, "Invalid eta values"),
+        (lambda p: optim.Adagrad([p], lr_decay=-1.0), ValueError, "Invalid lr_decay"),
         (lambda p: optim.Adam([p], eps=-1.0), ValueError, "Invalid epsilon value"),
     ],
 )
 def test_wrong_arguments(make, kind, message):
     with pytest.raises(kind, match=message):
         make(nn.Parameter(ops.ones(2)))
+
+
+def test_hooks_and_own_step():
+    """Hooks run around `step`, also one that a subclass defines, as in PyTorch."""
+    seen = []
+
+    class Own(optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        def step(self, closure=None):
+            seen.append(("step", closure))
+
+    own = Own([nn.Parameter(ops.ones(1))], lr=0.1)
+    own.register_step_post_hook(lambda o, args, kwargs: seen.append(("post", args)))
+    first = own.register_step_pre_hook(lambda o, args, kwargs: (("changed",), kwargs))
+    own.step("given")
+    first.remove()
+    own.step("given")
+    assert seen == [
+        ("step", "changed"),
+        ("post", ("changed",)),
+        ("step", "given"),
+        ("post", ("given",)),
+    ]
+    own.register_step_pre_hook(lambda o, args, kwargs: 3)
+    with pytest.raises(RuntimeError, match="must return None or a tuple"):
+        own.step()
+
+
+def test_state_dict_hooks():
+    seen = []
+    optimizer = optim.SGD([nn.Parameter(ops.ones(1))], lr=0.1)
+    optimizer.register_state_dict_pre_hook(lambda o: seen.append("save"))
+    optimizer.register_state_dict_post_hook(lambda o, state: {**state, "extra": 1})
+    state = optimizer.state_dict()
+    assert state["extra"] == 1
+    state["param_groups"][0]["lr"] = 0.2
+
+    def half(optimizer, state):
+        group = {**state["param_groups"][0], "lr": state["param_groups"][0]["lr"] / 2}
+        return {**state, "param_groups": [group]}
+
+    optimizer.register_load_state_dict_pre_hook(half)
+    optimizer.register_load_state_dict_post_hook(lambda o: seen.append("load"))
+    optimizer.load_state_dict(state)
+    assert (optimizer.param_groups[0]["lr"], seen) == (0.1, ["save", "load"])
+
+
+def test_rate_in_a_tensor():
+    param = nn.Parameter(ops.ones(1))
+    optimizer = optim.Adam([param], lr=ops.tensor(0.5))
+    schedule = lr_scheduler.ExponentialLR(optimizer, 0.5)
+    param.grad = ops.ones(1)
+    optimizer.step()
+    assert param.item() == pytest.approx(0.5)
+    rate = optimizer.param_groups[0]["lr"]
+    schedule.step()
+    assert rate.item() == 0.25
 
 
 def test_load_state_dict_refuses_what_does_not_fit():
@@ -225,6 +308,30 @@ def test_load_state_dict_refuses_what_does_not_fit():
 # Schedules -------------------------------------------------------------------------------------
 
 SCHEDULES = [
+    ("MultiplicativeLR", {"lr_lambda": lambda epoch: 0.9 if epoch % 2 else 1.05}),
+    ("MultiStepLR", {"milestones": [3, 3, 8], "gamma": 0.5}),
+    ("ConstantLR", {"factor": 0.3, "total_iters": 4}),
+    ("ExponentialLR", {"gamma": 0.9}),
+    ("PolynomialLR", {"total_iters": 9, "power": 1.5}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 4}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 2, "T_mult": 2, "eta_min": 0.01}),
+    ("OneCycleLR", {"max_lr": 0.4, "total_steps": 20}),
+    ("OneCycleLR", {"max_lr": [0.4, 1.0], "epochs": 5, "steps_per_epoch": 6, "three_phase": True}),
+    (
+        "OneCycleLR",
+        {"max_lr": 0.3, "total_steps": 25, "anneal_strategy": "linear", "cycle_momentum": False},
+    ),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.2, "step_size_up": 3}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": [0.2, 0.3], "step_size_up": 3, "step_size_down": 2}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.2, "step_size_up": 2, "mode": "triangular2"}),
+    (
+        "CyclicLR",
+        {"base_lr": 0.1, "max_lr": 0.2, "step_size_up": 4, "mode": "exp_range", "gamma": 0.9},
+    ),
+    (
+        "CyclicLR",
+        {"base_lr": 0.1, "max_lr": 0.2, "scale_fn": lambda x: 1 / x, "step_size_up": 2},
+    ),
     ("StepLR", {"step_size": 3, "gamma": 0.5}),
     ("LinearLR", {}),
     ("LinearLR", {"start_factor": 0.25, "end_factor": 0.75, "total_iters": 7}),
@@ -240,39 +347,130 @@ def two_groups(tensor, parameter, sgd):
     return sgd(groups, lr=0.1)
 
 
+def options_of(optimizer):
+    """What schedules change: rates and momenta."""
+    return [
+        (group["lr"], group.get("momentum"), group.get("betas")) for group in optimizer.param_groups
+    ]
+
+
 def rates(schedule, optimizer, steps):
-    seen = [[group["lr"] for group in optimizer.param_groups]]
+    seen = [options_of(optimizer)]
     for _ in range(steps):
         optimizer.step()
         schedule.step()
-        seen.append([group["lr"] for group in optimizer.param_groups])
-        assert schedule.get_last_lr() == seen[-1]
+        seen.append(options_of(optimizer))
+        assert schedule.get_last_lr() == [lr for lr, _, _ in seen[-1]]
     return seen
 
 
+def plain(state):
+    """A schedule's state without what only names its implementation."""
+    return {
+        key: [plain(part) if isinstance(part, dict) else part for part in value]
+        if isinstance(value, list)
+        else value
+        for key, value in state.items()
+    }
+
+
 @needs_torch
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
 @pytest.mark.parametrize(("name", "options"), SCHEDULES)
-def test_rates_equal_pytorch_exactly(name, options):
-    optimizer = two_groups(ops.ones, nn.Parameter, optim.SGD)
-    reference = two_groups(torch.ones, torch.nn.Parameter, torch.optim.SGD)
+def test_rates_and_state_equal_pytorch_exactly(name, options, kind):
+    optimizer = two_groups(ops.ones, nn.Parameter, getattr(optim, kind))
+    reference = two_groups(torch.ones, torch.nn.Parameter, getattr(torch.optim, kind))
     schedule = getattr(lr_scheduler, name)(optimizer, **options)
     expected = getattr(torch.optim.lr_scheduler, name)(reference, **options)
-    assert rates(schedule, optimizer, 20) == rates(expected, reference, 20)
+    assert rates(schedule, optimizer, 19) == rates(expected, reference, 19)
+    assert plain(schedule.state_dict()) == plain(expected.state_dict())
 
 
 @pytest.mark.parametrize(("name", "options"), SCHEDULES)
-def test_schedule_resumes_exactly(name, options):
+def test_schedule_resumes_exactly(name, options, tmp_path):
     kind = getattr(lr_scheduler, name)
     optimizer = two_groups(ops.ones, nn.Parameter, optim.SGD)
     schedule = kind(optimizer, **options)
     rates(schedule, optimizer, 6)
-    saved = schedule.state_dict(), optimizer.state_dict()
+    tinyt.save((schedule.state_dict(), optimizer.state_dict()), tmp_path / "state")
+    saved = tinyt.load(tmp_path / "state")
     assert "optimizer" not in saved[0]
     resumed = two_groups(ops.ones, nn.Parameter, optim.SGD)
     twin = kind(resumed, **options)
     resumed.load_state_dict(saved[1])
     twin.load_state_dict(saved[0])
     assert rates(twin, resumed, 9) == rates(schedule, optimizer, 9)
+
+
+def combined(tt, optimizer, name):
+    s = tt.optim.lr_scheduler
+    if name == "chained":
+        return s.ChainedScheduler(
+            [s.ConstantLR(optimizer, 0.1, 3), s.ExponentialLR(optimizer, 0.9)], optimizer
+        )
+    parts = [
+        s.LinearLR(optimizer, 0.1, total_iters=4),
+        s.CosineAnnealingLR(optimizer, 6),
+        s.StepLR(optimizer, 2, 0.5),
+        s.PolynomialLR(optimizer, 5),
+    ]
+    return s.SequentialLR(optimizer, parts, milestones=[4, 9, 13])
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["chained", "sequential"])
+def test_combined_schedules_equal_pytorch_and_resume(name):
+    optimizer = two_groups(ops.ones, nn.Parameter, optim.SGD)
+    reference = two_groups(torch.ones, torch.nn.Parameter, torch.optim.SGD)
+    schedule, expected = combined(tinyt, optimizer, name), combined(torch, reference, name)
+    assert rates(schedule, optimizer, 6) == rates(expected, reference, 6)
+    assert plain(schedule.state_dict()) == plain(expected.state_dict())
+    resumed = two_groups(ops.ones, nn.Parameter, optim.SGD)
+    twin = combined(tinyt, resumed, name)
+    resumed.load_state_dict(reference.state_dict())
+    twin.load_state_dict(expected.state_dict())
+    assert rates(twin, resumed, 11) == rates(expected, reference, 11)
+
+
+PLATEAUS = [
+    {"patience": 2},
+    {"mode": "max", "factor": 0.5, "patience": 0, "cooldown": 2},
+    {"threshold": 0.3, "threshold_mode": "abs", "patience": 1, "min_lr": [0.01, 0.5]},
+    {"mode": "max", "threshold": 0.3, "threshold_mode": "abs", "patience": 1, "min_lr": 0.05},
+]
+
+
+@needs_torch
+@pytest.mark.parametrize("options", PLATEAUS)
+def test_plateau_equals_pytorch(options):
+    optimizer = two_groups(ops.ones, nn.Parameter, optim.SGD)
+    reference = two_groups(torch.ones, torch.nn.Parameter, torch.optim.SGD)
+    schedule = lr_scheduler.ReduceLROnPlateau(optimizer, **options)
+    expected = torch.optim.lr_scheduler.ReduceLROnPlateau(reference, **options)
+    for metric in np.random.default_rng(1).normal(size=30):
+        schedule.step(ops.tensor(metric))
+        expected.step(metric)
+        assert options_of(optimizer) == options_of(reference)
+    ours, theirs = schedule.state_dict(), expected.state_dict()
+    assert ours.pop("best") == pytest.approx(theirs.pop("best"))
+    assert ours == theirs
+
+
+def test_warm_restarts_within_an_epoch():
+    optimizer = two_groups(ops.ones, nn.Parameter, optim.SGD)
+    schedule = lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2, T_mult=3)
+    schedule.step(5.0)
+    assert (schedule.T_cur, schedule.T_i) == (3, 6)
+    assert schedule.get_last_lr()[0] == pytest.approx(0.05)
+    with pytest.raises(ValueError, match="non-negative epoch"):
+        schedule.step(-1)
+
+
+def test_step_before_the_optimizer_warns():
+    optimizer = two_groups(ops.ones, nn.Parameter, optim.SGD)
+    schedule = lr_scheduler.StepLR(optimizer, 1)
+    with pytest.warns(UserWarning, match="before `optimizer.step"):
+        schedule.step()
 
 
 def test_schedule_errors():
@@ -289,3 +487,23 @@ def test_schedule_errors():
         lr_scheduler.StepLR(optimizer, 0)
     with pytest.raises(ValueError, match="T_max must be positive"):
         lr_scheduler.CosineAnnealingLR(optimizer, 0)
+    with pytest.raises(ValueError, match=r"Factor should be < 1"):
+        lr_scheduler.ReduceLROnPlateau(optimizer, factor=1.0)
+    with pytest.raises(ValueError, match="mode up is unknown"):
+        lr_scheduler.ReduceLROnPlateau(optimizer, mode="up")
+    with pytest.raises(ValueError, match=r"must define either total_steps"):
+        lr_scheduler.OneCycleLR(optimizer, 0.1)
+    with pytest.raises(ValueError, match="max_lr must have the same length"):
+        lr_scheduler.OneCycleLR(optimizer, [0.1], total_steps=3)
+    with pytest.raises(ValueError, match="must support momentum or beta1"):
+        lr_scheduler.CyclicLR(optim.Adagrad([nn.Parameter(ops.ones(1))]), 0.1, 0.2)
+    with pytest.raises(ValueError, match="Tried to step 3 times"):
+        rates(lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=2), optimizer, 3)
+    step = lr_scheduler.StepLR(optimizer, 1)
+    with pytest.raises(ValueError, match="number of milestones to be equal to 2"):
+        lr_scheduler.SequentialLR(optimizer, [step], milestones=[1, 2])
+    with pytest.raises(ValueError, match="at least one scheduler"):
+        lr_scheduler.ChainedScheduler([])
+    other = two_groups(ops.ones, nn.Parameter, optim.SGD)
+    with pytest.raises(ValueError, match="same optimizer"):
+        lr_scheduler.ChainedScheduler([step, lr_scheduler.StepLR(other, 1)])

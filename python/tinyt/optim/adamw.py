@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tinyt.dtypes import float32
-from tinyt.ops import maximum, tensor, zeros_like
+from tinyt.ops import maximum, zeros_like
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
     Params,
+    ParamState,
+    decayed,
+    moments,
+    next_step,
     refuse_differentiable,
+    require_betas,
     require_non_negative,
 )
 from tinyt.tensor import Tensor
@@ -37,7 +39,7 @@ class Adam(Optimizer):
     def __init__(
         self,
         params: Params,
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -54,9 +56,7 @@ class Adam(Optimizer):
         require_non_negative("epsilon value", eps)
         require_non_negative("weight_decay value", weight_decay)
         refuse_differentiable(type(self).__name__, differentiable)
-        for i, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        require_betas(betas)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -72,20 +72,27 @@ class Adam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def _update_group(self, group: ParamGroup) -> None:
-        for param in group["params"]:
-            if param.grad is not None:
-                _adam_step(param, param.grad, self._state_of(param, group), group)
+    def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
+        state.update(moments(param))
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = zeros_like(param)
 
-    def _state_of(self, param: Tensor, group: ParamGroup) -> dict[str, Any]:
-        state = self.state[param]
-        if not state:
-            state["step"] = tensor(0.0, dtype=float32)
-            state["exp_avg"] = zeros_like(param)
-            state["exp_avg_sq"] = zeros_like(param)
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = zeros_like(param)
-        return state
+    def _update_param(
+        self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
+    ) -> None:
+        """In PyTorch's order of operations."""
+        (beta1, beta2), lr = group["betas"], float(group["lr"])
+        mean, mean_square = state["exp_avg"], state["exp_avg_sq"]
+        step = next_step(state)
+        grad = decayed(param, grad, group)
+        mean.lerp_(grad, 1 - beta1)
+        mean_square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        if group["amsgrad"]:
+            largest = state["max_exp_avg_sq"]
+            mean_square = maximum(largest, mean_square, out=largest)
+        correction = (1 - beta2**step) ** 0.5
+        denominator = mean_square.sqrt().div_(correction).add_(group["eps"])
+        param.addcdiv_(mean, denominator, value=-lr / (1 - beta1**step))
 
 
 class AdamW(Adam):
@@ -97,7 +104,7 @@ class AdamW(Adam):
     def __init__(
         self,
         params: Params,
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
@@ -123,27 +130,3 @@ class AdamW(Adam):
             fused=fused,
             decoupled_weight_decay=True,
         )
-
-
-def _adam_step(param: Tensor, grad: Tensor, state: dict[str, Any], group: ParamGroup) -> None:
-    """One update of one parameter, in PyTorch's order of operations."""
-    (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
-    mean, mean_square = state["exp_avg"], state["exp_avg_sq"]
-    if group["maximize"]:
-        grad = -grad
-    state["step"].add_(1)
-    step = state["step"].item()
-    if decay != 0:
-        if group["decoupled_weight_decay"]:
-            param.mul_(1 - lr * decay)
-        else:
-            grad = grad.add(param, alpha=decay)
-    mean.mul_(beta1).add_(grad, alpha=1 - beta1)
-    mean_square.mul_(beta2).add_(grad * grad, alpha=1 - beta2)
-    if group["amsgrad"]:
-        largest = state["max_exp_avg_sq"]
-        largest.copy_(maximum(largest, mean_square))
-        mean_square = largest
-    correction = (1 - beta2**step) ** 0.5
-    denominator = (mean_square.sqrt() / correction).add_(group["eps"])
-    param.add_(mean / denominator, alpha=-lr / (1 - beta1**step))

@@ -5,23 +5,56 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
+from functools import wraps
 from typing import Any
 
-from tinyt.autograd import enable_grad, no_grad
+from tinyt.autograd import RemovableHandle, enable_grad, no_grad
+from tinyt.dtypes import float32
+from tinyt.ops import tensor, zeros_like
 from tinyt.tensor import Tensor
 
 ParamGroup = dict[str, Any]
+ParamState = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
 Closure = Callable[[], Any]
 
 
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """`step` with the optimiser's step hooks around it."""
+
+    @wraps(step)
+    def wrapped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        self._opt_called = True
+        for hook in tuple(self._hooks["step_pre"]):
+            changed = hook(self, args, kwargs)
+            if changed is None:
+                continue
+            if not (isinstance(changed, tuple) and len(changed) == 2):
+                raise RuntimeError(
+                    f"{hook} must return None or a tuple of (new_args, new_kwargs), "
+                    f"but got {changed}."
+                )
+            args, kwargs = changed
+        result = step(self, *args, **kwargs)
+        for hook in tuple(self._hooks["step_post"]):
+            hook(self, args, kwargs)
+        return result
+
+    return wrapped
+
+
 class Optimizer:
-    """Base class: a subclass defines `_update_group`, which updates the parameters of one group.
+    """Base class: a subclass defines `_update_param`, which updates one parameter, or `step`.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts with "params" and options of their own.
         defaults: the options of a group that does not set them.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -32,6 +65,8 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[ParamGroup] = []
+        self._opt_called = False  # schedulers warn when they are stepped first
+        self._hooks: defaultdict[str, list[Any]] = defaultdict(list)
         groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -92,6 +127,7 @@ class Optimizer:
                 param.grad = param.grad.detach()
                 param.grad.zero_()
 
+    @_with_hooks
     def step(self, closure: Closure | None = None) -> Any:
         """Updates every parameter that has a gradient.
 
@@ -108,7 +144,28 @@ class Optimizer:
         return loss
 
     def _update_group(self, group: ParamGroup) -> None:
-        raise NotImplementedError
+        for param in group["params"]:
+            grad = param.grad
+            if grad is None:
+                continue
+            if group["maximize"]:
+                grad = -grad
+            state = self.state.get(param)
+            if not state:
+                state = {}
+                self._init_state(state, param, group)
+            self._update_param(param, grad, state, group)
+            if state:  # plain gradient descent has none
+                self.state[param] = state
+
+    def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
+        """Fills the empty state of a parameter; called before its first update."""
+
+    def _update_param(
+        self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
+    ) -> None:
+        """Updates one parameter in place; `grad` points where the loss falls against."""
+        raise NotImplementedError(f"{type(self).__name__} must define _update_param or step")
 
     def _all_params(self) -> Iterator[Tensor]:
         for group in self.param_groups:
@@ -119,6 +176,8 @@ class Optimizer:
 
         Indices count the parameters through all groups. Tensors are shared with the optimiser.
         """
+        for hook in tuple(self._hooks["state_pre"]):
+            hook(self)
         index = {id(param): i for i, param in enumerate(self._all_params())}
         groups = []
         for group in self.param_groups:
@@ -126,7 +185,11 @@ class Optimizer:
             packed["params"] = [index[id(param)] for param in group["params"]]
             groups.append(packed)
         state = {index[id(param)]: value for param, value in self.state.items()}
-        return {"state": state, "param_groups": groups}
+        packed_state = {"state": state, "param_groups": groups}
+        for hook in tuple(self._hooks["state_post"]):
+            changed = hook(self, packed_state)
+            packed_state = packed_state if changed is None else changed
+        return packed_state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over a `state_dict` made by an optimiser over the same parameters in order.
@@ -136,6 +199,10 @@ class Optimizer:
         Raises:
             ValueError: if groups or their sizes do not match; the optimiser is unchanged then.
         """
+        state_dict = dict(state_dict)
+        for hook in tuple(self._hooks["load_pre"]):
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
         groups, saved = self.param_groups, state_dict["param_groups"]
         if len(groups) != len(saved):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -160,6 +227,45 @@ class Optimizer:
             options = {k: deepcopy(v) for k, v in given.items() if k != "params"}
             loaded.append({**options, "params": group["params"]})
         self.state, self.param_groups = state, loaded
+        for hook in tuple(self._hooks["load_post"]):
+            hook(self)
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(optimizer, args, kwargs)` before `step`; it may return new ones."""
+        return self._register("step_pre", hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(optimizer, args, kwargs)` after `step`."""
+        return self._register("step_post", hook)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(optimizer)` before `state_dict`."""
+        return self._register("state_pre", hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(optimizer, state_dict)` after `state_dict`; it may return another."""
+        return self._register("state_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(optimizer, state_dict)` before loading; it may return another."""
+        return self._register("load_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(optimizer)` after loading."""
+        return self._register("load_post", hook, prepend)
+
+    def _register(self, when: str, hook: Any, prepend: bool = False) -> RemovableHandle:
+        hooks = self._hooks[when]
+        hooks.insert(0 if prepend else len(hooks), hook)
+        return RemovableHandle(hooks, hook)
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -182,7 +288,40 @@ def _adopt(value: Any, key: str, param: Tensor) -> Any:
     return value.clone()
 
 
-def require_non_negative(name: str, value: float) -> None:
+def require_betas(betas: tuple[float, float]) -> None:
+    """Raises ValueError for a decay of a running mean outside [0, 1)."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def next_step(state: ParamState) -> float:
+    """Counts a step in `state["step"]` and returns its number."""
+    state["step"].add_(1)
+    return float(state["step"].item())
+
+
+def moments(param: Tensor) -> ParamState:
+    """The state that Adam's kind starts with: step, running mean, running mean of squares."""
+    return {
+        "step": tensor(0.0, dtype=float32),
+        "exp_avg": zeros_like(param),
+        "exp_avg_sq": zeros_like(param),
+    }
+
+
+def decayed(param: Tensor, grad: Tensor, group: ParamGroup) -> Tensor:
+    """The gradient with weight decay: added to it, or, decoupled, taken off the parameter."""
+    decay = group["weight_decay"]
+    if decay == 0:
+        return grad
+    if group.get("decoupled_weight_decay"):
+        param.mul_(1 - group["lr"] * decay)
+        return grad
+    return grad.add(param, alpha=decay)
+
+
+def require_non_negative(name: str, value: float | Tensor) -> None:
     """Raises ValueError for a negative (or NaN) option."""
     if not value >= 0.0:
         raise ValueError(f"Invalid {name}: {value}")

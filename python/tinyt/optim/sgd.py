@@ -6,9 +6,12 @@ from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
     Params,
+    ParamState,
+    decayed,
     refuse_differentiable,
     require_non_negative,
 )
+from tinyt.tensor import Tensor
 
 
 class SGD(Optimizer):
@@ -29,7 +32,7 @@ class SGD(Optimizer):
     def __init__(
         self,
         params: Params,
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
         weight_decay: float = 0,
@@ -59,22 +62,16 @@ class SGD(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def _update_group(self, group: ParamGroup) -> None:
+    def _update_param(
+        self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
+    ) -> None:
         momentum = group["momentum"]
-        for param in group["params"]:
-            grad = param.grad
-            if grad is None:
-                continue
-            if group["maximize"]:
-                grad = -grad
-            if group["weight_decay"] != 0:
-                grad = grad.add(param, alpha=group["weight_decay"])
-            if momentum != 0:
-                state = self.state[param]
-                velocity = state.get("momentum_buffer")
-                if velocity is None:
-                    velocity = state["momentum_buffer"] = grad.detach().clone()
-                else:
-                    velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
-                grad = grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity
-            param.add_(grad, alpha=-group["lr"])
+        grad = decayed(param, grad, group)
+        if momentum != 0:
+            velocity = state.get("momentum_buffer")
+            if velocity is None:
+                velocity = state["momentum_buffer"] = grad.detach().clone()
+            else:
+                velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+            grad = grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity
+        param.add_(grad, alpha=-float(group["lr"]))

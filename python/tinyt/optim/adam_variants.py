@@ -1,0 +1,228 @@
+"""Adamax (Kingma & Ba 2015), NAdam (Dozat 2016) and RAdam (Liu et al. 2020)."""
+
+from __future__ import annotations
+
+from tinyt.dtypes import float32
+from tinyt.ops import maximum, tensor, zeros_like
+from tinyt.optim.optimizer import (
+    Optimizer,
+    ParamGroup,
+    Params,
+    ParamState,
+    decayed,
+    moments,
+    next_step,
+    refuse_differentiable,
+    require_betas,
+    require_non_negative,
+)
+from tinyt.tensor import Tensor
+
+
+class Adamax(Optimizer):
+    """m = β₁ m + (1 - β₁) g; u = max(β₂ u, |g| + eps); p = p - lr / (1 - β₁ᵗ) m / u.
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        betas: decay of the running mean and of the running maximum.
+        eps: keeps the denominator from zero.
+        weight_decay: adds weight_decay * p to the gradient.
+        foreach, capturable: PyTorch's hints about its implementations; kept in the state, no
+            effect.
+        maximize: ascends instead of descends.
+        differentiable: must be False.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        require_non_negative("learning rate", lr)
+        require_non_negative("epsilon value", eps)
+        require_betas(betas)
+        require_non_negative("weight_decay value", weight_decay)
+        refuse_differentiable("Adamax", differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
+        state["step"] = tensor(0.0, dtype=float32)
+        state["exp_avg"] = zeros_like(param)
+        state["exp_inf"] = zeros_like(param)
+
+    def _update_param(
+        self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
+    ) -> None:
+        beta1, beta2 = group["betas"]
+        step = next_step(state)
+        grad = decayed(param, grad, group)
+        mean = state["exp_avg"].lerp_(grad, 1 - beta1)
+        largest = state["exp_inf"].mul_(beta2)
+        maximum(largest, grad.abs().add_(group["eps"]), out=largest)
+        param.addcdiv_(mean, largest, value=-float(group["lr"]) / (1 - beta1**step))
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's look-ahead: μᵗ = β₁ (1 - 0.96^(t ψ) / 2);
+    p = p - lr (μᵗ⁺¹ m / (1 - Πμ μᵗ⁺¹) + (1 - μᵗ) g / (1 - Πμ)) / (√v̂ + eps).
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        betas: decay of the running mean of the gradient and of its square.
+        eps: keeps the denominator from zero.
+        weight_decay: adds weight_decay * p to the gradient.
+        momentum_decay: ψ.
+        decoupled_weight_decay: shrinks p by lr * weight_decay instead, as in AdamW.
+        foreach, capturable: PyTorch's hints about its implementations; kept in the state, no
+            effect.
+        maximize: ascends instead of descends.
+        differentiable: must be False.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        require_non_negative("learning rate", lr)
+        require_non_negative("epsilon value", eps)
+        require_betas(betas)
+        require_non_negative("weight_decay value", weight_decay)
+        require_non_negative("momentum_decay value", momentum_decay)
+        refuse_differentiable("NAdam", differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
+        state.update(moments(param))
+        state["mu_product"] = tensor(1.0, dtype=float32)
+
+    def _update_param(
+        self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
+    ) -> None:
+        (beta1, beta2), lr, decay = group["betas"], float(group["lr"]), group["momentum_decay"]
+        step = next_step(state)
+        grad = decayed(param, grad, group)
+        now, ahead = (beta1 * (1.0 - 0.5 * 0.96 ** (t * decay)) for t in (step, step + 1))
+        product = float(state["mu_product"].mul_(now).item())
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        scale = square.div(1 - beta2**step).sqrt_().add_(group["eps"])
+        param.addcdiv_(grad, scale, value=-lr * (1.0 - now) / (1.0 - product))
+        param.addcdiv_(mean, scale, value=-lr * ahead / (1.0 - product * ahead))
+
+
+class RAdam(Optimizer):
+    """Adam whose step is rectified by the variance of the running mean of squares, and plain
+    momentum while that variance is unbounded (the first few steps).
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate.
+        betas: decay of the running mean of the gradient and of its square.
+        eps: keeps the denominator from zero.
+        weight_decay: adds weight_decay * p to the gradient.
+        decoupled_weight_decay: shrinks p by lr * weight_decay instead, as in AdamW.
+        foreach, capturable: PyTorch's hints about its implementations; kept in the state, no
+            effect.
+        maximize: ascends instead of descends.
+        differentiable: must be False.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        require_non_negative("learning rate", lr)
+        require_non_negative("epsilon value", eps)
+        require_betas(betas)
+        require_non_negative("weight_decay value", weight_decay)
+        refuse_differentiable("RAdam", differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
+        state.update(moments(param))
+
+    def _update_param(
+        self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
+    ) -> None:
+        (beta1, beta2), lr = group["betas"], float(group["lr"])
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        step = next_step(state)
+        grad = decayed(param, grad, group)
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        correction2 = 1 - beta2**step
+        # The length of the simple moving average that the running mean stands for.
+        limit = 2 / (1 - beta2) - 1
+        length = limit - 2 * step * beta2**step / correction2
+        update = mean * (lr / (1 - beta1**step))
+        if length > 5.0:
+            numerator = (length - 4) * (length - 2) * limit
+            rectified = (numerator / ((limit - 4) * (limit - 2) * length)) ** 0.5
+            scale = square.sqrt().add_(group["eps"])
+            update.div_(scale).mul_(rectified * correction2**0.5)
+        param.sub_(update)
