@@ -14,6 +14,7 @@ from op_rows.contract import CONTRACT
 from op_rows.convolution import CONVOLUTION
 from op_rows.creation import CREATION
 from op_rows.index import INDEX
+from op_rows.linalg import LINALG
 from op_rows.network import NETWORKS
 from op_rows.pooling import POOLING
 from op_rows.reduce import REDUCE
@@ -30,6 +31,7 @@ OPS: tuple[Op, ...] = (
     *CONTRACT,
     *CONVOLUTION,
     *POOLING,
+    *LINALG,
     *NETWORKS,
     *CREATION,
 )

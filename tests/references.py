@@ -287,6 +287,11 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return out if bias is None else out + bias
 
 
+def bilinear(x1: Array, x2: Array, weight: Array, bias: Array | None = None) -> Array:
+    out = np.einsum("...i,oij,...j->...o", x1, weight, x2)
+    return out if bias is None else out + bias
+
+
 # ------------------------------------------------------------------ softmax, losses, norms
 
 

@@ -41,7 +41,7 @@ from tinyt.random import (
 )
 from tinyt.tensor import Tensor
 
-from tinyt import autograd, data, nn, optim  # isort: skip
+from tinyt import autograd, data, linalg, nn, optim  # isort: skip
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 
 __version__ = "0.1.0"
@@ -74,6 +74,7 @@ __all__ = [
     "inference_mode",
     "initial_seed",
     "is_grad_enabled",
+    "linalg",
     "load",
     "manual_seed",
     "memory",

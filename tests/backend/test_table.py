@@ -16,6 +16,7 @@ ALIASES = {
     "concatenate": "cat",
     "divide": "div",
     "fix": "trunc",
+    "ger": "outer",
     "greater": "gt",
     "greater_equal": "ge",
     "less": "lt",

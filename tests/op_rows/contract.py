@@ -65,6 +65,7 @@ CONTRACT = [
         products(((2, 3), (3, 4)), ((1, 5), (5, 1)), ((2, 0), (0, 3))),
         np.matmul,
         **SUMS,
+        out=True,
         errors=(
             bad(RuntimeError, r"(mm|matmul).*\(2, 3\).*\(4, 5\)", f(2, 3), f(4, 5)),
             bad(RuntimeError, r"mm.*\(1, 2, 3\)", f(1, 2, 3), f(3, 2)),
@@ -75,6 +76,7 @@ CONTRACT = [
         products(((2, 2, 3), (2, 3, 4)), ((0, 2, 3), (0, 3, 4)), ((1, 1, 1), (1, 1, 1))),
         np.matmul,
         **SUMS,
+        out=True,
         errors=(
             bad(RuntimeError, r"bmm.*\(2, 2, 3\).*\(3, 3, 2\)", f(2, 2, 3), f(3, 3, 2)),
             bad(RuntimeError, r"bmm.*\(2, 3\)", f(2, 3), f(3, 2)),
@@ -89,6 +91,7 @@ CONTRACT = [
             ((0, 3), (2, 3), (2,)),
             ((2, 2, 3), (5, 3), (5,)),
             ((65, 33), (40, 33), (40,)),
+            ((2, 3), (3,)),
         ),
         ref.linear,
         call="nn.functional.linear",
@@ -101,10 +104,28 @@ CONTRACT = [
         ),
     ),
     Op(
+        "bilinear",
+        products(
+            ((2, 3), (2, 4), (5, 3, 4), (5,)),
+            ((2, 2, 1), (2, 2, 3), (2, 1, 3)),
+            ((0, 2), (0, 2), (2, 2, 2), (2,)),
+        ),
+        ref.bilinear,
+        call="nn.functional.bilinear",
+        dtypes=FLOATS,
+        **SUMS,
+        method=False,
+        errors=(
+            bad(RuntimeError, r"bilinear.*\(2, 3\).*\(2, 3, 4\)", f(2, 3), f(2, 3), f(2, 3, 4)),
+            bad(RuntimeError, r"bilinear.*\(2, 3\).*\(3, 3\)", f(2, 3), f(3, 3), f(2, 3, 3)),
+        ),
+    ),
+    Op(
         "dot",
         products(((4,), (4,)), ((0,), (0,)), ((700,), (700,))),
         np.dot,
         **SUMS,
+        out=True,
         errors=(bad(RuntimeError, r"dot.*3.*4", f(3), f(4)),),
     ),
     Op(
@@ -112,18 +133,8 @@ CONTRACT = [
         products(((2, 3), (3,)), ((0, 3), (3,))),
         np.matmul,
         **SUMS,
+        out=True,
         errors=(bad(RuntimeError, r"mv.*\(2, 3\).*\(4,\)", f(2, 3), f(4)),),
     ),
-    Op("outer", products(((2,), (3,)), ((0,), (3,))), np.outer, ulp=0),
-    Op(
-        "addmm",
-        lambda rng, dt: [
-            S(draw(rng, s, dt), draw(rng, (2, 3), dt), draw(rng, (3, 4), dt), **k)
-            for s in ((4,), (2, 4), (1, 1))
-            for k in ({}, {"beta": 2, "alpha": 3})
-        ],
-        lambda x, a, b, beta=1, alpha=1: beta * x + alpha * (a @ b),
-        ulp=8,
-        scale=40,
-    ),
+    Op("outer", products(((2,), (3,)), ((0,), (3,))), np.outer, ulp=0, out=True),
 ]

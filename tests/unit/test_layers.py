@@ -26,7 +26,7 @@ PYTHON_LAYERS = [
     {"ops"},
     {"compiler"},
     {"compile"},
-    {"nn", "optim", "data", "io", "serialization"},
+    {"linalg", "nn", "optim", "data", "io", "serialization"},
     {"models"},
     {"cli"},
     {"__main__"},

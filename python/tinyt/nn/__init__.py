@@ -45,7 +45,7 @@ from tinyt.nn.conv import (
 from tinyt.nn.dropout import Dropout
 from tinyt.nn.embedding import Embedding
 from tinyt.nn.flatten import Flatten
-from tinyt.nn.linear import Identity, Linear
+from tinyt.nn.linear import Bilinear, Identity, Linear
 from tinyt.nn.loss import CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
 from tinyt.nn.module import Module
 from tinyt.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, LayerNorm
@@ -61,6 +61,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "Bilinear",
     "Conv1d",
     "Conv2d",
     "Conv3d",

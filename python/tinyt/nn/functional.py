@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tinyt.ops import (
     batch_norm,
+    bilinear,
     celu,
     celu_,
     conv1d,
@@ -39,6 +40,7 @@ from tinyt.ops import (
     nll_loss,
     one_hot,
     pad,
+    pdist,
     prelu,
     relu6,
     relu_,
@@ -63,6 +65,7 @@ from tinyt.ops.activation import relu
 
 __all__ = [
     "batch_norm",
+    "bilinear",
     "celu",
     "celu_",
     "conv1d",
@@ -98,6 +101,7 @@ __all__ = [
     "nll_loss",
     "one_hot",
     "pad",
+    "pdist",
     "prelu",
     "relu",
     "relu6",

@@ -10,10 +10,12 @@ from tinyt.ops import (
     backward,
     conv,
     creation,
+    einsum,
     elementwise,
     indexing,
     linalg,
     loss,
+    matrix,
     norm,
     pooling,
     random,
@@ -24,8 +26,8 @@ from tinyt.ops.common import OP_TABLE, named
 from tinyt.tensor import Tensor
 
 FAMILIES = (
-    creation, elementwise, reduce, shape, indexing, linalg, conv, pooling, norm, activation,
-    loss, random,
+    creation, elementwise, reduce, shape, indexing, linalg, matrix, einsum, conv,
+    pooling, norm, activation, loss, random,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}

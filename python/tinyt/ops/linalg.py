@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from tinyt._core import ShapeError
-from tinyt.ops.common import Number
+from tinyt._core import DTypeError, ShapeError
+from tinyt.ops.common import Number, write_out
 from tinyt.tensor import Tensor, method, prim
 
 
@@ -20,6 +21,13 @@ def _need(op: str, name: str, x: Tensor, rank: int) -> None:
         raise ShapeError(f"{op}: {name} must be {rank}-d, got shape {tuple(x.shape)}")
 
 
+def _need_batches(op: str, x: Tensor, y: Tensor) -> None:
+    _need(op, "batch1", x, 3)
+    _need(op, "batch2", y, 3)
+    if x.shape[0] != y.shape[0]:
+        raise ShapeError(f"{op}: batch sizes must agree, got {tuple(x.shape)} and {tuple(y.shape)}")
+
+
 @method
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of two matrices."""
@@ -31,60 +39,278 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 @method
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products of two batches of matrices."""
-    _need("bmm", "input", input, 3)
-    _need("bmm", "mat2", mat2, 3)
-    if input.shape[0] != mat2.shape[0]:
-        raise ShapeError(
-            f"bmm: batch sizes must agree, got {tuple(input.shape)} and {tuple(mat2.shape)}"
-        )
+    _need_batches("bmm", input, mat2)
     return prim.matmul(input, mat2, out=out)
 
 
 @method
-def mv(input: Tensor, vec: Tensor) -> Tensor:
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of a matrix and a vector."""
     _need("mv", "input", input, 2)
     _need("mv", "vec", vec, 1)
-    return prim.matmul(input, vec)
+    return prim.matmul(input, vec, out=out)
 
 
 @method
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inner product of two vectors."""
     _need("dot", "input", input, 1)
     _need("dot", "tensor", tensor, 1)
-    return prim.matmul(input, tensor)
+    return prim.matmul(input, tensor, out=out)
 
 
 @method
-def outer(input: Tensor, vec2: Tensor) -> Tensor:
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Inner product of two real vectors."""
+    _need("vdot", "input", input, 1)
+    _need("vdot", "other", other, 1)
+    return prim.matmul(input, other, out=out)
+
+
+@method
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of the elements of two vectors."""
     _need("outer", "input", input, 1)
     _need("outer", "vec2", vec2, 1)
-    return prim.mul(prim.reshape(input, (input.numel(), 1)), vec2)
+    return prim.mul(prim.reshape(input, (input.numel(), 1)), vec2, out=out)
+
+
+@method
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Alias of :func:`outer`."""
+    return outer(input, vec2, out=out)
+
+
+@method
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Sums of products over the last dimensions: [..., k] and [*, k] give [..., *]."""
+    if input.dim() == 0 or other.dim() == 0:
+        return prim.mul(input, other, out=out)
+    left, right = tuple(input.shape), tuple(other.shape)
+    if left[-1] != right[-1]:
+        raise ShapeError(f"inner: the last dimensions must agree, got {left} and {right}")
+    rows = prim.reshape(input, (math.prod(left[:-1]), left[-1]))
+    columns = prim.reshape(other, (math.prod(right[:-1]), right[-1]))
+    product = prim.matmul(rows, prim.permute(columns, (1, 0)))
+    return write_out(out, prim.reshape(product, left[:-1] + right[:-1]))
+
+
+# ---- beta * input + alpha * product
+
+
+def _check_scale(op: str, input: Tensor, beta: Number, alpha: Number) -> None:
+    if input.dtype.is_floating_point or input.dtype.is_complex:
+        return
+    for name, value in (("beta", beta), ("alpha", alpha)):
+        if isinstance(value, float):
+            raise RuntimeError(
+                f"{op}: for integral inputs {name} must not be a floating point number, got {value}"
+            )
+
+
+def _scaled_sum(
+    op: str, input: Tensor, product: Tensor, beta: Number, alpha: Number, out: Tensor | None
+) -> Tensor:
+    """``beta * input + alpha * product``; with ``beta == 0`` input's values are not looked at."""
+    shape, have = tuple(product.shape), tuple(input.shape)
+    fits = len(have) <= len(shape) and all(
+        n in (1, m) for n, m in zip(reversed(have), reversed(shape), strict=False)
+    )
+    if not fits:
+        raise ShapeError(f"{op}: input {have} does not expand to the product's shape {shape}")
+    scaled = product if alpha == 1 else prim.mul(product, alpha)
+    if beta == 0:
+        return write_out(out, scaled)
+    return prim.add(scaled, input if beta == 1 else prim.mul(input, beta), out=out)
+
+
+def _need_same_dtype(op: str, input: Tensor, other: Tensor) -> None:
+    if input.dtype is not other.dtype:
+        raise DTypeError(
+            f"{op}: input and the factors must have one dtype, got {input.dtype.name} and "
+            f"{other.dtype.name}"
+        )
 
 
 @method
 def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """``beta * input + alpha * (mat1 @ mat2)``."""
+    """``beta * input + alpha * (mat1 @ mat2)``; input is broadcast."""
+    _check_scale("addmm", input, beta, alpha)
+    _need_same_dtype("addmm", input, mat1)
     product = mm(mat1, mat2)
-    scaled = product if alpha == 1 else product * alpha
-    return scaled if beta == 0 else scaled + (input if beta == 1 else input * beta)
+    return _scaled_sum("addmm", input, product, beta, alpha, out)
+
+
+@method
+def addmm_(
+    self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    """:func:`addmm` in place."""
+    return self._assign(addmm(self, mat1, mat2, beta=beta, alpha=alpha))
+
+
+@method
+def addmv(
+    input: Tensor,
+    mat: Tensor,
+    vec: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * input + alpha * (mat @ vec)``; input is broadcast."""
+    _check_scale("addmv", input, beta, alpha)
+    _need_same_dtype("addmv", input, mat)
+    product = mv(mat, vec)
+    return _scaled_sum("addmv", input, product, beta, alpha, out)
+
+
+@method
+def addmv_(
+    self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    """:func:`addmv` in place."""
+    return self._assign(addmv(self, mat, vec, beta=beta, alpha=alpha))
+
+
+@method
+def addr(
+    input: Tensor,
+    vec1: Tensor,
+    vec2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * input + alpha * outer(vec1, vec2)``; input is broadcast."""
+    _check_scale("addr", input, beta, alpha)
+    product = outer(vec1, vec2)
+    return _scaled_sum("addr", input, product, beta, alpha, out)
+
+
+@method
+def addr_(
+    self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    """:func:`addr` in place."""
+    return self._assign(addr(self, vec1, vec2, beta=beta, alpha=alpha))
+
+
+@method
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * input + alpha * (batch1 @ batch2)``; input is broadcast."""
+    _check_scale("baddbmm", input, beta, alpha)
+    _need_same_dtype("baddbmm", input, batch1)
+    product = bmm(batch1, batch2)
+    return _scaled_sum("baddbmm", input, product, beta, alpha, out)
+
+
+@method
+def baddbmm_(
+    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    """:func:`baddbmm` in place."""
+    return self._assign(baddbmm(self, batch1, batch2, beta=beta, alpha=alpha))
+
+
+def _sum_of_products(batch1: Tensor, batch2: Tensor) -> Tensor:
+    """The sum of the batch's products as one product of [n, b * k] and [b * k, m]."""
+    _need_batches("addbmm", batch1, batch2)
+    b, n, k = batch1.shape
+    if batch2.shape[1] != k:
+        raise ShapeError(
+            f"addbmm: inner dimensions must agree, got {tuple(batch1.shape)} @ "
+            f"{tuple(batch2.shape)}"
+        )
+    wide = prim.reshape(prim.permute(batch1, (1, 0, 2)), (n, b * k))
+    return prim.matmul(wide, prim.reshape(batch2, (b * k, batch2.shape[2])))
+
+
+@method
+def addbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * input + alpha * sum of batch1[i] @ batch2[i]``; input is broadcast."""
+    _check_scale("addbmm", input, beta, alpha)
+    _need_same_dtype("addbmm", input, batch1)
+    product = _sum_of_products(batch1, batch2)
+    return _scaled_sum("addbmm", input, product, beta, alpha, out)
+
+
+@method
+def addbmm_(
+    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Tensor:
+    """:func:`addbmm` in place."""
+    return self._assign(addbmm(self, batch1, batch2, beta=beta, alpha=alpha))
+
+
+# ---- layers
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input @ weight.T + bias``: [..., in] with weight [out, in] gives [..., out]."""
-    if weight.dim() != 2:
-        raise ShapeError(f"linear: weight must be 2-d, got shape {tuple(weight.shape)}")
-    if input.dim() == 0 or input.shape[-1] != weight.shape[1]:
+    """``input @ weight.T + bias``: [..., in] with weight [out, in] gives [..., out].
+
+    A 1-d weight [in] is one output without a dimension of its own: [...].
+    """
+    if weight.dim() not in (1, 2):
+        raise ShapeError(f"linear: weight must be 1-d or 2-d, got shape {tuple(weight.shape)}")
+    if input.dim() == 0 or input.shape[-1] != weight.shape[-1]:
         raise ShapeError(
             f"linear: the last dimension must match weight's, got input {tuple(input.shape)} and "
             f"weight {tuple(weight.shape)}"
         )
-    out = prim.matmul(input, prim.permute(weight, (1, 0)))
+    out = prim.matmul(input, weight if weight.dim() == 1 else prim.permute(weight, (1, 0)))
     return out if bias is None else out + bias
 
 
-EXPORTS: dict[str, Any] = {f.__name__: f for f in (matmul, mm, bmm, mv, dot, outer, addmm, linear)}
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x1 @ weight[o] @ x2 + bias[o]``: [..., in1] and [..., in2] give [..., out]."""
+    _need("bilinear", "weight", weight, 3)
+    lead, (outs, ins1, ins2) = tuple(input1.shape[:-1]), weight.shape
+    if lead != tuple(input2.shape[:-1]) or (input1.shape[-1], input2.shape[-1]) != (ins1, ins2):
+        raise ShapeError(
+            f"bilinear: inputs {tuple(input1.shape)} and {tuple(input2.shape)} do not fit each "
+            f"other and weight {tuple(weight.shape)}"
+        )
+    rows = math.prod(lead)
+    columns = prim.reshape(prim.permute(weight, (1, 0, 2)), (ins1, outs * ins2))
+    left = prim.reshape(
+        prim.matmul(prim.reshape(input1, (rows, ins1)), columns), (rows, outs, ins2)
+    )
+    product = prim.matmul(left, prim.reshape(input2, (rows, ins2, 1)))
+    result = prim.reshape(product, (*lead, outs))
+    return result if bias is None else result + bias
+
+
+EXPORTS: dict[str, Any] = {
+    f.__name__: f
+    for f in (
+        matmul, mm, bmm, mv, dot, vdot, outer, ger, inner,
+        addmm, addmv, addr, baddbmm, addbmm, linear, bilinear,
+    )
+}  # fmt: skip
