@@ -21,19 +21,21 @@ from op_rows.reduce import REDUCE
 from op_rows.shape import SHAPE
 from op_rows.unary import UNARY
 
-OPS: tuple[Op, ...] = (
-    *ACTIVATION,
-    *UNARY,
-    *BINARY,
-    *REDUCE,
-    *SHAPE,
-    *INDEX,
-    *CONTRACT,
-    *CONVOLUTION,
-    *POOLING,
-    *LINALG,
-    *NETWORKS,
-    *CREATION,
-)
+# One section of docs/operations.md each.
+FAMILIES: dict[str, list[Op]] = {
+    "Unary": UNARY,
+    "Binary": BINARY,
+    "Activations": ACTIVATION,
+    "Reductions": REDUCE,
+    "Shape": SHAPE,
+    "Indexing": INDEX,
+    "Products": CONTRACT,
+    "Linear algebra": LINALG,
+    "Convolution": CONVOLUTION,
+    "Pooling": POOLING,
+    "Networks": NETWORKS,
+    "Creation": CREATION,
+}
+OPS: tuple[Op, ...] = tuple(op for ops in FAMILIES.values() for op in ops)
 BY_NAME = {op.name: op for op in OPS}
 assert len(BY_NAME) == len(OPS), "an operation has two rows"

@@ -68,6 +68,7 @@ DType conv_dtype(OpId op, std::span<const Tensor> in) {
           ": both operands must have one dtype, got ", name_of(in[0].dtype()), " and ",
           name_of(in[1].dtype()));
   no_complex(op, in[0].dtype());
+  require(!is_bool(in[0].dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
   return in[0].dtype();
 }
 

@@ -66,6 +66,7 @@ def conv_errors(n: int) -> tuple[Bad, ...]:
         bad(RuntimeError, r"conv.*3", x, w, f(3)),
         bad(RuntimeError, r"conv.*(float64|double)", x, w.astype(np.float64)),
         bad(RuntimeError, r"conv", f(4), w),
+        bad(RuntimeError, r"conv.*bool", x > 0, w > 0),
     )
 
 
@@ -108,6 +109,7 @@ def transpose_errors(n: int) -> tuple[Bad, ...]:
         bad(RuntimeError, rf"{name}.*\(3,\)", x, w, f(3)),
         bad(RuntimeError, rf"{name}.*(float64|double)", x, w.astype(np.float64)),
         bad(RuntimeError, rf"{name}.*\(4,\)", f(4), w),
+        bad(RuntimeError, rf"{name}.*bool", x > 0, w > 0),
     )
 
 
