@@ -15,6 +15,7 @@ from op_rows.convolution import CONVOLUTION
 from op_rows.creation import CREATION
 from op_rows.index import INDEX
 from op_rows.linalg import LINALG
+from op_rows.loss import LOSSES
 from op_rows.network import NETWORKS
 from op_rows.pooling import POOLING
 from op_rows.reduce import REDUCE
@@ -34,6 +35,7 @@ FAMILIES: dict[str, list[Op]] = {
     "Convolution": CONVOLUTION,
     "Pooling": POOLING,
     "Networks": NETWORKS,
+    "Losses": LOSSES,
     "Creation": CREATION,
 }
 OPS: tuple[Op, ...] = tuple(op for ops in FAMILIES.values() for op in ops)

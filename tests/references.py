@@ -309,59 +309,6 @@ def softmax(x: Array, dim: int) -> Array:
     return e / np.sum(e, axis=dim, keepdims=True)
 
 
-def reduced(losses: Array, reduction: str, weight: Any = None) -> Array:
-    if reduction == "none":
-        return losses
-    if reduction == "sum":
-        return np.sum(losses)
-    return np.sum(losses) / (losses.size if weight is None else np.sum(weight))
-
-
-def nll_loss(
-    x: Array,
-    target: Array,
-    weight: Array | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> Array:
-    classes = x.shape[1] if x.ndim > 1 else x.shape[0]
-    rows = np.moveaxis(x, 1, -1).reshape(-1, classes) if x.ndim > 1 else x.reshape(1, -1)
-    picked = target.reshape(-1)
-    used = picked != ignore_index
-    index = np.where(used, picked, 0)
-    w = np.where(used, 1.0 if weight is None else weight[index], 0.0)
-    losses = np.where(used, -w * rows[np.arange(len(rows)), index], 0.0)
-    return reduced(losses.reshape(target.shape), reduction, w)
-
-
-def cross_entropy(
-    x: Array,
-    target: Array,
-    weight: Array | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Array:
-    axis = 1 if x.ndim > 1 else 0
-    logp, classes = log_softmax(x, axis), x.shape[axis]
-    w = np.ones(classes) if weight is None else weight
-    w = w.reshape([classes if d == axis else 1 for d in range(x.ndim)])
-    if target.dtype.kind == "f":  # class probabilities
-        smooth = target * (1 - label_smoothing) + label_smoothing / classes
-        losses = -np.sum(w * smooth * logp, axis=axis)
-        return reduced(losses, reduction, np.ones(losses.size) if losses.size else None)
-    plain = nll_loss(logp, target, None if weight is None else w.reshape(-1), ignore_index, "none")
-    used = target != ignore_index
-    uniform = np.where(used, -np.sum(w * logp, axis=axis) / classes, 0.0)
-    losses = (1 - label_smoothing) * plain + label_smoothing * uniform
-    counts = np.where(used, w.reshape(-1)[np.where(used, target, 0)], 0.0)
-    return reduced(losses, reduction, counts)
-
-
-def mse_loss(x: Array, target: Array, reduction: str = "mean") -> Array:
-    return reduced((x - target) ** 2, reduction)
-
-
 def layer_norm(
     x: Array,
     normalized_shape: Sequence[int],

@@ -10,7 +10,6 @@ import numpy as np
 import references as ref
 from op_rows import (
     FLOATS,
-    Bad,
     Op,
     Rng,
     Samples,
@@ -33,43 +32,6 @@ F32 = np.float32
 def nn_op(name: str, samples: Samples, reference: Callable[..., Any], **facts: Any) -> Op:
     facts = {"dtypes": FLOATS, "method": False, "call": f"nn.functional.{name}"} | facts
     return Op(name, samples, ref.quiet(reference), **facts)
-
-
-def class_samples(probabilities: bool) -> Samples:
-    def samples(rng: Rng, dtype: str) -> list[Sample]:
-        found = []
-        for shape in ((5, 4), (2, 4, 3), (2, 3, 2, 2), (4,)):
-            classes = shape[1] if len(shape) > 1 else shape[0]
-            x = draw(rng, shape, dtype)
-            target = np.asarray(at(rng, (shape[0], *shape[2:]) if len(shape) > 1 else (), classes))
-            weight = Const(draw(rng, (classes,), dtype, (0.2, 2)))
-            found += [S(x, target, reduction=r) for r in ("mean", "sum", "none")]
-            found += [S(x, target, weight, reduction=r) for r in ("mean", "none")]
-            found.append(S(x, target, weight, ignore_index=int(target.flat[0]), reduction="sum"))
-            if probabilities:
-                found.append(S(x, target, weight, label_smoothing=0.2))
-                p = ref.softmax(
-                    draw(rng, shape, dtype).astype(np.float64), 1 if len(shape) > 1 else 0
-                )
-                found.append(S(x, Const(p.astype(dtype)), weight, label_smoothing=0.1))
-        found.append(S(draw(rng, (0, 4), dtype), at(rng, (0,), 4), reduction="sum"))
-        return found
-
-    return samples
-
-
-def class_errors(name: str) -> tuple[Bad, ...]:
-    return (
-        bad(
-            IndexError,
-            rf"{name}.*\b4\b.*out of range.*\b4\b",
-            f(2, 4),
-            i(2) + 4,
-        ),
-        bad((ValueError, RuntimeError), rf"{name}.*3", f(2, 4), i(3)),
-        bad(RuntimeError, rf"{name}.*(float32|Long|int64)", f(2, 4), f(2)),
-        bad(ValueError, rf"{name}.*'max'", f(2, 4), i(2), reduction="max"),
-    )
 
 
 def attention_samples(rng: Rng, dtype: str) -> list[Sample]:
@@ -153,37 +115,6 @@ NETWORKS = [
         errors=dim_errors("log_softmax"),
     ),
     nn_op(
-        "cross_entropy",
-        class_samples(True),
-        ref.cross_entropy,
-        ulp=16,
-        scale=4,
-        errors=class_errors("cross_entropy"),
-    ),
-    nn_op(
-        "nll_loss",
-        class_samples(False),
-        ref.nll_loss,
-        ulp=16,
-        scale=4,
-        errors=class_errors("nll_loss"),
-    ),
-    nn_op(
-        "mse_loss",
-        lambda rng, dt: [
-            S(draw(rng, s, dt), draw(rng, s, dt), reduction=r)
-            for s in ((), (5,), (3, 4), (0, 2))
-            for r in ("mean", "sum", "none")
-        ],
-        ref.mse_loss,
-        ulp=8,
-        scale=1,
-        errors=(
-            bad(RuntimeError, r"mse_loss.*\(2, 3\).*\(4,\)", f(2, 3), f(4)),
-            bad(ValueError, r"mse_loss.*'max'", f(2), f(2), reduction="max"),
-        ),
-    ),
-    nn_op(
         "layer_norm",
         norm_samples,
         ref.layer_norm,
@@ -261,16 +192,5 @@ NETWORKS = [
                 is_causal=True,
             ),
         ),
-    ),
-    nn_op(
-        "l1_loss",
-        lambda rng, dt: [
-            S(draw(rng, s, dt), draw(rng, s, dt), reduction=r)
-            for s in ((), (5,), (3, 4))
-            for r in ("mean", "sum", "none")
-        ],
-        lambda x, target, reduction: ref.reduced(np.abs(x - target), reduction),
-        ulp=8,
-        scale=4,
     ),
 ]

@@ -90,39 +90,6 @@ def test_layer_names_and_repr_are_pytorchs(name, args, kwargs, shape):
     assert repr(ours) == repr(theirs)
 
 
-LOSSES = [
-    ("CrossEntropyLoss", {}),
-    ("CrossEntropyLoss", {"label_smoothing": 0.1}),
-    ("CrossEntropyLoss", {"reduction": "sum", "ignore_index": 1}),
-    ("CrossEntropyLoss", {"reduction": "none"}),
-    ("NLLLoss", {}),
-    ("NLLLoss", {"reduction": "none", "ignore_index": 2}),
-]
-
-
-@needs_torch
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("name", "kwargs"), LOSSES)
-def test_class_loss_equals_pytorch(name, kwargs, weighted):
-    torch.manual_seed(2)
-    logits, target = torch.randn(6, 4), torch.randint(4, (6,))
-    weight = torch.rand(4) if weighted else None
-    expected = getattr(torch.nn, name)(weight=weight, **kwargs)(logits, target)
-    ours = getattr(nn, name)(weight=None if weight is None else to_tinyt(weight), **kwargs)
-    actual = ours(to_tinyt(logits), to_tinyt(target))
-    np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=1e-5)
-
-
-@pytest.mark.parametrize(("name", "distance"), [("MSELoss", np.square), ("L1Loss", np.abs)])
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_distance_loss(name, distance, reduction):
-    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), dtype=np.float32)
-    expected = distance(a - b)
-    expected = getattr(np, reduction)(expected) if reduction != "none" else expected
-    actual = getattr(nn, name)(reduction=reduction)(to_tinyt(a), to_tinyt(b))
-    np.testing.assert_allclose(actual.numpy(), expected)
-
-
 def test_dropout_scales_and_stops_in_evaluation():
     tinyt.manual_seed(0)
     layer, ones = nn.Dropout(0.25), ops.ones(4000)

@@ -8,8 +8,10 @@ from typing import Any
 from tinyt.ops import (
     activation,
     backward,
+    class_loss,
     conv,
     creation,
+    distance,
     einsum,
     elementwise,
     indexing,
@@ -27,7 +29,7 @@ from tinyt.tensor import Tensor
 
 FAMILIES = (
     creation, elementwise, reduce, shape, indexing, linalg, matrix, einsum, conv,
-    pooling, norm, activation, loss, random,
+    pooling, norm, activation, loss, class_loss, distance, random,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}

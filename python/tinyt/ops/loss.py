@@ -1,147 +1,323 @@
-"""Loss functions."""
+"""Losses that compare two tensors element by element.
+
+``reduction`` is "mean", "sum" or "none"; ``size_average`` and ``reduce`` are the booleans that
+PyTorch had before it and still takes.
+"""
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
-from tinyt._core import ShapeError
+from tinyt.ops.activation import logsigmoid
+from tinyt.ops.elementwise import clamp_min
 from tinyt.ops.reduce import mean
 from tinyt.ops.reduce import sum as sum_
 from tinyt.tensor import Tensor, prim
 
+Flag = bool | None
 
-def _reduce(op: str, values: Tensor, reduction: str) -> Tensor:
+
+def reduction_of(op: str, size_average: Flag, reduce: Flag, reduction: str, *more: str) -> str:
+    """The reduction that the arguments ask for; ValueError for one that there is not.
+
+    The two booleans, where given, decide and bring a deprecation warning. ``more`` names what is
+    valid beside "mean", "sum" and "none".
+    """
+    if size_average is not None or reduce is not None:
+        whole = "sum" if size_average is False else "mean"
+        reduction = "none" if reduce is False else whole
+        warnings.warn(
+            f"{op}: size_average and reduce are deprecated, use reduction={reduction!r}",
+            stacklevel=4,
+        )
+    if reduction not in ("mean", "sum", "none", *more):
+        raise ValueError(f"{op}: {reduction!r} is not a valid value for reduction")
+    return reduction
+
+
+def reduced(losses: Tensor, reduction: str, total: Tensor | None = None) -> Tensor:
+    """Losses as a reduction wants them; "mean" divides by ``total`` if it is given."""
     if reduction == "none":
-        return values
-    if reduction == "mean":
-        return mean(values)
+        return losses
     if reduction == "sum":
-        return sum_(values)
-    raise ValueError(f"{op}: {reduction!r} is not a valid value for reduction")
+        return sum_(losses)
+    return mean(losses) if total is None else sum_(losses) / total
 
 
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Squared difference, averaged ("mean"), added ("sum") or as it is ("none")."""
-    return _reduce("mse_loss", prim.square(input - target), reduction)
-
-
-def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Absolute difference, averaged ("mean"), added ("sum") or as it is ("none")."""
-    return _reduce("l1_loss", prim.abs(input - target), reduction)
-
-
-def _check_target(op: str, input: Tensor, target: Tensor) -> tuple[int, ...]:
-    """The shape of a class-index target: the input's without its class dimension."""
-    shape = tuple(input.shape)
-    expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
-    if tuple(target.shape) != expected:
-        raise ShapeError(
-            f"{op}: target must have shape {expected} for input {shape}, got {tuple(target.shape)}"
+def _difference(op: str, input: Tensor, target: Tensor) -> Tensor:
+    """input - target, with a warning where the shapes differ."""
+    out = input - target
+    if tuple(input.shape) != tuple(target.shape):
+        warnings.warn(
+            f"{op}: the target has shape {tuple(target.shape)}, the input {tuple(input.shape)}; "
+            "they are broadcast, which is rarely meant",
+            stacklevel=4,
         )
-    if target.dtype.name != "int64":
-        raise RuntimeError(f"{op}: class indices must be int64, got {target.dtype.name}")
-    return expected
+    return out
 
 
-def nll_loss(
+def _weighted(op: str, losses: Tensor, weight: Tensor | None) -> Tensor:
+    """Losses times a weight of their shape."""
+    if weight is None:
+        return losses
+    if tuple(weight.shape) != tuple(losses.shape):
+        raise ValueError(
+            f"{op}: weight and input must have one shape, got {tuple(weight.shape)} and "
+            f"{tuple(losses.shape)}"
+        )
+    return losses * weight
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """(input - target)²; with a ``weight``, "mean" divides by the sum of the weights."""
+    reduction = reduction_of("mse_loss", size_average, reduce, reduction)
+    losses = _weighted("mse_loss", prim.square(_difference("mse_loss", input, target)), weight)
+    return reduced(losses, reduction, None if weight is None else sum_(weight))
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """|input - target|; with a ``weight``, "mean" divides by the sum of the weights."""
+    reduction = reduction_of("l1_loss", size_average, reduce, reduction)
+    losses = _weighted("l1_loss", prim.abs(_difference("l1_loss", input, target)), weight)
+    return reduced(losses, reduction, None if weight is None else sum_(weight))
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """0.5 d² / beta where d = |input - target| < ``beta``, else d - beta / 2 (Girshick, 2015)."""
+    reduction = reduction_of("smooth_l1_loss", size_average, reduce, reduction)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    distance = prim.abs(_difference("smooth_l1_loss", input, target))
+    if beta == 0:
+        return reduced(distance, reduction)
+    near = distance * distance * (0.5 / beta)
+    losses = prim.where(prim.lt(distance, beta), near, distance - 0.5 * beta)
+    return reduced(losses, reduction)
+
+
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """0.5 d² where d = |input - target| <= ``delta``, else delta (d - delta / 2) (Huber, 1964)."""
+    reduction = reduction_of("huber_loss", None, None, reduction)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
+    distance = prim.abs(_difference("huber_loss", input, target))
+    far = (distance - 0.5 * delta) * delta
+    losses = prim.where(prim.le(distance, delta), distance * distance * 0.5, far)
+    return reduced(_weighted("huber_loss", losses, weight), reduction)
+
+
+def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    ignore_index: int = -100,
+    size_average: Flag = None,
+    reduce: Flag = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative log likelihood of class indices: input [N, C, ...] of log-probabilities.
+    """-(t log x + (1 - t) log(1 - x)) of probabilities x; the logarithms are at least -100.
 
-    "mean" divides by the sum of the weights of the targets that are not ignored. IndexError for
-    a target outside [0, C).
+    RuntimeError for an input outside [0, 1].
     """
-    if input.dim() == 0:
-        raise ShapeError("nll_loss: needs at least 1 dimension, got shape ()")
-    _check_target("nll_loss", input, target)
-    dim = 1 if input.dim() > 1 else 0
-    used = prim.ne(target, ignore_index)
-    safe = prim.where(used, target, 0)
-    where = tuple(input.shape)
-    index_shape = (*where[:dim], 1, *where[dim + 1 :])
-    index = prim.reshape(safe, index_shape)
-    picked = prim.reshape(prim.gather(input, index, dim), tuple(target.shape))
-    weights = prim.cast(used, input.dtype)
-    if weight is not None:
-        if tuple(weight.shape) != (where[dim],):
-            raise ShapeError(
-                f"nll_loss: weight must have shape ({where[dim]},), got {tuple(weight.shape)}"
-            )
-        flat = prim.reshape(safe, (safe.numel(),))
-        weights = weights * prim.reshape(prim.gather(weight, flat, 0), tuple(target.shape))
-    # Ignored positions give zero even where the log-probability is infinite.
-    losses = prim.where(used, -picked * weights, 0.0)
-    if reduction == "mean":
-        return sum_(losses) / sum_(weights)
-    return _reduce("nll_loss", losses, reduction)
+    op = "binary_cross_entropy"
+    reduction = reduction_of(op, size_average, reduce, reduction)
+    _check_same(op, input, target)
+    if input.numel() and not input._is_recorded:
+        x = input.detach()
+        low, high = prim.amin(x, (), False).item(), prim.amax(x, (), False).item()
+        if not (low >= 0 and high <= 1):
+            raise RuntimeError(f"{op}: the input must be between 0 and 1, got [{low}, {high}]")
+    yes, no = clamp_min(prim.log(input), -100.0), clamp_min(prim.log1p(-input), -100.0)
+    losses = (target - 1.0) * no - target * yes
+    return reduced(losses if weight is None else losses * weight, reduction)
 
 
-def cross_entropy(
+def _check_same(op: str, input: Tensor, target: Tensor) -> None:
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"{op}: target and input must have one shape, got {tuple(target.shape)} and "
+            f"{tuple(input.shape)}"
+        )
+
+
+def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    ignore_index: int = -100,
+    size_average: Flag = None,
+    reduce: Flag = None,
     reduction: str = "mean",
-    label_smoothing: float = 0.0,
+    pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Cross-entropy of logits [N, C, ...] with class indices, or with probabilities of its shape.
+    """Binary cross-entropy of sigmoid(input), without overflow.
 
-    ``label_smoothing`` mixes the target with the uniform distribution (Szegedy et al., 2016).
+    ``pos_weight``, broadcast, multiplies the part of the positive targets.
     """
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(
-            f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}"
-        )
-    if input.dim() == 0:
-        raise ShapeError("cross_entropy: needs at least 1 dimension, got shape ()")
-    dim = 1 if input.dim() > 1 else 0
-    logp = prim.log_softmax(input, dim)
-    if target.dtype.is_floating_point and tuple(target.shape) == tuple(input.shape):
-        return _soft_cross_entropy(logp, target, weight, reduction, label_smoothing, dim)
-    hard = nll_loss(logp, target, weight, ignore_index, reduction)
-    if label_smoothing == 0.0:
-        return hard
-    classes = input.shape[dim]
-    used = prim.ne(target, ignore_index)
-    wide = [1] * input.dim()
-    wide[dim] = classes
-    weighted = logp if weight is None else logp * prim.reshape(weight, tuple(wide))
-    smooth = prim.where(used, -prim.sum(weighted, (dim,), False), 0.0)
-    if reduction == "mean":
-        counts = prim.cast(used, logp.dtype)
-        if weight is not None:
-            safe = prim.reshape(prim.where(used, target, 0), (target.numel(),))
-            counts = counts * prim.reshape(prim.gather(weight, safe, 0), tuple(target.shape))
-        smooth = sum_(smooth) / sum_(counts)
+    op = "binary_cross_entropy_with_logits"
+    reduction = reduction_of(op, size_average, reduce, reduction)
+    _check_same(op, input, target)
+    log_p = logsigmoid(input)
+    if pos_weight is not None:
+        log_p = log_p * ((pos_weight - 1.0) * target + 1.0)
+    losses = (1.0 - target) * input - log_p
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """t (log t - x) of log-probabilities x and probabilities t (their logarithms: ``log_target``).
+
+    "batchmean" divides the sum by the size of dimension 0: the divergence per sample.
+    """
+    reduction = reduction_of("kl_div", size_average, reduce, reduction, "batchmean")
+    if log_target:
+        losses = prim.exp(target) * (target - input)
     else:
-        smooth = _reduce("cross_entropy", smooth, reduction)
-    return hard * (1.0 - label_smoothing) + smooth * (label_smoothing / classes)
+        # 0 log 0 = 0.
+        positive = prim.where(prim.eq(target, 0.0), 1.0, target)
+        losses = target * prim.log(positive) - target * input
+    if reduction == "batchmean":
+        return sum_(losses) / float(input.shape[0]) if input.dim() else sum_(losses)
+    return reduced(losses, reduction)
 
 
-def _soft_cross_entropy(
-    logp: Tensor,
+def poisson_nll_loss(
+    input: Tensor,
     target: Tensor,
-    weight: Tensor | None,
-    reduction: str,
-    label_smoothing: float,
-    dim: int,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: Flag = None,
+    eps: float = 1e-8,
+    reduce: Flag = None,
+    reduction: str = "mean",
 ) -> Tensor:
-    classes = logp.shape[dim]
-    if label_smoothing:
-        target = target * (1.0 - label_smoothing) + label_smoothing / classes
-    if weight is not None:
-        wide = [1] * logp.dim()
-        wide[dim] = classes
-        logp = logp * prim.reshape(weight, tuple(wide))
-    losses = -prim.sum(logp * target, (dim,), False)
-    if reduction == "mean":
-        return sum_(losses) / (math.prod(logp.shape) / classes)
-    return _reduce("cross_entropy", losses, reduction)
+    """x - t log x, the Poisson likelihood of a rate x (given as log x: ``log_input``).
+
+    ``full`` adds Stirling's t log t - t + log(2 pi t) / 2 for log t! where t > 1.
+    """
+    reduction = reduction_of("poisson_nll_loss", size_average, reduce, reduction)
+    if log_input:
+        losses = prim.exp(input) - target * input
+    else:
+        losses = input - target * prim.log(input + eps)
+    if full:
+        many = prim.gt(target, 1.0)
+        count = prim.where(many, target, 1.0)
+        stirling = count * prim.log(count) - count + prim.log(count * (2 * math.pi)) * 0.5
+        losses = losses + prim.where(many, stirling, 0.0)
+    return reduced(losses, reduction)
 
 
-EXPORTS: dict[str, Any] = {f.__name__: f for f in (mse_loss, l1_loss, nll_loss, cross_entropy)}
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """(log v + (input - target)² / v) / 2, v the variance, at least ``eps`` (Nix & Weigend, 1994).
+
+    ``var`` has the input's shape, or one dimension of size 1, or lacks the last; the gradient
+    passes the limit. ``full`` adds log(2 pi) / 2. ValueError for a negative variance.
+    """
+    reduction = reduction_of("gaussian_nll_loss", None, None, reduction)
+    if not isinstance(var, Tensor):
+        var = prim.fill(tuple(input.shape), input.dtype, float(var), 0)
+    if var.numel() and not var._is_recorded:
+        lowest = prim.amin(var.detach(), (), False).item()
+        if lowest < 0:
+            raise ValueError(f"gaussian_nll_loss: var has negative entries, the least is {lowest}")
+    limited = prim.copy(_spread("gaussian_nll_loss", input, var))
+    limited.detach()._assign(clamp_min(limited.detach(), eps))
+    losses = (prim.log(limited) + prim.square(input - target) / limited) * 0.5
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return reduced(losses, reduction)
+
+
+def _spread(op: str, input: Tensor, var: Tensor) -> Tensor:
+    """A variance that broadcasts along at most one dimension of the input."""
+    shape, have = tuple(input.shape), tuple(var.shape)
+    if shape == have:
+        return var
+    if shape[:-1] == have:
+        return prim.reshape(var, (*have, 1))
+    # PyTorch's rule: the sizes that differ add up to 1, so there is one of them.
+    if len(shape) == len(have) and sum(h for n, h in zip(shape, have, strict=True) if n != h) == 1:
+        return var
+    raise ValueError(f"{op}: var of shape {have} does not fit an input of shape {shape}")
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """x where the target is 1, max(0, margin - x) where it is -1."""
+    reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
+    apart = prim.where(prim.ne(target, 1), clamp_min(margin - input, 0.0), 0.0)
+    return reduced(apart + prim.where(prim.ne(target, -1), input, 0.0), reduction)
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Flag = None,
+    reduce: Flag = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """log(1 + exp(-t x)) of targets 1 and -1."""
+    reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
+    return reduced(-logsigmoid(target * input), reduction)
+
+
+# In PyTorch these are functions of the package too; the rest is in `nn.functional` alone.
+EXPORTS: dict[str, Any] = {
+    f.__name__: f
+    for f in (binary_cross_entropy_with_logits, kl_div, poisson_nll_loss, hinge_embedding_loss)
+}
+FUNCTIONAL: dict[str, Any] = {
+    f.__name__: f
+    for f in (
+        mse_loss, l1_loss, smooth_l1_loss, huber_loss, binary_cross_entropy, gaussian_nll_loss,
+        soft_margin_loss,
+    )
+}  # fmt: skip
