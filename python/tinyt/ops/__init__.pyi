@@ -36,6 +36,13 @@ from tinyt.ops.activation import (
     threshold,
     threshold_,
 )
+from tinyt.ops.class_loss import (
+    cross_entropy,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+)
 from tinyt.ops.common import Number
 from tinyt.ops.conv import (
     conv1d,
@@ -64,6 +71,15 @@ from tinyt.ops.creation import (
     zeros_like,
 )
 from tinyt.ops.creation import as_tensor as asarray
+from tinyt.ops.distance import (
+    cosine_embedding_loss,
+    cosine_similarity,
+    margin_ranking_loss,
+    normalize,
+    pairwise_distance,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from tinyt.ops.einsum import einsum, tensordot
 from tinyt.ops.elementwise import (
     add,
@@ -117,7 +133,19 @@ from tinyt.ops.linalg import (
     outer,
     vdot,
 )
-from tinyt.ops.loss import cross_entropy, l1_loss, mse_loss, nll_loss
+from tinyt.ops.loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+)
 from tinyt.ops.matrix import cdist, chain_matmul, cross, kron, matrix_power, pdist
 from tinyt.ops.norm import (
     batch_norm,
@@ -228,6 +256,8 @@ __all__ = [
     "batch_norm",
     "bernoulli",
     "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -256,6 +286,8 @@ __all__ = [
     "conv_transpose2d",
     "conv_transpose3d",
     "cos",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "count_nonzero",
     "cross",
     "cross_entropy",
@@ -286,6 +318,7 @@ __all__ = [
     "full",
     "full_like",
     "gather",
+    "gaussian_nll_loss",
     "ge",
     "gelu",
     "ger",
@@ -298,7 +331,9 @@ __all__ = [
     "hardswish",
     "hardtanh",
     "hardtanh_",
+    "hinge_embedding_loss",
     "hstack",
+    "huber_loss",
     "index_add",
     "index_select",
     "inner",
@@ -307,6 +342,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "kl_div",
     "kron",
     "l1_loss",
     "layer_norm",
@@ -328,6 +364,7 @@ __all__ = [
     "logsigmoid",
     "logsumexp",
     "lt",
+    "margin_ranking_loss",
     "masked_fill",
     "masked_select",
     "matmul",
@@ -346,6 +383,9 @@ __all__ = [
     "movedim",
     "mse_loss",
     "mul",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "multinomial",
     "multiply",
     "mv",
@@ -357,14 +397,17 @@ __all__ = [
     "nonzero",
     "norm",
     "normal",
+    "normalize",
     "not_equal",
     "one_hot",
     "ones",
     "ones_like",
     "outer",
     "pad",
+    "pairwise_distance",
     "pdist",
     "permute",
+    "poisson_nll_loss",
     "pow",
     "prelu",
     "prod",
@@ -398,6 +441,8 @@ __all__ = [
     "sign",
     "silu",
     "sin",
+    "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
@@ -427,6 +472,8 @@ __all__ = [
     "topk",
     "transpose",
     "tril",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
     "triu",
     "true_divide",
     "trunc",
