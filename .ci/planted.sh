@@ -57,6 +57,10 @@ while read -r name tool expression; do
     cat "$WORK/report" >&2
     die "$name: the report of $tool does not match '$expression'"
   }
+  if [ "$name $tool" = "leak valgrind" ] &&
+    python3 .ci/valgrind_leaks.py "$WORK/report" "$name.cpp" >/dev/null; then
+    die "$name: valgrind_leaks.py did not fail"
+  fi
   echo "$name: reported by $tool"
   COUNT=$((COUNT + 1))
 done <<<"$EXPECTED"
