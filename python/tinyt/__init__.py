@@ -15,7 +15,10 @@ from tinyt._tensor import Size, device, dtype
 from tinyt.autograd import (
     enable_grad,
     inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
     is_grad_enabled,
+    is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
@@ -41,7 +44,7 @@ from tinyt.random import (
 )
 from tinyt.tensor import Tensor
 
-from tinyt import autograd, data, linalg, nn, optim  # isort: skip
+from tinyt import autograd, data, linalg, nn, optim, utils  # isort: skip
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 
 __version__ = "0.1.0"
@@ -73,7 +76,10 @@ __all__ = [
     "get_rng_state",
     "inference_mode",
     "initial_seed",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "linalg",
     "load",
     "manual_seed",
@@ -92,6 +98,7 @@ __all__ = [
     "set_printoptions",
     "set_rng_state",
     "show_config",
+    "utils",
     *ops.EXPORTS,
     *(t.name for t in ALL),
     *ALIASES,

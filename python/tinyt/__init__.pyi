@@ -1,6 +1,6 @@
 # Made by tools/make_stubs.py from the imported package: run it again, do not edit.
 
-from tinyt import autograd, data, linalg, memory, nn, optim
+from tinyt import autograd, data, linalg, memory, nn, optim, utils
 from tinyt import ops as ops
 from tinyt._core import (
     CaptureError,
@@ -11,7 +11,16 @@ from tinyt._core import (
     ShapeError,
 )
 from tinyt._tensor import Size, device, dtype
-from tinyt.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tinyt.autograd import (
+    enable_grad,
+    inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from tinyt.config import get_num_threads, num_threads, set_num_threads, show_config
 from tinyt.dtypes import (
     bfloat16,
@@ -410,7 +419,10 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "is_tensor",
     "isclose",
     "isfinite",
@@ -554,6 +566,7 @@ __all__ = [
     "unbind",
     "unflatten",
     "unsqueeze",
+    "utils",
     "var",
     "var_mean",
     "vdot",

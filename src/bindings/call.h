@@ -274,17 +274,21 @@ inline int op_outputs(int op) { return kOps[op].outputs; }
 inline unsigned op_flags_of(int op) { return kOps[op].flags; }
 inline int op_kind(int op) { return static_cast<int>(kOps[op].kind); }
 
-// Fails when a saved tensor was written to since; `which` is an input's number, or -1: the output.
-inline void check_saved(int op, int which, const SavedTensor& saved) {
+// Fails when a saved tensor was written to since; `what` says whose it is.
+inline void check_version(const std::string& what, const SavedTensor& saved) {
   const uint64_t now = saved.tensor.version();
   if (now == saved.version) return;
-  const std::string role = which < 0 ? "the output" : "input " + std::to_string(which);
   fail(ErrorKind::Runtime,
        "backward: one of the variables needed for gradient computation has been modified by an "
        "inplace operation: [",
-       name_of(saved.tensor.dtype()), " ", saved.tensor.shape(), "], which is ", role, " of ",
-       op < 0 ? std::string_view("a Function") : kOps[op].name, ", is at version ", now,
-       "; expected version ", saved.version, " instead");
+       name_of(saved.tensor.dtype()), " ", saved.tensor.shape(), "], which is ", what,
+       ", is at version ", now, "; expected version ", saved.version, " instead");
+}
+// The same for an op; `which` is an input's number, or -1: the output.
+inline void check_saved(int op, int which, const SavedTensor& saved) {
+  if (saved.tensor.version() == saved.version) return;
+  const std::string role = which < 0 ? "the output" : "input " + std::to_string(which);
+  check_version(role + " of " + std::string(kOps[op].name), saved);
 }
 
 // How `view` lies in the contiguous layout of `base`: the attributes of as_strided and update.

@@ -3,6 +3,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t, uint8_t
 from libcpp cimport bool as cbool
 from libcpp.queue cimport priority_queue
+from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 
@@ -98,6 +99,8 @@ cdef extern from "node.h" namespace "tinyt" nogil:
         DType out_dtype
     cbool grad_mode()
     void set_grad_mode(cbool)
+    cbool saved_hooks_active()
+    void set_saved_hooks_active(cbool)
 
 
 cdef extern from "call.h" namespace "tinyt":
@@ -129,6 +132,7 @@ cdef extern from "call.h" namespace "tinyt":
     unsigned op_flags_of(int)
     int op_kind(int)
     int (*dtype_number)(PyObject*)
+    void check_version(const string&, const SavedTensor&) except +raise_python_error
     void check_saved(int, int, const SavedTensor&) except +raise_python_error
     Attrs view_geometry(const CTensor&, const CTensor&) except +raise_python_error
 

@@ -31,4 +31,9 @@ inline thread_local bool t_grad_mode = true;
 inline bool grad_mode() { return t_grad_mode; }
 inline void set_grad_mode(bool on) { t_grad_mode = on; }
 
+// Whether tensors that this thread saves go through Python hooks.
+inline thread_local bool t_saved_hooks = false;
+inline bool saved_hooks_active() { return t_saved_hooks; }
+inline void set_saved_hooks_active(bool on) { t_saved_hooks = on; }
+
 }  // namespace tinyt

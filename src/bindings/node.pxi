@@ -31,8 +31,11 @@ cdef class Node:
     cdef vector[int] edge_output
     cdef readonly uint64_t seq
     cdef readonly int outputs
-    cdef public object function    # callable(*output gradients) -> tuple, for op -1
+    cdef public object function    # callable(node, output gradients) -> list, for op -1
     cdef public list hooks         # (output number, callable)
+    cdef public object trace       # where the call was made, in anomaly mode
+    cdef dict packed               # slot -> what a pack hook made of the saved tensor
+    cdef object unpacker           # the hook that turns it back
     cdef bint freed
 
     def __cinit__(self):
@@ -47,7 +50,9 @@ cdef class Node:
         return OP_NAMES[self.op] if self.op >= 0 else getattr(self.function, "__name__", "Function")
 
     def name(self):
-        """PyTorch's style of name: ``MulBackward0``."""
+        """PyTorch's style of name: ``MulBackward0``, ``MyFunctionBackward``."""
+        if self.op < 0:
+            return self.op_name + "Backward"
         words = self.op_name.split("_")
         return "".join(w[:1].upper() + w[1:] for w in words) + "Backward0"
 
@@ -104,16 +109,21 @@ cdef class Node:
         return self.unpack(self.data.inputs.size() + 1, -2)
 
     cdef TensorBase unpack(self, size_t slot, int which):
+        cdef TensorBase t
         self.check_alive()
-        check_saved(self.op, which, self.data.saved[slot])
+        packed = self.packed is not None and slot in self.packed
+        if not packed:
+            check_saved(self.op, which, self.data.saved[slot])
         edge = self if which == -1 else None if which == -2 else self.edges[which]
         if isinstance(edge, TensorBase) and grad_mode():
             return <TensorBase>edge
-        cdef TensorBase t
-        if self.data.saved[slot].tensor.impl().is_scalar:
+        if packed:
+            t = wrap(unpack_with(self.unpacker, self.packed[slot]).t)
+        elif self.data.saved[slot].tensor.impl().is_scalar:
             # A Python number takes part in the rule in the precision it had in the call.
             return wrap(cast_number(self.data.saved[slot].tensor, self.data.out_dtype))
-        t = wrap(self.data.saved[slot].tensor)
+        else:
+            t = wrap(self.data.saved[slot].tensor)
         if grad_mode() and edge is not None:
             t.node = <Node>edge
             t.output = 0 if which < 0 else self.edge_output[which]
@@ -121,21 +131,35 @@ cdef class Node:
 
     cdef check_alive(self):
         if self.freed:
+            raise_freed(self.op_name)
+
+    def fit(self, int i, TensorBase grad not None):
+        """``grad`` in the shape and dtype of input ``i``: summed and converted where needed."""
+        cdef const InputMeta* meta = &self.data.inputs[i]
+        cdef Py_ssize_t lead = grad.t.rank() - <Py_ssize_t>meta.shape.size(), d
+        cdef bint fits = lead >= 0
+        for d in range(<Py_ssize_t>meta.shape.size() if fits else 0):
+            fits = fits and meta.shape[d] in (1, grad.t.size(d + lead))
+        if not fits:
             raise RuntimeError(
-                f"backward: trying to backward through the graph a second time (at {self.op_name}), "
-                "but its saved tensors have been freed; pass retain_graph=True to the first call")
+                f"Function {self.name()} returned an invalid gradient at index {i}: got shape "
+                f"{tuple(grad.shape)} but expected shape compatible with {self.shape(i)}")
+        return fit_gradient(grad, meta[0])
 
     def release(self):
-        """Frees what was saved."""
-        self.freed = True
+        """Frees what was saved; another pass can run only where nothing was."""
+        self.freed = self.freed or self.data.saved.size() != 0
         self.data.saved.clear()
-        self.function = None if self.op < 0 else self.function
+        self.packed = None
+        self.unpacker = None
+        if self.op < 0:
+            self.function.release()
 
     def apply(self, list grads):
         """Gradients of the inputs, in their shapes and dtypes, from those of the outputs."""
         self.check_alive()
         if self.op < 0:
-            return self.function(*grads)
+            return self.function(self, grads)
         g = grads[0]
         rule = RULES[self.op]
         if rule is None:
@@ -150,6 +174,12 @@ cdef class Node:
             r = rule[i](g, self)
             out[i] = None if r is None else fit_gradient(r, self.data.inputs[i])
         return out
+
+
+cdef raise_freed(str name):
+    raise RuntimeError(
+        f"backward: trying to backward through the graph a second time (at {name}), "
+        "but its saved tensors have been freed; pass retain_graph=True to the first call")
 
 
 cdef TensorBase fit_gradient(TensorBase g, const InputMeta& meta):
@@ -260,7 +290,7 @@ cdef void save(Node node, size_t slot, const CTensor& t):
     node.data.saved[slot].version = t.version()
 
 
-cdef void attach(Node node, TensorBase out, TensorBase second=None):
+cdef attach(Node node, TensorBase out, TensorBase second=None):
     """Makes `out` the output of `node`, saving what the rule needs of the outputs."""
     cdef size_t i, n = node.data.inputs.size()
     node.data.out_shape = out.t.shape()
@@ -274,6 +304,10 @@ cdef void attach(Node node, TensorBase out, TensorBase second=None):
                 save(node, n, out.t)
             if -2 in <tuple>needs[i] and second is not None:
                 save(node, n + 1, second.t)
+    if saved_hooks_active() and node.data.saved.size() != 0:
+        pack_saved(node)
+    if TRACE is not None:
+        node.trace = TRACE()
     out.node = node
     out.output = 0
 
@@ -297,15 +331,15 @@ cdef check_rebase(TensorBase x):
         view_geometry(x.base.t, x.t)
 
 
-cdef rebase(TensorBase x, Node node):
+cdef rebase(TensorBase x, Node node, int output=0):
     """x was overwritten by the output of `node`; its base and the base's other views follow."""
     cdef TensorBase base = x.base
     cdef Node update
+    attach(node, x)
+    x.output = output
     if base is None:
-        attach(node, x)
         x.rebases += 1
         return
-    attach(node, x)
     update = Node()
     update.op = OP_UPDATE
     update.data.attrs = view_geometry(base.t, x.t)
@@ -344,22 +378,3 @@ def is_grad_enabled():
 
 def _set_grad_enabled(bint mode):
     set_grad_mode(mode)
-
-
-def make_function_node(function, list inputs, int outputs):
-    """A node for a Python-defined backward: ``function(*output_grads)`` gives input gradients."""
-    cdef Node node = Node()
-    node.op = -1
-    node.function = function
-    node.outputs = outputs
-    node.edges = []
-    for x in inputs:
-        edge = edge_of(<TensorBase>x) if is_differentiable((<TensorBase>x).t.dtype()) else None
-        set_meta(node, <TensorBase>x, edge)
-    return node
-
-
-def set_node(TensorBase x, Node node, int output):
-    """Makes ``x`` output number ``output`` of ``node``."""
-    x.node = node
-    x.output = output

@@ -7,6 +7,8 @@ from cpython.object cimport PyObject, Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 
+import threading
+
 from core cimport *
 
 
@@ -77,6 +79,7 @@ cdef object PUBLIC = None     # the public Tensor class
 cdef tuple EMPTY = ()
 
 include "node.pxi"
+include "function.pxi"
 
 
 cdef class TensorBase:
@@ -90,7 +93,8 @@ cdef class TensorBase:
     cdef TensorBase base         # of a view: the tensor that owns the memory
     cdef uint64_t rebases        # times the node of this base was replaced by a write
     cdef uint64_t seen_rebases   # of a view: the base's count that node belongs to
-    cdef public object _hooks
+    cdef public object _hooks        # called with the gradient of a leaf
+    cdef public object _post_hooks   # called with a leaf whose .grad was filled
 
     def __cinit__(self):
         self.t = EMPTY_TENSOR   # so that no object is ever without a core tensor

@@ -78,6 +78,8 @@ cdef class Walk:
                     self.collect(node, i, grads[i])
             results = node.apply(grads)
             grads = None
+            if CHECK is not None:
+                CHECK(node, results)
             for i in range(len(node.edges)):
                 if node.edges[i] is not None and results[i] is not None:
                     self.send(node.edges[i], node.edge_output[i], results[i])
@@ -98,6 +100,8 @@ cdef class Walk:
             self.collect(leaf, 0, (<list>entry)[1])
             if accumulate and (self.wanted is None or (id(leaf), 0) in self.wanted):
                 accumulate_grad(leaf, (<list>entry).pop(), create_graph)
+                for hook in leaf._post_hooks or ():
+                    hook(leaf)
 
 
 def accumulate_grad(TensorBase leaf not None, TensorBase grad not None, bint create_graph):

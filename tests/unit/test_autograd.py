@@ -216,6 +216,138 @@ def test_retain_grad_and_hooks() -> None:
     assert len(seen) == 1
 
 
+def test_post_accumulate_hook_and_retains_grad() -> None:
+    x = leaf(1.0)
+    seen: list[Any] = []
+    handle = x.register_post_accumulate_grad_hook(lambda p: seen.append((p is x, p.grad.tolist())))
+    (x * 3).sum().backward()
+    (x * 3).sum().backward()
+    handle.remove()
+    y = x * 3
+    assert (x.retains_grad, y.retains_grad) == (False, False)
+    y.retain_grad()
+    y.retain_grad()
+    y.sum().backward()
+    assert (y.retains_grad, y.grad.tolist()) == (True, [1.0])
+    assert seen == [(True, [3.0]), (True, [6.0])]
+
+
+def test_hooks_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="doesn't require gradient"):
+        tinyt.ones(1).register_hook(print)
+    with pytest.raises(RuntimeError, match="doesn't require gradient"):
+        tinyt.ones(1).register_post_accumulate_grad_hook(print)
+    with pytest.raises(RuntimeError, match="non-leaf tensors"):
+        (leaf(1.0) * 2).register_post_accumulate_grad_hook(print)
+    with pytest.raises(RuntimeError, match="requires_grad=False"):
+        tinyt.ones(1).retain_grad()
+
+
+def test_modes_as_decorators() -> None:
+    x = leaf(1.0)
+
+    @tinyt.no_grad
+    def bare(t: Any) -> Any:
+        return t * 2
+
+    @tinyt.inference_mode()
+    def inferred(t: Any) -> Any:
+        assert tinyt.is_inference_mode_enabled()
+        return t * 2
+
+    @tinyt.set_grad_enabled(False)
+    def off(t: Any) -> Any:
+        return t * 2
+
+    @tinyt.no_grad()
+    def steps(t: Any) -> Any:
+        got = yield (t * 2).requires_grad
+        yield got, (t * 2).requires_grad
+        return 7
+
+    def outer() -> Any:
+        end = yield from steps(x)
+        yield end
+
+    assert tinyt.is_grad_enabled()
+    assert not bare(x).requires_grad
+    assert not inferred(x).requires_grad
+    assert not off(x).requires_grad
+    assert not tinyt.is_inference_mode_enabled()
+    run = outer()
+    assert next(run) is False
+    assert (x * 2).requires_grad
+    assert run.send("got") == ("got", False)
+    assert next(run) == 7
+    tinyt.set_grad_enabled(False)
+    assert not (x * 2).requires_grad
+    with tinyt.set_grad_enabled(True):
+        assert (x * 2).requires_grad
+    assert not tinyt.is_grad_enabled()
+    tinyt.set_grad_enabled(True)
+
+
+def test_second_backward_where_nothing_was_saved() -> None:
+    x = leaf(1.0)
+    y = (x + 2).sum()
+    y.backward()
+    y.backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_grads_in_batches() -> None:
+    x = leaf(1.0, 2.0)
+    seeds = tinyt.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    (jacobian,) = autograd.grad(x * x, x, seeds, is_grads_batched=True, create_graph=True)
+    assert jacobian.tolist() == [[2.0, 0.0], [0.0, 4.0], [2.0, 4.0]]
+    (second,) = autograd.grad(jacobian.sum(), x)
+    assert second.tolist() == [4.0, 4.0]
+    with pytest.raises(RuntimeError, match="batch dimension"):
+        autograd.grad(x * x, x, is_grads_batched=True)
+
+
+def test_grad_of_a_mapping_and_materialized() -> None:
+    x, y = leaf(1.0), leaf(2.0)
+    found = autograd.grad((x * 3).sum(), {"x": x, "y": y}, materialize_grads=True)
+    assert {k: g.tolist() for k, g in found.items()} == {"x": [3.0], "y": [0.0]}
+    with pytest.raises(ValueError, match="allow_unused must not be False"):
+        autograd.grad(x.sum(), x, allow_unused=False, materialize_grads=True)
+    with pytest.raises(ValueError, match="only_inputs"):
+        autograd.grad(x.sum(), x, only_inputs=False)
+
+
+# ------------------------------------------------------------------ anomaly mode
+
+
+def test_anomaly_names_the_forward_line() -> None:
+    def loss(x: Any) -> Any:
+        bad = x.sqrt()  # the line to find
+        return (bad * 0).sum()
+
+    x = leaf(0.0)
+    with (
+        autograd.detect_anomaly(),
+        pytest.warns(UserWarning, match=r"(?s)Error detected in Sqrt.*the line to find"),
+        pytest.raises(RuntimeError, match=r"Sqrt.*nan values in its 0th.*the line to find"),
+    ):
+        loss(x).backward()
+    assert not tinyt.is_anomaly_enabled()
+    loss(x).backward()
+    assert np.isnan(x.grad.tolist()).all()
+
+
+def test_anomaly_switches() -> None:
+    x = leaf(0.0)
+    with autograd.set_detect_anomaly(True, check_nan=False):
+        assert (tinyt.is_anomaly_enabled(), tinyt.is_anomaly_check_nan_enabled()) == (True, False)
+        (x.sqrt() * 0).sum().backward()
+    autograd.set_detect_anomaly(True)
+    assert tinyt.is_anomaly_enabled()
+    autograd.set_detect_anomaly(False)
+    (x.sqrt() * 0).sum().backward()
+    assert not tinyt.is_anomaly_enabled()
+
+
 # ------------------------------------------------------------------ in-place
 
 

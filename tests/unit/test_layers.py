@@ -27,6 +27,7 @@ PYTHON_LAYERS = [
     {"compiler"},
     {"compile"},
     {"linalg", "nn", "optim", "data", "io", "serialization"},
+    {"utils", "cuda", "backends", "amp"},
     {"models"},
     {"cli"},
     {"__main__"},

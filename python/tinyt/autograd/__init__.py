@@ -1,23 +1,45 @@
-"""Reverse-mode differentiation: the tape, its rules, gradcheck."""
+"""Reverse-mode differentiation: the tape, its rules, functions of one's own, gradcheck."""
 
 from __future__ import annotations
 
 from tinyt._tensor import is_grad_enabled
-from tinyt.autograd import rules
+from tinyt.autograd import graph, rules
+from tinyt.autograd.anomaly import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
+from tinyt.autograd.function import Function, FunctionCtx
 from tinyt.autograd.gradcheck import gradcheck, gradgradcheck
-from tinyt.autograd.mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-from tinyt.autograd.tape import RemovableHandle, backward, grad
+from tinyt.autograd.hooks import RemovableHandle
+from tinyt.autograd.mode import (
+    enable_grad,
+    inference_mode,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from tinyt.autograd.tape import backward, grad
 
 __all__ = [
+    "Function",
+    "FunctionCtx",
     "RemovableHandle",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "graph",
     "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "no_grad",
     "rules",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

@@ -67,11 +67,24 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Compares the gradients of ``func`` with finite differences for float64 inputs.
 
-    Returns True, or raises GradcheckError (returns False) naming input, output and element.
+    Returns True, or raises GradcheckError (returns False) naming input, output and element. Of
+    PyTorch's further arguments, those that only widen its own checks have no effect; forward mode
+    raises NotImplementedError.
     """
+    if check_forward_ad or check_batched_forward_grad or not check_backward_ad:
+        raise NotImplementedError("gradcheck: only backward mode can be checked")
     args = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     checked = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
     if not checked:
@@ -98,12 +111,27 @@ def gradcheck(
 def gradgradcheck(
     func: Callable[..., Any],
     inputs: Tensor | Sequence[Any],
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
-    """Checks second derivatives: gradcheck of the gradient of ``func`` with fixed seeds."""
+    """Checks second derivatives: gradcheck of the gradient of ``func`` for ``grad_outputs``
+    (fixed uneven ones by default). Further arguments as in :func:`gradcheck`."""
+    if check_fwd_over_rev or not check_rev_over_rev:
+        raise NotImplementedError("gradgradcheck: only backward mode can be checked")
+    given = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
     args = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     wanted = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
 
@@ -115,7 +143,7 @@ def gradgradcheck(
             ]
             outs = [o for o in _outputs(func(*tracked)) if o.requires_grad]
             # Uneven weights, so that errors of different outputs cannot cancel.
-            seeds = [
+            seeds = list(given or ()) or [
                 prim.reshape(prim.iota(o.numel(), o.dtype, 0.5, 0.25, 0, 0), tuple(o.shape))
                 for o in outs
             ]
@@ -127,4 +155,6 @@ def gradgradcheck(
             for i, g in zip(wanted, found, strict=True)
         )
 
-    return gradcheck(gradients, args, eps=eps, atol=atol, rtol=rtol)
+    return gradcheck(
+        gradients, args, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
+    )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from inspect import isgeneratorfunction
+from typing import Any, TypeVar
 
 from tinyt._tensor import GradMode, _set_grad_enabled, is_grad_enabled
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Mode:
-    """A grad mode for a block, or for every call of a decorated function."""
+    """A grad mode for a block, or for every call of a decorated function or generator."""
 
     def __init__(self, mode: bool) -> None:
         self._block = GradMode(mode)
@@ -25,40 +26,100 @@ class _Mode:
     def __exit__(self, *exc: object) -> None:
         self._block.__exit__(*exc)
 
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        mode = self._mode
+    def _again(self) -> Any:
+        """A block of the same mode, of its own."""
+        return GradMode(self._mode)
+
+    def __call__(self, function: F) -> F:
+        if isgeneratorfunction(function):
+            return self._around_generator(function)
 
         @wraps(function)
-        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-            with GradMode(mode):
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self._again():
                 return function(*args, **kwargs)
 
-        return wrapped
+        return wrapped  # type: ignore[return-value]
+
+    def _around_generator(self, function: F) -> F:
+        """The mode holds while the generator's own code runs, not while it waits."""
+
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            generator = function(*args, **kwargs)
+            sent = None
+            try:
+                while True:
+                    try:
+                        with self._again():
+                            value = generator.send(sent)
+                    except StopIteration as end:
+                        return end.value
+                    sent = yield value
+            finally:
+                generator.close()
+
+        return wrapped  # type: ignore[return-value]
 
 
-class no_grad(_Mode):
+class _BareMode(_Mode):
+    """A mode without arguments: as a decorator, it may stand without parentheses."""
+
+    def __new__(cls, function: Any = None) -> Any:
+        return super().__new__(cls) if function is None else cls()(function)
+
+
+class no_grad(_BareMode):
     """Operations in the block (or the decorated function) are not recorded for backward."""
 
     def __init__(self) -> None:
         super().__init__(False)
 
 
-class enable_grad(_Mode):
+class enable_grad(_BareMode):
     """Operations in the block (or the decorated function) are recorded for backward."""
 
     def __init__(self) -> None:
         super().__init__(True)
 
 
+_inference = threading.local()
+
+
 class inference_mode(_Mode):
     """Like :class:`no_grad`; tensors made inside are ordinary ones."""
 
+    def __new__(cls, mode: Any = True) -> Any:  # noqa: D102
+        if isinstance(mode, bool):
+            return super().__new__(cls)
+        return cls(True)(mode)
+
     def __init__(self, mode: bool = True) -> None:
         super().__init__(not mode)
+        self._enabled = mode
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(is_inference_mode_enabled())
+        _inference.enabled = self._enabled
+        super().__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        _inference.enabled = self._before.pop()
+
+    def _again(self) -> inference_mode:
+        return inference_mode(self._enabled)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in an :class:`inference_mode` block."""
+    return getattr(_inference, "enabled", False)
 
 
 class set_grad_enabled(_Mode):
-    """Sets the mode at once; as a block, restores it at the end."""
+    """Sets the mode at once; as a block, restores it at the end; as a decorator, holds the mode
+    in each call and leaves it outside."""
 
     def __init__(self, mode: bool) -> None:
         super().__init__(mode)
@@ -66,7 +127,11 @@ class set_grad_enabled(_Mode):
         _set_grad_enabled(mode)
 
     def __enter__(self) -> None:
-        """The mode was set when the object was made."""
+        _set_grad_enabled(self._mode)
 
     def __exit__(self, *exc: object) -> None:
         _set_grad_enabled(self._before)
+
+    def __call__(self, function: F) -> F:  # noqa: D102
+        _set_grad_enabled(self._before)
+        return super().__call__(function)

@@ -6,15 +6,13 @@ node before the node itself: the order, and with it every sum, is fixed by the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
-from weakref import ref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, overload
 
 from tinyt._tensor import GradMode, Node, Walk, accumulate_grad
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TypeAlias
 
     _Edge: TypeAlias = Node | Tensor
@@ -107,13 +105,7 @@ def backward(
     Raises RuntimeError when a tensor has no graph, was modified in place, or was freed.
     """
     roots = _as_list(tensors)
-    seeds: list[Tensor | None]
-    if grad_tensors is None or isinstance(grad_tensors, Tensor):
-        seeds = [grad_tensors] * len(roots)
-    else:
-        seeds = list(grad_tensors)
-    if len(seeds) != len(roots):
-        raise RuntimeError(f"backward: got {len(roots)} tensors and {len(seeds)} gradients")
+    seeds = _seeds(roots, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     only = None if inputs is None else _as_list(inputs)
     if only is not None and not only:
@@ -121,86 +113,130 @@ def backward(
     run_backward(roots, seeds, keep, create_graph, only)
 
 
+@overload
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor | None, ...]: ...
+@overload
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Mapping[str, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> dict[str, Tensor | None]: ...
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor] | Mapping[str, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...] | dict[str, Tensor | None]:
     """The gradients of ``outputs`` with respect to ``inputs``, as a tuple; ``.grad`` is untouched.
 
     An input that outputs do not depend on raises RuntimeError, gives None with ``allow_unused``,
-    or zeros with ``materialize_grads``.
+    or zeros with ``materialize_grads``. With ``is_grads_batched`` the first dimension of each of
+    ``grad_outputs`` counts passes, and that of each result too. ``inputs`` may be a mapping; then
+    the result is a dict with its keys. ``only_inputs`` must be True.
     """
-    roots, wanted = _as_list(outputs), _as_list(inputs)
-    seeds: list[Tensor | None]
-    if grad_outputs is None or isinstance(grad_outputs, Tensor):
-        seeds = [grad_outputs] * len(roots)
-    else:
-        seeds = list(grad_outputs)
+    if not only_inputs:
+        raise ValueError("grad: only_inputs=False is not supported; use backward()")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: allow_unused must not be False where materialize_grads=True")
+    if isinstance(inputs, Mapping):
+        found = _gradients(
+            outputs,
+            list(inputs.values()),
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            is_grads_batched,
+        )
+        _complete(found, list(inputs.values()), allow_unused, materialize_grads)
+        return dict(zip(inputs, found, strict=True))
+    wanted = _as_list(inputs)
+    found = _gradients(outputs, wanted, grad_outputs, retain_graph, create_graph, is_grads_batched)
+    _complete(found, wanted, allow_unused, materialize_grads)
+    return tuple(found)
+
+
+def _gradients(
+    outputs: Tensor | Sequence[Tensor],
+    wanted: list[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None,
+    retain_graph: bool | None,
+    create_graph: bool,
+    batched: bool,
+) -> list[Tensor | None]:
+    roots = _as_list(outputs)
+    seeds = _seeds(roots, grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
-    found = run_backward(roots, seeds, keep, create_graph, wanted, accumulate=False)
+    if not batched:
+        return run_backward(roots, seeds, keep, create_graph, wanted, accumulate=False)
+    sizes = {int(s.shape[0]) for s in seeds if s is not None and s.dim() > 0}
+    if len(sizes) != 1 or any(s is None for s in seeds):
+        raise RuntimeError(
+            "grad: with is_grads_batched every output needs a gradient with one batch dimension, "
+            f"got shapes {[None if s is None else tuple(s.shape) for s in seeds]}"
+        )
+    (count,) = sizes
+    passes = [
+        run_backward(
+            roots,
+            [
+                None if s is None else prim.reshape(prim.slice(s, 0, i, i + 1), tuple(s.shape[1:]))
+                for s in seeds
+            ],
+            keep or i + 1 < count,
+            create_graph,
+            wanted,
+            accumulate=False,
+        )
+        for i in range(count)
+    ]
+    return [_stacked(grads) for grads in zip(*passes, strict=True)]
+
+
+def _stacked(grads: Sequence[Tensor | None]) -> Tensor | None:
+    """The gradients of several passes along a new first dimension."""
+    rows = [prim.reshape(g, (1, *g.shape)) for g in grads if g is not None]
+    return prim.cat(rows, 0) if len(rows) == len(grads) else None
+
+
+def _complete(
+    found: list[Tensor | None], wanted: list[Tensor], allow_unused: bool | None, zeros: bool
+) -> None:
+    """Fills in or refuses missing gradients."""
     for i, g in enumerate(found):
-        if g is None and materialize_grads:
+        if g is None and zeros:
             found[i] = prim.fill(tuple(wanted[i].shape), wanted[i].dtype, 0.0, 0)
         elif g is None and not allow_unused:
             raise RuntimeError(
                 f"grad: input {i} of shape {tuple(wanted[i].shape)} appears to not have been used "
                 "in the graph; set allow_unused=True if this is the desired behavior"
             )
-    return tuple(found)
 
 
-class RemovableHandle:
-    """Removes a hook; also a context manager that does so at its end."""
-
-    def __init__(self, hooks: list[Any], hook: object) -> None:
-        self._hooks = hooks
-        self._hook = hook
-
-    def remove(self) -> None:
-        """Takes the hook out; harmless when it is gone."""
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
-
-
-def register_hook(x: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Calls ``hook(grad)`` whenever the gradient of ``x`` is computed; it may return another."""
-    if not x.requires_grad:
-        raise RuntimeError("register_hook: the tensor does not require gradient")
-    node = x.grad_fn
-    if node is None:
-        if x._hooks is None:
-            x._hooks = []
-        x._hooks.append(hook)
-        return RemovableHandle(x._hooks, hook)
-    if node.hooks is None:
-        node.hooks = []
-    entry = (x.output_nr, hook)
-    node.hooks.append(entry)
-    return RemovableHandle(node.hooks, entry)
-
-
-def retain_grad(x: Tensor) -> None:
-    """Makes backward keep ``.grad`` of a tensor that is not a leaf."""
-    if x.is_leaf:
-        if not x.requires_grad:
-            raise RuntimeError("retain_grad: the tensor does not require gradient")
-        return
-    target = ref(x)
-
-    def keep(grad: Tensor) -> None:
-        alive = target()
-        if alive is not None:
-            alive._grad = grad if alive._grad is None else alive._grad + grad
-
-    register_hook(x, keep)
+def _seeds(
+    roots: list[Tensor], given: Tensor | Sequence[Tensor | None] | None
+) -> list[Tensor | None]:
+    seeds = [given] * len(roots) if given is None or isinstance(given, Tensor) else list(given)
+    if len(seeds) != len(roots):
+        raise RuntimeError(f"backward: got {len(roots)} tensors and {len(seeds)} gradients")
+    return seeds

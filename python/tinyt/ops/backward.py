@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tinyt.autograd import tape
-from tinyt.tensor import Tensor, method
+from tinyt.autograd import RemovableHandle, hooks, tape
+from tinyt.tensor import Tensor, attach, method
 
 
 @method
@@ -24,12 +24,28 @@ def backward(
 
 
 @method
-def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> tape.RemovableHandle:
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
     """Calls ``hook(grad)`` whenever the gradient is computed; it may return a replacement."""
-    return tape.register_hook(self, hook)
+    return hooks.register_hook(self, hook)
+
+
+@method
+def register_post_accumulate_grad_hook(
+    self: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
+    """Calls ``hook(tensor)`` after backward added to ``.grad`` of this leaf."""
+    return hooks.register_post_accumulate_grad_hook(self, hook)
 
 
 @method
 def retain_grad(self: Tensor) -> None:
     """Keeps ``.grad`` of a tensor that is not a leaf."""
-    tape.retain_grad(self)
+    hooks.retain_grad(self)
+
+
+def _retains_grad(self: Tensor) -> bool:
+    """Whether :meth:`retain_grad` was called on a tensor that is not a leaf."""
+    return bool(self.__dict__.get("_retains_grad", False))
+
+
+attach(retains_grad=property(_retains_grad))

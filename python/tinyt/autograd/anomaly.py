@@ -1,0 +1,99 @@
+"""Anomaly mode: finds the forward line whose gradient became NaN."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from tinyt._tensor import GradMode, Node, set_anomaly_hooks
+from tinyt.tensor import Tensor, prim
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_mode = {"enabled": False, "check_nan": True}
+
+
+def _trace() -> list[traceback.FrameSummary]:
+    """Where the user's code is: the frames outside this package, outermost first."""
+    frames = traceback.extract_stack()
+    return [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+
+
+def _has_nan(x: Tensor) -> bool:
+    if x._is_recorded or not (x.dtype.is_floating_point or x.dtype.is_complex):
+        return False
+    with GradMode(False):
+        return bool(prim.sum(prim.ne(x, x), tuple(range(x.dim())), False).item())
+
+
+def _check(node: Node, grads: Sequence[Tensor | None]) -> None:
+    for i, grad in enumerate(grads):
+        if grad is None or not _has_nan(grad):
+            continue
+        frames: list[traceback.FrameSummary] = node.trace or []
+        where = ""
+        if frames:
+            warnings.warn(
+                f"Error detected in {node.name()}. Traceback of forward call that caused the "
+                "error:\n" + "".join(traceback.format_list(frames)),
+                UserWarning,
+                stacklevel=2,
+            )
+            last = frames[-1]
+            where = f" The forward call is at {last.filename}:{last.lineno}: {last.line}"
+        raise RuntimeError(
+            f"Function '{node.name()}' returned nan values in its {i}th output.{where}"
+        )
+
+
+def _set(enabled: bool, check_nan: bool) -> None:
+    _mode.update(enabled=enabled, check_nan=check_nan)
+    set_anomaly_hooks(_trace if enabled else None, _check if enabled and check_nan else None)
+
+
+class set_detect_anomaly:
+    """Turns anomaly mode on or off at once; as a block, restores it at the end.
+
+    In this mode each recorded call remembers where it was made, and a gradient with NaN raises
+    RuntimeError that names the operation and that line. It is slow: for debugging.
+
+    Args:
+        mode: on or off.
+        check_nan: whether NaN is an error.
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = dict(_mode)
+        _set(mode, check_nan)
+
+    def __enter__(self) -> None:
+        """The mode was set when the object was made."""
+
+    def __exit__(self, *exc: object) -> None:
+        _set(**self._before)
+
+
+class detect_anomaly:
+    """Anomaly mode for a block; see :class:`set_detect_anomaly`."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self._check_nan = check_nan
+        self._before: list[dict[str, bool]] = []
+
+    def __enter__(self) -> None:
+        self._before.append(dict(_mode))
+        _set(True, self._check_nan)
+
+    def __exit__(self, *exc: object) -> None:
+        _set(**self._before.pop())
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return _mode["enabled"]
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether NaN is an error in anomaly mode."""
+    return _mode["check_nan"]

@@ -1,0 +1,29 @@
+"""What backward's graph saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tinyt._tensor import Node, pop_saved_hooks, push_saved_hooks
+from tinyt.tensor import Tensor
+
+__all__ = ["Node", "saved_tensors_hooks"]
+
+
+class saved_tensors_hooks:
+    """Passes each tensor that operations in the block save for backward through ``pack_hook``;
+    what it returns is kept instead, and ``unpack_hook`` must make a tensor of equal values of it.
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        push_saved_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *exc: object) -> None:
+        pop_saved_hooks()
