@@ -40,6 +40,18 @@ POOLING: list[Row] = [
     ("MaxPool3d", (2,), {"ceil_mode": True}, (1, 2, 3, 4, 5)),
     ("MaxPool2d", (2,), {}, (2, 3, 6, 4)),
     ("MaxPool2d", (3,), {"stride": 2, "padding": 1}, (2, 3, 5, 5)),
+    ("AvgPool1d", (3,), {"stride": 2, "padding": 1, "count_include_pad": False}, (2, 3, 8)),
+    ("AvgPool2d", (2,), {"divisor_override": 3, "ceil_mode": True}, (2, 5, 5)),
+    ("AvgPool3d", ((1, 2, 3),), {}, (1, 2, 3, 4, 6)),
+    ("LPPool1d", (1, 3), {"stride": 2}, (2, 3, 8)),
+    ("LPPool2d", (2, 2), {}, (2, 3, 4, 5)),
+    ("LPPool3d", (2, (1, 2, 2)), {"ceil_mode": True}, (1, 2, 3, 4, 5)),
+    ("AdaptiveAvgPool1d", (3,), {}, (2, 3, 8)),
+    ("AdaptiveAvgPool2d", ((None, 2),), {}, (2, 3, 4, 5)),
+    ("AdaptiveAvgPool3d", (1,), {}, (2, 3, 4, 5, 2)),
+    ("AdaptiveMaxPool1d", (3,), {}, (2, 3, 8)),
+    ("AdaptiveMaxPool2d", ((4, 3),), {}, (2, 3, 5, 5)),
+    ("AdaptiveMaxPool3d", ((None, 2, 1),), {}, (2, 3, 4, 5)),
 ]
 
 NORM: list[Row] = [

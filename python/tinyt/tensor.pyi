@@ -752,14 +752,19 @@ class _Primitives(Protocol):
         out: Tensor | None = None,
     ) -> Tensor: ...
     def max_pool(
+        self, input: Tensor, size: _Sizes, begin: _Sizes, end: _Sizes, step: _Sizes
+    ) -> tuple[Tensor, Tensor]: ...
+    def resample(
         self,
         input: Tensor,
-        kernel: _Sizes,
-        stride: _Sizes,
-        padding: _Sizes,
-        dilation: _Sizes,
-        ceil: bool = False,
-    ) -> tuple[Tensor, Tensor]: ...
+        other: Tensor,
+        size: _Sizes,
+        taps: _Sizes,
+        index: _Sizes,
+        transposed: bool = False,
+        *,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
     def softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
     def log_softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
 

@@ -1,4 +1,6 @@
 // Shape rules: search, order, indexing, contraction, pooling, softmax.
+#include <limits>
+
 #include "infer.h"
 
 namespace tinyt {
@@ -86,6 +88,26 @@ void infer_conv_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs
           in[0].shape(), ", the forward output ", want);
   out.compute = out.dtype[0] = conv_dtype(op, in);
   out.shape[0] = size;
+}
+
+// The output's shape, for `size` along the spatial dimensions.
+Dims check_spatial(OpId op, const Tensor& x, const Dims& size) {
+  check_conv_rank(op, x.shape());
+  no_complex(op, x.dtype());
+  require(static_cast<int64_t>(size.size()) == x.rank() - 2, ErrorKind::Shape, name_of(op),
+          ": size ", size, " needs ", x.rank() - 2, " entries");
+  Dims shape{x.size(0), x.size(1)};
+  for (const int64_t n : size) {
+    require(n >= 0, ErrorKind::Shape, name_of(op), ": size must not be negative, got ", size);
+    shape.push_back(n);
+  }
+  return shape;
+}
+
+int64_t total(std::span<const int64_t> list) {
+  int64_t sum = 0;
+  for (const int64_t n : list) sum += n;
+  return sum;
 }
 
 void infer_arg(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
@@ -224,34 +246,55 @@ void infer_conv_weight(OpId op, std::span<const Tensor> in, const Attrs& attrs, 
 
 void infer_max_pool(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   const Tensor& x = in[0];
-  check_conv_rank(op, x.shape());
-  no_complex(op, x.dtype());
-  const auto n = static_cast<size_t>(x.rank()) - 2;
   AttrReader read(attrs);
-  const Dims kernel(read.list()), stride(read.list()), padding(read.list()), dilation(read.list());
-  const bool ceil = read.flag();
-  require(kernel.size() == n && stride.size() == n && padding.size() == n && dilation.size() == n,
-          ErrorKind::Shape, name_of(op), ": kernel ", kernel, ", stride ", stride, ", padding ",
-          padding, " and dilation ", dilation, " need ", n, " entries");
-  out.shape[0] = {x.size(0), x.size(1)};
-  for (size_t i = 0; i < n; ++i) {
-    require(kernel[i] > 0 && stride[i] > 0 && dilation[i] > 0, ErrorKind::Runtime, name_of(op),
-            ": kernel, stride and dilation must be positive, got ", kernel, ", ", stride, ", ",
-            dilation);
-    require(padding[i] >= 0 && padding[i] <= kernel[i] / 2, ErrorKind::Runtime, name_of(op),
-            ": padding must be at most half the kernel, got ", padding, " for ", kernel);
-    const int64_t size = x.size(i + 2), window = dilation[i] * (kernel[i] - 1) + 1;
-    const int64_t room = size + 2 * padding[i] - window;
-    require(room >= 0, ErrorKind::Shape, name_of(op), ": the window ", kernel,
-            " is larger than the padded input ", x.shape());
-    int64_t count = (room + (ceil ? stride[i] - 1 : 0)) / stride[i] + 1;
-    // The last window must start inside the input or its left padding.
-    if (ceil && (count - 1) * stride[i] >= size + padding[i]) --count;
-    out.shape[0].push_back(count);
+  const Dims size(read.list());
+  const auto begin = read.list(), end = read.list(), step = read.list();
+  out.shape[0] = check_spatial(op, x, size);
+  const auto windows = static_cast<size_t>(total(size));
+  require(begin.size() == windows && end.size() == windows && step.size() == size.size(),
+          ErrorKind::Shape, name_of(op), ": size ", size, " needs ", windows, " windows, got ",
+          begin.size(), " and ", end.size());
+  size_t at = 0;
+  for (size_t d = 0; d < size.size(); ++d) {
+    require(step[d] > 0, ErrorKind::Shape, name_of(op), ": step must be positive, got ", step[d]);
+    for (int64_t i = 0; i < size[d]; ++i, ++at)
+      require(begin[at] >= 0 && end[at] <= x.size(d + 2) && x.size(d + 2) > 0, ErrorKind::Shape,
+              name_of(op), ": the window from ", begin[at], " to ", end[at],
+              " is not inside the input ", x.shape());
   }
   out.shape[1] = out.shape[0];
   out.compute = out.dtype[0] = x.dtype();
   out.dtype[1] = DType::Int64;
+  out.attrs = attrs;
+}
+
+void infer_resample(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  const Tensor &x = in[0], &weight = in[1];
+  AttrReader read(attrs);
+  const Dims size(read.list());
+  const auto taps = read.list(), index = read.list();
+  const bool transposed = read.flag();
+  out.shape[0] = check_spatial(op, x, size);
+  const auto inner = std::span<const int64_t>(x.shape()).subspan(2);
+  const std::span<const int64_t> rows = transposed ? inner : std::span<const int64_t>(size);
+  const std::span<const int64_t> columns = transposed ? std::span<const int64_t>(size) : inner;
+  require(static_cast<int64_t>(taps.size()) == total(rows) &&
+              static_cast<int64_t>(index.size()) == total(taps) &&
+              weight.shape() == Dims{static_cast<int64_t>(index.size())},
+          ErrorKind::Shape, name_of(op), ": ", taps.size(), " rows with ", index.size(),
+          " indices and weights ", weight.shape(), " do not fit ", x.shape(), " and ", size);
+  size_t row = 0, at = 0;
+  for (size_t d = 0; d < rows.size(); ++d) {
+    require(columns[d] <= std::numeric_limits<int32_t>::max(), ErrorKind::Shape, name_of(op),
+            ": at most 2147483647 elements along a dimension, got ", columns[d]);
+    for (int64_t i = 0; i < rows[d]; ++i) {
+      require(taps[row] >= 0, ErrorKind::Shape, name_of(op), ": taps must not be negative");
+      for (int64_t k = taps[row++]; k > 0; --k, ++at)
+        require(index[at] >= 0 && index[at] < columns[d], ErrorKind::Index, name_of(op), ": index ",
+                index[at], " is out of range for size ", columns[d]);
+    }
+  }
+  out.compute = out.dtype[0] = x.dtype();
   out.attrs = attrs;
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import spatial_references as ref
+import references_spatial as ref
 from op_rows import (
     FLOATS,
     Bad,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, TypeVar, cast
 
 from tinyt import _core, _tensor
@@ -111,6 +111,11 @@ def attach_primitives(kind: str) -> dict[str, Any]:
         if "no_in_place" not in row["flags"]:
             setattr(Tensor, name + "_", _tensor.primitive_method(name, True))
     return functions
+
+
+def remembered(function: F) -> F:
+    """Keeps the latest results of a function of plain values; for lists that describe a shape."""
+    return cast(F, lru_cache(maxsize=256)(function))
 
 
 def named(function: F) -> F:

@@ -1,18 +1,43 @@
-"""Pooling: windows over the last dimensions."""
+"""Pooling: one value for each window of the last dimensions.
+
+A shape is [N, C, *S] or, without a batch, [C, *S]. Sums are one primitive, ``resample``, whose
+gradient is itself, transposed.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from tinyt._core import ShapeError
+from tinyt import _tensor
+from tinyt._core import DTypeError, ShapeError
+from tinyt.dtypes import float32, float64, int64
 from tinyt.ops.common import need_tensor, tuple_of
+from tinyt.ops.windows import (
+    OutputSizes,
+    Sizes,
+    Windows,
+    as_matrix,
+    evenly,
+    like_input,
+    regular,
+    with_batch,
+)
 from tinyt.tensor import Tensor, prim
 
-Sizes = int | Sequence[int]
+# ---- maxima
 
 
-def _pool(
+def _largest(
+    input: Tensor, x: Tensor, windows: Windows, step: tuple[int, ...], return_indices: bool
+) -> Any:
+    values, indices = prim.max_pool(x, windows.size, windows.begin, windows.end, step)
+    values = like_input(input, values)
+    return (values, like_input(input, indices)) if return_indices else values
+
+
+def _max_pool(
     op: str,
     spatial: int,
     input: Tensor,
@@ -23,24 +48,9 @@ def _pool(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
-    rank = need_tensor(op, input).dim()
-    if rank not in (spatial + 1, spatial + 2):
-        raise ShapeError(
-            f"{op}: expects input of rank {spatial + 1} or {spatial + 2}, got {tuple(input.shape)}"
-        )
-    kernel = tuple_of(op, "kernel_size", kernel_size, spatial)
-    values, indices = prim.max_pool(
-        input if rank == spatial + 2 else prim.reshape(input, (1, *input.shape)),
-        kernel,
-        kernel if stride is None else tuple_of(op, "stride", stride, spatial),
-        tuple_of(op, "padding", padding, spatial),
-        tuple_of(op, "dilation", dilation, spatial),
-        ceil_mode,
-    )
-    if rank == spatial + 1:
-        values = prim.reshape(values, tuple(values.shape[1:]))
-        indices = prim.reshape(indices, tuple(indices.shape[1:]))
-    return (values, indices) if return_indices else values
+    x = with_batch(op, spatial, input)
+    windows = regular(op, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return _largest(input, x, windows, tuple_of(op, "dilation", dilation, spatial), return_indices)
 
 
 def max_pool1d(
@@ -53,8 +63,8 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> Any:
     """Largest value of every window of the last dimension; stride defaults to the window."""
-    return _pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode,
-                 return_indices)  # fmt: skip
+    return _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode,
+                     return_indices)  # fmt: skip
 
 
 def max_pool2d(
@@ -67,8 +77,8 @@ def max_pool2d(
     return_indices: bool = False,
 ) -> Any:
     """Largest value of every window of the last two dimensions; stride defaults to the window."""
-    return _pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode,
-                 return_indices)  # fmt: skip
+    return _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode,
+                     return_indices)  # fmt: skip
 
 
 def max_pool3d(
@@ -81,8 +91,335 @@ def max_pool3d(
     return_indices: bool = False,
 ) -> Any:
     """Largest value of every window of the last three dimensions; stride defaults to the window."""
-    return _pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode,
-                 return_indices)  # fmt: skip
+    return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode,
+                     return_indices)  # fmt: skip
 
 
-EXPORTS: dict[str, Any] = {f.__name__: f for f in (max_pool1d, max_pool2d, max_pool3d)}
+def _adaptive_max(
+    op: str, spatial: int, input: Tensor, output_size: OutputSizes, return_indices: bool
+) -> Any:
+    x = with_batch(op, spatial, input)
+    return _largest(input, x, evenly(op, x, output_size), (1,) * spatial, return_indices)
+
+
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
+) -> Any:
+    """Largest value of each of ``output_size`` even windows of the last dimension."""
+    return _adaptive_max("adaptive_max_pool1d", 1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
+) -> Any:
+    """Largest value of even windows of two dimensions; a size of None keeps the input's."""
+    return _adaptive_max("adaptive_max_pool2d", 2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
+) -> Any:
+    """Largest value of even windows of three dimensions; a size of None keeps the input's."""
+    return _adaptive_max("adaptive_max_pool3d", 3, input, output_size, return_indices)
+
+
+# ---- averages
+
+
+def _average(op: str, x: Tensor, windows: Windows, divisors: Any) -> Tensor:
+    """The sums of the windows over the product of ``divisors``, a list for each dimension."""
+    if not (x.dtype.is_floating_point or x.dtype is int64):
+        raise DTypeError(f"{op}: not defined for dtype {x.dtype}")
+    taps, index = as_matrix(windows)
+    ones = prim.fill((len(index),), float64, 1.0, 1)
+    # A half-precision sum could overflow where the average does not.
+    narrow = x.dtype.is_floating_point and x.dtype.itemsize < 4
+    sums = prim.resample(prim.cast(x, float32) if narrow else x, ones, windows.size, taps, index)
+    if x.dtype is int64:
+        size = sums.abs()  # rounded towards zero
+        return prim.sign(sums) * prim.floor_divide(size, _outer(divisors))
+    average = prim.div(sums, _outer(divisors))
+    return prim.cast(average, x.dtype) if narrow else average
+
+
+def _outer(divisors: Sequence[tuple[int, ...]]) -> Any:
+    """The product of one number for each dimension: itself, or a tensor where they differ."""
+    if all(len(set(d)) <= 1 for d in divisors):
+        return math.prod(d[0] for d in divisors if d)
+    product: Any = None
+    for i, d in enumerate(divisors):
+        shape = [1] * len(divisors)
+        shape[i] = len(d)
+        factor = prim.reshape(_tensor.from_data(d, int64), tuple(shape))
+        product = factor if product is None else product * factor
+    return product
+
+
+def _avg_pool(
+    op: str,
+    spatial: int,
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None = None,
+) -> Tensor:
+    x = with_batch(op, spatial, input)
+    windows = regular(op, x, kernel_size, stride, padding, 1, ceil_mode)
+    divisors = windows.divisors
+    if divisor_override is not None:
+        if divisor_override == 0:
+            raise RuntimeError(f"{op}: divisor_override must not be zero")
+        divisors = ((divisor_override,),) + ((1,),) * (spatial - 1)
+    elif not count_include_pad:
+        divisors, at = (), 0
+        for n in windows.size:
+            pairs = zip(windows.begin[at : at + n], windows.end[at : at + n], strict=True)
+            divisors = (*divisors, tuple(b - a for a, b in pairs))
+            at += n
+    return like_input(input, _average(op, x, windows, divisors))
+
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """Average of every window of the last dimension; stride defaults to the window.
+
+    Padding counts as zeros, or with ``count_include_pad=False`` not at all.
+    """
+    return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode,
+                     count_include_pad)  # fmt: skip
+
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Average of every window of two dimensions: sum / size, or sum / ``divisor_override``."""
+    return _avg_pool("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode,
+                     count_include_pad, divisor_override)  # fmt: skip
+
+
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Average of every window of three dimensions: sum / size, or sum / ``divisor_override``."""
+    return _avg_pool("avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode,
+                     count_include_pad, divisor_override)  # fmt: skip
+
+
+def _adaptive_average(op: str, spatial: int, input: Tensor, output_size: OutputSizes) -> Tensor:
+    x = with_batch(op, spatial, input)
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"{op}: not defined for dtype {x.dtype}")
+    windows = evenly(op, x, output_size)
+    return like_input(input, _average(op, x, windows, windows.divisors))
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
+    """Average of each of ``output_size`` even windows of the last dimension."""
+    if output_size is None:
+        raise TypeError("adaptive_avg_pool1d: output_size must be an integer, got None")
+    return _adaptive_average("adaptive_avg_pool1d", 1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: OutputSizes) -> Tensor:
+    """Average of even windows of two dimensions; a size of None keeps the input's."""
+    return _adaptive_average("adaptive_avg_pool2d", 2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: OutputSizes) -> Tensor:
+    """Average of even windows of three dimensions; a size of None keeps the input's."""
+    return _adaptive_average("adaptive_avg_pool3d", 3, input, output_size)
+
+
+# ---- norms
+
+
+def _lp_pool(
+    op: str,
+    spatial: int,
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    ceil_mode: bool,
+) -> Tensor:
+    """(sum of x^p over the window)^(1/p); for even windows, as there are ones at the edge that
+    ``ceil_mode`` lets in, PyTorch takes their average times the size of a whole one."""
+    if norm_type in (math.inf, -math.inf):
+        sign = 1.0 if norm_type > 0 else -1.0
+        largest = _max_pool(op, spatial, input.abs() * sign, kernel_size, stride, 0, 1, ceil_mode,
+                            False)  # fmt: skip
+        return largest * sign  # type: ignore[no-any-return]
+    if norm_type == 0:
+        raise ZeroDivisionError(f"{op}: norm_type must not be zero")
+    average = _avg_pool(op, spatial, need_tensor(op, input) ** norm_type, kernel_size, stride, 0,
+                        ceil_mode, True)  # fmt: skip
+    total = average * math.prod(tuple_of(op, "kernel_size", kernel_size, spatial))
+    # A negative sum (odd p) has no root: PyTorch keeps its sign out of it.
+    return (prim.sign(total) * prim.relu(prim.abs(total))) ** (1.0 / norm_type)
+
+
+def lp_pool1d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int,
+    stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The p-norm of every window of the last dimension; infinity is the maximum."""
+    return _lp_pool("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The p-norm of every window of the last two dimensions; infinity is the maximum."""
+    return _lp_pool("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The p-norm of every window of the last three dimensions; infinity is the maximum."""
+    return _lp_pool("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+# ---- the inverse of maxima
+
+
+def _unpooled_size(
+    op: str,
+    input: Tensor,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    output_size: Sequence[int] | None,
+) -> tuple[int, ...]:
+    """The size asked for, within a stride of the size that the windows give."""
+    n = len(kernel)
+    usual = tuple(
+        (size - 1) * s + k - 2 * p
+        for size, k, s, p in zip(input.shape[-n:], kernel, stride, padding, strict=True)
+    )
+    if output_size is None:
+        return usual
+    wanted = tuple(output_size)[2:] if len(output_size) == n + 2 else tuple(output_size)
+    if len(wanted) != n:
+        raise ValueError(f"{op}: output_size needs {n} or {n + 2} entries, got {wanted}")
+    if any(abs(w - u) >= s for w, u, s in zip(wanted, usual, stride, strict=True)):
+        raise ValueError(
+            f"{op}: output_size must be within {stride} of {usual}, got {tuple(output_size)}"
+        )
+    return wanted
+
+
+def _max_unpool(
+    op: str,
+    spatial: int,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    output_size: Sequence[int] | None,
+) -> Tensor:
+    x = with_batch(op, spatial, input)
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"{op}: not defined for dtype {x.dtype}")
+    if need_tensor(op, indices).dtype is not int64 or indices.shape != input.shape:
+        raise ShapeError(
+            f"{op}: indices must be int64 and of the input's shape {tuple(input.shape)}, got "
+            f"{indices.dtype} and {tuple(indices.shape)}"
+        )
+    kernel = tuple_of(op, "kernel_size", kernel_size, spatial)
+    steps = kernel if stride is None else tuple_of(op, "stride", stride, spatial)
+    pads = tuple_of(op, "padding", padding, spatial)
+    size = _unpooled_size(op, input, kernel, steps, pads, output_size)
+    if min(steps) <= 0 or min(size) < 0:
+        raise ShapeError(f"{op}: no output of size {size} with stride {steps}")
+    lead = tuple(x.shape[:2])
+    flat = (*lead, math.prod(x.shape[2:]))
+    planes = prim.fill((*lead, math.prod(size)), x.dtype, 0.0, 0)
+    try:
+        out = prim.scatter(planes, prim.reshape(indices, flat), prim.reshape(x, flat), 2)
+    except IndexError as error:
+        raise ShapeError(f"{op}: an index lies outside the output {size}: {error}") from error
+    return prim.reshape(out, (*input.shape[: input.dim() - spatial], *size))
+
+
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Puts every value at its index in zeros: undoes `max_pool1d` with indices."""
+    return _max_unpool("max_unpool1d", 1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Puts every value at its index in zeros: undoes `max_pool2d` with indices."""
+    return _max_unpool("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Puts every value at its index in zeros: undoes `max_pool3d` with indices."""
+    return _max_unpool("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)
+
+
+EXPORTS: dict[str, Any] = {
+    f.__name__: f for f in (max_pool1d, max_pool2d, max_pool3d, avg_pool1d, adaptive_avg_pool1d)
+}
+# In PyTorch these are in `nn.functional` alone.
+FUNCTIONAL: dict[str, Any] = {
+    f.__name__: f
+    for f in (
+        avg_pool2d, avg_pool3d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,
+        adaptive_max_pool2d, adaptive_max_pool3d, lp_pool1d, lp_pool2d, lp_pool3d, max_unpool1d,
+        max_unpool2d, max_unpool3d,
+    )
+}  # fmt: skip

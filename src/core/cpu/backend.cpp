@@ -10,6 +10,7 @@
 #include "pool.h"
 #include "random.h"
 #include "reduce.h"
+#include "resample.h"
 #include "scan.h"
 #include "softmax.h"
 #include "sort.h"

@@ -96,7 +96,8 @@ bool supports_neon() { return true; }  // every AArch64 has it
   extern "C" const ReduceTable tinyt_reduce_##level;           \
   extern "C" const SoftmaxTable tinyt_softmax_##level;         \
   extern "C" const RandomTable tinyt_random_##level;           \
-  extern "C" const GemmTable tinyt_gemm_##level;
+  extern "C" const GemmTable tinyt_gemm_##level;               \
+  extern "C" const ResampleTable tinyt_resample_##level;
 TINYT_ALL_LEVELS(TINYT_DECLARE)
 #undef TINYT_DECLARE
 
@@ -109,7 +110,8 @@ const Kernels kLevels[] = {
    &tinyt_reduce_##level,          \
    &tinyt_softmax_##level,         \
    &tinyt_random_##level,          \
-   &tinyt_gemm_##level},
+   &tinyt_gemm_##level,            \
+   &tinyt_resample_##level},
     TINYT_ALL_LEVELS(TINYT_KERNELS)
 #undef TINYT_KERNELS
 };

@@ -127,6 +127,18 @@ struct GemmTable {
   PackKernel pack[kDTypeCount];
 };
 
+// Sums over a sparse matrix's rows. Float32, Float64 and Int64 (which wraps). Each sum starts with
+// its first product and takes the others in order.
+struct ResampleTable {
+  // out[i] = sum over r of weight[r] * row[r][i], for i < n; count > 0. `out` may be
+  // one of two rows.
+  void (*combine[kDTypeCount])(const void* const* rows, const void* weight, int64_t count,
+                               int64_t n, void* out);
+  // out[i] = sum over k of weight[k * n + i] * in[index[k * n + i]], for i < n; taps > 0.
+  void (*gather[kDTypeCount])(const void* in, const int32_t* index, const void* weight,
+                              int64_t taps, int64_t n, void* out);
+};
+
 struct Kernels {
   std::string_view level;
   const ElementwiseTable* elementwise;
@@ -134,6 +146,7 @@ struct Kernels {
   const SoftmaxTable* softmax;
   const RandomTable* random;
   const GemmTable* gemm;
+  const ResampleTable* resample;
 };
 
 // The level in use: the best the machine has, or the lower one named by TINYT_ISA.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -22,22 +23,35 @@ struct Tap {
 };
 
 struct Windows {
-  Sizes in, out, kernel, stride, padding, dilation;
-  Sizes reach;  // from the first to the last element of a window
+  Sizes in, out, step;
+  std::span<const int64_t> begin[kSpatial], end[kSpatial];  // by output position
+  Sizes reach;  // from the first to the last element of the largest window
   std::vector<Tap> taps;
 
-  Windows(std::span<const int64_t> in_shape, std::span<const int64_t> out_shape, AttrReader attrs)
-      : in(spatial(in_shape.subspan(2), 1)),
-        out(spatial(out_shape.subspan(2), 1)),
-        kernel(spatial(attrs.list(), 1)),
-        stride(spatial(attrs.list(), 1)),
-        padding(spatial(attrs.list(), 0)),
-        dilation(spatial(attrs.list(), 1)) {
-    for (int d = 0; d < kSpatial; ++d) reach[d] = (kernel[d] - 1) * dilation[d];
+  Windows(std::span<const int64_t> in_shape, AttrReader attrs)
+      : in(spatial(in_shape.subspan(2), 1)) {
+    const auto size = attrs.list();
+    out = spatial(size, 1);
+    std::span<const int64_t> begins = attrs.list(), ends = attrs.list();
+    step = spatial(attrs.list(), 1);
+    static constexpr int64_t kZero = 0, kOne = 1;
+    Sizes kernel;
+    for (int d = 0; d < kSpatial; ++d) {
+      const bool listed = d >= kSpatial - static_cast<int>(size.size());
+      const auto n = static_cast<size_t>(out[d]);
+      begin[d] = listed ? begins.first(n) : std::span(&kZero, 1);
+      end[d] = listed ? ends.first(n) : std::span(&kOne, 1);
+      if (listed) begins = begins.subspan(n), ends = ends.subspan(n);
+      kernel[d] = 0;
+      for (size_t i = 0; i < n; ++i) {
+        kernel[d] = std::max(kernel[d], (end[d][i] - begin[d][i] + step[d] - 1) / step[d]);
+      }
+      reach[d] = (kernel[d] - 1) * step[d];
+    }
     for (int64_t z = 0; z < kernel[0]; ++z) {
       for (int64_t y = 0; y < kernel[1]; ++y) {
         for (int64_t x = 0; x < kernel[2]; ++x) {
-          const Sizes at = {z * dilation[0], y * dilation[1], x * dilation[2]};
+          const Sizes at = {z * step[0], y * step[1], x * step[2]};
           taps.push_back({at, flat(at)});
         }
       }
@@ -53,54 +67,60 @@ class Cursor {
   Cursor(const Windows& w, int64_t output) : w_(w) {
     for (int d = kSpatial - 1; d >= 0; --d) {
       index_[d] = output % w.out[d];
-      start_[d] = index_[d] * w.stride[d] - w.padding[d];
       output /= w.out[d];
+      look_up(d);
     }
     plane_ = output * w.in_size();
   }
   void next() {
     for (int d = kSpatial - 1; d >= 0; --d) {
-      start_[d] += w_.stride[d];
-      if (++index_[d] < w_.out[d]) return;
-      index_[d] = 0;
-      start_[d] = -w_.padding[d];
+      const bool carry = ++index_[d] == w_.out[d];
+      if (carry) index_[d] = 0;
+      look_up(d);
+      if (!carry) return;
     }
     plane_ += w_.in_size();
   }
-  const Sizes& start() const { return start_; }
+  const Sizes& begin() const { return begin_; }
+  const Sizes& end() const { return end_; }
   int64_t plane() const { return plane_; }
 
  private:
+  void look_up(int d) {
+    begin_[d] = w_.begin[d][static_cast<size_t>(index_[d])];
+    end_[d] = w_.end[d][static_cast<size_t>(index_[d])];
+  }
+
   const Windows& w_;
-  Sizes index_, start_;
+  Sizes index_, begin_, end_;
   int64_t plane_;
 };
 
 // Windows of kLanes neighbouring outputs.
 struct Lanes {
-  int64_t plane[kLanes];         // offset of the plane in the input
-  int64_t start[kLanes];         // of the window in the flattened plane
-  int64_t at[kSpatial][kLanes];  // the same by dimension; below zero in the padding
-  bool inside;                   // no window reaches into the padding
+  int64_t plane[kLanes];          // offset of the plane in the input
+  int64_t start[kLanes];          // of the window in the flattened plane
+  int64_t at[kSpatial][kLanes];   // the same by dimension
+  int64_t end[kSpatial][kLanes];  // of the window
+  bool whole;                     // every window has all taps
 
   // Lanes past the end repeat the last window.
-  Lanes(const Windows& w, Cursor& cursor, int64_t count) : inside(true) {
+  Lanes(const Windows& w, Cursor& cursor, int64_t count) : whole(true) {
     for (int i = 0; i < kLanes; ++i) {
       plane[i] = cursor.plane();
-      start[i] = w.flat(cursor.start());
+      start[i] = w.flat(cursor.begin());
       for (int d = 0; d < kSpatial; ++d) {
-        at[d][i] = cursor.start()[d];
-        inside = inside && at[d][i] >= 0 && at[d][i] + w.reach[d] < w.in[d];
+        at[d][i] = cursor.begin()[d];
+        end[d][i] = cursor.end()[d];
+        whole = whole && at[d][i] + w.reach[d] < end[d][i];
       }
       if (i + 1 < count) cursor.next();
     }
     cursor.next();
   }
-  bool holds(const Windows& w, int i, const Tap& tap) const {
+  bool holds(int i, const Tap& tap) const {
     bool in_range = true;
-    for (int d = 0; d < kSpatial; ++d) {  // one comparison each: below zero wraps to a large number
-      in_range &= static_cast<uint64_t>(at[d][i] + tap.at[d]) < static_cast<uint64_t>(w.in[d]);
-    }
+    for (int d = 0; d < kSpatial; ++d) in_range &= at[d][i] + tap.at[d] < end[d][i];
     return in_range;
   }
 };
@@ -134,11 +154,11 @@ Best<T> best_of(const Windows& w, const Lanes& lanes, const T* x, T lowest) {
   T v[kLanes];
   typename Best<T>::TapNumber number = 0;
   for (const Tap& tap : w.taps) {
-    if (lanes.inside) {
+    if (lanes.whole) {
       for (int i = 0; i < kLanes; ++i) v[i] = x[lanes.plane[i] + lanes.start[i] + tap.offset];
     } else {
       for (int i = 0; i < kLanes; ++i) {
-        const bool there = lanes.holds(w, i, tap);
+        const bool there = lanes.holds(i, tap);
         const int64_t at = lanes.plane[i] + (there ? lanes.start[i] + tap.offset : 0);
         v[i] = there ? x[at] : lowest;
       }
@@ -148,21 +168,17 @@ Best<T> best_of(const Windows& w, const Lanes& lanes, const T* x, T lowest) {
   return best;
 }
 
-// Of a window in which nothing beat the padding: its first element inside the plane.
+// Of a window in which nothing beat the lowest value: its first element, or where that would be.
 int64_t first_position(const Windows& w, const Lanes& lanes, int64_t i) {
   Sizes p;
-  for (int d = 0; d < kSpatial; ++d) {
-    const int64_t at = lanes.at[d][i];
-    const int64_t ahead = at < 0 ? (-at + w.dilation[d] - 1) / w.dilation[d] : 0;
-    p[d] = std::min(at + ahead * w.dilation[d], w.in[d] - 1);
-  }
+  for (int d = 0; d < kSpatial; ++d) p[d] = std::min(lanes.at[d][i], w.in[d] - 1);
   return w.flat(p);
 }
 
 template <class T>
 void max_pool(const Windows& w, const Tensor& x, T lowest, const Tensor& values,
               const Tensor& indices) {
-  const auto work = static_cast<int64_t>(w.taps.size()) * kLanes;
+  const auto work = std::max<int64_t>(1, static_cast<int64_t>(w.taps.size())) * kLanes;
   const int64_t grain = std::max<int64_t>(1, kWorkOfTask / work) * kLanes;
   parallel_ranges(values.numel(), grain, [&](int64_t begin, int64_t end) {
     Cursor cursor(w, begin);
@@ -190,7 +206,7 @@ int64_t lowest_integer(DType t) {
 void kernel_max_pool(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &values = call.outputs[0], &indices = call.outputs[1];
   if (values.numel() == 0) return;
-  const Windows windows(x.shape(), values.shape(), AttrReader(call.attrs));
+  const Windows windows(x.shape(), AttrReader(call.attrs));
   // Other dtypes convert: that is exact both ways.
   const DType work = is_bool(x.dtype()) ? DType::Int64 : info(x.dtype()).compute;
   const bool same = work == x.dtype();

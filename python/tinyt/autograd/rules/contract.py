@@ -51,6 +51,12 @@ def max_pool_grad(g: Tensor, n: Node) -> Tensor:
     return prim.reshape(prim.scatter_add(planes, index, prim.reshape(g, flat), 2), shape)
 
 
+def resample_grad(g: Tensor, n: Node) -> Tensor:
+    """The matrices of the other direction."""
+    _, taps, index, transposed = n.attrs
+    return prim.resample(g, n.input(1), n.shape(0)[2:], taps, index, not transposed)
+
+
 rule("matmul", (matmul_left, 1), (matmul_right, 0))
 rule(
     "conv",
@@ -69,3 +75,4 @@ rule(
     (lambda g, n: prim.conv_input(n.input(0), g, n.shape(1), *n.attrs[1:]), 0),
 )
 rule("max_pool", (max_pool_grad, SECOND))
+rule("resample", (resample_grad, 1), None)

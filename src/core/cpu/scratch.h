@@ -1,0 +1,59 @@
+// Memory that a kernel needs while it runs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "../memory/allocator.h"
+
+namespace tinyt::cpu {
+
+// A block for the lifetime of one call.
+class Scratch {
+ public:
+  explicit Scratch(int64_t bytes)
+      : block_(memory::caching().allocate(static_cast<size_t>(bytes))) {}
+  ~Scratch() { memory::caching().release(block_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  char* data() const { return static_cast<char*>(block_.data); }
+
+ private:
+  memory::Block block_;
+};
+
+// Pieces of memory for tasks that run at the same time, so that workers do not allocate.
+class Slots {
+ public:
+  Slots(char* memory, int64_t bytes, int64_t count)
+      : memory_(memory), bytes_(bytes), count_(count) {
+    if (count > 1) busy_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(count));
+  }
+
+  // Waits only when more tasks run than there were threads at the construction.
+  template <class F>
+  void with_one(F&& body) {
+    if (!busy_) return body(memory_);
+    int64_t i = 0;
+    while (busy_[static_cast<size_t>(i)].exchange(true, std::memory_order_acquire)) {
+      if (++i == count_) {
+        i = 0;
+        std::this_thread::yield();
+      }
+    }
+    struct Release {
+      std::atomic<bool>& busy;
+      ~Release() { busy.store(false, std::memory_order_release); }
+    } release{busy_[static_cast<size_t>(i)]};
+    body(memory_ + i * bytes_);
+  }
+
+ private:
+  char* memory_;
+  int64_t bytes_, count_;
+  std::unique_ptr<std::atomic<bool>[]> busy_;
+};
+
+}  // namespace tinyt::cpu
