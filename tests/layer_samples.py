@@ -64,11 +64,25 @@ NORM: list[Row] = [
     ("LayerNorm", (5,), {}, (4, 5)),
     ("LayerNorm", ((3, 5),), {"elementwise_affine": False}, (4, 3, 5)),
     ("LayerNorm", (5,), {"bias": False}, (2, 5)),
+    ("RMSNorm", (5,), {}, (4, 5)),
+    ("RMSNorm", ((3, 5),), {"eps": 1e-4, "elementwise_affine": False}, (2, 3, 5)),
+    ("GroupNorm", (2, 4), {}, (3, 4, 2, 2)),
+    ("GroupNorm", (3, 6), {"eps": 1e-3, "affine": False}, (2, 6, 4)),
+    ("GroupNorm", (1, 4), {"bias": False}, (2, 4)),
+    ("InstanceNorm1d", (3,), {}, (2, 3, 5)),
+    ("InstanceNorm1d", (3,), {"affine": True, "track_running_stats": True}, (2, 3, 5)),
+    ("InstanceNorm2d", (3,), {"affine": True, "momentum": 0.3}, (3, 4, 2)),
+    ("InstanceNorm3d", (2,), {"track_running_stats": True, "eps": 1e-3}, (3, 2, 2, 1, 2)),
 ]
 
 EMBEDDING: list[Row] = [
     ("Embedding", (7, 3), {}, 7),
     ("Embedding", (7, 3), {"padding_idx": -2}, 7),
+    ("Embedding", (7, 3), {"max_norm": 1.0, "norm_type": 3.0}, 7),
+    ("Embedding", (7, 3), {"scale_grad_by_freq": True}, 7),
+    ("EmbeddingBag", (7, 3), {}, 7),
+    ("EmbeddingBag", (7, 3), {"mode": "sum", "padding_idx": 2}, 7),
+    ("EmbeddingBag", (7, 3), {"mode": "max"}, 7),
 ]
 
 DROPOUT: list[Row] = [

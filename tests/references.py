@@ -3,6 +3,7 @@ the library. Arguments are named and ordered as in the public API; floats arrive
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -323,6 +324,46 @@ def layer_norm(
     return out if bias is None else out + bias
 
 
+def rms_norm(
+    x: Array, normalized_shape: Sequence[int], weight: Array | None = None, eps: float = 0.0
+) -> Array:
+    axis = tuple(range(x.ndim - len(normalized_shape), x.ndim))
+    out = x / np.sqrt(np.mean(x**2, axis=axis, keepdims=True) + eps)
+    return out if weight is None else out * weight
+
+
+def group_norm(
+    x: Array,
+    num_groups: int,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+) -> Array:
+    """Mean and biased variance of a sample's group of neighbouring channels."""
+    out = np.empty_like(x)
+    size = x.shape[1] // num_groups
+    for n, g in np.ndindex(x.shape[0], num_groups):
+        part = x[n, g * size : (g + 1) * size]
+        out[n, g * size : (g + 1) * size] = (part - part.mean()) / np.sqrt(part.var() + eps)
+    shape = [-1] + [1] * (x.ndim - 2)
+    out = out if weight is None else out * weight.reshape(shape)
+    return out if bias is None else out + bias.reshape(shape)
+
+
+def instance_norm(
+    x: Array,
+    running_mean: Array | None = None,
+    running_var: Array | None = None,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    use_input_stats: bool = True,
+    eps: float = 1e-5,
+) -> Array:
+    if not use_input_stats:
+        return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
+    return group_norm(x, x.shape[1], weight, bias, eps)
+
+
 def batch_norm(
     x: Array,
     running_mean: Array | None,
@@ -343,8 +384,37 @@ def batch_norm(
     return out if bias is None else out + bias.reshape(shape)
 
 
-def embedding(index: Array, weight: Array, padding_idx: int | None = None) -> Array:
+def embedding(
+    index: Array,
+    weight: Array,
+    padding_idx: int | None = None,
+    scale_grad_by_freq: bool = False,
+) -> Array:
     return weight[index]
+
+
+def embedding_bag(
+    index: Array,
+    weight: Array,
+    offsets: Array | None = None,
+    mode: str = "mean",
+    per_sample_weights: Array | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Array:
+    """Bag by bag; an empty one gives zeros."""
+    scale = np.ones(index.shape) if per_sample_weights is None else per_sample_weights
+    if offsets is None:
+        parts = [(row, part) for row, part in zip(index, scale, strict=True)]
+    else:
+        ends = [*offsets] if include_last_offset else [*offsets, len(index)]
+        parts = [(index[a:b], scale[a:b]) for a, b in itertools.pairwise(ends)]
+    bags = []
+    for places, factor in parts:
+        keep = places != (-1 if padding_idx is None else padding_idx)
+        rows = weight[places[keep]] * factor[keep][:, None]
+        bags.append(getattr(rows, mode)(axis=0) if len(rows) else np.zeros(weight.shape[1]))
+    return np.array(bags).reshape(-1, weight.shape[1])
 
 
 def attention(
@@ -355,8 +425,12 @@ def attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Array:
     """softmax(q k^T scale + mask) v; a masked-out row gives zeros."""
+    if enable_gqa:
+        heads = query.shape[-3]
+        key, value = (np.repeat(x, heads // x.shape[-3], axis=-3) for x in (key, value))
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ np.swapaxes(key, -1, -2) * scale
     if is_causal:

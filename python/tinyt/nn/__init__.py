@@ -47,7 +47,7 @@ from tinyt.nn.distance import (
     PairwiseDistance,
 )
 from tinyt.nn.dropout import Dropout
-from tinyt.nn.embedding import Embedding
+from tinyt.nn.embedding import Embedding, EmbeddingBag
 from tinyt.nn.flatten import Flatten
 from tinyt.nn.linear import Bilinear, Identity, Linear
 from tinyt.nn.loss import (
@@ -73,7 +73,17 @@ from tinyt.nn.loss import (
     TripletMarginWithDistanceLoss,
 )
 from tinyt.nn.module import Module
-from tinyt.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, LayerNorm
+from tinyt.nn.norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    RMSNorm,
+)
 from tinyt.nn.parameter import Parameter
 from tinyt.nn.pooling import (
     AdaptiveAvgPool1d,
@@ -128,8 +138,10 @@ __all__ = [
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
+    "EmbeddingBag",
     "Flatten",
     "GaussianNLLLoss",
+    "GroupNorm",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
@@ -137,6 +149,9 @@ __all__ = [
     "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
     "LPPool1d",
@@ -167,6 +182,7 @@ __all__ = [
     "PairwiseDistance",
     "Parameter",
     "PoissonNLLLoss",
+    "RMSNorm",
     "RReLU",
     "ReLU",
     "ReLU6",

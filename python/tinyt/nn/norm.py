@@ -1,6 +1,8 @@
 """Normalisation layers.
 
-Sources: Ioffe & Szegedy 2015, "Batch normalization"; Ba et al. 2016, "Layer normalization".
+Sources: Ioffe & Szegedy 2015, "Batch normalization"; Ba et al. 2016, "Layer normalization"; Ulyanov
+et al. 2016, "Instance normalization"; Wu & He 2018, "Group normalization"; Zhang & Sennrich 2019,
+"Root mean square layer normalization".
 """
 
 # ruff: noqa: D102
@@ -21,13 +23,8 @@ from tinyt.ops import empty, ones, tensor, zeros
 from tinyt.tensor import Tensor
 
 
-class _BatchNorm(Module):
-    """y = (x - mean) / sqrt(var + eps) * weight + bias, per channel (dimension 1).
-
-    In training the statistics are the batch's, and the running ones move towards them by
-    `momentum` (or become the cumulative average if `momentum` is None); in evaluation the running
-    ones are used.
-    """
+class _ChannelNorm(Module):
+    """Parameters and running statistics of a normalisation per channel."""
 
     def __init__(
         self,
@@ -78,6 +75,22 @@ class _BatchNorm(Module):
     def _check_input(self, input: Tensor) -> None:
         raise NotImplementedError
 
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_ChannelNorm):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, per channel (dimension 1).
+
+    In training the statistics are the batch's, and the running ones move towards them by
+    `momentum` (or become the cumulative average if `momentum` is None); in evaluation the running
+    ones are used.
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input(input)
         factor = 0.0 if self.momentum is None else self.momentum
@@ -96,13 +109,6 @@ class _BatchNorm(Module):
             training=self.training or not tracked,
             momentum=factor,
             eps=self.eps,
-        )
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
         )
 
 
@@ -128,6 +134,164 @@ class BatchNorm3d(_BatchNorm):
     def _check_input(self, input: Tensor) -> None:
         if input.dim() != 5:
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+
+
+class _InstanceNorm(_ChannelNorm):
+    """Batch normalisation of every sample by itself, with or without a batch dimension.
+
+    The running statistics, if tracked, are used in evaluation only.
+    """
+
+    dimensions = 0  # of an input with a batch
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def _check_input(self, input: Tensor) -> None:
+        n = self.dimensions
+        if input.dim() not in (n - 1, n):
+            raise ValueError(f"expected {n - 1}D or {n}D input (got {input.dim()}D input)")
+        at = input.dim() - n + 1
+        if self.affine and input.shape[at] != self.num_features:
+            raise ValueError(
+                f"expected input's size at dim={at} to match num_features ({self.num_features}), "
+                f"but got: {input.shape[at]}."
+            )
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input(input)
+        single = input.dim() == self.dimensions - 1
+        out = F.instance_norm(
+            input.unsqueeze(0) if single else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            use_input_stats=self.training or not self.track_running_stats,
+            momentum=0.0 if self.momentum is None else self.momentum,
+            eps=self.eps,
+        )
+        return out.squeeze(0) if single else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of (N, C, L) or (C, L)."""
+
+    dimensions = 3
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of (N, C, H, W) or (C, H, W)."""
+
+    dimensions = 4
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
+
+    dimensions = 5
+
+
+class GroupNorm(Module):
+    """y = (x - mean) / sqrt(var + eps) * weight + bias over groups of channels of a sample.
+
+    Shapes: (N, num_channels, *); `weight` (ones) and `bias` (zeros) have one value per channel.
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+            )
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        for name, present in (("weight", affine), ("bias", affine and bias)):
+            value = empty((num_channels,), dtype=dtype, device=device) if present else None
+            self.register_parameter(name, None if value is None else Parameter(value))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets scale 1 and shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    """y = x / sqrt(mean(x²) + eps) * weight over the last dimensions.
+
+    `eps` None stands for the spacing of 1 in the dtype of the computation; `weight` starts as ones.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        shape = self.normalized_shape
+        self.register_parameter(
+            "weight",
+            Parameter(empty(shape, dtype=dtype, device=device)) if elementwise_affine else None,
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets scale 1."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
 
 
 class LayerNorm(Module):

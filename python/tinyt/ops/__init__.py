@@ -7,6 +7,7 @@ from typing import Any
 
 from tinyt.ops import (
     activation,
+    attention,
     backward,
     class_loss,
     conv,
@@ -14,6 +15,7 @@ from tinyt.ops import (
     distance,
     einsum,
     elementwise,
+    embedding,
     indexing,
     linalg,
     loss,
@@ -28,8 +30,8 @@ from tinyt.ops.common import OP_TABLE, named
 from tinyt.tensor import Tensor
 
 FAMILIES = (
-    creation, elementwise, reduce, shape, indexing, linalg, matrix, einsum, conv,
-    pooling, norm, activation, loss, class_loss, distance, random,
+    creation, elementwise, reduce, shape, indexing, linalg, matrix, einsum, embedding,
+    conv, pooling, norm, attention, activation, loss, class_loss, distance, random,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}

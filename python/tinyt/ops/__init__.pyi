@@ -36,6 +36,7 @@ from tinyt.ops.activation import (
     threshold,
     threshold_,
 )
+from tinyt.ops.attention import scaled_dot_product_attention
 from tinyt.ops.class_loss import (
     cross_entropy,
     multi_margin_loss,
@@ -102,15 +103,14 @@ from tinyt.ops.elementwise import (
 )
 from tinyt.ops.elementwise import div as divide
 from tinyt.ops.elementwise import sub as subtract
+from tinyt.ops.embedding import embedding, embedding_bag, one_hot
 from tinyt.ops.indexing import _nonzero as nonzero
 from tinyt.ops.indexing import (
-    embedding,
     gather,
     index_add,
     index_select,
     masked_fill,
     masked_select,
-    one_hot,
     scatter,
     scatter_add,
     take_along_dim,
@@ -149,9 +149,11 @@ from tinyt.ops.loss import (
 from tinyt.ops.matrix import cdist, chain_matmul, cross, kron, matrix_power, pdist
 from tinyt.ops.norm import (
     batch_norm,
+    group_norm,
+    instance_norm,
     layer_norm,
     log_softmax,
-    scaled_dot_product_attention,
+    rms_norm,
     softmax,
 )
 from tinyt.ops.pooling import (
@@ -328,6 +330,7 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "empty",
     "empty_like",
     "eq",
@@ -353,6 +356,7 @@ __all__ = [
     "glu",
     "greater",
     "greater_equal",
+    "group_norm",
     "gt",
     "hardshrink",
     "hardsigmoid",
@@ -365,6 +369,7 @@ __all__ = [
     "index_add",
     "index_select",
     "inner",
+    "instance_norm",
     "is_tensor",
     "isclose",
     "isfinite",
@@ -459,6 +464,7 @@ __all__ = [
     "relu_",
     "remainder",
     "reshape",
+    "rms_norm",
     "roll",
     "round",
     "rrelu",

@@ -400,47 +400,13 @@ def _nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor,
 attach(nonzero=_nonzero)
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
-    """Rows of ``weight`` [n, d] picked by an integer tensor; [*input.shape, d].
-
-    Row ``padding_idx`` gets no gradient. IndexError for an index outside [0, n).
-    """
-    if not _is_integral(input):
-        raise DTypeError(f"embedding: indices must be int32 or int64, got {input.dtype.name}")
-    if weight.dim() != 2:
-        raise ShapeError(f"embedding: weight must be 2-d, got shape {tuple(weight.shape)}")
-    index = prim.reshape(prim.cast(input, 5), (input.numel(),))
-    table = weight
-    if padding_idx is not None:
-        pad = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
-        rows = prim.reshape(prim.iota(weight.shape[0], 5, 0.0, 0.0, 0, 1), (weight.shape[0], 1))
-        table = prim.where(prim.eq(rows, pad), weight.detach(), weight)
-    count, width = index.numel(), weight.shape[1]
-    places = prim.expand(prim.reshape(index, (count, 1)), (count, width))
-    return prim.reshape(prim.gather(table, places, 0), (*input.shape, width))
-
-
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 rows with a one at each class index."""
-    if tensor.dtype.name != "int64":
-        raise RuntimeError(f"one_hot: needs int64 class indices, got {tensor.dtype.name}")
-    if tensor.numel() and prim.amin(tensor, (), False).item() < 0:
-        raise RuntimeError("one_hot: class values must not be negative")
-    if num_classes < 0:
-        num_classes = int(prim.amax(tensor, (), False).item()) + 1
-    elif tensor.numel() and prim.amax(tensor, (), False).item() >= num_classes:
-        raise RuntimeError(f"one_hot: class values must be smaller than {num_classes}")
-    classes = prim.iota(num_classes, 5, 0.0, 0.0, 0, 1)
-    return prim.cast(prim.eq(prim.reshape(tensor, (*tensor.shape, 1)), classes), 5)
-
-
 EXPORTS: dict[str, Any] = {
     "nonzero": _nonzero,
     **{
         f.__name__: f
         for f in (
             gather, scatter, scatter_add, index_select, index_add, take_along_dim, masked_fill,
-            masked_select, embedding, one_hot,
+            masked_select,
         )
     },
 }  # fmt: skip

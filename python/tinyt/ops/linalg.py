@@ -311,6 +311,7 @@ EXPORTS: dict[str, Any] = {
     f.__name__: f
     for f in (
         matmul, mm, bmm, mv, dot, vdot, outer, ger, inner,
-        addmm, addmv, addr, baddbmm, addbmm, linear, bilinear,
+        addmm, addmv, addr, baddbmm, addbmm, bilinear,
     )
 }  # fmt: skip
+FUNCTIONAL: dict[str, Any] = {"linear": linear}

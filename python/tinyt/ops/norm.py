@@ -1,4 +1,4 @@
-"""Softmax, normalisation and attention."""
+"""Softmax and normalisation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinyt._core import ShapeError
+from tinyt._core import DimError, DTypeError, ShapeError
+from tinyt._tensor import GradMode
 from tinyt._tensor import dtype as DType
+from tinyt.dtypes import float32
 from tinyt.ops.common import to_dtype
-from tinyt.ops.random import dropout
 from tinyt.ops.reduce import mean
-from tinyt.ops.shape import transpose, tril
 from tinyt.tensor import Tensor, method, prim
 
 
@@ -50,6 +50,49 @@ DECOMPOSE: dict[str, Callable[..., Tensor]] = {
 }
 
 
+# ---- normalisation over the last dimensions
+
+
+def _need_float(op: str, x: Tensor) -> None:
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"{op}: needs a float dtype, got {x.dtype.name}")
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Halves as float32, in which statistics are taken."""
+    return prim.cast(x, float32) if x.dtype.itemsize == 2 else x
+
+
+def _standardised(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
+    """(x - mean) / sqrt(var + eps) over some dimensions, with the biased variance."""
+    center = x - mean(x, dims, True)
+    return center * prim.rsqrt(mean(prim.square(center), dims, True) + eps)
+
+
+def _last_dims(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape normalised over, checked to be the input's last dimensions."""
+    _need_float(op, input)
+    shape = tuple(normalized_shape)
+    if not shape or tuple(input.shape[-len(shape) :]) != shape:
+        raise ShapeError(
+            f"{op}: normalized_shape {shape} must be the last dimensions of the input, got shape "
+            f"{tuple(input.shape)}"
+        )
+    return shape
+
+
+def _check_part(op: str, name: str, part: Tensor | None, shape: tuple[int, ...]) -> None:
+    if part is not None and tuple(part.shape) != shape:
+        raise ShapeError(f"{op}: {name} must have shape {shape}, got {tuple(part.shape)}")
+
+
+def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: DType) -> Tensor:
+    """``x * weight + bias`` in another dtype."""
+    if weight is not None:
+        x = x * weight
+    return to_dtype(x if bias is None else x + bias, dtype)
+
+
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -58,21 +101,127 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions (Ba et al., 2016)."""
-    shape = tuple(normalized_shape)
-    if not shape or tuple(input.shape[-len(shape) :]) != shape:
-        raise ShapeError(
-            f"layer_norm: normalized_shape {shape} must be the last dimensions of the input, got "
-            f"shape {tuple(input.shape)}"
+    shape = _last_dims("layer_norm", input, normalized_shape)
+    _check_part("layer_norm", "weight", weight, shape)
+    _check_part("layer_norm", "bias", bias, shape)
+    dims = tuple(range(-len(shape), 0))
+    return _affine(_standardised(_wide(input), dims, eps), weight, bias, input.dtype)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) * weight over the last dimensions (Zhang & Sennrich, 2019).
+
+    ``eps`` defaults to the spacing of 1 in the dtype that the mean is taken in.
+    """
+    shape = _last_dims("rms_norm", input, normalized_shape)
+    _check_part("rms_norm", "weight", weight, shape)
+    x = _wide(input)
+    if eps is None:
+        eps = 2.0**-23 if x.dtype is float32 else 2.0**-52
+    dims = tuple(range(-len(shape), 0))
+    scale = prim.rsqrt(mean(prim.square(x), dims, True) + eps)
+    return _affine(x * scale, weight, None, input.dtype)
+
+
+# ---- normalisation of channels
+
+
+def _per_channel(part: Tensor, rank: int) -> Tensor:
+    """A vector with one value per channel, to be broadcast against [N, C, ...]."""
+    return prim.reshape(part, (part.numel(),) + (1,) * (rank - 2))
+
+
+def _affine_channels(x: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: DType) -> Tensor:
+    """``x * weight + bias`` per channel in another dtype."""
+    wide = [None if part is None else _per_channel(part, x.dim()) for part in (weight, bias)]
+    return _affine(x, wide[0], wide[1], dtype)
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises groups of channels of each sample (Wu & He, 2018): [N, C, ...]."""
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise ShapeError(f"group_norm: needs at least 2 dimensions, got shape {shape}")
+    _need_float("group_norm", input)
+    batch, channels = shape[:2]
+    if num_groups <= 0 or channels % num_groups:
+        raise RuntimeError(
+            f"group_norm: the number of channels must be divisible by num_groups, got shape "
+            f"{shape} and num_groups={num_groups}"
         )
     for name, part in (("weight", weight), ("bias", bias)):
-        if part is not None and tuple(part.shape) != shape:
-            raise ShapeError(f"layer_norm: {name} must have shape {shape}, got {tuple(part.shape)}")
-    dims = tuple(range(-len(shape), 0))
-    center = input - mean(input, dims, True)
-    out = center * prim.rsqrt(mean(prim.square(center), dims, True) + eps)
-    if weight is not None:
-        out = out * weight
-    return out if bias is None else out + bias
+        _check_part("group_norm", name, part, (channels,))
+    if batch * (channels // num_groups) * math.prod(shape[2:]) == 1:
+        raise ValueError(
+            f"group_norm: expected more than 1 value per channel when training, got shape {shape}"
+        )
+    size = channels // num_groups * math.prod(shape[2:])
+    rows = prim.reshape(_wide(input), (batch, num_groups, size))
+    out = prim.reshape(_standardised(rows, (-1,), eps), shape)
+    return _affine_channels(out, weight, bias, input.dtype)
+
+
+def _check_channels(op: str, channels: int, **parts: Tensor | None) -> None:
+    for name, part in parts.items():
+        if part is not None and part.numel() != channels:
+            raise ShapeError(f"{op}: {name} must have {channels} elements, got {part.numel()}")
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalises every channel of every sample (Ulyanov et al., 2016): [N, C, ...].
+
+    The running statistics, where given, move towards the mean of the samples' by ``momentum``;
+    without ``use_input_stats`` they are what normalises.
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise ShapeError(f"instance_norm: needs at least 2 dimensions, got shape {shape}")
+    _need_float("instance_norm", input)
+    batch, channels = shape[:2]
+    _check_channels(
+        "instance_norm", channels,
+        running_mean=running_mean, running_var=running_var, weight=weight, bias=bias,
+    )  # fmt: skip
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(
+                "instance_norm: running_mean and running_var are needed without use_input_stats"
+            )
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    size = math.prod(shape[2:])
+    if size == 1:
+        raise ValueError(
+            f"instance_norm: expected more than 1 spatial element when training, got shape {shape}"
+        )
+    rows = prim.reshape(_wide(input), (batch, channels, size))
+    if running_mean is not None or running_var is not None:
+        with GradMode(False):
+            center = mean(rows, -1, True)
+            spread = prim.sum(prim.square(rows - center), (-1,), False) / (size - 1)
+            _track(running_mean, mean(prim.reshape(center, (batch, channels)), 0), momentum)
+            _track(running_var, mean(spread, 0), momentum)
+    out = prim.reshape(_standardised(rows, (-1,), eps), shape)
+    return _affine_channels(out, weight, bias, input.dtype)
 
 
 def batch_norm(
@@ -90,32 +239,36 @@ def batch_norm(
     Training uses the batch's mean and variance and moves the running ones by ``momentum`` (the
     running variance is the unbiased one); otherwise the running ones are used.
     """
-    if input.dim() < 2:
-        raise ShapeError(f"batch_norm: needs at least 2 dimensions, got {tuple(input.shape)}")
-    channels = input.shape[1]
-    wide = (channels,) + (1,) * (input.dim() - 2)
+    rank = input.dim()
+    if rank < 2:
+        raise DimError(f"batch_norm: needs at least 2 dimensions, got {tuple(input.shape)}")
+    _need_float("batch_norm", input)
+    _check_channels(
+        "batch_norm", input.shape[1],
+        running_mean=running_mean, running_var=running_var, weight=weight, bias=bias,
+    )  # fmt: skip
+    x = _wide(input)
     if training:
-        dims = tuple(d for d in range(input.dim()) if d != 1)
+        dims = tuple(d for d in range(rank) if d != 1)
         count = math.prod(input.shape[d] for d in dims)
-        if count <= 1:
+        if count == 1:
             raise ValueError(
                 "batch_norm: expected more than 1 value per channel when training, got shape "
                 f"{tuple(input.shape)}"
             )
-        center = mean(input, dims, True)
-        shifted = input - center
+        center = mean(x, dims, True)
+        shifted = x - center
         variance = mean(prim.square(shifted), dims, True)
-        _track(running_mean, center, momentum)
-        _track(running_var, variance.detach() * (count / (count - 1)), momentum)
+        if count:
+            _track(running_mean, center, momentum)
+            _track(running_var, variance.detach() * (count / (count - 1)), momentum)
     else:
         if running_mean is None or running_var is None:
             raise RuntimeError("batch_norm: running statistics are needed when not training")
-        shifted = input - prim.reshape(running_mean, wide)
-        variance = prim.reshape(running_var, wide)
+        shifted = x - _per_channel(running_mean, rank)
+        variance = _per_channel(running_var, rank)
     out = shifted * prim.rsqrt(variance + eps)
-    if weight is not None:
-        out = out * prim.reshape(weight, wide)
-    return out if bias is None else out + prim.reshape(bias, wide)
+    return _affine_channels(out, weight, bias, input.dtype)
 
 
 def _track(running: Tensor | None, now: Tensor, momentum: float) -> None:
@@ -125,56 +278,9 @@ def _track(running: Tensor | None, now: Tensor, momentum: float) -> None:
         running._assign(running * (1 - momentum) + value * momentum)
 
 
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """softmax(q k^T * scale + mask) v (Vaswani et al., 2017): [.., L, E], [.., S, E], [.., S, D].
-
-    ``attn_mask``: bool (false: not attended) or added to the scores. ``is_causal``: query i sees
-    keys 0..i. ``scale`` defaults to 1 / sqrt(E). ``enable_gqa`` repeats key and value heads.
-    """
-    if min(query.dim(), key.dim(), value.dim()) < 2:
-        raise ShapeError(
-            "scaled_dot_product_attention: operands must have at least 2 dimensions, got "
-            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
-        )
-    if is_causal and attn_mask is not None:
-        raise RuntimeError(
-            "scaled_dot_product_attention: explicit attn_mask should not be set when is_causal=True"
-        )
-    if enable_gqa:
-        groups = query.shape[-3] // max(key.shape[-3], 1)
-        key, value = _repeat_heads(key, groups), _repeat_heads(value, groups)
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = prim.matmul(query * factor, transpose(key, -2, -1))
-    if is_causal:
-        keep = tril(prim.fill(tuple(scores.shape[-2:]), 0, 1.0, 1))
-        scores = prim.where(keep, scores, -math.inf)
-    elif attn_mask is not None:
-        if attn_mask.dtype.name == "bool":
-            scores = prim.where(attn_mask, scores, -math.inf)
-        else:
-            scores = scores + attn_mask
-    weights = prim.softmax(scores, -1)
-    return prim.matmul(dropout(weights, dropout_p), value)
-
-
-def _repeat_heads(x: Tensor, groups: int) -> Tensor:
-    """Every head ``groups`` times in a row."""
-    shape = tuple(x.shape)
-    wide = prim.reshape(x, (*shape[:-2], 1, *shape[-2:]))
-    many = prim.expand(wide, (*shape[:-2], groups, *shape[-2:]))
-    return prim.reshape(many, (*shape[:-3], shape[-3] * groups, *shape[-2:]))
-
-
 EXPORTS: dict[str, Any] = {
     f.__name__: f
-    for f in (softmax, log_softmax, layer_norm, batch_norm, scaled_dot_product_attention)
-}
+    for f in (
+        softmax, log_softmax, layer_norm, rms_norm, group_norm, instance_norm, batch_norm,
+    )
+}  # fmt: skip
