@@ -261,6 +261,8 @@ inline Tensor new_empty(PyObject* sizes, int dtype) {
     require(n >= 0, ErrorKind::Runtime, "empty: sizes must not be negative, got ", shape);
   return Tensor::empty(shape, static_cast<DType>(dtype));
 }
+// A Python complex number.
+inline Tensor complex_scalar(double re, double im) { return Tensor::scalar(ComplexDouble{re, im}); }
 // The same bytes as another dtype of the same size.
 inline Tensor view_as_dtype(const Tensor& t, int number) {
   const auto dtype = static_cast<DType>(number);

@@ -25,7 +25,7 @@ cdef const CTensor* unwrap_for_core(void* object) noexcept:
 
 
 cdef inline bint is_number(object x):
-    return PyFloat_CheckExact(x) or PyLong_CheckExact(x) or isinstance(x, (bool, int, float))
+    return PyFloat_CheckExact(x) or PyLong_CheckExact(x) or isinstance(x, (bool, int, float, complex))
 
 
 cdef int add_operand(Operands& args, object x) except -1:
@@ -38,6 +38,8 @@ cdef int add_operand(Operands& args, object x) except -1:
         args.add(CTensor.number(x), NULL)
     elif isinstance(x, int):
         args.add(CTensor.integer(x), NULL)
+    elif isinstance(x, complex):
+        args.add(complex_scalar(x.real, x.imag), NULL)
     elif hasattr(x, "item") and hasattr(x, "dtype"):
         return add_operand(args, x.item())   # a NumPy scalar
     else:
@@ -48,6 +50,20 @@ cdef int add_operand(Operands& args, object x) except -1:
 cdef inline bint is_operand(object x):
     return isinstance(x, TensorBase) or is_number(x) or (
         hasattr(x, "item") and getattr(x, "ndim", 1) == 0)
+
+
+cdef no_complex_gradient(str what, DType dtype):
+    """Gradients stop where complex numbers begin: with an error, not in silence."""
+    raise NotImplementedError(
+        f"{what}: gradients of complex tensors are not implemented, got "
+        f"{DTYPES[<int>dtype].name}; use detach() or no_grad()")
+
+
+cdef check_complex_write(str what, TensorBase into):
+    """Refuses a recorded write to complex numbers, or to the parts of some."""
+    cdef TensorBase whole = into if into.base is None else into.base
+    if is_complex(whole.t.dtype()) or is_complex(into.t.dtype()):
+        no_complex_gradient(what, whole.t.dtype())
 
 
 cdef object finish(int op, Operands& args, Attrs& attrs, object into):
@@ -67,6 +83,8 @@ cdef object finish(int op, Operands& args, Attrs& attrs, object into):
     if into is not None:
         return finish_into(op, args, attrs, <TensorBase>into, tape)
     out = call(op, args, attrs, &normalised if tape else NULL)
+    if tape and is_complex(out.first.dtype()):
+        no_complex_gradient(OP_NAMES[op], out.first.dtype())
     x = <TensorBase>args.object(0) if flags & FLAG_VIEW else None
     if x is not None and &out.first.storage() == &x.t.storage():
         first = view_of(x, out.first)
@@ -87,6 +105,7 @@ cdef object finish_into(int op, Operands& args, Attrs& attrs, TensorBase into, b
             "differentiation, but one of the arguments requires grad")
     check_inplace(into)
     if tape:
+        check_complex_write(OP_NAMES[op], into)
         check_rebase(into)
         node = record(op, args, attrs, into)
     call_into(op, args, attrs, into.t)

@@ -122,6 +122,7 @@ cdef extern from "call.h" namespace "tinyt":
     CTensor view_as_dtype(const CTensor&, int) except +raise_python_error
     cbool is_recording()
     CTensor make_view(const CTensor&, const Dims&, const Dims&, int64_t) except +raise_python_error
+    CTensor complex_scalar(double, double) except +raise_python_error
     CTensor copy_of(const CTensor&) except +raise_python_error
     CTensor cast_number(const CTensor&, DType) except +raise_python_error
     cbool sole_owner(const CTensor&)

@@ -214,10 +214,12 @@ cdef class TensorBase:
         self.requires_grad_(value)
 
     def requires_grad_(self, bint requires_grad=True):
-        """Asks for a gradient in ``.grad`` (leaves of float dtype only)."""
+        """Asks for a gradient in ``.grad`` (leaves of float dtype only; complex ones are not implemented)."""
         if requires_grad and not is_differentiable(self.t.dtype()):
             raise RuntimeError(
                 f"requires_grad: only float and complex tensors can, got {self.dtype.name}")
+        if requires_grad and is_complex(self.t.dtype()):
+            no_complex_gradient("requires_grad", self.t.dtype())
         if self.node is not None:
             if not requires_grad:
                 raise RuntimeError("requires_grad: only leaf tensors can be changed; use detach()")
@@ -326,10 +328,14 @@ cdef class TensorBase:
         cdef Node node = None
         check_inplace(self)
         add_operand(args, source)
+        if isinstance(source, complex) and source.imag != 0 and not is_complex(self.t.dtype()):
+            raise RuntimeError(
+                f"copy_: the value {source} has an imaginary part, {self.dtype.name} has none")
         if args.object(0) != NULL:
             src = <TensorBase>source
             if grad_mode() and is_differentiable(self.t.dtype()) and (
                     wants_grad(self) or wants_grad(src)):
+                check_complex_write("copy_", self)
                 src = convert(src, self.t.dtype())
                 # Broadcasting is left to fit_gradient: the node's input keeps its own shape.
                 node = Node()

@@ -31,7 +31,9 @@ void run_kernel(OpId op, Device device, std::span<const Tensor> inputs,
 
 Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred) {
   if (inferred.is_view)
-    return {inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset), {}};
+    return {
+        inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset),
+        {}};
   const Device device = common_device(op, inputs);
   if (has_flag(op, op_flags::Y)) inferred.shape[0][0] = backend_of(device).count_nonzero(inputs[0]);
   const int count = info(op).outputs;

@@ -54,6 +54,15 @@ constexpr bool is_bool(DType t) { return t == DType::Bool; }
 constexpr bool is_integral(DType t) { return info(t).category <= Category::Integer; }
 constexpr bool is_float(DType t) { return info(t).category == Category::Float; }
 constexpr bool is_complex(DType t) { return info(t).category == Category::Complex; }
+// The dtype of a complex number's parts, and the one whose parts are of dtype t; t where none is.
+constexpr DType real_of(DType t) {
+  if (!is_complex(t)) return t;
+  return t == DType::Complex128 ? DType::Float64 : DType::Float32;
+}
+constexpr DType complex_of(DType t) {
+  if (t == DType::Float32) return DType::Complex64;
+  return t == DType::Float64 ? DType::Complex128 : t;
+}
 constexpr bool is_differentiable(DType t) { return info(t).category >= Category::Float; }
 
 // The dtype both operands convert to (PyTorch's table, computed in dtype.cpp).
@@ -85,6 +94,8 @@ TINYT_MAP(Half, Float16)
 TINYT_MAP(BFloat16, BFloat16)
 TINYT_MAP(float, Float32)
 TINYT_MAP(double, Float64)
+TINYT_MAP(ComplexFloat, Complex64)
+TINYT_MAP(ComplexDouble, Complex128)
 #undef TINYT_MAP
 
 }  // namespace tinyt

@@ -45,6 +45,33 @@ int64_t Graph::add_node(OpId op, const Attrs& attrs, DType compute, SmallVec<int
   return value;
 }
 
+// A value's numbers as complex ones or as their parts; itself where it has the dtype already. A
+// storage keeps one value, which its views may see either way.
+int64_t Graph::as_dtype(int64_t value, DType dtype) {
+  const DType have = values_[value].dtype;
+  if (have == dtype) return value;
+  const bool parts = (is_complex(have) ? real_of(have) : complex_of(have)) == dtype;
+  require(parts && (is_complex(have) || numel_of(values_[value].shape) % 2 == 0),
+          ErrorKind::Capture, "record: memory of dtype ", name_of(have), " was seen as ",
+          name_of(dtype));
+  Dims shape = values_[value].shape;
+  if (is_complex(have)) {
+    shape.push_back(2);
+    return add_node(OpId::view_as_real, {}, dtype, {value}, shape, dtype);
+  }
+  const Dims pairs{numel_of(shape) / 2, 2}, numbers{pairs[0]};
+  value = reshaped(value, pairs);
+  return add_node(OpId::view_as_complex, {}, dtype, {value}, numbers, dtype);
+}
+
+int64_t Graph::reshaped(int64_t value, const Dims& shape) {
+  const DType dtype = values_[value].dtype;
+  if (values_[value].shape == shape) return value;
+  Attrs attrs;
+  attrs.add(std::span<const int64_t>(shape));
+  return add_node(OpId::reshape, attrs, dtype, {value}, shape, dtype);
+}
+
 void Graph::remember(const Tensor& x, int64_t value) const {
   x.impl()->value = value;
   x.impl()->value_version = x.version();
@@ -72,7 +99,7 @@ int64_t Graph::read(const Tensor& x) {
   if (t.is_scalar && owner == 0) {
     value = add_input(x);
   } else {
-    const int64_t base = owner ? x.storage().value : cell_of(x).value;
+    const int64_t base = as_dtype(owner ? x.storage().value : cell_of(x).value, x.dtype());
     const bool same = covers_storage(x) && values_[base].shape == x.shape();
     value =
         same ? base
@@ -95,7 +122,7 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
     const int64_t value = add_value(shape, inferred.dtype[i], index);
     node.outputs.push_back(value);
     if (inferred.is_view) {
-      out[i] = inputs[0].view(shape, inferred.strides, inferred.offset);
+      out[i] = inputs[0].view_as(inferred.dtype[i], shape, inferred.strides, inferred.offset);
     } else {
       Ref<Storage> cell(new Storage);
       cell->graph = id_;
@@ -121,10 +148,16 @@ void Graph::write(const Tensor& to, const Tensor& from) {
   int64_t value = read(source);
   Storage& storage = to.storage();
   int64_t& current = storage.graph ? storage.value : cell_of(to).value;
-  if (!(covers_storage(to) && values_[current].shape == to.shape())) {
+  const bool whole = covers_storage(to) && values_[current].shape == to.shape() &&
+                     values_[current].dtype == to.dtype();
+  if (!whole) {
+    const DType stored = values_[current].dtype;
     const Dims shape = values_[current].shape;
-    current =
-        add_node(OpId::update, view_attrs(to), to.dtype(), {current, value}, shape, to.dtype());
+    const int64_t base = as_dtype(current, to.dtype());
+    const Dims seen = values_[base].shape;
+    const int64_t updated =
+        add_node(OpId::update, view_attrs(to), to.dtype(), {base, value}, seen, to.dtype());
+    current = reshaped(as_dtype(updated, stored), shape);
   } else {
     current = value;
   }

@@ -66,6 +66,8 @@ class Graph {
   int64_t read(const Tensor& x);
   int64_t add_node(OpId op, const Attrs& attrs, DType compute, SmallVec<int64_t, 4> inputs,
                    const Dims& shape, DType dtype);
+  int64_t as_dtype(int64_t value, DType dtype);
+  int64_t reshaped(int64_t value, const Dims& shape);
   void remember(const Tensor& x, int64_t value) const;
 
   uint64_t id_;

@@ -13,6 +13,13 @@ DType combine(std::optional<DType> high, std::optional<DType> low) {
   return promote(*high, *low);
 }
 
+// A Python float stands for the default dtype, a Python complex for that of its parts.
+DType dtype_of_operand(const Tensor& t) {
+  if (!t.impl()->is_scalar) return t.dtype();
+  if (t.dtype() == DType::Float64) return default_dtype();
+  return is_complex(t.dtype()) ? promote(default_dtype(), DType::Complex64) : t.dtype();
+}
+
 DType apply_rule(DTypeRule rule, DType compute) {
   switch (rule) {
     case DTypeRule::Float:
@@ -31,7 +38,8 @@ DType apply_rule(DTypeRule rule, DType compute) {
 void check_dtype(OpId op, DType compute) {
   const OpInfo& row = info(op);
   if (row.kind == OpKind::Struct && row.dtype_rule == DTypeRule::First) return;
-  const bool wrong = is_complex(compute) || (is_bool(compute) && (row.flags & op_flags::N)) ||
+  const bool wrong = (is_complex(compute) && !(row.flags & op_flags::X)) ||
+                     (is_bool(compute) && (row.flags & op_flags::N)) ||
                      (!is_integral(compute) && (row.flags & op_flags::I)) ||
                      (is_integral(compute) && (row.flags & op_flags::T));
   if (wrong) fail(ErrorKind::DType, row.name, ": not defined for dtype ", name_of(compute));
@@ -52,6 +60,7 @@ void infer_scalar(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, I
   if (row.dtype_rule == DTypeRule::Float) compute = apply_rule(DTypeRule::Float, compute);
   out.compute = compute;
   out.dtype[0] = apply_rule(row.dtype_rule, compute);
+  if (row.flags & op_flags::A) out.dtype[0] = real_of(out.dtype[0]);
   out.shape[0] = inputs[0].shape();
   for (size_t i = 1; i < inputs.size(); ++i)
     if (!(inputs[i].shape() == out.shape[0]))
@@ -98,10 +107,7 @@ constexpr InferRule kRules[kOpCount] = {
 }  // namespace
 
 DType result_dtype(std::span<const Tensor> inputs) {
-  if (inputs.size() == 1) {
-    const Tensor& t = inputs[0];
-    return t.impl()->is_scalar && t.dtype() == DType::Float64 ? default_dtype() : t.dtype();
-  }
+  if (inputs.size() == 1) return dtype_of_operand(inputs[0]);
   const DType first = inputs[0].dtype();
   bool uniform = true;
   for (const Tensor& t : inputs) uniform &= t.dtype() == first && !t.impl()->is_scalar;
@@ -110,7 +116,7 @@ DType result_dtype(std::span<const Tensor> inputs) {
   for (const Tensor& t : inputs) {
     const bool is_weak = t.impl()->is_scalar;
     auto& slot = is_weak ? weak : t.rank() == 0 ? zero : dim;
-    const DType dtype = is_weak && t.dtype() == DType::Float64 ? default_dtype() : t.dtype();
+    const DType dtype = dtype_of_operand(t);
     slot = slot ? promote(*slot, dtype) : dtype;
   }
   if (!dim && !zero) return *weak;

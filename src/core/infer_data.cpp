@@ -168,7 +168,6 @@ void infer_argmin(OpId op, std::span<const Tensor> in, const Attrs& attrs, Infer
 }
 
 void infer_cumsum(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
-  no_complex(op, in[0].dtype());
   first_shape(in[0], out);
   if (is_integral(in[0].dtype())) out.compute = out.dtype[0] = DType::Int64;
   out.attrs.add(wrap_dim(name_of(op), AttrReader(attrs).integer(), in[0].rank()));
@@ -201,7 +200,6 @@ void infer_scatter(OpId op, std::span<const Tensor> in, const Attrs& attrs, Infe
   infer_any_scatter(op, in, attrs, out);
 }
 void infer_scatter_add(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
-  no_complex(op, in[0].dtype());
   infer_any_scatter(op, in, attrs, out);
 }
 
@@ -212,7 +210,6 @@ void infer_matmul(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& o
   require(a.dtype() == b.dtype(), ErrorKind::DType, name_of(op),
           ": both operands must have one dtype, got ", name_of(a.dtype()), " @ ",
           name_of(b.dtype()));
-  no_complex(op, a.dtype());
   require(!is_bool(a.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
   const int64_t k = a.size(a.rank() - 1);
   const int64_t kb = b.size(b.rank() == 1 ? 0 : b.rank() - 2);

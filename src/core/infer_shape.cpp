@@ -120,6 +120,41 @@ void infer_expand(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, I
   out.attrs.add(std::span<const int64_t>(size));
 }
 
+void infer_view_as_real(OpId op, std::span<const Tensor> inputs, const Attrs&, Inferred& out) {
+  const Tensor& x = inputs[0];
+  require(is_complex(x.dtype()), ErrorKind::DType, name_of(op), ": needs a complex tensor, got ",
+          name_of(x.dtype()));
+  Dims shape(x.shape()), strides;
+  for (int64_t step : x.strides()) strides.push_back(2 * step);
+  shape.push_back(2);
+  strides.push_back(1);
+  view_of(x, shape, strides, 2 * x.offset(), out);
+  out.compute = out.dtype[0] = real_of(x.dtype());
+}
+
+void infer_view_as_complex(OpId op, std::span<const Tensor> inputs, const Attrs&, Inferred& out) {
+  const Tensor& x = inputs[0];
+  const DType dtype = complex_of(x.dtype());
+  require(dtype != x.dtype(), ErrorKind::DType, name_of(op), ": needs float32 or float64, got ",
+          name_of(x.dtype()));
+  const int64_t last = x.rank() - 1;
+  require(last >= 0 && x.size(last) == 2, ErrorKind::Shape, name_of(op),
+          ": the last dimension must have size 2, got ", x.shape());
+  require(x.stride(last) == 1, ErrorKind::Shape, name_of(op),
+          ": the last dimension must have stride 1, got ", x.strides());
+  require(x.offset() % 2 == 0, ErrorKind::Shape, name_of(op),
+          ": the storage offset must be even, got ", x.offset());
+  Dims shape, strides;
+  for (int64_t d = 0; d < last; ++d) {
+    require(x.stride(d) % 2 == 0, ErrorKind::Shape, name_of(op), ": strides must be even, got ",
+            x.strides());
+    shape.push_back(x.size(d));
+    strides.push_back(x.stride(d) / 2);
+  }
+  view_of(x, shape, strides, x.offset() / 2, out);
+  out.compute = out.dtype[0] = dtype;
+}
+
 void infer_slice(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
   const Tensor& x = inputs[0];
   AttrReader read(attrs);

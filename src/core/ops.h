@@ -38,6 +38,8 @@ enum : uint32_t {
   T = 256,   // floats only
   K = 512,   // the first input is a condition (bool), not one of the values
   O = 1024,  // no in-place form
+  X = 2048,  // complex too
+  A = 4096,  // complex gives its real dtype
 };
 }  // namespace op_flags
 

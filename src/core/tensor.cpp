@@ -93,9 +93,16 @@ Tensor Tensor::scalar(double v) { return scalar_of(DType::Float64, v); }
 Tensor Tensor::scalar(int64_t v) { return scalar_of(DType::Int64, v); }
 Tensor Tensor::scalar(bool v) { return scalar_of(DType::Bool, static_cast<uint8_t>(v)); }
 
+Tensor Tensor::scalar(ComplexDouble v) { return scalar_of(DType::Complex128, v); }
+
 Tensor Tensor::view(std::span<const int64_t> shape, std::span<const int64_t> strides,
                     int64_t offset) const {
   return make_tensor(impl_->storage, shape, strides, offset, impl_->dtype);
+}
+
+Tensor Tensor::view_as(DType dtype, std::span<const int64_t> shape,
+                       std::span<const int64_t> strides, int64_t offset) const {
+  return make_tensor(impl_->storage, shape, strides, offset, dtype);
 }
 
 bool ranges_overlap(const Tensor& a, const Tensor& b) {

@@ -99,10 +99,14 @@ class Tensor {
   static Tensor scalar(double v);
   static Tensor scalar(int64_t v);
   static Tensor scalar(bool v);
+  static Tensor scalar(ComplexDouble v);
 
   // The same storage seen otherwise; no checks against the storage's size.
   Tensor view(std::span<const int64_t> shape, std::span<const int64_t> strides,
               int64_t offset) const;
+  // The same with another element type; strides and offset count its elements.
+  Tensor view_as(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                 int64_t offset) const;
 
   explicit operator bool() const { return static_cast<bool>(impl_); }
   TensorImpl* impl() const { return impl_.get(); }

@@ -25,6 +25,8 @@ constexpr Kernel kernel_as_strided = nullptr;
 constexpr Kernel kernel_permute = nullptr;
 constexpr Kernel kernel_expand = nullptr;
 constexpr Kernel kernel_slice = nullptr;
+constexpr Kernel kernel_view_as_real = nullptr;
+constexpr Kernel kernel_view_as_complex = nullptr;
 
 const Backend kBackend{
     DeviceType::CPU,

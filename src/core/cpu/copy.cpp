@@ -144,7 +144,13 @@ void kernel_fill(const KernelCall& call) {
   AttrReader read(call.attrs);
   read.list();
   const DType dtype = read.dtype();
-  fill_flat(Constant(dtype, read.real(), read.integer()), call.outputs[0]);
+  const double real = read.real();
+  Constant value(dtype, real, read.integer());
+  if (is_complex(dtype)) {
+    const ComplexDouble z{real, read.real()};
+    cast_elements(reinterpret_cast<const char*>(&z), DType::Complex128, value.bytes, dtype, 1);
+  }
+  fill_flat(value, call.outputs[0]);
 }
 
 void kernel_iota(const KernelCall& call) {

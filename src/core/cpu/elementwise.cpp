@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "complex.h"
 #include "index.h"
 #include "levels.h"
 #include "tiles.h"
@@ -28,7 +29,7 @@ Job::Job(const KernelCall& call)
     : operands(static_cast<int>(call.inputs.size()) + 1), compute(call.compute) {
   const auto& table = kernels().elementwise->kernel[static_cast<int>(call.op)];
   DType dtype = call.compute;
-  kernel = table[static_cast<int>(dtype)];
+  kernel = is_complex(dtype) ? complex_kernel(call.op, dtype) : table[static_cast<int>(dtype)];
   if (kernel == nullptr) {
     dtype = info(dtype).compute;
     kernel = table[static_cast<int>(dtype)];
@@ -36,7 +37,9 @@ Job::Job(const KernelCall& call)
   require(kernel != nullptr, ErrorKind::DType, name_of(call.op), ": not implemented for ",
           name_of(call.compute));
   tensor[0] = &call.outputs[0];
-  want[0] = info(call.op).dtype_rule == DTypeRule::Bool ? DType::Bool : dtype;
+  want[0] = info(call.op).dtype_rule == DTypeRule::Bool ? DType::Bool
+            : has_flag(call.op, op_flags::A)            ? real_of(dtype)
+                                                        : dtype;
   data[0] = tensor[0]->data();
   for (int k = 1; k < operands; ++k) {
     tensor[k] = &call.inputs[static_cast<size_t>(k - 1)];

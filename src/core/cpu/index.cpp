@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "complex.h"
 #include "copy.h"
 #include "levels.h"
 #include "tiles.h"
@@ -287,6 +288,7 @@ void kernel_scatter(const KernelCall& call) {
 
 // float16 and bfloat16 sum in float32, narrow integers in int64; one rounding at the end.
 void kernel_scatter_add(const KernelCall& call) {
+  if (is_complex(call.compute)) return complex_scatter_add(call);
   const Tensor index = at_least_1d(call.inputs[1]), out = call.outputs[0];
   Tensor src = at_least_1d(call.inputs[2]);
   const int64_t dim = AttrReader(call.attrs).integer();

@@ -60,6 +60,7 @@ namespace op {
 
 // ---- unary
 
+TINYT_UNARY(conj_physical, x)
 TINYT_UNARY(neg, (V)(-wrap(x)))
 TINYT_UNARY(abs, cpu::abs(x))
 // 0 for a NaN.

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "complex.h"
 #include "copy.h"
 #include "scratch.h"
 #include "tiles.h"
@@ -359,6 +360,7 @@ void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
 void kernel_matmul(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &y = call.inputs[1], &out = call.outputs[0];
   if (out.numel() == 0) return;
+  if (is_complex(call.compute)) return complex_matmul(call);
   const int64_t rank_x = x.rank(), rank_y = y.rank();
   MatmulShape s;
   s.k = x.size(rank_x - 1);

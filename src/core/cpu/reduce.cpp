@@ -5,6 +5,7 @@
 
 #include "../parallel.h"
 #include "axes.h"
+#include "complex.h"
 #include "gather.h"
 #include "levels.h"
 #include "tiles.h"
@@ -280,6 +281,9 @@ void ReduceJob::columns_gathered(const char* data, int64_t begin, int64_t end, i
 
 }  // namespace
 
-void kernel_reduce(const KernelCall& call) { ReduceJob(call).run(); }
+void kernel_reduce(const KernelCall& call) {
+  if (is_complex(call.compute)) return complex_reduce(call);
+  ReduceJob(call).run();
+}
 
 }  // namespace tinyt::cpu

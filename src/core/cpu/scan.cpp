@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "complex.h"
 #include "levels.h"
 #include "tiles.h"
 
@@ -93,6 +94,7 @@ void scan_lines(const Scan& s, const Block& in, const Block& out, int64_t cols) 
 void kernel_cumsum(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &out = call.outputs[0];
   if (x.numel() == 0) return;
+  if (is_complex(x.dtype())) return complex_cumsum(call);
   const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
   const bool scalar = x.rank() == 0;
   const auto step = [&](const Tensor& t) {

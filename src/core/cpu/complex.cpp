@@ -1,0 +1,266 @@
+#include "complex.h"
+
+#include <cmath>
+#include <complex>
+#include <cstring>
+
+#include "complex_math.h"
+#include "copy.h"
+#include "elementwise.h"
+#include "index.h"
+#include "matmul.h"
+#include "reduce.h"
+#include "scan.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// ---- scalar ops
+
+template <class T>
+T load_value(const char* p) {
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+// What comes out of a functor, as it is stored: bool, a real number or a complex one.
+template <class T>
+void store_value(char* p, Number<T> z) {
+  std::memcpy(p, &z, sizeof z);
+}
+template <class T>
+void store_value(char* p, T x) {
+  std::memcpy(p, &x, sizeof x);
+}
+template <class T>
+void store_value(char* p, bool x) {
+  *p = static_cast<char>(x);
+}
+
+template <class Op, class T>
+auto result_of(std::span<const Number<T>> in) {
+  if constexpr (Op::kInputs == 1) return Op::apply(in[0]);
+  if constexpr (Op::kInputs == 2) return Op::apply(in[0], in[1]);
+}
+
+template <class Op, class T>
+void run(const TileArgs& args) {
+  using Out = decltype(result_of<Op, T>({}));
+  constexpr int64_t kOut = std::is_same_v<Out, bool> ? 1 : sizeof(Out);
+  constexpr int64_t kItem = sizeof(Number<T>);
+  for (int64_t r = 0; r < args.rows; ++r) {
+    char* out = args.ptr[0] + r * args.row_stride[0];
+    const char* at[Op::kInputs];
+    for (int i = 0; i < Op::kInputs; ++i) at[i] = args.ptr[i + 1] + r * args.row_stride[i + 1];
+    for (int64_t c = 0; c < args.cols; ++c) {
+      Number<T> in[Op::kInputs];
+      for (int i = 0; i < Op::kInputs; ++i) {
+        in[i] = load_value<Number<T>>(at[i] + (args.inner[i + 1] ? c * kItem : 0));
+      }
+      store_value<T>(out + c * kOut, result_of<Op, T>(in));
+    }
+  }
+}
+
+template <class T>
+void run_where(const TileArgs& args) {
+  constexpr int64_t kItem = sizeof(Number<T>);
+  for (int64_t r = 0; r < args.rows; ++r) {
+    const auto row = [&](int k) { return args.ptr[k] + r * args.row_stride[k]; };
+    for (int64_t c = 0; c < args.cols; ++c) {
+      const int k = row(1)[args.inner[1] ? c : 0] != 0 ? 2 : 3;
+      std::memcpy(row(0) + c * kItem, row(k) + (args.inner[k] ? c * kItem : 0), kItem);
+    }
+  }
+}
+
+struct Table {
+  TileKernel kernel[kOpCount][2] = {};
+
+  template <class Op>
+  constexpr void put(OpId op) {
+    kernel[static_cast<int>(op)][0] = run<Op, float>;
+    kernel[static_cast<int>(op)][1] = run<Op, double>;
+  }
+};
+
+constexpr Table make_table() {
+  Table t;
+#define TINYT_PUT(name) t.put<complex_op::name>(OpId::name);
+  TINYT_PUT(neg)
+  TINYT_PUT(conj_physical)
+  TINYT_PUT(abs)
+  TINYT_PUT(square)
+  TINYT_PUT(exp)
+  TINYT_PUT(expm1)
+  TINYT_PUT(log)
+  TINYT_PUT(log1p)
+  TINYT_PUT(sqrt)
+  TINYT_PUT(rsqrt)
+  TINYT_PUT(reciprocal)
+  TINYT_PUT(sin)
+  TINYT_PUT(cos)
+  TINYT_PUT(tanh)
+  TINYT_PUT(sigmoid)
+  TINYT_PUT(logical_not)
+  TINYT_PUT(isnan)
+  TINYT_PUT(isinf)
+  TINYT_PUT(isfinite)
+  TINYT_PUT(add)
+  TINYT_PUT(sub)
+  TINYT_PUT(mul)
+  TINYT_PUT(div)
+  TINYT_PUT(pow)
+  TINYT_PUT(eq)
+  TINYT_PUT(ne)
+  TINYT_PUT(logical_and)
+  TINYT_PUT(logical_or)
+  TINYT_PUT(logical_xor)
+#undef TINYT_PUT
+  t.kernel[static_cast<int>(OpId::where)][0] = run_where<float>;
+  t.kernel[static_cast<int>(OpId::where)][1] = run_where<double>;
+  return t;
+}
+
+constexpr Table kTable = make_table();
+
+// ops.def and the functors agree on which scalar ops take complex numbers.
+constexpr bool flags_agree() {
+  using namespace op_flags;
+#define SCALAR_OP(name, inputs, rule, flags, attributes)                                     \
+  if ((((flags) & X) != 0) != (kTable.kernel[static_cast<int>(OpId::name)][0] != nullptr)) { \
+    return false;                                                                            \
+  }
+#define STRUCT_OP(...)
+#define REDUCE_OP(...)
+#include "../ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+  return true;
+}
+static_assert(flags_agree());
+
+// ---- the other families
+
+// The real (0) or imaginary (1) parts.
+Tensor part(const Tensor& x, int64_t which) {
+  Dims strides;
+  for (const int64_t step : x.strides()) strides.push_back(2 * step);
+  return x.view_as(real_of(x.dtype()), x.shape(), strides, 2 * x.offset() + which);
+}
+
+Tensor at_least_1d(const Tensor& x) {
+  constexpr int64_t kOne[] = {1};
+  return x.rank() > 0 ? x : x.view(kOne, kOne, x.offset());
+}
+
+void scalar_op(OpId op, const Tensor& a, const Tensor& b, const Tensor& out) {
+  const Tensor inputs[] = {a, b};
+  kernel_elementwise({op, inputs, {&out, 1}, {}, out.dtype()});
+}
+
+// [results, n]: the reduced dimensions of x last, as a dense copy.
+Tensor rows_to_reduce(const Tensor& x, const Attrs& attrs, int64_t results) {
+  SmallVec<bool, 8> reduced(static_cast<size_t>(x.rank()), false);
+  for (const int64_t d : AttrReader(attrs).list()) {
+    if (d < x.rank()) reduced[static_cast<size_t>(d)] = true;
+  }
+  Dims shape, strides;
+  for (const bool last : {false, true}) {
+    for (size_t d = 0; d < reduced.size(); ++d) {
+      if (reduced[d] != last) continue;
+      shape.push_back(x.size(d));
+      strides.push_back(x.stride(d));
+    }
+  }
+  const Tensor copy = Tensor::empty(shape, x.dtype(), x.device());
+  copy_into(x.view(shape, strides, x.offset()), copy);
+  const int64_t n = x.numel() / results;
+  return copy.view(Dims{results, n}, Dims{n, 1}, 0);
+}
+
+// Products in a tree that n fixes: the upper half onto the lower one until one number is left.
+void complex_prod(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  if (out.numel() == 0) return;
+  if (x.numel() == 0) {
+    const double one = 1;
+    const Tensor value = Tensor::empty({}, DType::Float64, out.device());
+    std::memcpy(value.data(), &one, sizeof one);
+    return copy_into(value, out);
+  }
+  const Tensor rows = rows_to_reduce(x, call.attrs, out.numel());
+  const int64_t step = rows.size(1);
+  const auto columns = [&](int64_t first, int64_t count) {
+    return rows.view(Dims{rows.size(0), count}, Dims{step, 1}, first);
+  };
+  int64_t n = step;
+  for (; n > 1; n -= n / 2) {
+    const Tensor low = columns(0, n / 2);
+    scalar_op(OpId::mul, low, columns(n - n / 2, n / 2), low);
+  }
+  Dims strides = contiguous_strides(out.shape());
+  for (int64_t& s : strides) s *= step;
+  copy_into(rows.view(out.shape(), strides, 0), out);
+}
+
+}  // namespace
+
+TileKernel complex_kernel(OpId op, DType dtype) {
+  return kTable.kernel[static_cast<int>(op)][dtype == DType::Complex128];
+}
+
+Tensor parts_of(const Tensor& x) {
+  Dims shape(x.shape()), strides;
+  for (const int64_t step : x.strides()) strides.push_back(2 * step);
+  shape.push_back(2);
+  strides.push_back(1);
+  return x.view_as(real_of(x.dtype()), shape, strides, 2 * x.offset());
+}
+
+// A sum is that of the parts, in the order of a column reduction.
+void complex_reduce(const KernelCall& call) {
+  if (call.op == OpId::prod) return complex_prod(call);
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  if (x.rank() == 0) return copy_into(x, out);
+  const Tensor in = parts_of(x), sums = parts_of(out);
+  kernel_reduce({call.op, {&in, 1}, {&sums, 1}, call.attrs, in.dtype()});
+}
+
+void complex_cumsum(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  if (x.rank() == 0) return copy_into(x, out);
+  const Tensor in = parts_of(x), sums = parts_of(out);
+  kernel_cumsum({call.op, {&in, 1}, {&sums, 1}, call.attrs, in.dtype()});
+}
+
+// The parts of a number have its index.
+void complex_scatter_add(const KernelCall& call) {
+  const Tensor index = at_least_1d(call.inputs[1]);
+  Dims shape(index.shape()), strides(index.strides());
+  shape.push_back(2);
+  strides.push_back(0);
+  const Tensor inputs[] = {parts_of(at_least_1d(call.inputs[0])),
+                           index.view(shape, strides, index.offset()),
+                           parts_of(at_least_1d(call.inputs[2]))};
+  const Tensor sums = parts_of(at_least_1d(call.outputs[0]));
+  kernel_scatter_add({call.op, inputs, {&sums, 1}, call.attrs, sums.dtype()});
+}
+
+// (A + iB)(C + iD) = AC - BD + i(AD + BC): four real products.
+void complex_matmul(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &y = call.inputs[1], &out = call.outputs[0];
+  const DType real = real_of(out.dtype());
+  const auto product = [&](int64_t a, int64_t b) {
+    const Tensor inputs[] = {part(x, a), part(y, b)};
+    const Tensor result = Tensor::empty(out.shape(), real, out.device());
+    kernel_matmul({call.op, inputs, {&result, 1}, call.attrs, real});
+    return result;
+  };
+  scalar_op(OpId::sub, product(0, 0), product(1, 1), part(out, 0));
+  scalar_op(OpId::add, product(0, 1), product(1, 0), part(out, 1));
+}
+
+}  // namespace tinyt::cpu
