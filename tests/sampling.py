@@ -66,10 +66,15 @@ def draw(
     domain: tuple[float, float] = (-4.0, 4.0),
 ) -> Array:
     """Values of `dtype` spread over `domain`: floats are pairwise distinct, so that no maximum,
-    order or comparison is decided by a tie and finite differences never cross a kink."""
+    order or comparison is decided by a tie and finite differences never cross a kink. Complex ones
+    have their real parts there."""
     n = int(np.prod(shape))
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)
+    if dtype.startswith("complex"):
+        part = "float32" if dtype == "complex64" else "float64"
+        parts = draw(rng, shape, part, domain), draw(rng, shape, part, (-2.0, 2.0))
+        return np.asarray(parts[0] + 1j * parts[1]).astype(dtype)
     low, high = domain
     if dtype.startswith(("int", "uint")):
         return np.asarray(rng.integers(int(np.ceil(low)), int(high) + 1, shape)).astype(dtype)
@@ -166,11 +171,12 @@ def build(tt: ModuleType, value: Any, layout: Layout = CONTIGUOUS) -> Any:
 
 
 def plain(value: Any, layout: Layout = CONTIGUOUS) -> Any:
-    """Arguments for the reference: floats as float64, constants unwrapped."""
+    """Arguments for the reference: floats as float64, complex as complex128, constants unwrapped."""
 
     def convert(array: Array, _: bool) -> Array:
         array = layout.values(array)
-        return array.astype(np.float64) if array.dtype.kind == "f" else array
+        wide = {"f": np.float64, "c": np.complex128}
+        return array.astype(wide.get(array.dtype.kind, array.dtype))
 
     return map_arrays(value, convert, str)
 
@@ -207,11 +213,27 @@ def assert_same_bits(got: Any, want: Any, what: str = "") -> None:
     """Equal dtype, shape and bytes; NaN payloads aside."""
     got, want = to_numpy(got), to_numpy(want)
     assert (got.dtype, got.shape) == (want.dtype, want.shape), what
+    if got.dtype.kind == "c":
+        got, want = (np.stack([z.real, z.imag]) for z in (got, want))
     if got.dtype.kind == "f":
         np.testing.assert_array_equal(
             np.signbit(got) & ~np.isnan(got), np.signbit(want) & ~np.isnan(want), what
         )
     np.testing.assert_array_equal(got, want, what)
+
+
+def assert_within_complex(
+    got: Array, want: Array, ulp: float, scale: Array | float, what: str
+) -> None:
+    """The same with the distance in the complex plane; 2 ULP where a real result would be exact.
+    Where a part is infinite or NaN, both must be beyond the finite numbers."""
+    info = np.finfo(got.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        odd = ~np.isfinite(want.astype(got.dtype))
+        error = np.abs(got.astype(np.complex128) - want)
+        bound = max(ulp, 2) * (info.eps * (np.abs(want) + scale) + info.smallest_subnormal)
+        good = np.where(odd, ~np.isfinite(got), error <= bound)
+    assert np.all(good), f"{what}: got {got[~good][:3]}, expected {want[~good][:3]}"
 
 
 def assert_within(
@@ -222,6 +244,8 @@ def assert_within(
     the dtype of `got`. The sign of zero must agree where ulp == 0."""
     want = np.asarray(want)
     assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
+    if got.dtype.kind == "c":
+        return assert_within_complex(got, want, ulp, scale, what)
     if got.dtype.kind != "f":
         np.testing.assert_array_equal(got, want, what)
         return

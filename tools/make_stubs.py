@@ -55,7 +55,7 @@ def tensor_stub() -> str:
     stub.need("collections.abc", "Callable", "Sequence")
     stub.need("typing", "Any", "Protocol", "TypeAlias", "TypeVar")
     stub.need("tinyt._tensor", "Size", "TensorBase", "dtype as DType")
-    stub.need("tinyt.ops.common", "Number")
+    stub.need("tinyt.ops.common", "Scalar")
     seen: dict[int, str] = {}
     members = {
         n: m for n, m in vars(Tensor).items() if not HIDDEN.fullmatch(n) or n == "__reduce_ex__"
@@ -89,7 +89,7 @@ def ops_stub() -> str:
     stub = Stub("tinyt.ops")
     stub.need("typing", "Any")
     stub.need("types", "ModuleType")
-    stub.need("tinyt.ops.common", "Number")
+    stub.need("tinyt.ops.common", "Scalar")
     stub.need("tinyt.tensor", "Tensor")
     modules = [name for name in ops.__all__ if isinstance(getattr(ops, name), ModuleType)]
     stub.need("tinyt.ops", *modules)

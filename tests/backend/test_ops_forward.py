@@ -40,8 +40,11 @@ def expected_dtype(op: Op, dtype: str, reference: np.ndarray) -> str:
         given = dtype if op.dtypes != ("float32",) else str(reference.dtype)
         return given if kind == "f" else str(reference.dtype)
     integer = dtype in ("int64", "bool")
+    part = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
     rules = {
         "same": dtype,
+        "real": "float32" if dtype == "bool" else part,
+        "angle": "float32" if integer else part,
         "float": "float32" if integer else dtype,
         "sum": "int64" if integer else dtype,
     }

@@ -19,6 +19,7 @@ Samples = Callable[[Rng, str], list[Sample]]
 FLOATS = ("float32", "float64")
 NUMBERS = (*FLOATS, "int64")
 ALL = (*NUMBERS, "bool")
+COMPLEX = ("complex64", "complex128")
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ def bad(exception: type[Exception], message: str, *args: Any, **kwargs: Any) -> 
 class Op:
     """`ulp` and `scale`: see sampling.assert_within; `scale="abs"` puts the reference of the
     absolute values, the natural size of rounding errors in a sum. `result`: dtype of the output:
-    "same", "float" (integers become float32), "sum" (they become int64), "reference" (that of the
-    reference), or its name. `method`: also a Tensor method; `inplace`: also method `name_`."""
+    "same", "float" (integers become float32), "real" (and complex its parts'), "sum" (they become
+    int64), "reference" (that of the reference), or its name. `method`: also a Tensor method; `inplace`: also method `name_`."""
 
     name: str
     samples: Samples

@@ -270,7 +270,7 @@ def hot_stub() -> str:
     aliases = ["_DType: TypeAlias = dtype\n", "_Device: TypeAlias = device\n"]
     stub.body = [
         '_T = TypeVar("_T", bound=TensorBase)\n',
-        "_Operand: TypeAlias = TensorBase | float\n",
+        "_Operand: TypeAlias = TensorBase | complex\n",
         SIZES,
         *aliases,
         "\n",

@@ -22,7 +22,7 @@ def operand_list(row: Mapping[str, Any]) -> list[str]:
     count = row["inputs"]
     if count < 0:
         return ["tensors: Sequence[Tensor]"]
-    mixed = "Tensor | Number" if row["kind"] == "scalar" else "Tensor"
+    mixed = "Tensor | Scalar" if row["kind"] == "scalar" else "Tensor"
     if "conditional" in row["flags"]:
         return ["condition: Tensor", f"input: {mixed}", f"other: {mixed}"]
     if count == 3 and row["kind"] == "scalar":

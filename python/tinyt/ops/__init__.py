@@ -10,6 +10,7 @@ from tinyt.ops import (
     attention,
     backward,
     class_loss,
+    complex,
     conv,
     creation,
     distance,
@@ -30,7 +31,7 @@ from tinyt.ops.common import OP_TABLE, named
 from tinyt.tensor import Tensor
 
 FAMILIES = (
-    creation, elementwise, reduce, shape, indexing, linalg, matrix, einsum, embedding,
+    creation, elementwise, complex, reduce, shape, indexing, linalg, matrix, einsum, embedding,
     conv, pooling, norm, attention, activation, loss, class_loss, distance, random,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.

@@ -13,6 +13,7 @@ from tinyt.tensor import Tensor, prim
 
 F = TypeVar("F", bound=Callable[..., Any])
 Number = bool | int | float
+Scalar = Number | complex
 OP_TABLE = _core.op_table()
 
 

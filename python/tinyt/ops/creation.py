@@ -9,8 +9,8 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
-from tinyt.dtypes import ALL, get_default_dtype
-from tinyt.ops.common import Number, sizes_of, to_dtype
+from tinyt.dtypes import ALL, get_default_dtype, promote_types
+from tinyt.ops.common import Number, Scalar, sizes_of, to_dtype
 from tinyt.tensor import Tensor, prim
 
 
@@ -116,13 +116,19 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     return _tensor.from_capsule(capsule)
 
 
-def _filled(size: Sequence[int], dtype: DType, value: Number) -> Tensor:
+def _filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
+    if isinstance(value, complex):
+        if value.imag != 0 and not dtype.is_complex:
+            raise RuntimeError(
+                f"full: the value {value} has an imaginary part, {dtype.name} has none"
+            )
+        return prim.fill(tuple(size), dtype, value.real, 0, value.imag)
     whole = int(value) if math.isfinite(value) else 0
     return prim.fill(tuple(size), dtype, float(value), whole)
 
 
 def _constant(
-    size: Sequence[Any], value: Number, dtype: DType | None, device: Any, requires_grad: bool
+    size: Sequence[Any], value: Scalar, dtype: DType | None, device: Any, requires_grad: bool
 ) -> Tensor:
     return _finish(
         _filled(sizes_of(size), dtype or get_default_dtype(), value), device, requires_grad
@@ -153,17 +159,18 @@ def empty(
 
 def full(
     size: Sequence[int],
-    fill_value: Number,
+    fill_value: Scalar,
     *,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """One value in a shape; its Python type gives the dtype (float: the default)."""
+    """One value in a shape; its Python type gives the dtype (float: the default,
+    complex: that of such parts)."""
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     if dtype is None:
-        kinds = {bool: ALL[0], int: ALL[5]}
+        kinds = {bool: ALL[0], int: ALL[5], complex: promote_types(ALL[10], get_default_dtype())}
         dtype = kinds.get(type(fill_value), get_default_dtype())
     return _constant(
         tuple(size) if not isinstance(size, int) else (size,),
@@ -199,7 +206,7 @@ def empty_like(
 
 def full_like(
     input: Tensor,
-    fill_value: Number,
+    fill_value: Scalar,
     *,
     dtype: DType | None = None,
     device: Any = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, overload
 
 from tinyt._core import ShapeError
-from tinyt.ops.common import Number, attach_primitives, write_out
+from tinyt.ops.common import Number, Scalar, attach_primitives, write_out
 from tinyt.tensor import Tensor, attach, method, prim
 
 PRIMITIVES: dict[str, Any] = attach_primitives("scalar")
@@ -32,7 +32,7 @@ for _alias, _name in _ALIASES.items():
 
 @method
 def add(
-    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, alpha: Scalar = 1, out: Tensor | None = None
 ) -> Tensor:
     """``input + alpha * other``."""
     if alpha != 1:
@@ -41,7 +41,7 @@ def add(
 
 
 @method
-def add_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def add_(self: Tensor, other: Tensor | Scalar, *, alpha: Scalar = 1) -> Tensor:
     """Adds ``alpha * other`` in place."""
     self += other if alpha == 1 else prim.mul(other, alpha)
     return self
@@ -49,7 +49,7 @@ def add_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 
 @method
 def sub(
-    input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, alpha: Scalar = 1, out: Tensor | None = None
 ) -> Tensor:
     """``input - alpha * other``."""
     if alpha != 1:
@@ -58,21 +58,21 @@ def sub(
 
 
 @method
-def sub_(self: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def sub_(self: Tensor, other: Tensor | Scalar, *, alpha: Scalar = 1) -> Tensor:
     """Subtracts ``alpha * other`` in place."""
     self -= other if alpha == 1 else prim.mul(other, alpha)
     return self
 
 
-def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def rsub(input: Tensor, other: Tensor | Scalar, *, alpha: Scalar = 1) -> Tensor:
     """``other - alpha * input``."""
     return sub(other, input, alpha=alpha)
 
 
 @method
 def div(
-    input: Tensor | Number,
-    other: Tensor | Number,
+    input: Tensor | Scalar,
+    other: Tensor | Scalar,
     *,
     rounding_mode: str | None = None,
     out: Tensor | None = None,
@@ -96,7 +96,7 @@ def div(
 
 
 @method
-def div_(self: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+def div_(self: Tensor, other: Tensor | Scalar, *, rounding_mode: str | None = None) -> Tensor:
     """Divides in place."""
     if rounding_mode is None:
         self /= other
@@ -105,7 +105,7 @@ def div_(self: Tensor, other: Tensor | Number, *, rounding_mode: str | None = No
 
 
 @method
-def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+def pow(input: Tensor | Scalar, exponent: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``; RuntimeError for integers with a negative integer exponent."""
     if (
         isinstance(exponent, int)
@@ -127,15 +127,15 @@ def where(condition: Tensor, input: None = None, other: None = None) -> tuple[Te
 @overload
 def where(
     condition: Tensor,
-    input: Tensor | Number,
-    other: Tensor | Number,
+    input: Tensor | Scalar,
+    other: Tensor | Scalar,
     *,
     out: Tensor | None = None,
 ) -> Tensor: ...
 def where(
     condition: Tensor,
-    input: Tensor | Number | None = None,
-    other: Tensor | Number | None = None,
+    input: Tensor | Scalar | None = None,
+    other: Tensor | Scalar | None = None,
     *,
     out: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
@@ -151,7 +151,7 @@ def where(
     return prim.where(condition, input, other, out=out)
 
 
-def _tensor_where(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
+def _tensor_where(self: Tensor, condition: Tensor, other: Tensor | Scalar) -> Tensor:
     """``self`` where ``condition`` is true, else ``other``."""
     return prim.where(condition, self, other)
 
@@ -228,7 +228,7 @@ def addcmul(
     tensor1: Tensor,
     tensor2: Tensor,
     *,
-    value: Number = 1,
+    value: Scalar = 1,
     out: Tensor | None = None,
 ) -> Tensor:
     """``input + value * tensor1 * tensor2``."""
@@ -237,7 +237,7 @@ def addcmul(
 
 
 @method
-def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> Tensor:
     """Adds ``value * tensor1 * tensor2`` in place."""
     product = tensor1 * tensor2
     self += product if value == 1 else product * value
@@ -250,7 +250,7 @@ def addcdiv(
     tensor1: Tensor,
     tensor2: Tensor,
     *,
-    value: Number = 1,
+    value: Scalar = 1,
     out: Tensor | None = None,
 ) -> Tensor:
     """``input + value * tensor1 / tensor2``."""
@@ -259,7 +259,7 @@ def addcdiv(
 
 
 @method
-def addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+def addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> Tensor:
     """Adds ``value * tensor1 / tensor2`` in place."""
     quotient = tensor1 / tensor2
     self += quotient if value == 1 else quotient * value
@@ -298,7 +298,7 @@ def isclose(
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
     close = prim.eq(input, other)
-    if not input.dtype.is_floating_point:
+    if not (input.dtype.is_floating_point or input.dtype.is_complex):
         if rtol == 0 and atol == 0:
             return close
         input, other = input * 1.0, other * 1.0

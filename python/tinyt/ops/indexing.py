@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
-from tinyt.ops.common import Number, wrap_dim
+from tinyt.ops.common import Number, Scalar, wrap_dim
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.tensor import Tensor, attach, method, prim
 
@@ -207,7 +207,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """``x[index] = value``; with repeated tensor indices the last value stays."""
-    if not isinstance(value, (Tensor, bool, int, float)):
+    if not isinstance(value, (Tensor, bool, int, float, complex)):
         value = (
             _tensor.from_data(value)
             if isinstance(value, (list, tuple))
@@ -233,7 +233,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     view._assign(prim.permute(moved, inverse))
 
 
-def _scalar_like(value: Number, x: Tensor) -> Tensor:
+def _scalar_like(value: Scalar, x: Tensor) -> Tensor:
+    if isinstance(value, complex):
+        return prim.fill((), x.dtype, 0.0)._assign(value)
     return prim.fill((), x.dtype, float(value), int(value) if not x.dtype.is_floating_point else 0)
 
 
@@ -360,18 +362,20 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 
 @method
-def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Scalar) -> Tensor:
     """``value`` where ``mask`` is true, in the dtype of ``input``."""
     if isinstance(value, Tensor) and value.dim():
         raise RuntimeError(
             f"masked_fill: only supports a 0-d value tensor, got shape {tuple(value.shape)}"
         )
     broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    if isinstance(value, complex):
+        value = _scalar_like(value, input)
     return prim.cast(prim.where(mask, value, input), input.dtype)
 
 
 @method
-def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | Scalar) -> Tensor:
     """Writes ``value`` where ``mask`` is true, in place."""
     return self._assign(masked_fill(self, mask, value))
 

@@ -61,11 +61,11 @@ def mean(
     dtype: DType | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Mean over ``dim`` (all by default); NaN over no elements. Float dtypes only."""
+    """Mean over ``dim`` (all by default); NaN over no elements. Float and complex only."""
     x = to_dtype(need_tensor("mean", input), dtype)
-    if not x.dtype.is_floating_point:
+    if not (x.dtype.is_floating_point or x.dtype.is_complex):
         raise DTypeError(
-            f"mean: the input must be of a float dtype, got {x.dtype.name}; pass dtype="
+            f"mean: the input must be of a float or complex dtype, got {x.dtype.name}; pass dtype="
         )
     dims = dims_of(dim)
     return prim.div(prim.sum(x, dims, keepdim), float(_count(x, dims)), out=out)

@@ -10,7 +10,7 @@ from tinyt import _tensor
 from tinyt._core import ShapeError
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
-from tinyt.ops.common import Number, need_tensor, sizes_of, to_dtype, wrap_dim
+from tinyt.ops.common import Scalar, need_tensor, sizes_of, to_dtype, wrap_dim
 from tinyt.tensor import Tensor, attach, method, prim
 
 
@@ -432,13 +432,13 @@ def clone(input: Tensor) -> Tensor:
 
 
 @method
-def copy_(self: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Tensor:
+def copy_(self: Tensor, src: Tensor | Scalar, non_blocking: bool = False) -> Tensor:
     """Writes ``src`` (broadcast, converted) into this tensor."""
     return self._assign(src)
 
 
 @method
-def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
+def fill_(self: Tensor, value: Tensor | Scalar) -> Tensor:
     """Writes one value to every element."""
     if isinstance(value, Tensor) and value.dim():
         raise RuntimeError(

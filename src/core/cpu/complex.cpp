@@ -91,6 +91,7 @@ constexpr Table make_table() {
   TINYT_PUT(neg)
   TINYT_PUT(conj_physical)
   TINYT_PUT(abs)
+  TINYT_PUT(angle)
   TINYT_PUT(square)
   TINYT_PUT(exp)
   TINYT_PUT(expm1)

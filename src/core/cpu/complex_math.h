@@ -150,6 +150,13 @@ struct abs {
     return static_cast<decltype(N::re)>(std::abs(widen(z)));
   }
 };
+struct angle {
+  static constexpr int kInputs = 1;
+  template <class N>
+  static decltype(N::re) apply(N z) {
+    return static_cast<decltype(N::re)>(std::arg(widen(z)));
+  }
+};
 struct div {
   static constexpr int kInputs = 2;
   template <class N>

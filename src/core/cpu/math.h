@@ -61,6 +61,8 @@ namespace op {
 // ---- unary
 
 TINYT_UNARY(conj_physical, x)
+TINYT_UNARY(angle, select(x < 0, splat(static_cast<Element<V>>(3.14159265358979323846)),
+                          select(x != x, x, V{})))
 TINYT_UNARY(neg, (V)(-wrap(x)))
 TINYT_UNARY(abs, cpu::abs(x))
 // 0 for a NaN.

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from tinyt.tensor import Tensor
 
 rule("neg", (lambda g, n: -g,))
+rule("conj_physical", (lambda g, n: g,))
 rule("abs", (lambda g, n: g * prim.sign(n.input(0)), 0))
 rule("square", (lambda g, n: g * (n.input(0) * 2.0), 0))
 rule("relu", (lambda g, n: prim.where(n.output() > 0.0, g, 0.0), OUT))
-for _flat in ("sign", "floor", "ceil", "round", "trunc"):
+for _flat in ("sign", "angle", "floor", "ceil", "round", "trunc"):
     rule(_flat, (lambda g, n: zeros(tuple(g.shape), g),))
 rule("exp", (lambda g, n: g * n.output(), OUT))
 rule("expm1", (lambda g, n: g * (n.output() + 1.0), OUT))
