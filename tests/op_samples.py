@@ -10,6 +10,7 @@ from __future__ import annotations
 from op_rows import Op
 from op_rows.activation import ACTIVATION
 from op_rows.binary import BINARY
+from op_rows.complex import COMPLEX_ROWS, with_complex
 from op_rows.contract import CONTRACT
 from op_rows.convolution import CONVOLUTION
 from op_rows.creation import CREATION
@@ -37,7 +38,9 @@ FAMILIES: dict[str, list[Op]] = {
     "Networks": NETWORKS,
     "Losses": LOSSES,
     "Creation": CREATION,
+    "Complex": COMPLEX_ROWS,
 }
+FAMILIES = {name: list(map(with_complex, rows)) for name, rows in FAMILIES.items()}
 OPS: tuple[Op, ...] = tuple(op for ops in FAMILIES.values() for op in ops)
 BY_NAME = {op.name: op for op in OPS}
 assert len(BY_NAME) == len(OPS), "an operation has two rows"

@@ -171,7 +171,7 @@ def build(tt: ModuleType, value: Any, layout: Layout = CONTIGUOUS) -> Any:
 
 
 def plain(value: Any, layout: Layout = CONTIGUOUS) -> Any:
-    """Arguments for the reference: floats as float64, complex as complex128, constants unwrapped."""
+    """Arguments for the reference: floats as float64, complex as complex128, no constants."""
 
     def convert(array: Array, _: bool) -> Array:
         array = layout.values(array)
@@ -203,7 +203,7 @@ def dtype_name(tensor: Any) -> str:
 
 def to_numpy(tensor: Any) -> Array:
     """A copy of the values of a tensor."""
-    return np.array(tensor.detach().numpy()).reshape(tuple(tensor.shape))
+    return np.array(tensor.numpy(force=True)).reshape(tuple(tensor.shape))
 
 
 # ------------------------------------------------------------------ comparison

@@ -110,12 +110,15 @@ def make_function_node(function, list inputs, int outputs):
 
 def set_node(TensorBase x not None, Node node, int output):
     """Makes ``x``, a new tensor, output number ``output`` of ``node``."""
+    if is_complex(x.t.dtype()):
+        no_complex_gradient("Function", x.t.dtype())
     x.node = node
     x.output = output
 
 
 def set_written(TensorBase x not None, Node node, int output):
     """Makes ``x``, which a function wrote to, output number ``output`` of ``node``."""
+    check_complex_write("Function", x)
     if x.leaf_grad and x.node is None:
         raise RuntimeError(
             "a leaf Variable that requires grad has been used in an in-place operation")

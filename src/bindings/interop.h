@@ -231,6 +231,8 @@ inline Tensor from_sequence(PyObject* data, int wanted) {
     return v;
   };
   if (category == Category::Complex) {
+    require(is_complex(dtype), ErrorKind::Type, "tensor: complex numbers do not fit dtype ",
+            name_of(dtype));
     Tensor t = Tensor::empty(shape, DType::Complex128);
     auto* out = t.ptr<ComplexDouble>();
     fill_nested(data, shape, 0, out, [&](PyObject* v) {

@@ -305,10 +305,18 @@ cdef class TensorBase:
         return bool(self.item())
 
     def __float__(self):
-        return float(self.item())
+        return float(self._real_item("float"))
 
     def __int__(self):
-        return int(self.item())
+        return int(self._real_item("int"))
+
+    cdef object _real_item(self, str what):
+        value = self.item()
+        if isinstance(value, complex):
+            if value.imag != 0:
+                raise RuntimeError(f"{what}: the value {value} has an imaginary part")
+            return value.real
+        return value
 
     def __complex__(self):
         return complex(self.item())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tinyt
-from op_rows import Op
+from op_rows import COMPLEX, Op
 from op_samples import BY_NAME, OPS
 from sampling import (
     BROADCASTS,
@@ -43,7 +43,8 @@ def expected_dtype(op: Op, dtype: str, reference: np.ndarray) -> str:
     part = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
     rules = {
         "same": dtype,
-        "real": "float32" if dtype == "bool" else part,
+        "real": part,
+        "complex": {"float32": "complex64", "float64": "complex128"}.get(dtype, dtype),
         "angle": "float32" if integer else part,
         "float": "float32" if integer else dtype,
         "sum": "int64" if integer else dtype,
@@ -63,7 +64,8 @@ def test_reference(op: Op, dtype: str, rng: np.random.Generator) -> None:
             w = np.asarray(w)
             if not any(not isinstance(a, np.ndarray) for a in sample.args[1:2]):
                 assert dtype_name(g) == expected_dtype(op, dtype, w), what
-            assert_within(to_numpy(g), w, op.ulp, scale, what)
+            ulp = op.complex_ulp if dtype in COMPLEX else op.ulp
+            assert_within(to_numpy(g), w, ulp, scale, what)
 
 
 @pytest.mark.parametrize("layout", STRIDED, ids=lambda layout: layout.name)

@@ -41,8 +41,10 @@ def bad(exception: type[Exception], message: str, *args: Any, **kwargs: Any) -> 
 class Op:
     """`ulp` and `scale`: see sampling.assert_within; `scale="abs"` puts the reference of the
     absolute values, the natural size of rounding errors in a sum. `result`: dtype of the output:
-    "same", "float" (integers become float32), "real" (and complex its parts'), "sum" (they become
-    int64), "reference" (that of the reference), or its name. `method`: also a Tensor method; `inplace`: also method `name_`."""
+    "same", "float" (integers become float32), "sum" (they become int64), "real" (complex becomes
+    the dtype of its parts), "angle" (both), "complex" (floats become complex), "reference" (that of
+    the reference), or its name. `method`: also a Tensor method; `inplace`: also method `name_`.
+    `complex_ulp`: the bound for complex dtypes."""
 
     name: str
     samples: Samples
@@ -51,6 +53,7 @@ class Op:
     dtypes: tuple[str, ...] = NUMBERS
     result: str = "same"
     ulp: float = 0
+    complex_ulp: float = 2
     scale: Any = 0.0
     grad: bool = True
     grad2: bool = True

@@ -20,7 +20,7 @@ def compare(op: Op, sample: Sample, ours: Any, theirs: Any, what: str) -> None:
     assert dtype_name(ours) == dtype_name(theirs), what
     assert tuple(ours.shape) == tuple(theirs.shape), what
     a, b = to_numpy(ours), to_numpy(theirs)
-    if a.dtype.kind != "f":
+    if a.dtype.kind not in "fc":
         np.testing.assert_array_equal(a, b, what)
         return
     # PyTorch's own bound is wider than ours: approximate division and square root.

@@ -281,11 +281,11 @@ def norm(
     if order == -math.inf:
         return prim.amin(size, dims, keepdim)
     if order == 0:
-        return to_dtype(prim.sum(prim.ne(input, 0), dims, keepdim), input.dtype)
+        return to_dtype(prim.sum(prim.ne(input, 0), dims, keepdim), size.dtype)
     if order == 1:
         return prim.sum(size, dims, keepdim)
     if order == 2:
-        return prim.sqrt(prim.sum(prim.square(input), dims, keepdim))
+        return prim.sqrt(prim.sum(prim.square(size), dims, keepdim))
     return prim.pow(prim.sum(prim.pow(size, order), dims, keepdim), 1 / order)
 
 
