@@ -8,7 +8,7 @@ from typing_extensions import Self, disjoint_base
 from tinyt.tensor import Tensor
 
 _T = TypeVar("_T", bound=TensorBase)
-_Operand: TypeAlias = TensorBase | float
+_Operand: TypeAlias = TensorBase | complex
 _Sizes: TypeAlias = int | tuple[int, ...] | list[int]
 _DType: TypeAlias = dtype
 _Device: TypeAlias = device

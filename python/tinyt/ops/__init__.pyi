@@ -44,7 +44,25 @@ from tinyt.ops.class_loss import (
     multilabel_soft_margin_loss,
     nll_loss,
 )
-from tinyt.ops.common import Number
+from tinyt.ops.common import Scalar
+from tinyt.ops.complex import (
+    adjoint,
+    complex,
+    conj,
+    imag,
+    is_complex,
+    is_conj,
+    is_floating_point,
+    is_neg,
+    isreal,
+    polar,
+    real,
+    resolve_conj,
+    resolve_neg,
+    sgn,
+    view_as_complex,
+    view_as_real,
+)
 from tinyt.ops.conv import (
     conv1d,
     conv2d,
@@ -267,10 +285,12 @@ __all__ = [
     "addmm",
     "addmv",
     "addr",
+    "adjoint",
     "all",
     "allclose",
     "amax",
     "amin",
+    "angle",
     "any",
     "arange",
     "argmax",
@@ -307,8 +327,11 @@ __all__ = [
     "clamp_min",
     "clip",
     "clone",
+    "complex",
     "concat",
     "concatenate",
+    "conj",
+    "conj_physical",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -366,15 +389,21 @@ __all__ = [
     "hinge_embedding_loss",
     "hstack",
     "huber_loss",
+    "imag",
     "index_add",
     "index_select",
     "inner",
     "instance_norm",
+    "is_complex",
+    "is_conj",
+    "is_floating_point",
+    "is_neg",
     "is_tensor",
     "isclose",
     "isfinite",
     "isinf",
     "isnan",
+    "isreal",
     "kl_div",
     "kron",
     "l1_loss",
@@ -447,6 +476,7 @@ __all__ = [
     "pdist",
     "permute",
     "poisson_nll_loss",
+    "polar",
     "pow",
     "prelu",
     "prod",
@@ -458,12 +488,15 @@ __all__ = [
     "randn_like",
     "randperm",
     "ravel",
+    "real",
     "reciprocal",
     "relu",
     "relu6",
     "relu_",
     "remainder",
     "reshape",
+    "resolve_conj",
+    "resolve_neg",
     "rms_norm",
     "roll",
     "round",
@@ -477,6 +510,7 @@ __all__ = [
     "select",
     "selu",
     "selu_",
+    "sgn",
     "sigmoid",
     "sign",
     "silu",
@@ -523,6 +557,8 @@ __all__ = [
     "var",
     "var_mean",
     "vdot",
+    "view_as_complex",
+    "view_as_real",
     "vstack",
     "where",
     "zeros",
@@ -536,6 +572,8 @@ FUNCTIONAL: dict[str, Any]
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -559,45 +597,45 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-def mul(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def mul(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor: ...
 def floor_divide(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def remainder(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def maximum(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def minimum(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
-def eq(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
-def ne(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
-def lt(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
-def le(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
-def gt(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
-def ge(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
+def eq(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor: ...
+def ne(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor: ...
+def lt(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor: ...
+def le(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor: ...
+def gt(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor: ...
+def ge(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor: ...
 def logical_and(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def logical_or(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def logical_xor(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def bitwise_and(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def bitwise_or(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def bitwise_xor(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def true_divide(
-    input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 
 negative = neg

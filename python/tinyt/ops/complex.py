@@ -164,20 +164,10 @@ def _batch_hermitian(self: Tensor) -> Tensor:
 attach(H=property(_hermitian), mH=property(_batch_hermitian))
 
 
-@method
-def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``sum(conj(input) * other)`` of two vectors."""
-    if input.dim() != 1 or other.dim() != 1:
-        raise ShapeError(
-            f"vdot: needs two vectors, got shapes {tuple(input.shape)} and {tuple(other.shape)}"
-        )
-    return prim.matmul(conj(input), other, out=out)
-
-
 EXPORTS: dict[str, Any] = {
     f.__name__: f
     for f in (
         view_as_real, view_as_complex, real, imag, complex, polar, conj, resolve_conj, resolve_neg,
-        is_conj, is_neg, sgn, isreal, is_complex, is_floating_point, adjoint, vdot,
+        is_conj, is_neg, sgn, isreal, is_complex, is_floating_point, adjoint,
     )
 }  # fmt: skip

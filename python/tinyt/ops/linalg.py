@@ -61,10 +61,11 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @method
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Inner product of two real vectors."""
+    """Inner product of two vectors, the first one conjugated."""
     _need("vdot", "input", input, 1)
     _need("vdot", "other", other, 1)
-    return prim.matmul(input, other, out=out)
+    left = prim.conj_physical(input) if input.dtype.is_complex else input
+    return prim.matmul(left, other, out=out)
 
 
 @method
