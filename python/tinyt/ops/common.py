@@ -120,7 +120,10 @@ def remembered(function: F) -> F:
 
 
 def named(function: F) -> F:
-    """Makes errors of the primitives inside a composite name the composite itself."""
+    """Makes errors inside a composite name the composite itself.
+
+    What is no tensor where one is needed gets a TypeError, so composites need not look.
+    """
     name = function.__name__
     prefix = name.strip("_") + ":"
 
@@ -135,5 +138,13 @@ def named(function: F) -> F:
             if colon and inner.isidentifier() and not text.startswith(prefix):
                 error.args = (f"{name}:{rest}", *error.args[1:])
             raise
+        except AttributeError as error:
+            given = error.obj
+            if isinstance(given, TensorBase) or not any(
+                given is value for value in (*args, *kwargs.values())
+            ):
+                raise
+            message = f"{name}: expected a Tensor, got {type(given).__name__}"
+            raise TypeError(message) from None
 
     return cast(F, call)

@@ -14,6 +14,8 @@ from tinyt.tensor import Tensor, prim
 
 Sizes = int | Sequence[int]
 OutputSizes = int | None | Sequence[int | None]
+# Windows along one dimension: their table is made before any memory for the result is asked for.
+LARGEST = 1 << 24
 
 
 class Windows(NamedTuple):
@@ -148,4 +150,6 @@ def evenly(op: str, x: Tensor, output_size: OutputSizes) -> Windows:
     )
     if min(count) < 0:
         raise ShapeError(f"{op}: output_size must not be negative, got {count}")
+    if max(count) > LARGEST:
+        raise ShapeError(f"{op}: output_size must be at most {LARGEST}, got {count}")
     return _even_cover(tuple(x.shape[2:]), count)
