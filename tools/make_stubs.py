@@ -128,7 +128,7 @@ def package_stub() -> str:
             module, original = origins[name]
             exports = original if name in tinyt.__all__ else f"{original} as {name}"
             stub.need(module, exports)
-    stub.body = [exported(tinyt.__all__), "\n__version__: str\n"]
+    stub.body = [exported(tinyt.__all__), "\n__version__: str\nnewaxis: None\n"]
     return stub.text()
 
 

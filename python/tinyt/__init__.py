@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import e, inf, nan, pi
+from typing import NoReturn
+
 from tinyt import memory, ops
 from tinyt._core import (
     CaptureError,
@@ -22,7 +25,21 @@ from tinyt.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from tinyt.config import get_num_threads, num_threads, set_num_threads, show_config
+from tinyt.config import (
+    are_deterministic_algorithms_enabled,
+    get_default_device,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    get_num_threads,
+    is_deterministic_algorithms_warn_only_enabled,
+    num_threads,
+    set_default_device,
+    set_float32_matmul_precision,
+    set_num_interop_threads,
+    set_num_threads,
+    show_config,
+    use_deterministic_algorithms,
+)
 from tinyt.dtypes import (
     ALIASES,
     ALL,
@@ -45,15 +62,78 @@ from tinyt.random import (
 from tinyt.tensor import Tensor
 
 from tinyt import autograd, data, linalg, nn, optim, utils  # isort: skip
+from tinyt import amp, backends, cuda, version  # isort: skip
+from tinyt.amp import GradScaler, autocast  # isort: skip
+from tinyt.legacy import (  # isort: skip
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 
-__version__ = "0.1.0"
+__version__ = version.__version__
+newaxis = None
+
+# Parts of PyTorch that do not exist here, and what to do without them.
+_ABSENT = {
+    "compile": "operations run eagerly; leave the call out",
+    "jit": "there is no TorchScript; use the module itself",
+    "distributed": "there is one process",
+    "multiprocessing": "DataLoader workers are threads; use Python's multiprocessing",
+    "mps": "this build has no Metal; check backends.mps.is_available() first",
+    "xpu": "this build has no XPU",
+    "sparse": "tensors are strided",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    hint = _ABSENT.get(name)
+    raise AttributeError(
+        f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")
+    )
+
 
 globals().update(ops.EXPORTS)
 globals().update({t.name: t for t in ALL})
 globals().update(ALIASES)
 
 __all__ = [
+    "GradScaler",
+    "autocast",
+    "amp",
+    "backends",
+    "cuda",
+    "version",
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+    "inf",
+    "nan",
+    "pi",
+    "e",
+    "are_deterministic_algorithms_enabled",
+    "get_default_device",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "set_default_device",
+    "set_float32_matmul_precision",
+    "set_num_interop_threads",
+    "use_deterministic_algorithms",
     "CaptureError",
     "DTypeError",
     "DeviceError",

@@ -1,6 +1,8 @@
 # Made by tools/make_stubs.py from the imported package: run it again, do not edit.
 
-from tinyt import autograd, data, linalg, memory, nn, optim, utils
+from math import e, inf, nan, pi
+
+from tinyt import amp, autograd, backends, cuda, data, linalg, memory, nn, optim, utils, version
 from tinyt import ops as ops
 from tinyt._core import (
     CaptureError,
@@ -11,6 +13,7 @@ from tinyt._core import (
     ShapeError,
 )
 from tinyt._tensor import Size, device, dtype
+from tinyt.amp import GradScaler, autocast
 from tinyt.autograd import (
     enable_grad,
     inference_mode,
@@ -21,7 +24,21 @@ from tinyt.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from tinyt.config import get_num_threads, num_threads, set_num_threads, show_config
+from tinyt.config import (
+    are_deterministic_algorithms_enabled,
+    get_default_device,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    get_num_threads,
+    is_deterministic_algorithms_warn_only_enabled,
+    num_threads,
+    set_default_device,
+    set_float32_matmul_precision,
+    set_num_interop_threads,
+    set_num_threads,
+    show_config,
+    use_deterministic_algorithms,
+)
 from tinyt.dtypes import (
     bfloat16,
     bool,
@@ -48,6 +65,18 @@ from tinyt.dtypes import (
     set_default_dtype,
     short,
     uint8,
+)
+from tinyt.legacy import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
 )
 from tinyt.ops import (
     abs,
@@ -306,14 +335,25 @@ from tinyt.serialization import SerializationError, load, save
 from tinyt.tensor import Tensor
 
 __all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
     "CaptureError",
+    "CharTensor",
     "DTypeError",
     "DeviceError",
     "DimError",
+    "DoubleTensor",
+    "FloatTensor",
     "Generator",
+    "GradScaler",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
     "OutOfMemoryError",
     "SerializationError",
     "ShapeError",
+    "ShortTensor",
     "Size",
     "Tensor",
     "abs",
@@ -331,16 +371,20 @@ __all__ = [
     "allclose",
     "amax",
     "amin",
+    "amp",
     "angle",
     "any",
     "arange",
+    "are_deterministic_algorithms_enabled",
     "argmax",
     "argmin",
     "argsort",
     "as_tensor",
     "asarray",
+    "autocast",
     "autograd",
     "avg_pool1d",
+    "backends",
     "baddbmm",
     "batch_norm",
     "bernoulli",
@@ -388,6 +432,7 @@ __all__ = [
     "cosine_similarity",
     "count_nonzero",
     "cross",
+    "cuda",
     "cumsum",
     "data",
     "default_generator",
@@ -398,6 +443,7 @@ __all__ = [
     "double",
     "dropout",
     "dtype",
+    "e",
     "einsum",
     "empty",
     "empty_like",
@@ -424,7 +470,10 @@ __all__ = [
     "gather",
     "ge",
     "ger",
+    "get_default_device",
     "get_default_dtype",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
     "get_num_threads",
     "get_rng_state",
     "greater",
@@ -438,6 +487,7 @@ __all__ = [
     "imag",
     "index_add",
     "index_select",
+    "inf",
     "inference_mode",
     "initial_seed",
     "inner",
@@ -451,6 +501,7 @@ __all__ = [
     "is_anomaly_enabled",
     "is_complex",
     "is_conj",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_floating_point",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -503,6 +554,7 @@ __all__ = [
     "multinomial",
     "multiply",
     "mv",
+    "nan",
     "narrow",
     "ne",
     "neg",
@@ -522,6 +574,7 @@ __all__ = [
     "pairwise_distance",
     "pdist",
     "permute",
+    "pi",
     "poisson_nll_loss",
     "polar",
     "pow",
@@ -559,8 +612,11 @@ __all__ = [
     "select",
     "selu",
     "selu_",
+    "set_default_device",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
+    "set_num_interop_threads",
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
@@ -602,10 +658,12 @@ __all__ = [
     "unbind",
     "unflatten",
     "unsqueeze",
+    "use_deterministic_algorithms",
     "utils",
     "var",
     "var_mean",
     "vdot",
+    "version",
     "view_as_complex",
     "view_as_real",
     "vstack",
@@ -615,3 +673,4 @@ __all__ = [
 ]
 
 __version__: str
+newaxis: None

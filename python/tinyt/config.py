@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tinyt import _core
+from tinyt import _core, _tensor
 
 get_num_threads = _core.num_threads
 
@@ -24,6 +24,64 @@ def num_threads(n: int) -> Iterator[None]:
         yield
     finally:
         _core.set_num_threads(before)
+
+
+_deterministic = {"mode": False, "warn_only": False}
+_precision = {"matmul": "highest"}
+_interop = {"threads": 1}
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Remembers the switch; results here are deterministic in any case."""
+    _deterministic.update(mode=bool(mode), warn_only=warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """The switch of :func:`use_deterministic_algorithms`."""
+    return _deterministic["mode"]
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Its ``warn_only``."""
+    return _deterministic["mode"] and _deterministic["warn_only"]
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Remembers "highest", "high" or "medium"; float32 products are always computed in float32."""
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(
+            "set_float32_matmul_precision: must be 'highest', 'high' or 'medium', "
+            f"got {precision!r}"
+        )
+    _precision["matmul"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What :func:`set_float32_matmul_precision` set."""
+    return _precision["matmul"]
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Remembers ``n``; operations run one after another, each on all threads."""
+    if n < 1:
+        raise RuntimeError(f"set_num_interop_threads: expected a positive number, got {n}")
+    _interop["threads"] = n
+
+
+def get_num_interop_threads() -> int:
+    """What :func:`set_num_interop_threads` set."""
+    return _interop["threads"]
+
+
+def set_default_device(device: str | _tensor.device | None) -> None:
+    """Accepts the CPU (or None), where every tensor is; DeviceError or RuntimeError for others."""
+    if device is not None:
+        _tensor.device(device)
+
+
+def get_default_device() -> _tensor.device:
+    """The CPU."""
+    return _tensor.device("cpu")
 
 
 def show_config() -> str:

@@ -6,6 +6,7 @@ A generator is a seed and a counter; a draw of n elements consumes ceil(n / 4) c
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 
 from tinyt import _tensor
@@ -57,12 +58,30 @@ class Generator:
         return out
 
 
-default_generator = Generator()
+_thread = threading.local()  # .generator: what stands in for the default one in this thread
+
+
+class _DefaultGenerator(Generator):
+    """The stream of this process, from which a loader's threads draw streams of their own."""
+
+    def draw(self, numel: int, make: Callable[[int, int], Tensor]) -> Tensor:
+        """As :meth:`Generator.draw`, from this thread's own stream where it has one."""
+        own: Generator | None = getattr(_thread, "generator", None)
+        return super().draw(numel, make) if own is None else own.draw(numel, make)
+
+
+default_generator: Generator = _DefaultGenerator()
+
+
+def use_in_this_thread(generator: Generator) -> None:
+    """Makes ``generator`` what this thread draws from where no other is given."""
+    _thread.generator = generator
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seeds the default generator."""
-    return default_generator.manual_seed(seed)
+    """Seeds the default generator (in a loader's thread, the one of that thread)."""
+    own: Generator = getattr(_thread, "generator", default_generator)
+    return own.manual_seed(seed)
 
 
 def initial_seed() -> int:

@@ -120,6 +120,13 @@ cdef class device:
     def __reduce__(self):
         return device, (str(self),)
 
+    def __enter__(self):
+        """A block in which tensors are made on this device: all are."""
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
 
 cdef device CPU = device("cpu")
 

@@ -105,7 +105,6 @@ def test_loader_with_samplers_and_collate():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_workers": 2}, "num_workers must be 0 .*, got 2"),
         ({"batch_size": 0}, "batch_size should be a positive integer value"),
         ({"shuffle": True, "sampler": [0]}, "sampler option is mutually exclusive with shuffle"),
         ({"batch_sampler": [[0]], "shuffle": True}, "batch_sampler option is mutually exclusive"),

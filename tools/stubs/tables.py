@@ -53,6 +53,8 @@ HOT_TYPES = {
     "dtype.name": "str",
     "device.type": "str",
     "device.index": "int | None",
+    "device.__enter__": "device",
+    "device.__exit__": "None",
     "Node.shape": "tuple[int, ...]",
     "Node.dtype": "_DType",
     "Node.edge_of": f"tuple[{EDGE}, int]",

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import traceback
+import os
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tinyt._tensor import GradMode, Node, set_anomaly_hooks
 from tinyt.tensor import Tensor, prim
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+if TYPE_CHECKING:
+    import traceback
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _mode = {"enabled": False, "check_nan": True}
 
 
 def _trace() -> list[traceback.FrameSummary]:
     """Where the user's code is: the frames outside this package, outermost first."""
+    import traceback
+
     frames = traceback.extract_stack()
     return [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
 
@@ -34,6 +39,8 @@ def _check(node: Node, grads: Sequence[Tensor | None]) -> None:
         frames: list[traceback.FrameSummary] = node.trace or []
         where = ""
         if frames:
+            import traceback
+
             warnings.warn(
                 f"Error detected in {node.name()}. Traceback of forward call that caused the "
                 "error:\n" + "".join(traceback.format_list(frames)),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from functools import wraps
-from inspect import isgeneratorfunction
+from types import FunctionType
 from typing import Any, TypeVar
 
 from tinyt._tensor import GradMode, _set_grad_enabled, is_grad_enabled
 
+CO_GENERATOR = 0x20  # as in `inspect`, whose import takes milliseconds
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -31,7 +32,7 @@ class _Mode:
         return GradMode(self._mode)
 
     def __call__(self, function: F) -> F:
-        if isgeneratorfunction(function):
+        if isinstance(function, FunctionType) and function.__code__.co_flags & CO_GENERATOR:
             return self._around_generator(function)
 
         @wraps(function)

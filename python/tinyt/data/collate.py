@@ -45,6 +45,24 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+def default_convert(data: Any) -> Any:
+    """A sample with its NumPy arrays as tensors: what a loader without batches gives.
+
+    Mappings, tuples and lists are converted member by member; anything else stays as it is.
+    """
+    if isinstance(data, Tensor):
+        return data
+    if type(data).__module__ == "numpy":
+        return as_tensor(data) if data.dtype.kind in "biufc" else data
+    if isinstance(data, Mapping):
+        return {key: default_convert(value) for key, value in data.items()}
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(default_convert(value) for value in data))
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return [default_convert(value) for value in data]
+    return data
+
+
 def _collate_numpy(batch: Sequence[Any]) -> Tensor:
     if batch[0].dtype.kind not in "biufc":
         raise TypeError(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from tinyt.ops import randperm
@@ -18,6 +20,89 @@ class Dataset(Generic[Sample]):
 
     def __getitem__(self, index: int) -> Sample:
         raise NotImplementedError(f"{type(self).__name__} must define __getitem__")
+
+    def __add__(self, other: Dataset[Any]) -> Dataset[Any]:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[Sample]):
+    """Base class of streams: a subclass defines `__iter__()`.
+
+    With worker threads each of them iterates over a shallow copy of its own; `get_worker_info()`
+    says which part of the stream is whose.
+    """
+
+    def __iter__(self) -> Iterator[Sample]:
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+
+    def __add__(self, other: Dataset[Any]) -> Dataset[Any]:
+        return ChainDataset([self, other])
+
+
+class ConcatDataset(Dataset[Any]):
+    """The samples of several datasets, one after another."""
+
+    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise ValueError("ConcatDataset: datasets should not be an empty iterable")
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
+            raise ValueError("ConcatDataset does not support IterableDataset")
+        self.cumulative_sizes = list(accumulate(len(dataset) for dataset in self.datasets))  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        if not -len(self) <= index < len(self):
+            raise IndexError(
+                f"ConcatDataset: index {index} is out of range, got {len(self)} samples"
+            )
+        index %= len(self)
+        which = bisect_right(self.cumulative_sizes, index)
+        before = self.cumulative_sizes[which - 1] if which > 0 else 0
+        return self.datasets[which][index - before]
+
+
+class ChainDataset(IterableDataset[Any]):
+    """Several streams, one after another."""
+
+    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise TypeError("ChainDataset only supports IterableDataset")
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self.datasets)  # type: ignore[arg-type, misc]
+
+
+class StackDataset(Dataset[Any]):
+    """Datasets of equal length side by side: samples are tuples, or dicts of named ones."""
+
+    datasets: tuple[Dataset[Any], ...] | dict[str, Dataset[Any]]
+
+    def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
+        if bool(args) == bool(kwargs):
+            raise ValueError(
+                "StackDataset: datasets are given either in order or by name, and at least one"
+            )
+        sizes = [len(dataset) for dataset in (*args, *kwargs.values())]  # type: ignore[arg-type]
+        if len(set(sizes)) != 1:
+            raise ValueError(f"StackDataset: size mismatch between datasets, got {sizes}")
+        self._length = sizes[0]
+        self.datasets = args or kwargs
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: dataset[index] for name, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):

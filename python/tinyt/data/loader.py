@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
-from tinyt.data.collate import default_collate
-from tinyt.data.dataset import Dataset, Subset, TensorDataset
+from tinyt.data.dataset import Dataset, IterableDataset
+from tinyt.data.fetch import Fetcher
 from tinyt.data.samplers import BatchSampler, RandomSampler, SequentialSampler
-from tinyt.dtypes import int64
-from tinyt.ops import tensor
+from tinyt.data.workers import Job, ThreadedIterator
+from tinyt.ops import randint
 from tinyt.random import Generator
 
 
 class DataLoader:
-    """Iterates over a dataset in batches, in the calling process.
+    """Iterates over a dataset in batches.
 
-    The order depends on the generator alone: with equal seeds, equal batches.
+    The order, and what worker threads draw at random with tinyt, depends on the generator alone:
+    with equal seeds, equal batches, for any timing.
 
     Args:
-        dataset: has `__getitem__` and `__len__`.
+        dataset: has `__getitem__` and `__len__`, or is an `IterableDataset`.
         batch_size: samples per batch; None gives single samples, not collated.
         shuffle: whether each pass has a new random order.
         sampler: gives the indices; excludes `shuffle`.
         batch_sampler: gives lists of indices; excludes `batch_size`, `shuffle`, `sampler` and
             `drop_last`.
-        num_workers: must be 0.
+        num_workers: threads that make batches ahead of time; 0: the calling thread does.
         collate_fn: joins a list of samples; `default_collate` by default.
+        pin_memory: accepted, no effect: it speeds up copies to a GPU.
         drop_last: whether a last batch that is short is left out.
-        generator: source of randomness for `shuffle`; the default generator if None.
+        timeout: seconds to wait for a batch of a worker; 0: for ever.
+        worker_init_fn: called in each worker with its number.
+        multiprocessing_context: accepted, no effect: workers are threads.
+        generator: source of randomness; the default generator if None.
+        prefetch_factor: batches that each worker makes ahead; 2 by default.
+        persistent_workers: whether the threads are kept from one pass to the next.
+        pin_memory_device: as `pin_memory`.
+        in_order: False gives the batches of workers as they come.
         seed: shorthand for a generator of its own with this seed; excludes `generator`.
+
+    Errors in a worker are raised here as they were there; the loader can go on after them.
     """
 
     def __init__(
@@ -37,89 +49,156 @@ class DataLoader:
         dataset: Dataset[Any],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: Iterable[int] | None = None,
-        batch_sampler: Iterable[list[int]] | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[list[Any]] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
         drop_last: bool = False,
-        *,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: object = None,
         generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
         seed: int | None = None,
     ) -> None:
-        if num_workers != 0:
-            raise ValueError(
-                "DataLoader: num_workers must be 0 (batches are made in the calling process), "
-                f"got {num_workers}"
-            )
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         if seed is not None:
             if generator is not None:
                 raise ValueError("DataLoader: generator is mutually exclusive with seed")
             generator = Generator()
             generator.manual_seed(seed)
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.generator = generator
+        self.persistent_workers = persistent_workers
+        self.in_order = in_order
+        self.collate_fn = collate_fn
+        self.drop_last = drop_last
+        self._streamed = isinstance(dataset, IterableDataset)
+        self._choose_samplers(batch_size, shuffle, sampler, batch_sampler)
+        self._workers: ThreadedIterator | None = None
+
+    def _choose_samplers(
+        self,
+        batch_size: int | None,
+        shuffle: bool | None,
+        sampler: Iterable[Any] | None,
+        batch_sampler: Iterable[list[Any]] | None,
+    ) -> None:
+        if self._streamed and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError(
+                "DataLoader with IterableDataset: expected unspecified shuffle, sampler and "
+                "batch_sampler options"
+            )
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:
-            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+            if batch_size != 1 or shuffle or sampler is not None or self.drop_last:
                 raise ValueError(
                     "batch_sampler option is mutually exclusive with batch_size, shuffle, "
                     "sampler, and drop_last"
                 )
             batch_size = None
-        elif batch_size is None and drop_last:
+        elif batch_size is None and self.drop_last:
             raise ValueError(
                 "batch_size=None option disables auto-batching and is mutually exclusive with "
                 "drop_last"
             )
-        if sampler is None and batch_sampler is None:
+        if self._streamed:
+            sampler = repeat(None)
+        elif sampler is None and batch_sampler is None:
             sampler = (
-                RandomSampler(dataset, generator=generator)  # type: ignore[arg-type]
+                RandomSampler(self.dataset, generator=self.generator)  # type: ignore[arg-type]
                 if shuffle
-                else SequentialSampler(dataset)  # type: ignore[arg-type]
+                else SequentialSampler(self.dataset)  # type: ignore[arg-type]
             )
         if batch_size is not None and sampler is not None:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
-        self.dataset = dataset
+            batch_sampler = BatchSampler(sampler, batch_size, self.drop_last)
         self.batch_size = batch_size
-        self.drop_last = drop_last
         self.sampler = sampler
         self.batch_sampler = batch_sampler
-        self.num_workers = num_workers
-        self.generator = generator
-        self.collate_fn = collate_fn
 
     def __iter__(self) -> Iterator[Any]:
-        if self.batch_sampler is None:
-            assert self.sampler is not None
-            for index in self.sampler:
-                sample = self.dataset[index]
-                yield sample if self.collate_fn is None else self.collate_fn(sample)
-            return
-        for indices in self.batch_sampler:
-            yield self._batch(list(indices))
+        # One draw for each pass, with or without workers, so that both shuffle alike.
+        seed = int(randint(2**62, (), generator=self.generator).item())
+        indices = iter(self._visits())
+        if self.num_workers == 0:
+            return self._here(indices)
+        if self._workers is not None:
+            self._workers.restart(indices)
+            return self._workers
+        job = Job(self.dataset, self._fetcher(), self.worker_init_fn, seed, self.num_workers)
+        assert self.prefetch_factor is not None
+        workers = ThreadedIterator(
+            job,
+            indices,
+            self.prefetch_factor,
+            self.timeout,
+            self.in_order,
+            self.persistent_workers,
+        )
+        if self.persistent_workers:
+            self._workers = workers
+        return workers
+
+    def _here(self, indices: Iterator[Any]) -> Iterator[Any]:
+        """Batches made by the calling thread."""
+        fetch = self._fetcher()(self.dataset)
+        for index in indices:
+            try:
+                batch = fetch(index)
+            except StopIteration:
+                return
+            yield batch
+            del batch
+
+    def _fetcher(self) -> Callable[[Dataset[Any]], Fetcher]:
+        collate, batched, drop_last = (
+            self.collate_fn,
+            self.batch_sampler is not None,
+            self.drop_last,
+        )
+        return lambda dataset: Fetcher(dataset, collate, batched, drop_last)
+
+    def _visits(self) -> Any:
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def __len__(self) -> int:
-        """The number of batches."""
-        visits = self.sampler if self.batch_sampler is None else self.batch_sampler
-        return len(visits)  # type: ignore[arg-type]
-
-    def _batch(self, indices: list[int]) -> Any:
-        if self.collate_fn is None:
-            gathered = _gather(self.dataset, indices)
-            if gathered is not None:
-                return gathered
-        collate = default_collate if self.collate_fn is None else self.collate_fn
-        return collate([self.dataset[index] for index in indices])
+        """The number of batches; TypeError where the dataset or sampler has no length."""
+        if not self._streamed:
+            return len(self._visits())
+        samples = len(self.dataset)  # type: ignore[arg-type]
+        if self.batch_size is None:
+            return samples
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
 
-def _gather(dataset: Dataset[Any], indices: list[int]) -> list[Any] | None:
-    """The collated samples of a tensor dataset by one indexing per tensor; None for others.
-
-    Exact types only: a subclass may change what a sample is.
-    """
-    while type(dataset) is Subset:
-        indices = [dataset.indices[index] for index in indices]
-        dataset = dataset.dataset
-    if type(dataset) is not TensorDataset:
-        return None
-    picked = tensor(indices, dtype=int64)
-    return [column[picked] for column in dataset.tensors]
+def _check_workers(
+    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
+) -> None:
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to load in the calling "
+            f"thread, got {num_workers}"
+        )
+    if timeout < 0:
+        raise ValueError(f"timeout option should be non-negative, got {timeout}")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified with workers: num_workers > 0"
+        )
+    if prefetch_factor is not None and prefetch_factor <= 0:
+        raise ValueError(f"prefetch_factor option should be positive, got {prefetch_factor}")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Generic, TypeVar
 
-from tinyt.ops import randint, randperm
+from tinyt.dtypes import float64
+from tinyt.ops import as_tensor, multinomial, randint, randperm
 from tinyt.random import Generator
+from tinyt.tensor import Tensor
+
+Index = TypeVar("Index", covariant=True)
 
 
-class Sampler:
+class Sampler(Generic[Index]):
     """Base class: a subclass defines `__iter__` over indices and `__len__`."""
 
-    def __iter__(self) -> Iterator[int]:
+    def __init__(self, data_source: Sized | None = None) -> None:
+        """`data_source` is for PyTorch's older subclasses; not used."""
+
+    def __iter__(self) -> Iterator[Index]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
 
 
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """0, 1, 2, ..."""
 
     def __init__(self, data_source: Sized) -> None:
@@ -28,7 +36,7 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
-class RandomSampler(Sampler):
+class RandomSampler(Sampler[int]):
     """A new random order at each pass.
 
     Args:
@@ -77,7 +85,67 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class BatchSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
+    """The given indices in a new random order at each pass."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        for i in randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[i]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """Indices drawn with probabilities in proportion to `weights`.
+
+    Args:
+        weights: one for each sample; they need not sum to 1.
+        num_samples: how many indices to draw.
+        replacement: whether an index may come up twice.
+        generator: source of randomness; the default generator if None.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float] | Tensor,
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
+        if not isinstance(replacement, bool):
+            raise ValueError(
+                f"replacement should be a boolean value, but got replacement={replacement}"
+            )
+        self.weights = as_tensor(weights, dtype=float64)
+        if self.weights.dim() != 1:
+            raise ValueError(
+                "weights should be a 1d sequence but given weights have shape "
+                f"{tuple(self.weights.shape)}"
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        drawn = multinomial(
+            self.weights, self.num_samples, self.replacement, generator=self.generator
+        )
+        yield from drawn.tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler[list[int]]):
     """Lists of `batch_size` indices from another sampler; the last may be shorter."""
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
@@ -91,7 +159,7 @@ class BatchSampler(Sampler):
         self.batch_size = batch_size
         self.drop_last = drop_last
 
-    def __iter__(self) -> Iterator[list[int]]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[list[int]]:
         batch: list[int] = []
         for index in self.sampler:
             batch.append(index)

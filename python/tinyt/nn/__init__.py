@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinyt.nn import functional, init
+from tinyt.nn import functional, init, utils
 from tinyt.nn.activation import (
     CELU,
     ELU,
@@ -204,4 +204,5 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "functional",
     "init",
+    "utils",
 ]

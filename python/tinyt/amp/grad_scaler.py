@@ -1,0 +1,157 @@
+"""`GradScaler`: keeps small gradients from vanishing in half precision (Micikevicius et al. 2018).
+
+The loss is multiplied by a scale before backward and the gradients divided by it after. A step
+whose gradients are not finite is left out and the scale shrinks; after a while without, it grows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from tinyt.autograd import no_grad
+from tinyt.optim import Optimizer
+from tinyt.tensor import Tensor
+
+
+class GradScaler:
+    """Scales losses, unscales gradients, and leaves out steps whose gradients are not finite.
+
+    Args:
+        device: "cpu"; "cuda" (the default, as in PyTorch) warns and is off.
+        init_scale: the first scale.
+        growth_factor: by which it grows after `growth_interval` steps in a row that were taken.
+        backoff_factor: by which it shrinks after a step that was left out.
+        growth_interval: see growth_factor.
+        enabled: False makes every method pass through.
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        if device == "cuda" and enabled:
+            warnings.warn(
+                "GradScaler is enabled, but CUDA is not available. Disabling.",
+                UserWarning,
+                stacklevel=2,
+            )
+            enabled = False
+        if growth_factor <= 1.0:
+            raise ValueError(f"The growth factor must be > 1.0, got {growth_factor}")
+        if backoff_factor >= 1.0:
+            raise ValueError(f"The backoff factor must be < 1.0, got {backoff_factor}")
+        self._enabled = enabled
+        self._scale = init_scale
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
+        self._growth_tracker = 0
+        # Of each optimiser unscaled since the last update: whether its gradients were finite.
+        self._finite: dict[int, bool] = {}
+        self._stepped: set[int] = set()
+
+    def scale(self, outputs: Any) -> Any:
+        """A tensor, or each in an iterable, times the scale."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            return outputs * self._scale
+        if isinstance(outputs, Iterable):
+            scaled = [self.scale(x) for x in outputs]
+            return scaled if isinstance(outputs, list) else tuple(scaled)
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divides the optimiser's gradients by the scale, as for clipping before `step`."""
+        if not self._enabled:
+            return
+        key = id(optimizer)
+        if key in self._stepped:
+            raise RuntimeError("unscale_() is being called after step().")
+        if key in self._finite:
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+            )
+        finite = True
+        with no_grad():
+            for group in optimizer.param_groups:
+                for param in group["params"]:
+                    if param.grad is not None:
+                        param.grad.mul_(1.0 / self._scale)
+                        finite = finite and bool(param.grad.isfinite().all())
+        self._finite[key] = finite
+
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        """`optimizer.step(...)` if all gradients are finite, after unscaling them."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs or args:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        key = id(optimizer)
+        if key in self._stepped:
+            raise RuntimeError("step() has already been called since the last update().")
+        if key not in self._finite:
+            self.unscale_(optimizer)
+        self._stepped.add(key)
+        return optimizer.step() if self._finite[key] else None
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Ends an iteration: the scale shrinks, grows, or becomes `new_scale`."""
+        if not self._enabled:
+            return
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        elif not self._finite:
+            raise RuntimeError("No inf checks were recorded prior to update.")
+        elif not all(self._finite.values()):
+            self._scale *= self._backoff_factor
+            self._growth_tracker = 0
+        else:
+            self._growth_tracker += 1
+            if self._growth_tracker == self._growth_interval:
+                self._scale *= self._growth_factor
+                self._growth_tracker = 0
+        self._finite.clear()
+        self._stepped.clear()
+
+    def get_scale(self) -> float:
+        """The scale; 1 where the scaler is off."""
+        return self._scale if self._enabled else 1.0
+
+    def is_enabled(self) -> bool:
+        """Whether it does anything."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale and how it grows; empty where the scaler is off."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self._scale,
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._growth_tracker,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over a `state_dict`."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled "
+                "instance of GradScaler."
+            )
+        self._scale = state_dict["scale"]
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._growth_tracker = state_dict["_growth_tracker"]

@@ -1,0 +1,269 @@
+"""Worker threads of the loader, streams, and further datasets and samplers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyt
+from tinyt.utils.data import (
+    ChainDataset,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    default_convert,
+    get_worker_info,
+)
+
+
+class Noisy(Dataset[Any]):
+    """Samples that take unequal time and draw random numbers."""
+
+    def __len__(self) -> int:
+        return 23
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(0.002 * (index % 3))
+        return index, tinyt.rand(1)
+
+
+class Count(IterableDataset[Any]):
+    """0, 1, 2, ... or, in a worker, its part of them."""
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+
+    def __iter__(self) -> Any:
+        info = get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        return iter(range(first, self.end, step))
+
+    def __len__(self) -> int:
+        return self.end
+
+
+def listed(loader: Any) -> list[Any]:
+    return [tuple(part.tolist() for part in batch) for batch in loader]
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads() -> Any:
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers_give_the_same_batches_in_order_each_time(persistent: bool) -> None:
+    def passes(workers: int) -> list[Any]:
+        loader = DataLoader(
+            Noisy(),
+            batch_size=3,
+            shuffle=True,
+            num_workers=workers,
+            seed=4,
+            persistent_workers=persistent and workers > 0,
+        )
+        return [listed(loader), listed(loader)]
+
+    first, second = passes(3)
+    assert passes(3) == [first, second]
+    assert first != second
+    assert sorted(i for batch in first for i in batch[0]) == list(range(23))
+    # The order of the samples is that of a loader without workers.
+    assert [[b[0] for b in run] for run in passes(0)] == [
+        [b[0] for b in run] for run in (first, second)
+    ]
+
+
+def test_out_of_order_gives_all_of_them() -> None:
+    loader = DataLoader(Noisy(), batch_size=2, num_workers=3, in_order=False)
+    assert sorted(i for batch in loader for i in batch[0].tolist()) == list(range(23))
+
+
+def test_break_and_errors_in_the_loop_end_the_threads() -> None:
+    for _ in DataLoader(Noisy(), num_workers=2):
+        break
+
+    def loop() -> None:
+        for _ in DataLoader(Noisy(), num_workers=2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        loop()
+
+
+def test_persistent_workers_after_a_break() -> None:
+    loader = DataLoader(Noisy(), batch_size=4, num_workers=2, persistent_workers=True)
+    for _ in loader:
+        break
+    threads = {t for t in threading.enumerate() if t.name.startswith("tinyt-loader")}
+    assert [batch[0].tolist() for batch in loader][-1] == [20, 21, 22]
+    assert {t for t in threading.enumerate() if t.name.startswith("tinyt-loader")} == threads
+
+
+class Fails(Dataset[Any]):
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> int:
+        if index == 2:
+            raise LookupError(f"no sample {index}")
+        return index
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_keeps_its_type_and_comes_in_its_place(workers: int) -> None:
+    seen = []
+
+    def run() -> None:
+        for batch in DataLoader(Fails(), num_workers=workers):
+            seen.append(batch.item())
+
+    with pytest.raises(LookupError, match="no sample 2"):
+        run()
+    assert seen == [0, 1]
+
+
+def test_going_on_after_an_error() -> None:
+    batches = iter(DataLoader(Fails(), num_workers=2))
+    seen: list[Any] = []
+    for _ in range(6):
+        try:
+            seen.append(next(batches).item())
+        except LookupError:
+            seen.append("error")
+    assert seen == [0, 1, "error", 3, 4, 5]
+    assert list(batches) == []
+
+
+def test_errors_of_the_setup() -> None:
+    def fail(worker: int) -> None:
+        raise OSError(f"worker {worker}")
+
+    with pytest.raises(OSError, match="worker 0"):
+        list(DataLoader(Noisy(), num_workers=2, worker_init_fn=fail))
+
+
+def test_timeout() -> None:
+    class Sleeps(Noisy):
+        def __getitem__(self, index: int) -> Any:
+            time.sleep(0.2)
+            return index
+
+    with pytest.raises(RuntimeError, match=r"timed out after 0\.05 seconds"):
+        list(DataLoader(Sleeps(), num_workers=1, timeout=0.05, prefetch_factor=1))
+
+
+def test_worker_info_and_init() -> None:
+    seen = []
+
+    def init(worker: int) -> None:
+        info = get_worker_info()
+        assert info is not None
+        info.dataset.end = 4 + worker  # type: ignore[attr-defined]
+        seen.append((worker, info.id, info.num_workers, info.seed - worker))
+
+    data = Count(100)
+    loader = DataLoader(data, batch_size=None, num_workers=2, worker_init_fn=init, seed=1)
+    assert sorted(loader) == [0, 1, 2, 3]
+    assert data.end == 100
+    assert get_worker_info() is None
+    assert sorted(s[:3] for s in seen) == [(0, 0, 2), (1, 1, 2)]
+    assert len({s[3] for s in seen}) == 1
+
+
+def test_streams() -> None:
+    loader = DataLoader(Count(7), batch_size=3)
+    assert [b.tolist() for b in loader] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert len(loader) == 3
+    loader = DataLoader(Count(7), batch_size=3, drop_last=True)
+    assert [b.tolist() for b in loader] == [[0, 1, 2], [3, 4, 5]]
+    assert len(loader) == 2
+    loader = DataLoader(Count(7), batch_size=2, num_workers=2)
+    assert [b.tolist() for b in loader] == [[0, 2], [1, 3], [4, 6], [5]]
+    loader = DataLoader(Count(3), batch_size=2, num_workers=2, persistent_workers=True)
+    for _ in range(2):
+        assert [b.tolist() for b in loader] == [[0, 2], [1]]
+    assert list(Count(2) + Count(1)) == [0, 1, 0]
+    assert len(ChainDataset([Count(2), Count(1)])) == 3
+    with pytest.raises(ValueError, match="IterableDataset"):
+        DataLoader(Count(7), shuffle=True)
+    with pytest.raises(TypeError, match="only supports IterableDataset"):
+        list(ChainDataset([Noisy()]))
+
+
+def test_concatenated_and_stacked() -> None:
+    numbers, letters = TensorDataset(tinyt.arange(3)), Fails()
+    both = numbers + letters
+    assert isinstance(both, ConcatDataset)
+    assert (len(both), both[1][0].item(), both[3], both[-1], both.cumulative_sizes) == (
+        9,
+        1,
+        0,
+        5,
+        [3, 9],
+    )
+    with pytest.raises(IndexError, match="index 9 is out of range"):
+        both[9]
+    with pytest.raises(ValueError, match="empty"):
+        ConcatDataset([])
+    with pytest.raises(ValueError, match="IterableDataset"):
+        ConcatDataset([Count(2)])
+    assert StackDataset(Fails(), [10, 11, 12, 13, 14, 15])[1] == (1, 11)  # type: ignore[arg-type]
+    named = StackDataset(a=Fails(), b=Fails())
+    assert (named[5], len(named)) == ({"a": 5, "b": 5}, 6)
+    with pytest.raises(ValueError, match=r"size mismatch between datasets, got \[6, 23\]"):
+        StackDataset(Fails(), Noisy())
+    with pytest.raises(ValueError, match="at least one"):
+        StackDataset()
+
+
+def test_subset_and_weighted_samplers() -> None:
+    generator = tinyt.Generator().manual_seed(1)
+    sampler = SubsetRandomSampler([5, 7, 9], generator)
+    assert (sorted(sampler), len(sampler)) == ([5, 7, 9], 3)
+    weighted = WeightedRandomSampler([0.0, 1.0, 3.0], 2000, generator=generator)
+    counts = Counter(weighted)
+    assert len(weighted) == 2000
+    assert counts[0] == 0
+    assert 2.4 < counts[2] / counts[1] < 3.7
+    once = WeightedRandomSampler([1.0, 1.0, 1.0], 3, replacement=False, generator=generator)
+    assert sorted(once) == [0, 1, 2]
+    with pytest.raises(ValueError, match="num_samples should be a positive integer"):
+        WeightedRandomSampler([1.0], 0)
+    with pytest.raises(ValueError, match=r"1d sequence.*\(1, 1\)"):
+        WeightedRandomSampler([[1.0]], 1)  # type: ignore[list-item]
+
+
+def test_default_convert() -> None:
+    sample = {"a": np.ones(2), "b": ["text", (1, np.float64(2.0))]}
+    converted = default_convert(sample)
+    assert converted["a"].tolist() == [1.0, 1.0]
+    assert converted["b"][0] == "text"
+    assert converted["b"][1][1].item() == 2.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_workers": -1}, "num_workers option should be non-negative"),
+        ({"timeout": -1}, "timeout option should be non-negative"),
+        ({"prefetch_factor": 2}, "prefetch_factor option could only"),
+        ({"prefetch_factor": 0, "num_workers": 1}, "should be positive"),
+        ({"persistent_workers": True}, "needs num_workers > 0"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DataLoader(Noisy(), **options)

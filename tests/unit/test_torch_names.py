@@ -1,0 +1,149 @@
+"""What PyTorch scripts name besides tensors: devices, backends, switches, mixed precision."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyt
+from tinyt import nn, optim
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def test_the_usual_head_of_a_script() -> None:
+    import tinyt.backends.cudnn as cudnn
+
+    device = tinyt.device("cuda" if tinyt.cuda.is_available() else "cpu")
+    assert device.type == "cpu"
+    assert not tinyt.backends.mps.is_available()
+    assert tinyt.cuda.device_count() == 0
+    cudnn.deterministic, cudnn.benchmark = True, False
+    assert tinyt.backends.cudnn.deterministic
+    tinyt.backends.cuda.matmul.allow_tf32 = True
+    tinyt.cuda.manual_seed(1)
+    tinyt.cuda.manual_seed_all(1)
+    tinyt.cuda.empty_cache()
+    assert tinyt.cuda.max_memory_allocated() == 0
+    tinyt.use_deterministic_algorithms(True, warn_only=True)
+    assert tinyt.are_deterministic_algorithms_enabled()
+    assert tinyt.is_deterministic_algorithms_warn_only_enabled()
+    tinyt.use_deterministic_algorithms(False)
+    tinyt.set_float32_matmul_precision("high")
+    assert tinyt.get_float32_matmul_precision() == "high"
+    tinyt.set_float32_matmul_precision("highest")
+    tinyt.set_default_device("cpu")
+    assert tinyt.get_default_device() == device
+    tinyt.set_num_interop_threads(2)
+    assert tinyt.get_num_interop_threads() == 2
+    with tinyt.device("cpu") as inside:
+        assert inside.type == tinyt.ones(1).device.type
+    assert tinyt.Generator(device="cpu").manual_seed(3).initial_seed() == 3
+    assert tinyt.__version__ == tinyt.version.__version__
+    assert tinyt.version.cuda is None
+    assert tinyt.backends.cpu.get_cpu_capability()
+    assert (tinyt.inf, tinyt.pi, tinyt.e) == (math.inf, math.pi, math.e)
+    assert tinyt.ones(2)[tinyt.newaxis].shape == (1, 2)
+
+
+def test_what_is_not_there_says_so() -> None:
+    with pytest.raises(tinyt.DeviceError, match=r"cuda\.synchronize: this build has no CUDA"):
+        tinyt.cuda.synchronize()
+    for name in ("set_device", "get_device_name", "get_device_properties"):
+        with pytest.raises(tinyt.DeviceError, match=name):
+            getattr(tinyt.cuda, name)(0)
+    with pytest.raises(RuntimeError, match="'cuda' is not available"):
+        tinyt.set_default_device("cuda")
+    with pytest.raises(AttributeError, match=r"no attribute 'compile'.*eagerly"):
+        tinyt.compile(print)
+    with pytest.raises(AttributeError, match=r"no attribute 'jit'.*TorchScript"):
+        _ = tinyt.jit
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        _ = tinyt.nonsense
+    with pytest.raises(ValueError, match="'low'"):
+        tinyt.set_float32_matmul_precision("low")
+    with pytest.raises(RuntimeError, match="got 0"):
+        tinyt.set_num_interop_threads(0)
+
+
+def test_older_constructors() -> None:
+    assert tinyt.FloatTensor(2, 3).shape == (2, 3)
+    assert tinyt.LongTensor([1, 2]).dtype == tinyt.int64
+    assert tinyt.DoubleTensor(np.array([1.5])).tolist() == [1.5]
+    assert tinyt.ByteTensor().shape == (0,)
+    assert tinyt.BoolTensor([True]).dtype == tinyt.bool
+
+
+def test_autocast_keeps_the_precision() -> None:
+    x = tinyt.ones(2, 2)
+
+    @tinyt.autocast("cpu", dtype=tinyt.bfloat16)
+    def product(a: Any) -> Any:
+        return a @ a
+
+    with tinyt.amp.autocast(device_type="cpu", dtype=tinyt.bfloat16):
+        assert (x @ x).dtype == tinyt.float32
+    assert product(x).dtype == tinyt.float32
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        tinyt.autocast("cuda")
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        tinyt.cuda.amp.autocast()
+    with pytest.raises(RuntimeError, match="'tpu'"):
+        tinyt.autocast("tpu")
+
+
+def scaled_steps(tt: Any) -> list[Any]:
+    """Five steps, one with an infinite gradient; the scale, parameters and state after each."""
+    param = tt.nn.Parameter(tt.tensor([1.0, -2.0]))
+    optimizer = tt.optim.SGD([param], lr=0.1)
+    scaler = tt.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+    seen = []
+    for step in range(5):
+        optimizer.zero_grad()
+        factor = float("inf") if step == 2 else 1.0
+        scaler.scale((param * param * factor).sum()).backward()
+        if step == 1:
+            scaler.unscale_(optimizer)
+            tt.nn.utils.clip_grad_norm_([param], 0.5)
+        scaler.step(optimizer)
+        scaler.update()
+        seen.append((scaler.get_scale(), param.tolist(), scaler.state_dict()))
+    return seen
+
+
+@pytest.mark.skipif(torch is None, reason="compares with PyTorch")
+def test_grad_scaler_equals_pytorch() -> None:
+    assert scaled_steps(tinyt) == scaled_steps(torch)
+
+
+def test_grad_scaler_off_and_wrong_use() -> None:
+    param = nn.Parameter(tinyt.ones(1))
+    optimizer = optim.SGD([param], lr=0.5)
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        scaler = tinyt.cuda.amp.GradScaler()
+    scaler.scale(param.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert (param.item(), scaler.state_dict(), scaler.get_scale()) == (0.5, {}, 1.0)
+    scaler = tinyt.amp.GradScaler("cpu")
+    with pytest.raises(RuntimeError, match="No inf checks"):
+        scaler.update()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="already been called on this optimizer"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="already been called since"):
+        scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="empty"):
+        scaler.load_state_dict({})
+    with pytest.raises(ValueError, match="growth factor"):
+        tinyt.amp.GradScaler("cpu", growth_factor=1.0)
+    other = tinyt.amp.GradScaler("cpu")
+    other.load_state_dict({**scaler.state_dict(), "scale": 4.0})
+    assert other.scale([tinyt.ones(1)])[0].item() == 4.0
