@@ -125,6 +125,30 @@ ACTIVATION: list[Row] = [
 SHAPE: list[Row] = [
     ("Flatten", (), {}, (2, 3, 4)),
     ("Flatten", (), {"start_dim": 0, "end_dim": 1}, (2, 3, 4)),
+    ("Unflatten", (1, (2, -1)), {}, (2, 6)),
+    ("PixelShuffle", (2,), {}, (1, 8, 2, 3)),
+    ("PixelUnshuffle", (2,), {}, (2, 4, 6)),
+    ("ChannelShuffle", (3,), {}, (1, 6, 2, 2)),
+    ("Unfold", (2,), {"padding": 1, "stride": (1, 2)}, (2, 3, 4, 4)),
+    ("Fold", ((3, 4), 2), {"stride": 1}, (2, 8, 6)),
+]
+
+PADDING: list[Row] = [
+    ("ConstantPad1d", ((1, -1), 2.5), {}, (2, 3, 4)),
+    ("ConstantPad2d", (1, 0.5), {}, (2, 3, 4)),
+    ("ConstantPad3d", ((0, 1, 2, 0, 1, 1), -1), {}, (1, 2, 2, 3, 2)),
+    ("ZeroPad1d", (2,), {}, (2, 3)),
+    ("ZeroPad2d", ((1, 0, 2, 1),), {}, (1, 2, 3, 4)),
+    ("ZeroPad3d", (1,), {}, (1, 2, 2, 2, 2)),
+    ("ReflectionPad1d", (2,), {}, (2, 3, 4)),
+    ("ReflectionPad2d", ((1, 2, 0, 1),), {}, (2, 3, 4)),
+    ("ReflectionPad3d", (1,), {}, (1, 2, 2, 3, 2)),
+    ("ReplicationPad1d", ((3, 1),), {}, (2, 3)),
+    ("ReplicationPad2d", (2,), {}, (1, 2, 2, 3)),
+    ("ReplicationPad3d", ((1, 0, 0, 1, 2, 0),), {}, (2, 1, 2, 2)),
+    ("CircularPad1d", (2,), {}, (2, 3)),
+    ("CircularPad2d", ((1, 2, 0, 1),), {}, (1, 2, 2, 3)),
+    ("CircularPad3d", (1,), {}, (1, 2, 2, 2, 2)),
 ]
 
 LAYERS = [
@@ -136,4 +160,5 @@ LAYERS = [
     *DROPOUT,
     *ACTIVATION,
     *SHAPE,
+    *PADDING,
 ]

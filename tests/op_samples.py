@@ -18,10 +18,13 @@ from op_rows.index import INDEX
 from op_rows.linalg import LINALG
 from op_rows.loss import LOSSES
 from op_rows.network import NETWORKS
+from op_rows.patches import PATCHES
 from op_rows.pooling import POOLING
 from op_rows.reduce import REDUCE
+from op_rows.scatter import SCATTER
 from op_rows.shape import SHAPE
 from op_rows.unary import UNARY
+from op_rows.views import VIEWS
 
 # One section of docs/operations.md each.
 FAMILIES: dict[str, list[Op]] = {
@@ -30,7 +33,10 @@ FAMILIES: dict[str, list[Op]] = {
     "Activations": ACTIVATION,
     "Reductions": REDUCE,
     "Shape": SHAPE,
+    "Views, joins and cuts": VIEWS,
+    "Padding and patches": PATCHES,
     "Indexing": INDEX,
+    "Scatter and masks": SCATTER,
     "Products": CONTRACT,
     "Linear algebra": LINALG,
     "Convolution": CONVOLUTION,

@@ -49,6 +49,13 @@ from tinyt.dtypes import (
     result_type,
     set_default_dtype,
 )
+from tinyt.formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+)
 from tinyt.printing import set_printoptions
 from tinyt.random import (
     Generator,
@@ -146,6 +153,9 @@ __all__ = [
     "Tensor",
     "autograd",
     "can_cast",
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
     "data",
     "default_generator",
     "device",
@@ -164,10 +174,12 @@ __all__ = [
     "load",
     "manual_seed",
     "memory",
+    "memory_format",
     "nn",
     "no_grad",
     "num_threads",
     "optim",
+    "preserve_format",
     "promote_types",
     "result_type",
     "save",

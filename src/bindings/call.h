@@ -230,6 +230,9 @@ inline PyObject* op_name(int op) {
   return PyUnicode_FromStringAndSize(kOps[op].name.data(),
                                      static_cast<Py_ssize_t>(kOps[op].name.size()));
 }
+inline int64_t storage_elements(const Tensor& t) {
+  return static_cast<int64_t>(t.storage().block.bytes / t.itemsize());
+}
 inline bool is_recording() { return recording() != nullptr; }
 inline Tensor make_view(const Tensor& t, const Dims& shape, const Dims& strides, int64_t offset) {
   return t.view(shape, strides, offset);
@@ -263,12 +266,36 @@ inline Tensor new_empty(PyObject* sizes, int dtype) {
 }
 // A Python complex number.
 inline Tensor complex_scalar(double re, double im) { return Tensor::scalar(ComplexDouble{re, im}); }
-// The same bytes as another dtype of the same size.
+// The same bytes as another dtype: of another size, the last dimension grows or shrinks.
 inline Tensor view_as_dtype(const Tensor& t, int number) {
   const auto dtype = static_cast<DType>(number);
-  require(size_of(dtype) == t.itemsize(), ErrorKind::Runtime, "view: ", name_of(dtype), " has ",
-          size_of(dtype), " bytes, ", name_of(t.dtype()), " has ", t.itemsize());
-  return Tensor::from_storage(t.impl()->storage, t.shape(), t.strides(), t.offset(), dtype);
+  const auto have = static_cast<int64_t>(t.itemsize()), want = static_cast<int64_t>(size_of(dtype));
+  Dims shape = t.shape(), strides = t.strides();
+  int64_t offset = t.offset();
+  if (have != want) {
+    const int64_t last = t.rank() - 1;
+    require(last >= 0 && strides[last] == 1, ErrorKind::Runtime, "view: to see ",
+            name_of(t.dtype()), " as ", name_of(dtype),
+            " the last dimension must have stride 1, got strides ", t.strides());
+    const int64_t grow = have / want, shrink = want / have;
+    if (grow > 0) {
+      for (int64_t d = 0; d < last; ++d) strides[d] *= grow;
+      shape[last] *= grow;
+      offset *= grow;
+    } else {
+      bool fits = shape[last] % shrink == 0 && offset % shrink == 0;
+      for (int64_t d = 0; d < last; ++d) {
+        fits = fits && strides[d] % shrink == 0;
+        strides[d] /= shrink;
+      }
+      require(fits, ErrorKind::Runtime, "view: to see ", name_of(t.dtype()), " as ", name_of(dtype),
+              " the last size, the offset and the other strides must divide by ", shrink,
+              ", got shape ", t.shape(), ", offset ", t.offset(), " and strides ", t.strides());
+      shape[last] /= shrink;
+      offset /= shrink;
+    }
+  }
+  return Tensor::from_storage(t.impl()->storage, shape, strides, offset, dtype);
 }
 inline int result_dtype_of(const Operands& in) { return static_cast<int>(result_dtype(in.span())); }
 inline int op_inputs(int op) { return kOps[op].inputs; }

@@ -228,8 +228,18 @@ def empty(sizes, dtype dt not None):
 
 
 def view_dtype(TensorBase x not None, dtype dt not None):
-    """The same bytes seen as another dtype of the same size."""
+    """The same bytes seen as another dtype."""
     return wrap(view_as_dtype(x.t, dt.number))
+
+
+def become(TensorBase x not None, TensorBase view not None):
+    """Gives ``x`` the geometry of a view of it, in place; returns ``x``."""
+    check_inplace(x)
+    x.t = view.t
+    if view.node is not None:
+        x.node = view.node
+        x.output = view.output
+    return x
 
 
 def from_buffer_object(data):

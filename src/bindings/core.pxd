@@ -120,6 +120,7 @@ cdef extern from "call.h" namespace "tinyt":
     object op_name(int)
     CTensor new_empty(PyObject*, int) except +raise_python_error
     CTensor view_as_dtype(const CTensor&, int) except +raise_python_error
+    int64_t storage_elements(const CTensor& t)
     cbool is_recording()
     CTensor make_view(const CTensor&, const Dims&, const Dims&, int64_t) except +raise_python_error
     CTensor complex_scalar(double, double) except +raise_python_error

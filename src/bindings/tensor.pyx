@@ -136,6 +136,11 @@ cdef class TensorBase:
         return self.t.version()
 
     @property
+    def _storage_elements(self):
+        """Elements that the storage has room for."""
+        return storage_elements(self.t)
+
+    @property
     def _is_recorded(self):
         """Whether the value belongs to a recording and has no data."""
         return bool(self.t.is_recorded())

@@ -66,6 +66,14 @@ void check_overlap(OpId op, std::span<const Tensor> inputs, const Tensor& out) {
            out.shape(), " and ", t.shape(), "); clone one of them first");
 }
 
+// A scatter into its own first input writes only what it changes, when it reads nothing else there.
+bool writes_over_input(OpId op, std::span<const Tensor> inputs, const Tensor& out) {
+  if (!has_flag(op, op_flags::W) || !same_view(inputs[0], out)) return false;
+  for (const Tensor& t : inputs.subspan(1))
+    if (ranges_overlap(t, out)) return false;
+  return true;
+}
+
 void check_out(OpId op, const Inferred& inferred, const Tensor& out) {
   if (!(inferred.shape[0] == out.shape()))
     fail(ErrorKind::Shape, name_of(op), ": the result has shape ", inferred.shape[0], ", out has ",
@@ -108,7 +116,7 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
   }
   check_recorded(op, inputs);
   check_overlap(op, inputs, out);
-  if (info(op).kind == OpKind::Scalar) {
+  if (info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out)) {
     run_kernel(op, common_device(op, inputs), inputs, {&out, 1}, inferred);
   } else {
     const Tensor result = execute(op, inputs, inferred).first;

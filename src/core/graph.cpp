@@ -113,6 +113,9 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
   if (has_flag(op, op_flags::Y))
     fail(ErrorKind::Capture, name_of(op),
          ": the size of the result depends on data, which is not known while recording");
+  // Its geometry counts from the start of the storage, not of the view: read() makes the node.
+  if (op == OpId::as_strided)
+    return {inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset), {}};
   Node node{op, inferred.compute, inferred.attrs, {}, {}};
   for (const Tensor& t : inputs) node.inputs.push_back(read(t));
   const auto index = static_cast<int64_t>(nodes_.size());

@@ -203,6 +203,33 @@ void infer_scatter_add(OpId op, std::span<const Tensor> in, const Attrs& attrs, 
   infer_any_scatter(op, in, attrs, out);
 }
 
+void infer_scatter_reduce(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  no_complex(op, in[0].dtype());
+  infer_any_scatter(op, in, attrs, out);
+  AttrReader read(attrs);
+  read.integer();
+  const int64_t reduce = read.integer();
+  require(reduce >= 0 && reduce <= 2, ErrorKind::Value, name_of(op),
+          ": reduce must be 0 (prod), 1 (amax) or 2 (amin), got ", reduce);
+  out.attrs.add(reduce);
+}
+
+void infer_linear_index(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  AttrReader read(attrs);
+  const std::span<const int64_t> sizes = read.list(), dims = read.list();
+  require(!in.empty() && sizes.size() == in.size() && dims.size() == in.size(), ErrorKind::Value,
+          name_of(op), ": needs one size and dimension for each of the ", in.size(), " indices");
+  Dims shape;
+  for (const Tensor& t : in) {
+    require(is_integral(t.dtype()) && !is_bool(t.dtype()), ErrorKind::DType, name_of(op),
+            ": the indices must be integers, got ", name_of(t.dtype()));
+    shape = broadcast("index", shape, t.shape());
+  }
+  out.compute = out.dtype[0] = DType::Int64;
+  out.shape[0] = {numel_of(shape)};
+  out.attrs.add(sizes).add(dims).add(std::span<const int64_t>(shape));
+}
+
 void infer_matmul(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
   const Tensor &a = in[0], &b = in[1];
   require(a.rank() > 0 && b.rank() > 0, ErrorKind::Shape, name_of(op),

@@ -194,6 +194,13 @@ void infer_pad(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Infe
   out.attrs = attrs;
 }
 
+void infer_flip(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
+  const Tensor& x = inputs[0];
+  same_as_input(x, out);
+  const Dims dims = wrap_dims(name_of(op), AttrReader(attrs).list(), x.rank(), false);
+  out.attrs.add(std::span<const int64_t>(dims));
+}
+
 void infer_cat(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
   require(!inputs.empty(), ErrorKind::Value, name_of(op), ": needs at least one tensor");
   // PyTorch's legacy rule: empty 1-d tensors fit anything.

@@ -40,6 +40,7 @@ enum : uint32_t {
   O = 1024,  // no in-place form
   X = 2048,  // complex too
   A = 4096,  // complex gives its real dtype
+  W = 8192,  // can write its output over its first input
 };
 }  // namespace op_flags
 

@@ -70,6 +70,8 @@ def gradients(tt: Any, op: Op, sample: Any, weights: list[np.ndarray]) -> list[n
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("op", [op for op in OPS if op.grad], ids=lambda op: op.name)
 def test_gradient(op: Op, rng: np.random.Generator) -> None:
+    if op.name == "as_strided_scatter":
+        pytest.skip("PyTorch returns the gradient of elements that were overwritten")
     for number, sample in enumerate(op.samples(rng, "float32")):
         if not sample.grad and op.name not in ("matmul", "linear", "conv2d", "layer_norm"):
             continue

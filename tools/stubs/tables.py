@@ -2,6 +2,7 @@
 
 # Types of the Cython module's parameters, by name; "| None" is added where the default is None.
 HOT_PARAMETERS = {
+    "view": "TensorBase",
     "accumulate": "bool",
     "capsule": "object",
     "check": "Callable[[Node, Sequence[Tensor | None]], None] | None",
@@ -112,6 +113,7 @@ HOT_TYPES = {
     "TensorBase.itemsize": "int",
     "TensorBase.nbytes": "int",
     "TensorBase._version": "int",
+    "TensorBase._storage_elements": "int",
     "TensorBase._is_recorded": "bool",
     "TensorBase._base": "Tensor | None",
     "TensorBase.requires_grad": "bool",
@@ -135,6 +137,7 @@ HOT_TYPES = {
     "from_data": "Tensor",
     "empty": "Tensor",
     "view_dtype": "Tensor",
+    "become": "Tensor",
     "from_buffer_object": "Tensor",
     "from_capsule": "Tensor",
     "primitives": "dict[str, Callable[..., Any]]",

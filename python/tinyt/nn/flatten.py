@@ -5,8 +5,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tinyt.nn.module import Module
 from tinyt.tensor import Tensor
+
+
+class Unflatten(Module):
+    """One dimension as several, of the sizes `unflattened_size` (one may be -1)."""
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        super().__init__()
+        self.dim = dim
+        self.unflattened_size = unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
 class Flatten(Module):

@@ -18,6 +18,7 @@ from tinyt.ops import (
     binary_cross_entropy_with_logits,
     celu,
     celu_,
+    channel_shuffle,
     conv1d,
     conv2d,
     conv3d,
@@ -32,6 +33,7 @@ from tinyt.ops import (
     elu_,
     embedding,
     embedding_bag,
+    fold,
     gaussian_nll_loss,
     gelu,
     glu,
@@ -73,6 +75,8 @@ from tinyt.ops import (
     pad,
     pairwise_distance,
     pdist,
+    pixel_shuffle,
+    pixel_unshuffle,
     poisson_nll_loss,
     prelu,
     relu6,
@@ -98,6 +102,7 @@ from tinyt.ops import (
     threshold_,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
+    unfold,
 )
 from tinyt.ops.activation import relu
 
@@ -117,6 +122,7 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "celu",
     "celu_",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -131,6 +137,7 @@ __all__ = [
     "elu_",
     "embedding",
     "embedding_bag",
+    "fold",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -172,6 +179,8 @@ __all__ = [
     "pad",
     "pairwise_distance",
     "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "prelu",
     "relu",
@@ -198,4 +207,5 @@ __all__ = [
     "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
+    "unfold",
 ]

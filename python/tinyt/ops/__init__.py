@@ -7,32 +7,40 @@ from typing import Any
 
 from tinyt.ops import (
     activation,
+    arrange,
     attention,
     backward,
     class_loss,
     complex,
     conv,
+    convert,
     creation,
     distance,
     einsum,
     elementwise,
     embedding,
     indexing,
+    join,
     linalg,
     loss,
     matrix,
     norm,
+    pad,
     pooling,
     random,
     reduce,
+    scatter,
     shape,
+    split,
+    strides,
 )
 from tinyt.ops.common import OP_TABLE, named
 from tinyt.tensor import Tensor
 
 FAMILIES = (
-    creation, elementwise, complex, reduce, shape, indexing, linalg, matrix, einsum, embedding,
-    conv, pooling, norm, attention, activation, loss, class_loss, distance, random,
+    creation, elementwise, complex, reduce, convert, shape, strides, split, join, arrange, pad,
+    indexing, scatter, linalg, matrix, einsum, embedding, conv, pooling, norm, attention,
+    activation, loss, class_loss, distance, random,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
+from tinyt.ops.arrange import tril
 from tinyt.ops.random import dropout
-from tinyt.ops.shape import transpose, tril
+from tinyt.ops.shape import transpose
 from tinyt.tensor import Tensor, prim
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.ops.common import need_tensor, write_out
-from tinyt.ops.shape import expand, select, transpose, unsqueeze
+from tinyt.ops.shape import expand, transpose, unsqueeze
+from tinyt.ops.split import select
 from tinyt.tensor import Tensor, attach, method, prim
 
 

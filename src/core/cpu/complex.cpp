@@ -152,11 +152,6 @@ Tensor part(const Tensor& x, int64_t which) {
   return x.view_as(real_of(x.dtype()), x.shape(), strides, 2 * x.offset() + which);
 }
 
-Tensor at_least_1d(const Tensor& x) {
-  constexpr int64_t kOne[] = {1};
-  return x.rank() > 0 ? x : x.view(kOne, kOne, x.offset());
-}
-
 void scalar_op(OpId op, const Tensor& a, const Tensor& b, const Tensor& out) {
   const Tensor inputs[] = {a, b};
   kernel_elementwise({op, inputs, {&out, 1}, {}, out.dtype()});

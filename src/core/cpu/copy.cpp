@@ -206,6 +206,18 @@ void kernel_pad(const KernelCall& call) {
   copy_into(window(x, from, to), window(out, begin, end));
 }
 
+void kernel_flip(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  if (x.numel() == 0) return;
+  Dims strides = x.strides();
+  int64_t offset = x.offset();
+  for (const int64_t d : AttrReader(call.attrs).list()) {
+    offset += (x.size(d) - 1) * strides[d];
+    strides[d] = -strides[d];
+  }
+  copy_into(x.view(x.shape(), strides, offset), out);
+}
+
 void kernel_cat(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());

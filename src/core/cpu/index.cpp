@@ -2,31 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
-#include "complex.h"
 #include "copy.h"
-#include "levels.h"
 #include "tiles.h"
 
 namespace tinyt::cpu {
-namespace {
-
-// Least number of lines side by side in one piece of scatter work.
-constexpr int64_t kMinLines = 64;
-
-int64_t load_index(const char* at) {
-  int64_t value;
-  __builtin_memcpy(&value, at, sizeof value);
-  return value;
-}
-
-Tensor at_least_1d(const Tensor& t) {
-  constexpr int64_t kOne[] = {1};
-  return t.rank() > 0 ? t : t.view(kOne, kOne, t.offset());
-}
 
 void check_index(OpId op, const Tensor& index, int64_t dim, int64_t size) {
   // A broadcast index is looked at once.
@@ -48,6 +30,8 @@ void check_index(OpId op, const Tensor& index, int64_t dim, int64_t size) {
   });
 }
 
+namespace {
+
 void gather_tile(const Block& x, const Block& index, const Block& out, int64_t step,
                  size_t itemsize, int64_t rows, int64_t cols) {
   if (index.col == 0) {  // one index a row: copy the row
@@ -67,123 +51,6 @@ void gather_tile(const Block& x, const Block& index, const Block& out, int64_t s
       }
     }
   });
-}
-
-// A scatter treats every line along the dimension on its own, in index order: lines never share
-// an output element, so they may run in any order. Byte steps along one line:
-struct Line {
-  int64_t length;
-  int64_t out, index, src;
-};
-
-// Calls put(target, source) for all elements of rows x cols lines.
-template <class Put>
-void scatter_elements(const Line& line, const Block& out, const Block& index, const Block& src,
-                      int64_t rows, int64_t cols, Put put) {
-  const auto one = [&](int64_t r, int64_t c, int64_t i) {
-    const int64_t at = load_index(index.data + r * index.row + c * index.col + i * line.index);
-    put(out.data + r * out.row + c * out.col + at * line.out,
-        src.data + r * src.row + c * src.col + i * line.src);
-  };
-  const bool across = std::abs(index.col) <= std::abs(line.index);  // follow the index's memory
-  for (int64_t r = 0; r < rows; ++r) {
-    if (across) {
-      for (int64_t i = 0; i < line.length; ++i) {
-        for (int64_t c = 0; c < cols; ++c) one(r, c, i);
-      }
-    } else {
-      for (int64_t c = 0; c < cols; ++c) {
-        for (int64_t i = 0; i < line.length; ++i) one(r, c, i);
-      }
-    }
-  }
-}
-
-// Calls put_row(target, source) where one index serves a whole row of lines.
-template <class PutRow>
-void scatter_rows(const Line& line, const Block& out, const Block& index, const Block& src,
-                  int64_t rows, PutRow put_row) {
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t i = 0; i < line.length; ++i) {
-      const int64_t at = load_index(index.data + r * index.row + i * line.index);
-      put_row(out.data + r * out.row + at * line.out, src.data + r * src.row + i * line.src);
-    }
-  }
-}
-
-// Runs body(line, out, index, src, rows, cols) over tiles of lines.
-template <class Body>
-void for_each_line_tile(const Tensor& out, const Tensor& index, const Tensor& src, size_t dim,
-                        Body body) {
-  if (index.numel() == 0) return;
-  const auto item = static_cast<int64_t>(out.itemsize());
-  const Line line{index.size(dim), out.stride(dim) * item,
-                  index.stride(dim) * static_cast<int64_t>(sizeof(int64_t)),
-                  src.stride(dim) * item};
-  Dims starts(index.shape());
-  starts[dim] = 1;
-  const Tensor views[] = {out.view(starts, out.strides(), out.offset()),
-                          index.view(starts, index.strides(), index.offset()),
-                          src.view(starts, src.strides(), src.offset())};
-  const Tensor* operands[] = {&views[0], &views[1], &views[2]};
-  const Loops loops(operands);
-  const int64_t lines = std::max(kMinLines, kChunkElements / line.length);
-  const TileGrid grid(loops, lines / loops.cols().size, lines);
-  for_each_tile(
-      grid, 3,
-      [&](const TileCursor& at) {
-        body(line, loops.block(0, views[0].data() + at.offset(0)),
-             loops.block(1, views[1].data() + at.offset(1)),
-             loops.block(2, views[2].data() + at.offset(2)), at.rows(), at.cols());
-      },
-      line.length);
-}
-
-bool is_row(const Block& out, const Block& index, const Block& src, int64_t item) {
-  return index.col == 0 && out.col == item && src.col == item;
-}
-
-// out += src at the index, both of the arithmetic type T (bool: logical or).
-template <class T>
-void add_at(const Tensor& out, const Tensor& index, const Tensor& src, size_t dim) {
-  constexpr auto kItem = static_cast<int64_t>(sizeof(T));
-  const auto& kernel_of = kernels().elementwise->kernel[static_cast<int>(OpId::add)];
-  const TileKernel add = kernel_of[static_cast<int>(out.dtype())];
-  const bool logical = is_bool(out.dtype());
-  for_each_line_tile(
-      out, index, src, dim,
-      [&](const Line& line, const Block& to, const Block& at, const Block& from, int64_t rows,
-          int64_t cols) {
-        if (is_row(to, at, from, kItem)) {
-          scatter_rows(line, to, at, from, rows, [&](char* target, char* source) {
-            char* const ptr[] = {target, target, source};
-            constexpr int64_t kNoRows[3] = {};
-            constexpr uint8_t kInner[] = {1, 1, 1};
-            add({ptr, 1, cols, kNoRows, kInner});
-          });
-          return;
-        }
-        scatter_elements(line, to, at, from, rows, cols, [&](char* target, const char* source) {
-          T sum, value;
-          __builtin_memcpy(&sum, target, sizeof(T));
-          __builtin_memcpy(&value, source, sizeof(T));
-          sum = logical ? static_cast<T>(sum != 0 || value != 0) : static_cast<T>(sum + value);
-          __builtin_memcpy(target, &sum, sizeof(T));
-        });
-      });
-}
-
-void add_at_any(const Tensor& out, const Tensor& index, const Tensor& src, size_t dim) {
-  switch (out.dtype()) {
-    case DType::Float32:
-      return add_at<float>(out, index, src, dim);
-    case DType::Float64:
-      return add_at<double>(out, index, src, dim);
-    case DType::Bool:
-      return add_at<uint8_t>(out, index, src, dim);
-    default:
-      return add_at<uint64_t>(out, index, src, dim);  // int64 that wraps
-  }
 }
 
 // Nonzero elements in [begin, end) of a contiguous tensor: visit(position of each tile, its mask).
@@ -261,50 +128,30 @@ void kernel_gather(const KernelCall& call) {
   });
 }
 
-void kernel_scatter(const KernelCall& call) {
-  const Tensor index = at_least_1d(call.inputs[1]), src = at_least_1d(call.inputs[2]);
-  const Tensor out = at_least_1d(call.outputs[0]);
-  const int64_t dim = AttrReader(call.attrs).integer();
-  check_index(call.op, index, dim, out.size(dim));
-  copy_into(call.inputs[0], call.outputs[0]);
-  for_each_line_tile(
-      out, index, src, dim,
-      [&](const Line& line, const Block& to, const Block& at, const Block& from, int64_t rows,
-          int64_t cols) {
-        const auto item = static_cast<int64_t>(out.itemsize());
-        if (is_row(to, at, from, item)) {
-          scatter_rows(line, to, at, from, rows, [&](char* target, char* source) {
-            copy_block({source, 0, item}, {target, 0, item}, out.itemsize(), 1, cols);
-          });
-          return;
-        }
-        with_item_size(out.itemsize(), [&]<size_t Size>() {
-          scatter_elements(line, to, at, from, rows, cols, [](char* target, const char* source) {
-            __builtin_memcpy(target, source, Size);
-          });
-        });
-      });
-}
-
-// float16 and bfloat16 sum in float32, narrow integers in int64; one rounding at the end.
-void kernel_scatter_add(const KernelCall& call) {
-  if (is_complex(call.compute)) return complex_scatter_add(call);
-  const Tensor index = at_least_1d(call.inputs[1]), out = call.outputs[0];
-  Tensor src = at_least_1d(call.inputs[2]);
-  const int64_t dim = AttrReader(call.attrs).integer();
-  check_index(call.op, index, dim, at_least_1d(out).size(dim));
-  const DType wide = info(out.dtype()).compute;
-  if (wide == out.dtype()) {
-    copy_into(call.inputs[0], out);
-    return add_at_any(at_least_1d(out), index, src, dim);
+// Indices of several dimensions as one into their product: (i0 * size1 + i1) * size2 + ...
+void kernel_linear_index(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  AttrReader read(call.attrs);
+  const std::span<const int64_t> sizes = read.list(), dims = read.list(), shape = read.list();
+  const Tensor places = Tensor::empty(out.shape(), DType::Int64, out.device());
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    const Tensor& index = call.inputs[k];
+    const Dims strides = broadcast_strides(index.shape(), index.strides(), shape);
+    copy_into(index.view(shape, strides, index.offset()),
+              places.view(shape, contiguous_strides(shape), 0));
+    const int64_t size = sizes[k];
+    const auto* at = places.ptr<const int64_t>();
+    auto* sum = out.ptr<int64_t>();
+    parallel_ranges(out.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (at[i] < -size || at[i] >= size)
+          fail(ErrorKind::Index, "index: ", at[i], " is out of range for dimension ", dims[k],
+               " of size ", size);
+        const int64_t place = at[i] < 0 ? at[i] + size : at[i];
+        sum[i] = k == 0 ? place : sum[i] * size + place;
+      }
+    });
   }
-  src = src.view(index.shape(), src.strides(), src.offset());
-  const Tensor sum = Tensor::empty(out.shape(), wide, out.device());
-  const Tensor values = Tensor::empty(index.shape(), wide, out.device());
-  copy_into(call.inputs[0], sum);
-  copy_into(src, values);
-  add_at_any(at_least_1d(sum), index, values, dim);
-  copy_into(sum, out);
 }
 
 int64_t count_nonzero(const Tensor& x) {

@@ -50,15 +50,6 @@ def keep_dims(x: Tensor, n: Node) -> Tensor:
     return prim.reshape(x, shape)
 
 
-def flipped(x: Tensor, dim: int) -> Tensor:
-    """x in reverse order along one dimension."""
-    size = x.shape[dim]
-    index = prim.iota(size, 5, 0.0, 0.0, size - 1, -1)
-    shape = [1] * x.dim()
-    shape[dim] = size
-    return prim.gather(x, prim.expand(prim.reshape(index, tuple(shape)), tuple(x.shape)), dim)
-
-
 def transposed(x: Tensor) -> Tensor:
     """x with its last two dimensions swapped."""
     order = list(range(x.dim()))

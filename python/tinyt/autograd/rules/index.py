@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.autograd.rules.common import SECOND, flipped, rule, zeros
+from tinyt.autograd.rules.common import OUT, SECOND, rule, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -17,22 +17,89 @@ def cumsum_grad(g: Tensor, n: Node) -> Tensor:
     (dim,) = n.attrs
     if g.dim() == 0:
         return g
-    return flipped(prim.cumsum(flipped(g, dim), dim), dim)
+    return prim.flip(prim.cumsum(prim.flip(g, (dim,)), dim), (dim,))
 
 
 def source_grad(g: Tensor, n: Node) -> Tensor:
     """Gradient of a scatter's source, whose part beyond the index was not used."""
-    picked = prim.gather(g, n.input(1), n.attrs[0])
-    shape = n.shape(2)
+    return padded(prim.gather(g, n.input(1), n.attrs[0]), n.shape(2))
+
+
+def padded(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """x with zeros behind it in every dimension, up to a shape."""
     pads: list[int] = []
-    for have, want in zip(picked.shape, shape, strict=True):
+    for have, want in zip(x.shape, shape, strict=True):
         pads += [0, want - have]
-    return prim.pad(picked, pads) if any(pads) else picked
+    return prim.pad(x, pads) if any(pads) else x
 
 
 def scatter_back(g: Tensor, n: Node, index: Tensor, dim: int) -> Tensor:
     """Adds gradients into zeros of the input's shape."""
     return prim.scatter_add(zeros(n.shape(0), g), index, g, dim)
+
+
+PROD = 0
+
+
+def picked(x: Tensor, n: Node) -> Tensor:
+    """What the index of a scatter reads in its output."""
+    return prim.gather(x, n.input(1), n.attrs[0])
+
+
+def used(n: Node) -> Tensor:
+    """The part of a scatter's source that has an index."""
+    src, shape = n.input(2), n.shape(1)
+    for d, size in enumerate(shape):
+        src = prim.slice(src, d, 0, size) if src.shape[d] != size else src
+    return src
+
+
+def added(x: Tensor, n: Node) -> Tensor:
+    """x, which has the index's shape, summed where the index says."""
+    return prim.scatter_add(zeros(n.shape(0), x), n.input(1), x, n.attrs[0])
+
+
+def zeros_and_rest(n: Node) -> tuple[Tensor, Tensor]:
+    """Of every product: how many of its factors are zero, and the product of the others."""
+    dim, reduce = n.attrs
+    x, src, index = n.input(0), used(n), n.input(1)
+    count = prim.add(prim.cast(x == 0.0, x.dtype), added(prim.cast(src == 0.0, x.dtype), n))
+    rest = prim.scatter_reduce(
+        prim.where(x == 0.0, 1.0, x), index, prim.where(src == 0.0, 1.0, src), dim, reduce
+    )
+    return count, rest
+
+
+def factor_grad(g: Tensor, value: Tensor, count: Tensor, rest: Tensor) -> Tensor:
+    """g times the product of the factors other than ``value``; exact where factors are zero."""
+    is_zero = value == 0.0
+    others = prim.where(is_zero, rest, rest / prim.where(is_zero, 1.0, value))
+    alone = prim.eq(count, prim.cast(is_zero, value.dtype))
+    return g * prim.where(alone, others, 0.0)
+
+
+def shares(n: Node) -> Tensor:
+    """How many of the values behind each extremum attain it."""
+    src_hit = prim.cast(used(n) == picked(n.output(), n), n.output_dtype)
+    return prim.add(prim.cast(n.input(0) == n.output(), n.output_dtype), added(src_hit, n))
+
+
+def reduce_input(g: Tensor, n: Node) -> Tensor:
+    """Of a product: the other factors; of an extremum: an even share where attained."""
+    if n.attrs[1] == PROD:
+        return factor_grad(g, n.input(0), *zeros_and_rest(n))
+    return prim.where(n.input(0) == n.output(), g / shares(n), 0.0)
+
+
+def reduce_source(g: Tensor, n: Node) -> Tensor:
+    """The same for each element of the source; zero for those without an index."""
+    if n.attrs[1] == PROD:
+        count, rest = zeros_and_rest(n)
+        part = factor_grad(picked(g, n), used(n), picked(count, n), picked(rest, n))
+    else:
+        hit = used(n) == picked(n.output(), n)
+        part = prim.where(hit, picked(g / shares(n), n), 0.0)
+    return padded(part, n.shape(2))
 
 
 rule("cumsum", (cumsum_grad,))
@@ -45,3 +112,9 @@ rule(
     (source_grad, 1),
 )
 rule("scatter_add", (lambda g, n: g,), None, (source_grad, 1))
+rule(
+    "scatter_reduce",
+    (reduce_input, 0, 1, 2, OUT),
+    None,
+    (reduce_source, 0, 1, 2, OUT),
+)

@@ -1,0 +1,30 @@
+"""Memory formats: the order of the dimensions in memory, under PyTorch's names."""
+
+from __future__ import annotations
+
+
+class memory_format:
+    """How a tensor lies in memory: ``contiguous_format``, ``channels_last``, …
+
+    There is one object for each; compare with ``is``.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"tinyt.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+
+# The order of the dimensions from the slowest to the fastest.
+ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}

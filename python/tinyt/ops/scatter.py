@@ -1,0 +1,583 @@
+"""Reading and writing at computed positions along a dimension, and through masks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+from tinyt._core import DTypeError, ShapeError
+from tinyt.ops.common import Number, Scalar, need_tensor, wrap_dim, write_out
+from tinyt.ops.elementwise import broadcast_shapes
+from tinyt.ops.indexing import getitem, is_integral, scalar_like
+from tinyt.tensor import Tensor, attach, method, prim
+
+# ---- gather and scatter
+
+
+def _index64(op: str, index: Tensor, narrow: bool = True) -> Tensor:
+    """An int64 index from an int64 or (where PyTorch takes it) int32 one."""
+    if index.dtype.name == "int64":
+        return index
+    if narrow and index.dtype.name == "int32":
+        return prim.cast(index, 5)
+    # An empty index is let through: an empty list becomes a float tensor.
+    if index.numel() == 0:
+        return prim.fill(tuple(index.shape), 5, 0.0, 0)
+    wanted = "int32 or int64" if narrow else "int64"
+    raise DTypeError(f"{op}: the index must be {wanted}, got {index.dtype.name}")
+
+
+@method
+def gather(
+    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """Elements picked along ``dim`` by an integer index of the same rank.
+
+    ``out[i][j] = input[index[i][j]][j]`` for ``dim=0``. IndexError for an index outside the size.
+    """
+    return prim.gather(input, _index64("gather", index), dim, out=out)
+
+
+def _source(op: str, input: Tensor, index: Tensor, src: Any, value: Any) -> Tensor:
+    if (src is None) == (value is None):
+        raise TypeError(f"{op}: needs either src or value")
+    given = value if src is None else src
+    if isinstance(given, Tensor) and src is not None:
+        return given
+    if isinstance(given, Tensor):
+        given = given.item()
+    return prim.expand(scalar_like(given, input), tuple(index.shape))
+
+
+# The primitives' numbers of scatter_reduce; see ops.def.
+_REDUCTIONS = {"prod": 0, "amax": 1, "amin": 2}
+
+
+def _scatter(
+    op: str,
+    into: Tensor | None,
+    args: tuple[Tensor, int, Tensor, Any, Any],
+    reduce: str | None,
+) -> Tensor:
+    """scatter as a copy, or written ``into`` the input."""
+    input, dim, index, src, value = args
+    places = _index64(op, index)
+    source = _source(op, input, index, src, value)
+    if reduce is None:
+        return prim.scatter(input, places, source, dim, out=into)
+    if reduce == "add":
+        return prim.scatter_add(input, places, source, dim, out=into)
+    if reduce == "multiply":
+        return prim.scatter_reduce(input, places, source, dim, _REDUCTIONS["prod"], out=into)
+    raise RuntimeError(f"{op}: reduce must be 'add' or 'multiply', got {reduce!r}")
+
+
+@method
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Scalar | None = None,
+    *,
+    value: Scalar | None = None,
+    reduce: str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy with ``src`` (or a number) written along ``dim`` where the index says.
+
+    Where an index repeats, the last write stays; ``reduce="add"`` or ``"multiply"`` combines
+    them with the input instead, in index order.
+    """
+    return write_out(out, _scatter("scatter", None, (input, dim, index, src, value), reduce))
+
+
+@method
+def scatter_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Scalar | None = None,
+    *,
+    value: Scalar | None = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """:func:`scatter` in place."""
+    return _scatter("scatter_", self, (self, dim, index, src, value), reduce)
+
+
+@method
+def scatter_add(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy with ``src`` added along ``dim`` where the index says, in index order."""
+    places = _index64("scatter_add", index)
+    return write_out(out, prim.scatter_add(input, places, src, dim))
+
+
+@method
+def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """:func:`scatter_add` in place."""
+    return prim.scatter_add(self, _index64("scatter_add_", index), src, dim, out=self)
+
+
+def _identity(reduce: str, like: Tensor) -> Tensor:
+    """What changes nothing when combined: 0, 1, or the extreme value of the dtype."""
+    if reduce in ("sum", "mean"):
+        return scalar_like(0, like)
+    if reduce == "prod":
+        return scalar_like(1, like)
+    low = reduce == "amax"
+    if like.dtype.name == "bool":
+        return scalar_like(not low, like)
+    if like.dtype.is_floating_point:
+        return scalar_like(-math.inf if low else math.inf, like)
+    bits = 8 * like.itemsize
+    signed = like.dtype.is_signed
+    least = -(2 ** (bits - 1)) if signed else 0
+    most = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
+    return prim.fill((), like.dtype, 0.0, least if low else most)
+
+
+def _reduced(
+    op: str,
+    into: Tensor | None,
+    args: tuple[Tensor, int, Tensor, Tensor],
+    reduce: str,
+    include_self: bool,
+) -> Tensor:
+    """scatter_reduce as a copy, or written ``into`` the input; the index is int64."""
+    input, dim, index, src = args
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+    if reduce not in ("sum", "mean", *_REDUCTIONS):
+        raise RuntimeError(f"{op}: reduce must be sum, prod, mean, amax or amin, got {reduce!r}")
+    start = input
+    if not include_self:
+        blank = prim.expand(_identity(reduce, input), tuple(index.shape))
+        start = prim.scatter(input, index, blank, dim)
+    out = into if include_self and reduce != "mean" else None
+    if reduce in _REDUCTIONS:
+        result = prim.scatter_reduce(start, index, src, dim, _REDUCTIONS[reduce], out=out)
+    else:
+        result = prim.scatter_add(start, index, src, dim, out=out)
+    if reduce == "mean":
+        one = prim.fill(tuple(index.shape), 5, 0.0, 1)
+        first = prim.fill(tuple(input.shape), 5, 0.0, int(include_self))
+        count = prim.maximum(prim.scatter_add(first, index, one, dim), 1)
+        result = (prim.div if is_float(input) else prim.floor_divide)(
+            result, prim.cast(count, input.dtype)
+        )
+    return into._assign(result) if into is not None and out is None else result
+
+
+def is_float(x: Tensor) -> bool:
+    """Whether quotients of the dtype stay in it."""
+    return x.dtype.is_floating_point or x.dtype.is_complex
+
+
+@method
+def scatter_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy with ``src`` combined along ``dim`` where the index says, in index order.
+
+    ``reduce``: "sum", "prod", "mean", "amax" or "amin". Without ``include_self`` the input's own
+    value does not take part where anything is written.
+    """
+    args = (input, dim, _index64("scatter_reduce", index), src)
+    return write_out(out, _reduced("scatter_reduce", None, args, reduce, include_self))
+
+
+@method
+def scatter_reduce_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """:func:`scatter_reduce` in place."""
+    args = (self, dim, _index64("scatter_reduce_", index), src)
+    return _reduced("scatter_reduce_", self, args, reduce, include_self)
+
+
+# ---- whole slices
+
+
+def _along(
+    op: str, input: Tensor, dim: int, index: Tensor, narrow: bool = True
+) -> tuple[Tensor, int]:
+    """A 1-d index expanded so that it picks whole slices along ``dim``."""
+    if index.dim() > 1:
+        raise IndexError(f"{op}: the index must be 1-d, got shape {tuple(index.shape)}")
+    d = wrap_dim(op, dim, input.dim())
+    shape = [1] * max(input.dim(), 1)
+    shape[d] = index.numel()
+    full = list(input.shape) or [1]
+    full[d] = index.numel()
+    places = prim.reshape(_index64(op, index, narrow), shape)
+    return (prim.expand(places, full) if input.dim() else prim.reshape(places, ())), d
+
+
+@method
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whole slices picked along ``dim`` by a 1-d index."""
+    if input.dim() == 0 and index.numel() != 1:
+        raise IndexError(f"index_select: a 0-d tensor has one slice, got {index.numel()} indices")
+    places, d = _along("index_select", input, dim, index)
+    return prim.gather(input, places, d, out=out)
+
+
+def _slices(op: str, places: Tensor, source: Tensor, input: Tensor) -> Tensor:
+    """The source, after a check that it fits the picked slices."""
+    if places.dim() == 0 and source.numel() == 1:
+        source = prim.reshape(source, ())
+    if tuple(source.shape) != tuple(places.shape):
+        raise ShapeError(
+            f"{op}: the source has shape {tuple(source.shape)}, expected {tuple(places.shape)}"
+        )
+    if source.dtype is not input.dtype:
+        raise DTypeError(f"{op}: the source is {source.dtype.name}, the tensor {input.dtype.name}")
+    return source
+
+
+def _index_add(
+    op: str, into: Tensor | None, args: tuple[Tensor, int, Tensor, Tensor], alpha: Number
+) -> Tensor:
+    input, dim, index, source = args
+    places, d = _along(op, input, dim, index)
+    source = _slices(op, places, source, input)
+    scaled = source if alpha == 1 else prim.cast(prim.mul(source, alpha), input.dtype)
+    return prim.scatter_add(input, places, scaled, d, out=into)
+
+
+@method
+def index_add(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    *,
+    alpha: Number = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy with slices of ``alpha * source`` added along ``dim``, in index order."""
+    return write_out(out, _index_add("index_add", None, (input, dim, index, source), alpha))
+
+
+@method
+def index_add_(
+    self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1
+) -> Tensor:
+    """:func:`index_add` in place."""
+    return _index_add("index_add_", self, (self, dim, index, source), alpha)
+
+
+def _index_copy(
+    op: str, into: Tensor | None, input: Tensor, dim: int, index: Tensor, source: Tensor
+) -> Tensor:
+    places, d = _along(op, input, dim, index, narrow=False)
+    return prim.scatter(input, places, _slices(op, places, source, input), d, out=into)
+
+
+@method
+def index_copy(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
+) -> Tensor:
+    """A copy with slices of ``source`` written along ``dim``; the last write stays."""
+    return write_out(out, _index_copy("index_copy", None, input, dim, index, source))
+
+
+@method
+def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """:func:`index_copy` in place."""
+    return _index_copy("index_copy_", self, self, dim, index, source)
+
+
+def _index_fill(
+    op: str, into: Tensor | None, args: tuple[Tensor, int, Tensor], value: Tensor | Scalar
+) -> Tensor:
+    input, dim, index = args
+    if isinstance(value, Tensor) and value.dim():
+        raise RuntimeError(
+            f"{op}: only supports a 0-d value tensor, got shape {tuple(value.shape)}"
+        )
+    if index.dtype.name != "int64":
+        raise IndexError(f"{op}: the index must be int64, got {index.dtype.name}")
+    if input.dim():  # negative positions count from the end here, as in PyTorch
+        d = wrap_dim(op, dim, input.dim())
+        index = prim.linear_index((prim.reshape(index, (index.numel(),)),), [input.shape[d]], [d])
+    places, d = _along(op, input, dim, index)
+    fill = prim.cast(value, input.dtype) if isinstance(value, Tensor) else scalar_like(value, input)
+    return prim.scatter(input, places, prim.expand(fill, tuple(places.shape)), d, out=into)
+
+
+@method
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Scalar) -> Tensor:
+    """A copy with whole slices along ``dim`` replaced by one value."""
+    return _index_fill("index_fill", None, (input, dim, index), value)
+
+
+@method
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: Tensor | Scalar) -> Tensor:
+    """:func:`index_fill` in place."""
+    return _index_fill("index_fill_", self, (self, dim, index), value)
+
+
+def _index_reduce(
+    op: str,
+    into: Tensor | None,
+    args: tuple[Tensor, int, Tensor, Tensor],
+    reduce: str,
+    include_self: bool,
+) -> Tensor:
+    input, dim, index, source = args
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"{op}: reduce must be prod, mean, amax or amin, got {reduce!r}")
+    places, d = _along(op, input, dim, index)
+    source = _slices(op, places, source, input)
+    return _reduced(op, into, (input, d, places, source), reduce, include_self)
+
+
+@method
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A copy with slices of ``source`` combined along ``dim``, in index order.
+
+    ``reduce``: "prod", "mean", "amax" or "amin"; see :func:`scatter_reduce`.
+    """
+    args = (input, dim, index, source)
+    return write_out(out, _index_reduce("index_reduce", None, args, reduce, include_self))
+
+
+@method
+def index_reduce_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """:func:`index_reduce` in place."""
+    args = (self, dim, index, source)
+    return _index_reduce("index_reduce_", self, args, reduce, include_self)
+
+
+# ---- positions in the flattened tensor
+
+
+def _flat_places(op: str, input: Tensor, index: Tensor) -> Tensor:
+    """Positions in the flattened input, from the end where negative."""
+    if index.dtype.name != "int64":
+        raise DTypeError(f"{op}: the index must be int64, got {index.dtype.name}")
+    return prim.linear_index((index,), [input.numel()], [0])
+
+
+@method
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elements of the flattened input, in the shape of the index."""
+    places = _flat_places("take", input, index)
+    flat = prim.reshape(input, (input.numel(),))
+    return write_out(out, prim.reshape(prim.gather(flat, places, 0), tuple(index.shape)))
+
+
+@method
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy with ``source`` written (or added, in order) at positions of the flattened tensor."""
+    if source.dtype is not input.dtype:
+        raise DTypeError(f"put: the source is {source.dtype.name}, the tensor {input.dtype.name}")
+    if source.numel() != index.numel():
+        raise ShapeError(
+            f"put: the source has {source.numel()} elements, the index {index.numel()}"
+        )
+    places = _flat_places("put", input, index)
+    flat = prim.reshape(input, (input.numel(),))
+    values = prim.reshape(source, (source.numel(),))
+    out = (prim.scatter_add if accumulate else prim.scatter)(flat, places, values, 0)
+    return prim.reshape(out, tuple(input.shape))
+
+
+@method
+def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """:func:`put` in place."""
+    return self._assign(put(self, index, source, accumulate))
+
+
+@method
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """Like :func:`gather`, with broadcasting; over the flattened input without ``dim``."""
+    if indices.dtype.name != "int64":
+        raise DTypeError(f"take_along_dim: the indices must be int64, got {indices.dtype.name}")
+    if dim is None:
+        flat = prim.reshape(input, (input.numel(),))
+        return take_along_dim(flat, prim.reshape(indices, (indices.numel(),)), 0, out=out)
+    if input.dim() != indices.dim():
+        raise ShapeError(
+            "take_along_dim: input and indices must have the same rank, got shapes "
+            f"{tuple(input.shape)} and {tuple(indices.shape)}"
+        )
+    d = wrap_dim("take_along_dim", dim, input.dim())
+    shape = list(broadcast_shapes(
+        tuple(1 if i == d else n for i, n in enumerate(input.shape)),
+        tuple(1 if i == d else n for i, n in enumerate(indices.shape)),
+    ))  # fmt: skip
+    if not shape:
+        return prim.gather(input, indices, 0, out=out)
+    wide = list(shape)
+    wide[d], shape[d] = input.shape[d], indices.shape[d]
+    size = input.shape[d]
+    places = prim.linear_index((indices,), [size], [d])
+    index = prim.expand(prim.reshape(places, tuple(indices.shape)), shape)
+    return prim.gather(prim.expand(input, wide), index, d, out=out)
+
+
+# ---- masks
+
+
+@method
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Scalar) -> Tensor:
+    """``value`` where ``mask`` (bool, broadcast) is true, in the dtype of ``input``."""
+    return prim.where(mask, _fill_value("masked_fill", input, mask, value), input)
+
+
+def _fill_value(op: str, input: Tensor, mask: Tensor, value: Tensor | Scalar) -> Tensor:
+    if mask.dtype.name != "bool":
+        raise DTypeError(f"{op}: the mask must be bool, got {mask.dtype.name}")
+    if not isinstance(value, Tensor):
+        return scalar_like(value, input)
+    if value.dim():
+        raise RuntimeError(
+            f"{op}: only supports a 0-d value tensor, got shape {tuple(value.shape)}"
+        )
+    return prim.cast(value, input.dtype)
+
+
+@method
+def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | Scalar) -> Tensor:
+    """Writes ``value`` where ``mask`` is true, in place."""
+    return self._assign(masked_fill(self, mask, value))
+
+
+@method
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where ``mask`` (broadcast) is true, in one dimension."""
+    if mask.dtype.name != "bool":
+        raise DTypeError(f"masked_select: the mask must be bool, got {mask.dtype.name}")
+    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    flat = prim.reshape(prim.expand(input, shape), (math.prod(shape),))
+    keep = prim.reshape(prim.expand(mask, shape), (math.prod(shape),))
+    return write_out(out, getitem(flat, keep))
+
+
+@method
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """A copy with the elements of ``source`` written in order where ``mask`` is true."""
+    if mask.dtype.name != "bool":
+        raise DTypeError(f"masked_scatter: the mask must be bool, got {mask.dtype.name}")
+    if source.dtype is not input.dtype:
+        raise DTypeError(
+            f"masked_scatter: the source is {source.dtype.name}, the input {input.dtype.name}"
+        )
+    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    count, size = math.prod(shape), source.numel()
+    keep = prim.reshape(prim.expand(mask, shape), (count,))
+    if not count:
+        return prim.copy(prim.expand(input, shape))
+    # Element number k of those that are kept takes the source's element k; a further place before
+    # the source stands for the others.
+    order = prim.where(keep, prim.cumsum(keep, 0), 0)
+    if not order._is_recorded and prim.amax(order, (), False).item() > size:
+        raise RuntimeError(
+            f"masked_scatter: the source has {size} elements, the mask more true ones"
+        )
+    values = prim.pad(prim.reshape(source, (size,)), (1, 0), 0.0)
+    taken = prim.reshape(prim.gather(values, order, 0), shape)
+    return prim.where(prim.reshape(keep, shape), taken, prim.expand(input, shape))
+
+
+@method
+def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """:func:`masked_scatter` in place."""
+    return self._assign(masked_scatter(self, mask, source))
+
+
+# ---- where the nonzero elements are
+
+
+@overload
+def _nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def _nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+def _nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Positions of the elements that are not zero: [n, rank], or one tensor per dimension."""
+    places = prim.nonzero(input)
+    if not as_tuple:
+        return places
+    if input.dim() == 0:
+        return (prim.fill((places.shape[0],), 5, 0.0, 0),)
+    return places.unbind(1)
+
+
+@method
+def argwhere(input: Tensor) -> Tensor:
+    """Positions of the elements that are not zero, one a row."""
+    return prim.nonzero(input)
+
+
+@method
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first ``size`` positions of nonzero elements; rows of ``fill_value`` where fewer."""
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: size must not be negative, got {size}")
+    places = prim.nonzero(input)
+    return prim.pad(places, (0, size - places.shape[0], 0, 0), float(fill_value))
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Positions in a flattened tensor of a shape as one index per dimension."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not is_integral(need_tensor("unravel_index", indices)):
+        raise TypeError(f"unravel_index: indices must be integers, got {indices.dtype.name}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"unravel_index: sizes must not be negative, got {sizes}")
+    found, step = [], 1
+    for n in reversed(sizes):
+        found.append(prim.remainder(prim.floor_divide(indices, step), n))
+        step *= n
+    return tuple(reversed(found))
+
+
+attach(nonzero=_nonzero)
+
+EXPORTS: dict[str, Any] = {
+    "nonzero": _nonzero,
+    **{
+        f.__name__: f
+        for f in (
+            gather, scatter, scatter_add, scatter_reduce, index_select, index_add, index_copy,
+            index_fill, index_reduce, take, put, take_along_dim, masked_fill, masked_select,
+            masked_scatter, argwhere, nonzero_static, unravel_index,
+        )
+    },
+}  # fmt: skip

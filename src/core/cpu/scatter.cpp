@@ -1,0 +1,230 @@
+// Writing, adding, multiplying and comparing at computed positions, always in index order.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "complex.h"
+#include "copy.h"
+#include "index.h"
+#include "levels.h"
+#include "tiles.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// Least number of lines side by side in one piece of scatter work.
+constexpr int64_t kMinLines = 64;
+
+// The output starts as the input; in place it is the input.
+void copy_unless_same(const Tensor& from, const Tensor& to) {
+  if (!same_view(from, to)) copy_into(from, to);
+}
+
+// A scatter treats every line along the dimension on its own, in index order: lines never share
+// an output element, so they may run in any order. Byte steps along one line:
+struct Line {
+  int64_t length;
+  int64_t out, index, src;
+};
+
+// Calls put(target, source) for all elements of rows x cols lines.
+template <class Put>
+void scatter_elements(const Line& line, const Block& out, const Block& index, const Block& src,
+                      int64_t rows, int64_t cols, Put put) {
+  const auto one = [&](int64_t r, int64_t c, int64_t i) {
+    const int64_t at = load_index(index.data + r * index.row + c * index.col + i * line.index);
+    put(out.data + r * out.row + c * out.col + at * line.out,
+        src.data + r * src.row + c * src.col + i * line.src);
+  };
+  const bool across = std::abs(index.col) <= std::abs(line.index);  // follow the index's memory
+  for (int64_t r = 0; r < rows; ++r) {
+    if (across) {
+      for (int64_t i = 0; i < line.length; ++i) {
+        for (int64_t c = 0; c < cols; ++c) one(r, c, i);
+      }
+    } else {
+      for (int64_t c = 0; c < cols; ++c) {
+        for (int64_t i = 0; i < line.length; ++i) one(r, c, i);
+      }
+    }
+  }
+}
+
+// Calls put_row(target, source) where one index serves a whole row of lines.
+template <class PutRow>
+void scatter_rows(const Line& line, const Block& out, const Block& index, const Block& src,
+                  int64_t rows, PutRow put_row) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < line.length; ++i) {
+      const int64_t at = load_index(index.data + r * index.row + i * line.index);
+      put_row(out.data + r * out.row + at * line.out, src.data + r * src.row + i * line.src);
+    }
+  }
+}
+
+// Runs body(line, out, index, src, rows, cols) over tiles of lines.
+template <class Body>
+void for_each_line_tile(const Tensor& out, const Tensor& index, const Tensor& src, size_t dim,
+                        Body body) {
+  if (index.numel() == 0) return;
+  const auto item = static_cast<int64_t>(out.itemsize());
+  const Line line{index.size(dim), out.stride(dim) * item,
+                  index.stride(dim) * static_cast<int64_t>(sizeof(int64_t)),
+                  src.stride(dim) * item};
+  Dims starts(index.shape());
+  starts[dim] = 1;
+  const Tensor views[] = {out.view(starts, out.strides(), out.offset()),
+                          index.view(starts, index.strides(), index.offset()),
+                          src.view(starts, src.strides(), src.offset())};
+  const Tensor* operands[] = {&views[0], &views[1], &views[2]};
+  const Loops loops(operands);
+  const int64_t lines = std::max(kMinLines, kChunkElements / line.length);
+  const TileGrid grid(loops, lines / loops.cols().size, lines);
+  for_each_tile(
+      grid, 3,
+      [&](const TileCursor& at) {
+        body(line, loops.block(0, views[0].data() + at.offset(0)),
+             loops.block(1, views[1].data() + at.offset(1)),
+             loops.block(2, views[2].data() + at.offset(2)), at.rows(), at.cols());
+      },
+      line.length);
+}
+
+bool is_row(const Block& out, const Block& index, const Block& src, int64_t item) {
+  return index.col == 0 && out.col == item && src.col == item;
+}
+
+// One step of a reduction, with the bits of the elementwise kernel of that name.
+template <OpId op, class T>
+T combine(T a, T b) {
+  if constexpr (op == OpId::add) {
+    return static_cast<T>(a + b);
+  } else if constexpr (op == OpId::mul) {
+    return static_cast<T>(a * b);
+  } else {
+    if constexpr (std::is_floating_point_v<T>) {  // a NaN wins, and +0 is above -0
+      if (a != a) return a;
+      if (b != b) return b;
+      if (a == b) return std::signbit(a) == (op == OpId::maximum) ? b : a;
+    }
+    return (op == OpId::maximum) == (a > b) ? a : b;
+  }
+}
+
+// bool: a sum is "or", a product "and".
+template <>
+uint8_t combine<OpId::add>(uint8_t a, uint8_t b) {
+  return a | b;
+}
+
+// out = op(out, src) at the index, both of the arithmetic type T.
+template <OpId op, class T>
+void combine_at(const Tensor& out, const Tensor& index, const Tensor& src, size_t dim) {
+  constexpr auto kItem = static_cast<int64_t>(sizeof(T));
+  const auto& kernel_of = kernels().elementwise->kernel[static_cast<int>(op)];
+  const TileKernel kernel = kernel_of[static_cast<int>(out.dtype())];
+  for_each_line_tile(out, index, src, dim,
+                     [&](const Line& line, const Block& to, const Block& at, const Block& from,
+                         int64_t rows, int64_t cols) {
+                       if (is_row(to, at, from, kItem)) {
+                         scatter_rows(line, to, at, from, rows, [&](char* target, char* source) {
+                           char* const ptr[] = {target, target, source};
+                           constexpr int64_t kNoRows[3] = {};
+                           constexpr uint8_t kInner[] = {1, 1, 1};
+                           kernel({ptr, 1, cols, kNoRows, kInner});
+                         });
+                         return;
+                       }
+                       scatter_elements(line, to, at, from, rows, cols,
+                                        [](char* target, const char* source) {
+                                          T have, value;
+                                          __builtin_memcpy(&have, target, sizeof(T));
+                                          __builtin_memcpy(&value, source, sizeof(T));
+                                          have = combine<op>(have, value);
+                                          __builtin_memcpy(target, &have, sizeof(T));
+                                        });
+                     });
+}
+
+template <OpId op>
+void combine_at_any(const Tensor& out, const Tensor& index, const Tensor& src, size_t dim) {
+  constexpr bool kWraps = op == OpId::add || op == OpId::mul;
+  switch (out.dtype()) {
+    case DType::Float32:
+      return combine_at<op, float>(out, index, src, dim);
+    case DType::Float64:
+      return combine_at<op, double>(out, index, src, dim);
+    case DType::Bool:
+      return combine_at<op, uint8_t>(out, index, src, dim);
+    default:  // unsigned, so that sums and products of int64 wrap
+      return combine_at<op, std::conditional_t<kWraps, uint64_t, int64_t>>(out, index, src, dim);
+  }
+}
+
+// float16 and bfloat16 accumulate in float32, narrow integers in int64; one rounding at the end.
+template <OpId op>
+void scatter_combine(const KernelCall& call) {
+  const Tensor index = at_least_1d(call.inputs[1]), out = call.outputs[0];
+  Tensor src = at_least_1d(call.inputs[2]);
+  const int64_t dim = AttrReader(call.attrs).integer();
+  check_index(call.op, index, dim, at_least_1d(out).size(dim));
+  const DType wide = info(out.dtype()).compute;
+  if (wide == out.dtype()) {
+    copy_unless_same(call.inputs[0], out);
+    return combine_at_any<op>(at_least_1d(out), index, src, dim);
+  }
+  src = src.view(index.shape(), src.strides(), src.offset());
+  const Tensor result = Tensor::empty(out.shape(), wide, out.device());
+  const Tensor values = Tensor::empty(index.shape(), wide, out.device());
+  copy_into(call.inputs[0], result);
+  copy_into(src, values);
+  combine_at_any<op>(at_least_1d(result), index, values, dim);
+  copy_into(result, out);
+}
+
+}  // namespace
+
+void kernel_scatter(const KernelCall& call) {
+  const Tensor index = at_least_1d(call.inputs[1]), src = at_least_1d(call.inputs[2]);
+  const Tensor out = at_least_1d(call.outputs[0]);
+  const int64_t dim = AttrReader(call.attrs).integer();
+  check_index(call.op, index, dim, out.size(dim));
+  copy_unless_same(call.inputs[0], call.outputs[0]);
+  for_each_line_tile(
+      out, index, src, dim,
+      [&](const Line& line, const Block& to, const Block& at, const Block& from, int64_t rows,
+          int64_t cols) {
+        const auto item = static_cast<int64_t>(out.itemsize());
+        if (is_row(to, at, from, item)) {
+          scatter_rows(line, to, at, from, rows, [&](char* target, char* source) {
+            copy_block({source, 0, item}, {target, 0, item}, out.itemsize(), 1, cols);
+          });
+          return;
+        }
+        with_item_size(out.itemsize(), [&]<size_t Size>() {
+          scatter_elements(line, to, at, from, rows, cols, [](char* target, const char* source) {
+            __builtin_memcpy(target, source, Size);
+          });
+        });
+      });
+}
+
+void kernel_scatter_add(const KernelCall& call) {
+  if (is_complex(call.compute)) return complex_scatter_add(call);
+  scatter_combine<OpId::add>(call);
+}
+
+void kernel_scatter_reduce(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  read.integer();
+  switch (read.integer()) {
+    case 0:
+      return scatter_combine<OpId::mul>(call);
+    case 1:
+      return scatter_combine<OpId::maximum>(call);
+    default:
+      return scatter_combine<OpId::minimum>(call);
+  }
+}
+
+}  // namespace tinyt::cpu
