@@ -19,6 +19,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from tinyt._tensor import device
 from tinyt.io import safetensors
 from tinyt.io.safetensors import SerializationError
 from tinyt.tensor import Tensor
@@ -55,8 +56,19 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     safetensors.write(path, encoder.tensors, {_OBJECT: json.dumps(tree, separators=(",", ":"))})
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    map_location: object = None,
+    *,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+) -> Any:
     """Reads what `save` wrote; from another safetensors file, the dict of its tensors.
+
+    Args:
+        path: the file.
+        map_location: None or the CPU, where tensors are put.
+        weights_only, mmap: PyTorch's; no effect, as no file can hold code.
 
     The file is distrusted: its header is checked as a whole first, no memory beyond its size is
     taken for tensors, and no code is run.
@@ -64,7 +76,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises:
         SerializationError: if the file is damaged or breaks the format's rules.
         OSError: if it cannot be read.
+        RuntimeError: if map_location names a device that is not there.
     """
+    if isinstance(map_location, (str, device)):
+        device(map_location)
+    elif map_location is not None:
+        raise TypeError(
+            "load: map_location must be a device, its name or None, "
+            f"got {type(map_location).__name__}"
+        )
     tensors, metadata = safetensors.read(path)
     if _OBJECT not in metadata:
         return tensors
