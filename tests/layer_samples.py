@@ -87,6 +87,13 @@ EMBEDDING: list[Row] = [
 
 DROPOUT: list[Row] = [
     ("Dropout", (0.0,), {}, (3, 4)),
+    ("Dropout", (1.0,), {"inplace": False}, (3, 4)),
+    ("Dropout1d", (1.0,), {}, (3, 4)),
+    ("Dropout2d", (0.0,), {}, (2, 3, 2, 2)),
+    ("Dropout3d", (1.0,), {}, (3, 2, 2, 2)),
+    ("AlphaDropout", (0.0,), {}, (3, 4)),
+    ("AlphaDropout", (1.0,), {}, (3, 4)),
+    ("FeatureAlphaDropout", (0.0,), {}, (3, 4)),
 ]
 
 ACTIVATION: list[Row] = [

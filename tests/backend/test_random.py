@@ -215,9 +215,171 @@ def test_randperm_distribution() -> None:
     assert stats.chisquare(counts.reshape(-1)).pvalue > P_VALUE
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5])
-def test_dropout_distribution(p: float) -> None:
-    tinyt.manual_seed(3)
-    kept = tinyt.dropout(tinyt.ones(N), p, True).numpy()
-    np.testing.assert_array_equal(np.unique(kept), np.array([0, 1 / (1 - p)], np.float32))
-    assert stats.binomtest(int((kept == 0).sum()), N, p).pvalue > P_VALUE
+# ------------------------------------------------------------------ distributions of their own
+
+FILLS: dict[str, tuple[Callable[..., Any], Any]] = {
+    "uniform_": (lambda x, **k: x.uniform_(-2, 3, **k), stats.uniform(-2, 5)),
+    "normal_": (lambda x, **k: x.normal_(1, 3, **k), stats.norm(1, 3)),
+    "exponential_": (lambda x, **k: x.exponential_(2.5, **k), stats.expon(scale=0.4)),
+    "cauchy_": (lambda x, **k: x.cauchy_(1, 3, **k), stats.cauchy(1, 3)),
+    "log_normal_": (
+        lambda x, **k: x.log_normal_(0.3, 0.5, **k),
+        stats.lognorm(0.5, 0, np.exp(0.3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FILLS)
+def test_fill_distribution(name: str, dtype: str) -> None:
+    fill, law = FILLS[name]
+    generator = generator_at(0)
+    x = tinyt.empty(N, dtype=getattr(tinyt, dtype))
+    assert fill(x, generator=generator) is x
+    assert stats.kstest(values(x), law.cdf).pvalue > P_VALUE
+    assert generator.get_state().tolist()[1] == N // 4
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", FILLS)
+def test_fill_of_halves_stays_in_range(name: str, dtype: str) -> None:
+    x = values(
+        FILLS[name][0](tinyt.empty(N, dtype=getattr(tinyt, dtype)), generator=generator_at(0))
+    )
+    assert np.isfinite(x).all() or name == "cauchy_"
+    if name == "uniform_":
+        assert x.min() >= -2
+        assert x.max() < 3
+    if name == "exponential_":
+        assert x.min() > 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
+@pytest.mark.parametrize("p", [0.2, 0.7])
+def test_geometric(p: float, dtype: str) -> None:
+    x = values(tinyt.empty(N, dtype=getattr(tinyt, dtype)).geometric_(p, generator=generator_at(0)))
+    assert x.min() == 1
+    counts = np.bincount(x.astype(int))[1:9]
+    chances = stats.geom.pmf(np.arange(1, 9), p)
+    counts, chances = np.append(counts, N - counts.sum()), np.append(chances, 1 - chances.sum())
+    assert stats.chisquare(counts, chances * N).pvalue > P_VALUE
+
+
+def test_uniform_never_reaches_its_upper_bound() -> None:
+    """Also where u * (b - a) + a rounds up to b."""
+    x = tinyt.empty(N).uniform_(1e6, 1e6 + 0.25, generator=generator_at(0))
+    assert set(x.tolist()) <= {1e6, 1e6 + 0.0625, 1e6 + 0.125, 1e6 + 0.1875}
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64"])
+def test_random_covers_the_dtype(dtype: str) -> None:
+    x = tinyt.empty(10_000, dtype=getattr(tinyt, dtype)).random_(generator=generator_at(0)).numpy()
+    largest = 1 if dtype == "bool" else np.iinfo(dtype).max
+    assert x.min() >= 0
+    assert x.max() > 0.99 * largest
+    assert abs(x.astype(np.float64).mean() / largest - 0.5) < 0.02
+
+
+def test_random_limits() -> None:
+    x = tinyt.empty(1000)
+    assert set(x.random_(3, generator=generator_at(0)).tolist()) == {0, 1, 2}
+    assert set(x.random_(-1, 2, generator=generator_at(0)).tolist()) == {-1, 0, 1}
+    assert x.random_(generator=generator_at(0)).amax().item() <= 2**24
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_multinomial(replacement: bool) -> None:
+    weights = np.array([1.0, 0.0, 3.0, 6.0])
+    generator = generator_at(0)
+    rows = tinyt.tensor(np.tile(weights, (20_000, 1)))
+    drawn = rows.multinomial(2, replacement, generator=generator).numpy()
+    first = np.bincount(drawn[:, 0], minlength=4)
+    assert first[1] == 0
+    used = weights > 0
+    assert stats.chisquare(first[used], weights[used] / 10 * 20_000).pvalue > P_VALUE
+    if replacement:
+        second = np.bincount(drawn[:, 1], minlength=4)
+        assert stats.chisquare(second[used], weights[used] / 10 * 20_000).pvalue > P_VALUE
+    else:
+        assert (drawn[:, 0] != drawn[:, 1]).all()
+        after = drawn[drawn[:, 0] == 3, 1]  # of the others, by their weights
+        counts = np.bincount(after, minlength=4)[[0, 2]]
+        assert stats.chisquare(counts, np.array([0.25, 0.75]) * len(after)).pvalue > P_VALUE
+    assert tinyt.multinomial(tinyt.tensor([0.0, 2.0, 0.0]), 1).tolist() == [1]
+
+
+def test_bernoulli() -> None:
+    p = tinyt.tensor([0.0, 0.25, 1.0]).expand(N, 3)
+    x = tinyt.bernoulli(p, generator=generator_at(0)).numpy()
+    assert not x[:, 0].any()
+    assert x[:, 2].all()
+    assert stats.binomtest(int(x[:, 1].sum()), N, 0.25).pvalue > P_VALUE
+    ones = tinyt.empty(N, dtype=tinyt.int8).bernoulli_(0.1, generator=generator_at(0))
+    assert stats.binomtest(int(ones.sum()), N, 0.1).pvalue > P_VALUE
+    each = tinyt.zeros(3).bernoulli_(tinyt.tensor([1.0, 0.0, 1.0]))
+    assert each.tolist() == [1.0, 0.0, 1.0]
+    assert tinyt.zeros(4, dtype=tinyt.int64).bernoulli(1.0).tolist() == [1, 1, 1, 1]
+
+
+def test_normal_overloads() -> None:
+    mean, std = tinyt.tensor([[0.0], [100.0]]), tinyt.tensor([1e-3, 1.0, 0.0])
+    x = tinyt.normal(mean, std, generator=generator_at(0))
+    z = tinyt.randn(2, 3, generator=generator_at(0))
+    assert_same_bits(x, z * std + mean)
+    assert_same_bits(
+        tinyt.normal(mean, 2.0, generator=generator_at(0)),
+        tinyt.randn(2, 1, generator=generator_at(0)) * 2.0 + mean,
+    )
+    assert tinyt.normal(5.0, std).shape == (3,)
+    assert tinyt.normal(0.0, 1.0, (2, 3), dtype=tinyt.float64).dtype is tinyt.float64
+    with pytest.raises(TypeError, match=r"normal.*size"):
+        tinyt.normal(0.0, 1.0)
+
+
+def test_like_and_dtypes() -> None:
+    x = tinyt.ones(2, 3, dtype=tinyt.float64)
+    assert_same_bits(
+        tinyt.rand_like(x, generator=generator_at(0)),
+        tinyt.rand(2, 3, dtype=tinyt.float64, generator=generator_at(0)),
+    )
+    assert tinyt.randn_like(x, dtype=tinyt.float16).dtype is tinyt.float16
+    assert tinyt.randint_like(x, 3, 9).dtype is tinyt.float64
+    assert tinyt.randint(256, (5,), dtype=tinyt.uint8).dtype is tinyt.uint8
+    assert tinyt.randint(low=2, high=3, size=(2,)).tolist() == [2, 2]
+    assert tinyt.randint(1, size=(2,)).tolist() == [0, 0]
+    assert tinyt.randperm(4, dtype=tinyt.int32).dtype is tinyt.int32
+
+
+WRONG: list[tuple[Callable[[], Any], str]] = [
+    (lambda: tinyt.rand(-1), r"rand.*-1"),
+    (lambda: tinyt.rand(2, dtype=tinyt.int64), "int64"),
+    (lambda: tinyt.randint(5, 3, (2,)), r"randint.*5, 3"),
+    (lambda: tinyt.randint(257, (2,), dtype=tinyt.uint8), r"randint.*257.*uint8"),
+    (lambda: tinyt.randint(-1, 2, (2,), dtype=tinyt.bool), r"randint.*-1.*bool"),
+    (lambda: tinyt.randperm(-1), r"randperm.*-1"),
+    (lambda: tinyt.normal(0.0, -1.0, (2,)), r"normal.*-1"),
+    (lambda: tinyt.normal(tinyt.zeros(2), -tinyt.ones(2)), r"normal.*-1"),
+    (lambda: tinyt.bernoulli(tinyt.tensor([2.0])), r"bernoulli.*2\.0"),
+    (lambda: tinyt.bernoulli(tinyt.tensor([1])), r"bernoulli.*int64"),
+    (lambda: tinyt.multinomial(tinyt.ones(3), 4), r"multinomial.*4 of 3"),
+    (lambda: tinyt.multinomial(tinyt.zeros(3), 1), "multinomial.*zero"),
+    (lambda: tinyt.multinomial(-tinyt.ones(3), 1), "multinomial.*negative"),
+    (lambda: tinyt.multinomial(tinyt.ones(1, 2, 3), 1), r"multinomial.*\(1, 2, 3\)"),
+    (lambda: tinyt.ones(2).uniform_(2, 1), r"uniform_.*2.*1"),
+    (lambda: tinyt.ones(2).normal_(0, -1), r"normal_.*-1"),
+    (lambda: tinyt.ones(2).exponential_(0), r"exponential_.*0"),
+    (lambda: tinyt.ones(2).geometric_(1.0), r"geometric_.*1\.0"),
+    (lambda: tinyt.ones(2).cauchy_(0, -1), r"cauchy_.*-1"),
+    (lambda: tinyt.ones(2).log_normal_(0, 0), r"log_normal_.*0"),
+    (lambda: tinyt.ones(2).bernoulli_(1.5), r"bernoulli_.*1\.5"),
+    (lambda: tinyt.ones(2).random_(5, 2), r"random_.*5, 2"),
+    (lambda: tinyt.ones(2, dtype=tinyt.int64).exponential_(), r"exponential_.*int64"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG)
+def test_wrong_draws_leave_the_stream(call: Callable[[], Any], message: str) -> None:
+    state = tinyt.get_rng_state().tolist()
+    with pytest.raises(RuntimeError, match=message):
+        call()
+    assert tinyt.get_rng_state().tolist() == state

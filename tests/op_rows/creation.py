@@ -89,17 +89,57 @@ CREATION = [
     ),
     creation(
         "linspace",
-        [S(0, 1, 5), S(-3, 3, 7), S(2, 2, 1), S(0, 1, 0), S(0, 1, 11, dtype=F64)],
-        lambda *a, dtype="float32": np.linspace(*a).astype(dtype),
+        [
+            S(0, 1, 5),
+            S(-3, 3, 7),
+            S(2, 2, 1),
+            S(0, 1, 0),
+            S(0, 1, 11, dtype=F64),
+            S(0, 10, 5, dtype=I64),
+            S(-3, 4, 5, dtype=I64),
+        ],
+        lambda *a, dtype="float32": (
+            np.trunc(np.linspace(*a)).astype(dtype)
+            if dtype == "int64"
+            else np.linspace(*a).astype(dtype)
+        ),
         bad(RuntimeError, r"linspace.*-1", 0, 1, -1),
         ulp=2,
         scale=1,
+    ),
+    creation(
+        "logspace",
+        [S(0, 1, 5), S(-3, 3, 7), S(2, 2, 1), S(0, 3, 4, 2.0), S(0, 3, 4, dtype=I64), S(0, 1, 0)],
+        lambda start, end, steps, base=10.0, dtype="float32": (
+            base ** np.linspace(start, end, steps)
+        ).astype(dtype),
+        bad(RuntimeError, r"logspace.*-1", 0, 1, -1),
+        ulp=2,
     ),
     creation(
         "eye",
         [S(3), S(2, 4), S(0), S(3, dtype=I64)],
         lambda *a, dtype="float32": np.eye(*a, dtype=dtype),
         bad(RuntimeError, r"eye.*-1", -1),
+    ),
+    *(
+        creation(
+            name,
+            [
+                *(S(r, c, k) for r, c in ((3, 4), (4, 3), (1, 5)) for k in (-2, -1, 0, 1, 2, 9)),
+                S(0, 3),
+                S(3, 0),
+                S(3, 3, -9),
+            ],
+            lambda r, c, k=0, find=find: np.stack(find(r, k, c)),
+            bad(RuntimeError, rf"{name}.*-1", -1, 2),
+        )
+        for name, find in (("tril_indices", np.tril_indices), ("triu_indices", np.triu_indices))
+    ),
+    creation(
+        "scalar_tensor",
+        [S(3), S(2.5), S(True), S(7, dtype=I64)],
+        lambda v, dtype="float32": np.asarray(v, dtype),
     ),
     creation(
         "tensor",

@@ -171,6 +171,15 @@ SOFT: list[tuple[tuple[int, ...], int]] = [
     ((1, 1), -1),
 ]
 
+DROPOUT: dict[str, tuple[tuple[int, ...], ...]] = {
+    "dropout": ((4, 5), (), (0,)),
+    "alpha_dropout": ((4, 5), (), (0,)),
+    "feature_alpha_dropout": ((2, 3), (2, 3, 2)),
+    "dropout1d": ((2, 3), (2, 3, 4)),
+    "dropout2d": ((2, 3, 2, 2), (1, 2, 0, 2)),
+    "dropout3d": ((2, 3, 2, 2), (2, 3, 2, 1, 2)),
+}
+
 NETWORKS = [
     nn_op(
         "softmax",
@@ -263,19 +272,22 @@ NETWORKS = [
             ),
         ),
     ),
-    nn_op(
-        "dropout",
-        lambda rng, dt: [
-            S(draw(rng, s, dt), p, t)
-            for s in ((), (0,), (4, 5))
-            for p, t in ((0.0, True), (1.0, True), (0.5, False))
-        ],
-        lambda x, p, training: np.where(training and p == 1, 0.0, x),
-        ulp=1,  # no care for the sign of zero
-        errors=(
-            bad(ValueError, r"dropout.*1\.5", f(2), 1.5),
-            bad(ValueError, r"dropout.*-0\.1", f(2), -0.1),
-        ),
+    *(
+        nn_op(
+            name,
+            lambda rng, dt, shapes=shapes: [
+                S(draw(rng, s, dt), p, t)
+                for s in shapes
+                for p, t in ((0.0, True), (1.0, True), (0.5, False))
+            ],
+            lambda x, p, training: np.where(training and p == 1, 0.0, x),
+            ulp=1,  # no care for the sign of zero
+            errors=(
+                bad(ValueError, rf"{name}.*1\.5", f(*shapes[0]), 1.5),
+                bad(ValueError, rf"{name}.*-0\.1", f(*shapes[0]), -0.1),
+            ),
+        )
+        for name, shapes in DROPOUT.items()
     ),
     nn_op(
         "embedding",

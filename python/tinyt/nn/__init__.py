@@ -46,7 +46,14 @@ from tinyt.nn.distance import (
     CosineSimilarity,
     PairwiseDistance,
 )
-from tinyt.nn.dropout import Dropout
+from tinyt.nn.dropout import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
 from tinyt.nn.embedding import Embedding, EmbeddingBag
 from tinyt.nn.flatten import Flatten, Unflatten
 from tinyt.nn.linear import Bilinear, Identity, Linear
@@ -136,6 +143,7 @@ __all__ = [
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
+    "AlphaDropout",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -162,8 +170,12 @@ __all__ = [
     "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "Embedding",
     "EmbeddingBag",
+    "FeatureAlphaDropout",
     "Flatten",
     "Fold",
     "GaussianNLLLoss",

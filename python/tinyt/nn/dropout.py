@@ -1,7 +1,10 @@
-"""Dropout layers (Srivastava et al. 2014)."""
+"""Dropout layers: they act in training and pass their input on in evaluation.
+
+Sources: Srivastava et al. 2014; Klambauer et al. 2017 for the alpha forms.
+"""
 
 # ruff: noqa: D102
-# (forward and extra_repr are described by the class.)
+# (forward is described by the class.)
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ from tinyt.nn.module import Module
 from tinyt.tensor import Tensor
 
 
-class Dropout(Module):
-    """In training zeroes each element with probability `p` and scales the rest by 1 / (1 - p);
-    `inplace` writes the result over the input."""
+class _Dropout(Module):
+    """Drops with probability `p`; `inplace` writes the result over the input."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -21,8 +23,47 @@ class Dropout(Module):
         self.p = p
         self.inplace = inplace
 
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
+    """Zeroes each element with probability `p` and scales the rest by 1 / (1 - p)."""
+
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
+
+class Dropout1d(_Dropout):
+    """`Dropout` of whole channels of signals (N, C, L) or (C, L)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(_Dropout):
+    """`Dropout` of whole channels of images (N, C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(_Dropout):
+    """`Dropout` of whole channels of volumes (N, C, D, H, W) or (C, D, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout to SELU's saturation value, which keeps mean 0 and variance 1."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """`AlphaDropout` of whole channels (N, C, ...)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

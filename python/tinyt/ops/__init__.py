@@ -16,6 +16,7 @@ from tinyt.ops import (
     convert,
     creation,
     distance,
+    dropout,
     einsum,
     elementwise,
     embedding,
@@ -28,6 +29,7 @@ from tinyt.ops import (
     pad,
     pooling,
     random,
+    ranges,
     reduce,
     scatter,
     shape,
@@ -40,7 +42,7 @@ from tinyt.tensor import Tensor
 FAMILIES = (
     creation, elementwise, complex, reduce, convert, shape, strides, split, join, arrange, pad,
     indexing, scatter, linalg, matrix, einsum, embedding, conv, pooling, norm, attention,
-    activation, loss, class_loss, distance, random,
+    activation, loss, class_loss, distance, dropout, ranges, random,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}

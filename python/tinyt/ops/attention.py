@@ -7,7 +7,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.ops.arrange import tril
-from tinyt.ops.random import dropout
+from tinyt.ops.dropout import dropout
 from tinyt.ops.shape import transpose
 from tinyt.tensor import Tensor, prim
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from tinyt import _core, _tensor
-from tinyt._tensor import TensorBase, dtype, is_grad_enabled
+from tinyt._tensor import TensorBase, device, dtype, is_grad_enabled
 from tinyt.dtypes import ALL
 from tinyt.tensor import Tensor, prim
 
@@ -15,6 +15,34 @@ F = TypeVar("F", bound=Callable[..., Any])
 Number = bool | int | float
 Scalar = Number | complex
 OP_TABLE = _core.op_table()
+
+
+class Placement(TypedDict, total=False):
+    """What PyTorch's creation functions take beside sizes and dtype.
+
+    There is one memory layout and one kind of memory, so ``layout`` must be strided and
+    ``pin_memory`` changes nothing.
+    """
+
+    device: Any
+    layout: Any
+    requires_grad: bool
+    pin_memory: bool
+
+
+def placed(op: str, x: Tensor, place: Placement) -> Tensor:
+    """A new tensor as its :class:`Placement` says; errors for what there is not."""
+    if not place:
+        return x
+    for name in place:
+        if name not in Placement.__annotations__:
+            raise TypeError(f"{op}: unexpected keyword argument {name!r}")
+    if place.get("device") is not None:
+        device(place["device"])
+    layout = place.get("layout")
+    if layout is not None and str(layout).rpartition(".")[2] != "strided":
+        raise RuntimeError(f"{op}: layout must be strided, got {layout}")
+    return x.requires_grad_() if place.get("requires_grad") else x
 
 
 def dims_of(dim: int | Sequence[int] | None) -> tuple[int, ...]:

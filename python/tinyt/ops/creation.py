@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tinyt import _tensor
-from tinyt._tensor import device as Device
+from tinyt._core import ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, get_default_dtype, promote_types
-from tinyt.ops.common import Number, Scalar, sizes_of, to_dtype
-from tinyt.tensor import Tensor, prim
+from tinyt.ops.common import Placement, Scalar, placed, sizes_of, to_dtype, write_out
+from tinyt.tensor import Tensor, method, prim
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def _finish(x: Tensor, device: Any, requires_grad: bool) -> Tensor:
-    if device is not None:
-        Device(device)
-    return x.requires_grad_() if requires_grad else x
-
-
-def tensor(
-    data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+def tensor(data: Any, *, dtype: DType | None = None, **place: Unpack[Placement]) -> Tensor:
     """A new tensor with a copy of ``data``: a number, nested lists or tuples, or an array.
 
     Floats give the default dtype, integers int64, bools bool. ValueError where nested lengths
@@ -39,7 +34,7 @@ def tensor(
             out = prim.copy(to_dtype(_from_array(data), dtype))
     else:
         out = _tensor.from_data(_as_lists(data), dtype)
-    return _finish(out, device, requires_grad)
+    return placed("tensor", out, place)
 
 
 def _as_lists(data: Any) -> Any:
@@ -85,9 +80,9 @@ def _stack_nested(data: Any, dtype: DType | None) -> Tensor:
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """``data`` as a tensor; shares memory with tensors and arrays where it can."""
     if isinstance(data, Tensor):
-        return _finish(to_dtype(data, dtype), device, False)
+        return placed("as_tensor", to_dtype(data, dtype), {"device": device})
     if hasattr(data, "__array__") and getattr(data, "ndim", 0) > 0:
-        return _finish(to_dtype(_from_array(data), dtype), device, False)
+        return placed("as_tensor", to_dtype(_from_array(data), dtype), {"device": device})
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -116,7 +111,8 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     return _tensor.from_capsule(capsule)
 
 
-def _filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
+def filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
+    """One value in a shape; integers are exact, infinities and NaN become floats."""
     if isinstance(value, complex):
         if value.imag != 0 and not dtype.is_complex:
             raise RuntimeError(
@@ -127,81 +123,103 @@ def _filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
     return prim.fill(tuple(size), dtype, float(value), whole)
 
 
-def _constant(
-    size: Sequence[Any], value: Scalar, dtype: DType | None, device: Any, requires_grad: bool
-) -> Tensor:
-    return _finish(
-        _filled(sizes_of(size), dtype or get_default_dtype(), value), device, requires_grad
-    )
+def dtype_for(dtype: DType | None, out: Tensor | None, default: DType | None = None) -> DType:
+    """The dtype asked for, that of ``out``, or the default."""
+    if dtype is not None:
+        return dtype
+    return out.dtype if out is not None else default or get_default_dtype()
 
 
 def zeros(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
 ) -> Tensor:
     """Zeros of a shape."""
-    return _constant(size, 0, dtype, device, requires_grad)
+    value = filled(sizes_of(size), dtype_for(dtype, out), 0)
+    return placed("zeros", write_out(out, value), place)
 
 
 def ones(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
 ) -> Tensor:
     """Ones of a shape."""
-    return _constant(size, 1, dtype, device, requires_grad)
+    value = filled(sizes_of(size), dtype_for(dtype, out), 1)
+    return placed("ones", write_out(out, value), place)
 
 
 def empty(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *size: Any,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    memory_format: Any = None,
+    **place: Unpack[Placement],
 ) -> Tensor:
     """A tensor with arbitrary contents."""
-    out = _tensor.empty(sizes_of(size), dtype or get_default_dtype())
-    return _finish(out, device, requires_grad)
+    sizes = sizes_of(size)
+    if out is None:
+        return placed("empty", _tensor.empty(sizes, dtype or get_default_dtype()), place)
+    if tuple(out.shape) != sizes:
+        raise ShapeError(f"empty: out has shape {tuple(out.shape)}, asked for {sizes}")
+    return out
 
 
 def full(
-    size: Sequence[int],
-    fill_value: Scalar,
+    size: Sequence[int] | int,
+    fill_value: Scalar | Tensor,
     *,
+    out: Tensor | None = None,
     dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    **place: Unpack[Placement],
 ) -> Tensor:
     """One value in a shape; its Python type gives the dtype (float: the default,
     complex: that of such parts)."""
-    if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
-    if dtype is None:
-        kinds = {bool: ALL[0], int: ALL[5], complex: promote_types(ALL[10], get_default_dtype())}
-        dtype = kinds.get(type(fill_value), get_default_dtype())
-    return _constant(
-        tuple(size) if not isinstance(size, int) else (size,),
-        fill_value,
-        dtype,
-        device,
-        requires_grad,
-    )
+    value: Scalar = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    kinds = {bool: ALL[0], int: ALL[5], complex: promote_types(ALL[10], get_default_dtype())}
+    target = dtype_for(dtype, out, kinds.get(type(value)))
+    sizes = (size,) if isinstance(size, int) else tuple(size)
+    return placed("full", write_out(out, filled(sizes, target, value)), place)
+
+
+# ---- in the shape of another: contiguous, whatever `memory_format` says
 
 
 def zeros_like(
-    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    memory_format: Any = None,
+    **place: Unpack[Placement],
 ) -> Tensor:
     """Zeros in the shape and dtype of ``input``."""
-    return _constant((tuple(input.shape),), 0, dtype or input.dtype, device, requires_grad)
+    return placed("zeros_like", filled(tuple(input.shape), dtype or input.dtype, 0), place)
 
 
 def ones_like(
-    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    memory_format: Any = None,
+    **place: Unpack[Placement],
 ) -> Tensor:
     """Ones in the shape and dtype of ``input``."""
-    return _constant((tuple(input.shape),), 1, dtype or input.dtype, device, requires_grad)
+    return placed("ones_like", filled(tuple(input.shape), dtype or input.dtype, 1), place)
 
 
 def empty_like(
-    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    memory_format: Any = None,
+    **place: Unpack[Placement],
 ) -> Tensor:
     """Arbitrary contents in the shape and dtype of ``input``."""
-    return empty(
-        tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad
-    )
+    out = _tensor.empty(tuple(input.shape), dtype or input.dtype)
+    return placed("empty_like", out, place)
 
 
 def full_like(
@@ -209,110 +227,122 @@ def full_like(
     fill_value: Scalar,
     *,
     dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    memory_format: Any = None,
+    **place: Unpack[Placement],
 ) -> Tensor:
     """One value in the shape and dtype of ``input``."""
-    return full(
-        tuple(input.shape),
-        fill_value,
-        dtype=dtype or input.dtype,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, **place)
 
 
-def _new(name: str, make: Callable[..., Tensor]) -> None:
-    def new(self: Tensor, *args: Any, dtype: DType | None = None, **kwargs: Any) -> Tensor:
-        return make(*args, dtype=dtype or self.dtype, **kwargs)
-
-    new.__name__ = new.__qualname__ = f"new_{name}"
-    new.__doc__ = f"Like :func:`tinyt.{name}`, in the dtype of this tensor."
-    setattr(Tensor, new.__name__, new)
+# ---- with strides of their own
 
 
-for _make in (zeros, ones, empty, full, tensor):
-    _new(_make.__name__, _make)
-
-
-def arange(
-    start: Number,
-    end: Number | None = None,
-    step: Number = 1,
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
     *,
     dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    **place: Unpack[Placement],
 ) -> Tensor:
-    """start, start + step, ... below ``end``; int64 for integers, else the default dtype."""
-    if end is None:
-        start, end = 0, start
-    if step == 0:
-        raise RuntimeError("arange: step must not be zero")
-    whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
-    if whole:
-        count = max(-int((start - end) // step), 0)
-    else:
-        ratio = (end - start) / step
-        if not math.isfinite(ratio):
-            raise RuntimeError(f"arange: bounds must be finite, got {start} and {end}")
-        count = max(math.ceil(ratio), 0)
-    if (end - start) * step < 0:
-        raise RuntimeError(
-            f"arange: upper bound and lower bound inconsistent with the step's sign, got start "
-            f"{start}, end {end}, step {step}"
+    """Arbitrary contents in a shape with these strides, in elements."""
+    sizes, strides = tuple(size), tuple(stride)
+    if len(sizes) != len(strides):
+        raise ShapeError(f"empty_strided: size {sizes} and stride {strides} differ in length")
+    if any(n < 0 for n in (*sizes, *strides)):
+        raise ShapeError(
+            f"empty_strided: sizes and strides must not be negative, got {sizes} and {strides}"
         )
-    target = dtype or (ALL[5] if whole else get_default_dtype())
-    if whole:
-        out = prim.iota(count, target, float(start), float(step), int(start), int(step))
-    elif target.is_floating_point:
-        out = prim.iota(count, target, float(start), float(step), 0, 0)
-    else:
-        out = to_dtype(prim.iota(count, ALL[9], float(start), float(step), 0, 0), target)
-    return _finish(out, device, requires_grad)
+    extent = 0
+    if all(sizes):
+        extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    memory = _tensor.empty((extent,), dtype or get_default_dtype())
+    return placed("empty_strided", prim.as_strided(memory, sizes, strides, 0).detach(), place)
 
 
-def linspace(
-    start: float,
-    end: float,
-    steps: int,
+def empty_permuted(
+    size: Sequence[int],
+    physical_layout: Sequence[int],
     *,
     dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    **place: Unpack[Placement],
 ) -> Tensor:
-    """``steps`` evenly spaced values from ``start`` to ``end``, both included."""
-    if steps < 0:
-        raise RuntimeError(f"linspace: number of steps must not be negative, got {steps}")
-    target = dtype or get_default_dtype()
-    step = (end - start) / (steps - 1) if steps > 1 else 0.0
-    # From both ends to the middle, so that the last value is exactly `end`.
-    low = prim.iota(steps, ALL[9], float(start), step, 0, 0)
-    high = prim.iota(steps, ALL[9], float(end) - step * (steps - 1), step, 0, 0)
-    first = prim.lt(prim.iota(steps, ALL[5], 0.0, 0.0, 0, 1), steps // 2)
-    last = prim.eq(prim.iota(steps, ALL[5], 0.0, 0.0, 0, 1), max(steps - 1, 1))
-    values = prim.where(last, float(end), prim.where(first, low, high))
-    if steps == 1:
-        values = low
-    return _finish(to_dtype(values, target), device, requires_grad)
+    """Arbitrary contents, dense, with the dimensions in this order in memory, outermost first."""
+    sizes, order = tuple(size), tuple(physical_layout)
+    if sorted(order) != list(range(len(sizes))):
+        raise RuntimeError(
+            f"empty_permuted: physical_layout must name each of {len(sizes)} dimensions once, "
+            f"got {order}"
+        )
+    strides, step = [0] * len(sizes), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= sizes[d]
+    return empty_strided(sizes, strides, dtype=dtype, **place)
 
 
-def eye(
-    n: int,
-    m: int | None = None,
+def scalar_tensor(s: Scalar, *, dtype: DType | None = None, **place: Unpack[Placement]) -> Tensor:
+    """A 0-d tensor; of the default float dtype unless told otherwise."""
+    return placed("scalar_tensor", filled((), dtype or get_default_dtype(), s), place)
+
+
+# ---- methods: in the dtype of a tensor
+
+
+@method
+def new_zeros(
+    self: Tensor, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+) -> Tensor:
+    """Zeros of a shape, in the dtype of this tensor."""
+    return zeros(*size, dtype=dtype or self.dtype, **place)
+
+
+@method
+def new_ones(
+    self: Tensor, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+) -> Tensor:
+    """Ones of a shape, in the dtype of this tensor."""
+    return ones(*size, dtype=dtype or self.dtype, **place)
+
+
+@method
+def new_empty(
+    self: Tensor, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+) -> Tensor:
+    """Arbitrary contents in a shape, in the dtype of this tensor."""
+    return empty(*size, dtype=dtype or self.dtype, **place)
+
+
+@method
+def new_full(
+    self: Tensor,
+    size: Sequence[int],
+    fill_value: Scalar,
     *,
     dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
+    **place: Unpack[Placement],
 ) -> Tensor:
-    """An n x m matrix with ones on the diagonal."""
-    if n < 0 or (m is not None and m < 0):
-        raise RuntimeError(f"eye: sizes must not be negative, got {n} and {m}")
-    columns = n if m is None else m
-    row = prim.reshape(prim.iota(n, ALL[5], 0.0, 0.0, 0, 1), (n, 1))
-    column = prim.iota(columns, ALL[5], 0.0, 0.0, 0, 1)
-    out = to_dtype(prim.eq(row, column), dtype or get_default_dtype())
-    return _finish(out, device, requires_grad)
+    """One value in a shape, in the dtype of this tensor."""
+    return full(size, fill_value, dtype=dtype or self.dtype, **place)
+
+
+@method
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: DType | None = None, **place: Unpack[Placement]
+) -> Tensor:
+    """A copy of ``data``, in the dtype of this tensor."""
+    return tensor(data, dtype=dtype or self.dtype, **place)
+
+
+@method
+def new_empty_strided(
+    self: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """Arbitrary contents in a shape with these strides, in the dtype of this tensor."""
+    return empty_strided(size, stride, dtype=dtype or self.dtype, **place)
 
 
 def is_tensor(obj: object) -> bool:
@@ -324,7 +354,7 @@ EXPORTS: dict[str, Any] = {
     f.__name__: f
     for f in (
         tensor, as_tensor, from_numpy, from_dlpack, zeros, ones, empty, full, zeros_like,
-        ones_like, empty_like, full_like, arange, linspace, eye, is_tensor,
+        ones_like, empty_like, full_like, empty_strided, empty_permuted, scalar_tensor, is_tensor,
     )
 }  # fmt: skip
 EXPORTS["asarray"] = as_tensor

@@ -11,8 +11,8 @@ from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import float32
 from tinyt.ops.common import Number, dims_of, named, to_dtype, wrap_dim, write_out
-from tinyt.ops.creation import eye
 from tinyt.ops.elementwise import broadcast_shapes
+from tinyt.ops.ranges import eye
 from tinyt.ops.shape import transpose
 from tinyt.tensor import Tensor, method, prim
 

@@ -1,20 +1,30 @@
-"""Random tensors and dropout, drawn from a :class:`tinyt.Generator`."""
+"""Random tensors, drawn from a :class:`tinyt.Generator`.
+
+Every draw of n elements consumes ceil(n / 4) counters of the stream, whatever the distribution;
+a call that fails consumes none.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from tinyt._core import DTypeError
 from tinyt._tensor import dtype as DType
-from tinyt.dtypes import ALL, get_default_dtype
-from tinyt.ops.common import sizes_of, to_dtype
+from tinyt.dtypes import float32, float64, get_default_dtype, int64
+from tinyt.ops.common import Placement, placed, sizes_of, to_dtype, write_out
 from tinyt.random import Generator, default_generator
 from tinyt.tensor import Tensor, method, prim
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def _draw(
-    primitive: Callable[..., Tensor],
+Draw = Callable[..., Tensor]
+
+
+def draw(
+    primitive: Draw,
     size: tuple[int, ...],
     dtype: DType,
     generator: Generator | None,
@@ -36,6 +46,74 @@ def _bits(size: tuple[int, ...], dtype: DType, seed: int, offset: int) -> Tensor
     return prim.random_bits(size, seed, offset)
 
 
+def _floats(op: str, x: Tensor) -> None:
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"{op}: not defined for dtype {x.dtype.name}")
+
+
+# ---- uniform and normal
+
+
+def _fresh(
+    op: str,
+    primitive: Draw,
+    size: tuple[int, ...],
+    generator: Generator | None,
+    out: Tensor | None,
+    dtype: DType | None,
+    place: Placement,
+) -> Tensor:
+    """A new tensor of a float dtype, or ``out``, filled by a primitive."""
+    target = dtype or (get_default_dtype() if out is None else out.dtype)
+    return placed(op, write_out(out, draw(primitive, size, target, generator)), place)
+
+
+def rand(
+    *size: Any,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """Uniform values in [0, 1)."""
+    return _fresh("rand", prim.uniform, sizes_of(size), generator, out, dtype, place)
+
+
+def randn(
+    *size: Any,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """Values of the standard normal distribution."""
+    return _fresh("randn", prim.normal, sizes_of(size), generator, out, dtype, place)
+
+
+def rand_like(
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    memory_format: Any = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """Uniform values in the shape and dtype of ``input``."""
+    return rand(tuple(input.shape), generator=generator, dtype=dtype or input.dtype, **place)
+
+
+def randn_like(
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    memory_format: Any = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """Normal values in the shape and dtype of ``input``."""
+    return randn(tuple(input.shape), generator=generator, dtype=dtype or input.dtype, **place)
+
+
 def draw_uniform(
     size: tuple[int, ...],
     dtype: DType,
@@ -49,155 +127,7 @@ def draw_uniform(
         out = u * (high - low) + low
         return prim.where(prim.lt(out, high), out, low)
 
-    return _draw(prim.uniform, size, dtype, generator, stretch)
-
-
-def rand(
-    *size: Any,
-    generator: Generator | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Uniform values in [0, 1)."""
-    out = _draw(prim.uniform, sizes_of(size), dtype or get_default_dtype(), generator)
-    return out.requires_grad_(requires_grad)
-
-
-def randn(
-    *size: Any,
-    generator: Generator | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Values of the standard normal distribution."""
-    out = _draw(prim.normal, sizes_of(size), dtype or get_default_dtype(), generator)
-    return out.requires_grad_(requires_grad)
-
-
-def rand_like(input: Tensor, *, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
-    """Uniform values in the shape and dtype of ``input``."""
-    return rand(tuple(input.shape), dtype=dtype or input.dtype, requires_grad=requires_grad)
-
-
-def randn_like(input: Tensor, *, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
-    """Normal values in the shape and dtype of ``input``."""
-    return randn(tuple(input.shape), dtype=dtype or input.dtype, requires_grad=requires_grad)
-
-
-def _integers(size: tuple[int, ...], low: int, high: int, generator: Generator | None) -> Tensor:
-    if low >= high:
-        raise RuntimeError(f"randint: expects low < high, got [{low}, {high})")
-    if high - low >= 2**63:
-        raise RuntimeError(f"randint: the range [{low}, {high}) is too wide")
-    return _draw(
-        _bits, size, ALL[5], generator, lambda b: prim.add(prim.remainder(b, high - low), low)
-    )
-
-
-def randint(
-    *args: Any,
-    generator: Generator | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """``randint([low=0,] high, size)``: integers in [low, high), int64 by default."""
-    if len(args) == 2:
-        low, high, size = 0, *args
-    elif len(args) == 3:
-        low, high, size = args
-    else:
-        raise TypeError(f"randint: expected ([low,] high, size), got {len(args)} arguments")
-    out = _integers(sizes_of((size,)), int(low), int(high), generator)
-    return to_dtype(out, dtype).requires_grad_(requires_grad)
-
-
-def randint_like(input: Tensor, low: int, high: int | None = None) -> Tensor:
-    """Integers in the shape and dtype of ``input``; ``randint_like(x, high)`` starts at 0."""
-    first, last = (0, low) if high is None else (low, high)
-    return to_dtype(_integers(tuple(input.shape), first, last, None), input.dtype)
-
-
-def randperm(
-    n: int,
-    *,
-    generator: Generator | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-) -> Tensor:
-    """A random order of 0 .. n-1: the ranks of n random 64-bit keys."""
-    if n < 0:
-        raise RuntimeError(f"randperm: n must not be negative, got {n}")
-    return _draw(
-        _bits, (n,), ALL[5], generator, lambda k: to_dtype(prim.sort(k, 0)[1], dtype or ALL[5])
-    )
-
-
-def normal(
-    mean: Tensor | float = 0.0,
-    std: Tensor | float = 1.0,
-    size: Any = None,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Normal values with a mean and standard deviation, tensors or numbers."""
-    if size is None:
-        like = prim.add(mean, std)
-        size = tuple(like.shape)
-    return prim.add(prim.mul(randn(size, generator=generator), std), mean)
-
-
-def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """Ones with the probabilities in ``input``, else zeros."""
-    return _draw(
-        prim.uniform,
-        tuple(input.shape),
-        input.dtype,
-        generator,
-        lambda u: to_dtype(prim.lt(u, input.detach()), input.dtype),
-    )
-
-
-def multinomial(
-    input: Tensor,
-    num_samples: int,
-    replacement: bool = False,
-    *,
-    generator: Generator | None = None,
-) -> Tensor:
-    """Indices drawn by the weights of each row [..., n]; int64 [..., num_samples]."""
-    if input.dim() not in (1, 2):
-        raise RuntimeError(f"multinomial: weights must be 1-d or 2-d, got {tuple(input.shape)}")
-    categories = input.shape[-1]
-    if num_samples < 1 or (not replacement and num_samples > categories):
-        raise RuntimeError(
-            f"multinomial: cannot draw {num_samples} of {categories} categories "
-            f"{'with' if replacement else 'without'} replacement"
-        )
-    weights = prim.cast(input.detach(), ALL[9])
-    total = prim.sum(weights, (-1,), True)
-    if not bool(prim.logical_and(prim.ge(weights, 0.0), prim.isfinite(weights)).all().item()) or (
-        not bool(prim.gt(total, 0.0).all().item())
-    ):
-        raise RuntimeError("multinomial: weights must be finite, not negative and not all zero")
-    if replacement:
-        edges = prim.cumsum(weights, -1) / total
-        shape = (*input.shape[:-1], num_samples)
-
-        def find(u: Tensor) -> Tensor:
-            below = prim.le(edges.unsqueeze(-2), u.unsqueeze(-1))
-            return prim.minimum(prim.sum(below, (-1,), False), categories - 1)
-
-        return _draw(prim.uniform, shape, ALL[9], generator, find)
-
-    def first(u: Tensor) -> Tensor:
-        # The smallest of exponential clocks with the weights as rates.
-        order = prim.sort(-prim.log1p(-u) / weights, -1)[1]
-        return prim.slice(order, -1, 0, num_samples)
-
-    return _draw(prim.uniform, tuple(input.shape), ALL[9], generator, first)
+    return draw(prim.uniform, size, dtype, generator, stretch)
 
 
 @method
@@ -205,15 +135,10 @@ def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Fills with uniform values in [from, to)."""
-    if from_ > to:
-        raise RuntimeError(f"uniform_: expects from <= to, got {from_} > {to}")
-    return _draw(
-        prim.uniform,
-        tuple(self.shape),
-        self.dtype,
-        generator,
-        lambda u: self._assign(u * (to - from_) + from_),
-    )
+    _floats("uniform_", self)
+    if not 0 <= to - from_ < math.inf:
+        raise RuntimeError(f"uniform_: expects from <= to, both finite, got {from_} and {to}")
+    return self._assign(draw_uniform(tuple(self.shape), self.dtype, from_, to, generator))
 
 
 @method
@@ -221,25 +146,275 @@ def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Fills with normal values."""
-    if std < 0:
+    _floats("normal_", self)
+    if not std >= 0:
         raise RuntimeError(f"normal_: std must not be negative, got {std}")
-    return _draw(
-        prim.normal,
-        tuple(self.shape),
-        self.dtype,
-        generator,
-        lambda z: self._assign(z * std + mean),
+    return _fill(self, prim.normal, generator, lambda z: z * std + mean)
+
+
+def normal(
+    mean: Tensor | float = 0.0,
+    std: Tensor | float = 1.0,
+    size: Sequence[int] | int | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """Normal values with a mean and standard deviation: tensors that broadcast, or numbers.
+
+    With numbers alone ``size`` is needed.
+    """
+    given = [x.detach() for x in (mean, std) if isinstance(x, Tensor)]
+    if given:
+        shape = tuple(prim.add(given[0], given[-1]).shape)
+        target = given[0].dtype
+        _floats("normal", given[0])
+    elif size is None:
+        raise TypeError("normal: size is needed where mean and std are numbers")
+    else:
+        shape = (size,) if isinstance(size, int) else tuple(size)
+        target = dtype or (get_default_dtype() if out is None else out.dtype)
+    if isinstance(std, Tensor):
+        lowest = 0.0 if std._is_recorded or not std.numel() else std.detach().amin().item()
+    else:
+        lowest = std
+    if lowest < 0:
+        raise RuntimeError(f"normal: std must not be negative, got {lowest}")
+    centre, width = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
+    values = draw(
+        prim.normal, shape, target, generator, lambda z: prim.add(prim.mul(z, width), centre)
     )
+    return placed("normal", write_out(out, values), place)
+
+
+# ---- integers
+
+
+def _integers(size: tuple[int, ...], low: int, high: int, generator: Generator | None) -> Tensor:
+    if low >= high:
+        raise RuntimeError(f"randint: expects low < high, got [{low}, {high})")
+    if high - low >= 2**63:
+        raise RuntimeError(f"randint: the range [{low}, {high}) is too wide")
+    return draw(
+        _bits, size, int64, generator, lambda b: prim.add(prim.remainder(b, high - low), low)
+    )
+
+
+def _fits(op: str, dtype: DType, low: int, high: int) -> None:
+    """RuntimeError where a dtype cannot hold all of [low, high)."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return
+    first, last = _range_of(dtype)
+    if low < first or high - 1 > last:
+        raise RuntimeError(f"{op}: [{low}, {high}) is out of bounds for {dtype.name}")
+
+
+def _range_of(dtype: DType) -> tuple[int, int]:
+    """The least and the largest integer of a dtype."""
+    if dtype.name == "bool":
+        return 0, 1
+    bits = 8 * dtype.itemsize
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.is_signed else (0, 2**bits - 1)
+
+
+def randint(
+    *args: Any,
+    low: int = 0,
+    high: int | None = None,
+    size: Sequence[int] | None = None,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """``randint([low=0,] high, size)``: integers in [low, high), int64 by default."""
+    given = list(args)
+    if given and size is None and not isinstance(given[-1], int):
+        size = given.pop()
+    if given and high is None:
+        high = given.pop()
+    if given:
+        low = given.pop()
+    if given or high is None or size is None:
+        raise TypeError(f"randint: expected ([low,] high, size), got {len(args)} arguments")
+    first, last, target = int(low), int(high), dtype or (int64 if out is None else out.dtype)
+    _fits("randint", target, first, last)
+    values = to_dtype(_integers(sizes_of((size,)), first, last, generator), target)
+    return placed("randint", write_out(out, values), place)
+
+
+def randint_like(
+    input: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    memory_format: Any = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """Integers in the shape and dtype of ``input``; ``randint_like(x, high)`` starts at 0."""
+    first, last = (0, low) if high is None else (low, high)
+    target = dtype or input.dtype
+    return randint(first, last, tuple(input.shape), generator=generator, dtype=target, **place)
 
 
 @method
 def random_(
     self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fills with integers in [from, to); without ``to``: below ``from``, or 2**24."""
-    if to is None:
-        from_, to = 0, from_ or 2**24
-    return self._assign(_integers(tuple(self.shape), from_, to, generator))
+    """Fills with integers in [from, to); ``random_(to)`` starts at 0.
+
+    Without limits: all non-negative integers of the dtype, or all that a float dtype holds
+    exactly, 2 to the number of its fraction bits included.
+    """
+    if to is not None or from_:
+        low, high = (0, from_) if to is None else (from_, to)
+        _fits("random_", self.dtype, low, high)
+        return self._assign(_integers(tuple(self.shape), low, high, generator))
+    exact = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}.get(self.dtype.name)
+    high = 2**exact + 1 if exact else _range_of(self.dtype)[1] + 1
+    if high == 2**63:
+        return _fill(self, _bits, generator, lambda b: prim.bitwise_and(b, high - 1), int64)
+    return self._assign(_integers(tuple(self.shape), 0, high, generator))
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """A random order of 0 .. n-1: the ranks of n random 64-bit keys."""
+    if n < 0:
+        raise RuntimeError(f"randperm: n must not be negative, got {n}")
+    target = dtype or (int64 if out is None else out.dtype)
+    order = draw(_bits, (n,), int64, generator, lambda k: to_dtype(prim.sort(k, 0)[1], target))
+    return placed("randperm", write_out(out, order), place)
+
+
+# ---- other distributions, from one uniform or normal value an element
+
+
+def _working(dtype: DType) -> DType:
+    """The float dtype in which values of a dtype are drawn."""
+    return float32 if dtype.is_floating_point and dtype is not float64 else float64
+
+
+def _fill(
+    x: Tensor,
+    primitive: Draw,
+    generator: Generator | None,
+    then: Callable[[Tensor], Tensor],
+    dtype: DType | None = None,
+) -> Tensor:
+    """Draws in the shape of ``x`` and writes ``then`` of it there."""
+    return draw(
+        primitive,
+        tuple(x.shape),
+        dtype or _working(x.dtype),
+        generator,
+        lambda u: x._assign(then(u)),
+    )
+
+
+@method
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fills with values of density lambd exp(-lambd x), all positive."""
+    _floats("exponential_", self)
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_: lambd must be positive, got {lambd}")
+    # In place of log(1) = 0: half the distance from 1 to the next smaller number.
+    least = 2.0**-54 if self.dtype is float64 else 2.0**-25
+
+    def invert(u: Tensor) -> Tensor:
+        return prim.where(prim.eq(u, 0.0), least, -prim.log1p(-u)) / lambd
+
+    return _fill(self, prim.uniform, generator, invert)
+
+
+@method
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fills with the number of trials until the first success: 1, 2, ... with (1 - p)^(k-1) p."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_: p must be in (0, 1), got {p}")
+    return _fill(
+        self,
+        prim.uniform,
+        generator,
+        lambda u: prim.floor(prim.log1p(-u) / math.log1p(-p)) + 1.0,
+    )
+
+
+@method
+def cauchy_(
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fills with values of density sigma / (pi ((x - median)² + sigma²))."""
+    _floats("cauchy_", self)
+    if not sigma > 0:
+        raise RuntimeError(f"cauchy_: sigma must be positive, got {sigma}")
+
+    def invert(u: Tensor) -> Tensor:
+        # tan(pi (u - 1/2)); at u = 0 it would be infinite.
+        angle = prim.where(prim.eq(u, 0.0), 2.0**-25, u) * math.pi
+        return median - sigma * (prim.cos(angle) / prim.sin(angle))
+
+    return _fill(self, prim.uniform, generator, invert)
+
+
+@method
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fills with values whose logarithm is normal with this mean and standard deviation."""
+    _floats("log_normal_", self)
+    if not std > 0:
+        raise RuntimeError(f"log_normal_: std must be positive, got {std}")
+    return _fill(self, prim.normal, generator, lambda z: prim.exp(z * std + mean))
+
+
+# ---- choices
+
+
+def _probabilities(op: str, p: Tensor | float) -> Any:
+    """Probabilities off the tape; RuntimeError outside [0, 1]."""
+    if isinstance(p, Tensor):
+        p = p.detach()
+        if p._is_recorded or not p.numel():
+            return p
+        low, high = p.amin().item(), p.amax().item()
+    else:
+        low = high = p
+    if not (low >= 0 and high <= 1):
+        raise RuntimeError(f"{op}: p must be in [0, 1], got [{low}, {high}]")
+    return p
+
+
+@method
+def bernoulli(
+    input: Tensor,
+    p: float | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Ones with the probabilities in ``input`` (or all with ``p``), else zeros."""
+    if p is None:
+        _floats("bernoulli", input)
+    chance = _probabilities("bernoulli", input if p is None else p)
+    hits = draw(
+        prim.uniform,
+        tuple(input.shape),
+        _working(input.dtype),
+        generator,
+        lambda u: to_dtype(prim.lt(u, chance), input.dtype),
+    )
+    return write_out(out, hits)
 
 
 @method
@@ -247,34 +422,68 @@ def bernoulli_(
     self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None
 ) -> Tensor:
     """Fills with ones of probability ``p``, else zeros."""
-    return _draw(
-        prim.uniform,
-        tuple(self.shape),
-        ALL[8],
-        generator,
-        lambda u: self._assign(prim.lt(u, p)),
-    )
+    chance = _probabilities("bernoulli_", p)
+    return _fill(self, prim.uniform, generator, lambda u: prim.lt(u, chance), float32)
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeros elements with probability ``p`` and scales the rest by 1 / (1 - p), when training."""
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout: probability must be between 0 and 1, got {p}")
-    if not training or p == 0.0:
-        return input
-    scale = 1.0 / (1.0 - p) if p < 1.0 else 0.0
+@method
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Indices drawn by the weights of each row [..., n]; int64 [..., num_samples]."""
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"multinomial: weights must be 1-d or 2-d, got {tuple(input.shape)}")
+    _floats("multinomial", input)
+    categories = input.shape[-1]
+    if num_samples < 1 or (not replacement and num_samples > categories):
+        raise RuntimeError(
+            f"multinomial: cannot draw {num_samples} of {categories} categories "
+            f"{'with' if replacement else 'without'} replacement"
+        )
+    weights = prim.cast(input.detach(), float64)
+    _check_weights(weights)
+    if replacement:
+        return write_out(out, _with_replacement(weights, num_samples, generator))
 
-    def drop(u: Tensor) -> Tensor:
-        out = prim.where(prim.ge(u, p), prim.mul(input, scale), 0.0)
-        return input._assign(out) if inplace else out
+    def first(u: Tensor) -> Tensor:
+        # The smallest of exponential clocks with the weights as rates.
+        order = prim.sort(-prim.log1p(-u) / weights, -1)[1]
+        return prim.slice(order, -1, 0, num_samples)
 
-    return _draw(prim.uniform, tuple(input.shape), get_default_dtype(), None, drop)
+    return write_out(out, draw(prim.uniform, tuple(input.shape), float64, generator, first))
+
+
+def _check_weights(weights: Tensor) -> None:
+    if weights._is_recorded or not weights.numel():
+        return
+    total = prim.amin(prim.sum(weights, (-1,), False), (), False).item()
+    if not (prim.amin(weights, (), False).item() >= 0 and 0 < total < math.inf):
+        raise RuntimeError("multinomial: weights must be finite, not negative and not all zero")
+
+
+def _with_replacement(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
+    """For each uniform value the category whose part of [0, 1) holds it."""
+    edges = prim.cumsum(weights, -1)
+    # By their own last value, so that the last category with a weight ends at exactly 1.
+    edges = edges / prim.slice(edges, -1, edges.shape[-1] - 1, edges.shape[-1])
+    rows = prim.reshape(edges, (*edges.shape[:-1], 1, edges.shape[-1]))
+
+    def find(u: Tensor) -> Tensor:
+        below = prim.le(rows, prim.reshape(u, (*u.shape, 1)))
+        return prim.sum(below, (-1,), False)
+
+    return draw(prim.uniform, (*weights.shape[:-1], count), float64, generator, find)
 
 
 EXPORTS: dict[str, Any] = {
     f.__name__: f
     for f in (
         rand, randn, rand_like, randn_like, randint, randint_like, randperm, normal, bernoulli,
-        multinomial, dropout,
+        multinomial,
     )
 }  # fmt: skip

@@ -1,0 +1,170 @@
+"""Tensors that count: ranges, spaces, the identity, indices of triangles."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from tinyt import _tensor
+from tinyt._tensor import dtype as DType
+from tinyt.dtypes import ALL, float64, int64
+from tinyt.ops.common import Number, Placement, placed, to_dtype, write_out
+from tinyt.ops.creation import dtype_for
+from tinyt.tensor import Tensor, prim
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+def _plain(value: Number | Tensor) -> Number:
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def counting(count: int) -> Tensor:
+    """0, 1, ..., count - 1 as int64."""
+    return prim.iota(count, int64, 0.0, 0.0, 0, 1)
+
+
+def arange(
+    start: Number | Tensor,
+    end: Number | Tensor | None = None,
+    step: Number | Tensor = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """start, start + step, ... below ``end``; int64 for integers, else the default dtype."""
+    first, last, by = (0, start, step) if end is None else (start, end, step)
+    a, b, by = _plain(first), _plain(last), _plain(by)
+    if by == 0:
+        raise RuntimeError("arange: step must not be zero")
+    whole = isinstance(a, int) and isinstance(b, int) and isinstance(by, int)
+    if not math.isfinite((b - a) / by):
+        raise RuntimeError(f"arange: bounds must be finite, got {a} and {b}")
+    if (b - a) * by < 0:
+        raise RuntimeError(
+            f"arange: upper bound and lower bound inconsistent with the step's sign, got start "
+            f"{a}, end {b}, step {by}"
+        )
+    target = dtype_for(dtype, out, int64 if whole else None)
+    if target is ALL[0]:
+        raise RuntimeError("arange: not defined for dtype bool")
+    count = max(-int((a - b) // by), 0) if whole else max(math.ceil((b - a) / by), 0)
+    if not target.is_floating_point and int(by) == 0:
+        raise ValueError(f"arange: step must not be zero in {target.name}, got {by}")
+    values = prim.iota(count, target, float(a), float(by), int(a), int(by))
+    return placed("arange", write_out(out, values), place)
+
+
+def linspace(
+    start: Number | Tensor,
+    end: Number | Tensor,
+    steps: int,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """``steps`` evenly spaced values from ``start`` to ``end``, both included."""
+    values = _evenly("linspace", start, end, steps)
+    return placed("linspace", write_out(out, to_dtype(values, dtype_for(dtype, out))), place)
+
+
+def logspace(
+    start: Number | Tensor,
+    end: Number | Tensor,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """``base`` to the power of ``steps`` evenly spaced exponents from ``start`` to ``end``."""
+    values = prim.pow(float(base), _evenly("logspace", start, end, steps))
+    return placed("logspace", write_out(out, to_dtype(values, dtype_for(dtype, out))), place)
+
+
+def _evenly(op: str, start: Number | Tensor, end: Number | Tensor, steps: int) -> Tensor:
+    """Evenly spaced float64 values, from both ends to the middle: the last is exactly ``end``."""
+    if steps < 0:
+        raise RuntimeError(f"{op}: number of steps must not be negative, got {steps}")
+    first, last = float(_plain(start)), float(_plain(end))
+    step = (last - first) / (steps - 1) if steps > 1 else 0.0
+    low = prim.iota(steps, float64, first, step, 0, 0)
+    if steps < 2:
+        return low
+    high = prim.iota(steps, float64, last - step * (steps - 1), step, 0, 0)
+    at = counting(steps)
+    values = prim.where(prim.lt(at, steps // 2), low, high)
+    return prim.where(prim.eq(at, steps - 1), last, values)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """An n x m matrix with ones on the diagonal."""
+    columns = n if m is None else m
+    if n < 0 or columns < 0:
+        raise RuntimeError(f"eye: sizes must not be negative, got {n} and {columns}")
+    hit = prim.eq(prim.reshape(counting(n), (n, 1)), counting(columns))
+    return placed("eye", write_out(out, to_dtype(hit, dtype_for(dtype, out))), place)
+
+
+def tril_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: DType = int64,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """Rows and columns, [2, n], of the elements on and below a diagonal, row by row."""
+    return placed("tril_indices", _triangle("tril_indices", row, col, offset, dtype, True), place)
+
+
+def triu_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: DType = int64,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """Rows and columns, [2, n], of the elements on and above a diagonal, row by row."""
+    return placed("triu_indices", _triangle("triu_indices", row, col, offset, dtype, False), place)
+
+
+def _triangle(op: str, row: int, col: int, offset: int, dtype: DType, lower: bool) -> Tensor:
+    """Each row is a run of columns: element k lies in the row whose run covers k."""
+    if row < 0 or col < 0:
+        raise RuntimeError(f"{op}: sizes must not be negative, got {row} and {col}")
+    edge = [min(max(i + offset + lower, 0), col) for i in range(row)]
+    lengths = edge if lower else [col - e for e in edge]
+    ends = list(accumulate(lengths))
+    total = ends[-1] if ends else 0
+    inner = [end for end in ends[:-1] if end < total]
+    marks = prim.fill((total,), int64, 0.0, 0)
+    if inner:
+        index = _tensor.from_data(inner)
+        marks = prim.scatter_add(marks, index, prim.fill((len(inner),), int64, 1.0, 1), 0)
+    rows = prim.cumsum(marks, 0)
+    # Column = position in the run + first column of the run.
+    shift = [(0 if lower else e) - (end - n) for e, end, n in zip(edge, ends, lengths, strict=True)]
+    columns = counting(total)
+    if total:
+        columns = columns + prim.gather(_tensor.from_data(shift), rows, 0)
+    pair = tuple(prim.reshape(x, (1, total)) for x in (rows, columns))
+    return to_dtype(prim.cat(pair, 0), dtype)
+
+
+EXPORTS: dict[str, Any] = {
+    f.__name__: f for f in (arange, linspace, logspace, eye, tril_indices, triu_indices)
+}
