@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from numpy.typing import NDArray
+from typing_extensions import Unpack
 
 from tinyt._tensor import Size, TensorBase
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import RemovableHandle
 from tinyt.formats import memory_format as Format
-from tinyt.ops.common import Number, Scalar
+from tinyt.ops.common import Number, Placement, Scalar
 from tinyt.ops.reduce import Dim, ValuesIndices
 from tinyt.random import Generator
 
@@ -152,8 +153,41 @@ class Tensor(TensorBase):
         *,
         generator: Generator | None = None,
     ) -> Tensor: ...
+    def exponential_(
+        self, lambd: builtins.float = 1.0, *, generator: Generator | None = None
+    ) -> Tensor: ...
+    def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor: ...
+    def cauchy_(
+        self,
+        median: builtins.float = 0.0,
+        sigma: builtins.float = 1.0,
+        *,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
+    def log_normal_(
+        self,
+        mean: builtins.float = 1.0,
+        std: builtins.float = 2.0,
+        *,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
+    def bernoulli(
+        input,
+        p: builtins.float | None = None,
+        *,
+        generator: Generator | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
     def bernoulli_(
         self, p: builtins.float | Tensor = 0.5, *, generator: Generator | None = None
+    ) -> Tensor: ...
+    def multinomial(
+        input,
+        num_samples: builtins.int,
+        replacement: builtins.bool = False,
+        *,
+        generator: Generator | None = None,
+        out: Tensor | None = None,
     ) -> Tensor: ...
     def prelu(input, weight: Tensor) -> Tensor: ...
     def hardshrink(input, lambd: builtins.float = 0.5) -> Tensor: ...
@@ -490,11 +524,33 @@ class Tensor(TensorBase):
     def ndimension(self) -> builtins.int: ...
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor: ...
     def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor: ...
-    def new_zeros(self, *args: Any, dtype: DType | None = None, **kwargs: Any) -> Tensor: ...
-    def new_ones(self, *args: Any, dtype: DType | None = None, **kwargs: Any) -> Tensor: ...
-    def new_empty(self, *args: Any, dtype: DType | None = None, **kwargs: Any) -> Tensor: ...
-    def new_full(self, *args: Any, dtype: DType | None = None, **kwargs: Any) -> Tensor: ...
-    def new_tensor(self, *args: Any, dtype: DType | None = None, **kwargs: Any) -> Tensor: ...
+    def new_zeros(
+        self, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+    ) -> Tensor: ...
+    def new_ones(
+        self, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+    ) -> Tensor: ...
+    def new_empty(
+        self, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+    ) -> Tensor: ...
+    def new_full(
+        self,
+        size: Sequence[builtins.int],
+        fill_value: Scalar,
+        *,
+        dtype: DType | None = None,
+        **place: Unpack[Placement],
+    ) -> Tensor: ...
+    def new_tensor(
+        self, data: Any, *, dtype: DType | None = None, **place: Unpack[Placement]
+    ) -> Tensor: ...
+    def new_empty_strided(
+        self,
+        size: Sequence[builtins.int],
+        stride: Sequence[builtins.int],
+        dtype: DType | None = None,
+        **place: Unpack[Placement],
+    ) -> Tensor: ...
     def kron(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     def cross(
         input, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None

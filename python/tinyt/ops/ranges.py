@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from tinyt import _tensor
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, float64, int64
 from tinyt.ops.common import Number, Placement, placed, to_dtype, write_out
 from tinyt.ops.creation import dtype_for
+from tinyt.ops.elementwise import clamp
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
@@ -146,23 +145,33 @@ def _triangle(op: str, row: int, col: int, offset: int, dtype: DType, lower: boo
     """Each row is a run of columns: element k lies in the row whose run covers k."""
     if row < 0 or col < 0:
         raise RuntimeError(f"{op}: sizes must not be negative, got {row} and {col}")
-    edge = [min(max(i + offset + lower, 0), col) for i in range(row)]
-    lengths = edge if lower else [col - e for e in edge]
-    ends = list(accumulate(lengths))
-    total = ends[-1] if ends else 0
-    inner = [end for end in ends[:-1] if end < total]
-    marks = prim.fill((total,), int64, 0.0, 0)
-    if inner:
-        index = _tensor.from_data(inner)
-        marks = prim.scatter_add(marks, index, prim.fill((len(inner),), int64, 1.0, 1), 0)
-    rows = prim.cumsum(marks, 0)
-    # Column = position in the run + first column of the run.
-    shift = [(0 if lower else e) - (end - n) for e, end, n in zip(edge, ends, lengths, strict=True)]
+    # Row i is cut at column i + cut, limited to [0, col].
+    cut = min(max(offset, -row - 1), col) + lower
+    edges = clamp(counting(row) + cut, 0, col)
+    left = _cut_area(row, col, cut)
+    total = left if lower else row * col - left
+    ends = prim.cumsum(edges if lower else col - edges, 0)
+    # An element's row is the number of runs that end before it.
+    marks = prim.fill((total + 1,), int64, 0.0, 0)
+    if row > 1:
+        inner = prim.slice(ends, 0, 0, row - 1)
+        marks = prim.scatter_add(marks, inner, prim.fill((row - 1,), int64, 1.0, 1), 0)
+    rows = prim.cumsum(prim.slice(marks, 0, 0, total), 0)
     columns = counting(total)
     if total:
-        columns = columns + prim.gather(_tensor.from_data(shift), rows, 0)
+        # Runs to the right end at `col`; those to the left begin at 0.
+        shift = edges - ends if lower else col - ends
+        columns = columns + prim.gather(shift, rows, 0)
     pair = tuple(prim.reshape(x, (1, total)) for x in (rows, columns))
     return to_dtype(prim.cat(pair, 0), dtype)
+
+
+def _cut_area(row: int, col: int, cut: int) -> int:
+    """The sum of min(max(i + cut, 0), col) over the rows i."""
+    if col == 0:
+        return 0
+    rising, full = (min(max(n, 0), row) for n in (1 - cut, col - cut))
+    return (full - rising) * (rising + full - 1 + 2 * cut) // 2 + (row - full) * col
 
 
 EXPORTS: dict[str, Any] = {
