@@ -108,7 +108,7 @@ from tinyt.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from tinyt.nn.parameter import Parameter
+from tinyt.nn.parameter import Buffer, Parameter
 from tinyt.nn.patches import ChannelShuffle, Fold, PixelShuffle, PixelUnshuffle, Unfold
 from tinyt.nn.pooling import (
     AdaptiveAvgPool1d,
@@ -153,6 +153,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "Buffer",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",

@@ -13,10 +13,13 @@ from typing import Any, TypeVar
 from tinyt._tensor import dtype
 from tinyt.autograd import RemovableHandle, no_grad
 from tinyt.dtypes import bfloat16, float16, float32, float64
-from tinyt.nn.parameter import Parameter
-from tinyt.nn.state import IncompatibleKeys, load_into
+from tinyt.nn.hooks import CallHooks, Hook
+from tinyt.nn.parameter import Buffer, Parameter
+from tinyt.nn.state import EXTRA, IncompatibleKeys, StateHooks, load_into
+from tinyt.ops import empty_like
 from tinyt.tensor import Tensor
 
+_NO_HOOKS = StateHooks()
 Self = TypeVar("Self", bound="Module")
 Member = TypeVar("Member")
 
@@ -34,8 +37,8 @@ class Module:
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
-    _forward_hooks: list[tuple[Callable[..., Any], bool]]
-    _forward_pre_hooks: list[tuple[Callable[..., Any], bool]]
+    _call_hooks: CallHooks | None = None
+    _state_hooks: StateHooks | None = None
 
     def __init__(self) -> None:
         # Written past __setattr__, which looks these tables up.
@@ -45,42 +48,13 @@ class Module:
             _buffers={},
             _non_persistent_buffers_set=set(),
             _modules={},
-            _forward_hooks=[],
-            _forward_pre_hooks=[],
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls `forward`, with the hooks around it."""
-        if not self._forward_pre_hooks and not self._forward_hooks:
+        if self._call_hooks is None:
             return self.forward(*args, **kwargs)
-        for hook, with_kwargs in tuple(self._forward_pre_hooks):
-            args, kwargs = self._call_pre_hook(hook, with_kwargs, args, kwargs)
-        result = self.forward(*args, **kwargs)
-        for hook, with_kwargs in tuple(self._forward_hooks):
-            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-            if changed is not None:
-                result = changed
-        return result
-
-    def _call_pre_hook(
-        self,
-        hook: Callable[..., Any],
-        with_kwargs: bool,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments after one hook has seen them."""
-        changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
-        if changed is None:
-            return args, kwargs
-        if not with_kwargs:
-            return (changed if isinstance(changed, tuple) else (changed,)), kwargs
-        if not (isinstance(changed, tuple) and len(changed) == 2):
-            raise RuntimeError(
-                "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                f"but got {changed}."
-            )
-        return changed
+        return self._call_hooks.run(self, args, kwargs)
 
     # Registration ---------------------------------------------------------------------------
 
@@ -141,7 +115,11 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         tables = self.__dict__
-        if isinstance(value, Parameter):
+        if isinstance(value, Buffer):
+            self._table("_buffers", "buffers")
+            self._forget(name, keep="_buffers")
+            self.register_buffer(name, value, value.persistent)
+        elif isinstance(value, Parameter):
             self._table("_parameters", "parameters")
             self._forget(name, keep="_parameters")
             self.register_parameter(name, value)
@@ -285,6 +263,21 @@ class Module:
             module = found
         return module
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Puts `module` at a dotted path; with `strict` there must be one already.
+
+        Raises ValueError for an empty path and AttributeError where its parent is missing.
+        """
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if strict and name not in owner._modules:
+            raise AttributeError(f"{type(owner).__name__} has no module '{name}'")
+        if not isinstance(module, Module):
+            raise AttributeError(f"`{name}` is not an nn.Module: {_type_name(module)}")
+        setattr(owner, name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path; AttributeError if there is none."""
         param: Parameter = self._get_member("_parameters", "parameter", target)
@@ -308,24 +301,48 @@ class Module:
     def state_dict(
         self,
         *,
-        destination: OrderedDict[str, Tensor] | None = None,
+        destination: OrderedDict[str, Any] | None = None,
         prefix: str = "",
         keep_vars: bool = False,
-    ) -> OrderedDict[str, Tensor]:
-        """Maps dotted names to parameters and persistent buffers.
+    ) -> OrderedDict[str, Any]:
+        """Maps dotted names to parameters, persistent buffers and extra state.
 
-        The values share memory with the module; they are detached unless `keep_vars`.
+        The tensors share memory with the module; they are detached unless `keep_vars`.
         """
-        state: OrderedDict[str, Tensor] = OrderedDict() if destination is None else destination
-        for name, value in self._own_state():
-            state[prefix + name] = value if keep_vars else value.detach()
+        state: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
+        hooks = self._state_hooks or _NO_HOOKS
+        for hook in tuple(hooks.save_pre):
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(state, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in tuple(hooks.save_post):
+            changed = hook(self, state, prefix, {})
+            if changed is not None:
+                raise RuntimeError("state_dict post-hook must return None")
         return state
 
+    def _save_to_state_dict(
+        self, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        """Adds this module's own state, without its children's."""
+        for name, value in self._own_state():
+            destination[prefix + name] = value if keep_vars else value.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + EXTRA] = self.get_extra_state()
+
+    def get_extra_state(self) -> Any:
+        """What belongs to the state besides tensors; a subclass that defines it defines
+        `set_extra_state` too."""
+        raise RuntimeError("Module.get_extra_state: a subclass must define it")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Takes what `get_extra_state` returned."""
+        raise RuntimeError("Module.set_extra_state: a subclass must define it")
+
     def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Copies `state_dict` into this module's parameters and buffers.
 
@@ -334,6 +351,8 @@ class Module:
         Args:
             state_dict: as `state_dict()` returns it.
             strict: whether a missing or unexpected key is an error.
+            assign: whether its tensors, with their dtypes, take the place of the module's
+                instead of being copied; make the optimiser after that.
 
         Returns:
             The named tuple `(missing_keys, unexpected_keys)`.
@@ -341,9 +360,65 @@ class Module:
         Raises:
             RuntimeError: listing every missing key, unexpected key and size mismatch.
         """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        given: OrderedDict[str, Any] = OrderedDict(state_dict)
+        keys, errors = IncompatibleKeys([], []), list[str]()
+        for prefix, module in self._with_prefixes(""):
+            for hook in tuple((module._state_hooks or _NO_HOOKS).load_pre):
+                hook(
+                    module,
+                    given,
+                    prefix,
+                    {},
+                    strict,
+                    keys.missing_keys,
+                    keys.unexpected_keys,
+                    errors,
+                )
         own = self.state_dict(keep_vars=True)
+        places = {
+            prefix + name: (module, name)
+            for prefix, module in self._with_prefixes("")
+            for name, _ in module._own_state()
+        }
+
+        def store(name: str, target: Tensor, value: Tensor) -> None:
+            if assign:
+                places[name][0]._replace(places[name][1], value)
+            else:
+                target.copy_(value)
+
         with no_grad():
-            return load_into(type(self).__name__, own, state_dict, strict)
+            load_into(type(self).__name__, own, given, strict, keys, errors, store)
+        for prefix, module in self._with_prefixes(""):
+            if prefix + EXTRA in given and prefix + EXTRA in own:
+                module.set_extra_state(given[prefix + EXTRA])
+        for _, module in reversed(list(self._with_prefixes(""))):
+            for hook in tuple((module._state_hooks or _NO_HOOKS).load_post):
+                if hook(module, keys) is not None:
+                    raise RuntimeError(
+                        "load_state_dict post hook must return None; change the given "
+                        "incompatible_keys in place"
+                    )
+        return keys
+
+    def _replace(self, name: str, value: Tensor) -> None:
+        """Puts another tensor in the place of a parameter or buffer."""
+        param = self._parameters.get(name)
+        if param is None:
+            self._buffers[name] = value
+        elif isinstance(value, Parameter):
+            self._parameters[name] = value
+        else:
+            self._parameters[name] = Parameter(value, requires_grad=param.requires_grad)
+
+    def _with_prefixes(self, prefix: str) -> Iterator[tuple[str, Module]]:
+        """Every module with the prefix of its names in a state dict; shared ones again."""
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module._with_prefixes(f"{prefix}{name}.")
 
     def _own_state(self) -> Iterator[tuple[str, Tensor]]:
         for name, param in self._parameters.items():
@@ -415,6 +490,31 @@ class Module:
         """Converts floating parameters and buffers to bfloat16."""
         return self._cast_floats(bfloat16)
 
+    def type(self: Self, dst_type: dtype) -> Self:
+        """Converts all parameters and buffers to a dtype."""
+        return self._apply(lambda t: t.to(dst_type))
+
+    def cpu(self: Self) -> Self:
+        """Stays on the CPU."""
+        return self
+
+    def cuda(self: Self, device: object = None) -> Self:
+        """RuntimeError: this build has no CUDA."""
+        return self.to("cuda")
+
+    def to_empty(self: Self, *, device: object, recurse: bool = True) -> Self:
+        """Gives every parameter and buffer new memory, uninitialised."""
+        for module in self.modules() if recurse else [self]:
+            for owned in (module._parameters, module._buffers):
+                for tensor in owned.values():
+                    if tensor is not None:
+                        tensor.data = empty_like(tensor.detach())
+        return self
+
+    def share_memory(self: Self) -> Self:
+        """Stays as it is: threads share memory anyway."""
+        return self
+
     def train(self: Self, mode: bool = True) -> Self:
         """Sets training mode (dropout on, batch statistics) for this module and all below."""
         if not isinstance(mode, bool):
@@ -450,14 +550,72 @@ class Module:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Calls `hook(module, args)` before `forward`; what it returns replaces the arguments."""
-        return _register(self._forward_pre_hooks, hook, prepend, with_kwargs)
+        """Calls `hook(module, args)` before `forward`; what it returns replaces the arguments.
+
+        With `with_kwargs`: `hook(module, args, kwargs)`, which returns both.
+        """
+        return _register(self._own_call_hooks().forward_pre, Hook(hook, with_kwargs), prepend)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> RemovableHandle:
-        """Calls `hook(module, args, output)` after `forward`; what it returns replaces it."""
-        return _register(self._forward_hooks, hook, prepend, with_kwargs)
+        """Calls `hook(module, args, output)` after `forward`; what it returns replaces it.
+
+        With `with_kwargs`: `hook(module, args, kwargs, output)`; with `always_call` also where
+        `forward` raised.
+        """
+        entry = Hook(hook, with_kwargs, always_call)
+        return _register(self._own_call_hooks().forward, entry, prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(module, grad_output)` in backward; what it returns replaces the tuple."""
+        return _register(self._own_call_hooks().backward_pre, Hook(hook), prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(module, grad_input, grad_output)` when the gradients of the inputs are
+        known; what it returns replaces `grad_input`. Both are tuples with None for what is no
+        tensor or wants no gradient."""
+        return _register(self._own_call_hooks().backward, Hook(hook), prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, prefix, keep_vars)` before `state_dict`."""
+        return _register(self._own_state_hooks().save_pre, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, state_dict, prefix, local_metadata)` after `state_dict`, which it may
+        change in place."""
+        return _register(self._own_state_hooks().save_post, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
+        unexpected_keys, error_msgs)` before loading; it may change a copy of the state dict in
+        place."""
+        return _register(self._own_state_hooks().load_pre, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, incompatible_keys)` after loading; it may change the two lists."""
+        return _register(self._own_state_hooks().load_post, hook)
+
+    def _own_call_hooks(self) -> CallHooks:
+        if self._call_hooks is None:
+            self._call_hooks = CallHooks()
+        return self._call_hooks
+
+    def _own_state_hooks(self) -> StateHooks:
+        if self._state_hooks is None:
+            self._state_hooks = StateHooks()
+        return self._state_hooks
 
     # Printing -------------------------------------------------------------------------------
 
@@ -487,12 +645,12 @@ def _type_name(value: Any) -> str:
     return module + kind.__qualname__
 
 
-def _register(hooks: list[Any], hook: Any, prepend: bool, with_kwargs: bool) -> RemovableHandle:
-    if not callable(hook):
-        raise TypeError(f"register hook: the hook must be callable, got {type(hook).__name__}")
-    entry = (hook, with_kwargs)
-    hooks.insert(0 if prepend else len(hooks), entry)
-    return RemovableHandle(hooks, entry)
+def _register(hooks: list[Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+    function = hook.function if isinstance(hook, Hook) else hook
+    if not callable(function):
+        raise TypeError(f"register hook: the hook must be callable, got {_type_name(function)}")
+    hooks.insert(0 if prepend else len(hooks), hook)
+    return RemovableHandle(hooks, hook)
 
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | None, Any]:

@@ -27,3 +27,20 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+class Buffer(Tensor):
+    """A tensor that becomes a buffer of a module when assigned as its attribute.
+
+    Args:
+        data: the values; an empty float32 tensor if None.
+        persistent: whether it is in `state_dict`.
+    """
+
+    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
+        if data is None:
+            data = empty(0)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Buffer: data must be a Tensor, got {type(data).__name__}")
+        self.data = data.detach()
+        self.persistent = persistent

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tinyt.tensor import Tensor
+
+EXTRA = "_extra_state"  # the key, after a module's prefix, of what get_extra_state returned
 
 
 class _Keys(NamedTuple):
@@ -26,46 +28,68 @@ class IncompatibleKeys(_Keys):
     __str__ = __repr__
 
 
-def load_into(
-    owner: str, own: Mapping[str, Tensor], given: Mapping[str, Any], strict: bool
-) -> IncompatibleKeys:
-    """Copies the tensors of `given` into those of `own` with the same name.
+class StateHooks:
+    """The hooks of one module around `state_dict` and `load_state_dict`."""
 
-    Nothing is written unless every check passes.
+    def __init__(self) -> None:
+        self.save_pre: list[Callable[..., Any]] = []
+        self.save_post: list[Callable[..., Any]] = []
+        self.load_pre: list[Callable[..., Any]] = []
+        self.load_post: list[Callable[..., Any]] = []
+
+
+def load_into(
+    owner: str,
+    own: Mapping[str, Any],
+    given: Mapping[str, Any],
+    strict: bool,
+    keys: IncompatibleKeys,
+    errors: list[str],
+    store: Callable[[str, Tensor, Tensor], None],
+) -> None:
+    """Passes the tensors of `given` with those of `own` of the same name to `store`.
+
+    Nothing is stored unless every check passes.
 
     Args:
         owner: class name for the message.
-        own: the tensors to fill.
-        given: the tensors to read, converted to the dtype of their target.
+        own: the tensors to fill; other values are extra state, which is not looked at.
+        given: the tensors to read.
         strict: whether missing and unexpected names are errors.
+        keys: the names that hooks found missing and unexpected; those found here are added.
+        errors: what hooks had to complain about.
+        store: called with the name, the tensor to fill and the one to read.
     """
-    if not isinstance(given, Mapping):
-        raise TypeError(f"Expected state_dict to be dict-like, got {type(given)}.")
-    keys = IncompatibleKeys(
-        [name for name in own if name not in given], [name for name in given if name not in own]
-    )
-    errors = []
+    keys.missing_keys.extend(name for name in own if name not in given)
+    keys.unexpected_keys.extend(name for name in given if name not in own)
+    messages = []
     if strict and keys.unexpected_keys:
-        errors.append(f"Unexpected key(s) in state_dict: {_quoted(keys.unexpected_keys)}. ")
+        messages.append(f"Unexpected key(s) in state_dict: {_quoted(keys.unexpected_keys)}. ")
     if strict and keys.missing_keys:
-        errors.append(f"Missing key(s) in state_dict: {_quoted(keys.missing_keys)}. ")
-    pairs = [(name, own[name], given[name]) for name in own if name in given]
+        messages.append(f"Missing key(s) in state_dict: {_quoted(keys.missing_keys)}. ")
+    messages.extend(errors)
+    pairs = [
+        (name, target, given[name])
+        for name, target in own.items()
+        if name in given and isinstance(target, Tensor)
+    ]
     for name, target, value in pairs:
         if not isinstance(value, Tensor):
-            errors.append(
+            messages.append(
                 f'While copying the parameter named "{name}", expected Tensor from checkpoint '
                 f"but received {type(value)}"
             )
         elif tuple(value.shape) != tuple(target.shape):
-            errors.append(
+            messages.append(
                 f"size mismatch for {name}: copying a param with shape {tuple(value.shape)} from "
                 f"checkpoint, the shape in current model is {tuple(target.shape)}."
             )
-    if errors:
-        raise RuntimeError(f"Error(s) in loading state_dict for {owner}:\n\t" + "\n\t".join(errors))
-    for _, target, value in pairs:
-        target.copy_(value)
-    return keys
+    if messages:
+        raise RuntimeError(
+            f"Error(s) in loading state_dict for {owner}:\n\t" + "\n\t".join(messages)
+        )
+    for name, target, value in pairs:
+        store(name, target, value)
 
 
 def _quoted(names: list[str]) -> str:

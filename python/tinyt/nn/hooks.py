@@ -1,0 +1,202 @@
+"""Hooks around a module's forward and backward."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tinyt.autograd import Function, FunctionCtx, is_grad_enabled
+from tinyt.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinyt.nn.module import Module
+
+
+class Hook(NamedTuple):
+    """One registered function, and how it is called."""
+
+    function: Callable[..., Any]
+    with_kwargs: bool = False
+    always: bool = False
+
+
+class CallHooks:
+    """The hooks of one module. A module without any has no such object, and costs nothing."""
+
+    def __init__(self) -> None:
+        self.forward_pre: list[Hook] = []
+        self.forward: list[Hook] = []
+        self.backward_pre: list[Hook] = []
+        self.backward: list[Hook] = []
+
+    def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`module.forward` with the hooks around it."""
+        called: set[int] = set()
+        try:
+            for hook in tuple(self.forward_pre):
+                args, kwargs = _call_pre_hook(hook, module, args, kwargs)
+            watch = _Watch(module, self) if self.backward or self.backward_pre else None
+            if watch is not None:
+                args = watch.enter(args)
+            result = module.forward(*args, **kwargs)
+            for hook in tuple(self.forward):
+                called.add(id(hook))
+                result = _call_hook(hook, module, args, kwargs, result)
+            return result if watch is None else watch.leave(result)
+        except Exception:
+            for hook in self.forward:
+                if hook.always and id(hook) not in called:
+                    _call_always(hook, module, args, kwargs)
+            raise
+
+
+def _call_hook(
+    hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> Any:
+    if hook.with_kwargs:
+        changed = hook.function(module, args, kwargs, result)
+    else:
+        changed = hook.function(module, args, result)
+    return result if changed is None else changed
+
+
+def _call_always(hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A hook that runs after an error too; its own error must not hide the first."""
+    try:
+        _call_hook(hook, module, args, kwargs, None)
+    except Exception as error:
+        warnings.warn(
+            "module forward hook with ``always_call=True`` raised an exception that was silenced "
+            f"as another error was raised in forward: {error}",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _call_pre_hook(
+    hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments after one hook has seen them."""
+    if not hook.with_kwargs:
+        changed = hook.function(module, args)
+        if changed is None:
+            return args, kwargs
+        return (changed if isinstance(changed, tuple) else (changed,)), kwargs
+    changed = hook.function(module, args, kwargs)
+    if changed is None:
+        return args, kwargs
+    if not (isinstance(changed, tuple) and len(changed) == 2):
+        raise RuntimeError(
+            "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
+            f"but got {changed}."
+        )
+    return changed
+
+
+class _Boundary(Function):
+    """The identity; backward passes the gradients through a function."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, passing: Any, *tensors: Tensor) -> Any:
+        ctx.passing = passing  # type: ignore[attr-defined]
+        ctx.mark_non_differentiable(*(x for x in tensors if not x.requires_grad))
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        wanted = ctx.needs_input_grad[1:]
+        known = tuple(g if needs else None for g, needs in zip(grads, wanted, strict=True))
+        return (None, *ctx.passing(known))
+
+
+class _Watch:
+    """One call of a module with backward hooks: sees the gradients of its outputs and inputs."""
+
+    def __init__(self, module: Module, hooks: CallHooks) -> None:
+        self._module = module
+        self._hooks = hooks
+        self._outputs: tuple[Any, ...] = ()
+        self._sizes = (0, 0)  # how many values go in and come out
+        self._places: tuple[list[int], list[int]] = ([], [])  # which of them are tensors
+        self._inputs_wanted = False
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, such that their gradients are seen."""
+        places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        self._inputs_wanted = is_grad_enabled() and any(args[i].requires_grad for i in places)
+        self._sizes = (len(args), 0)
+        self._places = (places, [])
+        if not self._inputs_wanted:
+            return args
+        return self._through(self._on_inputs, args, places)
+
+    def leave(self, result: Any) -> Any:
+        """The result, such that its gradients are seen."""
+        values = (result,) if isinstance(result, Tensor) else result
+        if not isinstance(values, (tuple, list)):
+            return result
+        places = [i for i, x in enumerate(values) if isinstance(x, Tensor)]
+        if not is_grad_enabled() or not any(values[i].requires_grad for i in places):
+            return result
+        self._sizes = (self._sizes[0], len(values))
+        self._places = (self._places[0], places)
+        passed = self._through(self._on_outputs, tuple(values), places)
+        if isinstance(result, Tensor):
+            return passed[0]
+        return list(passed) if isinstance(result, list) else passed
+
+    @staticmethod
+    def _through(passing: Any, values: tuple[Any, ...], places: list[int]) -> tuple[Any, ...]:
+        changed = list(values)
+        passed = _Boundary.apply(passing, *(values[i] for i in places))
+        for i, x in zip(places, passed, strict=True):
+            changed[i] = x
+        return tuple(changed)
+
+    def _spread(self, grads: Any, which: int) -> tuple[Any, ...]:
+        """Gradients of the tensors in the places of all values; None for the rest."""
+        spread: list[Any] = [None] * self._sizes[which]
+        for i, g in zip(self._places[which], grads, strict=True):
+            spread[i] = g
+        return tuple(spread)
+
+    def _on_outputs(self, grads: tuple[Any, ...]) -> list[Any]:
+        outputs = self._spread(grads, 1)
+        for hook in tuple(self._hooks.backward_pre):
+            outputs = _replaced(outputs, hook.function(self._module, outputs), "pre hook")
+        if self._inputs_wanted:
+            self._outputs = outputs
+        else:
+            nothing = (None,) * self._sizes[0]
+            for hook in tuple(self._hooks.backward):
+                changed = hook.function(self._module, nothing, outputs)
+                if changed is not None and any(g is not None for g in _as_tuple(changed)):
+                    raise RuntimeError(
+                        "Backward hook for Modules where no input requires gradient should always "
+                        "return None or None for all gradients."
+                    )
+        return [outputs[i] for i in self._places[1]]
+
+    def _on_inputs(self, grads: tuple[Any, ...]) -> list[Any]:
+        inputs, outputs = self._spread(grads, 0), self._outputs
+        self._outputs = ()
+        for hook in tuple(self._hooks.backward):
+            inputs = _replaced(inputs, hook.function(self._module, inputs, outputs), "hook")
+        return [inputs[i] for i in self._places[0]]
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def _replaced(grads: tuple[Any, ...], changed: Any, kind: str) -> tuple[Any, ...]:
+    if changed is None:
+        return grads
+    new = _as_tuple(changed)
+    if len(new) != len(grads):
+        raise RuntimeError(
+            f"Backward {kind} returned an invalid number of grad, got {len(new)}, but expected "
+            f"{len(grads)}"
+        )
+    return new
