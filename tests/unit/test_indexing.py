@@ -95,16 +95,14 @@ def test_write_a_number(name: str) -> None:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_write_a_tensor(name: str) -> None:
-    if name == "index":
-        pytest.skip("a repeated position has no defined last writer")
     at = positions(KEYS[name])
     new = -1 - np.arange(at.size, dtype=np.float32).reshape(at.shape)
     x = tinyt.tensor(values())
     x[tensor_key(KEYS[name])] = tinyt.tensor(new)
     want = values().reshape(-1)
-    want[at] = new
-    if name != "index_and_slice":  # repeats a position too
-        np.testing.assert_array_equal(to_numpy(x), want.reshape(SHAPE))
+    for place, value in zip(at.flat, new.flat, strict=True):  # the last value stays
+        want[place] = value
+    np.testing.assert_array_equal(to_numpy(x), want.reshape(SHAPE))
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -201,3 +199,79 @@ def test_any_index_tensor(data: st.DataObject) -> None:
     )
     got = tinyt.tensor(values())[tensor_key(key)]
     np.testing.assert_array_equal(to_numpy(got), values()[key])
+
+
+# ------------------------------------------------------------------ mixed keys
+
+INDEX_SHAPES = [(), (1,), (2,), (3, 1), (2, 2), (0,)]
+
+
+@st.composite
+def mixed_keys(draw: st.DrawFn) -> tuple[Any, ...]:
+    """Integers, slices, None, one Ellipsis, index arrays that broadcast and one mask."""
+    key: list[Any] = []
+    dim, masked = 0, False
+    shape = draw(st.sampled_from(INDEX_SHAPES))
+    while dim < len(SHAPE):
+        kind = draw(st.sampled_from(["integer", "slice", "none", "index", "index", "mask", "end"]))
+        seed = draw(st.integers(0, 2**31))
+        rng = np.random.default_rng(seed)
+        if kind == "end":
+            break
+        if kind == "none":
+            if len(key) < 5:
+                key.append(None)
+            continue
+        if kind == "integer":
+            key.append(draw(st.integers(-SHAPE[dim], SHAPE[dim] - 1)))
+        elif kind == "slice":
+            key.append(draw(SLICES))
+        elif kind == "index":
+            some = draw(st.sampled_from([shape, (1,) * len(shape)]))
+            key.append(rng.integers(-SHAPE[dim], SHAPE[dim], some))
+        elif not masked and shape in ((), (1,)):
+            masked = True
+            covered = draw(st.integers(1, len(SHAPE) - dim))
+            key.append(rng.random(SHAPE[dim : dim + covered]) < 0.5)
+            dim += covered - 1
+        else:
+            continue
+        dim += 1
+    if draw(st.booleans()):
+        key.append(...)
+    return tuple(k if not isinstance(k, np.ndarray) or k.ndim else int(k) for k in key)
+
+
+@given(mixed_keys())
+def test_any_mixed_key(key: tuple[Any, ...]) -> None:
+    want = getitem(values(), key)
+    np.testing.assert_array_equal(to_numpy(tinyt.tensor(values())[tensor_key(key)]), want)
+    # The same of a tensor with its memory in another order.
+    turned = tinyt.tensor(values().transpose(2, 0, 1).copy()).permute(1, 2, 0)
+    np.testing.assert_array_equal(to_numpy(turned[tensor_key(key)]), want)
+
+
+@given(mixed_keys(), st.booleans())
+def test_any_mixed_write(key: tuple[Any, ...], turned: bool) -> None:
+    """In index order: of a place that is written more than once the last value stays."""
+    at = positions(key)
+    new = -1 - np.arange(at.size, dtype=np.float32).reshape(at.shape)
+    x = tinyt.tensor(values())
+    if turned:
+        x = tinyt.tensor(values().transpose(2, 0, 1).copy()).permute(1, 2, 0)
+    x[tensor_key(key)] = tinyt.tensor(new)
+    want = values().reshape(-1)
+    for place, value in zip(at.flat, new.flat, strict=True):
+        want[place] = value
+    np.testing.assert_array_equal(to_numpy(x), want.reshape(SHAPE))
+
+
+@given(mixed_keys())
+def test_any_mixed_key_adds_its_gradient(key: tuple[Any, ...]) -> None:
+    at = positions(key)
+    x = tinyt.tensor(values(), requires_grad=True)
+    weights = np.arange(1, at.size + 1, dtype=np.float32).reshape(at.shape)
+    (x[tensor_key(key)] * tinyt.tensor(weights)).sum().backward()
+    want = np.zeros(60, np.float32)
+    np.add.at(want, at, weights)
+    np.testing.assert_array_equal(to_numpy(x.grad).reshape(-1), want)

@@ -17,7 +17,7 @@ from tinyt.tensor import Tensor, attach, method, prim
 
 def _index64(op: str, index: Tensor, narrow: bool = True) -> Tensor:
     """An int64 index from an int64 or (where PyTorch takes it) int32 one."""
-    if index.dtype.name == "int64":
+    if need_tensor(op, index).dtype.name == "int64":
         return index
     if narrow and index.dtype.name == "int32":
         return prim.cast(index, 5)
