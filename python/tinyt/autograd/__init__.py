@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tinyt._tensor import is_grad_enabled
-from tinyt.autograd import graph, rules
+from tinyt.autograd import functional, graph, rules
 from tinyt.autograd.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -29,6 +29,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinyt.optim import lr_scheduler
+from tinyt.optim import lr_scheduler, swa_utils
 from tinyt.optim.adagrad import Adadelta, Adagrad
 from tinyt.optim.adam_variants import Adamax, NAdam, RAdam
 from tinyt.optim.adamw import Adam, AdamW
@@ -26,4 +26,5 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]
