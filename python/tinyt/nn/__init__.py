@@ -109,6 +109,10 @@ from tinyt.nn.padding import (
     ZeroPad3d,
 )
 from tinyt.nn.parameter import Buffer, Parameter
+from tinyt.nn.parameter_containers import (
+    ParameterDict,
+    ParameterList,
+)
 from tinyt.nn.patches import ChannelShuffle, Fold, PixelShuffle, PixelUnshuffle, Unfold
 from tinyt.nn.pooling import (
     AdaptiveAvgPool1d,
@@ -220,6 +224,8 @@ __all__ = [
     "PReLU",
     "PairwiseDistance",
     "Parameter",
+    "ParameterDict",
+    "ParameterList",
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNLLLoss",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 
 from tinyt.autograd import no_grad
+from tinyt.dtypes import float64
+from tinyt.ops import as_tensor, eye, rand, randn, zeros
 from tinyt.random import Generator
 from tinyt.tensor import Tensor
 
@@ -119,6 +121,113 @@ def kaiming_normal_(
     if 0 in tensor.shape:
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fills with draws from the normal distribution, limited to [a, b].
+
+    One uniform draw an element goes through the inverse distribution function, in float64.
+    """
+    if not a < b or not std > 0:
+        raise ValueError(f"trunc_normal_: needs a < b and std > 0, got {a}, {b} and {std}")
+    low, high = (math.erf((x - mean) / (std * math.sqrt(2.0))) for x in (a, b))
+    with no_grad():
+        u = rand(tuple(tensor.shape), dtype=float64, generator=generator)
+        z = _erf_inverse(u * (high - low) + low) * (std * math.sqrt(2.0)) + mean
+        return tensor.copy_(z.clamp(a, b))
+
+
+def _erf_inverse(y: Tensor) -> Tensor:
+    """The x with erf(x) = y: Winitzki's formula (2008), then two steps of Newton's method."""
+    y = y.clamp(2.0**-53 - 1, 1 - 2.0**-53)
+    log = (-y * y).log1p()
+    part = log * 0.5 + 2 / (math.pi * 0.147)
+    x = ((part * part - log / 0.147).sqrt() - part).sqrt() * y.sign()
+    for _ in range(2):
+        x = x - (x.erf() - y) * (x * x).exp() * (math.sqrt(math.pi) / 2)
+    return x
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Fills a matrix with the identity."""
+    if tensor.dim() != 2:
+        raise ValueError(f"eye_: only tensors with 2 dimensions, got {tuple(tensor.shape)}")
+    with no_grad():
+        return tensor.copy_(eye(*tensor.shape))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Fills a convolution kernel, 3-d to 5-d, so that each group passes its channels on."""
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError(
+            f"dirac_: only tensors with 3, 4, or 5 dimensions, got {tuple(tensor.shape)}"
+        )
+    outputs, inputs, *kernel = tensor.shape
+    if outputs % groups != 0:
+        raise ValueError(f"dirac_: dim 0 must be divisible by groups, got {outputs} and {groups}")
+    field = math.prod(kernel)
+    centre = 0
+    for n in kernel:
+        centre = centre * n + n // 2
+    each = outputs // groups
+    ones = [
+        ((g * each + d) * inputs + d) * field + centre
+        for g in range(groups)
+        for d in range(min(each, inputs))
+        if field
+    ]
+    with no_grad():
+        flat = zeros(tensor.numel())
+        if ones:
+            flat[as_tensor(ones)] = 1.0
+        return tensor.copy_(flat.reshape(tensor.shape))
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """Fills with a (semi) orthogonal matrix, uniformly distributed (Saxe et al. 2014).
+
+    The Q of a normal matrix, with signs that make it unique (Mezzadri 2007); dimensions beyond
+    the first count as columns.
+    """
+    if tensor.dim() < 2:
+        raise ValueError(
+            f"orthogonal_: only tensors with 2 or more dimensions, got {tuple(tensor.shape)}"
+        )
+    if tensor.numel() == 0:
+        return tensor
+    import numpy as np
+
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    drawn = randn(rows, columns, dtype=float64, generator=generator).numpy()
+    q, r = np.linalg.qr(drawn if rows >= columns else drawn.T)
+    q = q * np.sign(np.diag(r))
+    matrix = as_tensor(np.ascontiguousarray(q if rows >= columns else q.T))
+    with no_grad():
+        return tensor.copy_((matrix * gain).reshape(tensor.shape))
+
+
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
+    """Fills a matrix with normal draws and a share `sparsity` of each column with zeros.
+
+    Martens 2010, "Deep learning via Hessian-free optimization".
+    """
+    if tensor.dim() != 2:
+        raise ValueError(f"sparse_: only tensors with 2 dimensions, got {tuple(tensor.shape)}")
+    rows = tensor.shape[0]
+    with no_grad():
+        tensor.normal_(0, std, generator=generator)
+        order = rand(tuple(tensor.shape), generator=generator).argsort(0)
+        return tensor.masked_fill_(order < math.ceil(sparsity * rows), 0.0)
 
 
 def fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
