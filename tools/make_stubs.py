@@ -40,7 +40,12 @@ def tensor_member(stub: Stub, name: str, member: object, seen: dict[int, str]) -
     if isinstance(member, property):
         (function,) = python_function(stub, name, member.fget, taken, method=True)
         function.decorator = "property"
-        return function.text("    ")
+        text = function.text("    ")
+        if member.fset is not None:
+            text += f"    @{name}.setter\n    def {name}(self, value: Any) -> None: ...\n"
+        return text
+    if isinstance(member, int):
+        return f"    {name}: int\n"
     if isinstance(member, FunctionType):
         forms = python_function(stub, name, member, taken, method=True)
         return "".join(f.text("    ") for f in forms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 
 from tinyt import _core, _tensor
 from tinyt._tensor import dtype
@@ -76,3 +77,73 @@ def can_cast(from_: dtype, to: dtype) -> builtins.bool:
     """Whether a value of one dtype may be written to another without losing its category."""
     order = {"bool": 0, "integer": 1, "float": 2, "complex": 3}
     return order[_TABLE[from_.number]["category"]] <= order[_TABLE[to.number]["category"]]
+
+
+# Of each float dtype: bits after the point, and the largest exponent.
+_FLOATS = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+
+
+class finfo:
+    """The limits of a float dtype (of a complex one: of its parts); the default dtype if none.
+
+    ``bits``, ``eps`` (from 1 to the next number), ``max``, ``min`` (= -max), ``tiny`` =
+    ``smallest_normal``, ``resolution`` (10 to the minus number of decimal digits), ``dtype`` (its
+    name). TypeError for a dtype that is not a float.
+    """
+
+    def __init__(self, type: dtype | None = None) -> None:
+        given = get_default_dtype() if type is None else type
+        if not isinstance(given, dtype):
+            raise TypeError(f"finfo: expected a dtype, got {given!r}")
+        name = _PARTS.get(given.name, given.name)
+        if name not in _FLOATS:
+            raise TypeError(f"finfo: needs a floating-point dtype, got {given!r}; use iinfo")
+        digits, exponent = _FLOATS[name]
+        self.dtype = name
+        self.bits = 8 * next(t for t in ALL if t.name == name).itemsize
+        self.eps = 2.0**-digits
+        self.max = (2.0 - self.eps) * 2.0**exponent
+        self.min = -self.max
+        self.tiny = self.smallest_normal = 2.0 ** (1 - exponent)
+        self.resolution = builtins.float(f"1e-{builtins.int(digits * math.log10(2))}")
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> builtins.int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """The limits of an integer dtype: ``bits``, ``max``, ``min``, ``dtype`` (its name).
+
+    TypeError for another dtype.
+    """
+
+    def __init__(self, type: dtype) -> None:
+        if not isinstance(type, dtype):
+            raise TypeError(f"iinfo: expected a dtype, got {type!r}")
+        if _TABLE[type.number]["category"] != "integer":
+            raise TypeError(f"iinfo: needs an integer dtype, got {type!r}")
+        self.dtype = type.name
+        self.bits = 8 * type.itemsize
+        signed = type.is_signed
+        self.max = 2 ** (self.bits - signed) - 1
+        self.min = -(2 ** (self.bits - 1)) if signed else 0
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> builtins.int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -1,4 +1,4 @@
-"""Memory formats: the order of the dimensions in memory, under PyTorch's names."""
+"""Memory formats (the order of the dimensions in memory) and layouts, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -21,6 +21,22 @@ class memory_format:
         return self.name
 
 
+class layout:
+    """How a tensor stores its elements: ``strided`` is the only one."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"tinyt.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+strided = layout("strided")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from tinyt import _core, _tensor
 from tinyt._tensor import default_dtype_object
 
-_OPTIONS: dict[str, Any] = {
-    "precision": 4,
-    "threshold": 1000,
-    "edgeitems": 3,
-    "linewidth": 80,
-    "sci_mode": None,
+_PROFILES: dict[str, dict[str, Any]] = {
+    "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+    "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
 }
+_OPTIONS: dict[str, Any] = {**_PROFILES["default"], "sci_mode": None}
+# As many rows as a summary may show: those of four dimensions with three at each end.
+_MOST_ROWS = 6**3
 
 
 def set_printoptions(
@@ -30,15 +33,10 @@ def set_printoptions(
     at each end of a dimension are shown; ``linewidth``: characters in a line; ``profile``:
     "default", "short" or "full"; ``sci_mode``: scientific notation always, never or as needed.
     """
-    profiles: dict[str, dict[str, Any]] = {
-        "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
-        "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
-        "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
-    }
     if profile is not None:
-        if profile not in profiles:
+        if profile not in _PROFILES:
             raise ValueError(f"set_printoptions: unknown profile {profile!r}")
-        _OPTIONS.update(profiles[profile])
+        _OPTIONS.update(_PROFILES[profile])
     given = {
         "precision": precision,
         "threshold": threshold,
@@ -49,31 +47,34 @@ def set_printoptions(
     _OPTIONS["sci_mode"] = sci_mode
 
 
-class _Formatter:
-    """Chooses one format for all shown numbers, as wide as the widest."""
+def get_printoptions() -> dict[str, Any]:
+    """The options that :func:`set_printoptions` sets."""
+    return dict(_OPTIONS)
 
-    def __init__(self, values: list[Any], dtype: Any) -> None:
-        self.floating = dtype.is_floating_point
+
+class _Formatter:
+    """One format for all shown numbers, as wide as the widest finite one that is not zero."""
+
+    def __init__(self, values: list[Any], floating: bool) -> None:
+        self.floating = floating
         self.integral = True
         self.scientific = False
         self.width = 1
-        if not self.floating:
+        if not floating:
             self.width = max((len(str(v)) for v in values), default=1)
             return
-        finite = [abs(v) for v in values if math.isfinite(v) and v != 0]
-        if finite:
-            self.integral = all(v == math.ceil(v) for v in finite)
-            low, high = min(finite), max(finite)
-            limit = 1e5 if not self.integral else 1e8
-            self.scientific = high / low > 1000.0 or high > 1e8 or low < 1e-4
-            if self.integral:
-                self.scientific = high / low > 1000.0 or high > limit
+        finite = [v for v in values if math.isfinite(v) and v != 0]
+        if not finite:
+            return
+        self.integral = all(v == math.ceil(v) for v in finite)
+        low, high = min(map(abs, finite)), max(map(abs, finite))
+        self.scientific = high / low > 1000.0 or high > 1e8 or (low < 1e-4 and not self.integral)
         if _OPTIONS["sci_mode"] is not None:
             self.scientific = _OPTIONS["sci_mode"]
-        # As PyTorch: zeros and non-finite values do not widen the columns.
-        self.width = max((len(self.text(v)) for v in values if math.isfinite(v) and v), default=1)
+        self.width = max(len(self.text(v)) for v in finite)
 
     def text(self, value: Any) -> str:
+        """The number without padding."""
         if not self.floating:
             return str(value)
         if self.scientific:
@@ -87,54 +88,90 @@ class _Formatter:
         return self.text(value).rjust(self.width)
 
 
-def _complex_text(value: complex) -> str:
-    digits = _OPTIONS["precision"]
-    return f"{value.real:.{digits}f}{value.imag:+.{digits}f}j"
+class _ComplexFormatter:
+    """A format for the real parts and one for the imaginary parts."""
+
+    def __init__(self, values: list[complex]) -> None:
+        self.real = _Formatter([v.real for v in values], True)
+        self.imag = _Formatter([v.imag for v in values], True)
+        self.width = self.real.width + self.imag.width + 1
+
+    def __call__(self, value: complex) -> str:
+        imag = self.imag(value.imag).lstrip() + "j"
+        return self.real(value.real) + (imag if imag[0] in "+-" else "+" + imag)
 
 
-def _corner(x: Any, edge: int) -> Any:
-    """The nested list with only the ends of long dimensions; None marks the gap."""
-    if x.dim() == 0:
-        return x.item()
-    n = x.shape[0]
-    if n > 2 * edge:
-        head = [_corner(x.select(0, i), edge) for i in range(edge)]
-        tail = [_corner(x.select(0, i), edge) for i in range(n - edge, n)]
-        return [*head, None, *tail]
-    return [_corner(x.select(0, i), edge) for i in range(n)]
+def _edges(shape: tuple[int, ...]) -> list[int]:
+    """How many elements of each dimension a summary shows at each end.
+
+    As many as asked for in the last one; fewer where many dimensions would still give hundreds of
+    rows, from the outermost on. 0: the first element only.
+    """
+    edges = [max(int(_OPTIONS["edgeitems"]), 0)] * len(shape)
+    for fewer in (1, 0):
+        for d in range(len(shape) - 1):
+            if math.prod(map(_shown, shape[:-1], edges)) <= _MOST_ROWS:
+                return edges
+            edges[d] = min(edges[d], fewer)
+    return edges
+
+
+def _shown(size: int, edge: int) -> int:
+    return min(size, max(2 * edge, 1))
+
+
+def _summary(x: Any, edges: list[int]) -> Any:
+    """The nested lists of what is shown of x, without the gaps."""
+    if all(size <= _shown(size, edge) for size, edge in zip(x.shape, edges, strict=True)):
+        return x.tolist()
+    size, edge = x.shape[0], edges[0]
+    cut = size > _shown(size, edge)
+    places = [*range(max(edge, 1)), *range(size - edge, size)] if cut else range(size)
+    if len(edges) == 1:
+        return [x[i].item() for i in places]
+    return [_summary(x[i], edges[1:]) for i in places]
 
 
 def _leaves(nested: Any) -> list[Any]:
     if not isinstance(nested, list):
-        return [] if nested is None else [nested]
+        return [nested]
     return [leaf for item in nested for leaf in _leaves(item)]
 
 
-def _lines(nested: Any, indent: int, show: Any) -> str:
-    if not isinstance(nested, list):
-        return str(show(nested))
-    if not any(isinstance(item, list) for item in nested):
-        words = [" ..." if item is None else show(item) for item in nested]
-        width = max((len(w) for w in words if w != " ..."), default=1)
-        per_line = max(1, (_OPTIONS["linewidth"] - indent) // (width + 2))
-        rows = [words[i : i + per_line] for i in range(0, len(words), per_line)]
-        return "[" + (",\n" + " " * (indent + 1)).join(", ".join(row) for row in rows) + "]"
-    depth = 1
-    probe = next(item for item in nested if isinstance(item, list))
-    while any(isinstance(item, list) for item in probe):
-        probe = next(item for item in probe if isinstance(item, list))
-        depth += 1
-    parts = ["..." if item is None else _lines(item, indent + 1, show) for item in nested]
-    return "[" + ("," + "\n" * depth + " " * (indent + 1)).join(parts) + "]"
+class _Layout:
+    """Lays nested lists out, with "..." where ``edges`` left elements out."""
+
+    def __init__(self, shape: tuple[int, ...], edges: list[int], show: Any) -> None:
+        self.shape, self.edges, self.show = shape, edges, show
+
+    def text(self, nested: Any, depth: int, indent: int) -> str:
+        """The text of ``nested``, which is ``depth`` dimensions deep, ``indent`` columns in."""
+        if not isinstance(nested, list):
+            return str(self.show(nested))
+        inner = depth + 1 == len(self.shape)
+        word: Callable[[Any], str] = (
+            self.show if inner else lambda item: self.text(item, depth + 1, indent + 1)
+        )
+        parts = [word(item) for item in nested]
+        if self.shape[depth] > len(nested):
+            parts.insert(max(self.edges[depth], 1), " ..." if inner else "...")
+        if not inner:
+            rank = len(self.shape) - depth
+            return "[" + ("," + "\n" * (rank - 1) + " " * (indent + 1)).join(parts) + "]"
+        per_line = max(1, (_OPTIONS["linewidth"] - indent) // (self.show.width + 2))
+        rows = [", ".join(parts[i : i + per_line]) for i in range(0, len(parts), per_line)]
+        return "[" + (",\n" + " " * (indent + 1)).join(rows) + "]"
 
 
-def _suffixes(x: Any, default_dtype: Any) -> list[str]:
+def _suffixes(x: Any) -> list[str]:
+    default = default_dtype_object()
     out = []
-    usual = x.dtype is default_dtype or x.dtype.name in ("int64", "bool")
     if x.numel() == 0:
         if x.dim() != 1:
             out.append(f"size={tuple(x.shape)}")
-        usual = x.dtype is default_dtype
+        usual = x.dtype is default
+    else:
+        usual = x.dtype in (default, _complex_of(default)) or x.dtype.name in ("int64", "bool")
     if not usual:
         out.append(f"dtype={x.dtype}")
     if x.grad_fn is not None:
@@ -144,28 +181,43 @@ def _suffixes(x: Any, default_dtype: Any) -> list[str]:
     return out
 
 
+def _complex_of(d: Any) -> Any:
+    """The dtype of complex numbers that are written as such while ``d`` is the default."""
+    return _tensor.dtype_by_name("complex128" if d.name == "float64" else "complex64")
+
+
+def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+    last = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if last + len(suffix) + 2 > _OPTIONS["linewidth"]:
+            text += ",\n" + " " * indent + suffix
+            last = indent + len(suffix)
+        else:
+            text += ", " + suffix
+            last += len(suffix) + 2
+    return text + ")"
+
+
 def format_tensor(x: Any) -> str:
     """The repr of a tensor."""
     prefix = "tensor("
-    suffix = "".join(f", {s}" for s in _suffixes(x, default_dtype_object()))
     if x._is_recorded:
         return f"{prefix}<recorded>, shape={tuple(x.shape)}, dtype={x.dtype})"
-    data = x.detach()
+    suffixes = _suffixes(x)
+    shape = tuple(x.shape)
     if x.numel() == 0:
-        return f"{prefix}[]{suffix})"
-    if x.dtype.is_complex:
-        show: Any = _complex_text
-        nested = (
-            data.tolist()
-            if x.numel() <= _OPTIONS["threshold"]
-            else _corner(data, _OPTIONS["edgeitems"])
-        )
-    else:
-        whole = x.numel() <= _OPTIONS["threshold"]
-        nested = data.tolist() if whole else _corner(data, _OPTIONS["edgeitems"])
-        show = _Formatter(_leaves(nested), x.dtype)
-    body = _lines(nested, len(prefix), show)
-    last = len(body) - body.rfind("\n") - 1
-    if suffix and last + len(suffix) + 1 > _OPTIONS["linewidth"]:
-        suffix = ",\n" + " " * len(prefix) + suffix[2:]
-    return f"{prefix}{body}{suffix})"
+        return _with_suffixes(prefix + "[]", suffixes, len(prefix))
+    data, edges = x.detach(), list(shape)
+    if x.numel() > _OPTIONS["threshold"]:
+        if _core.is_recording():  # reading a part would be recorded
+            return f"{prefix}..., shape={shape}, dtype={x.dtype})"
+        edges = _edges(shape)
+    nested = _summary(data, edges)
+    values = _leaves(nested)
+    show: Any = (
+        _ComplexFormatter(values)
+        if x.dtype.is_complex
+        else _Formatter(values, x.dtype.is_floating_point)
+    )
+    body = _Layout(shape, edges, show).text(nested, 0, len(prefix))
+    return _with_suffixes(prefix + body, suffixes, len(prefix))

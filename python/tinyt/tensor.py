@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from pickle import PickleBuffer
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinyt import _tensor
 from tinyt._tensor import Size, TensorBase
+from tinyt._tensor import dtype as DType
+from tinyt.dtypes import uint8
+from tinyt.formats import layout, strided
 from tinyt.printing import format_tensor
 
 if TYPE_CHECKING:
@@ -45,14 +50,24 @@ class Tensor(TensorBase):
         return object.__format__(self, spec)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        data = self.detach()
-        return _rebuild, (
-            type(self),
-            data.tolist(),
-            self.dtype,
-            tuple(self.shape),
-            self.requires_grad,
-        )
+        """Elements as bytes: from protocol 5 on as a buffer that may travel without a copy."""
+        dense = self.detach() if self.is_contiguous() else prim.copy(self.detach())
+        raw: Any = _tensor.view_dtype(prim.reshape(dense, (self.numel(),)), uint8)
+        raw = PickleBuffer(raw) if protocol >= 5 else memoryview(raw).tobytes()
+        facts = (raw, self.dtype, tuple(self.shape), self.requires_grad)
+        return _rebuild, (type(self), *facts), self.__dict__ or None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes the attributes of an instance; the elements come from ``__reduce_ex__``."""
+        if not isinstance(state, dict):
+            raise TypeError(f"__setstate__: expected a dict, got {type(state).__name__}")
+        self.__dict__.update(state)
+
+    def __copy__(self) -> Tensor:
+        """A tensor over the same memory."""
+        copy = _tensor.make_subclass(type(self), self.detach(), self.requires_grad)
+        copy.__dict__.update(self.__dict__)
+        return copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) in memo:
@@ -71,11 +86,23 @@ class Tensor(TensorBase):
         memo[id(self)] = copy
         return copy
 
+    # Above ndarray's: NumPy leaves operators to the tensor.
+    __array_priority__ = 1000
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """An array over the same memory, or a copy where ``dtype`` or ``copy`` ask for one."""
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"__array__: {array.dtype} to {dtype} needs a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
+
+    def __array_wrap__(
+        self, array: NDArray[Any], context: Any = None, return_scalar: bool = False
+    ) -> Tensor:
+        """What a NumPy function of this tensor returns: a tensor."""
+        return _tensor.from_buffer_object(array if array.flags.writeable else array.copy())
 
     def numpy(self, *, force: bool = False) -> NDArray[Any]:
         """A NumPy array over the same memory.
@@ -102,14 +129,53 @@ class Tensor(TensorBase):
         return False
 
     @property
-    def layout(self) -> str:
+    def layout(self) -> layout:
         """Memory layout: always strided."""
-        return "strided"
+        return strided
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the data lives in main memory."""
+        return True
+
+    @property
+    def is_sparse(self) -> bool:
+        """False: tensors are dense."""
+        return False
+
+    @property
+    def is_quantized(self) -> bool:
+        """False: no dtype here is quantised."""
+        return False
+
+    @property
+    def is_meta(self) -> bool:
+        """False: every tensor has data."""
+        return False
 
 
-def _rebuild(cls: type[Tensor], data: Any, dtype: Any, shape: Any, requires_grad: bool) -> Tensor:
-    flat = prim.reshape(_tensor.from_data(data, dtype), shape)
-    return _tensor.make_subclass(cls, flat, requires_grad)
+def _rebuild(
+    cls: type[Tensor], data: Any, dtype: DType, shape: tuple[int, ...], requires_grad: bool
+) -> Tensor:
+    """The tensor that ``__reduce_ex__`` took apart; shares ``data`` where it may be written."""
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"unpickle: {cls!r} is no Tensor class")
+    if not isinstance(dtype, DType) or any(not isinstance(n, int) or n < 0 for n in shape):
+        raise ValueError(f"unpickle: {dtype!r} and {shape!r} are no dtype and shape")
+    raw = memoryview(data)
+    count = math.prod(shape)
+    if raw.nbytes != count * dtype.itemsize:
+        raise ValueError(
+            f"unpickle: shape {tuple(shape)} of {dtype.name} needs {count * dtype.itemsize} bytes, "
+            f"got {raw.nbytes}"
+        )
+    flat = _tensor.from_buffer_object(raw.cast("B"))
+    if isinstance(data, bytes) or flat.data_ptr() % dtype.itemsize:
+        flat = prim.copy(flat)
+    if dtype.name == "bool" and count and prim.amax(flat, (), False).item() > 1:
+        raise ValueError("unpickle: a bool must be a byte of 0 or 1")
+    whole = prim.reshape(_tensor.view_dtype(flat, dtype), tuple(shape))
+    return _tensor.make_subclass(cls, whole, requires_grad)
 
 
 def method(function: F) -> F:

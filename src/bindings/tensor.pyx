@@ -2,7 +2,8 @@
 # cython: freethreading_compatible=False
 """The hot base class of Tensor: calls into the core, operators, tape nodes."""
 cimport cython
-from cpython.buffer cimport PyBUF_WRITABLE
+from cpython.buffer cimport (PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS,
+                             PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE)
 from cpython.object cimport PyObject, Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -309,6 +310,14 @@ cdef class TensorBase:
                 "use any() or all()")
         return bool(self.item())
 
+    cdef object _number(self, str what):
+        """The only element; ValueError where there is not one, as Python's conversions have it."""
+        if self.t.numel() != 1:
+            raise ValueError(
+                f"{what}: only tensors of one element can be converted to a Python number, got "
+                f"shape {tuple(self.shape)}")
+        return self.item()
+
     def __float__(self):
         return float(self._real_item("float"))
 
@@ -316,7 +325,7 @@ cdef class TensorBase:
         return int(self._real_item("int"))
 
     cdef object _real_item(self, str what):
-        value = self.item()
+        value = self._number(what)
         if isinstance(value, complex):
             if value.imag != 0:
                 raise RuntimeError(f"{what}: the value {value} has an imaginary part")
@@ -324,7 +333,7 @@ cdef class TensorBase:
         return value
 
     def __complex__(self):
-        return complex(self.item())
+        return complex(self._number("complex"))
 
     def __index__(self):
         if not is_integral(self.t.dtype()) or self.t.numel() != 1:
@@ -377,6 +386,9 @@ cdef class TensorBase:
             raise BufferError(f"buffer: {self.dtype.name} has no buffer format")
         if flags & PyBUF_WRITABLE and self.t.storage().read_only:
             raise BufferError("buffer: the memory is read-only")
+        if wants_grad(self):
+            raise BufferError("buffer: the tensor requires grad; use detach() first")
+        self._check_strides(flags)
         layout = BufferLayout.__new__(BufferLayout)
         for i in range(n):
             (<BufferLayout>layout).values.push_back(self.t.shape()[i])
@@ -390,13 +402,30 @@ cdef class TensorBase:
         buffer.itemsize = self.t.itemsize()
         buffer.readonly = self.t.storage().read_only
         buffer.ndim = n
-        buffer.format = <char*>format
-        buffer.shape = (<BufferLayout>layout).values.data()
-        buffer.strides = (<BufferLayout>layout).values.data() + n
+        # What was not asked for is not told: a reader without a format takes bytes.
+        buffer.format = <char*>format if flags & PyBUF_FORMAT else NULL
+        buffer.shape = (<BufferLayout>layout).values.data() if flags & PyBUF_ND else NULL
+        buffer.strides = NULL
+        if flags & PyBUF_STRIDES == PyBUF_STRIDES:
+            buffer.strides = (<BufferLayout>layout).values.data() + n
         buffer.suboffsets = NULL
         # The layout lives as long as the export.
         Py_INCREF(layout)
         buffer.internal = <void*>layout
+
+    cdef _check_strides(self, int flags):
+        """Refuses readers that would take other bytes for the tensor's."""
+        if flags & PyBUF_STRIDES != PyBUF_STRIDES or (
+                flags & PyBUF_C_CONTIGUOUS == PyBUF_C_CONTIGUOUS):
+            fits = self.t.is_contiguous()
+        elif flags & PyBUF_F_CONTIGUOUS == PyBUF_F_CONTIGUOUS:
+            fits = self.T.is_contiguous()
+        elif flags & PyBUF_ANY_CONTIGUOUS == PyBUF_ANY_CONTIGUOUS:
+            fits = self.t.is_contiguous() or self.T.is_contiguous()
+        else:
+            fits = True
+        if not fits:
+            raise BufferError("buffer: the reader asks for contiguous memory; use contiguous()")
 
     def __releasebuffer__(self, Py_buffer* buffer):
         Py_DECREF(<object>buffer.internal)
@@ -464,6 +493,8 @@ cdef class TensorBase:
         return GENERAL_GETITEM(self, index)
 
     def __richcmp__(self, other, int kind):
+        if not is_operand(other) and hasattr(other, "__array_interface__"):
+            other = wrap(from_buffer(<PyObject*>other))   # NumPy leaves comparisons to the tensor
         return binary(OP_COMPARE[kind], self, other)
 
 

@@ -35,6 +35,7 @@ ALIASES = {
 ELSEWHERE = {
     "unit/test_complex.py": {"is_complex", "is_conj", "is_floating_point", "is_neg"},
     "unit/test_tensor.py": {"allclose", "clone", "equal", "is_tensor", "broadcast_shapes"},
+    "unit/test_tensor_class.py": {"is_nonzero", "is_same_size"},
     "unit/test_views.py": {"numel"},
     "unit/test_interop.py": {"as_tensor", "asarray", "from_dlpack", "from_numpy"},
     "unit/test_memory.py": {"empty", "empty_like"},

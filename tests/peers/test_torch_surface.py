@@ -133,15 +133,69 @@ def test_repr(value: Any, dtype: str) -> None:
     "shape",
     [(7,), (100,), (1001,), (3, 50), (2, 0, 3), (1, 1, 1), (20, 60), (2, 3, 4, 5), (300, 9)],
 )
-@pytest.mark.parametrize("kind", ["int", "float", "bool"])
+@pytest.mark.parametrize("kind", ["int", "float", "bool", "half", "wide", "complex"])
 def test_repr_of_shapes(shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> None:
     values: dict[str, Any] = {
         "int": rng.integers(-1000, 1000, shape),
         "float": rng.normal(size=shape).astype(np.float32),
         "bool": rng.random(shape) < 0.5,
+        "half": rng.integers(0, 100, shape).astype(np.float16),
+        "wide": rng.normal(size=shape) * 10.0 ** rng.integers(-3, 9, shape),
+        "complex": (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64),
     }
     ours, theirs = (repr(tt.tensor(values[kind])) for tt in (tinyt, torch))
     assert ours.replace("tinyt.", "torch.") == theirs
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"precision": 2},
+    {"precision": 0},
+    {"edgeitems": 1, "threshold": 5},
+    {"linewidth": 40},
+    {"linewidth": 1},
+    {"sci_mode": True},
+    {"sci_mode": False},
+    {"profile": "short"},
+    {"profile": "full", "precision": 1},
+]
+ODD: list[Any] = [
+    [1e-38, 1.0],
+    [float("nan"), 0.25, float("-inf")],
+    [float("inf")] * 30,
+    [1.5, -2000.0] * 20,
+    list(range(-30, 30)),
+    [[1j, 2.5], [complex("nan+infj"), -0.0]],
+    [1e10j, 1.0],
+    [True, False] * 9,
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_repr_with_options(options: dict[str, Any]) -> None:
+    try:
+        for tt in (tinyt, torch):
+            tt.set_printoptions(**options)
+        for value in ODD:
+            ours, theirs = (repr(tt.tensor(value)) for tt in (tinyt, torch))
+            assert ours == theirs
+    finally:
+        for tt in (tinyt, torch):
+            tt.set_printoptions(profile="default")
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_limits(name: str) -> None:
+    """Every attribute and the repr of finfo or iinfo; the class of error for bool."""
+    kind = "iinfo" if "int" in name or name == "bool" else "finfo"
+    if name == "bool":
+        for tt in (tinyt, torch):
+            with pytest.raises(TypeError):
+                tt.iinfo(tt.bool)
+        return
+    ours, theirs = (getattr(tt, kind)(getattr(tt, name)) for tt in (tinyt, torch))
+    assert repr(ours) == repr(theirs)
+    for fact in [f for f in dir(theirs) if not f.startswith("_")]:
+        assert getattr(ours, fact) == getattr(theirs, fact), fact
 
 
 # ------------------------------------------------------------------ names

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tinyt
+from tinyt.compiler.record import record
 
 EXPECTED: list[tuple[Any, str]] = [
     (1, "tensor(1)"),
@@ -30,6 +31,8 @@ EXPECTED: list[tuple[Any, str]] = [
     ([12345.0, 0.5], "tensor([1.2345e+04, 5.0000e-01])"),
     ([0.0], "tensor([0.])"),
     ([1234567.0], "tensor([1234567.])"),
+    ([1j, 2.5], "tensor([0.0000+1.j, 2.5000+0.j])"),
+    ([complex(math.nan, -0.0)], "tensor([nan-0.j])"),
 ]
 
 
@@ -87,3 +90,40 @@ def test_strided_tensors_print_as_they_read() -> None:
     assert repr(tinyt.arange(6).reshape(2, 3).t()) == (
         "tensor([[0, 3],\n        [1, 4],\n        [2, 5]])"
     )
+
+
+@pytest.mark.parametrize("shape", [(2,) * 20, (7,) * 6, (1, 2) * 12, (50, 1, 50, 1, 50, 3, 9)])
+def test_many_dimensions_do_not_flood(shape: tuple[int, ...]) -> None:
+    text = repr(tinyt.zeros(1).expand(shape))
+    assert text.count("0.") <= 6**4
+    assert "..." in text
+
+
+def test_large_tensors_while_recording() -> None:
+    """A part of them cannot be read without recording it."""
+    x = tinyt.zeros(2000)
+    seen: list[str] = []
+    recording = record(lambda a: seen.append(repr(x)) or a + 1, x)
+    assert seen == ["tensor(..., shape=(2000,), dtype=tinyt.float32)"]
+    assert len(recording.graph.nodes) == 1
+
+
+def test_profiles_and_reading_the_options() -> None:
+    before = tinyt.get_printoptions()
+    assert before["precision"] == 4
+    try:
+        tinyt.set_printoptions(profile="short", sci_mode=True)
+        assert tinyt.get_printoptions() == before | {
+            "precision": 2,
+            "edgeitems": 2,
+            "sci_mode": True,
+        }
+        assert repr(tinyt.tensor([1.5])) == "tensor([1.50e+00])"
+        tinyt.set_printoptions(profile="full")
+        assert "..." not in repr(tinyt.zeros(2000))
+        tinyt.set_printoptions(linewidth=20)
+        assert max(map(len, repr(tinyt.arange(30)).splitlines())) <= 20
+        with pytest.raises(ValueError, match=r"profile 'long'"):
+            tinyt.set_printoptions(profile="long")
+    finally:
+        tinyt.set_printoptions(profile="default")

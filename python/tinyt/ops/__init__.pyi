@@ -87,7 +87,7 @@ from tinyt.ops.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from tinyt.ops.convert import clone, numel
+from tinyt.ops.convert import clone, is_nonzero, is_same_size, numel
 from tinyt.ops.creation import (
     as_tensor,
     empty,
@@ -505,6 +505,8 @@ __all__ = [
     "is_conj",
     "is_floating_point",
     "is_neg",
+    "is_nonzero",
+    "is_same_size",
     "is_tensor",
     "isclose",
     "isfinite",

@@ -82,30 +82,47 @@ def zero_(self: Tensor) -> Tensor:
     return self._assign(0)
 
 
+def _parse_to(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[DType | None, bool, Format | None]:
+    """(dtype, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a device and a dtype, or
+    another tensor, then ``non_blocking`` and ``copy``."""
+    names = ["device", "dtype"]
+    if args and isinstance(args[0], Tensor):
+        names = ["other"]
+    elif args and isinstance(args[0], DType):
+        names = ["dtype"]
+    names += ["non_blocking", "copy"]
+    if len(args) > len(names):
+        raise TypeError(f"to: takes at most {len(names)} arguments, got {len(args)}")
+    given: dict[str, Any] = dict(zip(names, args, strict=False))
+    known = {"device", "dtype", "other", "non_blocking", "copy", "memory_format"}
+    if set(kwargs) - known or set(kwargs) & set(given):
+        raise TypeError(f"to: unexpected or repeated arguments {sorted(kwargs)}")
+    given.update(kwargs)
+    kinds: dict[str, Any] = {
+        "dtype": DType,
+        "device": (str, Device),
+        "non_blocking": bool,
+        "copy": bool,
+    }
+    for name, kind in kinds.items():
+        if given.get(name) is not None and not isinstance(given[name], kind):
+            raise TypeError(f"to: {given[name]!r} is no {name}")
+    if given.get("device") is not None:
+        Device(given["device"])
+    target = given["other"].dtype if "other" in given else given.get("dtype")
+    return target, bool(given.get("copy")), given.get("memory_format")
+
+
 @method
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The tensor in another dtype or on another device; itself when nothing changes.
 
-    Takes a dtype, a device (or its name), another tensor, ``copy`` and ``memory_format``.
+    ``to(dtype)``, ``to(device, dtype)`` or ``to(other)``, each with ``non_blocking`` (ignored),
+    ``copy`` (always a new tensor) and ``memory_format``.
     """
-    target: DType | None = kwargs.pop("dtype", None)
-    place: Any = kwargs.pop("device", None)
-    copy = bool(kwargs.pop("copy", False))
-    order: Format | None = kwargs.pop("memory_format", None)
-    kwargs.pop("non_blocking", None)
-    if kwargs:
-        raise TypeError(f"to: unexpected arguments {sorted(kwargs)}")
-    for arg in args:
-        if isinstance(arg, Tensor):
-            target = arg.dtype
-        elif isinstance(arg, DType):
-            target = arg
-        elif isinstance(arg, (str, Device)):
-            place = arg
-        elif not isinstance(arg, bool):
-            raise TypeError(f"to: expected a dtype, device or Tensor, got {type(arg).__name__}")
-    if place is not None:
-        Device(place)
+    target, copy, order = _parse_to(args, kwargs)
     out = to_dtype(self, target)
     if order not in (None, preserve_format):
         return _in_format("to", out, order, copy and out is self)
@@ -138,6 +155,8 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Tensor
         if name not in _TYPE_NAMES:
             raise ValueError(f"type: {dtype!r} is not the name of a tensor type")
         dtype = _tensor.dtype_by_name(_TYPE_NAMES[name])
+    if not isinstance(dtype, DType):
+        raise TypeError(f"type: expected a dtype or the name of a tensor type, got {dtype!r}")
     return to_dtype(self, dtype)
 
 
@@ -151,6 +170,12 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def cpu(self: Tensor) -> Tensor:
     """The tensor on the CPU."""
     return self
+
+
+@method
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """RuntimeError: this build has no CUDA."""
+    return to(self, device="cuda")
 
 
 def _converter(name: str, target: str) -> None:
@@ -172,6 +197,8 @@ for _name, _target in {
     "long": "int64",
     "int": "int32",
     "short": "int16",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
     "char": "int8",
     "byte": "uint8",
     "bool": "bool",
@@ -197,6 +224,36 @@ def nelement(self: Tensor) -> int:
 def ndimension(self: Tensor) -> int:
     """Number of dimensions."""
     return self.dim()
+
+
+@method
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """The dimensions from the outermost in memory to the innermost."""
+    return tuple(sorted(range(self.dim()), key=self.stride().__getitem__, reverse=True))
+
+
+@method
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape."""
+    return tuple(self.shape) == tuple(other.shape)
+
+
+@method
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero; RuntimeError for another number of elements."""
+    return bool(input)
+
+
+@method
+def is_signed(self: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return self.dtype.is_signed
+
+
+@method
+def get_device(self: Tensor) -> int:
+    """-1: the number of a CPU."""
+    return -1
 
 
 # ---- Python functions of the elements: slow, for small things only
@@ -226,4 +283,4 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
 attach(type=_type)
 
 
-EXPORTS: dict[str, Any] = {f.__name__: f for f in (clone, numel)}
+EXPORTS: dict[str, Any] = {f.__name__: f for f in (clone, numel, is_nonzero, is_same_size)}
