@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tinyt import _core
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -41,10 +42,14 @@ def interpret(graph: Graph, writes: bool = True) -> tuple[Tensor, ...]:
     return outputs
 
 
+# The operations that take their inputs as one sequence.
+_ANY_NUMBER = {row["name"] for row in _core.op_table() if row["inputs"] < 0}
+
+
 def _run(node: Node, inputs: list[Tensor]) -> tuple[Tensor, ...]:
     if node.op == "as_strided":
         inputs = [prim.copy(inputs[0])]
-    if node.op == "cat":
-        return (prim.cat(tuple(inputs), *node.attrs),)
+    if node.op in _ANY_NUMBER:
+        return (getattr(prim, node.op)(tuple(inputs), *node.attrs),)
     results = getattr(prim, node.op)(*inputs, *node.attrs)
     return results if isinstance(results, tuple) else (results,)

@@ -29,7 +29,7 @@ def _permuted(op: str, x: Tensor, memory_format: Format) -> tuple[Tensor, tuple[
 def _in_format(op: str, x: Tensor, memory_format: Format | None, copy: bool) -> Tensor:
     """x laid out in a format; a copy where it is not yet, or where asked for."""
     if memory_format is None or memory_format not in ORDERS:
-        return x if x.is_contiguous() and not copy else prim.copy(x)
+        return x if not copy and TensorBase.is_contiguous(x) else prim.copy(x)
     view, order = _permuted(op, x, memory_format)
     if view.is_contiguous() and not copy:
         return x

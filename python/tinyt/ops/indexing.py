@@ -8,6 +8,7 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
+from tinyt.autograd.rules.movement import inverse
 from tinyt.ops.common import Scalar
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.tensor import Tensor, attach, method, prim
@@ -151,59 +152,86 @@ class Plan:
     is also where PyTorch puts the index's dimensions in the result.
     """
 
-    def __init__(self, x: Tensor, advanced: list[Tensor | None]) -> None:
+    def __init__(self, x: Tensor, advanced: Sequence[Tensor | None]) -> None:
+        shape = tuple(x.shape)
         dims = [d for d, a in enumerate(advanced) if a is not None]
         indices = tuple(a for a in advanced if a is not None)
-        try:
-            self.shape = broadcast_shapes(*(tuple(i.shape) for i in indices))
-        except ShapeError as error:
-            shapes = ", ".join(str(tuple(i.shape)) for i in indices)
-            raise IndexError(
-                f"index: shape mismatch, the indices have shapes {shapes} and do not broadcast"
-            ) from error
-        adjacent = dims == list(range(dims[0], dims[-1] + 1))
-        rest = [d for d in range(x.dim()) if d not in dims]
-        self.dim = dims[0] if adjacent else 0
-        self.order = rest[: self.dim] + dims + rest[self.dim :]
-        self.moved = tuple(x.shape[d] for d in self.order)
-        sizes = [x.shape[d] for d in dims]
-        self.lead, self.tail = self.moved[: self.dim], self.moved[self.dim + len(dims) :]
-        self.merged = (*self.lead, math.prod(sizes), *self.tail)
+        self.shape = _common_shape(indices)
+        sizes = [shape[d] for d in dims]
+        self.order: list[int] | None = None
+        if dims[-1] - dims[0] + 1 == len(dims):
+            self.dim = dims[0]
+            self.lead, self.tail = shape[: dims[0]], shape[dims[-1] + 1 :]
+        else:
+            rest = [d for d in range(len(shape)) if d not in dims]
+            self.order = dims + rest
+            self.dim = 0
+            self.lead, self.tail = (), tuple(shape[d] for d in rest)
+        self.sizes = tuple(sizes)
         self.result = (*self.lead, *self.shape, *self.tail)
         self.places = prim.linear_index(indices, sizes, dims)
 
     def rows(self, x: Tensor) -> Tensor:
-        """x with the indexed dimensions as one; a view where strides allow."""
-        return prim.reshape(prim.permute(x, self.order), self.merged)
+        """x with the indexed dimensions as one; a view, or x itself, where strides allow."""
+        if self.order is not None:
+            x = prim.permute(x, self.order)
+        if len(self.sizes) == 1:
+            return x
+        return prim.reshape(x, (*self.lead, math.prod(self.sizes), *self.tail))
 
     def index(self) -> Tensor:
         """The linear index for every element that is picked."""
-        count = self.places.shape[0]
-        wide = prim.reshape(self.places, (count, *(1 for _ in self.tail)))
+        if not self.lead and not self.tail:
+            return self.places
+        count = self.places.numel()
+        wide = prim.reshape(self.places, (count, *[1] * len(self.tail)))
         return prim.expand(wide, (*self.lead, count, *self.tail))
 
     def read(self, x: Tensor) -> Tensor:
         """The elements picked from x."""
-        return prim.reshape(prim.gather(self.rows(x), self.index(), self.dim), self.result)
+        picked = prim.gather(self.rows(x), self.index(), self.dim)
+        return picked if len(self.shape) == 1 else prim.reshape(picked, self.result)
 
     def write(self, x: Tensor, source: Tensor, accumulate: bool = False) -> None:
         """Writes (or adds) a source that broadcasts to the result, in index order."""
-        if source.numel() == 0 and 0 in self.result:
-            return
-        count = self.places.shape[0]
-        values = prim.reshape(prim.expand(source, self.result), (*self.lead, count, *self.tail))
+        values = prim.expand(source, self.result)
+        if len(self.shape) != 1:
+            values = prim.reshape(values, (*self.lead, self.places.numel(), *self.tail))
         scatter = prim.scatter_add if accumulate else prim.scatter
         rows, index = self.rows(x), self.index()
-        if rows._base is not None:  # a view of x: only what is picked is written
+        if rows is x or rows._base is not None:  # x's memory: only what is picked is written
             scatter(rows, index, values, self.dim, out=rows)
             return
-        moved = prim.reshape(scatter(rows, index, values, self.dim), self.moved)
-        x._assign(prim.permute(moved, [self.order.index(d) for d in range(x.dim())]))
+        out = scatter(rows, index, values, self.dim)
+        out = prim.reshape(out, (*self.lead, *self.sizes, *self.tail))
+        if self.order is not None:
+            out = prim.permute(out, inverse(tuple(self.order)))
+        x._assign(out)
+
+
+def _common_shape(indices: tuple[Tensor, ...]) -> tuple[int, ...]:
+    shapes = [tuple(i.shape) for i in indices]
+    if len(shapes) == 1:
+        return shapes[0]
+    try:
+        return broadcast_shapes(*shapes)
+    except ShapeError as error:
+        raise IndexError(
+            "index: shape mismatch, the indices have shapes "
+            f"{', '.join(map(str, shapes))} and do not broadcast"
+        ) from error
+
+
+def _resolved(x: Tensor, index: Any) -> tuple[Tensor, Sequence[Tensor | None]]:
+    """The view that everything but tensors selects, and the tensor index of each dimension."""
+    if isinstance(index, Tensor) and index.dtype.name == "int64" and x.dim() and index.dim():
+        return x, (index,)
+    return _basic(x, _normalise(index, x.dim()))
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
     """``x[index]``: a view for integers, slices, None and Ellipsis; a copy for tensors."""
-    view, advanced = _basic(x, _normalise(index, x.dim()))
+    view, advanced = _resolved(x, index)
     if any(a is not None for a in advanced):
         return Plan(view, advanced).read(view)
     # Even ``x[...]`` is a new tensor, a view of x.
@@ -234,7 +262,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         source = prim.cast(_one_value(value, x), x.dtype)
         x._assign(prim.where(mask, source, x))
         return
-    view, advanced = _basic(x, _normalise(index, x.dim()))
+    view, advanced = _resolved(x, index)
     if all(a is None for a in advanced):
         view._assign(_strip(value, view.dim()))
         return
