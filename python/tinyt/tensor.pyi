@@ -52,100 +52,33 @@ class Tensor(TensorBase):
     def is_quantized(self) -> builtins.bool: ...
     @property
     def is_meta(self) -> builtins.bool: ...
-    def sum(
-        input,
-        dim: Dim = None,
-        keepdim: builtins.bool = False,
+    def new_zeros(
+        self, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+    ) -> Tensor: ...
+    def new_ones(
+        self, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+    ) -> Tensor: ...
+    def new_empty(
+        self, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+    ) -> Tensor: ...
+    def new_full(
+        self,
+        size: Sequence[builtins.int],
+        fill_value: Scalar,
         *,
         dtype: DType | None = None,
-        out: Tensor | None = None,
+        **place: Unpack[Placement],
     ) -> Tensor: ...
-    def prod(
-        input,
-        dim: builtins.int | None = None,
-        keepdim: builtins.bool = False,
-        *,
+    def new_tensor(
+        self, data: Any, *, dtype: DType | None = None, **place: Unpack[Placement]
+    ) -> Tensor: ...
+    def new_empty_strided(
+        self,
+        size: Sequence[builtins.int],
+        stride: Sequence[builtins.int],
         dtype: DType | None = None,
+        **place: Unpack[Placement],
     ) -> Tensor: ...
-    def mean(
-        input,
-        dim: Dim = None,
-        keepdim: builtins.bool = False,
-        *,
-        dtype: DType | None = None,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def var(
-        input,
-        dim: Dim = None,
-        unbiased: builtins.bool | None = None,
-        keepdim: builtins.bool = False,
-        *,
-        correction: builtins.float | None = None,
-    ) -> Tensor: ...
-    def std(
-        input,
-        dim: Dim = None,
-        unbiased: builtins.bool | None = None,
-        keepdim: builtins.bool = False,
-        *,
-        correction: builtins.float | None = None,
-    ) -> Tensor: ...
-    def amax(
-        input, dim: Dim = (), keepdim: builtins.bool = False, *, out: Tensor | None = None
-    ) -> Tensor: ...
-    def amin(
-        input, dim: Dim = (), keepdim: builtins.bool = False, *, out: Tensor | None = None
-    ) -> Tensor: ...
-    def argmax(
-        input, dim: builtins.int | None = None, keepdim: builtins.bool = False
-    ) -> Tensor: ...
-    def argmin(
-        input, dim: builtins.int | None = None, keepdim: builtins.bool = False
-    ) -> Tensor: ...
-    @overload
-    def max(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
-    @overload
-    def max(input, dim: builtins.int, keepdim: builtins.bool = False) -> ValuesIndices: ...
-    @overload
-    def max(input, dim: Tensor) -> Tensor: ...
-    @overload
-    def min(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
-    @overload
-    def min(input, dim: builtins.int, keepdim: builtins.bool = False) -> ValuesIndices: ...
-    @overload
-    def min(input, dim: Tensor) -> Tensor: ...
-    def all(input, dim: Dim = None, keepdim: builtins.bool = False) -> Tensor: ...
-    def any(input, dim: Dim = None, keepdim: builtins.bool = False) -> Tensor: ...
-    def count_nonzero(input, dim: Dim = None) -> Tensor: ...
-    def logsumexp(input, dim: Dim, keepdim: builtins.bool = False) -> Tensor: ...
-    def norm(
-        input, p: builtins.float | str | None = 2, dim: Dim = None, keepdim: builtins.bool = False
-    ) -> Tensor: ...
-    def cumsum(
-        input, dim: builtins.int, *, dtype: DType | None = None, out: Tensor | None = None
-    ) -> Tensor: ...
-    def sort(
-        input,
-        dim: builtins.int = -1,
-        descending: builtins.bool = False,
-        stable: builtins.bool = True,
-    ) -> ValuesIndices: ...
-    def argsort(
-        input,
-        dim: builtins.int = -1,
-        descending: builtins.bool = False,
-        stable: builtins.bool = True,
-    ) -> Tensor: ...
-    def topk(
-        input,
-        k: builtins.int,
-        dim: builtins.int = -1,
-        largest: builtins.bool = True,
-        sorted: builtins.bool = True,
-    ) -> ValuesIndices: ...
-    def softmax(input, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
-    def log_softmax(input, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
     def uniform_(
         self,
         from_: builtins.float = 0.0,
@@ -498,6 +431,98 @@ class Tensor(TensorBase):
     def retain_grad(self) -> None: ...
     @property
     def retains_grad(self) -> builtins.bool: ...
+    def sum(
+        input,
+        dim: Dim = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: DType | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def prod(
+        input,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: DType | None = None,
+    ) -> Tensor: ...
+    def mean(
+        input,
+        dim: Dim = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: DType | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def var(
+        input,
+        dim: Dim = None,
+        unbiased: builtins.bool | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: builtins.float | None = None,
+    ) -> Tensor: ...
+    def std(
+        input,
+        dim: Dim = None,
+        unbiased: builtins.bool | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: builtins.float | None = None,
+    ) -> Tensor: ...
+    def amax(
+        input, dim: Dim = (), keepdim: builtins.bool = False, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def amin(
+        input, dim: Dim = (), keepdim: builtins.bool = False, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def argmax(
+        input, dim: builtins.int | None = None, keepdim: builtins.bool = False
+    ) -> Tensor: ...
+    def argmin(
+        input, dim: builtins.int | None = None, keepdim: builtins.bool = False
+    ) -> Tensor: ...
+    @overload
+    def max(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    @overload
+    def max(input, dim: builtins.int, keepdim: builtins.bool = False) -> ValuesIndices: ...
+    @overload
+    def max(input, dim: Tensor) -> Tensor: ...
+    @overload
+    def min(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    @overload
+    def min(input, dim: builtins.int, keepdim: builtins.bool = False) -> ValuesIndices: ...
+    @overload
+    def min(input, dim: Tensor) -> Tensor: ...
+    def all(input, dim: Dim = None, keepdim: builtins.bool = False) -> Tensor: ...
+    def any(input, dim: Dim = None, keepdim: builtins.bool = False) -> Tensor: ...
+    def count_nonzero(input, dim: Dim = None) -> Tensor: ...
+    def logsumexp(input, dim: Dim, keepdim: builtins.bool = False) -> Tensor: ...
+    def norm(
+        input, p: builtins.float | str | None = 2, dim: Dim = None, keepdim: builtins.bool = False
+    ) -> Tensor: ...
+    def cumsum(
+        input, dim: builtins.int, *, dtype: DType | None = None, out: Tensor | None = None
+    ) -> Tensor: ...
+    def sort(
+        input,
+        dim: builtins.int = -1,
+        descending: builtins.bool = False,
+        stable: builtins.bool = True,
+    ) -> ValuesIndices: ...
+    def argsort(
+        input,
+        dim: builtins.int = -1,
+        descending: builtins.bool = False,
+        stable: builtins.bool = True,
+    ) -> Tensor: ...
+    def topk(
+        input,
+        k: builtins.int,
+        dim: builtins.int = -1,
+        largest: builtins.bool = True,
+        sorted: builtins.bool = True,
+    ) -> ValuesIndices: ...
     @property
     def real(input) -> Tensor: ...
     @real.setter
@@ -550,33 +575,6 @@ class Tensor(TensorBase):
     def get_device(self) -> builtins.int: ...
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor: ...
     def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor: ...
-    def new_zeros(
-        self, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
-    ) -> Tensor: ...
-    def new_ones(
-        self, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
-    ) -> Tensor: ...
-    def new_empty(
-        self, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
-    ) -> Tensor: ...
-    def new_full(
-        self,
-        size: Sequence[builtins.int],
-        fill_value: Scalar,
-        *,
-        dtype: DType | None = None,
-        **place: Unpack[Placement],
-    ) -> Tensor: ...
-    def new_tensor(
-        self, data: Any, *, dtype: DType | None = None, **place: Unpack[Placement]
-    ) -> Tensor: ...
-    def new_empty_strided(
-        self,
-        size: Sequence[builtins.int],
-        stride: Sequence[builtins.int],
-        dtype: DType | None = None,
-        **place: Unpack[Placement],
-    ) -> Tensor: ...
     def kron(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     def cross(
         input, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None
@@ -657,6 +655,8 @@ class Tensor(TensorBase):
     def addbmm_(
         self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
     ) -> Tensor: ...
+    def softmax(input, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
+    def log_softmax(input, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
     def gather(
         input,
         dim: builtins.int,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import tinyt
 from sampling import assert_same_bits
@@ -129,3 +130,42 @@ def test_layers_in_place() -> None:
         nn.Hardtanh(2.0, 1.0)
     with pytest.raises(ValueError, match=r"Softmax2d.*\(2, 3\)"):
         nn.Softmax2d()(tinyt.ones(2, 3))
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((3,), 0), ((2, 3), 1), ((2, 3, 4), 0), ((1, 2, 2, 2), 1)]
+)
+def test_implicit_dim(name: str, shape: tuple[int, ...], dim: int) -> None:
+    """PyTorch's choice, with its warning."""
+    x = tinyt.randn(shape)
+    with pytest.warns(UserWarning, match=f"{name}.*dim={dim}"):
+        got = getattr(F, name)(x)
+    assert_same_bits(got, getattr(F, name)(x, dim))
+    double = getattr(F, name)(x, dim, dtype=tinyt.float64)
+    assert_same_bits(double, getattr(F, name)(x.double(), dim))
+
+
+def test_gumbel_softmax() -> None:
+    tinyt.manual_seed(0)
+    p = np.array([0.1, 0.2, 0.7])
+    logits = tinyt.tensor(np.log(p)).expand(20_000, 3)
+    soft = F.gumbel_softmax(logits, tau=0.5)
+    np.testing.assert_allclose(soft.sum(-1).numpy(), 1, rtol=1e-12)
+    counts = np.bincount(soft.argmax(-1).numpy())
+    assert stats.chisquare(counts, p * 20_000).pvalue > 1e-3
+
+
+def test_hard_gumbel_softmax() -> None:
+    """One-hot, with the gradient of the soft sample."""
+    grads = []
+    for hard in (False, True):
+        tinyt.manual_seed(0)
+        logits = tinyt.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+        out = F.gumbel_softmax(logits, hard=hard, dim=0)
+        (out * tinyt.arange(12.0).reshape(3, 4)).sum().backward()
+        grads.append(logits.grad)
+    assert_same_bits(*grads)
+    np.testing.assert_allclose(
+        np.sort(out.detach().numpy(), 0), [[0] * 4, [0] * 4, [1] * 4], atol=1e-6
+    )

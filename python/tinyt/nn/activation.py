@@ -12,7 +12,6 @@ from tinyt.nn import functional as F
 from tinyt.nn.module import Module
 from tinyt.nn.parameter import Parameter
 from tinyt.ops import full
-from tinyt.ops.activation import implicit_dim
 from tinyt.tensor import Tensor
 
 
@@ -337,14 +336,14 @@ class Softmax(_AlongDim):
     """exp(x) / sum(exp(x)) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, dim=implicit_dim(self.dim, input))
+        return F.softmax(input, dim=self.dim)
 
 
 class LogSoftmax(_AlongDim):
     """x - log(sum(exp(x))) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, dim=implicit_dim(self.dim, input))
+        return F.log_softmax(input, dim=self.dim)
 
 
 class Softmin(_AlongDim):

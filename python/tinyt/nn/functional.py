@@ -43,6 +43,7 @@ from tinyt.ops import (
     gelu,
     glu,
     group_norm,
+    gumbel_softmax,
     hardshrink,
     hardsigmoid,
     hardswish,
@@ -57,7 +58,6 @@ from tinyt.ops import (
     leaky_relu,
     leaky_relu_,
     linear,
-    log_softmax,
     logsigmoid,
     lp_pool1d,
     lp_pool2d,
@@ -96,7 +96,6 @@ from tinyt.ops import (
     silu,
     smooth_l1_loss,
     soft_margin_loss,
-    softmax,
     softmin,
     softplus,
     softshrink,
@@ -109,7 +108,7 @@ from tinyt.ops import (
     triplet_margin_with_distance_loss,
     unfold,
 )
-from tinyt.ops.activation import relu
+from tinyt.ops.activation import log_softmax, relu, softmax
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -152,6 +151,7 @@ __all__ = [
     "gelu",
     "glu",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",

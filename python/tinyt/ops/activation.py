@@ -8,12 +8,13 @@ old values are kept for backward where a gradient needs them.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt.ops.common import Number, overwrite, to_dtype, wide, wrap_dim
-from tinyt.ops.norm import softmax
+from tinyt.ops.creation import empty_like, ones_like, zeros_like
 from tinyt.ops.random import draw_uniform
 from tinyt.tensor import Tensor, method, prim
 
@@ -321,18 +322,54 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return to_dtype(first * prim.sigmoid(second), input.dtype)
 
 
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
+    """exp(x) / sum(exp(x)) along ``dim``; converted to ``dtype`` first."""
+    return prim.softmax(to_dtype(input, dtype), implicit_dim("softmax", dim, input))
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
+    """x - log(sum(exp(x))) along ``dim``; converted to ``dtype`` first."""
+    return prim.log_softmax(to_dtype(input, dtype), implicit_dim("log_softmax", dim, input))
+
+
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
 ) -> Tensor:
-    """softmax(-x) along ``dim``."""
-    return softmax(-input, implicit_dim(dim, input), dtype=dtype)
+    """softmax(-x) along ``dim``; converted to ``dtype`` first."""
+    return prim.softmax(to_dtype(-input, dtype), implicit_dim("softmin", dim, input))
 
 
-def implicit_dim(dim: int | None, input: Tensor) -> int:
+def implicit_dim(op: str, dim: int | None, input: Tensor) -> int:
     """PyTorch's choice without ``dim``: the first dimension of 0, 1 or 3, else the second."""
     if dim is not None:
         return dim
-    return 0 if input.dim() in (0, 1, 3) else 1
+    chosen = 0 if input.dim() in (0, 1, 3) else 1
+    warnings.warn(f"{op}: implicit dimension choice is deprecated, pass dim={chosen}", stacklevel=4)
+    return chosen
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Samples of the Gumbel-softmax distribution (Jang et al., 2017; Maddison et al., 2017).
+
+    ``hard`` returns one-hot samples that differentiate as the soft ones; ``eps`` has no effect.
+    """
+    _floats("gumbel_softmax", logits)
+    # Minus the logarithm of an exponential variate has Gumbel's distribution.
+    gumbel = -prim.log(empty_like(logits).exponential_())
+    soft = prim.softmax((logits + gumbel) / tau, dim)
+    if not hard:
+        return soft
+    chosen = prim.argmax(soft.detach(), dim, True)
+    one_hot = prim.scatter(
+        zeros_like(logits), chosen, ones_like(prim.cast(chosen, soft.dtype)), dim
+    )
+    return one_hot - soft.detach() + soft
 
 
 _threshold = threshold
@@ -350,5 +387,6 @@ FUNCTIONAL: dict[str, Any] = {
     for f in (
         hardtanh, hardtanh_, relu6, leaky_relu, leaky_relu_, elu, elu_, gelu, silu, mish, softplus,
         logsigmoid, softsign, tanhshrink, hardsigmoid, hardswish, softshrink, glu, softmin,
+        gumbel_softmax,
     )
 }  # fmt: skip
