@@ -1,4 +1,5 @@
-"""PyTorch's older constructors, one for each dtype: `FloatTensor(2, 3)`, `LongTensor([1, 2])`."""
+"""What PyTorch scripts still say: constructors for each dtype (`FloatTensor(2, 3)`), and where a
+tensor is, which here has one answer."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 from tinyt import dtypes
 from tinyt._tensor import dtype as DType
 from tinyt.ops import empty, tensor
-from tinyt.tensor import Tensor
+from tinyt.tensor import Tensor, attach, method
 
 
 def _constructor(name: str, kind: DType) -> Callable[..., Tensor]:
@@ -32,3 +33,65 @@ ShortTensor = _constructor("ShortTensor", dtypes.int16)
 IntTensor = _constructor("IntTensor", dtypes.int32)
 LongTensor = _constructor("LongTensor", dtypes.int64)
 BoolTensor = _constructor("BoolTensor", dtypes.bool)
+
+
+@method
+def pin_memory(self: Tensor) -> Tensor:
+    """The tensor itself: there is no GPU to copy to."""
+    return self
+
+
+@method
+def share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself: threads share memory anyway."""
+    return self
+
+
+@method
+def is_pinned(self: Tensor) -> bool:
+    """False."""
+    return False
+
+
+@method
+def is_shared(self: Tensor) -> bool:
+    """False: the memory is this process's own."""
+    return False
+
+
+@method
+def is_inference(self: Tensor) -> bool:
+    """False: `inference_mode` makes ordinary tensors."""
+    return False
+
+
+@method
+def get_device(self: Tensor) -> int:
+    """-1, which stands for the CPU."""
+    return -1
+
+
+@method
+def cuda(self: Tensor, device: object = None, non_blocking: bool = False) -> Tensor:
+    """RuntimeError: this build has no CUDA."""
+    return self.to("cuda")
+
+
+def _no(self: Tensor) -> bool:
+    """False for every tensor of this build."""
+    return False
+
+
+def _yes(self: Tensor) -> bool:
+    """True for every tensor of this build."""
+    return True
+
+
+attach(
+    is_cpu=property(_yes),
+    is_mps=property(_no),
+    is_meta=property(_no),
+    is_sparse=property(_no),
+    is_quantized=property(_no),
+    is_nested=property(_no),
+)

@@ -456,6 +456,17 @@ def test_plateau_equals_pytorch(options):
     assert ours == theirs
 
 
+@needs_torch
+@pytest.mark.parametrize(("epochs", "strategy"), [(5, "cos"), (4, "linear"), (0, "cos")])
+def test_swa_rates_equal_pytorch(epochs, strategy):
+    optimizer = two_groups(ops.ones, nn.Parameter, optim.SGD)
+    reference = two_groups(torch.ones, torch.nn.Parameter, torch.optim.SGD)
+    schedule = optim.swa_utils.SWALR(optimizer, [0.02, 0.9], epochs, strategy)
+    expected = torch.optim.swa_utils.SWALR(reference, [0.02, 0.9], epochs, strategy)
+    assert rates(schedule, optimizer, 9) == rates(expected, reference, 9)
+    assert plain(schedule.state_dict()) == plain(expected.state_dict())
+
+
 def test_warm_restarts_within_an_epoch():
     optimizer = two_groups(ops.ones, nn.Parameter, optim.SGD)
     schedule = lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2, T_mult=3)
@@ -487,6 +498,10 @@ def test_schedule_errors():
         lr_scheduler.StepLR(optimizer, 0)
     with pytest.raises(ValueError, match="T_max must be positive"):
         lr_scheduler.CosineAnnealingLR(optimizer, 0)
+    with pytest.raises(ValueError, match="anneal_strategy must be one of"):
+        optim.swa_utils.SWALR(optimizer, 0.1, anneal_strategy="square")
+    with pytest.raises(ValueError, match="anneal_epochs must be equal or greater than 0"):
+        optim.swa_utils.SWALR(optimizer, 0.1, anneal_epochs=-1)
     with pytest.raises(ValueError, match=r"Factor should be < 1"):
         lr_scheduler.ReduceLROnPlateau(optimizer, factor=1.0)
     with pytest.raises(ValueError, match="mode up is unknown"):

@@ -80,6 +80,23 @@ def test_older_constructors() -> None:
     assert tinyt.BoolTensor([True]).dtype == tinyt.bool
 
 
+def test_where_a_tensor_is() -> None:
+    x = tinyt.ones(2)
+    assert x.pin_memory() is x.share_memory_() is x
+    assert (x.is_pinned(), x.is_shared(), x.is_inference(), x.get_device()) == (
+        False,
+        False,
+        False,
+        -1,
+    )
+    assert x.is_cpu
+    assert not any([x.is_cuda, x.is_mps, x.is_meta, x.is_sparse, x.is_quantized, x.is_nested])
+    with pytest.raises(RuntimeError, match="'cuda' is not available"):
+        x.cuda()
+    assert tinyt.autograd.Variable(x) is x
+    assert tinyt.autograd.Variable(tinyt.ones(1), requires_grad=True).requires_grad
+
+
 def test_autocast_keeps_the_precision() -> None:
     x = tinyt.ones(2, 2)
 

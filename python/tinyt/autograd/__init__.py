@@ -20,12 +20,13 @@ from tinyt.autograd.mode import (
     no_grad,
     set_grad_enabled,
 )
-from tinyt.autograd.tape import backward, grad
+from tinyt.autograd.tape import Variable, backward, grad
 
 __all__ = [
     "Function",
     "FunctionCtx",
     "RemovableHandle",
+    "Variable",
     "backward",
     "detect_anomaly",
     "enable_grad",

@@ -1,4 +1,4 @@
-"""Hooks around a module's forward and backward."""
+"""Hooks of a module: around its forward and backward, and around its state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tinyt.autograd import Function, FunctionCtx, is_grad_enabled
+from tinyt.autograd import Function, FunctionCtx, RemovableHandle, is_grad_enabled
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -200,3 +200,101 @@ def _replaced(grads: tuple[Any, ...], changed: Any, kind: str) -> tuple[Any, ...
             f"{len(grads)}"
         )
     return new
+
+
+class StateHooks:
+    """The hooks of one module around `state_dict` and `load_state_dict`."""
+
+    def __init__(self) -> None:
+        self.save_pre: list[Callable[..., Any]] = []
+        self.save_post: list[Callable[..., Any]] = []
+        self.load_pre: list[Callable[..., Any]] = []
+        self.load_post: list[Callable[..., Any]] = []
+
+
+NO_HOOKS = StateHooks()
+
+
+class Hooked:
+    """The part of `Module` that registers hooks."""
+
+    _call_hooks: CallHooks | None = None
+    _state_hooks: StateHooks | None = None
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(module, args)` before `forward`; what it returns replaces the arguments.
+
+        With `with_kwargs`: `hook(module, args, kwargs)`, which returns both.
+        """
+        return _register(self._own_call_hooks().forward_pre, Hook(hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Calls `hook(module, args, output)` after `forward`; what it returns replaces it.
+
+        With `with_kwargs`: `hook(module, args, kwargs, output)`; with `always_call` also where
+        `forward` raised.
+        """
+        entry = Hook(hook, with_kwargs, always_call)
+        return _register(self._own_call_hooks().forward, entry, prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(module, grad_output)` in backward; what it returns replaces the tuple."""
+        return _register(self._own_call_hooks().backward_pre, Hook(hook), prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(module, grad_input, grad_output)` when the gradients of the inputs are
+        known; what it returns replaces `grad_input`. Both are tuples with None for what is no
+        tensor or wants no gradient."""
+        return _register(self._own_call_hooks().backward, Hook(hook), prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, prefix, keep_vars)` before `state_dict`."""
+        return _register(self._own_state_hooks().save_pre, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, state_dict, prefix, local_metadata)` after `state_dict`, which it may
+        change in place."""
+        return _register(self._own_state_hooks().save_post, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
+        unexpected_keys, error_msgs)` before loading; it may change a copy of the state dict in
+        place."""
+        return _register(self._own_state_hooks().load_pre, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, incompatible_keys)` after loading; it may change the two lists."""
+        return _register(self._own_state_hooks().load_post, hook)
+
+    def _own_call_hooks(self) -> CallHooks:
+        if self._call_hooks is None:
+            self._call_hooks = CallHooks()
+        return self._call_hooks
+
+    def _own_state_hooks(self) -> StateHooks:
+        if self._state_hooks is None:
+            self._state_hooks = StateHooks()
+        return self._state_hooks
+
+
+def _register(hooks: list[Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+    function = hook.function if isinstance(hook, Hook) else hook
+    if not callable(function):
+        raise TypeError(f"register hook: the hook must be callable, got {type(function).__name__}")
+    hooks.insert(0 if prepend else len(hooks), hook)
+    return RemovableHandle(hooks, hook)

@@ -11,20 +11,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tinyt._tensor import dtype
-from tinyt.autograd import RemovableHandle, no_grad
+from tinyt.autograd import no_grad
 from tinyt.dtypes import bfloat16, float16, float32, float64
-from tinyt.nn.hooks import CallHooks, Hook
+from tinyt.nn.hooks import NO_HOOKS, Hooked
 from tinyt.nn.parameter import Buffer, Parameter
-from tinyt.nn.state import EXTRA, IncompatibleKeys, StateHooks, load_into
+from tinyt.nn.state import EXTRA, IncompatibleKeys, load_into
 from tinyt.ops import empty_like
 from tinyt.tensor import Tensor
 
-_NO_HOOKS = StateHooks()
 Self = TypeVar("Self", bound="Module")
 Member = TypeVar("Member")
 
 
-class Module:
+class Module(Hooked):
     """Base class of every network part.
 
     A subclass calls `super().__init__()` first, assigns parameters (`Parameter`), buffers
@@ -37,8 +36,6 @@ class Module:
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
-    _call_hooks: CallHooks | None = None
-    _state_hooks: StateHooks | None = None
 
     def __init__(self) -> None:
         # Written past __setattr__, which looks these tables up.
@@ -310,7 +307,7 @@ class Module:
         The tensors share memory with the module; they are detached unless `keep_vars`.
         """
         state: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
-        hooks = self._state_hooks or _NO_HOOKS
+        hooks = self._state_hooks or NO_HOOKS
         for hook in tuple(hooks.save_pre):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(state, prefix, keep_vars)
@@ -365,7 +362,7 @@ class Module:
         given: OrderedDict[str, Any] = OrderedDict(state_dict)
         keys, errors = IncompatibleKeys([], []), list[str]()
         for prefix, module in self._with_prefixes(""):
-            for hook in tuple((module._state_hooks or _NO_HOOKS).load_pre):
+            for hook in tuple((module._state_hooks or NO_HOOKS).load_pre):
                 hook(
                     module,
                     given,
@@ -395,7 +392,7 @@ class Module:
             if prefix + EXTRA in given and prefix + EXTRA in own:
                 module.set_extra_state(given[prefix + EXTRA])
         for _, module in reversed(list(self._with_prefixes(""))):
-            for hook in tuple((module._state_hooks or _NO_HOOKS).load_post):
+            for hook in tuple((module._state_hooks or NO_HOOKS).load_post):
                 if hook(module, keys) is not None:
                     raise RuntimeError(
                         "load_state_dict post hook must return None; change the given "
@@ -545,78 +542,6 @@ class Module:
                 param.grad = param.grad.detach()
                 param.grad.zero_()
 
-    # Hooks ----------------------------------------------------------------------------------
-
-    def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Calls `hook(module, args)` before `forward`; what it returns replaces the arguments.
-
-        With `with_kwargs`: `hook(module, args, kwargs)`, which returns both.
-        """
-        return _register(self._own_call_hooks().forward_pre, Hook(hook, with_kwargs), prepend)
-
-    def register_forward_hook(
-        self,
-        hook: Callable[..., Any],
-        *,
-        prepend: bool = False,
-        with_kwargs: bool = False,
-        always_call: bool = False,
-    ) -> RemovableHandle:
-        """Calls `hook(module, args, output)` after `forward`; what it returns replaces it.
-
-        With `with_kwargs`: `hook(module, args, kwargs, output)`; with `always_call` also where
-        `forward` raised.
-        """
-        entry = Hook(hook, with_kwargs, always_call)
-        return _register(self._own_call_hooks().forward, entry, prepend)
-
-    def register_full_backward_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """Calls `hook(module, grad_output)` in backward; what it returns replaces the tuple."""
-        return _register(self._own_call_hooks().backward_pre, Hook(hook), prepend)
-
-    def register_full_backward_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """Calls `hook(module, grad_input, grad_output)` when the gradients of the inputs are
-        known; what it returns replaces `grad_input`. Both are tuples with None for what is no
-        tensor or wants no gradient."""
-        return _register(self._own_call_hooks().backward, Hook(hook), prepend)
-
-    register_backward_hook = register_full_backward_hook
-
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(module, prefix, keep_vars)` before `state_dict`."""
-        return _register(self._own_state_hooks().save_pre, hook)
-
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(module, state_dict, prefix, local_metadata)` after `state_dict`, which it may
-        change in place."""
-        return _register(self._own_state_hooks().save_post, hook)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs)` before loading; it may change a copy of the state dict in
-        place."""
-        return _register(self._own_state_hooks().load_pre, hook)
-
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(module, incompatible_keys)` after loading; it may change the two lists."""
-        return _register(self._own_state_hooks().load_post, hook)
-
-    def _own_call_hooks(self) -> CallHooks:
-        if self._call_hooks is None:
-            self._call_hooks = CallHooks()
-        return self._call_hooks
-
-    def _own_state_hooks(self) -> StateHooks:
-        if self._state_hooks is None:
-            self._state_hooks = StateHooks()
-        return self._state_hooks
-
     # Printing -------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
@@ -643,14 +568,6 @@ def _type_name(value: Any) -> str:
     kind = type(value)
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     return module + kind.__qualname__
-
-
-def _register(hooks: list[Any], hook: Any, prepend: bool = False) -> RemovableHandle:
-    function = hook.function if isinstance(hook, Hook) else hook
-    if not callable(function):
-        raise TypeError(f"register hook: the hook must be callable, got {_type_name(function)}")
-    hooks.insert(0 if prepend else len(hooks), hook)
-    return RemovableHandle(hooks, hook)
 
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | None, Any]:

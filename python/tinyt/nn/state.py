@@ -28,16 +28,6 @@ class IncompatibleKeys(_Keys):
     __str__ = __repr__
 
 
-class StateHooks:
-    """The hooks of one module around `state_dict` and `load_state_dict`."""
-
-    def __init__(self) -> None:
-        self.save_pre: list[Callable[..., Any]] = []
-        self.save_post: list[Callable[..., Any]] = []
-        self.load_pre: list[Callable[..., Any]] = []
-        self.load_post: list[Callable[..., Any]] = []
-
-
 def load_into(
     owner: str,
     own: Mapping[str, Any],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
@@ -11,9 +12,12 @@ from tinyt.autograd import no_grad
 from tinyt.dtypes import int64
 from tinyt.nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Module
 from tinyt.ops import tensor
+from tinyt.optim.lr_scheduler.base import LRScheduler, per_group
+from tinyt.optim.optimizer import Optimizer
 from tinyt.tensor import Tensor
 
 __all__ = [
+    "SWALR",
     "AveragedModel",
     "get_ema_avg_fn",
     "get_ema_multi_avg_fn",
@@ -157,3 +161,55 @@ def update_bn(loader: Iterable[Any], model: Module, device: object = None) -> No
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
         model.train(was_training)
+
+
+class SWALR(LRScheduler):
+    """Moves the rate to `swa_lr` over `anneal_epochs`, and leaves it there.
+
+    Args:
+        optimizer: whose groups are changed.
+        swa_lr: the last rate, for all groups or a list with one for each.
+        anneal_epochs: how long it takes.
+        anneal_strategy: "cos" or "linear".
+        last_epoch: index of the last epoch when a run is resumed.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        for lr, group in zip(
+            per_group("swa_lr", optimizer, swa_lr), optimizer.param_groups, strict=True
+        ):
+            group["swa_lr"] = lr
+        self._anneal_strategy = anneal_strategy
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def _part(self, step: int) -> float:
+        """How much of the way is done after a number of steps."""
+        done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return (1 - math.cos(math.pi * done)) / 2 if self._anneal_strategy == "cos" else done
+
+    def get_lr(self) -> list[float]:
+        """The rates of the groups at this step, from those before it."""
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, now = self._part(step - 1), self._part(step)
+        rates = []
+        for group, lr in zip(self.optimizer.param_groups, self._current(), strict=True):
+            last = group["swa_lr"]
+            first = last if before == 1 else (lr - before * last) / (1 - before)
+            rates.append(last * now + first * (1 - now))
+        return rates
