@@ -18,10 +18,13 @@ from op_rows.index import INDEX
 from op_rows.linalg import LINALG
 from op_rows.loss import LOSSES
 from op_rows.network import NETWORKS
+from op_rows.order import ORDER
 from op_rows.patches import PATCHES
 from op_rows.pooling import POOLING
 from op_rows.reduce import REDUCE
+from op_rows.scan import SCAN
 from op_rows.scatter import SCATTER
+from op_rows.search import SEARCH
 from op_rows.shape import SHAPE
 from op_rows.unary import UNARY
 from op_rows.views import VIEWS
@@ -32,6 +35,9 @@ FAMILIES: dict[str, list[Op]] = {
     "Binary": BINARY,
     "Activations": ACTIVATION,
     "Reductions": REDUCE,
+    "Scans": SCAN,
+    "Order": ORDER,
+    "Search and sets": SEARCH,
     "Shape": SHAPE,
     "Views, joins and cuts": VIEWS,
     "Padding and patches": PATCHES,

@@ -136,8 +136,27 @@ def std(x: Array, dim: Dims = None, *, correction: float = 1, keepdim: bool = Fa
     return np.sqrt(var(x, dim, correction=correction, keepdim=keepdim))
 
 
-def norm(x: Array, p: float = 2, dim: Dims = None, keepdim: bool = False) -> Array:
-    return np.asarray(np.sum(np.abs(x) ** p, axis=axes(dim), keepdims=keepdim) ** (1 / p))
+def norm(x: Array, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Array:
+    p, kwargs = 2 if p == "fro" else p, {"axis": axes(dim), "keepdims": keepdim}
+    if p == 0:
+        return np.asarray(np.sum(x != 0, **kwargs)).astype(x.real.dtype)
+    if p == np.inf:
+        return np.asarray(np.max(np.abs(x), **kwargs))
+    return np.asarray(np.sum(np.abs(x) ** p, **kwargs) ** (1 / p))
+
+
+def renorm(x: Array, p: float, dim: int, maxnorm: float) -> Array:
+    others = tuple(d for d in range(x.ndim) if d != dim % x.ndim)
+    size = norm(x, p, others, True)
+    return np.where(size > maxnorm, x * (maxnorm / (size + 1e-7)), x)
+
+
+def smallest_and_largest(x: Array, dim: int | None = None, keepdim: bool = False) -> Any:
+    return tuple(reduction(f)(x, dim, keepdim) for f in (np.min, np.max))
+
+
+def cov(x: Array, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Array:
+    return np.cov(x, ddof=correction, fweights=fweights, aweights=aweights)
 
 
 # ------------------------------------------------------------------ shape
@@ -253,31 +272,10 @@ def masked_fill(x: Array, mask: Array, value: Any) -> Array:
     return np.where(mask, np.asarray(value).astype(x.dtype), x)
 
 
-def sort(x: Array, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    if x.ndim == 0:
-        return x, np.zeros((), np.int64)
-    key = x if not descending else np.flip(x, dim)
-    order = np.argsort(key, axis=dim, kind="stable")
-    if descending:  # equal elements keep their order
-        order = np.flip(x.shape[dim] - 1 - order, dim)
-    return np.take_along_axis(x, order, dim), order
-
-
-def topk(x: Array, k: int, dim: int = -1, largest: bool = True) -> Any:
-    order = np.take(np.argsort(-x if largest else x, axis=dim, kind="stable"), range(k), axis=dim)
-    return np.take_along_axis(x, order, dim), order
-
-
 def index_add(x: Array, dim: int, index: Array, source: Array) -> Array:
     out = x.copy()
     np.add.at(np.moveaxis(out, dim, 0), index, np.moveaxis(source, dim, 0))
     return out
-
-
-def cumsum(x: Array, dim: int) -> Array:
-    if x.ndim == 0:
-        return x
-    return np.cumsum(x, axis=dim)
 
 
 # ------------------------------------------------------------------ contractions

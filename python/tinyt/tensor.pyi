@@ -13,7 +13,10 @@ from tinyt.autograd import RemovableHandle
 from tinyt.formats import layout
 from tinyt.formats import memory_format as Format
 from tinyt.ops.common import Number, Placement, Scalar
-from tinyt.ops.reduce import Dim, ValuesIndices
+from tinyt.ops.order import Pair
+from tinyt.ops.reduce import Dim
+from tinyt.ops.results import Histogram, MinMax, ValuesIndices
+from tinyt.ops.search import Unique
 from tinyt.random import Generator
 
 __all__ = [
@@ -431,7 +434,20 @@ class Tensor(TensorBase):
     def retain_grad(self) -> None: ...
     @property
     def retains_grad(self) -> builtins.bool: ...
+    def kron(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def cross(
+        input, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def matrix_power(input, n: builtins.int, *, out: Tensor | None = None) -> Tensor: ...
     def sum(
+        input,
+        dim: Dim = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: DType | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def nansum(
         input,
         dim: Dim = None,
         keepdim: builtins.bool = False,
@@ -445,6 +461,7 @@ class Tensor(TensorBase):
         keepdim: builtins.bool = False,
         *,
         dtype: DType | None = None,
+        out: Tensor | None = None,
     ) -> Tensor: ...
     def mean(
         input,
@@ -454,21 +471,13 @@ class Tensor(TensorBase):
         dtype: DType | None = None,
         out: Tensor | None = None,
     ) -> Tensor: ...
-    def var(
+    def nanmean(
         input,
         dim: Dim = None,
-        unbiased: builtins.bool | None = None,
         keepdim: builtins.bool = False,
         *,
-        correction: builtins.float | None = None,
-    ) -> Tensor: ...
-    def std(
-        input,
-        dim: Dim = None,
-        unbiased: builtins.bool | None = None,
-        keepdim: builtins.bool = False,
-        *,
-        correction: builtins.float | None = None,
+        dtype: DType | None = None,
+        out: Tensor | None = None,
     ) -> Tensor: ...
     def amax(
         input, dim: Dim = (), keepdim: builtins.bool = False, *, out: Tensor | None = None
@@ -476,53 +485,93 @@ class Tensor(TensorBase):
     def amin(
         input, dim: Dim = (), keepdim: builtins.bool = False, *, out: Tensor | None = None
     ) -> Tensor: ...
+    def aminmax(
+        input,
+        *,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        out: tuple[Tensor, Tensor] | None = None,
+    ) -> MinMax: ...
     def argmax(
-        input, dim: builtins.int | None = None, keepdim: builtins.bool = False
+        input,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        out: Tensor | None = None,
     ) -> Tensor: ...
     def argmin(
-        input, dim: builtins.int | None = None, keepdim: builtins.bool = False
+        input,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        out: Tensor | None = None,
     ) -> Tensor: ...
     @overload
-    def max(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    def max(
+        input,
+        dim: None = None,
+        keepdim: builtins.bool = False,
+        *,
+        other: None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
     @overload
-    def max(input, dim: builtins.int, keepdim: builtins.bool = False) -> ValuesIndices: ...
+    def max(
+        input,
+        dim: builtins.int,
+        keepdim: builtins.bool = False,
+        *,
+        out: tuple[Tensor, Tensor] | None = None,
+    ) -> ValuesIndices: ...
     @overload
-    def max(input, dim: Tensor) -> Tensor: ...
+    def max(input, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     @overload
-    def min(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    def max(input, *, other: Tensor, out: Tensor | None = None) -> Tensor: ...
     @overload
-    def min(input, dim: builtins.int, keepdim: builtins.bool = False) -> ValuesIndices: ...
+    def min(
+        input,
+        dim: None = None,
+        keepdim: builtins.bool = False,
+        *,
+        other: None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
     @overload
-    def min(input, dim: Tensor) -> Tensor: ...
-    def all(input, dim: Dim = None, keepdim: builtins.bool = False) -> Tensor: ...
-    def any(input, dim: Dim = None, keepdim: builtins.bool = False) -> Tensor: ...
+    def min(
+        input,
+        dim: builtins.int,
+        keepdim: builtins.bool = False,
+        *,
+        out: tuple[Tensor, Tensor] | None = None,
+    ) -> ValuesIndices: ...
+    @overload
+    def min(input, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    @overload
+    def min(input, *, other: Tensor, out: Tensor | None = None) -> Tensor: ...
+    def all(
+        input, dim: Dim = None, keepdim: builtins.bool = False, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def any(
+        input, dim: Dim = None, keepdim: builtins.bool = False, *, out: Tensor | None = None
+    ) -> Tensor: ...
     def count_nonzero(input, dim: Dim = None) -> Tensor: ...
-    def logsumexp(input, dim: Dim, keepdim: builtins.bool = False) -> Tensor: ...
+    def logsumexp(
+        input, dim: Dim, keepdim: builtins.bool = False, *, out: Tensor | None = None
+    ) -> Tensor: ...
     def norm(
-        input, p: builtins.float | str | None = 2, dim: Dim = None, keepdim: builtins.bool = False
-    ) -> Tensor: ...
-    def cumsum(
-        input, dim: builtins.int, *, dtype: DType | None = None, out: Tensor | None = None
-    ) -> Tensor: ...
-    def sort(
         input,
-        dim: builtins.int = -1,
-        descending: builtins.bool = False,
-        stable: builtins.bool = True,
-    ) -> ValuesIndices: ...
-    def argsort(
-        input,
-        dim: builtins.int = -1,
-        descending: builtins.bool = False,
-        stable: builtins.bool = True,
+        p: Number | str | None = "fro",
+        dim: Dim = None,
+        keepdim: builtins.bool = False,
+        out: Tensor | None = None,
+        dtype: DType | None = None,
     ) -> Tensor: ...
-    def topk(
-        input,
-        k: builtins.int,
-        dim: builtins.int = -1,
-        largest: builtins.bool = True,
-        sorted: builtins.bool = True,
-    ) -> ValuesIndices: ...
+    def dist(input, other: Tensor, p: Number = 2) -> Tensor: ...
+    def renorm(
+        input, p: Number, dim: builtins.int, maxnorm: Number, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def renorm_(self, p: Number, dim: builtins.int, maxnorm: Number) -> Tensor: ...
+    def trace(input) -> Tensor: ...
     @property
     def real(input) -> Tensor: ...
     @real.setter
@@ -575,11 +624,24 @@ class Tensor(TensorBase):
     def get_device(self) -> builtins.int: ...
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor: ...
     def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor: ...
-    def kron(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def cross(
-        input, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None
+    def bincount(input, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor: ...
+    def histc(
+        input,
+        bins: builtins.int = 100,
+        min: Number = 0,
+        max: Number = 0,
+        *,
+        out: Tensor | None = None,
     ) -> Tensor: ...
-    def matrix_power(input, n: builtins.int, *, out: Tensor | None = None) -> Tensor: ...
+    def histogram(
+        input,
+        bins: builtins.int | Tensor,
+        *,
+        range: Sequence[builtins.float] | None = None,
+        weight: Tensor | None = None,
+        density: builtins.bool = False,
+        out: tuple[Tensor, Tensor] | None = None,
+    ) -> Histogram: ...
     def index_put_(
         self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False
     ) -> Tensor: ...
@@ -657,6 +719,96 @@ class Tensor(TensorBase):
     ) -> Tensor: ...
     def softmax(input, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
     def log_softmax(input, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
+    def sort(
+        input,
+        dim: builtins.int = -1,
+        descending: builtins.bool = False,
+        *,
+        stable: builtins.bool = False,
+        out: Pair | None = None,
+    ) -> ValuesIndices: ...
+    def argsort(
+        input,
+        dim: builtins.int = -1,
+        descending: builtins.bool = False,
+        *,
+        stable: builtins.bool = False,
+    ) -> Tensor: ...
+    def msort(input, *, out: Tensor | None = None) -> Tensor: ...
+    def topk(
+        input,
+        k: builtins.int,
+        dim: builtins.int = -1,
+        largest: builtins.bool = True,
+        sorted: builtins.bool = True,
+        *,
+        out: Pair | None = None,
+    ) -> ValuesIndices: ...
+    def kthvalue(
+        input,
+        k: builtins.int,
+        dim: builtins.int = -1,
+        keepdim: builtins.bool = False,
+        *,
+        out: Pair | None = None,
+    ) -> ValuesIndices: ...
+    @overload
+    def median(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    @overload
+    def median(
+        input, dim: builtins.int, keepdim: builtins.bool = False, *, out: Pair | None = None
+    ) -> ValuesIndices: ...
+    @overload
+    def nanmedian(input, dim: None = None, keepdim: builtins.bool = False) -> Tensor: ...
+    @overload
+    def nanmedian(
+        input, dim: builtins.int, keepdim: builtins.bool = False, *, out: Pair | None = None
+    ) -> ValuesIndices: ...
+    def mode(
+        input, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Pair | None = None
+    ) -> ValuesIndices: ...
+    def quantile(
+        input,
+        q: Number | Tensor,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        interpolation: str = "linear",
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def nanquantile(
+        input,
+        q: Number | Tensor,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        interpolation: str = "linear",
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def cumsum(
+        input, dim: builtins.int, *, dtype: DType | None = None, out: Tensor | None = None
+    ) -> Tensor: ...
+    def cumprod(
+        input, dim: builtins.int, *, dtype: DType | None = None, out: Tensor | None = None
+    ) -> Tensor: ...
+    def cumsum_(self, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
+    def cumprod_(self, dim: builtins.int, *, dtype: DType | None = None) -> Tensor: ...
+    def cummax(
+        input, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None
+    ) -> ValuesIndices: ...
+    def cummin(
+        input, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None
+    ) -> ValuesIndices: ...
+    def logcumsumexp(input, dim: builtins.int, *, out: Tensor | None = None) -> Tensor: ...
+    def diff(
+        input,
+        n: builtins.int = 1,
+        dim: builtins.int = -1,
+        prepend: Tensor | None = None,
+        append: Tensor | None = None,
+        *,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
     def gather(
         input,
         dim: builtins.int,
@@ -760,6 +912,45 @@ class Tensor(TensorBase):
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor: ...
     def argwhere(input) -> Tensor: ...
     def nonzero_static(input, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor: ...
+    def unique(
+        input,
+        sorted: builtins.bool = True,
+        return_inverse: builtins.bool = False,
+        return_counts: builtins.bool = False,
+        dim: builtins.int | None = None,
+    ) -> Unique: ...
+    def unique_consecutive(
+        input,
+        return_inverse: builtins.bool = False,
+        return_counts: builtins.bool = False,
+        dim: builtins.int | None = None,
+    ) -> Unique: ...
+    def var(
+        input,
+        dim: Dim = None,
+        unbiased: builtins.bool | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: builtins.float | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def std(
+        input,
+        dim: Dim = None,
+        unbiased: builtins.bool | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: builtins.float | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def cov(
+        input,
+        *,
+        correction: builtins.int = 1,
+        fweights: Tensor | None = None,
+        aweights: Tensor | None = None,
+    ) -> Tensor: ...
+    def corrcoef(input) -> Tensor: ...
     def pin_memory(self) -> Tensor: ...
     def share_memory_(self) -> Tensor: ...
     def is_pinned(self) -> builtins.bool: ...
@@ -988,9 +1179,25 @@ class _Primitives(Protocol):
         self, input: Tensor, dim: int, keepdim: bool = False, *, out: Tensor | None = None
     ) -> Tensor: ...
     def cumsum(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
+    def cumprod(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
+    def cummax(self, input: Tensor, dim: int) -> tuple[Tensor, Tensor]: ...
+    def cummin(self, input: Tensor, dim: int) -> tuple[Tensor, Tensor]: ...
+    def logcumsumexp(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
     def sort(
         self, input: Tensor, dim: int = -1, descending: bool = False
     ) -> tuple[Tensor, Tensor]: ...
+    def topk(
+        self, input: Tensor, k: int, dim: int = -1, largest: bool = True
+    ) -> tuple[Tensor, Tensor]: ...
+    def kthvalue(
+        self, input: Tensor, k: int, dim: int = -1, keepdim: bool = False
+    ) -> tuple[Tensor, Tensor]: ...
+    def median(
+        self, input: Tensor, dim: int = -1, keepdim: bool = False, ignore_nan: bool = False
+    ) -> tuple[Tensor, Tensor]: ...
+    def searchsorted(
+        self, input: Tensor, other: Tensor, right: bool = False, *, out: Tensor | None = None
+    ) -> Tensor: ...
     def nonzero(self, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     def gather(
         self, input: Tensor, other: Tensor, dim: int, *, out: Tensor | None = None

@@ -1,21 +1,11 @@
-// Shape rules: search, order, indexing, contraction, pooling, softmax.
+// Shape rules: indexing, contraction, pooling, softmax.
 #include <limits>
 
-#include "infer.h"
+#include "infer_rules.h"
 
 namespace tinyt {
 
 namespace {
-
-void no_complex(OpId op, DType dtype) {
-  if (is_complex(dtype))
-    fail(ErrorKind::DType, name_of(op), ": not defined for dtype ", name_of(dtype));
-}
-
-void first_shape(const Tensor& x, Inferred& out) {
-  out.compute = out.dtype[0] = x.dtype();
-  out.shape[0] = x.shape();
-}
 
 // The attributes of a convolution, one entry per spatial dimension.
 struct ConvAttrs {
@@ -70,7 +60,7 @@ DType conv_dtype(OpId op, std::span<const Tensor> in) {
           ": both operands must have one dtype, got ", name_of(in[0].dtype()), " and ",
           name_of(in[1].dtype()));
   no_complex(op, in[0].dtype());
-  require(!is_bool(in[0].dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
+  no_bool(op, in[0].dtype());
   return in[0].dtype();
 }
 
@@ -110,27 +100,6 @@ int64_t total(std::span<const int64_t> list) {
   return sum;
 }
 
-void infer_arg(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
-  const Tensor& x = inputs[0];
-  AttrReader read(attrs);
-  const int64_t dim = wrap_dim(name_of(op), read.integer(), x.rank());
-  const bool keepdim = read.flag();
-  no_complex(op, x.dtype());
-  require(!is_bool(x.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
-  require(x.rank() == 0 || x.size(dim) > 0, ErrorKind::Dim, name_of(op),
-          ": cannot reduce over zero elements, got shape ", x.shape(), " over dim ", dim);
-  out.compute = x.dtype();
-  out.dtype[0] = DType::Int64;
-  out.shape[0] = x.shape();
-  if (x.rank() > 0) {
-    if (keepdim)
-      out.shape[0][dim] = 1;
-    else
-      out.shape[0].erase(dim);
-  }
-  out.attrs.add(dim).add(keepdim);
-}
-
 // Shared by gather and the scatters: ranks agree (0-d counts as 1-d), index is int64.
 int64_t check_index(OpId op, const Tensor& x, const Tensor& index, int64_t dim) {
   require(index.dtype() == DType::Int64, ErrorKind::DType, name_of(op),
@@ -159,28 +128,6 @@ void infer_any_scatter(OpId op, std::span<const Tensor> in, const Attrs& attrs, 
 }
 
 }  // namespace
-
-void infer_argmax(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
-  infer_arg(op, in, attrs, out);
-}
-void infer_argmin(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
-  infer_arg(op, in, attrs, out);
-}
-
-void infer_cumsum(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
-  first_shape(in[0], out);
-  if (is_integral(in[0].dtype())) out.compute = out.dtype[0] = DType::Int64;
-  out.attrs.add(wrap_dim(name_of(op), AttrReader(attrs).integer(), in[0].rank()));
-}
-
-void infer_sort(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
-  AttrReader read(attrs);
-  no_complex(op, in[0].dtype());
-  first_shape(in[0], out);
-  out.shape[1] = out.shape[0];
-  out.dtype[1] = DType::Int64;
-  out.attrs.add(wrap_dim(name_of(op), read.integer(), in[0].rank())).add(read.flag());
-}
 
 // The row count comes from the data: dispatch fills shape[0][0].
 void infer_nonzero(OpId, std::span<const Tensor> in, const Attrs&, Inferred& out) {

@@ -84,6 +84,12 @@ ALONG: dict[str, Callable[..., Any]] = {
     "log_softmax": lambda x, dim: x.log_softmax(dim),
     "cumsum": lambda x, dim: x.cumsum(dim),
     "logsumexp": lambda x, dim: x.logsumexp(dim),
+    "cumprod": lambda x, dim: (1 + x * 1e-4).cumprod(dim),
+    "cummax": lambda x, dim: x.cummax(dim),
+    "logcumsumexp": lambda x, dim: x.logcumsumexp(dim),
+    "sort": lambda x, dim: x.sort(dim),
+    "topk": lambda x, dim: x.topk(7, dim),
+    "median": lambda x, dim: x.median(dim),
 }
 ALONG_SHAPES: list[tuple[tuple[int, ...], int]] = [
     ((200_001,), 0),

@@ -39,7 +39,7 @@ def expected_dtype(op: Op, dtype: str, reference: np.ndarray) -> str:
         kind = reference.dtype.kind
         given = dtype if op.dtypes != ("float32",) else str(reference.dtype)
         return given if kind == "f" else str(reference.dtype)
-    integer = dtype in ("int64", "bool")
+    integer = dtype == "bool" or dtype.startswith(("int", "uint"))
     part = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
     rules = {
         "same": dtype,

@@ -29,6 +29,7 @@ ALIASES = {
     "subtract": "sub",
     "swapaxes": "transpose",
     "swapdims": "transpose",
+    "trapz": "trapezoid",
     "true_divide": "div",
 }
 # Operations that a reference of their values does not describe.

@@ -7,7 +7,6 @@ import numpy as np
 import references as ref
 from op_rows import (
     ALL,
-    FLOATS,
     Op,
     Rng,
     at,
@@ -143,54 +142,6 @@ INDEX = [
         dtypes=ALL,
         result="int64",
         grad=False,
-    ),
-    Op(
-        "sort",
-        lambda rng, dt: [
-            S(draw(rng, s, dt), d, descending=down, stable=True, grad=grad)
-            for s, d, grad in [
-                ((7,), 0, True),
-                ((3, 5), 1, True),
-                ((5, 3), 0, True),
-                ((), 0, True),
-                ((0,), 0, True),
-                ((2, 0), 0, True),
-                ((5000,), -1, False),
-            ]
-            for down in (False, True)
-        ],
-        ref.sort,
-        call=lambda tt, x, dim, **k: tt.sort(x, dim=dim, **k),
-        method=False,
-        result="reference",
-        errors=(bad(IndexError, r"sort.*2", f(2, 3), 2),),
-    ),
-    Op(
-        "cumsum",
-        cases(((7,), 0), ((3, 5), 1), ((5, 3), 0), ((), 0), ((2, 0, 3), 1), ((2, 3, 4), -2)),
-        ref.cumsum,
-        dtypes=ALL,
-        result="sum",
-        ulp=8,
-        scale="abs",
-        out=True,
-        errors=(bad(IndexError, r"cumsum.*2", f(2, 3), 2),),
-    ),
-    Op(
-        "argsort",
-        cases(((7,), 0), ((3, 5), -1), ((5, 3), 0)),
-        lambda x, dim: np.argsort(x, axis=dim, kind="stable"),
-        dtypes=FLOATS,
-        result="int64",
-        grad=False,
-    ),
-    Op(
-        "topk",
-        cases(((9,), 3), ((3, 5), 2, 1), ((5, 3), 5, 0), ((4, 5), 1, -1, False)),
-        ref.topk,
-        dtypes=FLOATS,
-        result="reference",
-        errors=(bad(RuntimeError, r"topk.*\b4\b", f(3), 4),),
     ),
     Op(
         "take_along_dim",

@@ -10,18 +10,22 @@ import references as ref
 from op_rows import (
     ALL,
     FLOATS,
+    NUMBERS,
     Bad,
     Op,
     Rng,
     Samples,
+    b,
     bad,
     cases,
     dim_errors,
     f,
     floats_only,
+    i,
 )
 from sampling import (
     BIG,
+    Const,
     S,
     Sample,
     draw,
@@ -82,7 +86,7 @@ REDUCE = [
         "sum",
         reduce_samples(),
         ref.reduction(np.sum),
-        dtypes=ALL,
+        dtypes=(*ALL, "int32", "uint8"),
         result="sum",
         ulp=4,
         scale="abs",
@@ -103,9 +107,10 @@ REDUCE = [
         "prod",
         reduce_samples(several=False, domain=(-1.2, 1.2)),
         ref.reduction(np.prod),
-        dtypes=ALL,
+        dtypes=(*ALL, "int32", "uint8"),
         result="sum",
         ulp=80,
+        out=True,
         errors=dim_errors("prod"),
     ),
     Op(
@@ -136,7 +141,7 @@ REDUCE = [
         "amax",
         reduce_samples(empty=False),
         ref.reduction(np.max),
-        dtypes=ALL,
+        dtypes=(*ALL, "int32", "uint8"),
         out=True,
         errors=(*dim_errors("amax"), twice("amax"), empty_error("amax", IndexError)),
     ),
@@ -144,7 +149,7 @@ REDUCE = [
         "amin",
         reduce_samples(empty=False),
         ref.reduction(np.min),
-        dtypes=ALL,
+        dtypes=(*ALL, "int32", "uint8"),
         out=True,
         errors=(*dim_errors("amin"), twice("amin"), empty_error("amin", IndexError)),
     ),
@@ -154,6 +159,7 @@ REDUCE = [
         ref.index_of(np.argmax),
         result="int64",
         grad=False,
+        out=True,
         errors=(
             *dim_errors("argmax"),
             empty_error("argmax", IndexError),
@@ -166,6 +172,7 @@ REDUCE = [
         ref.index_of(np.argmin),
         result="int64",
         grad=False,
+        out=True,
         errors=(
             *dim_errors("argmin"),
             empty_error("argmin", IndexError),
@@ -179,6 +186,7 @@ REDUCE = [
         dtypes=FLOATS,
         ulp=8,
         scale=4,
+        out=True,
         errors=(*dim_errors("var"), floats_only("var")),
     ),
     Op(
@@ -188,6 +196,7 @@ REDUCE = [
         dtypes=FLOATS,
         ulp=8,
         scale=4,
+        out=True,
         errors=(*dim_errors("std"), floats_only("std")),
     ),
     Op(
@@ -197,6 +206,7 @@ REDUCE = [
         dtypes=ALL,
         result="bool",
         grad=False,
+        out=True,
         errors=dim_errors("all"),
     ),
     Op(
@@ -206,6 +216,7 @@ REDUCE = [
         dtypes=ALL,
         result="bool",
         grad=False,
+        out=True,
         errors=dim_errors("any"),
     ),
     Op(
@@ -218,10 +229,14 @@ REDUCE = [
     ),
     Op(
         "logsumexp",
-        cases(((5,), 0), ((3, 7), 1), ((2, 3, 4), (0, 2)), ((7, 3), -2)),
-        ref.quiet(lambda x, dim: np.log(np.sum(np.exp(x), axis=dim))),
-        dtypes=FLOATS,
+        cases(((5,), 0), ((3, 7), 1), ((2, 3, 4), (0, 2)), ((7, 3), -2), ((4, 2), 1, True)),
+        ref.quiet(
+            lambda x, dim, keepdim=False: np.log(np.sum(np.exp(x), axis=dim, keepdims=keepdim))
+        ),
+        dtypes=(*FLOATS, "int64"),
+        result="float",
         ulp=8,
+        out=True,
         scale=4,
     ),
     Op(
@@ -231,11 +246,148 @@ REDUCE = [
             S(draw(rng, (67,), dt), 2),
             S(draw(rng, (4, 5), dt), 1, 1),
             S(draw(rng, (4, 5), dt), 3, (0,)),
+            S(draw(rng, (4, 5), dt), "fro", -1),
+            S(draw(rng, (4, 5), dt), np.inf, 1),
+            S(draw(rng, (4, 5), dt), 0.5, 0),
+            S(draw(rng, (4, 5), dt), 0, 0),
             S(draw(rng, (2, 3, 4), dt), 2, (0, 2), True),
+            S(np.zeros((2, 3), dt), 2, 1, grad=False),
         ],
         ref.norm,
         dtypes=FLOATS,
         ulp=16,
+        errors=(
+            bad(IndexError, r"norm.*2\b", f(2, 3), 2, 2),
+            bad(RuntimeError, r"norm.*int64", i(3)),
+        ),
+    ),
+    Op(
+        "dist",
+        lambda rng, dt: [
+            S(draw(rng, a, dt), draw(rng, b, dt), *p)
+            for a, b, *p in [
+                ((5,), (5,)),
+                ((3, 4), (4,), 1),
+                ((3, 4), (3, 1), 3),
+                ((2,), (), np.inf),
+            ]
+        ],
+        lambda x, y, p=2: ref.norm(x - y, p),
+        dtypes=FLOATS,
+        ulp=16,
+        errors=(bad(RuntimeError, r"\(3,\).*\(2,\)", f(3), f(2)),),
+    ),
+    Op(
+        "renorm",
+        lambda rng, dt: [
+            S(draw(rng, (4, 5), dt), 2, 0, 3.0),
+            S(draw(rng, (4, 5), dt), 1, 1, 6.0),
+            S(draw(rng, (2, 3, 4), dt), 3, -2, 5.0),
+        ],
+        ref.renorm,
+        dtypes=FLOATS,
+        ulp=16,
+        scale=1,
+        inplace=True,
+        out=True,
+        errors=(
+            bad(RuntimeError, r"renorm.*\(3,\)", f(3), 2, 0, 1.0),
+            bad(RuntimeError, r"renorm.*-1", f(3, 3), 2, 0, -1.0),
+            bad(IndexError, r"renorm.*2", f(3, 3), 2, 2, 1.0),
+        ),
+    ),
+    Op(
+        "trace",
+        cases(((3, 3),), ((2, 4),), ((4, 2),), ((0, 3),)),
+        lambda x: np.asarray(np.trace(x)),
+        dtypes=NUMBERS,
+        result="sum",
+        ulp=4,
+        scale=8,
+        errors=(bad(RuntimeError, r"trace.*\(3,\)", f(3)), bad(RuntimeError, r"trace", b(2, 2))),
+    ),
+    Op(
+        "nansum",
+        lambda rng, dt: with_nan(reduce_samples()(rng, dt)),
+        ref.reduction(np.nansum),
+        dtypes=ALL,
+        result="sum",
+        ulp=4,
+        scale=lambda x, *rest, **kwargs: np.sum(np.abs(np.nan_to_num(x.astype(np.float64)))),
+        errors=(*dim_errors("nansum"), twice("nansum")),
+    ),
+    Op(
+        "nanmean",
+        lambda rng, dt: with_nan(reduce_samples(empty=False)(rng, dt)),
+        ref.reduction(lambda x, **k: np.nansum(x, **k) / np.sum(~np.isnan(x), **k)),
+        dtypes=FLOATS,
+        ulp=4,
+        scale=8,
+        out=True,
+        errors=(*dim_errors("nanmean"), floats_only("nanmean")),
+    ),
+    Op(
+        "aminmax",
+        lambda rng, dt: [
+            S(s.args[0], **({"dim": s.args[1]} if s.args[1:] else {}), **s.kwargs, grad=s.grad)
+            for s in reduce_samples(empty=False, several=False)(rng, dt)
+        ],
+        ref.smallest_and_largest,
+        dtypes=ALL,
+        errors=(
+            bad(IndexError, r"amin.*2\b", f(2, 3), dim=2),
+            bad(RuntimeError, r"aminmax.*\(0,\)", f(0)),
+            bad(IndexError, r"amin.*\(2, 0\)", f(2, 0), dim=1),
+        ),
+    ),
+    Op(
+        "cov",
+        lambda rng, dt: [
+            S(draw(rng, (3, 6), dt)),
+            S(draw(rng, (6,), dt), correction=0),
+            S(draw(rng, (3, 4), dt), fweights=np.array([1, 2, 1, 3])),
+            S(draw(rng, (3, 4), dt), aweights=Const(np.array([0.5, 2, 1, 3], dt))),
+            S(
+                draw(rng, (2, 4), dt),
+                fweights=np.array([1, 2, 1, 3]),
+                aweights=Const(np.array([0.5, 2, 1, 3], dt)),
+                correction=0,
+            ),
+        ],
+        ref.cov,
+        dtypes=FLOATS,
+        ulp=16,
+        scale=16,
+        strided=False,
+        errors=(
+            bad(RuntimeError, r"cov.*\(2, 2, 2\)", f(2, 2, 2)),
+            bad(RuntimeError, r"cov.*fweights.*3.*\(2,\)", f(2, 3), fweights=i(2)),
+            bad(RuntimeError, r"cov.*fweights.*float32", f(2, 3), fweights=f(3)),
+        ),
+    ),
+    Op(
+        "corrcoef",
+        cases(((3, 6),), ((2, 4),)),
+        lambda x: np.corrcoef(x),
+        dtypes=FLOATS,
+        ulp=16,
+        scale=4,
+        errors=(bad(RuntimeError, r"corrcoef.*\(2, 2, 2\)", f(2, 2, 2)),),
+    ),
+    Op(
+        "std_mean",
+        lambda rng, dt: spread(rng, dt, 1),
+        ref.quiet(
+            lambda x, dim, correction, keepdim: (
+                ref.std(x, dim, correction=correction, keepdim=keepdim),
+                np.mean(x, axis=dim, keepdims=keepdim),
+            )
+        ),
+        dtypes=FLOATS,
+        ulp=8,
+        scale=4,
+        method=False,
+        errors=(*dim_errors("std_mean"), floats_only("std_mean")),
     ),
     Op(
         "var_mean",
@@ -252,6 +404,17 @@ REDUCE = [
         method=False,
     ),
 ]
+
+
+def with_nan(samples: list[Sample]) -> list[Sample]:
+    """The same with NaN at some places, differentiable nowhere near them."""
+    odd = []
+    for s in samples[:6]:
+        x = s.args[0].copy()
+        if x.dtype.kind == "f" and x.ndim:
+            x.reshape(-1)[1::7] = np.nan
+        odd.append(S(x, *s.args[1:], **s.kwargs, grad=False))
+    return odd + samples[6:]
 
 
 def spread(rng: Rng, dtype: str, correction: int) -> list[Sample]:

@@ -27,7 +27,9 @@ CASES = [
     if base in op.dtypes
 ]
 # Where PyTorch differs for a reason: (operation, dtype or "*").
-EXCEPTIONS: dict[tuple[str, str], str] = {}
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("histc", "bfloat16"): "PyTorch rounds positions to bfloat16, which moves some to the next bin",
+}
 LARGEST = 200
 SAMPLES = 4
 

@@ -14,6 +14,7 @@ from tinyt.ops import (
     complex,
     conv,
     convert,
+    counting,
     creation,
     distance,
     dropout,
@@ -26,23 +27,28 @@ from tinyt.ops import (
     loss,
     matrix,
     norm,
+    order,
     pad,
     pooling,
     random,
     ranges,
     reduce,
+    scan,
     scatter,
+    search,
     shape,
     split,
+    statistics,
     strides,
 )
-from tinyt.ops.common import OP_TABLE, named
+from tinyt.ops.common import OP_TABLE, named, renamed, takes_dim
 from tinyt.tensor import Tensor
 
 FAMILIES = (
-    creation, elementwise, complex, reduce, convert, shape, strides, split, join, arrange, pad,
-    indexing, scatter, linalg, matrix, einsum, embedding, conv, pooling, norm, attention,
-    activation, loss, class_loss, distance, dropout, ranges, random,
+    creation, elementwise, complex, reduce, statistics, scan, order, search, counting, convert,
+    shape, strides, split, join, arrange, pad, indexing, scatter, linalg, matrix, einsum,
+    embedding, conv, pooling, norm, attention, activation, loss, class_loss, distance, dropout,
+    ranges, random,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}
@@ -51,18 +57,28 @@ for _family in FAMILIES:
     EXPORTS.update(_family.EXPORTS)
     FUNCTIONAL.update(getattr(_family, "FUNCTIONAL", {}))
 
-# A composite that only passes on to the primitive of its own name needs no renaming of errors.
 _PRIMITIVES = {row["name"] for row in OP_TABLE}
+
+
+def _wrapped(function: FunctionType) -> Any:
+    """A composite as it is called: errors name it, and NumPy's argument names are understood.
+
+    One that only passes on to the primitive of its own name needs no renaming of errors.
+    """
+    call = renamed(function) if takes_dim(function) else function
+    return call if function.__name__.strip("_") in _PRIMITIVES else named(call)
+
+
 for _members in (EXPORTS, FUNCTIONAL, dict(vars(Tensor))):
     for _name, _member in _members.items():
-        if not isinstance(_member, FunctionType) or _member.__name__.strip("_") in _PRIMITIVES:
+        if not isinstance(_member, FunctionType) or _name.startswith("__"):
             continue
-        if _name.startswith("__") or not _member.__module__.startswith("tinyt.ops."):
+        if not _member.__module__.startswith("tinyt.ops."):
             continue
         if _members is EXPORTS or _members is FUNCTIONAL:
-            _members[_name] = named(_member)
+            _members[_name] = _wrapped(_member)
         else:
-            setattr(Tensor, _name, named(_member))
+            setattr(Tensor, _name, _wrapped(_member))
 globals().update(EXPORTS)
 globals().update(FUNCTIONAL)
 

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, TypeVar, cast
 
 from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase, device, dtype, is_grad_enabled
-from tinyt.dtypes import ALL
+from tinyt.dtypes import ALL, can_cast
 from tinyt.tensor import Tensor, prim
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,6 +94,10 @@ def write_out(out: Tensor | None, value: Tensor) -> Tensor:
         raise _core.ShapeError(
             f"out: the result has shape {tuple(value.shape)}, out has {tuple(out.shape)}"
         )
+    if not can_cast(value.dtype, out.dtype):
+        raise _core.DTypeError(
+            f"out: result type {value.dtype.name} cannot be cast to out's {out.dtype.name}"
+        )
     if out.requires_grad or value.requires_grad:
         raise RuntimeError(
             "out: functions with out=... arguments don't support automatic differentiation, but "
@@ -145,6 +149,35 @@ def attach_primitives(kind: str) -> dict[str, Any]:
 def remembered(function: F) -> F:
     """Keeps the latest results of a function of plain values; for lists that describe a shape."""
     return cast(F, lru_cache(maxsize=256)(function))
+
+
+# NumPy's names of arguments, which PyTorch takes beside its own.
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def renamed(function: F) -> F:
+    """Lets ``axis`` and ``keepdims`` stand for ``dim`` and ``keepdim``.
+
+    Only a call that fails on an unknown argument is looked at, so others cost nothing more.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            names = {_NUMPY_NAMES.get(name, name): value for name, value in kwargs.items()}
+            if names.keys() == kwargs.keys() or len(names) < len(kwargs):
+                raise
+        return function(*args, **names)
+
+    return cast(F, call)
+
+
+def takes_dim(function: Callable[..., Any]) -> bool:
+    """Whether a function has an argument ``dim``."""
+    code = function.__code__
+    return "dim" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def named(function: F) -> F:

@@ -200,6 +200,8 @@ def p_norm(x: Tensor, p: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """(sum |x|^p)^(1/p) over ``dims`` (none: all); halves accumulate in float32."""
     if x.dtype.name in _HALVES:
         return to_dtype(p_norm(prim.cast(x, float32), p, dims, keepdim), x.dtype)
+    if x.dtype.is_complex:
+        x = prim.abs(x)
     if p == 2:
         return _root(prim.sum(prim.square(x), dims, keepdim), p)
     size = prim.abs(x)
@@ -219,6 +221,21 @@ def p_norm(x: Tensor, p: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return _root(prim.sum(powers, dims, keepdim), p)
 
 
+def norm_over(
+    op: str, x: Tensor, ord: Number, dim: Dim, keepdim: bool, dtype: DType | None
+) -> Tensor:
+    """:func:`p_norm` with the checks of the public functions; ``op`` is named in errors."""
+    _need_float(op, x)
+    dims = tuple(wrap_dim(op, d, x.dim()) for d in dims_of(dim))
+    over = [x.shape[d] for d in dims] if dims and x.dim() else list(x.shape)
+    if 0 in over and (ord < 0 or ord == math.inf):
+        raise RuntimeError(
+            f"{op}: cannot compute the {ord} norm on an empty tensor because the "
+            f"operation does not have an identity, got shape {tuple(x.shape)}"
+        )
+    return p_norm(to_dtype(x, dtype), float(ord), dims, keepdim)
+
+
 @named
 def vector_norm(
     x: Tensor,
@@ -230,15 +247,7 @@ def vector_norm(
     out: Tensor | None = None,
 ) -> Tensor:
     """Norm of order ``ord`` (any number, inf and -inf) over ``dim``: all by default."""
-    _need_float("linalg.vector_norm", x)
-    dims = tuple(wrap_dim("linalg.vector_norm", d, x.dim()) for d in dims_of(dim))
-    over = [x.shape[d] for d in dims] if dims and x.dim() else list(x.shape)
-    if 0 in over and (ord < 0 or ord == math.inf):
-        raise RuntimeError(
-            f"linalg.vector_norm: cannot compute the {ord} norm on an empty tensor because the "
-            f"operation does not have an identity, got shape {tuple(x.shape)}"
-        )
-    return write_out(out, p_norm(to_dtype(x, dtype), float(ord), dims, keepdim))
+    return write_out(out, norm_over("linalg.vector_norm", x, ord, dim, keepdim, dtype))
 
 
 @named

@@ -1,25 +1,29 @@
-"""Reductions and scans."""
+"""Reductions: sums, products, extremes, truth, norms."""
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, overload
+from typing import overload
 
-from tinyt._core import DTypeError
+from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.ops.common import dims_of, float_or_default, need_tensor, to_dtype, wrap_dim, write_out
+from tinyt.ops.common import (
+    Number,
+    dims_of,
+    float_or_default,
+    need_tensor,
+    overwrite,
+    to_dtype,
+    wide,
+    wrap_dim,
+    write_out,
+)
+from tinyt.ops.matrix import norm_over, p_norm
+from tinyt.ops.results import MinMax, ValuesIndices, write_pair
 from tinyt.tensor import Tensor, method, prim
 
 Dim = int | Sequence[int] | None
-
-
-class ValuesIndices(NamedTuple):
-    """Values and where they were found."""
-
-    values: Tensor
-    indices: Tensor
 
 
 @method
@@ -36,20 +40,42 @@ def sum(
 
 
 @method
+def nansum(
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """:func:`sum` with every NaN taken as zero."""
+    x = to_dtype(need_tensor("nansum", input), dtype)
+    return prim.sum(_without_nan(x), dims_of(dim), keepdim, out=out)
+
+
+def _without_nan(x: Tensor) -> Tensor:
+    return prim.where(prim.isnan(x), 0.0, x) if x.dtype.is_floating_point else x
+
+
+@method
 def prod(
-    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Product over ``dim`` (all by default); bool and integers give int64."""
-    return prim.prod(to_dtype(need_tensor("prod", input), dtype), dims_of(dim), keepdim)
+    x = to_dtype(need_tensor("prod", input), dtype)
+    return prim.prod(x, dims_of(dim), keepdim, out=out)
 
 
-def _count(input: Tensor, dims: tuple[int, ...]) -> int:
-    """Elements that one result is made from."""
+def element_count(op: str, input: Tensor, dims: tuple[int, ...]) -> int:
+    """Elements that one result of a reduction is made from."""
     if not dims:
         return input.numel()
-    return math.prod(
-        input.shape[wrap_dim("mean", d, input.dim())] if input.dim() else 1 for d in dims
-    )
+    return math.prod(input.shape[wrap_dim(op, d, input.dim())] if input.dim() else 1 for d in dims)
 
 
 @method
@@ -68,72 +94,25 @@ def mean(
             f"mean: the input must be of a float or complex dtype, got {x.dtype.name}; pass dtype="
         )
     dims = dims_of(dim)
-    return prim.div(prim.sum(x, dims, keepdim), float(_count(x, dims)), out=out)
+    return prim.div(prim.sum(x, dims, keepdim), float(element_count("mean", x, dims)), out=out)
 
 
-def _moments(
-    input: Tensor, dim: Dim, correction: float, keepdim: bool, name: str
-) -> tuple[Tensor, Tensor]:
-    if not input.dtype.is_floating_point:
-        raise DTypeError(f"{name}: the input must be of a float dtype, got {input.dtype.name}")
+@method
+def nanmean(
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """:func:`mean` of the elements that are not NaN. Float dtypes only."""
+    x = need_tensor("nanmean", input)
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"nanmean: the input must be of a float dtype, got {x.dtype.name}")
     dims = dims_of(dim)
-    count = _count(input, dims)
-    center = mean(input, dims or None, True)
-    square = prim.sum(prim.square(input - center), dims, keepdim)
-    # No degrees of freedom: 0/0 and x/0 as PyTorch has them (NaN and inf).
-    variance = square / builtins.max(count - correction, 0.0)
-    return variance, center if keepdim else mean(input, dims or None)
-
-
-def _correction(unbiased: bool | None, correction: float | None) -> float:
-    if unbiased is not None:
-        return 1.0 if unbiased else 0.0
-    return 1.0 if correction is None else float(correction)
-
-
-def _split_unbiased(dim: Dim, unbiased: bool | None) -> tuple[Dim, bool | None]:
-    """PyTorch's overload var(input, unbiased): a bool in the place of dim."""
-    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
-
-
-@method
-def var(
-    input: Tensor,
-    dim: Dim = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    """Variance over ``dim``: squared distance from the mean over (n - correction), two passes."""
-    dim, unbiased = _split_unbiased(dim, unbiased)
-    return _moments(input, dim, _correction(unbiased, correction), keepdim, "var")[0]
-
-
-@method
-def std(
-    input: Tensor,
-    dim: Dim = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    """Standard deviation over ``dim``: the root of :func:`var`."""
-    return prim.sqrt(var(input, dim, unbiased, keepdim, correction=correction))
-
-
-def var_mean(
-    input: Tensor,
-    dim: Dim = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Variance and mean over ``dim``."""
-    dim, unbiased = _split_unbiased(dim, unbiased)
-    return _moments(input, dim, _correction(unbiased, correction), keepdim, "var_mean")
+    count = prim.sum(prim.logical_not(prim.isnan(x)), dims, keepdim)
+    return prim.div(nansum(x, dims, keepdim, dtype=dtype), count, out=out)
 
 
 @method
@@ -153,15 +132,38 @@ def amin(
 
 
 @method
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the first largest value; over the flattened tensor without ``dim``."""
-    return _arg(prim.argmax, input, dim, keepdim)
+def aminmax(
+    input: Tensor,
+    *,
+    dim: int | None = None,
+    keepdim: bool = False,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> MinMax:
+    """(min, max) over ``dim`` (all by default); NaN wins; ties share the gradient evenly."""
+    if dim is None and input.numel() == 0:
+        raise RuntimeError(
+            "aminmax: cannot reduce over zero elements, which have no extremes, got shape "
+            f"{tuple(input.shape)}"
+        )
+    dims = dims_of(dim)
+    found = prim.amin(input, dims, keepdim), prim.amax(input, dims, keepdim)
+    return MinMax(*write_pair("aminmax", out, found))
 
 
 @method
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+def argmax(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """Index of the first largest value; over the flattened tensor without ``dim``."""
+    return write_out(out, _arg(prim.argmax, input, dim, keepdim))
+
+
+@method
+def argmin(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """Index of the first smallest value; over the flattened tensor without ``dim``."""
-    return _arg(prim.argmin, input, dim, keepdim)
+    return write_out(out, _arg(prim.argmin, input, dim, keepdim))
 
 
 def _arg(primitive: Callable[..., Tensor], input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
@@ -179,74 +181,149 @@ def _extremum(
     pair: Callable[..., Tensor],
     arg: Callable[..., Tensor],
     name: str,
+    out: Tensor | tuple[Tensor, Tensor] | None,
 ) -> Tensor | ValuesIndices:
-    if dim is None:
+    if dim is None or isinstance(dim, Tensor):
+        if out is not None and not isinstance(out, Tensor):
+            raise TypeError(f"{name}: out must be a Tensor, got {type(out).__name__}")
+        return _whole_or_pair(input, dim, whole, pair, name, out)
+    if isinstance(out, Tensor):
+        raise TypeError(f"{name}: out must be a tuple of two tensors for a dim, got a Tensor")
+    return ValuesIndices(*write_pair(name, out, _along(input, dim, keepdim, arg, name)))
+
+
+def _whole_or_pair(
+    input: Tensor,
+    other: Tensor | None,
+    whole: Callable[..., Tensor],
+    pair: Callable[..., Tensor],
+    name: str,
+    out: Tensor | None,
+) -> Tensor:
+    if other is None:
         if input.numel() == 0:
             raise RuntimeError(
                 f"{name}: expected dim to be given for a tensor without elements, "
                 f"got shape {tuple(input.shape)}"
             )
-        return whole(input, (), False)
-    if isinstance(dim, Tensor):
-        return pair(input, dim)
+        return whole(input, (), False, out=out)
+    return pair(input, other, out=out)
+
+
+def _along(
+    input: Tensor, dim: int, keepdim: bool, arg: Callable[..., Tensor], name: str
+) -> tuple[Tensor, Tensor]:
     if input.dim() == 0:
         wrap_dim(name, dim, 0)
-        return ValuesIndices(prim.copy(input), arg(input, 0, False))
-    if input.dtype.name == "bool":
-        index = arg(prim.cast(input, 1), dim, True)
-    else:
-        index = arg(input, dim, True)
+        return prim.copy(input), prim.fill((), 5, 0.0, 0)
+    index = arg(prim.cast(input, 1) if input.dtype.name == "bool" else input, dim, True)
     values = prim.gather(input, index, dim)
-    if not keepdim:
-        d = wrap_dim(name, dim, input.dim())
-        shape = tuple(n for i, n in enumerate(values.shape) if i != d)
-        values, index = prim.reshape(values, shape), prim.reshape(index, shape)
-    return ValuesIndices(values, index)
+    if keepdim:
+        return values, index
+    d = wrap_dim(name, dim, input.dim())
+    shape = tuple(n for i, n in enumerate(values.shape) if i != d)
+    return prim.reshape(values, shape), prim.reshape(index, shape)
 
 
 @overload
-def max(input: Tensor, dim: None = None, keepdim: bool = False) -> Tensor: ...
+def max(
+    input: Tensor,
+    dim: None = None,
+    keepdim: bool = False,
+    *,
+    other: None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
 @overload
-def max(input: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+def max(
+    input: Tensor, dim: int, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> ValuesIndices: ...
 @overload
-def max(input: Tensor, dim: Tensor) -> Tensor: ...
+def max(input: Tensor, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, *, other: Tensor, out: Tensor | None = None) -> Tensor: ...
 @method
 def max(
-    input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False
+    input: Tensor,
+    dim: int | Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    out: Tensor | tuple[Tensor, Tensor] | None = None,
 ) -> Tensor | ValuesIndices:
-    """Largest value of all; (values, indices) over ``dim``; or the larger of two tensors."""
-    return _extremum(input, dim, keepdim, prim.amax, prim.maximum, prim.argmax, "max")
+    """Largest value of all; (values, indices) over ``dim``; or the larger of two tensors.
+
+    Of equal values the first one's index is given; a NaN wins.
+    """
+    by = dim if other is None else other
+    return _extremum(input, by, keepdim, prim.amax, prim.maximum, prim.argmax, "max", out)
 
 
 @overload
-def min(input: Tensor, dim: None = None, keepdim: bool = False) -> Tensor: ...
+def min(
+    input: Tensor,
+    dim: None = None,
+    keepdim: bool = False,
+    *,
+    other: None = None,
+    out: Tensor | None = None,
+) -> Tensor: ...
 @overload
-def min(input: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+def min(
+    input: Tensor, dim: int, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> ValuesIndices: ...
 @overload
-def min(input: Tensor, dim: Tensor) -> Tensor: ...
+def min(input: Tensor, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(input: Tensor, *, other: Tensor, out: Tensor | None = None) -> Tensor: ...
 @method
 def min(
-    input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False
+    input: Tensor,
+    dim: int | Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    out: Tensor | tuple[Tensor, Tensor] | None = None,
 ) -> Tensor | ValuesIndices:
-    """Smallest value of all; (values, indices) over ``dim``; or the smaller of two tensors."""
-    return _extremum(input, dim, keepdim, prim.amin, prim.minimum, prim.argmin, "min")
+    """Smallest value of all; (values, indices) over ``dim``; or the smaller of two tensors.
+
+    Of equal values the first one's index is given; a NaN wins.
+    """
+    by = dim if other is None else other
+    return _extremum(input, by, keepdim, prim.amin, prim.minimum, prim.argmin, "min", out)
 
 
 def _truth(input: Tensor) -> Tensor:
     return input if input.dtype.name == "bool" else prim.ne(input, 0)
 
 
-@method
-def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements over ``dim`` are true (not zero)."""
-    misses = prim.sum(prim.logical_not(_truth(input)), dims_of(dim), keepdim)
-    return prim.eq(misses, 0)
+def _quantified(
+    name: str, input: Tensor, dim: Dim, keepdim: bool, reduce: Callable[..., Tensor]
+) -> Tensor:
+    """all and any as the smallest and the largest of bools; uint8 stays uint8, as in PyTorch."""
+    truth = _truth(need_tensor(name, input))
+    if input.numel():
+        found = reduce(truth, dims_of(dim), keepdim)
+    else:  # nothing is missing, and nothing is there
+        shape = tuple(prim.sum(truth, dims_of(dim), keepdim).shape)
+        found = prim.fill(shape, truth.dtype, 0.0, int(name == "all"))
+    return prim.cast(found, input.dtype) if input.dtype.name == "uint8" else found
 
 
 @method
-def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether any element over ``dim`` is true (not zero)."""
-    return prim.ne(prim.sum(_truth(input), dims_of(dim), keepdim), 0)
+def all(
+    input: Tensor, dim: Dim = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """Whether all elements over ``dim`` are true (not zero); bool, of uint8 uint8."""
+    return write_out(out, _quantified("all", input, dim, keepdim, prim.amin))
+
+
+@method
+def any(
+    input: Tensor, dim: Dim = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """Whether any element over ``dim`` is true (not zero); bool, of uint8 uint8."""
+    return write_out(out, _quantified("any", input, dim, keepdim, prim.amax))
 
 
 @method
@@ -256,79 +333,90 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
 
 
 @method
-def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
+def logsumexp(
+    input: Tensor, dim: Dim, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """log(sum(exp(x))) over ``dim``, shifted by the largest value so that nothing overflows."""
     dims = dims_of(dim)
     x = to_dtype(input, float_or_default(input))
-    if _count(x, dims) == 0:
-        return prim.log(prim.sum(x, dims, keepdim))
+    if element_count("logsumexp", x, dims) == 0:
+        return write_out(out, prim.log(prim.sum(x, dims, keepdim)))
     top = prim.amax(x.detach(), dims, True)
     top = prim.where(prim.isfinite(top), top, 0.0)
     total = prim.log(prim.sum(prim.exp(x - top), dims, keepdim))
-    return total + (top if keepdim else prim.reshape(top, tuple(total.shape)))
+    return prim.add(total, top if keepdim else prim.reshape(top, tuple(total.shape)), out=out)
+
+
+# ---- norms
 
 
 @method
 def norm(
-    input: Tensor, p: float | str | None = 2, dim: Dim = None, keepdim: bool = False
+    input: Tensor,
+    p: Number | str | None = "fro",
+    dim: Dim = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
 ) -> Tensor:
-    """Vector norm of order ``p`` over ``dim`` ("fro" means 2)."""
-    order = 2.0 if p in (None, "fro") else float(p)
-    dims = dims_of(dim)
-    size = prim.abs(input)
-    if order == math.inf:
-        return prim.amax(size, dims, keepdim)
-    if order == -math.inf:
-        return prim.amin(size, dims, keepdim)
-    if order == 0:
-        return to_dtype(prim.sum(prim.ne(input, 0), dims, keepdim), size.dtype)
-    if order == 1:
-        return prim.sum(size, dims, keepdim)
-    if order == 2:
-        return prim.sqrt(prim.sum(prim.square(size), dims, keepdim))
-    return prim.pow(prim.sum(prim.pow(size, order), dims, keepdim), 1 / order)
+    """Vector norm of order ``p`` over ``dim`` (all by default); "fro" means 2."""
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f'norm: p must be a number or "fro", got {p!r}')
+    order = 2.0 if p is None or isinstance(p, str) else float(p)
+    return write_out(out, norm_over("norm", input, order, dim, keepdim, dtype))
 
 
 @method
-def cumsum(
-    input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor | None = None
+def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
+    """The ``p``-norm of ``input - other`` (broadcast)."""
+    return norm_over("dist", prim.sub(input, other), p, None, False, None)
+
+
+@method
+def renorm(
+    input: Tensor, p: Number, dim: int, maxnorm: Number, *, out: Tensor | None = None
 ) -> Tensor:
-    """Running sum along ``dim``, from the first element on; bool and integers give int64."""
-    return write_out(out, prim.cumsum(to_dtype(input, dtype), dim))
+    """Scales every slice ``input.select(dim, i)`` whose p-norm is above ``maxnorm`` down to it."""
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"renorm: the input needs at least 2 dimensions, got shape {tuple(input.shape)}"
+        )
+    if p <= 0 or maxnorm < 0:
+        raise RuntimeError(
+            f"renorm: p must be positive and maxnorm not negative, got {p} and {maxnorm}"
+        )
+    if not input.dtype.is_floating_point:
+        raise DTypeError(f"renorm: expected a float dtype, got {input.dtype.name}")
+    d = wrap_dim("renorm", dim, input.dim())
+    x = wide(input)
+    size = p_norm(x, float(p), tuple(i for i in range(x.dim()) if i != d), True)
+    # The small number in the divisor is PyTorch's.
+    factor = prim.where(prim.gt(size, maxnorm), maxnorm / (size + 1e-7), 1.0)
+    return write_out(out, to_dtype(x * factor, input.dtype))
 
 
 @method
-def sort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True
-) -> ValuesIndices:
-    """Sorted values and their indices along ``dim``; always stable, NaN last when ascending."""
-    return ValuesIndices(*prim.sort(input, dim, descending))
+def renorm_(self: Tensor, p: Number, dim: int, maxnorm: Number) -> Tensor:
+    """:func:`renorm` in place."""
+    return overwrite(self, renorm, p, dim, maxnorm)
 
 
 @method
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Indices that sort ``input`` along ``dim``."""
-    return prim.sort(input, dim, descending)[1]
-
-
-@method
-def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> ValuesIndices:
-    """The ``k`` largest (smallest) values along ``dim`` and their indices, in order."""
-    size = input.shape[wrap_dim("topk", dim, input.dim())] if input.dim() else 1
-    if not 0 <= k <= size:
-        raise RuntimeError(f"topk: k must be in [0, {size}] for dim {dim}, got {k}")
-    values, indices = prim.sort(input, dim, largest)
-    if input.dim() == 0:
-        return ValuesIndices(values, indices)
-    return ValuesIndices(prim.slice(values, dim, 0, k), prim.slice(indices, dim, 0, k))
+def trace(input: Tensor) -> Tensor:
+    """Sum of the diagonal of a matrix; integers give int64."""
+    if input.dim() != 2:
+        raise ShapeError(f"trace: expected a matrix, got shape {tuple(input.shape)}")
+    if input.dtype.name == "bool":
+        raise DTypeError("trace: not defined for dtype bool")
+    rows, columns = input.shape
+    index = prim.reshape(prim.iota(rows if rows < columns else columns, 5, 0.0, 0.0, 0, 1), (-1, 1))
+    return prim.sum(prim.gather(input, index, 1), (), False)
 
 
 EXPORTS = {
     f.__name__: f
     for f in (
-        sum, prod, mean, var, std, var_mean, amax, amin, argmax, argmin, max, min, all, any,
-        count_nonzero, logsumexp, norm, cumsum, sort, argsort, topk,
+        sum, nansum, prod, mean, nanmean, amax, amin, aminmax, argmax, argmin, max, min, all, any,
+        count_nonzero, logsumexp, norm, dist, renorm, trace,
     )
 }  # fmt: skip

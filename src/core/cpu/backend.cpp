@@ -12,6 +12,8 @@
 #include "reduce.h"
 #include "resample.h"
 #include "scan.h"
+#include "search.h"
+#include "select.h"
 #include "softmax.h"
 #include "sort.h"
 #include "tile_program.h"

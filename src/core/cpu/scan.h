@@ -1,4 +1,4 @@
-// Running sums along one dimension.
+// Scans along one dimension: running sums, products, extremes and log-sum-exps.
 #pragma once
 
 #include "../backend.h"
@@ -6,5 +6,9 @@
 namespace tinyt::cpu {
 
 void kernel_cumsum(const KernelCall& call);
+void kernel_cumprod(const KernelCall& call);
+void kernel_cummax(const KernelCall& call);
+void kernel_cummin(const KernelCall& call);
+void kernel_logcumsumexp(const KernelCall& call);
 
 }  // namespace tinyt::cpu

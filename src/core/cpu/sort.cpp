@@ -4,8 +4,11 @@
 #include <array>
 #include <cstring>
 #include <utility>
+#include <vector>
 
+#include "axes.h"
 #include "copy.h"
+#include "sort_keys.h"
 #include "tiles.h"
 
 namespace tinyt::cpu {
@@ -13,57 +16,9 @@ namespace {
 
 // Below this length inserting beats counting.
 constexpr int64_t kInsertionLimit = 48;
-
-// A sort key that orders as an unsigned integer, and where its element stood.
-template <class K, class I>
-struct Entry {
-  K key;
-  I index;
-};
-
-enum class KeyKind : uint8_t { Unsigned, Signed, Float };
-
-KeyKind kind_of(DType t) {
-  if (is_float(t)) return KeyKind::Float;
-  return is_bool(t) || t == DType::UInt8 ? KeyKind::Unsigned : KeyKind::Signed;
-}
-
-// The bits of +infinity; anything above it, sign aside, is a NaN.
-uint64_t infinity_of(DType t) {
-  switch (t) {
-    case DType::Float16:
-      return 0x7c00;
-    case DType::BFloat16:
-      return 0x7f80;
-    case DType::Float32:
-      return 0x7f800000;
-    default:
-      return 0x7ff0000000000000;
-  }
-}
-
-// Maps the bits of a value to a key. All NaNs are one key, the largest; both zeros are one key.
-template <class K, KeyKind Kind>
-K key_of(K bits, [[maybe_unused]] K infinity) {
-  constexpr K kSign = static_cast<K>(K{1} << (sizeof(K) * 8 - 1));
-  if constexpr (Kind == KeyKind::Unsigned) return bits;
-  if constexpr (Kind == KeyKind::Signed) return bits ^ kSign;
-  const K magnitude = bits & static_cast<K>(~kSign);
-  if (magnitude > infinity) return static_cast<K>(~K{0});
-  if (magnitude == 0) return kSign;
-  return bits & kSign ? static_cast<K>(~bits) : static_cast<K>(bits | kSign);
-}
-
-template <class K, class I, KeyKind Kind>
-void load_keys(const char* line, int64_t n, K infinity, bool descending, Entry<K, I>* entries) {
-  const K flip = descending ? static_cast<K>(~K{0}) : K{0};
-  for (int64_t i = 0; i < n; ++i) {
-    K bits;
-    __builtin_memcpy(&bits, line + i * static_cast<int64_t>(sizeof(K)), sizeof(K));
-    const K key = key_of<K, Kind>(bits, infinity) ^ flip;
-    entries[i] = {key, static_cast<I>(i)};
-  }
-}
+// From this length on, several threads sort one line.
+constexpr int64_t kSharedLength = 4 * kChunkElements;
+constexpr int64_t kMaxShares = 64;
 
 template <class E>
 void insertion_sort(E* entries, int64_t n) {
@@ -95,41 +50,83 @@ const Entry<K, I>* radix_sort(Entry<K, I>* entries, Entry<K, I>* other, int64_t 
   return entries;
 }
 
+// The same by several threads. Of one byte, every chunk counts its digits; digit by digit and chunk
+// by chunk in order, that says where each chunk puts its entries.
+template <class K, class I>
+const Entry<K, I>* shared_radix_sort(Entry<K, I>* entries, Entry<K, I>* other, int64_t n) {
+  const int64_t share = std::max(kChunkElements, ceil_div(n, kMaxShares));
+  std::vector<std::array<int64_t, 256>> first(static_cast<size_t>(ceil_div(n, share)));
+  for (size_t b = 0; b < sizeof(K); ++b) {
+    const auto digit = [b](const Entry<K, I>& e) { return e.key >> (8 * b) & 255; };
+    parallel_ranges(n, share, [&](int64_t begin, int64_t end) {
+      auto& counts = first[static_cast<size_t>(begin / share)];
+      counts.fill(0);
+      for (int64_t i = begin; i < end; ++i) ++counts[digit(entries[i])];
+    });
+    int64_t total = 0;
+    for (size_t d = 0; d < 256; ++d) {
+      for (auto& counts : first) total += std::exchange(counts[d], total);
+    }
+    parallel_ranges(n, share, [&](int64_t begin, int64_t end) {
+      auto& to = first[static_cast<size_t>(begin / share)];
+      for (int64_t i = begin; i < end; ++i) other[to[digit(entries[i])]++] = entries[i];
+    });
+    std::swap(entries, other);
+  }
+  return entries;
+}
+
 struct SortJob {
   const Tensor &x, &values, &indices;  // contiguous, lines along the last dimension
   int64_t length;
   bool descending;
 };
 
-template <class K, class I, KeyKind Kind>
-void sort_line(const SortJob& job, int64_t line, char* scratch) {
-  const int64_t n = job.length;
-  const char* in = job.x.data() + line * n * static_cast<int64_t>(sizeof(K));
-  char* values = job.values.data() + line * n * static_cast<int64_t>(sizeof(K));
-  int64_t* indices = job.indices.ptr<int64_t>() + line * n;
-  auto* entries = reinterpret_cast<Entry<K, I>*>(scratch);
-  const auto infinity = static_cast<K>(infinity_of(job.x.dtype()));
-  load_keys<K, I, Kind>(in, n, infinity, job.descending, entries);
-  const Entry<K, I>* sorted = entries;
-  if (n <= kInsertionLimit) {
-    insertion_sort(entries, n);
-  } else {
-    sorted = radix_sort(entries, entries + n, n);
-  }
-  for (int64_t i = 0; i < n; ++i) {
+// Writes elements [begin, end) of a sorted line.
+template <class E>
+void write_sorted(const SortJob& job, int64_t line, const E* sorted, int64_t begin, int64_t end) {
+  constexpr size_t kItem = sizeof(sorted->key);
+  const auto item = static_cast<int64_t>(kItem);
+  const char* in = job.x.data() + line * job.length * item;
+  char* values = job.values.data() + line * job.length * item;
+  int64_t* indices = job.indices.ptr<int64_t>() + line * job.length;
+  for (int64_t i = begin; i < end; ++i) {
     const auto from = static_cast<int64_t>(sorted[i].index);
-    std::memcpy(values + i * static_cast<int64_t>(sizeof(K)),
-                in + from * static_cast<int64_t>(sizeof(K)), sizeof(K));
+    std::memcpy(values + i * item, in + from * item, kItem);
     indices[i] = from;
   }
 }
 
+template <class K, class I, KeyKind Kind>
+void sort_line(const SortJob& job, int64_t line, char* scratch) {
+  const int64_t n = job.length;
+  const char* in = job.x.data() + line * n * static_cast<int64_t>(sizeof(K));
+  auto* entries = reinterpret_cast<Entry<K, I>*>(scratch);
+  const KeyReader<K, Kind> key(job.x.dtype(), job.descending);
+  if (n < kSharedLength || num_threads() == 1) {
+    key.load(in, 0, n, entries);
+    const Entry<K, I>* sorted = entries;
+    if (n <= kInsertionLimit) {
+      insertion_sort(entries, n);
+    } else {
+      sorted = radix_sort(entries, entries + n, n);
+    }
+    return write_sorted(job, line, sorted, 0, n);
+  }
+  parallel_ranges(n, kChunkElements,
+                  [&](int64_t begin, int64_t end) { key.load(in, begin, end, entries); });
+  const Entry<K, I>* sorted = shared_radix_sort(entries, entries + n, n);
+  parallel_ranges(n, kChunkElements,
+                  [&](int64_t begin, int64_t end) { write_sorted(job, line, sorted, begin, end); });
+}
+
 // Chunks of whole lines. A wave of chunks shares the scratch, so that it does not grow with the
-// number of lines.
+// number of lines. Long lines come one after another.
 template <class K, class I, KeyKind Kind>
 void sort_lines(const SortJob& job, int64_t lines) {
-  const int64_t per_chunk = std::max<int64_t>(1, kChunkElements / job.length);
-  const int64_t chunks = (lines + per_chunk - 1) / per_chunk;
+  const bool shared = job.length >= kSharedLength;
+  const int64_t per_chunk = shared ? lines : std::max<int64_t>(1, kChunkElements / job.length);
+  const int64_t chunks = ceil_div(lines, per_chunk);
   const int64_t wave = std::min<int64_t>(chunks, 2 * num_threads());
   const auto bytes = 2 * job.length * static_cast<int64_t>(sizeof(Entry<K, I>));
   const int64_t size[] = {wave * bytes};
@@ -144,52 +141,27 @@ void sort_lines(const SortJob& job, int64_t lines) {
   }
 }
 
-template <class K, KeyKind Kind>
-void sort_keys(const SortJob& job, int64_t lines) {
-  if (job.length <= INT64_C(0xffffffff)) {
-    sort_lines<K, uint32_t, Kind>(job, lines);
-  } else {
-    sort_lines<K, int64_t, Kind>(job, lines);
-  }
-}
-
-template <class K>
-void sort_kinds(const SortJob& job, int64_t lines) {
-  switch (kind_of(job.x.dtype())) {
-    case KeyKind::Unsigned:
-      return sort_keys<K, KeyKind::Unsigned>(job, lines);
-    case KeyKind::Signed:
-      return sort_keys<K, KeyKind::Signed>(job, lines);
-    case KeyKind::Float:
-      return sort_keys<K, KeyKind::Float>(job, lines);
-  }
-}
-
 void sort_last(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
   const int64_t length = x.rank() == 0 ? 1 : x.shape().back();
   const SortJob job{x, values, indices, length, descending};
   const int64_t lines = x.numel() / length;
-  switch (x.itemsize()) {
-    case 1:
-      return sort_kinds<uint8_t>(job, lines);
-    case 2:
-      return sort_kinds<uint16_t>(job, lines);
-    case 4:
-      return sort_kinds<uint32_t>(job, lines);
-    default:
-      return sort_kinds<uint64_t>(job, lines);
-  }
+  with_key_of(x.dtype(), [&]<class K, KeyKind Kind>() {
+    if (length <= INT64_C(0xffffffff)) {
+      sort_lines<K, uint32_t, Kind>(job, lines);
+    } else {
+      sort_lines<K, int64_t, Kind>(job, lines);
+    }
+  });
 }
 
-// The view with dimension `dim` moved to the end.
+}  // namespace
+
 Tensor with_last(const Tensor& t, size_t dim) {
   Dims shape(t.shape()), strides(t.strides());
   std::rotate(shape.begin() + dim, shape.begin() + dim + 1, shape.end());
   std::rotate(strides.begin() + dim, strides.begin() + dim + 1, strides.end());
   return t.view(shape, strides, t.offset());
 }
-
-}  // namespace
 
 void kernel_sort(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &values = call.outputs[0], &indices = call.outputs[1];

@@ -4,6 +4,6 @@ A rule is ``rule(name, ...)`` with one pair for each input: a function ``f(g, n)
 gradient and the tape node, and what it reads.
 """
 
-from tinyt.autograd.rules import contract, elementwise, fused, index, movement, reduce
+from tinyt.autograd.rules import contract, elementwise, fused, index, movement, order, reduce
 
-__all__ = ["contract", "elementwise", "fused", "index", "movement", "reduce"]
+__all__ = ["contract", "elementwise", "fused", "index", "movement", "order", "reduce"]

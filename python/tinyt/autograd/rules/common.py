@@ -50,6 +50,11 @@ def keep_dims(x: Tensor, n: Node) -> Tensor:
     return prim.reshape(x, shape)
 
 
+def scatter_back(g: Tensor, n: Node, index: Tensor, dim: int) -> Tensor:
+    """Adds gradients into zeros of the input's shape."""
+    return prim.scatter_add(zeros(n.shape(0), g), index, g, dim)
+
+
 def transposed(x: Tensor) -> Tensor:
     """x with its last two dimensions swapped."""
     order = list(range(x.dim()))

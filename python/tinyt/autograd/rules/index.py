@@ -1,23 +1,15 @@
-"""Gradient rules of scans, order and indexing."""
+"""Gradient rules of indexing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.autograd.rules.common import OUT, SECOND, rule, zeros
+from tinyt.autograd.rules.common import OUT, rule, scatter_back, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
     from tinyt._tensor import Node
     from tinyt.tensor import Tensor
-
-
-def cumsum_grad(g: Tensor, n: Node) -> Tensor:
-    """Every output at or after an element contains it."""
-    (dim,) = n.attrs
-    if g.dim() == 0:
-        return g
-    return prim.flip(prim.cumsum(prim.flip(g, (dim,)), dim), (dim,))
 
 
 def source_grad(g: Tensor, n: Node) -> Tensor:
@@ -31,11 +23,6 @@ def padded(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     for have, want in zip(x.shape, shape, strict=True):
         pads += [0, want - have]
     return prim.pad(x, pads) if any(pads) else x
-
-
-def scatter_back(g: Tensor, n: Node, index: Tensor, dim: int) -> Tensor:
-    """Adds gradients into zeros of the input's shape."""
-    return prim.scatter_add(zeros(n.shape(0), g), index, g, dim)
 
 
 PROD = 0
@@ -102,8 +89,6 @@ def reduce_source(g: Tensor, n: Node) -> Tensor:
     return padded(part, n.shape(2))
 
 
-rule("cumsum", (cumsum_grad,))
-rule("sort", (lambda g, n: scatter_back(g, n, n.second(), n.attrs[0]), SECOND))
 rule("gather", (lambda g, n: scatter_back(g, n, n.input(1), n.attrs[0]), 1), None)
 rule(
     "scatter",

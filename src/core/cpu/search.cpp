@@ -1,0 +1,81 @@
+#include "search.h"
+
+#include <algorithm>
+
+#include "copy.h"
+#include "tiles.h"
+
+namespace tinyt::cpu {
+namespace {
+
+constexpr int64_t kSearchChunk = kChunkElements / 8;  // a search reads several elements
+
+// The first position whose element is not below the value (`right`: is above it). A NaN is above
+// everything: as a value it is found at the end. The steps depend on n alone, so there is no branch
+// to miss.
+template <class T, bool Right>
+int64_t position_of(const T* sorted, int64_t n, T value) {
+  const auto before = [value](T x) { return Right ? !(x > value) : !(x >= value); };
+  const T* at = sorted;
+  for (; n > 1; n -= n / 2) at += before(at[n / 2 - 1]) ? n / 2 : 0;
+  return at - sorted + (n == 1 && before(*at));
+}
+
+// Line i of the values is searched for in line i of the sequences, or in the only one.
+struct Search {
+  const Tensor &sorted, &values, &out;
+  int64_t length, per_line;
+  bool one_line;
+};
+
+template <class T, bool Right>
+void search_lines(const Search& s) {
+  parallel_ranges(s.values.numel(), kSearchChunk, [&](int64_t begin, int64_t end) {
+    const T *sorted = s.sorted.ptr<const T>(), *values = s.values.ptr<const T>();
+    int64_t* out = s.out.ptr<int64_t>();
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t line = s.one_line ? 0 : i / s.per_line;
+      out[i] = position_of<T, Right>(sorted + line * s.length, s.length, values[i]);
+    }
+  });
+}
+
+template <class T>
+void search(const Search& s, bool right) {
+  right ? search_lines<T, true>(s) : search_lines<T, false>(s);
+}
+
+// Contiguous, in the dtype that is compared.
+Tensor comparable(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return as_contiguous(x);
+  const Tensor to = Tensor::empty(x.shape(), dtype, x.device());
+  copy_into(x, to);
+  return to;
+}
+
+}  // namespace
+
+void kernel_searchsorted(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  if (out.numel() == 0) return;
+  const DType dtype = is_integral(call.compute) ? DType::Int64 : info(call.compute).compute;
+  const Tensor sorted = comparable(call.inputs[0], dtype);
+  const Tensor values = comparable(call.inputs[1], dtype);
+  const Search s{sorted,
+                 values,
+                 out,
+                 sorted.shape().back(),
+                 values.rank() == 0 ? 1 : values.shape().back(),
+                 sorted.rank() == 1};
+  const bool right = AttrReader(call.attrs).flag();
+  switch (dtype) {
+    case DType::Float32:
+      return search<float>(s, right);
+    case DType::Float64:
+      return search<double>(s, right);
+    default:
+      return search<int64_t>(s, right);
+  }
+}
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,22 @@
+// What the files of shape rules share.
+#pragma once
+
+#include "infer.h"
+
+namespace tinyt {
+
+inline void no_complex(OpId op, DType dtype) {
+  if (is_complex(dtype))
+    fail(ErrorKind::DType, name_of(op), ": not defined for dtype ", name_of(dtype));
+}
+
+inline void first_shape(const Tensor& x, Inferred& out) {
+  out.compute = out.dtype[0] = x.dtype();
+  out.shape[0] = x.shape();
+}
+
+inline void no_bool(OpId op, DType dtype) {
+  require(!is_bool(dtype), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
+}
+
+}  // namespace tinyt

@@ -1,0 +1,156 @@
+"""What the table of operations does not say about reductions, order and search: argument names,
+named results, pairs of outputs, subgradients."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tinyt
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "amax", "all", "logsumexp"])
+def test_numpy_argument_names(name: str) -> None:
+    x = tinyt.tensor([[1.0, 2.0], [3.0, 5.0]])
+    for call in (getattr(x, name), lambda **k: getattr(tinyt, name)(x, **k)):
+        got = call(axis=1, keepdims=True)
+        assert got.tolist() == getattr(x, name)(dim=1, keepdim=True).tolist()
+    with pytest.raises(TypeError, match="axis"):
+        getattr(x, name)(axis=1, dim=1)
+    with pytest.raises(TypeError, match="wrong"):
+        getattr(x, name)(1, wrong=2)
+
+
+def test_named_results() -> None:
+    x = tinyt.tensor([3.0, 1.0, 2.0])
+    for found in (
+        x.max(0), x.min(0), x.sort(), x.topk(2), x.kthvalue(2), x.median(0), x.nanmedian(0),
+        x.mode(), x.cummax(0), x.cummin(0),
+    ):  # fmt: skip
+        assert found._fields == ("values", "indices")
+        assert found.values is found[0]
+    assert x.aminmax()._fields == ("min", "max")
+    assert tinyt.histogram(x, 2)._fields == ("hist", "bin_edges")
+
+
+@pytest.mark.parametrize("name", ["max", "min", "sort", "median", "mode", "cummax", "cummin"])
+def test_out_takes_a_pair(name: str) -> None:
+    x = tinyt.tensor([[3.0, 1.0, 2.0]])
+    want = getattr(tinyt, name)(x, 1)
+    out = tinyt.zeros(want.values.shape), tinyt.zeros(want.values.shape, dtype=tinyt.int64)
+    got = getattr(tinyt, name)(x, 1, out=out)
+    assert got.values is out[0]
+    assert got.indices is out[1]
+    assert [t.tolist() for t in out] == [t.tolist() for t in want]
+    wrong = tinyt.zeros(7), tinyt.zeros(7, dtype=tinyt.int64)
+    with pytest.raises(RuntimeError, match=rf"{name}.*\(7,\)"):
+        getattr(tinyt, name)(x, 1, out=wrong)
+    assert wrong[0].tolist() == [0.0] * 7
+
+
+def test_out_does_not_lose_the_kind_of_number() -> None:
+    out = tinyt.tensor([7, 7])
+    for name in ("var", "cumsum", "quantile"):
+        args = {"quantile": (tinyt.tensor([0.5, 0.75]),), "cumsum": (0,), "var": (1,)}[name]
+        x = tinyt.ones(2, 2) if name == "var" else tinyt.ones(2)
+        with pytest.raises(RuntimeError, match=rf"{name}.*float32.*int64"):
+            getattr(tinyt, name)(x, *args, out=out)
+    assert out.tolist() == [7, 7]
+
+
+def test_all_and_any_of_bytes_are_bytes() -> None:
+    x = tinyt.tensor([0, 3], dtype=tinyt.uint8)
+    assert (x.all().dtype, x.any().dtype) == (tinyt.uint8, tinyt.uint8)
+    assert (x.all().item(), x.any().item()) == (0, 1)
+    assert tinyt.tensor([math.nan]).all().item() is True
+
+
+def test_all_and_any_of_nothing() -> None:
+    x = tinyt.zeros(2, 0)
+    assert (x.all().item(), x.any().item()) == (True, False)
+    assert x.all(1).tolist() == [True, True]
+    assert x.any(0, keepdim=True).shape == (1, 0)
+
+
+def test_subgradients_at_zero() -> None:
+    """Zero, where the formula has 0 / 0."""
+    for function in (
+        lambda x: x.norm(),
+        lambda x: x.norm(3),
+        lambda x: x.norm(0.5),
+        lambda x: x.norm(math.inf),
+        lambda x: x.std(),
+        lambda x: tinyt.dist(x, x.detach()),
+    ):
+        x = tinyt.zeros(3, requires_grad=True)
+        function(x).backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian", "max", "min", "amax"])
+def test_ties_share_the_gradient(name: str) -> None:
+    x = tinyt.tensor([2.0, 2.0, 2.0, 2.0], requires_grad=True)
+    getattr(x, name)().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0.25] * 4
+
+
+def test_selection_takes_the_first_of_equal_values() -> None:
+    x = tinyt.tensor([1, 3, 3, 1, 3, 0])
+    assert x.topk(2).indices.tolist() == [1, 2]
+    assert x.topk(3, largest=False).indices.tolist() == [5, 0, 3]
+    assert [x.kthvalue(k).indices.item() for k in range(1, 7)] == [5, 0, 3, 1, 2, 4]
+    assert x.argmax().item() == 1
+
+
+def test_selection_with_nan() -> None:
+    x = tinyt.tensor([1.0, math.nan, 5.0, math.nan])
+    assert x.topk(3).indices.tolist() == [1, 3, 2]
+    assert x.kthvalue(3).indices.item() == 1
+    assert x.median(0).indices.item() == 1
+    assert x.nanmedian().item() == 1.0
+
+
+def test_searchsorted_options() -> None:
+    edges = tinyt.tensor([5, 1, 3])
+    order = edges.argsort()
+    values = tinyt.tensor([3, 6])
+    assert tinyt.searchsorted(edges, values, sorter=order).tolist() == [1, 3]
+    found = tinyt.bucketize(values, edges.sort().values, out_int32=True, right=True)
+    assert found.dtype is tinyt.int32
+    assert found.tolist() == [2, 3]
+    assert tinyt.searchsorted(tinyt.tensor([1.0, 2.0]), math.nan).item() == 2
+    assert tinyt.searchsorted(tinyt.tensor([1, 2]), 1.5).item() == 1
+
+
+def test_half_precision_accumulates_in_float32() -> None:
+    x = tinyt.full((4096,), 0.25, dtype=tinyt.float16)
+    assert x.sum().item() == 1024.0
+    assert x.cumsum(0)[-1].item() == 1024.0
+    assert x.norm().item() == 16.0
+    assert x.var().item() == 0.0
+    assert tinyt.full((64,), 300.0, dtype=tinyt.float16).norm().item() == 2400.0
+
+
+def test_long_lines_are_sorted_by_several_threads(rng: np.random.Generator) -> None:
+    array = rng.integers(-50_000, 50_000, 200_003).astype(np.int32)
+    before = tinyt.get_num_threads()
+    try:
+        for threads in (1, 3):
+            tinyt.set_num_threads(threads)
+            values, indices = tinyt.tensor(array).sort()
+            np.testing.assert_array_equal(indices.numpy(), np.argsort(array, kind="stable"))
+            np.testing.assert_array_equal(values.numpy(), np.sort(array))
+    finally:
+        tinyt.set_num_threads(before)
+
+
+def test_running_values_in_place() -> None:
+    x = tinyt.tensor([1, 2, 3], dtype=tinyt.int32)
+    assert x.cumsum_(0) is x
+    assert x.tolist() == [1, 3, 6]
+    assert x.cumprod_(0).tolist() == [1, 3, 18]
+    assert x.dtype is tinyt.int32
