@@ -84,29 +84,33 @@ def _basic(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Tensor | None]]:
     """Applies integers, slices and None; returns the view and the tensor index of each dim."""
     advanced: list[Tensor | None] = []
     shape: list[int] = []
+    sizes = tuple(x.shape)
+    changed = False
     dim = 0
     for item in items:
         if item is None:
             shape.append(1)
             advanced.append(None)
+            changed = True
             continue
         if isinstance(item, bool) or (isinstance(item, Tensor) and item.dim() == 0):
             # A bool scalar is a 0-d mask: a new dimension of size 0 or 1.
             shape.append(1)
             advanced.append(prim.fill((int(bool(item)),), 5, 0.0, 0))
+            changed = True
             continue
         if isinstance(item, Tensor):
             for place in _expand_mask(x, item, dim):
-                shape.append(x.shape[dim])
+                shape.append(sizes[dim])
                 advanced.append(place)
                 dim += 1
             continue
-        size = x.shape[dim]
+        size = sizes[dim]
         if isinstance(item, slice):
             start, stop, step = _bounds(item, size)
             if (start, stop, step) != (0, size, 1):
                 x = prim.slice(x, dim, start, stop, step)
-            shape.append(x.shape[dim])
+            shape.append(len(range(start, stop, step)))
             advanced.append(None)
         else:
             if not -size <= item < size:
@@ -115,10 +119,9 @@ def _basic(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Tensor | None]]:
                 )
             at = item + size if item < 0 else item
             x = prim.slice(x, dim, at, at + 1)
+            changed = True
         dim += 1
-    if tuple(shape) != tuple(x.shape):
-        x = prim.reshape(x, tuple(shape))
-    return x, advanced
+    return prim.reshape(x, shape) if changed else x, advanced
 
 
 def _expand_mask(x: Tensor, index: Tensor, dim: int) -> list[Tensor]:

@@ -526,14 +526,18 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 @overload
-def _nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+def _nonzero(
+    input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[False] = False
+) -> Tensor: ...
 @overload
 def _nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
-def _nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+def _nonzero(
+    input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False
+) -> Tensor | tuple[Tensor, ...]:
     """Positions of the elements that are not zero: [n, rank], or one tensor per dimension."""
     places = prim.nonzero(input)
     if not as_tuple:
-        return places
+        return write_out(out, places)
     if input.dim() == 0:
         return (prim.fill((places.shape[0],), 5, 0.0, 0),)
     return places.unbind(1)

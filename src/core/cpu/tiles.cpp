@@ -122,6 +122,17 @@ void copy_transposed(const Block& from, const Block& to, int64_t rows, int64_t c
                   {to.data + whole_cols * kSize, to.row, kSize}, rows, cols - whole_cols);
 }
 
+// Rows read backwards: constant steps, so that the compiler reverses whole vectors.
+template <size_t Size>
+void copy_reversed(const Block& from, const Block& to, int64_t rows, int64_t cols) {
+  constexpr auto kSize = static_cast<int64_t>(Size);
+  for (int64_t r = 0; r < rows; ++r) {
+    const char* __restrict in = from.data + r * from.row;
+    char* __restrict out = to.data + r * to.row;
+    for (int64_t c = 0; c < cols; ++c) __builtin_memcpy(out + c * kSize, in - c * kSize, Size);
+  }
+}
+
 template <size_t Size>
 void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) {
   constexpr auto kSize = static_cast<int64_t>(Size);
@@ -134,6 +145,8 @@ void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) 
     for (int64_t r = 0; r < runs; ++r) {
       std::memcpy(to.data + r * to.row, from.data + r * from.row, bytes);
     }
+  } else if (from.col == -kSize && to.col == kSize) {
+    copy_reversed<Size>(from, to, rows, cols);
   } else if (std::abs(from.row) < std::abs(from.col) && from.row != 0) {
     if constexpr (Size < 16) {
       if (from.row == kSize && to.col == kSize) {
