@@ -101,6 +101,24 @@ def test_empty_strided(size: tuple[int, ...], stride: tuple[int, ...]) -> None:
     assert x._base is None
 
 
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "empty_like", "full_like"])
+def test_memory_format(name: str) -> None:
+    """Channels last where asked for; contiguous otherwise, also in the shape of a view."""
+    x = tinyt.ones(2, 3, 4, 5).permute(0, 2, 1, 3)
+    extra = (2.5,) if name == "full_like" else ()
+    make = getattr(tinyt, name)
+    for memory_format in (None, tinyt.contiguous_format, tinyt.preserve_format):
+        assert make(x, *extra, memory_format=memory_format).is_contiguous()
+    last = make(x, *extra, memory_format=tinyt.channels_last)
+    assert tuple(last.shape) == (2, 4, 3, 5)
+    assert last.stride() == (60, 1, 20, 4)
+    if name != "empty_like":
+        assert tinyt.equal(last, make(x, *extra))
+    with pytest.raises(RuntimeError, match=rf"{name}.*channels_last.*\(3,\)"):
+        make(tinyt.ones(3), *extra, memory_format=tinyt.channels_last)
+    assert tinyt.empty(1, 2, 3, 4, memory_format=tinyt.channels_last).stride() == (24, 1, 8, 2)
+
+
 def test_stride_zero() -> None:
     assert tinyt.empty_strided((3,), (0,)).stride() == (0,)
 

@@ -10,6 +10,8 @@ from tinyt import _tensor
 from tinyt._core import ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, get_default_dtype, promote_types
+from tinyt.formats import ORDERS
+from tinyt.formats import memory_format as Format
 from tinyt.ops.common import Placement, Scalar, placed, sizes_of, to_dtype, write_out
 from tinyt.tensor import Tensor, method, prim
 
@@ -156,13 +158,14 @@ def empty(
     *size: Any,
     out: Tensor | None = None,
     dtype: DType | None = None,
-    memory_format: Any = None,
+    memory_format: Format | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """A tensor with arbitrary contents."""
     sizes = sizes_of(size)
     if out is None:
-        return placed("empty", _tensor.empty(sizes, dtype or get_default_dtype()), place)
+        made = _laid_out("empty", sizes, dtype or get_default_dtype(), memory_format)
+        return placed("empty", made, place)
     if tuple(out.shape) != sizes:
         raise ShapeError(f"empty: out has shape {tuple(out.shape)}, asked for {sizes}")
     return out
@@ -185,40 +188,62 @@ def full(
     return placed("full", write_out(out, filled(sizes, target, value)), place)
 
 
-# ---- in the shape of another: contiguous, whatever `memory_format` says
+def _laid_out(
+    op: str,
+    size: Sequence[int],
+    dtype: DType,
+    memory_format: Format | None,
+    value: Scalar | None = None,
+) -> Tensor:
+    """One value, or arbitrary contents, in a memory format; contiguous unless it says otherwise."""
+    order = None if memory_format is None else ORDERS.get(memory_format)
+    if order is None:
+        sizes = tuple(size)
+        return _tensor.empty(sizes, dtype) if value is None else filled(sizes, dtype, value)
+    if len(order) != len(size):
+        raise ShapeError(
+            f"{op}: {memory_format!r} needs {len(order)} dimensions, got shape {tuple(size)}"
+        )
+    out = empty_permuted(size, order, dtype=dtype)
+    return out if value is None else out._assign(value)
+
+
+# ---- in the shape of another: contiguous, too, where `memory_format` is to preserve
 
 
 def zeros_like(
     input: Tensor,
     *,
     dtype: DType | None = None,
-    memory_format: Any = None,
+    memory_format: Format | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """Zeros in the shape and dtype of ``input``."""
-    return placed("zeros_like", filled(tuple(input.shape), dtype or input.dtype, 0), place)
+    out = _laid_out("zeros_like", input.shape, dtype or input.dtype, memory_format, 0)
+    return placed("zeros_like", out, place)
 
 
 def ones_like(
     input: Tensor,
     *,
     dtype: DType | None = None,
-    memory_format: Any = None,
+    memory_format: Format | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """Ones in the shape and dtype of ``input``."""
-    return placed("ones_like", filled(tuple(input.shape), dtype or input.dtype, 1), place)
+    out = _laid_out("ones_like", input.shape, dtype or input.dtype, memory_format, 1)
+    return placed("ones_like", out, place)
 
 
 def empty_like(
     input: Tensor,
     *,
     dtype: DType | None = None,
-    memory_format: Any = None,
+    memory_format: Format | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """Arbitrary contents in the shape and dtype of ``input``."""
-    out = _tensor.empty(tuple(input.shape), dtype or input.dtype)
+    out = _laid_out("empty_like", input.shape, dtype or input.dtype, memory_format)
     return placed("empty_like", out, place)
 
 
@@ -227,11 +252,13 @@ def full_like(
     fill_value: Scalar,
     *,
     dtype: DType | None = None,
-    memory_format: Any = None,
+    memory_format: Format | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """One value in the shape and dtype of ``input``."""
-    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, **place)
+    value: Scalar = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    out = _laid_out("full_like", input.shape, dtype or input.dtype, memory_format, value)
+    return placed("full_like", out, place)
 
 
 # ---- with strides of their own

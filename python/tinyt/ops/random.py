@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt._core import DTypeError
 from tinyt._tensor import dtype as DType
-from tinyt.dtypes import float32, float64, get_default_dtype, int64
+from tinyt.dtypes import finfo, float32, float64, get_default_dtype, iinfo, int64
 from tinyt.ops.common import Placement, placed, sizes_of, to_dtype, write_out
 from tinyt.random import Generator, default_generator
 from tinyt.tensor import Tensor, method, prim
@@ -136,8 +136,11 @@ def uniform_(
 ) -> Tensor:
     """Fills with uniform values in [from, to)."""
     _floats("uniform_", self)
-    if not 0 <= to - from_ < math.inf:
-        raise RuntimeError(f"uniform_: expects from <= to, both finite, got {from_} and {to}")
+    if not 0 <= to - from_ <= finfo(self.dtype).max:
+        raise RuntimeError(
+            f"uniform_: expects from <= to, at most the largest {self.dtype.name} apart, got "
+            f"{from_} and {to}"
+        )
     return self._assign(draw_uniform(tuple(self.shape), self.dtype, from_, to, generator))
 
 
@@ -215,8 +218,8 @@ def _range_of(dtype: DType) -> tuple[int, int]:
     """The least and the largest integer of a dtype."""
     if dtype.name == "bool":
         return 0, 1
-    bits = 8 * dtype.itemsize
-    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.is_signed else (0, 2**bits - 1)
+    info = iinfo(dtype)
+    return info.min, info.max
 
 
 def randint(
