@@ -80,6 +80,20 @@ def test_older_constructors() -> None:
     assert tinyt.BoolTensor([True]).dtype == tinyt.bool
 
 
+def test_modules_that_scripts_import_from() -> None:
+    from tinyt.nn.parameter import Parameter
+    from tinyt.optim.optimizer import Optimizer
+    from tinyt.utils.data.dataloader import DataLoader, default_collate
+    from tinyt.utils.data.dataset import Dataset, random_split
+    from tinyt.utils.data.sampler import Sampler, SubsetRandomSampler
+
+    data = tinyt.utils.data
+    assert (DataLoader, default_collate) == (data.DataLoader, data.default_collate)
+    assert (Dataset, random_split) == (data.Dataset, data.random_split)
+    assert (Sampler, SubsetRandomSampler) == (data.Sampler, data.SubsetRandomSampler)
+    assert (Parameter, Optimizer) == (nn.Parameter, optim.Optimizer)
+
+
 def test_where_a_tensor_is() -> None:
     x = tinyt.ones(2)
     assert x.pin_memory() is x.share_memory_() is x
