@@ -280,4 +280,79 @@ void infer_log_softmax(OpId op, std::span<const Tensor> in, const Attrs& attrs, 
   infer_softmax(op, in, attrs, out);
 }
 
+// ---- layer_norm and its gradients
+
+namespace {
+
+// The number of normalised dimensions, added to the attributes.
+int64_t norm_dims(OpId op, const Tensor& x, int64_t dims, Inferred& out) {
+  require(is_float(x.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype ",
+          name_of(x.dtype()));
+  require(dims > 0 && dims <= x.rank(), ErrorKind::Shape, name_of(op), ": cannot normalise ", dims,
+          " dimensions of shape ", x.shape());
+  out.attrs.add(dims);
+  return dims;
+}
+
+std::span<const int64_t> last_dims(const Tensor& x, int64_t dims) {
+  return std::span<const int64_t>(x.shape()).last(static_cast<size_t>(dims));
+}
+
+void check_norm_part(OpId op, const Tensor& x, const Tensor& part, int64_t dims) {
+  if (part.rank() == 0) return;
+  require(part.shape() == Dims(last_dims(x, dims)), ErrorKind::Shape, name_of(op),
+          ": a part of shape ", part.shape(), " does not fit the last ", dims, " dimensions of ",
+          x.shape());
+  require(part.dtype() == x.dtype(), ErrorKind::DType, name_of(op), ": input and parameters must ",
+          "have one dtype, got ", name_of(x.dtype()), " and ", name_of(part.dtype()));
+}
+
+// Each row's mean and scale.
+Dims stats_shape(const Tensor& x, int64_t dims) {
+  Dims shape(std::span<const int64_t>(x.shape()).first(static_cast<size_t>(x.rank() - dims)));
+  shape.push_back(2);
+  return shape;
+}
+
+void check_norm_gradient(OpId op, std::span<const Tensor> in, int64_t dims) {
+  require(in[0].shape() == in[1].shape() && in[0].dtype() == in[1].dtype() &&
+              in[2].shape() == stats_shape(in[1], dims) &&
+              in[2].dtype() == info(in[1].dtype()).compute,
+          ErrorKind::Shape, name_of(op), ": gradient ", in[0].shape(), " and statistics ",
+          in[2].shape(), " do not fit input ", in[1].shape());
+}
+
+}  // namespace
+
+void infer_layer_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  AttrReader read(attrs);
+  const int64_t dims = norm_dims(op, in[0], read.integer(), out);
+  check_norm_part(op, in[0], in[1], dims);
+  check_norm_part(op, in[0], in[2], dims);
+  out.attrs.add(read.flag()).add_float(read.real());
+  first_shape(in[0], out);
+  out.shape[1] = stats_shape(in[0], dims);
+  out.dtype[1] = info(in[0].dtype()).compute;
+}
+
+void infer_layer_norm_input(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                            Inferred& out) {
+  AttrReader read(attrs);
+  const int64_t dims = norm_dims(op, in[1], read.integer(), out);
+  check_norm_gradient(op, in, dims);
+  check_norm_part(op, in[1], in[3], dims);
+  out.attrs.add(read.flag());
+  first_shape(in[1], out);
+}
+
+void infer_layer_norm_params(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                             Inferred& out) {
+  const int64_t dims = norm_dims(op, in[1], AttrReader(attrs).integer(), out);
+  check_norm_gradient(op, in, dims);
+  first_shape(in[1], out);
+  out.shape[0] = Dims(last_dims(in[1], dims));
+  out.shape[1] = out.shape[0];
+  out.dtype[1] = out.dtype[0];
+}
+
 }  // namespace tinyt

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tinyt
+from sampling import flat
 from tinyt import _core
 from tinyt.ops.norm import DECOMPOSE
 from tinyt.tensor import prim
@@ -17,19 +21,61 @@ def test_every_fused_row_has_a_composite() -> None:
     assert sorted(FUSED) == sorted(DECOMPOSE)
 
 
+def along_each_dim(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    return ((x, dim) for dim in range(x.dim()))
+
+
+def normalised(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    """Every number of dimensions, with and without parameters and mean."""
+    for dims in range(1, x.dim() + 1):
+        w, b = (tinyt.tensor(rng.standard_normal(x.shape[-dims:])) for _ in range(2))
+        one, none = tinyt.tensor(1.0), tinyt.tensor(0.0)
+        yield x, w, b, dims, True, 1e-5
+        yield x, one, none, dims, False, 1e-3
+
+
+def norm_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    for _, w, b, dims, center, eps in normalised(x, rng):
+        stats = prim.layer_norm(x, w, b, dims, center, eps)[1]
+        yield tinyt.tensor(rng.standard_normal(x.shape)), x, stats, w, dims, center
+
+
+CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
+    "softmax": along_each_dim,
+    "log_softmax": along_each_dim,
+    "layer_norm": normalised,
+    "layer_norm_input": norm_gradients,
+    "layer_norm_params": lambda x, rng: ((*a[:3], a[4]) for a in norm_gradients(x, rng)),
+}
+SHAPES = [(3, 7), (2, 5, 33), (1, 1), (4, 5000), (0, 3), (300, 3)]
+
+
 @pytest.mark.parametrize("name", sorted(DECOMPOSE))
-@pytest.mark.parametrize("shape", [(3, 7), (2, 5, 33), (1, 1), (4, 5000), (0, 3)])
-def test_fused_equals_its_composite(name: str, shape: tuple[int, ...], rng) -> None:
-    x = tinyt.tensor(rng.standard_normal(shape) * 4, requires_grad=True)
-    y = x.detach().clone().requires_grad_()
-    for dim in range(len(shape)):
-        fused = getattr(prim, name)(x, dim)
-        composed = DECOMPOSE[name](y, dim)
-        got, want = fused.detach().numpy(), composed.detach().numpy()
-        np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-14)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_fused_equals_its_composite(name: str, shape: tuple[int, ...], rng: Any) -> None:
+    x = tinyt.tensor(rng.standard_normal(shape) * 4)
+    for args in CALLS[name](x, rng):
+        fused, composed = getattr(prim, name)(*args), DECOMPOSE[name](*args)
+        for got, want in zip(flat(fused), flat(composed), strict=True):
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradient_of_fused_equals_its_composites(
+    name: str, shape: tuple[int, ...], rng: Any
+) -> None:
+    data = tinyt.tensor(rng.standard_normal(shape) * 4)
     weights = tinyt.tensor(rng.standard_normal(shape))
-    (getattr(prim, name)(x, -1) * weights).sum().backward()
-    (DECOMPOSE[name](y, -1) * weights).sum().backward()
-    assert x.grad is not None
-    assert y.grad is not None
-    np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), rtol=1e-12, atol=1e-15)
+    for args in CALLS[name](data, rng):
+        gradients = []
+        for function in (getattr(prim, name), DECOMPOSE[name]):
+            leaves = [
+                a.detach().clone().requires_grad_() if isinstance(a, tinyt.Tensor) else a
+                for a in args
+            ]
+            out = next(flat(function(*leaves)))
+            (out * weights).sum().backward()
+            gradients.append([a.grad for a in leaves if isinstance(a, tinyt.Tensor) and a.dim()])
+        for got, want in zip(*gradients, strict=True):
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-9, atol=1e-11)

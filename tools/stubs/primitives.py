@@ -29,6 +29,8 @@ def operand_list(row: Mapping[str, Any]) -> list[str]:
         return [f"{n}: {mixed}" for n in ("input", "first", "second")] + ["/"]
     if count == 3:
         return ["input: Tensor", "index: Tensor", "source: Tensor", "/"]
+    if count > 3:
+        return [f"{n}: Tensor" for n in ("input", "first", "second", "third")[:count]] + ["/"]
     return [f"{n}: {mixed if count > 1 else 'Tensor'}" for n in ("input", "other")[:count]]
 
 

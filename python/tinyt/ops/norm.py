@@ -9,8 +9,9 @@ from typing import Any
 from tinyt._core import DimError, DTypeError, ShapeError
 from tinyt._tensor import GradMode
 from tinyt._tensor import dtype as DType
+from tinyt.autograd.rules.fused import mean_over, norm_input
 from tinyt.dtypes import float32
-from tinyt.ops.common import to_dtype
+from tinyt.ops.common import named, to_dtype
 from tinyt.ops.reduce import mean
 from tinyt.tensor import Tensor, method, prim
 
@@ -43,10 +44,58 @@ def decompose_log_softmax(input: Tensor, dim: int) -> Tensor:
     return shifted - prim.log(prim.sum(prim.exp(shifted), (dim,), True))
 
 
+def decompose_layer_norm(
+    input: Tensor, weight: Tensor, bias: Tensor, dims: int, center: bool, eps: float
+) -> tuple[Tensor, Tensor]:
+    """What the fused layer_norm computes, in primitives; a 0-d weight or bias is none."""
+    x = _wide(input)
+    axes = tuple(range(x.dim() - dims, x.dim()))
+    kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
+    average = mean_over(x, axes) if center else prim.fill(kept, x.dtype, 0.0, 0)
+    shifted = x - average
+    scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
+    parts = [_wide(part) if part.dim() else None for part in (weight, bias)]
+    shape = (*x.shape[: x.dim() - dims], 1)
+    stats = prim.cat(tuple(prim.reshape(part, shape) for part in (average, scale)), -1)
+    return _affine(shifted * scale, parts[0], parts[1], input.dtype), stats
+
+
+def _standardised_by(x: Tensor, stats: Tensor, dims: int) -> tuple[Tensor, Tensor]:
+    """(x - mean) * scale with given statistics, and the scale."""
+    last = stats.dim() - 1
+    wide = (*stats.shape[:-1], *(1,) * dims)
+    average, scale = (prim.reshape(prim.slice(stats, last, i, i + 1), wide) for i in (0, 1))
+    return (_wide(x) - average) * scale, scale
+
+
+def decompose_layer_norm_input(
+    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, dims: int, center: bool
+) -> Tensor:
+    """What the fused layer_norm_input computes, in primitives."""
+    h, scale = _standardised_by(input, stats, dims)
+    axes = tuple(range(h.dim() - dims, h.dim()))
+    part = _wide(weight) if weight.dim() else None
+    return to_dtype(norm_input(_wide(g), h, scale, part, axes, center), input.dtype)
+
+
+def decompose_layer_norm_params(
+    g: Tensor, input: Tensor, stats: Tensor, dims: int
+) -> tuple[Tensor, Tensor]:
+    """What the fused layer_norm_params computes, in primitives."""
+    h, _ = _standardised_by(input, stats, dims)
+    rows = (math.prod(h.shape[: h.dim() - dims]), *h.shape[h.dim() - dims :])
+    sums = (prim.sum(prim.reshape(x, rows), (0,), False) for x in (_wide(g) * h, _wide(g)))
+    of_weight, of_bias = (to_dtype(total, input.dtype) for total in sums)
+    return of_weight, of_bias
+
+
 # The oracle of every fused row of the op table, and its fallback on devices without the kernel.
-DECOMPOSE: dict[str, Callable[..., Tensor]] = {
+DECOMPOSE: dict[str, Callable[..., Any]] = {
     "softmax": decompose_softmax,
     "log_softmax": decompose_log_softmax,
+    "layer_norm": decompose_layer_norm,
+    "layer_norm_input": decompose_layer_norm_input,
+    "layer_norm_params": decompose_layer_norm_params,
 }
 
 
@@ -63,10 +112,25 @@ def _wide(x: Tensor) -> Tensor:
     return prim.cast(x, float32) if x.dtype.itemsize == 2 else x
 
 
-def _standardised(x: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
-    """(x - mean) / sqrt(var + eps) over some dimensions, with the biased variance."""
-    center = x - mean(x, dims, True)
-    return center * prim.rsqrt(mean(prim.square(center), dims, True) + eps)
+def _normalise(
+    x: Tensor,
+    dims: int,
+    eps: float,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    center: bool = True,
+) -> Tensor:
+    """The last ``dims`` dimensions divided by their standard deviation; then weight and bias."""
+    if weight is None or bias is None:
+        none = prim.fill((), x.dtype, 1.0, 1)
+        weight, bias = (none if part is None else part for part in (weight, bias))
+    return prim.layer_norm(x, weight, bias, dims, center, eps)[0]
+
+
+def _common_dtype(x: Tensor, *parts: Tensor | None) -> DType:
+    """float32 for a half with float32 parameters, else the input's dtype."""
+    mixed = any(part is not None and part.dtype is float32 for part in parts)
+    return float32 if mixed and x.dtype.itemsize == 2 else x.dtype
 
 
 def _last_dims(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
@@ -93,6 +157,7 @@ def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: DType)
     return to_dtype(x if bias is None else x + bias, dtype)
 
 
+@named  # it is more than the primitive of its name
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -104,8 +169,8 @@ def layer_norm(
     shape = _last_dims("layer_norm", input, normalized_shape)
     _check_part("layer_norm", "weight", weight, shape)
     _check_part("layer_norm", "bias", bias, shape)
-    dims = tuple(range(-len(shape), 0))
-    return _affine(_standardised(_wide(input), dims, eps), weight, bias, input.dtype)
+    x = to_dtype(input, _common_dtype(input, weight, bias))
+    return to_dtype(_normalise(x, len(shape), eps, weight, bias), input.dtype)
 
 
 def rms_norm(
@@ -120,12 +185,10 @@ def rms_norm(
     """
     shape = _last_dims("rms_norm", input, normalized_shape)
     _check_part("rms_norm", "weight", weight, shape)
-    x = _wide(input)
     if eps is None:
-        eps = 2.0**-23 if x.dtype is float32 else 2.0**-52
-    dims = tuple(range(-len(shape), 0))
-    scale = prim.rsqrt(mean(prim.square(x), dims, True) + eps)
-    return _affine(x * scale, weight, None, input.dtype)
+        eps = 2.0**-52 if input.dtype.itemsize == 8 else 2.0**-23
+    x = to_dtype(input, _common_dtype(input, weight))
+    return to_dtype(_normalise(x, len(shape), eps, weight, center=False), input.dtype)
 
 
 # ---- normalisation of channels
@@ -168,7 +231,7 @@ def group_norm(
         )
     size = channels // num_groups * math.prod(shape[2:])
     rows = prim.reshape(_wide(input), (batch, num_groups, size))
-    out = prim.reshape(_standardised(rows, (-1,), eps), shape)
+    out = prim.reshape(_normalise(rows, 1, eps), shape)
     return _affine_channels(out, weight, bias, input.dtype)
 
 
@@ -220,7 +283,7 @@ def instance_norm(
             spread = prim.sum(prim.square(rows - center), (-1,), False) / (size - 1)
             _track(running_mean, mean(prim.reshape(center, (batch, channels)), 0), momentum)
             _track(running_var, mean(spread, 0), momentum)
-    out = prim.reshape(_standardised(rows, (-1,), eps), shape)
+    out = prim.reshape(_normalise(rows, 1, eps), shape)
     return _affine_channels(out, weight, bias, input.dtype)
 
 

@@ -7,6 +7,7 @@
 #include "elementwise.h"
 #include "index.h"
 #include "matmul.h"
+#include "norm.h"
 #include "pool.h"
 #include "random.h"
 #include "reduce.h"

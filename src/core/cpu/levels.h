@@ -74,6 +74,27 @@ struct SoftmaxTable {
   void (*log_softmax[kDTypeCount])(const void* in, int64_t n, void* out);
 };
 
+// One contiguous row of a normalisation, or of its gradients (norm.simd.cpp).
+struct NormRow {
+  int64_t n;
+  double eps = 0;
+  bool center = true;
+  const void* x = nullptr;
+  const void* grad = nullptr;    // of the output
+  const void* weight = nullptr;  // null: none
+  const void* bias = nullptr;
+  void* stats = nullptr;  // mean and 1 / sqrt(var + eps); written by `forward`
+  void* out = nullptr;
+  void* out_bias = nullptr;
+};
+
+// Float32 and Float64.
+struct NormTable {
+  void (*forward[kDTypeCount])(const NormRow& row);
+  void (*input[kDTypeCount])(const NormRow& row);
+  void (*params[kDTypeCount])(const NormRow& row);  // adds to out and out_bias
+};
+
 struct RandomTable {
   // n elements of the stream (seed, counter offset); element i takes word i % 4 of counter
   // offset + i / 4. `begin` is a multiple of 4: the first element to write is out[0].
@@ -144,6 +165,7 @@ struct Kernels {
   const ElementwiseTable* elementwise;
   const ReduceTable* reduce;
   const SoftmaxTable* softmax;
+  const NormTable* norm;
   const RandomTable* random;
   const GemmTable* gemm;
   const ResampleTable* resample;

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.autograd.rules.common import OUT, rule
+from tinyt._tensor import is_grad_enabled, register_rule
+from tinyt.autograd.rules.common import OUT, SECOND, rule
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -23,3 +24,63 @@ rule(
     "log_softmax",
     (lambda g, n: g - prim.exp(n.output()) * prim.sum(g, n.attrs[0], True), OUT),
 )
+
+
+# ---- layer_norm: y = h w + b with h = (x - mean) scale
+
+
+def mean_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The mean over some dimensions, kept as size 1."""
+    total = prim.sum(x, axes, True)
+    return total / (x.numel() / max(total.numel(), 1))
+
+
+def norm_input(
+    g: Tensor, h: Tensor, scale: Tensor, weight: Tensor | None, axes: tuple[int, ...], center: bool
+) -> Tensor:
+    """Gradient of x: scale (u - mean(u) - h mean(u h)) with u = g w."""
+    u = g if weight is None else g * weight
+    slope = h * mean_over(u * h, axes)
+    return scale * ((u - mean_over(u, axes) - slope) if center else (u - slope))
+
+
+def _wide(x: Tensor) -> Tensor:
+    return prim.cast(x, 8) if x.dtype.itemsize == 2 else x
+
+
+def _layer_norm_recorded(g: Tensor, n: Node) -> list[Tensor | None]:
+    """The gradients in operations on the inputs, which can be differentiated again."""
+    dims, center, eps = n.attrs
+    x, rank = _wide(n.input(0)), len(n.shape(0))
+    lead, axes = tuple(range(rank - dims)), tuple(range(rank - dims, rank))
+    shifted = x - mean_over(x, axes) if center else x
+    scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
+    h, g = shifted * scale, _wide(g)
+    found: list[Tensor | None] = [None, None, None]
+    if n.needs_input(0):
+        weight = n.input(1) if n.shape(1) else None
+        found[0] = norm_input(g, h, scale, None if weight is None else _wide(weight), axes, center)
+    if n.needs_input(1):
+        found[1] = prim.sum(g * h, lead, False) if lead else g * h
+    if n.needs_input(2):
+        found[2] = prim.sum(g, lead, False) if lead else g
+    return [None if f is None else prim.cast(f, n.dtype(i)) for i, f in enumerate(found)]
+
+
+def layer_norm_grad(g: Tensor, n: Node) -> list[Tensor | None]:
+    """Gradients of input, weight and bias: the fused rows, unless they are differentiated too."""
+    if is_grad_enabled():
+        return _layer_norm_recorded(g, n)
+    dims, center, _ = n.attrs
+    found: list[Tensor | None] = [None, None, None]
+    if n.needs_input(0):
+        found[0] = prim.layer_norm_input(g, n.input(0), n.second(), n.input(1), dims, center)
+    if n.needs_input(1):
+        found[1], found[2] = prim.layer_norm_params(g, n.input(0), n.second(), dims)
+    elif n.needs_input(2):
+        lead = tuple(range(len(n.shape(0)) - dims))
+        found[2] = prim.sum(g, lead, False) if lead else g
+    return found
+
+
+register_rule("layer_norm", layer_norm_grad, ((0, 1, SECOND), (0, SECOND), ()))

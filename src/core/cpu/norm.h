@@ -1,0 +1,12 @@
+// Normalisation over the last dimensions, and its gradients.
+#pragma once
+
+#include "../backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_layer_norm(const KernelCall& call);
+void kernel_layer_norm_input(const KernelCall& call);
+void kernel_layer_norm_params(const KernelCall& call);
+
+}  // namespace tinyt::cpu
