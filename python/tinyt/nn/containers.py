@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -116,6 +117,21 @@ class ModuleList(_ModuleSequence):
         super().__init__()
         if modules is not None:
             self.extend(modules)
+
+    def __repr__(self) -> str:
+        """Equal neighbours are shown once, with their count."""
+        lines, start = [], 0
+        for text, equal in itertools.groupby(map(repr, self)):
+            count = len(list(equal))
+            shown = text.replace("\n", "\n  ")
+            last = start + count - 1
+            lines.append(
+                f"({start}): {shown}" if count == 1 else f"({start}-{last}): {count} x {shown}"
+            )
+            start += count
+        if not lines:
+            return f"{self._get_name()}()"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
     def _from_items(self, items: list[tuple[str, Any]]) -> ModuleList:
         return type(self)(module for _, module in items)

@@ -26,6 +26,7 @@ from tinyt.ops import (
     linalg,
     loss,
     matrix,
+    multihead,
     norm,
     order,
     pad,
@@ -48,7 +49,7 @@ FAMILIES = (
     creation, elementwise, complex, reduce, statistics, scan, order, search, counting, convert,
     shape, strides, split, join, arrange, pad, indexing, scatter, linalg, matrix, einsum,
     embedding, conv, pooling, norm, attention, activation, loss, class_loss, distance, dropout,
-    ranges, random,
+    ranges, random, multihead,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tinyt.nn.utils import rnn
 from tinyt.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -18,5 +19,6 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "rnn",
     "vector_to_parameters",
 ]

@@ -1,0 +1,119 @@
+"""Multi-head attention (Vaswani et al. 2017, "Attention is all you need")."""
+
+# ruff: noqa: D102
+# (forward is described by the class.)
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinyt._tensor import dtype as DType
+from tinyt.nn import functional as F
+from tinyt.nn import init
+from tinyt.nn.linear import Linear
+from tinyt.nn.module import Module
+from tinyt.nn.parameter import Parameter
+from tinyt.ops import empty
+from tinyt.tensor import Tensor
+
+
+class MultiheadAttention(Module):
+    """Attention of `num_heads` heads between linear projections; returns (output, weights).
+
+    Shapes: query (L, N, embed_dim), key (S, N, kdim), value (S, N, vdim), with N first if
+    `batch_first`, or without N; output as the query, weights (N, L, S), or per head with
+    `average_attn_weights=False`. Masks are true, or -inf, where attention is not allowed.
+    Parameters: `in_proj_weight` (3 embed_dim, embed_dim), or `q_proj_weight`, `k_proj_weight` and
+    `v_proj_weight` where kdim or vdim differ; `in_proj_bias`, `out_proj`, `bias_k`, `bias_v`.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(
+                "embed_dim and num_heads must be greater than 0, got "
+                f"embed_dim={embed_dim} and num_heads={num_heads} instead"
+            )
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.add_zero_attn = add_zero_attn
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError("embed_dim must be divisible by num_heads")
+        together = self.kdim == embed_dim and self.vdim == embed_dim
+        self._qkv_same_embed_dim = together
+        shapes: dict[str, tuple[int, ...] | None] = {
+            "q_proj_weight": None if together else (embed_dim, embed_dim),
+            "k_proj_weight": None if together else (embed_dim, self.kdim),
+            "v_proj_weight": None if together else (embed_dim, self.vdim),
+            "in_proj_weight": (3 * embed_dim, embed_dim) if together else None,
+            "in_proj_bias": (3 * embed_dim,) if bias else None,
+            "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
+            "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
+        }
+        for name, shape in shapes.items():
+            value = None if shape is None else empty(shape, dtype=dtype, device=device)
+            self.register_parameter(name, None if value is None else Parameter(value))
+        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for weight in (
+            self.q_proj_weight, self.k_proj_weight, self.v_proj_weight, self.in_proj_weight,
+        ):  # fmt: skip
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for row in (self.bias_k, self.bias_v):
+            if row is not None:
+                init.xavier_normal_(row)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        turn = self.batch_first and query.dim() == 3
+        if turn:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        output, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
+            self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
+            self.out_proj.weight, self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )  # fmt: skip
+        return (output.transpose(0, 1) if turn else output), weights

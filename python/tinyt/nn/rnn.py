@@ -1,0 +1,482 @@
+"""Recurrent layers and cells.
+
+Sources: Elman 1990, "Finding structure in time"; Hochreiter & Schmidhuber 1997, "Long short-term
+memory"; Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder".
+"""
+
+# ruff: noqa: D102
+# (forward and extra_repr are described by the class.)
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from tinyt._tensor import dtype as DType
+from tinyt.nn import functional as F
+from tinyt.nn import init
+from tinyt.nn.module import Module
+from tinyt.nn.parameter import Parameter
+from tinyt.nn.utils.rnn import PackedSequence
+from tinyt.ops import cat, chunk, empty, index_select, relu, sigmoid, split, stack, tanh, zeros
+from tinyt.tensor import Tensor
+
+State = tuple[Tensor, ...]
+# One direction of one layer: weight_ih, weight_hh, bias_ih, bias_hh, weight_hr.
+Weights = tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
+GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+
+
+def _step(mode: str, from_input: Tensor, state: State, weights: Weights) -> State:
+    """The next state; ``from_input`` is the input's part of the gates, bias included."""
+    _, weight_hh, _, bias_hh, weight_hr = weights
+    hidden = state[0]
+    from_hidden = F.linear(hidden, weight_hh, bias_hh)
+    if mode == "GRU":
+        reset, update, new = chunk(from_input, 3, 1)
+        hidden_reset, hidden_update, hidden_new = chunk(from_hidden, 3, 1)
+        candidate = tanh(new + sigmoid(reset + hidden_reset) * hidden_new)
+        return (candidate + sigmoid(update + hidden_update) * (hidden - candidate),)
+    gates = from_input + from_hidden
+    if mode != "LSTM":
+        return (relu(gates) if mode == "RNN_RELU" else tanh(gates),)
+    entry, forget, cell, output = chunk(gates, 4, 1)
+    memory = sigmoid(forget) * state[1] + sigmoid(entry) * tanh(cell)
+    hidden = sigmoid(output) * tanh(memory)
+    return (hidden if weight_hr is None else F.linear(hidden, weight_hr)), memory
+
+
+def _run(
+    mode: str, steps: Sequence[Tensor], state: State, weights: Weights, backwards: bool
+) -> tuple[list[Tensor], State]:
+    """Outputs of all time steps and the last state of each sequence.
+
+    The number of rows falls from step to step where sequences end: going forwards the state of
+    the ended ones is set aside, going backwards their first state joins when they begin.
+    """
+    initial, ended = state, []
+    order = range(len(steps) - 1, -1, -1) if backwards else range(len(steps))
+    rows = steps[order[0]].shape[0]
+    if rows < initial[0].shape[0]:
+        state = tuple(s[:rows] for s in initial)
+    outputs: list[Tensor] = [initial[0]] * len(steps)
+    for t in order:
+        now = steps[t].shape[0]
+        if now < rows:
+            ended.append(tuple(s[now:] for s in state))
+            state = tuple(s[:now] for s in state)
+        elif now > rows:
+            state = tuple(
+                cat([s, first[rows:now]]) for s, first in zip(state, initial, strict=True)
+            )
+        rows = now
+        state = _step(mode, steps[t], state, weights)
+        outputs[t] = state[0]
+    if ended:
+        parts = [state, *reversed(ended)]
+        state = tuple(cat([part[i] for part in parts]) for i in range(len(state)))
+    return outputs, state
+
+
+class RNNBase(Module):
+    """Layers of recurrent cells over a sequence, in one or both directions.
+
+    Shapes: input (L, N, input_size), with N first if `batch_first`, without N, or a packed
+    sequence; output (L, N, D * H) and states (D * num_layers, N, H), with D = 2 if `bidirectional`
+    and H the size of the output. Parameters per layer k (and `_reverse`): `weight_ih_lk`,
+    `weight_hh_lk`, `bias_ih_lk`, `bias_hh_lk`, `weight_hr_lk`; uniform on ±1/sqrt(hidden_size).
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"dropout should be a number in range [0, 1], got {dropout}")
+        if hidden_size <= 0 or num_layers <= 0:
+            raise ValueError("hidden_size and num_layers must be greater than zero")
+        if proj_size < 0 or proj_size >= hidden_size or (proj_size and mode != "LSTM"):
+            raise ValueError(
+                f"proj_size is for LSTM, positive and smaller than hidden_size, got {proj_size}"
+            )
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero "
+                f"dropout expects num_layers greater than 1, but got dropout={dropout}",
+                stacklevel=3,
+            )
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        size, gates = proj_size or hidden_size, GATES[mode] * hidden_size
+        for layer in range(num_layers):
+            inputs = input_size if layer == 0 else size * (2 if bidirectional else 1)
+            shapes: dict[str, tuple[int, ...]] = {
+                "weight_ih": (gates, inputs),
+                "weight_hh": (gates, size),
+            }
+            if bias:
+                shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+            if proj_size:
+                shapes["weight_hr"] = (proj_size, hidden_size)
+            for suffix in ("", "_reverse")[: 2 if bidirectional else 1]:
+                for name, shape in shapes.items():
+                    value = Parameter(empty(shape, dtype=dtype, device=device))
+                    self.register_parameter(f"{name}_l{layer}{suffix}", value)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: there is no packed copy of the weights."""
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each direction of each layer."""
+        named = dict(self.named_parameters())
+        suffixes = ("", "_reverse")[: 2 if self.bidirectional else 1]
+        ends = [f"_l{layer}{suffix}" for layer in range(self.num_layers) for suffix in suffixes]
+        return [[p for name, p in named.items() if name.endswith(end)] for end in ends]
+
+    def _weights(self, layer: int, direction: int) -> Weights:
+        end = f"_l{layer}{'_reverse' if direction else ''}"
+        bias_ih, bias_hh = (
+            getattr(self, name + end) if self.bias else None for name in ("bias_ih", "bias_hh")
+        )
+        projection = getattr(self, "weight_hr" + end) if self.proj_size else None
+        return (
+            getattr(self, "weight_ih" + end), getattr(self, "weight_hh" + end),
+            bias_ih, bias_hh, projection,
+        )  # fmt: skip
+
+    def _state_sizes(self) -> tuple[int, ...]:
+        """Features of each state."""
+        size = self.proj_size or self.hidden_size
+        return (size, self.hidden_size) if self.mode == "LSTM" else (size,)
+
+    def _initial(self, given: State | None, batch: int, like: Tensor) -> State:
+        """The first states (layers, N, features), zeros if none are given."""
+        layers = self.num_layers * (2 if self.bidirectional else 1)
+        shapes = [(layers, batch, size) for size in self._state_sizes()]
+        if given is None:
+            return tuple(zeros(shape, dtype=like.dtype) for shape in shapes)
+        for state, shape in zip(given, shapes, strict=True):
+            if tuple(state.shape) != shape:
+                raise RuntimeError(f"Expected hidden size {shape}, got {tuple(state.shape)}")
+        return given
+
+    def _run_layers(self, data: Tensor, sizes: list[int], first: State) -> tuple[Tensor, State]:
+        """All layers over packed data: rows of time step t are the next sizes[t]."""
+        directions = 2 if self.bidirectional else 1
+        last: list[State] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                weights = self._weights(layer, direction)
+                gates = split(F.linear(data, weights[0], weights[2]), sizes)
+                state = tuple(s[layer * directions + direction] for s in first)
+                found, state = _run(self.mode, gates, state, weights, direction == 1)
+                outputs.append(cat(found))
+                last.append(state)
+            data = outputs[0] if directions == 1 else cat(outputs, 1)
+            if self.dropout and layer + 1 < self.num_layers:
+                data = F.dropout(data, self.dropout, self.training)
+        return data, tuple(stack([s[i] for s in last]) for i in range(len(first)))
+
+    def _check_input(self, input: Tensor) -> None:
+        if input.dim() not in (2, 3):
+            raise ValueError(
+                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead"
+            )
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
+                f"{input.shape[-1]}"
+            )
+
+    def _forward(
+        self, input: Tensor | PackedSequence, given: State | None
+    ) -> tuple[Tensor | PackedSequence, State]:
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, given)
+        self._check_input(input)
+        single = input.dim() == 2
+        turn = self.batch_first and not single
+        x = input.unsqueeze(1) if single else input.transpose(0, 1) if turn else input
+        if single and given is not None:
+            given = tuple(s.unsqueeze(1) for s in given)
+        times, batch = x.shape[0], x.shape[1]
+        if times == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        first = self._initial(given, batch, x)
+        data = x.reshape(times * batch, x.shape[2])
+        data, last = self._run_layers(data, [batch] * times, first)
+        out = data.reshape(times, batch, data.shape[1])
+        if single:
+            return out.squeeze(1), tuple(s.squeeze(1) for s in last)
+        return (out.transpose(0, 1) if turn else out), last
+
+    def _forward_packed(
+        self, input: PackedSequence, given: State | None
+    ) -> tuple[PackedSequence, State]:
+        sizes = [int(n) for n in input.batch_sizes.tolist()]
+        if given is not None and input.sorted_indices is not None:
+            given = tuple(index_select(s, 1, input.sorted_indices) for s in given)
+        first = self._initial(given, sizes[0], input.data)
+        data, last = self._run_layers(input.data, sizes, first)
+        if input.unsorted_indices is not None:
+            last = tuple(index_select(s, 1, input.unsorted_indices) for s in last)
+        return input._replace(data=data), last
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        options = {
+            "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0,
+            "bidirectional": False,
+        }  # fmt: skip
+        for name, usual in options.items():
+            value = getattr(self, name)
+            if value != usual:
+                text += f", {name}={value}"
+        return text
+
+
+class RNN(RNNBase):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu with `nonlinearity="relu"`."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+            )
+        super().__init__(
+            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first,
+            dropout, bidirectional, 0, device, dtype,
+        )  # fmt: skip
+        self.nonlinearity = nonlinearity
+
+    def forward(
+        self, input: Tensor | PackedSequence, hx: Tensor | None = None
+    ) -> tuple[Tensor | PackedSequence, Tensor]:
+        output, state = self._forward(input, None if hx is None else (hx,))
+        return output, state[0]
+
+
+class GRU(RNNBase):
+    """Gated recurrent unit: reset, update and new gates, in this order in the parameters.
+
+    r = σ(W_ir x + W_hr h), z = σ(W_iz x + W_hz h), n = tanh(W_in x + r (W_hn h)),
+    h' = (1 - z) n + z h, each product with its bias.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            0, device, dtype,
+        )  # fmt: skip
+
+    def forward(
+        self, input: Tensor | PackedSequence, hx: Tensor | None = None
+    ) -> tuple[Tensor | PackedSequence, Tensor]:
+        output, state = self._forward(input, None if hx is None else (hx,))
+        return output, state[0]
+
+
+class LSTM(RNNBase):
+    """Long short-term memory: input, forget, cell and output gates, in this order.
+
+    c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c'), projected by `weight_hr` if `proj_size`.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            proj_size, device, dtype,
+        )  # fmt: skip
+
+    def forward(
+        self, input: Tensor | PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor | PackedSequence, tuple[Tensor, Tensor]]:
+        output, (hidden, memory) = self._forward(input, hx)
+        return output, (hidden, memory)
+
+
+class RNNCellBase(Module):
+    """One step of a recurrent layer: input (N, input_size) or (input_size,)."""
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        device: Any,
+        dtype: DType | None,
+    ) -> None:
+        super().__init__()
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        gates = GATES[mode] * hidden_size
+        for name, shape in (
+            ("weight_ih", (gates, input_size)),
+            ("weight_hh", (gates, hidden_size)),
+            ("bias_ih", (gates,)),
+            ("bias_hh", (gates,)),
+        ):
+            there = bias or name.startswith("weight")
+            value = empty(shape, dtype=dtype, device=device) if there else None
+            self.register_parameter(name, None if value is None else Parameter(value))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew."""
+        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _forward(self, input: Tensor, given: State | None) -> State:
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"{name}: expected {self.input_size} input features, got {tuple(input.shape)}"
+            )
+        single = input.dim() == 1
+        x = input.unsqueeze(0) if single else input
+        if given is None:
+            count = 2 if self.mode == "LSTM" else 1
+            given = tuple(zeros(x.shape[0], self.hidden_size, dtype=x.dtype) for _ in range(count))
+        elif single:
+            given = tuple(s.unsqueeze(0) for s in given)
+        weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None)
+        state = _step(self.mode, F.linear(x, self.weight_ih, self.bias_ih), given, weights)
+        return tuple(s.squeeze(0) for s in state) if single else state
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        return text if self.bias else f"{text}, bias={self.bias}"
+
+
+class RNNCell(RNNCellBase):
+    """One step of RNN."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity: {nonlinearity}")
+        super().__init__(
+            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, bias, device, dtype
+        )
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._forward(input, None if hx is None else (hx,))[0]
+
+    def extra_repr(self) -> str:
+        text = super().extra_repr()
+        return text if self.nonlinearity == "tanh" else f"{text}, nonlinearity={self.nonlinearity}"
+
+
+class GRUCell(RNNCellBase):
+    """One step of GRU."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__("GRU", input_size, hidden_size, bias, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._forward(input, None if hx is None else (hx,))[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of LSTM; returns the hidden state and the memory."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__("LSTM", input_size, hidden_size, bias, device, dtype)
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        hidden, memory = self._forward(input, hx)
+        return hidden, memory
