@@ -355,4 +355,46 @@ void infer_layer_norm_params(OpId op, std::span<const Tensor> in, const Attrs& a
   out.dtype[1] = out.dtype[0];
 }
 
+// ---- batch_norm and its gradients
+
+namespace {
+
+void check_channels(OpId op, const Tensor& x, std::span<const Tensor> parts) {
+  require(is_float(x.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype ",
+          name_of(x.dtype()));
+  require(x.rank() >= 2, ErrorKind::Shape, name_of(op), ": needs at least 2 dimensions, got ",
+          x.shape());
+  for (const Tensor& part : parts)
+    require(part.rank() == 0 || part.shape() == Dims{x.size(1)}, ErrorKind::Shape, name_of(op),
+            ": input ", x.shape(), " needs one value per channel, got shape ", part.shape());
+}
+
+void check_channel_gradient(OpId op, std::span<const Tensor> in) {
+  check_channels(op, in[1], in.subspan(3));
+  require(in[0].shape() == in[1].shape() && in[2].shape() == Dims({in[1].size(1), 3}),
+          ErrorKind::Shape, name_of(op), ": gradient ", in[0].shape(), " and statistics ",
+          in[2].shape(), " do not fit input ", in[1].shape());
+}
+
+}  // namespace
+
+void infer_batch_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  check_channels(op, in[0], in.subspan(1));
+  out.attrs = attrs;
+  first_shape(in[0], out);
+  out.shape[1] = {in[0].size(1), 3};
+  out.dtype[1] = info(in[0].dtype()).compute;
+}
+
+void infer_batch_norm_params(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
+  check_channel_gradient(op, in);
+  out.shape[0] = out.shape[1] = {in[1].size(1)};
+  out.compute = out.dtype[0] = out.dtype[1] = info(in[1].dtype()).compute;
+}
+
+void infer_batch_norm_input(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
+  check_channel_gradient(op, in);
+  first_shape(in[1], out);
+}
+
 }  // namespace tinyt

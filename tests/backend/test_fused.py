@@ -40,11 +40,29 @@ def norm_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
         yield tinyt.tensor(rng.standard_normal(x.shape)), x, stats, w, dims, center
 
 
+def channels(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    """With and without parameters, with and without space."""
+    for shape in (x.shape, (*x.shape, 2)):
+        y = tinyt.tensor(rng.standard_normal(tuple(shape)))
+        w, b = (tinyt.tensor(rng.standard_normal(shape[1:2])) for _ in range(2))
+        yield y, w, b, 1e-5
+        yield y, tinyt.tensor(1.0), tinyt.tensor(0.0), 1e-3
+
+
+def channel_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    for y, w, b, eps in channels(x, rng):
+        g, stats = tinyt.tensor(rng.standard_normal(y.shape)), prim.batch_norm(y, w, b, eps)[1]
+        yield g, y, stats, w, *prim.batch_norm_params(g, y, stats)
+
+
 CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "softmax": along_each_dim,
     "log_softmax": along_each_dim,
     "layer_norm": normalised,
     "layer_norm_input": norm_gradients,
+    "batch_norm": channels,
+    "batch_norm_params": lambda x, rng: (a[:3] for a in channel_gradients(x, rng)),
+    "batch_norm_input": channel_gradients,
     "layer_norm_params": lambda x, rng: ((*a[:3], a[4]) for a in norm_gradients(x, rng)),
 }
 SHAPES = [(3, 7), (2, 5, 33), (1, 1), (4, 5000), (0, 3), (300, 3)]
@@ -60,14 +78,14 @@ def test_fused_equals_its_composite(name: str, shape: tuple[int, ...], rng: Any)
             np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm"])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "batch_norm"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gradient_of_fused_equals_its_composites(
     name: str, shape: tuple[int, ...], rng: Any
 ) -> None:
     data = tinyt.tensor(rng.standard_normal(shape) * 4)
-    weights = tinyt.tensor(rng.standard_normal(shape))
     for args in CALLS[name](data, rng):
+        weights = tinyt.tensor(rng.standard_normal(args[0].shape))
         gradients = []
         for function in (getattr(prim, name), DECOMPOSE[name]):
             leaves = [

@@ -89,6 +89,45 @@ def decompose_layer_norm_params(
     return of_weight, of_bias
 
 
+def decompose_batch_norm(
+    input: Tensor, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """What the fused batch_norm computes, in primitives; a 0-d weight or bias is none."""
+    x = _wide(input)
+    axes = tuple(d for d in range(x.dim()) if d != 1)
+    average = mean_over(x, axes)
+    variance = mean_over(prim.square(x - average), axes)
+    scale = prim.rsqrt(variance + eps)
+    column = (x.shape[1], 1)
+    stats = prim.cat(tuple(prim.reshape(part, column) for part in (average, scale, variance)), 1)
+    parts = [_wide(part) if part.dim() else None for part in (weight, bias)]
+    return _affine_channels((x - average) * scale, parts[0], parts[1], input.dtype), stats
+
+
+def _standardised_channels(x: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
+    """(x - mean) * scale with given statistics, and the scale."""
+    average, scale = (_per_channel(prim.slice(stats, 1, i, i + 1), x.dim()) for i in (0, 1))
+    return (_wide(x) - average) * scale, scale
+
+
+def decompose_batch_norm_params(g: Tensor, input: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
+    """What the fused batch_norm_params computes, in primitives."""
+    h, _ = _standardised_channels(input, stats)
+    axes = tuple(d for d in range(h.dim()) if d != 1)
+    return prim.sum(_wide(g) * h, axes, False), prim.sum(_wide(g), axes, False)
+
+
+def decompose_batch_norm_input(
+    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, of_weight: Tensor, of_bias: Tensor
+) -> Tensor:
+    """What the fused batch_norm_input computes, in primitives."""
+    h, scale = _standardised_channels(input, stats)
+    count = h.numel() / max(h.shape[1], 1)
+    shift, slope = (_per_channel(part / count, h.dim()) for part in (of_bias, of_weight))
+    factor = scale * _per_channel(_wide(weight), h.dim()) if weight.dim() else scale
+    return to_dtype(factor * (_wide(g) - shift - h * slope), input.dtype)
+
+
 # The oracle of every fused row of the op table, and its fallback on devices without the kernel.
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     "softmax": decompose_softmax,
@@ -96,6 +135,9 @@ DECOMPOSE: dict[str, Callable[..., Any]] = {
     "layer_norm": decompose_layer_norm,
     "layer_norm_input": decompose_layer_norm_input,
     "layer_norm_params": decompose_layer_norm_params,
+    "batch_norm": decompose_batch_norm,
+    "batch_norm_params": decompose_batch_norm_params,
+    "batch_norm_input": decompose_batch_norm_input,
 }
 
 
@@ -287,6 +329,7 @@ def instance_norm(
     return _affine_channels(out, weight, bias, input.dtype)
 
 
+@named  # it is more than the primitive of its name
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -310,28 +353,27 @@ def batch_norm(
         "batch_norm", input.shape[1],
         running_mean=running_mean, running_var=running_var, weight=weight, bias=bias,
     )  # fmt: skip
-    x = _wide(input)
     if training:
-        dims = tuple(d for d in range(rank) if d != 1)
-        count = math.prod(input.shape[d] for d in dims)
+        count = math.prod(n for d, n in enumerate(input.shape) if d != 1)
         if count == 1:
             raise ValueError(
                 "batch_norm: expected more than 1 value per channel when training, got shape "
                 f"{tuple(input.shape)}"
             )
-        center = mean(x, dims, True)
-        shifted = x - center
-        variance = mean(prim.square(shifted), dims, True)
+        none = prim.fill((), input.dtype, 1.0, 1)
+        scale, shift = (none if part is None else part for part in (weight, bias))
+        out, stats = prim.batch_norm(input, scale, shift, eps)
         if count:
-            _track(running_mean, center, momentum)
-            _track(running_var, variance.detach() * (count / (count - 1)), momentum)
-    else:
-        if running_mean is None or running_var is None:
-            raise RuntimeError("batch_norm: running statistics are needed when not training")
-        shifted = x - _per_channel(running_mean, rank)
-        variance = _per_channel(running_var, rank)
-    out = shifted * prim.rsqrt(variance + eps)
-    return _affine_channels(out, weight, bias, input.dtype)
+            _track(running_mean, prim.slice(stats, 1, 0, 1), momentum)
+            _track(running_var, prim.slice(stats, 1, 2, 3) * (count / (count - 1)), momentum)
+        return out
+    if running_mean is None or running_var is None:
+        raise RuntimeError("batch_norm: running statistics are needed when not training")
+    factor = prim.rsqrt(running_var + eps)
+    if weight is not None:
+        factor = factor * weight
+    shifted = _wide(input) - _per_channel(running_mean, rank)
+    return _affine_channels(shifted, factor, bias, input.dtype)
 
 
 def _track(running: Tensor | None, now: Tensor, momentum: float) -> None:

@@ -2,6 +2,7 @@
 #include "../backend.h"
 
 #include "backend.h"
+#include "batch_norm.h"
 #include "conv.h"
 #include "copy.h"
 #include "elementwise.h"

@@ -95,6 +95,24 @@ struct NormTable {
   void (*params[kDTypeCount])(const NormRow& row);  // adds to out and out_bias
 };
 
+// One contiguous row of one channel of a batch normalisation (batch_norm.simd.cpp).
+struct ChannelRow {
+  int64_t n;
+  double mean = 0, scale = 1;  // scale: 1 / sqrt(var + eps)
+  double weight = 1, bias = 0;
+  double shift = 0, slope = 0;  // of the gradient
+  const void* x = nullptr;
+  const void* grad = nullptr;  // of the output
+};
+
+// Float32 and Float64; the numbers of a ChannelRow are values of that dtype.
+struct BatchNormTable {
+  void (*squares[kDTypeCount])(const ChannelRow& row, void* sum);
+  void (*forward[kDTypeCount])(const ChannelRow& row, void* out);
+  void (*dot[kDTypeCount])(const ChannelRow& row, void* sum);
+  void (*input[kDTypeCount])(const ChannelRow& row, void* out);
+};
+
 struct RandomTable {
   // n elements of the stream (seed, counter offset); element i takes word i % 4 of counter
   // offset + i / 4. `begin` is a multiple of 4: the first element to write is out[0].
@@ -166,6 +184,7 @@ struct Kernels {
   const ReduceTable* reduce;
   const SoftmaxTable* softmax;
   const NormTable* norm;
+  const BatchNormTable* batch_norm;
   const RandomTable* random;
   const GemmTable* gemm;
   const ResampleTable* resample;

@@ -1,0 +1,12 @@
+// Batch normalisation in training, and its gradients.
+#pragma once
+
+#include "../backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_batch_norm(const KernelCall& call);
+void kernel_batch_norm_params(const KernelCall& call);
+void kernel_batch_norm_input(const KernelCall& call);
+
+}  // namespace tinyt::cpu
