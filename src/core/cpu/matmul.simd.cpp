@@ -168,72 +168,86 @@ template <>
 struct UnsignedOf<8> {
   using type = uint64_t;
 };
-// 16 bytes of T: four or two values.
-template <class T>
-using Quad = typename VecOf<T, 16 / sizeof(T)>::type;
+// Side values of T: a register, or 16 bytes.
+template <class T, int Side>
+using Run = typename VecOf<T, Side>::type;
 
 #if defined(__clang__)
-#define TINYT_SHUFFLE(T, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define TINYT_SHUFFLE(V, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define TINYT_SHUFFLE(T, a, b, ...) \
-  __builtin_shuffle(a, b, VecOf<T, 16 / sizeof(T)>::type{__VA_ARGS__})
+#define TINYT_SHUFFLE(V, a, b, ...) __builtin_shuffle(a, b, V{__VA_ARGS__})
 #endif
 
 // The lower and the upper halves of a and b, interleaved.
-TINYT_INLINE Quad<uint32_t> zip_low(Quad<uint32_t> a, Quad<uint32_t> b) {
-  return TINYT_SHUFFLE(uint32_t, a, b, 0, 4, 1, 5);
+template <class V>
+TINYT_INLINE V zip_low(V a, V b) {
+  constexpr int kSide = sizeof(V) / sizeof(a[0]);
+  if constexpr (kSide == 2) return TINYT_SHUFFLE(V, a, b, 0, 2);
+  if constexpr (kSide == 4) return TINYT_SHUFFLE(V, a, b, 0, 4, 1, 5);
+  if constexpr (kSide == 8) return TINYT_SHUFFLE(V, a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  if constexpr (kSide == 16)
+    return TINYT_SHUFFLE(V, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
-TINYT_INLINE Quad<uint32_t> zip_high(Quad<uint32_t> a, Quad<uint32_t> b) {
-  return TINYT_SHUFFLE(uint32_t, a, b, 2, 6, 3, 7);
-}
-TINYT_INLINE Quad<uint64_t> zip_low(Quad<uint64_t> a, Quad<uint64_t> b) {
-  return TINYT_SHUFFLE(uint64_t, a, b, 0, 2);
-}
-TINYT_INLINE Quad<uint64_t> zip_high(Quad<uint64_t> a, Quad<uint64_t> b) {
-  return TINYT_SHUFFLE(uint64_t, a, b, 1, 3);
+template <class V>
+TINYT_INLINE V zip_high(V a, V b) {
+  constexpr int kSide = sizeof(V) / sizeof(a[0]);
+  if constexpr (kSide == 2) return TINYT_SHUFFLE(V, a, b, 1, 3);
+  if constexpr (kSide == 4) return TINYT_SHUFFLE(V, a, b, 2, 6, 3, 7);
+  if constexpr (kSide == 8) return TINYT_SHUFFLE(V, a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+  if constexpr (kSide == 16)
+    return TINYT_SHUFFLE(V, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 #undef TINYT_SHUFFLE
 
-// Turns one Quad from each line of a square into one for each k, by rounds of zips.
-TINYT_INLINE void transpose(Quad<uint64_t> (&v)[2]) {
-  const Quad<uint64_t> low = zip_low(v[0], v[1]);
-  v[1] = zip_high(v[0], v[1]);
-  v[0] = low;
-}
-TINYT_INLINE void transpose(Quad<uint32_t> (&v)[4]) {
-  const Quad<uint32_t> even_low = zip_low(v[0], v[2]), even_high = zip_high(v[0], v[2]);
-  const Quad<uint32_t> odd_low = zip_low(v[1], v[3]), odd_high = zip_high(v[1], v[3]);
-  v[0] = zip_low(even_low, odd_low);
-  v[1] = zip_high(even_low, odd_low);
-  v[2] = zip_low(even_high, odd_high);
-  v[3] = zip_high(even_high, odd_high);
+// Turns one run from each line of a square into one for each k: every round of zips moves one bit
+// of the position in a run into the number of the run.
+template <class V, int Side>
+TINYT_INLINE void transpose(V (&v)[Side]) {
+#pragma GCC unroll 4
+  for (int done = 1; done < Side; done *= 2) {
+    V zipped[Side];
+#pragma GCC unroll 8
+    for (int i = 0; i < Side / 2; ++i) {
+      zipped[2 * i] = zip_low(v[i], v[i + Side / 2]);
+      zipped[2 * i + 1] = zip_high(v[i], v[i + Side / 2]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < Side; ++i) v[i] = zipped[i];
+  }
 }
 
-// Lines that run along memory: a transposition, as bits.
+// Packs `Side` lines that run along memory: a transposition, as bits.
+template <class T, int Side>
+void pack_square_lines(const T* lines, int64_t line, const Panel& p, T* out) {
+  using Bits = typename UnsignedOf<sizeof(T)>::type;
+  int64_t k = 0;
+  for (; k + Side <= p.depth; k += Side) {
+    Run<Bits, Side> square[Side];
+#pragma GCC unroll 16
+    for (int64_t s = 0; s < Side; ++s) {
+      __builtin_memcpy(&square[s], lines + s * line + k, sizeof square[s]);
+    }
+    transpose(square);
+#pragma GCC unroll 16
+    for (int64_t s = 0; s < Side; ++s) {
+      __builtin_memcpy(out + (k + s) * p.width, &square[s], sizeof square[s]);
+    }
+  }
+  for (; k < p.depth; ++k) {
+    for (int64_t s = 0; s < Side; ++s) out[k * p.width + s] = lines[s * line + k];
+  }
+}
+
+// Lines that run along memory: squares of whole registers, then of 16 bytes, then one by one.
 template <class T>
 void pack_lines(const T* from, int64_t line, const Panel& p, T* to) {
-  using Bits = typename UnsignedOf<sizeof(T)>::type;
-  constexpr int64_t kSide = 16 / sizeof(T);
+  constexpr int kSmall = 16 / sizeof(T);
   int64_t i = 0;
-  for (; i + kSide <= p.count; i += kSide) {
-    const T* lines = from + i * line;
-    T* out = to + i;
-    int64_t k = 0;
-    for (; k + kSide <= p.depth; k += kSide) {
-      Quad<Bits> square[kSide];
-#pragma GCC unroll 4
-      for (int64_t s = 0; s < kSide; ++s) {
-        __builtin_memcpy(&square[s], lines + s * line + k, sizeof square[s]);
-      }
-      transpose(square);
-#pragma GCC unroll 4
-      for (int64_t s = 0; s < kSide; ++s) {
-        __builtin_memcpy(out + (k + s) * p.width, &square[s], sizeof square[s]);
-      }
-    }
-    for (; k < p.depth; ++k) {
-      for (int64_t s = 0; s < kSide; ++s) out[k * p.width + s] = lines[s * line + k];
-    }
+  for (; i + kWidth<T> <= p.count; i += kWidth<T>) {
+    pack_square_lines<T, kWidth<T>>(from + i * line, line, p, to + i);
+  }
+  for (; i + kSmall <= p.count; i += kSmall) {
+    pack_square_lines<T, kSmall>(from + i * line, line, p, to + i);
   }
   for (; i < p.count; ++i) {
     const T* l = from + i * line;
