@@ -317,6 +317,21 @@ PRODUCTS = [
         ),
     ),
     Op(
+        "linalg.diagonal",
+        lambda rng, dt: [
+            S(draw(rng, (2, 3, 4), dt)),
+            S(draw(rng, (3, 2), dt), offset=-1),
+            S(draw(rng, (2, 3, 2), dt), dim1=0, dim2=2),
+        ],
+        lambda x, offset=0, dim1=-2, dim2=-1: np.diagonal(x, offset, dim1, dim2),
+        method=False,
+        view=True,
+        errors=(
+            bad(RuntimeError, r"diagonal", f(2, 2), dim1=0, dim2=0),
+            bad(IndexError, r"diagonal.*2", f(2, 2), dim1=2),
+        ),
+    ),
+    Op(
         "matrix_power",
         powers,
         np.linalg.matrix_power,

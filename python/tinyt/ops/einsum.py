@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tinyt._core import ShapeError
 from tinyt.ops.common import need_tensor, to_dtype, wrap_dim, write_out
+from tinyt.ops.strides import diagonal
 from tinyt.tensor import Tensor, prim
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -136,15 +137,6 @@ def _output_labels(output: list[int] | None, inputs: list[list[int]]) -> tuple[i
 # ---- one operand
 
 
-def _diagonal(x: Tensor, first: int, second: int) -> Tensor:
-    """The diagonal of two dimensions of one size, as the last dimension."""
-    rest = [d for d in range(x.dim()) if d not in (first, second)]
-    moved = prim.permute(x, (*rest, first, second))
-    n, lead = x.shape[first], tuple(moved.shape[:-2])
-    flat = prim.reshape(moved, (*lead, n * n))
-    return prim.slice(flat, len(lead), 0, n * n, n + 1)
-
-
 def _distinct(x: Tensor, labels: list[int], number: int) -> _Term:
     """The diagonal of dimensions that share a label."""
     labels = list(labels)
@@ -157,7 +149,7 @@ def _distinct(x: Tensor, labels: list[int], number: int) -> _Term:
                     f"einsum: subscript {_name(label)} is repeated for operand {number} but the "
                     f"sizes don't match, {x.shape[first]} != {x.shape[second]}"
                 )
-            x = _diagonal(x, first, second)
+            x = diagonal(x, 0, first, second)
             labels = [k for d, k in enumerate(labels) if d not in (first, second)] + [label]
     return _Term(x, tuple(labels))
 

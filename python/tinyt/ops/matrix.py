@@ -14,6 +14,7 @@ from tinyt.ops.common import Number, dims_of, named, to_dtype, wrap_dim, write_o
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.ops.ranges import eye
 from tinyt.ops.shape import transpose
+from tinyt.ops.strides import diagonal
 from tinyt.tensor import Tensor, method, prim
 
 Dim = int | Sequence[int] | None
@@ -184,6 +185,12 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """Product of matrices in the cheapest order; see :func:`tinyt.linalg.multi_dot`."""
     return multi_dot(matrices, out=out)
+
+
+@named
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of the diagonals of the matrices in two dimensions."""
+    return diagonal(A, offset, dim1, dim2)
 
 
 # ---- norms
