@@ -8,9 +8,12 @@ from typing import Any
 from tinyt._core import ShapeError
 from tinyt.ops.attention import scaled_dot_product_attention
 from tinyt.ops.dropout import dropout
+from tinyt.ops.join import cat
 from tinyt.ops.linalg import linear
+from tinyt.ops.pad import pad
 from tinyt.ops.reduce import mean
-from tinyt.ops.shape import cat, chunk, pad, transpose
+from tinyt.ops.shape import transpose
+from tinyt.ops.split import chunk
 from tinyt.tensor import Tensor, prim
 
 OP = "multi_head_attention_forward"
@@ -74,8 +77,8 @@ def _merged_mask(
         if merged.dim() == 3:
             merged = prim.reshape(merged, (batch, heads, *merged.shape[1:]))
     if padding is not None:
-        keys = pad(_additive(padding, q), (0, extra)) if extra else _additive(padding, q)
-        wide = prim.reshape(keys, (batch, 1, 1, keys.shape[1]))
+        rows = pad(_additive(padding, q), (0, extra)) if extra else _additive(padding, q)
+        wide = prim.reshape(rows, (batch, 1, 1, rows.shape[1]))
         merged = wide if merged is None else merged + wide
     return merged
 
