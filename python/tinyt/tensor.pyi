@@ -1296,6 +1296,42 @@ class _Primitives(Protocol):
     ) -> Tensor: ...
     def softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
     def log_softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
+    def layer_norm(
+        self, input: Tensor, index: Tensor, source: Tensor, /, dims: int, center: bool, eps: float
+    ) -> tuple[Tensor, Tensor]: ...
+    def layer_norm_input(
+        self,
+        input: Tensor,
+        operand1: Tensor,
+        operand2: Tensor,
+        operand3: Tensor,
+        /,
+        dims: int,
+        center: bool,
+        *,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def layer_norm_params(
+        self, input: Tensor, index: Tensor, source: Tensor, /, dims: int
+    ) -> tuple[Tensor, Tensor]: ...
+    def batch_norm(
+        self, input: Tensor, index: Tensor, source: Tensor, /, eps: float
+    ) -> tuple[Tensor, Tensor]: ...
+    def batch_norm_params(
+        self, input: Tensor, index: Tensor, source: Tensor, /
+    ) -> tuple[Tensor, Tensor]: ...
+    def batch_norm_input(
+        self,
+        input: Tensor,
+        operand1: Tensor,
+        operand2: Tensor,
+        operand3: Tensor,
+        operand4: Tensor,
+        operand5: Tensor,
+        /,
+        *,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
 
 prim: _Primitives
 

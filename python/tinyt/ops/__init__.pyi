@@ -204,6 +204,7 @@ from tinyt.ops.loss import (
     soft_margin_loss,
 )
 from tinyt.ops.matrix import cdist, chain_matmul, cross, kron, matrix_power, pdist
+from tinyt.ops.multihead import multi_head_attention_forward
 from tinyt.ops.norm import (
     batch_norm,
     group_norm,
@@ -612,6 +613,7 @@ __all__ = [
     "mse_loss",
     "msort",
     "mul",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
