@@ -154,3 +154,21 @@ def test_running_values_in_place() -> None:
     assert x.tolist() == [1, 3, 6]
     assert x.cumprod_(0).tolist() == [1, 3, 18]
     assert x.dtype is tinyt.int32
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "nansum", "cumsum", "cumprod"])
+def test_dtype_of_sums_may_be_narrow(name: str) -> None:
+    x = tinyt.tensor([100, 2, 1], dtype=tinyt.int32)
+    got = getattr(x, name)(0, dtype=tinyt.int8)
+    assert got.dtype is tinyt.int8
+    assert getattr(x, name)(0).dtype is tinyt.int64
+
+
+def test_all_and_any_over_no_dimension_are_elementwise() -> None:
+    x = tinyt.tensor([[1.0, 0.0]])
+    assert x.any(()).tolist() == x.all(()).tolist() == [[True, False]]
+
+
+def test_prod_takes_one_dimension() -> None:
+    with pytest.raises(TypeError, match=r"prod.*\(0, 1\)"):
+        tinyt.ones(2, 3).prod((0, 1))

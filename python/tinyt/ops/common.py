@@ -112,6 +112,20 @@ def to_dtype(x: Tensor, d: dtype | None) -> Tensor:
     return x if d is None or x.dtype is d else prim.cast(x, d)
 
 
+def in_dtype(
+    primitive: Callable[..., Tensor],
+    x: Tensor,
+    dim: Any,
+    dtype: dtype | None,
+    out: Tensor | None,
+    *keepdim: bool,
+) -> Tensor:
+    """A sum or product in ``dtype``, narrow integers too, which the primitive makes int64."""
+    if dtype is None:
+        return primitive(x, dim, *keepdim, out=out)
+    return write_out(out, to_dtype(primitive(to_dtype(x, dtype), dim, *keepdim), dtype))
+
+
 def wide(x: Tensor) -> Tensor:
     """float16 and bfloat16 as float32, in which a composite computes them; others as they are."""
     return prim.cast(x, ALL[8]) if x.dtype.name in ("float16", "bfloat16") else x

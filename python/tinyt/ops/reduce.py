@@ -12,6 +12,7 @@ from tinyt.ops.common import (
     Number,
     dims_of,
     float_or_default,
+    in_dtype,
     need_tensor,
     overwrite,
     to_dtype,
@@ -36,7 +37,7 @@ def sum(
     out: Tensor | None = None,
 ) -> Tensor:
     """Sum over ``dim`` (all by default); bool and integers give int64."""
-    return prim.sum(to_dtype(need_tensor("sum", input), dtype), dims_of(dim), keepdim, out=out)
+    return in_dtype(prim.sum, need_tensor("sum", input), dims_of(dim), dtype, out, keepdim)
 
 
 @method
@@ -49,8 +50,8 @@ def nansum(
     out: Tensor | None = None,
 ) -> Tensor:
     """:func:`sum` with every NaN taken as zero."""
-    x = to_dtype(need_tensor("nansum", input), dtype)
-    return prim.sum(_without_nan(x), dims_of(dim), keepdim, out=out)
+    x = _without_nan(need_tensor("nansum", input))
+    return in_dtype(prim.sum, x, dims_of(dim), dtype, out, keepdim)
 
 
 def _without_nan(x: Tensor) -> Tensor:
@@ -67,8 +68,9 @@ def prod(
     out: Tensor | None = None,
 ) -> Tensor:
     """Product over ``dim`` (all by default); bool and integers give int64."""
-    x = to_dtype(need_tensor("prod", input), dtype)
-    return prim.prod(x, dims_of(dim), keepdim, out=out)
+    if dim is not None and not isinstance(dim, int):
+        raise TypeError(f"prod: dim must be one integer, got {dim!r}")
+    return in_dtype(prim.prod, need_tensor("prod", input), dims_of(dim), dtype, out, keepdim)
 
 
 def element_count(op: str, input: Tensor, dims: tuple[int, ...]) -> int:
@@ -302,7 +304,9 @@ def _quantified(
 ) -> Tensor:
     """all and any as the smallest and the largest of bools; uint8 stays uint8, as in PyTorch."""
     truth = _truth(need_tensor(name, input))
-    if input.numel():
+    if dim is not None and not isinstance(dim, int) and not len(dim):
+        found = prim.copy(truth)  # over no dimension at all, as in PyTorch
+    elif input.numel():
         found = reduce(truth, dims_of(dim), keepdim)
     else:  # nothing is missing, and nothing is there
         shape = tuple(prim.sum(truth, dims_of(dim), keepdim).shape)

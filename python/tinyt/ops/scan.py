@@ -10,8 +10,8 @@ from tinyt.ops.common import (
     Number,
     dims_of,
     float_or_default,
+    in_dtype,
     need_tensor,
-    to_dtype,
     wrap_dim,
     write_out,
 )
@@ -25,7 +25,7 @@ def cumsum(
     input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor | None = None
 ) -> Tensor:
     """Running sum along ``dim``, from the first element on; bool and integers give int64."""
-    return prim.cumsum(to_dtype(need_tensor("cumsum", input), dtype), dim, out=out)
+    return in_dtype(prim.cumsum, need_tensor("cumsum", input), dim, dtype, out)
 
 
 @method
@@ -33,7 +33,7 @@ def cumprod(
     input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor | None = None
 ) -> Tensor:
     """Running product along ``dim``; bool and integers give int64."""
-    return prim.cumprod(to_dtype(need_tensor("cumprod", input), dtype), dim, out=out)
+    return in_dtype(prim.cumprod, need_tensor("cumprod", input), dim, dtype, out)
 
 
 @method
