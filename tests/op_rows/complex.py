@@ -152,6 +152,11 @@ def wide(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def variance(x: Array, *args: Any, **kwargs: Any) -> Array:
+    """That of the parts together."""
+    return ref.var(x.real, *args, **kwargs) + ref.var(x.imag, *args, **kwargs)
+
+
 # Rows of other families that take complex numbers: their reference for them (None: the row's own
 # function does), and the rounding error of functions in ULP.
 Reference = Callable[..., Any] | None
@@ -196,6 +201,10 @@ WITH_COMPLEX: dict[str, tuple[Reference, float]] = {
     "any": (None, 0),
     "count_nonzero": (None, 0),
     "norm": (None, 16),
+    "linalg.norm": (None, 16),
+    "linalg.vecdot": (lambda x, y, dim=-1: np.sum(np.conj(x) * y, axis=dim), 16),
+    "var": (variance, 16),
+    "std": (lambda x, *args, **kwargs: np.sqrt(variance(x, *args, **kwargs)), 16),
     "cumsum": (None, 8),
     "matmul": (None, 16),
     "mm": (None, 16),
@@ -222,7 +231,8 @@ WITH_COMPLEX: dict[str, tuple[Reference, float]] = {
     "flip": (None, 0),
     "repeat": (None, 0),
 }
-REAL_RESULT = {"abs", "norm"}
+OF_SIZES = {"linalg.norm"}  # defined by |x| alone
+REAL_RESULT = {"abs", "norm", "linalg.norm", "var", "std"}
 
 
 def with_complex(op: Op) -> Op:
@@ -231,6 +241,8 @@ def with_complex(op: Op) -> Op:
         return op
     special, ulp = WITH_COMPLEX[op.name]
     reference = ref.quiet(special or op.reference)
+    if op.name in OF_SIZES:
+        reference = ref.quiet(lambda x, *args, **kwargs: op.reference(np.abs(x), *args, **kwargs))
 
     def choose(*args: Any, **kwargs: Any) -> Any:
         complex_given = any(a.dtype.kind == "c" for a, _ in arrays_in([args, kwargs]))

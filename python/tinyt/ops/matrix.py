@@ -90,9 +90,10 @@ def linalg_cross(
 
 @named
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """Sum of the products along ``dim``; the operands broadcast. Float dtypes."""
+    """Sum of the products of conj(x) and y along ``dim``; the operands broadcast. No integers."""
     _need_float("linalg.vecdot", x)
-    return prim.sum(prim.mul(x, y), (dim,), False, out=out)
+    left = prim.conj_physical(x) if x.dtype.is_complex else x
+    return prim.sum(prim.mul(left, y), (dim,), False, out=out)
 
 
 @method
