@@ -280,6 +280,9 @@ cdef class TensorBase:
 
     @data.setter
     def data(self, TensorBase value not None):
+        if self.leaf_grad and not is_float(value.t.dtype()):
+            raise RuntimeError(
+                f"data: a tensor that requires grad needs float elements, got {value.dtype.name}")
         self.t = value.t
 
     def detach_(self):

@@ -161,6 +161,15 @@ def test_comparison_of_tensors() -> None:
     assert tinyt.allclose(nan, nan, equal_nan=True)
 
 
+def test_random_parts() -> None:
+    tinyt.manual_seed(0)
+    z, u = tinyt.randn(20_000, dtype=c64), tinyt.rand(20_000, dtype=c128)
+    assert (z.dtype, u.dtype, tinyt.randn_like(z).dtype) == (c64, c128, c64)
+    assert abs((z.abs() ** 2).mean().item() - 1) < 0.05
+    assert abs(u.mean().item() - (0.5 + 0.5j)) < 0.02
+    assert bool(((u.imag >= 0) & (u.imag < 1)).all())
+
+
 def test_special_values() -> None:
     """Quotients by zero, powers of zero: each part by itself, never a trap."""
     z = tinyt.tensor([1 + 1j, -1 + 0j])

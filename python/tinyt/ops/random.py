@@ -34,6 +34,13 @@ def draw(
     if any(n < 0 for n in size):
         raise RuntimeError(f"random: sizes must not be negative, got {size}")
 
+    if dtype.is_complex:
+        # Independent parts; a normal number of variance 1 has half of it in each.
+        part = float32 if dtype.name == "complex64" else float64
+        pairs = draw(primitive, (*size, 2), part, generator)
+        pairs = pairs * math.sqrt(0.5) if primitive is prim.normal else pairs
+        return prim.view_as_complex(pairs) if then is None else then(prim.view_as_complex(pairs))
+
     def make(seed: int, offset: int) -> Tensor:
         out = primitive(size, dtype, seed, offset)
         return out if then is None else then(out)
