@@ -15,18 +15,20 @@ from tinyt.tensor import Tensor, method, prim
 def _moments(
     input: Tensor, dim: Dim, correction: float, keepdim: bool, name: str
 ) -> tuple[Tensor, Tensor]:
-    """Variance in two passes, and mean."""
-    if not input.dtype.is_floating_point:
+    """Variance (of complex numbers: of both parts together, real) in two passes, and mean."""
+    if not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise DTypeError(f"{name}: the input must be of a float dtype, got {input.dtype.name}")
     dims = dims_of(dim)
     x = wide(input)
     count = element_count(name, x, dims)
     center = mean(x, dims or None, True)
-    square = prim.sum(prim.square(x - center), dims, keepdim)
+    away = prim.abs(x - center) if x.dtype.is_complex else x - center
+    square = prim.sum(prim.square(away), dims, keepdim)
     # No degrees of freedom: 0/0 and x/0 as PyTorch has them (NaN and inf).
     variance = square / builtins.max(count - correction, 0.0)
     average = center if keepdim else prim.reshape(center, tuple(variance.shape))
-    return to_dtype(variance, input.dtype), to_dtype(average, input.dtype)
+    average = to_dtype(average, input.dtype)
+    return variance if input.dtype.is_complex else to_dtype(variance, input.dtype), average
 
 
 def _arguments(dim: Dim, unbiased: bool | None, correction: float | None) -> tuple[Dim, float]:
