@@ -14,12 +14,14 @@ from op_rows.complex import COMPLEX_ROWS, with_complex
 from op_rows.contract import CONTRACT
 from op_rows.convolution import CONVOLUTION
 from op_rows.creation import CREATION
+from op_rows.functions import FUNCTIONS
 from op_rows.index import INDEX
 from op_rows.linalg import LINALG
 from op_rows.loss import LOSSES
 from op_rows.network import NETWORKS
 from op_rows.order import ORDER
 from op_rows.patches import PATCHES
+from op_rows.pointwise import POINTWISE
 from op_rows.pooling import POOLING
 from op_rows.reduce import REDUCE
 from op_rows.scan import SCAN
@@ -32,7 +34,9 @@ from op_rows.views import VIEWS
 # One section of docs/operations.md each.
 FAMILIES: dict[str, list[Op]] = {
     "Unary": UNARY,
+    "Functions": FUNCTIONS,
     "Binary": BINARY,
+    "Pointwise": POINTWISE,
     "Activations": ACTIVATION,
     "Reductions": REDUCE,
     "Scans": SCAN,

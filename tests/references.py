@@ -44,6 +44,21 @@ def relu(x: Array) -> Array:
     return np.where(x < 0, np.zeros((), x.dtype), x)
 
 
+def nan_to_num(x: Array, nan: float = 0.0, **infinities: float) -> Array:
+    """With infinities only where a value for them is given: the default depends on the dtype."""
+    if np.asarray(x).dtype.kind != "f":
+        return x
+    x = np.where(np.isnan(x), nan, x)
+    for name, sign in (("posinf", 1), ("neginf", -1)):
+        if name in infinities:
+            x = np.where(x == sign * np.inf, infinities[name], x)
+    return x
+
+
+def heaviside(x: Array, values: Array) -> Array:
+    return np.where(x == 0, values, (x > 0).astype(np.asarray(x).dtype))
+
+
 def clamp(x: Array, min: Any = None, max: Any = None) -> Array:
     if min is not None:
         x = np.maximum(x, min)

@@ -73,6 +73,7 @@ from tinyt.random import (
 from tinyt.tensor import Tensor
 
 from tinyt import autograd, data, linalg, nn, optim, utils  # isort: skip
+from tinyt import special  # isort: skip
 from tinyt import amp, backends, cuda, version  # isort: skip
 from tinyt.amp import GradScaler, autocast  # isort: skip
 from tinyt.legacy import (  # isort: skip
@@ -196,6 +197,7 @@ __all__ = [
     "set_printoptions",
     "set_rng_state",
     "show_config",
+    "special",
     "strided",
     "use_deterministic_algorithms",
     "utils",

@@ -154,7 +154,9 @@ cdef int operand_slot(int op, str name):
     if name == "input":
         return 1 if op_flags_of(op) & FLAG_CONDITION else 0
     if name == "other":
-        return n - 1 if n > 1 else -1
+        return n - 1 if n == 2 or op_flags_of(op) & FLAG_CONDITION else 1 if n == 3 else -1
+    if name == "third":
+        return 2 if n == 3 else -1
     if name == "condition" and op_flags_of(op) & FLAG_CONDITION:
         return 0
     if name == "tensors" and n < 0:

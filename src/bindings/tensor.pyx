@@ -56,6 +56,8 @@ cdef int OP_ABS = OP_NUMBERS["abs"]
 cdef int OP_AND = OP_NUMBERS["bitwise_and"]
 cdef int OP_OR = OP_NUMBERS["bitwise_or"]
 cdef int OP_XOR = OP_NUMBERS["bitwise_xor"]
+cdef int OP_LEFT_SHIFT = OP_NUMBERS["bitwise_left_shift"]
+cdef int OP_RIGHT_SHIFT = OP_NUMBERS["bitwise_right_shift"]
 cdef int OP_NOT = OP_NUMBERS["bitwise_not"]
 cdef int[6] OP_COMPARE
 OP_COMPARE[Py_LT] = OP_NUMBERS["lt"]
@@ -479,6 +481,12 @@ cdef class TensorBase:
     def __xor__(self, other): return binary(OP_XOR, self, other)
     def __rxor__(self, other): return binary(OP_XOR, other, self)
     def __ixor__(self, other): return inplace(OP_XOR, self, other)
+    def __lshift__(self, other): return binary(OP_LEFT_SHIFT, self, other)
+    def __rlshift__(self, other): return binary(OP_LEFT_SHIFT, other, self)
+    def __ilshift__(self, other): return inplace(OP_LEFT_SHIFT, self, other)
+    def __rshift__(self, other): return binary(OP_RIGHT_SHIFT, self, other)
+    def __rrshift__(self, other): return binary(OP_RIGHT_SHIFT, other, self)
+    def __irshift__(self, other): return inplace(OP_RIGHT_SHIFT, self, other)
     def __pow__(self, other, modulo): return binary(OP_POW, self, other)
     def __rpow__(self, other, modulo): return binary(OP_POW, other, self)
     def __ipow__(self, other): return inplace(OP_POW, self, other)

@@ -60,6 +60,11 @@ inline const OpInfo& info(OpId op) { return kOps[static_cast<int>(op)]; }
 inline std::string_view name_of(OpId op) { return info(op).name; }
 inline bool has_flag(OpId op, uint32_t flag) { return (info(op).flags & flag) != 0; }
 
+// Whether integer divisors must be looked at before the call: 0 is an error there.
+inline bool divides(OpId op) {
+  return op == OpId::floor_divide || op == OpId::remainder || op == OpId::fmod;
+}
+
 // Attributes of one call, in the order of the row: integers, flags, dtypes and lists (length
 // first) in `ints`, floats in `floats`.
 struct Attrs {

@@ -34,8 +34,7 @@ Fuser::Fuser(Program& program, const Graph& graph)
 bool Fuser::can_fuse(const Graph::Node& node) const {
   if (info(node.op).kind != OpKind::Scalar || !has_kernels(node.compute)) return false;
   // Integer division checks its divisors first, which a region cannot.
-  if (is_integral(node.compute) && (node.op == OpId::floor_divide || node.op == OpId::remainder))
-    return false;
+  if (is_integral(node.compute) && divides(node.op)) return false;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Graph::Value& v = graph_.values()[node.inputs[i]];
     if (v.dtype != operand_dtype(node, i) && !(v.node < 0 && numel_of(v.shape) == 1)) return false;

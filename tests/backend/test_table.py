@@ -11,6 +11,13 @@ from sampling import assert_same_bits, build
 
 ALIASES = {
     "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
     "clip": "clamp",
     "concat": "cat",
     "concatenate": "cat",

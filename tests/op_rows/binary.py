@@ -72,7 +72,7 @@ def binary(
     more: tuple[Bad, ...] = (),
     **facts: Any,
 ) -> Op:
-    made = i if facts.get("dtypes") == BITS["dtypes"] else f
+    made = f if set(facts.get("dtypes", FLOATS)) & set(FLOATS) else i
     facts = {"inplace": True, "out": True, "errors": clash(name, made, *more)} | facts
     return Op(name, binary_samples(a, b, scalars, int_b), ref.quiet(reference), **facts)
 
@@ -211,35 +211,5 @@ BINARY = [
         dtypes=FLOATS,
         result="bool",
         grad=False,
-    ),
-    Op(
-        "lerp",
-        lambda rng, dt: [
-            S(draw(rng, (4, 1), dt), draw(rng, (5,), dt), 0.3),
-            S(draw(rng, (9,), dt), draw(rng, (9,), dt), draw(rng, (9,), dt, (0, 1))),
-        ],
-        lambda a, b, w: a + w * (b - a),
-        dtypes=FLOATS,
-        ulp=4,
-        scale=8,
-        inplace=True,
-    ),
-    Op(
-        "addcmul",
-        three((-4, 4)),
-        lambda x, a, b, value: x + value * a * b,
-        dtypes=FLOATS,
-        ulp=4,
-        scale=40,
-        inplace=True,
-    ),
-    Op(
-        "addcdiv",
-        three((0.3, 4)),
-        lambda x, a, b, value: x + value * a / b,
-        dtypes=FLOATS,
-        ulp=4,
-        scale=40,
-        inplace=True,
     ),
 ]

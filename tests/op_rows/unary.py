@@ -102,25 +102,6 @@ UNARY = [
     unary("isnan", np.isnan, **TEST),
     unary("isinf", np.isinf, **TEST),
     unary("isfinite", np.isfinite, **TEST),
-    Op(
-        "clamp",
-        lambda rng, dt: [
-            *(
-                S(draw(rng, s, dt, (-9, 9)), **k)
-                for s in SHAPES
-                for k in ({"min": -2}, {"max": 3}, {"min": -2, "max": 3})
-            ),
-            S(
-                draw(rng, (4, 5), dt, (-9, 9)),
-                draw(rng, (5,), dt, (-5, 0)),
-                draw(rng, (4, 1), dt, (0, 5)),
-            ),
-        ],
-        ref.clamp,
-        inplace=True,
-        out=True,
-        errors=(bad(RuntimeError, r"clamp.*(min|max)", f(2)),),
-    ),
     Op("clamp_min", cases(((4, 5), -1), ((), 2), ((0,), 1)), np.maximum, inplace=True),
     Op("clamp_max", cases(((4, 5), -1), ((), 2), ((0,), 1)), np.minimum, inplace=True),
 ]

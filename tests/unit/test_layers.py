@@ -26,7 +26,7 @@ PYTHON_LAYERS = [
     {"ops"},
     {"compiler"},
     {"compile"},
-    {"linalg", "nn", "optim", "data", "io", "serialization"},
+    {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
     {"utils", "amp", "backends", "legacy", "version"},
     {"cuda"},
     {"models"},

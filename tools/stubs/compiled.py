@@ -21,7 +21,7 @@ from tinyt import _core, _tensor, dtypes
 
 UNARY = {"__neg__", "__pos__", "__abs__", "__invert__"}
 COMPARISONS = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"}
-IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor)__")
+IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor|lshift|rshift)__")
 CONVERSIONS = {
     "__hash__": "int",
     "__len__": "int",
@@ -170,7 +170,9 @@ def operator(name: str) -> Function | None:
         # mypy wants the third argument of pow() here too; the slot has none.
         comment = "  # type: ignore[misc]" if name == "__ipow__" else ""
         return Function(name, ["self", "value: _Operand", "/"], "Self", comment=comment)
-    if re.fullmatch(r"__r?(add|sub|mul|truediv|floordiv|mod|matmul|and|or|xor)__", name):
+    if re.fullmatch(
+        r"__r?(add|sub|mul|truediv|floordiv|mod|matmul|and|or|xor|lshift|rshift)__", name
+    ):
         return Function(name, ["self", "value: _Operand", "/"], "Tensor")
     if name in COMPARISONS:
         comment = "  # type: ignore[override]" if name in ("__eq__", "__ne__") else ""

@@ -26,7 +26,7 @@ def operand_list(row: Mapping[str, Any]) -> list[str]:
     if "conditional" in row["flags"]:
         return ["condition: Tensor", f"input: {mixed}", f"other: {mixed}"]
     if count == 3 and row["kind"] == "scalar":
-        return [f"{n}: {mixed}" for n in ("input", "first", "second")] + ["/"]
+        return [f"{n}: {mixed}" for n in ("input", "other", "third")]
     if count == 3:
         return ["input: Tensor", "index: Tensor", "source: Tensor", "/"]
     if count > 3:

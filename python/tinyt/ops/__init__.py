@@ -10,7 +10,9 @@ from tinyt.ops import (
     arrange,
     attention,
     backward,
+    bounded,
     class_loss,
+    compare,
     complex,
     conv,
     convert,
@@ -38,6 +40,7 @@ from tinyt.ops import (
     scatter,
     search,
     shape,
+    special,
     split,
     statistics,
     strides,
@@ -46,10 +49,10 @@ from tinyt.ops.common import OP_TABLE, named, renamed, takes_dim
 from tinyt.tensor import Tensor
 
 FAMILIES = (
-    creation, elementwise, complex, reduce, statistics, scan, order, search, counting, convert,
-    shape, strides, split, join, arrange, pad, indexing, scatter, linalg, matrix, einsum,
-    embedding, conv, pooling, norm, attention, activation, loss, class_loss, distance, dropout,
-    ranges, random, multihead,
+    creation, elementwise, bounded, compare, special, complex, reduce, statistics, scan, order,
+    search, counting, convert, shape, strides, split, join, arrange, pad, indexing, scatter,
+    linalg, matrix, einsum, embedding, conv, pooling, norm, attention, activation, loss,
+    class_loss, distance, dropout, ranges, random, multihead,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}

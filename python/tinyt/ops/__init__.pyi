@@ -54,6 +54,8 @@ from tinyt.ops.arrange import (
     triu,
 )
 from tinyt.ops.attention import scaled_dot_product_attention
+from tinyt.ops.bounded import addcdiv, addcmul, clamp, clamp_max, clamp_min, lerp, nan_to_num
+from tinyt.ops.bounded import clamp as clip
 from tinyt.ops.class_loss import (
     cross_entropy,
     multi_margin_loss,
@@ -62,6 +64,7 @@ from tinyt.ops.class_loss import (
     nll_loss,
 )
 from tinyt.ops.common import Scalar
+from tinyt.ops.compare import allclose, equal, isclose, isneginf, isposinf, signbit, where
 from tinyt.ops.complex import (
     adjoint,
     complex,
@@ -134,22 +137,19 @@ from tinyt.ops.dropout import (
 from tinyt.ops.einsum import einsum, tensordot
 from tinyt.ops.elementwise import (
     add,
-    addcdiv,
-    addcmul,
-    allclose,
     broadcast_shapes,
-    clamp,
-    clamp_max,
-    clamp_min,
-    clip,
+    deg2rad,
     div,
-    equal,
-    isclose,
-    lerp,
+    float_power,
+    frac,
+    heaviside,
+    ldexp,
+    positive,
     pow,
+    rad2deg,
+    round,
     rsub,
     sub,
-    where,
 )
 from tinyt.ops.elementwise import div as divide
 from tinyt.ops.elementwise import sub as subtract
@@ -344,6 +344,7 @@ from tinyt.ops.shape import (
 from tinyt.ops.shape import movedim as moveaxis
 from tinyt.ops.shape import transpose as swapaxes
 from tinyt.ops.shape import transpose as swapdims
+from tinyt.ops.special import frexp, logit, mvlgamma, nextafter, polygamma, sinc
 from tinyt.ops.split import (
     chunk,
     dsplit,
@@ -367,6 +368,8 @@ __all__ = [
     "FUNCTIONAL",
     "abs",
     "absolute",
+    "acos",
+    "acosh",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -391,6 +394,13 @@ __all__ = [
     "angle",
     "any",
     "arange",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
     "argmax",
     "argmin",
     "argsort",
@@ -399,6 +409,11 @@ __all__ = [
     "as_strided_scatter",
     "as_tensor",
     "asarray",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
@@ -414,8 +429,10 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "bincount",
     "bitwise_and",
+    "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
+    "bitwise_right_shift",
     "bitwise_xor",
     "block_diag",
     "bmm",
@@ -451,8 +468,10 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "copysign",
     "corrcoef",
     "cos",
+    "cosh",
     "cosine_embedding_loss",
     "cosine_similarity",
     "count_nonzero",
@@ -464,12 +483,14 @@ __all__ = [
     "cumprod",
     "cumsum",
     "cumulative_trapezoid",
+    "deg2rad",
     "diag",
     "diag_embed",
     "diagflat",
     "diagonal",
     "diagonal_scatter",
     "diff",
+    "digamma",
     "dist",
     "div",
     "divide",
@@ -493,7 +514,10 @@ __all__ = [
     "eq",
     "equal",
     "erf",
+    "erfc",
+    "erfinv",
     "exp",
+    "exp2",
     "expm1",
     "eye",
     "feature_alpha_dropout",
@@ -505,15 +529,22 @@ __all__ = [
     "flip",
     "fliplr",
     "flipud",
+    "float_power",
     "floor",
     "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
     "fold",
+    "frac",
+    "frexp",
     "from_dlpack",
     "from_numpy",
     "full",
     "full_like",
     "gather",
     "gaussian_nll_loss",
+    "gcd",
     "ge",
     "gelu",
     "ger",
@@ -529,6 +560,7 @@ __all__ = [
     "hardswish",
     "hardtanh",
     "hardtanh_",
+    "heaviside",
     "hinge_embedding_loss",
     "histc",
     "histogram",
@@ -536,6 +568,8 @@ __all__ = [
     "hsplit",
     "hstack",
     "huber_loss",
+    "hypot",
+    "i0",
     "imag",
     "index_add",
     "index_copy",
@@ -557,28 +591,38 @@ __all__ = [
     "isin",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
     "isreal",
     "kl_div",
     "kron",
     "kthvalue",
     "l1_loss",
     "layer_norm",
+    "lcm",
+    "ldexp",
     "le",
     "leaky_relu",
     "leaky_relu_",
     "lerp",
     "less",
     "less_equal",
+    "lgamma",
     "linear",
     "linspace",
     "log",
     "log1p",
+    "log2",
+    "log10",
     "log_softmax",
+    "logaddexp",
+    "logaddexp2",
     "logcumsumexp",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logit",
     "logsigmoid",
     "logspace",
     "logsumexp",
@@ -620,6 +664,8 @@ __all__ = [
     "multinomial",
     "multiply",
     "mv",
+    "mvlgamma",
+    "nan_to_num",
     "nanmean",
     "nanmedian",
     "nanquantile",
@@ -629,6 +675,7 @@ __all__ = [
     "ne",
     "neg",
     "negative",
+    "nextafter",
     "nll_loss",
     "nonzero",
     "nonzero_static",
@@ -649,11 +696,14 @@ __all__ = [
     "pixel_unshuffle",
     "poisson_nll_loss",
     "polar",
+    "polygamma",
+    "positive",
     "pow",
     "prelu",
     "prod",
     "put",
     "quantile",
+    "rad2deg",
     "rand",
     "rand_like",
     "randint",
@@ -695,8 +745,11 @@ __all__ = [
     "sgn",
     "sigmoid",
     "sign",
+    "signbit",
     "silu",
     "sin",
+    "sinc",
+    "sinh",
     "slice_scatter",
     "smooth_l1_loss",
     "soft_margin_loss",
@@ -722,6 +775,7 @@ __all__ = [
     "t",
     "take",
     "take_along_dim",
+    "tan",
     "tanh",
     "tanhshrink",
     "tensor",
@@ -758,6 +812,7 @@ __all__ = [
     "vsplit",
     "vstack",
     "where",
+    "xlogy",
     "zeros",
     "zeros_like",
 ]
@@ -775,20 +830,36 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-def round(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -799,6 +870,33 @@ def floor_divide(
     input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def remainder(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def fmod(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def atan2(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def hypot(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def copysign(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def xlogy(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def logaddexp(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def logaddexp2(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def fmax(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def fmin(
     input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def maximum(
@@ -831,10 +929,25 @@ def bitwise_or(
 def bitwise_xor(
     input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
+def bitwise_left_shift(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def bitwise_right_shift(
+    input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor: ...
+def gcd(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor: ...
+def lcm(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor: ...
 def true_divide(
     input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
 negative = neg
 absolute = abs
 not_equal = ne

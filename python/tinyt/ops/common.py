@@ -107,6 +107,20 @@ def write_out(out: Tensor | None, value: Tensor) -> Tensor:
     return out
 
 
+def in_place(self: Tensor, value: Tensor) -> Tensor:
+    """``self`` after ``value``, computed from it, was written there."""
+    if tuple(self.shape) != tuple(value.shape):
+        raise _core.ShapeError(
+            f"in place: the result has shape {tuple(value.shape)}, the tensor {tuple(self.shape)}"
+        )
+    if not can_cast(value.dtype, self.dtype):
+        raise _core.DTypeError(
+            f"in place: result type {value.dtype.name} cannot be cast to the tensor's "
+            f"{self.dtype.name}"
+        )
+    return self._assign(value)
+
+
 def to_dtype(x: Tensor, d: dtype | None) -> Tensor:
     """x in another dtype; itself when it has it already."""
     return x if d is None or x.dtype is d else prim.cast(x, d)
@@ -146,7 +160,7 @@ def float_or_default(x: Tensor) -> dtype:
 def attach_primitives(kind: str) -> dict[str, Any]:
     """All primitives of one kind as functions; attaches them as methods of Tensor.
 
-    In-place forms are left out where PyTorch has none.
+    In-place forms are left out where PyTorch has none; a composite's method of the same name stays.
     """
     functions: dict[str, Any] = {}
     for row in OP_TABLE:
@@ -154,8 +168,9 @@ def attach_primitives(kind: str) -> dict[str, Any]:
             continue
         name = row["name"]
         functions[name] = getattr(prim, name)
-        setattr(Tensor, name, _tensor.primitive_method(name))
-        if "no_in_place" not in row["flags"]:
+        if name not in vars(Tensor):
+            setattr(Tensor, name, _tensor.primitive_method(name))
+        if "no_in_place" not in row["flags"] and name + "_" not in vars(Tensor):
             setattr(Tensor, name + "_", _tensor.primitive_method(name, True))
     return functions
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
+from tinyt.ops.bounded import clamp_min
 from tinyt.ops.common import write_out
-from tinyt.ops.elementwise import broadcast_shapes, clamp_min
+from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.ops.loss import Flag, reduced, reduction_of
 from tinyt.ops.reduce import norm
 from tinyt.tensor import Tensor, prim

@@ -5,16 +5,27 @@ All broadcast their operands and promote dtypes as PyTorch does.
 
 from __future__ import annotations
 
-from typing import Any, overload
+import math
+from typing import Any
 
-from tinyt._core import ShapeError
-from tinyt.ops.common import Number, Scalar, attach_primitives, write_out
+from tinyt._core import DTypeError, ShapeError
+from tinyt.dtypes import complex128, float64, result_type
+from tinyt.ops.common import Number, Scalar, attach_primitives, in_place, need_tensor, write_out
 from tinyt.tensor import Tensor, attach, method, prim
 
 PRIMITIVES: dict[str, Any] = attach_primitives("scalar")
-delattr(Tensor, "where")  # the method has another order of arguments
+for _name in ("i0e", "i1", "i1e", "xlog1py", "zeta"):  # PyTorch has them in `special` alone
+    del PRIMITIVES[_name]
+    delattr(Tensor, _name)
 
 _ALIASES = {
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
     "negative": "neg",
     "absolute": "abs",
     "not_equal": "ne",
@@ -83,11 +94,11 @@ def div(
     if rounding_mode == "floor":
         return prim.floor_divide(input, other, out=out)
     if rounding_mode == "trunc":
+        if result_type(input, other).is_floating_point:
+            return prim.trunc(prim.div(input, other), out=out)
         floored = prim.floor_divide(input, other)
-        if floored.dtype.is_floating_point:
-            return write_out(out, prim.trunc(prim.div(input, other)))
         # floor and trunc differ by one where the signs differ and a remainder is left.
-        inexact = prim.ne(prim.remainder(input, other), 0)
+        inexact = prim.ne(prim.fmod(input, other), 0)
         fix = prim.logical_and(inexact, prim.lt(floored, 0))
         return write_out(out, prim.add(floored, prim.cast(fix, floored.dtype)))
     raise RuntimeError(
@@ -101,7 +112,7 @@ def div_(self: Tensor, other: Tensor | Scalar, *, rounding_mode: str | None = No
     if rounding_mode is None:
         self /= other
         return self
-    return self._assign(div(self, other, rounding_mode=rounding_mode))
+    return in_place(self, div(self, other, rounding_mode=rounding_mode))
 
 
 @method
@@ -122,207 +133,138 @@ def pow(input: Tensor | Scalar, exponent: Tensor | Scalar, *, out: Tensor | None
 attach(__pow__=pow)
 
 
-@overload
-def where(condition: Tensor, input: None = None, other: None = None) -> tuple[Tensor, ...]: ...
-@overload
-def where(
-    condition: Tensor,
-    input: Tensor | Scalar,
-    other: Tensor | Scalar,
-    *,
-    out: Tensor | None = None,
-) -> Tensor: ...
-def where(
-    condition: Tensor,
-    input: Tensor | Scalar | None = None,
-    other: Tensor | Scalar | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor | tuple[Tensor, ...]:
-    """``input`` where ``condition`` (bool) is true, else ``other``; alone: the true positions."""
-    if input is None or other is None:
-        if input is not other:
-            raise TypeError("where: needs both input and other, or neither")
-        places = prim.nonzero(condition)
-        return tuple(
-            prim.reshape(prim.slice(places, 1, d, d + 1), (places.shape[0],))
-            for d in range(places.shape[1])
+def _divmod(self: Tensor, other: Tensor | Number) -> tuple[Tensor, Tensor]:
+    """``(self // other, self % other)``."""
+    return prim.floor_divide(self, other), prim.remainder(self, other)
+
+
+def _rdivmod(self: Tensor, other: Number) -> tuple[Tensor, Tensor]:
+    """``(other // self, other % self)``."""
+    return prim.floor_divide(other, self), prim.remainder(other, self)
+
+
+def _rdiv(self: Tensor, other: Number) -> Tensor:
+    """``other / self``."""
+    return prim.div(other, self)
+
+
+attach(__divmod__=_divmod, __rdivmod__=_rdivmod, __rdiv__=_rdiv)
+
+
+@method
+def float_power(
+    input: Tensor | Scalar, exponent: Tensor | Scalar, *, out: Tensor | None = None
+) -> Tensor:
+    """``input ** exponent`` in float64 (complex128 for complex operands)."""
+    wide = complex128 if result_type(input, exponent).is_complex else float64
+    operands = [prim.cast(x, wide) if isinstance(x, Tensor) else x for x in (input, exponent)]
+    return prim.pow(*operands, out=out)
+
+
+@method
+def float_power_(self: Tensor, exponent: Tensor | Scalar) -> Tensor:
+    """Raises to a power in place; RuntimeError unless the tensor is float64 (or complex128)."""
+    if self.dtype not in (float64, complex128):
+        raise DTypeError(f"float_power_: the result is float64, the tensor {self.dtype.name}")
+    return in_place(self, float_power(self, exponent))
+
+
+@method
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input * 2 ** other``."""
+    return prim.mul(input, prim.exp2(other), out=out)
+
+
+@method
+def ldexp_(self: Tensor, other: Tensor) -> Tensor:
+    """Multiplies by ``2 ** other`` in place."""
+    return in_place(self, ldexp(self, other))
+
+
+@method
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """0 below zero, 1 above it, ``values`` at it. Both tensors must have one dtype."""
+    input, values = (need_tensor("heaviside", x) for x in (input, values))
+    if input.dtype is not values.dtype:
+        raise DTypeError(
+            f"heaviside: input and values must have one dtype, got {input.dtype.name} and "
+            f"{values.dtype.name}"
         )
-    return prim.where(condition, input, other, out=out)
-
-
-def _tensor_where(self: Tensor, condition: Tensor, other: Tensor | Scalar) -> Tensor:
-    """``self`` where ``condition`` is true, else ``other``."""
-    return prim.where(condition, self, other)
-
-
-attach(where=_tensor_where)
+    return prim.heaviside(input, values, out=out)
 
 
 @method
-def clamp(
-    input: Tensor,
-    min: Tensor | Number | None = None,
-    max: Tensor | Number | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Limits values to [min, max]; NaN stays; ``max`` wins where ``min > max``."""
-    if min is None and max is None:
-        raise RuntimeError("clamp: at least one of min and max must not be None")
-    result = input
-    if min is not None:
-        result = prim.where(prim.lt(result, min), min, result)
-    if max is not None:
-        result = prim.where(prim.gt(result, max), max, result)
-    return write_out(out, result)
+def heaviside_(self: Tensor, values: Tensor) -> Tensor:
+    """The step function in place."""
+    return in_place(self, heaviside(self, values))
 
 
 @method
-def clamp_(
-    self: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None
-) -> Tensor:
-    """Limits values in place."""
-    return self._assign(clamp(self, min, max))
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself; RuntimeError for bool."""
+    if need_tensor("positive", input).dtype.name == "bool":
+        raise DTypeError("positive: not defined for dtype bool")
+    return input
+
+
+attach(__pos__=positive)
 
 
 @method
-def clip(
-    input: Tensor,
-    min: Tensor | Number | None = None,
-    max: Tensor | Number | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Alias of :func:`clamp`."""
-    return clamp(input, min, max, out=out)
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input - trunc(input)``, with the sign of the input; floats only."""
+    if not need_tensor("frac", input).dtype.is_floating_point:
+        raise DTypeError(f"frac: not defined for dtype {input.dtype.name}")
+    return prim.sub(input, prim.trunc(input), out=out)
 
 
 @method
-def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
-    """Limits values from below."""
-    return clamp(input, min=min)
+def frac_(self: Tensor) -> Tensor:
+    """Takes the whole part away in place."""
+    return in_place(self, frac(self))
 
 
 @method
-def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
-    """Limits values from above."""
-    return clamp(input, max=max)
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest integer, halves to even; or the nearest multiple of ``10 ** -decimals``."""
+    if decimals == 0:
+        return prim.round(input, out=out)
+    if not need_tensor("round", input).dtype.is_floating_point:
+        raise DTypeError(f"round: decimals are for floats only, got {input.dtype.name}")
+    scale = 10.0 ** min(abs(decimals), 308)
+    if decimals > 0:
+        return prim.div(prim.round(input * scale), scale, out=out)
+    return prim.mul(prim.round(input / scale), scale, out=out)
 
 
 @method
-def clamp_min_(self: Tensor, min: Tensor | Number) -> Tensor:
-    """Limits values from below in place."""
-    return self._assign(clamp(self, min=min))
+def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
+    """Rounds in place."""
+    return in_place(self, round(self, decimals=decimals))
 
 
 @method
-def clamp_max_(self: Tensor, max: Tensor | Number) -> Tensor:
-    """Limits values from above in place."""
-    return self._assign(clamp(self, max=max))
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input * pi / 180``; integers become the default float."""
+    return prim.mul(input, math.pi / 180, out=out)
 
 
 @method
-def addcmul(
-    input: Tensor,
-    tensor1: Tensor,
-    tensor2: Tensor,
-    *,
-    value: Scalar = 1,
-    out: Tensor | None = None,
-) -> Tensor:
-    """``input + value * tensor1 * tensor2``."""
-    product = tensor1 * tensor2
-    return prim.add(input, product if value == 1 else product * value, out=out)
+def deg2rad_(self: Tensor) -> Tensor:
+    """Degrees to radians in place."""
+    return in_place(self, deg2rad(self))
 
 
 @method
-def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> Tensor:
-    """Adds ``value * tensor1 * tensor2`` in place."""
-    product = tensor1 * tensor2
-    self += product if value == 1 else product * value
-    return self
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``input * 180 / pi``; integers become the default float."""
+    return prim.mul(input, 180 / math.pi, out=out)
 
 
 @method
-def addcdiv(
-    input: Tensor,
-    tensor1: Tensor,
-    tensor2: Tensor,
-    *,
-    value: Scalar = 1,
-    out: Tensor | None = None,
-) -> Tensor:
-    """``input + value * tensor1 / tensor2``."""
-    quotient = tensor1 / tensor2
-    return prim.add(input, quotient if value == 1 else quotient * value, out=out)
-
-
-@method
-def addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> Tensor:
-    """Adds ``value * tensor1 / tensor2`` in place."""
-    quotient = tensor1 / tensor2
-    self += quotient if value == 1 else quotient * value
-    return self
-
-
-@method
-def lerp(
-    input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | None = None
-) -> Tensor:
-    """``input + weight * (end - input)``; PyTorch's form that is exact at both ends."""
-    if not isinstance(weight, Tensor):
-        if abs(weight) < 0.5:
-            return prim.add(input, (end - input) * weight, out=out)
-        return prim.sub(end, (end - input) * (1 - weight), out=out)
-    low, high = input + (end - input) * weight, end - (end - input) * (1 - weight)
-    return prim.where(prim.lt(prim.abs(weight), 0.5), low, high, out=out)
-
-
-@method
-def lerp_(self: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
-    """Moves towards ``end`` by ``weight`` in place."""
-    return self._assign(lerp(self, end, weight))
-
-
-@method
-def isclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> Tensor:
-    """``|input - other| <= atol + rtol * |other|``, elementwise; equal infinities are close."""
-    if input.dtype is not other.dtype:
-        raise RuntimeError(
-            f"isclose: both tensors must have one dtype, got {input.dtype.name} and "
-            f"{other.dtype.name}"
-        )
-    if rtol < 0 or atol < 0:
-        raise RuntimeError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
-    close = prim.eq(input, other)
-    if not (input.dtype.is_floating_point or input.dtype.is_complex):
-        if rtol == 0 and atol == 0:
-            return close
-        input, other = input * 1.0, other * 1.0
-    near = prim.le(prim.abs(input - other), prim.abs(other * rtol) + atol)
-    close = prim.logical_or(close, prim.logical_and(near, prim.isfinite(other)))
-    if equal_nan:
-        close = prim.logical_or(close, prim.logical_and(prim.isnan(input), prim.isnan(other)))
-    return close
-
-
-@method
-def allclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> bool:
-    """Whether all elements are close (see :func:`isclose`)."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
-
-
-@method
-def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and elements."""
-    if tuple(input.shape) != tuple(other.shape):
-        return False
-    return bool(prim.eq(input, other).all().item())
+def rad2deg_(self: Tensor) -> Tensor:
+    """Radians to degrees in place."""
+    return in_place(self, rad2deg(self))
 
 
 def broadcast_shapes(*shapes: tuple[int, ...] | int) -> tuple[int, ...]:
@@ -346,8 +288,8 @@ EXPORTS: dict[str, Any] = {
     **{
         f.__name__: f
         for f in (
-            add, sub, rsub, div, pow, where, clamp, clip, clamp_min, clamp_max, addcmul, addcdiv,
-            lerp, isclose, allclose, equal, broadcast_shapes,
+            add, sub, rsub, div, pow, float_power, ldexp, heaviside, positive, frac, round,
+            deg2rad, rad2deg, broadcast_shapes,
         )
     },
     "subtract": sub,
@@ -357,4 +299,4 @@ for _alias in ("multiply", "true_divide"):
     _name = "mul" if _alias == "multiply" else "div"
     setattr(Tensor, _alias, getattr(Tensor, _name))
     setattr(Tensor, _alias + "_", getattr(Tensor, _name + "_"))
-attach(subtract=sub, divide=div)
+attach(subtract=sub, subtract_=sub_, divide=div, divide_=div_)

@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 from tinyt.ops.activation import logsigmoid
-from tinyt.ops.elementwise import clamp_min
+from tinyt.ops.bounded import clamp_min
 from tinyt.ops.reduce import mean
 from tinyt.ops.reduce import sum as sum_
 from tinyt.tensor import Tensor, prim

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, float64, int64
+from tinyt.ops.bounded import clamp
 from tinyt.ops.common import Number, Placement, placed, to_dtype, write_out
 from tinyt.ops.creation import dtype_for
-from tinyt.ops.elementwise import clamp
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:

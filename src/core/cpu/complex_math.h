@@ -20,6 +20,7 @@ using Number = std::conditional_t<std::is_same_v<T, float>, ComplexFloat, Comple
 namespace complex_op {
 
 using Wide = std::complex<double>;
+inline constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 
 template <class N>
 Wide widen(N z) {
@@ -119,15 +120,27 @@ TINYT_PARTS(neg, -x.re, -x.im)
 TINYT_PARTS(conj_physical, x.re, -x.im)
 TINYT_PARTS(square, x.re* x.re - x.im * x.im, x.re* x.im + x.im * x.re)
 TINYT_FUNCTION(exp, std::exp(x))
+TINYT_FUNCTION(exp2, std::exp(x* kLn2))
 TINYT_FUNCTION(expm1, exp_minus_one(x))
 TINYT_FUNCTION(log, std::log(x))
+TINYT_FUNCTION(log2, std::log(x) / kLn2)
+TINYT_FUNCTION(log10, std::log10(x))
 TINYT_FUNCTION(log1p, log_one_plus(x))
 TINYT_FUNCTION(sqrt, std::sqrt(x))
 TINYT_FUNCTION(rsqrt, quotient(1.0, std::sqrt(x)))
 TINYT_FUNCTION(reciprocal, quotient(1.0, x))
 TINYT_FUNCTION(sin, std::sin(x))
 TINYT_FUNCTION(cos, std::cos(x))
+TINYT_FUNCTION(tan, std::tan(x))
+TINYT_FUNCTION(asin, std::asin(x))
+TINYT_FUNCTION(acos, std::acos(x))
+TINYT_FUNCTION(atan, std::atan(x))
+TINYT_FUNCTION(sinh, std::sinh(x))
+TINYT_FUNCTION(cosh, std::cosh(x))
 TINYT_FUNCTION(tanh, std::tanh(x))
+TINYT_FUNCTION(asinh, std::asinh(x))
+TINYT_FUNCTION(acosh, std::acosh(x))
+TINYT_FUNCTION(atanh, std::atanh(x))
 TINYT_FUNCTION(sigmoid, quotient(1.0, 1.0 + std::exp(-x)))
 TINYT_TEST(logical_not, !is_true(x))
 TINYT_TEST(isnan, std::isnan(x.re) || std::isnan(x.im))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "complex.h"
 #include "index.h"
@@ -22,6 +23,7 @@ struct Job {
   alignas(kMaxItemSize) char constant[kMaxOperands][kMaxItemSize];
 
   explicit Job(const KernelCall& call);
+  void convert_constant(int k);
   bool direct(int k) const { return tensor[k]->dtype() == want[k]; }
 };
 
@@ -45,11 +47,23 @@ Job::Job(const KernelCall& call)
     tensor[k] = &call.inputs[static_cast<size_t>(k - 1)];
     want[k] = k == 1 && has_flag(call.op, op_flags::K) ? DType::Bool : dtype;
     data[k] = tensor[k]->data();
-    if (tensor[k]->numel() == 1 && !direct(k)) {  // converted once, not once a tile
-      cast_elements(data[k], tensor[k]->dtype(), constant[k], want[k], 1);
-      data[k] = constant[k];
-    }
+    if (tensor[k]->numel() == 1) convert_constant(k);
   }
+}
+
+// Converted once, not once a tile. Integers beyond the dtype of the call wrap, as in PyTorch.
+void Job::convert_constant(int k) {
+  DType from = tensor[k]->dtype();
+  if (is_integral(compute) && from != compute && want[k] != DType::Bool) {
+    cast_elements(data[k], from, constant[k], compute, 1);
+    data[k] = constant[k];
+    from = compute;
+  }
+  if (from == want[k]) return;
+  alignas(kMaxItemSize) char wide[kMaxItemSize];
+  cast_elements(data[k], from, wide, want[k], 1);
+  std::memcpy(constant[k], wide, sizeof wide);
+  data[k] = constant[k];
 }
 
 bool is_constant(const Job& job, int k) { return job.tensor[k]->numel() == 1; }
@@ -161,8 +175,7 @@ void run_tiled(const Job& job) {
 
 void kernel_elementwise(const KernelCall& call) {
   if (call.outputs[0].numel() == 0) return;
-  const bool divides = call.op == OpId::floor_divide || call.op == OpId::remainder;
-  if (divides && is_integral(call.compute)) {
+  if (divides(call.op) && is_integral(call.compute)) {
     const Tensor& divisor = call.inputs[1];
     require(count_nonzero(divisor) == divisor.numel(), ErrorKind::Runtime, name_of(call.op),
             ": division by zero");

@@ -2,10 +2,16 @@
 // I64 and B8 (bool), as far as the op takes them. Tests and comparisons return a lane mask.
 #pragma once
 
+#include "math_arc.h"
 #include "math_basic.h"
+#include "math_bessel.h"
 #include "math_divide.h"
 #include "math_erf.h"
 #include "math_exp.h"
+#include "math_float.h"
+#include "math_gamma.h"
+#include "math_hyperbolic.h"
+#include "math_integer.h"
 #include "math_log.h"
 #include "math_trig.h"
 
@@ -57,6 +63,13 @@ namespace op {
       return (Mask<V>)(result);                   \
     }                                             \
   };
+#define TINYT_TERNARY(name, result)              \
+  struct name {                                  \
+    template <class V>                           \
+    static TINYT_INLINE V apply(V x, V y, V z) { \
+      return (V)(result);                        \
+    }                                            \
+  };
 
 // ---- unary
 
@@ -85,17 +98,37 @@ using round = Round<kToNearestEven>;
 using trunc = Round<kToZero>;
 
 TINYT_UNARY(exp, cpu::exp(x))
+TINYT_UNARY(exp2, cpu::exp2(x))
 TINYT_UNARY(expm1, cpu::expm1(x))
 TINYT_UNARY(log, cpu::log(x))
+TINYT_UNARY(log2, cpu::log2(x))
+TINYT_UNARY(log10, cpu::log10(x))
 TINYT_UNARY(log1p, cpu::log1p(x))
 TINYT_UNARY(sqrt, cpu::sqrt(x))
 TINYT_UNARY(rsqrt, 1 / cpu::sqrt(x))
 TINYT_UNARY(reciprocal, 1 / x)
 TINYT_UNARY(sin, cpu::sin(x))
 TINYT_UNARY(cos, cpu::cos(x))
+TINYT_UNARY(tan, cpu::tan(x))
+TINYT_UNARY(asin, cpu::asin(x))
+TINYT_UNARY(acos, cpu::acos(x))
+TINYT_UNARY(atan, cpu::atan(x))
+TINYT_UNARY(sinh, cpu::sinh(x))
+TINYT_UNARY(cosh, cpu::cosh(x))
 TINYT_UNARY(tanh, cpu::tanh(x))
+TINYT_UNARY(asinh, cpu::asinh(x))
+TINYT_UNARY(acosh, cpu::acosh(x))
+TINYT_UNARY(atanh, cpu::atanh(x))
 TINYT_UNARY(sigmoid, cpu::sigmoid(x))
 TINYT_UNARY(erf, cpu::erf(x))
+TINYT_UNARY(erfc, cpu::erfc(x))
+TINYT_UNARY(erfinv, cpu::erfinv(x))
+TINYT_UNARY(lgamma, cpu::lgamma(x))
+TINYT_UNARY(digamma, cpu::digamma(x))
+TINYT_UNARY(i0, bessel_i0<false>(x))
+TINYT_UNARY(i0e, bessel_i0<true>(x))
+TINYT_UNARY(i1, bessel_i1<false>(x))
+TINYT_UNARY(i1e, bessel_i1<true>(x))
 TINYT_UNARY(bitwise_not, kIsBool<V> ? x ^ 1 : ~x)
 
 TINYT_TEST(logical_not, x == 0)
@@ -132,6 +165,26 @@ TINYT_BINARY(remainder, cpu::remainder(x, y))
 TINYT_BINARY(pow, cpu::pow(x, y))
 TINYT_BINARY(maximum, cpu::maximum(x, y))
 TINYT_BINARY(minimum, cpu::minimum(x, y))
+TINYT_BINARY(fmod, cpu::fmod(x, y))
+TINYT_BINARY(fmax, cpu::fmax(x, y))
+TINYT_BINARY(fmin, cpu::fmin(x, y))
+TINYT_BINARY(clamp_min, cpu::maximum(x, y))
+TINYT_BINARY(clamp_max, cpu::minimum(x, y))
+TINYT_BINARY(atan2, cpu::atan2(x, y))
+TINYT_BINARY(hypot, cpu::hypot(x, y))
+TINYT_BINARY(copysign, cpu::copysign(x, y))
+TINYT_BINARY(nextafter, cpu::nextafter(x, y))
+TINYT_BINARY(xlogy, cpu::xlogy(x, y))
+TINYT_BINARY(xlog1py, cpu::xlog1py(x, y))
+TINYT_BINARY(logaddexp, cpu::logaddexp(x, y))
+TINYT_BINARY(logaddexp2, cpu::logaddexp2(x, y))
+TINYT_BINARY(zeta, cpu::zeta(x, y))
+// 0 for a NaN.
+TINYT_BINARY(heaviside, select(x == 0, y, one_where<V>((Mask<V>)(x > 0))))
+TINYT_BINARY(gcd, cpu::gcd(x, y))
+TINYT_BINARY(lcm, cpu::lcm(x, y))
+TINYT_BINARY(bitwise_left_shift, shift_left(x, y))
+TINYT_BINARY(bitwise_right_shift, shift_right(x, y))
 TINYT_BINARY(bitwise_and, wrap(x) & wrap(y))
 TINYT_BINARY(bitwise_or, x | y)
 TINYT_BINARY(bitwise_xor, x ^ y)
@@ -155,10 +208,16 @@ struct where {
   }
 };
 
+TINYT_TERNARY(clamp, cpu::minimum(cpu::maximum(x, y), z))
+TINYT_TERNARY(lerp, cpu::lerp(x, y, z))
+TINYT_TERNARY(addcmul, wrap(x) + wrap(y) * wrap(z))
+TINYT_TERNARY(addcdiv, x + y / z)
+
 #undef TINYT_UNARY
 #undef TINYT_TEST
 #undef TINYT_BINARY
 #undef TINYT_COMPARISON
+#undef TINYT_TERNARY
 
 }  // namespace op
 }  // namespace

@@ -94,6 +94,11 @@ TINYT_INLINE F32 through_double(F32 x, F f) {
   const F64Pair d = widen(x);
   return narrow(f(d.lo), f(d.hi));
 }
+template <class F>
+TINYT_INLINE F32 through_double(F32 x, F32 y, F f) {
+  const F64Pair a = widen(x), b = widen(y);
+  return narrow(f(a.lo, b.lo), f(a.hi, b.hi));
+}
 
 }  // namespace
 }  // namespace tinyt::cpu

@@ -64,6 +64,10 @@ TINYT_INLINE I64 floor_divide(I64 a, I64 b) {
   for (int i = 0; i < kLanes<I64>; ++i) a[i] = floor_divide_lane(a[i], b[i]);
   return a;
 }
+TINYT_INLINE I64 fmod(I64 a, I64 b) {
+  for (int i = 0; i < kLanes<I64>; ++i) a[i] = b[i] == 0 || b[i] == -1 ? 0 : a[i] % b[i];
+  return a;
+}
 TINYT_INLINE I64 remainder(I64 a, I64 b) {
   return select(b == 0, I64{}, (I64)((U64)a - (U64)floor_divide(a, b) * (U64)b));
 }

@@ -1,4 +1,4 @@
-// exp, expm1, sigmoid, tanh.
+// exp, exp2, expm1, sigmoid, tanh.
 #pragma once
 
 #include "math_basic.h"
@@ -9,6 +9,7 @@ namespace {
 // x = k ln 2 + r, |r| <= ln(2) / 2. ln 2 is split so that k times its upper part is exact.
 inline constexpr float kLog2E32 = 0x1.715476p+0f, kLn2Hi32 = 0x1.62ep-1f,
                        kLn2Lo32 = 0x1.0bfbe8p-15f;
+inline constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 inline constexpr double kLog2E = 0x1.71547652b82fep+0, kLn2Hi = 0x1.62e42feep-1,
                         kLn2Lo = 0x1.a39ef35793c76p-33;
 
@@ -37,6 +38,22 @@ TINYT_INLINE F64 exp(F64 x, F64 low) {
   return scale(fma(r * r, poly(r, kExp64), r) + 1.0, k);
 }
 TINYT_INLINE F64 exp(F64 x) { return exp(x, F64{}); }
+
+// (2^r - 1) / r on |r| <= 1/2; relative error of 2^r 2^-56.
+inline constexpr double kExp2[] = {
+    0x1.62e42fefa39efp-1,  0x1.ebfbdff82c58fp-3,  0x1.c6b08d704a0cfp-5,  0x1.3b2ab6fba4e22p-7,
+    0x1.5d87fe78a26c9p-10, 0x1.430912f883cefp-13, 0x1.ffcbfc74d60f9p-17, 0x1.62c021e270a2dp-20,
+    0x1.b524dd5548da2p-24, 0x1.e4d06c6b2d167p-28, 0x1.ea014ee709110p-32, 0x1.c2cea75de2a80p-36};
+
+TINYT_INLINE F64 exp2(F64 x) {
+  x = clamp(x, -1080.0, 1030.0);
+  I64 k;
+  const F64 r = x - nearest(x, k);
+  return scale(fma(r, poly(r, kExp2), splat(1.0)), k);
+}
+TINYT_INLINE F32 exp2(F32 x) {
+  return through_double(x, [](F64 d) { return exp2(d); });
+}
 
 // 2^k (e^r - 1) + (2^k - 1), with 2^(k-1) in the place of 2^k so that it cannot overflow early.
 TINYT_INLINE F64 expm1(F64 x) {

@@ -1,4 +1,4 @@
-// log, log1p, pow.
+// log, log2, log10, log1p, logaddexp, logaddexp2, xlogy, xlog1py, pow.
 #pragma once
 
 #include "math_exp.h"
@@ -82,9 +82,8 @@ inline constexpr double kLogTwo[] = {
     0x1.9999999999996p-2, 0x1.2492492492ebdp-2, 0x1.c71c71c5a4ee4p-3, 0x1.745d18238e2eap-3,
     0x1.3b13661a62f45p-3, 0x1.1120434ddf11bp-3, 0x1.de43879b368c8p-4, 0x1.ea98fb4c39283p-4};
 
-// log(x) in two parts, relative error about 2^-64, for positive finite x.
-TINYT_INLINE Two<F64> log_two(F64 x) {
-  const auto [m, k] = split(x);
+// log(m) in two parts, relative error about 2^-64, for m in [sqrt(1/2), sqrt(2)).
+TINYT_INLINE Two<F64> log_of_mantissa(F64 m) {
   const F64 f = m - 1.0, d = m + 1.0, d_low = m - (d - 1.0);
   const F64 s = f / d;
   const Two<F64> sd = two_prod(s, d);
@@ -98,10 +97,68 @@ TINYT_INLINE Two<F64> log_two(F64 x) {
   zc.lo += z.hi * c.lo + z.lo * c.hi;
   Two<F64> szc = two_prod(s, zc.hi);
   szc.lo += s * zc.lo + s_low * zc.hi;
-  // k ln 2 + 2s + that
   const Two<F64> a = fast_two_sum(2.0 * s, szc.hi);
+  return {a.hi, a.lo + szc.lo + 2.0 * s_low};
+}
+
+// log(x) in two parts, for positive finite x.
+TINYT_INLINE Two<F64> log_two(F64 x) {
+  const auto [m, k] = split(x);
+  const Two<F64> a = log_of_mantissa(m);
   const Two<F64> b = two_sum(k * kLn2Hi, a.hi);
-  return fast_two_sum(b.hi, b.lo + (a.lo + szc.lo + 2.0 * s_low + k * kLn2Lo));
+  return fast_two_sum(b.hi, b.lo + (a.lo + k * kLn2Lo));
+}
+
+// 1 / log(base) and the logarithm of 2 to that base, in two parts; k times `two_hi` is exact.
+struct LogBase {
+  double factor_hi, factor_lo, two_hi, two_lo;
+};
+inline constexpr LogBase kBase2{0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56, 1.0, 0.0};
+inline constexpr LogBase kBase10{0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57, 0x1.3441350800000p-2,
+                                 0x1.f79fef311f12bp-34};
+
+// Powers of the base come out exact: the error before the last rounding is about 2^-62.
+TINYT_INLINE F64 log_to_base(F64 x, const LogBase& base) {
+  const auto [m, k] = split(x);
+  const Two<F64> l = log_of_mantissa(m);
+  const Two<F64> p = two_prod(l.hi, splat(base.factor_hi));
+  const F64 low = p.lo + (l.hi * base.factor_lo + l.lo * base.factor_hi);
+  const Two<F64> s = two_sum(k * base.two_hi, p.hi);
+  return log_edges(x, s.hi + (s.lo + (low + k * base.two_lo)));
+}
+TINYT_INLINE F64 log2(F64 x) { return log_to_base(x, kBase2); }
+TINYT_INLINE F64 log10(F64 x) { return log_to_base(x, kBase10); }
+TINYT_INLINE F32 log2(F32 x) {
+  return through_double(x, [](F64 d) { return log(d) * kBase2.factor_hi; });
+}
+TINYT_INLINE F32 log10(F32 x) {
+  return through_double(x, [](F64 d) { return log(d) * kBase10.factor_hi; });
+}
+
+// x log(y) and x log(1 + y), and 0 where x is 0 unless y is a NaN.
+template <class V>
+TINYT_INLINE V xlogy(V x, V y) {
+  return select((x == 0) & (y == y), V{}, x * log(y));
+}
+template <class V>
+TINYT_INLINE V xlog1py(V x, V y) {
+  return select((x == 0) & (y == y), V{}, x * log1p(y));
+}
+
+// log(e^x + e^y) from the larger one and e to the difference; equal infinities stay.
+TINYT_INLINE F64 logaddexp(F64 x, F64 y) {
+  const F64 sum = maximum(x, y) + log1p(exp(-abs(x - y)));
+  return select((x == y) & (abs(x) == __builtin_inf()), x, sum);
+}
+TINYT_INLINE F32 logaddexp(F32 x, F32 y) {
+  return through_double(x, y, [](F64 a, F64 b) { return logaddexp(a, b); });
+}
+TINYT_INLINE F64 logaddexp2(F64 x, F64 y) {
+  const F64 sum = maximum(x, y) + log1p(exp2(-abs(x - y))) * kBase2.factor_hi;
+  return select((x == y) & (abs(x) == __builtin_inf()), x, sum);
+}
+TINYT_INLINE F32 logaddexp2(F32 x, F32 y) {
+  return through_double(x, y, [](F64 a, F64 b) { return logaddexp2(a, b); });
 }
 
 // IEEE 754's special cases of pow put in the place of y, the power of |base|.

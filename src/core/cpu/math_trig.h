@@ -1,4 +1,4 @@
-// sin and cos.
+// sin, cos, tan.
 #pragma once
 
 #include "math_basic.h"
@@ -163,6 +163,15 @@ TINYT_INLINE F64 turned_sin(const Angle& a, int64_t shift, const double (&sin_c)
   return bit_cast<F64>(bit_cast<I64>(y) ^ ((q & 2) << 62));
 }
 
+// tan of the angle: sin / cos, or -cos / sin in odd quadrants.
+template <int N>
+TINYT_INLINE F64 tan_of(const Angle& a, const double (&sin_c)[N], const double (&cos_c)[N]) {
+  const F64 z = a.hi * a.hi;
+  const F64 s = sin_near_zero(a, z, poly(z, sin_c)), c = cos_near_zero(a, z, poly(z, cos_c));
+  const I64 odd = (I64)((a.quadrant & 1) != 0);
+  return select(odd, -c, s) / select(odd, s, c);
+}
+
 TINYT_INLINE F64 cos(F64 x) { return turned_sin(reduce_angle(x), 1, kSin, kCos); }
 TINYT_INLINE F64 sin(F64 x) {
   return select(x == 0.0, x, turned_sin(reduce_angle(x), 0, kSin, kCos));
@@ -174,6 +183,12 @@ TINYT_INLINE F32 cos(F32 x) {
 TINYT_INLINE F32 sin(F32 x) {
   const F32 y = through_double(
       x, [](F64 d) { return turned_sin(reduce_single_angle(d), 0, kSinSingle, kCosSingle); });
+  return select(x == 0.0f, x, y);
+}
+TINYT_INLINE F64 tan(F64 x) { return select(x == 0.0, x, tan_of(reduce_angle(x), kSin, kCos)); }
+TINYT_INLINE F32 tan(F32 x) {
+  const F32 y = through_double(
+      x, [](F64 d) { return tan_of(reduce_single_angle(d), kSinSingle, kCosSingle); });
   return select(x == 0.0f, x, y);
 }
 

@@ -13,6 +13,8 @@
 #endif
 
 #define TINYT_INLINE inline __attribute__((always_inline))
+// Long functions, called for the body and the tail of several loops: one copy of each.
+#define TINYT_OUTLINE [[maybe_unused]] __attribute__((noinline))
 
 namespace tinyt::cpu {
 namespace {  // internal linkage, see levels.h

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tinyt.autograd.rules.common import OUT, rule, zeros
@@ -20,17 +21,60 @@ rule("relu", (lambda g, n: prim.where(n.output() > 0.0, g, 0.0), OUT))
 for _flat in ("sign", "angle", "floor", "ceil", "round", "trunc"):
     rule(_flat, (lambda g, n: zeros(tuple(g.shape), g),))
 rule("exp", (lambda g, n: g * n.output(), OUT))
+rule("exp2", (lambda g, n: g * (n.output() * math.log(2)), OUT))
 rule("expm1", (lambda g, n: g * (n.output() + 1.0), OUT))
 rule("log", (lambda g, n: g / n.input(0), 0))
+rule("log2", (lambda g, n: g / (n.input(0) * math.log(2)), 0))
+rule("log10", (lambda g, n: g / (n.input(0) * math.log(10)), 0))
 rule("log1p", (lambda g, n: g / (n.input(0) + 1.0), 0))
 rule("sqrt", (lambda g, n: g / (n.output() * 2.0), OUT))
 rule("rsqrt", (lambda g, n: g * -0.5 * n.output() * n.output() * n.output(), OUT))
 rule("reciprocal", (lambda g, n: -g * n.output() * n.output(), OUT))
 rule("sin", (lambda g, n: g * prim.cos(n.input(0)), 0))
 rule("cos", (lambda g, n: -g * prim.sin(n.input(0)), 0))
+rule("tan", (lambda g, n: g * (prim.square(n.output()) + 1.0), OUT))
+rule("asin", (lambda g, n: g * prim.rsqrt(1.0 - prim.square(n.input(0))), 0))
+rule("acos", (lambda g, n: -g * prim.rsqrt(1.0 - prim.square(n.input(0))), 0))
+rule("atan", (lambda g, n: g / (prim.square(n.input(0)) + 1.0), 0))
+rule("sinh", (lambda g, n: g * prim.cosh(n.input(0)), 0))
+rule("cosh", (lambda g, n: g * prim.sinh(n.input(0)), 0))
+rule("asinh", (lambda g, n: g * prim.rsqrt(prim.square(n.input(0)) + 1.0), 0))
+rule("acosh", (lambda g, n: g * prim.rsqrt(prim.square(n.input(0)) - 1.0), 0))
+rule("atanh", (lambda g, n: g / (1.0 - prim.square(n.input(0))), 0))
 rule("tanh", (lambda g, n: g * (1.0 - n.output() * n.output()), OUT))
 rule("sigmoid", (lambda g, n: g * (1.0 - n.output()) * n.output(), OUT))
-rule("erf", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (2 / math.sqrt(math.pi))), 0))
+SQRT_PI = math.sqrt(math.pi)
+rule("erf", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (2 / SQRT_PI)), 0))
+rule("erfc", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (-2 / SQRT_PI)), 0))
+rule("erfinv", (lambda g, n: g * (prim.exp(prim.square(n.output())) * (SQRT_PI / 2)), OUT))
+rule("lgamma", (lambda g, n: g * prim.digamma(n.input(0)), 0))
+rule("digamma", (lambda g, n: g * prim.zeta(2.0, n.input(0)), 0))
+
+# Abramowitz & Stegun 9.6.27 and 9.6.28; I1(x) / x is 1/2 at 0.
+
+
+def bessel_ratio(x: Tensor, i1: Tensor) -> Tensor:
+    """I1(x) / x (or the scaled form), with its limit 1/2 at x = 0."""
+    zero = x == 0.0
+    return prim.where(zero, 0.5, i1 / prim.where(zero, 1.0, x))
+
+
+def i1_grad(g: Tensor, n: Node) -> Tensor:
+    """I1' = I0 - I1 / x."""
+    x = n.input(0)
+    return g * (prim.i0(x) - bessel_ratio(x, n.output()))
+
+
+def i1e_grad(g: Tensor, n: Node) -> Tensor:
+    """(e^-|x| I1)' = e^-|x| (I0 - I1 / x - sign(x) I1)."""
+    x, out = n.input(0), n.output()
+    return g * (prim.i0e(x) - bessel_ratio(x, out) - prim.sign(x) * out)
+
+
+rule("i0", (lambda g, n: g * prim.i1(n.input(0)), 0))
+rule("i0e", (lambda g, n: g * (prim.i1e(n.input(0)) - prim.sign(n.input(0)) * n.output()), 0, OUT))
+rule("i1", (i1_grad, 0, OUT))
+rule("i1e", (i1e_grad, 0, OUT))
 
 # ---- binary and ternary
 
@@ -84,4 +128,127 @@ rule(
     None,
     (lambda g, n: prim.where(n.input(0), g, 0.0), 0),
     (lambda g, n: prim.where(n.input(0), 0.0, g), 0),
+)
+
+
+def copysign_grad(g: Tensor, n: Node) -> Tensor:
+    """The gradient keeps or changes its sign with the value; zero at x = 0, as in PyTorch."""
+    x = n.input(0)
+    return prim.where(x == 0.0, 0.0, g * prim.sign(x) * prim.sign(n.output()))
+
+
+def xlogy_grad(g: Tensor, n: Node) -> Tensor:
+    """log y; zero where x is zero and y not positive."""
+    x, y = n.input(0), n.input(1)
+    return prim.where(prim.logical_and(x == 0.0, y <= 0.0), 0.0, g * prim.log(y))
+
+
+def xlog1py_grad(g: Tensor, n: Node) -> Tensor:
+    """log(1 + y); zero where x is zero and y not above -1."""
+    x, y = n.input(0), n.input(1)
+    return prim.where(prim.logical_and(x == 0.0, y <= -1.0), 0.0, g * prim.log1p(y))
+
+
+def first_wins(n: Node, order: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Where fmax or fmin took its first input: at ties and where the second is a NaN, too."""
+    x, y = n.input(0), n.input(1)
+    return prim.logical_or(order(x, y), prim.isnan(y))
+
+
+def squares(n: Node) -> Tensor:
+    """x^2 + y^2."""
+    return prim.square(n.input(0)) + prim.square(n.input(1))
+
+
+rule(
+    "fmod",
+    (lambda g, n: g,),
+    (lambda g, n: -g * prim.trunc(n.input(0) / n.input(1)), 0, 1),
+)
+rule(
+    "atan2",
+    (lambda g, n: g * (n.input(1) / squares(n)), 0, 1),
+    (lambda g, n: -g * (n.input(0) / squares(n)), 0, 1),
+)
+rule(
+    "hypot",
+    (lambda g, n: g * (n.input(0) / n.output()), 0, OUT),
+    (lambda g, n: g * (n.input(1) / n.output()), 1, OUT),
+)
+rule("copysign", (copysign_grad, 0, OUT), (lambda g, n: zeros(tuple(g.shape), g),))
+rule("xlog1py", (xlog1py_grad, 0, 1), (lambda g, n: g * (n.input(0) / (n.input(1) + 1.0)), 0, 1))
+rule("xlogy", (xlogy_grad, 0, 1), (lambda g, n: g * (n.input(0) / n.input(1)), 0, 1))
+rule(
+    "logaddexp",
+    (lambda g, n: g / (prim.exp(n.input(1) - n.input(0)) + 1.0), 0, 1),
+    (lambda g, n: g / (prim.exp(n.input(0) - n.input(1)) + 1.0), 0, 1),
+)
+rule(
+    "logaddexp2",
+    (lambda g, n: g / (prim.exp2(n.input(1) - n.input(0)) + 1.0), 0, 1),
+    (lambda g, n: g / (prim.exp2(n.input(0) - n.input(1)) + 1.0), 0, 1),
+)
+# No gradient to the order, as in PyTorch.
+rule("zeta", None, (lambda g, n: -g * n.input(0) * prim.zeta(n.input(0) + 1.0, n.input(1)), 0, 1))
+rule(
+    "fmax",
+    (lambda g, n: prim.where(first_wins(n, prim.ge), g, 0.0), 0, 1),
+    (lambda g, n: prim.where(first_wins(n, prim.ge), 0.0, g), 0, 1),
+)
+rule(
+    "fmin",
+    (lambda g, n: prim.where(first_wins(n, prim.le), g, 0.0), 0, 1),
+    (lambda g, n: prim.where(first_wins(n, prim.le), 0.0, g), 0, 1),
+)
+
+# Inside the bounds, the ends included, the gradient is the value's; beyond, the bound's. Where the
+# bounds cross, the upper one holds.
+
+
+def inside(g: Tensor, n: Node) -> Tensor:
+    """The value's share of clamp."""
+    x = n.input(0)
+    return prim.where(prim.logical_and(x >= n.input(1), x <= n.input(2)), g, 0.0)
+
+
+def below(g: Tensor, n: Node) -> Tensor:
+    """The lower bound's share."""
+    low = n.input(1)
+    return prim.where(prim.logical_and(n.input(0) < low, low < n.input(2)), g, 0.0)
+
+
+def above(g: Tensor, n: Node) -> Tensor:
+    """The upper bound's share."""
+    high = n.input(2)
+    return prim.where(prim.logical_or(n.input(0) > high, high < n.input(1)), g, 0.0)
+
+
+rule(
+    "clamp_min",
+    (lambda g, n: prim.where(n.input(0) >= n.input(1), g, 0.0), 0, 1),
+    (lambda g, n: prim.where(n.input(0) < n.input(1), g, 0.0), 0, 1),
+)
+rule(
+    "clamp_max",
+    (lambda g, n: prim.where(n.input(0) <= n.input(1), g, 0.0), 0, 1),
+    (lambda g, n: prim.where(n.input(0) > n.input(1), g, 0.0), 0, 1),
+)
+rule("clamp", (inside, 0, 1, 2), (below, 0, 1, 2), (above, 0, 1, 2))
+rule(
+    "lerp",
+    (lambda g, n: g * (1.0 - n.input(2)), 2),
+    (lambda g, n: g * n.input(2), 2),
+    (lambda g, n: g * (n.input(1) - n.input(0)), 0, 1),
+)
+rule(
+    "addcmul",
+    (lambda g, n: g,),
+    (lambda g, n: g * n.input(2), 2),
+    (lambda g, n: g * n.input(1), 1),
+)
+rule(
+    "addcdiv",
+    (lambda g, n: g,),
+    (lambda g, n: g / n.input(2), 2),
+    (lambda g, n: -g * ((n.input(1) / n.input(2)) / n.input(2)), 1, 2),
 )

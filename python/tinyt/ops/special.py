@@ -1,0 +1,163 @@
+"""Functions of mathematical physics that are composites: sinc, logit, polygamma and others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from tinyt._core import DTypeError
+from tinyt.dtypes import float32, int32
+from tinyt.ops.common import float_or_default, in_place, need_tensor, to_dtype, write_out
+from tinyt.tensor import Tensor, attach, method, prim
+
+
+class Frexp(NamedTuple):
+    """What :func:`frexp` returns."""
+
+    mantissa: Tensor
+    exponent: Tensor
+
+
+@method
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``sin(pi x) / (pi x)``, and 1 at 0."""
+    zero = prim.eq(input, 0)
+    angle = prim.where(zero, 1.0, input) * math.pi  # no division by zero in gradients either
+    return prim.where(zero, 1.0, prim.sin(angle) / angle, out=out)
+
+
+@method
+def sinc_(self: Tensor) -> Tensor:
+    """sinc in place."""
+    return in_place(self, sinc(self))
+
+
+@method
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``log(x / (1 - x))``, of x limited to [eps, 1 - eps]; without ``eps`` NaN outside [0, 1]."""
+    x = to_dtype(need_tensor("logit", input), float_or_default(input))
+    if eps is not None:
+        x = prim.clamp(x, eps, 1 - eps)
+    return prim.log(x / (1 - x), out=out)
+
+
+@method
+def logit_(self: Tensor, eps: float | None = None) -> Tensor:
+    """logit in place."""
+    return in_place(self, logit(self, eps))
+
+
+@method
+def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
+    """Logarithm of the multivariate gamma function of dimension ``p``:
+    ``p (p - 1) / 4 log(pi)`` plus the sum of ``lgamma(input - j / 2)`` for j < p."""
+    if p < 1:
+        raise RuntimeError(f"mvlgamma: p must be at least 1, got {p}")
+    x = to_dtype(need_tensor("mvlgamma", input), float_or_default(input))
+    steps = prim.iota(p, x.dtype, 0.0, -0.5, 0, 0)
+    terms = prim.lgamma(prim.reshape(x, (*x.shape, 1)) + steps)
+    return prim.add(prim.sum(terms, (-1,), False), p * (p - 1) / 4 * math.log(math.pi), out=out)
+
+
+@method
+def mvlgamma_(self: Tensor, p: int) -> Tensor:
+    """mvlgamma in place."""
+    return in_place(self, mvlgamma(self, p))
+
+
+def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The n-th derivative of digamma: ``(-1)^(n + 1) n! zeta(n + 1, input)`` for n > 0."""
+    if n < 0:
+        raise RuntimeError(f"polygamma: n must not be negative, got {n}")
+    if n == 0:
+        return prim.digamma(input, out=out)
+    factorial = float(math.factorial(n)) if n <= 170 else math.inf
+    return prim.mul(prim.zeta(n + 1.0, input), -factorial if n % 2 == 0 else factorial, out=out)
+
+
+def _tensor_polygamma(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma."""
+    return polygamma(n, self)
+
+
+def _tensor_polygamma_(self: Tensor, n: int) -> Tensor:
+    """polygamma in place."""
+    return in_place(self, polygamma(n, self))
+
+
+attach(polygamma=_tensor_polygamma, polygamma_=_tensor_polygamma_)
+
+
+@method
+def frexp(input: Tensor) -> Frexp:
+    """``input == mantissa * 2 ** exponent`` with ``|mantissa|`` in [1/2, 1) and an int32 exponent;
+    zeros, infinities and NaN are their own mantissa. Floats only."""
+    if not need_tensor("frexp", input).dtype.is_floating_point:
+        raise DTypeError(f"frexp: floats only, got {input.dtype.name}")
+    x = input.detach()
+    if x.element_size() == 2:
+        x = prim.cast(x, float32)
+    regular = prim.logical_and(prim.isfinite(x), prim.ne(x, 0))
+    # log2 may be off by one at the ends of a binade: the quotient shows it.
+    power = prim.floor(prim.log2(prim.abs(prim.where(regular, x, 1.0)))) + 1.0
+    size = prim.abs(_scaled(x, -power))
+    power = prim.where(prim.ge(size, 1.0), power + 1.0, power)
+    power = prim.where(prim.lt(size, 0.5), power - 1.0, power)
+    power = prim.where(regular, power, 0.0)
+    return Frexp(
+        to_dtype(_scaled(to_dtype(input, x.dtype), -power), input.dtype), prim.cast(power, int32)
+    )
+
+
+def _scaled(x: Tensor, power: Tensor) -> Tensor:
+    """``x * 2 ** power`` in two steps, neither of which leaves the range of exponents."""
+    half = prim.floor(power * 0.5)
+    return x * prim.exp2(half) * prim.exp2(power - half)
+
+
+@method
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The next value of the dtype from ``input`` towards ``other``."""
+    x, y = (need_tensor("nextafter", t) for t in (input, other))
+    if x.dtype is not y.dtype or x.dtype.name not in MANTISSA_BITS:
+        return prim.nextafter(x, y, out=out)
+    return write_out(out, prim.cast(_next_narrow(x, y), x.dtype))
+
+
+# Stored bits of the mantissa and the exponent of the smallest subnormal.
+MANTISSA_BITS = {"float16": (10, -24), "bfloat16": (7, -133)}
+
+
+def _next_narrow(x: Tensor, y: Tensor) -> Tensor:
+    """A float32 value that rounds to the one after x: 0.6 units in the last place away. That is
+    past the middle of a whole step and short of the middle of the second half step below a power
+    of two."""
+    bits, least = MANTISSA_BITS[x.dtype.name]
+    x, y = prim.cast(x, float32), prim.cast(y, float32)
+    unit = prim.exp2(prim.clamp_min(prim.floor(prim.log2(prim.abs(x))) - float(bits), float(least)))
+    step = prim.where(prim.gt(y, x), unit, -unit) * 0.6
+    largest = (2.0 - 2.0**-bits) * (2.0**15 if bits == 10 else 2.0**127)
+    moved = prim.where(prim.isinf(x), prim.copysign(largest, x), x + step)
+    return prim.where(prim.eq(x, y), y, prim.where(prim.isnan(y), y, moved))
+
+
+@method
+def nextafter_(self: Tensor, other: Tensor) -> Tensor:
+    """The next value towards ``other`` in place."""
+    return in_place(self, nextafter(self, other))
+
+
+def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``-x log(x)``: 0 at 0, -inf below."""
+    below = prim.where(prim.lt(input, 0), -math.inf, -prim.xlogy(input, input))
+    return write_out(out, below)
+
+
+def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The distribution function of the standard normal distribution."""
+    return prim.mul(prim.erfc(input * -math.sqrt(0.5)), 0.5, out=out)
+
+
+EXPORTS: dict[str, Any] = {
+    f.__name__: f for f in (sinc, logit, mvlgamma, polygamma, frexp, nextafter)
+}
