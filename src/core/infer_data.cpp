@@ -1,4 +1,5 @@
 // Shape rules: indexing, contraction, pooling, softmax.
+#include <algorithm>
 #include <limits>
 
 #include "infer_rules.h"
@@ -6,6 +7,8 @@
 namespace tinyt {
 
 namespace {
+
+constexpr int64_t kLargestStep = std::numeric_limits<int32_t>::max();
 
 // The attributes of a convolution, one entry per spatial dimension.
 struct ConvAttrs {
@@ -24,6 +27,11 @@ ConvAttrs read_conv(OpId op, AttrReader& read, int64_t spatial, Inferred& out) {
     require(a.stride[i] > 0 && a.padding[i] >= 0 && a.dilation[i] > 0, ErrorKind::Runtime,
             name_of(op), ": stride and dilation must be positive and padding not negative, got ",
             a.stride, ", ", a.dilation, ", ", a.padding);
+  // Sizes are computed from products of these, which must not overflow.
+  for (size_t i = 0; i < n; ++i)
+    require(std::max({a.stride[i], a.padding[i], a.dilation[i]}) <= kLargestStep,
+            ErrorKind::Runtime, name_of(op), ": stride, padding and dilation must be at most ",
+            kLargestStep, ", got ", a.stride, ", ", a.padding, ", ", a.dilation);
   require(a.groups > 0, ErrorKind::Runtime, name_of(op), ": groups must be positive, got ",
           a.groups);
   out.attrs.add(std::span<const int64_t>(a.stride))
@@ -37,10 +45,13 @@ ConvAttrs read_conv(OpId op, AttrReader& read, int64_t spatial, Inferred& out) {
 Dims conv_shape(OpId op, const Dims& x, const Dims& w, const ConvAttrs& a) {
   require(x.size() == w.size(), ErrorKind::Shape, name_of(op),
           ": input and weight must have the same rank, got ", x, " and ", w);
-  require(x[1] == w[1] * a.groups && w[0] % a.groups == 0, ErrorKind::Shape, name_of(op),
-          ": input ", x, " with ", a.groups, " groups does not fit weight ", w);
+  require(a.groups <= std::max<int64_t>(w[0], 1) && x[1] == w[1] * a.groups && w[0] % a.groups == 0,
+          ErrorKind::Shape, name_of(op), ": input ", x, " with ", a.groups,
+          " groups does not fit weight ", w);
   Dims shape{x[0], w[0]};
   for (size_t i = 2; i < x.size(); ++i) {
+    require(w[i] <= kLargestStep, ErrorKind::Shape, name_of(op), ": the kernel ", w,
+            " is larger than ", kLargestStep);
     const int64_t window = a.dilation[i - 2] * (w[i] - 1) + 1;
     const int64_t room = x[i] + 2 * a.padding[i - 2] - window;
     require(w[i] > 0 && room >= 0, ErrorKind::Shape, name_of(op), ": the kernel ", w,

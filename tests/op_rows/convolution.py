@@ -50,6 +50,11 @@ def conv_samples(n: int) -> Samples:
             one((1,), 2, 2, padding="same"),
             one((1,), 1, 2, padding="valid"),
             one((3,), 4, 6, groups=2, stride=2, padding=2),
+            # each channel on its own
+            one((2,), 3, 3, groups=3, padding=1),
+            one((1,), 2, 4, groups=2, stride=2, padding=1, dilation=2, bias=False),
+            # steps that leave elements out
+            one((1,), 2, 2, stride=(4, 3, 2)[:n], padding=1),
         ]
 
     return samples
@@ -90,6 +95,8 @@ def transpose_samples(n: int) -> Samples:
             one((1,), 4, 2, groups=2, stride=2),
             one((1,), 1, 2, dilation=2, output_padding=1),
             one((1,), 1, 2, dilation=3, stride=2, output_padding=2),
+            one((1,), 3, 3, groups=3, stride=2, padding=1),
+            one((1,), 1, 2, stride=4),
             one((0,), 2, 3),
         ]
 

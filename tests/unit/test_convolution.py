@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import references_spatial as ref
 import tinyt
 from tinyt import nn
 
@@ -55,3 +56,30 @@ def test_transposed_convolution_of_other_dtypes(
     got = tinyt.conv_transpose1d(tinyt.tensor(x).to(dtype), tinyt.tensor(w).to(dtype), stride=2)
     assert got.dtype is dtype
     assert got.double().tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_gradients_of_larger_planes(stride: int, groups: int, rng: np.random.Generator) -> None:
+    """Cut into bands and phases: both gradients are the adjoints of the convolution, in all
+    numbers of threads with the same bits."""
+    shape, kernel = (2, 6, 75, 90), (6, 6 // groups, 3, 5)
+    x, w, other_x, other_w = (rng.normal(size=s) for s in (shape, kernel, shape, kernel))
+
+    def conv(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return ref.conv(a, b, None, stride, 2, (1, 2), groups)
+
+    results = []
+    for threads in (1, 3):
+        with tinyt.num_threads(threads):
+            tx, tw = (tinyt.tensor(a, requires_grad=True) for a in (x, w))
+            y = tinyt.conv2d(tx, tw, None, stride, 2, (1, 2), groups)
+            g = np.cos(np.arange(y.numel())).reshape(tuple(y.shape))
+            y.backward(tinyt.tensor(g))
+        results.append([t.detach().numpy() for t in (y, tx.grad, tw.grad)])
+    for once, again in zip(*results, strict=True):
+        np.testing.assert_array_equal(once, again)
+    out, dx, dw = results[0]
+    np.testing.assert_allclose(out, conv(x, w), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose((dx * other_x).sum(), (g * conv(other_x, w)).sum(), rtol=1e-9)
+    np.testing.assert_allclose((dw * other_w).sum(), (g * conv(x, other_w)).sum(), rtol=1e-9)

@@ -39,10 +39,10 @@ def test_integer_averages_round_towards_zero() -> None:
 
 
 def test_sums_of_long_windows_go_by_blocks() -> None:
-    """A chain of 40000 additions in float32 would be off by several ULP."""
+    """A chain of 40000 additions in float32 would be off by some 1e-3."""
     x = np.full((1, 1, 200, 200), np.float32(0.1))
     for out in (F.adaptive_avg_pool2d(tinyt.tensor(x), 1), F.avg_pool2d(tinyt.tensor(x), 200)):
-        np.testing.assert_allclose(out.numpy(), np.float32(0.1), rtol=5e-7)
+        np.testing.assert_allclose(out.numpy(), np.float32(0.1), rtol=2e-6)
 
 
 def test_a_nan_is_the_largest() -> None:

@@ -12,12 +12,12 @@ namespace tinyt::cpu {
 inline constexpr int64_t kMaxPieces = 64;  // positions looked up at a time
 
 // Where a tap meets the source: along each dimension, position p and tap t read element
-// (p * multiply + t * tap_step + offset) / divide, or zero where that is no element.
+// p * multiply + t * tap_step + offset, or zero where that is no element.
 struct Columns {
   const char* data;  // of the group's first channel
   int64_t image_stride, channel_stride;
   Sizes source, positions, kernel;
-  Sizes multiply, divide, offset, tap_step;
+  Sizes multiply, offset, tap_step;
 };
 
 // Positions next to each other along the last dimension, of one image.
@@ -70,7 +70,7 @@ inline int64_t steps_over(int64_t distance, int64_t step) {
 class TapReader {
  public:
   TapReader(const Columns& c, const Piece* pieces, int64_t n, int64_t positions, int64_t tap)
-      : from_step_(c.multiply[2]), to_step_(c.divide[2]), positions_(positions) {
+      : from_step_(c.multiply[2]), positions_(positions) {
     Sizes shift;
     for (int d = kSpatial - 1; d >= 0; --d) {
       shift[d] = tap % c.kernel[d] * c.tap_step[d] + c.offset[d];
@@ -88,12 +88,10 @@ class TapReader {
     if (clear_) zero_run(out, positions_);
     for (int64_t i = 0; i < copies_; ++i) {
       const Copy& c = copy_[i];
-      if (from_step_ == 1 && to_step_ == 1) {
+      if (from_step_ == 1) {
         copy_run(channel + c.from, out + c.to, c.count);
       } else {
-        for (int64_t k = 0; k < c.count; ++k) {
-          out[c.to + k * to_step_] = channel[c.from + k * from_step_];
-        }
+        for (int64_t k = 0; k < c.count; ++k) out[c.to + k] = channel[c.from + k * from_step_];
       }
     }
     for (int64_t i = 0; i < holes_; ++i) out[hole_[i]] = 0;
@@ -104,34 +102,16 @@ class TapReader {
     int64_t from, to, count;
   };
 
-  // The index along one dimension, or -1 when there is no such element.
-  static int64_t locate(int64_t at, int64_t divide, int64_t size) {
-    if (divide != 1) {
-      if (at % divide != 0) return -1;
-      at /= divide;
-    }
-    return at >= 0 && at < size ? at : -1;
-  }
-
   // Returns how many positions it covers.
   int64_t add_piece(const Columns& c, const Piece& p, const Sizes& shift, int64_t to) {
-    const int64_t z = locate(p.at[0] + shift[0], c.divide[0], c.source[0]);
-    const int64_t y = locate(p.at[1] + shift[1], c.divide[1], c.source[1]);
-    if (z < 0 || y < 0) return 0;
-    const int64_t at = p.at[2] + shift[2];
-    int64_t first = 0, x = at;
-    if (to_step_ != 1) {  // the first position that meets an element, or would before the line
-      const int64_t rest = at % to_step_;
-      first = rest > 0 ? to_step_ - rest : -rest;
-      x = (at + first) / to_step_;
-    }
+    const int64_t z = p.at[0] + shift[0], y = p.at[1] + shift[1];
+    if (z < 0 || z >= c.source[0] || y < 0 || y >= c.source[1]) return 0;
+    int64_t x = p.at[2] + shift[2], first = 0;
     if (x < 0) {
-      const int64_t skip = steps_over(-x, from_step_);
-      first += skip * to_step_;
-      x += skip * from_step_;
+      first = steps_over(-x, from_step_);
+      x += first * from_step_;
     }
-    const int64_t count =
-        std::min(steps_over(p.count - first, to_step_), steps_over(c.source[2] - x, from_step_));
+    const int64_t count = std::min(p.count - first, steps_over(c.source[2] - x, from_step_));
     if (count <= 0) return 0;
     return add_copy({p.image + (z * c.source[1] + y) * c.source[2] + x, to + first, count});
   }
@@ -139,7 +119,7 @@ class TapReader {
   // A copy that goes on where the last one stopped but for a few elements (the padding between
   // two lines) becomes one with it; what it reads in between is zeroed again.
   int64_t add_copy(const Copy& next) {
-    if (copies_ > 0 && from_step_ == 1 && to_step_ == 1) {
+    if (copies_ > 0 && from_step_ == 1) {
       Copy& last = copy_[copies_ - 1];
       const int64_t gap = next.to - (last.to + last.count);
       if (gap <= kMaxGap && next.from - (last.from + last.count) == gap) {
@@ -153,7 +133,7 @@ class TapReader {
   }
 
   static constexpr int64_t kMaxGap = 4;
-  int64_t from_step_, to_step_, positions_;
+  int64_t from_step_, positions_;
   int64_t copies_ = 0, holes_ = 0;
   bool clear_;  // some positions meet no element
   Copy copy_[kMaxPieces];

@@ -1,12 +1,16 @@
-// Every form is one product of matrices per group. One operand is a tensor in memory; the other is
-// the columns of columns.h, computed while they are packed and never stored whole.
+// Every form is one product of matrices per group (the input gradient: and per phase). One operand
+// is a tensor in memory; the other is the columns of columns.h, computed while they are packed and
+// never stored whole.
 #include "conv.h"
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "columns.h"
 #include "copy.h"
+#include "direct.h"
 #include "matmul.h"
 
 namespace tinyt::cpu {
@@ -51,25 +55,49 @@ Columns columns_of_input(const Geometry& g, const char* data) {
             .positions = g.out,
             .kernel = g.kernel,
             .multiply = g.stride,
-            .divide = {1, 1, 1},
             .offset = {},
             .tap_step = g.dilation};
   for (int d = 0; d < kSpatial; ++d) c.offset[d] = -g.padding[d];
   return c;
 }
 
-Columns columns_of_gradient(const Geometry& g, const char* data) {
+// Along one dimension, the input positions first, first + stride, ... and the only taps that meet
+// elements of the gradient there: tap, tap + step, ...
+struct Phase {
+  int64_t first, count, tap, taps, step;
+  int64_t source;  // the gradient's element that the first tap meets at the first position
+  int64_t tap_step;
+
+  // The phase of position `at` < stride: position + padding = tap * dilation (mod stride).
+  Phase(int64_t at, int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation)
+      : first(at),
+        count((size - at + stride - 1) / stride),
+        step(stride / std::gcd(stride, dilation)) {
+    const int64_t rest = (at + padding) % stride, end = std::min(step, kernel);
+    for (tap = 0; tap < end && tap * dilation % stride != rest; ++tap) {
+    }
+    taps = tap < end ? (kernel - tap + step - 1) / step : 0;
+    source = taps > 0 ? (at + padding - tap * dilation) / stride : 0;
+    tap_step = -(dilation / std::gcd(stride, dilation));
+  }
+};
+
+Columns columns_of_gradient(const Geometry& g, const Phase (&phase)[kSpatial], const char* data) {
   Columns c{.data = data,
             .image_stride = g.out_channels * g.out_size(),
             .channel_stride = g.out_size(),
             .source = g.out,
-            .positions = g.in,
-            .kernel = g.kernel,
+            .positions = {},
+            .kernel = {},
             .multiply = {1, 1, 1},
-            .divide = g.stride,
-            .offset = g.padding,
+            .offset = {},
             .tap_step = {}};
-  for (int d = 0; d < kSpatial; ++d) c.tap_step[d] = -g.dilation[d];
+  for (int d = 0; d < kSpatial; ++d) {
+    c.positions[d] = phase[d].count;
+    c.kernel[d] = phase[d].taps;
+    c.offset[d] = phase[d].source;
+    c.tap_step[d] = phase[d].tap_step;
+  }
   return c;
 }
 
@@ -151,25 +179,25 @@ void in_compute_dtype(const Tensor& out, DType work, F&& body) {
   if (out.dtype() != work) copy_into(result, out);
 }
 
-// y [images, channels, positions] = lines (one row per channel, in memory) times columns, for
-// each group.
-void multiply_columns(DType work, const Geometry& g, const Tensor& lines, const Tensor& source,
-                      Columns (*columns)(const Geometry&, const char*), int64_t source_channels,
-                      const Tensor& y) {
+// y [images, channels, positions] = lines (one row per channel, in memory) times the columns, of
+// which `ins` channels belong to each group.
+void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
+                      int64_t ins, const Tensor& y) {
   const auto size = static_cast<int64_t>(size_of(work));
-  const int64_t channels = y.size(1) / g.groups, positions = y.numel() / (y.size(0) * y.size(1));
-  const int64_t depth = source_channels * g.taps();
-  const int64_t plane =
-      source.numel() == 0 ? 0 : source.numel() / (source.size(0) * source.size(1));
+  const int64_t images = y.size(0), channels = y.size(1) / groups;
+  const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
+  const Direct direct{work, images, groups, ins, channels, columns};
+  if (direct.pays()) return direct_product(direct, lines, y);
   const PackKernels pack = pack_kernels(work);
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
-  multiply_batch(work, g.groups, channels, g.images * positions, depth,
+  multiply_batch(work, groups, channels, images * positions, depth,
                  [&](int64_t i, Compute compute) {
                    const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
-                   const Columns b = columns(g, source.data() + i * source_channels * plane * size);
+                   Columns b = columns;
+                   b.data += i * ins * columns.channel_stride * size;
                    compute({.dtype = work,
                             .m = channels,
-                            .n = g.images * positions,
+                            .n = images * positions,
                             .k = depth,
                             .a = {pack_lines, &a},
                             .b = {pack.positions, &b},
@@ -180,11 +208,63 @@ void multiply_columns(DType work, const Geometry& g, const Tensor& lines, const 
                  });
 }
 
-// w [groups * O, C, taps] as [groups * C, O, taps]: the weights each input channel meets.
-Tensor swap_channels(const Geometry& g, const Tensor& w) {
+// w [groups * O, C, taps] as [groups * C, O, taps of the phases]: the weights each input channel
+// meets.
+Tensor swap_channels(const Geometry& g, const Phase (&phase)[kSpatial], const Tensor& w) {
   const int64_t o = g.group_out(), c = g.group_in(), taps = g.taps();
-  return as_contiguous(
-      w.view(Dims{g.groups, c, o, taps}, Dims{o * c * taps, taps, c * taps, 1}, w.offset()));
+  const Sizes step = {g.kernel[1] * g.kernel[2], g.kernel[2], 1};
+  Dims shape{g.groups, c, o}, strides{o * c * taps, taps, c * taps};
+  int64_t offset = w.offset();
+  for (int d = 0; d < kSpatial; ++d) {
+    shape.push_back(phase[d].taps);
+    strides.push_back(phase[d].step * step[d]);
+    offset += phase[d].tap * step[d];
+  }
+  return as_contiguous(w.view(shape, strides, offset));
+}
+
+// One phase along each dimension: a product, and its elements put where they belong.
+void input_gradient_of(DType work, const Geometry& g, const Phase (&phase)[kSpatial],
+                       const Tensor& grad, const Tensor& w, const Tensor& dx) {
+  const Columns columns = columns_of_gradient(g, phase, grad.data());
+  const Sizes& n = columns.positions;
+  const Dims shape{g.images, g.in_channels, n[0], n[1], n[2]};
+  const bool whole = n == g.in;
+  const Tensor result = whole ? dx : Tensor::empty(shape, work);
+  multiply_columns(work, g.groups, swap_channels(g, phase, w), columns, g.group_out(), result);
+  if (whole) return;
+  const Sizes step = {g.in[1] * g.in[2], g.in[2], 1};
+  Dims strides{g.in_channels * g.in_size(), g.in_size()};
+  int64_t offset = dx.offset();
+  for (int d = 0; d < kSpatial; ++d) {
+    strides.push_back(g.stride[d] * step[d]);
+    offset += phase[d].first * step[d];
+  }
+  copy_into(result, dx.view(shape, strides, offset));
+}
+
+// The input's positions fall into phases, one for each remainder by the strides, that meet
+// different taps: a product for each instead of one with mostly zeros.
+void input_gradient(DType work, const Geometry& g, const Tensor& grad, const Tensor& w,
+                    const Tensor& dx) {
+  std::vector<Phase> phases[kSpatial];  // those with taps
+  int64_t covered = 1;
+  for (int d = 0; d < kSpatial; ++d) {
+    int64_t positions = 0;
+    for (int64_t at = 0; at < std::min(g.stride[d], g.in[d]); ++at) {
+      const Phase p(at, g.in[d], g.kernel[d], g.stride[d], g.padding[d], g.dilation[d]);
+      if (p.taps > 0) phases[d].push_back(p), positions += p.count;
+    }
+    covered *= positions;
+  }
+  if (covered < g.in_size()) {
+    std::memset(dx.data(), 0, static_cast<size_t>(dx.numel()) * size_of(work));
+  }
+  for (const Phase& z : phases[0]) {
+    for (const Phase& y : phases[1]) {
+      for (const Phase& x : phases[2]) input_gradient_of(work, g, {z, y, x}, grad, w, dx);
+    }
+  }
 }
 
 // parts[0] += parts[1] + ... in a fixed tree: neighbours first.
@@ -208,15 +288,11 @@ void add_parts(const Tensor& parts) {
   add_parts(parts.ptr<uint64_t>(), count, n);
 }
 
-// The images are cut into fixed blocks, each with a partial sum of its own.
-void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Tensor& x,
-                     const Tensor& result) {
+// Block i of the images into part i.
+void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Tensor& x,
+                     int64_t per_block, int64_t blocks, const Tensor& parts) {
   const auto size = static_cast<int64_t>(size_of(work));
   const int64_t m = g.group_out(), n = g.group_in() * g.taps(), positions = g.out_size();
-  const int64_t enough = kMinBlockDepth / std::max<int64_t>(1, positions) + 1;
-  const int64_t per_block = std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
-  const int64_t blocks = std::max<int64_t>(1, (g.images + per_block - 1) / per_block);
-  const Tensor parts = blocks == 1 ? result : Tensor::empty(Dims{blocks, result.numel()}, work);
   const PackKernels pack = pack_kernels(work);
   multiply_batch(
       work, blocks * g.groups, m, n, std::min(per_block, g.images) * positions,
@@ -240,6 +316,23 @@ void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Te
                  .run = n,
                  .c_run = 0});
       });
+}
+
+// The images are cut into fixed blocks, each with a partial sum of its own.
+void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Tensor& x,
+                     const Tensor& result) {
+  const auto size = static_cast<int64_t>(size_of(work));
+  const int64_t enough = kMinBlockDepth / std::max<int64_t>(1, g.out_size()) + 1;
+  const int64_t per_block = std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
+  const int64_t blocks = std::max<int64_t>(1, (g.images + per_block - 1) / per_block);
+  const Tensor parts = blocks == 1 ? result : Tensor::empty(Dims{blocks, result.numel()}, work);
+  const Direct direct{work,         g.images,      g.groups,
+                      g.group_in(), g.group_out(), columns_of_input(g, x.data())};
+  if (direct.pays()) {
+    direct_weights(direct, grad, per_block, parts);
+  } else {
+    multiply_blocks(work, g, grad, x, per_block, blocks, parts);
+  }
   if (blocks == 1) return;
   add_parts(parts);
   std::memcpy(result.data(), parts.data(), static_cast<size_t>(result.numel() * size));
@@ -253,8 +346,9 @@ void kernel_conv(const KernelCall& call) {
   AttrReader attrs(call.attrs);
   const Geometry g(x.shape(), w.shape(), out.shape(), attrs);
   in_compute_dtype(out, work, [&](const Tensor& y) {
-    multiply_columns(work, g, dense_as(w, work), dense_as(x, work), columns_of_input, g.group_in(),
-                     y);
+    const Tensor dense = dense_as(x, work);
+    multiply_columns(work, g.groups, dense_as(w, work), columns_of_input(g, dense.data()),
+                     g.group_in(), y);
   });
 }
 
@@ -265,8 +359,7 @@ void kernel_conv_input(const KernelCall& call) {
   const auto size = attrs.list();
   const Geometry g(size, w.shape(), grad.shape(), attrs);
   in_compute_dtype(out, work, [&](const Tensor& dx) {
-    multiply_columns(work, g, swap_channels(g, dense_as(w, work)), dense_as(grad, work),
-                     columns_of_gradient, g.group_out(), dx);
+    input_gradient(work, g, dense_as(grad, work), dense_as(w, work), dx);
   });
 }
 

@@ -99,7 +99,8 @@ bool supports_neon() { return true; }  // every AArch64 has it
   extern "C" const BatchNormTable tinyt_batch_norm_##level;    \
   extern "C" const RandomTable tinyt_random_##level;           \
   extern "C" const GemmTable tinyt_gemm_##level;               \
-  extern "C" const ResampleTable tinyt_resample_##level;
+  extern "C" const ResampleTable tinyt_resample_##level;       \
+  extern "C" const DirectTable tinyt_direct_##level;
 TINYT_ALL_LEVELS(TINYT_DECLARE)
 #undef TINYT_DECLARE
 
@@ -115,7 +116,8 @@ const Kernels kLevels[] = {
    &tinyt_batch_norm_##level,      \
    &tinyt_random_##level,          \
    &tinyt_gemm_##level,            \
-   &tinyt_resample_##level},
+   &tinyt_resample_##level,        \
+   &tinyt_direct_##level},
     TINYT_ALL_LEVELS(TINYT_KERNELS)
 #undef TINYT_KERNELS
 };

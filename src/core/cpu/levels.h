@@ -178,6 +178,16 @@ struct ResampleTable {
                               int64_t taps, int64_t n, void* out);
 };
 
+// Lines at given offsets from one place. Float32, Float64 and Int64 (which wraps).
+struct DirectTable {
+  // out[i] = sum over t of weight[t] * in[offset[t] + i], a chain of fma, for i < n.
+  void (*correlate[kDTypeCount])(const void* in, const int64_t* offset, const void* weight,
+                                 int64_t taps, int64_t n, void* out);
+  // out[t] += sum over i < n of a[i] * b[offset[t] + i]: element i in lane i % lanes of a register.
+  void (*dots[kDTypeCount])(const void* a, const void* b, const int64_t* offset, int64_t taps,
+                            int64_t n, void* out);
+};
+
 struct Kernels {
   std::string_view level;
   const ElementwiseTable* elementwise;
@@ -188,6 +198,7 @@ struct Kernels {
   const RandomTable* random;
   const GemmTable* gemm;
   const ResampleTable* resample;
+  const DirectTable* direct;
 };
 
 // The level in use: the best the machine has, or the lower one named by TINYT_ISA.
