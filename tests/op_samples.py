@@ -24,6 +24,7 @@ from op_rows.patches import PATCHES
 from op_rows.pointwise import POINTWISE
 from op_rows.pooling import POOLING
 from op_rows.reduce import REDUCE
+from op_rows.resample import RESAMPLE
 from op_rows.scan import SCAN
 from op_rows.scatter import SCATTER
 from op_rows.search import SEARCH
@@ -51,6 +52,7 @@ FAMILIES: dict[str, list[Op]] = {
     "Linear algebra": LINALG,
     "Convolution": CONVOLUTION,
     "Pooling": POOLING,
+    "Resampling": RESAMPLE,
     "Networks": NETWORKS,
     "Losses": LOSSES,
     "Creation": CREATION,

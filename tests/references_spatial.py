@@ -260,3 +260,145 @@ def max_unpool(n: int) -> Any:
         return out
 
     return reference
+
+
+def keys(x: float, a: float) -> float:
+    """Keys' cubic kernel."""
+    x = abs(x)
+    if x <= 1:
+        return (a + 2) * x**3 - (a + 3) * x**2 + 1
+    return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a if x < 2 else 0.0
+
+
+def resampling_matrix(
+    mode: str, n: int, m: int, align: bool, factor: float | None, antialias: bool
+) -> Array:
+    """[m, n]: what each input position adds to each output position."""
+    matrix = np.zeros((m, n))
+    step = n / m if factor is None else 1 / factor
+    if align:
+        step = (n - 1) / (m - 1) if m > 1 else 0.0
+    cubic = mode == "bicubic"
+
+    def kernel(x: float) -> float:
+        if cubic:
+            return keys(x, -0.5 if antialias else -0.75)
+        return max(0.0, 1 - abs(x))
+
+    for i in range(m):
+        if mode.startswith("nearest"):
+            at = math.floor((i + (0.5 if mode == "nearest-exact" else 0)) * step)
+            matrix[i, min(at, n - 1)] = 1
+        elif mode == "area":
+            window = list(range(math.floor(i * n / m), math.ceil((i + 1) * n / m)))
+            matrix[i, window] = 1 / len(window)
+        elif antialias:
+            centre, wide = step * (i + 0.5), max(step, 1.0)
+            reach = (2 if cubic else 1) * wide
+            for j in range(max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), n)):
+                matrix[i, j] = kernel((j + 0.5 - centre) / wide)
+            matrix[i] /= matrix[i].sum()
+        else:  # the edge elements repeat beyond the edges
+            at = step * i if align else step * (i + 0.5) - 0.5
+            for j in range(math.floor(at) - 2, math.floor(at) + 4):
+                matrix[i, min(max(j, 0), n - 1)] += kernel(at - j)
+    return matrix
+
+
+def interpolate(
+    x: Array,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Array:
+    n = x.ndim - 2
+    factors: Any = (None,) * n
+    if size is None:
+        factors = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,) * n
+        wanted = [math.floor(a * s) for a, s in zip(x.shape[2:], factors, strict=True)]
+        if recompute_scale_factor or mode == "area":
+            factors = (None,) * n
+    else:
+        wanted = list(size) if isinstance(size, tuple) else [size] * n
+    for d, m in enumerate(wanted):
+        matrix = resampling_matrix(
+            mode, x.shape[2 + d], m, bool(align_corners), factors[d], antialias
+        )
+        x = np.moveaxis(np.tensordot(x, matrix, (2 + d, 1)), -1, 2 + d)
+    return x
+
+
+def local_response_norm(
+    x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Array:
+    out = np.empty_like(x)
+    for c in range(x.shape[1]):
+        low, high = max(c - size // 2, 0), min(c + (size - 1) // 2, x.shape[1] - 1)
+        mean = (x[:, low : high + 1] ** 2).sum(1) / size
+        out[:, c] = x[:, c] / (k + alpha * mean) ** beta
+    return out
+
+
+def reflected(at: float, n: int, align: bool) -> float:
+    """Walks back and forth between the borders."""
+    low, high = (0.0, n - 1.0) if align else (-0.5, n - 0.5)
+    if low == high:
+        return 0.0
+    while not low <= at <= high:
+        at = 2 * low - at if at < low else 2 * high - at
+    return at
+
+
+def grid_sample(
+    x: Array,
+    grid: Array,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Array:
+    """Each point by itself: a kernel over the neighbouring elements, along every dimension."""
+    sizes = x.shape[2:]
+    out = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
+
+    def bounded(at: float, n: int) -> float:
+        if padding_mode == "reflection":
+            at = reflected(at, n, align_corners)
+        return at if padding_mode == "zeros" else min(max(at, 0.0), n - 1.0)
+
+    for point in np.ndindex(grid.shape[:-1]):
+        neighbours: list[list[tuple[int, float]]] = []
+        for n, c in zip(sizes, grid[point][::-1], strict=True):
+            at = (c + 1) / 2 * (n - 1) if align_corners else ((c + 1) * n - 1) / 2
+            if mode == "bicubic":
+                near = [math.floor(at) + k for k in (-1, 0, 1, 2)]
+                neighbours.append([(int(bounded(j, n)), keys(at - j, -0.75)) for j in near])
+                continue
+            at = bounded(at, n)
+            if mode == "nearest":
+                neighbours.append([(round(at), 1.0)])
+            else:
+                low = math.floor(at)
+                neighbours.append([(low, low + 1 - at), (low + 1, at - low)])
+        for corner in itertools.product(*neighbours):
+            place = tuple(j for j, _ in corner)
+            if all(0 <= j < n for j, n in zip(place, sizes, strict=True)):
+                weight = math.prod(w for _, w in corner)
+                out[(point[0], slice(None), *point[1:])] += (
+                    weight * x[(point[0], slice(None), *place)]
+                )
+    return out
+
+
+def affine_grid(theta: Array, size: Sequence[int], align_corners: bool = False) -> Array:
+    sizes = tuple(size[2:])
+    out = np.zeros((size[0], *sizes, len(sizes)))
+    for at in np.ndindex(sizes):
+        points = [
+            (2 * i / (n - 1) - 1 if n > 1 else 0.0) if align_corners else (2 * i + 1) / n - 1
+            for i, n in zip(at, sizes, strict=True)
+        ]
+        out[(slice(None), *at)] = theta @ np.array([*points[::-1], 1.0])
+    return out

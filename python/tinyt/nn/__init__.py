@@ -125,6 +125,7 @@ from tinyt.nn.pooling import (
     AvgPool1d,
     AvgPool2d,
     AvgPool3d,
+    LocalResponseNorm,
     LPPool1d,
     LPPool2d,
     LPPool3d,
@@ -143,6 +144,7 @@ from tinyt.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from tinyt.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 
 __all__ = [
     "CELU",
@@ -217,6 +219,7 @@ __all__ = [
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
@@ -279,6 +282,9 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
+    "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",

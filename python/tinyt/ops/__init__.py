@@ -23,6 +23,7 @@ from tinyt.ops import (
     einsum,
     elementwise,
     embedding,
+    grid,
     indexing,
     join,
     linalg,
@@ -36,6 +37,7 @@ from tinyt.ops import (
     random,
     ranges,
     reduce,
+    resample,
     scan,
     scatter,
     search,
@@ -51,8 +53,8 @@ from tinyt.tensor import Tensor
 FAMILIES = (
     creation, elementwise, bounded, compare, special, complex, reduce, statistics, scan, order,
     search, counting, convert, shape, strides, split, join, arrange, pad, indexing, scatter,
-    linalg, matrix, einsum, embedding, conv, pooling, norm, attention, activation, loss,
-    class_loss, distance, dropout, ranges, random, multihead,
+    linalg, matrix, einsum, embedding, conv, pooling, resample, grid, norm, attention,
+    activation, loss, class_loss, distance, dropout, ranges, random, multihead,
 )  # fmt: skip
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.
 EXPORTS: dict[str, Any] = {}

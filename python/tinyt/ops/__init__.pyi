@@ -154,6 +154,7 @@ from tinyt.ops.elementwise import (
 from tinyt.ops.elementwise import div as divide
 from tinyt.ops.elementwise import sub as subtract
 from tinyt.ops.embedding import embedding, embedding_bag, one_hot
+from tinyt.ops.grid import affine_grid, grid_sample
 from tinyt.ops.indexing import index_put
 from tinyt.ops.join import (
     block_diag,
@@ -245,6 +246,7 @@ from tinyt.ops.pooling import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
+    local_response_norm,
     lp_pool1d,
     lp_pool2d,
     lp_pool3d,
@@ -290,6 +292,7 @@ from tinyt.ops.reduce import (
     sum,
     trace,
 )
+from tinyt.ops.resample import interpolate, upsample, upsample_bilinear, upsample_nearest
 from tinyt.ops.scan import (
     cummax,
     cummin,
@@ -384,6 +387,7 @@ __all__ = [
     "addmv",
     "addr",
     "adjoint",
+    "affine_grid",
     "all",
     "allclose",
     "alpha_dropout",
@@ -552,6 +556,7 @@ __all__ = [
     "gradient",
     "greater",
     "greater_equal",
+    "grid_sample",
     "group_norm",
     "gt",
     "gumbel_softmax",
@@ -579,6 +584,7 @@ __all__ = [
     "index_select",
     "inner",
     "instance_norm",
+    "interpolate",
     "is_complex",
     "is_conj",
     "is_floating_point",
@@ -610,6 +616,7 @@ __all__ = [
     "lgamma",
     "linear",
     "linspace",
+    "local_response_norm",
     "log",
     "log1p",
     "log2",
@@ -804,6 +811,9 @@ __all__ = [
     "unique_consecutive",
     "unravel_index",
     "unsqueeze",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
     "var",
     "var_mean",
     "vdot",

@@ -130,16 +130,22 @@ def _average(op: str, x: Tensor, windows: Windows, divisors: Any) -> Tensor:
     """The sums of the windows over the product of ``divisors``, a list for each dimension."""
     if not (x.dtype.is_floating_point or x.dtype is int64):
         raise DTypeError(f"{op}: not defined for dtype {x.dtype}")
-    taps, index = as_matrix(windows)
-    ones = prim.fill((len(index),), float64, 1.0, 1)
     # A half-precision sum could overflow where the average does not.
     narrow = x.dtype.is_floating_point and x.dtype.itemsize < 4
-    sums = prim.resample(prim.cast(x, float32) if narrow else x, ones, windows.size, taps, index)
+    sums = _sums(prim.cast(x, float32) if narrow else x, windows)
     if x.dtype is int64:
         size = sums.abs()  # rounded towards zero
         return prim.sign(sums) * prim.floor_divide(size, _outer(divisors))
     average = prim.div(sums, _outer(divisors))
     return prim.cast(average, x.dtype) if narrow else average
+
+
+def _sums(x: Tensor, windows: Windows) -> Tensor:
+    if windows.begin == (0,) * len(windows.size) and windows.end == tuple(x.shape[2:]):
+        return prim.sum(x, tuple(range(2, x.dim())), True)  # one window: the whole plane
+    taps, index = as_matrix(windows)
+    ones = prim.fill((len(index),), float64, 1.0, 1)
+    return prim.resample(x, ones, windows.size, taps, index)
 
 
 def _outer(divisors: Sequence[tuple[int, ...]]) -> Any:
@@ -411,6 +417,30 @@ def max_unpool3d(
     return _max_unpool("max_unpool3d", 3, input, indices, kernel_size, stride, padding, output_size)
 
 
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """x / (k + alpha mean(x^2))^beta, the mean over ``size`` neighbouring channels.
+
+    Beyond the first and last channel are zeros, which count. Input [N, C, *S] with at least one S.
+    Source: Krizhevsky et al. 2012, "ImageNet classification with deep convolutional networks".
+    """
+    rank = need_tensor("local_response_norm", input).dim()
+    if rank < 3:
+        raise ValueError(
+            f"local_response_norm: needs at least 3 dimensions, got {tuple(input.shape)}"
+        )
+    if size <= 0:
+        raise RuntimeError(f"local_response_norm: size must be positive, got {size}")
+    if input.numel() == 0:
+        return input
+    shape = tuple(input.shape)
+    lines = prim.reshape(input, (shape[0], 1, shape[1], math.prod(shape[2:])))
+    squares = prim.pad(lines * lines, [0, 0, 0, 0, size // 2, (size - 1) // 2, 0, 0])
+    mean = prim.reshape(avg_pool2d(squares, (size, 1), 1), shape)
+    return input / (mean * alpha + k) ** beta
+
+
 EXPORTS: dict[str, Any] = {
     f.__name__: f for f in (max_pool1d, max_pool2d, max_pool3d, avg_pool1d, adaptive_avg_pool1d)
 }
@@ -420,6 +450,6 @@ FUNCTIONAL: dict[str, Any] = {
     for f in (
         avg_pool2d, avg_pool3d, adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool1d,
         adaptive_max_pool2d, adaptive_max_pool3d, lp_pool1d, lp_pool2d, lp_pool3d, max_unpool1d,
-        max_unpool2d, max_unpool3d,
+        max_unpool2d, max_unpool3d, local_response_norm,
     )
 }  # fmt: skip

@@ -18,6 +18,9 @@ OutputSizes = int | None | Sequence[int | None]
 LARGEST = 1 << 24
 
 
+MAX_POSITIONS = 1 << 24  # of the output along one dimension: they are listed one by one
+
+
 class Windows(NamedTuple):
     """The windows along every dimension, one dimension after another."""
 
@@ -47,6 +50,7 @@ def _even_steps(
             m -= 1
         if m <= 0:
             raise ShapeError(f"{op}: windows {kernel} are larger than the padded input {sizes}")
+        check_positions(op, (m,))
         starts = [i * s - p for i in range(m)]
         count.append(m)
         begin += [a if a >= 0 else a + -(a // d) * d for a in starts]
@@ -93,6 +97,12 @@ def as_matrix(windows: Windows) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The windows as rows of a sparse matrix: how many elements each has, and which."""
     pairs = list(zip(windows.begin, windows.end, strict=True))
     return tuple(b - a for a, b in pairs), tuple(i for a, b in pairs for i in range(a, b))
+
+
+def check_positions(op: str, sizes: Sequence[int]) -> None:
+    """ShapeError for an output whose positions are too many to list."""
+    if max(sizes) > MAX_POSITIONS:
+        raise ShapeError(f"{op}: at most {MAX_POSITIONS} elements a dimension, got {tuple(sizes)}")
 
 
 def with_batch(op: str, spatial: int, input: Tensor) -> Tensor:
@@ -150,6 +160,7 @@ def evenly(op: str, x: Tensor, output_size: OutputSizes) -> Windows:
     )
     if min(count) < 0:
         raise ShapeError(f"{op}: output_size must not be negative, got {count}")
+    check_positions(op, count)
     if max(count) > LARGEST:
         raise ShapeError(f"{op}: output_size must be at most {LARGEST}, got {count}")
     return _even_cover(tuple(x.shape[2:]), count)
