@@ -1,6 +1,10 @@
-"""The table is whole: every public operation has a row, an alias, or a test of its own."""
+"""The table is whole: every public operation has a row, an alias, or a test of its own; and every
+name promised in surface.txt is there in each of its forms."""
 
 from __future__ import annotations
+
+from operator import attrgetter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,6 +90,44 @@ def test_every_operation_has_a_row() -> None:
     known = set(BY_NAME) | set(ALIASES) | set().union(*ELSEWHERE.values())
     names = {*tinyt.ops.EXPORTS, *tinyt.ops.FUNCTIONAL}
     assert sorted(names - known) == []
+
+
+def promises() -> list[list[str]]:
+    """Name, flags and aliases of every line."""
+    text = (Path(__file__).parents[1] / "surface.txt").read_text(encoding="utf-8")
+    return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def is_there(name: str) -> bool:
+    try:
+        attrgetter(name)(tinyt)
+    except AttributeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("promise", promises(), ids=lambda promise: promise[0])
+def test_promised_forms(promise: list[str]) -> None:
+    name, flags, *aliases = promise
+    short = name.rpartition(".")[2]
+    forms = {name: is_there(name) or is_there(f"Tensor.{short}") or is_there(f"Tensor.{short}_")}
+    if "m" in flags:
+        forms[f"Tensor.{short}"] = is_there(f"Tensor.{short}")
+    if "i" in flags:
+        forms[f"{short}_"] = is_there(f"{name}_") or is_there(f"Tensor.{short}_")
+    forms.update((alias, is_there(alias)) for alias in aliases)
+    assert [form for form, there in forms.items() if not there] == []
+
+
+def test_promises_are_differentiable() -> None:
+    """As far as a row tells: those of the flag g have gradient tests."""
+    rows = {op.name: op for op in BY_NAME.values()}
+    lost = [
+        name
+        for name, flags, *_ in promises()
+        if "g" in flags and (op := rows.get(name.rpartition(".")[2])) and not op.grad
+    ]
+    assert lost == []
 
 
 @pytest.mark.parametrize("alias", ALIASES)
