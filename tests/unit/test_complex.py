@@ -170,6 +170,11 @@ def test_random_parts() -> None:
     assert bool(((u.imag >= 0) & (u.imag < 1)).all())
 
 
+def test_covariance_conjugates(rng: np.random.Generator) -> None:
+    array = rng.normal(size=(3, 5)) + 1j * rng.normal(size=(3, 5))
+    np.testing.assert_allclose(tinyt.cov(tinyt.tensor(array)).numpy(), np.cov(array), rtol=1e-13)
+
+
 def test_special_values() -> None:
     """Quotients by zero, powers of zero: each part by itself, never a trap."""
     z = tinyt.tensor([1 + 1j, -1 + 0j])

@@ -163,6 +163,7 @@ def cov(
         freedom = 0.0
     x = x - center
     weighted = x if weights is None else prim.cast(x * weights, x.dtype)
+    weighted = prim.conj_physical(weighted) if weighted.dtype.is_complex else weighted
     matrix = prim.div(prim.matmul(x, prim.permute(weighted, (1, 0))), freedom)
     return prim.reshape(matrix, tuple(n for n in matrix.shape if n != 1))
 
