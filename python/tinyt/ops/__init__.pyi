@@ -204,6 +204,15 @@ from tinyt.ops.loss import (
     smooth_l1_loss,
     soft_margin_loss,
 )
+from tinyt.ops.masks import _nonzero as nonzero
+from tinyt.ops.masks import (
+    argwhere,
+    masked_fill,
+    masked_scatter,
+    masked_select,
+    nonzero_static,
+    unravel_index,
+)
 from tinyt.ops.matrix import cdist, chain_matmul, cross, kron, matrix_power, pdist
 from tinyt.ops.multihead import multi_head_attention_forward
 from tinyt.ops.norm import (
@@ -305,26 +314,19 @@ from tinyt.ops.scan import (
     trapezoid,
     trapz,
 )
-from tinyt.ops.scatter import _nonzero as nonzero
 from tinyt.ops.scatter import (
-    argwhere,
     gather,
     index_add,
     index_copy,
     index_fill,
     index_reduce,
     index_select,
-    masked_fill,
-    masked_scatter,
-    masked_select,
-    nonzero_static,
     put,
     scatter,
     scatter_add,
     scatter_reduce,
     take,
     take_along_dim,
-    unravel_index,
 )
 from tinyt.ops.search import bucketize, isin, searchsorted, unique, unique_consecutive
 from tinyt.ops.shape import _reshape_function as reshape
