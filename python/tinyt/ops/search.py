@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from tinyt import _tensor
 from tinyt._core import ShapeError, promote
@@ -10,7 +10,7 @@ from tinyt.dtypes import ALL
 from tinyt.ops.common import Number, to_dtype, wrap_dim, write_out
 from tinyt.tensor import Tensor, method, prim
 
-Unique = Tensor | tuple[Tensor, ...]
+Unique: TypeAlias = Tensor | tuple[Tensor, ...]
 
 # ---- search
 
