@@ -19,6 +19,15 @@ using Number = std::conditional_t<std::is_same_v<T, float>, ComplexFloat, Comple
 
 namespace complex_op {
 
+// Declared for every scalar op, so that a table can be made from ops.def.
+#define SCALAR_OP(name, ...) struct name;
+#define STRUCT_OP(...)
+#define REDUCE_OP(...)
+#include "../ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+
 using Wide = std::complex<double>;
 inline constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 
