@@ -13,7 +13,6 @@ everything else is an object with one key, its tag:
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -52,8 +51,8 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
         safetensors.write(path, obj)
         return
     encoder = _Encoder()
-    tree = encoder.encode(obj, "", 0)
-    safetensors.write(path, encoder.tensors, {_OBJECT: json.dumps(tree, separators=(",", ":"))})
+    tree = safetensors.to_json(encoder.encode(obj, "", 0))
+    safetensors.write(path, encoder.tensors, {_OBJECT: tree})
 
 
 def load(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pickle import PickleBuffer
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +50,8 @@ class Tensor(TensorBase):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Elements as bytes: from protocol 5 on as a buffer that may travel without a copy."""
+        from pickle import PickleBuffer  # here, because pickle is slow to import
+
         dense = self.detach() if self.is_contiguous() else prim.copy(self.detach())
         raw: Any = _tensor.view_dtype(prim.reshape(dense, (self.numel(),)), uint8)
         raw = PickleBuffer(raw) if protocol >= 5 else memoryview(raw).tobytes()

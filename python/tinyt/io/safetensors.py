@@ -10,7 +10,6 @@ Source: https://huggingface.co/docs/safetensors, section "Format".
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -90,7 +89,7 @@ def write(
             "shape": list(tensor.shape),
             "data_offsets": list(spans[name]),
         }
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text = to_json(header).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     if len(text) > MAX_HEADER_BYTES:
         raise ValueError(f"save: the header would take {len(text)} bytes, over {MAX_HEADER_BYTES}")
@@ -125,8 +124,17 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str
     return tensors, metadata
 
 
+def to_json(tree: Any) -> str:
+    """Compact JSON."""
+    import json  # here and below: most programs that import tinyt neither save nor load
+
+    return json.dumps(tree, ensure_ascii=False, separators=(",", ":"))
+
+
 def parse_json(text: str | bytes, what: str) -> Any:
     """Parses strict JSON: no repeated keys, no NaN or Infinity, no bottomless nesting."""
+    import json
+
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:  # ValueError includes bad UTF-8 and bad JSON

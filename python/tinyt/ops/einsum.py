@@ -7,7 +7,6 @@ from its end, so that ellipses of different lengths broadcast.
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from tinyt.ops.common import need_tensor, to_dtype, wrap_dim, write_out
 from tinyt.ops.strides import diagonal
 from tinyt.tensor import Tensor, prim
 
-LETTERS = string.ascii_uppercase + string.ascii_lowercase
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ELLIPSIS = -1
 _FIRST_ELLIPSIS_LABEL = len(LETTERS)
 
