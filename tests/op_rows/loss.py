@@ -22,6 +22,10 @@ def loss(name: str, samples: Samples, *errors: Bad, **facts: Any) -> Op:
     )
 
 
+def complex_input(name: str) -> Bad:
+    return bad(RuntimeError, rf"{name}.*complex64", f(2).astype(np.complex64), f(2))
+
+
 def wrong_reduction(name: str) -> Bad:
     return bad(ValueError, rf"{name}.*'max'", f(2), f(2), reduction="max")
 
@@ -186,6 +190,7 @@ LOSSES = [
         pair_samples(weight=True),
         bad(RuntimeError, r"mse_loss.*\(2, 3\).*\(4,\)", f(2, 3), f(4)),
         bad(ValueError, r"mse_loss.*\(3,\).*\(2,\)", f(2), f(2), weight=f(3)),
+        complex_input("mse_loss"),
         wrong_reduction("mse_loss"),
     ),
     loss("l1_loss", pair_samples(weight=True), wrong_reduction("l1_loss")),
@@ -193,12 +198,14 @@ LOSSES = [
         "smooth_l1_loss",
         pair_samples({"beta": 0.5}, {"beta": 0.0, "reduction": "sum"}),
         bad(RuntimeError, r"smooth_l1_loss.*-1", f(2), f(2), beta=-1.0),
+        complex_input("smooth_l1_loss"),
         wrong_reduction("smooth_l1_loss"),
     ),
     loss(
         "huber_loss",
         pair_samples({"delta": 0.5}, weight=True),
         bad(RuntimeError, r"huber_loss.*-1", f(2), f(2), delta=-1.0),
+        complex_input("huber_loss"),
         wrong_reduction("huber_loss"),
     ),
     loss(
@@ -214,7 +221,7 @@ LOSSES = [
         bad(ValueError, r"binary_cross_entropy_with_logits.*\(3,\).*\(2,\)", f(2), f(3)),
         wrong_reduction("binary_cross_entropy_with_logits"),
     ),
-    loss("kl_div", kl_samples, wrong_reduction("kl_div")),
+    loss("kl_div", kl_samples, complex_input("kl_div"), wrong_reduction("kl_div")),
     loss(
         "poisson_nll_loss",
         pair_samples(

@@ -10,6 +10,7 @@ import math
 import warnings
 from typing import Any
 
+from tinyt._core import DTypeError
 from tinyt.ops.activation import logsigmoid
 from tinyt.ops.bounded import clamp_min
 from tinyt.ops.reduce import mean
@@ -46,6 +47,13 @@ def reduced(losses: Tensor, reduction: str, total: Tensor | None = None) -> Tens
     return mean(losses) if total is None else sum_(losses) / total
 
 
+def _need_real(op: str, *tensors: Tensor) -> None:
+    """DTypeError for complex numbers, of which there is no such loss."""
+    for x in tensors:
+        if x.dtype.is_complex:
+            raise DTypeError(f"{op}: not defined for dtype {x.dtype.name}")
+
+
 def _difference(op: str, input: Tensor, target: Tensor) -> Tensor:
     """input - target, with a warning where the shapes differ."""
     out = input - target
@@ -80,6 +88,7 @@ def mse_loss(
 ) -> Tensor:
     """(input - target)²; with a ``weight``, "mean" divides by the sum of the weights."""
     reduction = reduction_of("mse_loss", size_average, reduce, reduction)
+    _need_real("mse_loss", input, target)
     losses = _weighted("mse_loss", prim.square(_difference("mse_loss", input, target)), weight)
     return reduced(losses, reduction, None if weight is None else sum_(weight))
 
@@ -110,6 +119,7 @@ def smooth_l1_loss(
     reduction = reduction_of("smooth_l1_loss", size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    _need_real("smooth_l1_loss", input, target)
     distance = prim.abs(_difference("smooth_l1_loss", input, target))
     if beta == 0:
         return reduced(distance, reduction)
@@ -129,6 +139,7 @@ def huber_loss(
     reduction = reduction_of("huber_loss", None, None, reduction)
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
+    _need_real("huber_loss", input, target)
     distance = prim.abs(_difference("huber_loss", input, target))
     far = (distance - 0.5 * delta) * delta
     losses = prim.where(prim.le(distance, delta), distance * distance * 0.5, far)
@@ -204,6 +215,7 @@ def kl_div(
     "batchmean" divides the sum by the size of dimension 0: the divergence per sample.
     """
     reduction = reduction_of("kl_div", size_average, reduce, reduction, "batchmean")
+    _need_real("kl_div", input, target)
     if log_target:
         losses = prim.exp(target) * (target - input)
     else:
