@@ -275,3 +275,30 @@ def test_any_mixed_key_adds_its_gradient(key: tuple[Any, ...]) -> None:
     want = np.zeros(60, np.float32)
     np.add.at(want, at, weights)
     np.testing.assert_array_equal(to_numpy(x.grad).reshape(-1), want)
+
+
+@pytest.mark.parametrize(
+    "key", [(..., ...), (..., 0, ...), (0, ..., 1, ..., ...), (1, 2, 0, ..., ...)]
+)
+def test_a_later_ellipsis_stands_for_nothing(key: tuple[Any, ...]) -> None:
+    want = values()[tuple(k for i, k in enumerate(key) if k is not ... or ... not in key[:i])]
+    np.testing.assert_array_equal(to_numpy(tinyt.tensor(values())[key]), want)
+
+
+@pytest.mark.parametrize("key", [(..., ..., 0), (..., ..., None), (..., 0, ..., 0)])
+def test_nothing_follows_a_second_ellipsis(key: tuple[Any, ...]) -> None:
+    with pytest.raises(IndexError, match="second ellipsis"):
+        tinyt.tensor(values())[key]
+
+
+@pytest.mark.parametrize(
+    "key", [tinyt.tensor([0, 2]), tinyt.tensor(MASK), (ALL, tinyt.tensor([1]))]
+)
+def test_values_at_tensor_indices_have_the_dtype(key: Any) -> None:
+    x = tinyt.tensor(values())
+    with pytest.raises(RuntimeError, match=r"index: .*float32.*int64"):
+        x[key] = tinyt.ones(3, dtype=tinyt.int64)
+    np.testing.assert_array_equal(to_numpy(x), values())
+    x[0] = tinyt.ones(3, dtype=tinyt.int64)  # a view takes any
+    x[tinyt.tensor(MASK)] = tinyt.tensor(7)  # and a mask any single value
+    assert x[0].sum().item() == 7 * 15

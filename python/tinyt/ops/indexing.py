@@ -62,15 +62,17 @@ def _normalise(index: Any, rank: int) -> list[Any]:
             used += item.dim()
         elif item is not None and item is not Ellipsis and not isinstance(item, bool):
             used += 1
-    if sum(1 for i in items if i is Ellipsis) > 1:
-        raise IndexError("index: an index can only have a single ellipsis")
     if used > rank:
         raise IndexError(f"index: too many indices for a tensor of dimension {rank}, got {used}")
     full = [slice(None)] * (rank - used)
-    if any(i is Ellipsis for i in items):
-        at = next(i for i, item in enumerate(items) if item is Ellipsis)
-        return items[:at] + full + items[at + 1 :]
-    return items + full
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    if not places:
+        return items + full
+    # As in PyTorch, further ones stand for nothing, so nothing may follow if there is a choice.
+    rest = [item for item in items[places[0] :] if item is not Ellipsis]
+    if full and len(places) > 1 and any(i is not Ellipsis for i in items[places[1] :]):
+        raise IndexError("index: a second ellipsis can only stand at the end")
+    return items[: places[0]] + full + rest
 
 
 def _bounds(item: slice, size: int) -> tuple[int, int, int]:
@@ -252,7 +254,11 @@ def _mask_of(x: Tensor, index: Any) -> Tensor | None:
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """``x[index] = value``; with repeated tensor indices the last value stays."""
+    """``x[index] = value``; with repeated tensor indices the last value stays.
+
+    A view takes a tensor of any dtype; tensor indices only one of the dtype of x, as in PyTorch.
+    """
+    given = value
     if not isinstance(value, (Tensor, bool, int, float, complex)):
         value = (
             _tensor.from_data(value)
@@ -269,6 +275,11 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     if all(a is None for a in advanced):
         view._assign(_strip(value, view.dim()))
         return
+    if isinstance(given, Tensor) and given.dtype is not x.dtype:
+        raise DTypeError(
+            f"index: values written at tensor indices must be {x.dtype.name} as the tensor is, "
+            f"got {given.dtype.name}"
+        )
     plan = Plan(view, advanced)
     source = _strip(value if isinstance(value, Tensor) else _one_value(value, x), len(plan.result))
     plan.write(view, prim.cast(source, x.dtype))
