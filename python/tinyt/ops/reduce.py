@@ -340,8 +340,13 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
 def logsumexp(
     input: Tensor, dim: Dim, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """log(sum(exp(x))) over ``dim``, shifted by the largest value so that nothing overflows."""
+    """log(sum(exp(x))) over ``dim``, shifted by the largest value so that nothing overflows.
+
+    An empty ``dim`` means all, with ``keepdim`` only: PyTorch refuses it otherwise.
+    """
     dims = dims_of(dim)
+    if not dims and not keepdim and input.dim():
+        raise ShapeError(f"logsumexp: dim must not be empty, the shape is {tuple(input.shape)}")
     x = to_dtype(input, float_or_default(input))
     if element_count("logsumexp", x, dims) == 0:
         return write_out(out, prim.log(prim.sum(x, dims, keepdim)))
