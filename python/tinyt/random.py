@@ -12,6 +12,9 @@ from collections.abc import Callable
 from tinyt import _tensor
 from tinyt.tensor import Tensor
 
+# Held for a few assignments only, so one serves all streams (and generators can be copied).
+_LOCK = threading.Lock()
+
 
 class Generator:
     """A random stream: the seed and how many counters were used."""
@@ -26,8 +29,9 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise ValueError(f"manual_seed: the seed must fit in 64 bits, got {seed}")
-        self._seed = seed - 2**64 if seed >= 2**63 else seed
-        self._offset = 0
+        with _LOCK:
+            self._seed = seed - 2**64 if seed >= 2**63 else seed
+            self._offset = 0
         return self
 
     def initial_seed(self) -> int:
@@ -49,13 +53,24 @@ class Generator:
         values = state.tolist()
         if len(values) != 2 or values[1] < 0:
             raise ValueError(f"set_state: expected (seed, counter), got {values}")
-        self._seed, self._offset = values
+        with _LOCK:
+            self._seed, self._offset = values
 
     def draw(self, numel: int, make: Callable[[int, int], Tensor]) -> Tensor:
-        """``make(seed, first counter)``; takes the counters for ``numel`` if it succeeds."""
-        out = make(self._seed, self._offset)
-        self._offset += -(-numel // 4)
-        return out
+        """``make(seed, first counter)``; takes the counters for ``numel`` if it succeeds.
+
+        Threads that share the generator get counters of their own.
+        """
+        with _LOCK:
+            seed, first = self._seed, self._offset
+            self._offset = end = first + -(-numel // 4)
+        try:
+            return make(seed, first)
+        except BaseException:
+            with _LOCK:
+                if (self._seed, self._offset) == (seed, end):
+                    self._offset = first
+            raise
 
 
 _thread = threading.local()  # .generator: what stands in for the default one in this thread

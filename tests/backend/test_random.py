@@ -7,6 +7,8 @@ a p-value that one honest stream in a thousand would miss.
 from __future__ import annotations
 
 import math
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -384,3 +386,22 @@ def test_wrong_draws_leave_the_stream(call: Callable[[], Any], message: str) -> 
     with pytest.raises(RuntimeError, match=message):
         call()
     assert tinyt.get_rng_state().tolist() == state
+
+
+def test_threads_that_share_a_generator_get_counters_of_their_own() -> None:
+    stream, firsts = tinyt.Generator(), list[int]()
+
+    def make(seed: int, first: int) -> tinyt.Tensor:
+        time.sleep(1e-4)  # others run between the draw's start and its end
+        firsts.append(first)
+        return tinyt.empty(())
+
+    threads = [
+        threading.Thread(target=lambda: [stream.draw(5, make) for _ in range(20)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(firsts) == list(range(0, 160, 2))
+    assert stream.get_state()[1].item() == 160
