@@ -148,6 +148,23 @@ def test_similarity_of_zero_is_zero() -> None:
     assert F.normalize(x.detach()).tolist() == [[0.0, 0.0, 0.0]]
 
 
+def test_gradients_at_zero_are_those_of_the_limited_norm() -> None:
+    x = tinyt.zeros(1, 3, dtype=tinyt.float64, requires_grad=True)
+    y = tinyt.ones(1, 3, dtype=tinyt.float64, requires_grad=True)
+    F.normalize(x).sum().backward()
+    np.testing.assert_allclose(x.grad.tolist(), [[1e12] * 3])  # 1 / eps
+    x.grad = None
+    F.cosine_similarity(x, y).sum().backward()
+    np.testing.assert_allclose(x.grad.tolist(), [[1e8 / 3**0.5] * 3])  # y / (eps |y|)
+    assert y.grad.tolist() == [[0.0] * 3]
+
+
+def test_attention_over_no_features_is_the_mean_of_the_values() -> None:
+    nothing, value = tinyt.ones(2, 3, 0), tinyt.arange(12.0).reshape(2, 3, 2)
+    out = F.scaled_dot_product_attention(nothing, nothing, value)
+    assert out.tolist() == [[[2.0, 3.0]] * 3, [[8.0, 9.0]] * 3]
+
+
 def test_distance_function_is_called() -> None:
     layer = nn.TripletMarginWithDistanceLoss(
         distance_function=lambda a, b: (a - b).abs().amax(-1), margin=2.0, reduction="none"
