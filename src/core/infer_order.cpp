@@ -44,6 +44,23 @@ int64_t infer_ordered(OpId op, const Tensor& x, int64_t dim, Inferred& out) {
   return wrapped;
 }
 
+struct Rank {
+  int64_t k;
+  int64_t dim;
+};
+
+// The k of topk and kthvalue, in [least, size of the dimension], and that dimension.
+Rank infer_rank(OpId op, const Tensor& x, AttrReader& read, int64_t least, Inferred& out) {
+  const int64_t k = read.integer();
+  out.attrs.add(k);
+  const int64_t dim = infer_ordered(op, x, read.integer(), out);
+  no_bool(op, x.dtype());
+  const int64_t size = x.rank() == 0 ? 1 : x.size(static_cast<size_t>(dim));
+  require(k >= least && k <= size, ErrorKind::Runtime, name_of(op), ": k must be in [", least, ", ",
+          size, "] for dimension ", dim, ", got ", k);
+  return {k, dim};
+}
+
 // One value a line: the dimension goes, or stays with size 1.
 void drop_dim(int64_t dim, bool keepdim, Inferred& out) {
   for (Dims* shape : {&out.shape[0], &out.shape[1]}) {
@@ -92,13 +109,7 @@ void infer_sort(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferre
 
 void infer_topk(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   AttrReader read(attrs);
-  const int64_t k = read.integer();
-  out.attrs.add(k);
-  const int64_t dim = infer_ordered(op, in[0], read.integer(), out);
-  no_bool(op, in[0].dtype());
-  const int64_t size = in[0].rank() == 0 ? 1 : in[0].size(static_cast<size_t>(dim));
-  require(k >= 0 && k <= size, ErrorKind::Runtime, name_of(op), ": k must be in [0, ", size,
-          "] for dimension ", dim, ", got ", k);
+  const auto [k, dim] = infer_rank(op, in[0], read, 0, out);
   for (Dims* shape : {&out.shape[0], &out.shape[1]})
     if (!shape->empty()) (*shape)[static_cast<size_t>(dim)] = k;
   out.attrs.add(read.flag());
@@ -106,13 +117,7 @@ void infer_topk(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferre
 
 void infer_kthvalue(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   AttrReader read(attrs);
-  const int64_t k = read.integer();
-  out.attrs.add(k);
-  const int64_t dim = infer_ordered(op, in[0], read.integer(), out);
-  no_bool(op, in[0].dtype());
-  const int64_t size = in[0].rank() == 0 ? 1 : in[0].size(static_cast<size_t>(dim));
-  require(k > 0 && k <= size, ErrorKind::Runtime, name_of(op), ": k must be in [1, ", size,
-          "] for dimension ", dim, ", got ", k);
+  const int64_t dim = infer_rank(op, in[0], read, 1, out).dim;
   drop_dim(dim, read.flag(), out);
 }
 
