@@ -63,3 +63,10 @@ def test_same_bits_for_any_number_of_threads(name: str, rng: np.random.Generator
         results.append((out.detach().numpy().tobytes(), x.grad.numpy().tobytes()))
         x.grad = None
     assert results[0] == results[1]
+
+
+def test_max_unpool_under_another_name():
+    class Restore(nn.MaxUnpool2d):
+        pass
+
+    assert Restore(2, stride=1).stride == (1, 1)

@@ -84,6 +84,8 @@ class MaxUnpoolNd(Module):
         kernel_size: of the pool, as `stride` (by default `kernel_size`) and `padding`.
     """
 
+    _spatial: int
+
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
         self.kernel_size = self._one_each(kernel_size)
@@ -91,8 +93,7 @@ class MaxUnpoolNd(Module):
         self.padding = self._one_each(padding)
 
     def _one_each(self, value: Sizes) -> tuple[int, ...]:
-        spatial = int(type(self).__name__[-2])
-        return (value,) * spatial if isinstance(value, int) else tuple(value)
+        return (value,) * self._spatial if isinstance(value, int) else tuple(value)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -100,6 +101,8 @@ class MaxUnpoolNd(Module):
 
 class MaxUnpool1d(MaxUnpoolNd):
     """Undoes `MaxPool1d`; arguments as in `MaxUnpoolNd`."""
+
+    _spatial = 1
 
     def forward(
         self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
@@ -112,6 +115,8 @@ class MaxUnpool1d(MaxUnpoolNd):
 class MaxUnpool2d(MaxUnpoolNd):
     """Undoes `MaxPool2d`; arguments as in `MaxUnpoolNd`."""
 
+    _spatial = 2
+
     def forward(
         self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
     ) -> Tensor:
@@ -122,6 +127,8 @@ class MaxUnpool2d(MaxUnpoolNd):
 
 class MaxUnpool3d(MaxUnpoolNd):
     """Undoes `MaxPool3d`; arguments as in `MaxUnpoolNd`."""
+
+    _spatial = 3
 
     def forward(
         self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
