@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 
-class memory_format:
+class _Constant:
+    """One of a few named objects; compare with ``is``."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"tinyt.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+class memory_format(_Constant):
     """How a tensor lies in memory: ``contiguous_format``, ``channels_last``, …
 
     There is one object for each; compare with ``is``.
     """
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"tinyt.{self.name}"
-
-    def __reduce__(self) -> str:
-        return self.name
+    __slots__ = ()
 
 
-class layout:
+class layout(_Constant):
     """How a tensor stores its elements: ``strided`` is the only one."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"tinyt.{self.name}"
-
-    def __reduce__(self) -> str:
-        return self.name
+    __slots__ = ()
 
 
 strided = layout("strided")

@@ -363,16 +363,7 @@ class Module(Hooked):
         keys, errors = IncompatibleKeys([], []), list[str]()
         for prefix, module in self._with_prefixes(""):
             for hook in tuple((module._state_hooks or NO_HOOKS).load_pre):
-                hook(
-                    module,
-                    given,
-                    prefix,
-                    {},
-                    strict,
-                    keys.missing_keys,
-                    keys.unexpected_keys,
-                    errors,
-                )
+                hook(module, given, prefix, {}, strict, *keys, errors)
         own = self.state_dict(keep_vars=True)
         places = {
             prefix + name: (module, name)

@@ -205,7 +205,28 @@ class InstanceNorm3d(_InstanceNorm):
     dimensions = 5
 
 
-class GroupNorm(Module):
+class _AffineNorm(Module):
+    """The scale and shift of a normalisation that keeps no statistics."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _register_affine(
+        self, shape: tuple[int, ...], affine: bool, bias: bool, **options: Any
+    ) -> None:
+        for name, present in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, Parameter(empty(shape, **options)) if present else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets scale 1 and shift 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class GroupNorm(_AffineNorm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias over groups of channels of a sample.
 
     Shapes: (N, num_channels, *); `weight` (ones) and `bias` (zeros) have one value per channel.
@@ -231,17 +252,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, present in (("weight", affine), ("bias", affine and bias)):
-            value = empty((num_channels,), dtype=dtype, device=device) if present else None
-            self.register_parameter(name, None if value is None else Parameter(value))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Sets scale 1 and shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._register_affine((num_channels,), affine, bias, dtype=dtype, device=device)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -294,7 +305,7 @@ class RMSNorm(Module):
         )
 
 
-class LayerNorm(Module):
+class LayerNorm(_AffineNorm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias over the last dimensions.
 
     Args:
@@ -319,20 +330,9 @@ class LayerNorm(Module):
         )
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, present in (
-            ("weight", elementwise_affine),
-            ("bias", elementwise_affine and bias),
-        ):
-            value = empty(self.normalized_shape, dtype=dtype, device=device) if present else None
-            self.register_parameter(name, None if value is None else Parameter(value))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Sets scale 1 and shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._register_affine(
+            self.normalized_shape, elementwise_affine, bias, dtype=dtype, device=device
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)

@@ -59,6 +59,14 @@ def _heads(x: Tensor, count: int) -> Tensor:
     return prim.permute(prim.reshape(x, (time, batch, count, features // count)), (1, 2, 0, 3))
 
 
+def _replaced(projected: Tensor, static: Tensor | None) -> Tensor:
+    """A static key or value [batch * heads, time, features] in the place of the projected one."""
+    if static is None:
+        return projected
+    batch, heads, _, features = projected.shape
+    return prim.reshape(static, (batch, heads, static.shape[1], features))
+
+
 def _merged_mask(
     attn_mask: Tensor | None, padding: Tensor | None, q: Tensor, keys: int, extra: int
 ) -> Tensor | None:
@@ -86,6 +94,7 @@ def _merged_mask(
 def _check(
     query: Tensor, key: Tensor, value: Tensor, embed_dim: int, num_heads: int, separate: bool
 ) -> None:
+    """The shapes of the inputs against each other and the module's sizes."""
     shapes = tuple(tuple(x.shape) for x in (query, key, value))
     if query.dim() not in (2, 3) or not query.dim() == key.dim() == value.dim():
         raise AssertionError(
@@ -176,19 +185,17 @@ def multi_head_attention_forward(
         if key_padding_mask is not None:
             key_padding_mask = prim.reshape(key_padding_mask, (1, key_padding_mask.numel()))
     times, batch = q.shape[0], q.shape[1]
-    keys = k.shape[0] if static_k is None else static_k.shape[1]
     q, k, v = (_heads(x, num_heads) for x in (q, k, v))
-    fixed = (batch, num_heads, keys, q.shape[-1])
-    k = k if static_k is None else prim.reshape(static_k, fixed)
-    v = v if static_v is None else prim.reshape(static_v, fixed)
+    k, v = _replaced(k, static_k), _replaced(v, static_v)
+    keys = k.shape[2]
     k, v = _with_more_keys(k, v, bias_k, bias_v, add_zero_attn)
     hint = is_causal and key_padding_mask is None and not need_weights
     mask = None if hint else _merged_mask(attn_mask, key_padding_mask, q, keys, k.shape[2] - keys)
     out, weights = _attend(q, k, v, mask, dropout_p if training else 0.0, hint, need_weights)
     if weights is not None and average_attn_weights:
         weights = mean(weights, 1)
-    out = prim.reshape(prim.permute(out, (2, 0, 1, 3)), (times, batch, embed_dim_to_check))
-    out = linear(out, out_proj_weight, out_proj_bias)
+    rows = prim.reshape(prim.permute(out, (2, 0, 1, 3)), (times, batch, embed_dim_to_check))
+    out = linear(rows, out_proj_weight, out_proj_bias)
     if not batched:
         out = prim.reshape(out, (times, out.shape[2]))
         weights = None if weights is None else prim.reshape(weights, tuple(weights.shape[1:]))
