@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from tinyt._tensor import device
 from tinyt.io import safetensors
@@ -30,10 +30,10 @@ _MAX_DEPTH = 100
 _SPECIAL_FLOATS = ("inf", "-inf", "nan")
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Writes `obj` to `path`, whole or not at all.
+def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
+    """Writes `obj` to `f`; to a path whole or not at all.
 
-    The content goes to a file beside `path`, is synced and then renamed, so an interruption
+    The content goes to a file beside the path, is synced and then renamed, so an interruption
     leaves the old file. Gradients, `requires_grad` and sharing of memory are not stored: each
     tensor is written on its own, and a `Parameter` comes back as a `Tensor`.
 
@@ -41,22 +41,22 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
         obj: any nesting of dict, list, tuple, str, int, float, bool, None and Tensor; dict keys
             may be str, int, float, bool or None. Subclasses are stored as their base (an
             `OrderedDict` as dict, a named tuple as tuple).
-        path: the file.
+        f: a path, or a binary file that is open for writing (`io.BytesIO` is one).
 
     Raises:
         TypeError: for another type, naming where it is; nothing is written then.
         ValueError: for nesting deeper than 100, as data that contains itself has.
     """
     if _is_plain(obj):
-        safetensors.write(path, obj)
+        safetensors.write(f, obj)
         return
     encoder = _Encoder()
     tree = safetensors.to_json(encoder.encode(obj, "", 0))
-    safetensors.write(path, encoder.tensors, {_OBJECT: tree})
+    safetensors.write(f, encoder.tensors, {_OBJECT: tree})
 
 
 def load(
-    path: str | os.PathLike[str],
+    f: str | os.PathLike[str] | BinaryIO,
     map_location: object = None,
     *,
     weights_only: bool | None = True,
@@ -65,7 +65,7 @@ def load(
     """Reads what `save` wrote; from another safetensors file, the dict of its tensors.
 
     Args:
-        path: the file.
+        f: a path, or a binary file, of which all that follows is read.
         map_location: None or the CPU, where tensors are put.
         weights_only, mmap: PyTorch's; no effect, as no file can hold code.
 
@@ -84,7 +84,7 @@ def load(
             "load: map_location must be a device, its name or None, "
             f"got {type(map_location).__name__}"
         )
-    tensors, metadata = safetensors.read(path)
+    tensors, metadata = safetensors.read(f)
     if _OBJECT not in metadata:
         return tensors
     return _decode(safetensors.parse_json(metadata[_OBJECT], "the nesting"), tensors, 0)

@@ -234,6 +234,11 @@ def test_attributes_move_between_tables():
     assert "b" in dir(net)
 
 
+def test_calling_a_module_without_forward():
+    with pytest.raises(NotImplementedError, match=r"ModuleList: the module has no forward\(\)"):
+        nn.ModuleList([nn.ReLU()])(ops.ones(1))
+
+
 def test_registration_errors():
     class NoInit(nn.Module):
         def __init__(self):
@@ -351,8 +356,8 @@ def test_load_state_dict_reports_everything_and_changes_nothing():
     state["body.1.bias"] = "text"
     expected = (
         r"(?s)Error\(s\) in loading state_dict for Net:.*"
-        r'Unexpected key\(s\) in state_dict: "extra"\..*'
         r'Missing key\(s\) in state_dict: "body.0.bias"\..*'
+        r'Unexpected key\(s\) in state_dict: "extra"\..*'
         r'named "body.1.bias".*'
         r"size mismatch for head.weight: copying a param with shape \(3,\) from checkpoint, "
         r"the shape in current model is \(2, 4\)"

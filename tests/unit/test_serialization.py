@@ -1,5 +1,7 @@
 """save and load: round trips, the safetensors package as reference, hostile files, interruption."""
 
+import gzip
+import io
 import json
 import math
 import os
@@ -410,3 +412,29 @@ def test_hostile_nesting(path, tree, message):
 
 def test_serialization_error_is_a_runtime_error():
     assert issubclass(SerializationError, RuntimeError)
+
+
+@pytest.mark.parametrize("obj", [{"a": tinyt.arange(3)}, [tinyt.ones(2), {"epoch": 3}], None])
+def test_open_files(obj, tmp_path):
+    buffer = io.BytesIO(b"before")
+    buffer.seek(0, os.SEEK_END)
+    tinyt.save(obj, buffer)
+    buffer.seek(len(b"before"))
+    assert same(tinyt.load(buffer), obj)
+    with open(tmp_path / "file", "wb") as file:
+        tinyt.save(obj, file)
+    with open(tmp_path / "file", "rb") as file:
+        assert same(tinyt.load(file), obj)
+    with gzip.open(tmp_path / "packed", "wb") as file:
+        tinyt.save(obj, file)
+    with gzip.open(tmp_path / "packed", "rb") as file:
+        assert same(tinyt.load(file), obj)
+
+
+def test_neither_path_nor_file():
+    with pytest.raises(TypeError, match="save: expected a path or a binary file, got int"):
+        tinyt.save({}, 3)
+    with pytest.raises(TypeError, match="load: expected a path or a binary file, got NoneType"):
+        tinyt.load(None)
+    with pytest.raises(TypeError, match="load: the file must be opened in binary mode"):
+        tinyt.load(io.StringIO("text"))

@@ -10,6 +10,8 @@ Source: https://huggingface.co/docs/safetensors, section "Format".
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
 import os
 from collections.abc import Mapping
@@ -54,14 +56,14 @@ class _Entry(NamedTuple):
 
 
 def write(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | BinaryIO,
     tensors: Mapping[str, Tensor],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Writes `tensors` to `path` in place of what was there, at once and synced to disk.
 
     Args:
-        path: the file.
+        path: the file; an open one is written from where it stands, and not synced.
         tensors: by name; the order is kept.
         metadata: text to store beside them.
 
@@ -93,7 +95,7 @@ def write(
     text += b" " * (-len(text) % _ALIGNMENT)
     if len(text) > MAX_HEADER_BYTES:
         raise ValueError(f"save: the header would take {len(text)} bytes, over {MAX_HEADER_BYTES}")
-    with atomic_write(path) as file:
+    with _destination(path) as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for name in order:
@@ -101,8 +103,8 @@ def write(
                 file.write(_bytes_of(tensors[name].detach().contiguous()))
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Reads `(tensors, metadata)`.
+def read(path: str | os.PathLike[str] | BinaryIO) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Reads `(tensors, metadata)`; of an open file, all that follows where it stands.
 
     The header is checked as a whole before any memory is taken for tensors, and they take as much
     as the file holds.
@@ -111,8 +113,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str
         SerializationError: if the file breaks the format's rules anywhere.
         OSError: if it cannot be read.
     """
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    with _source(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         header, data_start = _read_header(file, size)
         metadata = _check_metadata(header.pop(_METADATA, {}))
         entries = {name: _check_entry(name, entry) for name, entry in header.items()}
@@ -129,6 +132,27 @@ def to_json(tree: Any) -> str:
     import json  # here and below: most programs that import tinyt neither save nor load
 
     return json.dumps(tree, ensure_ascii=False, separators=(",", ":"))
+
+
+def _destination(
+    path: str | os.PathLike[str] | BinaryIO,
+) -> contextlib.AbstractContextManager[BinaryIO]:
+    if isinstance(path, (str, os.PathLike)):
+        return atomic_write(path)
+    if not hasattr(path, "write"):
+        raise TypeError(f"save: expected a path or a binary file, got {type(path).__name__}")
+    return contextlib.nullcontext(path)
+
+
+def _source(path: str | os.PathLike[str] | BinaryIO) -> BinaryIO:
+    if isinstance(path, (str, os.PathLike)):
+        return open(path, "rb")
+    if not hasattr(path, "read"):
+        raise TypeError(f"load: expected a path or a binary file, got {type(path).__name__}")
+    content = path.read()
+    if not isinstance(content, bytes):
+        raise TypeError("load: the file must be opened in binary mode")
+    return io.BytesIO(content)
 
 
 def parse_json(text: str | bytes, what: str) -> Any:

@@ -23,6 +23,10 @@ Self = TypeVar("Self", bound="Module")
 Member = TypeVar("Member")
 
 
+def _no_forward(self: Module, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(f"{type(self).__name__}: the module has no forward()")
+
+
 class Module(Hooked):
     """Base class of every network part.
 
@@ -31,7 +35,7 @@ class Module(Hooked):
     """
 
     training: bool
-    forward: Callable[..., Any]
+    forward: Callable[..., Any] = _no_forward
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]

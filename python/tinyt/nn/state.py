@@ -53,10 +53,10 @@ def load_into(
     keys.missing_keys.extend(name for name in own if name not in given)
     keys.unexpected_keys.extend(name for name in given if name not in own)
     messages = []
-    if strict and keys.unexpected_keys:
-        messages.append(f"Unexpected key(s) in state_dict: {_quoted(keys.unexpected_keys)}. ")
     if strict and keys.missing_keys:
         messages.append(f"Missing key(s) in state_dict: {_quoted(keys.missing_keys)}. ")
+    if strict and keys.unexpected_keys:
+        messages.append(f"Unexpected key(s) in state_dict: {_quoted(keys.unexpected_keys)}. ")
     messages.extend(errors)
     pairs = [
         (name, target, given[name])

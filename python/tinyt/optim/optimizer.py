@@ -105,7 +105,8 @@ class Optimizer:
         for param in params:
             if not isinstance(param, Tensor):
                 raise TypeError(
-                    f"optimizer can only optimize Tensors, but one of the params is {type(param)}"
+                    f"optimizer can only optimize Tensors, but one of the params is "
+                    f"{type(param).__name__}"
                 )
             if not param.is_leaf:
                 raise ValueError("can't optimize a non-leaf Tensor")
