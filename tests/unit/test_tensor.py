@@ -353,3 +353,28 @@ def test_cat_and_split_are_inverse(data: st.DataObject) -> None:
     x = tinyt.tensor(arange(shape))
     parts = tinyt.split(x, data.draw(st.integers(1, 5)), d)
     assert tinyt.equal(tinyt.cat(parts, d), x)
+
+
+def test_sizes_are_integers() -> None:
+    x = tinyt.ones(4)
+    for call in (
+        lambda: tinyt.zeros(7 / 2),
+        lambda: tinyt.zeros((2, 7 / 2)),
+        lambda: tinyt.zeros("a"),
+        lambda: x.view(-1, 4 / 2),
+        lambda: x.reshape((2.0, 2)),
+        lambda: x.expand(tinyt.tensor(2.5), 4),
+        lambda: x.repeat(2.5),
+        lambda: tinyt.nn.Linear(3, 5 / 2),
+    ):
+        with pytest.raises(TypeError, match="sizes must be integers, got"):
+            call()
+    assert tuple(tinyt.zeros(np.int64(3)).shape) == (3,)
+    assert tuple(tinyt.zeros(np.array([2, 3])).shape) == (2, 3)
+    assert tuple(x.view(tinyt.tensor(2), -1).shape) == (2, 2)
+
+
+def test_only_tensors_are_joined() -> None:
+    for join in (tinyt.stack, tinyt.hstack, tinyt.vstack, tinyt.cat):
+        with pytest.raises(TypeError, match=r"expected.*ensor.*got int"):
+            join([tinyt.ones(2), 3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
+from operator import index
 from typing import Any, TypedDict, TypeVar, cast
 
 from tinyt import _core, _tensor
@@ -53,10 +54,13 @@ def dims_of(dim: int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 def sizes_of(size: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes given one by one or as a single sequence."""
+    """Sizes given one by one or as a single sequence; TypeError for what is no integer."""
     if len(size) == 1 and not isinstance(size[0], (int, TensorBase)):
-        return tuple(int(n) for n in size[0])
-    return tuple(int(n) for n in size)
+        size = size[0] if hasattr(size[0], "__iter__") else size
+    try:
+        return tuple(index(n) for n in size)  # int() would cut the 3.5 of a `width / 2` to 3
+    except TypeError:
+        raise TypeError(f"sizes must be integers, got {size!r}") from None
 
 
 def wrap_dim(op: str, dim: int, rank: int) -> int:

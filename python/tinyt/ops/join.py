@@ -8,7 +8,7 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import ShapeError
-from tinyt.ops.common import sizes_of, wrap_dim
+from tinyt.ops.common import need_tensor, sizes_of, wrap_dim
 from tinyt.ops.shape import (
     atleast_1d,
     atleast_2d,
@@ -40,7 +40,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
 
 
 def _some(op: str, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    items = tuple(tensors)
+    items = tuple(need_tensor(op, x) for x in tensors)
     if not items:
         raise RuntimeError(f"{op}: expects a non-empty list of tensors")
     return items
