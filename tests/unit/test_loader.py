@@ -267,3 +267,12 @@ def test_default_convert() -> None:
 def test_wrong_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DataLoader(Noisy(), **options)
+
+
+def test_what_a_loader_was_made_with_is_fixed():
+    loader = DataLoader(range(4), batch_size=2)
+    for name in ("batch_size", "sampler", "batch_sampler", "drop_last", "dataset"):
+        with pytest.raises(ValueError, match=f"{name} attribute should not be set after"):
+            setattr(loader, name, None)
+    loader.collate_fn = sum
+    assert list(loader) == [1, 5]

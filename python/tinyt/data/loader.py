@@ -13,6 +13,10 @@ from tinyt.data.workers import Job, ThreadedIterator
 from tinyt.ops import randint
 from tinyt.random import Generator
 
+_FIXED = frozenset(
+    ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+)
+
 
 class DataLoader:
     """Iterates over a dataset in batches.
@@ -128,6 +132,11 @@ class DataLoader:
         self.batch_size = batch_size
         self.sampler = sampler
         self.batch_sampler = batch_sampler
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and "batch_sampler" in self.__dict__:  # the last one that is set
+            raise ValueError(f"{name} attribute should not be set after DataLoader is initialized")
+        super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Any]:
         # One draw for each pass, with or without workers, so that both shuffle alike.
