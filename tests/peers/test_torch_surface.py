@@ -256,6 +256,33 @@ def test_argument_names(name: str) -> None:
     assert known == got
 
 
+def orders(name: str) -> list[list[str]]:
+    """The orders of positional arguments that PyTorch's function of the package has."""
+    function = getattr(torch, name)
+    if inspect.isfunction(function):
+        parameters = inspect.signature(function).parameters.values()
+        return [[p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]]
+    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+    return [
+        ["input" if a.name == "self" else a.name for a in schema.arguments if not a.kwarg_only]
+        for schema in schemas
+    ]
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(tinyt.ops.EXPORTS) if hasattr(torch, n)])
+def test_order_of_arguments(name: str) -> None:
+    """A positional call means what it means in PyTorch, or there is no such function."""
+    try:
+        parameters = inspect.signature(tinyt.ops.EXPORTS[name]).parameters
+    except ValueError:
+        pytest.skip("a primitive: no signature to read")
+    ours, theirs = list(parameters), orders(name)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
+        pytest.skip("sorts its arguments out itself")
+    fits = [all(n not in ours or ours[i : i + 1] == [n] for i, n in enumerate(o)) for o in theirs]
+    assert any(fits) or not theirs, (ours, theirs)
+
+
 # ------------------------------------------------------------------ memory exchange
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar, cast
 
 from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase, device, dtype, is_grad_enabled
-from tinyt.dtypes import ALL, can_cast
+from tinyt.dtypes import ALL, can_cast, float32
 from tinyt.tensor import Tensor, prim
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -146,7 +146,7 @@ def in_dtype(
 
 def wide(x: Tensor) -> Tensor:
     """float16 and bfloat16 as float32, in which a composite computes them; others as they are."""
-    return prim.cast(x, ALL[8]) if x.dtype.name in ("float16", "bfloat16") else x
+    return prim.cast(x, float32) if x.dtype.name in ("float16", "bfloat16") else x
 
 
 def overwrite(x: Tensor, function: Callable[..., Tensor], *args: Any) -> Tensor:

@@ -164,11 +164,12 @@ def _triplet(
 
 
 # In PyTorch these are functions of the package too; the rest is in `nn.functional` alone.
-EXPORTS: dict[str, Any] = {
+EXPORTS: dict[str, Any] = {f.__name__: f for f in (cosine_similarity, pairwise_distance)}
+# PyTorch's functions of the package by the names of these losses have another order of arguments.
+FUNCTIONAL: dict[str, Any] = {
     f.__name__: f
     for f in (
-        cosine_similarity, pairwise_distance, cosine_embedding_loss, margin_ranking_loss,
-        triplet_margin_loss,
+        normalize, cosine_embedding_loss, margin_ranking_loss, triplet_margin_loss,
+        triplet_margin_with_distance_loss,
     )
 }  # fmt: skip
-FUNCTIONAL: dict[str, Any] = {f.__name__: f for f in (normalize, triplet_margin_with_distance_loss)}

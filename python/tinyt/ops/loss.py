@@ -321,15 +321,13 @@ def soft_margin_loss(
     return reduced(-logsigmoid(target * input), reduction)
 
 
-# In PyTorch these are functions of the package too; the rest is in `nn.functional` alone.
-EXPORTS: dict[str, Any] = {
-    f.__name__: f
-    for f in (binary_cross_entropy_with_logits, kl_div, poisson_nll_loss, hinge_embedding_loss)
-}
+# PyTorch's functions of the package by these names have another order of arguments.
+EXPORTS: dict[str, Any] = {}
 FUNCTIONAL: dict[str, Any] = {
     f.__name__: f
     for f in (
         mse_loss, l1_loss, smooth_l1_loss, huber_loss, binary_cross_entropy, gaussian_nll_loss,
-        soft_margin_loss,
+        soft_margin_loss, binary_cross_entropy_with_logits, kl_div, poisson_nll_loss,
+        hinge_embedding_loss,
     )
 }  # fmt: skip

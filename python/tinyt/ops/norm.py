@@ -11,7 +11,7 @@ from tinyt._tensor import GradMode
 from tinyt._tensor import dtype as DType
 from tinyt.autograd.rules.fused import mean_over, norm_input
 from tinyt.dtypes import float32
-from tinyt.ops.common import named, to_dtype
+from tinyt.ops.common import named, to_dtype, wide
 from tinyt.ops.reduce import mean
 from tinyt.tensor import Tensor, method, prim
 
@@ -48,13 +48,13 @@ def decompose_layer_norm(
     input: Tensor, weight: Tensor, bias: Tensor, dims: int, center: bool, eps: float
 ) -> tuple[Tensor, Tensor]:
     """What the fused layer_norm computes, in primitives; a 0-d weight or bias is none."""
-    x = _wide(input)
+    x = wide(input)
     axes = tuple(range(x.dim() - dims, x.dim()))
     kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
     average = mean_over(x, axes) if center else prim.fill(kept, x.dtype, 0.0, 0)
     shifted = x - average
     scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
-    parts = [_wide(part) if part.dim() else None for part in (weight, bias)]
+    parts = [wide(part) if part.dim() else None for part in (weight, bias)]
     shape = (*x.shape[: x.dim() - dims], 1)
     stats = prim.cat(tuple(prim.reshape(part, shape) for part in (average, scale)), -1)
     return _affine(shifted * scale, parts[0], parts[1], input.dtype), stats
@@ -63,9 +63,9 @@ def decompose_layer_norm(
 def _standardised_by(x: Tensor, stats: Tensor, dims: int) -> tuple[Tensor, Tensor]:
     """(x - mean) * scale with given statistics, and the scale."""
     last = stats.dim() - 1
-    wide = (*stats.shape[:-1], *(1,) * dims)
-    average, scale = (prim.reshape(prim.slice(stats, last, i, i + 1), wide) for i in (0, 1))
-    return (_wide(x) - average) * scale, scale
+    rows = (*stats.shape[:-1], *(1,) * dims)
+    average, scale = (prim.reshape(prim.slice(stats, last, i, i + 1), rows) for i in (0, 1))
+    return (wide(x) - average) * scale, scale
 
 
 def decompose_layer_norm_input(
@@ -74,8 +74,8 @@ def decompose_layer_norm_input(
     """What the fused layer_norm_input computes, in primitives."""
     h, scale = _standardised_by(input, stats, dims)
     axes = tuple(range(h.dim() - dims, h.dim()))
-    part = _wide(weight) if weight.dim() else None
-    return to_dtype(norm_input(_wide(g), h, scale, part, axes, center), input.dtype)
+    part = wide(weight) if weight.dim() else None
+    return to_dtype(norm_input(wide(g), h, scale, part, axes, center), input.dtype)
 
 
 def decompose_layer_norm_params(
@@ -84,7 +84,7 @@ def decompose_layer_norm_params(
     """What the fused layer_norm_params computes, in primitives."""
     h, _ = _standardised_by(input, stats, dims)
     rows = (math.prod(h.shape[: h.dim() - dims]), *h.shape[h.dim() - dims :])
-    sums = (prim.sum(prim.reshape(x, rows), (0,), False) for x in (_wide(g) * h, _wide(g)))
+    sums = (prim.sum(prim.reshape(x, rows), (0,), False) for x in (wide(g) * h, wide(g)))
     of_weight, of_bias = (to_dtype(total, input.dtype) for total in sums)
     return of_weight, of_bias
 
@@ -93,28 +93,28 @@ def decompose_batch_norm(
     input: Tensor, weight: Tensor, bias: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
     """What the fused batch_norm computes, in primitives; a 0-d weight or bias is none."""
-    x = _wide(input)
+    x = wide(input)
     axes = tuple(d for d in range(x.dim()) if d != 1)
     average = mean_over(x, axes)
     variance = mean_over(prim.square(x - average), axes)
     scale = prim.rsqrt(variance + eps)
     column = (x.shape[1], 1)
     stats = prim.cat(tuple(prim.reshape(part, column) for part in (average, scale, variance)), 1)
-    parts = [_wide(part) if part.dim() else None for part in (weight, bias)]
+    parts = [wide(part) if part.dim() else None for part in (weight, bias)]
     return _affine_channels((x - average) * scale, parts[0], parts[1], input.dtype), stats
 
 
 def _standardised_channels(x: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
     """(x - mean) * scale with given statistics, and the scale."""
     average, scale = (_per_channel(prim.slice(stats, 1, i, i + 1), x.dim()) for i in (0, 1))
-    return (_wide(x) - average) * scale, scale
+    return (wide(x) - average) * scale, scale
 
 
 def decompose_batch_norm_params(g: Tensor, input: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
     """What the fused batch_norm_params computes, in primitives."""
     h, _ = _standardised_channels(input, stats)
     axes = tuple(d for d in range(h.dim()) if d != 1)
-    return prim.sum(_wide(g) * h, axes, False), prim.sum(_wide(g), axes, False)
+    return prim.sum(wide(g) * h, axes, False), prim.sum(wide(g), axes, False)
 
 
 def decompose_batch_norm_input(
@@ -124,8 +124,8 @@ def decompose_batch_norm_input(
     h, scale = _standardised_channels(input, stats)
     count = h.numel() / max(h.shape[1], 1)
     shift, slope = (_per_channel(part / count, h.dim()) for part in (of_bias, of_weight))
-    factor = scale * _per_channel(_wide(weight), h.dim()) if weight.dim() else scale
-    return to_dtype(factor * (_wide(g) - shift - h * slope), input.dtype)
+    factor = scale * _per_channel(wide(weight), h.dim()) if weight.dim() else scale
+    return to_dtype(factor * (wide(g) - shift - h * slope), input.dtype)
 
 
 # The oracle of every fused row of the op table, and its fallback on devices without the kernel.
@@ -147,11 +147,6 @@ DECOMPOSE: dict[str, Callable[..., Any]] = {
 def _need_float(op: str, x: Tensor) -> None:
     if not x.dtype.is_floating_point:
         raise DTypeError(f"{op}: needs a float dtype, got {x.dtype.name}")
-
-
-def _wide(x: Tensor) -> Tensor:
-    """Halves as float32, in which statistics are taken."""
-    return prim.cast(x, float32) if x.dtype.itemsize == 2 else x
 
 
 def _normalise(
@@ -272,7 +267,7 @@ def group_norm(
             f"group_norm: expected more than 1 value per channel when training, got shape {shape}"
         )
     size = channels // num_groups * math.prod(shape[2:])
-    rows = prim.reshape(_wide(input), (batch, num_groups, size))
+    rows = prim.reshape(wide(input), (batch, num_groups, size))
     out = prim.reshape(_normalise(rows, 1, eps), shape)
     return _affine_channels(out, weight, bias, input.dtype)
 
@@ -318,7 +313,7 @@ def instance_norm(
         raise ValueError(
             f"instance_norm: expected more than 1 spatial element when training, got shape {shape}"
         )
-    rows = prim.reshape(_wide(input), (batch, channels, size))
+    rows = prim.reshape(wide(input), (batch, channels, size))
     if running_mean is not None or running_var is not None:
         with GradMode(False):
             center = mean(rows, -1, True)
@@ -372,7 +367,7 @@ def batch_norm(
     factor = prim.rsqrt(running_var + eps)
     if weight is not None:
         factor = factor * weight
-    shifted = _wide(input) - _per_channel(running_mean, rank)
+    shifted = wide(input) - _per_channel(running_mean, rank)
     return _affine_channels(shifted, factor, bias, input.dtype)
 
 
@@ -384,8 +379,7 @@ def _track(running: Tensor | None, now: Tensor, momentum: float) -> None:
 
 
 EXPORTS: dict[str, Any] = {
-    f.__name__: f
-    for f in (
-        softmax, log_softmax, layer_norm, rms_norm, group_norm, instance_norm, batch_norm,
-    )
-}  # fmt: skip
+    f.__name__: f for f in (softmax, log_softmax, layer_norm, rms_norm, group_norm)
+}
+# PyTorch's functions of the package by these names have another order of arguments.
+FUNCTIONAL: dict[str, Any] = {f.__name__: f for f in (instance_norm, batch_norm)}
