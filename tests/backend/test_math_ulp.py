@@ -368,9 +368,14 @@ def test_remainder_is_exact(dtype: type[np.floating], rng: np.random.Generator) 
 @pytest.mark.parametrize("name", UNARY)
 def test_every_float32(name: str) -> None:
     """All 2^32 values, NaNs included."""
-    chunk = 1 << 15
+    chunk = 1 << 16
     for start in range(0, 1 << 32, chunk):
-        x = np.arange(start, start + chunk, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        x = np.arange(start, start + chunk, dtype=np.uint32).view(np.float32)
         with np.errstate(all="ignore"):
             want = NUMPY[name](x.astype(np.float64))
-        check(name, errors_of(name, compute(name, x), want), BOUNDS[name][0], x)
+            rounded = want.astype(np.float32)
+        got = compute(name, x)
+        # What is correctly rounded needs no error, which takes longest to compute.
+        off = (got.view(np.int32) != rounded.view(np.int32)) & ~(np.isnan(got) & np.isnan(rounded))
+        if off.any():
+            check(name, errors_of(name, got[off], want[off]), BOUNDS[name][0], x[off])
