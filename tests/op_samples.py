@@ -62,3 +62,34 @@ FAMILIES = {name: list(map(with_complex, rows)) for name, rows in FAMILIES.items
 OPS: tuple[Op, ...] = tuple(op for ops in FAMILIES.values() for op in ops)
 BY_NAME = {op.name: op for op in OPS}
 assert len(BY_NAME) == len(OPS), "an operation has two rows"
+# Further names of operations; they have no row of their own.
+ALIASES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "clip": "clamp",
+    "concat": "cat",
+    "concatenate": "cat",
+    "divide": "div",
+    "fix": "trunc",
+    "ger": "outer",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "moveaxis": "movedim",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "row_stack": "vstack",
+    "subtract": "sub",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "trapz": "trapezoid",
+    "true_divide": "div",
+}

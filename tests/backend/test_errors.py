@@ -3,6 +3,7 @@ and inputs that are as they were."""
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,21 @@ def test_out_that_is_the_input() -> None:
     x = tinyt.tensor([1.0, 2.0])
     assert tinyt.add(x, x, out=x) is x
     assert x.tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["exp", "nn.functional.gelu", "nn.functional.softplus", "cumsum"])
+def test_out_that_requires_grad(name: str) -> None:
+    """An error while gradients are recorded; fine, and no part of a graph, while they are not."""
+    function = attrgetter(name)(tinyt)
+    x, out = tinyt.ones(3), tinyt.zeros(3, requires_grad=True)
+    args = (x, 0) if name == "cumsum" else (x,)
+    with pytest.raises(RuntimeError, match=r"out=.*automatic differentiation"):
+        function(*args, out=out)
+    assert out.tolist() == [0.0, 0.0, 0.0]
+    with tinyt.no_grad():
+        assert function(*args, out=out) is out
+    assert out.grad_fn is None
+    assert out.tolist() == function(*args).tolist()
 
 
 @pytest.mark.parametrize("name", ["add_", "mul_", "copy_"])

@@ -10,39 +10,9 @@ import numpy as np
 import pytest
 
 import tinyt
-from op_samples import BY_NAME
+from op_samples import ALIASES, BY_NAME
 from sampling import assert_same_bits, build
 
-ALIASES = {
-    "absolute": "abs",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "clip": "clamp",
-    "concat": "cat",
-    "concatenate": "cat",
-    "divide": "div",
-    "fix": "trunc",
-    "ger": "outer",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "less": "lt",
-    "less_equal": "le",
-    "moveaxis": "movedim",
-    "multiply": "mul",
-    "negative": "neg",
-    "not_equal": "ne",
-    "row_stack": "vstack",
-    "subtract": "sub",
-    "swapaxes": "transpose",
-    "swapdims": "transpose",
-    "trapz": "trapezoid",
-    "true_divide": "div",
-}
 # Operations that a reference of their values does not describe.
 ELSEWHERE = {
     "unit/test_sequence_layers.py": {"multi_head_attention_forward"},

@@ -66,7 +66,7 @@ def along(name: str, shapes: list[tuple[Shape, int]], **facts: Any) -> Op:
 
 
 ACTIVATION = [
-    act("gelu", scale=4, special=False),
+    act("gelu", scale=4, special=False, out=True),
     Op(
         "gelu_tanh",
         lambda rng, dt: [S(draw(rng, s, dt), approximate="tanh") for s in SHAPES],
@@ -115,8 +115,9 @@ ACTIVATION = [
         "threshold",
         lambda rng, dt: [S(draw(rng, s, dt), 0.5, 2) for s in SHAPES],
         ref.threshold,
-        call="nn.functional.threshold",
+        call="threshold",
         dtypes=NUMBERS,
+        out=True,
         ulp=1,
         method=False,
     ),
@@ -132,16 +133,17 @@ ACTIVATION = [
     act("relu6", dtypes=NUMBERS, domain=(-9, 9), errors=()),
     act("hardsigmoid", scale=1),
     act("hardswish", scale=4, special=False),
-    act("hardshrink", {"lambd": 1.5}, method=True, call="hardshrink"),
+    act("hardshrink", {"lambd": 1.5}, method=True, call="hardshrink", out=True),
     act(
         "softshrink",
         {"lambd": 1.5},
         {"lambd": 0},
         errors=(bad(RuntimeError, r"softshrink.*-1", f(2), -1.0),),
         scale=1,
+        out=True,
     ),
-    act("softplus", {"beta": 2}, {"beta": 0.5, "threshold": 1}, domain=(-20, 30)),
-    act("logsigmoid", domain=(-30, 30)),
+    act("softplus", {"beta": 2}, {"beta": 0.5, "threshold": 1}, domain=(-20, 30), out=True),
+    act("logsigmoid", domain=(-30, 30), out=True),
     act("softsign", dtypes=NUMBERS, result="float", errors=()),
     act("tanhshrink", dtypes=NUMBERS, result="float", errors=(), scale=4),
     along(

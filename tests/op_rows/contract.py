@@ -98,6 +98,7 @@ CONTRACT = [
         dtypes=FLOATS,
         **SUMS,
         method=False,
+        out=True,
         errors=(
             bad(RuntimeError, r"linear.*\(2, 3\).*\(4, 5\)", f(2, 3), f(4, 5)),
             bad(RuntimeError, r"linear.*\(5,\)", f(2, 3), f(4, 3), f(5)),

@@ -199,6 +199,7 @@ FUNCTIONS = [
         special.frexp,
         dtypes=FLOATS,
         result="reference",
+        out=True,
         errors=(bad(RuntimeError, "frexp.*int64", i(2)),),
     ),
 ]

@@ -197,6 +197,7 @@ SCATTER = [
         dtypes=ALL,
         result="int64",
         grad=False,
+        out=True,
         errors=(bad(RuntimeError, r"nonzero_static.*-1", f(3), size=-1),),
     ),
     Op(

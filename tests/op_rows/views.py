@@ -235,6 +235,7 @@ CUTS = [
         cases(((5, 3), 0, 1, 3), ((5, 3), -1, 2, 0)),
         lambda x, dim, start, n: np.take(x, range(start, start + n), dim),
         dtypes=ALL,
+        out=True,
     ),
 ]
 
@@ -311,6 +312,7 @@ ARRANGED = [
         ],
         ref.slice_scatter,
         dtypes=ALL,
+        out=True,
         errors=(bad(RuntimeError, r"slice_scatter.*\(1,\).*\(2,\)", f(3), f(1), 0, 1),),
     ),
     Op(

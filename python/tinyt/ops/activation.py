@@ -13,7 +13,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.ops.common import Number, overwrite, to_dtype, wide, wrap_dim
+from tinyt.ops.common import Number, overwrite, to_dtype, wide, wrap_dim, write_out
 from tinyt.ops.creation import empty_like, ones_like, zeros_like
 from tinyt.ops.random import draw_uniform
 from tinyt.tensor import Tensor, method, prim
@@ -48,12 +48,19 @@ def relu_(input: Tensor) -> Tensor:
     return input.relu_()
 
 
-def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+def threshold(
+    input: Tensor,
+    threshold: float,
+    value: float,
+    inplace: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """x above ``threshold``, else ``value``."""
     if inplace:
         return threshold_(input, threshold, value)
     below = prim.le(input, _number(input, threshold))
-    return prim.where(below, _number(input, value), input)
+    return prim.where(below, _number(input, value), input, out=out)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
@@ -208,20 +215,20 @@ def selu_(input: Tensor) -> Tensor:
 # ---- smooth units
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """x * Phi(x), Phi the normal distribution function (Hendrycks & Gimpel, 2016).
 
     ``approximate="tanh"`` uses 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
     """
     x = _floats("gelu", input)
     if approximate == "none":
-        out = x * 0.5 * (prim.erf(x * math.sqrt(0.5)) + 1.0)
+        result = x * 0.5 * (prim.erf(x * math.sqrt(0.5)) + 1.0)
     elif approximate == "tanh":
         inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
-        out = x * 0.5 * (prim.tanh(inner) + 1.0)
+        result = x * 0.5 * (prim.tanh(inner) + 1.0)
     else:
         raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-    return to_dtype(out, input.dtype)
+    return write_out(out, to_dtype(result, input.dtype))
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -240,9 +247,12 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return to_dtype(x * prim.tanh(_softplus(x, 1.0, 20.0)), input.dtype)
 
 
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(
+    input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
+) -> Tensor:
     """log(1 + exp(beta x)) / beta; x itself where beta x > ``threshold``."""
-    return to_dtype(_softplus(_floats("softplus", input), beta, threshold), input.dtype)
+    x = _floats("softplus", input)
+    return write_out(out, to_dtype(_softplus(x, beta, threshold), input.dtype))
 
 
 def _softplus(x: Tensor, beta: float, threshold: float) -> Tensor:
@@ -252,12 +262,12 @@ def _softplus(x: Tensor, beta: float, threshold: float) -> Tensor:
     return prim.where(linear, x, soft if beta == 1.0 else soft / beta)
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(1 / (1 + exp(-x))), without overflow or cancellation."""
     x = _floats("logsigmoid", input)
     negative = prim.lt(x, 0.0)
     rest = prim.log1p(prim.exp(prim.where(negative, x, -x)))
-    return to_dtype(prim.where(negative, x, 0.0) - rest, input.dtype)
+    return write_out(out, to_dtype(prim.where(negative, x, 0.0) - rest, input.dtype))
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -290,20 +300,22 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @method
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x outside [-lambd, lambd], else 0."""
     x = _floats("hardshrink", input)
-    return to_dtype(prim.where(prim.le(prim.abs(x), lambd), 0.0, x), input.dtype)
+    small = prim.le(prim.abs(x), lambd)
+    return write_out(out, to_dtype(prim.where(small, 0.0, x), input.dtype))
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x moved towards 0 by ``lambd``; 0 inside [-lambd, lambd]."""
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}")
     x = _floats("softshrink", input)
     # What is not beyond the limits is multiplied by zero, so that a NaN stays.
     inner = prim.where(prim.lt(x, -lambd), x + lambd, x * 0.0)
-    return to_dtype(prim.where(prim.gt(x, lambd), x - lambd, inner), input.dtype)
+    result = prim.where(prim.gt(x, lambd), x - lambd, inner)
+    return write_out(out, to_dtype(result, input.dtype))
 
 
 # ---- along a dimension

@@ -203,11 +203,16 @@ def slice_scatter(
     start: int | None = None,
     end: int | None = None,
     step: int = 1,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """A copy with ``src`` written to ``[start:end:step]`` of a dimension."""
     d = wrap_dim("slice_scatter", dim, input.dim())
     stop = input.shape[d] if end is None else end
-    return _written("slice_scatter", input, src, lambda x: prim.slice(x, d, start or 0, stop, step))
+    written = _written(
+        "slice_scatter", input, src, lambda x: prim.slice(x, d, start or 0, stop, step)
+    )
+    return write_out(out, written)
 
 
 @method

@@ -102,7 +102,7 @@ def write_out(out: Tensor | None, value: Tensor) -> Tensor:
         raise _core.DTypeError(
             f"out: result type {value.dtype.name} cannot be cast to out's {out.dtype.name}"
         )
-    if out.requires_grad or value.requires_grad:
+    if is_grad_enabled() and (out.requires_grad or value.requires_grad):
         raise RuntimeError(
             "out: functions with out=... arguments don't support automatic differentiation, but "
             "one of the arguments requires grad"

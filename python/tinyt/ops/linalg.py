@@ -273,7 +273,9 @@ def addbmm_(
 # ---- layers
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """``input @ weight.T + bias``: [..., in] with weight [out, in] gives [..., out].
 
     A 1-d weight [in] is one output without a dimension of its own: [...].
@@ -285,8 +287,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"linear: the last dimension must match weight's, got input {tuple(input.shape)} and "
             f"weight {tuple(weight.shape)}"
         )
-    out = prim.matmul(input, weight if weight.dim() == 1 else prim.permute(weight, (1, 0)))
-    return out if bias is None else out + bias
+    columns = weight if weight.dim() == 1 else prim.permute(weight, (1, 0))
+    if bias is None:
+        return prim.matmul(input, columns, out=out)
+    return prim.add(prim.matmul(input, columns), bias, out=out)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -108,12 +108,14 @@ def argwhere(input: Tensor) -> Tensor:
 
 
 @method
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+def nonzero_static(
+    input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None
+) -> Tensor:
     """The first ``size`` positions of nonzero elements; rows of ``fill_value`` where fewer."""
     if size < 0:
         raise RuntimeError(f"nonzero_static: size must not be negative, got {size}")
     places = prim.nonzero(input)
-    return prim.pad(places, (0, size - places.shape[0], 0, 0), float(fill_value))
+    return prim.pad(places, (0, size - places.shape[0], 0, 0), float(fill_value), out=out)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:

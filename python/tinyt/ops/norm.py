@@ -17,15 +17,19 @@ from tinyt.tensor import Tensor, method, prim
 
 
 @method
-def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor | None = None
+) -> Tensor:
     """exp(x) / sum(exp(x)) along ``dim``, shifted by the largest value. Float dtypes."""
-    return prim.softmax(to_dtype(input, dtype), dim)
+    return prim.softmax(to_dtype(input, dtype), dim, out=out)
 
 
 @method
-def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor | None = None
+) -> Tensor:
     """x - log(sum(exp(x))) along ``dim``, shifted by the largest value. Float dtypes."""
-    return prim.log_softmax(to_dtype(input, dtype), dim)
+    return prim.log_softmax(to_dtype(input, dtype), dim, out=out)
 
 
 def decompose_softmax(input: Tensor, dim: int) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
 from tinyt.dtypes import float32, float64, int64
-from tinyt.ops.common import need_tensor, tuple_of
+from tinyt.ops.common import need_tensor, tuple_of, write_out
 from tinyt.ops.windows import (
     OutputSizes,
     Sizes,
@@ -171,6 +171,7 @@ def _avg_pool(
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     x = with_batch(op, spatial, input)
     windows = regular(op, x, kernel_size, stride, padding, 1, ceil_mode)
@@ -185,7 +186,7 @@ def _avg_pool(
             pairs = zip(windows.begin[at : at + n], windows.end[at : at + n], strict=True)
             divisors = (*divisors, tuple(b - a for a, b in pairs))
             at += n
-    return like_input(input, _average(op, x, windows, divisors))
+    return write_out(out, like_input(input, _average(op, x, windows, divisors)))
 
 
 def avg_pool1d(
@@ -212,10 +213,12 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Average of every window of two dimensions: sum / size, or sum / ``divisor_override``."""
     return _avg_pool("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode,
-                     count_include_pad, divisor_override)  # fmt: skip
+                     count_include_pad, divisor_override, out)  # fmt: skip
 
 
 def avg_pool3d(
@@ -226,10 +229,12 @@ def avg_pool3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Average of every window of three dimensions: sum / size, or sum / ``divisor_override``."""
     return _avg_pool("avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode,
-                     count_include_pad, divisor_override)  # fmt: skip
+                     count_include_pad, divisor_override, out)  # fmt: skip
 
 
 def _adaptive_average(op: str, spatial: int, input: Tensor, output_size: OutputSizes) -> Tensor:

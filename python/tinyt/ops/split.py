@@ -152,9 +152,11 @@ def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
 
 
 @method
-def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+def narrow_copy(
+    input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None
+) -> Tensor:
     """A copy of what :func:`narrow` shows."""
-    return prim.copy(narrow(input, dim, start, length))
+    return prim.copy(narrow(input, dim, start, length), out=out)
 
 
 @method
