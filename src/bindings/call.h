@@ -301,7 +301,7 @@ inline int result_dtype_of(const Operands& in) { return static_cast<int>(result_
 inline int op_inputs(int op) { return kOps[op].inputs; }
 inline int op_outputs(int op) { return kOps[op].outputs; }
 inline unsigned op_flags_of(int op) { return kOps[op].flags; }
-inline int op_kind(int op) { return static_cast<int>(kOps[op].kind); }
+inline bool is_scalar_op(int op) { return kOps[op].kind == OpKind::Scalar; }
 
 // Fails when a saved tensor was written to since; `what` says whose it is.
 inline void check_version(const std::string& what, const SavedTensor& saved) {

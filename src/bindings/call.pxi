@@ -205,7 +205,7 @@ cdef object op_entry(int op, PyObject* const* args, Py_ssize_t nargs, PyObject* 
             add_operand(operands, x)
     else:
         for i in range(tensors):
-            if op_kind(op) != KIND_SCALAR and not isinstance(<object>slots[i], TensorBase):
+            if not is_scalar_op(op) and not isinstance(<object>slots[i], TensorBase):
                 raise TypeError(f"{OP_NAMES[op]}: operand {i + 1} must be a Tensor, "
                                 f"got {type(<object>slots[i]).__name__}")
             add_operand(operands, <object>slots[i])

@@ -75,6 +75,12 @@ cdef extern from "ops.h" namespace "tinyt" nogil:
         unsigned flags
 
 
+cdef extern from "ops.h" namespace "tinyt::op_flags" nogil:
+    unsigned FLAG_DIFFERENTIABLE "tinyt::op_flags::D"
+    unsigned FLAG_VIEW "tinyt::op_flags::V"
+    unsigned FLAG_CONDITION "tinyt::op_flags::K"
+
+
 cdef extern from "dispatch.h" namespace "tinyt" nogil:
     cdef cppclass Outputs "tinyt::Outputs":
         CTensor first
@@ -132,7 +138,7 @@ cdef extern from "call.h" namespace "tinyt":
     int op_inputs(int)
     int op_outputs(int)
     unsigned op_flags_of(int)
-    int op_kind(int)
+    cbool is_scalar_op(int)
     int (*dtype_number)(PyObject*)
     void check_version(const string&, const SavedTensor&) except +raise_python_error
     void check_saved(int, int, const SavedTensor&) except +raise_python_error

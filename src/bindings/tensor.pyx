@@ -67,13 +67,6 @@ OP_COMPARE[Py_NE] = OP_NUMBERS["ne"]
 OP_COMPARE[Py_GT] = OP_NUMBERS["gt"]
 OP_COMPARE[Py_GE] = OP_NUMBERS["ge"]
 
-# Flags and kinds as in ops.h.
-cdef enum:
-    FLAG_DIFFERENTIABLE = 2
-    FLAG_VIEW = 4
-    FLAG_CONDITION = 512
-    KIND_SCALAR = 0
-
 # Loads the module that registers the backends and the error classes.
 import tinyt._core  # noqa: E402
 

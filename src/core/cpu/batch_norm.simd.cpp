@@ -52,23 +52,14 @@ void input(const ChannelRow& r, void* out) {
   });
 }
 
-constexpr BatchNormTable build() {
-  constexpr int kFloat32 = static_cast<int>(DType::Float32);
-  constexpr int kFloat64 = static_cast<int>(DType::Float64);
-  BatchNormTable table{};
-  table.squares[kFloat32] = squares<float>;
-  table.squares[kFloat64] = squares<double>;
-  table.forward[kFloat32] = forward<float>;
-  table.forward[kFloat64] = forward<double>;
-  table.dot[kFloat32] = dot<float>;
-  table.dot[kFloat64] = dot<double>;
-  table.input[kFloat32] = input<float>;
-  table.input[kFloat64] = input<double>;
-  return table;
-}
-
 }  // namespace
 
-extern "C" constexpr BatchNormTable TINYT_TABLE(batch_norm) = build();
+extern "C" const BatchNormTable TINYT_TABLE(batch_norm);
+const BatchNormTable TINYT_TABLE(batch_norm) = {
+    TINYT_BY_FLOAT(squares),
+    TINYT_BY_FLOAT(forward),
+    TINYT_BY_FLOAT(dot),
+    TINYT_BY_FLOAT(input),
+};
 
 }  // namespace tinyt::cpu

@@ -116,13 +116,6 @@ void dots(const void* line, const void* lines, const int64_t* offset, int64_t ta
 
 }  // namespace
 
-#define TINYT_BY_DTYPE(kernel)                                                          \
-  {                                                                                     \
-    {}, {}, {}, {}, {}, kernel<uint64_t>, {}, {}, kernel<float>, kernel<double>, {}, {} \
-  }
-static_assert(static_cast<int>(DType::Int64) == 5 && static_cast<int>(DType::Float32) == 8 &&
-              static_cast<int>(DType::Float64) == 9 && kDTypeCount == 12);
-
 extern "C" const DirectTable TINYT_TABLE(direct);
 const DirectTable TINYT_TABLE(direct) = {
     TINYT_BY_DTYPE(correlate),

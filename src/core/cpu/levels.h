@@ -19,7 +19,21 @@
 #define TINYT_TABLE_AT(kind, level) TINYT_TABLE_CAT(kind, level)
 #define TINYT_TABLE(kind) TINYT_TABLE_AT(kind, TINYT_LEVEL)
 
+// The entries of a template's kernels in an array by dtype; the dtypes without one convert.
+// BY_DTYPE: Int64 (unsigned, because integers wrap), Float32 and Float64.
+#define TINYT_BY_DTYPE(kernel)                                                          \
+  {                                                                                     \
+    {}, {}, {}, {}, {}, kernel<uint64_t>, {}, {}, kernel<float>, kernel<double>, {}, {} \
+  }
+#define TINYT_BY_FLOAT(kernel)                                            \
+  {                                                                       \
+    {}, {}, {}, {}, {}, {}, {}, {}, kernel<float>, kernel<double>, {}, {} \
+  }
+
 namespace tinyt::cpu {
+
+static_assert(static_cast<int>(DType::Int64) == 5 && static_cast<int>(DType::Float32) == 8 &&
+              static_cast<int>(DType::Float64) == 9 && kDTypeCount == 12);
 
 // rows x cols elements. Operand 0 is the output. Row strides are in bytes; the inner stride of an
 // input is one element (1) or repeats the first (0). The output's inner stride is one element.

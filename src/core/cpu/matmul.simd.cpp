@@ -280,14 +280,6 @@ constexpr GemmTile kTile = {kRows, kCols<T>};
 
 }  // namespace
 
-// By dtype: Int64, Float32 and Float64 have kernels, the others convert.
-#define TINYT_BY_DTYPE(kernel)                                                          \
-  {                                                                                     \
-    {}, {}, {}, {}, {}, kernel<uint64_t>, {}, {}, kernel<float>, kernel<double>, {}, {} \
-  }
-static_assert(static_cast<int>(DType::Int64) == 5 && static_cast<int>(DType::Float32) == 8 &&
-              static_cast<int>(DType::Float64) == 9 && kDTypeCount == 12);
-
 extern "C" const GemmTable TINYT_TABLE(gemm);
 const GemmTable TINYT_TABLE(gemm) = {
     TINYT_BY_DTYPE(kTile),

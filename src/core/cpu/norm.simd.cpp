@@ -68,21 +68,13 @@ void params(const NormRow& r) {
   fill_row(r.n, db, [=](int64_t i, int64_t k) { return fetch(db + i, k) + fetch(g + i, k); });
 }
 
-constexpr NormTable build() {
-  constexpr int kFloat32 = static_cast<int>(DType::Float32);
-  constexpr int kFloat64 = static_cast<int>(DType::Float64);
-  NormTable table{};
-  table.forward[kFloat32] = forward<float>;
-  table.forward[kFloat64] = forward<double>;
-  table.input[kFloat32] = input<float>;
-  table.input[kFloat64] = input<double>;
-  table.params[kFloat32] = params<float>;
-  table.params[kFloat64] = params<double>;
-  return table;
-}
-
 }  // namespace
 
-extern "C" constexpr NormTable TINYT_TABLE(norm) = build();
+extern "C" const NormTable TINYT_TABLE(norm);
+const NormTable TINYT_TABLE(norm) = {
+    TINYT_BY_FLOAT(forward),
+    TINYT_BY_FLOAT(input),
+    TINYT_BY_FLOAT(params),
+};
 
 }  // namespace tinyt::cpu

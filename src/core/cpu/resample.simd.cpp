@@ -80,13 +80,6 @@ void gather(const void* from, const int32_t* index, const void* weights, int64_t
 
 }  // namespace
 
-#define TINYT_BY_DTYPE(kernel)                                                          \
-  {                                                                                     \
-    {}, {}, {}, {}, {}, kernel<uint64_t>, {}, {}, kernel<float>, kernel<double>, {}, {} \
-  }
-static_assert(static_cast<int>(DType::Int64) == 5 && static_cast<int>(DType::Float32) == 8 &&
-              static_cast<int>(DType::Float64) == 9 && kDTypeCount == 12);
-
 extern "C" const ResampleTable TINYT_TABLE(resample);
 const ResampleTable TINYT_TABLE(resample) = {
     TINYT_BY_DTYPE(combine),

@@ -71,19 +71,12 @@ void log_softmax(const void* from, int64_t n, void* to) {
   map_row(in, n, out, [top, log_sum](Vec<T> x) { return (x - top) - log_sum; });
 }
 
-constexpr SoftmaxTable build() {
-  constexpr int kFloat32 = static_cast<int>(DType::Float32);
-  constexpr int kFloat64 = static_cast<int>(DType::Float64);
-  SoftmaxTable table{};
-  table.softmax[kFloat32] = softmax<float>;
-  table.softmax[kFloat64] = softmax<double>;
-  table.log_softmax[kFloat32] = log_softmax<float>;
-  table.log_softmax[kFloat64] = log_softmax<double>;
-  return table;
-}
-
 }  // namespace
 
-extern "C" constexpr SoftmaxTable TINYT_TABLE(softmax) = build();
+extern "C" const SoftmaxTable TINYT_TABLE(softmax);
+const SoftmaxTable TINYT_TABLE(softmax) = {
+    TINYT_BY_FLOAT(softmax),
+    TINYT_BY_FLOAT(log_softmax),
+};
 
 }  // namespace tinyt::cpu
