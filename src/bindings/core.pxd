@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint64_t, uint8_t
 from libcpp cimport bool as cbool
 from libcpp.queue cimport priority_queue
 from libcpp.string cimport string
+from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 

@@ -10,8 +10,9 @@ def register_rule(str name, functions, needs):
     """Registers the gradient rule of a primitive.
 
     ``functions``: one callable ``f(grad, node)`` per input (None: no gradient), or a single
-    callable that returns the gradients of all inputs. ``needs``: per input the positions that its
-    function unpacks (-1: the output, -2: the second output).
+    callable ``f(grad, node, needed)`` that returns the gradients of all inputs and may return None
+    for those that ``needed``, a tuple of bools, leaves out. ``needs``: per input the positions that
+    its function unpacks (-1: the output, -2: the second output).
     """
     cdef int op = OP_NUMBERS[name]
     if RULES[op] is not None:
@@ -93,7 +94,7 @@ cdef class Node:
         return self.edges[i], self.edge_output[i]
 
     def needs_input(self, int i):
-        """Whether input ``i`` wants a gradient."""
+        """Whether input ``i`` was recorded as one that has a gradient."""
         return self.edges[i] is not None
 
     def input(self, int i):
@@ -155,8 +156,9 @@ cdef class Node:
         if self.op < 0:
             self.function.release()
 
-    def apply(self, list grads):
-        """Gradients of the inputs, in their shapes and dtypes, from those of the outputs."""
+    cdef list apply(self, list grads, Walk walk):
+        """Gradients of the inputs, in their shapes and dtypes, from those of the outputs; None
+        where the walk has no use for one."""
         self.check_alive()
         if self.op < 0:
             return self.function(self, grads)
@@ -166,10 +168,11 @@ cdef class Node:
             raise NotImplementedError(f"{self.op_name}: the gradient is not implemented")
         cdef Py_ssize_t i, n = len(self.edges)
         if type(rule) is not tuple:
-            return rule(g, self)
+            return rule(g, self, walk.needed(self))
         out = [None] * n
         for i in range(n):
-            if self.edges[i] is None or rule[i] is None:
+            edge = self.edges[i]
+            if edge is None or rule[i] is None or not walk.takes(edge):
                 continue
             r = rule[i](g, self)
             out[i] = None if r is None else fit_gradient(r, self.data.inputs[i])

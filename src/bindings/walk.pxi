@@ -5,7 +5,8 @@ cdef class Walk:
     """One backward pass.
 
     ``wanted`` maps (id of edge, output number) to a position in ``found``, where the gradients
-    of tensors that were asked for are kept; None fills ``.grad`` of the leaves only.
+    of tensors that were asked for are kept, and gradients go only where they lead to one of
+    those; None fills ``.grad`` of all leaves.
     """
 
     cdef dict pending        # sequence number -> gradients of the node's outputs
@@ -14,6 +15,10 @@ cdef class Walk:
     cdef dict wanted
     cdef readonly list found
     cdef dict leaves         # id -> [leaf, gradient]
+    cdef list seen                           # the nodes looked at, so that their addresses last
+    cdef unordered_set[size_t] targets       # addresses of the edges that were asked for
+    cdef unordered_set[size_t] known         # of the nodes looked at
+    cdef unordered_set[size_t] leading       # of those from which a target can be reached
 
     def __init__(self, wanted, list found):
         self.pending = {}
@@ -21,14 +26,55 @@ cdef class Walk:
         self.leaves = {}
         self.wanted = wanted
         self.found = found
+        self.seen = []
+        for key in wanted or ():
+            self.targets.insert(<size_t>(<tuple>key)[0])
 
     def start(self, TensorBase output not None, grad):
         """Adds the gradient that an output starts with; False when it has no graph."""
         edge = edge_of(output)
         if edge is None:
             return False
-        self.send(edge, output.output if isinstance(edge, Node) else 0, grad)
+        if self.wanted is not None and isinstance(edge, Node):
+            self.look(<Node>edge)
+        if self.takes(edge):
+            self.send(edge, output.output if isinstance(edge, Node) else 0, grad)
         return True
+
+    cdef look(self, Node root):
+        """Finds the nodes at and below ``root`` that lead to targets."""
+        cdef Node node
+        cdef dict found = {}
+        cdef priority_queue[uint64_t] order
+        cdef Py_ssize_t first = len(self.seen), i
+        cdef list edges = [root]
+        while True:
+            for edge in edges:
+                if isinstance(edge, Node) and self.known.insert(address(edge)).second:
+                    found[(<Node>edge).seq] = edge
+                    order.push((<Node>edge).seq)
+            if order.empty():
+                break
+            node = <Node>found.pop(order.top())
+            order.pop()
+            self.seen.append(node)
+            edges = node.edges
+        # Inputs are older than what was made of them: backwards, they come first.
+        for i in range(len(self.seen) - 1, first - 1, -1):
+            node = <Node>self.seen[i]
+            for edge in node.edges:
+                if edge is not None and self.takes(edge):
+                    self.leading.insert(address(node))
+                    break
+
+    cdef bint takes(self, object edge):
+        """Whether a gradient sent along an edge is of use."""
+        return (self.wanted is None or self.targets.count(address(edge)) != 0
+                or self.leading.count(address(edge)) != 0)
+
+    cdef tuple needed(self, Node node):
+        """Of each input of a node, whether its gradient is of use."""
+        return tuple([edge is not None and self.takes(edge) for edge in node.edges])
 
     cdef send(self, object edge, int output, object grad):
         cdef list slots
@@ -76,13 +122,16 @@ cdef class Walk:
             if self.wanted is not None:
                 for i in range(len(grads)):
                     self.collect(node, i, grads[i])
-            results = node.apply(grads)
+                if self.leading.count(address(node)) == 0:
+                    continue  # asked for itself: what it was computed from is not
+            results = node.apply(grads, self)
             grads = None
             if CHECK is not None:
                 CHECK(node, results)
             for i in range(len(node.edges)):
-                if node.edges[i] is not None and results[i] is not None:
-                    self.send(node.edges[i], node.edge_output[i], results[i])
+                edge = node.edges[i]
+                if edge is not None and results[i] is not None and self.takes(edge):
+                    self.send(edge, node.edge_output[i], results[i])
             results = None
             if not retain_graph:
                 node.release()
@@ -98,10 +147,14 @@ cdef class Walk:
                 if replaced is not None:
                     (<list>entry)[1] = replaced
             self.collect(leaf, 0, (<list>entry)[1])
-            if accumulate and (self.wanted is None or (id(leaf), 0) in self.wanted):
+            if accumulate:
                 accumulate_grad(leaf, (<list>entry).pop(), create_graph)
                 for hook in leaf._post_hooks or ():
                     hook(leaf)
+
+
+cdef size_t address(object x):
+    return <size_t><PyObject*>x
 
 
 def accumulate_grad(TensorBase leaf not None, TensorBase grad not None, bint create_graph):

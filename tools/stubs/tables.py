@@ -72,7 +72,6 @@ HOT_TYPES = {
     "pop_saved_hooks": "None",
     "set_anomaly_hooks": "None",
     "set_written": "None",
-    "Node.apply": "Sequence[Tensor | None]",
     "Node.name": "str",
     "Node.op_name": "str",
     "Node.next_functions": "tuple[tuple[Node | None, int], ...]",

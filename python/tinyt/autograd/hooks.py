@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from tinyt.tensor import Tensor
+from tinyt.tensor import Tensor, prim
 
 
 class RemovableHandle:
@@ -28,6 +28,18 @@ class RemovableHandle:
         self.remove()
 
 
+class _Keep:
+    """The hook that fills ``.grad`` of a tensor that is not a leaf."""
+
+    def __init__(self, x: Tensor) -> None:
+        self._target = ref(x)
+
+    def __call__(self, grad: Tensor) -> None:
+        x = self._target()
+        if x is not None:
+            x._grad = prim.copy(grad) if x._grad is None else x._grad + grad
+
+
 def register_hook(x: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
     """Calls ``hook(grad)`` whenever the gradient of ``x`` is computed; it may return another."""
     if not x.requires_grad:
@@ -43,7 +55,9 @@ def register_hook(x: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Removab
     if node.hooks is None:
         node.hooks = []
     entry = (x.output_nr, hook)
-    node.hooks.append(entry)
+    # What keeps the gradient sees what the hooks made of it.
+    kept = [i for i, (_, other) in enumerate(node.hooks) if isinstance(other, _Keep)]
+    node.hooks.insert(kept[0] if kept else len(node.hooks), entry)
     return RemovableHandle(node.hooks, entry)
 
 
@@ -70,12 +84,5 @@ def retain_grad(x: Tensor) -> None:
         raise RuntimeError("retain_grad: can't retain_grad on Tensor that has requires_grad=False")
     if x.is_leaf or x.retains_grad:
         return
-    target = ref(x)
-
-    def keep(grad: Tensor) -> None:
-        alive = target()
-        if alive is not None:
-            alive._grad = grad if alive._grad is None else alive._grad + grad
-
-    register_hook(x, keep)
+    register_hook(x, _Keep(x))
     x.__dict__["_retains_grad"] = True

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
-from tinyt._tensor import GradMode, Node, Walk, accumulate_grad
+from tinyt._tensor import GradMode, Node, Walk
+from tinyt.autograd.hooks import retain_grad
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def run_backward(
                     f"grad: input {i} of shape {tuple(x.shape)} does not require grad"
                 )
             wanted.setdefault((id(edge), output), i)
+            if accumulate:
+                retain_grad(x)  # no effect on a leaf
     found: list[Tensor | None] = [None] * len(inputs or ())
     walk = Walk(wanted, found)
     with GradMode(create_graph):
@@ -72,10 +75,6 @@ def run_backward(
                 )
         walk.run(retain_graph)
         walk.finish(accumulate, create_graph)
-        if accumulate and inputs is not None:
-            for x, grad in zip(inputs, found, strict=True):
-                if grad is not None and not x.is_leaf:
-                    accumulate_grad(x, grad, create_graph)
     if inputs is not None:
         # The same tensor asked for twice gets the same gradient.
         for i, x in enumerate(inputs):
@@ -101,7 +100,8 @@ def backward(
 
     ``grad_tensors`` start the pass (ones where None, for one-element tensors only);
     ``retain_graph`` (default: ``create_graph``) keeps what the tape saved for another pass;
-    ``create_graph`` records the pass itself; ``inputs`` limits which tensors get ``.grad``.
+    ``create_graph`` records the pass itself. With ``inputs`` only those get ``.grad``, nothing
+    else is computed, and those that are no leaves keep their gradients from then on.
     Raises RuntimeError when a tensor has no graph, was modified in place, or was freed.
     """
     roots = _as_list(tensors)
@@ -150,6 +150,8 @@ def grad(
 ) -> tuple[Tensor | None, ...] | dict[str, Tensor | None]:
     """The gradients of ``outputs`` with respect to ``inputs``, as a tuple; ``.grad`` is untouched.
 
+    Only what lies between the two is computed, and freed unless ``retain_graph``; the hooks of
+    other tensors do not run. An inner tensor's gradient is what its hooks made of it.
     An input that outputs do not depend on raises RuntimeError, gives None with ``allow_unused``,
     or zeros with ``materialize_grads``. With ``is_grads_batched`` the first dimension of each of
     ``grad_outputs`` counts passes, and that of each result too. ``inputs`` may be a mapping; then

@@ -49,7 +49,13 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _recorded(
-    g: Tensor, n: Node, axes: tuple[int, ...], wide: tuple[int, ...], center: bool, eps: float
+    g: Tensor,
+    n: Node,
+    needed: tuple[bool, ...],
+    axes: tuple[int, ...],
+    wide: tuple[int, ...],
+    center: bool,
+    eps: float,
 ) -> list[Tensor | None]:
     """The gradients in operations on the inputs, which can be differentiated again.
 
@@ -61,30 +67,30 @@ def _recorded(
     scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
     h, g = shifted * scale, _wide(g)
     found: list[Tensor | None] = [None, None, None]
-    if n.needs_input(0):
+    if needed[0]:
         weight = prim.reshape(_wide(n.input(1)), wide) if n.shape(1) else None
         found[0] = norm_input(g, h, scale, weight, axes, center)
     for i, values in ((1, g * h), (2, g)):
-        if n.needs_input(i):
+        if needed[i]:
             total = prim.sum(values, summed, True) if summed else values
             found[i] = prim.reshape(total, n.shape(i))
     return [None if f is None else prim.cast(f, n.dtype(i)) for i, f in enumerate(found)]
 
 
-def layer_norm_grad(g: Tensor, n: Node) -> list[Tensor | None]:
+def layer_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
     """Gradients of input, weight and bias: the fused rows, unless they are differentiated too."""
     dims, center, eps = n.attrs
     shape = n.shape(0)
     lead = len(shape) - dims
     if is_grad_enabled():
         wide = (1,) * lead + tuple(shape[lead:])
-        return _recorded(g, n, tuple(range(lead, len(shape))), wide, center, eps)
+        return _recorded(g, n, needed, tuple(range(lead, len(shape))), wide, center, eps)
     found: list[Tensor | None] = [None, None, None]
-    if n.needs_input(0):
+    if needed[0]:
         found[0] = prim.layer_norm_input(g, n.input(0), n.second(), n.input(1), dims, center)
-    if n.needs_input(1):
+    if needed[1]:
         found[1], found[2] = prim.layer_norm_params(g, n.input(0), n.second(), dims)
-    elif n.needs_input(2):
+    elif needed[2]:
         found[2] = prim.sum(g, tuple(range(lead)), False) if lead else g
     return found
 
@@ -92,20 +98,20 @@ def layer_norm_grad(g: Tensor, n: Node) -> list[Tensor | None]:
 register_rule("layer_norm", layer_norm_grad, ((0, 1, SECOND), (0, SECOND), ()))
 
 
-def batch_norm_grad(g: Tensor, n: Node) -> list[Tensor | None]:
+def batch_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
     """Gradients of input, weight and bias: the fused rows, unless they are differentiated too."""
     shape = n.shape(0)
     if is_grad_enabled():
         axes = tuple(d for d in range(len(shape)) if d != 1)
         wide = tuple(shape[d] if d == 1 else 1 for d in range(len(shape)))
-        return _recorded(g, n, axes, wide, True, n.attrs[0])
+        return _recorded(g, n, needed, axes, wide, True, n.attrs[0])
     x, stats = n.input(0), n.second()
     of_weight, of_bias = prim.batch_norm_params(g, x, stats)
     found: list[Tensor | None] = [None, None, None]
-    if n.needs_input(0):
+    if needed[0]:
         found[0] = prim.batch_norm_input(g, x, stats, n.input(1), of_weight, of_bias)
     for i, total in ((1, of_weight), (2, of_bias)):
-        if n.needs_input(i):
+        if needed[i]:
             found[i] = prim.cast(total, n.dtype(i))
     return found
 

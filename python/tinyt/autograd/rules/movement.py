@@ -47,7 +47,7 @@ def slice_grad(g: Tensor, n: Node) -> Tensor:
     return prim.update(zeros(shape, g), g, tuple(g.shape), strides, offset if g.numel() else 0)
 
 
-def cat_grad(g: Tensor, n: Node) -> list[Tensor | None]:
+def cat_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
     """Cuts the gradient into the pieces that were joined."""
     (dim,) = n.attrs
     pieces: list[Tensor | None] = []
@@ -55,10 +55,10 @@ def cat_grad(g: Tensor, n: Node) -> list[Tensor | None]:
     for i in range(len(n.edges)):
         shape = n.shape(i)
         if shape == (0,) and g.dim() != 1:
-            pieces.append(zeros(shape, g) if n.needs_input(i) else None)
+            pieces.append(zeros(shape, g) if needed[i] else None)
             continue
         end = at + shape[dim]
-        piece = prim.slice(g, dim, at, end) if n.needs_input(i) else None
+        piece = prim.slice(g, dim, at, end) if needed[i] else None
         pieces.append(None if piece is None else prim.cast(piece, n.dtype(i)))
         at = end
     return pieces

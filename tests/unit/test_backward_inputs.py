@@ -1,0 +1,264 @@
+"""Backward with inputs: only what is asked for is computed, and only its hooks run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyt
+import tinyt.nn.functional as F
+from tinyt import autograd
+from tinyt.compiler import record
+
+
+def leaf(*values: float) -> Any:
+    return tinyt.tensor(values, requires_grad=True)
+
+
+def kernels(function: Callable[[], Any]) -> list[str]:
+    """The names of the operations that a function calls."""
+    return sorted(node.op for node in record(function).graph.nodes)
+
+
+class Counted(autograd.Function):
+    """The identity; counts its backward passes."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        Counted.calls += 1
+        return g
+
+
+def counted(function: Callable[[], Any]) -> int:
+    before = Counted.calls
+    function()
+    return Counted.calls - before
+
+
+# ------------------------------------------------------------------ which nodes run
+
+
+def test_function_on_the_way_to_another_input_does_not_run() -> None:
+    x, y = leaf(2.0), leaf(3.0)
+    z = (Counted.apply(x) * y).sum()
+    assert counted(lambda: autograd.grad(z, y, retain_graph=True)) == 0
+    assert counted(lambda: z.backward(inputs=[y], retain_graph=True)) == 0
+    assert counted(lambda: autograd.grad(z, x, retain_graph=True)) == 1
+    assert counted(lambda: autograd.grad(z, [x, y], retain_graph=True)) == 1
+    assert counted(z.backward) == 1
+    assert (x.grad.tolist(), y.grad.tolist()) == ([3.0], [4.0])
+
+
+def test_function_below_an_inner_input_does_not_run() -> None:
+    x = leaf(2.0)
+    h = Counted.apply(x)
+    z = (h * h).sum()
+    assert counted(lambda: autograd.grad(z, h, retain_graph=True)) == 0
+    assert counted(lambda: z.backward(inputs=[h], retain_graph=True)) == 0
+    assert h.grad.tolist() == [4.0]
+    assert counted(lambda: autograd.grad(z, [h, x])) == 1
+
+
+def test_output_that_leads_to_no_input_does_not_run() -> None:
+    x, y = leaf(2.0), leaf(3.0)
+    u, v = Counted.apply(x).sum(), y.exp().sum()
+    assert counted(lambda: autograd.grad([u, v], y)) == 0
+    assert counted(u.backward) == 1
+
+
+def test_function_with_two_ways_runs_once() -> None:
+    x, y = leaf(2.0), leaf(3.0)
+    h = Counted.apply(x * y)
+    (g,) = autograd.grad((h * h + h.exp() * 0).sum(), y, retain_graph=True)
+    assert g.tolist() == [2 * 6.0 * 2.0]
+    assert counted(lambda: autograd.grad((h + h * h).sum(), y)) == 1
+
+
+def test_what_did_not_run_is_not_freed() -> None:
+    x = leaf(1.0)
+    h = x.exp()
+    autograd.grad((h * h).sum(), h)
+    (g,) = autograd.grad(h.sum(), x)
+    np.testing.assert_allclose(g.numpy(), np.exp([1.0]), rtol=1e-6)
+    with pytest.raises(RuntimeError, match=r"second time \(at exp\)"):
+        autograd.grad(h.sum(), x)
+
+
+def test_long_graph() -> None:
+    x, y = leaf(1.0), leaf(1.0)
+    z = y * 1
+    for _ in range(20_000):
+        z = z + x
+    (g,) = autograd.grad(z.sum(), y)
+    assert g.tolist() == [1.0]
+    assert x.grad is None
+
+
+# ------------------------------------------------------------------ which kernels run
+
+
+def test_product_computes_the_operand_asked_for() -> None:
+    a = tinyt.ones(3, 4, requires_grad=True)
+    b = tinyt.ones(4, 5, requires_grad=True)
+    z, g = a @ b, tinyt.ones(3, 5)
+    one = kernels(lambda: autograd.grad(z, b, g, retain_graph=True))
+    both = kernels(lambda: autograd.grad(z, [a, b], g, retain_graph=True))
+    assert (one.count("matmul"), both.count("matmul")) == (1, 2)
+
+
+def test_convolution_computes_the_operand_asked_for() -> None:
+    x = tinyt.ones(1, 1, 5, 5, requires_grad=True)
+    w = tinyt.ones(1, 1, 3, 3, requires_grad=True)
+    z, g = F.conv2d(x, w), tinyt.ones(1, 1, 3, 3)
+    names = kernels(lambda: autograd.grad(z, w, g, retain_graph=True))
+    assert "conv_weight" in names
+    assert "conv_input" not in names
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_norms_compute_what_is_asked_for(norm: str, which: int, create_graph: bool) -> None:
+    tinyt.manual_seed(0)
+    x = tinyt.randn(6, 4, requires_grad=True)
+    w, b = tinyt.rand(4, requires_grad=True), tinyt.rand(4, requires_grad=True)
+    if norm == "layer":
+        z = F.layer_norm(x, (4,), w, b)
+    else:
+        z = F.batch_norm(x, None, None, w, b, training=True)
+    g = tinyt.randn(6, 4)
+    inputs = (x, w, b)
+    every = autograd.grad(z, inputs, g, retain_graph=True, create_graph=create_graph)
+    (one,) = autograd.grad(z, inputs[which], g, retain_graph=True, create_graph=create_graph)
+    assert one.tolist() == every[which].tolist()
+    names = kernels(
+        lambda: autograd.grad(z, inputs[which], g, retain_graph=True, create_graph=create_graph)
+    )
+    if not create_graph:
+        assert (f"{norm}_norm_input" in names) == (which == 0)
+
+
+def test_cat_cuts_the_piece_asked_for() -> None:
+    parts = [tinyt.ones(n, requires_grad=True) for n in (1, 2, 3)]
+    z = tinyt.cat(parts)
+    names = kernels(lambda: autograd.grad(z, parts[1], tinyt.ones(6), retain_graph=True))
+    assert names.count("slice") == 1
+
+
+def test_early_layers_are_left_out() -> None:
+    layers = [tinyt.nn.Linear(3, 3) for _ in range(6)]
+    h = tinyt.ones(2, 3)
+    for layer in layers:
+        h = layer(h).tanh()
+    z = h.sum()
+    last = kernels(lambda: autograd.grad(z, layers[-1].weight, retain_graph=True))
+    first = kernels(lambda: autograd.grad(z, layers[0].weight, retain_graph=True))
+    assert last.count("matmul") == 1
+    assert first.count("matmul") == 6
+
+
+# ------------------------------------------------------------------ hooks
+
+
+def test_hooks_run_where_a_gradient_was_needed() -> None:
+    x, y = leaf(1.0), leaf(1.0)
+    seen: list[str] = []
+    h = x * 2
+    for name, t in (("x", x), ("y", y), ("h", h)):
+        t.register_hook(lambda g, name=name: seen.append(name))
+    z = (h * y).sum()
+    for inputs, want in (((y,), ["y"]), ((h,), ["h"]), ((x,), ["h", "x"]), ((h, x), ["h", "x"])):
+        seen.clear()
+        autograd.grad(z, inputs, retain_graph=True)
+        assert seen == want
+        seen.clear()
+        z.backward(inputs=inputs, retain_graph=True)
+        assert seen == want
+
+
+def test_an_inner_input_gets_what_its_hooks_made() -> None:
+    x = leaf(1.0)
+    h = x * 2
+    h.register_hook(lambda g: g * 10)
+    z = h.sum()
+    assert [g.tolist() for g in autograd.grad(z, [h], retain_graph=True)] == [[10.0]]
+    assert [g.tolist() for g in autograd.grad(z, [h, x])] == [[10.0], [20.0]]
+
+
+def test_post_accumulate_hooks_of_the_inputs_only() -> None:
+    x, y = leaf(1.0), leaf(1.0)
+    seen: list[str] = []
+    x.register_post_accumulate_grad_hook(lambda t: seen.append("x"))
+    y.register_post_accumulate_grad_hook(lambda t: seen.append("y"))
+    z = (x * y).sum()
+    autograd.grad(z, [x, y], retain_graph=True)
+    assert seen == []
+    z.backward(inputs=[y])
+    assert seen == ["y"]
+
+
+def test_backward_into_an_inner_tensor_makes_it_keep_gradients() -> None:
+    x = leaf(1.0)
+    h = x * 2
+    z = h.sum()
+    z.backward(inputs=[h, h], retain_graph=True)
+    assert h.retains_grad
+    assert h.grad.tolist() == [1.0]
+    assert x.grad is None
+    z.backward(inputs=[h], retain_graph=True)
+    z.backward(retain_graph=True)
+    assert h.grad.tolist() == [3.0]
+    autograd.grad(z, [h])
+    assert h.grad.tolist() == [4.0]
+
+
+def test_kept_gradient_is_what_the_hooks_made() -> None:
+    x = leaf(1.0)
+    h = x * 2
+    h.retain_grad()
+    handle = h.register_hook(lambda g: g * 10)
+    z = h.sum()
+    z.backward(retain_graph=True)
+    assert (h.grad.tolist(), x.grad.tolist()) == ([10.0], [20.0])
+    handle.remove()
+    z.backward()
+    assert (h.grad.tolist(), x.grad.tolist()) == ([11.0], [22.0])
+
+
+def test_kept_gradients_own_their_memory() -> None:
+    x = leaf(1.0, 2.0)
+    a = x * 1
+    b = a + 0
+    a.retain_grad()
+    b.retain_grad()
+    b.backward(tinyt.ones(2))
+    b.grad.zero_()
+    assert (a.grad.tolist(), x.grad.tolist()) == ([1.0, 1.0], [1.0, 1.0])
+
+
+def test_needs_input_grad_is_that_of_the_call() -> None:
+    seen = []
+
+    class Both(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any, c: Any) -> Any:
+            return a + b + c
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            seen.append(ctx.needs_input_grad)
+            return g, g, None
+
+    x, y = leaf(1.0), leaf(2.0)
+    z = Both.apply(x, y, 1.0).sum()
+    autograd.grad(z, x)
+    assert seen == [(True, True, False)]
