@@ -241,10 +241,10 @@ inline Tensor copy_of(const Tensor& t) {
   const MaybeUnlocked unlocked({&t, 1}, {});
   return dispatch(OpId::copy, {&t, 1}).first;
 }
-// A Python number as an ordinary 0-d tensor.
+// A Python number as an ordinary 0-d tensor, as a call of that dtype computes with it.
 inline Tensor cast_number(const Tensor& number, DType dtype) {
   Attrs attrs;
-  attrs.add(dtype);
+  attrs.add(info(dtype).compute);
   return dispatch(OpId::cast, {&number, 1}, attrs).first;
 }
 // Whether no other tensor can see this memory.

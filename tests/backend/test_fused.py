@@ -11,7 +11,7 @@ import pytest
 import tinyt
 from sampling import flat
 from tinyt import _core
-from tinyt.ops.norm import DECOMPOSE
+from tinyt.ops.decompose import DECOMPOSE
 from tinyt.tensor import prim
 
 FUSED = [row["name"] for row in _core.op_table() if "fused" in row["flags"]]
@@ -55,6 +55,24 @@ def channel_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
         yield g, y, stats, w, *prim.batch_norm_params(g, y, stats)
 
 
+def elementwise(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    yield (x,)
+
+
+def beside_a_gradient(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    yield tinyt.tensor(rng.standard_normal(x.shape)), x
+
+
+def with_numbers(*numbers: float) -> Callable[[Any, Any], Iterator[tuple[Any, ...]]]:
+    """Activations with parameters; their gradients take the output's in front."""
+    return lambda x, rng: iter([(x, *numbers)])
+
+
+def gradient_with_numbers(*numbers: float) -> Callable[[Any, Any], Iterator[tuple[Any, ...]]]:
+    return lambda x, rng: ((*a, *map(tinyt.tensor, numbers)) for a in beside_a_gradient(x, rng))
+
+
+ACTIVATIONS = ["gelu", "gelu_tanh", "silu", "mish", "logsigmoid", "hardsigmoid", "hardswish"]
 CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "softmax": along_each_dim,
     "log_softmax": along_each_dim,
@@ -63,6 +81,14 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "batch_norm": channels,
     "batch_norm_params": lambda x, rng: (a[:3] for a in channel_gradients(x, rng)),
     "batch_norm_input": channel_gradients,
+    **dict.fromkeys(ACTIVATIONS, elementwise),
+    **{f"{name}_backward": beside_a_gradient for name in ("relu", "sigmoid", "tanh", *ACTIVATIONS)},
+    "leaky_relu": with_numbers(0.2),
+    "leaky_relu_backward": gradient_with_numbers(0.2),
+    "elu": with_numbers(1.5),
+    "elu_backward": gradient_with_numbers(1.5),
+    "softplus": with_numbers(0.7, 3.0),
+    "softplus_backward": gradient_with_numbers(3.0),
     "layer_norm_params": lambda x, rng: ((*a[:3], a[4]) for a in norm_gradients(x, rng)),
 }
 SHAPES = [(3, 7), (2, 5, 33), (1, 1), (4, 5000), (0, 3), (300, 3)]
@@ -78,7 +104,10 @@ def test_fused_equals_its_composite(name: str, shape: tuple[int, ...], rng: Any)
             np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "batch_norm"])
+WITH_GRADIENT = ["softmax", "log_softmax", "layer_norm", "batch_norm", "leaky_relu", "elu"]
+
+
+@pytest.mark.parametrize("name", [*WITH_GRADIENT, "softplus", *ACTIVATIONS])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gradient_of_fused_equals_its_composites(
     name: str, shape: tuple[int, ...], rng: Any

@@ -16,6 +16,7 @@ import scipy.special
 
 import references
 import tinyt
+from ulp import check, float32_errors, float64_error, relative_to_one, samples
 
 Array = np.ndarray
 
@@ -173,27 +174,6 @@ def compute(name: str, *arrays: Array) -> Array:
     return getattr(module, name)(*(tinyt.from_numpy(a) for a in arrays)).numpy()
 
 
-def samples(dtype: type[np.floating], rng: np.random.Generator, n: int) -> Array:
-    """All exponents evenly, the ranges where functions bend, around 1, near multiples of pi/2."""
-    unsigned = np.uint32 if dtype is np.float32 else np.uint64
-    any_bits = rng.integers(0, np.iinfo(unsigned).max, n, dtype=unsigned).view(dtype)
-    range_of_exp = math.log(float(np.finfo(dtype).max)) + 20
-    turns = rng.integers(-3000, 3000, n // 4) * (np.pi / 2)
-    far_turns = turns * rng.integers(1, 2**40, n // 4)
-    parts = (
-        any_bits,
-        rng.standard_normal(n) * 4,
-        rng.uniform(-1.1, 1.1, n),
-        rng.uniform(-range_of_exp, range_of_exp, n // 2),
-        1 + rng.uniform(-0.5, 1, n // 2) * np.exp(rng.uniform(-30, 0, n // 2)),
-        np.exp(rng.uniform(-28, 4, n // 2)) * rng.choice([-1, 1], n // 2),
-        turns,
-        np.nextafter(turns.astype(dtype), dtype(1e9)),
-        far_turns,
-    )
-    return np.concatenate([p.astype(dtype) for p in parts])
-
-
 def pow_samples(dtype: type[np.floating], rng: np.random.Generator, n: int) -> tuple[Array, Array]:
     """Results over the whole range, overflow and underflow included; whole exponents too."""
     base = samples(dtype, rng, n)
@@ -205,36 +185,6 @@ def pow_samples(dtype: type[np.floating], rng: np.random.Generator, n: int) -> t
     return np.where(rng.random(base.size) < 0.5, base, np.abs(base)), exponent
 
 
-def float32_errors(got: Array, want: Array) -> Array:
-    """ULP between float32 results and float64 references; inf where one of them is NaN or has
-    overflowed and the other has not."""
-    with np.errstate(all="ignore"):
-        rounded = want.astype(np.float32)
-        # The power of two that |want| begins with; frexp takes most of a sweep's time.
-        power = (want.view(np.int64) & (0x7FF << 52)).view(np.float64)
-        ulp = np.maximum(power * 2.0**-23, 2.0**-149)
-        errors = np.abs(got - want) / ulp
-    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
-    special = ~np.isfinite(got) | ~np.isfinite(rounded)
-    # One step from overflow, the reference's own rounding decides.
-    brink = np.abs(want) >= float(np.finfo(np.float32).max)
-    errors = np.where(special, np.where(same, 0.0, np.where(brink, 1.0, np.inf)), errors)
-    return np.where((want == 0) & same, 0.0, errors)
-
-
-def float64_error(got: float, want: mpmath.mpf) -> float:
-    if mpmath.isnan(want) or math.isnan(got):
-        return 0.0 if mpmath.isnan(want) and math.isnan(got) else math.inf
-    largest = float(np.finfo(np.float64).max)
-    if math.isinf(got) or mpmath.isinf(want) or abs(want) > largest:
-        brink = abs(want) >= largest * (1 - 2.0**-53)
-        return 0.0 if brink and (got > 0) == (want > 0) and abs(got) >= largest else math.inf
-    if want == 0:
-        return 0.0 if got == 0 else math.inf
-    ulp = mpmath.ldexp(1, max(int(mpmath.frexp(want)[1]) - 53, -1074))
-    return float(abs(mpmath.mpf(got) - want) / ulp)
-
-
 def float64_error_to_one(got: float, want: mpmath.mpf) -> float:
     """As `relative_to_one`; the ends of the range as in `float64_error`."""
     if not math.isfinite(got) or not mpmath.isfinite(want):
@@ -242,23 +192,8 @@ def float64_error_to_one(got: float, want: mpmath.mpf) -> float:
     return float(abs(mpmath.mpf(got) - want) / max(abs(want), 1) * 2**53)
 
 
-def relative_to_one(got: Array, want: Array) -> Array:
-    """Errors in units in the last place of the larger of |want| and 1."""
-    unit = float(np.finfo(got.dtype).eps) / 2 * np.maximum(np.abs(want), 1)
-    with np.errstate(all="ignore"):
-        error = np.abs(got - want) / unit
-        same = (got == want.astype(got.dtype)) | (np.isnan(got) & np.isnan(want))
-    return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
-
-
 def errors_of(name: str, got: Array, want: Array) -> Array:
     return relative_to_one(got, want) if name in ABSOLUTE else float32_errors(got, want)
-
-
-def check(name: str, errors: Array, bound: float, *arrays: Array) -> None:
-    worst = int(np.argmax(errors))
-    where = ", ".join(repr(a[worst]) for a in arrays)
-    assert errors[worst] <= bound, f"{name}({where}) is off by {errors[worst]:.4g} ULP"
 
 
 @pytest.mark.parametrize("name", BOUNDS)

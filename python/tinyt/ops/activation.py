@@ -1,13 +1,13 @@
 """Activation functions: any shape in, the same shape out (``glu`` halves one dimension).
 
 Gradients where a function bends are PyTorch's. float16 and bfloat16 are computed in float32 and
-rounded once. ``inplace=True`` and the forms named ``name_`` write the result over the input; its
-old values are kept for backward where a gradient needs them.
+rounded once. The frequent functions are one kernel each, forward and backward. ``inplace=True`` and
+the forms named ``name_`` write the result over the input; its old values are kept for backward
+where a gradient needs them.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -94,15 +94,12 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where positive, else ``negative_slope * x`` (Maas et al., 2013)."""
-    if inplace:
-        return leaky_relu_(input, negative_slope)
-    x = _floats("leaky_relu", input)
-    return to_dtype(prim.where(prim.gt(x, 0.0), x, x * negative_slope), input.dtype)
+    return prim.leaky_relu(input, negative_slope, out=input if inplace else None)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """:func:`leaky_relu` in place."""
-    return overwrite(input, leaky_relu, negative_slope)
+    return prim.leaky_relu(input, negative_slope, out=input)
 
 
 @method
@@ -130,7 +127,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         slope = prim.reshape(slope, (channels,) + (1,) * (input.dim() - 2))
     elif weight.dim() == 1:
         slope = prim.reshape(slope, ())
-    return to_dtype(prim.where(prim.gt(x, 0.0), x, x * slope), input.dtype)
+    return to_dtype(prim.leaky_relu(x, slope), input.dtype)
 
 
 def rrelu(
@@ -152,7 +149,7 @@ def rrelu(
     slope: Any = (lower + upper) / 2
     if training:
         slope = draw_uniform(tuple(x.shape), x.dtype, lower, upper)
-    return to_dtype(prim.where(prim.gt(x, 0.0), x, x * slope), input.dtype)
+    return to_dtype(prim.leaky_relu(x, slope), input.dtype)
 
 
 def rrelu_(
@@ -167,22 +164,12 @@ def rrelu_(
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where positive, else ``alpha * (exp(x) - 1)`` (Clevert et al., 2016)."""
-    if inplace:
-        return elu_(input, alpha)
-    return to_dtype(_elu(_floats("elu", input), alpha, 1.0), input.dtype)
-
-
-def _elu(x: Tensor, alpha: float, width: float) -> Tensor:
-    """x where positive, else alpha * (exp(x / width) - 1); exp never sees a large argument."""
-    positive = prim.gt(x, 0.0)
-    below = prim.where(positive, 0.0, x)
-    below = prim.expm1(below if width == 1.0 else below / width)
-    return prim.where(positive, x, below if alpha == 1.0 else below * alpha)
+    return prim.elu(input, alpha, out=input if inplace else None)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """:func:`elu` in place."""
-    return overwrite(input, elu, alpha)
+    return prim.elu(input, alpha, out=input)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -191,7 +178,10 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         return celu_(input, alpha)
     if alpha == 0:
         raise RuntimeError("celu: alpha must not be 0")
-    return to_dtype(_elu(_floats("celu", input), alpha, alpha), input.dtype)
+    x = _floats("celu", input)
+    positive = prim.gt(x, 0.0)
+    below = prim.where(positive, 0.0, x)  # expm1 never sees a large argument
+    return to_dtype(prim.where(positive, x, prim.expm1(below / alpha) * alpha), input.dtype)
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -204,7 +194,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     if inplace:
         return selu_(input)
     x = _floats("selu", input)
-    return to_dtype(_elu(x, SELU_ALPHA, 1.0) * SELU_SCALE, input.dtype)
+    return to_dtype(prim.elu(x, SELU_ALPHA) * SELU_SCALE, input.dtype)
 
 
 def selu_(input: Tensor) -> Tensor:
@@ -220,54 +210,33 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
 
     ``approximate="tanh"`` uses 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
     """
-    x = _floats("gelu", input)
     if approximate == "none":
-        result = x * 0.5 * (prim.erf(x * math.sqrt(0.5)) + 1.0)
-    elif approximate == "tanh":
-        inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
-        result = x * 0.5 * (prim.tanh(inner) + 1.0)
-    else:
-        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-    return write_out(out, to_dtype(result, input.dtype))
+        return prim.gelu(input, out=out)
+    if approximate == "tanh":
+        return prim.gelu_tanh(input, out=out)
+    raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x) (Elfwing et al., 2018)."""
-    if inplace:
-        return overwrite(input, silu)
-    x = _floats("silu", input)
-    return to_dtype(x * prim.sigmoid(x), input.dtype)
+    return prim.silu(input, out=input if inplace else None)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * tanh(softplus(x)) (Misra, 2019)."""
-    if inplace:
-        return overwrite(input, mish)
-    x = _floats("mish", input)
-    return to_dtype(x * prim.tanh(_softplus(x, 1.0, 20.0)), input.dtype)
+    return prim.mish(input, out=input if inplace else None)
 
 
 def softplus(
     input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
 ) -> Tensor:
     """log(1 + exp(beta x)) / beta; x itself where beta x > ``threshold``."""
-    x = _floats("softplus", input)
-    return write_out(out, to_dtype(_softplus(x, beta, threshold), input.dtype))
-
-
-def _softplus(x: Tensor, beta: float, threshold: float) -> Tensor:
-    scaled = x if beta == 1.0 else x * beta
-    linear = prim.gt(scaled, threshold)
-    soft = prim.log1p(prim.exp(prim.where(linear, 0.0, scaled)))
-    return prim.where(linear, x, soft if beta == 1.0 else soft / beta)
+    return prim.softplus(input, beta, threshold, out=out)
 
 
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(1 / (1 + exp(-x))), without overflow or cancellation."""
-    x = _floats("logsigmoid", input)
-    negative = prim.lt(x, 0.0)
-    rest = prim.log1p(prim.exp(prim.where(negative, x, -x)))
-    return write_out(out, to_dtype(prim.where(negative, x, 0.0) - rest, input.dtype))
+    return prim.logsigmoid(input, out=out)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -285,18 +254,12 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x + 3, 0), 6) / 6."""
-    if inplace:
-        return overwrite(input, hardsigmoid)
-    x = _floats("hardsigmoid", input)
-    return to_dtype(relu6(x + 3.0) / 6.0, input.dtype)
+    return prim.hardsigmoid(input, out=input if inplace else None)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * min(max(x + 3, 0), 6) / 6 (Howard et al., 2019)."""
-    if inplace:
-        return overwrite(input, hardswish)
-    x = _floats("hardswish", input)
-    return to_dtype(x * relu6(x + 3.0) / 6.0, input.dtype)
+    return prim.hardswish(input, out=input if inplace else None)
 
 
 @method

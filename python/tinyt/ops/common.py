@@ -165,10 +165,11 @@ def attach_primitives(kind: str) -> dict[str, Any]:
     """All primitives of one kind as functions; attaches them as methods of Tensor.
 
     In-place forms are left out where PyTorch has none; a composite's method of the same name stays.
+    Fused rows have their functions in their families.
     """
     functions: dict[str, Any] = {}
     for row in OP_TABLE:
-        if row["kind"] != kind:
+        if row["kind"] != kind or "fused" in row["flags"]:
             continue
         name = row["name"]
         functions[name] = getattr(prim, name)

@@ -132,7 +132,7 @@ def decompose_batch_norm_input(
     return to_dtype(factor * (wide(g) - shift - h * slope), input.dtype)
 
 
-# The oracle of every fused row of the op table, and its fallback on devices without the kernel.
+# This family's part of `tinyt.ops.decompose`.
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     "softmax": decompose_softmax,
     "log_softmax": decompose_log_softmax,

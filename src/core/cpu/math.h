@@ -2,6 +2,7 @@
 // I64 and B8 (bool), as far as the op takes them. Tests and comparisons return a lane mask.
 #pragma once
 
+#include "math_activation.h"
 #include "math_arc.h"
 #include "math_basic.h"
 #include "math_bessel.h"
@@ -129,6 +130,13 @@ TINYT_UNARY(i0, bessel_i0<false>(x))
 TINYT_UNARY(i0e, bessel_i0<true>(x))
 TINYT_UNARY(i1, bessel_i1<false>(x))
 TINYT_UNARY(i1e, bessel_i1<true>(x))
+TINYT_UNARY(gelu, cpu::gelu(x))
+TINYT_UNARY(gelu_tanh, cpu::gelu_tanh(x))
+TINYT_UNARY(silu, cpu::silu(x))
+TINYT_UNARY(mish, cpu::mish(x))
+TINYT_UNARY(logsigmoid, cpu::logsigmoid(x))
+TINYT_UNARY(hardsigmoid, cpu::hardsigmoid(x))
+TINYT_UNARY(hardswish, cpu::hardswish(x))
 TINYT_UNARY(bitwise_not, kIsBool<V> ? x ^ 1 : ~x)
 
 TINYT_TEST(logical_not, x == 0)
@@ -188,6 +196,19 @@ TINYT_BINARY(bitwise_right_shift, shift_right(x, y))
 TINYT_BINARY(bitwise_and, wrap(x) & wrap(y))
 TINYT_BINARY(bitwise_or, x | y)
 TINYT_BINARY(bitwise_xor, x ^ y)
+// The first input of a backward row is the gradient; relu, sigmoid and tanh need their output.
+TINYT_BINARY(relu_backward, select(y > 0, x, V{}))
+TINYT_BINARY(sigmoid_backward, x * ((1 - y) * y))
+TINYT_BINARY(tanh_backward, x * (1 - y * y))
+TINYT_BINARY(gelu_backward, cpu::gelu_backward(x, y))
+TINYT_BINARY(gelu_tanh_backward, cpu::gelu_tanh_backward(x, y))
+TINYT_BINARY(silu_backward, cpu::silu_backward(x, y))
+TINYT_BINARY(mish_backward, cpu::mish_backward(x, y))
+TINYT_BINARY(logsigmoid_backward, x* cpu::sigmoid(-y))
+TINYT_BINARY(hardsigmoid_backward, cpu::hardsigmoid_backward(x, y))
+TINYT_BINARY(hardswish_backward, cpu::hardswish_backward(x, y))
+TINYT_BINARY(leaky_relu, cpu::leaky_relu(x, y))
+TINYT_BINARY(elu, cpu::elu(x, y))
 
 TINYT_COMPARISON(eq, x == y)
 TINYT_COMPARISON(ne, x != y)
@@ -212,6 +233,10 @@ TINYT_TERNARY(clamp, cpu::minimum(cpu::maximum(x, y), z))
 TINYT_TERNARY(lerp, cpu::lerp(x, y, z))
 TINYT_TERNARY(addcmul, wrap(x) + wrap(y) * wrap(z))
 TINYT_TERNARY(addcdiv, x + y / z)
+TINYT_TERNARY(softplus, cpu::softplus(x, y, z))
+TINYT_TERNARY(softplus_backward, cpu::softplus_backward(x, y, z))
+TINYT_TERNARY(leaky_relu_backward, cpu::leaky_relu_backward(x, y, z))
+TINYT_TERNARY(elu_backward, cpu::elu_backward(x, y, z))
 
 #undef TINYT_UNARY
 #undef TINYT_TEST

@@ -29,6 +29,15 @@ TINYT_INLINE F32 exp(F32 x) {
   return scale(fma(r * r, poly(r, kExp32), r) + 1.0f, k);
 }
 
+// e^(x + low), |low| < 0.2 or so.
+TINYT_INLINE F32 exp(F32 x, F32 low) {
+  x = clamp(x, -104.0f, 89.0f);
+  I32 k;
+  const F32 n = nearest((x + low) * kLog2E32, k);
+  const F32 r = fma(n, splat(-kLn2Lo32), fma(n, splat(-kLn2Hi32), x)) + low;
+  return scale(fma(r * r, poly(r, kExp32), r) + 1.0f, k);
+}
+
 // e^(x + low), |low| < 2^-40 or so.
 TINYT_INLINE F64 exp(F64 x, F64 low) {
   x = clamp(x, -746.0, 710.0);

@@ -4,6 +4,24 @@ A rule is ``rule(name, ...)`` with one pair for each input: a function ``f(g, n)
 gradient and the tape node, and what it reads.
 """
 
-from tinyt.autograd.rules import contract, elementwise, fused, index, movement, order, reduce
+from tinyt.autograd.rules import (
+    activation,
+    contract,
+    elementwise,
+    fused,
+    index,
+    movement,
+    order,
+    reduce,
+)
 
-__all__ = ["contract", "elementwise", "fused", "index", "movement", "order", "reduce"]
+__all__ = [
+    "activation",
+    "contract",
+    "elementwise",
+    "fused",
+    "index",
+    "movement",
+    "order",
+    "reduce",
+]

@@ -44,7 +44,8 @@ def norm_input(
     return scale * ((u - mean_over(u, axes) - slope) if center else (u - slope))
 
 
-def _wide(x: Tensor) -> Tensor:
+def widen(x: Tensor) -> Tensor:
+    """Halves as float32, others as they are."""
     return prim.cast(x, 8) if x.dtype.itemsize == 2 else x
 
 
@@ -61,14 +62,14 @@ def _recorded(
 
     ``axes`` are normalised together; ``wide`` is the parameters' shape against the input.
     """
-    x = _wide(n.input(0))
+    x = widen(n.input(0))
     summed = tuple(d for d in range(x.dim()) if wide[d] == 1 and x.shape[d] != 1)
     shifted = x - mean_over(x, axes) if center else x
     scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
-    h, g = shifted * scale, _wide(g)
+    h, g = shifted * scale, widen(g)
     found: list[Tensor | None] = [None, None, None]
     if needed[0]:
-        weight = prim.reshape(_wide(n.input(1)), wide) if n.shape(1) else None
+        weight = prim.reshape(widen(n.input(1)), wide) if n.shape(1) else None
         found[0] = norm_input(g, h, scale, weight, axes, center)
     for i, values in ((1, g * h), (2, g)):
         if needed[i]:

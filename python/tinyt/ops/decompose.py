@@ -1,0 +1,87 @@
+"""Every fused row of the op table in primitives: the oracle of its kernel, and its fallback on
+devices without it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tinyt.autograd.rules import activation
+from tinyt.autograd.rules.fused import widen
+from tinyt.ops.norm import DECOMPOSE as NORMS
+from tinyt.tensor import Tensor, prim
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x Phi(x)."""
+    return x * 0.5 * prim.erfc(x * -math.sqrt(0.5))
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    linear, cubic = activation.GELU_TANH
+    return x * 0.5 * (prim.tanh(x * (prim.square(x) * cubic + 1.0) * linear) + 1.0)
+
+
+def silu(x: Tensor) -> Tensor:
+    """x sigmoid(x)."""
+    return x * prim.sigmoid(x)
+
+
+def mish(x: Tensor) -> Tensor:
+    """x tanh(softplus(x))."""
+    return x * prim.tanh(softplus(x, 1.0, 20.0))
+
+
+def logsigmoid(x: Tensor) -> Tensor:
+    """log(sigmoid(x))."""
+    return prim.clamp_max(x, 0.0) - prim.log1p(prim.exp(-prim.abs(x)))
+
+
+def hardsigmoid(x: Tensor) -> Tensor:
+    """min(max(x + 3, 0), 6) / 6."""
+    return prim.clamp(x + 3.0, 0.0, 6.0) / 6.0
+
+
+def hardswish(x: Tensor) -> Tensor:
+    """x min(max(x + 3, 0), 6) / 6."""
+    return x * hardsigmoid(x)
+
+
+def leaky_relu(x: Tensor, negative_slope: Tensor | float) -> Tensor:
+    """x where positive, else ``negative_slope`` x."""
+    return prim.where(x > 0.0, x, x * negative_slope)
+
+
+def elu(x: Tensor, alpha: Tensor | float) -> Tensor:
+    """x where positive, else alpha (e^x - 1); the exponential never sees a large argument."""
+    positive = x > 0.0
+    return prim.where(positive, x, prim.expm1(prim.where(positive, 0.0, x)) * alpha)
+
+
+def softplus(x: Tensor, beta: Tensor | float, threshold: Tensor | float) -> Tensor:
+    """log(1 + e^(beta x)) / beta; x where beta x is above the threshold."""
+    scaled = x * beta
+    linear = scaled > threshold
+    return prim.where(linear, x, prim.log1p(prim.exp(prim.where(linear, 0.0, scaled))) / beta)
+
+
+def _rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Halves are computed in float32."""
+
+    def call(x: Tensor, *parameters: Tensor | float) -> Tensor:
+        return prim.cast(function(widen(x), *parameters), x.dtype)
+
+    return call
+
+
+_ACTIVATIONS = (
+    gelu, gelu_tanh, silu, mish, logsigmoid, hardsigmoid, hardswish, leaky_relu, elu, softplus,
+)  # fmt: skip
+
+DECOMPOSE: dict[str, Callable[..., Any]] = {
+    **NORMS,
+    **{f.__name__: _rounded_once(f) for f in _ACTIVATIONS},
+    **{f"{name}_backward": activation.backward(name) for name in activation.SLOPES},
+}

@@ -1,0 +1,76 @@
+"""Errors of computed values in units in the last place (ULP), and inputs to look for them at."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+
+Array = np.ndarray
+
+
+def samples(dtype: type[np.floating], rng: np.random.Generator, n: int) -> Array:
+    """All exponents evenly, the ranges where functions bend, around 1, near multiples of pi/2."""
+    unsigned = np.uint32 if dtype is np.float32 else np.uint64
+    any_bits = rng.integers(0, np.iinfo(unsigned).max, n, dtype=unsigned).view(dtype)
+    range_of_exp = math.log(float(np.finfo(dtype).max)) + 20
+    turns = rng.integers(-3000, 3000, n // 4) * (np.pi / 2)
+    far_turns = turns * rng.integers(1, 2**40, n // 4)
+    parts = (
+        any_bits,
+        rng.standard_normal(n) * 4,
+        rng.uniform(-1.1, 1.1, n),
+        rng.uniform(-range_of_exp, range_of_exp, n // 2),
+        1 + rng.uniform(-0.5, 1, n // 2) * np.exp(rng.uniform(-30, 0, n // 2)),
+        np.exp(rng.uniform(-28, 4, n // 2)) * rng.choice([-1, 1], n // 2),
+        turns,
+        np.nextafter(turns.astype(dtype), dtype(1e9)),
+        far_turns,
+    )
+    return np.concatenate([p.astype(dtype) for p in parts])
+
+
+def float32_errors(got: Array, want: Array) -> Array:
+    """ULP between float32 results and float64 references; inf where one of them is NaN or has
+    overflowed and the other has not."""
+    with np.errstate(all="ignore"):
+        rounded = want.astype(np.float32)
+        # The power of two that |want| begins with; frexp takes most of a sweep's time.
+        power = (want.view(np.int64) & (0x7FF << 52)).view(np.float64)
+        ulp = np.maximum(power * 2.0**-23, 2.0**-149)
+        errors = np.abs(got - want) / ulp
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    special = ~np.isfinite(got) | ~np.isfinite(rounded)
+    # One step from overflow, the reference's own rounding decides.
+    brink = np.abs(want) >= float(np.finfo(np.float32).max)
+    errors = np.where(special, np.where(same, 0.0, np.where(brink, 1.0, np.inf)), errors)
+    return np.where((want == 0) & same, 0.0, errors)
+
+
+def float64_error(got: float, want: mpmath.mpf) -> float:
+    if mpmath.isnan(want) or math.isnan(got):
+        return 0.0 if mpmath.isnan(want) and math.isnan(got) else math.inf
+    largest = float(np.finfo(np.float64).max)
+    if math.isinf(got) or mpmath.isinf(want) or abs(want) > largest:
+        brink = abs(want) >= largest * (1 - 2.0**-53)
+        return 0.0 if brink and (got > 0) == (want > 0) and abs(got) >= largest else math.inf
+    if want == 0:
+        return 0.0 if got == 0 else math.inf
+    ulp = mpmath.ldexp(1, max(int(mpmath.frexp(want)[1]) - 53, -1074))
+    return float(abs(mpmath.mpf(got) - want) / ulp)
+
+
+def relative_to_one(got: Array, want: Array) -> Array:
+    """Errors in units in the last place of the larger of |want| and 1."""
+    unit = float(np.finfo(got.dtype).eps) / 2 * np.maximum(np.abs(want), 1)
+    with np.errstate(all="ignore"):
+        error = np.abs(got - want) / unit
+        same = (got == want.astype(got.dtype)) | (np.isnan(got) & np.isnan(want))
+    return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
+
+
+def check(name: str, errors: Array, bound: float, *arrays: Array) -> None:
+    worst = int(np.argmax(errors))
+    where = ", ".join(repr(a[worst]) for a in arrays)
+    assert errors[worst] <= bound, f"{name}({where}) is off by {errors[worst]:.4g} ULP"
