@@ -1,33 +1,33 @@
 """`Module`: a tree of parameters, buffers and child modules with a `forward`.
 
+Its bases hold what is a subject of its own: walking the tree (`tree.py`), hooks (`hooks.py`) and
+state dicts (`state.py`).
+
 Names, order of iteration, state layout and error texts follow PyTorch's `torch.nn.Module`, so
 that its training scripts and state dicts work unchanged.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tinyt._tensor import dtype
-from tinyt.autograd import no_grad
 from tinyt.dtypes import bfloat16, float16, float32, float64
-from tinyt.nn.hooks import NO_HOOKS, Hooked
-from tinyt.nn.parameter import Buffer, Parameter
-from tinyt.nn.state import EXTRA, IncompatibleKeys, load_into
+from tinyt.nn.parameter import Buffer, Parameter, clear_grads
+from tinyt.nn.state import Stateful
+from tinyt.nn.tree import type_name
 from tinyt.ops import empty_like
 from tinyt.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
-Member = TypeVar("Member")
 
 
 def _no_forward(self: Module, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(f"{type(self).__name__}: the module has no forward()")
 
 
-class Module(Hooked):
+class Module(Stateful):
     """Base class of every network part.
 
     A subclass calls `super().__init__()` first, assigns parameters (`Parameter`), buffers
@@ -36,10 +36,6 @@ class Module(Hooked):
 
     training: bool
     forward: Callable[..., Any] = _no_forward
-    _parameters: dict[str, Parameter | None]
-    _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
-    _non_persistent_buffers_set: set[str]
 
     def __init__(self) -> None:
         # Written past __setattr__, which looks these tables up.
@@ -65,7 +61,7 @@ class Module(Hooked):
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
-                    f"cannot assign '{_type_name(param)}' object to parameter '{name}' "
+                    f"cannot assign '{type_name(param)}' object to parameter '{name}' "
                     "(tinyt.nn.Parameter or None required)"
                 )
             if param.grad_fn is not None:
@@ -80,7 +76,7 @@ class Module(Hooked):
         self._check_new_name("buffer", name, self._table("_buffers", "buffer"))
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' "
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
                 "(tinyt.Tensor or None required)"
             )
         self._buffers[name] = tensor
@@ -93,7 +89,7 @@ class Module(Hooked):
         """Adds a child module under `name`."""
         self._check_new_name("module", name, self._table("_modules", "module"))
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{_type_name(module)} is not a Module subclass")
+            raise TypeError(f"{type_name(module)} is not a Module subclass")
         self._modules[name] = module
 
     register_module = add_module
@@ -106,7 +102,7 @@ class Module(Hooked):
 
     def _check_new_name(self, kind: str, name: str, table: dict[str, Any]) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {_type_name(name)}")
+            raise TypeError(f"{kind} name should be a string. Got {type_name(name)}")
         if "." in name:
             raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
         if name == "":
@@ -131,21 +127,21 @@ class Module(Hooked):
         elif name in tables.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as parameter '{name}' "
+                    f"cannot assign '{type_name(value)}' as parameter '{name}' "
                     "(tinyt.nn.Parameter or None expected)"
                 )
             self._parameters[name] = None
         elif name in tables.get("_modules", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as child module '{name}' "
+                    f"cannot assign '{type_name(value)}' as child module '{name}' "
                     "(tinyt.nn.Module or None expected)"
                 )
             self._modules[name] = None
         elif name in tables.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as buffer '{name}' "
+                    f"cannot assign '{type_name(value)}' as buffer '{name}' "
                     "(tinyt.Tensor or None expected)"
                 )
             self._buffers[name] = value
@@ -180,245 +176,6 @@ class Module(Hooked):
         names = set(super().__dir__())
         names.update(self._parameters, self._buffers, self._modules)
         return sorted(name for name in names if not name[0].isdigit())
-
-    # Iteration ------------------------------------------------------------------------------
-
-    def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
-        """Yields (dotted name, module) for this module and all below it, parents first."""
-        memo = set() if memo is None else memo
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                path = f"{prefix}.{name}" if prefix else name
-                yield from module.named_modules(memo, path, remove_duplicate)
-
-    def modules(self) -> Iterator[Module]:
-        """Yields this module and all below it, each once."""
-        for _, module in self.named_modules():
-            yield module
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yields (name, module) of the direct children, each module once."""
-        seen: set[Module] = set()
-        for name, module in self._modules.items():
-            if module is not None and module not in seen:
-                seen.add(module)
-                yield name, module
-
-    def children(self) -> Iterator[Module]:
-        """Yields the direct children, each once."""
-        for _, module in self.named_children():
-            yield module
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
-        """Yields (dotted name, parameter); a shared parameter once unless told otherwise."""
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yields every parameter once: what an optimiser takes."""
-        for _, param in self.named_parameters(recurse=recurse):
-            yield param
-
-    def named_buffers(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Tensor]]:
-        """Yields (dotted name, buffer)."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
-
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yields every buffer once."""
-        for _, buffer in self.named_buffers(recurse=recurse):
-            yield buffer
-
-    def _named_members(
-        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Any]]:
-        seen: set[int] = set()
-        owners = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-            if recurse
-            else [(prefix, self)]
-        )
-        for path, module in owners:
-            for name, member in getattr(module, table).items():
-                if member is None or (remove_duplicate and id(member) in seen):
-                    continue
-                seen.add(id(member))
-                yield (f"{path}.{name}" if path else name), member
-
-    def get_submodule(self, target: str) -> Module:
-        """The module at a dotted path; AttributeError if there is none."""
-        module = self
-        for name in target.split(".") if target else ():
-            found = module._modules.get(name)
-            if found is None:
-                raise AttributeError(f"{type(module).__name__} has no module '{name}'")
-            module = found
-        return module
-
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Puts `module` at a dotted path; with `strict` there must be one already.
-
-        Raises ValueError for an empty path and AttributeError where its parent is missing.
-        """
-        if target == "":
-            raise ValueError("Cannot set the submodule without a target name!")
-        path, _, name = target.rpartition(".")
-        owner = self.get_submodule(path)
-        if strict and name not in owner._modules:
-            raise AttributeError(f"{type(owner).__name__} has no module '{name}'")
-        if not isinstance(module, Module):
-            raise AttributeError(f"`{name}` is not an nn.Module: {_type_name(module)}")
-        setattr(owner, name, module)
-
-    def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted path; AttributeError if there is none."""
-        param: Parameter = self._get_member("_parameters", "parameter", target)
-        return param
-
-    def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted path; AttributeError if there is none."""
-        buffer: Tensor = self._get_member("_buffers", "buffer", target)
-        return buffer
-
-    def _get_member(self, table: str, kind: str, target: str) -> Any:
-        path, _, name = target.rpartition(".")
-        owner = self.get_submodule(path)
-        found = getattr(owner, table).get(name)
-        if found is None:
-            raise AttributeError(f"{type(owner).__name__} has no {kind} '{name}'")
-        return found
-
-    # State ----------------------------------------------------------------------------------
-
-    def state_dict(
-        self,
-        *,
-        destination: OrderedDict[str, Any] | None = None,
-        prefix: str = "",
-        keep_vars: bool = False,
-    ) -> OrderedDict[str, Any]:
-        """Maps dotted names to parameters, persistent buffers and extra state.
-
-        The tensors share memory with the module; they are detached unless `keep_vars`.
-        """
-        state: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
-        hooks = self._state_hooks or NO_HOOKS
-        for hook in tuple(hooks.save_pre):
-            hook(self, prefix, keep_vars)
-        self._save_to_state_dict(state, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in tuple(hooks.save_post):
-            changed = hook(self, state, prefix, {})
-            if changed is not None:
-                raise RuntimeError("state_dict post-hook must return None")
-        return state
-
-    def _save_to_state_dict(
-        self, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool
-    ) -> None:
-        """Adds this module's own state, without its children's."""
-        for name, value in self._own_state():
-            destination[prefix + name] = value if keep_vars else value.detach()
-        if type(self).get_extra_state is not Module.get_extra_state:
-            destination[prefix + EXTRA] = self.get_extra_state()
-
-    def get_extra_state(self) -> Any:
-        """What belongs to the state besides tensors; a subclass that defines it defines
-        `set_extra_state` too."""
-        raise RuntimeError("Module.get_extra_state: a subclass must define it")
-
-    def set_extra_state(self, state: Any) -> None:
-        """Takes what `get_extra_state` returned."""
-        raise RuntimeError("Module.set_extra_state: a subclass must define it")
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
-        """Copies `state_dict` into this module's parameters and buffers.
-
-        Everything is checked before anything is written: on an error the module is unchanged.
-
-        Args:
-            state_dict: as `state_dict()` returns it.
-            strict: whether a missing or unexpected key is an error.
-            assign: whether its tensors, with their dtypes, take the place of the module's
-                instead of being copied; make the optimiser after that.
-
-        Returns:
-            The named tuple `(missing_keys, unexpected_keys)`.
-
-        Raises:
-            RuntimeError: listing every missing key, unexpected key and size mismatch.
-        """
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        given: OrderedDict[str, Any] = OrderedDict(state_dict)
-        keys, errors = IncompatibleKeys([], []), list[str]()
-        for prefix, module in self._with_prefixes(""):
-            for hook in tuple((module._state_hooks or NO_HOOKS).load_pre):
-                hook(module, given, prefix, {}, strict, *keys, errors)
-        own = self.state_dict(keep_vars=True)
-        places = {
-            prefix + name: (module, name)
-            for prefix, module in self._with_prefixes("")
-            for name, _ in module._own_state()
-        }
-
-        def store(name: str, target: Tensor, value: Tensor) -> None:
-            if assign:
-                places[name][0]._replace(places[name][1], value)
-            else:
-                target.copy_(value)
-
-        with no_grad():
-            load_into(type(self).__name__, own, given, strict, keys, errors, store)
-        for prefix, module in self._with_prefixes(""):
-            if prefix + EXTRA in given and prefix + EXTRA in own:
-                module.set_extra_state(given[prefix + EXTRA])
-        for _, module in reversed(list(self._with_prefixes(""))):
-            for hook in tuple((module._state_hooks or NO_HOOKS).load_post):
-                if hook(module, keys) is not None:
-                    raise RuntimeError(
-                        "load_state_dict post hook must return None; change the given "
-                        "incompatible_keys in place"
-                    )
-        return keys
-
-    def _replace(self, name: str, value: Tensor) -> None:
-        """Puts another tensor in the place of a parameter or buffer."""
-        param = self._parameters.get(name)
-        if param is None:
-            self._buffers[name] = value
-        elif isinstance(value, Parameter):
-            self._parameters[name] = value
-        else:
-            self._parameters[name] = Parameter(value, requires_grad=param.requires_grad)
-
-    def _with_prefixes(self, prefix: str) -> Iterator[tuple[str, Module]]:
-        """Every module with the prefix of its names in a state dict; shared ones again."""
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module._with_prefixes(f"{prefix}{name}.")
-
-    def _own_state(self) -> Iterator[tuple[str, Tensor]]:
-        for name, param in self._parameters.items():
-            if param is not None:
-                yield name, param
-        for name, buffer in self._buffers.items():
-            if buffer is not None and name not in self._non_persistent_buffers_set:
-                yield name, buffer
 
     # Changing all of it ---------------------------------------------------------------------
 
@@ -528,14 +285,7 @@ class Module(Hooked):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops every parameter's gradient, or zeroes it if `set_to_none` is False."""
-        for param in self.parameters():
-            if param.grad is None:
-                continue
-            if set_to_none:
-                param.grad = None
-            else:
-                param.grad = param.grad.detach()
-                param.grad.zero_()
+        clear_grads(self.parameters(), set_to_none)
 
     # Printing -------------------------------------------------------------------------------
 
@@ -556,13 +306,6 @@ class Module(Hooked):
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
-
-
-def _type_name(value: Any) -> str:
-    """The full name of the type of `value`, as PyTorch's messages print it."""
-    kind = type(value)
-    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return module + kind.__qualname__
 
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | None, Any]:

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tinyt.ops import empty
 from tinyt.tensor import Tensor
+
+
+def _values(kind: str, data: Tensor | None) -> Tensor:
+    """`data` outside any graph, or an empty tensor for None."""
+    if data is None:
+        data = empty(0)
+    if not isinstance(data, Tensor):
+        raise TypeError(f"{kind}: data must be a Tensor, got {type(data).__name__}")
+    return data.detach()
 
 
 class Parameter(Tensor):
@@ -17,12 +28,8 @@ class Parameter(Tensor):
     """
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        if data is None:
-            data = empty(0)
-        if not isinstance(data, Tensor):
-            raise TypeError(f"Parameter: data must be a Tensor, got {type(data).__name__}")
         # Tensor's own __init__ would copy values.
-        self.data = data.detach()
+        self.data = _values("Parameter", data)
         self.requires_grad_(requires_grad)
 
     def __repr__(self) -> str:
@@ -38,9 +45,17 @@ class Buffer(Tensor):
     """
 
     def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        if data is None:
-            data = empty(0)
-        if not isinstance(data, Tensor):
-            raise TypeError(f"Buffer: data must be a Tensor, got {type(data).__name__}")
-        self.data = data.detach()
+        self.data = _values("Buffer", data)
         self.persistent = persistent
+
+
+def clear_grads(params: Iterable[Tensor], set_to_none: bool) -> None:
+    """Drops every gradient, or zeroes it if `set_to_none` is False."""
+    for param in params:
+        if param.grad is None:
+            continue
+        if set_to_none:
+            param.grad = None
+        else:
+            param.grad = param.grad.detach()
+            param.grad.zero_()

@@ -1,11 +1,19 @@
-"""Loading a state dict: check everything, then copy."""
+"""State dicts of modules: names and values out, and in again after checking everything."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from tinyt.autograd import no_grad
+from tinyt.nn.hooks import NO_HOOKS, Hooked
+from tinyt.nn.parameter import Parameter
+from tinyt.nn.tree import Tree
 from tinyt.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinyt.nn.module import Module
 
 EXTRA = "_extra_state"  # the key, after a module's prefix, of what get_extra_state returned
 
@@ -26,6 +34,131 @@ class IncompatibleKeys(_Keys):
         return super().__repr__()
 
     __str__ = __repr__
+
+
+class Stateful(Tree, Hooked):
+    """The part of `Module` that gives and takes state dicts."""
+
+    def state_dict(
+        self,
+        *,
+        destination: OrderedDict[str, Any] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+    ) -> OrderedDict[str, Any]:
+        """Maps dotted names to parameters, persistent buffers and extra state.
+
+        The tensors share memory with the module; they are detached unless `keep_vars`.
+        """
+        state: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
+        hooks = self._state_hooks or NO_HOOKS
+        for hook in tuple(hooks.save_pre):
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(state, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in tuple(hooks.save_post):
+            changed = hook(self, state, prefix, {})
+            if changed is not None:
+                raise RuntimeError("state_dict post-hook must return None")
+        return state
+
+    def _save_to_state_dict(
+        self, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        """Adds this module's own state, without its children's."""
+        for name, value in self._own_state():
+            destination[prefix + name] = value if keep_vars else value.detach()
+        if type(self).get_extra_state is not Stateful.get_extra_state:
+            destination[prefix + EXTRA] = self.get_extra_state()
+
+    def get_extra_state(self) -> Any:
+        """What belongs to the state besides tensors; a subclass that defines it defines
+        `set_extra_state` too."""
+        raise RuntimeError("Module.get_extra_state: a subclass must define it")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Takes what `get_extra_state` returned."""
+        raise RuntimeError("Module.set_extra_state: a subclass must define it")
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copies `state_dict` into this module's parameters and buffers.
+
+        Everything is checked before anything is written: on an error the module is unchanged.
+
+        Args:
+            state_dict: as `state_dict()` returns it.
+            strict: whether a missing or unexpected key is an error.
+            assign: whether its tensors, with their dtypes, take the place of the module's
+                instead of being copied; make the optimiser after that.
+
+        Returns:
+            The named tuple `(missing_keys, unexpected_keys)`.
+
+        Raises:
+            RuntimeError: listing every missing key, unexpected key and size mismatch.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        given: OrderedDict[str, Any] = OrderedDict(state_dict)
+        keys, errors = IncompatibleKeys([], []), list[str]()
+        for prefix, module in self._with_prefixes(""):
+            for hook in tuple((module._state_hooks or NO_HOOKS).load_pre):
+                hook(module, given, prefix, {}, strict, *keys, errors)
+        own = self.state_dict(keep_vars=True)
+        places = {
+            prefix + name: (module, name)
+            for prefix, module in self._with_prefixes("")
+            for name, _ in module._own_state()
+        }
+
+        def store(name: str, target: Tensor, value: Tensor) -> None:
+            if assign:
+                places[name][0]._replace(places[name][1], value)
+            else:
+                target.copy_(value)
+
+        with no_grad():
+            load_into(type(self).__name__, own, given, strict, keys, errors, store)
+        for prefix, module in self._with_prefixes(""):
+            if prefix + EXTRA in given and prefix + EXTRA in own:
+                module.set_extra_state(given[prefix + EXTRA])
+        for _, module in reversed(list(self._with_prefixes(""))):
+            for hook in tuple((module._state_hooks or NO_HOOKS).load_post):
+                if hook(module, keys) is not None:
+                    raise RuntimeError(
+                        "load_state_dict post hook must return None; change the given "
+                        "incompatible_keys in place"
+                    )
+        return keys
+
+    def _replace(self, name: str, value: Tensor) -> None:
+        """Puts another tensor in the place of a parameter or buffer."""
+        param = self._parameters.get(name)
+        if param is None:
+            self._buffers[name] = value
+        elif isinstance(value, Parameter):
+            self._parameters[name] = value
+        else:
+            self._parameters[name] = Parameter(value, requires_grad=param.requires_grad)
+
+    def _with_prefixes(self, prefix: str) -> Iterator[tuple[str, Module]]:
+        """Every module with the prefix of its names in a state dict; shared ones again."""
+        yield prefix, cast("Module", self)
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module._with_prefixes(f"{prefix}{name}.")
+
+    def _own_state(self) -> Iterator[tuple[str, Tensor]]:
+        for name, param in self._parameters.items():
+            if param is not None:
+                yield name, param
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers_set:
+                yield name, buffer
 
 
 def load_into(

@@ -10,6 +10,7 @@ from typing import Any
 
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad
 from tinyt.dtypes import float32
+from tinyt.nn.parameter import clear_grads
 from tinyt.ops import tensor, zeros_like
 from tinyt.tensor import Tensor
 
@@ -119,14 +120,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops every gradient, or zeroes it if `set_to_none` is False."""
-        for param in self._all_params():
-            if param.grad is None:
-                continue
-            if set_to_none:
-                param.grad = None
-            else:
-                param.grad = param.grad.detach()
-                param.grad.zero_()
+        clear_grads(self._all_params(), set_to_none)
 
     @_with_hooks
     def step(self, closure: Closure | None = None) -> Any:

@@ -1,0 +1,146 @@
+"""`Tree`: the tables of a module's members, and walking them.
+
+Order of iteration and error texts are those of PyTorch's `torch.nn.Module`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from tinyt.nn.parameter import Parameter
+from tinyt.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinyt.nn.module import Module
+
+
+class Tree:
+    """The part of `Module` that finds parameters, buffers and modules by name and in order."""
+
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent_buffers_set: set[str]
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """Yields (dotted name, module) for this module and all below it, parents first."""
+        memo = set() if memo is None else memo
+        root = cast("Module", self)
+        if root in memo:
+            return
+        if remove_duplicate:
+            memo.add(root)
+        yield prefix, root
+        for name, module in self._modules.items():
+            if module is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, path, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """Yields this module and all below it, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Yields (name, module) of the direct children, each module once."""
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """Yields the direct children, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Yields (dotted name, parameter); a shared parameter once unless told otherwise."""
+        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Yields every parameter once: what an optimiser takes."""
+        for _, param in self.named_parameters(recurse=recurse):
+            yield param
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Yields (dotted name, buffer)."""
+        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Yields every buffer once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def _named_members(
+        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        owners = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
+        )
+        for path, module in owners:
+            for name, member in getattr(module, table).items():
+                if member is None or (remove_duplicate and id(member) in seen):
+                    continue
+                seen.add(id(member))
+                yield (f"{path}.{name}" if path else name), member
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at a dotted path; AttributeError if there is none."""
+        module = cast("Module", self)
+        for name in target.split(".") if target else ():
+            found = module._modules.get(name)
+            if found is None:
+                raise AttributeError(f"{type(module).__name__} has no module '{name}'")
+            module = found
+        return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Puts `module` at a dotted path; with `strict` there must be one already.
+
+        Raises ValueError for an empty path and AttributeError where its parent is missing.
+        """
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if strict and name not in owner._modules:
+            raise AttributeError(f"{type(owner).__name__} has no module '{name}'")
+        if not isinstance(module, Tree):
+            raise AttributeError(f"`{name}` is not an nn.Module: {type_name(module)}")
+        setattr(owner, name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted path; AttributeError if there is none."""
+        param: Parameter = self._get_member("_parameters", "parameter", target)
+        return param
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path; AttributeError if there is none."""
+        buffer: Tensor = self._get_member("_buffers", "buffer", target)
+        return buffer
+
+    def _get_member(self, table: str, kind: str, target: str) -> Any:
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        found = getattr(owner, table).get(name)
+        if found is None:
+            raise AttributeError(f"{type(owner).__name__} has no {kind} '{name}'")
+        return found
+
+
+def type_name(value: Any) -> str:
+    """The full name of the type of `value`, as PyTorch's messages print it."""
+    kind = type(value)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return module + kind.__qualname__
