@@ -14,6 +14,7 @@ void bind_memory(py::module_& m) {
     const memory::Statistics s = memory::statistics();
     return py::dict(py::arg("current_bytes") = s.current_bytes,
                     py::arg("peak_bytes") = s.peak_bytes, py::arg("cached_bytes") = s.cached_bytes,
+                    py::arg("reserved_bytes") = s.reserved_bytes,
                     py::arg("allocations") = s.allocations, py::arg("live_blocks") = s.live_blocks,
                     py::arg("system_allocations") = s.system_allocations);
   });

@@ -1,4 +1,10 @@
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -40,7 +46,8 @@ void test_size_classes() {
   }
   for (size_t bytes : {kMiB + 1, 2 * kMiB + 1, 5 * kMiB, 100 * kMiB + 7, (size_t{1} << 40) + 1}) {
     const size_t size = kClassBytes[class_of(bytes)];
-    CHECK(size >= bytes && size % kHugePage == 0 && size - bytes < kHugePage + bytes / 8);
+    CHECK(size >= bytes && size - bytes <= bytes / 8 + kHugePage * (bytes > kSlabMax));
+    CHECK(bytes <= kSlabMax || size % kHugePage == 0);
   }
 }
 
@@ -70,9 +77,10 @@ void test_statistics() {
   CHECK_EQ(s0.cached_bytes, 0);
   reset_peak();
   const Block small = a.allocate(100);
-  const Block large = a.allocate(5 * kMiB);
+  const Block large = a.allocate(50 * kMiB);
   const Statistics s1 = statistics();
-  CHECK_EQ(s1.current_bytes - s0.current_bytes, int64_t(100 + 5 * kMiB));
+  CHECK_EQ(s1.current_bytes - s0.current_bytes, int64_t(100 + 50 * kMiB));
+  CHECK(s1.reserved_bytes - s0.reserved_bytes >= int64_t(50 * kMiB));
   CHECK_EQ(s1.peak_bytes, s1.current_bytes);
   CHECK_EQ(s1.allocations - s0.allocations, 2);
   CHECK_EQ(s1.live_blocks - s0.live_blocks, 2);
@@ -81,15 +89,88 @@ void test_statistics() {
   const Statistics s2 = statistics();
   CHECK_EQ(s2.current_bytes - s0.current_bytes, 100);
   CHECK_EQ(s2.peak_bytes, s1.peak_bytes);
-  CHECK(s2.cached_bytes - s1.cached_bytes >= int64_t(5 * kMiB));
+  CHECK(s2.cached_bytes - s1.cached_bytes >= int64_t(50 * kMiB));
+  CHECK_EQ(s2.reserved_bytes, s1.reserved_bytes);
   reset_peak();
   CHECK_EQ(statistics().peak_bytes, s2.current_bytes);
-  a.release(a.allocate(5 * kMiB));
+  a.release(a.allocate(50 * kMiB));
   CHECK_EQ(statistics().system_allocations, s1.system_allocations);
   a.release(small);
   CHECK_EQ(statistics().live_blocks, s0.live_blocks);
   empty_cache();
   CHECK_EQ(statistics().cached_bytes, 0);
+  CHECK(statistics().reserved_bytes <= s0.reserved_bytes);
+}
+
+// Resident pages of this process in bytes, or -1 where the system does not tell.
+[[maybe_unused]] int64_t resident() {
+  int64_t size = 0;
+  int64_t pages = -1;
+  if (FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%" SCNd64 " %" SCNd64, &size, &pages) != 2) pages = -1;
+    std::fclose(file);
+  }
+  return pages < 0 ? -1 : pages * int64_t(sysconf(_SC_PAGESIZE));
+}
+
+// Small blocks that live on hold the pages they lie on and no others.
+void test_pinned_slabs() {
+  Allocator& a = caching();
+  empty_cache();
+  const Statistics s0 = statistics();
+  std::vector<Block> live;
+  std::vector<Block> dead;
+  for (int round = 0; round < 20; ++round) {
+    live.push_back(a.allocate(64));
+    for (size_t bytes : {size_t{1000}, size_t{30000}, size_t{500000}, 3 * kMiB, 7 * kMiB}) {
+      dead.push_back(a.allocate(bytes));
+      std::memset(dead.back().data, 1, bytes);
+    }
+  }
+  [[maybe_unused]] const int64_t full = resident();
+  for (const Block& b : dead) a.release(b);
+  CHECK(statistics().cached_bytes >= int64_t(200 * kMiB));
+  empty_cache();
+  const Statistics s1 = statistics();
+  CHECK_EQ(s1.cached_bytes, 0);
+  CHECK_EQ(s1.current_bytes - s0.current_bytes, 20 * 64);
+  // Bits and two pages for each live block, at most.
+  CHECK(s1.reserved_bytes - s0.reserved_bytes < int64_t(8 * kMiB));
+  if (!kSanitized && full > 0) CHECK(resident() < full - int64_t(190 * kMiB));
+  // What was given back is carved again.
+  dead.clear();
+  for (int i = 0; i < 5; ++i) {
+    dead.push_back(a.allocate(9 * kMiB));
+    std::memset(dead.back().data, 2, 9 * kMiB);
+  }
+  CHECK_EQ(statistics().system_allocations, s1.system_allocations);
+  for (const Block& b : dead) a.release(b);
+  for (const Block& b : live) a.release(b);
+  empty_cache();
+  CHECK(statistics().reserved_bytes <= s0.reserved_bytes);
+}
+
+// empty_cache() reaches into the lists of threads that are alive and idle.
+void test_lists_of_other_threads() {
+  empty_cache();
+  const Statistics before = statistics();
+  std::atomic<int> stage{0};
+  std::thread other([&] {
+    std::vector<Block> blocks;
+    for (size_t i = 0; i < 40; ++i) blocks.push_back(caching().allocate(64 + 700 * i));
+    for (const Block& b : blocks) caching().release(b);
+    stage = 1;
+    while (stage < 2) std::this_thread::yield();
+    caching().release(caching().allocate(64));
+  });
+  while (stage < 1) std::this_thread::yield();
+  CHECK(statistics().cached_bytes > before.cached_bytes);
+  CHECK_EQ(statistics().allocations - before.allocations, 40);
+  empty_cache();
+  CHECK_EQ(statistics().cached_bytes, 0);
+  stage = 2;
+  other.join();
+  CHECK_EQ(statistics().live_blocks, before.live_blocks);
 }
 
 // Refused requests change nothing.
@@ -145,7 +226,7 @@ void test_cache_limit() {
   for (const Block& b : blocks) a.release(b);
   CHECK(statistics().cached_bytes <= int64_t(10 * kMiB));
   CHECK(statistics().cached_bytes >= int64_t(4 * kMiB));
-  // Small blocks: their slabs go once every block in them is free.
+  // Small blocks go together.
   blocks.clear();
   for (int i = 0; i < 1000; ++i) blocks.push_back(a.allocate(50000));
   for (const Block& b : blocks) a.release(b);
@@ -211,6 +292,100 @@ void test_threads() {
   CHECK_EQ(statistics().live_blocks, before.live_blocks);
   empty_cache();
   CHECK_EQ(statistics().cached_bytes, 0);
+}
+
+// A pipeline: one thread allocates, the next checks and releases.
+void test_producer_and_consumer() {
+  const Statistics before = statistics();
+  constexpr size_t kSlots = 64;
+  constexpr size_t kBlocks = kSanitized ? 5000 : 30000;
+  std::atomic<void*> slots[kSlots] = {};
+  const auto bytes_of = [](size_t i) { return size_t{16} << (i * 7 % 13); };
+  std::atomic<bool> good{true};
+  std::thread consumer([&] {
+    for (size_t i = 0; i < kBlocks; ++i) {
+      void* data = nullptr;
+      while ((data = slots[i % kSlots].exchange(nullptr)) == nullptr) std::this_thread::yield();
+      size_t mark = 0;
+      std::memcpy(&mark, data, sizeof(mark));
+      if (mark != i) good = false;
+      caching().release({data, bytes_of(i), &caching(), nullptr});
+    }
+  });
+  std::thread collector([&] {
+    for (int i = 0; i < 200; ++i) {
+      if (i % 4 == 0) empty_cache();
+      const Statistics now = statistics();
+      if (now.live_blocks < before.live_blocks || now.reserved_bytes < now.cached_bytes)
+        good = false;
+      std::this_thread::yield();
+    }
+  });
+  for (size_t i = 0; i < kBlocks; ++i) {
+    const Block b = caching().allocate(bytes_of(i));
+    std::memcpy(b.data, &i, sizeof(i));
+    while (slots[i % kSlots].load() != nullptr) std::this_thread::yield();
+    slots[i % kSlots] = b.data;
+  }
+  consumer.join();
+  collector.join();
+  CHECK(good);
+  CHECK_EQ(statistics().live_blocks, before.live_blocks);
+  CHECK_EQ(statistics().current_bytes, before.current_bytes);
+}
+
+// Threads that come and go hand their lists on.
+void test_many_threads() {
+  const Statistics before = statistics();
+  for (unsigned round = 0; round < 10; ++round) {
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 6; ++t) threads.emplace_back(churn, 100 * round + t, 150);
+    for (auto& t : threads) t.join();
+  }
+  CHECK_EQ(statistics().live_blocks, before.live_blocks);
+  CHECK_EQ(statistics().current_bytes, before.current_bytes);
+  empty_cache();
+  CHECK_EQ(statistics().cached_bytes, 0);
+}
+
+// The system refuses: what is cached goes first, then the error, and nothing is lost.
+void test_system_refuses() {
+  const int code = tinyt::test::in_child([] {
+    empty_cache();
+    const Statistics before = statistics();
+    std::vector<Block> cached;
+    for (int i = 0; i < 4; ++i) cached.push_back(caching().allocate(100 * kMiB));
+    struct rlimit limit{};
+    getrlimit(RLIMIT_AS, &limit);
+    int64_t mapped = 0;  // pages
+    if (FILE* file = std::fopen("/proc/self/statm", "r")) {
+      if (std::fscanf(file, "%" SCNd64, &mapped) != 1) mapped = 0;
+      std::fclose(file);
+    }
+    if (mapped == 0) return 0;
+    limit.rlim_cur = static_cast<rlim_t>(mapped * sysconf(_SC_PAGESIZE)) + 150 * kMiB;
+    setrlimit(RLIMIT_AS, &limit);
+    for (const Block& b : cached) caching().release(b);
+    const Block fits = caching().allocate(350 * kMiB);  // in place of the cached ones
+    if (statistics().cached_bytes != 0) return 2;
+    try {
+      caching().allocate(900 * kMiB);
+      return 3;
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::OutOfMemory) return 4;
+      if (std::string(e.what()).find("the system refused") == std::string::npos) return 5;
+    }
+    caching().release(fits);
+    const Block small = caching().allocate(100);
+    caching().release(small);
+    empty_cache();
+    const Statistics after = statistics();
+    return after.live_blocks == before.live_blocks && after.current_bytes == before.current_bytes &&
+                   after.reserved_bytes <= before.reserved_bytes
+               ? 0
+               : 6;
+  });
+  CHECK_EQ(code, 0);
 }
 
 void test_arena() {
@@ -321,9 +496,14 @@ int main() {
   test_statistics();
   test_limits();
   test_cache_limit();
+  test_pinned_slabs();
+  test_lists_of_other_threads();
   test_threads();
+  test_producer_and_consumer();
+  test_many_threads();
   test_arena();
   if (tinyt::test::kThreadsAfterFork) test_fork();
+  if (!kSanitized && tinyt::test::kThreadsAfterFork) test_system_refuses();
 #if defined(TINYT_POISON_ASAN)
   test_poison();
 #endif

@@ -30,6 +30,7 @@ def test_statistics_count() -> None:
         "current_bytes",
         "peak_bytes",
         "cached_bytes",
+        "reserved_bytes",
         "allocations",
         "live_blocks",
         "system_allocations",
@@ -74,6 +75,53 @@ def test_empty_cache() -> None:
     assert memory.statistics()["cached_bytes"] >= shared + 4 * MIB
     memory.empty_cache()
     assert memory.statistics()["cached_bytes"] == shared
+
+
+def test_small_live_tensors_do_not_pin_the_cache() -> None:
+    memory.empty_cache()
+    before = memory.statistics()["reserved_bytes"]
+    small, large = [], []
+    for _ in range(10):
+        small.append(tinyt.ones(3))
+        large.append(tinyt.ones(1 << 18))
+    del large
+    assert memory.statistics()["reserved_bytes"] >= before + 10 * MIB
+    memory.empty_cache()
+    after = memory.statistics()
+    assert after["cached_bytes"] == 0
+    assert after["reserved_bytes"] < before + MIB
+    assert [x.tolist() for x in small] == [[1.0] * 3] * 10
+
+
+def test_large_results_lie_where_the_last_one_was() -> None:
+    """Warm pages: nothing is mapped or given back between calls."""
+    x = tinyt.ones(16 * MIB)
+    y = x + x
+    first = y.data_ptr()
+    del y
+    calls = memory.statistics()["system_allocations"]
+    addresses = set()
+    for _ in range(3):
+        y = x + x
+        addresses.add(y.data_ptr())
+        del y
+    assert addresses == {first}
+    assert memory.statistics()["system_allocations"] == calls
+    del x
+    memory.empty_cache()
+
+
+def test_cache_limit() -> None:
+    memory.empty_cache()
+    memory.set_cache_limit(10 * MIB)
+    try:
+        held = [tinyt.empty(MIB) for _ in range(8)]
+        del held
+        assert memory.statistics()["cached_bytes"] <= 14 * MIB
+        memory.set_cache_limit(0)
+        assert memory.statistics()["cached_bytes"] < MIB
+    finally:
+        memory.set_cache_limit(4 << 30)
 
 
 def test_peak() -> None:

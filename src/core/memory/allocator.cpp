@@ -1,12 +1,15 @@
-// The caching allocator. Blocks come in size classes; those up to 1 MiB are carved from slabs,
-// larger ones are mappings of their own. A released block goes to a free list of its class: first
-// of the thread (no lock), beyond some blocks of the process. Blocks carry no header: the class
-// follows from the bytes asked for.
+// The caching allocator. Blocks come in size classes; those up to kSlabMax are carved from slabs,
+// larger ones are mappings of their own. A released block goes to a free list of its class: that
+// of the thread (no lock, no atomic addition), beyond some blocks that of the process. Blocks carry
+// no header: the class follows from the bytes asked for.
+//
+// Locks are taken in this order: registry_, a thread's own, mutex_.
 #include "memory/allocator.h"
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <string>
 
 #include "error.h"
@@ -14,6 +17,8 @@
 #include "memory/poison.h"
 #include "memory/size_class.h"
 #include "memory/slabs.h"
+#include "memory/thread_cache.h"
+#include "memory/thread_pointer.h"
 
 #if !defined(_WIN32)
 #include <pthread.h>
@@ -22,16 +27,8 @@
 namespace tinyt::memory {
 namespace {
 
-// Trivially destructible: it must serve releases that come while its thread is ending.
-struct ThreadCache {
-  enum class State : uint8_t { New, Open, Closed };
-  State state = State::New;
-  FreeList lists[kThreadClasses];
-  std::atomic<int64_t> allocations{0};
-  std::atomic<int64_t> releases{0};
-  ThreadCache* next = nullptr;
-};
-constinit thread_local ThreadCache t_cache;
+// Null before the first call of a thread and after its end.
+TINYT_THREAD_POINTER ThreadCache* t_cache = nullptr;
 
 class CachingAllocator final : public Allocator {
  public:
@@ -40,47 +37,60 @@ class CachingAllocator final : public Allocator {
   void release(const Block& block) noexcept override;
 
   Statistics statistics();
-  void reset_peak() { peak_ = current_.load(); }
+  void reset_peak();
   void empty_cache() noexcept;
   void set_cache_limit(size_t bytes);
-  void set_limit(int64_t bytes) { limit_ = bytes; }
+  void set_limit(int64_t bytes);
   int64_t limit() const { return limit_; }
-  void fail_nth(int64_t n) { fail_in_ = n; }
+  void fail_nth(int64_t n);
 
-  void close_thread(ThreadCache& cache) noexcept;
-  void lock() { mutex_.lock(); }
-  void unlock() { mutex_.unlock(); }
-  void forget_other_threads();
+  void close_thread() noexcept;
+  void before_fork();
+  void after_fork(bool child);
 
  private:
   [[noreturn]] void refuse(const char* why, size_t bytes);
-  int64_t charge(size_t bytes);
+  bool admit(size_t bytes);
+  void update_guard() { guarded_ = limit_ != 0 || fail_in_ != 0; }
   void raise_peak(int64_t used);
-  bool open_thread(ThreadCache& cache);
-  void* take(ThreadCache& cache, size_t cls);
+  void settle(ThreadCache& cache);
+  ThreadCache* open_thread();
+  void* find(size_t cls, int64_t bytes);
   void* take_shared(size_t cls);
   void* refill(ThreadCache& cache, size_t cls);
   void spill(FreeList& list, size_t cls, size_t keep) noexcept;
-  void* carve(size_t cls, bool may_grow);
-  void trim(size_t target, bool sweep_now) noexcept;
+  void trim(size_t target, size_t unit) noexcept;
+  void claim_threads() noexcept;
+  void release_threads() noexcept;
+  void retire(ThreadCache* cache) noexcept;
 
-  std::atomic<int64_t> current_{0};
-  std::atomic<int64_t> peak_{0};
+  // Read by every call, and seldom written.
+  std::atomic<bool> guarded_{false};  // there is a limit, or a failure to come
+  const bool has_barriers_ = OwnerLock::enable_barriers();
+  const size_t physical_ = physical_memory();
+  const size_t most_ = std::min(kMaxBytes, physical_);
   std::atomic<int64_t> limit_{0};
   std::atomic<int64_t> fail_in_{0};
+
+  // Without what threads have not settled yet.
+  alignas(64) std::atomic<int64_t> current_{0};
+  std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> system_{0};
-  // Counts of threads that have ended.
+  // Calls of threads that have no cache (any more).
   std::atomic<int64_t> allocations_{0};
   std::atomic<int64_t> releases_{0};
-  const size_t physical_ = physical_memory();
+
+  alignas(64) std::mutex registry_;  // guards the two lists, and who may claim from them
+  ThreadCache* threads_ = nullptr;
+  ThreadCache* unused_ = nullptr;
 
   alignas(64) std::mutex mutex_;  // guards all that follows
   FreeList shared_[kClasses];
   size_t cached_ = 0;  // bytes in shared_
   size_t cache_limit_ = physical_ / 4;
   size_t sweep_at_ = 0;  // a sweep is worth its time only after more was freed
+  size_t large_ = 0;     // bytes of mappings that hold one block
   Slabs slabs_;
-  ThreadCache* threads_ = nullptr;
 };
 
 // Never destroyed: tensors may be released by static destructors of other libraries.
@@ -91,50 +101,50 @@ CachingAllocator& instance() {
 
 // Gives the free blocks of a thread back when it ends.
 struct ThreadGuard {
-  bool armed = false;
+  enum class State : uint8_t { New, Open, Closed };
+  State state = State::New;
   ~ThreadGuard() {
-    if (armed) instance().close_thread(t_cache);
+    if (state == State::Open) instance().close_thread();
+    state = State::Closed;
   }
 };
 thread_local ThreadGuard t_guard;
 
 CachingAllocator::CachingAllocator() {
 #if !defined(_WIN32)
-  pthread_atfork([] { instance().lock(); }, [] { instance().unlock(); },
-                 [] {
-                   instance().forget_other_threads();
-                   instance().unlock();
-                 });
+  pthread_atfork([] { instance().before_fork(); }, [] { instance().after_fork(false); },
+                 [] { instance().after_fork(true); });
 #endif
 }
 
 void CachingAllocator::refuse(const char* why, size_t bytes) {
   const int64_t limit = limit_;
+  const int64_t used = statistics().current_bytes;
   fail(ErrorKind::OutOfMemory, "memory: ", why, ", asked for ", bytes, " bytes, limit ",
-       limit == 0 ? "none" : std::to_string(limit), ", in use ", current_.load());
+       limit == 0 ? "none" : std::to_string(limit), ", in use ", used);
 }
 
-// Counts the bytes as live before they are found, so that threads together keep to the limit.
-int64_t CachingAllocator::charge(size_t bytes) {
-  int64_t left = fail_in_.load(std::memory_order_relaxed);
+// The failure hook and the limit. True when the bytes count as live already, before they are
+// found, so that threads together keep to the limit.
+bool CachingAllocator::admit(size_t bytes) {
+  int64_t left = fail_in_;
   while (left > 0 && !fail_in_.compare_exchange_weak(left, left - 1)) {
   }
-  if (left == 1) [[unlikely]]
+  if (left == 1) {
+    update_guard();
     refuse("this allocation was set to fail", bytes);
-  if (bytes > std::min(kMaxBytes, physical_)) [[unlikely]] {
-    refuse("more than this machine has", bytes);
   }
+  const int64_t limit = limit_;
+  if (limit == 0 || bytes > most_) return false;
   const int64_t n = static_cast<int64_t>(bytes);
-  const int64_t limit = limit_.load(std::memory_order_relaxed);
-  if (limit == 0) return current_.fetch_add(n, std::memory_order_relaxed) + n;
-  int64_t used = current_.load();
+  int64_t used = current_;
   do {
     if (n > limit - used) {
       empty_cache();
       refuse("the limit is reached", bytes);
     }
   } while (!current_.compare_exchange_weak(used, used + n));
-  return used + n;
+  return true;
 }
 
 void CachingAllocator::raise_peak(int64_t used) {
@@ -143,84 +153,111 @@ void CachingAllocator::raise_peak(int64_t used) {
   }
 }
 
-// True when the calling thread has its own free lists (not while it is ending).
-bool CachingAllocator::open_thread(ThreadCache& cache) {
-  if (cache.state == ThreadCache::State::New) {
-    t_guard.armed = true;
-    const std::lock_guard lock(mutex_);
-    cache.next = threads_;
-    threads_ = &cache;
-    cache.state = ThreadCache::State::Open;
+// Adds what a thread is ahead to the sum of all; its lock is held.
+void CachingAllocator::settle(ThreadCache& cache) {
+  raise_peak(current_ + cache.most_ahead);
+  current_ += cache.ahead;
+  cache.ahead = cache.most_ahead = 0;
+}
+
+// The cache of a thread that has none: a new one, or null while it is ending.
+ThreadCache* CachingAllocator::open_thread() {
+  if (t_guard.state == ThreadGuard::State::Closed) return nullptr;
+  const std::lock_guard lock(registry_);
+  ThreadCache* cache = unused_;
+  if (cache != nullptr) {
+    unused_ = cache->next;
+  } else {
+    cache = new (std::nothrow) ThreadCache(has_barriers_);
+    if (cache == nullptr) return nullptr;
   }
-  return cache.state == ThreadCache::State::Open;
+  cache->next = threads_;
+  threads_ = cache;
+  t_guard.state = ThreadGuard::State::Open;
+  t_cache = cache;
+  return cache;
 }
 
 Block CachingAllocator::allocate(size_t bytes) {
   if (bytes == 0) return {nullptr, 0, this, nullptr};
-  const int64_t used = charge(bytes);
+  bool counted = false;
+  if (guarded_.load(std::memory_order_relaxed)) [[unlikely]]
+    counted = admit(bytes);
+  if (bytes > most_) [[unlikely]]
+    refuse("more than this machine has", bytes);
+  const int64_t uncounted = counted ? 0 : static_cast<int64_t>(bytes);
   const size_t cls = class_of(bytes + poison::kRedZone);
-  ThreadCache& cache = t_cache;
-  void* data = take(cache, cls);
+  void* data = find(cls, uncounted);
   if (data == nullptr) [[unlikely]] {
     empty_cache();
-    data = take(cache, cls);
+    data = find(cls, uncounted);
     if (data == nullptr) {
-      current_ -= static_cast<int64_t>(bytes);
+      if (counted) current_ -= static_cast<int64_t>(bytes);
       refuse("the system refused", bytes);
     }
   }
-  raise_peak(used);
+  if (counted) raise_peak(current_);
   poison::block_out(data, bytes);
   return {data, bytes, this, nullptr};
 }
 
+// A block of the class, counted; null when the system refuses.
+void* CachingAllocator::find(size_t cls, int64_t bytes) {
+  ThreadCache* cache = t_cache;
+  if (cache == nullptr) [[unlikely]] {
+    cache = open_thread();
+    if (cache == nullptr) {
+      void* data = take_shared(cls);
+      if (data == nullptr) return nullptr;
+      ++allocations_;
+      raise_peak(current_ += bytes);
+      return data;
+    }
+  }
+  const std::lock_guard own(cache->lock);
+  void* data = nullptr;
+  if (cls < kThreadClasses) {
+    data = cache->lists[cls].pop();
+    if (data == nullptr) [[unlikely]]
+      data = refill(*cache, cls);
+  } else {
+    data = take_shared(cls);
+  }
+  if (data != nullptr && cache->out(bytes)) [[unlikely]]
+    settle(*cache);
+  return data;
+}
+
 void CachingAllocator::release(const Block& block) noexcept {
   if (block.data == nullptr) return;
-  current_.fetch_sub(static_cast<int64_t>(block.bytes), std::memory_order_relaxed);
+  const int64_t bytes = static_cast<int64_t>(block.bytes);
   const size_t cls = class_of(block.bytes + poison::kRedZone);
   poison::block_in(block.data, block.bytes);
-  ThreadCache& cache = t_cache;
-  if (cache.state != ThreadCache::State::Open && !open_thread(cache)) [[unlikely]] {
-    ++releases_;
-  } else {
-    cache.releases.store(cache.releases.load(std::memory_order_relaxed) + 1,
-                         std::memory_order_relaxed);
+  ThreadCache* cache = t_cache;
+  if (cache == nullptr) [[unlikely]]
+    cache = open_thread();
+  if (cache != nullptr) [[likely]] {
+    const std::lock_guard own(cache->lock);
+    // With a limit the sum of all must not lag behind.
+    if (cache->in(bytes) || guarded_.load(std::memory_order_relaxed)) [[unlikely]]
+      settle(*cache);
     if (cls < kThreadClasses) {
-      FreeList& list = cache.lists[cls];
+      FreeList& list = cache->lists[cls];
       list.push(block.data);
-      const size_t capacity = kThreadCapacity[cls];
-      if (list.count() > capacity) [[unlikely]] {
-        const std::lock_guard lock(mutex_);
-        spill(list, cls, capacity / 2);
-      }
+      if (list.count() <= kThreadCapacity[cls]) [[likely]]
+        return;
+      const std::lock_guard lock(mutex_);
+      spill(list, cls, kThreadCapacity[cls] / 2);
       return;
     }
+  } else {
+    current_ -= bytes;
+    ++releases_;
   }
   const std::lock_guard lock(mutex_);
   shared_[cls].push(block.data);
   cached_ += kClassBytes[cls];
-  if (cached_ > cache_limit_) trim(cache_limit_, false);
-}
-
-void* CachingAllocator::take(ThreadCache& cache, size_t cls) {
-  void* data = nullptr;
-  if (cache.state != ThreadCache::State::Open && !open_thread(cache)) [[unlikely]] {
-    data = take_shared(cls);
-    if (data != nullptr) ++allocations_;
-    return data;
-  }
-  if (cls < kThreadClasses) {
-    data = cache.lists[cls].pop();
-    if (data == nullptr) [[unlikely]]
-      data = refill(cache, cls);
-  } else {
-    data = take_shared(cls);
-  }
-  if (data != nullptr) {
-    cache.allocations.store(cache.allocations.load(std::memory_order_relaxed) + 1,
-                            std::memory_order_relaxed);
-  }
-  return data;
+  if (cached_ > cache_limit_) trim(cache_limit_, kHugePage);
 }
 
 void* CachingAllocator::take_shared(size_t cls) {
@@ -230,13 +267,14 @@ void* CachingAllocator::take_shared(size_t cls) {
       cached_ -= kClassBytes[cls];
       return data;
     }
-    if (cls < kFirstLarge) return carve(cls, true);
+    if (cls < kFirstLarge) return slabs_.carve(kClassBytes[cls]);
   }
   void* data = map_pages(kClassBytes[cls], kHugePage);
-  if (data != nullptr) {
-    ++system_;
-    poison::close(data, kClassBytes[cls]);
-  }
+  if (data == nullptr) return nullptr;
+  ++system_;
+  poison::close(data, kClassBytes[cls]);
+  const std::lock_guard lock(mutex_);
+  large_ += kClassBytes[cls];
   return data;
 }
 
@@ -249,8 +287,8 @@ void* CachingAllocator::refill(ThreadCache& cache, size_t cls) {
     void* data = shared_[cls].pop();
     if (data != nullptr) {
       cached_ -= kClassBytes[cls];
-    } else {
-      data = carve(cls, i == 0);
+    } else if (i == 0 || slabs_.at_hand(kClassBytes[cls])) {
+      data = slabs_.carve(kClassBytes[cls]);
     }
     if (data == nullptr) break;
     list.push(data);
@@ -258,97 +296,173 @@ void* CachingAllocator::refill(ThreadCache& cache, size_t cls) {
   return list.pop();
 }
 
-// Moves all but `keep` blocks of a thread's list to the shared one; the lock is held.
+// Moves all but `keep` blocks of a thread's list to the shared one; both locks are held.
 void CachingAllocator::spill(FreeList& list, size_t cls, size_t keep) noexcept {
   while (list.count() > keep) {
     shared_[cls].push(list.pop());
     cached_ += kClassBytes[cls];
   }
-  if (cached_ > cache_limit_) trim(cache_limit_, false);
+  if (cached_ > cache_limit_) trim(cache_limit_, kHugePage);
 }
 
-// A new block from a slab, or from one more where that is allowed; the lock is held.
-void* CachingAllocator::carve(size_t cls, bool may_grow) {
-  const size_t bytes = kClassBytes[cls];
-  if (!slabs_.has_room(bytes)) {
-    if (!may_grow || !slabs_.grow()) return nullptr;
-    ++system_;
-  }
-  return slabs_.carve(bytes);
-}
-
-// Gives memory back until `target` bytes are cached: the largest blocks first, then slabs of
-// which every block is free. The lock is held.
-void CachingAllocator::trim(size_t target, bool sweep_now) noexcept {
-  for (size_t cls = kClasses; cls-- > kFirstLarge && cached_ > target;) {
+// Gives memory back until `target` bytes are cached: the largest blocks first, at last all small
+// ones together. Of slabs whole `unit`s go. The lock is held.
+void CachingAllocator::trim(size_t target, size_t unit) noexcept {
+  for (size_t cls = kClasses; cls-- > kFirstSingle && cached_ > target;) {
     while (cached_ > target) {
       void* data = shared_[cls].pop();
       if (data == nullptr) break;
       cached_ -= kClassBytes[cls];
+      if (cls < kFirstLarge) {
+        slabs_.put_back(data, kClassBytes[cls], unit);
+        continue;
+      }
+      large_ -= kClassBytes[cls];
       poison::open(data, kClassBytes[cls]);
       unmap_pages(data, kClassBytes[cls], kHugePage);
     }
   }
-  if (cached_ > target && (sweep_now || cached_ >= sweep_at_)) {
-    cached_ -= slabs_.sweep({shared_, kFirstLarge});
-    sweep_at_ = cached_ + Slabs::kSlabBytes;
+  if (unit == kPage || (cached_ > target && cached_ >= sweep_at_)) {
+    cached_ -= slabs_.sweep({shared_, kFirstLarge}, unit);
+    sweep_at_ = cached_ + kSweepBytes;
+  }
+}
+
+// Keeps all threads from their caches; registry_ is held. The caller's own is not touched by it
+// meanwhile.
+void CachingAllocator::claim_threads() noexcept {
+  bool others = false;
+  for (ThreadCache* cache = threads_; cache != nullptr; cache = cache->next) {
+    if (cache == t_cache) continue;
+    cache->lock.announce();
+    others = true;
+  }
+  if (!others) return;
+  OwnerLock::barrier_all();
+  for (ThreadCache* cache = threads_; cache != nullptr; cache = cache->next) {
+    if (cache != t_cache) cache->lock.claim();
+  }
+}
+
+void CachingAllocator::release_threads() noexcept {
+  for (ThreadCache* cache = threads_; cache != nullptr; cache = cache->next) {
+    if (cache != t_cache) cache->lock.release();
   }
 }
 
 void CachingAllocator::empty_cache() noexcept {
-  ThreadCache& cache = t_cache;
-  const std::lock_guard lock(mutex_);
-  for (size_t cls = 0; cls < kThreadClasses; ++cls) spill(cache.lists[cls], cls, 0);
-  trim(0, true);
+  const std::lock_guard registry(registry_);
+  claim_threads();
+  {
+    const std::lock_guard lock(mutex_);
+    for (ThreadCache* cache = threads_; cache != nullptr; cache = cache->next) {
+      for (size_t cls = 0; cls < kThreadClasses; ++cls) spill(cache->lists[cls], cls, 0);
+    }
+    trim(0, kPage);
+  }
+  release_threads();
 }
 
 void CachingAllocator::set_cache_limit(size_t bytes) {
   const std::lock_guard lock(mutex_);
   cache_limit_ = bytes;
-  if (cached_ > bytes) trim(bytes, true);
+  sweep_at_ = 0;
+  if (cached_ > bytes) trim(bytes, kHugePage);
 }
 
-void CachingAllocator::close_thread(ThreadCache& cache) noexcept {
-  const std::lock_guard lock(mutex_);
-  for (size_t cls = 0; cls < kThreadClasses; ++cls) spill(cache.lists[cls], cls, 0);
+void CachingAllocator::set_limit(int64_t bytes) {
+  limit_ = bytes;
+  update_guard();
+  statistics();  // settles what threads are ahead, which from now on is nothing
+}
+
+void CachingAllocator::fail_nth(int64_t n) {
+  fail_in_ = n;
+  update_guard();
+}
+
+void CachingAllocator::close_thread() noexcept {
+  const std::lock_guard registry(registry_);
+  ThreadCache* cache = t_cache;
+  settle(*cache);
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t cls = 0; cls < kThreadClasses; ++cls) spill(cache->lists[cls], cls, 0);
+  }
   for (ThreadCache** at = &threads_; *at != nullptr; at = &(*at)->next) {
-    if (*at == &cache) {
-      *at = cache.next;
+    if (*at == cache) {
+      *at = cache->next;
       break;
     }
   }
-  allocations_ += cache.allocations;
-  releases_ += cache.releases;
-  cache.state = ThreadCache::State::Closed;
+  retire(cache);
+  t_cache = nullptr;
 }
 
-// In the child of a fork only this thread goes on. The free blocks of the others are lost to it,
-// since they may have been in the middle of a change.
-void CachingAllocator::forget_other_threads() {
-  ThreadCache* own = t_cache.state == ThreadCache::State::Open ? &t_cache : nullptr;
-  for (ThreadCache* cache = threads_; cache != nullptr; cache = cache->next) {
-    if (cache == own) continue;
-    allocations_ += cache->allocations;
-    releases_ += cache->releases;
+// Both halves of a fork go on with every list whole.
+void CachingAllocator::before_fork() {
+  registry_.lock();
+  claim_threads();
+  mutex_.lock();
+}
+
+// In the child only this thread goes on, and inherits what the others had.
+void CachingAllocator::after_fork(bool child) {
+  release_threads();
+  if (child) {
+    for (ThreadCache** at = &threads_; *at != nullptr;) {
+      ThreadCache* cache = *at;
+      if (cache == t_cache) {
+        at = &cache->next;
+        continue;
+      }
+      *at = cache->next;
+      settle(*cache);
+      for (size_t cls = 0; cls < kThreadClasses; ++cls) spill(cache->lists[cls], cls, 0);
+      retire(cache);
+    }
   }
-  if (own != nullptr) own->next = nullptr;
-  threads_ = own;
+  mutex_.unlock();
+  registry_.unlock();
+}
+
+// A cache without blocks waits for the next thread; registry_ is held.
+void CachingAllocator::retire(ThreadCache* cache) noexcept {
+  allocations_ += cache->allocations;
+  releases_ += cache->releases;
+  cache->allocations = cache->releases = 0;
+  cache->next = unused_;
+  unused_ = cache;
 }
 
 Statistics CachingAllocator::statistics() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard registry(registry_);
+  claim_threads();
   int64_t allocations = allocations_;
   int64_t releases = releases_;
-  size_t cached = cached_;
-  for (const ThreadCache* cache = threads_; cache != nullptr; cache = cache->next) {
-    allocations += cache->allocations.load(std::memory_order_relaxed);
-    releases += cache->releases.load(std::memory_order_relaxed);
+  size_t cached = 0;
+  for (ThreadCache* cache = threads_; cache != nullptr; cache = cache->next) {
+    settle(*cache);
+    allocations += cache->allocations;
+    releases += cache->releases;
     for (size_t cls = 0; cls < kThreadClasses; ++cls) {
       cached += cache->lists[cls].count() * kClassBytes[cls];
     }
   }
-  return {current_, peak_, static_cast<int64_t>(cached), allocations, allocations - releases,
-          system_};
+  release_threads();
+  const std::lock_guard lock(mutex_);
+  return {current_,
+          peak_,
+          static_cast<int64_t>(cached_ + cached),
+          static_cast<int64_t>(large_ + slabs_.reserved()),
+          allocations,
+          allocations - releases,
+          system_ + slabs_.mappings()};
+}
+
+void CachingAllocator::reset_peak() {
+  statistics();  // settles
+  peak_ = current_.load();
 }
 
 }  // namespace

@@ -32,9 +32,12 @@ Allocator& caching();
 Allocator& current();
 
 struct Statistics {
-  int64_t current_bytes;       // live blocks, as asked for
-  int64_t peak_bytes;          // most since the start or reset_peak()
-  int64_t cached_bytes;        // freed blocks kept for reuse
+  int64_t current_bytes;  // live blocks, as asked for
+  // Most since the start or reset_peak(). Exact while one thread allocates; each further one may
+  // be off by 64 KiB.
+  int64_t peak_bytes;
+  int64_t cached_bytes;        // freed blocks kept for reuse, those of threads included
+  int64_t reserved_bytes;      // held from the system: live, cached, and what rounding costs
   int64_t allocations;         // calls since the start
   int64_t live_blocks;         // blocks not yet released
   int64_t system_allocations;  // calls that had to ask the operating system
@@ -47,10 +50,11 @@ void reset_peak();
 void set_limit(int64_t bytes);
 int64_t limit();
 
-// Freed bytes kept at most (at first a quarter of main memory); the largest blocks go first. Small
-// blocks go with their slab, once all of it is free; what a thread keeps for itself does not count.
+// Freed bytes kept at most (at first a quarter of main memory); the largest blocks go first, blocks
+// under 1 MiB all together. What threads keep for themselves (up to 64 KiB or four blocks of a
+// class) does not count. Of slabs only whole huge pages go, so that reuse stays fast.
 void set_cache_limit(int64_t bytes);
-// Gives back what can be: all but slabs partly in use and the lists of other threads.
+// Gives every page back on which no live block lies, those of other threads' lists included.
 void empty_cache();
 
 // Test hook: the n-th allocation from now fails (1: the next), once. 0 turns it off.

@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "memory/poison.h"
+#include "memory/thread_pointer.h"
 
 namespace tinyt::memory {
 namespace {
@@ -63,7 +64,7 @@ struct Arena::State {
 };
 
 namespace {
-constinit thread_local Arena* t_innermost = nullptr;
+TINYT_THREAD_POINTER Arena* t_innermost = nullptr;
 }
 
 // Gets a chunk that holds `bytes` more and bumps from it.

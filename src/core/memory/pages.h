@@ -17,6 +17,12 @@
 namespace tinyt::memory {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
+// What can be given back on its own. Where the system's pages are larger, it refuses.
+#if defined(__APPLE__)
+inline constexpr size_t kPage = size_t{16} << 10;
+#else
+inline constexpr size_t kPage = size_t{4} << 10;
+#endif
 
 // `bytes` and `alignment` are multiples of kHugePage. Null when the system refuses.
 inline void* map_pages(size_t bytes, size_t alignment) noexcept {
@@ -45,6 +51,18 @@ inline void unmap_pages(void* data, [[maybe_unused]] size_t bytes,
   ::operator delete(data, std::align_val_t{alignment});
 #else
   munmap(data, bytes);
+#endif
+}
+
+// Lets go of what the pages hold; the addresses stay ours, and what is read there next is
+// undefined. False when the pages are kept.
+inline bool give_back_pages([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) noexcept {
+#if defined(_WIN32)
+  return false;  // operator new's pages are not ours to discard
+#elif defined(__APPLE__)
+  return madvise(data, bytes, MADV_FREE) == 0;
+#else
+  return madvise(data, bytes, MADV_DONTNEED) == 0;
 #endif
 }
 

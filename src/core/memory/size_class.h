@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 
@@ -13,16 +12,16 @@
 
 namespace tinyt::memory {
 
-inline constexpr size_t kSmallMax = size_t{1} << 20;  // the largest block carved from a slab
+inline constexpr size_t kSlabMax = size_t{16} << 20;  // the largest block carved from a slab
 inline constexpr size_t kMaxBytes = size_t{1} << 47;
 inline constexpr size_t kClasses = 320;
 inline constexpr size_t kThreadClasses = 56;  // up to 32 KiB: kept by threads as well
 
-// Steps of 64 bytes up to 1 KiB, then eight steps for each power of two. Large blocks fill whole
-// huge pages, else their tail would be made of small ones.
+// Steps of 64 bytes up to 1 KiB, then eight steps for each power of two. Blocks with a mapping of
+// their own fill whole huge pages, else their tail would be made of small ones.
 constexpr size_t class_of(size_t bytes) {
   if (bytes <= 1024) return (bytes - 1) / kAlignment;
-  if (bytes > kSmallMax) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  if (bytes > kSlabMax) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   const size_t top = static_cast<size_t>(std::bit_width(bytes - 1));
   return 16 + (top - 11) * 8 + ((bytes - 1) >> (top - 4)) - 8;
 }
@@ -36,7 +35,10 @@ inline constexpr std::array<size_t, kClasses> kClassBytes = [] {
 static_assert(class_of(kMaxBytes + 64) < kClasses);
 static_assert(kClassBytes[kThreadClasses - 1] == 32768 && class_of(32768) == kThreadClasses - 1);
 
-inline constexpr size_t kFirstLarge = class_of(kSmallMax) + 1;
+// From here on a cached block is worth giving back on its own, and then is a mapping of its own.
+inline constexpr size_t kFirstSingle = class_of(size_t{1} << 20);
+inline constexpr size_t kFirstLarge = class_of(kSlabMax) + 1;
+inline constexpr size_t kSweepBytes = size_t{8} << 20;
 
 // Blocks of a class that one thread keeps: 64 KiB worth, within reason.
 inline constexpr std::array<size_t, kThreadClasses> kThreadCapacity = [] {
@@ -47,27 +49,26 @@ inline constexpr std::array<size_t, kThreadClasses> kThreadCapacity = [] {
   return blocks;
 }();
 
-// Last in, first out, so that reuse is warm. One thread at a time changes it; statistics() may
-// read the count meanwhile.
+// Last in, first out, so that reuse is warm. Not thread-safe.
 class FreeList {
  public:
-  size_t count() const { return count_.load(std::memory_order_relaxed); }
+  size_t count() const { return count_; }
   void push(void* block) {
     poison::store_link(block, head_);
     head_ = block;
-    count_.store(count() + 1, std::memory_order_relaxed);
+    ++count_;
   }
   void* pop() {
     void* block = head_;
     if (block == nullptr) return nullptr;
     head_ = poison::load_link(block);
-    count_.store(count() - 1, std::memory_order_relaxed);
+    --count_;
     return block;
   }
 
  private:
   void* head_ = nullptr;
-  std::atomic<size_t> count_{0};
+  size_t count_ = 0;
 };
 
 }  // namespace tinyt::memory

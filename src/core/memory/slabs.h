@@ -1,100 +1,53 @@
-// Slabs: 8 MiB mappings from which small blocks of all classes are carved. Not thread-safe.
+// Slabs: 64 MiB mappings from which blocks up to kSlabMax of all classes are carved. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 
 #include "memory/pages.h"
-#include "memory/poison.h"
 #include "memory/size_class.h"
 
 namespace tinyt::memory {
 
+// A slab keeps a bit for every 64 bytes that belong to no block, so that neighbours join without
+// being looked for, and a bit for every page that is given back or was never touched.
 class Slabs {
  public:
-  static constexpr size_t kSlabBytes = size_t{8} << 20;
+  static constexpr size_t kSlabBytes = size_t{64} << 20;
 
-  bool has_room(size_t bytes) const { return static_cast<size_t>(end_ - cursor_) >= bytes; }
+  // A closed block, or null when the system refuses a slab. Blocks up to kWindowMax are kept
+  // together, since one that lives long holds its page.
+  void* carve(size_t bytes) noexcept;
+  // Room for one more without searching.
+  bool at_hand(size_t bytes) const { return static_cast<size_t>(end_ - cursor_) >= bytes; }
 
-  // False when the system refuses.
-  bool grow() noexcept {
-    void* raw = map_pages(kSlabBytes, kSlabBytes);
-    if (raw == nullptr) return false;
-    newest_ = new (raw) Slab{newest_, 0, 0};
-    cursor_ = static_cast<char*>(raw) + kHeader;
-    end_ = static_cast<char*>(raw) + kSlabBytes;
-    poison::close(cursor_, kSlabBytes - kHeader);
-    return true;
-  }
+  // Takes a free block back and gives whole `unit`s of the hole around it to the system.
+  void put_back(void* data, size_t bytes, size_t unit) noexcept;
+  // Takes back all blocks of `lists` (one for each class from 0 on) and gives whole `unit`s of
+  // all holes to the system. Returns the bytes of those blocks.
+  size_t sweep(std::span<FreeList> lists, size_t unit) noexcept;
 
-  // A closed block; needs has_room(bytes).
-  void* carve(size_t bytes) noexcept {
-    void* data = cursor_;
-    cursor_ += bytes;
-    newest_->carved += bytes;
-    return data;
-  }
-
-  // Unmaps every slab of which all blocks wait in `lists` (one for each class from 0 on), and
-  // returns how many bytes of free blocks went with them.
-  size_t sweep(std::span<FreeList> lists) noexcept {
-    for (Slab* slab = newest_; slab != nullptr; slab = slab->next) slab->free = 0;
-    size_t swept = 0;
-    FreeList kept;  // emptying a list into another twice restores its order
-    for (size_t cls = 0; cls < lists.size(); ++cls) {
-      while (void* data = lists[cls].pop()) {
-        slab_of(data)->free += kClassBytes[cls];
-        kept.push(data);
-      }
-      while (void* data = kept.pop()) lists[cls].push(data);
-    }
-    for (size_t cls = 0; cls < lists.size(); ++cls) {
-      while (void* data = lists[cls].pop()) {
-        if (slab_of(data)->idle()) {
-          swept += kClassBytes[cls];
-        } else {
-          kept.push(data);
-        }
-      }
-      while (void* data = kept.pop()) lists[cls].push(data);
-    }
-    unmap_idle();
-    return swept;
-  }
+  size_t reserved() const { return reserved_; }   // bytes of pages not given back
+  int64_t mappings() const { return mappings_; }  // slabs ever mapped
 
  private:
-  // At the start of each mapping, which is aligned to its size.
-  struct Slab {
-    Slab* next;
-    size_t carved;  // bytes
-    size_t free;    // bytes, as of the latest sweep
-    bool idle() const { return free == carved; }
-  };
-  static constexpr size_t kHeader = 64;
-  static_assert(sizeof(Slab) <= kHeader);
+  struct Slab;
+  static constexpr size_t kWindowMax = kClassBytes[kThreadClasses - 1];
 
-  static Slab* slab_of(void* block) {
-    return reinterpret_cast<Slab*>(reinterpret_cast<uintptr_t>(block) & ~(kSlabBytes - 1));
-  }
+  static Slab* slab_of(void* block);
+  bool grow() noexcept;
+  char* take(size_t least, size_t most, size_t& taken) noexcept;
+  void close_window() noexcept;
+  void warm(Slab& slab, size_t first, size_t count) noexcept;
+  void give_back(Slab& slab, size_t first, size_t last, size_t unit) noexcept;
+  void unmap(Slab* slab) noexcept;
 
-  void unmap_idle() noexcept {
-    if (newest_ != nullptr && newest_->idle()) cursor_ = end_ = nullptr;
-    for (Slab** at = &newest_; *at != nullptr;) {
-      Slab* slab = *at;
-      if (slab->idle()) {
-        *at = slab->next;
-        poison::open(slab, kSlabBytes);
-        unmap_pages(slab, kSlabBytes, kSlabBytes);
-      } else {
-        at = &slab->next;
-      }
-    }
-  }
-
-  Slab* newest_ = nullptr;
-  char* cursor_ = nullptr;  // the free end of the newest slab
+  Slab* oldest_ = nullptr;  // in order of age: old ones fill up first, so that young ones can go
+  size_t reserved_ = 0;
+  int64_t mappings_ = 0;
+  char* cursor_ = nullptr;  // the window that small blocks come from
   char* end_ = nullptr;
 };
 
