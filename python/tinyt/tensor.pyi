@@ -104,42 +104,6 @@ class Tensor(TensorBase):
         *,
         generator: Generator | None = None,
     ) -> Tensor: ...
-    def exponential_(
-        self, lambd: builtins.float = 1.0, *, generator: Generator | None = None
-    ) -> Tensor: ...
-    def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor: ...
-    def cauchy_(
-        self,
-        median: builtins.float = 0.0,
-        sigma: builtins.float = 1.0,
-        *,
-        generator: Generator | None = None,
-    ) -> Tensor: ...
-    def log_normal_(
-        self,
-        mean: builtins.float = 1.0,
-        std: builtins.float = 2.0,
-        *,
-        generator: Generator | None = None,
-    ) -> Tensor: ...
-    def bernoulli(
-        input,
-        p: builtins.float | None = None,
-        *,
-        generator: Generator | None = None,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def bernoulli_(
-        self, p: builtins.float | Tensor = 0.5, *, generator: Generator | None = None
-    ) -> Tensor: ...
-    def multinomial(
-        input,
-        num_samples: builtins.int,
-        replacement: builtins.bool = False,
-        *,
-        generator: Generator | None = None,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
     def prelu(input, weight: Tensor) -> Tensor: ...
     def hardshrink(input, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor: ...
     def neg(self, *, out: Tensor | None = None) -> Tensor: ...
@@ -735,6 +699,42 @@ class Tensor(TensorBase):
         density: builtins.bool = False,
         out: tuple[Tensor, Tensor] | None = None,
     ) -> Histogram: ...
+    def exponential_(
+        self, lambd: builtins.float = 1.0, *, generator: Generator | None = None
+    ) -> Tensor: ...
+    def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor: ...
+    def cauchy_(
+        self,
+        median: builtins.float = 0.0,
+        sigma: builtins.float = 1.0,
+        *,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
+    def log_normal_(
+        self,
+        mean: builtins.float = 1.0,
+        std: builtins.float = 2.0,
+        *,
+        generator: Generator | None = None,
+    ) -> Tensor: ...
+    def bernoulli(
+        input,
+        p: builtins.float | None = None,
+        *,
+        generator: Generator | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def bernoulli_(
+        self, p: builtins.float | Tensor = 0.5, *, generator: Generator | None = None
+    ) -> Tensor: ...
+    def multinomial(
+        input,
+        num_samples: builtins.int,
+        replacement: builtins.bool = False,
+        *,
+        generator: Generator | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
     def index_put_(
         self, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False
     ) -> Tensor: ...
@@ -965,6 +965,25 @@ class Tensor(TensorBase):
         *,
         include_self: builtins.bool = True,
     ) -> Tensor: ...
+    def take(input, index: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def put(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
+    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
+    def take_along_dim(
+        input, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def unique(
+        input,
+        sorted: builtins.bool = True,
+        return_inverse: builtins.bool = False,
+        return_counts: builtins.bool = False,
+        dim: builtins.int | None = None,
+    ) -> Unique: ...
+    def unique_consecutive(
+        input,
+        return_inverse: builtins.bool = False,
+        return_counts: builtins.bool = False,
+        dim: builtins.int | None = None,
+    ) -> Unique: ...
     def index_select(
         input, dim: builtins.int, index: Tensor, *, out: Tensor | None = None
     ) -> Tensor: ...
@@ -1005,25 +1024,6 @@ class Tensor(TensorBase):
         *,
         include_self: builtins.bool = True,
     ) -> Tensor: ...
-    def take(input, index: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def put(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
-    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
-    def take_along_dim(
-        input, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None
-    ) -> Tensor: ...
-    def unique(
-        input,
-        sorted: builtins.bool = True,
-        return_inverse: builtins.bool = False,
-        return_counts: builtins.bool = False,
-        dim: builtins.int | None = None,
-    ) -> Unique: ...
-    def unique_consecutive(
-        input,
-        return_inverse: builtins.bool = False,
-        return_counts: builtins.bool = False,
-        dim: builtins.int | None = None,
-    ) -> Unique: ...
     def sinc(input, *, out: Tensor | None = None) -> Tensor: ...
     def sinc_(self) -> Tensor: ...
     def logit(input, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor: ...

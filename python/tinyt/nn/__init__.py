@@ -136,7 +136,8 @@ from tinyt.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from tinyt.nn.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell
+from tinyt.nn.rnn import GRU, LSTM, RNN, RNNBase
+from tinyt.nn.rnn_cells import GRUCell, LSTMCell, RNNCell
 from tinyt.nn.transformer import (
     Transformer,
     TransformerDecoder,

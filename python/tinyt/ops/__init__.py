@@ -19,6 +19,7 @@ from tinyt.ops import (
     counting,
     creation,
     distance,
+    distributions,
     dropout,
     einsum,
     elementwise,
@@ -43,10 +44,12 @@ from tinyt.ops import (
     scatter,
     search,
     shape,
+    slices,
     special,
     split,
     statistics,
     strides,
+    unpooling,
 )
 from tinyt.ops.common import OP_TABLE, named, renamed, takes_dim
 from tinyt.tensor import Tensor
@@ -73,6 +76,7 @@ FAMILIES = (
     pad,
     indexing,
     scatter,
+    slices,
     masks,
     linalg,
     matrix,
@@ -80,6 +84,7 @@ FAMILIES = (
     embedding,
     conv,
     pooling,
+    unpooling,
     resample,
     grid,
     norm,
@@ -91,6 +96,7 @@ FAMILIES = (
     dropout,
     ranges,
     random,
+    distributions,
     multihead,
 )
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.

@@ -121,6 +121,7 @@ from tinyt.ops.distance import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from tinyt.ops.distributions import bernoulli, multinomial
 from tinyt.ops.dropout import (
     alpha_dropout,
     alpha_dropout_,
@@ -262,13 +263,8 @@ from tinyt.ops.pooling import (
     max_pool1d,
     max_pool2d,
     max_pool3d,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
 )
 from tinyt.ops.random import (
-    bernoulli,
-    multinomial,
     normal,
     rand,
     rand_like,
@@ -316,11 +312,6 @@ from tinyt.ops.scan import (
 )
 from tinyt.ops.scatter import (
     gather,
-    index_add,
-    index_copy,
-    index_fill,
-    index_reduce,
-    index_select,
     put,
     scatter,
     scatter_add,
@@ -349,6 +340,7 @@ from tinyt.ops.shape import (
 from tinyt.ops.shape import movedim as moveaxis
 from tinyt.ops.shape import transpose as swapaxes
 from tinyt.ops.shape import transpose as swapdims
+from tinyt.ops.slices import index_add, index_copy, index_fill, index_reduce, index_select
 from tinyt.ops.special import frexp, logit, mvlgamma, nextafter, polygamma, sinc
 from tinyt.ops.split import (
     chunk,
@@ -365,6 +357,7 @@ from tinyt.ops.split import (
 )
 from tinyt.ops.statistics import corrcoef, cov, std, std_mean, var, var_mean
 from tinyt.ops.strides import as_strided, diagonal
+from tinyt.ops.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from tinyt.tensor import Tensor
 
 __all__ = [

@@ -53,9 +53,32 @@ def _bits(size: tuple[int, ...], dtype: DType, seed: int, offset: int) -> Tensor
     return prim.random_bits(size, seed, offset)
 
 
-def _floats(op: str, x: Tensor) -> None:
+def need_floats(op: str, x: Tensor) -> None:
+    """DTypeError for a dtype other than floats."""
     if not x.dtype.is_floating_point:
         raise DTypeError(f"{op}: not defined for dtype {x.dtype.name}")
+
+
+def working_dtype(dtype: DType) -> DType:
+    """The float dtype in which values of a dtype are drawn."""
+    return float32 if dtype.is_floating_point and dtype is not float64 else float64
+
+
+def draw_into(
+    x: Tensor,
+    primitive: Draw,
+    generator: Generator | None,
+    then: Callable[[Tensor], Tensor],
+    dtype: DType | None = None,
+) -> Tensor:
+    """Draws in the shape of ``x`` and writes ``then`` of it there."""
+    return draw(
+        primitive,
+        tuple(x.shape),
+        dtype or working_dtype(x.dtype),
+        generator,
+        lambda u: x._assign(then(u)),
+    )
 
 
 # ---- uniform and normal
@@ -142,7 +165,7 @@ def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Fills with uniform values in [from, to)."""
-    _floats("uniform_", self)
+    need_floats("uniform_", self)
     if not 0 <= to - from_ <= finfo(self.dtype).max:
         raise RuntimeError(
             f"uniform_: expects from <= to, at most the largest {self.dtype.name} apart, got "
@@ -156,10 +179,10 @@ def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Fills with normal values."""
-    _floats("normal_", self)
+    need_floats("normal_", self)
     if not std >= 0:
         raise RuntimeError(f"normal_: std must not be negative, got {std}")
-    return _fill(self, prim.normal, generator, lambda z: z * std + mean)
+    return draw_into(self, prim.normal, generator, lambda z: z * std + mean)
 
 
 def normal(
@@ -180,7 +203,7 @@ def normal(
     if given:
         shape = tuple(prim.add(given[0], given[-1]).shape)
         target = given[0].dtype
-        _floats("normal", given[0])
+        need_floats("normal", given[0])
     elif size is None:
         raise TypeError("normal: size is needed where mean and std are numbers")
     else:
@@ -287,7 +310,7 @@ def random_(
     exact = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}.get(self.dtype.name)
     high = 2**exact + 1 if exact else _range_of(self.dtype)[1] + 1
     if high == 2**63:
-        return _fill(self, _bits, generator, lambda b: prim.bitwise_and(b, high - 1), int64)
+        return draw_into(self, _bits, generator, lambda b: prim.bitwise_and(b, high - 1), int64)
     return self._assign(_integers(tuple(self.shape), 0, high, generator))
 
 
@@ -307,193 +330,9 @@ def randperm(
     return placed("randperm", write_out(out, order), place)
 
 
-# ---- other distributions, from one uniform or normal value an element
-
-
-def _working(dtype: DType) -> DType:
-    """The float dtype in which values of a dtype are drawn."""
-    return float32 if dtype.is_floating_point and dtype is not float64 else float64
-
-
-def _fill(
-    x: Tensor,
-    primitive: Draw,
-    generator: Generator | None,
-    then: Callable[[Tensor], Tensor],
-    dtype: DType | None = None,
-) -> Tensor:
-    """Draws in the shape of ``x`` and writes ``then`` of it there."""
-    return draw(
-        primitive,
-        tuple(x.shape),
-        dtype or _working(x.dtype),
-        generator,
-        lambda u: x._assign(then(u)),
-    )
-
-
-@method
-def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fills with values of density lambd exp(-lambd x), all positive."""
-    _floats("exponential_", self)
-    if not lambd > 0:
-        raise RuntimeError(f"exponential_: lambd must be positive, got {lambd}")
-    # In place of log(1) = 0: half the distance from 1 to the next smaller number.
-    least = 2.0**-54 if self.dtype is float64 else 2.0**-25
-
-    def invert(u: Tensor) -> Tensor:
-        return prim.where(prim.eq(u, 0.0), least, -prim.log1p(-u)) / lambd
-
-    return _fill(self, prim.uniform, generator, invert)
-
-
-@method
-def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fills with the number of trials until the first success: 1, 2, ... with (1 - p)^(k-1) p."""
-    if not 0 < p < 1:
-        raise RuntimeError(f"geometric_: p must be in (0, 1), got {p}")
-    return _fill(
-        self,
-        prim.uniform,
-        generator,
-        lambda u: prim.floor(prim.log1p(-u) / math.log1p(-p)) + 1.0,
-    )
-
-
-@method
-def cauchy_(
-    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
-    """Fills with values of density sigma / (pi ((x - median)² + sigma²))."""
-    _floats("cauchy_", self)
-    if not sigma > 0:
-        raise RuntimeError(f"cauchy_: sigma must be positive, got {sigma}")
-
-    def invert(u: Tensor) -> Tensor:
-        # tan(pi (u - 1/2)); at u = 0 it would be infinite.
-        angle = prim.where(prim.eq(u, 0.0), 2.0**-25, u) * math.pi
-        return median - sigma * (prim.cos(angle) / prim.sin(angle))
-
-    return _fill(self, prim.uniform, generator, invert)
-
-
-@method
-def log_normal_(
-    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
-) -> Tensor:
-    """Fills with values whose logarithm is normal with this mean and standard deviation."""
-    _floats("log_normal_", self)
-    if not std > 0:
-        raise RuntimeError(f"log_normal_: std must be positive, got {std}")
-    return _fill(self, prim.normal, generator, lambda z: prim.exp(z * std + mean))
-
-
-# ---- choices
-
-
-def _probabilities(op: str, p: Tensor | float) -> Any:
-    """Probabilities off the tape; RuntimeError outside [0, 1]."""
-    if isinstance(p, Tensor):
-        p = p.detach()
-        if p._is_recorded or not p.numel():
-            return p
-        low, high = p.amin().item(), p.amax().item()
-    else:
-        low = high = p
-    if not (low >= 0 and high <= 1):
-        raise RuntimeError(f"{op}: p must be in [0, 1], got [{low}, {high}]")
-    return p
-
-
-@method
-def bernoulli(
-    input: Tensor,
-    p: float | None = None,
-    *,
-    generator: Generator | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Ones with the probabilities in ``input`` (or all with ``p``), else zeros."""
-    if p is None:
-        _floats("bernoulli", input)
-    chance = _probabilities("bernoulli", input if p is None else p)
-    hits = draw(
-        prim.uniform,
-        tuple(input.shape),
-        _working(input.dtype),
-        generator,
-        lambda u: to_dtype(prim.lt(u, chance), input.dtype),
-    )
-    return write_out(out, hits)
-
-
-@method
-def bernoulli_(
-    self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None
-) -> Tensor:
-    """Fills with ones of probability ``p``, else zeros."""
-    chance = _probabilities("bernoulli_", p)
-    return _fill(self, prim.uniform, generator, lambda u: prim.lt(u, chance), float32)
-
-
-@method
-def multinomial(
-    input: Tensor,
-    num_samples: int,
-    replacement: bool = False,
-    *,
-    generator: Generator | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Indices drawn by the weights of each row [..., n]; int64 [..., num_samples]."""
-    if input.dim() not in (1, 2):
-        raise RuntimeError(f"multinomial: weights must be 1-d or 2-d, got {tuple(input.shape)}")
-    _floats("multinomial", input)
-    categories = input.shape[-1]
-    if num_samples < 1 or (not replacement and num_samples > categories):
-        raise RuntimeError(
-            f"multinomial: cannot draw {num_samples} of {categories} categories "
-            f"{'with' if replacement else 'without'} replacement"
-        )
-    weights = prim.cast(input.detach(), float64)
-    _check_weights(weights)
-    if replacement:
-        return write_out(out, _with_replacement(weights, num_samples, generator))
-
-    def first(u: Tensor) -> Tensor:
-        # The smallest of exponential clocks with the weights as rates.
-        order = prim.sort(-prim.log1p(-u) / weights, -1)[1]
-        return prim.slice(order, -1, 0, num_samples)
-
-    return write_out(out, draw(prim.uniform, tuple(input.shape), float64, generator, first))
-
-
-def _check_weights(weights: Tensor) -> None:
-    if weights._is_recorded or not weights.numel():
-        return
-    total = prim.amin(prim.sum(weights, (-1,), False), (), False).item()
-    if not (prim.amin(weights, (), False).item() >= 0 and 0 < total < math.inf):
-        raise RuntimeError("multinomial: weights must be finite, not negative and not all zero")
-
-
-def _with_replacement(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
-    """For each uniform value the category whose part of [0, 1) holds it."""
-    edges = prim.cumsum(weights, -1)
-    # By their own last value, so that the last category with a weight ends at exactly 1.
-    edges = edges / prim.slice(edges, -1, edges.shape[-1] - 1, edges.shape[-1])
-    rows = prim.reshape(edges, (*edges.shape[:-1], 1, edges.shape[-1]))
-
-    def find(u: Tensor) -> Tensor:
-        below = prim.le(rows, prim.reshape(u, (*u.shape, 1)))
-        return prim.sum(below, (-1,), False)
-
-    return draw(prim.uniform, (*weights.shape[:-1], count), float64, generator, find)
-
-
 EXPORTS: dict[str, Any] = {
     f.__name__: f
     for f in (
-        rand, randn, rand_like, randn_like, randint, randint_like, randperm, normal, bernoulli,
-        multinomial,
+        rand, randn, rand_like, randn_like, randint, randint_like, randperm, normal,
     )
 }  # fmt: skip

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
-from tinyt.ops.common import Number, Scalar, need_tensor, wrap_dim, write_out
+from tinyt.ops.common import Scalar, need_tensor, wrap_dim, write_out
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.ops.indexing import scalar_like
 from tinyt.tensor import Tensor, method, prim
@@ -14,7 +14,7 @@ from tinyt.tensor import Tensor, method, prim
 # ---- gather and scatter
 
 
-def _index64(op: str, index: Tensor, narrow: bool = True) -> Tensor:
+def int64_index(op: str, index: Tensor, narrow: bool = True) -> Tensor:
     """An int64 index from an int64 or (where PyTorch takes it) int32 one."""
     if need_tensor(op, index).dtype.name == "int64":
         return index
@@ -35,7 +35,7 @@ def gather(
 
     ``out[i][j] = input[index[i][j]][j]`` for ``dim=0``. IndexError for an index outside the size.
     """
-    return prim.gather(input, _index64("gather", index), dim, out=out)
+    return prim.gather(input, int64_index("gather", index), dim, out=out)
 
 
 def _source(op: str, input: Tensor, index: Tensor, src: Any, value: Any) -> Tensor:
@@ -61,7 +61,7 @@ def _scatter(
 ) -> Tensor:
     """scatter as a copy, or written ``into`` the input."""
     input, dim, index, src, value = args
-    places = _index64(op, index)
+    places = int64_index(op, index)
     source = _source(op, input, index, src, value)
     if reduce is None:
         return prim.scatter(input, places, source, dim, out=into)
@@ -110,14 +110,14 @@ def scatter_add(
     input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
     """A copy with ``src`` added along ``dim`` where the index says, in index order."""
-    places = _index64("scatter_add", index)
+    places = int64_index("scatter_add", index)
     return write_out(out, prim.scatter_add(input, places, src, dim))
 
 
 @method
 def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """:func:`scatter_add` in place."""
-    return prim.scatter_add(self, _index64("scatter_add_", index), src, dim, out=self)
+    return prim.scatter_add(self, int64_index("scatter_add_", index), src, dim, out=self)
 
 
 def _identity(reduce: str, like: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ def _identity(reduce: str, like: Tensor) -> Tensor:
     return prim.fill((), like.dtype, 0.0, least if low else most)
 
 
-def _reduced(
+def combined(
     op: str,
     into: Tensor | None,
     args: tuple[Tensor, int, Tensor, Tensor],
@@ -190,8 +190,8 @@ def scatter_reduce(
     ``reduce``: "sum", "prod", "mean", "amax" or "amin". Without ``include_self`` the input's own
     value does not take part where anything is written.
     """
-    args = (input, dim, _index64("scatter_reduce", index), src)
-    return write_out(out, _reduced("scatter_reduce", None, args, reduce, include_self))
+    args = (input, dim, int64_index("scatter_reduce", index), src)
+    return write_out(out, combined("scatter_reduce", None, args, reduce, include_self))
 
 
 @method
@@ -205,180 +205,8 @@ def scatter_reduce_(
     include_self: bool = True,
 ) -> Tensor:
     """:func:`scatter_reduce` in place."""
-    args = (self, dim, _index64("scatter_reduce_", index), src)
-    return _reduced("scatter_reduce_", self, args, reduce, include_self)
-
-
-# ---- whole slices
-
-
-def _along(
-    op: str, input: Tensor, dim: int, index: Tensor, narrow: bool = True
-) -> tuple[Tensor, int]:
-    """A 1-d index expanded so that it picks whole slices along ``dim``."""
-    if index.dim() > 1:
-        raise IndexError(f"{op}: the index must be 1-d, got shape {tuple(index.shape)}")
-    d = wrap_dim(op, dim, input.dim())
-    shape = [1] * max(input.dim(), 1)
-    shape[d] = index.numel()
-    full = list(input.shape) or [1]
-    full[d] = index.numel()
-    places = prim.reshape(_index64(op, index, narrow), shape)
-    return (prim.expand(places, full) if input.dim() else prim.reshape(places, ())), d
-
-
-@method
-def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whole slices picked along ``dim`` by a 1-d index."""
-    if input.dim() == 0 and index.numel() != 1:
-        raise IndexError(f"index_select: a 0-d tensor has one slice, got {index.numel()} indices")
-    places, d = _along("index_select", input, dim, index)
-    return prim.gather(input, places, d, out=out)
-
-
-def _slices(op: str, places: Tensor, source: Tensor, input: Tensor) -> Tensor:
-    """The source, after a check that it fits the picked slices."""
-    if places.dim() == 0 and source.numel() == 1:
-        source = prim.reshape(source, ())
-    if tuple(source.shape) != tuple(places.shape):
-        raise ShapeError(
-            f"{op}: the source has shape {tuple(source.shape)}, expected {tuple(places.shape)}"
-        )
-    if source.dtype is not input.dtype:
-        raise DTypeError(f"{op}: the source is {source.dtype.name}, the tensor {input.dtype.name}")
-    return source
-
-
-def _index_add(
-    op: str, into: Tensor | None, args: tuple[Tensor, int, Tensor, Tensor], alpha: Number
-) -> Tensor:
-    input, dim, index, source = args
-    places, d = _along(op, input, dim, index)
-    source = _slices(op, places, source, input)
-    scaled = source if alpha == 1 else prim.cast(prim.mul(source, alpha), input.dtype)
-    return prim.scatter_add(input, places, scaled, d, out=into)
-
-
-@method
-def index_add(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    source: Tensor,
-    *,
-    alpha: Number = 1,
-    out: Tensor | None = None,
-) -> Tensor:
-    """A copy with slices of ``alpha * source`` added along ``dim``, in index order."""
-    return write_out(out, _index_add("index_add", None, (input, dim, index, source), alpha))
-
-
-@method
-def index_add_(
-    self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1
-) -> Tensor:
-    """:func:`index_add` in place."""
-    return _index_add("index_add_", self, (self, dim, index, source), alpha)
-
-
-def _index_copy(
-    op: str, into: Tensor | None, input: Tensor, dim: int, index: Tensor, source: Tensor
-) -> Tensor:
-    places, d = _along(op, input, dim, index, narrow=False)
-    return prim.scatter(input, places, _slices(op, places, source, input), d, out=into)
-
-
-@method
-def index_copy(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None
-) -> Tensor:
-    """A copy with slices of ``source`` written along ``dim``; the last write stays."""
-    return write_out(out, _index_copy("index_copy", None, input, dim, index, source))
-
-
-@method
-def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """:func:`index_copy` in place."""
-    return _index_copy("index_copy_", self, self, dim, index, source)
-
-
-def _index_fill(
-    op: str, into: Tensor | None, args: tuple[Tensor, int, Tensor], value: Tensor | Scalar
-) -> Tensor:
-    input, dim, index = args
-    if isinstance(value, Tensor) and value.dim():
-        raise RuntimeError(
-            f"{op}: only supports a 0-d value tensor, got shape {tuple(value.shape)}"
-        )
-    if index.dtype.name != "int64":
-        raise IndexError(f"{op}: the index must be int64, got {index.dtype.name}")
-    if input.dim():  # negative positions count from the end here, as in PyTorch
-        d = wrap_dim(op, dim, input.dim())
-        index = prim.linear_index((prim.reshape(index, (index.numel(),)),), [input.shape[d]], [d])
-    places, d = _along(op, input, dim, index)
-    fill = prim.cast(value, input.dtype) if isinstance(value, Tensor) else scalar_like(value, input)
-    return prim.scatter(input, places, prim.expand(fill, tuple(places.shape)), d, out=into)
-
-
-@method
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Scalar) -> Tensor:
-    """A copy with whole slices along ``dim`` replaced by one value."""
-    return _index_fill("index_fill", None, (input, dim, index), value)
-
-
-@method
-def index_fill_(self: Tensor, dim: int, index: Tensor, value: Tensor | Scalar) -> Tensor:
-    """:func:`index_fill` in place."""
-    return _index_fill("index_fill_", self, (self, dim, index), value)
-
-
-def _index_reduce(
-    op: str,
-    into: Tensor | None,
-    args: tuple[Tensor, int, Tensor, Tensor],
-    reduce: str,
-    include_self: bool,
-) -> Tensor:
-    input, dim, index, source = args
-    if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"{op}: reduce must be prod, mean, amax or amin, got {reduce!r}")
-    places, d = _along(op, input, dim, index)
-    source = _slices(op, places, source, input)
-    return _reduced(op, into, (input, d, places, source), reduce, include_self)
-
-
-@method
-def index_reduce(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    source: Tensor,
-    reduce: str,
-    *,
-    include_self: bool = True,
-    out: Tensor | None = None,
-) -> Tensor:
-    """A copy with slices of ``source`` combined along ``dim``, in index order.
-
-    ``reduce``: "prod", "mean", "amax" or "amin"; see :func:`scatter_reduce`.
-    """
-    args = (input, dim, index, source)
-    return write_out(out, _index_reduce("index_reduce", None, args, reduce, include_self))
-
-
-@method
-def index_reduce_(
-    self: Tensor,
-    dim: int,
-    index: Tensor,
-    source: Tensor,
-    reduce: str,
-    *,
-    include_self: bool = True,
-) -> Tensor:
-    """:func:`index_reduce` in place."""
-    args = (self, dim, index, source)
-    return _index_reduce("index_reduce_", self, args, reduce, include_self)
+    args = (self, dim, int64_index("scatter_reduce_", index), src)
+    return combined("scatter_reduce_", self, args, reduce, include_self)
 
 
 # ---- positions in the flattened tensor
@@ -454,7 +282,6 @@ def take_along_dim(
 EXPORTS: dict[str, Any] = {
     f.__name__: f
     for f in (
-        gather, scatter, scatter_add, scatter_reduce, index_select, index_add, index_copy,
-        index_fill, index_reduce, take, put, take_along_dim,
+        gather, scatter, scatter_add, scatter_reduce, take, put, take_along_dim,
     )
 }  # fmt: skip
