@@ -6,7 +6,7 @@ from typing import Any
 
 from tinyt._core import DTypeError
 from tinyt.dtypes import result_type
-from tinyt.ops.common import Number, Scalar, in_place, need_tensor
+from tinyt.ops.common import Number, Scalar, in_place, need_tensor, write_out
 from tinyt.tensor import Tensor, attach, method, prim
 
 LARGEST = {
@@ -171,8 +171,12 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """NaN as ``nan`` (0), infinities as ``posinf`` and ``neginf`` (the dtype's largest)."""
-    if not need_tensor("nan_to_num", input).dtype.is_floating_point:
+    """NaN as ``nan`` (0), infinities as ``posinf`` and ``neginf`` (the dtype's largest); in each
+    part of a complex number."""
+    if need_tensor("nan_to_num", input).dtype.is_complex:
+        parts = nan_to_num(prim.view_as_real(input), nan, posinf, neginf)
+        return write_out(out, prim.view_as_complex(parts))
+    if not input.dtype.is_floating_point:
         return prim.where(prim.eq(input, input), input, input, out=out)
     largest = LARGEST[input.dtype.name]
     result = prim.where(prim.isnan(input), 0.0 if nan is None else nan, input)
