@@ -17,42 +17,42 @@ inline constexpr float kNormalTail32[] = {
 // The tail Phi(-|x|) is ratio bell: a factor of its own for what would underflow in it.
 template <class V>
 struct Normal {
-  V x;  // limited to where the tail is not 0, so that infinities give the limits
+  V size;  // |x|, limited to where the tail is not 0, so that infinities give the limits
   V ratio;
   V bell;  // e^(-x^2/2)
 };
 
 // The square is taken in two parts: in the tail, its rounding would be the error of the result.
 TINYT_INLINE Normal<F32> normal(F32 x) {
-  x = clamp(x, -15.0f, 15.0f);
-  const F32 a = abs(x), upper = bit_cast<F32>(bit_cast<I32>(a) & ~0xFFF);  // its square is exact
-  const F32 bell = exp(-0.5f * (upper * upper), -0.5f * ((a - upper) * (a + upper)));
+  const F32 a = clamp(abs(x), 0.0f, 15.0f);
+  const F32 upper = bit_cast<F32>(bit_cast<I32>(a) & ~0xFFF), h = -0.5f * upper;
+  const F32 bell = exp_below(h * upper, (a - upper) * fma(a, splat(-0.5f), h));
   const F32 r = 1.0f / (a + 4.0f);
-  return {x, poly((a - 4.0f) * r, kNormalTail32) * r, bell};
+  return {a, poly((a - 4.0f) * r, kNormalTail32) * r, bell};
 }
 // erfc(b) / 2 for b = a / sqrt(2), with the exponential of a itself.
 TINYT_INLINE Normal<F64> normal(F64 x) {
-  x = clamp(x, -38.6, 38.6);
-  const F64 a = abs(x), b = a * 0x1.6a09e667f3bcdp-1;
+  const F64 a = clamp(abs(x), 0.0, 38.7), b = a * 0x1.6a09e667f3bcdp-1;
   const Two<F64> square = two_prod(a, a);
   const F64 bell = exp(-0.5 * square.hi, -0.5 * square.lo);
   const F64 r = 1.0 / (b + 3.0), far = 0.5 * (poly((b - 3.0) * r, kErfc) * r);
   const F64 near = (0.5 - 0.5 * fma(b, poly(b * b, kErfSmall64), b)) / bell;
-  return {x, select(b < 0.5, near, far), bell};
+  return {a, select(b < 0.5, near, far), bell};
 }
 
+// max(x, 0) - |x| Phi(-|x|); the sign of a zero is that of x.
 template <class V>
 TINYT_INLINE V gelu(V x) {
   const auto n = normal(x);
-  const V tail = (n.x * n.ratio) * n.bell;
-  return select(x > 0, x - tail, tail);
+  return fma(-(n.size * n.ratio), n.bell, select(x >= 0, x, splat(static_cast<Element<V>>(-0.0))));
 }
 template <class V>
 TINYT_INLINE V gelu_backward(V g, V x) {
   const auto n = normal(x);
   const V height = splat(static_cast<Element<V>>(0.39894228040143267794));  // 1 / sqrt(2 pi)
-  const V tail = n.ratio * n.bell;
-  return g * fma(n.x, n.bell * height, select(x > 0, 1 - tail, tail));
+  // The slope of what is subtracted has the sign of -x.
+  const V falling = fma(n.size, -height, n.ratio) * n.bell;
+  return g * select(x > 0, 1 - falling, falling);
 }
 
 // ---- x sigmoid(u): silu, and gelu's approximation

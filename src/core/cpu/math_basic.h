@@ -47,12 +47,14 @@ TINYT_INLINE F64 pow2(I64 k) { return bit_cast<F64>((wrap(k) + 1023) << 52); }
 TINYT_INLINE I32 half(I32 k) { return k >> 1; }
 TINYT_INLINE I64 half(I64 k) { return (I64)((wrap(k) + 4096) >> 1) - 2048; }
 
+#if TINYT_VECTOR_BYTES != 64  // AVX-512 has an instruction
 // x * 2^k, rounded once; in two steps, so that results may be subnormal or overflow.
 template <class V>
 TINYT_INLINE V scale(V x, Mask<V> k) {
   const Mask<V> h = half(k), rest = (Mask<V>)(wrap(k) - wrap(h));
   return x * pow2(h) * pow2(rest);
 }
+#endif
 
 // An unevaluated sum, |lo| <= ulp(hi) / 2.
 template <class V>

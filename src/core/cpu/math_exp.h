@@ -29,9 +29,8 @@ TINYT_INLINE F32 exp(F32 x) {
   return scale(fma(r * r, poly(r, kExp32), r) + 1.0f, k);
 }
 
-// e^(x + low), |low| < 0.2 or so.
-TINYT_INLINE F32 exp(F32 x, F32 low) {
-  x = clamp(x, -104.0f, 89.0f);
+// e^(x + low) for x in [-120, 0] or so, |low| < 0.2.
+TINYT_INLINE F32 exp_below(F32 x, F32 low) {
   I32 k;
   const F32 n = nearest((x + low) * kLog2E32, k);
   const F32 r = fma(n, splat(-kLn2Lo32), fma(n, splat(-kLn2Hi32), x)) + low;

@@ -25,6 +25,13 @@ template <Rounding R>
 TINYT_INLINE F64 round_to(F64 x) {
   return _mm512_maskz_roundscale_pd(0xFF, x, R | _MM_FROUND_NO_EXC);
 }
+// x * 2^k, rounded once.
+TINYT_INLINE F32 scale(F32 x, I32 k) {
+  return _mm512_maskz_scalef_ps(0xFFFF, x, __builtin_convertvector(k, F32));
+}
+TINYT_INLINE F64 scale(F64 x, I64 k) {
+  return _mm512_maskz_scalef_pd(0xFF, x, __builtin_convertvector(k, F64));
+}
 TINYT_INLINE F64Pair widen(F32 x) {
   return {_mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, x, 0)),
           _mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, x, 1))};
