@@ -68,9 +68,9 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     return ALL[_core.promote(type1.number, type2.number)]
 
 
-def result_type(*operands: object) -> dtype:
+def result_type(tensor: object, other: object, *more: object) -> dtype:
     """The dtype that an operation on these tensors and numbers works in."""
-    return ALL[_tensor.result_type_number(list(operands))]
+    return ALL[_tensor.result_type_number([tensor, other, *more])]
 
 
 def can_cast(from_: dtype, to: dtype) -> builtins.bool:

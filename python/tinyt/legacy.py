@@ -36,7 +36,7 @@ BoolTensor = _constructor("BoolTensor", dtypes.bool)
 
 
 @method
-def pin_memory(self: Tensor) -> Tensor:
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """The tensor itself: there is no GPU to copy to."""
     return self
 
@@ -48,7 +48,7 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 @method
-def is_pinned(self: Tensor) -> bool:
+def is_pinned(self: Tensor, device: Any = None) -> bool:
     """False."""
     return False
 

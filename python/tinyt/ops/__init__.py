@@ -51,7 +51,7 @@ from tinyt.ops import (
     strides,
     unpooling,
 )
-from tinyt.ops.common import OP_TABLE, named, renamed, takes_dim
+from tinyt.ops.common import OP_TABLE, named, renamed
 from tinyt.tensor import Tensor
 
 FAMILIES = (
@@ -110,12 +110,12 @@ _PRIMITIVES = {row["name"] for row in OP_TABLE}
 
 
 def _wrapped(function: FunctionType) -> Any:
-    """A composite as it is called: errors name it, and NumPy's argument names are understood.
+    """A composite as it is called: errors name it, and arguments have other names too.
 
     One that only passes on to the primitive of its own name needs no renaming of errors.
     """
-    call = renamed(function) if takes_dim(function) else function
-    return call if function.__name__.strip("_") in _PRIMITIVES else named(call)
+    primitive = function.__name__.strip("_") in _PRIMITIVES
+    return renamed(function) if primitive else named(function)
 
 
 for _members in (EXPORTS, FUNCTIONAL, dict(vars(Tensor))):

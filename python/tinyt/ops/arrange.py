@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt._core import ShapeError
-from tinyt.ops.common import sizes_of, wrap_dim, write_out
+from tinyt.ops.common import Sizes, sizes_of, wrap_dim, write_out
 from tinyt.ops.join import cat
 from tinyt.ops.shape import as_tuple, flatten, movedim, transpose
 from tinyt.ops.split import select
@@ -17,9 +17,9 @@ from tinyt.tensor import Tensor, method, prim
 
 
 @method
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, dims: Sizes, *more: int) -> Tensor:
     """A copy in reverse order along ``dims``."""
-    return prim.flip(input, sizes_of(dims))
+    return prim.flip(input, sizes_of(dims, more))
 
 
 @method

@@ -15,6 +15,7 @@ from tinyt.tensor import Tensor, prim
 F = TypeVar("F", bound=Callable[..., Any])
 Number = bool | int | float
 Scalar = Number | complex
+Sizes = int | Sequence[int]
 OP_TABLE = _core.op_table()
 
 
@@ -53,12 +54,16 @@ def dims_of(dim: int | Sequence[int] | None) -> tuple[int, ...]:
     return (dim,) if isinstance(dim, int) else tuple(dim)
 
 
-def sizes_of(size: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes given one by one or as a single sequence; TypeError for what is no integer."""
-    if len(size) == 1 and not isinstance(size[0], (int, TensorBase)):
-        size = size[0] if hasattr(size[0], "__iter__") else size
+def sizes_of(first: Any, more: tuple[Any, ...] = ()) -> tuple[int, ...]:
+    """Sizes given as a sequence, or one by one; TypeError for what is no integer.
+
+    Functions that take both forms are ``def f(input, dims, *more)``: so ``f(x, 1, 2)``,
+    ``f(x, (1, 2))`` and ``f(x, dims=(1, 2))`` are understood.
+    """
+    one_by_one = more or isinstance(first, (int, TensorBase)) or not hasattr(first, "__iter__")
+    size = (first, *more) if one_by_one else first
     try:
-        return tuple(index(n) for n in size)  # int() would cut the 3.5 of a `width / 2` to 3
+        return tuple(map(index, size))  # int() would cut the 3.5 of a `width / 2` to 3
     except TypeError:
         raise TypeError(f"sizes must be integers, got {size!r}") from None
 
@@ -185,22 +190,44 @@ def remembered(function: F) -> F:
     return cast(F, lru_cache(maxsize=256)(function))
 
 
-# NumPy's names of arguments, which PyTorch takes beside its own.
-_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+# Names of arguments that PyTorch takes too, and ours of the same.
+OTHER_NAMES = {
+    # NumPy's
+    "axis": "dim",
+    "keepdims": "keepdim",
+    # those of PyTorch's overloads, where one argument of ours takes all kinds of value
+    "element": "elements",
+    "test_element": "test_elements",
+    "indices": "indices_or_sections",
+    "sections": "indices_or_sections",
+    "tensor_indices_or_sections": "indices_or_sections",
+    "split_size": "split_size_or_sections",
+    # the package's name of what `nn.functional` calls otherwise, where both are one function here
+    "train": "training",
+    # a word of Python's own
+    "from": "from_",
+}
 
 
 def renamed(function: F) -> F:
-    """Lets ``axis`` and ``keepdims`` stand for ``dim`` and ``keepdim``.
+    """Lets arguments be called by their :data:`OTHER_NAMES`; the function itself if none has one.
 
     Only a call that fails on an unknown argument is looked at, so others cost nothing more.
     """
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    others = {
+        other: name for other, name in OTHER_NAMES.items() if name in own and other not in own
+    }
+    if not others:
+        return function
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except TypeError:
-            names = {_NUMPY_NAMES.get(name, name): value for name, value in kwargs.items()}
+            names = {others.get(name, name): value for name, value in kwargs.items()}
             if names.keys() == kwargs.keys() or len(names) < len(kwargs):
                 raise
         return function(*args, **names)
@@ -208,24 +235,19 @@ def renamed(function: F) -> F:
     return cast(F, call)
 
 
-def takes_dim(function: Callable[..., Any]) -> bool:
-    """Whether a function has an argument ``dim``."""
-    code = function.__code__
-    return "dim" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
 def named(function: F) -> F:
-    """Makes errors inside a composite name the composite itself.
+    """Makes errors inside a composite name the composite itself; :func:`renamed` too.
 
     What is no tensor where one is needed gets a TypeError, so composites need not look.
     """
     name = function.__name__
     prefix = name.strip("_") + ":"
+    composite = renamed(function)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            return composite(*args, **kwargs)
         except (RuntimeError, IndexError, TypeError, ValueError) as error:
             # The text before the colon is the name of the op that noticed.
             text = str(error.args[0]) if error.args else ""

@@ -89,14 +89,14 @@ def _parse_to(
     another tensor, then ``non_blocking`` and ``copy``."""
     names = ["device", "dtype"]
     if args and isinstance(args[0], Tensor):
-        names = ["other"]
+        names = ["tensor"]
     elif args and isinstance(args[0], DType):
         names = ["dtype"]
     names += ["non_blocking", "copy"]
     if len(args) > len(names):
         raise TypeError(f"to: takes at most {len(names)} arguments, got {len(args)}")
     given: dict[str, Any] = dict(zip(names, args, strict=False))
-    known = {"device", "dtype", "other", "non_blocking", "copy", "memory_format"}
+    known = {"device", "dtype", "tensor", "non_blocking", "copy", "memory_format"}
     if set(kwargs) - known or set(kwargs) & set(given):
         raise TypeError(f"to: unexpected or repeated arguments {sorted(kwargs)}")
     given.update(kwargs)
@@ -111,7 +111,7 @@ def _parse_to(
             raise TypeError(f"to: {given[name]!r} is no {name}")
     if given.get("device") is not None:
         Device(given["device"])
-    target = given["other"].dtype if "other" in given else given.get("dtype")
+    target = given["tensor"].dtype if "tensor" in given else given.get("dtype")
     return target, bool(given.get("copy")), given.get("memory_format")
 
 
@@ -119,7 +119,7 @@ def _parse_to(
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The tensor in another dtype or on another device; itself when nothing changes.
 
-    ``to(dtype)``, ``to(device, dtype)`` or ``to(other)``, each with ``non_blocking`` (ignored),
+    ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``, each with ``non_blocking`` (ignored),
     ``copy`` (always a new tensor) and ``memory_format``.
     """
     target, copy, order = _parse_to(args, kwargs)
@@ -167,13 +167,18 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @method
-def cpu(self: Tensor) -> Tensor:
-    """The tensor on the CPU."""
-    return self
+def cpu(self: Tensor, memory_format: Format | None = None) -> Tensor:
+    """The tensor on the CPU, where it is; a copy where it is not in this format."""
+    return to(self, memory_format=memory_format)
 
 
 @method
-def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+def cuda(
+    self: Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: Format | None = None,
+) -> Tensor:
     """RuntimeError: this build has no CUDA."""
     return to(self, device="cuda")
 
@@ -181,8 +186,9 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor
 def _converter(name: str, target: str) -> None:
     wanted = _tensor.dtype_by_name(target)
 
-    def convert(self: Tensor) -> Tensor:
-        return to_dtype(self, wanted)
+    def convert(self: Tensor, memory_format: Format | None = None) -> Tensor:
+        out = to_dtype(self, wanted)
+        return out if memory_format is None else to(out, memory_format=memory_format)
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"The tensor as {target}."
@@ -233,9 +239,9 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
 
 
 @method
-def is_same_size(self: Tensor, other: Tensor) -> bool:
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape."""
-    return tuple(self.shape) == tuple(other.shape)
+    return tuple(input.shape) == tuple(other.shape)
 
 
 @method

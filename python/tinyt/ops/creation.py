@@ -12,7 +12,7 @@ from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, get_default_dtype, promote_types
 from tinyt.formats import ORDERS
 from tinyt.formats import memory_format as Format
-from tinyt.ops.common import Placement, Scalar, placed, sizes_of, to_dtype, write_out
+from tinyt.ops.common import Placement, Scalar, Sizes, placed, sizes_of, to_dtype, write_out
 from tinyt.tensor import Tensor, method, prim
 
 if TYPE_CHECKING:
@@ -88,7 +88,31 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     return tensor(data, dtype=dtype, device=device)
 
 
-asarray = as_tensor
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``obj`` as a tensor: over its memory where that is possible.
+
+    ``copy=True`` always copies; ``copy=False`` never does, ValueError where it would have to.
+    """
+    place: Placement = {"device": device, "requires_grad": requires_grad}
+    if isinstance(obj, Tensor):
+        source = obj if requires_grad and obj.requires_grad else obj.detach()
+    elif getattr(obj, "ndim", 0) > 0 or isinstance(obj, (memoryview, bytearray)):
+        source = _from_array(obj)
+    elif copy is False:
+        raise ValueError(f"asarray: cannot share the memory of {type(obj).__name__}")
+    else:
+        return tensor(obj, dtype=dtype, **place)
+    out = to_dtype(source, dtype)
+    if copy is False and out is not source:
+        raise ValueError(f"asarray: {source.dtype.name} to {out.dtype.name} needs a copy")
+    return placed("asarray", prim.copy(out) if copy and out is source else out, place)
 
 
 def from_numpy(ndarray: Any) -> Tensor:
@@ -101,8 +125,8 @@ def from_numpy(ndarray: Any) -> Tensor:
     return _tensor.from_buffer_object(ndarray)
 
 
-def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor over the memory of any object with ``__dlpack__`` (or a capsule)."""
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of any object with ``__dlpack__`` (or a capsule); or a copy."""
     if hasattr(ext_tensor, "__dlpack__"):
         try:
             capsule = ext_tensor.__dlpack__(max_version=(1, 0))
@@ -110,7 +134,8 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
             capsule = ext_tensor.__dlpack__()
     else:
         capsule = ext_tensor
-    return _tensor.from_capsule(capsule)
+    shared = _tensor.from_capsule(capsule)
+    return placed("from_dlpack", prim.copy(shared) if copy else shared, {"device": device})
 
 
 def filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
@@ -133,36 +158,39 @@ def dtype_for(dtype: DType | None, out: Tensor | None, default: DType | None = N
 
 
 def zeros(
-    *size: Any,
+    size: Sizes,
+    *more: int,
     out: Tensor | None = None,
     dtype: DType | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """Zeros of a shape."""
-    value = filled(sizes_of(size), dtype_for(dtype, out), 0)
+    value = filled(sizes_of(size, more), dtype_for(dtype, out), 0)
     return placed("zeros", write_out(out, value), place)
 
 
 def ones(
-    *size: Any,
+    size: Sizes,
+    *more: int,
     out: Tensor | None = None,
     dtype: DType | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """Ones of a shape."""
-    value = filled(sizes_of(size), dtype_for(dtype, out), 1)
+    value = filled(sizes_of(size, more), dtype_for(dtype, out), 1)
     return placed("ones", write_out(out, value), place)
 
 
 def empty(
-    *size: Any,
+    size: Sizes,
+    *more: int,
     out: Tensor | None = None,
     dtype: DType | None = None,
     memory_format: Format | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """A tensor with arbitrary contents."""
-    sizes = sizes_of(size)
+    sizes = sizes_of(size, more)
     if out is None:
         made = _laid_out("empty", sizes, dtype or get_default_dtype(), memory_format)
         return placed("empty", made, place)
@@ -317,26 +345,26 @@ def scalar_tensor(s: Scalar, *, dtype: DType | None = None, **place: Unpack[Plac
 
 @method
 def new_zeros(
-    self: Tensor, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+    self: Tensor, size: Sizes, *more: int, dtype: DType | None = None, **place: Unpack[Placement]
 ) -> Tensor:
     """Zeros of a shape, in the dtype of this tensor."""
-    return zeros(*size, dtype=dtype or self.dtype, **place)
+    return zeros(size, *more, dtype=dtype or self.dtype, **place)
 
 
 @method
 def new_ones(
-    self: Tensor, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+    self: Tensor, size: Sizes, *more: int, dtype: DType | None = None, **place: Unpack[Placement]
 ) -> Tensor:
     """Ones of a shape, in the dtype of this tensor."""
-    return ones(*size, dtype=dtype or self.dtype, **place)
+    return ones(size, *more, dtype=dtype or self.dtype, **place)
 
 
 @method
 def new_empty(
-    self: Tensor, *size: Any, dtype: DType | None = None, **place: Unpack[Placement]
+    self: Tensor, size: Sizes, *more: int, dtype: DType | None = None, **place: Unpack[Placement]
 ) -> Tensor:
     """Arbitrary contents in a shape, in the dtype of this tensor."""
-    return empty(*size, dtype=dtype or self.dtype, **place)
+    return empty(size, *more, dtype=dtype or self.dtype, **place)
 
 
 @method
@@ -380,8 +408,7 @@ def is_tensor(obj: object) -> bool:
 EXPORTS: dict[str, Any] = {
     f.__name__: f
     for f in (
-        tensor, as_tensor, from_numpy, from_dlpack, zeros, ones, empty, full, zeros_like,
+        tensor, as_tensor, asarray, from_numpy, from_dlpack, zeros, ones, empty, full, zeros_like,
         ones_like, empty_like, full_like, empty_strided, empty_permuted, scalar_tensor, is_tensor,
     )
 }  # fmt: skip
-EXPORTS["asarray"] = as_tensor

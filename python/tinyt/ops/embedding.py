@@ -224,23 +224,23 @@ def embedding_bag(
     return sums / to_dtype(divisor, rows.dtype)
 
 
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """int64 rows with a one at each class index."""
-    if tensor.dtype.name != "int64":
-        raise RuntimeError(f"one_hot: needs int64 class indices, got {tensor.dtype.name}")
-    if tensor.numel() == 0 and num_classes <= 0:
+    if input.dtype.name != "int64":
+        raise RuntimeError(f"one_hot: needs int64 class indices, got {input.dtype.name}")
+    if input.numel() == 0 and num_classes <= 0:
         raise RuntimeError(
             f"one_hot: cannot infer the number of classes of an empty tensor of shape "
-            f"{tuple(tensor.shape)}"
+            f"{tuple(input.shape)}"
         )
-    if tensor.numel() and prim.amin(tensor, (), False).item() < 0:
+    if input.numel() and prim.amin(input, (), False).item() < 0:
         raise RuntimeError("one_hot: class values must not be negative")
     if num_classes < 0:
-        num_classes = int(prim.amax(tensor, (), False).item()) + 1
-    elif tensor.numel() and prim.amax(tensor, (), False).item() >= num_classes:
+        num_classes = int(prim.amax(input, (), False).item()) + 1
+    elif input.numel() and prim.amax(input, (), False).item() >= num_classes:
         raise RuntimeError(f"one_hot: class values must be smaller than {num_classes}")
     classes = prim.iota(num_classes, int64.number, 0.0, 0.0, 0, 1)
-    return prim.cast(prim.eq(prim.reshape(tensor, (*tensor.shape, 1)), classes), int64)
+    return prim.cast(prim.eq(prim.reshape(input, (*input.shape, 1)), classes), int64)
 
 
 EXPORTS: dict[str, Any] = {}

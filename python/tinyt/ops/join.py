@@ -8,7 +8,7 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import ShapeError
-from tinyt.ops.common import need_tensor, sizes_of, wrap_dim
+from tinyt.ops.common import Sizes, need_tensor, sizes_of, wrap_dim
 from tinyt.ops.shape import (
     atleast_1d,
     atleast_2d,
@@ -152,9 +152,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 
 @method
-def repeat(self: Tensor, *repeats: Any) -> Tensor:
+def repeat(self: Tensor, repeats: Sizes, *more: int) -> Tensor:
     """Copies of the tensor side by side, ``repeats`` times in each dimension."""
-    times = sizes_of(repeats)
+    times = sizes_of(repeats, more)
     lead = len(times) - self.dim()
     if lead < 0 or any(n < 0 for n in times):
         raise RuntimeError(
@@ -168,9 +168,9 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
 
 
 @method
-def tile(input: Tensor, *dims: Any) -> Tensor:
+def tile(input: Tensor, dims: Sizes, *more: int) -> Tensor:
     """Like :func:`repeat`, with ones put in front where numbers are missing."""
-    times = sizes_of(dims)
+    times = sizes_of(dims, more)
     return repeat(input, (1,) * (input.dim() - len(times)) + times)
 
 

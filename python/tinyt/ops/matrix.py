@@ -246,7 +246,7 @@ def norm_over(
 
 @named
 def vector_norm(
-    x: Tensor,
+    input: Tensor,
     ord: Number = 2,
     dim: Dim = None,
     keepdim: bool = False,
@@ -255,12 +255,12 @@ def vector_norm(
     out: Tensor | None = None,
 ) -> Tensor:
     """Norm of order ``ord`` (any number, inf and -inf) over ``dim``: all by default."""
-    return write_out(out, norm_over("linalg.vector_norm", x, ord, dim, keepdim, dtype))
+    return write_out(out, norm_over("linalg.vector_norm", input, ord, dim, keepdim, dtype))
 
 
 @named
 def matrix_norm(
-    A: Tensor,
+    input: Tensor,
     ord: Number | str = "fro",
     dim: Sequence[int] = (-2, -1),
     keepdim: bool = False,
@@ -269,15 +269,15 @@ def matrix_norm(
     out: Tensor | None = None,
 ) -> Tensor:
     """Norm of the matrices in two dimensions: "fro", 1, -1 (columns), inf, -inf (rows)."""
-    _need_float("linalg.matrix_norm", A)
-    if A.dim() < 2:
+    _need_float("linalg.matrix_norm", input)
+    if input.dim() < 2:
         raise ShapeError(
-            f"linalg.matrix_norm: needs at least 2 dimensions, got shape {tuple(A.shape)}"
+            f"linalg.matrix_norm: needs at least 2 dimensions, got shape {tuple(input.shape)}"
         )
-    rows, columns = (wrap_dim("linalg.matrix_norm", d, A.dim()) for d in dim)
+    rows, columns = (wrap_dim("linalg.matrix_norm", d, input.dim()) for d in dim)
     if rows == columns:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different, got {tuple(dim)}")
-    x = to_dtype(A, dtype)
+    x = to_dtype(input, dtype)
     if ord == "fro":
         return write_out(out, p_norm(x, 2.0, (rows, columns), keepdim))
     if ord not in (1, -1, math.inf, -math.inf):
@@ -294,7 +294,7 @@ def matrix_norm(
 
 @named
 def linalg_norm(
-    A: Tensor,
+    input: Tensor,
     ord: Number | str | None = None,
     dim: Dim = None,
     keepdim: bool = False,
@@ -310,17 +310,17 @@ def linalg_norm(
     if len(dims) > 2 and ord is not None:
         raise RuntimeError(f"linalg.norm: dim must be of length 1 or 2, got {dims}")
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
-    if not dims and A.dim() not in (1, 2):
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
+    if not dims and input.dim() not in (1, 2):
         raise RuntimeError(
             f"linalg.norm: with ord and without dim the input must be 1-d or 2-d, got shape "
-            f"{tuple(A.shape)}"
+            f"{tuple(input.shape)}"
         )
-    if len(dims) == 2 or (not dims and A.dim() == 2):
-        return matrix_norm(A, ord, dims or (0, 1), keepdim, dtype=dtype, out=out)
+    if len(dims) == 2 or (not dims and input.dim() == 2):
+        return matrix_norm(input, ord, dims or (0, 1), keepdim, dtype=dtype, out=out)
     if isinstance(ord, str):
-        raise RuntimeError(f"linalg.norm: order {ord!r} needs a matrix, got {tuple(A.shape)}")
-    return vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+        raise RuntimeError(f"linalg.norm: order {ord!r} needs a matrix, got {tuple(input.shape)}")
+    return vector_norm(input, ord, dim, keepdim, dtype=dtype, out=out)
 
 
 # ---- distances

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tinyt._core import DTypeError
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import finfo, float32, float64, get_default_dtype, iinfo, int64
-from tinyt.ops.common import Placement, placed, sizes_of, to_dtype, write_out
+from tinyt.ops.common import Placement, Sizes, placed, sizes_of, to_dtype, write_out
 from tinyt.random import Generator, default_generator
 from tinyt.tensor import Tensor, method, prim
 
@@ -99,25 +99,27 @@ def _fresh(
 
 
 def rand(
-    *size: Any,
+    size: Sizes,
+    *more: int,
     generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: DType | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """Uniform values in [0, 1)."""
-    return _fresh("rand", prim.uniform, sizes_of(size), generator, out, dtype, place)
+    return _fresh("rand", prim.uniform, sizes_of(size, more), generator, out, dtype, place)
 
 
 def randn(
-    *size: Any,
+    size: Sizes,
+    *more: int,
     generator: Generator | None = None,
     out: Tensor | None = None,
     dtype: DType | None = None,
     **place: Unpack[Placement],
 ) -> Tensor:
     """Values of the standard normal distribution."""
-    return _fresh("randn", prim.normal, sizes_of(size), generator, out, dtype, place)
+    return _fresh("randn", prim.normal, sizes_of(size, more), generator, out, dtype, place)
 
 
 def rand_like(
@@ -274,7 +276,7 @@ def randint(
         raise TypeError(f"randint: expected ([low,] high, size), got {len(args)} arguments")
     first, last, target = int(low), int(high), dtype or (int64 if out is None else out.dtype)
     _fits("randint", target, first, last)
-    values = to_dtype(_integers(sizes_of((size,)), first, last, generator), target)
+    values = to_dtype(_integers(sizes_of(size), first, last, generator), target)
     return placed("randint", write_out(out, values), place)
 
 

@@ -26,7 +26,7 @@ def counting(count: int) -> Tensor:
 
 
 def arange(
-    start: Number | Tensor,
+    start: Number | Tensor | None = None,
     end: Number | Tensor | None = None,
     step: Number | Tensor = 1,
     *,
@@ -35,8 +35,10 @@ def arange(
     **place: Unpack[Placement],
 ) -> Tensor:
     """start, start + step, ... below ``end``; int64 for integers, else the default dtype."""
-    first, last, by = (0, start, step) if end is None else (start, end, step)
-    a, b, by = _plain(first), _plain(last), _plain(by)
+    first, last = (None, start) if end is None else (start, end)
+    if last is None:
+        raise TypeError("arange: the end is missing")
+    a, b, by = 0 if first is None else _plain(first), _plain(last), _plain(step)
     if by == 0:
         raise RuntimeError("arange: step must not be zero")
     whole = isinstance(a, int) and isinstance(b, int) and isinstance(by, int)

@@ -9,15 +9,15 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._core import ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.ops.common import sizes_of, wrap_dim
+from tinyt.ops.common import Sizes, sizes_of, wrap_dim
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.tensor import Tensor, attach, method, prim
 
 
 @method
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def reshape(input: Tensor, shape: Sizes, *more: int) -> Tensor:
     """The same elements in another shape (one size may be -1); a view where possible."""
-    return prim.reshape(input, sizes_of(shape))
+    return prim.reshape(input, sizes_of(shape, more))
 
 
 def _reshape_function(input: Tensor, shape: Sequence[int]) -> Tensor:
@@ -26,15 +26,19 @@ def _reshape_function(input: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 @method
-def view(self: Tensor, *shape: Any) -> Tensor:
+def view(
+    self: Tensor, size: Sizes | DType | None = None, *more: int, dtype: DType | None = None
+) -> Tensor:
     """A view in another shape, or (given a dtype) of the same bytes.
 
     A dtype of another size changes the last size. RuntimeError where the strides do not allow a
     view; use :func:`reshape` then.
     """
-    if len(shape) == 1 and isinstance(shape[0], DType):
-        return _tensor.view_dtype(self, shape[0])
-    out = prim.reshape(self, sizes_of(shape))
+    if isinstance(size, DType):
+        dtype = size
+    if dtype is not None:
+        return _tensor.view_dtype(self, dtype)
+    out = prim.reshape(self, sizes_of(size, more))
     if self.numel() and not self._is_recorded and out.data_ptr() != self.data_ptr():
         raise ShapeError(
             f"view: size {tuple(out.shape)} is not compatible with the tensor's size "
@@ -59,9 +63,9 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @method
-def permute(input: Tensor, *dims: Any) -> Tensor:
+def permute(input: Tensor, dims: Sizes, *more: int) -> Tensor:
     """A view with the dimensions in another order."""
-    return prim.permute(input, sizes_of(dims))
+    return prim.permute(input, sizes_of(dims, more))
 
 
 @method
@@ -124,10 +128,15 @@ def as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
     return (value,) if isinstance(value, int) else tuple(value)
 
 
+@method
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """A view with two dimensions swapped: NumPy's :func:`transpose`."""
+    return transpose(input, axis0, axis1)
+
+
 attach(
     T=property(_all_reversed),
     mT=property(_matrix_transposed),
-    swapaxes=transpose,
     swapdims=transpose,
     moveaxis=movedim,
 )
@@ -137,9 +146,9 @@ attach(
 
 
 @method
-def expand(input: Tensor, *sizes: Any) -> Tensor:
+def expand(input: Tensor, size: Sizes, *more: int) -> Tensor:
     """A view with size-1 dimensions repeated (-1 keeps a size); memory is shared."""
-    return prim.expand(input, sizes_of(sizes))
+    return prim.expand(input, sizes_of(size, more))
 
 
 @method
@@ -171,9 +180,9 @@ def tensors_of(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
 
 
 @method
-def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+def sum_to_size(self: Tensor, size: Sizes, *more: int) -> Tensor:
     """The sum over what broadcasting ``size`` to this shape repeats."""
-    target = sizes_of(size)
+    target = sizes_of(size, more)
     shape = tuple(self.shape)
     lead = len(shape) - len(target)
     if lead < 0 or any(
@@ -301,7 +310,13 @@ def t_(self: Tensor) -> Tensor:
     return _tensor.become(self, t(self))
 
 
-attach(swapaxes_=transpose_, swapdims_=transpose_)
+@method
+def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
+    """:func:`swapaxes` of this tensor's own shape."""
+    return transpose_(self, axis0, axis1)
+
+
+attach(swapdims_=transpose_)
 
 
 EXPORTS: dict[str, Any] = {
@@ -309,11 +324,10 @@ EXPORTS: dict[str, Any] = {
     **{
         f.__name__: f
         for f in (
-            permute, transpose, t, movedim, broadcast_to, broadcast_tensors, squeeze,
+            permute, transpose, swapaxes, t, movedim, broadcast_to, broadcast_tensors, squeeze,
             unsqueeze, flatten, ravel, unflatten, atleast_1d, atleast_2d, atleast_3d,
         )
     },
-    "swapaxes": transpose,
     "swapdims": transpose,
     "moveaxis": movedim,
 }  # fmt: skip

@@ -11,7 +11,7 @@ from tinyt._core import ShapeError
 from tinyt._tensor import Node, is_grad_enabled
 from tinyt.autograd import no_grad
 from tinyt.autograd.rules.common import contiguous_strides, zeros
-from tinyt.ops.common import sizes_of, wrap_dim
+from tinyt.ops.common import Sizes, sizes_of, wrap_dim
 from tinyt.tensor import Tensor, method, prim
 
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -157,14 +157,14 @@ def _no_resize_with_grad(name: str, self: Tensor) -> None:
 
 
 @method
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, size: Sizes, *more: int, memory_format: Any = None) -> Tensor:
     """Gives this tensor another size, over the same memory where that is large enough.
 
     Else it moves to new memory: the elements it had come first, those after are uninitialised, and
     other views stay with the old memory.
     """
     _no_resize_with_grad("resize_", self)
-    shape = sizes_of(sizes)
+    shape = sizes_of(size, more)
     if any(n < 0 for n in shape):
         raise ShapeError(f"resize_: sizes must not be negative, got {shape}")
     offset, have = self.storage_offset(), self._storage_elements
