@@ -88,7 +88,6 @@ ALIASES = {
     "not_equal": "ne",
     "row_stack": "vstack",
     "subtract": "sub",
-    "swapaxes": "transpose",
     "swapdims": "transpose",
     "trapz": "trapezoid",
     "true_divide": "div",

@@ -92,7 +92,7 @@ def tensor_stub() -> str:
 def ops_stub() -> str:
     """All operations by name: re-exports of Python functions, signatures of primitives."""
     stub = Stub("tinyt.ops")
-    stub.need("typing", "Any")
+    stub.need("typing", "Any", "TypeAlias")
     stub.need("types", "ModuleType")
     stub.need("tinyt.ops.common", "Scalar")
     stub.need("tinyt.tensor", "Tensor")
@@ -110,6 +110,7 @@ def ops_stub() -> str:
             functions.append(primitive(OP_ROWS[original], name).text())
     stub.body = [
         exported(ops.__all__),
+        "\n" + SIZES,
         "\nFAMILIES: tuple[ModuleType, ...]\n",
         "EXPORTS: dict[str, Any]\nFUNCTIONAL: dict[str, Any]\n\n",
         *functions,

@@ -84,6 +84,13 @@ SHAPE = [
         errors=(bad(IndexError, r"transpose.*2", f(2, 3), 0, 2),),
     ),
     Op(
+        "swapaxes",
+        cases(((2, 3, 4), 0, 2), ((2, 0), -1, 0)),
+        np.swapaxes,
+        **VIEW,
+        errors=(bad(IndexError, r"swapaxes.*2", f(2, 3), 0, 2),),
+    ),
+    Op(
         "expand",
         cases(
             ((1, 3), (4, 3)),

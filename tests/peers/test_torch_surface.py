@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from typing import Any
 
@@ -211,77 +210,6 @@ def test_every_method_is_one_of_pytorch() -> None:
     """Nothing with a name of its own that a PyTorch script could trip over."""
     own = {name for name in dir(tinyt.Tensor) if not name.startswith("_")}
     assert sorted(own - set(dir(torch.Tensor))) == []
-
-
-FUNCTIONS = [
-    "relu",
-    "gelu",
-    "pad",
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "max_pool2d",
-    "softmax",
-    "log_softmax",
-    "cross_entropy",
-    "nll_loss",
-    "mse_loss",
-    "layer_norm",
-    "batch_norm",
-    "dropout",
-    "embedding",
-    "scaled_dot_product_attention",
-]
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_argument_names(name: str) -> None:
-    """Every argument of ours is called as in PyTorch, and comes in the same order."""
-    theirs = getattr(torch.nn.functional, name)
-    try:
-        signature = inspect.signature(getattr(tinyt.nn.functional, name))
-    except ValueError:
-        pytest.skip("a primitive: no signature to read")
-    try:
-        want = list(inspect.signature(theirs).parameters)
-    except ValueError:
-        want = ["args"]
-    if want[0] == "args":
-        text = (theirs.__doc__ or "").split("->")[0]
-        want = [p.split("=")[0].strip(" *\n") for p in text[text.index("(") + 1 :].split(",")]
-        want = [p.strip(")") for p in want]
-    # The texts of PyTorch's built-in functions leave `out` out.
-    got = [p for p in signature.parameters if p != "out" or p in want]
-    known = [p for p in want if p in got]
-    assert known == got
-
-
-def orders(name: str) -> list[list[str]]:
-    """The orders of positional arguments that PyTorch's function of the package has."""
-    function = getattr(torch, name)
-    if inspect.isfunction(function):
-        parameters = inspect.signature(function).parameters.values()
-        return [[p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]]
-    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
-    return [
-        ["input" if a.name == "self" else a.name for a in schema.arguments if not a.kwarg_only]
-        for schema in schemas
-    ]
-
-
-@pytest.mark.parametrize("name", [n for n in sorted(tinyt.ops.EXPORTS) if hasattr(torch, n)])
-def test_order_of_arguments(name: str) -> None:
-    """A positional call means what it means in PyTorch, or there is no such function."""
-    try:
-        parameters = inspect.signature(tinyt.ops.EXPORTS[name]).parameters
-    except ValueError:
-        pytest.skip("a primitive: no signature to read")
-    ours, theirs = list(parameters), orders(name)
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
-        pytest.skip("sorts its arguments out itself")
-    fits = [all(n not in ours or ours[i : i + 1] == [n] for i, n in enumerate(o)) for o in theirs]
-    assert any(fits) or not theirs, (ours, theirs)
 
 
 # ------------------------------------------------------------------ memory exchange

@@ -160,6 +160,16 @@ def test_create_graph_in_backward() -> None:
     x.grad = None  # x -> x.grad -> graph -> x is a cycle of the user's making
 
 
+def test_older_name_of_grad_tensors() -> None:
+    x = tinyt.ones(2, requires_grad=True)
+    seed = tinyt.tensor([1.0, 2.0])
+    tinyt.autograd.backward([x * 3], grad_variables=[seed])
+    assert x.grad is not None
+    assert x.grad.tolist() == [3.0, 6.0]
+    with pytest.raises(RuntimeError, match="grad_variables are the same"):
+        tinyt.autograd.backward([x * 3], [seed], grad_variables=[seed])
+
+
 def test_backward_inputs() -> None:
     x, y = leaf(1.0), leaf(2.0)
     (x * y).sum().backward(inputs=[x])

@@ -49,6 +49,36 @@ def test_as_tensor_copies_where_it_must() -> None:
     assert tinyt.as_tensor([1, 2]).tolist() == [1, 2]
 
 
+def test_asarray_shares_or_copies_as_told() -> None:
+    array = np.zeros(3, np.float32)
+    x = tinyt.ones(3)
+    for source, address in ((array, array.ctypes.data), (x, x.data_ptr())):
+        assert tinyt.asarray(source).data_ptr() == address
+        assert tinyt.asarray(source, copy=False).data_ptr() == address
+        assert tinyt.asarray(obj=source, copy=True).data_ptr() != address
+        assert tinyt.asarray(source, dtype=tinyt.float64).dtype is tinyt.float64
+        with pytest.raises(ValueError, match="asarray: float32 to float64 needs a copy"):
+            tinyt.asarray(source, dtype=tinyt.float64, copy=False)
+    with pytest.raises(ValueError, match="asarray: cannot share the memory of list"):
+        tinyt.asarray([1, 2], copy=False)
+    assert tinyt.asarray([1, 2]).tolist() == [1, 2]
+
+
+def test_asarray_takes_off_the_tape() -> None:
+    x = tinyt.ones(2, requires_grad=True)
+    assert not tinyt.asarray(x).requires_grad
+    assert tinyt.asarray(x, requires_grad=True).requires_grad
+    plain = tinyt.ones(2)
+    assert tinyt.asarray(plain, requires_grad=True).requires_grad
+    assert not plain.requires_grad
+
+
+def test_copy_through_dlpack() -> None:
+    x = tinyt.ones(2)
+    assert tinyt.from_dlpack(x, device="cpu").data_ptr() == x.data_ptr()
+    assert tinyt.from_dlpack(x, copy=True).data_ptr() != x.data_ptr()
+
+
 def test_strided_arrays() -> None:
     array = np.arange(12, dtype=np.int64).reshape(3, 4)
     assert tinyt.from_numpy(array.T).stride() == (1, 4)

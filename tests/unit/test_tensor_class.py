@@ -69,6 +69,24 @@ def test_memory_formats() -> None:
         tinyt.ones(2, 3).contiguous(memory_format=tinyt.channels_last)
 
 
+def test_order_of_dimensions_that_is_not_the_only_one() -> None:
+    x = tinyt.zeros(2, 1, 3)
+    with pytest.raises(RuntimeError, match=r"dim_order.*\(2, 1, 3\).*more than one order"):
+        x.dim_order(ambiguity_check=True)
+    assert x.dim_order(ambiguity_check=[tinyt.contiguous_format]) == (0, 1, 2)
+    assert tinyt.zeros(2, 3).dim_order(ambiguity_check=True) == (0, 1)
+    with pytest.raises(TypeError, match=r"dim_order.*list of formats"):
+        x.dim_order(ambiguity_check="any")
+
+
+@pytest.mark.parametrize("name", ["float", "double", "cpu"])
+def test_conversion_to_a_format(name: str) -> None:
+    x = tinyt.zeros(2, 3, 4, 5)
+    y = getattr(x, name)(memory_format=tinyt.channels_last)
+    assert y.is_contiguous(memory_format=tinyt.channels_last)
+    assert getattr(x, name)(memory_format=tinyt.preserve_format).is_contiguous()
+
+
 def test_formats_are_values() -> None:
     for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"):
         value = getattr(tinyt, name)

@@ -94,16 +94,22 @@ def backward(
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: Tensor | Sequence[Tensor | None] | None = None,
     inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """Accumulates the gradients of ``tensors`` into ``.grad`` of the leaves.
 
-    ``grad_tensors`` start the pass (ones where None, for one-element tensors only);
+    ``grad_tensors`` (of old: ``grad_variables``) start the pass: ones where None, for one-element
+    tensors only;
     ``retain_graph`` (default: ``create_graph``) keeps what the tape saved for another pass;
     ``create_graph`` records the pass itself. With ``inputs`` only those get ``.grad``, nothing
     else is computed, and those that are no leaves keep their gradients from then on.
     Raises RuntimeError when a tensor has no graph, was modified in place, or was freed.
     """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("backward: grad_tensors and grad_variables are the same, got both")
+        grad_tensors = grad_variables
     roots = _as_list(tensors)
     seeds = _seeds(roots, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph

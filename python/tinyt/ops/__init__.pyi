@@ -1,7 +1,7 @@
 # Made by tools/make_stubs.py from the imported package: run it again, do not edit.
 
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from tinyt.ops import backward
 from tinyt.ops.activation import (
@@ -95,6 +95,7 @@ from tinyt.ops.convert import clone, is_nonzero, is_same_size, numel
 from tinyt.ops.counting import bincount, histc, histogram, histogramdd
 from tinyt.ops.creation import (
     as_tensor,
+    asarray,
     empty,
     empty_like,
     empty_permuted,
@@ -111,7 +112,6 @@ from tinyt.ops.creation import (
     zeros,
     zeros_like,
 )
-from tinyt.ops.creation import as_tensor as asarray
 from tinyt.ops.distance import (
     cosine_embedding_loss,
     cosine_similarity,
@@ -320,7 +320,6 @@ from tinyt.ops.scatter import (
     take_along_dim,
 )
 from tinyt.ops.search import bucketize, isin, searchsorted, unique, unique_consecutive
-from tinyt.ops.shape import _reshape_function as reshape
 from tinyt.ops.shape import (
     atleast_1d,
     atleast_2d,
@@ -332,13 +331,13 @@ from tinyt.ops.shape import (
     permute,
     ravel,
     squeeze,
+    swapaxes,
     t,
     transpose,
     unflatten,
     unsqueeze,
 )
 from tinyt.ops.shape import movedim as moveaxis
-from tinyt.ops.shape import transpose as swapaxes
 from tinyt.ops.shape import transpose as swapdims
 from tinyt.ops.slices import index_add, index_copy, index_fill, index_reduce, index_select
 from tinyt.ops.special import frexp, logit, mvlgamma, nextafter, polygamma, sinc
@@ -822,6 +821,8 @@ __all__ = [
     "zeros_like",
 ]
 
+_Sizes: TypeAlias = int | tuple[int, ...] | list[int]
+
 FAMILIES: tuple[ModuleType, ...]
 EXPORTS: dict[str, Any]
 FUNCTIONAL: dict[str, Any]
@@ -945,6 +946,7 @@ def lcm(input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = 
 def true_divide(
     input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
+def reshape(input: Tensor, shape: _Sizes) -> Tensor: ...
 
 arccos = acos
 arccosh = acosh

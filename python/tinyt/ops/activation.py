@@ -16,6 +16,7 @@ from tinyt._tensor import dtype as DType
 from tinyt.ops.common import Number, overwrite, to_dtype, wide, wrap_dim, write_out
 from tinyt.ops.creation import empty_like, ones_like, zeros_like
 from tinyt.ops.random import draw_uniform
+from tinyt.random import Generator
 from tinyt.tensor import Tensor, method, prim
 
 # Klambauer et al., "Self-Normalizing Neural Networks" (2017), for mean 0 and variance 1.
@@ -136,27 +137,32 @@ def rrelu(
     upper: float = 1.0 / 3,
     training: bool = False,
     inplace: bool = False,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Leaky ReLU with a slope drawn for each element in training, else with the mean slope.
 
     Xu et al., "Empirical Evaluation of Rectified Activations" (2015).
     """
     if inplace:
-        return rrelu_(input, lower, upper, training)
+        return rrelu_(input, lower, upper, training, generator)
     x = _floats("rrelu", input)
     if lower > upper:
         raise RuntimeError(f"rrelu: lower must not exceed upper, got {lower} > {upper}")
     slope: Any = (lower + upper) / 2
     if training:
-        slope = draw_uniform(tuple(x.shape), x.dtype, lower, upper)
+        slope = draw_uniform(tuple(x.shape), x.dtype, lower, upper, generator)
     return to_dtype(prim.leaky_relu(x, slope), input.dtype)
 
 
 def rrelu_(
-    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: Generator | None = None,
 ) -> Tensor:
     """:func:`rrelu` in place."""
-    return overwrite(input, rrelu, lower, upper, training)
+    return overwrite(input, rrelu, lower, upper, training, False, generator)
 
 
 # ---- exponential units

@@ -20,7 +20,7 @@ def backward(
 
     ``gradient`` (of this tensor's shape) starts the pass; it may be left out for one element.
     """
-    tape.backward(self, gradient, retain_graph, create_graph, inputs)
+    tape.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 @method

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from tinyt import _tensor
@@ -233,8 +234,22 @@ def ndimension(self: Tensor) -> int:
 
 
 @method
-def dim_order(self: Tensor) -> tuple[int, ...]:
-    """The dimensions from the outermost in memory to the innermost."""
+def dim_order(self: Tensor, *, ambiguity_check: bool | list[Format] = False) -> tuple[int, ...]:
+    """The dimensions from the outermost in memory to the innermost.
+
+    ``ambiguity_check``: RuntimeError where another order would do as well, unless the tensor is
+    contiguous in exactly one of the formats of a list.
+    """
+    if ambiguity_check is not False:
+        formats = [] if ambiguity_check is True else ambiguity_check
+        if not isinstance(formats, list) or not all(isinstance(f, Format) for f in formats):
+            raise TypeError(f"dim_order: needs a bool or a list of formats, got {formats!r}")
+        several = 1 in self.shape or any(a == b for a, b in pairwise(self.stride()))
+        if several and sum(is_contiguous(self, f) for f in formats) != 1:
+            raise RuntimeError(
+                f"dim_order: shape {tuple(self.shape)} and stride {self.stride()} have more than "
+                f"one order"
+            )
     return tuple(sorted(range(self.dim()), key=self.stride().__getitem__, reverse=True))
 
 

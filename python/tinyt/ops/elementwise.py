@@ -130,6 +130,13 @@ def pow(input: Tensor | Scalar, exponent: Tensor | Scalar, *, out: Tensor | None
     return prim.pow(input, exponent, out=out)
 
 
+@method
+def pow_(self: Tensor, exponent: Tensor | Scalar) -> Tensor:
+    """Raises to a power in place."""
+    self **= exponent
+    return self
+
+
 attach(__pow__=pow)
 
 

@@ -18,7 +18,7 @@ from tinyt.tensor import Tensor, method, prim
 
 @method
 def softmax(
-    input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor | None = None
+    input: Tensor, dim: int, dtype: DType | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """exp(x) / sum(exp(x)) along ``dim``, shifted by the largest value. Float dtypes."""
     return prim.softmax(to_dtype(input, dtype), dim, out=out)
@@ -26,7 +26,7 @@ def softmax(
 
 @method
 def log_softmax(
-    input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor | None = None
+    input: Tensor, dim: int, dtype: DType | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """x - log(sum(exp(x))) along ``dim``, shifted by the largest value. Float dtypes."""
     return prim.log_softmax(to_dtype(input, dtype), dim, out=out)

@@ -22,7 +22,7 @@ from tinyt.ops.common import (
 )
 from tinyt.ops.matrix import norm_over, p_norm
 from tinyt.ops.results import MinMax, ValuesIndices, write_pair
-from tinyt.tensor import Tensor, method, prim
+from tinyt.tensor import Tensor, attach, method, prim
 
 Dim = int | Sequence[int] | None
 
@@ -359,7 +359,6 @@ def logsumexp(
 # ---- norms
 
 
-@method
 def norm(
     input: Tensor,
     p: Number | str | None = "fro",
@@ -373,6 +372,21 @@ def norm(
         raise RuntimeError(f'norm: p must be a number or "fro", got {p!r}')
     order = 2.0 if p is None or isinstance(p, str) else float(p)
     return write_out(out, norm_over("norm", input, order, dim, keepdim, dtype))
+
+
+def _norm_method(
+    self: Tensor,
+    p: Number | str | None = "fro",
+    dim: Dim = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+) -> Tensor:
+    """Vector norm of order ``p`` over ``dim`` (all by default); "fro" means 2."""
+    return norm(self, p, dim, keepdim, dtype=dtype)
+
+
+_norm_method.__name__ = "norm"  # in errors
+attach(norm=_norm_method)
 
 
 @method

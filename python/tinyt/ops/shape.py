@@ -20,11 +20,6 @@ def reshape(input: Tensor, shape: Sizes, *more: int) -> Tensor:
     return prim.reshape(input, sizes_of(shape, more))
 
 
-def _reshape_function(input: Tensor, shape: Sequence[int]) -> Tensor:
-    """The same elements in another shape (one size may be -1); a view where possible."""
-    return prim.reshape(input, tuple(shape))
-
-
 @method
 def view(
     self: Tensor, size: Sizes | DType | None = None, *more: int, dtype: DType | None = None
@@ -320,7 +315,7 @@ attach(swapdims_=transpose_)
 
 
 EXPORTS: dict[str, Any] = {
-    "reshape": _reshape_function,
+    "reshape": prim.reshape,
     **{
         f.__name__: f
         for f in (
