@@ -74,7 +74,7 @@ from tinyt.tensor import Tensor
 
 from tinyt import autograd, data, linalg, nn, optim, utils  # isort: skip
 from tinyt import special  # isort: skip
-from tinyt import amp, backends, cuda, version  # isort: skip
+from tinyt import accelerator, amp, backends, cuda, testing, version  # isort: skip
 from tinyt.amp import GradScaler, autocast  # isort: skip
 from tinyt.legacy import (  # isort: skip
     BFloat16Tensor,
@@ -87,6 +87,7 @@ from tinyt.legacy import (  # isort: skip
     IntTensor,
     LongTensor,
     ShortTensor,
+    set_default_tensor_type,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 
@@ -138,6 +139,7 @@ __all__ = [
     "ShortTensor",
     "Size",
     "Tensor",
+    "accelerator",
     "amp",
     "are_deterministic_algorithms_enabled",
     "autocast",
@@ -190,6 +192,7 @@ __all__ = [
     "seed",
     "set_default_device",
     "set_default_dtype",
+    "set_default_tensor_type",
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_num_interop_threads",
@@ -199,6 +202,7 @@ __all__ = [
     "show_config",
     "special",
     "strided",
+    "testing",
     "use_deterministic_algorithms",
     "utils",
     "version",

@@ -3,6 +3,7 @@
 from math import e, inf, nan, pi
 
 from tinyt import (
+    accelerator,
     amp,
     autograd,
     backends,
@@ -13,6 +14,7 @@ from tinyt import (
     nn,
     optim,
     special,
+    testing,
     utils,
     version,
 )
@@ -101,6 +103,7 @@ from tinyt.legacy import (
     IntTensor,
     LongTensor,
     ShortTensor,
+    set_default_tensor_type,
 )
 from tinyt.ops import (
     abs,
@@ -521,6 +524,7 @@ __all__ = [
     "Tensor",
     "abs",
     "absolute",
+    "accelerator",
     "acos",
     "acosh",
     "adaptive_avg_pool1d",
@@ -907,6 +911,7 @@ __all__ = [
     "selu_",
     "set_default_device",
     "set_default_dtype",
+    "set_default_tensor_type",
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_num_interop_threads",
@@ -948,6 +953,7 @@ __all__ = [
     "tensor",
     "tensor_split",
     "tensordot",
+    "testing",
     "threshold",
     "threshold_",
     "tile",

@@ -3,36 +3,58 @@ tensor is, which here has one answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from tinyt import dtypes
 from tinyt._tensor import dtype as DType
+from tinyt._tensor import dtype_by_name
+from tinyt.dtypes import set_default_dtype
 from tinyt.ops import empty, tensor
+from tinyt.ops.convert import TYPE_NAMES
 from tinyt.tensor import Tensor, attach, method
 
 
-def _constructor(name: str, kind: DType) -> Callable[..., Tensor]:
-    def construct(*args: Any) -> Tensor:
+class _TensorType(type):
+    """The class of `FloatTensor` and its like: a call constructs, isinstance asks for the dtype."""
+
+    dtype: DType
+
+    def __call__(cls, *args: Any) -> Tensor:
         if len(args) == 1 and not isinstance(args[0], int):
-            return tensor(args[0], dtype=kind)
-        return empty(args or (0,), dtype=kind)
+            return tensor(args[0], dtype=cls.dtype)
+        return empty(args or (0,), dtype=cls.dtype)
 
-    construct.__name__ = construct.__qualname__ = name
-    construct.__doc__ = f"{name}(*sizes), uninitialised, or {name}(data): a {kind.name} tensor."
-    return construct
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor) and x.dtype == cls.dtype
 
 
-FloatTensor = _constructor("FloatTensor", dtypes.float32)
-DoubleTensor = _constructor("DoubleTensor", dtypes.float64)
-HalfTensor = _constructor("HalfTensor", dtypes.float16)
-BFloat16Tensor = _constructor("BFloat16Tensor", dtypes.bfloat16)
-ByteTensor = _constructor("ByteTensor", dtypes.uint8)
-CharTensor = _constructor("CharTensor", dtypes.int8)
-ShortTensor = _constructor("ShortTensor", dtypes.int16)
-IntTensor = _constructor("IntTensor", dtypes.int32)
-LongTensor = _constructor("LongTensor", dtypes.int64)
-BoolTensor = _constructor("BoolTensor", dtypes.bool)
+def _tensor_type(name: str) -> _TensorType:
+    kind = dtype_by_name(TYPE_NAMES[name])
+    doc = f"{name}(*sizes), uninitialised, or {name}(data): a {kind.name} tensor."
+    return _TensorType(name, (), {"dtype": kind, "__doc__": doc, "__module__": __name__})
+
+
+FloatTensor = _tensor_type("FloatTensor")
+DoubleTensor = _tensor_type("DoubleTensor")
+HalfTensor = _tensor_type("HalfTensor")
+BFloat16Tensor = _tensor_type("BFloat16Tensor")
+ByteTensor = _tensor_type("ByteTensor")
+CharTensor = _tensor_type("CharTensor")
+ShortTensor = _tensor_type("ShortTensor")
+IntTensor = _tensor_type("IntTensor")
+LongTensor = _tensor_type("LongTensor")
+BoolTensor = _tensor_type("BoolTensor")
+
+
+def set_default_tensor_type(t: _TensorType | str, /) -> None:
+    """`set_default_dtype` by the name of a tensor type: ``FloatTensor`` or "torch.FloatTensor".
+
+    Raises:
+        TypeError: no tensor type, or not one of floats.
+    """
+    name = t.rpartition(".")[2] if isinstance(t, str) else getattr(t, "__name__", "")
+    if name not in TYPE_NAMES:
+        raise TypeError(f"set_default_tensor_type: {t!r} is no tensor type")
+    set_default_dtype(dtype_by_name(TYPE_NAMES[name]))
 
 
 @method

@@ -27,7 +27,7 @@ PYTHON_LAYERS = [
     {"compiler"},
     {"compile"},
     {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
-    {"utils", "amp", "backends", "legacy", "version"},
+    {"accelerator", "amp", "backends", "legacy", "testing", "utils", "version"},
     {"cuda"},
     {"models"},
     {"cli"},

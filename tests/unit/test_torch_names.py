@@ -178,3 +178,66 @@ def test_grad_scaler_off_and_wrong_use() -> None:
     other = tinyt.amp.GradScaler("cpu")
     other.load_state_dict({**scaler.state_dict(), "scale": 4.0})
     assert other.scale([tinyt.ones(1)])[0].item() == 4.0
+
+
+def test_tensor_types_are_classes() -> None:
+    x = tinyt.FloatTensor([1.0, 2.0])
+    assert isinstance(x, tinyt.FloatTensor)
+    assert not isinstance(x, tinyt.LongTensor)
+    assert not isinstance(3, tinyt.LongTensor)
+    assert x.type(tinyt.LongTensor).dtype == x.type("torch.LongTensor").dtype == tinyt.int64
+    with pytest.raises(TypeError, match="type: expected a dtype"):
+        x.type(int)
+
+
+def test_set_default_tensor_type() -> None:
+    try:
+        tinyt.set_default_tensor_type(tinyt.DoubleTensor)
+        assert tinyt.ones(1).dtype == tinyt.float64
+        tinyt.set_default_tensor_type("torch.FloatTensor")
+        assert tinyt.ones(1).dtype == tinyt.float32
+    finally:
+        tinyt.set_default_dtype(tinyt.float32)
+    for wrong in ("torch.NoTensor", tinyt.LongTensor, 3):
+        with pytest.raises(TypeError):
+            tinyt.set_default_tensor_type(wrong)
+
+
+def test_module_paths() -> None:
+    from tinyt.nn.modules.conv import Conv2d
+
+    from tinyt.nn.modules.utils import _pair
+
+    assert Conv2d is nn.Conv2d is nn.modules.Conv2d
+    assert _pair(3) == (3, 3) == _pair([3, 3])
+    assert isinstance(nn.BatchNorm2d(3), nn.modules.batchnorm._BatchNorm)
+    assert not isinstance(nn.LayerNorm(3), nn.modules.batchnorm._BatchNorm)
+    assert isinstance(nn.ConvTranspose1d(1, 1, 1), nn.modules.conv._ConvTransposeNd)
+    assert isinstance(nn.MSELoss(), nn.modules.loss._Loss)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        nn.Nothing  # noqa: B018
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+def test_layers_have_pytorchs_module_paths() -> None:
+    for name in nn.__all__:
+        theirs = getattr(getattr(torch.nn, name, None), "__module__", "")
+        if theirs.startswith("torch.nn.modules."):
+            module = getattr(nn.modules, theirs.removeprefix("torch.nn.modules."))
+            assert getattr(module, name) is getattr(nn, name)
+
+
+def test_data_parallel_calls_the_module() -> None:
+    import tinyt.nn.parallel
+
+    model = nn.DataParallel(nn.Linear(3, 2), device_ids=None)
+    x = tinyt.ones(4, 3)
+    assert list(model.state_dict()) == ["module.weight", "module.bias"]
+    assert model(x).equal(model.module(x))
+    assert tinyt.nn.parallel.data_parallel(model.module, x).equal(model(x))
+
+
+def test_there_is_no_accelerator() -> None:
+    assert not tinyt.accelerator.is_available()
+    assert tinyt.accelerator.device_count() == 0
+    assert tinyt.accelerator.current_accelerator() is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinyt.nn import functional, init, utils
+from tinyt.nn import functional, init, parallel, utils
 from tinyt.nn.activation import (
     CELU,
     ELU,
@@ -109,6 +109,7 @@ from tinyt.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from tinyt.nn.parallel import DataParallel
 from tinyt.nn.parameter import Buffer, Parameter
 from tinyt.nn.parameter_containers import (
     ParameterDict,
@@ -189,6 +190,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "DataParallel",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -291,5 +293,9 @@ __all__ = [
     "ZeroPad3d",
     "functional",
     "init",
+    "parallel",
     "utils",
 ]
+
+# Takes what is above.
+from tinyt.nn import modules as modules

@@ -131,7 +131,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 # PyTorch's older names of tensor types.
-_TYPE_NAMES = {
+TYPE_NAMES = {
     "HalfTensor": "float16",
     "BFloat16Tensor": "bfloat16",
     "FloatTensor": "float32",
@@ -150,12 +150,14 @@ _TYPE_NAMES = {
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Tensor | str:
     """The tensor in another dtype; without one, the name of its type ("tinyt.FloatTensor")."""
     if dtype is None:
-        return "tinyt." + next(k for k, v in _TYPE_NAMES.items() if v == self.dtype.name)
+        return "tinyt." + next(k for k, v in TYPE_NAMES.items() if v == self.dtype.name)
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
-        if name not in _TYPE_NAMES:
+        if name not in TYPE_NAMES:
             raise ValueError(f"type: {dtype!r} is not the name of a tensor type")
-        dtype = _tensor.dtype_by_name(_TYPE_NAMES[name])
+        dtype = _tensor.dtype_by_name(TYPE_NAMES[name])
+    elif isinstance(dtype, type):
+        dtype = getattr(dtype, "dtype", dtype)
     if not isinstance(dtype, DType):
         raise TypeError(f"type: expected a dtype or the name of a tensor type, got {dtype!r}")
     return to_dtype(self, dtype)
