@@ -5,29 +5,47 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+Clock = Callable[[], float]
 
-def best(function: Callable[[], object], seconds: float) -> float:
-    """Seconds of one call: the fastest batch within a time budget."""
-    start = time.perf_counter()
+
+def best(function: Callable[[], object], seconds: float, clock: Clock = time.perf_counter) -> float:
+    """Seconds of one call: the fastest batch within a time budget, after one call to warm up."""
+    start = clock()
     function()
-    once = max(time.perf_counter() - start, 1e-7)
+    once = max(clock() - start, 1e-7)
     batch = max(1, int(seconds / 10 / once))
     fastest = float("inf")
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
+    end = clock() + seconds
+    while clock() < end:
+        start = clock()
         for _ in range(batch):
             function()
-        fastest = min(fastest, (time.perf_counter() - start) / batch)
+        fastest = min(fastest, (clock() - start) / batch)
     return fastest
 
 
-def interleaved(
-    functions: Sequence[Callable[[], object]], rounds: int = 7, seconds: float = 0.05
-) -> list[float]:
-    """Best seconds of each function; they take turns, so that all see the same noise."""
-    found = [float("inf")] * len(functions)
+def rounds_of(
+    functions: Sequence[Callable[[], object]],
+    rounds: int = 7,
+    seconds: float = 0.05,
+    pause: Callable[[], object] = lambda: None,
+    clock: Clock = time.perf_counter,
+) -> list[list[float]]:
+    """The best seconds of each function in each round.
+
+    They take turns, so that all see the same noise, in an order that reverses from round to
+    round, so that none always follows the same other one. ``pause`` is called before each turn.
+    """
+    found: list[list[float]] = [[] for _ in functions]
+    order = list(range(len(functions)))
     for _ in range(rounds):
-        for i, function in enumerate(functions):
-            found[i] = min(found[i], best(function, seconds))
+        for i in order:
+            pause()
+            found[i].append(best(functions[i], seconds, clock))
+        order.reverse()
     return found
+
+
+def interleaved(functions: Sequence[Callable[[], object]], rounds: int = 7) -> list[float]:
+    """Best seconds of each function over all rounds of `rounds_of`."""
+    return [min(times) for times in rounds_of(functions, rounds)]

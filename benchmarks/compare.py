@@ -1,0 +1,193 @@
+"""tinyt beside PyTorch: times, ratios, shares of the machine's limit.
+
+    python -m benchmarks.compare                                   # all groups, all cores
+    python -m benchmarks.compare --groups matmul --cases BERT      # some of them
+    python -m benchmarks.compare --check --threads 1,2 --isa native,avx2
+
+benchmarks/README.md says what the columns mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks import facts, report
+from benchmarks.cases import GROUPS, collect
+from benchmarks.floors import group_means, judge, suspects
+from benchmarks.protocol import Job, Row
+
+# Each library's own switch for the same instruction set. PyTorch hands products and convolutions
+# to MKL and oneDNN, which do not look at ATEN_CPU_CAPABILITY.
+ISAS: dict[str, dict[str, str]] = {
+    "native": {},
+    "avx2": {
+        "TINYT_ISA": "x86-64-v3",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+    },
+}
+
+RUNS = 3
+"""A case misses its floor only if it does so in that many separate processes."""
+
+
+@dataclass
+class Result:
+    """What a worker found."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    peaks: dict[str, Any] = field(default_factory=dict)
+
+
+def environment(job: Job) -> dict[str, str]:
+    """This process's, with the job's threads and instruction set for both libraries."""
+    switches = {name for row in ISAS.values() for name in row}
+    kept = {name: value for name, value in os.environ.items() if name not in switches}
+    threads = ("TINYT_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    return kept | ISAS[job.isa] | {name: str(job.threads) for name in threads}
+
+
+def run_worker(job: Job, show: Callable[[Row], None]) -> Result:
+    """Runs a job in a process of its own; ``show`` sees every row as it comes."""
+    command = [sys.executable, "-m", "benchmarks.worker"]
+    result = Result()
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(job),
+        cwd=Path(__file__).parents[1],
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(asdict(job)))
+        process.stdin.close()
+        for line in process.stdout:
+            ((kind, value),) = json.loads(line).items()
+            if kind == "row":
+                result.rows.append(Row(**value))
+                show(result.rows[-1])
+            elif kind == "facts":
+                result.facts = value
+                print(report.combination(value), flush=True)
+            elif kind == "peaks":
+                result.peaks = value
+            else:
+                print(f"note: {value}", flush=True)
+    if process.returncode:
+        raise SystemExit(f"a worker ended with status {process.returncode}")
+    return result
+
+
+def run_combination(job: Job, check: bool) -> tuple[Result, list[str]]:
+    """Measures everything once, and with ``check`` the suspects again; the complaints."""
+    table = report.Table(job.cases)
+    result = run_worker(job, table.row)
+    print(report.means(result.rows))
+    print(report.peaks(result.peaks), flush=True)
+    if not check:
+        return result, []
+    runs = [result.rows]
+    while len(runs) < RUNS and (again := suspects(runs[-1])):
+        print(f"\nagain, run {len(runs) + 1} of {RUNS}: what missed something", flush=True)
+        fewer = replace(job, cases=tuple(case for case in job.cases if case in again))
+        runs.append(run_worker(fewer, report.Table(fewer.cases).row).rows)
+    return result, judge(runs)
+
+
+def numbers(text: str) -> list[int]:
+    """``1,2`` as a list of positive numbers."""
+    found = [int(part) for part in text.split(",")]
+    if min(found) < 1:
+        raise ValueError
+    return found
+
+
+def names(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """Reads ``a,b``; each must be known."""
+
+    def read(text: str) -> list[str]:
+        found = text.split(",")
+        for name in found:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+        return found
+
+    return read
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.compare", description="tinyt beside PyTorch on this machine's CPU"
+    )
+    add = parser.add_argument
+    add("--check", action="store_true", help="exit with 1 where a floor is missed (floors.py)")
+    add("--threads", type=numbers, default=[len(os.sched_getaffinity(0))], metavar="1,2")
+    add("--isa", type=names(list(ISAS)), default=["native"], metavar="native,avx2")
+    add("--groups", type=names(GROUPS), default=list(GROUPS), metavar="A,B", help=", ".join(GROUPS))
+    add("--cases", type=re.compile, default=re.compile(""), metavar="REGEX", help="in group/name")
+    add("--rounds", type=int, default=9, metavar="N", help="of each case, the best counts (9)")
+    add("--seconds", type=float, default=0.03, help="of a library in a round (0.03)")
+    add("--seed", type=int, default=None, metavar="N", help="of values and drawn shapes (fresh)")
+    add("--quick", action="store_true", help="small cases, short rounds: does everything run?")
+    add("--json", type=Path, metavar="FILE", help="write the result of record")
+    add("--list", action="store_true", help="names of the cases, and nothing else")
+    args = parser.parse_args(argv)
+    if args.seed is None:
+        args.seed = random.SystemRandom().randrange(1 << 31)
+    if args.quick:
+        args.rounds, args.seconds = 2, 0.001
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parse(argv)
+    chosen = [
+        case.id
+        for case in collect(args.seed)
+        if case.group in args.groups
+        and args.cases.search(case.id)
+        and (case.is_small or not args.quick)
+    ]
+    if args.list:
+        print("\n".join(chosen))
+        return 0
+    head = facts.machine() | {"seed": args.seed, "rounds": args.rounds}
+    print(report.head(head, len(chosen)))
+    written, complaints = [], []
+    for isa in args.isa:
+        for threads in args.threads:
+            job = Job(
+                threads, isa, args.seed, tuple(chosen), args.rounds, args.seconds, not args.quick
+            )
+            print(f"\n== {isa}, {threads} threads ==")
+            result, found = run_combination(job, args.check)
+            complaints += [f"{isa}, {threads} threads: {text}" for text in found]
+            written.append(
+                {"isa": isa, **result.facts, "peaks": result.peaks}
+                | {"means": group_means(result.rows)}
+                | {"cases": [asdict(row) for row in result.rows]}
+            )
+    if args.json:
+        args.json.write_text(json.dumps(head | {"combinations": written}, indent=1) + "\n")
+    if args.check:
+        print("\n" + ("\n".join(complaints) or "every floor holds"))
+        print(f"seed {args.seed}")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""What `benchmarks.compare` times is the same computation in both libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.case import Case
+from benchmarks.cases import GROUPS, collect
+
+import tinyt
+
+SEED = 5
+# Sums of thousands of products in another order; halves round each result.
+TOLERANCE = {"float64": 1e-9, "float": 1e-3, "float32": 1e-3, "bfloat16": 5e-2, "float16": 1e-2}
+# The small ones would still take minutes together.
+QUICK_WORK = 2e6
+
+
+def work(case: Case) -> float:
+    return case.work.flops + case.work.reads + case.work.writes
+
+
+def quick() -> list[Case]:
+    """All that are tiny, and at least the two smallest of each group."""
+    cases = sorted(collect(SEED), key=work)
+    seen = dict.fromkeys(GROUPS, 0)
+    chosen = []
+    for case in cases:
+        seen[case.group] += 1
+        if work(case) <= QUICK_WORK or seen[case.group] <= 2:
+            chosen.append(case)
+    return chosen
+
+
+QUICK = quick()
+LONG = [case for case in collect(SEED) if case not in QUICK]
+
+
+def leaves(result: Any) -> Iterator[Any]:
+    if isinstance(result, (tuple, list)):
+        for item in result:
+            yield from leaves(item)
+    else:
+        yield result
+
+
+def outcome(lib: Any, case: Case, arrays: list[np.ndarray]) -> list[tuple[str, np.ndarray]]:
+    """Dtypes and values. The call is made twice: a timed one must leave its inputs usable."""
+    call = case.call(lib, arrays)
+    call()
+    found = []
+    for leaf in leaves(call()):
+        if not isinstance(leaf, lib.Tensor):
+            found.append((type(leaf).__name__, np.asarray(leaf)))
+            continue
+        dtype = str(leaf.dtype).rpartition(".")[2]
+        wide = leaf.detach().float() if dtype in ("bfloat16", "float16") else leaf.detach()
+        found.append((dtype, wide.numpy().copy()))
+    return found
+
+
+def check(case: Case) -> None:
+    arrays = case.arrays(SEED)
+    ours, theirs = (outcome(lib, case, arrays) for lib in (tinyt, torch))
+    for (dtype, a), (expected, b) in zip(ours, theirs, strict=True):
+        assert dtype == expected
+        assert a.shape == b.shape
+        if a.dtype.kind != "f":
+            np.testing.assert_array_equal(a, b)
+            continue
+        tolerance = TOLERANCE["bfloat16" if "autocast" in case.name else dtype]
+        size = float(np.max(np.abs(b), initial=0, where=np.isfinite(b)))
+        np.testing.assert_allclose(a, b, tolerance, tolerance * size)
+
+
+@pytest.mark.parametrize("case", QUICK, ids=lambda case: case.id)
+def test_quick_cases(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", LONG, ids=lambda case: case.id)
+def test_long_cases(case: Case) -> None:
+    check(case)
