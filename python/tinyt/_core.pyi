@@ -1,5 +1,6 @@
 # Made by tools/make_stubs.py from the imported package: run it again, do not edit.
 
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from typing_extensions import Self
@@ -81,3 +82,56 @@ def set_cache_limit(nbytes: int) -> None: ...
 def empty_cache() -> None: ...
 def fail_nth_allocation(n: int) -> None: ...
 def is_recording() -> bool: ...
+def sgd_step(
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    momenta: Sequence[Tensor],
+    first: Sequence[bool],
+    lr: float,
+    momentum: float,
+    dampening: float,
+    weight_decay: float,
+    nesterov: bool,
+    maximize: bool,
+) -> list[int]: ...
+def adam_step(
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    steps: Sequence[Tensor],
+    means: Sequence[Tensor],
+    squares: Sequence[Tensor],
+    largest: Sequence[Tensor],
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    decoupled: bool,
+    maximize: bool,
+) -> list[int]: ...
+def rmsprop_step(
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    steps: Sequence[Tensor],
+    squares: Sequence[Tensor],
+    means: Sequence[Tensor],
+    momenta: Sequence[Tensor],
+    lr: float,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    momentum: float,
+    maximize: bool,
+) -> list[int]: ...
+def adagrad_step(
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    steps: Sequence[Tensor],
+    sums: Sequence[Tensor],
+    lr: float,
+    lr_decay: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> list[int]: ...
+def scale_all(tensors: Sequence[Tensor], factor: float) -> list[int]: ...

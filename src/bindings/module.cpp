@@ -119,6 +119,7 @@ PYBIND11_MODULE(_core, m) {
   });
   bind_memory(m);
   bind_graph(m);
+  bind_optim(m);
 }
 
 }  // namespace tinyt

@@ -7,5 +7,6 @@ namespace tinyt {
 
 void bind_memory(pybind11::module_& m);
 void bind_graph(pybind11::module_& m);
+void bind_optim(pybind11::module_& m);
 
 }  // namespace tinyt

@@ -29,6 +29,8 @@ using Kernel = void (*)(const KernelCall&);
 struct TileProgram;
 struct TileOperand;
 struct TileSpace;
+struct OptimItem;
+enum class OptimRule : uint8_t;
 
 struct Backend {
   DeviceType type;
@@ -40,6 +42,9 @@ struct Backend {
   // Runs a region over its space; `out` is dense: rows x cols values, or one a row.
   void (*run_tiles)(const TileProgram& program, std::span<const TileOperand> operands,
                     const TileSpace& space, char* out);
+  // One update of every item: checked, contiguous, apart from each other. Step counters are not
+  // its business.
+  void (*optim_step)(OptimRule rule, std::span<const OptimItem> items);
   // The number of elements of a dynamic op's output (nonzero), before it is allocated.
   int64_t (*count_nonzero)(const Tensor& x);
 };

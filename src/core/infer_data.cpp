@@ -188,6 +188,19 @@ void infer_linear_index(OpId op, std::span<const Tensor> in, const Attrs& attrs,
   out.attrs.add(sizes).add(dims).add(std::span<const int64_t>(shape));
 }
 
+void infer_sum_squares(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
+  require(!in.empty(), ErrorKind::Value, name_of(op), ": needs at least one tensor");
+  const DType dtype = in[0].dtype();
+  require(dtype == DType::Float32 || dtype == DType::Float64, ErrorKind::DType, name_of(op),
+          ": takes float32 or float64, got ", name_of(dtype));
+  for (const Tensor& t : in)
+    require(t.dtype() == dtype, ErrorKind::DType, name_of(op),
+            ": all tensors must have one dtype, ", "got ", name_of(dtype), " and ",
+            name_of(t.dtype()));
+  out.compute = out.dtype[0] = dtype;
+  out.shape[0] = {static_cast<int64_t>(in.size())};
+}
+
 void infer_matmul(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
   const Tensor &a = in[0], &b = in[1];
   require(a.rank() > 0 && b.rank() > 0, ErrorKind::Shape, name_of(op),

@@ -30,17 +30,6 @@ Tensor scalar_of(DType dtype, T v) {
   return t;
 }
 
-// First and one-past-last byte a tensor reaches.
-std::pair<const char*, const char*> byte_range(const Tensor& t) {
-  int64_t low = 0, high = 0;
-  for (size_t d = 0; d < t.shape().size(); ++d) {
-    const int64_t span = (t.size(d) - 1) * t.stride(d);
-    (span < 0 ? low : high) += span;
-  }
-  const auto item = static_cast<int64_t>(t.itemsize());
-  return {t.data() + low * item, t.data() + (high + 1) * item};
-}
-
 }  // namespace
 
 Ref<Storage> Storage::allocate(size_t bytes, Device device) {
@@ -103,6 +92,16 @@ Tensor Tensor::view(std::span<const int64_t> shape, std::span<const int64_t> str
 Tensor Tensor::view_as(DType dtype, std::span<const int64_t> shape,
                        std::span<const int64_t> strides, int64_t offset) const {
   return make_tensor(impl_->storage, shape, strides, offset, dtype);
+}
+
+std::pair<const char*, const char*> byte_range(const Tensor& t) {
+  int64_t low = 0, high = 0;
+  for (size_t d = 0; d < t.shape().size(); ++d) {
+    const int64_t span = (t.size(d) - 1) * t.stride(d);
+    (span < 0 ? low : high) += span;
+  }
+  const auto item = static_cast<int64_t>(t.itemsize());
+  return {t.data() + low * item, t.data() + (high + 1) * item};
 }
 
 bool ranges_overlap(const Tensor& a, const Tensor& b) {

@@ -137,6 +137,8 @@ class Tensor {
   Ref<TensorImpl> impl_;
 };
 
+// First and one-past-last byte a tensor that is not empty reaches.
+std::pair<const char*, const char*> byte_range(const Tensor& t);
 // True when the byte ranges the two tensors span have a byte in common.
 bool ranges_overlap(const Tensor& a, const Tensor& b);
 // True when both see exactly the same elements in the same order.

@@ -89,6 +89,7 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "elu_backward": gradient_with_numbers(1.5),
     "softplus": with_numbers(0.7, 3.0),
     "softplus_backward": gradient_with_numbers(3.0),
+    "sum_squares": lambda x, rng: iter([((x,),), ((x[:1], x, x.t() if x.dim() == 2 else x),)]),
     "layer_norm_params": lambda x, rng: ((*a[:3], a[4]) for a in norm_gradients(x, rng)),
 }
 SHAPES = [(3, 7), (2, 5, 33), (1, 1), (4, 5000), (0, 3), (300, 3)]

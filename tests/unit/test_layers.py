@@ -44,7 +44,7 @@ CORE_LAYERS = [
     {"error", "build_info"},
     {"dtype", "shape", "random", "parallel", "memory"},
     {"tensor"},
-    {"ops", "backend", "dispatch", "infer", "seam"},
+    {"ops", "backend", "dispatch", "infer", "optim", "seam"},
     {"graph", "plan", "program"},
 ]
 # The steps to the right, in implementation files only: a storage asks its device's backend for

@@ -103,6 +103,39 @@ def test_trajectory_equals_pytorch(name, options):
 
 @needs_torch
 @pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
+def test_trajectory_in_float64_equals_pytorch(name, options):
+    starts, grads = starts_and_grads()
+    starts = [start.astype(np.float64) for start in starts]
+    grads = [[np.asarray(g, dtype=np.float64) for g in step] for step in grads]
+    params, optimizer = ours(name, starts, **options)
+    expected, reference = theirs(name, starts, **options)
+    apply(params, optimizer, grads, ops.from_numpy)
+    apply(expected, reference, grads, torch.from_numpy)
+    for param, other in zip(params, expected, strict=True):
+        np.testing.assert_allclose(
+            param.detach().numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-12
+        )
+
+
+@needs_torch
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
+def test_trajectory_in_bfloat16_is_near_pytorchs(name, options):
+    """Within some units in the last place: PyTorch rounds `x + a y` once, tinyt each operation."""
+    starts, grads = starts_and_grads(4)
+    params = [nn.Parameter(ops.from_numpy(x.copy()).bfloat16()) for x in starts]
+    expected = [torch.nn.Parameter(torch.from_numpy(x.copy()).bfloat16()) for x in starts]
+    optimizer = getattr(optim, name)(params, **options)
+    reference = getattr(torch.optim, name)(expected, **options)
+    apply(params, optimizer, grads, lambda g: ops.from_numpy(g).bfloat16())
+    apply(expected, reference, grads, lambda g: torch.from_numpy(g).bfloat16())
+    for param, other in zip(params, expected, strict=True):
+        np.testing.assert_allclose(
+            param.detach().float().numpy(), other.detach().float().numpy(), rtol=0.05, atol=0.05
+        )
+
+
+@needs_torch
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
 def test_state_layout_is_pytorchs_and_its_state_resumes(name, options):
     starts, grads = starts_and_grads()
     expected, reference = theirs(name, starts, **options)

@@ -65,6 +65,8 @@ def bound_function(owner: str, name: str, signature: str, unused: set[str]) -> F
     unnamed = False
     for text in filter(None, found[1].split(", ")):
         text = text.replace("typing.SupportsInt | typing.SupportsIndex", "int")
+        text = text.replace("typing.SupportsFloat | typing.SupportsIndex", "float")
+        text = text.replace("collections.abc.Sequence", "Sequence")
         text = text.replace("tinyt._core.", "").replace("tinyt.Tensor", "Tensor")
         if text.startswith("self:") or (owner and text.startswith("arg0: " + owner[:-1])):
             text = "self"
@@ -100,6 +102,7 @@ def core_class(cls: type, unused: set[str]) -> str:
 def core_stub() -> str:
     """The pybind11 module."""
     stub = Stub("tinyt._core")
+    stub.need("collections.abc", "Sequence")
     stub.need("typing", "Any", "TypedDict")
     stub.need("typing_extensions", "Self")
     stub.need("tinyt.tensor", "Tensor")

@@ -52,10 +52,8 @@ class Buffer(Tensor):
 def clear_grads(params: Iterable[Tensor], set_to_none: bool) -> None:
     """Drops every gradient, or zeroes it if `set_to_none` is False."""
     for param in params:
-        if param.grad is None:
-            continue
         if set_to_none:
             param.grad = None
-        else:
+        elif param.grad is not None:
             param.grad = param.grad.detach()
             param.grad.zero_()

@@ -4,7 +4,7 @@ devices without it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt.autograd.rules import activation
@@ -76,12 +76,19 @@ def _rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
+def sum_squares(tensors: Sequence[Tensor]) -> Tensor:
+    """The sum of squares of each tensor, side by side."""
+    sums = [prim.sum(prim.square(x), tuple(range(x.dim())), False) for x in tensors]
+    return prim.cat(tuple(prim.reshape(x, (1,)) for x in sums), 0)
+
+
 _ACTIVATIONS = (
     gelu, gelu_tanh, silu, mish, logsigmoid, hardsigmoid, hardswish, leaky_relu, elu, softplus,
 )  # fmt: skip
 
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     **NORMS,
+    "sum_squares": sum_squares,
     **{f.__name__: _rounded_once(f) for f in _ACTIVATIONS},
     **{f"{name}_backward": activation.backward(name) for name in activation.SLOPES},
 }

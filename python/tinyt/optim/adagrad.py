@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tinyt._core import adagrad_step
 from tinyt.dtypes import float32
 from tinyt.ops import full_like, tensor, zeros_like
 from tinyt.optim.optimizer import (
+    Batch,
     Optimizer,
     ParamGroup,
     Params,
@@ -72,6 +76,19 @@ class Adagrad(Optimizer):
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
         state["step"] = tensor(0.0, dtype=float32)
         state["sum"] = full_like(param, self.defaults["initial_accumulator_value"])
+
+    def _update_all(self, batch: Batch, group: ParamGroup) -> Iterable[int]:
+        return adagrad_step(
+            batch.params,
+            batch.grads,
+            batch.state("step"),
+            batch.state("sum"),
+            float(group["lr"]),
+            group["lr_decay"],
+            group["eps"],
+            group["weight_decay"],
+            group["maximize"],
+        )
 
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tinyt._core import adam_step
 from tinyt.ops import maximum, zeros_like
 from tinyt.optim.optimizer import (
+    Batch,
     Optimizer,
     ParamGroup,
     Params,
@@ -76,6 +80,24 @@ class Adam(Optimizer):
         state.update(moments(param))
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(param)
+
+    def _update_all(self, batch: Batch, group: ParamGroup) -> Iterable[int]:
+        beta1, beta2 = group["betas"]
+        return adam_step(
+            batch.params,
+            batch.grads,
+            batch.state("step"),
+            batch.state("exp_avg"),
+            batch.state("exp_avg_sq"),
+            batch.state("max_exp_avg_sq") if group["amsgrad"] else [],
+            float(group["lr"]),
+            beta1,
+            beta2,
+            group["eps"],
+            group["weight_decay"],
+            bool(group.get("decoupled_weight_decay")),
+            group["maximize"],
+        )
 
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
+from tinyt._core import is_recording
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad
 from tinyt.dtypes import float32
 from tinyt.nn.parameter import clear_grads
@@ -44,8 +45,22 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+class Batch(NamedTuple):
+    """Parameters that are updated together: entry i of every list belongs to parameter i."""
+
+    params: list[Tensor]
+    grads: list[Tensor]
+    states: list[ParamState]
+
+    def state(self, key: str) -> list[Any]:
+        """One kind of state of every parameter."""
+        return [state[key] for state in self.states]
+
+
 class Optimizer:
     """Base class: a subclass defines `_update_param`, which updates one parameter, or `step`.
+
+    It may also define `_update_all`, which updates many in one call.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts with "params" and options of their own.
@@ -139,19 +154,43 @@ class Optimizer:
         return loss
 
     def _update_group(self, group: ParamGroup) -> None:
+        batch = self._batch(group)
+        if not batch.params:
+            return
+        try:
+            # A recorded step is made of the composites, which a planner fuses.
+            left = range(len(batch.params)) if is_recording() else self._update_all(batch, group)
+            for i in left:
+                grad = -batch.grads[i] if group["maximize"] else batch.grads[i]
+                self._update_param(batch.params[i], grad, batch.states[i], group)
+        finally:
+            for param, state in zip(batch.params, batch.states, strict=True):
+                if state and param not in self.state:  # plain gradient descent has none
+                    self.state[param] = state
+
+    def _batch(self, group: ParamGroup) -> Batch:
+        """The parameters of a group that have a gradient, with their states."""
+        batch = Batch([], [], [])
+        known = self.state
         for param in group["params"]:
             grad = param.grad
             if grad is None:
                 continue
-            if group["maximize"]:
-                grad = -grad
-            state = self.state.get(param)
+            state = known.get(param)
             if not state:
                 state = {}
                 self._init_state(state, param, group)
-            self._update_param(param, grad, state, group)
-            if state:  # plain gradient descent has none
-                self.state[param] = state
+            batch.params.append(param)
+            batch.grads.append(grad)
+            batch.states.append(state)
+        return batch
+
+    def _update_all(self, batch: Batch, group: ParamGroup) -> Iterable[int]:
+        """Updates all parameters of a batch in one call, with the bits of `_update_param`.
+
+        Returns the numbers of those that `_update_param` has to do: here all.
+        """
+        return range(len(batch.params))
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
         """Fills the empty state of a parameter; called before its first update."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tinyt._core import rmsprop_step
 from tinyt.dtypes import float32
 from tinyt.ops import tensor, zeros_like
 from tinyt.optim.optimizer import (
+    Batch,
     Optimizer,
     ParamGroup,
     Params,
@@ -74,6 +78,22 @@ class RMSprop(Optimizer):
             state["momentum_buffer"] = zeros_like(param)
         if group["centered"]:
             state["grad_avg"] = zeros_like(param)
+
+    def _update_all(self, batch: Batch, group: ParamGroup) -> Iterable[int]:
+        return rmsprop_step(
+            batch.params,
+            batch.grads,
+            batch.state("step"),
+            batch.state("square_avg"),
+            batch.state("grad_avg") if group["centered"] else [],
+            batch.state("momentum_buffer") if group["momentum"] > 0 else [],
+            float(group["lr"]),
+            group["alpha"],
+            group["eps"],
+            group["weight_decay"],
+            group["momentum"],
+            group["maximize"],
+        )
 
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tinyt.dtypes import float32
-from tinyt.ops import full_like, tensor, where, zeros_like
+from tinyt.ops import full_like, ones_like, tensor, zeros_like
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -70,7 +70,7 @@ class Rprop(Optimizer):
         state["step"].add_(1)
         agreement = grad * before
         turned = agreement < 0
-        factor = where(turned, shrink, where(agreement > 0, grow, 1.0)).to(param.dtype)
+        factor = ones_like(size).masked_fill(agreement > 0, grow).masked_fill(turned, shrink)
         size.mul_(factor).clamp_(lowest, highest)
         grad = grad.masked_fill(turned, 0)
         param.addcmul_(grad.sign(), size, value=-1)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tinyt._core import sgd_step
+from tinyt.ops import empty_like
 from tinyt.optim.optimizer import (
+    Batch,
     Optimizer,
     ParamGroup,
     Params,
@@ -61,6 +66,31 @@ class SGD(Optimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
+
+    def _update_all(self, batch: Batch, group: ParamGroup) -> Iterable[int]:
+        momenta: list[Tensor] = []
+        first: list[bool] = []
+        if group["momentum"] != 0:
+            for param, state in zip(batch.params, batch.states, strict=True):
+                velocity = state.get("momentum_buffer")
+                first.append(velocity is None)
+                momenta.append(empty_like(param) if velocity is None else velocity)
+        left = sgd_step(
+            batch.params,
+            batch.grads,
+            momenta,
+            first,
+            float(group["lr"]),
+            group["momentum"],
+            group["dampening"],
+            group["weight_decay"],
+            group["nesterov"],
+            group["maximize"],
+        )
+        for i, velocity in enumerate(momenta):
+            if first[i] and i not in left:
+                batch.states[i]["momentum_buffer"] = velocity
+        return left
 
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup

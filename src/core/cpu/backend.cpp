@@ -9,6 +9,7 @@
 #include "index.h"
 #include "matmul.h"
 #include "norm.h"
+#include "optim.h"
 #include "pool.h"
 #include "random.h"
 #include "reduce.h"
@@ -47,6 +48,7 @@ const Backend kBackend{
     memory::current,
     copy_into,
     run_tiles,
+    optim_step,
     count_nonzero,
 };
 

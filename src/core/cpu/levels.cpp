@@ -97,6 +97,7 @@ bool supports_neon() { return true; }  // every AArch64 has it
   extern "C" const SoftmaxTable tinyt_softmax_##level;         \
   extern "C" const NormTable tinyt_norm_##level;               \
   extern "C" const BatchNormTable tinyt_batch_norm_##level;    \
+  extern "C" const OptimTable tinyt_optim_##level;             \
   extern "C" const RandomTable tinyt_random_##level;           \
   extern "C" const GemmTable tinyt_gemm_##level;               \
   extern "C" const ResampleTable tinyt_resample_##level;       \
@@ -114,6 +115,7 @@ const Kernels kLevels[] = {
    &tinyt_softmax_##level,         \
    &tinyt_norm_##level,            \
    &tinyt_batch_norm_##level,      \
+   &tinyt_optim_##level,           \
    &tinyt_random_##level,          \
    &tinyt_gemm_##level,            \
    &tinyt_resample_##level,        \

@@ -12,6 +12,7 @@
 
 #include "../dtype.h"
 #include "../ops.h"
+#include "../optim_terms.h"
 
 // A *.simd.cpp file is built with TINYT_LEVEL set to v2, v3, v4 or neon; its table is
 //   extern "C" const ReduceTable TINYT_TABLE(reduce) = {...};
@@ -127,6 +128,21 @@ struct BatchNormTable {
   void (*input[kDTypeCount])(const ChannelRow& row, void* out);
 };
 
+// One contiguous row of an optimiser's step (optim.simd.cpp). Absent tensors are null; the others
+// share no memory.
+struct OptimRow {
+  int64_t n;
+  const OptimTerms& terms;
+  void* param;
+  const void* grad;
+  void* state[kOptimStates];
+};
+
+// Float64, Float32, and the narrow floats: float32 rows whose values are rounded to the dtype.
+struct OptimTable {
+  void (*update[kOptimRules][kDTypeCount])(const OptimRow& row);
+};
+
 struct RandomTable {
   // n elements of the stream (seed, counter offset); element i takes word i % 4 of counter
   // offset + i / 4. `begin` is a multiple of 4: the first element to write is out[0].
@@ -209,6 +225,7 @@ struct Kernels {
   const SoftmaxTable* softmax;
   const NormTable* norm;
   const BatchNormTable* batch_norm;
+  const OptimTable* optim;
   const RandomTable* random;
   const GemmTable* gemm;
   const ResampleTable* resample;

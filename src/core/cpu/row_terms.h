@@ -52,5 +52,13 @@ TINYT_INLINE void fill_row(int64_t n, T* out, const F& value) {
   if (k < n) store_part(out + k, value(k, n - k), n - k);
 }
 
+// body(i, count) for all elements, a vector at a time.
+template <class T, class F>
+TINYT_INLINE void for_each_vector(int64_t n, const F& body) {
+  int64_t i = 0;
+  for (; i + kWidth<T> <= n; i += kWidth<T>) body(i, int64_t{kWidth<T>});
+  if (i < n) body(i, n - i);
+}
+
 }  // namespace
 }  // namespace tinyt::cpu

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from tinyt._core import is_recording, scale_all
 from tinyt.autograd import no_grad
+from tinyt.dtypes import float32, float64
 from tinyt.ops import stack, tensor
-from tinyt.tensor import Tensor
+from tinyt.tensor import Tensor, prim
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -26,6 +28,14 @@ def _norm(x: Tensor, order: float) -> Tensor:
     return size.sum() if order == 1.0 else (size**order).sum() ** (1.0 / order)
 
 
+def _norms(tensors: list[Tensor], order: float) -> Tensor:
+    """The norm of each tensor, side by side in the dtype of the first."""
+    dtype = tensors[0].dtype
+    if order == 2.0 and dtype in (float32, float64) and all(x.dtype is dtype for x in tensors):
+        return prim.sum_squares(tensors).sqrt()
+    return stack([_norm(x, order).to(dtype) for x in tensors])
+
+
 @no_grad()
 def get_total_norm(
     tensors: Tensors,
@@ -42,10 +52,10 @@ def get_total_norm(
         foreach: PyTorch's hint about its implementation; no effect.
     """
     order = float(norm_type)
-    norms = [_norm(x, order) for x in _listed(tensors)]
-    if not norms:
+    parts = _listed(tensors)
+    if not parts:
         return tensor(0.0)
-    total = _norm(stack([n.to(norms[0].dtype) for n in norms]), order)
+    total = _norm(_norms(parts, order), order)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite, so "
@@ -61,9 +71,17 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scales gradients by max_norm / total_norm where that is below 1."""
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-    for param in _listed(parameters):
-        if param.grad is not None:
-            param.grad.mul_(factor.to(param.grad.dtype))
+    grads = [param.grad for param in _listed(parameters) if param.grad is not None]
+    if is_recording():  # the factor is not known yet
+        for grad in grads:
+            grad.mul_(factor.to(grad.dtype))
+        return
+    if factor.item() == 1:
+        return
+    for dtype in dict.fromkeys(grad.dtype for grad in grads):
+        group, rounded = [grad for grad in grads if grad.dtype is dtype], factor.to(dtype)
+        for i in scale_all(group, rounded.item()):
+            group[i].mul_(rounded)
 
 
 def clip_grad_norm_(

@@ -1,0 +1,151 @@
+// Optimiser steps for Python: one function per rule. Each takes a list for every kind of tensor,
+// one entry a parameter, and returns the numbers of the parameters it left alone (optim.h).
+#include "optim.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cmath>
+#include <optional>
+
+#include "casters.h"
+#include "submodules.h"
+
+namespace py = pybind11;
+
+namespace tinyt {
+
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+// The items of a step; `states` in the order of the rule, an empty list for one that is not kept.
+std::vector<OptimItem> items_of(const Tensors& params, const Tensors& grads,
+                                std::span<const Tensors* const> states, const OptimTerms& terms) {
+  for (const Tensors* list : states)
+    require(list->empty() || list->size() == params.size(), ErrorKind::Value,
+            "step: needs one state tensor for each of the ", params.size(), " parameters, got ",
+            list->size());
+  require(grads.size() == params.size(), ErrorKind::Value, "step: needs one gradient for each of ",
+          "the ", params.size(), " parameters, got ", grads.size());
+  std::vector<OptimItem> items(params.size());
+  for (size_t i = 0; i < params.size(); ++i) {
+    items[i] = {params[i], grads[i], {}, {}, terms};
+    for (size_t s = 0; s < states.size(); ++s)
+      if (!states[s]->empty()) items[i].state[s] = (*states[s])[i];
+  }
+  return items;
+}
+
+void add_steps(std::vector<OptimItem>& items, const Tensors& steps) {
+  require(steps.size() == items.size(), ErrorKind::Value,
+          "step: needs one counter for each of the ", items.size(), " parameters, got ",
+          steps.size());
+  for (size_t i = 0; i < items.size(); ++i) items[i].step = steps[i];
+}
+
+std::vector<int64_t> run(std::string_view name, OptimRule rule,
+                         const std::vector<OptimItem>& items) {
+  int64_t elements = 0;
+  for (const OptimItem& item : items) elements += item.param.numel();
+  std::optional<py::gil_scoped_release> unlocked;
+  if (elements >= kReleaseLockElements) unlocked.emplace();
+  return optim_step(name, rule, items);
+}
+
+std::vector<int64_t> sgd_step(const Tensors& params, const Tensors& grads, const Tensors& momenta,
+                              const std::vector<bool>& first, double lr, double momentum,
+                              double dampening, double weight_decay, bool nesterov, bool maximize) {
+  const Tensors* states[] = {&momenta};
+  auto items = items_of(params, grads, states,
+                        {.maximize = maximize,
+                         .nesterov = nesterov,
+                         .decay = weight_decay,
+                         .momentum = momentum,
+                         .take = 1 - dampening,
+                         .rate = -lr});
+  for (size_t i = 0; i < items.size() && i < first.size(); ++i) items[i].terms.first = first[i];
+  return run("SGD", OptimRule::Sgd, items);
+}
+
+std::vector<int64_t> adam_step(const Tensors& params, const Tensors& grads, const Tensors& steps,
+                               const Tensors& means, const Tensors& squares, const Tensors& largest,
+                               double lr, double beta1, double beta2, double eps,
+                               double weight_decay, bool decoupled, bool maximize) {
+  const Tensors* states[] = {&means, &squares, &largest};
+  auto items = items_of(params, grads, states,
+                        {.maximize = maximize,
+                         .shrink = decoupled && weight_decay != 0 ? 1 - lr * weight_decay : 1,
+                         .decay = decoupled ? 0 : weight_decay,
+                         .take = 1 - beta1,
+                         .keep = beta2,
+                         .join = 1 - beta2,
+                         .eps = eps});
+  add_steps(items, steps);
+  for (OptimItem& item : items) {
+    const double step = next_step(item);
+    item.terms.correction = std::pow(1 - std::pow(beta2, step), 0.5);
+    item.terms.rate = -lr / (1 - std::pow(beta1, step));
+  }
+  return run("Adam", OptimRule::Adam, items);
+}
+
+std::vector<int64_t> rmsprop_step(const Tensors& params, const Tensors& grads, const Tensors& steps,
+                                  const Tensors& squares, const Tensors& means,
+                                  const Tensors& momenta, double lr, double alpha, double eps,
+                                  double weight_decay, double momentum, bool maximize) {
+  const Tensors* states[] = {&squares, &means, &momenta};
+  auto items = items_of(params, grads, states,
+                        {.maximize = maximize,
+                         .decay = weight_decay,
+                         .momentum = momentum,
+                         .take = 1 - alpha,
+                         .keep = alpha,
+                         .join = 1 - alpha,
+                         .eps = eps,
+                         .rate = -lr});
+  add_steps(items, steps);
+  return run("RMSprop", OptimRule::RmsProp, items);
+}
+
+std::vector<int64_t> adagrad_step(const Tensors& params, const Tensors& grads, const Tensors& steps,
+                                  const Tensors& sums, double lr, double lr_decay, double eps,
+                                  double weight_decay, bool maximize) {
+  const Tensors* states[] = {&sums};
+  auto items =
+      items_of(params, grads, states, {.maximize = maximize, .decay = weight_decay, .eps = eps});
+  add_steps(items, steps);
+  for (OptimItem& item : items) item.terms.rate = -(lr / (1 + (next_step(item) - 1) * lr_decay));
+  return run("Adagrad", OptimRule::Adagrad, items);
+}
+
+std::vector<int64_t> scale_all(const Tensors& tensors, double factor) {
+  std::vector<OptimItem> items(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    items[i].param = tensors[i];
+    items[i].terms.rate = factor;
+  }
+  return run("mul_", OptimRule::Scale, items);
+}
+
+}  // namespace
+
+void bind_optim(py::module_& m) {
+  using py::arg;
+  m.def("sgd_step", sgd_step, arg("params"), arg("grads"), arg("momenta"), arg("first"), arg("lr"),
+        arg("momentum"), arg("dampening"), arg("weight_decay"), arg("nesterov"), arg("maximize"),
+        "Updates parameters and momenta; `first` says whose momentum starts now.");
+  m.def("adam_step", adam_step, arg("params"), arg("grads"), arg("steps"), arg("means"),
+        arg("squares"), arg("largest"), arg("lr"), arg("beta1"), arg("beta2"), arg("eps"),
+        arg("weight_decay"), arg("decoupled"), arg("maximize"),
+        "Updates parameters, step counters and running means.");
+  m.def("rmsprop_step", rmsprop_step, arg("params"), arg("grads"), arg("steps"), arg("squares"),
+        arg("means"), arg("momenta"), arg("lr"), arg("alpha"), arg("eps"), arg("weight_decay"),
+        arg("momentum"), arg("maximize"), "Updates parameters, step counters and running means.");
+  m.def("adagrad_step", adagrad_step, arg("params"), arg("grads"), arg("steps"), arg("sums"),
+        arg("lr"), arg("lr_decay"), arg("eps"), arg("weight_decay"), arg("maximize"),
+        "Updates parameters, step counters and sums of squares.");
+  m.def("scale_all", scale_all, arg("tensors"), arg("factor"), "Multiplies tensors in place.");
+}
+
+}  // namespace tinyt
