@@ -66,8 +66,8 @@ class _Mode:
 class _BareMode(_Mode):
     """A mode without arguments: as a decorator, it may stand without parentheses."""
 
-    def __new__(cls, function: Any = None) -> Any:
-        return super().__new__(cls) if function is None else cls()(function)
+    def __new__(cls, orig_func: Any = None) -> Any:
+        return super().__new__(cls) if orig_func is None else cls()(orig_func)
 
 
 class no_grad(_BareMode):
