@@ -12,6 +12,7 @@ from tinyt._core import (
     DimError,
     DTypeError,
     OutOfMemoryError,
+    OutOfRangeError,
     ShapeError,
 )
 from tinyt._tensor import Size, device, dtype
@@ -134,6 +135,7 @@ __all__ = [
     "IntTensor",
     "LongTensor",
     "OutOfMemoryError",
+    "OutOfRangeError",
     "SerializationError",
     "ShapeError",
     "ShortTensor",

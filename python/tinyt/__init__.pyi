@@ -25,6 +25,7 @@ from tinyt._core import (
     DimError,
     DTypeError,
     OutOfMemoryError,
+    OutOfRangeError,
     ShapeError,
 )
 from tinyt._tensor import Size, device, dtype
@@ -517,6 +518,7 @@ __all__ = [
     "IntTensor",
     "LongTensor",
     "OutOfMemoryError",
+    "OutOfRangeError",
     "SerializationError",
     "ShapeError",
     "ShortTensor",

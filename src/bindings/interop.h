@@ -172,12 +172,14 @@ inline void check_nested(PyObject* data, const Dims& shape, size_t depth) {
          shape, " but dimension ", depth, " differs");
 }
 
-// Raises `category` to what the numbers below `data` need.
-inline void scan_category(PyObject* data, const Dims& shape, size_t depth, Category& category) {
+// Raises `category` to what the numbers below `data` need. What is no number is a wrong type; where
+// the dtype is `open`, PyTorch's RuntimeError, but for text.
+inline void scan_category(PyObject* data, const Dims& shape, size_t depth, bool open,
+                          Category& category) {
   check_nested(data, shape, depth);
   if (depth < shape.size()) {
     for (Py_ssize_t i = 0; i < shape[depth]; ++i)
-      scan_category(PySequence_Fast_GET_ITEM(data, i), shape, depth + 1, category);
+      scan_category(PySequence_Fast_GET_ITEM(data, i), shape, depth + 1, open, category);
     return;
   }
   Category found;
@@ -192,7 +194,8 @@ inline void scan_category(PyObject* data, const Dims& shape, size_t depth, Categ
   else if (PyNumber_Check(data) && Py_TYPE(data)->tp_as_number->nb_float)
     found = Category::Float;
   else
-    fail(ErrorKind::Type, "tensor: cannot make a tensor from ", Py_TYPE(data)->tp_name);
+    fail(open && !PyUnicode_Check(data) ? ErrorKind::Runtime : ErrorKind::Type,
+         "tensor: cannot make a tensor from ", Py_TYPE(data)->tp_name);
   category = std::max(category, found);
 }
 
@@ -217,7 +220,7 @@ inline Tensor from_sequence(PyObject* data, int wanted) {
     require(shape.size() <= 64, ErrorKind::Value, "tensor: more than 64 levels of nesting");
   }
   Category category = Category::Bool;
-  scan_category(data, shape, 0, category);
+  scan_category(data, shape, 0, wanted < 0, category);
   const DType kDefaults[] = {DType::Bool, DType::Int64, default_dtype(), DType::Complex128};
   DType dtype = numel_of(shape) == 0 ? default_dtype() : kDefaults[static_cast<int>(category)];
   if (dtype == DType::Complex128 && default_dtype() != DType::Float64 && wanted < 0)

@@ -78,6 +78,10 @@ void bind_errors(py::module_& m) {
   make(ErrorKind::DType, "DTypeError", of(runtime), "A dtype the operation does not take.");
   make(ErrorKind::Device, "DeviceError", of(runtime), "Operands on different or unknown devices.");
   make(ErrorKind::Dim, "DimError", of(PyExc_IndexError), "A dimension number out of range.");
+  // PyTorch raises IndexError in some operations, RuntimeError in others.
+  make(ErrorKind::Index, "OutOfRangeError",
+       py::make_tuple(py::handle(PyExc_IndexError), py::handle(runtime)),
+       "An element index out of range.");
   make(ErrorKind::OutOfMemory, "OutOfMemoryError",
        py::make_tuple(py::handle(runtime), py::handle(PyExc_MemoryError)),
        "The limit or the machine refused an allocation.");
@@ -87,7 +91,6 @@ void bind_errors(py::module_& m) {
     python_seam().exceptions[static_cast<int>(kind)] = type;
   };
   builtin(ErrorKind::Runtime, runtime);
-  builtin(ErrorKind::Index, PyExc_IndexError);
   builtin(ErrorKind::Value, PyExc_ValueError);
   builtin(ErrorKind::Type, PyExc_TypeError);
   builtin(ErrorKind::NotImplemented, PyExc_NotImplementedError);

@@ -42,7 +42,7 @@ INDEX = [
         dtypes=ALL,
         errors=(
             bad(
-                (RuntimeError, IndexError),
+                RuntimeError,
                 r"gather.*index 9.*size 4",
                 f(4),
                 0,
@@ -66,7 +66,7 @@ INDEX = [
         strided=False,
         errors=(
             bad(
-                (RuntimeError, IndexError),
+                RuntimeError,
                 r"scatter.*index 9.*size 4",
                 f(4),
                 0,
@@ -90,7 +90,7 @@ INDEX = [
         strided=False,
         errors=(
             bad(
-                (RuntimeError, IndexError),
+                RuntimeError,
                 r"scatter_add.*index 9.*size 4",
                 f(4),
                 0,
@@ -110,7 +110,7 @@ INDEX = [
         dtypes=ALL,
         errors=(
             bad(
-                (RuntimeError, IndexError),
+                IndexError,
                 r"index_select.*9.*4",
                 f(4),
                 0,
@@ -172,7 +172,7 @@ INDEX = [
         scale=8,
         inplace=True,
         strided=False,
-        errors=(bad((RuntimeError, IndexError), r"index_add.*9", f(4), 0, i(2) + 9, f(2)),),
+        errors=(bad(IndexError, r"index_add.*9", f(4), 0, i(2) + 9, f(2)),),
     ),
     Op(
         "one_hot",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import references_loss as ref
-from op_rows import FLOATS, Bad, Op, Rng, Samples, at, bad, f, i
+from op_rows import FLOATS, Bad, Op, Rng, Samples, at, b, bad, f, i
 from references import softmax
 from sampling import Const, S, Sample, Shape, draw
 
@@ -24,6 +24,10 @@ def loss(name: str, samples: Samples, *errors: Bad, **facts: Any) -> Op:
 
 def complex_input(name: str) -> Bad:
     return bad(RuntimeError, rf"{name}.*complex64", f(2).astype(np.complex64), f(2))
+
+
+def integer_input(name: str) -> Bad:
+    return bad(RuntimeError, rf"{name}.*int64", i(2), i(2))
 
 
 def wrong_reduction(name: str) -> Bad:
@@ -191,6 +195,7 @@ LOSSES = [
         bad(RuntimeError, r"mse_loss.*\(2, 3\).*\(4,\)", f(2, 3), f(4)),
         bad(ValueError, r"mse_loss.*\(3,\).*\(2,\)", f(2), f(2), weight=f(3)),
         complex_input("mse_loss"),
+        integer_input("mse_loss"),
         wrong_reduction("mse_loss"),
     ),
     loss("l1_loss", pair_samples(weight=True), wrong_reduction("l1_loss")),
@@ -199,6 +204,7 @@ LOSSES = [
         pair_samples({"beta": 0.5}, {"beta": 0.0, "reduction": "sum"}),
         bad(RuntimeError, r"smooth_l1_loss.*-1", f(2), f(2), beta=-1.0),
         complex_input("smooth_l1_loss"),
+        integer_input("smooth_l1_loss"),
         wrong_reduction("smooth_l1_loss"),
     ),
     loss(
@@ -206,6 +212,8 @@ LOSSES = [
         pair_samples({"delta": 0.5}, weight=True),
         bad(RuntimeError, r"huber_loss.*-1", f(2), f(2), delta=-1.0),
         complex_input("huber_loss"),
+        integer_input("huber_loss"),
+        bad(RuntimeError, r"huber_loss.*int64", i(2), f(2)),
         wrong_reduction("huber_loss"),
     ),
     loss(
@@ -213,15 +221,27 @@ LOSSES = [
         pair_samples(input=(0.01, 0.99), target=(0, 1), weight=True),
         bad(RuntimeError, r"binary_cross_entropy.*\[1.0, 2.0\]", f(2), f(2)),
         bad(ValueError, r"binary_cross_entropy.*\(3,\).*\(2,\)", f(2), f(3)),
+        bad(RuntimeError, r"binary_cross_entropy.*float32.*int64", f(1), i(1)),
+        bad(RuntimeError, r"binary_cross_entropy.*float32.*bool", f(1), b(1)),
+        integer_input("binary_cross_entropy"),
         wrong_reduction("binary_cross_entropy"),
     ),
     loss(
         "binary_cross_entropy_with_logits",
         bce_logits_samples,
         bad(ValueError, r"binary_cross_entropy_with_logits.*\(3,\).*\(2,\)", f(2), f(3)),
+        bad(RuntimeError, r"binary_cross_entropy_with_logits.*int64", f(2), i(2)),
+        bad(RuntimeError, r"binary_cross_entropy_with_logits.*bool", f(2), b(2)),
         wrong_reduction("binary_cross_entropy_with_logits"),
     ),
-    loss("kl_div", kl_samples, complex_input("kl_div"), wrong_reduction("kl_div")),
+    loss(
+        "kl_div",
+        kl_samples,
+        complex_input("kl_div"),
+        integer_input("kl_div"),
+        bad(RuntimeError, r"kl_div.*int64", f(2), i(2)),
+        wrong_reduction("kl_div"),
+    ),
     loss(
         "poisson_nll_loss",
         pair_samples(
@@ -243,9 +263,16 @@ LOSSES = [
     loss(
         "hinge_embedding_loss",
         pair_samples({"margin": 2.0}, kind="signs"),
+        integer_input("hinge_embedding_loss"),
         wrong_reduction("hinge_embedding_loss"),
     ),
-    loss("soft_margin_loss", pair_samples(kind="signs"), wrong_reduction("soft_margin_loss")),
+    loss(
+        "soft_margin_loss",
+        pair_samples(kind="signs"),
+        integer_input("soft_margin_loss"),
+        bad(RuntimeError, r"soft_margin_loss.*int64", i(2), f(2)),
+        wrong_reduction("soft_margin_loss"),
+    ),
     loss(
         "multilabel_soft_margin_loss",
         multilabel_soft_samples,

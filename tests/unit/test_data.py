@@ -124,7 +124,7 @@ def test_tensor_dataset():
     assert [part.tolist() for part in dataset[3]] == [[6, 7], 30]
     with pytest.raises(IndexError):
         dataset[10]
-    with pytest.raises(ValueError, match=r"got shapes \(10, 2\), \(3,\)"):
+    with pytest.raises(AssertionError, match=r"got shapes \(10, 2\), \(3,\)"):
         TensorDataset(x, y[:3])
     with pytest.raises(ValueError, match="at least one tensor"):
         TensorDataset()

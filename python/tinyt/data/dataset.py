@@ -113,7 +113,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             raise ValueError("TensorDataset: at least one tensor is needed")
         sizes = [tuple(tensor.shape) for tensor in tensors]
         if any(not shape for shape in sizes) or len({shape[0] for shape in sizes}) != 1:
-            raise ValueError(
+            raise AssertionError(
                 "TensorDataset: tensors must agree in the size of dimension 0, got shapes "
                 + ", ".join(map(str, sizes))
             )

@@ -239,7 +239,7 @@ def multilabel_soft_margin_loss(
     """Binary cross-entropy of sigmoid(input), averaged over the classes: the last dimension."""
     op = "multilabel_soft_margin_loss"
     reduction = reduction_of(op, size_average, reduce, reduction)
-    losses = (target - 1.0) * logsigmoid(-input) - target * logsigmoid(input)
+    losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
     return reduced(mean(losses, -1), reduction)

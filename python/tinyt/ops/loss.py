@@ -13,6 +13,7 @@ from typing import Any
 from tinyt._core import DTypeError
 from tinyt.ops.activation import logsigmoid
 from tinyt.ops.bounded import clamp_min
+from tinyt.ops.common import to_dtype
 from tinyt.ops.reduce import mean
 from tinyt.ops.reduce import sum as sum_
 from tinyt.tensor import Tensor, prim
@@ -54,6 +55,28 @@ def _need_real(op: str, *tensors: Tensor) -> None:
             raise DTypeError(f"{op}: not defined for dtype {x.dtype.name}")
 
 
+def _need_float(op: str, *tensors: Tensor) -> None:
+    """DTypeError for integers, bool and complex numbers."""
+    for x in tensors:
+        if not x.dtype.is_floating_point:
+            raise DTypeError(f"{op}: not defined for dtype {x.dtype.name}; use a float dtype")
+
+
+def _either_float(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The two where one has a float dtype, to which a bool is converted; else DTypeError."""
+    _need_real(op, input, target)
+    if not (input.dtype.is_floating_point or target.dtype.is_floating_point):
+        raise DTypeError(
+            f"{op}: input or target must have a float dtype, got {input.dtype.name} and "
+            f"{target.dtype.name}"
+        )
+    if input.dtype.name == "bool":
+        input = to_dtype(input, target.dtype)
+    elif target.dtype.name == "bool":
+        target = to_dtype(target, input.dtype)
+    return input, target
+
+
 def _difference(op: str, input: Tensor, target: Tensor) -> Tensor:
     """input - target, with a warning where the shapes differ."""
     out = input - target
@@ -88,7 +111,7 @@ def mse_loss(
 ) -> Tensor:
     """(input - target)²; with a ``weight``, "mean" divides by the sum of the weights."""
     reduction = reduction_of("mse_loss", size_average, reduce, reduction)
-    _need_real("mse_loss", input, target)
+    input, target = _either_float("mse_loss", input, target)
     losses = _weighted("mse_loss", prim.square(_difference("mse_loss", input, target)), weight)
     return reduced(losses, reduction, None if weight is None else sum_(weight))
 
@@ -119,7 +142,8 @@ def smooth_l1_loss(
     reduction = reduction_of("smooth_l1_loss", size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
-    _need_real("smooth_l1_loss", input, target)
+    if beta != 0:
+        input, target = _either_float("smooth_l1_loss", input, target)
     distance = prim.abs(_difference("smooth_l1_loss", input, target))
     if beta == 0:
         return reduced(distance, reduction)
@@ -135,14 +159,18 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """0.5 d² where d = |input - target| <= ``delta``, else delta (d - delta / 2) (Huber, 1964)."""
+    """0.5 d² where d = |input - target| <= ``delta``, else delta (d - delta / 2) (Huber, 1964).
+
+    In the input's dtype, a float.
+    """
     reduction = reduction_of("huber_loss", None, None, reduction)
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
-    _need_real("huber_loss", input, target)
-    distance = prim.abs(_difference("huber_loss", input, target))
+    _need_float("huber_loss", input)
+    distance = prim.abs(_difference("huber_loss", *_either_float("huber_loss", input, target)))
     far = (distance - 0.5 * delta) * delta
     losses = prim.where(prim.le(distance, delta), distance * distance * 0.5, far)
+    losses = to_dtype(losses, input.dtype)
     return reduced(_weighted("huber_loss", losses, weight), reduction)
 
 
@@ -156,11 +184,17 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(t log x + (1 - t) log(1 - x)) of probabilities x; the logarithms are at least -100.
 
-    RuntimeError for an input outside [0, 1].
+    RuntimeError for an input outside [0, 1], or where input and target are not of one float dtype.
     """
     op = "binary_cross_entropy"
     reduction = reduction_of(op, size_average, reduce, reduction)
     _check_same(op, input, target)
+    _need_float(op, input)
+    if target.dtype is not input.dtype:
+        raise DTypeError(
+            f"{op}: the target must have the input's dtype {input.dtype.name}, got "
+            f"{target.dtype.name}"
+        )
     if input.numel() and not input._is_recorded:
         x = input.detach()
         low, high = prim.amin(x, (), False).item(), prim.amax(x, (), False).item()
@@ -168,7 +202,9 @@ def binary_cross_entropy(
             raise RuntimeError(f"{op}: the input must be between 0 and 1, got [{low}, {high}]")
     yes, no = clamp_min(prim.log(input), -100.0), clamp_min(prim.log1p(-input), -100.0)
     losses = (target - 1.0) * no - target * yes
-    return reduced(losses if weight is None else losses * weight, reduction)
+    if weight is not None:
+        losses = to_dtype(losses * weight, input.dtype)
+    return reduced(losses, reduction)
 
 
 def _check_same(op: str, input: Tensor, target: Tensor) -> None:
@@ -190,16 +226,19 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """Binary cross-entropy of sigmoid(input), without overflow.
 
-    ``pos_weight``, broadcast, multiplies the part of the positive targets.
+    ``pos_weight``, broadcast, multiplies the part of the positive targets. In the target's dtype,
+    a float.
     """
     op = "binary_cross_entropy_with_logits"
     reduction = reduction_of(op, size_average, reduce, reduction)
     _check_same(op, input, target)
+    _need_float(op, target)
     log_p = logsigmoid(input)
     if pos_weight is not None:
         log_p = log_p * ((pos_weight - 1.0) * target + 1.0)
     losses = (1.0 - target) * input - log_p
-    return reduced(losses if weight is None else losses * weight, reduction)
+    losses = losses if weight is None else losses * weight
+    return reduced(to_dtype(losses, target.dtype), reduction)
 
 
 def kl_div(
@@ -215,7 +254,7 @@ def kl_div(
     "batchmean" divides the sum by the size of dimension 0: the divergence per sample.
     """
     reduction = reduction_of("kl_div", size_average, reduce, reduction, "batchmean")
-    _need_real("kl_div", input, target)
+    _need_float("kl_div", input, target)
     if log_target:
         losses = prim.exp(target) * (target - input)
     else:
@@ -303,10 +342,11 @@ def hinge_embedding_loss(
     reduce: Flag = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """x where the target is 1, max(0, margin - x) where it is -1."""
+    """x where the target is 1, max(0, margin - x) where it is -1; in the input's dtype."""
     reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
     apart = prim.where(prim.ne(target, 1), clamp_min(margin - input, 0.0), 0.0)
-    return reduced(apart + prim.where(prim.ne(target, -1), input, 0.0), reduction)
+    losses = apart + prim.where(prim.ne(target, -1), input, 0.0)
+    return reduced(to_dtype(losses, input.dtype), reduction)
 
 
 def soft_margin_loss(
@@ -316,9 +356,10 @@ def soft_margin_loss(
     reduce: Flag = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-t x)) of targets 1 and -1."""
+    """log(1 + exp(-t x)) of targets 1 and -1; in the input's dtype, a float."""
     reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
-    return reduced(-logsigmoid(target * input), reduction)
+    _need_float("soft_margin_loss", input)
+    return reduced(to_dtype(-logsigmoid(target * input), input.dtype), reduction)
 
 
 # PyTorch's functions of the package by these names have another order of arguments.

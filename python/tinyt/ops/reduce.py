@@ -342,8 +342,11 @@ def logsumexp(
 ) -> Tensor:
     """log(sum(exp(x))) over ``dim``, shifted by the largest value so that nothing overflows.
 
-    An empty ``dim`` means all, with ``keepdim`` only: PyTorch refuses it otherwise.
+    An empty ``dim`` means all, with ``keepdim`` only: PyTorch refuses it otherwise. None is a
+    TypeError.
     """
+    if dim is None:
+        raise TypeError("logsumexp: dim must be an int or ints, got None")
     dims = dims_of(dim)
     if not dims and not keepdim and input.dim():
         raise ShapeError(f"logsumexp: dim must not be empty, the shape is {tuple(input.shape)}")
