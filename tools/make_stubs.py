@@ -19,10 +19,11 @@ from stubs.compiled import HIDDEN, core_stub, hot_stub
 from stubs.primitives import OP_ROWS, primitive
 from stubs.source import python_function, source_of
 from stubs.tables import SIZES
-from stubs.text import Stub, exported
+from stubs.text import Function, Stub, exported
 
 import tinyt
 from tinyt import _tensor, dtypes, ops
+from tinyt.ops import inplace
 from tinyt.tensor import Tensor
 
 PACKAGE = Path(__file__).resolve().parents[1] / "python" / "tinyt"
@@ -98,22 +99,25 @@ def ops_stub() -> str:
     stub.need("tinyt.tensor", "Tensor")
     modules = [name for name in ops.__all__ if isinstance(getattr(ops, name), ModuleType)]
     stub.need("tinyt.ops", *modules)
-    functions, aliases = [], []
+    functions: list[Function] = []
+    aliases = []
     for name, function in {**ops.EXPORTS, **ops.FUNCTIONAL}.items():
         original = function.__name__
-        if isinstance(function, FunctionType):
+        if isinstance(function, FunctionType) and function.__module__ == inplace.__name__:
+            functions += python_function(stub, name, function, set())
+        elif isinstance(function, FunctionType):
             rename = original if original == name else f"{original} as {name}"
             stub.need(function.__module__, rename)
         elif name != original and ops.EXPORTS[original] is function:
             aliases.append(f"{name} = {original}\n")
         else:
-            functions.append(primitive(OP_ROWS[original], name).text())
+            functions.append(primitive(OP_ROWS[original], name))
     stub.body = [
         exported(ops.__all__),
         "\n" + SIZES,
         "\nFAMILIES: tuple[ModuleType, ...]\n",
         "EXPORTS: dict[str, Any]\nFUNCTIONAL: dict[str, Any]\n\n",
-        *functions,
+        *(function.text() for function in functions),
         "\n",
         *aliases,
     ]

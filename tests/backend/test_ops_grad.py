@@ -123,6 +123,42 @@ def test_gradient(op: Op, rng: np.random.Generator) -> None:
             close(to_numpy(g), w, f"{op.name} sample {number}")
 
 
+def method_gradients(name: str, sample: Sample, recorded: bool) -> list[Any] | None:
+    """Gradients of all tensors after `x.name(...)`, x computed from one or, unless `recorded`, a
+    constant. None where the method makes another shape."""
+    leaves: list[Any] = []
+
+    def leaf(array: Array, differentiable: bool) -> Any:
+        leaves.append(tinyt.tensor(array).requires_grad_(differentiable))
+        return leaves[-1]
+
+    (x, *args), kwargs = map_arrays((sample.args, sample.kwargs), leaf, str)
+    x = x * 1.0 if recorded else x.detach().clone()
+    result = getattr(x, name)(*args, **kwargs)
+    if result.shape != x.shape:
+        return None
+    if result.requires_grad:
+        (result * result.detach()).sum().backward()
+    return [t.grad for t in leaves]
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "constant"])
+@pytest.mark.parametrize(
+    "op", [op for op in GRAD if hasattr(tinyt.Tensor, op.name + "_")], ids=lambda op: op.name + "_"
+)
+def test_gradient_in_place(op: Op, recorded: bool, rng: np.random.Generator) -> None:
+    """That of the function; what is written over may be part of the graph or not."""
+    for sample in small(op, rng):
+        want = method_gradients(op.name, sample, recorded)
+        if want is None:
+            continue
+        got = method_gradients(op.name + "_", sample, recorded)
+        for g, w in zip(got, want, strict=True):
+            assert (g is None) == (w is None)
+            if w is not None:
+                close(to_numpy(g), to_numpy(w), op.name)
+
+
 @pytest.mark.parametrize("layout", ["transposed", "stepped", "shifted"])
 @pytest.mark.parametrize("op", GRAD, ids=lambda op: op.name)
 def test_gradient_of_strided_leaves(op: Op, layout: str, rng: np.random.Generator) -> None:

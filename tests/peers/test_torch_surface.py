@@ -212,6 +212,17 @@ def test_every_method_is_one_of_pytorch() -> None:
     assert sorted(own - set(dir(torch.Tensor))) == []
 
 
+def in_place_names(tt: Any) -> set[str]:
+    return {n for n in dir(tt) if n.endswith("_") and n[0] != "_" and callable(getattr(tt, n))}
+
+
+def test_in_place_functions() -> None:
+    """PyTorch's, in the package and in nn.functional, but for sparse tensors; none besides."""
+    assert in_place_names(tinyt) == in_place_names(torch) - {"resize_as_sparse_"}
+    ours, theirs = (in_place_names(tt.nn.functional) for tt in (tinyt, torch))
+    assert ours == theirs
+
+
 # ------------------------------------------------------------------ memory exchange
 
 

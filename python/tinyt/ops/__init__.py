@@ -26,6 +26,7 @@ from tinyt.ops import (
     embedding,
     grid,
     indexing,
+    inplace,
     join,
     linalg,
     loss,
@@ -114,8 +115,7 @@ def _wrapped(function: FunctionType) -> Any:
 
     One that only passes on to the primitive of its own name needs no renaming of errors.
     """
-    primitive = function.__name__.strip("_") in _PRIMITIVES
-    return renamed(function) if primitive else named(function)
+    return renamed(function) if function.__name__ in _PRIMITIVES else named(function)
 
 
 for _members in (EXPORTS, FUNCTIONAL, dict(vars(Tensor))):
@@ -128,6 +128,7 @@ for _members in (EXPORTS, FUNCTIONAL, dict(vars(Tensor))):
             _members[_name] = _wrapped(_member)
         else:
             setattr(Tensor, _name, _wrapped(_member))
+EXPORTS.update(inplace.in_place_functions())
 globals().update(EXPORTS)
 globals().update(FUNCTIONAL)
 

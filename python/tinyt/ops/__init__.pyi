@@ -54,8 +54,21 @@ from tinyt.ops.arrange import (
     triu,
 )
 from tinyt.ops.attention import scaled_dot_product_attention
-from tinyt.ops.bounded import addcdiv, addcmul, clamp, clamp_max, clamp_min, lerp, nan_to_num
+from tinyt.ops.bounded import (
+    addcdiv,
+    addcmul,
+    clamp,
+    clamp_,
+    clamp_max,
+    clamp_max_,
+    clamp_min,
+    clamp_min_,
+    lerp,
+    nan_to_num,
+    nan_to_num_,
+)
 from tinyt.ops.bounded import clamp as clip
+from tinyt.ops.bounded import clamp_ as clip_
 from tinyt.ops.class_loss import (
     cross_entropy,
     multi_margin_loss,
@@ -91,7 +104,7 @@ from tinyt.ops.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from tinyt.ops.convert import clone, is_nonzero, is_same_size, numel
+from tinyt.ops.convert import clone, fill_, is_nonzero, is_same_size, numel, zero_
 from tinyt.ops.counting import bincount, histc, histogram, histogramdd
 from tinyt.ops.creation import (
     as_tensor,
@@ -140,23 +153,28 @@ from tinyt.ops.elementwise import (
     add,
     broadcast_shapes,
     deg2rad,
+    deg2rad_,
     div,
     float_power,
     frac,
+    frac_,
     heaviside,
     ldexp,
+    ldexp_,
     positive,
     pow,
     rad2deg,
+    rad2deg_,
     round,
+    round_,
     rsub,
     sub,
 )
 from tinyt.ops.elementwise import div as divide
 from tinyt.ops.elementwise import sub as subtract
-from tinyt.ops.embedding import embedding, embedding_bag, one_hot
+from tinyt.ops.embedding import embedding, embedding_bag, embedding_renorm_, one_hot
 from tinyt.ops.grid import affine_grid, grid_sample
-from tinyt.ops.indexing import index_put
+from tinyt.ops.indexing import index_put, index_put_
 from tinyt.ops.join import (
     block_diag,
     cartesian_prod,
@@ -178,6 +196,7 @@ from tinyt.ops.linalg import (
     addbmm,
     addmm,
     addmv,
+    addmv_,
     addr,
     baddbmm,
     bilinear,
@@ -340,7 +359,7 @@ from tinyt.ops.shape import (
 from tinyt.ops.shape import movedim as moveaxis
 from tinyt.ops.shape import transpose as swapdims
 from tinyt.ops.slices import index_add, index_copy, index_fill, index_reduce, index_select
-from tinyt.ops.special import frexp, logit, mvlgamma, nextafter, polygamma, sinc
+from tinyt.ops.special import frexp, logit, logit_, mvlgamma, nextafter, polygamma, sinc, sinc_
 from tinyt.ops.split import (
     chunk,
     dsplit,
@@ -355,7 +374,7 @@ from tinyt.ops.split import (
     vsplit,
 )
 from tinyt.ops.statistics import corrcoef, cov, std, std_mean, var, var_mean
-from tinyt.ops.strides import as_strided, diagonal
+from tinyt.ops.strides import as_strided, as_strided_, diagonal, resize_as_
 from tinyt.ops.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from tinyt.tensor import Tensor
 
@@ -364,9 +383,12 @@ __all__ = [
     "FAMILIES",
     "FUNCTIONAL",
     "abs",
+    "abs_",
     "absolute",
     "acos",
+    "acos_",
     "acosh",
+    "acosh_",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -379,6 +401,7 @@ __all__ = [
     "addcmul",
     "addmm",
     "addmv",
+    "addmv_",
     "addr",
     "adjoint",
     "affine_grid",
@@ -393,25 +416,36 @@ __all__ = [
     "any",
     "arange",
     "arccos",
+    "arccos_",
     "arccosh",
+    "arccosh_",
     "arcsin",
+    "arcsin_",
     "arcsinh",
+    "arcsinh_",
     "arctan",
     "arctan2",
+    "arctan_",
     "arctanh",
+    "arctanh_",
     "argmax",
     "argmin",
     "argsort",
     "argwhere",
     "as_strided",
+    "as_strided_",
     "as_strided_scatter",
     "as_tensor",
     "asarray",
     "asin",
+    "asin_",
     "asinh",
+    "asinh_",
     "atan",
     "atan2",
+    "atan_",
     "atanh",
+    "atanh_",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
@@ -442,15 +476,20 @@ __all__ = [
     "cat",
     "cdist",
     "ceil",
+    "ceil_",
     "celu",
     "celu_",
     "chain_matmul",
     "channel_shuffle",
     "chunk",
     "clamp",
+    "clamp_",
     "clamp_max",
+    "clamp_max_",
     "clamp_min",
+    "clamp_min_",
     "clip",
+    "clip_",
     "clone",
     "column_stack",
     "combinations",
@@ -459,6 +498,7 @@ __all__ = [
     "concatenate",
     "conj",
     "conj_physical",
+    "conj_physical_",
     "constant_pad_nd",
     "conv1d",
     "conv2d",
@@ -469,7 +509,9 @@ __all__ = [
     "copysign",
     "corrcoef",
     "cos",
+    "cos_",
     "cosh",
+    "cosh_",
     "cosine_embedding_loss",
     "cosine_similarity",
     "count_nonzero",
@@ -482,6 +524,8 @@ __all__ = [
     "cumsum",
     "cumulative_trapezoid",
     "deg2rad",
+    "deg2rad_",
+    "detach_",
     "diag",
     "diag_embed",
     "diagflat",
@@ -505,6 +549,7 @@ __all__ = [
     "elu_",
     "embedding",
     "embedding_bag",
+    "embedding_renorm_",
     "empty",
     "empty_like",
     "empty_permuted",
@@ -512,29 +557,38 @@ __all__ = [
     "eq",
     "equal",
     "erf",
+    "erf_",
     "erfc",
+    "erfc_",
     "erfinv",
     "exp",
     "exp2",
+    "exp2_",
+    "exp_",
     "expm1",
+    "expm1_",
     "eye",
     "feature_alpha_dropout",
     "feature_alpha_dropout_",
     "feature_dropout",
     "feature_dropout_",
+    "fill_",
     "fix",
+    "fix_",
     "flatten",
     "flip",
     "fliplr",
     "flipud",
     "float_power",
     "floor",
+    "floor_",
     "floor_divide",
     "fmax",
     "fmin",
     "fmod",
     "fold",
     "frac",
+    "frac_",
     "frexp",
     "from_dlpack",
     "from_numpy",
@@ -543,6 +597,7 @@ __all__ = [
     "gather",
     "gaussian_nll_loss",
     "gcd",
+    "gcd_",
     "ge",
     "gelu",
     "ger",
@@ -569,11 +624,13 @@ __all__ = [
     "huber_loss",
     "hypot",
     "i0",
+    "i0_",
     "imag",
     "index_add",
     "index_copy",
     "index_fill",
     "index_put",
+    "index_put_",
     "index_reduce",
     "index_select",
     "inner",
@@ -600,7 +657,9 @@ __all__ = [
     "l1_loss",
     "layer_norm",
     "lcm",
+    "lcm_",
     "ldexp",
+    "ldexp_",
     "le",
     "leaky_relu",
     "leaky_relu_",
@@ -613,8 +672,12 @@ __all__ = [
     "local_response_norm",
     "log",
     "log1p",
+    "log1p_",
     "log2",
+    "log2_",
     "log10",
+    "log10_",
+    "log_",
     "log_softmax",
     "logaddexp",
     "logaddexp2",
@@ -624,6 +687,7 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logit",
+    "logit_",
     "logsigmoid",
     "logspace",
     "logsumexp",
@@ -667,6 +731,7 @@ __all__ = [
     "mv",
     "mvlgamma",
     "nan_to_num",
+    "nan_to_num_",
     "nanmean",
     "nanmedian",
     "nanquantile",
@@ -675,7 +740,9 @@ __all__ = [
     "narrow_copy",
     "ne",
     "neg",
+    "neg_",
     "negative",
+    "negative_",
     "nextafter",
     "nll_loss",
     "nonzero",
@@ -705,6 +772,7 @@ __all__ = [
     "put",
     "quantile",
     "rad2deg",
+    "rad2deg_",
     "rand",
     "rand_like",
     "randint",
@@ -715,6 +783,7 @@ __all__ = [
     "ravel",
     "real",
     "reciprocal",
+    "reciprocal_",
     "relu",
     "relu6",
     "relu_",
@@ -722,16 +791,19 @@ __all__ = [
     "renorm",
     "repeat_interleave",
     "reshape",
+    "resize_as_",
     "resolve_conj",
     "resolve_neg",
     "rms_norm",
     "roll",
     "rot90",
     "round",
+    "round_",
     "row_stack",
     "rrelu",
     "rrelu_",
     "rsqrt",
+    "rsqrt_",
     "rsub",
     "scalar_tensor",
     "scaled_dot_product_attention",
@@ -745,12 +817,16 @@ __all__ = [
     "selu_",
     "sgn",
     "sigmoid",
+    "sigmoid_",
     "sign",
     "signbit",
     "silu",
     "sin",
+    "sin_",
     "sinc",
+    "sinc_",
     "sinh",
+    "sinh_",
     "slice_scatter",
     "smooth_l1_loss",
     "soft_margin_loss",
@@ -763,7 +839,9 @@ __all__ = [
     "split",
     "split_with_sizes",
     "sqrt",
+    "sqrt_",
     "square",
+    "square_",
     "squeeze",
     "stack",
     "std",
@@ -777,7 +855,9 @@ __all__ = [
     "take",
     "take_along_dim",
     "tan",
+    "tan_",
     "tanh",
+    "tanh_",
     "tanhshrink",
     "tensor",
     "tensor_split",
@@ -798,6 +878,7 @@ __all__ = [
     "triu_indices",
     "true_divide",
     "trunc",
+    "trunc_",
     "unbind",
     "unflatten",
     "unfold",
@@ -817,6 +898,8 @@ __all__ = [
     "vstack",
     "where",
     "xlogy",
+    "xlogy_",
+    "zero_",
     "zeros",
     "zeros_like",
 ]
@@ -947,6 +1030,51 @@ def true_divide(
     input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
 ) -> Tensor: ...
 def reshape(input: Tensor, shape: _Sizes) -> Tensor: ...
+def abs_(input: Tensor) -> Tensor: ...
+def acos_(input: Tensor) -> Tensor: ...
+def acosh_(input: Tensor) -> Tensor: ...
+def arccos_(input: Tensor) -> Tensor: ...
+def arccosh_(input: Tensor) -> Tensor: ...
+def arcsin_(input: Tensor) -> Tensor: ...
+def arcsinh_(input: Tensor) -> Tensor: ...
+def arctan_(input: Tensor) -> Tensor: ...
+def arctanh_(input: Tensor) -> Tensor: ...
+def asin_(input: Tensor) -> Tensor: ...
+def asinh_(input: Tensor) -> Tensor: ...
+def atan_(input: Tensor) -> Tensor: ...
+def atanh_(input: Tensor) -> Tensor: ...
+def ceil_(input: Tensor) -> Tensor: ...
+def conj_physical_(input: Tensor) -> Tensor: ...
+def cos_(input: Tensor) -> Tensor: ...
+def cosh_(input: Tensor) -> Tensor: ...
+def detach_(input: Tensor) -> Tensor: ...
+def erf_(input: Tensor) -> Tensor: ...
+def erfc_(input: Tensor) -> Tensor: ...
+def exp2_(input: Tensor) -> Tensor: ...
+def exp_(input: Tensor) -> Tensor: ...
+def expm1_(input: Tensor) -> Tensor: ...
+def fix_(input: Tensor) -> Tensor: ...
+def floor_(input: Tensor) -> Tensor: ...
+def gcd_(input: Tensor, other: Tensor) -> Tensor: ...
+def i0_(input: Tensor) -> Tensor: ...
+def lcm_(input: Tensor, other: Tensor) -> Tensor: ...
+def log10_(input: Tensor) -> Tensor: ...
+def log1p_(input: Tensor) -> Tensor: ...
+def log2_(input: Tensor) -> Tensor: ...
+def log_(input: Tensor) -> Tensor: ...
+def neg_(input: Tensor) -> Tensor: ...
+def negative_(input: Tensor) -> Tensor: ...
+def reciprocal_(input: Tensor) -> Tensor: ...
+def rsqrt_(input: Tensor) -> Tensor: ...
+def sigmoid_(input: Tensor) -> Tensor: ...
+def sin_(input: Tensor) -> Tensor: ...
+def sinh_(input: Tensor) -> Tensor: ...
+def sqrt_(input: Tensor) -> Tensor: ...
+def square_(input: Tensor) -> Tensor: ...
+def tan_(input: Tensor) -> Tensor: ...
+def tanh_(input: Tensor) -> Tensor: ...
+def trunc_(input: Tensor) -> Tensor: ...
+def xlogy_(input: Tensor, other: Tensor) -> Tensor: ...
 
 arccos = acos
 arccosh = acosh

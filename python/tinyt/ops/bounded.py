@@ -6,7 +6,7 @@ from typing import Any
 
 from tinyt._core import DTypeError
 from tinyt.dtypes import result_type
-from tinyt.ops.common import Number, Scalar, in_place, need_tensor, write_out
+from tinyt.ops.common import Number, Scalar, need_tensor, overwrite, write_out
 from tinyt.tensor import Tensor, attach, method, prim
 
 LARGEST = {
@@ -39,10 +39,10 @@ def clamp(
 
 @method
 def clamp_(
-    self: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None
+    input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None
 ) -> Tensor:
     """Limits values in place."""
-    return in_place(self, clamp(self, min, max))
+    return overwrite(input, clamp, min, max)
 
 
 @method
@@ -58,15 +58,15 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
 
 
 @method
-def clamp_min_(self: Tensor, min: Tensor | Number) -> Tensor:
+def clamp_min_(input: Tensor, min: Tensor | Number) -> Tensor:
     """Limits values from below in place."""
-    return in_place(self, prim.clamp_min(self, min))
+    return overwrite(input, prim.clamp_min, min)
 
 
 @method
-def clamp_max_(self: Tensor, max: Tensor | Number) -> Tensor:
+def clamp_max_(input: Tensor, max: Tensor | Number) -> Tensor:
     """Limits values from above in place."""
-    return in_place(self, prim.clamp_max(self, max))
+    return overwrite(input, prim.clamp_max, max)
 
 
 def _times(factor: Tensor, value: Scalar, *others: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def addcmul(
 @method
 def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> Tensor:
     """Adds ``value * tensor1 * tensor2`` in place."""
-    return in_place(self, addcmul(self, tensor1, tensor2, value=value))
+    return overwrite(self, addcmul, tensor1, tensor2, value=value)
 
 
 @method
@@ -121,7 +121,7 @@ def addcdiv(
 @method
 def addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> Tensor:
     """Adds ``value * tensor1 / tensor2`` in place."""
-    return in_place(self, addcdiv(self, tensor1, tensor2, value=value))
+    return overwrite(self, addcdiv, tensor1, tensor2, value=value)
 
 
 @method
@@ -159,7 +159,7 @@ def to_tensor(weight: Tensor | Scalar, like: Tensor) -> Tensor:
 @method
 def lerp_(self: Tensor, end: Tensor, weight: Tensor | Scalar) -> Tensor:
     """Moves towards ``end`` by ``weight`` in place."""
-    return in_place(self, lerp(self, end, weight))
+    return overwrite(self, lerp, end, weight)
 
 
 @method
@@ -188,13 +188,13 @@ def nan_to_num(
 
 @method
 def nan_to_num_(
-    self: Tensor,
+    input: Tensor,
     nan: float | None = None,
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Tensor:
     """Replaces NaN and infinities in place."""
-    return in_place(self, nan_to_num(self, nan, posinf, neginf))
+    return overwrite(input, nan_to_num, nan, posinf, neginf)
 
 
 attach(clip=clamp, clip_=clamp_)

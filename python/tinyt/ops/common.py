@@ -116,20 +116,6 @@ def write_out(out: Tensor | None, value: Tensor) -> Tensor:
     return out
 
 
-def in_place(self: Tensor, value: Tensor) -> Tensor:
-    """``self`` after ``value``, computed from it, was written there."""
-    if tuple(self.shape) != tuple(value.shape):
-        raise _core.ShapeError(
-            f"in place: the result has shape {tuple(value.shape)}, the tensor {tuple(self.shape)}"
-        )
-    if not can_cast(value.dtype, self.dtype):
-        raise _core.DTypeError(
-            f"in place: result type {value.dtype.name} cannot be cast to the tensor's "
-            f"{self.dtype.name}"
-        )
-    return self._assign(value)
-
-
 def to_dtype(x: Tensor, d: dtype | None) -> Tensor:
     """x in another dtype; itself when it has it already."""
     return x if d is None or x.dtype is d else prim.cast(x, d)
@@ -154,10 +140,30 @@ def wide(x: Tensor) -> Tensor:
     return prim.cast(x, float32) if x.dtype.name in ("float16", "bfloat16") else x
 
 
-def overwrite(x: Tensor, function: Callable[..., Tensor], *args: Any) -> Tensor:
-    """``function(x, *args)`` written over ``x``; backward sees a copy of the old values."""
-    source = prim.copy(x) if is_grad_enabled() and x.requires_grad else x
-    return x._assign(function(source, *args))
+def overwrite(x: Tensor, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    """``function(x, *args, **kwargs)`` written over ``x``; backward sees a copy of the old values.
+
+    ShapeError or DTypeError where ``x`` cannot hold the result; nothing is written then.
+    """
+    source = prim.copy(x) if _is_recorded(x, *args, *kwargs.values()) else x
+    value = function(source, *args, **kwargs)
+    if x.shape != value.shape:
+        raise _core.ShapeError(
+            f"in_place: the result has shape {tuple(value.shape)}, the tensor {tuple(x.shape)}"
+        )
+    if not can_cast(value.dtype, x.dtype):
+        raise _core.DTypeError(
+            f"in_place: result type {value.dtype.name} cannot be cast to the tensor's "
+            f"{x.dtype.name}"
+        )
+    return x._assign(value)
+
+
+def _is_recorded(*arguments: Any) -> bool:
+    """Whether a call with these arguments is differentiated."""
+    return is_grad_enabled() and any(
+        isinstance(argument, TensorBase) and argument.requires_grad for argument in arguments
+    )
 
 
 def float_or_default(x: Tensor) -> dtype:
@@ -254,6 +260,8 @@ def named(function: F) -> F:
             inner, colon, rest = text.partition(":")
             if colon and inner.isidentifier() and not text.startswith(prefix):
                 error.args = (f"{name}:{rest}", *error.args[1:])
+            elif not colon and text.startswith("expected a Tensor"):  # from an operator
+                error.args = (f"{name}: {text}", *error.args[1:])
             raise
         except AttributeError as error:
             given = error.obj

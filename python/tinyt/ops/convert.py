@@ -68,19 +68,19 @@ def copy_(self: Tensor, src: Tensor | Scalar, non_blocking: bool = False) -> Ten
 
 
 @method
-def fill_(self: Tensor, value: Tensor | Scalar) -> Tensor:
+def fill_(input: Tensor, value: Tensor | Scalar) -> Tensor:
     """Writes one value to every element."""
     if isinstance(value, Tensor) and value.dim():
         raise RuntimeError(
             f"fill_: only supports 0-d value tensors, got shape {tuple(value.shape)}"
         )
-    return self._assign(value)
+    return input._assign(value)
 
 
 @method
-def zero_(self: Tensor) -> Tensor:
+def zero_(input: Tensor) -> Tensor:
     """Writes zeros."""
-    return self._assign(0)
+    return input._assign(0)
 
 
 def _parse_to(

@@ -10,7 +10,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.dtypes import complex128, float64, result_type
-from tinyt.ops.common import Number, Scalar, attach_primitives, in_place, need_tensor, write_out
+from tinyt.ops.common import Number, Scalar, attach_primitives, need_tensor, overwrite, write_out
 from tinyt.tensor import Tensor, attach, method, prim
 
 PRIMITIVES: dict[str, Any] = attach_primitives("scalar")
@@ -112,7 +112,7 @@ def div_(self: Tensor, other: Tensor | Scalar, *, rounding_mode: str | None = No
     if rounding_mode is None:
         self /= other
         return self
-    return in_place(self, div(self, other, rounding_mode=rounding_mode))
+    return overwrite(self, div, other, rounding_mode=rounding_mode)
 
 
 @method
@@ -173,7 +173,7 @@ def float_power_(self: Tensor, exponent: Tensor | Scalar) -> Tensor:
     """Raises to a power in place; RuntimeError unless the tensor is float64 (or complex128)."""
     if self.dtype not in (float64, complex128):
         raise DTypeError(f"float_power_: the result is float64, the tensor {self.dtype.name}")
-    return in_place(self, float_power(self, exponent))
+    return overwrite(self, float_power, exponent)
 
 
 @method
@@ -183,9 +183,9 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method
-def ldexp_(self: Tensor, other: Tensor) -> Tensor:
+def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """Multiplies by ``2 ** other`` in place."""
-    return in_place(self, ldexp(self, other))
+    return overwrite(input, ldexp, other)
 
 
 @method
@@ -203,7 +203,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
 @method
 def heaviside_(self: Tensor, values: Tensor) -> Tensor:
     """The step function in place."""
-    return in_place(self, heaviside(self, values))
+    return overwrite(self, heaviside, values)
 
 
 @method
@@ -226,9 +226,9 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method
-def frac_(self: Tensor) -> Tensor:
+def frac_(input: Tensor) -> Tensor:
     """Takes the whole part away in place."""
-    return in_place(self, frac(self))
+    return overwrite(input, frac)
 
 
 @method
@@ -245,9 +245,9 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
 
 
 @method
-def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
+def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Rounds in place."""
-    return in_place(self, round(self, decimals=decimals))
+    return overwrite(input, round, decimals=decimals)
 
 
 @method
@@ -257,9 +257,9 @@ def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method
-def deg2rad_(self: Tensor) -> Tensor:
+def deg2rad_(input: Tensor) -> Tensor:
     """Degrees to radians in place."""
-    return in_place(self, deg2rad(self))
+    return overwrite(input, deg2rad)
 
 
 @method
@@ -269,9 +269,9 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method
-def rad2deg_(self: Tensor) -> Tensor:
+def rad2deg_(input: Tensor) -> Tensor:
     """Radians to degrees in place."""
-    return in_place(self, rad2deg(self))
+    return overwrite(input, rad2deg)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...] | int) -> tuple[int, ...]:

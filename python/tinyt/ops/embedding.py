@@ -48,6 +48,15 @@ def _limit_norms(weight: Tensor, index: Tensor, max_norm: float, norm_type: floa
         prim.scatter(weight, places, limited, 0, out=weight)
 
 
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scales the rows of a table [n, d] at ``indices`` to a norm of at most ``max_norm``, in place.
+
+    Not differentiated. IndexError for an index outside [0, n).
+    """
+    _limit_norms(input, _flat_index("embedding_renorm_", indices, input), max_norm, norm_type)
+    return input
+
+
 def _counts(index: Tensor, size: int) -> Tensor:
     """How often each of [0, size) occurs."""
     ones = prim.fill((index.numel(),), int64, 1.0, 1)
@@ -243,5 +252,5 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     return prim.cast(prim.eq(prim.reshape(input, (*input.shape, 1)), classes), int64)
 
 
-EXPORTS: dict[str, Any] = {}
+EXPORTS: dict[str, Any] = {"embedding_renorm_": embedding_renorm_}
 FUNCTIONAL: dict[str, Any] = {f.__name__: f for f in (embedding, embedding_bag, one_hot)}

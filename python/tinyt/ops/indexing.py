@@ -348,13 +348,13 @@ def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate
 
 @method
 def index_put_(
-    self: Tensor,
+    input: Tensor,
     indices: Sequence[Tensor | None],
     values: Tensor,
     accumulate: bool = False,
 ) -> Tensor:
-    """``self[indices] = values``, or with ``accumulate`` added in index order."""
-    return _put(self, indices, values, accumulate)
+    """``input[indices] = values``, or with ``accumulate`` added in index order."""
+    return _put(input, indices, values, accumulate)
 
 
 @method

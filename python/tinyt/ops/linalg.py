@@ -177,10 +177,10 @@ def addmv(
 
 @method
 def addmv_(
-    self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
     """:func:`addmv` in place."""
-    return self._assign(addmv(self, mat, vec, beta=beta, alpha=alpha))
+    return input._assign(addmv(input, mat, vec, beta=beta, alpha=alpha))
 
 
 @method

@@ -12,6 +12,8 @@ from tinyt.ops.common import (
     float_or_default,
     in_dtype,
     need_tensor,
+    overwrite,
+    to_dtype,
     wrap_dim,
     write_out,
 )
@@ -45,7 +47,7 @@ def cumsum_(self: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 @method
 def cumprod_(self: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """:func:`cumprod` in place, in the dtype of the tensor."""
-    return self._assign(cumprod(self, dim, dtype=dtype))
+    return overwrite(self, lambda x: to_dtype(cumprod(x, dim, dtype=dtype), self.dtype))
 
 
 @method

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tinyt._core import DTypeError
 from tinyt.dtypes import float32, int32
-from tinyt.ops.common import float_or_default, in_place, need_tensor, to_dtype, write_out
+from tinyt.ops.common import float_or_default, need_tensor, overwrite, to_dtype, write_out
 from tinyt.ops.results import write_pair
 from tinyt.tensor import Tensor, attach, method, prim
 
@@ -29,9 +29,9 @@ def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method
-def sinc_(self: Tensor) -> Tensor:
+def sinc_(input: Tensor) -> Tensor:
     """sinc in place."""
-    return in_place(self, sinc(self))
+    return overwrite(input, sinc)
 
 
 @method
@@ -44,9 +44,9 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
 
 
 @method
-def logit_(self: Tensor, eps: float | None = None) -> Tensor:
+def logit_(input: Tensor, eps: float | None = None) -> Tensor:
     """logit in place."""
-    return in_place(self, logit(self, eps))
+    return overwrite(input, logit, eps)
 
 
 @method
@@ -64,7 +64,7 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
 @method
 def mvlgamma_(self: Tensor, p: int) -> Tensor:
     """mvlgamma in place."""
-    return in_place(self, mvlgamma(self, p))
+    return overwrite(self, mvlgamma, p)
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -84,7 +84,7 @@ def _tensor_polygamma(self: Tensor, n: int) -> Tensor:
 
 def _tensor_polygamma_(self: Tensor, n: int) -> Tensor:
     """polygamma in place."""
-    return in_place(self, polygamma(n, self))
+    return overwrite(self, lambda x: polygamma(n, x))
 
 
 attach(polygamma=_tensor_polygamma, polygamma_=_tensor_polygamma_)
@@ -145,7 +145,7 @@ def _next_narrow(x: Tensor, y: Tensor) -> Tensor:
 @method
 def nextafter_(self: Tensor, other: Tensor) -> Tensor:
     """The next value towards ``other`` in place."""
-    return in_place(self, nextafter(self, other))
+    return overwrite(self, nextafter, other)
 
 
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:

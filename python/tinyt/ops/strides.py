@@ -103,13 +103,13 @@ def as_strided(
 
 @method
 def as_strided_(
-    self: Tensor,
+    input: Tensor,
     size: Sequence[int],
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
     """:func:`as_strided` of this tensor's own geometry."""
-    return _tensor.become(self, as_strided(self, size, stride, storage_offset))
+    return _tensor.become(input, as_strided(input, size, stride, storage_offset))
 
 
 @method
@@ -179,9 +179,9 @@ def resize_(self: Tensor, size: Sizes, *more: int, memory_format: Any = None) ->
 
 
 @method
-def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """:func:`resize_` to the size of another tensor."""
-    return resize_(self, tuple(the_template.shape))
+    return resize_(input, tuple(the_template.shape))
 
 
 @method
