@@ -25,19 +25,8 @@ class OwnerLock {
 
   // By the thread that owns it.
   void lock() noexcept {
-    for (;;) {
-      if (has_barriers_) {
-        busy_.store(true, std::memory_order_relaxed);
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        if (!claimed_.load(std::memory_order_acquire)) [[likely]]
-          return;
-      } else {
-        busy_.store(true, std::memory_order_seq_cst);
-        if (!claimed_.load(std::memory_order_seq_cst)) return;
-      }
-      busy_.store(false, std::memory_order_release);
-      while (claimed_.load(std::memory_order_relaxed)) std::this_thread::yield();
-    }
+    while (!try_lock()) [[unlikely]]
+      wait();
   }
   void unlock() noexcept { busy_.store(false, std::memory_order_release); }
 
@@ -52,6 +41,19 @@ class OwnerLock {
   void release() noexcept { claimed_.store(false, std::memory_order_release); }
 
  private:
+  bool try_lock() noexcept {
+    if (has_barriers_) [[likely]] {
+      busy_.store(true, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      busy_.store(true, std::memory_order_seq_cst);
+    }
+    return !claimed_.load(std::memory_order_seq_cst);
+  }
+  [[gnu::noinline]] void wait() noexcept {
+    busy_.store(false, std::memory_order_release);
+    while (claimed_.load(std::memory_order_relaxed)) std::this_thread::yield();
+  }
   static bool barrier([[maybe_unused]] int command) noexcept {
 #if defined(__linux__) && defined(SYS_membarrier)
     return syscall(SYS_membarrier, command, 0, 0) == 0;
