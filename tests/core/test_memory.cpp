@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -30,7 +31,7 @@ constexpr bool kSanitized = poison::kRedZone > 0;
 bool aligned(const Block& b) { return reinterpret_cast<uintptr_t>(b.data) % kAlignment == 0; }
 
 void test_size_classes() {
-  for (size_t bytes = 1; bytes <= 300000; bytes += bytes < 5000 ? 1 : 61) {
+  for (size_t bytes = 1; bytes <= kSlabMax; bytes += bytes < 5000 ? 1 : 61) {
     const size_t cls = class_of(bytes);
     if (kClassBytes[cls] < bytes || (cls > 0 && kClassBytes[cls - 1] >= bytes)) {
       CHECK_EQ(cls, bytes);  // shows the bytes that have the wrong class
@@ -38,17 +39,10 @@ void test_size_classes() {
   }
   for (size_t cls = 0; cls < kClasses; ++cls) {
     CHECK(kClassBytes[cls] % kAlignment == 0);
-    if (cls < kFirstLarge) {
-      CHECK_EQ(class_of(kClassBytes[cls]), cls);
-    } else if (kClassBytes[cls] <= kMaxBytes && kClassBytes[cls] % kHugePage == 0) {
-      CHECK_EQ(class_of(kClassBytes[cls]), cls);
-    }
+    CHECK_EQ(class_of(kClassBytes[cls]), cls);
   }
-  for (size_t bytes : {kMiB + 1, 2 * kMiB + 1, 5 * kMiB, 100 * kMiB + 7, (size_t{1} << 40) + 1}) {
-    const size_t size = kClassBytes[class_of(bytes)];
-    CHECK(size >= bytes && size - bytes <= bytes / 8 + kHugePage * (bytes > kSlabMax));
-    CHECK(bytes <= kSlabMax || size % kHugePage == 0);
-  }
+  CHECK_EQ(class_of(kSlabMax + 1), kClasses);
+  CHECK_EQ(class_of(size_t{1} << 60), kClasses);
 }
 
 void test_blocks() {
@@ -140,8 +134,8 @@ void test_pinned_slabs() {
   // What was given back is carved again.
   dead.clear();
   for (int i = 0; i < 5; ++i) {
-    dead.push_back(a.allocate(9 * kMiB));
-    std::memset(dead.back().data, 2, 9 * kMiB);
+    dead.push_back(a.allocate(900000));
+    std::memset(dead.back().data, 2, 900000);
   }
   CHECK_EQ(statistics().system_allocations, s1.system_allocations);
   for (const Block& b : dead) a.release(b);
@@ -171,6 +165,43 @@ void test_lists_of_other_threads() {
   stage = 2;
   other.join();
   CHECK_EQ(statistics().live_blocks, before.live_blocks);
+}
+
+// Large blocks of all sizes share memory: free ones join and serve what fits.
+void test_ranges() {
+  Allocator& a = caching();
+  empty_cache();
+  const Statistics s0 = statistics();
+  std::vector<Block> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(a.allocate(10 * kMiB));
+  const int64_t full = statistics().reserved_bytes;
+  for (const Block& b : blocks) a.release(b);
+  CHECK_EQ(statistics().cached_bytes, full - s0.reserved_bytes);
+  // Smaller, larger, and in all as much: the system is not asked, or for little.
+  for (size_t bytes : {kMiB + 1, 3 * kMiB, 17 * kMiB}) {
+    blocks.assign(1, a.allocate(bytes));
+    std::memset(blocks[0].data, 1, bytes);
+    CHECK(statistics().reserved_bytes <= full + int64_t(kSanitized ? 8 : 7) * int64_t(kMiB));
+    a.release(blocks[0]);
+  }
+  // Of two that fit the tighter one is taken.
+  empty_cache();
+  const Block wide = a.allocate(20 * kMiB);
+  const Block fence = a.allocate(2 * kMiB);
+  const Block tight = a.allocate(6 * kMiB);
+  const Block end = a.allocate(2 * kMiB);
+  a.release(wide);
+  a.release(tight);
+  const Block fits = a.allocate(6 * kMiB - 1000);
+  // Up to what its own growth left beside it.
+  CHECK(std::abs(static_cast<char*>(fits.data) - static_cast<char*>(tight.data)) <
+        int64_t(2 * kMiB));
+  a.release(fits);
+  a.release(fence);
+  a.release(end);
+  empty_cache();
+  CHECK_EQ(statistics().cached_bytes, 0);
+  CHECK_EQ(statistics().reserved_bytes, s0.reserved_bytes);
 }
 
 // Refused requests change nothing.
@@ -365,9 +396,11 @@ void test_system_refuses() {
     if (mapped == 0) return 0;
     limit.rlim_cur = static_cast<rlim_t>(mapped * sysconf(_SC_PAGESIZE)) + 150 * kMiB;
     setrlimit(RLIMIT_AS, &limit);
-    for (const Block& b : cached) caching().release(b);
-    const Block fits = caching().allocate(350 * kMiB);  // in place of the cached ones
-    if (statistics().cached_bytes != 0) return 2;
+    // Free memory of 200 MiB in two parts, and 150 MiB that the system still has.
+    caching().release(cached[0]);
+    caching().release(cached[2]);
+    const Block fits = caching().allocate(300 * kMiB);
+    if (statistics().cached_bytes > int64_t(2 * kMiB)) return 2;
     try {
       caching().allocate(900 * kMiB);
       return 3;
@@ -375,7 +408,7 @@ void test_system_refuses() {
       if (e.kind() != ErrorKind::OutOfMemory) return 4;
       if (std::string(e.what()).find("the system refused") == std::string::npos) return 5;
     }
-    caching().release(fits);
+    for (const Block& b : {fits, cached[1], cached[3]}) caching().release(b);
     const Block small = caching().allocate(100);
     caching().release(small);
     empty_cache();
@@ -497,6 +530,7 @@ int main() {
   test_limits();
   test_cache_limit();
   test_pinned_slabs();
+  test_ranges();
   test_lists_of_other_threads();
   test_threads();
   test_producer_and_consumer();

@@ -85,12 +85,10 @@ Block CachingAllocator::allocate_slowly(size_t bytes) {
   bool counted = false;
   if (guarded_.load(std::memory_order_relaxed)) counted = admit(bytes);
   if (bytes > most_) refuse("more than this machine has", bytes);
-  const int64_t uncounted = counted ? 0 : static_cast<int64_t>(bytes);
-  const size_t cls = class_of(bytes + poison::kRedZone);
-  void* data = find(cls, uncounted);
+  void* data = find(bytes, counted);
   if (data == nullptr) {
     empty_cache();
-    data = find(cls, uncounted);
+    data = find(bytes, counted);
     if (data == nullptr) {
       if (counted) current_ -= static_cast<int64_t>(bytes);
       refuse("the system refused", bytes);
@@ -101,28 +99,22 @@ Block CachingAllocator::allocate_slowly(size_t bytes) {
   return {data, bytes, this, nullptr};
 }
 
-// A block of the class, counted; null when the system refuses.
-void* CachingAllocator::find(size_t cls, int64_t bytes) {
-  ThreadCache* cache = t_cache;
+// Null when the system refuses.
+void* CachingAllocator::find(size_t bytes, bool counted) {
+  const int64_t uncounted = counted ? 0 : static_cast<int64_t>(bytes);
+  ThreadCache* cache = t_cache != nullptr ? t_cache : open_thread();
   if (cache == nullptr) {
-    cache = open_thread();
-    if (cache == nullptr) {
-      void* data = take_shared(cls);
-      if (data == nullptr) return nullptr;
-      ++allocations_;
-      raise_peak(current_ += bytes);
-      return data;
-    }
+    void* data = take_shared(bytes);
+    if (data == nullptr) return nullptr;
+    ++allocations_;
+    raise_peak(current_ += uncounted);
+    return data;
   }
   const std::lock_guard own(cache->lock);
-  void* data = nullptr;
-  if (cls < kThreadClasses) {
-    data = cache->lists[cls].pop();
-    if (data == nullptr) data = refill(*cache, cls);
-  } else {
-    data = take_shared(cls);
-  }
-  if (data != nullptr && cache->out(bytes)) settle(*cache);
+  const size_t cls = class_of(bytes + poison::kRedZone);
+  void* data = cls < kThreadClasses ? cache->lists[cls].pop() : nullptr;
+  if (data == nullptr) data = cls < kThreadClasses ? refill(*cache, cls) : take_shared(bytes);
+  if (data != nullptr && cache->out(uncounted)) settle(*cache);
   return data;
 }
 
@@ -158,27 +150,37 @@ void CachingAllocator::release_slowly(const Block& block, size_t cls) noexcept {
     ++releases_;
   }
   const std::lock_guard lock(mutex_);
-  shared_[cls].push(block.data);
-  cached_ += kClassBytes[cls];
-  if (cached_ > cache_limit_) trim(cache_limit_, kHugePage);
+  if (cls < kClasses) {
+    shared_[cls].push(block.data);
+    cached_ += kClassBytes[cls];
+  } else {
+    ranges_.put_back(block.data, size_of_range(block.bytes + poison::kRedZone));
+  }
+  keep_to_limit();
 }
 
-void* CachingAllocator::take_shared(size_t cls) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (void* data = shared_[cls].pop()) {
-      cached_ -= kClassBytes[cls];
-      return data;
-    }
-    if (cls < kFirstLarge) return slabs_.carve(kClassBytes[cls]);
-  }
-  void* data = map_pages(kClassBytes[cls], kHugePage);
-  if (data == nullptr) return nullptr;
-  ++system_;
-  poison::close(data, kClassBytes[cls]);
+void* CachingAllocator::take_shared(size_t bytes) {
+  const size_t padded = bytes + poison::kRedZone;
+  const size_t cls = class_of(padded);
   const std::lock_guard lock(mutex_);
-  large_ += kClassBytes[cls];
-  return data;
+  if (cls < kClasses) return carve(cls, false);
+  void* data = ranges_.take(size_of_range(padded));
+  return data != nullptr ? data : ranges_.grow(size_of_range(padded));
+}
+
+// A block of a class that lies ready, or else, unless only what is `at_hand` will do, from a slab:
+// where much is free in other classes it joins before there is one more. The lock is held.
+void* CachingAllocator::carve(size_t cls, bool at_hand) {
+  const size_t bytes = kClassBytes[cls];
+  if (void* data = shared_[cls].pop()) {
+    cached_ -= bytes;
+    return data;
+  }
+  if (at_hand) return slabs_.at_hand(bytes) ? slabs_.carve(bytes, false) : nullptr;
+  void* data = slabs_.carve(bytes, cached_ < kSweepBytes);
+  if (data != nullptr || cached_ < kSweepBytes) return data;
+  cached_ -= slabs_.sweep(shared_);
+  return slabs_.carve(bytes, true);
 }
 
 // One block for the caller, and some more for its thread while the lock is held anyway.
@@ -187,12 +189,7 @@ void* CachingAllocator::refill(ThreadCache& cache, size_t cls) {
   FreeList& list = cache.lists[cls];
   const size_t batch = kThreadCapacity[cls] / 2;
   for (size_t i = 0; i < batch; ++i) {
-    void* data = shared_[cls].pop();
-    if (data != nullptr) {
-      cached_ -= kClassBytes[cls];
-    } else if (i == 0 || slabs_.at_hand(kClassBytes[cls])) {
-      data = slabs_.carve(kClassBytes[cls]);
-    }
+    void* data = carve(cls, i > 0);
     if (data == nullptr) break;
     list.push(data);
   }

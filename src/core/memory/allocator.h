@@ -50,9 +50,9 @@ void reset_peak();
 void set_limit(int64_t bytes);
 int64_t limit();
 
-// Freed bytes kept at most (at first a quarter of main memory); the largest blocks go first, blocks
-// under 1 MiB all together. What threads keep for themselves (up to 64 KiB or four blocks of a
-// class) does not count. Of slabs only whole huge pages go, so that reuse stays fast.
+// Freed bytes kept at most (at first a quarter of main memory); large ones go first, blocks up to
+// 1 MiB all together. What threads keep for themselves (up to 64 KiB or four blocks of a class)
+// does not count. Only whole huge pages go, so that reuse stays fast.
 void set_cache_limit(int64_t bytes);
 // Gives every page back on which no live block lies, those of other threads' lists included.
 void empty_cache();

@@ -13,8 +13,6 @@ class Bits {
  public:
   static_assert(N % 64 == 0);
 
-  bool test(size_t i) const { return words_[i / 64] >> (i % 64) & 1; }
-
   void fill(size_t first, size_t last, bool value) {
     for (size_t i = first; i < last;) {
       const size_t n = std::min(64 - i % 64, last - i);
@@ -36,18 +34,6 @@ class Bits {
       i = (i / 64 + 1) * 64;
     }
     return N;
-  }
-
-  // The start of the run of equal bits that `i` is in.
-  size_t run_start(size_t i) const {
-    const uint64_t same = test(i) ? ~uint64_t{0} : 0;
-    for (;;) {
-      const size_t k = i % 64;
-      const uint64_t other = (words_[i / 64] ^ same) << (63 - k);
-      if (other != 0) return i - static_cast<size_t>(std::countl_zero(other)) + 1;
-      if (i < 64) return 0;
-      i = i / 64 * 64 - 1;
-    }
   }
 
   size_t count(size_t first, size_t last) const {

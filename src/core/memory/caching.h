@@ -1,10 +1,10 @@
 // The caching allocator as its own files see it: allocator.cpp has the calls, reclaim.cpp how
 // memory goes back and how threads come and go.
 //
-// Blocks come in size classes; those up to kSlabMax are carved from slabs, larger ones are mappings
-// of their own. A released block goes to a free list of its class: that of the thread (no lock, no
-// atomic addition), beyond some blocks that of the process. Blocks carry no header: the class
-// follows from the bytes asked for.
+// Blocks up to kSlabMax come in size classes and are carved from slabs. A released one goes to a
+// free list of its class: that of the thread (no lock, no atomic addition), beyond some blocks that
+// of the process. Larger blocks join their free neighbours and serve whatever fits best. Blocks
+// carry no header: class and size follow from the bytes asked for.
 //
 // Locks are taken in this order: registry_, a thread's own, mutex_.
 #pragma once
@@ -19,6 +19,7 @@
 #include "memory/owner_lock.h"
 #include "memory/pages.h"
 #include "memory/poison.h"
+#include "memory/ranges.h"
 #include "memory/size_class.h"
 #include "memory/slabs.h"
 #include "memory/thread_cache.h"
@@ -56,11 +57,13 @@ class CachingAllocator final : public Allocator {
   void update_guard() { guarded_ = limit_ != 0 || fail_in_ != 0; }
   void raise_peak(int64_t used) noexcept;
   ThreadCache* open_thread() noexcept;
-  void* find(size_t cls, int64_t bytes);
-  void* take_shared(size_t cls);
+  void* find(size_t bytes, bool counted);
+  void* take_shared(size_t bytes);
+  void* carve(size_t cls, bool at_hand);
   void* refill(ThreadCache& cache, size_t cls);
   void spill(FreeList& list, size_t cls, size_t keep) noexcept;
-  void trim(size_t target, size_t unit) noexcept;
+  size_t kept() const { return cached_ + ranges_.free_bytes(); }
+  void keep_to_limit() noexcept;
   void claim_threads() noexcept;
   void release_threads() noexcept;
   void retire(ThreadCache* cache) noexcept;
@@ -76,7 +79,6 @@ class CachingAllocator final : public Allocator {
   // Without what threads have not settled yet.
   alignas(64) std::atomic<int64_t> current_{0};
   std::atomic<int64_t> peak_{0};
-  std::atomic<int64_t> system_{0};
   // Calls of threads that have no cache (any more).
   std::atomic<int64_t> allocations_{0};
   std::atomic<int64_t> releases_{0};
@@ -89,9 +91,9 @@ class CachingAllocator final : public Allocator {
   FreeList shared_[kClasses];
   size_t cached_ = 0;  // bytes in shared_
   size_t cache_limit_ = physical_ / 4;
-  size_t sweep_at_ = 0;  // a sweep is worth its time only after more was freed
-  size_t large_ = 0;     // bytes of mappings that hold one block
+  size_t sweep_at_ = kSweepBytes;  // bytes in shared_ that are worth a sweep
   Slabs slabs_;
+  Ranges ranges_;
 };
 
 // Null before the first call of a thread and after its end.

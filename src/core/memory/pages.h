@@ -32,8 +32,9 @@ inline void* map_pages(size_t bytes, size_t alignment) noexcept {
   const size_t span = bytes + alignment;
   void* raw = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
+  // As high as possible: systems hand addresses out downwards, so that mappings become neighbours.
   const uintptr_t start = reinterpret_cast<uintptr_t>(raw);
-  const uintptr_t data = (start + alignment - 1) / alignment * alignment;
+  const uintptr_t data = (start + alignment) / alignment * alignment;
   if (data > start) munmap(raw, data - start);
   const uintptr_t tail = data + bytes;
   if (start + span > tail) munmap(reinterpret_cast<void*>(tail), start + span - tail);
@@ -45,12 +46,39 @@ inline void* map_pages(size_t bytes, size_t alignment) noexcept {
 #endif
 }
 
+// The same at these addresses, if they are nobody's.
+inline bool map_pages_at([[maybe_unused]] char* data, [[maybe_unused]] size_t bytes) noexcept {
+#if defined(_WIN32)
+  return false;
+#else
+  void* raw = mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) return false;
+  if (raw != data) {
+    munmap(raw, bytes);
+    return false;
+  }
+#if defined(MADV_HUGEPAGE)
+  madvise(data, bytes, MADV_HUGEPAGE);
+#endif
+  return true;
+#endif
+}
+
 inline void unmap_pages(void* data, [[maybe_unused]] size_t bytes,
                         [[maybe_unused]] size_t alignment) noexcept {
 #if defined(_WIN32)
   ::operator delete(data, std::align_val_t{alignment});
 #else
   munmap(data, bytes);
+#endif
+}
+
+// Part of one or more mappings. False when it stays.
+inline bool unmap_part([[maybe_unused]] char* data, [[maybe_unused]] size_t bytes) noexcept {
+#if defined(_WIN32)
+  return false;  // a mapping goes as a whole there
+#else
+  return munmap(data, bytes) == 0;
 #endif
 }
 

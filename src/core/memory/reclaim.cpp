@@ -54,7 +54,7 @@ void CachingAllocator::spill(FreeList& list, size_t cls, size_t keep) noexcept {
     shared_[cls].push(list.pop());
     cached_ += kClassBytes[cls];
   }
-  if (cached_ > cache_limit_) trim(cache_limit_, kHugePage);
+  keep_to_limit();
 }
 
 // Half of a list that has grown too long goes to the other threads; the thread's lock is held.
@@ -63,27 +63,15 @@ void CachingAllocator::relieve(ThreadCache& cache, size_t cls) noexcept {
   spill(cache.lists[cls], cls, kThreadCapacity[cls] / 2);
 }
 
-// Gives memory back until `target` bytes are cached: the largest blocks first, at last all small
-// ones together. Of slabs whole `unit`s go. The lock is held.
-void CachingAllocator::trim(size_t target, size_t unit) noexcept {
-  for (size_t cls = kClasses; cls-- > kFirstSingle && cached_ > target;) {
-    while (cached_ > target) {
-      void* data = shared_[cls].pop();
-      if (data == nullptr) break;
-      cached_ -= kClassBytes[cls];
-      if (cls < kFirstLarge) {
-        slabs_.put_back(data, kClassBytes[cls], unit);
-        continue;
-      }
-      large_ -= kClassBytes[cls];
-      poison::open(data, kClassBytes[cls]);
-      unmap_pages(data, kClassBytes[cls], kHugePage);
-    }
-  }
-  if (unit == kPage || (cached_ > target && cached_ >= sweep_at_)) {
-    cached_ -= slabs_.sweep({shared_, kFirstLarge}, unit);
-    sweep_at_ = cached_ + kSweepBytes;
-  }
+// Large blocks go first, then small ones all together; slabs give back whole huge pages only, so
+// that reuse stays fast. The lock is held.
+void CachingAllocator::keep_to_limit() noexcept {
+  if (kept() <= cache_limit_) return;
+  ranges_.trim(kept() - cache_limit_, kHugePage);
+  if (kept() <= cache_limit_ || cached_ < sweep_at_) return;
+  cached_ -= slabs_.sweep(shared_);
+  slabs_.trim(kHugePage);
+  sweep_at_ = kSweepBytes;
 }
 
 // Keeps all threads from their caches; registry_ is held. The caller's own is not touched by it
@@ -116,7 +104,9 @@ void CachingAllocator::empty_cache() noexcept {
     for (ThreadCache* cache = threads_; cache != nullptr; cache = cache->next) {
       for (size_t cls = 0; cls < kThreadClasses; ++cls) spill(cache->lists[cls], cls, 0);
     }
-    trim(0, kPage);
+    cached_ -= slabs_.sweep(shared_);
+    slabs_.trim(kPage);
+    ranges_.trim(ranges_.free_bytes(), kPage);
   }
   release_threads();
 }
@@ -125,7 +115,7 @@ void CachingAllocator::set_cache_limit(size_t bytes) {
   const std::lock_guard lock(mutex_);
   cache_limit_ = bytes;
   sweep_at_ = 0;
-  if (cached_ > bytes) trim(bytes, kHugePage);
+  keep_to_limit();
 }
 
 void CachingAllocator::close_thread() noexcept {
@@ -200,11 +190,11 @@ Statistics CachingAllocator::statistics() {
   const std::lock_guard lock(mutex_);
   return {current_,
           peak_,
-          static_cast<int64_t>(cached_ + cached),
-          static_cast<int64_t>(large_ + slabs_.reserved()),
+          static_cast<int64_t>(kept() + cached),
+          static_cast<int64_t>(ranges_.reserved() + slabs_.reserved()),
           allocations,
           allocations - releases,
-          system_ + slabs_.mappings()};
+          slabs_.mappings() + ranges_.mappings()};
 }
 
 void CachingAllocator::reset_peak() {

@@ -12,16 +12,16 @@
 
 namespace tinyt::memory {
 
-inline constexpr size_t kSlabMax = size_t{16} << 20;  // the largest block carved from a slab
+inline constexpr size_t kSlabMax = size_t{1} << 20;     // the largest block carved from a slab
+inline constexpr size_t kRangeStep = size_t{64} << 10;  // sizes of larger ones
 inline constexpr size_t kMaxBytes = size_t{1} << 47;
-inline constexpr size_t kClasses = 320;
+inline constexpr size_t kClasses = 96;
 inline constexpr size_t kThreadClasses = 56;  // up to 32 KiB: kept by threads as well
 
-// Steps of 64 bytes up to 1 KiB, then eight steps for each power of two. Blocks with a mapping of
-// their own fill whole huge pages, else their tail would be made of small ones.
+// Steps of 64 bytes up to 1 KiB, then eight steps for each power of two. kClasses: too large.
 constexpr size_t class_of(size_t bytes) {
   if (bytes <= 1024) return (bytes - 1) / kAlignment;
-  if (bytes > kSlabMax) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  if (bytes > kSlabMax) return kClasses;
   const size_t top = static_cast<size_t>(std::bit_width(bytes - 1));
   return 16 + (top - 11) * 8 + ((bytes - 1) >> (top - 4)) - 8;
 }
@@ -32,12 +32,15 @@ inline constexpr std::array<size_t, kClasses> kClassBytes = [] {
   for (size_t c = 16; c < kClasses; ++c) sizes[c] = ((c - 16) % 8 + 9) << ((c - 16) / 8 + 7);
   return sizes;
 }();
-static_assert(class_of(kMaxBytes + 64) < kClasses);
+static_assert(class_of(kSlabMax) == kClasses - 1);
 static_assert(kClassBytes[kThreadClasses - 1] == 32768 && class_of(32768) == kThreadClasses - 1);
 
-// From here on a cached block is worth giving back on its own, and then is a mapping of its own.
-inline constexpr size_t kFirstSingle = class_of(size_t{1} << 20);
-inline constexpr size_t kFirstLarge = class_of(kSlabMax) + 1;
+// What a block of `bytes` takes.
+constexpr size_t size_of_range(size_t bytes) {
+  return (bytes + kRangeStep - 1) / kRangeStep * kRangeStep;
+}
+
+// Joining free blocks is worth its time only when there are more.
 inline constexpr size_t kSweepBytes = size_t{8} << 20;
 
 // Blocks of a class that one thread keeps: 64 KiB worth, within reason.

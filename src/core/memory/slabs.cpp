@@ -59,13 +59,13 @@ bool Slabs::grow() noexcept {
   return true;
 }
 
-// The first hole of at least `least` bytes, up to `most` of it. Null when the system refuses.
-char* Slabs::take(size_t least, size_t most, size_t& taken) noexcept {
+// The first hole of at least `least` bytes, up to `most` of it.
+char* Slabs::take(size_t least, size_t most, bool may_grow, size_t& taken) noexcept {
   const size_t need = least / kGranule;
   for (Slab* slab = oldest_;; slab = slab->next) {
     if (slab == nullptr) {
-      if (!grow()) return nullptr;
-      return take(least, most, taken);
+      if (!may_grow || !grow()) return nullptr;
+      return take(least, most, false, taken);
     }
     if (slab->longest < need) continue;
     size_t longest = 0;
@@ -86,12 +86,12 @@ char* Slabs::take(size_t least, size_t most, size_t& taken) noexcept {
   }
 }
 
-void* Slabs::carve(size_t bytes) noexcept {
+void* Slabs::carve(size_t bytes, bool may_grow) noexcept {
   size_t taken = 0;
-  if (bytes > kWindowMax) return take(bytes, bytes, taken);
+  if (bytes > kWindowMax) return take(bytes, bytes, may_grow, taken);
   if (!at_hand(bytes)) {
     close_window();
-    char* start = take(bytes, kWindow, taken);
+    char* start = take(bytes, kWindow, may_grow, taken);
     if (start == nullptr) return nullptr;
     cursor_ = start;
     end_ = start + taken;
@@ -141,20 +141,7 @@ void Slabs::unmap(Slab* slab) noexcept {
   unmap_pages(slab, kSlabBytes, kSlabBytes);
 }
 
-void Slabs::put_back(void* data, size_t bytes, size_t unit) noexcept {
-  Slab* slab = slab_of(data);
-  const size_t from = slab->granule_of(data);
-  slab->free(from, from + bytes / kGranule);
-  const size_t start = slab->holes.run_start(from);
-  const size_t stop = slab->holes.find(from, false);
-  if (start == Slab::first() && stop == kGranules) {
-    unmap(slab);
-  } else {
-    give_back(*slab, start, stop, unit);
-  }
-}
-
-size_t Slabs::sweep(std::span<FreeList> lists, size_t unit) noexcept {
+size_t Slabs::sweep(std::span<FreeList> lists) noexcept {
   close_window();
   size_t swept = 0;
   for (size_t cls = 0; cls < lists.size(); ++cls) {
@@ -165,6 +152,10 @@ size_t Slabs::sweep(std::span<FreeList> lists, size_t unit) noexcept {
       swept += kClassBytes[cls];
     }
   }
+  return swept;
+}
+
+void Slabs::trim(size_t unit) noexcept {
   for (Slab* slab = oldest_; slab != nullptr;) {
     Slab* next = slab->next;
     if (slab->holes.find(Slab::first(), false) == kGranules) {
@@ -178,7 +169,6 @@ size_t Slabs::sweep(std::span<FreeList> lists, size_t unit) noexcept {
     }
     slab = next;
   }
-  return swept;
 }
 
 }  // namespace tinyt::memory

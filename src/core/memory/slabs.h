@@ -1,4 +1,4 @@
-// Slabs: 64 MiB mappings from which blocks up to kSlabMax of all classes are carved. Not
+// Slabs: 16 MiB mappings from which blocks up to kSlabMax of all classes are carved. Not
 // thread-safe.
 #pragma once
 
@@ -15,19 +15,19 @@ namespace tinyt::memory {
 // being looked for, and a bit for every page that is given back or was never touched.
 class Slabs {
  public:
-  static constexpr size_t kSlabBytes = size_t{64} << 20;
+  static constexpr size_t kSlabBytes = size_t{16} << 20;
 
-  // A closed block, or null when the system refuses a slab. Blocks up to kWindowMax are kept
-  // together, since one that lives long holds its page.
-  void* carve(size_t bytes) noexcept;
+  // A closed block; null when there is no room, and the system refuses a slab if it `may_grow`.
+  // Blocks up to kWindowMax are kept together, since one that lives long holds its page.
+  void* carve(size_t bytes, bool may_grow) noexcept;
   // Room for one more without searching.
   bool at_hand(size_t bytes) const { return static_cast<size_t>(end_ - cursor_) >= bytes; }
 
-  // Takes a free block back and gives whole `unit`s of the hole around it to the system.
-  void put_back(void* data, size_t bytes, size_t unit) noexcept;
-  // Takes back all blocks of `lists` (one for each class from 0 on) and gives whole `unit`s of
-  // all holes to the system. Returns the bytes of those blocks.
-  size_t sweep(std::span<FreeList> lists, size_t unit) noexcept;
+  // Takes back all blocks of `lists` (one for each class from 0 on), which join, and returns their
+  // bytes.
+  size_t sweep(std::span<FreeList> lists) noexcept;
+  // Gives whole `unit`s of all holes to the system.
+  void trim(size_t unit) noexcept;
 
   size_t reserved() const { return reserved_; }   // bytes of pages not given back
   int64_t mappings() const { return mappings_; }  // slabs ever mapped
@@ -38,7 +38,7 @@ class Slabs {
 
   static Slab* slab_of(void* block);
   bool grow() noexcept;
-  char* take(size_t least, size_t most, size_t& taken) noexcept;
+  char* take(size_t least, size_t most, bool may_grow, size_t& taken) noexcept;
   void close_window() noexcept;
   void warm(Slab& slab, size_t first, size_t count) noexcept;
   void give_back(Slab& slab, size_t first, size_t last, size_t unit) noexcept;
