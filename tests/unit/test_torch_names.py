@@ -153,6 +153,24 @@ def test_grad_scaler_equals_pytorch() -> None:
     assert scaled_steps(tinyt) == scaled_steps(torch)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("bad", [None, float("inf"), float("nan")])
+def test_grad_scaler_unscales_all_and_finds_what_is_not_finite(bad: Any, dtype: str) -> None:
+    """Numbers whose squares overflow are finite."""
+    values = [3e38, -3e38] if dtype == "float32" else [6e4, -6e4]
+    params = [nn.Parameter(tinyt.zeros(2, dtype=getattr(tinyt, dtype))) for _ in range(3)]
+    for param in params[:2]:
+        param.grad = tinyt.tensor(values).to(param.dtype)
+    if bad is not None:
+        params[1].grad[1] = bad
+    scaler, optimizer = tinyt.amp.GradScaler("cpu", init_scale=4.0), optim.SGD(params, lr=0.0)
+    scaler.unscale_(optimizer)
+    assert params[0].grad.tolist() == (tinyt.tensor(values).to(params[0].dtype) / 4).tolist()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == (4.0 if bad is None else 2.0)
+
+
 def test_grad_scaler_off_and_wrong_use() -> None:
     param = nn.Parameter(tinyt.ones(1))
     optimizer = optim.SGD([param], lr=0.5)

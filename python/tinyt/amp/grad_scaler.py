@@ -10,9 +10,20 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from tinyt._core import scale_all
 from tinyt.autograd import no_grad
+from tinyt.dtypes import float32
 from tinyt.optim import Optimizer
-from tinyt.tensor import Tensor
+from tinyt.tensor import Tensor, prim
+
+
+def _all_finite(tensors: list[Tensor]) -> bool:
+    """Whether no element is infinite or nan."""
+    whole = [x for x in tensors if x.dtype is float32]
+    # A finite sum of squares proves it in one pass; large elements overflow in theirs.
+    if whole and bool(prim.sum_squares(whole).isfinite().all()):
+        tensors = [x for x in tensors if x.dtype is not float32]
+    return all(bool(x.isfinite().all()) for x in tensors)
 
 
 class GradScaler:
@@ -79,14 +90,12 @@ class GradScaler:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
             )
-        finite = True
+        params = (param for group in optimizer.param_groups for param in group["params"])
+        grads = [param.grad for param in params if param.grad is not None]
         with no_grad():
-            for group in optimizer.param_groups:
-                for param in group["params"]:
-                    if param.grad is not None:
-                        param.grad.mul_(1.0 / self._scale)
-                        finite = finite and bool(param.grad.isfinite().all())
-        self._finite[key] = finite
+            for i in scale_all(grads, 1.0 / self._scale):
+                grads[i].mul_(1.0 / self._scale)
+            self._finite[key] = _all_finite(grads)
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step(...)` if all gradients are finite, after unscaling them."""
