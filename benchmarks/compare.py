@@ -25,6 +25,7 @@ from benchmarks import facts, report
 from benchmarks.cases import GROUPS, collect
 from benchmarks.floors import group_means, judge, suspects
 from benchmarks.protocol import Job, Row
+from tinyt.config import get_num_threads
 
 # Each library's own switch for the same instruction set. PyTorch hands products and convolutions
 # to MKL and oneDNN, which do not look at ATEN_CPU_CAPABILITY.
@@ -59,12 +60,10 @@ def environment(job: Job) -> dict[str, str]:
     return kept | ISAS[job.isa] | {name: str(job.threads) for name in threads}
 
 
-def run_worker(job: Job, show: Callable[[Row], None]) -> Result:
-    """Runs a job in a process of its own; ``show`` sees every row as it comes."""
-    command = [sys.executable, "-m", "benchmarks.worker"]
-    result = Result()
+def start_worker(job: Job, result: Result, show: Callable[[Row], None]) -> int:
+    """Runs a job in a process of its own and adds what it tells to ``result``; its exit status."""
     with subprocess.Popen(
-        command,
+        [sys.executable, "-m", "benchmarks.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -87,8 +86,25 @@ def run_worker(job: Job, show: Callable[[Row], None]) -> Result:
                 result.peaks = value
             else:
                 print(f"note: {value}", flush=True)
-    if process.returncode:
-        raise SystemExit(f"a worker ended with status {process.returncode}")
+    return process.returncode
+
+
+def run_worker(job: Job, show: Callable[[Row], None]) -> Result:
+    """Runs a whole job. A case that ends the process is a row too; the others go on in a new one.
+
+    ``show`` sees every row as it comes.
+    """
+    result = Result()
+    left = job
+    while status := start_worker(left, result, show):
+        if not result.facts:
+            raise SystemExit(f"the worker ended with status {status} before it began")
+        done = {row.id for row in result.rows}
+        culprit, *others = [case for case in job.cases if case not in done]
+        group, _, name = culprit.partition("/")
+        result.rows.append(Row(group, name, error=f"the process ended with status {status}"))
+        show(result.rows[-1])
+        left = replace(job, cases=tuple(others))
     return result
 
 
@@ -135,8 +151,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--check", action="store_true", help="exit with 1 where a floor is missed (floors.py)")
-    add("--threads", type=numbers, default=[len(os.sched_getaffinity(0))], metavar="1,2")
-    add("--isa", type=names(list(ISAS)), default=["native"], metavar="native,avx2")
+    add(
+        "--threads",
+        type=numbers,
+        default=[get_num_threads()],
+        metavar="1,2",
+        help="of both (all cores)",
+    )
+    add("--isa", type=names(list(ISAS)), default=["native"], metavar="native,avx2", help="(native)")
     add("--groups", type=names(GROUPS), default=list(GROUPS), metavar="A,B", help=", ".join(GROUPS))
     add("--cases", type=re.compile, default=re.compile(""), metavar="REGEX", help="in group/name")
     add("--rounds", type=int, default=9, metavar="N", help="of each case, the best counts (9)")

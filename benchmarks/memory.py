@@ -3,7 +3,8 @@
 Both libraries are measured the same way, as the operating system sees them: the growth of the
 process's own pages from before the case is set up to the highest point of its third to fifth
 call. So it counts parameters, gradients, optimiser state, activations, scratch memory and what an
-allocator keeps, and not the pages of the library's code.
+allocator keeps. It does not count the pages of the library's code, nor what a first training step
+makes once and for all (modules imported late, pools of threads): tiny steps come before.
 
     python -m benchmarks.memory torch "training/LeNet-5, batch 64" --seed 1
 """
@@ -11,13 +12,18 @@ allocator keeps, and not the pages of the library's code.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from benchmarks import networks
+from benchmarks.case import integers, normal
 from benchmarks.cases import find
+from benchmarks.cases.training import step
 
 STATUS = Path("/proc/self/status")
 RESET_PEAK = Path("/proc/self/clear_refs")
@@ -29,12 +35,27 @@ def status(*fields: str) -> int:
     return sum(int(found[field]) for field in fields) * 1024
 
 
+def warm_up(lib: Any) -> None:
+    """Tiny training steps with what the cases use."""
+    for optimizer in ("AdamW", "SGD"):
+        for bf16 in (False, True):
+            options: dict[str, Any] = {"optimizer": optimizer, "bf16": bf16}
+            small = (
+                step("", networks.digits, normal(2, 1, 8, 8), 10, 2, **options),
+                step("", networks.gpt(8, 8, 1, 1, 4), integers(8, 2, 4), 8, 2, 4, **options),
+                step("", networks.lstm(8, 8), integers(8, 2, 4), 8, 2, 4, **options),
+            )
+            for case in small:
+                case.call(lib, case.arrays(0))()
+
+
 def growth(library: str, case_id: str, seed: int) -> int:
     """Bytes; in this process, which should be fresh."""
     lib = importlib.import_module(library)
     case = find(case_id, seed)
     arrays = case.arrays(seed)
-    lib.ones(1) + lib.ones(1)
+    warm_up(lib)
+    gc.collect()
     before = status("RssAnon")
     call = case.call(lib, arrays)
     for _ in range(2):
@@ -50,7 +71,9 @@ def peak(library: str, case_id: str, seed: int) -> int | None:
     if not RESET_PEAK.exists():
         return None
     command = [sys.executable, "-m", "benchmarks.memory", library, case_id, "--seed", str(seed)]
-    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    result = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1]
+    )
     return int(result.stdout)
 
 

@@ -44,16 +44,17 @@ double together(int threads, F body) {
   return *std::max_element(end.begin(), end.end()) - *std::min_element(begin.begin(), begin.end());
 }
 
-// Operations per second of body(n), which does n * operations of them: the best of some windows,
-// long enough that a processor's first boost does not count.
+// Operations per second of body(n), which does n * operations of them: the best of windows as long
+// as the batches in which the cases are timed.
 template <class F>
 double rate(int threads, double operations, F body) {
-  constexpr double kLongEnough = 20e-3;
+  constexpr double kLongEnough = 4e-3;
+  constexpr int kWindows = 25;
   const auto window = [&](int64_t n) { return together(threads, [&](int) { body(n); }); };
   int64_t n = 1024;
   double seconds = window(n);
   for (; seconds < kLongEnough; seconds = window(n)) n *= 2;
-  for (int more = 0; more < 4; ++more) seconds = std::min(seconds, window(n));
+  for (int more = 1; more < kWindows; ++more) seconds = std::min(seconds, window(n));
   return threads * operations * static_cast<double>(n) / seconds;
 }
 

@@ -30,6 +30,9 @@ SETTLE = 0.02
 """OpenMP's threads spin for some 15 ms after their last work: on a machine without a spare core
 they would be in the other library's way."""
 
+PATIENCE = 30.0
+"""Seconds of a case, after which it gets no more than three rounds."""
+
 
 def times(case: Case, job: Job) -> list[list[float]]:
     """The seconds of every round, in each library."""
@@ -44,7 +47,7 @@ def times(case: Case, job: Job) -> list[list[float]]:
     gc.collect()
     gc.disable()
     try:
-        return rounds_of(calls, job.rounds, job.seconds, settle)
+        return rounds_of(calls, job.rounds, job.seconds, settle, at_most=PATIENCE)
     finally:
         gc.enable()
         calls.clear()

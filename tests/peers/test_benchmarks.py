@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks import compare, memory
 from benchmarks.case import Case
 from benchmarks.cases import GROUPS, collect
 
@@ -86,3 +87,21 @@ def test_quick_cases(case: Case) -> None:
 @pytest.mark.parametrize("case", LONG, ids=lambda case: case.id)
 def test_long_cases(case: Case) -> None:
     check(case)
+
+
+def test_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """One worker process from end to end."""
+    assert compare.main(["--quick", "--threads", "1", "--cases", "^overhead/(t|item)$"]) == 0
+    out = capsys.readouterr().out
+    assert "2 cases, seed" in out
+    assert "1 threads; torch" in out
+    assert "call overhead" in out.rpartition("geometric mean")[2]
+
+
+@pytest.mark.skipif(not memory.RESET_PEAK.exists(), reason="Linux tells the peak")
+@pytest.mark.parametrize("library", ["tinyt", pytest.param("torch", marks=pytest.mark.slow)])
+def test_peak_memory(library: str) -> None:
+    case_id = "training/deep MLP, batch 256, float32, SGD"
+    parameters = 512 * 1024 + 2 * 1024**2 + 1024 * 10
+    least = 3 * 4 * parameters  # with gradients and momentum
+    assert least < memory.peak(library, case_id, SEED) < 4 * least

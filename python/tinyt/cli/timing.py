@@ -9,10 +9,15 @@ Clock = Callable[[], float]
 
 
 def best(function: Callable[[], object], seconds: float, clock: Clock = time.perf_counter) -> float:
-    """Seconds of one call: the fastest batch within a time budget, after one call to warm up."""
+    """Seconds of one call: the fastest batch within a time budget, after one call to warm up.
+
+    A call that fills the budget by itself is made once.
+    """
     start = clock()
     function()
     once = max(clock() - start, 1e-7)
+    if once >= seconds:
+        return once
     batch = max(1, int(seconds / 10 / once))
     fastest = float("inf")
     end = clock() + seconds
@@ -30,15 +35,20 @@ def rounds_of(
     seconds: float = 0.05,
     pause: Callable[[], object] = lambda: None,
     clock: Clock = time.perf_counter,
+    at_most: float = float("inf"),
 ) -> list[list[float]]:
     """The best seconds of each function in each round.
 
     They take turns, so that all see the same noise, in an order that reverses from round to
     round, so that none always follows the same other one. ``pause`` is called before each turn.
+    After ``at_most`` seconds no round begins but the first three.
     """
     found: list[list[float]] = [[] for _ in functions]
     order = list(range(len(functions)))
-    for _ in range(rounds):
+    end = clock() + at_most
+    for number in range(rounds):
+        if number >= 3 and clock() >= end:
+            break
         for i in order:
             pause()
             found[i].append(best(functions[i], seconds, clock))
