@@ -43,7 +43,7 @@ def test_round_trip(dtype: str, shape: list[int], protocol: int, strided: bool) 
     count = int(np.prod(shape))
     x = (tinyt.arange(count) % 100).reshape(shape).to(getattr(tinyt, dtype))
     if strided:
-        x = x.permute(*reversed(range(len(shape))))
+        x = x.permute(tuple(reversed(range(len(shape)))))
     y = round_trip(x, protocol)
     assert same(x, y)
     assert y.data_ptr() != x.data_ptr() or count == 0

@@ -33,6 +33,8 @@ def view(
         dtype = size
     if dtype is not None:
         return _tensor.view_dtype(self, dtype)
+    if size is None:
+        raise TypeError("view: needs a size or a dtype")
     out = prim.reshape(self, sizes_of(size, more))
     if self.numel() and not self._is_recorded and out.data_ptr() != self.data_ptr():
         raise ShapeError(
