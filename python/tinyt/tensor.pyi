@@ -1631,6 +1631,22 @@ class _Primitives(Protocol):
     def sum_squares(self, tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
     def softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
     def log_softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
+    def softmax_nll(
+        self, input: Tensor, index: Tensor, source: Tensor, /, ignored: int, reduction: int
+    ) -> tuple[Tensor, Tensor]: ...
+    def softmax_nll_input(
+        self,
+        input: Tensor,
+        operand1: Tensor,
+        operand2: Tensor,
+        operand3: Tensor,
+        operand4: Tensor,
+        /,
+        ignored: int,
+        reduction: int,
+        *,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
     def layer_norm(
         self, input: Tensor, index: Tensor, source: Tensor, /, dims: int, center: bool, eps: float
     ) -> tuple[Tensor, Tensor]: ...

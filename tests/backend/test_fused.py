@@ -55,6 +55,26 @@ def channel_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
         yield g, y, stats, w, *prim.batch_norm_params(g, y, stats)
 
 
+def classes(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    """Rows and rows with space, weights or none, every reduction, some targets ignored."""
+    for shape in (x.shape, (*x.shape, 2)):
+        y = tinyt.tensor(rng.standard_normal(tuple(shape)) * 3)
+        if y.numel() == 0:
+            continue
+        target = tinyt.tensor(rng.integers(0, shape[1], (shape[0], *shape[2:])))
+        weight = tinyt.tensor(rng.uniform(0.5, 2, shape[1]))
+        for reduction in range(3):
+            yield y, target, weight, int(target.flatten()[0]) if shape[0] > 1 else -1, reduction
+            yield y, target, tinyt.tensor(1.0), -100, reduction
+
+
+def class_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    for y, target, weight, *numbers in classes(x, rng):
+        loss, stats = prim.softmax_nll(y, target, weight, *numbers)
+        g = tinyt.tensor(np.asarray(rng.standard_normal(loss.shape)))
+        yield g, y, target, weight, stats, *numbers
+
+
 def elementwise(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     yield (x,)
 
@@ -76,6 +96,8 @@ ACTIVATIONS = ["gelu", "gelu_tanh", "silu", "mish", "logsigmoid", "hardsigmoid",
 CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "softmax": along_each_dim,
     "log_softmax": along_each_dim,
+    "softmax_nll": classes,
+    "softmax_nll_input": class_gradients,
     "layer_norm": normalised,
     "layer_norm_input": norm_gradients,
     "batch_norm": channels,
@@ -105,7 +127,15 @@ def test_fused_equals_its_composite(name: str, shape: tuple[int, ...], rng: Any)
             np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12, atol=1e-12)
 
 
-WITH_GRADIENT = ["softmax", "log_softmax", "layer_norm", "batch_norm", "leaky_relu", "elu"]
+WITH_GRADIENT = [
+    "softmax",
+    "softmax_nll",
+    "log_softmax",
+    "layer_norm",
+    "batch_norm",
+    "leaky_relu",
+    "elu",
+]
 
 
 @pytest.mark.parametrize("name", [*WITH_GRADIENT, "softplus", *ACTIVATIONS])
@@ -115,15 +145,20 @@ def test_gradient_of_fused_equals_its_composites(
 ) -> None:
     data = tinyt.tensor(rng.standard_normal(shape) * 4)
     for args in CALLS[name](data, rng):
-        weights = tinyt.tensor(rng.standard_normal(args[0].shape))
+        seed = None
         gradients = []
         for function in (getattr(prim, name), DECOMPOSE[name]):
             leaves = [
-                a.detach().clone().requires_grad_() if isinstance(a, tinyt.Tensor) else a
+                a.detach().clone().requires_grad_(a.is_floating_point())
+                if isinstance(a, tinyt.Tensor)
+                else a
                 for a in args
             ]
             out = next(flat(function(*leaves)))
-            (out * weights).sum().backward()
+            if seed is None:
+                seed = tinyt.tensor(np.asarray(rng.standard_normal(out.shape)))
+            out.backward(seed)
             gradients.append([a.grad for a in leaves if isinstance(a, tinyt.Tensor) and a.dim()])
         for got, want in zip(*gradients, strict=True):
-            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-9, atol=1e-11)
+            if got is not None:  # class weights and indices get none
+                np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-9, atol=1e-11)

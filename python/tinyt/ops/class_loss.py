@@ -94,6 +94,14 @@ def _finish(losses: Tensor, targets: _Targets, reduction: str) -> Tensor:
     return reduced(losses, reduction, prim.sum(targets.weights, (), False))
 
 
+_REDUCTIONS = ("none", "mean", "sum")  # in the order of the row's attribute
+
+
+def _is_plain(weight: Tensor | None, input: Tensor) -> bool:
+    """Whether the fused row takes the weight: of the input's dtype, and not differentiated."""
+    return weight is None or (weight.dtype is input.dtype and not weight.requires_grad)
+
+
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -117,6 +125,13 @@ def cross_entropy(
         if not target.dtype.is_floating_point:
             raise DTypeError(f"{op}: class probabilities must be floats, got {target.dtype.name}")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing, dim)
+    if not label_smoothing and _is_plain(weight, input):
+        target = _check_target(op, input, target)
+        _check_weight(op, weight, input.shape[dim])
+        part = prim.fill((), input.dtype, 1.0, 0) if weight is None else weight
+        number = _REDUCTIONS.index(reduction)
+        losses: Tensor = prim.softmax_nll(input, target, part, ignore_index, number)[0]
+        return losses
     targets = _Targets(op, input, target, weight, ignore_index)
     logp = prim.log_softmax(input, dim)
     losses = targets.losses(logp)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt.autograd.rules import activation
-from tinyt.autograd.rules.fused import widen
+from tinyt.autograd.rules.fused import class_shares, cross_entropy_slopes, widen
 from tinyt.ops.norm import DECOMPOSE as NORMS
 from tinyt.tensor import Tensor, prim
 
@@ -67,6 +67,44 @@ def softplus(x: Tensor, beta: Tensor | float, threshold: Tensor | float) -> Tens
     return prim.where(linear, x, prim.log1p(prim.exp(prim.where(linear, 0.0, scaled))) / beta)
 
 
+def softmax_nll(
+    x: Tensor, target: Tensor, weight: Tensor, ignored: int, reduction: int
+) -> tuple[Tensor, Tensor]:
+    """The loss; then maximum and log-sum of each row that counts, and the sum of the weights."""
+    wide, dim = widen(x), 1 if x.dim() > 1 else 0
+    part = weight if weight.dim() else None
+    index, weights = class_shares(wide, target, part, ignored)
+    top = prim.amax(wide, (dim,), True)
+    log_sum = prim.log(prim.sum(prim.exp(wide - top), (dim,), True))
+    used = prim.reshape(prim.ne(target, ignored), index.shape)
+    value = prim.gather(wide, index, dim)
+    losses = prim.where(used, log_sum - (value - top), 0.0) * weights
+    total = prim.sum(weights, (), False)
+    if reduction:
+        loss = prim.sum(losses, (), False)
+        loss = loss / total if reduction == 1 else loss
+    else:
+        loss = prim.reshape(losses, target.shape)
+    rows = [prim.reshape(prim.where(used, part, 0.0), (-1, 1)) for part in (top, log_sum)]
+    flat = prim.reshape(prim.cat(tuple(rows), 1), (-1,))
+    stats = prim.cat((flat, prim.cast(prim.reshape(total, (1,)), flat.dtype)), 0)
+    return prim.cast(loss, x.dtype), stats
+
+
+def softmax_nll_input(
+    g: Tensor,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor,
+    stats: Tensor,
+    ignored: int,
+    reduction: int,
+) -> Tensor:
+    """The gradient of the logits; it needs no statistics."""
+    part = weight if weight.dim() else None
+    return cross_entropy_slopes(g, x, target, part, ignored, reduction)
+
+
 def _rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Halves are computed in float32."""
 
@@ -89,6 +127,8 @@ _ACTIVATIONS = (
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     **NORMS,
     "sum_squares": sum_squares,
+    "softmax_nll": softmax_nll,
+    "softmax_nll_input": softmax_nll_input,
     **{f.__name__: _rounded_once(f) for f in _ACTIVATIONS},
     **{f"{name}_backward": activation.backward(name) for name in activation.SLOPES},
 }

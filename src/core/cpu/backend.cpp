@@ -5,6 +5,7 @@
 #include "batch_norm.h"
 #include "conv.h"
 #include "copy.h"
+#include "cross_entropy.h"
 #include "elementwise.h"
 #include "index.h"
 #include "matmul.h"

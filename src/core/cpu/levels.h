@@ -87,6 +87,10 @@ struct SoftmaxTable {
   // One contiguous row of n elements; in may equal out. Float32 and Float64.
   void (*softmax[kDTypeCount])(const void* in, int64_t n, void* out);
   void (*log_softmax[kDTypeCount])(const void* in, int64_t n, void* out);
+  // Two values: the maximum, and the logarithm of the sum of exp(x - maximum).
+  void (*log_sum[kDTypeCount])(const void* in, int64_t n, void* out);
+  // scale * exp(log_softmax) from what log_sum gave; in may equal out.
+  void (*slopes[kDTypeCount])(const void* in, int64_t n, const void* sums, double scale, void* out);
 };
 
 // One contiguous row of a normalisation, or of its gradients (norm.simd.cpp).

@@ -71,12 +71,31 @@ void log_softmax(const void* from, int64_t n, void* to) {
   map_row(in, n, out, [top, log_sum](Vec<T> x) { return (x - top) - log_sum; });
 }
 
+template <class T>
+void log_sum(const void* from, int64_t n, void* to) {
+  const auto* in = static_cast<const T*>(from);
+  auto* out = static_cast<T*>(to);
+  out[0] = reduce_row<T, Larger>(in, n);
+  out[1] = log(splat(exp_row<false>(in, n, out[0], out)))[0];
+}
+
+template <class T>
+void slopes(const void* from, int64_t n, const void* sums, double scale, void* to) {
+  const auto* of_row = static_cast<const T*>(sums);
+  const Vec<T> top = splat(of_row[0]), log_sum = splat(of_row[1]);
+  const Vec<T> factor = splat(static_cast<T>(scale));
+  map_row(static_cast<const T*>(from), n, static_cast<T*>(to),
+          [=](Vec<T> x) { return exp((x - top) - log_sum) * factor; });
+}
+
 }  // namespace
 
 extern "C" const SoftmaxTable TINYT_TABLE(softmax);
 const SoftmaxTable TINYT_TABLE(softmax) = {
     TINYT_BY_FLOAT(softmax),
     TINYT_BY_FLOAT(log_softmax),
+    TINYT_BY_FLOAT(log_sum),
+    TINYT_BY_FLOAT(slopes),
 };
 
 }  // namespace tinyt::cpu

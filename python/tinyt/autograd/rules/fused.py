@@ -26,6 +26,57 @@ rule(
 )
 
 
+# ---- cross_entropy
+
+
+def class_shares(
+    x: Tensor, target: Tensor, weight: Tensor | None, ignored: int
+) -> tuple[Tensor, Tensor]:
+    """Safe indices and the weights of the targets (0 where ignored), with a class dimension of
+    size 1."""
+    shape = tuple(x.shape)
+    dim = 1 if len(shape) > 1 else 0
+    used = prim.ne(target, ignored)
+    safe = prim.where(used, target, 0)
+    flat = prim.reshape(safe, (safe.numel(),))
+    of_class = prim.fill((shape[dim],), x.dtype, 1.0, 0) if weight is None else widen(weight)
+    weights = prim.where(used, prim.reshape(prim.gather(of_class, flat, 0), used.shape), 0.0)
+    kept = (*shape[:dim], 1, *shape[dim + 1 :])
+    return prim.reshape(safe, kept), prim.reshape(weights, kept)
+
+
+def cross_entropy_slopes(
+    g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: int
+) -> Tensor:
+    """(softmax(x) - one_hot) times the weight of each target, over all weights for "mean"."""
+    wide = widen(x)
+    shape = tuple(x.shape)
+    dim = 1 if len(shape) > 1 else 0
+    index, weights = class_shares(wide, target, weight, ignored)
+    upstream = prim.cast(g, wide.dtype)
+    if reduction == 0:
+        upstream = prim.reshape(upstream, index.shape)
+    if reduction == 1:
+        upstream = upstream / prim.sum(weights, (), False)
+    classes = prim.iota(shape[dim], target.dtype, 0.0, 0.0, 0, 1)
+    classes = prim.reshape(classes, (-1, *(1,) * (len(shape) - 1 - dim)))
+    wanted = prim.cast(prim.eq(classes, index), wide.dtype)
+    surplus = prim.exp(prim.log_softmax(wide, dim)) - wanted
+    return prim.cast(surplus * (weights * upstream), x.dtype)
+
+
+def softmax_nll_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
+    """Gradient of the logits: the fused row, unless it is differentiated too."""
+    x, target, weight = n.input(0), n.input(1), n.input(2)
+    if is_grad_enabled():
+        part = weight if n.shape(2) else None
+        return [cross_entropy_slopes(g, x, target, part, *n.attrs), None, None]
+    return [prim.softmax_nll_input(g, x, target, weight, n.second(), *n.attrs), None, None]
+
+
+register_rule("softmax_nll", softmax_nll_grad, ((0, 1, 2, SECOND), (), ()))
+
+
 # ---- layer_norm: y = h w + b with h = (x - mean) scale
 
 

@@ -1,0 +1,185 @@
+// Shape rules of the fused rows: softmax, cross-entropy, normalisation.
+#include "infer_rules.h"
+
+namespace tinyt {
+
+// ---- softmax
+
+void infer_softmax(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  const int64_t dim = wrap_dim(name_of(op), AttrReader(attrs).integer(), in[0].rank());
+  require(is_float(in[0].dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype ",
+          name_of(in[0].dtype()));
+  first_shape(in[0], out);
+  out.attrs.add(dim);
+}
+void infer_log_softmax(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_softmax(op, in, attrs, out);
+}
+
+// ---- cross_entropy and its gradient
+
+namespace {
+
+void check_classes(OpId op, const Tensor& x, const Tensor& target, const Tensor& weight) {
+  require(is_float(x.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype ",
+          name_of(x.dtype()));
+  require(x.rank() > 0, ErrorKind::Shape, name_of(op), ": needs at least 1 dimension");
+  require(target.dtype() == DType::Int64, ErrorKind::DType, name_of(op),
+          ": class indices must be int64, got ", name_of(target.dtype()));
+  const int64_t dim = x.rank() > 1 ? 1 : 0;
+  Dims expected;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (d != dim) expected.push_back(x.size(d));
+  }
+  require(target.shape() == expected, ErrorKind::Shape, name_of(op), ": target must have shape ",
+          expected, ", got ", target.shape());
+  require(weight.rank() == 0 || (weight.rank() == 1 && weight.size(0) == x.size(dim)),
+          ErrorKind::Shape, name_of(op), ": weight must have shape (", x.size(dim), ",), got ",
+          weight.shape());
+}
+
+}  // namespace
+
+void infer_softmax_nll(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  check_classes(op, in[0], in[1], in[2]);
+  AttrReader read(attrs);
+  read.integer();
+  first_shape(in[0], out);
+  out.shape[0] = read.integer() == 0 ? in[1].shape() : Dims{};
+  // Of each row the maximum and the logarithm of the sum of exponentials; the sum of the weights.
+  out.shape[1] = {2 * in[1].numel() + 1};
+  out.dtype[1] = info(in[0].dtype()).compute;
+  out.attrs = attrs;
+}
+
+void infer_softmax_nll_input(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                             Inferred& out) {
+  check_classes(op, in[1], in[2], in[3]);
+  AttrReader read(attrs);
+  read.integer();
+  const Dims expected = read.integer() == 0 ? in[2].shape() : Dims{};
+  require(in[0].shape() == expected && in[4].shape() == Dims{2 * in[2].numel() + 1},
+          ErrorKind::Shape, name_of(op), ": the gradient has shape ", in[0].shape(),
+          ", the statistics have ", in[4].shape());
+  first_shape(in[1], out);
+  out.attrs = attrs;
+}
+
+// ---- layer_norm and its gradients
+
+namespace {
+
+// The number of normalised dimensions, added to the attributes.
+int64_t norm_dims(OpId op, const Tensor& x, int64_t dims, Inferred& out) {
+  require(is_float(x.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype ",
+          name_of(x.dtype()));
+  require(dims > 0 && dims <= x.rank(), ErrorKind::Shape, name_of(op), ": cannot normalise ", dims,
+          " dimensions of shape ", x.shape());
+  out.attrs.add(dims);
+  return dims;
+}
+
+std::span<const int64_t> last_dims(const Tensor& x, int64_t dims) {
+  return std::span<const int64_t>(x.shape()).last(static_cast<size_t>(dims));
+}
+
+void check_norm_part(OpId op, const Tensor& x, const Tensor& part, int64_t dims) {
+  if (part.rank() == 0) return;
+  require(part.shape() == Dims(last_dims(x, dims)), ErrorKind::Shape, name_of(op),
+          ": a part of shape ", part.shape(), " does not fit the last ", dims, " dimensions of ",
+          x.shape());
+  require(part.dtype() == x.dtype(), ErrorKind::DType, name_of(op), ": input and parameters must ",
+          "have one dtype, got ", name_of(x.dtype()), " and ", name_of(part.dtype()));
+}
+
+// Each row's mean and scale.
+Dims stats_shape(const Tensor& x, int64_t dims) {
+  Dims shape(std::span<const int64_t>(x.shape()).first(static_cast<size_t>(x.rank() - dims)));
+  shape.push_back(2);
+  return shape;
+}
+
+void check_norm_gradient(OpId op, std::span<const Tensor> in, int64_t dims) {
+  require(in[0].shape() == in[1].shape() && in[0].dtype() == in[1].dtype() &&
+              in[2].shape() == stats_shape(in[1], dims) &&
+              in[2].dtype() == info(in[1].dtype()).compute,
+          ErrorKind::Shape, name_of(op), ": gradient ", in[0].shape(), " and statistics ",
+          in[2].shape(), " do not fit input ", in[1].shape());
+}
+
+}  // namespace
+
+void infer_layer_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  AttrReader read(attrs);
+  const int64_t dims = norm_dims(op, in[0], read.integer(), out);
+  check_norm_part(op, in[0], in[1], dims);
+  check_norm_part(op, in[0], in[2], dims);
+  out.attrs.add(read.flag()).add_float(read.real());
+  first_shape(in[0], out);
+  out.shape[1] = stats_shape(in[0], dims);
+  out.dtype[1] = info(in[0].dtype()).compute;
+}
+
+void infer_layer_norm_input(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                            Inferred& out) {
+  AttrReader read(attrs);
+  const int64_t dims = norm_dims(op, in[1], read.integer(), out);
+  check_norm_gradient(op, in, dims);
+  check_norm_part(op, in[1], in[3], dims);
+  out.attrs.add(read.flag());
+  first_shape(in[1], out);
+}
+
+void infer_layer_norm_params(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                             Inferred& out) {
+  const int64_t dims = norm_dims(op, in[1], AttrReader(attrs).integer(), out);
+  check_norm_gradient(op, in, dims);
+  first_shape(in[1], out);
+  out.shape[0] = Dims(last_dims(in[1], dims));
+  out.shape[1] = out.shape[0];
+  out.dtype[1] = out.dtype[0];
+}
+
+// ---- batch_norm and its gradients
+
+namespace {
+
+void check_channels(OpId op, const Tensor& x, std::span<const Tensor> parts) {
+  require(is_float(x.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype ",
+          name_of(x.dtype()));
+  require(x.rank() >= 2, ErrorKind::Shape, name_of(op), ": needs at least 2 dimensions, got ",
+          x.shape());
+  for (const Tensor& part : parts)
+    require(part.rank() == 0 || part.shape() == Dims{x.size(1)}, ErrorKind::Shape, name_of(op),
+            ": input ", x.shape(), " needs one value per channel, got shape ", part.shape());
+}
+
+void check_channel_gradient(OpId op, std::span<const Tensor> in) {
+  check_channels(op, in[1], in.subspan(3));
+  require(in[0].shape() == in[1].shape() && in[2].shape() == Dims({in[1].size(1), 3}),
+          ErrorKind::Shape, name_of(op), ": gradient ", in[0].shape(), " and statistics ",
+          in[2].shape(), " do not fit input ", in[1].shape());
+}
+
+}  // namespace
+
+void infer_batch_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  check_channels(op, in[0], in.subspan(1));
+  out.attrs = attrs;
+  first_shape(in[0], out);
+  out.shape[1] = {in[0].size(1), 3};
+  out.dtype[1] = info(in[0].dtype()).compute;
+}
+
+void infer_batch_norm_params(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
+  check_channel_gradient(op, in);
+  out.shape[0] = out.shape[1] = {in[1].size(1)};
+  out.compute = out.dtype[0] = out.dtype[1] = info(in[1].dtype()).compute;
+}
+
+void infer_batch_norm_input(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
+  check_channel_gradient(op, in);
+  first_shape(in[1], out);
+}
+
+}  // namespace tinyt
