@@ -215,16 +215,25 @@ OTHER_NAMES = {
 }
 
 
+def _others(function: Callable[..., Any]) -> dict[str, str]:
+    """Other names of the arguments that a function has."""
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return {other: name for other, name in OTHER_NAMES.items() if name in own and other not in own}
+
+
+def _in_own_names(kwargs: dict[str, Any], others: dict[str, str]) -> dict[str, Any] | None:
+    """The arguments by their own names; None where they have them, or one is given twice."""
+    own = {others.get(name, name): value for name, value in kwargs.items()}
+    return None if own.keys() == kwargs.keys() or len(own) < len(kwargs) else own
+
+
 def renamed(function: F) -> F:
     """Lets arguments be called by their :data:`OTHER_NAMES`; the function itself if none has one.
 
     Only a call that fails on an unknown argument is looked at, so others cost nothing more.
     """
-    code = function.__code__
-    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    others = {
-        other: name for other, name in OTHER_NAMES.items() if name in own and other not in own
-    }
+    others = _others(function)
     if not others:
         return function
 
@@ -233,36 +242,41 @@ def renamed(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except TypeError:
-            names = {others.get(name, name): value for name, value in kwargs.items()}
-            if names.keys() == kwargs.keys() or len(names) < len(kwargs):
+            own = _in_own_names(kwargs, others)
+            if own is None:
                 raise
-        return function(*args, **names)
+        return function(*args, **own)
 
     return cast(F, call)
 
 
+def _put_name(error: Exception, name: str) -> None:
+    """Makes the message of an error begin with the name of a composite, not of what it called."""
+    text = str(error.args[0]) if error.args else ""
+    inner, colon, rest = text.partition(":")
+    if colon and inner.isidentifier() and inner != name.strip("_"):
+        error.args = (f"{name}:{rest}", *error.args[1:])
+    elif not colon and text.startswith("expected a Tensor"):  # from an operator
+        error.args = (f"{name}: {text}", *error.args[1:])
+
+
 def named(function: F) -> F:
-    """Makes errors inside a composite name the composite itself; :func:`renamed` too.
+    """:func:`renamed`, and errors inside a composite name the composite itself.
 
     What is no tensor where one is needed gets a TypeError, so composites need not look.
     """
     name = function.__name__
-    prefix = name.strip("_") + ":"
-    composite = renamed(function)
+    others = _others(function)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return composite(*args, **kwargs)
+            return function(*args, **kwargs)
         except (RuntimeError, IndexError, TypeError, ValueError) as error:
-            # The text before the colon is the name of the op that noticed.
-            text = str(error.args[0]) if error.args else ""
-            inner, colon, rest = text.partition(":")
-            if colon and inner.isidentifier() and not text.startswith(prefix):
-                error.args = (f"{name}:{rest}", *error.args[1:])
-            elif not colon and text.startswith("expected a Tensor"):  # from an operator
-                error.args = (f"{name}: {text}", *error.args[1:])
-            raise
+            own = _in_own_names(kwargs, others) if isinstance(error, TypeError) else None
+            if own is None:
+                _put_name(error, name)
+                raise
         except AttributeError as error:
             given = error.obj
             if isinstance(given, TensorBase) or not any(
@@ -271,5 +285,6 @@ def named(function: F) -> F:
                 raise
             message = f"{name}: expected a Tensor, got {type(given).__name__}"
             raise TypeError(message) from None
+        return call(*args, **own)
 
     return cast(F, call)
