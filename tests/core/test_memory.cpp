@@ -204,6 +204,38 @@ void test_ranges() {
   CHECK_EQ(statistics().reserved_bytes, s0.reserved_bytes);
 }
 
+// Free huge pages that lie apart serve one large block, where the system can move pages.
+void test_scattered_ranges() {
+  Allocator& a = caching();
+  empty_cache();
+  const int64_t before = statistics().reserved_bytes;
+  std::vector<Block> fences;
+  std::vector<Block> gaps;
+  for (int i = 0; i < 16; ++i) {
+    fences.push_back(a.allocate(2 * kMiB));
+    gaps.push_back(a.allocate(6 * kMiB));
+    std::memset(fences.back().data, i, fences.back().bytes);
+  }
+  const int64_t full = statistics().reserved_bytes;
+  for (const Block& b : gaps) a.release(b);
+  for (int round = 0; round < 3; ++round) {
+    const Block large = a.allocate(size_t(40 + 20 * round) * kMiB);
+    std::memset(large.data, round, large.bytes);
+#if defined(__linux__)
+    if (!kSanitized) CHECK(statistics().reserved_bytes <= full + int64_t(2 * kMiB));
+#endif
+    a.release(large);
+  }
+  CHECK(full >= before);
+  for (int i = 0; i < 16; ++i) {
+    const auto* p = static_cast<const unsigned char*>(fences[size_t(i)].data);
+    CHECK(p[0] == i && p[fences[size_t(i)].bytes - 1] == i);
+    a.release(fences[size_t(i)]);
+  }
+  empty_cache();
+  CHECK_EQ(statistics().reserved_bytes, before);
+}
+
 // Refused requests change nothing.
 template <class F>
 void check_refused(const std::string& words, F&& f) {
@@ -531,6 +563,7 @@ int main() {
   test_cache_limit();
   test_pinned_slabs();
   test_ranges();
+  test_scattered_ranges();
   test_lists_of_other_threads();
   test_threads();
   test_producer_and_consumer();

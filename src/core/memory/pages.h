@@ -82,6 +82,16 @@ inline bool unmap_part([[maybe_unused]] char* data, [[maybe_unused]] size_t byte
 #endif
 }
 
+// Puts the huge page at `from` in place of the one at `to`, without touching either; `from` is not
+// mapped any more. False when both stay.
+inline bool move_huge_page([[maybe_unused]] char* from, [[maybe_unused]] char* to) noexcept {
+#if defined(__linux__)
+  if (mremap(from, kHugePage, kHugePage, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) return true;
+  map_pages_at(to, kHugePage);  // a late refusal leaves a hole there
+#endif
+  return false;
+}
+
 // Lets go of what the pages hold; the addresses stay ours, and what is read there next is
 // undefined. False when the pages are kept.
 inline bool give_back_pages([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) noexcept {

@@ -12,6 +12,13 @@ uintptr_t address(const char* p) { return reinterpret_cast<uintptr_t>(p); }
 
 size_t whole(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+// Bytes of whole huge pages in a range.
+size_t huge_pages(const char* start, size_t bytes) {
+  const size_t low = whole(address(start), kHugePage);
+  const size_t high = (address(start) + bytes) / kHugePage * kHugePage;
+  return high > low ? high - low : 0;
+}
+
 }  // namespace
 
 // The smallest that fits, and of those the lowest: what was released last is often next to be
@@ -22,39 +29,74 @@ void* Ranges::take(size_t bytes) noexcept {
     if (it->bytes >= bytes && (best == ranges_.end() || it->bytes < best->bytes)) best = it;
   }
   if (best == ranges_.end()) return nullptr;
-  char* data = best->start;
+  // From its end: what is left can then grow downwards, where systems have addresses to give.
   free_ -= bytes;
-  best->start += bytes;
   best->bytes -= bytes;
+  char* data = best->end();
   if (best->bytes == 0) ranges_.erase(best);
   return data;
 }
 
 void* Ranges::grow(size_t bytes) noexcept {
-  if (!extend(bytes)) {
-    const size_t size = whole(bytes, kHugePage);
-    auto* start = static_cast<char*>(map_pages(size, kHugePage));
-    if (start == nullptr) return nullptr;
-    ++mappings_;
-    reserved_ += size;
-    poison::close(start, size);
-    insert(start, size);
+  size_t largest = 0;
+  size_t movable = 0;
+  for (const Range& range : ranges_) {
+    largest = std::max(largest, range.bytes);
+    movable += huge_pages(range.start, range.bytes);
   }
+  // Whichever asks for less new memory.
+  if (movable > largest ? !gather(bytes) : !extend(bytes) && !gather(bytes)) return nullptr;
   return take(bytes);
 }
 
-// Makes the largest range large enough where the addresses next to it are nobody's.
+// A new range, of huge pages of other ones as far as they go.
+bool Ranges::gather(size_t bytes) noexcept {
+  const size_t size = whole(bytes, kHugePage);
+  auto* start = static_cast<char*>(map_pages(size, kHugePage));
+  if (start == nullptr) return false;
+  ++mappings_;
+  reserved_ += size;
+  size_t filled = 0;
+  for (size_t i = ranges_.size(); i-- > 0 && filled < size;) {
+    filled += move_pages(i, start + filled, size - filled);
+  }
+  poison::close(start, size);
+  insert(start, size);
+  return true;
+}
+
+// Moves up to `bytes` of huge pages from a range's end to `to`; returns how many.
+size_t Ranges::move_pages(size_t index, char* to, size_t bytes) noexcept {
+  const Range range = ranges_[index];
+  const size_t count = std::min(huge_pages(range.start, range.bytes), bytes);
+  if (count == 0 || !room_for_split()) return 0;
+  char* high = range.end() - address(range.end()) % kHugePage;
+  size_t moved = 0;
+  while (moved < count && move_huge_page(high - moved - kHugePage, to + moved)) moved += kHugePage;
+  if (moved == 0) return 0;
+  poison::open(high - moved, moved);
+  remove(index, high - moved, high);
+  return moved;
+}
+
+// Makes the largest range large enough, or else the lowest, where the addresses next to it are
+// nobody's.
 bool Ranges::extend(size_t bytes) noexcept {
+  if (ranges_.empty()) return false;
   const auto largest =
       std::max_element(ranges_.begin(), ranges_.end(),
                        [](const Range& a, const Range& b) { return a.bytes < b.bytes; });
-  if (largest == ranges_.end() || bytes <= largest->bytes) return false;
-  const size_t more = whole(bytes - largest->bytes, kHugePage);
+  return extend(*largest, bytes) || extend(ranges_.front(), bytes);
+}
+
+bool Ranges::extend(const Range& range, size_t bytes) noexcept {
+  if (bytes <= range.bytes) return false;
+  const size_t more = whole(bytes - range.bytes, kHugePage);
   char* start = nullptr;
-  if (address(largest->start) % kHugePage == 0 && map_pages_at(largest->start - more, more)) {
-    start = largest->start - more;
-  } else if (address(largest->end()) % kHugePage == 0 && map_pages_at(largest->end(), more)) {
-    start = largest->end();
+  if (address(range.start) % kHugePage == 0 && map_pages_at(range.start - more, more)) {
+    start = range.start - more;
+  } else if (address(range.end()) % kHugePage == 0 && map_pages_at(range.end(), more)) {
+    start = range.end();
   } else {
     return false;
   }
@@ -96,39 +138,49 @@ void Ranges::insert(char* start, size_t bytes) noexcept {
   free_ += bytes;
 }
 
-// Unmaps up to `bytes` of a range's end, or all of it; false when there is no whole unit.
+// Unmaps about `bytes` of a range's end; false when there is no whole unit.
 bool Ranges::cut(size_t index, size_t bytes, size_t unit) noexcept {
   const Range range = ranges_[index];
   const size_t high = address(range.end()) / unit * unit;
   const size_t low =
       std::max(whole(address(range.start), unit), bytes < high ? (high - bytes) / unit * unit : 0);
-  if (low >= high) return false;
-  const size_t size = high - low;
-  const size_t before = low - address(range.start);
-  const size_t after = address(range.end()) - high;
+  if (low >= high || !room_for_split()) return false;
+  char* start = range.start + (low - address(range.start));
+  poison::open(start, high - low);
+  if (!unmap_part(start, high - low)) {
+    poison::close(start, high - low);
+    return false;
+  }
+  remove(index, start, start + (high - low));
+  return true;
+}
+
+bool Ranges::room_for_split() noexcept {
   try {
-    if (before > 0 && after > 0) ranges_.reserve(ranges_.size() + 1);
+    if (ranges_.size() == ranges_.capacity()) ranges_.reserve(2 * ranges_.size() + 8);
+    return true;
   } catch (const std::bad_alloc&) {
     return false;
   }
-  char* start = range.start + before;
-  poison::open(start, size);
-  if (!unmap_part(start, size)) {
-    poison::close(start, size);
-    return false;
-  }
-  reserved_ -= size;
-  free_ -= size;
+}
+
+// Forgets the part [low, high) of a range, which is not mapped any more; needs room_for_split().
+void Ranges::remove(size_t index, char* low, char* high) noexcept {
+  const Range range = ranges_[index];
+  const auto gone = static_cast<size_t>(high - low);
+  reserved_ -= gone;
+  free_ -= gone;
+  const auto before = static_cast<size_t>(low - range.start);
+  const auto after = static_cast<size_t>(range.end() - high);
   const auto at = ranges_.begin() + static_cast<std::ptrdiff_t>(index);
   if (before > 0) {
     at->bytes = before;
-    if (after > 0) ranges_.insert(at + 1, {start + size, after});
+    if (after > 0) ranges_.insert(at + 1, {high, after});
   } else if (after > 0) {
-    *at = {start + size, after};
+    *at = {high, after};
   } else {
     ranges_.erase(at);
   }
-  return true;
 }
 
 void Ranges::trim(size_t bytes, size_t unit) noexcept {

@@ -34,6 +34,11 @@ class Ranges {
   };
 
   bool extend(size_t bytes) noexcept;
+  bool extend(const Range& range, size_t bytes) noexcept;
+  bool gather(size_t bytes) noexcept;
+  size_t move_pages(size_t index, char* to, size_t bytes) noexcept;
+  bool room_for_split() noexcept;
+  void remove(size_t index, char* low, char* high) noexcept;
   void insert(char* start, size_t bytes) noexcept;
   bool cut(size_t index, size_t bytes, size_t unit) noexcept;
 
