@@ -12,6 +12,9 @@ uintptr_t address(const char* p) { return reinterpret_cast<uintptr_t>(p); }
 
 size_t whole(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+// Each huge page that was moved may be a mapping of its own to the system, which allows 65,530.
+constexpr size_t kMostGathered = 16384 * kHugePage;
+
 // Bytes of whole huge pages in a range.
 size_t huge_pages(const char* start, size_t bytes) {
   const size_t low = whole(address(start), kHugePage);
@@ -56,9 +59,10 @@ bool Ranges::gather(size_t bytes) noexcept {
   if (start == nullptr) return false;
   ++mappings_;
   reserved_ += size;
+  const size_t wanted = reserved_ < kMostGathered ? size : 0;
   size_t filled = 0;
-  for (size_t i = ranges_.size(); i-- > 0 && filled < size;) {
-    filled += move_pages(i, start + filled, size - filled);
+  for (size_t i = ranges_.size(); i-- > 0 && filled < wanted;) {
+    filled += move_pages(i, start + filled, wanted - filled);
   }
   poison::close(start, size);
   insert(start, size);
@@ -70,12 +74,13 @@ size_t Ranges::move_pages(size_t index, char* to, size_t bytes) noexcept {
   const Range range = ranges_[index];
   const size_t count = std::min(huge_pages(range.start, range.bytes), bytes);
   if (count == 0 || !room_for_split()) return 0;
-  char* high = range.end() - address(range.end()) % kHugePage;
+  // Upwards: pages that were neighbours stay so, and are one mapping to the system.
+  char* low = range.end() - address(range.end()) % kHugePage - count;
+  poison::open(low, count);
   size_t moved = 0;
-  while (moved < count && move_huge_page(high - moved - kHugePage, to + moved)) moved += kHugePage;
-  if (moved == 0) return 0;
-  poison::open(high - moved, moved);
-  remove(index, high - moved, high);
+  while (moved < count && move_huge_page(low + moved, to + moved)) moved += kHugePage;
+  poison::close(low + moved, count - moved);
+  if (moved > 0) remove(index, low, low + moved);
   return moved;
 }
 
