@@ -129,11 +129,16 @@ def moving(inputs: tuple[Input, ...], writes: int) -> Work:
 
 
 def with_backward(function: Callable[..., Any]) -> Setup:
-    """Times ``function(lib, *tensors)`` and the gradients of all inputs that require them."""
+    """Times ``function(lib, *tensors)`` and the gradients of all inputs that require them.
+
+    The output's gradient is random: a constant one makes some gradients zero.
+    """
 
     def setup(lib: Any, *tensors: Any) -> Call:
         leaves = [t for t in tensors if t.requires_grad]
-        output = lib.ones_like(function(lib, *tensors).detach())
+        like = function(lib, *tensors)
+        values = np.random.default_rng(0).standard_normal(tuple(like.shape), np.float32)
+        output = lib.from_numpy(np.asarray(values)).to(like.dtype)
 
         def call() -> Any:
             return lib.autograd.grad(function(lib, *tensors), leaves, output)

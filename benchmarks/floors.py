@@ -58,7 +58,7 @@ def faults(row: Row) -> list[str]:
         elif share < least:
             found.append(f"{share:.0%} of the limit is below {least:.0%} ({row.demand})")
     if row.memory_ratio is not None and row.memory_ratio < MEMORY:
-        found.append(f"peak memory is {1 / row.memory_ratio:.2f} times PyTorch's")
+        found.append(f"peak memory of {row.tinyt_bytes} bytes, PyTorch's is {row.torch_bytes}")
     return found
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SMALLEST = 1 << 20
+"""Bytes of a process's growth below which allocators' own steps are all one sees."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -51,6 +54,9 @@ class Row:
 
     @property
     def memory_ratio(self) -> float | None:
+        """PyTorch's peak memory by tinyt's; None where both are too small to tell."""
         if self.tinyt_bytes is None or self.torch_bytes is None:
+            return None
+        if max(self.tinyt_bytes, self.torch_bytes) < SMALLEST:
             return None
         return self.torch_bytes / max(self.tinyt_bytes, 1)

@@ -55,7 +55,7 @@ class Table:
             f"{row.name:<{self.width}}  {duration(row.tinyt):>8}  {duration(row.torch):>8}  "
             f"{row.ratio:6.2f}  {row.upper:6.2f}  {share:>5}"
         )
-        if row.memory_ratio is not None:
+        if row.tinyt_bytes is not None and row.torch_bytes is not None:
             text += f"  peak {row.tinyt_bytes / 1e6:.1f} MB, torch {row.torch_bytes / 1e6:.1f} MB"
         return text.rstrip()
 
