@@ -114,6 +114,9 @@ cdef class Node:
         self.check_alive()
         packed = self.packed is not None and slot in self.packed
         if not packed:
+            if slot >= self.data.saved.size() or self.data.saved[slot].tensor.impl() == NULL:
+                raise RuntimeError(
+                    f"{self.op_name}: the gradient rule reads a tensor that was not saved")
             check_saved(self.op, which, self.data.saved[slot])
         edge = self if which == -1 else None if which == -2 else self.edges[which]
         if isinstance(edge, TensorBase) and grad_mode():

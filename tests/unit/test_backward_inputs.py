@@ -262,3 +262,28 @@ def test_needs_input_grad_is_that_of_the_call() -> None:
     z = Both.apply(x, y, 1.0).sum()
     autograd.grad(z, x)
     assert seen == [(True, True, False)]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+@pytest.mark.parametrize("leaves", [(0,), (1,), (2,), (0, 2), (1, 2)])
+def test_norms_where_some_operands_have_no_gradient(
+    norm: str, leaves: tuple[int, ...], create_graph: bool
+) -> None:
+    """What is not differentiated is not saved, so the rule must not read it."""
+    tinyt.manual_seed(0)
+    values = (tinyt.randn(6, 4), tinyt.rand(4), tinyt.rand(4))
+    g = tinyt.randn(6, 4)
+
+    def gradients(operands: list[Any], wanted: list[Any]) -> list[Any]:
+        x, w, b = operands
+        if norm == "layer":
+            z = F.layer_norm(x, (4,), w, b)
+        else:
+            z = F.batch_norm(x, None, None, w, b, training=True)
+        return [y.tolist() for y in autograd.grad(z, wanted, g, create_graph=create_graph)]
+
+    every = [v.clone().requires_grad_() for v in values]
+    some = [v.clone().requires_grad_(i in leaves) for i, v in enumerate(values)]
+    expected = gradients(every, every)
+    assert gradients(some, [some[i] for i in leaves]) == [expected[i] for i in leaves]

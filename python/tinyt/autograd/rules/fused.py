@@ -113,17 +113,21 @@ def _recorded(
 
     ``axes`` are normalised together; ``wide`` is the parameters' shape against the input.
     """
-    x = widen(n.input(0))
-    summed = tuple(d for d in range(x.dim()) if wide[d] == 1 and x.shape[d] != 1)
-    shifted = x - mean_over(x, axes) if center else x
-    scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
-    h, g = shifted * scale, widen(g)
+    g = widen(g)
+    summed = tuple(d for d in range(g.dim()) if wide[d] == 1 and g.shape[d] != 1)
     found: list[Tensor | None] = [None, None, None]
-    if needed[0]:
-        weight = prim.reshape(widen(n.input(1)), wide) if n.shape(1) else None
-        found[0] = norm_input(g, h, scale, weight, axes, center)
-    for i, values in ((1, g * h), (2, g)):
-        if needed[i]:
+    terms: list[Tensor | None] = [None, None, g]
+    if needed[0] or needed[1]:  # the bias alone saves no input
+        x = widen(n.input(0))
+        shifted = x - mean_over(x, axes) if center else x
+        scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
+        h = shifted * scale
+        terms[1] = g * h
+        if needed[0]:
+            weight = prim.reshape(widen(n.input(1)), wide) if n.shape(1) else None
+            found[0] = norm_input(g, h, scale, weight, axes, center)
+    for i, values in enumerate(terms):
+        if values is not None and needed[i]:
             total = prim.sum(values, summed, True) if summed else values
             found[i] = prim.reshape(total, n.shape(i))
     return [None if f is None else prim.cast(f, n.dtype(i)) for i, f in enumerate(found)]
