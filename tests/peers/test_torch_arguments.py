@@ -134,9 +134,11 @@ def forms_of(function: Any, op: str) -> list[Form]:
     while getattr(function, "__qualname__", "").startswith("boolean_dispatch"):
         function = inspect.getclosurevars(function).nonlocals["if_true"]
     try:
-        return [signature_of(function)]
+        form = signature_of(function)
     except ValueError:
         return schemas_of(op)
+    # A wrapper that passes on all that it is given says nothing about it.
+    return [form] if form or not inspect.signature(function).parameters else []
 
 
 @dataclass(frozen=True)

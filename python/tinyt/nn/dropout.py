@@ -56,14 +56,17 @@ class Dropout3d(_Dropout):
 
 
 class AlphaDropout(_Dropout):
-    """Dropout to SELU's saturation value, which keeps mean 0 and variance 1."""
+    """Dropout to SELU's saturation value, which keeps mean 0 and variance 1.
+
+    As in PyTorch, `inplace` is shown and has no effect.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+        return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_Dropout):
-    """`AlphaDropout` of whole channels (N, C, ...)."""
+    """`AlphaDropout` of whole channels (N, C, ...); `inplace` has no effect here either."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
+        return F.feature_alpha_dropout(input, self.p, self.training)

@@ -7,12 +7,19 @@ networks" (xavier); He et al. 2015, "Delving deep into rectifiers" (kaiming).
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from tinyt.autograd import no_grad
 from tinyt.dtypes import float64
-from tinyt.ops import as_tensor, eye, rand, randn, zeros
+from tinyt.ops import as_tensor, rand, randn, zeros
+from tinyt.ops import eye as identity
 from tinyt.random import Generator
 from tinyt.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _LINEAR_GAIN_ONE = frozenset(
     ["linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
@@ -160,7 +167,7 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.dim() != 2:
         raise ValueError(f"eye_: only tensors with 2 dimensions, got {tuple(tensor.shape)}")
     with no_grad():
-        return tensor.copy_(eye(*tensor.shape))
+        return tensor.copy_(identity(*tensor.shape))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
@@ -253,20 +260,59 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(fan_in if mode == "fan_in" else fan_out)
 
 
+def _without_underscore(function: F) -> F:
+    """An initialiser under its older name, which PyTorch keeps with a warning."""
+    name = function.__name__[:-1]
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(
+            f"nn.init.{name} is deprecated, use nn.init.{name}_", FutureWarning, stacklevel=2
+        )
+        return function(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"Deprecated name of :func:`{name}_`."
+    return cast(F, call)
+
+
+constant = _without_underscore(constant_)
+dirac = _without_underscore(dirac_)
+eye = _without_underscore(eye_)
+kaiming_normal = _without_underscore(kaiming_normal_)
+kaiming_uniform = _without_underscore(kaiming_uniform_)
+normal = _without_underscore(normal_)
+orthogonal = _without_underscore(orthogonal_)
+sparse = _without_underscore(sparse_)
+uniform = _without_underscore(uniform_)
+xavier_normal = _without_underscore(xavier_normal_)
+xavier_uniform = _without_underscore(xavier_uniform_)
+
 __all__ = [
     "calculate_gain",
+    "constant",
     "constant_",
+    "dirac",
     "dirac_",
+    "eye",
     "eye_",
+    "kaiming_normal",
     "kaiming_normal_",
+    "kaiming_uniform",
     "kaiming_uniform_",
+    "normal",
     "normal_",
     "ones_",
+    "orthogonal",
     "orthogonal_",
+    "sparse",
     "sparse_",
     "trunc_normal_",
+    "uniform",
     "uniform_",
+    "xavier_normal",
     "xavier_normal_",
+    "xavier_uniform",
     "xavier_uniform_",
     "zeros_",
 ]
