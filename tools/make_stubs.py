@@ -22,7 +22,7 @@ from stubs.tables import SIZES
 from stubs.text import Function, Stub, exported
 
 import tinyt
-from tinyt import _tensor, dtypes, ops
+from tinyt import _tensor, dtypes, ops, return_types
 from tinyt.ops import inplace
 from tinyt.tensor import Tensor
 
@@ -142,6 +142,34 @@ def package_stub() -> str:
     return stub.text()
 
 
+def return_types_stub() -> str:
+    """The types of results: fields as annotated, then one class for each function."""
+    stub = Stub("tinyt.return_types")
+    stub.need("collections.abc", "Iterable")
+    stub.need("typing", "Any")
+    stub.need("typing_extensions", "Self")
+    stub.need("tinyt.tensor", "Tensor")
+    stub.body = [
+        exported(return_types.__all__),
+        "\nclass StructSequence:\n",
+        "    n_fields: int\n    n_sequence_fields: int\n    n_unnamed_fields: int\n",
+        "    def __new__(cls, values: Iterable[Any]) -> Self: ...\n",
+        "    def __reduce__(self) -> tuple[Any, ...]: ...\n\n",
+    ]
+    for kind in return_types.FUNCTIONS:
+        fields = kind.__annotations__
+        stub.body.append(
+            f"class {kind.__name__}(StructSequence, tuple[{', '.join(fields.values())}]):\n"
+        )
+        for name, type_ in fields.items():
+            stub.body.append(f"    @property\n    def {name}(self) -> {type_}: ...\n")
+        stub.body.append("\n")
+    for name in return_types.__all__:
+        stub.body.append(f"class {name}({getattr(return_types, name).__base__.__name__}): ...\n")
+    stub.body.append("\nFUNCTIONS: dict[type[StructSequence], str]\n")
+    return stub.text()
+
+
 def stubs() -> dict[Path, str]:
     """Every stub: path and text."""
     return {
@@ -150,6 +178,7 @@ def stubs() -> dict[Path, str]:
         PACKAGE / "tensor.pyi": tensor_stub(),
         PACKAGE / "ops" / "__init__.pyi": ops_stub(),
         PACKAGE / "__init__.pyi": package_stub(),
+        PACKAGE / "return_types.pyi": return_types_stub(),
     }
 
 

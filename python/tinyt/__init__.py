@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import e, inf, nan, pi
 from typing import NoReturn
 
-from tinyt import memory, ops
+from tinyt import memory, ops, return_types
 from tinyt._core import (
     CaptureError,
     DeviceError,
@@ -190,6 +190,7 @@ __all__ = [
     "preserve_format",
     "promote_types",
     "result_type",
+    "return_types",
     "save",
     "seed",
     "set_default_device",

@@ -233,3 +233,13 @@ def test_dlpack_with_pytorch() -> None:
     assert x[1, 0].item() == 50
     z = tinyt.from_dlpack(torch.ones(2, 2).t())
     assert z.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_return_types() -> None:
+    """The same fields for each function, and the same text."""
+    for name in tinyt.return_types.__all__:
+        ours, theirs = (getattr(m.return_types, name)((1, 2)) for m in (tinyt, torch))
+        assert repr(ours) == repr(theirs).replace("torch.", "tinyt.", 1)
+    x = [[3.0, 1.0], [2.0, 5.0]]
+    texts = [repr(m.tensor(x).sort(dim=0)) for m in (tinyt, torch)]
+    assert texts[0] == texts[1].replace("torch.", "tinyt.", 1)

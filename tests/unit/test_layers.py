@@ -21,7 +21,7 @@ PYTHON_LAYERS = [
     {"_tensor"},
     {"config", "dtypes", "formats", "memory", "printing"},
     {"tensor"},
-    {"random"},
+    {"random", "return_types"},
     {"autograd"},
     {"ops"},
     {"compiler"},

@@ -23,18 +23,6 @@ def test_numpy_argument_names(name: str) -> None:
         getattr(x, name)(1, wrong=2)
 
 
-def test_named_results() -> None:
-    x = tinyt.tensor([3.0, 1.0, 2.0])
-    for found in (
-        x.max(0), x.min(0), x.sort(), x.topk(2), x.kthvalue(2), x.median(0), x.nanmedian(0),
-        x.mode(), x.cummax(0), x.cummin(0),
-    ):  # fmt: skip
-        assert found._fields == ("values", "indices")
-        assert found.values is found[0]
-    assert x.aminmax()._fields == ("min", "max")
-    assert tinyt.histogram(x, 2)._fields == ("hist", "bin_edges")
-
-
 @pytest.mark.parametrize("name", ["max", "min", "sort", "median", "mode", "cummax", "cummin"])
 def test_out_takes_a_pair(name: str) -> None:
     x = tinyt.tensor([[3.0, 1.0, 2.0]])

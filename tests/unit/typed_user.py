@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tinyt
 from tinyt import Tensor, nn
-from tinyt.ops.results import ValuesIndices
+from tinyt.return_types import ValuesIndices
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type

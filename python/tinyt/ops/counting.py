@@ -10,7 +10,8 @@ from tinyt._core import DTypeError, ShapeError
 from tinyt.dtypes import ALL
 from tinyt.ops.common import Number, to_dtype, wide, write_out
 from tinyt.ops.ranges import linspace
-from tinyt.ops.results import Histogram, HistogramDD, write_pair
+from tinyt.ops.results import returned
+from tinyt.return_types import Histogram, HistogramDD
 from tinyt.tensor import Tensor, method, prim
 
 
@@ -121,7 +122,7 @@ def histogram(
     hist = _counted(index, inside, flat, edges.numel() - 1, input)
     if density:
         hist = prim.div(prim.div(hist, prim.sum(hist, (), False)), _bin_widths(edges))
-    return Histogram(*write_pair("histogram", out, (hist, edges)))
+    return returned(Histogram, "histogram", out, (hist, edges))
 
 
 def histogramdd(
@@ -174,7 +175,7 @@ def histogramdd(
             widths = [1] * rank
             widths[d] = -1
             hist = prim.div(hist, prim.reshape(_bin_widths(e), widths))
-    return HistogramDD(hist, tuple(edges))
+    return returned(HistogramDD, "histogramdd", None, (hist, tuple(edges)))
 
 
 def _places(x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:

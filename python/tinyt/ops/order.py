@@ -8,7 +8,8 @@ from typing import overload
 
 from tinyt._core import DimError, DTypeError
 from tinyt.ops.common import Number, need_tensor, wrap_dim, write_out
-from tinyt.ops.results import ValuesIndices, write_pair
+from tinyt.ops.results import returned
+from tinyt.return_types import ValuesIndices
 from tinyt.tensor import Tensor, method, prim
 
 Pair = tuple[Tensor, Tensor]
@@ -24,7 +25,7 @@ def sort(
     out: Pair | None = None,
 ) -> ValuesIndices:
     """Sorted values and their indices along ``dim``; always stable, NaN last when ascending."""
-    return ValuesIndices(*write_pair("sort", out, prim.sort(input, dim, descending)))
+    return returned(ValuesIndices, "sort", out, prim.sort(input, dim, descending))
 
 
 @method
@@ -55,7 +56,7 @@ def topk(
 
     A NaN counts as the largest value; of equal values the one that stands first is taken.
     """
-    return ValuesIndices(*write_pair("topk", out, prim.topk(input, k, dim, largest)))
+    return returned(ValuesIndices, "topk", out, prim.topk(input, k, dim, largest))
 
 
 @method
@@ -66,7 +67,7 @@ def kthvalue(
 
     A NaN counts as the largest value; equal values count in the order in which they stand.
     """
-    return ValuesIndices(*write_pair("kthvalue", out, prim.kthvalue(input, k, dim, keepdim)))
+    return returned(ValuesIndices, "kthvalue", out, prim.kthvalue(input, k, dim, keepdim))
 
 
 # ---- median and mode
@@ -86,7 +87,7 @@ def _median(
 ) -> Tensor | ValuesIndices:
     if dim is not None:
         pair = prim.median(input, dim, keepdim, ignore_nan)
-        return ValuesIndices(*write_pair(name, out, pair))  # type: ignore[arg-type]
+        return returned(ValuesIndices, name, out, pair)  # type: ignore[arg-type]
     flat = prim.reshape(input, (input.numel(),))
     if input.numel() == 0:
         if not input.dtype.is_floating_point:
@@ -133,8 +134,8 @@ def mode(
     """The most frequent value along ``dim``, the smallest of several, and its last index."""
     d = wrap_dim("mode", dim, input.dim())
     if input.dim() == 0:
-        found = ValuesIndices(prim.copy(input), prim.fill((), 5, 0.0, 0))
-        return ValuesIndices(*write_pair("mode", out, found))
+        found = prim.copy(input), prim.fill((), 5, 0.0, 0)
+        return returned(ValuesIndices, "mode", out, found)
     size = input.shape[d]
     if size == 0:
         raise DimError(f"mode: cannot reduce over zero elements, got shape {tuple(input.shape)}")
@@ -152,7 +153,7 @@ def mode(
     if not keepdim:
         kept = tuple(n for i, n in enumerate(values.shape) if i != d)
         values, index = prim.reshape(values, kept), prim.reshape(index, kept)
-    return ValuesIndices(*write_pair("mode", out, (values, index)))
+    return returned(ValuesIndices, "mode", out, (values, index))
 
 
 # ---- quantiles

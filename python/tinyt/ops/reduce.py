@@ -21,7 +21,8 @@ from tinyt.ops.common import (
     write_out,
 )
 from tinyt.ops.matrix import norm_over, p_norm
-from tinyt.ops.results import MinMax, ValuesIndices, write_pair
+from tinyt.ops.results import returned
+from tinyt.return_types import MinMax, ValuesIndices
 from tinyt.tensor import Tensor, attach, method, prim
 
 Dim = int | Sequence[int] | None
@@ -149,7 +150,7 @@ def aminmax(
         )
     dims = dims_of(dim)
     found = prim.amin(input, dims, keepdim), prim.amax(input, dims, keepdim)
-    return MinMax(*write_pair("aminmax", out, found))
+    return returned(MinMax, "aminmax", out, found)
 
 
 @method
@@ -191,7 +192,7 @@ def _extremum(
         return _whole_or_pair(input, dim, whole, pair, name, out)
     if isinstance(out, Tensor):
         raise TypeError(f"{name}: out must be a tuple of two tensors for a dim, got a Tensor")
-    return ValuesIndices(*write_pair(name, out, _along(input, dim, keepdim, arg, name)))
+    return returned(ValuesIndices, name, out, _along(input, dim, keepdim, arg, name))
 
 
 def _whole_or_pair(

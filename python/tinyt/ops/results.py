@@ -1,49 +1,34 @@
-"""What operations with several results return: named tuples with PyTorch's field names."""
+"""What operations with several results return: see :mod:`tinyt.return_types`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, TypeVar
 
+from tinyt import return_types
 from tinyt._core import ShapeError
 from tinyt.ops.common import write_out
+from tinyt.return_types import StructSequence
 from tinyt.tensor import Tensor
 
-
-class ValuesIndices(NamedTuple):
-    """Values and where they were found."""
-
-    values: Tensor
-    indices: Tensor
+Kind = TypeVar("Kind", bound=StructSequence)
 
 
-class MinMax(NamedTuple):
-    """The smallest and the largest value."""
-
-    min: Tensor
-    max: Tensor
-
-
-class Histogram(NamedTuple):
-    """Counts and the edges they are counted between."""
-
-    hist: Tensor
-    bin_edges: Tensor
-
-
-class HistogramDD(NamedTuple):
-    """Counts in several dimensions and the edges along each."""
-
-    hist: Tensor
-    bin_edges: tuple[Tensor, ...]
+def returned(
+    kind: type[Kind], op: str, out: Sequence[Tensor] | None, results: tuple[Any, Any]
+) -> Kind:
+    """Two results, or the two tensors of ``out`` after they were written there, by their names."""
+    if out is None:
+        made: Kind = getattr(return_types, op)(results)
+    else:
+        made = getattr(return_types, f"{op}_out")(write_pair(op, out, results))
+    return made
 
 
 def write_pair(
-    op: str, out: Sequence[Tensor] | None, results: tuple[Tensor, Tensor]
+    op: str, out: Sequence[Tensor], results: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Two results, or the two tensors of ``out`` after they were written there."""
-    if out is None:
-        return results
+    """The two tensors of ``out`` after the results were written there."""
     pair = tuple(out)
     if len(pair) != 2 or not isinstance(pair[0], Tensor) or not isinstance(pair[1], Tensor):
         raise TypeError(f"{op}: out must be a tuple of two tensors, got {len(pair)} values")

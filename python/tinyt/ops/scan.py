@@ -18,7 +18,8 @@ from tinyt.ops.common import (
     write_out,
 )
 from tinyt.ops.elementwise import broadcast_shapes
-from tinyt.ops.results import ValuesIndices, write_pair
+from tinyt.ops.results import returned
+from tinyt.return_types import ValuesIndices
 from tinyt.tensor import Tensor, method, prim
 
 
@@ -56,7 +57,7 @@ def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
 
     A NaN wins and stays.
     """
-    return ValuesIndices(*write_pair("cummax", out, prim.cummax(input, dim)))
+    return returned(ValuesIndices, "cummax", out, prim.cummax(input, dim))
 
 
 @method
@@ -65,7 +66,7 @@ def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
 
     A NaN wins and stays.
     """
-    return ValuesIndices(*write_pair("cummin", out, prim.cummin(input, dim)))
+    return returned(ValuesIndices, "cummin", out, prim.cummin(input, dim))
 
 
 @method

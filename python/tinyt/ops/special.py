@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tinyt._core import DTypeError
 from tinyt.dtypes import float32, int32
 from tinyt.ops.common import float_or_default, need_tensor, overwrite, to_dtype, write_out
-from tinyt.ops.results import write_pair
+from tinyt.ops.results import returned
+from tinyt.return_types import MantissaExponent
 from tinyt.tensor import Tensor, attach, method, prim
-
-
-class Frexp(NamedTuple):
-    """What :func:`frexp` returns."""
-
-    mantissa: Tensor
-    exponent: Tensor
 
 
 @method
@@ -91,7 +85,7 @@ attach(polygamma=_tensor_polygamma, polygamma_=_tensor_polygamma_)
 
 
 @method
-def frexp(input: Tensor, *, out: Sequence[Tensor] | None = None) -> Frexp:
+def frexp(input: Tensor, *, out: Sequence[Tensor] | None = None) -> MantissaExponent:
     """``input == mantissa * 2 ** exponent`` with ``|mantissa|`` in [1/2, 1) and an int32 exponent;
     zeros, infinities and NaN are their own mantissa. Floats only."""
     if not need_tensor("frexp", input).dtype.is_floating_point:
@@ -107,7 +101,7 @@ def frexp(input: Tensor, *, out: Sequence[Tensor] | None = None) -> Frexp:
     power = prim.where(prim.lt(size, 0.5), power - 1.0, power)
     power = prim.where(regular, power, 0.0)
     mantissa = to_dtype(_scaled(to_dtype(input, x.dtype), -power), input.dtype)
-    return Frexp(*write_pair("frexp", out, (mantissa, prim.cast(power, int32))))
+    return returned(MantissaExponent, "frexp", out, (mantissa, prim.cast(power, int32)))
 
 
 def _scaled(x: Tensor, power: Tensor) -> Tensor:
