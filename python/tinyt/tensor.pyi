@@ -15,10 +15,9 @@ from tinyt.formats import memory_format as Format
 from tinyt.ops.common import Number, Placement, Scalar, Sizes
 from tinyt.ops.order import Pair
 from tinyt.ops.reduce import Dim
-from tinyt.ops.results import Histogram, MinMax, ValuesIndices
 from tinyt.ops.search import Unique
-from tinyt.ops.special import Frexp
 from tinyt.random import Generator
+from tinyt.return_types import Histogram, MantissaExponent, MinMax, ValuesIndices
 
 __all__ = [
     "Size",
@@ -1047,7 +1046,7 @@ class Tensor(TensorBase):
     def logit_(input, eps: builtins.float | None = None) -> Tensor: ...
     def mvlgamma(input, p: builtins.int, *, out: Tensor | None = None) -> Tensor: ...
     def mvlgamma_(self, p: builtins.int) -> Tensor: ...
-    def frexp(input, *, out: Sequence[Tensor] | None = None) -> Frexp: ...
+    def frexp(input, *, out: Sequence[Tensor] | None = None) -> MantissaExponent: ...
     def var(
         input,
         dim: Dim = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-import order_references as ref
+import references_order as ref
 from op_rows import (
     ALL,
     FLOATS,

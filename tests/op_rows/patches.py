@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shape_references as ref
+import references_shape as ref
 from op_rows import ALL, FLOATS, NUMBERS, Op, bad, cases, f, i
 
 PATCHES = [

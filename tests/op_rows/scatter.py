@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import shape_references as ref
+import references_shape as ref
 from op_rows import ALL, NUMBERS, Op, Rng, at, b, bad, f, i
 from sampling import Array, S, Sample, draw
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import shape_references as ref
+import references_shape as ref
 from op_rows import ALL, Op, Samples, bad, cases, f, i, method
 from op_rows.shape import VIEW
 from sampling import S, draw

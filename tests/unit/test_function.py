@@ -13,12 +13,8 @@ from typing import Any
 import pytest
 
 import tinyt
+from both import plain, torch
 from tinyt.autograd.function import once_differentiable
-
-try:
-    import torch
-except ImportError:
-    torch = None
 
 CASES: list[Callable[[Any], Any]] = []
 
@@ -26,15 +22,6 @@ CASES: list[Callable[[Any], Any]] = []
 def case(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     CASES.append(function)
     return function
-
-
-def plain(value: Any) -> Any:
-    """Tensors as lists, so that the two libraries' results compare."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    return value
 
 
 def cube_of(tt: Any) -> Any:

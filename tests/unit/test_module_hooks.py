@@ -10,12 +10,8 @@ from typing import Any
 import pytest
 
 import tinyt
+from both import plain, torch
 from tinyt import nn
-
-try:
-    import torch
-except ImportError:
-    torch = None
 
 CASES: list[Callable[[Any], Any]] = []
 
@@ -23,17 +19,6 @@ CASES: list[Callable[[Any], Any]] = []
 def case(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     CASES.append(function)
     return function
-
-
-def plain(value: Any) -> Any:
-    """Tensors as lists, so that the two libraries' results compare."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    return value
 
 
 def linear(tt: Any, n_in: int = 2, n_out: int = 2) -> Any:
