@@ -56,13 +56,11 @@ def times(case: Case, job: Job) -> list[list[float]]:
 
 def measure(case: Case, job: Job, limits: Limits | None) -> Row:
     """One case; what it raises is a result too."""
-    peaks: dict[str, int | None] = {}
+    peaks: list[int | None] = [None, None]
     try:
         ours, theirs = times(case, job)
         if case.memory and job.memory:
-            for lib in LIBRARIES:
-                name = lib.__name__
-                peaks[f"{name}_bytes"] = memory.peak(name, case.id, job.seed)
+            peaks = [memory.peak(lib.__name__, case.id, job.seed) for lib in LIBRARIES]
     except Exception as error:  # whatever it is, the other cases are still of interest
         message = str(error).strip().partition("\n")[0]
         return Row(case.group, case.name, error=f"{type(error).__name__}: {message}")
@@ -75,7 +73,8 @@ def measure(case: Case, job: Job, limits: Limits | None) -> Row:
         upper=upper_bound(ours, theirs),
         limit=limits.seconds(case.work) if limits else None,
         demand=case.demand,
-        **peaks,
+        tinyt_bytes=peaks[0],
+        torch_bytes=peaks[1],
     )
 
 
