@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinyt
+from sampling import assert_same_bits
 from tinyt import nn
 from tinyt.nn import functional as F
 
@@ -172,3 +173,26 @@ def test_distance_function_is_called() -> None:
     got = layer(*(tinyt.tensor(v) for v in (X, Y, Z)))
     far = [np.abs(X - v).max(-1) for v in (Y, Z)]
     np.testing.assert_allclose(got.numpy(), np.maximum(far[0] - far[1] + 2, 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [tinyt.float32, tinyt.float64])
+@pytest.mark.parametrize("shape", [(3, 21, 70), (2, 5, 9, 11), (2, 33, 4), (1, 700, 130)])
+def test_cross_entropy_has_the_same_bits_for_every_layout(
+    shape: tuple[int, ...], dtype: tinyt.dtype
+) -> None:
+    """Classes apart or side by side: losses, gradients, ignored rows that hold no numbers."""
+    tinyt.manual_seed(1)
+    apart = tinyt.randn(shape, dtype=dtype) * 5
+    target = tinyt.randint(0, shape[1], (shape[0], *shape[2:]))
+    target[0, 1] = -100
+    apart.transpose(0, 1)[:, 0, 1] = float("nan")
+    results = []
+    for x in (apart, apart.movedim(1, -1).contiguous().movedim(-1, 1), apart.flip(-1).flip(-1)):
+        leaf = x.detach().requires_grad_()
+        losses = F.cross_entropy(leaf, target, reduction="none")
+        (losses * tinyt.arange(losses.numel()).reshape(losses.shape).to(dtype)).sum().backward()
+        results.append((losses.detach(), leaf.grad))
+    for losses, grad in results[1:]:
+        assert_same_bits(losses, results[0][0])
+        assert_same_bits(grad, results[0][1])
+    assert bool(tinyt.isfinite(results[0][1]).all())

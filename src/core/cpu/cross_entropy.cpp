@@ -68,6 +68,97 @@ double sum_rows(int64_t rows, const F& value) {
   return total;
 }
 
+// Rows whose neighbours lie side by side, such as those of pixels: all dimensions but that of the
+// classes, and the bytes from one class to the next.
+struct Strips {
+  Axes index;
+  int64_t step;
+  bool valid;
+
+  Strips(const Tensor& x, const Classes& at)
+      : step(x.stride(at.dim) * static_cast<int64_t>(x.itemsize())) {
+    const auto item = static_cast<int64_t>(x.itemsize());
+    for (size_t d = 0; d < x.shape().size(); ++d) {
+      if (d != at.dim) index.add(x.size(d), x.stride(d) * item);
+    }
+    valid = x.dtype() == at.dtype && at.classes <= kRowBlock && index.stride() == item;
+  }
+
+  // body(row, count, byte offset): strips of rows [row, row + count).
+  template <class F>
+  void run(int64_t classes, int64_t item, const F& body) const {
+    const int64_t grain = std::max<int64_t>(1, kChunkElements / classes / kStripRows) * kStripRows;
+    parallel_ranges(index.size(), grain, [&](int64_t begin, int64_t end) {
+      index.runs(begin, end - begin, [&](int64_t offset, int64_t position, int64_t length) {
+        for (int64_t i = 0; i < length; i += kStripRows) {
+          body(begin + position + i, std::min(kStripRows, length - i), offset + i * item);
+        }
+      });
+    });
+  }
+};
+
+// The losses and statistics of all rows, strip by strip.
+template <class T>
+void forward_strips(const Tensor& x, const Strips& strips, const Classes& at, T* stats, T* losses) {
+  const auto kernel = kernels().softmax->log_sums[static_cast<int>(at.dtype)];
+  strips.run(at.classes, sizeof(T), [&](int64_t row, int64_t count, int64_t offset) {
+    alignas(64) T top[kStripRows], log_sum[kStripRows];
+    const char* in = x.data() + offset;
+    kernel({.n = at.classes,
+            .count = count,
+            .in = in,
+            .step = strips.step,
+            .top = top,
+            .log_sum = log_sum});
+    for (int64_t i = 0; i < count; ++i) {
+      if (!at.used(row + i)) continue;
+      stats[2 * (row + i)] = top[i];
+      stats[2 * (row + i) + 1] = log_sum[i];
+      const T value = reinterpret_cast<const T*>(in + at.class_of(row + i) * strips.step)[i];
+      losses[row + i] = (log_sum[i] - (value - top[i])) * at.template weight_of<T>(row + i);
+    }
+  });
+}
+
+// The gradients of all rows, which lie side by side in both tensors.
+template <class T, class F>
+void backward_strips(const Tensor& x, const Strips& strips, const Tensor& out, const Strips& to,
+                     const Classes& at, const T* stats, const F& share) {
+  const auto kernel = kernels().softmax->strip_slopes[static_cast<int>(at.dtype)];
+  strips.run(at.classes, sizeof(T), [&](int64_t first, int64_t total, int64_t offset) {
+    to.index.runs(first, total, [&](int64_t to_offset, int64_t position, int64_t count) {
+      alignas(64) T top[kStripRows] = {}, log_sum[kStripRows] = {}, scale[kStripRows] = {};
+      const int64_t row = first + position;
+      for (int64_t i = 0; i < count; ++i) {
+        top[i] = stats[2 * (row + i)];
+        log_sum[i] = stats[2 * (row + i) + 1];
+        scale[i] = at.used(row + i) ? share(row + i) : T{0};
+      }
+      char* into = out.data() + to_offset;
+      kernel({.n = at.classes,
+              .count = count,
+              .in = x.data() + offset + position * static_cast<int64_t>(sizeof(T)),
+              .step = strips.step,
+              .top = top,
+              .log_sum = log_sum,
+              .scale = scale,
+              .out = into,
+              .out_step = to.step});
+      for (int64_t i = 0; i < count; ++i) {
+        const auto slope = [&](int64_t k) -> T& {
+          return reinterpret_cast<T*>(into + k * to.step)[i];
+        };
+        if (at.used(row + i)) {
+          slope(at.class_of(row + i)) -= scale[i];
+        } else {
+          for (int64_t k = 0; k < at.classes; ++k) slope(k) = 0;
+        }
+      }
+    });
+  });
+}
+
 template <class T>
 void forward(const KernelCall& call, const Classes& at,
              void (*log_sum)(const void*, int64_t, void*)) {
@@ -80,7 +171,10 @@ void forward(const KernelCall& call, const Classes& at,
   T* losses = each.ptr<T>();
   std::memset(losses, 0, static_cast<size_t>(rows) * sizeof(T));
   const Tensor none;
-  if (x.numel() != 0) {
+  const Strips strips(x, at);
+  if (x.numel() != 0 && strips.valid) {
+    forward_strips(x, strips, at, stats, losses);
+  } else if (x.numel() != 0) {
     Rows(x, none, at.dim, at.dtype).run([&](int64_t row, const void* in, void*) {
       if (!at.used(row)) return;
       T* of_row = stats + 2 * row;
@@ -113,6 +207,8 @@ void backward(const KernelCall& call, const Classes& at,
     const T weighted = g[at.reduction == kNone ? row : 0] * at.template weight_of<T>(row);
     return at.reduction == kMean ? weighted / total : weighted;
   };
+  const Strips strips(x, at), to(out, at);
+  if (strips.valid && to.valid) return backward_strips(x, strips, out, to, at, stats, share);
   Rows(x, out, at.dim, at.dtype).run([&](int64_t row, const void* in, void* to) {
     auto* slope = static_cast<T*>(to);
     if (!at.used(row)) {

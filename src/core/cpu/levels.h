@@ -83,6 +83,19 @@ struct ReduceTable {
   int64_t (*argmin[kDTypeCount])(const void* in, int64_t n);
 };
 
+// Rows that lie side by side, one lane each: element k of row i is at in + k step + i items.
+struct SoftmaxStrip {
+  int64_t n;      // elements of a row, at most kRowBlock
+  int64_t count;  // rows, at most kStripRows
+  const char* in;
+  int64_t step;
+  void *top, *log_sum;  // kStripRows each
+  const void* scale = nullptr;
+  char* out = nullptr;
+  int64_t out_step = 0;
+};
+inline constexpr int64_t kStripRows = 64;
+
 struct SoftmaxTable {
   // One contiguous row of n elements; in may equal out. Float32 and Float64.
   void (*softmax[kDTypeCount])(const void* in, int64_t n, void* out);
@@ -91,6 +104,9 @@ struct SoftmaxTable {
   void (*log_sum[kDTypeCount])(const void* in, int64_t n, void* out);
   // scale * exp(log_softmax) from what log_sum gave; in may equal out.
   void (*slopes[kDTypeCount])(const void* in, int64_t n, const void* sums, double scale, void* out);
+  // The same, with the same bits, for the rows of a strip.
+  void (*log_sums[kDTypeCount])(const SoftmaxStrip& strip);
+  void (*strip_slopes[kDTypeCount])(const SoftmaxStrip& strip);
 };
 
 // One contiguous row of a normalisation, or of its gradients (norm.simd.cpp).

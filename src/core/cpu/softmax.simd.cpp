@@ -88,14 +88,64 @@ void slopes(const void* from, int64_t n, const void* sums, double scale, void* t
           [=](Vec<T> x) { return exp((x - top) - log_sum) * factor; });
 }
 
+// f(at, k, i, count) for element k of rows [i, i + count), at most a vector of them; `at` is where
+// the first lies.
+template <class T, class F>
+TINYT_INLINE void for_each_vector(const SoftmaxStrip& s, const F& f) {
+  constexpr int64_t kWidth = kLanes<Vec<T>>;
+  for (int64_t k = 0; k < s.n; ++k) {
+    const auto* at = reinterpret_cast<const T*>(s.in + k * s.step);
+    int64_t i = 0;
+    for (; i + kWidth <= s.count; i += kWidth) f(load<T>(at + i), k, i, kWidth);
+    if (i < s.count) f(load_part<T>(at + i, s.count - i), k, i, s.count - i);
+  }
+}
+
+template <class T>
+void log_sums(const SoftmaxStrip& s) {
+  constexpr int64_t kWidth = kLanes<Vec<T>>;
+  auto *top = static_cast<T*>(s.top), *out = static_cast<T*>(s.log_sum);
+  alignas(64) T sums[kReduceLanes][kStripRows];
+  const int64_t lanes = s.n < kReduceLanes ? s.n : kReduceLanes;
+  for (int64_t i = 0; i < kStripRows; i += kWidth) {
+    store(top + i, Vec<T>{} + Larger::kIdentity<T>);
+    for (int64_t k = 0; k < lanes; ++k) store(&sums[k][i], Vec<T>{});
+  }
+  for_each_vector<T>(s, [=](Vec<T> x, int64_t, int64_t i, int64_t) {
+    store(top + i, Larger::apply(load<T>(top + i), x));
+  });
+  for_each_vector<T>(s, [&](Vec<T> x, int64_t k, int64_t i, int64_t) {
+    T* sum = &sums[k % kReduceLanes][i];
+    store(sum, load<T>(sum) + exp(x - load<T>(top + i)));
+  });
+  // The fold of a row; lanes that no element has are zeros there, and left out here.
+  for (int64_t half = kReduceLanes / 2, used = lanes; half > 0;
+       used = used < half ? used : half, half /= 2) {
+    for (int64_t k = 0; k + half < used; ++k) {
+      for (int64_t i = 0; i < kStripRows; i += kWidth) {
+        store(&sums[k][i], load<T>(&sums[k][i]) + load<T>(&sums[k + half][i]));
+      }
+    }
+  }
+  for (int64_t i = 0; i < kStripRows; i += kWidth) store(out + i, log(load<T>(&sums[0][i])));
+}
+
+template <class T>
+void strip_slopes(const SoftmaxStrip& s) {
+  const auto *top = static_cast<const T*>(s.top), *log_sum = static_cast<const T*>(s.log_sum);
+  const auto* scale = static_cast<const T*>(s.scale);
+  for_each_vector<T>(s, [=, &s](Vec<T> x, int64_t k, int64_t i, int64_t count) {
+    const Vec<T> e = exp((x - load<T>(top + i)) - load<T>(log_sum + i)) * load<T>(scale + i);
+    store_part(reinterpret_cast<T*>(s.out + k * s.out_step) + i, e, count);
+  });
+}
+
 }  // namespace
 
 extern "C" const SoftmaxTable TINYT_TABLE(softmax);
 const SoftmaxTable TINYT_TABLE(softmax) = {
-    TINYT_BY_FLOAT(softmax),
-    TINYT_BY_FLOAT(log_softmax),
-    TINYT_BY_FLOAT(log_sum),
-    TINYT_BY_FLOAT(slopes),
+    TINYT_BY_FLOAT(softmax), TINYT_BY_FLOAT(log_softmax), TINYT_BY_FLOAT(log_sum),
+    TINYT_BY_FLOAT(slopes),  TINYT_BY_FLOAT(log_sums),    TINYT_BY_FLOAT(strip_slopes),
 };
 
 }  // namespace tinyt::cpu
