@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import mpmath
 import numpy as np
@@ -74,3 +75,27 @@ def check(name: str, errors: Array, bound: float, *arrays: Array) -> None:
     worst = int(np.argmax(errors))
     where = ", ".join(repr(a[worst]) for a in arrays)
     assert errors[worst] <= bound, f"{name}({where}) is off by {errors[worst]:.4g} ULP"
+
+
+def sweep(
+    name: str,
+    function: Callable[[Array], Array],
+    reference: Callable[[Array], Array],
+    bound: float,
+    errors: Callable[[Array, Array], Array] = float32_errors,
+    among: Callable[[Array], Array] | None = None,
+) -> None:
+    """Checks a function of float32 at all 2^32 values, or where `among` holds."""
+    chunk = 1 << 16
+    for start in range(0, 1 << 32, chunk):
+        x = np.arange(start, start + chunk, dtype=np.uint32).view(np.float32)
+        if among is not None:
+            x = x[among(x)]
+        with np.errstate(all="ignore"):
+            want = reference(x.astype(np.float64))
+            rounded = want.astype(np.float32)
+        got = function(x)
+        # What is correctly rounded needs no error, which takes longest to compute.
+        off = (got.view(np.int32) != rounded.view(np.int32)) & ~(np.isnan(got) & np.isnan(rounded))
+        if off.any():
+            check(name, errors(got[off], want[off]), bound, x[off])

@@ -140,9 +140,15 @@ def test_resuming_a_finished_run_prints_its_result_again(capsys, no_pictures):
 
 def test_real_interrupt_signal(tmp_path):
     command = [sys.executable, "-m", "tinyt.cli", *TRAIN, "--epochs", "500", "--out", "run"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    # A shell's background job ignores the signal, and so would its children.
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, ignored)
+    with process:
         for line in process.stdout:
             if line.startswith("epoch 2/"):
                 process.send_signal(signal.SIGINT)
