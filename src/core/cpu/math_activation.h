@@ -44,7 +44,9 @@ TINYT_INLINE Normal<F64> normal(F64 x) {
 template <class V>
 TINYT_INLINE V gelu(V x) {
   const auto n = normal(x);
-  return fma(-(n.size * n.ratio), n.bell, select(x >= 0, x, splat(static_cast<Element<V>>(-0.0))));
+  // By the sign bit: Clang 14 makes a maximum of `x >= 0 ? x : -0.0`, which loses the sign of +0.
+  const V positive = select(bit_cast<Mask<V>>(x) < 0, splat(static_cast<Element<V>>(-0.0)), x);
+  return fma(-(n.size * n.ratio), n.bell, positive);
 }
 template <class V>
 TINYT_INLINE V gelu_backward(V g, V x) {
