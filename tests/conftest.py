@@ -30,13 +30,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=1.0,
         metavar="FRACTION",
-        help="run this part of the tests, chosen by --seed (for further instruction-set levels)",
+        help="run this part of the tests (for further instruction-set levels)",
     )
-    group.addoption("--seed", type=int, default=0, help="seed of sampling and of test data")
+    group.addoption("--choice", type=int, default=0, help="seed of which part --sample runs")
+    group.addoption("--seed", type=int, default=0, help="seed of test data")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"tinyt: --sample {config.getoption('--sample')} --seed {config.getoption('--seed')}"
+    names = ("--sample", "--choice", "--seed")
+    return "tinyt: " + " ".join(f"{name} {config.getoption(name)}" for name in names)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -45,11 +47,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         slow = [i for i in items if i.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
         items[:] = [i for i in items if i not in set(slow)]
-    fraction, seed = config.getoption("--sample"), config.getoption("--seed")
+    fraction, choice = config.getoption("--sample"), config.getoption("--choice")
     if fraction >= 1.0:
         return
     # By node id, so that the choice does not depend on what else is collected.
-    kept = [i for i in items if random.Random(f"{seed} {i.nodeid}").random() < fraction]
+    kept = [i for i in items if random.Random(f"{choice} {i.nodeid}").random() < fraction]
     config.hook.pytest_deselected(items=[i for i in items if i not in set(kept)])
     items[:] = kept
 

@@ -121,7 +121,9 @@ COMPLEX_ROWS = [
         ulp=2,
         out=True,
     ),
-    Op("sgn", numbers(), sgn, dtypes=(*ALL, *COMPLEX), ulp=2, inplace=True, out=True),
+    Op(
+        "sgn", numbers(), sgn, dtypes=(*ALL, *COMPLEX), ulp=2, complex_ulp=3, inplace=True, out=True
+    ),
     Op(
         "isreal",
         lambda rng, dt: (
