@@ -1,6 +1,6 @@
 #include "cross_entropy.h"
 
-#include <cstring>
+#include <algorithm>
 #include <vector>
 
 #include "copy.h"
@@ -165,11 +165,11 @@ void forward(const KernelCall& call, const Classes& at,
   const Tensor &x = call.inputs[0], &out = call.outputs[0];
   const int64_t rows = at.target.numel();
   T* stats = call.outputs[1].ptr<T>();
-  std::memset(stats, 0, static_cast<size_t>(2 * rows) * sizeof(T));
+  std::fill_n(stats, 2 * rows, T{0});  // without rows a pointer may be null
   const bool direct = at.reduction == kNone && out.dtype() == at.dtype;
   const Tensor each = direct ? out : Tensor::empty(Dims{rows}, at.dtype, out.device());
   T* losses = each.ptr<T>();
-  std::memset(losses, 0, static_cast<size_t>(rows) * sizeof(T));
+  std::fill_n(losses, rows, T{0});
   const Tensor none;
   const Strips strips(x, at);
   if (x.numel() != 0 && strips.valid) {
@@ -212,7 +212,7 @@ void backward(const KernelCall& call, const Classes& at,
   Rows(x, out, at.dim, at.dtype).run([&](int64_t row, const void* in, void* to) {
     auto* slope = static_cast<T*>(to);
     if (!at.used(row)) {
-      std::memset(slope, 0, static_cast<size_t>(at.classes) * sizeof(T));
+      std::fill_n(slope, at.classes, T{0});
       return;
     }
     const T of_row = share(row);
