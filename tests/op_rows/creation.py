@@ -56,10 +56,27 @@ CREATION = [
     creation("ones", SIZES, filled(1), bad(RuntimeError, r"ones.*-1", (2, -1))),
     creation(
         "full",
-        [S((2, 3), 1.5), S((), 2), S((2,), True), S((2,), 3, dtype=F64)],
-        lambda size, v, dtype=None: np.full(
-            size, v, dtype or {float: "f4", int: "i8", bool: "?"}[type(v)]
+        [
+            S((2, 3), 1.5),
+            S((), 2),
+            S((2,), True),
+            S((2,), 3, dtype=F64),
+            S((2,), float(np.finfo(np.float32).min)),
+            S((2,), 1e300, dtype=F64),
+            S((2,), np.inf),
+            S((2,), np.inf, dtype=BOOL),
+            S((2,), 2**63 - 1, dtype=I64),
+            S((2,), -1, dtype=DTypeName("uint8")),
+        ],
+        lambda size, v, dtype=None: (
+            np.full(size, v, dtype or {float: "f4", int: "i8", bool: "?"}[type(v)])
+            if v != -1
+            else np.full(size, 255, np.uint8)
         ),
+        bad(RuntimeError, r"full.*1e\+30.*int64", (2,), 1e30, dtype=I64),
+        bad(RuntimeError, r"full.*nan.*int64", (2,), np.nan, dtype=I64),
+        bad(RuntimeError, r"full.*300.*uint8", (2,), 300, dtype=DTypeName("uint8")),
+        bad(RuntimeError, r"full.*1e\+300.*float32", (2,), 1e300),
     ),
     creation("zeros_like", LIKE, filled_like(0)),
     creation("ones_like", LIKE, filled_like(1)),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _tensor
 from tinyt._core import ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.dtypes import ALL, get_default_dtype, promote_types
+from tinyt.dtypes import ALL, finfo, get_default_dtype, iinfo, promote_types
+from tinyt.dtypes import bool as bool_
 from tinyt.formats import ORDERS
 from tinyt.formats import memory_format as Format
 from tinyt.ops.common import Placement, Scalar, Sizes, placed, sizes_of, to_dtype, write_out
@@ -138,16 +140,31 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return placed("from_dlpack", prim.copy(shared) if copy else shared, {"device": device})
 
 
+@cache
+def _range(dtype: DType) -> tuple[float, float]:
+    """What values a dtype other than bool takes; negative ones wrap in unsigned dtypes."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return finfo(dtype).min, finfo(dtype).max
+    return iinfo(dtype).min or -iinfo(dtype).max, iinfo(dtype).max
+
+
 def filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
-    """One value in a shape; integers are exact, infinities and NaN become floats."""
+    """One value in a shape, exactly; RuntimeError where the dtype cannot hold it."""
+    if not isinstance(dtype, DType):
+        raise TypeError(f"full: dtype must be a dtype, got {type(dtype).__name__}")
     if isinstance(value, complex):
         if value.imag != 0 and not dtype.is_complex:
             raise RuntimeError(
                 f"full: the value {value} has an imaginary part, {dtype.name} has none"
             )
         return prim.fill(tuple(size), dtype, value.real, 0, value.imag)
-    whole = int(value) if math.isfinite(value) else 0
-    return prim.fill(tuple(size), dtype, float(value), whole)
+    if dtype is bool_:
+        return prim.fill(tuple(size), dtype, float(value), int(value != 0))
+    whole = not (dtype.is_floating_point or dtype.is_complex)
+    lowest, largest = _range(dtype)
+    if not lowest <= value <= largest and (whole or math.isfinite(value)):
+        raise RuntimeError(f"full: the value {value} cannot be converted to {dtype.name}")
+    return prim.fill(tuple(size), dtype, float(value), int(value) if whole else 0)
 
 
 def dtype_for(dtype: DType | None, out: Tensor | None, default: DType | None = None) -> DType:
