@@ -50,10 +50,10 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "erfinv": (0.51, 5.0),
     "lgamma": (1.2, 8.0),
     "digamma": (1.2, 24.0),
-    "i0": (0.51, 16.0),
-    "i0e": (0.51, 16.0),
-    "i1": (0.51, 16.0),
-    "i1e": (0.51, 16.0),
+    "i0": (0.51, 6.0),
+    "i0e": (0.51, 6.0),
+    "i1": (0.51, 6.0),
+    "i1e": (0.51, 6.0),
     "pow": (0.51, 1.3),
 }
 UNARY = tuple(name for name in BOUNDS if name != "pow")

@@ -66,10 +66,11 @@ CREATION = [
             S((2,), np.inf),
             S((2,), np.inf, dtype=BOOL),
             S((2,), 2**63 - 1, dtype=I64),
+            S((2,), 3 + 0j, dtype=I64),
             S((2,), -1, dtype=DTypeName("uint8")),
         ],
         lambda size, v, dtype=None: (
-            np.full(size, v, dtype or {float: "f4", int: "i8", bool: "?"}[type(v)])
+            np.full(size, v.real, dtype or {float: "f4", int: "i8", bool: "?"}[type(v)])
             if v != -1
             else np.full(size, 255, np.uint8)
         ),

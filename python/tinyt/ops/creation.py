@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _tensor
@@ -140,12 +139,14 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return placed("from_dlpack", prim.copy(shared) if copy else shared, {"device": device})
 
 
-@cache
 def _range(dtype: DType) -> tuple[float, float]:
-    """What values a dtype other than bool takes; negative ones wrap in unsigned dtypes."""
+    """What values a dtype takes; negative ones wrap in unsigned dtypes."""
     if dtype.is_floating_point or dtype.is_complex:
         return finfo(dtype).min, finfo(dtype).max
     return iinfo(dtype).min or -iinfo(dtype).max, iinfo(dtype).max
+
+
+_RANGES = {dtype: _range(dtype) for dtype in ALL if dtype is not bool_}
 
 
 def filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
@@ -153,15 +154,17 @@ def filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
     if not isinstance(dtype, DType):
         raise TypeError(f"full: dtype must be a dtype, got {type(dtype).__name__}")
     if isinstance(value, complex):
-        if value.imag != 0 and not dtype.is_complex:
+        if dtype.is_complex:
+            return prim.fill(tuple(size), dtype, value.real, 0, value.imag)
+        if value.imag != 0:
             raise RuntimeError(
                 f"full: the value {value} has an imaginary part, {dtype.name} has none"
             )
-        return prim.fill(tuple(size), dtype, value.real, 0, value.imag)
+        value = value.real
     if dtype is bool_:
         return prim.fill(tuple(size), dtype, float(value), int(value != 0))
     whole = not (dtype.is_floating_point or dtype.is_complex)
-    lowest, largest = _range(dtype)
+    lowest, largest = _RANGES[dtype]
     if not lowest <= value <= largest and (whole or math.isfinite(value)):
         raise RuntimeError(f"full: the value {value} cannot be converted to {dtype.name}")
     return prim.fill(tuple(size), dtype, float(value), int(value) if whole else 0)

@@ -14,6 +14,10 @@ inline constexpr float kNormalTail32[] = {
     0x1.82b4bcp-1f,  -0x1.373e38p-1f, 0x1.8c6d9ep-2f,  -0x1.7e001ep-3f, 0x1.eed34cp-5f,
     -0x1.ed17d8p-8f, -0x1.cc1722p-9f, 0x1.9b2618p-10f, 0x1.6e498ep-13f, -0x1.196e0ep-13f};
 
+// (Phi(x) - 1/2) / x as a polynomial in x^2, |x| up to 1/2; relative error of Phi 2^-28.6.
+inline constexpr float kNormalNear32[] = {0x1.988452p-2f, -0x1.105748p-4f, 0x1.466904p-7f,
+                                          -0x1.2662eap-10f};
+
 // The tail Phi(-|x|) is ratio bell: a factor of its own for what would underflow in it.
 template <class V>
 struct Normal {
@@ -40,13 +44,17 @@ TINYT_INLINE Normal<F64> normal(F64 x) {
   return {a, select(b < 0.5, near, far), bell};
 }
 
-// max(x, 0) - |x| Phi(-|x|); the sign of a zero is that of x.
+// max(x, 0) - |x| Phi(-|x|), x Phi(x) near 0; the sign of a zero is that of x.
 template <class V>
 TINYT_INLINE V gelu(V x) {
   const auto n = normal(x);
   // By the sign bit: Clang 14 makes a maximum of `x >= 0 ? x : -0.0`, which loses the sign of +0.
   const V positive = select(bit_cast<Mask<V>>(x) < 0, splat(static_cast<Element<V>>(-0.0)), x);
-  return fma(-(n.size * n.ratio), n.bell, positive);
+  const V far = fma(-(n.size * n.ratio), n.bell, positive);
+  if constexpr (!std::is_same_v<V, F32>)
+    return far;
+  else
+    return select(n.size < 0.5f, x * fma(x, poly(x * x, kNormalNear32), splat(0.5f)), far);
 }
 template <class V>
 TINYT_INLINE V gelu_backward(V g, V x) {

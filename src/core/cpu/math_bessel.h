@@ -19,21 +19,21 @@ inline constexpr double kI1Small[] = {
     0x1.ab81e8fcb3b02p-41, 0x1.f176b4d9aa965p-48, 0x1.e261d57cd913dp-55, 0x1.8bdfff196560bp-62,
     0x1.15d5bf3734bd1p-69, 0x1.592758b0c7e15p-77, 0x1.403e9bb440692p-85, 0x1.015ae8f065a9dp-92};
 
-// sqrt(x) e^-x I(x) as polynomials in 1 / x, x >= 8; relative errors 2^-53.
+// sqrt(x) e^-x I(x) as polynomials in 16 / x - 1, x >= 8; relative errors 2^-54.
 inline constexpr double kI0Large[] = {
-    0x1.9884533d43651p-2,  0x1.9884533d410c0p-5,   0x1.cb94ddc01fd24p-6,  0x1.debad2eee7a91p-6,
-    0x1.6ead6481906d4p-5,  0x1.64dcac227b1a5p-4,   0x1.583a8559f1ca8p-1,  -0x1.3ac0b4bd3d547p+5,
-    0x1.4bdf27ff36ecbp+11, -0x1.0343d4a3178fbp+17, 0x1.3869628d6b1a6p+22, -0x1.260a852a07b61p+27,
-    0x1.b45ffbad8e897p+31, -0x1.00a13af85c3a3p+36, 0x1.df470251827b8p+39, -0x1.62affbcf5240ep+43,
-    0x1.9dc7fd889dbefp+46, -0x1.78c15ac3aa5d1p+49, 0x1.07990dde4e9d2p+52, -0x1.14b4ea2dd8c37p+54,
-    0x1.a3ab60dc4101dp+55, -0x1.afc2775f35020p+56, 0x1.0ba79eac6a63fp+57, -0x1.2a956c6931c82p+56};
+    0x1.9bd428ad249a5p-2,   0x1.b87969bb93a48p-9,  0x1.1daa72b5e2366p-13,  0x1.75e5ee7822f78p-17,
+    0x1.8e513accc76a3p-20,  0x1.3f49933733f90p-22, 0x1.7d0e5f25bc841p-24,  0x1.51d5f84cd03f6p-25,
+    0x1.7257db9ed6674p-26,  0x1.02cf9254e7670p-27, -0x1.d3b411548af05p-28, -0x1.c9aa2ffce2ca1p-27,
+    -0x1.62c3f99ada19fp-28, 0x1.f7410b7f70fd0p-28, 0x1.d29741886cb2dp-28,  -0x1.ac9afa081a33ep-29,
+    -0x1.4d2b550bd6e76p-28, 0x1.2c4a86bc0bfefp-30, 0x1.499ae7b4d59c2p-29,  -0x1.2e287745e1a2ep-32,
+    -0x1.9ae1031554e04p-31, 0x1.36172c123f453p-35, 0x1.de985e80c26e1p-34};
 inline constexpr double kI1Large[] = {
-    0x1.9884533d43650p-2,   -0x1.32633e6df1ebdp-3, -0x1.7efc0e17dd566p-5,  -0x1.4f1c6b2bcc0b0p-5,
-    -0x1.d7686553ba382p-5,  -0x1.b69889b7cafb7p-4, -0x1.789114bc29b72p-1,  0x1.489f810951374p+5,
-    -0x1.5a3f08fe76eacp+11, 0x1.0dc550ab329aap+17, -0x1.4439cb9a68234p+22, 0x1.3059d538eacdfp+27,
-    -0x1.c2709710401a5p+31, 0x1.08249331ac270p+36, -0x1.ebce861849c42p+39, 0x1.6ac2ca980fc4ep+43,
-    -0x1.a5a9ea225f141p+46, 0x1.7e5dc9b935b8ep+49, -0x1.0a4543003cae7p+52, 0x1.15f8ac06c0157p+54,
-    -0x1.a2c52a03e329fp+55, 0x1.ab369758dfa0ep+56, -0x1.05e6631ac8ec1p+57, 0x1.1f9b65146c066p+56};
+    0x1.8ebe783a84030p-2,   -0x1.3f796198ee5e3p-7,  -0x1.cbc54df1e8a30p-13, -0x1.f89c230c1c6c7p-17,
+    -0x1.ec8e10cda9622p-20, -0x1.76136c8d9dbb3p-22, -0x1.ad8c9576be72ap-24, -0x1.7280f7124367dp-25,
+    -0x1.91b62a0449ae7p-26, -0x1.20dfa102cdc55p-27, 0x1.d2f43270388f8p-28,  0x1.df68969b0012bp-27,
+    0x1.89426861550d7p-28,  -0x1.fec28b5e30e16p-28, -0x1.f053fd33757dcp-28, 0x1.a62d3a5241febp-29,
+    0x1.5e0ee1eae723fp-28,  -0x1.1ff732137576bp-30, -0x1.5873a50ddf275p-29, 0x1.1be99bbf474cep-32,
+    0x1.ac4bf6a87bc29p-31,  -0x1.1f6f8a3689d3bp-35, -0x1.f23ff1f27dca9p-34};
 
 // I of order 0 or 1 at a = |x|, times e^-a if Scaled.
 template <int Order, bool Scaled>
@@ -42,8 +42,8 @@ TINYT_OUTLINE F64 bessel_i(F64 a) {
   F64 small = Order == 0 ? fma(z, poly(z, kI0Small), splat(1.0))
                          : 0.5 * near * fma(z, poly(z, kI1Small), splat(1.0));
   if (Scaled) small *= exp(-near);
-  const F64 r = 1.0 / a;
-  F64 large = (Order == 0 ? poly(r, kI0Large) : poly(r, kI1Large)) / sqrt(a);
+  const F64 t = 16.0 / a - 1.0;
+  F64 large = (Order == 0 ? poly(t, kI0Large) : poly(t, kI1Large)) / sqrt(a);
   // e^(a - 8) e^8: e^a alone overflows before the product does.
   if (!Scaled) large = exp(a - 8.0) * (0x1.749ea7d470c6ep+11 * large);
   large = select(a == __builtin_inf(), Scaled ? F64{} : a, large);
