@@ -27,6 +27,7 @@ from tinyt.ops import inplace
 from tinyt.tensor import Tensor
 
 PACKAGE = Path(__file__).resolve().parents[1] / "python" / "tinyt"
+FUNCTIONS = (FunctionType, _tensor.Composite)
 tensor_module = sys.modules[Tensor.__module__]  # tinyt.tensor is the function
 
 
@@ -47,7 +48,7 @@ def tensor_member(stub: Stub, name: str, member: object, seen: dict[int, str]) -
         return text
     if isinstance(member, int):
         return f"    {name}: int\n"
-    if isinstance(member, FunctionType):
+    if isinstance(member, FUNCTIONS):
         forms = python_function(stub, name, member, taken, method=True)
         return "".join(f.text("    ") for f in forms)
     row = OP_ROWS[name.removesuffix("_")]
@@ -73,7 +74,7 @@ def tensor_stub() -> str:
     helpers = [
         f.text()
         for name in tensor_module.__all__
-        if isinstance(function := getattr(tensor_module, name), FunctionType)
+        if isinstance(function := getattr(tensor_module, name), FUNCTIONS)
         for f in python_function(stub, name, function, set())
     ]
     stub.body = [
@@ -103,9 +104,9 @@ def ops_stub() -> str:
     aliases = []
     for name, function in {**ops.EXPORTS, **ops.FUNCTIONAL}.items():
         original = function.__name__
-        if isinstance(function, FunctionType) and function.__module__ == inplace.__name__:
+        if isinstance(function, FUNCTIONS) and function.__module__ == inplace.__name__:
             functions += python_function(stub, name, function, set())
-        elif isinstance(function, FunctionType):
+        elif isinstance(function, FUNCTIONS):
             rename = original if original == name else f"{original} as {name}"
             stub.need(function.__module__, rename)
         elif name != original and ops.EXPORTS[original] is function:

@@ -163,6 +163,12 @@ cdef extern from "methods.h" namespace "tinyt":
     object make_method(PyObject*, int, cbool)
 
 
+cdef extern from "composite.h" namespace "tinyt":
+    ctypedef object (*DirectCall)(PyObject* const*, Py_ssize_t, PyObject*)
+    object composite_class()
+    object make_composite(PyObject*, PyObject*, DirectCall)
+
+
 cdef extern from "seam.h" namespace "tinyt":
     cdef cppclass PythonSeam "tinyt::PythonSeam":
         void* (*wrap)(const CTensor&)

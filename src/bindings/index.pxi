@@ -2,7 +2,6 @@
 # Everything else, errors included, is tinyt.ops.indexing's.
 
 cdef extern from "Python.h":
-    long long PyLong_AsLongLongAndOverflow(object, int*)
     int PySlice_Check(object)
     int PySlice_Unpack(object, Py_ssize_t*, Py_ssize_t*, Py_ssize_t*) except -1
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t*, Py_ssize_t*, Py_ssize_t)

@@ -41,6 +41,12 @@ cdef int OP_RESHAPE = OP_NUMBERS["reshape"]
 cdef int OP_CAST = OP_NUMBERS["cast"]
 cdef int OP_COPY = OP_NUMBERS["copy"]
 cdef int OP_EXPAND = OP_NUMBERS["expand"]
+cdef int OP_PERMUTE = OP_NUMBERS["permute"]
+cdef int OP_FILL = OP_NUMBERS["fill"]
+cdef int OP_CAT = OP_NUMBERS["cat"]
+cdef int OP_RELU = OP_NUMBERS["relu"]
+cdef int OP_SOFTMAX = OP_NUMBERS["softmax"]
+cdef int OP_LOG_SOFTMAX = OP_NUMBERS["log_softmax"]
 cdef int OP_UPDATE = OP_NUMBERS["update"]
 cdef int OP_AS_STRIDED = OP_NUMBERS["as_strided"]
 cdef int OP_ADD = OP_NUMBERS["add"]
@@ -510,5 +516,6 @@ cdef class BufferLayout:
 
 
 include "call.pxi"
+include "direct.pxi"
 include "index.pxi"
 include "walk.pxi"

@@ -37,6 +37,7 @@ HIDDEN = re.compile(
     r"__(pyx|new|doc|module|dict|weakref|reduce|setstate|slots|static|firstlineno|annot|buffer"
     r"|release_buffer)\w*|_pybind11_\w+"
 )
+BASE_TYPE = 1 << 10  # Py_TPFLAGS_BASETYPE: a class can derive from it
 
 
 # ---- _core
@@ -240,7 +241,8 @@ def hot_class(cls: type, example: object, unused: set[str]) -> str:
         lines.append(Function("__buffer__", ["self", "flags: int", "/"], "memoryview").text("    "))
     bases = "(tuple[int, ...])" if issubclass(cls, tuple) else ""
     # Its C struct is larger than its base's, so nothing else of that kind can be mixed in.
-    head = "@disjoint_base\n" if not bases else ""
+    can_be_base = cls.__flags__ & BASE_TYPE
+    head = "" if bases else "@disjoint_base\n" if can_be_base else "@final\n"
     if not lines:
         return f"{head}class {cls.__name__}: ...\n\n"
     return f"{head}class {cls.__name__}{bases}:\n" + "".join(lines) + "\n"
@@ -250,7 +252,7 @@ def hot_stub() -> str:
     """The Cython module."""
     stub = Stub("tinyt._tensor")
     stub.need("collections.abc", "Callable", "Iterable", "Sequence")
-    stub.need("typing", "Any", "SupportsIndex", "TypeAlias", "TypeVar", "overload")
+    stub.need("typing", "Any", "SupportsIndex", "TypeAlias", "TypeVar", "final", "overload")
     stub.need("typing_extensions", "Self", "disjoint_base")
     stub.need("tinyt.tensor", "Tensor")
     leaf = tinyt.tensor([1.0], requires_grad=True)

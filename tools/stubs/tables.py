@@ -143,6 +143,8 @@ HOT_TYPES = {
     "primitive_method": "Callable[..., Any]",
     "result_type_number": "int",
     "accumulate_grad": "None",
+    "Composite.__wrapped__": "Callable[..., Any]",
+    "has_direct_form": "bool",
 }
 # Whole signatures, where the result depends on the arguments or there is nothing to read.
 HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
@@ -171,6 +173,14 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "set_general_getitem": [(["function: Callable[[Tensor, Any], Tensor]"], "None")],
     "TensorBase.__getitem__": [(["self", "index: Any", "/"], "Tensor")],
     "set_public_class": [(["cls: type[Tensor]"], "None")],
+    "Composite.__call__": [(["self", "*args: Any", "**kwargs: Any"], "Any")],
+    "Composite.__get__": [
+        (["self", "instance: object", "owner: type[Any] | None = None", "/"], "Any")
+    ],
+    "Composite.__getattribute__": [(["self", "name: str", "/"], "Any")],
+    "composite": [
+        (["function: Callable[..., Any]", "handler: Callable[..., Any]"], "Callable[..., Any]")
+    ],
 }
 # What C++ signatures call a bare list, dict or tuple.
 CORE_RESULTS = {

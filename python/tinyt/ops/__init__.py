@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -110,6 +111,7 @@ for _family in FAMILIES:
 _PRIMITIVES = {row["name"] for row in OP_TABLE}
 
 
+@cache
 def _wrapped(function: FunctionType) -> Any:
     """A composite as it is called: errors name it, and arguments have other names too.
 

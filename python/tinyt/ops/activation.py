@@ -13,7 +13,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.ops.common import Number, overwrite, to_dtype, wide, wrap_dim, write_out
+from tinyt.ops.common import Number, overwrite, renamed, to_dtype, wide, wrap_dim, write_out
 from tinyt.ops.creation import empty_like, ones_like, zeros_like
 from tinyt.ops.random import draw_uniform
 from tinyt.random import Generator
@@ -39,6 +39,7 @@ def _number(like: Tensor, value: Number) -> Number:
 # ---- rectifiers
 
 
+@renamed  # nn.functional has its own, beside the primitive
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0); a NaN stays."""
     return input.relu_() if inplace else prim.relu(input)
@@ -303,6 +304,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return to_dtype(first * prim.sigmoid(second), input.dtype)
 
 
+@renamed
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
 ) -> Tensor:
@@ -310,6 +312,7 @@ def softmax(
     return prim.softmax(to_dtype(input, dtype), implicit_dim("softmax", dim, input))
 
 
+@renamed
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
 ) -> Tensor:
@@ -329,7 +332,7 @@ def implicit_dim(op: str, dim: int | None, input: Tensor) -> int:
     if dim is not None:
         return dim
     chosen = 0 if input.dim() in (0, 1, 3) else 1
-    warnings.warn(f"{op}: implicit dimension choice is deprecated, pass dim={chosen}", stacklevel=4)
+    warnings.warn(f"{op}: implicit dimension choice is deprecated, pass dim={chosen}", stacklevel=3)
     return chosen
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
+from functools import lru_cache
 from operator import index
 from typing import Any, TypedDict, TypeVar, cast
 
@@ -228,26 +228,24 @@ def _in_own_names(kwargs: dict[str, Any], others: dict[str, str]) -> dict[str, A
     return None if own.keys() == kwargs.keys() or len(own) < len(kwargs) else own
 
 
+def _retried(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+) -> Any:
+    """Calls a function that failed on an unknown argument once more, by its own names."""
+    own = None
+    if kwargs and isinstance(error, TypeError):
+        own = _in_own_names(kwargs, _others(function))
+    return error if own is None else (function(*args, **own),)
+
+
 def renamed(function: F) -> F:
-    """Lets arguments be called by their :data:`OTHER_NAMES`; the function itself if none has one.
+    """Lets arguments be called by their :data:`OTHER_NAMES`; adds the direct form of its name.
 
-    Only a call that fails on an unknown argument is looked at, so others cost nothing more.
+    The function itself if there is neither.
     """
-    others = _others(function)
-    if not others:
+    if not _others(function) and not _tensor.has_direct_form(function.__name__):
         return function
-
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except TypeError:
-            own = _in_own_names(kwargs, others)
-            if own is None:
-                raise
-        return function(*args, **own)
-
-    return cast(F, call)
+    return cast(F, _tensor.composite(function, _retried))
 
 
 def _put_name(error: Exception, name: str) -> None:
@@ -260,31 +258,29 @@ def _put_name(error: Exception, name: str) -> None:
         error.args = (f"{name}: {text}", *error.args[1:])
 
 
+def _explained(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+) -> Any:
+    """:func:`_retried`, or the error in the name of the composite."""
+    name = function.__name__
+    if isinstance(error, AttributeError):
+        given = error.obj
+        values = (*args, *kwargs.values())
+        if not isinstance(given, TensorBase) and any(given is value for value in values):
+            return TypeError(f"{name}: expected a Tensor, got {type(given).__name__}")
+    elif isinstance(error, (RuntimeError, IndexError, TypeError, ValueError)):
+        own = None
+        if kwargs and isinstance(error, TypeError):
+            own = _in_own_names(kwargs, _others(function))
+        if own is not None:
+            return (named(function)(*args, **own),)
+        _put_name(error, name)
+    return error
+
+
 def named(function: F) -> F:
     """:func:`renamed`, and errors inside a composite name the composite itself.
 
     What is no tensor where one is needed gets a TypeError, so composites need not look.
     """
-    name = function.__name__
-    others = _others(function)
-
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except (RuntimeError, IndexError, TypeError, ValueError) as error:
-            own = _in_own_names(kwargs, others) if isinstance(error, TypeError) else None
-            if own is None:
-                _put_name(error, name)
-                raise
-        except AttributeError as error:
-            given = error.obj
-            if isinstance(given, TensorBase) or not any(
-                given is value for value in (*args, *kwargs.values())
-            ):
-                raise
-            message = f"{name}: expected a Tensor, got {type(given).__name__}"
-            raise TypeError(message) from None
-        return call(*args, **own)
-
-    return cast(F, call)
+    return cast(F, _tensor.composite(function, _explained))

@@ -163,7 +163,7 @@ def dropout3d(
 
 
 def _warn(op: str, text: str, input: Tensor) -> None:
-    warnings.warn(f"{op}: {text}, got shape {tuple(input.shape)}", stacklevel=4)
+    warnings.warn(f"{op}: {text}, got shape {tuple(input.shape)}", stacklevel=3)
 
 
 EXPORTS: dict[str, Callable[..., Any]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import FunctionType
 
+from tinyt._tensor import Composite
 from tinyt.ops.common import OP_TABLE, need_tensor
 from tinyt.tensor import Tensor
 
@@ -47,7 +48,7 @@ def in_place_functions() -> dict[str, Function]:
     functions: dict[str, Function] = {}
     for name in NAMES:
         method = getattr(Tensor, name)
-        if not isinstance(method, FunctionType):
+        if not isinstance(method, (FunctionType, Composite)):
             make = _binary if _OPERANDS.get(name[:-1]) == 2 else _unary
             method = make(name, method)
             method.__name__ = method.__qualname__ = name

@@ -32,7 +32,7 @@ def reduction_of(op: str, size_average: Flag, reduce: Flag, reduction: str, *mor
         reduction = "none" if reduce is False else whole
         warnings.warn(
             f"{op}: size_average and reduce are deprecated, use reduction={reduction!r}",
-            stacklevel=4,
+            stacklevel=3,
         )
     if reduction not in ("mean", "sum", "none", *more):
         raise ValueError(f"{op}: {reduction!r} is not a valid value for reduction")
@@ -84,7 +84,7 @@ def _difference(op: str, input: Tensor, target: Tensor) -> Tensor:
         warnings.warn(
             f"{op}: the target has shape {tuple(target.shape)}, the input {tuple(input.shape)}; "
             "they are broadcast, which is rarely meant",
-            stacklevel=4,
+            stacklevel=3,
         )
     return out
 

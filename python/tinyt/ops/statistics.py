@@ -159,7 +159,7 @@ def cov(
         assert weights is not None
         freedom = total - correction * prim.sum(weights * aweights, (), False) / total
     if freedom <= 0:
-        warnings.warn("cov: degrees of freedom is <= 0", UserWarning, stacklevel=3)
+        warnings.warn("cov: degrees of freedom is <= 0", UserWarning, stacklevel=2)
         freedom = 0.0
     x = x - center
     weighted = x if weights is None else prim.cast(x * weights, x.dtype)

@@ -1,0 +1,169 @@
+// A Python function of the package as its users call it: first its direct form in C, where it has
+// one and the arguments are plain, then the function itself; errors pass a handler on their way.
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+
+namespace tinyt {
+
+// Returns a new reference, NotImplemented for arguments that it leaves to the function, or null
+// with an error set: the function is called then too, so that every message is its own.
+using DirectCall = PyObject* (*)(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+
+struct Composite {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  DirectCall direct;
+  PyObject* function;
+  PyObject* handler;  // handler(function, args, kwargs, error): (result,), or the error to raise
+};
+
+inline Composite* as_composite(PyObject* self) { return reinterpret_cast<Composite*>(self); }
+
+// Ends a call that raised: the handler may call the function again, or change the error.
+inline PyObject* composite_failed(Composite* self, PyObject* const* args, Py_ssize_t nargs,
+                                  PyObject* kwnames) {
+  PyObject *type, *error, *trace;
+  PyErr_Fetch(&type, &error, &trace);
+  PyErr_NormalizeException(&type, &error, &trace);
+  if (trace) PyException_SetTraceback(error, trace);
+  PyObject* tuple = PyTuple_New(nargs);
+  PyObject* dict = PyDict_New();
+  PyObject* verdict = nullptr;
+  if (tuple && dict) {
+    for (Py_ssize_t i = 0; i < nargs; ++i) {
+      Py_INCREF(args[i]);
+      PyTuple_SET_ITEM(tuple, i, args[i]);
+    }
+    bool complete = true;
+    for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); ++i)
+      complete &= PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) == 0;
+    PyObject* all[] = {self->function, tuple, dict, error};
+    if (complete) verdict = PyObject_Vectorcall(self->handler, all, 4, nullptr);
+  }
+  PyObject* result = nullptr;
+  if (verdict && PyTuple_Check(verdict)) {
+    result = PyTuple_GET_ITEM(verdict, 0);
+    Py_INCREF(result);
+  } else if (verdict) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(verdict)), verdict);
+  }
+  for (PyObject* owned : {type, error, trace, tuple, dict, verdict}) Py_XDECREF(owned);
+  return result;
+}
+
+inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t nargsf,
+                                PyObject* kwnames) {
+  Composite* self = as_composite(object);
+  const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  if (self->direct) {
+    PyObject* result = self->direct(args, nargs, kwnames);
+    if (result && result != Py_NotImplemented) return result;
+    if (result)
+      Py_DECREF(result);
+    else if (PyErr_ExceptionMatches(PyExc_Exception))
+      PyErr_Clear();
+    else
+      return nullptr;  // an interrupt
+  }
+  PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
+  return result ? result : composite_failed(self, args, nargs, kwnames);
+}
+
+inline PyObject* composite_bind(PyObject* self, PyObject* object, PyObject*) {
+  if (object && object != Py_None) return PyMethod_New(self, object);
+  Py_INCREF(self);
+  return self;
+}
+
+// Name, documentation, signature and all else are the function's.
+inline PyObject* composite_attribute(PyObject* self, PyObject* name) {
+  PyObject* value = PyObject_GenericGetAttr(self, name);
+  if (value || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
+  PyErr_Clear();
+  return PyObject_GetAttr(as_composite(self)->function, name);
+}
+inline PyObject* composite_forward(PyObject* self, void* name) {
+  return PyObject_GetAttrString(as_composite(self)->function, static_cast<const char*>(name));
+}
+inline PyObject* composite_wrapped(PyObject* self, void*) {
+  Py_INCREF(as_composite(self)->function);
+  return as_composite(self)->function;
+}
+inline PyObject* composite_repr(PyObject* self) {
+  return PyObject_Repr(as_composite(self)->function);
+}
+// For copies and pickles: by name, as a function.
+inline PyObject* composite_reduce(PyObject* self, PyObject*) {
+  return composite_forward(self, const_cast<char*>("__qualname__"));
+}
+
+inline int composite_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(as_composite(self)->function);
+  Py_VISIT(as_composite(self)->handler);
+  return 0;
+}
+inline int composite_clear(PyObject* self) {
+  Py_CLEAR(as_composite(self)->function);
+  Py_CLEAR(as_composite(self)->handler);
+  return 0;
+}
+inline void composite_free(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  composite_clear(self);
+  PyObject_GC_Del(self);
+}
+
+inline PyTypeObject* composite_type() {
+  static PyMethodDef methods[] = {{"__reduce__", composite_reduce, METH_NOARGS, nullptr}, {}};
+  // What every type has itself, so that a search would end there.
+  static PyGetSetDef facts[] = {
+      {"__wrapped__", composite_wrapped, nullptr, nullptr, nullptr},
+      {"__doc__", composite_forward, nullptr, nullptr, const_cast<char*>("__doc__")},
+      {"__module__", composite_forward, nullptr, nullptr, const_cast<char*>("__module__")},
+      {}};
+  static PyTypeObject type = [] {
+    PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    t.tp_name = "tinyt._tensor.Composite";
+    t.tp_basicsize = sizeof(Composite);
+    t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                 Py_TPFLAGS_METHOD_DESCRIPTOR;
+    t.tp_vectorcall_offset = offsetof(Composite, vectorcall);
+    t.tp_call = PyVectorcall_Call;
+    t.tp_descr_get = composite_bind;
+    t.tp_getattro = composite_attribute;
+    t.tp_repr = composite_repr;
+    t.tp_traverse = composite_traverse;
+    t.tp_clear = composite_clear;
+    t.tp_dealloc = composite_free;
+    t.tp_methods = methods;
+    t.tp_getset = facts;
+    return t;
+  }();
+  static const bool ready = PyType_Ready(&type) == 0;
+  return ready ? &type : nullptr;
+}
+
+inline PyObject* composite_class() {
+  PyObject* type = reinterpret_cast<PyObject*>(composite_type());
+  Py_XINCREF(type);
+  return type;
+}
+
+// `direct` may be null. A new reference.
+inline PyObject* make_composite(PyObject* function, PyObject* handler, DirectCall direct) {
+  PyTypeObject* type = composite_type();
+  auto* self = type ? PyObject_GC_New(Composite, type) : nullptr;
+  if (!self) return nullptr;
+  Py_INCREF(function);
+  Py_INCREF(handler);
+  self->vectorcall = composite_call;
+  self->direct = direct;
+  self->function = function;
+  self->handler = handler;
+  PyObject_GC_Track(self);
+  return reinterpret_cast<PyObject*>(self);
+}
+
+}  // namespace tinyt
