@@ -1,8 +1,10 @@
 # TINYT_LEVELS: the instruction-set levels this compiler can build, lowest first, each with
 # TINYT_FLAGS_<level>. Levels it lacks are left out and show up so in tinyt.show_config().
+# TINYT_UNIT_LEVELS: those that only add units to one of these, with kernels named *_<level>.simd.cpp.
 include(CheckCXXCompilerFlag)
 
 set(TINYT_LEVELS "")
+set(TINYT_UNIT_LEVELS "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   set(TINYT_FLAGS_v2 -march=x86-64-v2)
   set(TINYT_FLAGS_v3 -march=x86-64-v3)
@@ -14,6 +16,12 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
       list(APPEND TINYT_LEVELS ${level})
     endif()
   endforeach()
+  set(TINYT_FLAGS_amx ${TINYT_FLAGS_v4} -mavx512bf16 -mamx-tile -mamx-bf16 -mamx-int8)
+  string(REPLACE ";" " " flags "${TINYT_FLAGS_amx}")
+  check_cxx_compiler_flag("${flags}" TINYT_COMPILER_HAS_amx)
+  if(TINYT_COMPILER_HAS_v4 AND TINYT_COMPILER_HAS_amx)
+    list(APPEND TINYT_UNIT_LEVELS amx)
+  endif()
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   set(TINYT_FLAGS_neon "")
   list(APPEND TINYT_LEVELS neon)

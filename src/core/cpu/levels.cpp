@@ -8,6 +8,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace tinyt::cpu {
@@ -19,9 +23,10 @@ struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-Registers cpuid(unsigned leaf) {
+Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
   Registers r;
-  __get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);  // all zero when there is no leaf
+  // All zero when there is no leaf.
+  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);
   return r;
 }
 
@@ -59,6 +64,25 @@ constexpr bool has_all(uint64_t value, uint64_t bits) { return (value & bits) ==
          has_all(enabled_states(), kOpmaskZmm);
 }
 
+// The operating system grants the tiles' registers on request, to the whole process.
+bool tiles_granted() {
+#if defined(__linux__)
+  constexpr int kRequest = 0x1023, kTileData = 18;  // Documentation/arch/x86/xstate.rst
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+[[maybe_unused]] bool supports_amx() {
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
+  constexpr unsigned kAvx512Bf16 = 1u << 5;
+  constexpr uint64_t kTileStates = 0x60000;
+  return supports_v4() && has_all(cpuid(7).edx, kBf16 | kTile | kInt8) &&
+         has_all(cpuid(7, 1).eax, kAvx512Bf16) && has_all(enabled_states(), kTileStates) &&
+         tiles_granted();
+}
+
 #else
 
 bool supports_neon() { return true; }  // every AArch64 has it
@@ -67,31 +91,37 @@ bool supports_neon() { return true; }  // every AArch64 has it
 
 }  // namespace
 
-// One row per level the compiler had: suffix of the tables, name.
+// One row per level the compiler had: suffix, name, whose tables it has, its table for AMX.
 #if defined(TINYT_HAS_V2)
-#define TINYT_ROW_V2(ROW) ROW(v2, "x86-64-v2")
+#define TINYT_ROW_V2(ROW) ROW(v2, "x86-64-v2", v2, nullptr)
 #else
 #define TINYT_ROW_V2(ROW)
 #endif
 #if defined(TINYT_HAS_V3)
-#define TINYT_ROW_V3(ROW) ROW(v3, "x86-64-v3")
+#define TINYT_ROW_V3(ROW) ROW(v3, "x86-64-v3", v3, nullptr)
 #else
 #define TINYT_ROW_V3(ROW)
 #endif
 #if defined(TINYT_HAS_V4)
-#define TINYT_ROW_V4(ROW) ROW(v4, "x86-64-v4")
+#define TINYT_ROW_V4(ROW) ROW(v4, "x86-64-v4", v4, nullptr)
 #else
 #define TINYT_ROW_V4(ROW)
 #endif
 #if defined(TINYT_HAS_NEON)
-#define TINYT_ROW_NEON(ROW) ROW(neon, "neon")
+#define TINYT_ROW_NEON(ROW) ROW(neon, "neon", neon, nullptr)
 #else
 #define TINYT_ROW_NEON(ROW)
 #endif
-#define TINYT_ALL_LEVELS(ROW) \
+#if defined(TINYT_HAS_AMX)
+#define TINYT_ROW_AMX(ROW) ROW(amx, "x86-64-v4-amx", v4, &tinyt_matmul_amx)
+#else
+#define TINYT_ROW_AMX(ROW)
+#endif
+#define TINYT_BASE_LEVELS(ROW) \
   TINYT_ROW_V2(ROW) TINYT_ROW_V3(ROW) TINYT_ROW_V4(ROW) TINYT_ROW_NEON(ROW)
+#define TINYT_ALL_LEVELS(ROW) TINYT_BASE_LEVELS(ROW) TINYT_ROW_AMX(ROW)
 
-#define TINYT_DECLARE(level, name)                             \
+#define TINYT_DECLARE(level, name, base, amx)                  \
   extern "C" const ElementwiseTable tinyt_elementwise_##level; \
   extern "C" const ReduceTable tinyt_reduce_##level;           \
   extern "C" const SoftmaxTable tinyt_softmax_##level;         \
@@ -102,24 +132,26 @@ bool supports_neon() { return true; }  // every AArch64 has it
   extern "C" const GemmTable tinyt_gemm_##level;               \
   extern "C" const ResampleTable tinyt_resample_##level;       \
   extern "C" const DirectTable tinyt_direct_##level;
-TINYT_ALL_LEVELS(TINYT_DECLARE)
+TINYT_BASE_LEVELS(TINYT_DECLARE)
 #undef TINYT_DECLARE
+extern "C" const AmxTable tinyt_matmul_amx;
 
 namespace {
 
 const Kernels kLevels[] = {
-#define TINYT_KERNELS(level, name) \
-  {name,                           \
-   &tinyt_elementwise_##level,     \
-   &tinyt_reduce_##level,          \
-   &tinyt_softmax_##level,         \
-   &tinyt_norm_##level,            \
-   &tinyt_batch_norm_##level,      \
-   &tinyt_optim_##level,           \
-   &tinyt_random_##level,          \
-   &tinyt_gemm_##level,            \
-   &tinyt_resample_##level,        \
-   &tinyt_direct_##level},
+#define TINYT_KERNELS(level, name, base, amx) \
+  {name,                                      \
+   &tinyt_elementwise_##base,                 \
+   &tinyt_reduce_##base,                      \
+   &tinyt_softmax_##base,                     \
+   &tinyt_norm_##base,                        \
+   &tinyt_batch_norm_##base,                  \
+   &tinyt_optim_##base,                       \
+   &tinyt_random_##base,                      \
+   &tinyt_gemm_##base,                        \
+   &tinyt_resample_##base,                    \
+   &tinyt_direct_##base,                      \
+   amx},
     TINYT_ALL_LEVELS(TINYT_KERNELS)
 #undef TINYT_KERNELS
 };
@@ -147,7 +179,7 @@ const Kernels& choose() {
 }  // namespace
 
 std::span<const LevelInfo> levels() {
-#define TINYT_INFO(level, name) {name, supports_##level()},
+#define TINYT_INFO(level, name, base, amx) {name, supports_##level()},
   static const LevelInfo list[] = {TINYT_ALL_LEVELS(TINYT_INFO)};
 #undef TINYT_INFO
   return list;

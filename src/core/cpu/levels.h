@@ -16,6 +16,8 @@
 
 // A *.simd.cpp file is built with TINYT_LEVEL set to v2, v3, v4 or neon; its table is
 //   extern "C" const ReduceTable TINYT_TABLE(reduce) = {...};
+// A level that only adds units for some products (amx) has the tables of the level below, and of
+// its own those of *_LEVEL.simd.cpp.
 #define TINYT_TABLE_CAT(kind, level) tinyt_##kind##_##level
 #define TINYT_TABLE_AT(kind, level) TINYT_TABLE_CAT(kind, level)
 #define TINYT_TABLE(kind) TINYT_TABLE_AT(kind, TINYT_LEVEL)
@@ -216,6 +218,54 @@ struct GemmTable {
   PackKernel pack[kDTypeCount];
 };
 
+// ---- products on AMX tiles (matmul_low_amx.simd.cpp): uint8, int8, float16 and bfloat16
+
+inline constexpr int64_t kTilePanel = 32;  // lines of a panel: rows of A, columns of B
+
+// A panel is packed step by step of its depth.
+struct TileFormat {
+  int64_t depth;        // of a step
+  int64_t bytes;        // of a step of a panel
+  int64_t block_steps;  // in a block of depth
+};
+
+// Lines [first, first + count), count <= kTilePanel, at depth [k0, k0 + depth). `columns`: for B.
+struct TilePanel {
+  int64_t first, count;
+  int64_t k0, depth;
+  bool columns;
+};
+
+// A block of C, from panels of A and B.
+struct TileBlock {
+  int64_t rows, cols, depth;
+  const void* a;
+  const void* b;
+  // Bytes from one panel to the next and from one block of depth to the next.
+  int64_t panel, a_block, b_block;
+  // Between blocks of depth, and from before (unless `first`) and for after (unless `last`): 4
+  // bytes for each element of whole panels.
+  void* sums;
+  bool first, last;
+  // Element (i, j) of C is c[i * c_row + (j / run) * c_run + j % run]; the block starts at
+  // (row, col). `wide`: C is float32 or int32, else of the operands' dtype (integers wrap).
+  void* c;
+  int64_t row, col;
+  int64_t c_row, run, c_run;
+  bool wide;
+};
+
+struct AmxTable {
+  // Around the calls of `block` by a thread.
+  void (*begin)();
+  void (*end)();
+  TileFormat format[kDTypeCount];
+  void (*pack[kDTypeCount])(const StridedLines& lines, const TilePanel& panel, void* out);
+  // Each sum takes its depth step by step, whatever the blocks. Returns whether C got a NaN;
+  // float16 only, whose infinities come out as NaN.
+  bool (*block[kDTypeCount])(const TileBlock& block);
+};
+
 // Sums over a sparse matrix's rows. Float32, Float64 and Int64 (which wraps). Each sum starts with
 // its first product and takes the others in order.
 struct ResampleTable {
@@ -250,6 +300,7 @@ struct Kernels {
   const GemmTable* gemm;
   const ResampleTable* resample;
   const DirectTable* direct;
+  const AmxTable* amx = nullptr;
 };
 
 // The level in use: the best the machine has, or the lower one named by TINYT_ISA.

@@ -4,6 +4,7 @@
 
 #include "complex.h"
 #include "copy.h"
+#include "matmul_low.h"
 #include "scratch.h"
 #include "tiles.h"
 
@@ -325,6 +326,43 @@ void run_matmul(const MatmulShape& s, const Operand& a, const Operand& b, const 
   });
 }
 
+// Elements of a float16 product that are NaN: those of infinities and NaNs, which float32 adds up
+// without rounding anything.
+void restore_infinities(const MatmulShape& s, const Operand& a, const Operand& b,
+                        const Tensor& out) {
+  const Tensor sums = Tensor::empty(out.shape(), DType::Float32);
+  const Tensor halves = Tensor::empty(out.shape(), out.dtype());
+  run_matmul(s, a, b, sums);
+  copy_into(sums, halves);
+  auto* to = out.ptr<Half>();
+  const auto* from = halves.ptr<Half>();
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    if ((to[i].bits & 0x7FFF) > 0x7C00) to[i] = from[i];
+  }
+}
+
+void run_low(const MatmulShape& s, const Operand& a, const Operand& b, const Tensor& out) {
+  const auto item = static_cast<int64_t>(size_of(out.dtype()));
+  const bool nan = multiply_low(
+      out.dtype(), numel_of(s.batch), s.m, s.n, s.k, [&](int64_t i, ComputeLow compute) {
+        const auto lines = [&](const Operand& o) {
+          return StridedLines{o.tensor.data() + batch_offset(s, o.batch, i) * item, o.line,
+                              o.depth};
+        };
+        compute({.dtype = out.dtype(),
+                 .m = s.m,
+                 .n = s.n,
+                 .k = s.k,
+                 .a = lines(a),
+                 .b = lines(b),
+                 .c = out.data() + i * s.m * s.n * item,
+                 .c_row = s.n,
+                 .run = s.n,
+                 .c_run = 0});
+      });
+  if (nan && out.dtype() == DType::Float16) restore_infinities(s, a, b, out);
+}
+
 }  // namespace
 
 void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
@@ -377,6 +415,7 @@ void kernel_matmul(const KernelCall& call) {
   Operand b{y, rank_y > 1 ? y.stride(rank_y - 1) : 0, y.stride(rank_y > 1 ? rank_y - 2 : 0),
             batch_strides(y)};
   fold_batch(s, a, b);
+  if (has_low_units(call.compute)) return run_low(s, a, b, out);
   const DType work = info(call.compute).compute;
   const Tensor result = work == out.dtype() ? out : Tensor::empty(out.shape(), work);
   // One column: the rows of A go to the lanes instead; the products and their order are the same.
