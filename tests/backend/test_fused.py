@@ -25,6 +25,11 @@ def along_each_dim(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     return ((x, dim) for dim in range(x.dim()))
 
 
+def along_each_dim_backward(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    y = x / 4
+    return ((tinyt.tensor(rng.standard_normal(x.shape)), y, dim) for dim in range(x.dim()))
+
+
 def normalised(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     """Every number of dimensions, with and without parameters and mean."""
     for dims in range(1, x.dim() + 1):
@@ -96,6 +101,8 @@ ACTIVATIONS = ["gelu", "gelu_tanh", "silu", "mish", "logsigmoid", "hardsigmoid",
 CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "softmax": along_each_dim,
     "log_softmax": along_each_dim,
+    "softmax_input": along_each_dim_backward,
+    "log_softmax_input": along_each_dim_backward,
     "softmax_nll": classes,
     "softmax_nll_input": class_gradients,
     "layer_norm": normalised,

@@ -9,7 +9,12 @@ from typing import Any
 from tinyt._core import DimError, DTypeError, ShapeError
 from tinyt._tensor import GradMode
 from tinyt._tensor import dtype as DType
-from tinyt.autograd.rules.fused import mean_over, norm_input
+from tinyt.autograd.rules.fused import (
+    log_softmax_slopes,
+    mean_over,
+    norm_input,
+    softmax_slopes,
+)
 from tinyt.dtypes import float32
 from tinyt.ops.common import named, to_dtype, wide
 from tinyt.ops.reduce import mean
@@ -37,7 +42,7 @@ def decompose_softmax(input: Tensor, dim: int) -> Tensor:
     if input.numel() == 0:
         return prim.copy(input)
     e = prim.exp(input - prim.amax(input, (dim,), True))
-    return e / prim.sum(e, (dim,), True)
+    return e * prim.reciprocal(prim.sum(e, (dim,), True))
 
 
 def decompose_log_softmax(input: Tensor, dim: int) -> Tensor:
@@ -46,6 +51,16 @@ def decompose_log_softmax(input: Tensor, dim: int) -> Tensor:
         return prim.copy(input)
     shifted = input - prim.amax(input, (dim,), True)
     return shifted - prim.log(prim.sum(prim.exp(shifted), (dim,), True))
+
+
+def decompose_softmax_input(g: Tensor, y: Tensor, dim: int) -> Tensor:
+    """What the fused softmax_input computes, in primitives."""
+    return to_dtype(softmax_slopes(wide(g), wide(y), dim), y.dtype)
+
+
+def decompose_log_softmax_input(g: Tensor, y: Tensor, dim: int) -> Tensor:
+    """What the fused log_softmax_input computes, in primitives."""
+    return to_dtype(log_softmax_slopes(wide(g), wide(y), dim), y.dtype)
 
 
 def decompose_layer_norm(
@@ -136,6 +151,8 @@ def decompose_batch_norm_input(
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     "softmax": decompose_softmax,
     "log_softmax": decompose_log_softmax,
+    "softmax_input": decompose_softmax_input,
+    "log_softmax_input": decompose_log_softmax_input,
     "layer_norm": decompose_layer_norm,
     "layer_norm_input": decompose_layer_norm_input,
     "layer_norm_params": decompose_layer_norm_params,

@@ -5,7 +5,7 @@
 
 #include "copy.h"
 #include "levels.h"
-#include "rows.h"
+#include "lines.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -68,100 +68,82 @@ double sum_rows(int64_t rows, const F& value) {
   return total;
 }
 
-// Rows whose neighbours lie side by side, such as those of pixels: all dimensions but that of the
-// classes, and the bytes from one class to the next.
-struct Strips {
-  Axes index;
-  int64_t step;
-  bool valid;
-
-  Strips(const Tensor& x, const Classes& at)
-      : step(x.stride(at.dim) * static_cast<int64_t>(x.itemsize())) {
-    const auto item = static_cast<int64_t>(x.itemsize());
-    for (size_t d = 0; d < x.shape().size(); ++d) {
-      if (d != at.dim) index.add(x.size(d), x.stride(d) * item);
-    }
-    valid = x.dtype() == at.dtype && at.classes <= kRowBlock && index.stride() == item;
-  }
-
-  // body(row, count, byte offset): strips of rows [row, row + count).
-  template <class F>
-  void run(int64_t classes, int64_t item, const F& body) const {
-    const int64_t grain = std::max<int64_t>(1, kChunkElements / classes / kStripRows) * kStripRows;
-    parallel_ranges(index.size(), grain, [&](int64_t begin, int64_t end) {
-      index.runs(begin, end - begin, [&](int64_t offset, int64_t position, int64_t length) {
-        for (int64_t i = 0; i < length; i += kStripRows) {
-          body(begin + position + i, std::min(kStripRows, length - i), offset + i * item);
-        }
-      });
-    });
-  }
-};
-
-// The losses and statistics of all rows, strip by strip.
+// The losses and statistics of columns [first, first + count), whose logits are in the tile.
 template <class T>
-void forward_strips(const Tensor& x, const Strips& strips, const Classes& at, T* stats, T* losses) {
-  const auto kernel = kernels().softmax->log_sums[static_cast<int>(at.dtype)];
-  strips.run(at.classes, sizeof(T), [&](int64_t row, int64_t count, int64_t offset) {
-    alignas(64) T top[kStripRows], log_sum[kStripRows];
-    const char* in = x.data() + offset;
-    kernel({.n = at.classes,
-            .count = count,
-            .in = in,
-            .step = strips.step,
-            .top = top,
-            .log_sum = log_sum});
-    for (int64_t i = 0; i < count; ++i) {
-      if (!at.used(row + i)) continue;
-      stats[2 * (row + i)] = top[i];
-      stats[2 * (row + i) + 1] = log_sum[i];
-      const T value = reinterpret_cast<const T*>(in + at.class_of(row + i) * strips.step)[i];
-      losses[row + i] = (log_sum[i] - (value - top[i])) * at.template weight_of<T>(row + i);
-    }
-  });
+void forward_strip(const Classes& at, int64_t first, int64_t count, const char* tile, T* stats,
+                   T* losses) {
+  alignas(64) T top[kStripColumns], log_sum[kStripColumns];
+  const int64_t step = count * static_cast<int64_t>(sizeof(T));
+  kernels().softmax->strip_log_sum[static_cast<int>(at.dtype)](
+      {.n = at.classes, .count = count, .in = tile, .step = step, .top = top, .log_sum = log_sum});
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = first + i;
+    if (!at.used(row)) continue;
+    stats[2 * row] = top[i];
+    stats[2 * row + 1] = log_sum[i];
+    const T value = reinterpret_cast<const T*>(tile + at.class_of(row) * step)[i];
+    losses[row] = (log_sum[i] - (value - top[i])) * at.template weight_of<T>(row);
+  }
 }
 
-// The gradients of all rows, which lie side by side in both tensors.
+// The gradients of columns [first, first + count).
 template <class T, class F>
-void backward_strips(const Tensor& x, const Strips& strips, const Tensor& out, const Strips& to,
-                     const Classes& at, const T* stats, const F& share) {
-  const auto kernel = kernels().softmax->strip_slopes[static_cast<int>(at.dtype)];
-  strips.run(at.classes, sizeof(T), [&](int64_t first, int64_t total, int64_t offset) {
-    to.index.runs(first, total, [&](int64_t to_offset, int64_t position, int64_t count) {
-      alignas(64) T top[kStripRows] = {}, log_sum[kStripRows] = {}, scale[kStripRows] = {};
-      const int64_t row = first + position;
-      for (int64_t i = 0; i < count; ++i) {
-        top[i] = stats[2 * (row + i)];
-        log_sum[i] = stats[2 * (row + i) + 1];
-        scale[i] = at.used(row + i) ? share(row + i) : T{0};
-      }
-      char* into = out.data() + to_offset;
-      kernel({.n = at.classes,
-              .count = count,
-              .in = x.data() + offset + position * static_cast<int64_t>(sizeof(T)),
-              .step = strips.step,
-              .top = top,
-              .log_sum = log_sum,
-              .scale = scale,
-              .out = into,
-              .out_step = to.step});
-      for (int64_t i = 0; i < count; ++i) {
-        const auto slope = [&](int64_t k) -> T& {
-          return reinterpret_cast<T*>(into + k * to.step)[i];
-        };
-        if (at.used(row + i)) {
-          slope(at.class_of(row + i)) -= scale[i];
-        } else {
-          for (int64_t k = 0; k < at.classes; ++k) slope(k) = 0;
-        }
-      }
-    });
+void backward_strip(const Classes& at, int64_t first, int64_t count, const Source& x,
+                    const Target& out, const T* stats, const F& share) {
+  alignas(64) T top[kStripColumns] = {}, log_sum[kStripColumns] = {}, scale[kStripColumns] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = first + i;
+    top[i] = stats[2 * row];
+    log_sum[i] = stats[2 * row + 1];
+    scale[i] = at.used(row) ? share(row) : T{0};
+  }
+  kernels().softmax->strip_slopes[static_cast<int>(at.dtype)]({.n = at.classes,
+                                                               .count = count,
+                                                               .in = x.data,
+                                                               .step = x.step,
+                                                               .top = top,
+                                                               .log_sum = log_sum,
+                                                               .scale = scale,
+                                                               .out = out.data,
+                                                               .out_step = out.step});
+  for (int64_t i = 0; i < count; ++i) {
+    const auto slope = [&](int64_t k) -> T& {
+      return reinterpret_cast<T*>(out.data + k * out.step)[i];
+    };
+    if (at.used(first + i)) {
+      slope(at.class_of(first + i)) -= scale[i];
+    } else {
+      for (int64_t k = 0; k < at.classes; ++k) slope(k) = 0;
+    }
+  }
+}
+
+// The losses and statistics of all rows.
+template <class T>
+void forward_lines(const Tensor& x, const Classes& at, T* stats, T* losses) {
+  const LineCut cut({&x}, at.dim);
+  const Lines lines(x, at.dim, at.dtype, cut);
+  const auto log_sum = kernels().softmax->log_sum[static_cast<int>(at.dtype)];
+  const bool in_place = !cut.columns() && lines.in_place();
+  cut.run(in_place ? 0 : sizeof(T), [&](int64_t first, int64_t count, char* tile) {
+    if (cut.columns()) {
+      lines.load(first, count, tile);
+      return forward_strip<T>(at, first, count, tile, stats, losses);
+    }
+    const Source in(lines, first, count, tile);
+    for (int64_t row = first; row < first + count; ++row) {
+      if (!at.used(row)) continue;
+      const auto* logits = reinterpret_cast<const T*>(in.data + (row - first) * in.step);
+      T* of_row = stats + 2 * row;
+      log_sum(logits, at.classes, of_row);
+      losses[row] =
+          (of_row[1] - (logits[at.class_of(row)] - of_row[0])) * at.template weight_of<T>(row);
+    }
   });
 }
 
 template <class T>
-void forward(const KernelCall& call, const Classes& at,
-             void (*log_sum)(const void*, int64_t, void*)) {
+void forward(const KernelCall& call, const Classes& at) {
   const Tensor &x = call.inputs[0], &out = call.outputs[0];
   const int64_t rows = at.target.numel();
   T* stats = call.outputs[1].ptr<T>();
@@ -170,19 +152,7 @@ void forward(const KernelCall& call, const Classes& at,
   const Tensor each = direct ? out : Tensor::empty(Dims{rows}, at.dtype, out.device());
   T* losses = each.ptr<T>();
   std::fill_n(losses, rows, T{0});
-  const Tensor none;
-  const Strips strips(x, at);
-  if (x.numel() != 0 && strips.valid) {
-    forward_strips(x, strips, at, stats, losses);
-  } else if (x.numel() != 0) {
-    Rows(x, none, at.dim, at.dtype).run([&](int64_t row, const void* in, void*) {
-      if (!at.used(row)) return;
-      T* of_row = stats + 2 * row;
-      log_sum(in, at.classes, of_row);
-      const T value = static_cast<const T*>(in)[at.class_of(row)];
-      losses[row] = (of_row[1] - (value - of_row[0])) * at.template weight_of<T>(row);
-    });
-  }
+  if (x.numel() != 0) forward_lines<T>(x, at, stats, losses);
   const double weights = sum_rows(
       rows, [&](int64_t i) { return at.used(i) ? double{at.template weight_of<T>(i)} : 0.0; });
   stats[2 * rows] = static_cast<T>(weights);
@@ -197,8 +167,7 @@ void forward(const KernelCall& call, const Classes& at,
 }
 
 template <class T>
-void backward(const KernelCall& call, const Classes& at,
-              void (*slopes)(const void*, int64_t, const void*, double, void*)) {
+void backward(const KernelCall& call, const Classes& at) {
   const Tensor &x = call.inputs[1], &out = call.outputs[0];
   const Tensor grad = dense(call.inputs[0], at.dtype), kept = dense(call.inputs[4], at.dtype);
   const T *g = grad.ptr<const T>(), *stats = kept.ptr<const T>();
@@ -207,17 +176,29 @@ void backward(const KernelCall& call, const Classes& at,
     const T weighted = g[at.reduction == kNone ? row : 0] * at.template weight_of<T>(row);
     return at.reduction == kMean ? weighted / total : weighted;
   };
-  const Strips strips(x, at), to(out, at);
-  if (strips.valid && to.valid) return backward_strips(x, strips, out, to, at, stats, share);
-  Rows(x, out, at.dim, at.dtype).run([&](int64_t row, const void* in, void* to) {
-    auto* slope = static_cast<T*>(to);
-    if (!at.used(row)) {
-      std::fill_n(slope, at.classes, T{0});
-      return;
+  const auto slopes = kernels().softmax->slopes[static_cast<int>(at.dtype)];
+  const LineCut cut({&x, &out}, at.dim);
+  const Lines from(x, at.dim, at.dtype, cut), to(out, at.dim, at.dtype, cut);
+  const bool in_place = from.in_place() && to.in_place();
+  cut.run(in_place ? 0 : sizeof(T), [&](int64_t first, int64_t count, char* tile) {
+    const Source in(from, first, count, tile);
+    const Target target(to, first, count, tile);
+    if (cut.columns()) {
+      backward_strip<T>(at, first, count, in, target, stats, share);
+    } else {
+      for (int64_t row = first; row < first + count; ++row) {
+        auto* slope = reinterpret_cast<T*>(target.data + (row - first) * target.step);
+        if (!at.used(row)) {
+          std::fill_n(slope, at.classes, T{0});
+          continue;
+        }
+        const T of_row = share(row);
+        slopes(in.data + (row - first) * in.step, at.classes, stats + 2 * row, double{of_row},
+               slope);
+        slope[at.class_of(row)] -= of_row;
+      }
     }
-    const T of_row = share(row);
-    slopes(in, at.classes, stats + 2 * row, double{of_row}, to);
-    slope[at.class_of(row)] -= of_row;
+    target.finish();
   });
 }
 
@@ -225,16 +206,13 @@ void backward(const KernelCall& call, const Classes& at,
 
 void kernel_softmax_nll(const KernelCall& call) {
   const Classes at(call, call.inputs[0], call.inputs[1], call.inputs[2]);
-  const auto kernel = kernels().softmax->log_sum[static_cast<int>(at.dtype)];
-  at.dtype == DType::Float64 ? forward<double>(call, at, kernel) : forward<float>(call, at, kernel);
+  at.dtype == DType::Float64 ? forward<double>(call, at) : forward<float>(call, at);
 }
 
 void kernel_softmax_nll_input(const KernelCall& call) {
   if (call.outputs[0].numel() == 0) return;
   const Classes at(call, call.inputs[1], call.inputs[2], call.inputs[3]);
-  const auto kernel = kernels().softmax->slopes[static_cast<int>(at.dtype)];
-  at.dtype == DType::Float64 ? backward<double>(call, at, kernel)
-                             : backward<float>(call, at, kernel);
+  at.dtype == DType::Float64 ? backward<double>(call, at) : backward<float>(call, at);
 }
 
 }  // namespace tinyt::cpu

@@ -85,29 +85,40 @@ struct ReduceTable {
   int64_t (*argmin[kDTypeCount])(const void* in, int64_t n);
 };
 
-// Rows that lie side by side, one lane each: element k of row i is at in + k step + i items.
+// Columns of n elements that lie side by side, each in a lane of its own: element k of column i is
+// at in + k * step + i items.
 struct SoftmaxStrip {
-  int64_t n;      // elements of a row, at most kRowBlock
-  int64_t count;  // rows, at most kStripRows
+  int64_t n;
+  int64_t count;  // columns, at most kStripColumns
   const char* in;
   int64_t step;
-  void *top, *log_sum;  // kStripRows each
+  const char* grad = nullptr;  // of the output `in`, in the same places
+  char* work = nullptr;        // the same places: may be overwritten, and may be `in`
+  void* top = nullptr;         // kStripColumns each
+  void* log_sum = nullptr;
   const void* scale = nullptr;
   char* out = nullptr;
   int64_t out_step = 0;
 };
-inline constexpr int64_t kStripRows = 64;
+inline constexpr int64_t kStripColumns = 512;
 
 struct SoftmaxTable {
   // One contiguous row of n elements; in may equal out. Float32 and Float64.
   void (*softmax[kDTypeCount])(const void* in, int64_t n, void* out);
   void (*log_softmax[kDTypeCount])(const void* in, int64_t n, void* out);
+  // The gradient of the input from that of the output, and the output.
+  void (*softmax_input[kDTypeCount])(const void* grad, const void* y, int64_t n, void* out);
+  void (*log_softmax_input[kDTypeCount])(const void* grad, const void* y, int64_t n, void* out);
   // Two values: the maximum, and the logarithm of the sum of exp(x - maximum).
   void (*log_sum[kDTypeCount])(const void* in, int64_t n, void* out);
   // scale * exp(log_softmax) from what log_sum gave; in may equal out.
   void (*slopes[kDTypeCount])(const void* in, int64_t n, const void* sums, double scale, void* out);
-  // The same, with the same bits, for the rows of a strip.
-  void (*log_sums[kDTypeCount])(const SoftmaxStrip& strip);
+  // The same, with the same bits, for columns.
+  void (*strip_softmax[kDTypeCount])(const SoftmaxStrip& strip);
+  void (*strip_log_softmax[kDTypeCount])(const SoftmaxStrip& strip);
+  void (*strip_softmax_input[kDTypeCount])(const SoftmaxStrip& strip);
+  void (*strip_log_softmax_input[kDTypeCount])(const SoftmaxStrip& strip);
+  void (*strip_log_sum[kDTypeCount])(const SoftmaxStrip& strip);
   void (*strip_slopes[kDTypeCount])(const SoftmaxStrip& strip);
 };
 

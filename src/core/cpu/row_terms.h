@@ -17,6 +17,11 @@ TINYT_INLINE Vec<T> fetch(const T* p, int64_t count) {
   return count == kWidth<T> ? load<T>(p) : load_part<T>(p, count);
 }
 
+template <class T>
+TINYT_INLINE void put(T* p, Vec<T> v, int64_t count) {
+  count == kWidth<T> ? store(p, v) : store_part(p, v, count);
+}
+
 // The sum of term(i, count), the terms of elements [i, i + count), over one block.
 template <class T, class F>
 T sum_block(int64_t first, int64_t n, const F& term) {

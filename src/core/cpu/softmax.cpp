@@ -1,28 +1,117 @@
 #include "softmax.h"
 
 #include "levels.h"
-#include "rows.h"
+#include "lines.h"
 
 namespace tinyt::cpu {
 namespace {
 
 using RowKernel = void (*)(const void*, int64_t, void*);
+using RowGradient = void (*)(const void*, const void*, int64_t, void*);
+using StripKernel = void (*)(const SoftmaxStrip&);
 
-void run(const KernelCall& call, RowKernel const (&table)[kDTypeCount]) {
-  const Tensor& out = call.outputs[0];
-  const DType dtype = info(out.dtype()).compute;
-  const RowKernel kernel = table[static_cast<int>(dtype)];
-  require(kernel != nullptr, ErrorKind::NotImplemented, name_of(call.op), ": no kernel for ",
-          name_of(dtype));
-  if (out.numel() == 0) return;
-  const Rows rows(call.inputs[0], out, static_cast<size_t>(AttrReader(call.attrs).integer()),
-                  dtype);
-  rows.run([&](int64_t, const void* from, void* to) { kernel(from, rows.length(), to); });
+// What both directions share: the dtype of the kernels, and the lines along the call's dimension.
+struct Job {
+  const Tensor& out;
+  size_t dim;
+  DType dtype;
+  int64_t item;
+
+  explicit Job(const KernelCall& call)
+      : out(call.outputs[0]),
+        dim(static_cast<size_t>(AttrReader(call.attrs).integer())),
+        dtype(info(out.dtype()).compute),
+        item(static_cast<int64_t>(size_of(dtype))) {}
+  int index() const { return static_cast<int>(dtype); }
+};
+
+void forward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
+             StripKernel const (&strips)[kDTypeCount]) {
+  const Job job(call);
+  if (job.out.numel() == 0) return;
+  const Tensor& x = call.inputs[0];
+  const LineCut cut({&x, &job.out}, job.dim);
+  const Lines from(x, job.dim, job.dtype, cut), to(job.out, job.dim, job.dtype, cut);
+  const int64_t n = cut.length();
+  if (cut.columns()) {
+    const StripKernel kernel = strips[job.index()];
+    cut.run(job.item, [&](int64_t first, int64_t count, char* tile) {
+      from.load(first, count, tile);  // the strip stays in cache, whatever its step in memory
+      const Target out(to, first, count, tile);
+      kernel({.n = n,
+              .count = count,
+              .in = tile,
+              .step = from.tile_step(count),
+              .work = tile,
+              .out = out.data,
+              .out_step = out.step});
+      out.finish();
+    });
+    return;
+  }
+  const RowKernel kernel = rows[job.index()];
+  const bool in_place = from.in_place() && to.in_place();
+  cut.run(in_place ? 0 : job.item, [&](int64_t first, int64_t count, char* tile) {
+    const Source in(from, first, count, tile);
+    const Target out(to, first, count, tile);
+    for (int64_t r = 0; r < count; ++r) kernel(in.data + r * in.step, n, out.data + r * out.step);
+    out.finish();
+  });
+}
+
+void backward(const KernelCall& call, RowGradient const (&rows)[kDTypeCount],
+              StripKernel const (&strips)[kDTypeCount]) {
+  const Job job(call);
+  if (job.out.numel() == 0) return;
+  const Tensor &grad = call.inputs[0], &y = call.inputs[1];
+  const LineCut cut({&grad, &y, &job.out}, job.dim);
+  const Lines of_grad(grad, job.dim, job.dtype, cut), of_y(y, job.dim, job.dtype, cut);
+  const Lines to(job.out, job.dim, job.dtype, cut);
+  const int64_t n = cut.length();
+  if (cut.columns()) {
+    const StripKernel kernel = strips[job.index()];
+    cut.run(2 * job.item, [&](int64_t first, int64_t count, char* tile) {
+      char* second = tile + n * count * job.item;
+      of_y.load(first, count, tile);
+      of_grad.load(first, count, second);
+      const Target out(to, first, count, tile);
+      kernel({.n = n,
+              .count = count,
+              .in = tile,
+              .step = of_y.tile_step(count),
+              .grad = second,
+              .out = out.data,
+              .out_step = out.step});
+      out.finish();
+    });
+    return;
+  }
+  const RowGradient kernel = rows[job.index()];
+  const bool in_place = of_grad.in_place() && of_y.in_place() && to.in_place();
+  cut.run(in_place ? 0 : 2 * job.item, [&](int64_t first, int64_t count, char* tile) {
+    const Source g(of_grad, first, count, tile);
+    const Source in(of_y, first, count, tile + n * count * job.item);
+    const Target out(to, first, count, tile);
+    for (int64_t r = 0; r < count; ++r) {
+      kernel(g.data + r * g.step, in.data + r * in.step, n, out.data + r * out.step);
+    }
+    out.finish();
+  });
 }
 
 }  // namespace
 
-void kernel_softmax(const KernelCall& call) { run(call, kernels().softmax->softmax); }
-void kernel_log_softmax(const KernelCall& call) { run(call, kernels().softmax->log_softmax); }
+void kernel_softmax(const KernelCall& call) {
+  forward(call, kernels().softmax->softmax, kernels().softmax->strip_softmax);
+}
+void kernel_log_softmax(const KernelCall& call) {
+  forward(call, kernels().softmax->log_softmax, kernels().softmax->strip_log_softmax);
+}
+void kernel_softmax_input(const KernelCall& call) {
+  backward(call, kernels().softmax->softmax_input, kernels().softmax->strip_softmax_input);
+}
+void kernel_log_softmax_input(const KernelCall& call) {
+  backward(call, kernels().softmax->log_softmax_input, kernels().softmax->strip_log_softmax_input);
+}
 
 }  // namespace tinyt::cpu

@@ -1,142 +1,227 @@
-// softmax and log_softmax of one contiguous row. Maximum and sum are taken in the order of a row's
-// reduction (levels.h), so the bits are those of exp(x - amax(x)) / sum(exp(x - amax(x))) and of
-// (x - amax(x)) - log(sum(exp(x - amax(x)))) along the last dimension.
-#include "lanes.h"
+// softmax and log_softmax, of rows and of columns that lie side by side. Sums are taken in the
+// order of a row's reduction (levels.h), whichever way a line lies.
+//
+// The maximum passes over NaN: one makes the sum NaN, and so every element.
 #include "levels.h"
 #include "math_exp.h"
 #include "math_log.h"
+#include "row_terms.h"
 #include "simd.h"
 
 namespace tinyt::cpu {
 namespace {
 
-// The sum of exp(x - max) over one block; with `Keep`, its terms go to `out`.
-template <bool Keep, class T>
-T exp_block(const T* in, int64_t n, T max, T* out) {
-  using V = Vec<T>;
-  constexpr int kWidth = kLanes<V>;
-  static_assert(kReduceLanes % kWidth == 0);
-  const V top = splat(max);
-  Lanes<T, Add> sum;
-  int64_t k = 0;
-  for (; k + kReduceLanes <= n; k += kReduceLanes) {
-    for (int i = 0; i < sum.kParts; ++i) {
-      const V e = exp(load<T>(in + k + i * kWidth) - top);
-      if constexpr (Keep) store(out + k + i * kWidth, e);
-      sum.add(i, e);
-    }
+struct Higher {
+  template <class V>
+  static TINYT_INLINE V apply(V a, V b) {
+    return b > a ? b : a;
   }
-  if (k == n) return sum.fold();
-  T rest[kReduceLanes] = {};
-  for (int64_t i = k; i < n; i += kWidth) {
-    const int64_t count = n - i < kWidth ? n - i : kWidth;
-    store_part(rest + (i - k), exp(load_part<T>(in + i, count) - top), count);
-  }
-  sum.add(rest);
-  if constexpr (Keep) __builtin_memcpy(out + k, rest, static_cast<size_t>(n - k) * sizeof(T));
-  return sum.fold();
-}
+  template <class T>
+  static constexpr T kIdentity = kLowest<T>;
+};
 
-template <bool Keep, class T>
-T exp_row(const T* in, int64_t n, T max, T* out) {
-  return reduce_blocks<T, Add>(0, n, [=](int64_t first, int64_t count) {
-    return exp_block<Keep>(in + first, count, max, out + first);
-  });
-}
-
-// out = f(in), element by element.
-template <class T, class F>
-TINYT_INLINE void map_row(const T* in, int64_t n, T* out, const F& f) {
-  constexpr int kWidth = kLanes<Vec<T>>;
-  int64_t k = 0;
-  for (; k + kWidth <= n; k += kWidth) store(out + k, f(load<T>(in + k)));
-  if (k < n) store_part(out + k, f(load_part<T>(in + k, n - k)), n - k);
-}
+// ---- rows
 
 template <class T>
 void softmax(const void* from, int64_t n, void* to) {
   const auto* in = static_cast<const T*>(from);
   auto* out = static_cast<T*>(to);
-  const T max = reduce_row<T, Larger>(in, n);
-  const Vec<T> sum = splat(exp_row<true>(in, n, max, out));
-  map_row(out, n, out, [sum](Vec<T> e) { return e / sum; });
+  const Vec<T> top = splat(reduce_row<T, Higher>(in, n));
+  const T sum = sum_terms<T>(n, [=](int64_t i, int64_t count) {
+    const Vec<T> e = exp(fetch(in + i, count) - top);
+    put(out + i, e, count);
+    return e;
+  });
+  const Vec<T> factor = splat(1 / sum);
+  fill_row(n, out, [=](int64_t i, int64_t count) { return fetch(out + i, count) * factor; });
+}
+
+// The logarithm of the sum of exp(x - top).
+template <class T>
+T log_of_sum(const T* in, int64_t n, T max) {
+  const Vec<T> top = splat(max);
+  const T sum =
+      sum_terms<T>(n, [=](int64_t i, int64_t count) { return exp(fetch(in + i, count) - top); });
+  return log(splat(sum))[0];
 }
 
 template <class T>
 void log_softmax(const void* from, int64_t n, void* to) {
   const auto* in = static_cast<const T*>(from);
-  auto* out = static_cast<T*>(to);
-  const T max = reduce_row<T, Larger>(in, n);
-  const Vec<T> top = splat(max), log_sum = log(splat(exp_row<false>(in, n, max, out)));
-  map_row(in, n, out, [top, log_sum](Vec<T> x) { return (x - top) - log_sum; });
+  const T max = reduce_row<T, Higher>(in, n);
+  const Vec<T> top = splat(max), log_sum = splat(log_of_sum(in, n, max));
+  fill_row(n, static_cast<T*>(to),
+           [=](int64_t i, int64_t count) { return (fetch(in + i, count) - top) - log_sum; });
+}
+
+template <class T>
+void softmax_input(const void* grad, const void* output, int64_t n, void* out) {
+  const auto *g = static_cast<const T*>(grad), *y = static_cast<const T*>(output);
+  const Vec<T> dot = splat(sum_terms<T>(
+      n, [=](int64_t i, int64_t count) { return fetch(g + i, count) * fetch(y + i, count); }));
+  fill_row(n, static_cast<T*>(out), [=](int64_t i, int64_t count) {
+    return fetch(y + i, count) * (fetch(g + i, count) - dot);
+  });
+}
+
+template <class T>
+void log_softmax_input(const void* grad, const void* output, int64_t n, void* out) {
+  const auto *g = static_cast<const T*>(grad), *y = static_cast<const T*>(output);
+  const Vec<T> sum = splat(reduce_row<T, Add>(g, n));
+  fill_row(n, static_cast<T*>(out), [=](int64_t i, int64_t count) {
+    return fetch(g + i, count) - exp(fetch(y + i, count)) * sum;
+  });
 }
 
 template <class T>
 void log_sum(const void* from, int64_t n, void* to) {
   const auto* in = static_cast<const T*>(from);
   auto* out = static_cast<T*>(to);
-  out[0] = reduce_row<T, Larger>(in, n);
-  out[1] = log(splat(exp_row<false>(in, n, out[0], out)))[0];
+  out[0] = reduce_row<T, Higher>(in, n);
+  out[1] = log_of_sum(in, n, out[0]);
 }
 
 template <class T>
 void slopes(const void* from, int64_t n, const void* sums, double scale, void* to) {
+  const auto* in = static_cast<const T*>(from);
   const auto* of_row = static_cast<const T*>(sums);
   const Vec<T> top = splat(of_row[0]), log_sum = splat(of_row[1]);
   const Vec<T> factor = splat(static_cast<T>(scale));
-  map_row(static_cast<const T*>(from), n, static_cast<T*>(to),
-          [=](Vec<T> x) { return exp((x - top) - log_sum) * factor; });
+  fill_row(n, static_cast<T*>(to), [=](int64_t i, int64_t count) {
+    return exp((fetch(in + i, count) - top) - log_sum) * factor;
+  });
 }
 
-// f(at, k, i, count) for element k of rows [i, i + count), at most a vector of them; `at` is where
-// the first lies.
+// ---- columns
+
+template <class T>
+TINYT_INLINE const T* line(const char* data, int64_t k, int64_t step) {
+  return reinterpret_cast<const T*>(data + k * step);
+}
+template <class T>
+TINYT_INLINE T* line(char* data, int64_t k, int64_t step) {
+  return reinterpret_cast<T*>(data + k * step);
+}
+
+// The sum of term(k) for k < n, in each lane the order of a row's reduction.
 template <class T, class F>
-TINYT_INLINE void for_each_vector(const SoftmaxStrip& s, const F& f) {
-  constexpr int64_t kWidth = kLanes<Vec<T>>;
+TINYT_INLINE Vec<T> sum_column(int64_t n, const F& term) {
+  return reduce_blocks<Vec<T>, Add>(0, n, [&term](int64_t first, int64_t count) {
+    Vec<T> sum[kReduceLanes];
+    int64_t used = count < kReduceLanes ? count : kReduceLanes;
+    for (int64_t k = 0; k < used; ++k) sum[k] = Vec<T>{};
+    for (int64_t k = 0; k < count; ++k) sum[k % kReduceLanes] += term(first + k);
+    // Lanes that no element has are zeros in a row, and left out here.
+    for (int64_t half = kReduceLanes / 2; half > 0; half /= 2) {
+      for (int64_t k = 0; k + half < used; ++k) sum[k] += sum[k + half];
+      used = used < half ? used : half;
+    }
+    return sum[0];
+  });
+}
+
+// The columns' maxima and sums of exp(x - maximum); with `Keep`, the terms go to `work`.
+template <bool Keep, class T>
+void exp_sums(const SoftmaxStrip& s, T* top, T* sum) {
+  for_each_vector<T>(s.count, [=, &s](int64_t i, int64_t count) {
+    Vec<T> max = splat(kLowest<T>);
+    for (int64_t k = 0; k < s.n; ++k) {
+      max = Higher::apply(max, fetch(line<T>(s.in, k, s.step) + i, count));
+    }
+    store(top + i, max);
+    store(sum + i, sum_column<T>(s.n, [=, &s](int64_t k) {
+            const Vec<T> e = exp(fetch(line<T>(s.in, k, s.step) + i, count) - max);
+            if constexpr (Keep) put(line<T>(s.work, k, s.step) + i, e, count);
+            return e;
+          }));
+  });
+}
+
+// out = value(k, i, count) for all elements, along the rows of memory.
+template <class T, class F>
+TINYT_INLINE void fill_strip(const SoftmaxStrip& s, const F& value) {
   for (int64_t k = 0; k < s.n; ++k) {
-    const auto* at = reinterpret_cast<const T*>(s.in + k * s.step);
-    int64_t i = 0;
-    for (; i + kWidth <= s.count; i += kWidth) f(load<T>(at + i), k, i, kWidth);
-    if (i < s.count) f(load_part<T>(at + i, s.count - i), k, i, s.count - i);
+    fill_row(s.count, line<T>(s.out, k, s.out_step),
+             [&value, k](int64_t i, int64_t count) { return value(k, i, count); });
   }
 }
 
 template <class T>
-void log_sums(const SoftmaxStrip& s) {
-  constexpr int64_t kWidth = kLanes<Vec<T>>;
-  auto *top = static_cast<T*>(s.top), *out = static_cast<T*>(s.log_sum);
-  alignas(64) T sums[kReduceLanes][kStripRows];
-  const int64_t lanes = s.n < kReduceLanes ? s.n : kReduceLanes;
-  for (int64_t i = 0; i < kStripRows; i += kWidth) {
-    store(top + i, Vec<T>{} + Larger::kIdentity<T>);
-    for (int64_t k = 0; k < lanes; ++k) store(&sums[k][i], Vec<T>{});
-  }
-  for_each_vector<T>(s, [=](Vec<T> x, int64_t, int64_t i, int64_t) {
-    store(top + i, Larger::apply(load<T>(top + i), x));
+struct alignas(64) PerColumn {
+  T value[kStripColumns];
+};
+
+template <class T>
+void strip_softmax(const SoftmaxStrip& s) {
+  PerColumn<T> top, factor;
+  exp_sums<true>(s, top.value, factor.value);
+  fill_row(s.count, factor.value,
+           [&factor](int64_t i, int64_t) { return 1 / load<T>(factor.value + i); });
+  fill_strip<T>(s, [&](int64_t k, int64_t i, int64_t count) {
+    return fetch(line<T>(s.work, k, s.step) + i, count) * load<T>(factor.value + i);
   });
-  for_each_vector<T>(s, [&](Vec<T> x, int64_t k, int64_t i, int64_t) {
-    T* sum = &sums[k % kReduceLanes][i];
-    store(sum, load<T>(sum) + exp(x - load<T>(top + i)));
+}
+
+template <class T>
+void strip_log_sum(const SoftmaxStrip& s) {
+  auto* out = static_cast<T*>(s.log_sum);
+  exp_sums<false>(s, static_cast<T*>(s.top), out);
+  for_each_vector<T>(s.count, [out](int64_t i, int64_t) { store(out + i, log(load<T>(out + i))); });
+}
+
+template <class T>
+void strip_log_softmax(const SoftmaxStrip& strip) {
+  PerColumn<T> top, log_sum;
+  SoftmaxStrip s = strip;
+  s.top = top.value;
+  s.log_sum = log_sum.value;
+  strip_log_sum<T>(s);
+  fill_strip<T>(s, [&](int64_t k, int64_t i, int64_t count) {
+    const Vec<T> x = fetch(line<T>(s.in, k, s.step) + i, count);
+    return (x - load<T>(top.value + i)) - load<T>(log_sum.value + i);
   });
-  // The fold of a row; lanes that no element has are zeros there, and left out here.
-  for (int64_t half = kReduceLanes / 2, used = lanes; half > 0;
-       used = used < half ? used : half, half /= 2) {
-    for (int64_t k = 0; k + half < used; ++k) {
-      for (int64_t i = 0; i < kStripRows; i += kWidth) {
-        store(&sums[k][i], load<T>(&sums[k][i]) + load<T>(&sums[k + half][i]));
-      }
-    }
-  }
-  for (int64_t i = 0; i < kStripRows; i += kWidth) store(out + i, log(load<T>(&sums[0][i])));
+}
+
+template <class T>
+void strip_softmax_input(const SoftmaxStrip& s) {
+  PerColumn<T> dot;
+  const auto y = [&s](int64_t k, int64_t i, int64_t count) {
+    return fetch(line<T>(s.in, k, s.step) + i, count);
+  };
+  const auto g = [&s](int64_t k, int64_t i, int64_t count) {
+    return fetch(line<T>(s.grad, k, s.step) + i, count);
+  };
+  for_each_vector<T>(s.count, [&](int64_t i, int64_t count) {
+    store(dot.value + i,
+          sum_column<T>(s.n, [&, i, count](int64_t k) { return g(k, i, count) * y(k, i, count); }));
+  });
+  fill_strip<T>(s, [&](int64_t k, int64_t i, int64_t count) {
+    return y(k, i, count) * (g(k, i, count) - load<T>(dot.value + i));
+  });
+}
+
+template <class T>
+void strip_log_softmax_input(const SoftmaxStrip& s) {
+  PerColumn<T> sum;
+  const auto g = [&s](int64_t k, int64_t i, int64_t count) {
+    return fetch(line<T>(s.grad, k, s.step) + i, count);
+  };
+  for_each_vector<T>(s.count, [&](int64_t i, int64_t count) {
+    store(sum.value + i, sum_column<T>(s.n, [&, i, count](int64_t k) { return g(k, i, count); }));
+  });
+  fill_strip<T>(s, [&](int64_t k, int64_t i, int64_t count) {
+    const Vec<T> e = exp(fetch(line<T>(s.in, k, s.step) + i, count));
+    return g(k, i, count) - e * load<T>(sum.value + i);
+  });
 }
 
 template <class T>
 void strip_slopes(const SoftmaxStrip& s) {
   const auto *top = static_cast<const T*>(s.top), *log_sum = static_cast<const T*>(s.log_sum);
   const auto* scale = static_cast<const T*>(s.scale);
-  for_each_vector<T>(s, [=, &s](Vec<T> x, int64_t k, int64_t i, int64_t count) {
-    const Vec<T> e = exp((x - load<T>(top + i)) - load<T>(log_sum + i)) * load<T>(scale + i);
-    store_part(reinterpret_cast<T*>(s.out + k * s.out_step) + i, e, count);
+  fill_strip<T>(s, [=, &s](int64_t k, int64_t i, int64_t count) {
+    const Vec<T> x = fetch(line<T>(s.in, k, s.step) + i, count);
+    return exp((x - load<T>(top + i)) - load<T>(log_sum + i)) * load<T>(scale + i);
   });
 }
 
@@ -144,8 +229,18 @@ void strip_slopes(const SoftmaxStrip& s) {
 
 extern "C" const SoftmaxTable TINYT_TABLE(softmax);
 const SoftmaxTable TINYT_TABLE(softmax) = {
-    TINYT_BY_FLOAT(softmax), TINYT_BY_FLOAT(log_softmax), TINYT_BY_FLOAT(log_sum),
-    TINYT_BY_FLOAT(slopes),  TINYT_BY_FLOAT(log_sums),    TINYT_BY_FLOAT(strip_slopes),
+    TINYT_BY_FLOAT(softmax),
+    TINYT_BY_FLOAT(log_softmax),
+    TINYT_BY_FLOAT(softmax_input),
+    TINYT_BY_FLOAT(log_softmax_input),
+    TINYT_BY_FLOAT(log_sum),
+    TINYT_BY_FLOAT(slopes),
+    TINYT_BY_FLOAT(strip_softmax),
+    TINYT_BY_FLOAT(strip_log_softmax),
+    TINYT_BY_FLOAT(strip_softmax_input),
+    TINYT_BY_FLOAT(strip_log_softmax_input),
+    TINYT_BY_FLOAT(strip_log_sum),
+    TINYT_BY_FLOAT(strip_slopes),
 };
 
 }  // namespace tinyt::cpu

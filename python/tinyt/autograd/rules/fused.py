@@ -13,17 +13,29 @@ if TYPE_CHECKING:
     from tinyt.tensor import Tensor
 
 
+def softmax_slopes(g: Tensor, y: Tensor, dim: int) -> Tensor:
+    """y * (g - sum(g * y))."""
+    return y * (g - prim.sum(g * y, (dim,), True))
+
+
+def log_softmax_slopes(g: Tensor, y: Tensor, dim: int) -> Tensor:
+    """g - exp(y) * sum(g)."""
+    return g - prim.exp(y) * prim.sum(g, (dim,), True)
+
+
 def softmax_grad(g: Tensor, n: Node) -> Tensor:
-    """s * (g - sum(g * s))."""
-    s = n.output()
-    return s * (g - prim.sum(g * s, n.attrs[0], True))
+    """The fused row, unless it is differentiated too."""
+    return (softmax_slopes if is_grad_enabled() else prim.softmax_input)(g, n.output(), *n.attrs)
+
+
+def log_softmax_grad(g: Tensor, n: Node) -> Tensor:
+    """The fused row, unless it is differentiated too."""
+    slopes = log_softmax_slopes if is_grad_enabled() else prim.log_softmax_input
+    return slopes(g, n.output(), *n.attrs)
 
 
 rule("softmax", (softmax_grad, OUT))
-rule(
-    "log_softmax",
-    (lambda g, n: g - prim.exp(n.output()) * prim.sum(g, n.attrs[0], True), OUT),
-)
+rule("log_softmax", (log_softmax_grad, OUT))
 
 
 # ---- cross_entropy
