@@ -201,23 +201,40 @@ struct StridedLines {
   int64_t line, depth;
 };
 
-// C (+)= A B over one block of depth. Line panels of A hold GemmTile::rows lines, those of B
-// GemmTile::cols; both lie one after another.
+// C (+)= A B over one block of depth.
 struct GemmBlock {
   int64_t rows, cols, depth;
+  // Element (i, k) of a panel of A is at i * a_line + k * a_step. A panel has GemmTile::rows rows;
+  // a_panel elements lie between one and the next, or all rows are one panel (0).
   const void* a;
+  int64_t a_line, a_step, a_panel;
+  // Element (k, j) of a panel of B is at k * b_step + j; a panel has GemmTile::cols columns.
   const void* b;
-  int64_t b_panel, b_step;  // elements from one panel of B to the next, from one k to the next
-  void* c;                  // element (0, 0) of the whole C
-  int64_t row, col;         // where the block starts in C
+  int64_t b_step, b_panel;
+  void* c;           // element (0, 0) of the whole C
+  int64_t row, col;  // where the block starts in C
   // Element (i, j) of C is c[i * c_row + (j / run) * c_run + j % run].
   int64_t c_row, run, c_run;
   bool accumulate;
+  // Null, or what is added to the finished sums: element (i, j) is add[i * add_row + j * add_col].
+  const void* add;
+  int64_t add_row, add_col;
 };
 
 inline constexpr int64_t kMaxTileLines = 32;  // of a GemmTile on any level
 struct GemmTile {
   int64_t rows, cols;
+  int64_t step;  // B is read where it is if it has a multiple of so many columns
+};
+
+// The products of a vector x with `cols` lines of up to kRowBlock elements, in the order of a
+// reduction of a row: one chain of fma per lane, then the tree over the lanes.
+struct DotBlock {
+  int64_t depth, cols;
+  const void* x;
+  const void* b;
+  int64_t stride;  // of b, in elements: from one line to the next, or from one k to the next
+  void* sums;      // one for each line
 };
 
 // Float32, Float64 and Int64 (which wraps).
@@ -227,6 +244,9 @@ struct GemmTable {
   void (*block[kDTypeCount])(const GemmBlock& block);
   // Packs from StridedLines.
   PackKernel pack[kDTypeCount];
+  // Lines that run along memory; lines next to each other, which are the columns of rows.
+  void (*dots[kDTypeCount])(const DotBlock& block);
+  void (*row_sums[kDTypeCount])(const DotBlock& block);
 };
 
 // ---- products on AMX tiles (matmul_low_amx.simd.cpp): uint8, int8, float16 and bfloat16

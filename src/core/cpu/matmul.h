@@ -14,19 +14,33 @@ struct Packer {
   const void* context;
 };
 
-// C = A B, with A [m, k] and B [k, n] read through packers, which may compute what they deliver.
-// Each element of C is the sum, in order, of the chains of fma over fixed blocks of k: its bits
-// depend on its own row and column and on k alone.
+// What is added to the finished sums: element (i, j) is data[i * row + j * col], in elements.
+struct Addend {
+  const void* data = nullptr;
+  int64_t row = 0, col = 0;
+};
+
+// C = A B (+ addend), with A [m, k] and B [k, n] read through packers, which may compute what they
+// deliver. Each element of C is the sum, in order, of the chains of fma over fixed blocks of k: its
+// bits depend on its own row and column and on k alone.
 struct Product {
   DType dtype;  // of C and of what the packers write: Float32, Float64 or Int64
   int64_t m, n, k;
   Packer a, b;
-  // Where B lies in memory as it is, with neighbouring columns next to each other: a product of
-  // few rows reads it there.
+  // Where the operands lie in memory as they are: they are read there when that is faster.
+  const StridedLines* a_lines = nullptr;
   const StridedLines* b_lines = nullptr;
   // Element (i, j) of C is c[i * c_row + (j / run) * c_run + j % run], in elements.
   void* c;
   int64_t c_row, run, c_run;
+  Addend add = {};
+};
+
+// Which operands all products of a batch have lines of. Of B neighbouring columns are next to each
+// other then.
+struct InMemory {
+  bool a = false;
+  bool b = false;
 };
 
 // Computes `count` products of one size (k is the most, they may have less): body(i, compute)
@@ -34,7 +48,20 @@ struct Product {
 // large ones run one by one.
 using Compute = FunctionRef<void(const Product&)>;
 void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
-                    FunctionRef<void(int64_t, Compute)> body);
+                    FunctionRef<void(int64_t, Compute)> body, InMemory memory = {});
+
+// out[i * n + j] = the dot product of x and line j of batch i (+ addend), in the order of a
+// reduction (docs/adr/0004). Both are read from dtype `from` as `work`.
+struct VectorProducts {
+  DType from, work;
+  int64_t count, n, k;
+  FunctionRef<const char*(int64_t)> x, lines;  // where those of batch i start
+  int64_t x_step, line, step;                  // in elements
+  void* out;
+  Addend add = {};
+  int64_t add_batch = 0;
+};
+void multiply_vectors(const VectorProducts& p);
 
 // torch.matmul: vectors, matrices and broadcast batches of them, any strides.
 void kernel_matmul(const KernelCall& call);

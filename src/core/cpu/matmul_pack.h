@@ -1,0 +1,137 @@
+// Packing from strided memory, for matmul.simd.cpp: a panel of lines becomes consecutive values for
+// each k. Lines that run along memory are transposed in registers.
+#pragma once
+
+#include "levels.h"
+#include "simd.h"
+#include "transpose.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// Rows of a tile of C. Twelve rows of two vectors fill 24 of 32 registers, six 12 of 16.
+#if TINYT_VECTOR_BYTES == 64 || defined(__aarch64__)
+constexpr int kRows = 12;
+#elif TINYT_VECTOR_BYTES == 32
+constexpr int kRows = 6;
+#else
+constexpr int kRows = 4;
+#endif
+constexpr int kVectors = 2;
+
+template <class T>
+constexpr int kWidth = static_cast<int>(sizeof(Vec<T>) / sizeof(T));
+template <class T>
+constexpr int kCols = kVectors * kWidth<T>;
+static_assert(kRows <= kMaxTileLines && kCols<float> <= kMaxTileLines);
+
+// Unsigned, because integer matmul wraps.
+TINYT_INLINE U64 fma(U64 a, U64 b, U64 c) { return a * b + c; }
+TINYT_INLINE U64 broadcast(uint64_t x) { return U64{} + x; }
+TINYT_INLINE F32 broadcast(float x) { return splat(x); }
+TINYT_INLINE F64 broadcast(double x) { return splat(x); }
+TINYT_INLINE I64 storable(U64 x) { return (I64)x; }
+template <class V>
+TINYT_INLINE V storable(V x) {
+  return x;
+}
+
+// Lines next to each other: each k is a copy of `Width` values.
+template <class T, int Width>
+void pack_rows(const T* from, int64_t step, int64_t depth, T* to) {
+  for (int64_t k = 0; k < depth; ++k) {
+    __builtin_memcpy(to, from, Width * sizeof(T));
+    from += step;
+    to += Width;
+  }
+}
+
+// The same of the first `count` lines of a panel of B.
+template <class T>
+void pack_some_rows(const T* from, int64_t step, const Panel& p, T* to) {
+  if (p.count == p.width) return pack_rows<T, kCols<T>>(from, step, p.depth, to);
+  const bool wide = p.count > kWidth<T>;
+  const int64_t rest = wide ? p.count - kWidth<T> : p.count;
+  for (int64_t k = 0; k < p.depth; ++k) {
+    const Vec<T> part = load_part<T>(from + (wide ? kWidth<T> : 0), rest);
+    store(to, wide ? load<T>(from) : part);
+    store(to + kWidth<T>, wide ? part : Vec<T>{});
+    from += step;
+    to += kCols<T>;
+  }
+}
+
+template <int Size>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+  using type = uint64_t;
+};
+// The bits of `Side` values of T: of a register, or of 16 bytes.
+template <class T, int Side = kWidth<T>>
+using Bits = typename VecOf<typename UnsignedOf<sizeof(T)>::type, Side>::type;
+
+// Packs `Side` lines that run along memory: a transposition, as bits.
+template <class T, int Side>
+void pack_square_lines(const T* lines, int64_t line, const Panel& p, T* out) {
+  int64_t k = 0;
+  for (; k + Side <= p.depth; k += Side) {
+    Bits<T, Side> square[Side];
+#pragma GCC unroll 16
+    for (int64_t s = 0; s < Side; ++s) {
+      __builtin_memcpy(&square[s], lines + s * line + k, sizeof square[s]);
+    }
+    transpose(square);
+#pragma GCC unroll 16
+    for (int64_t s = 0; s < Side; ++s) {
+      __builtin_memcpy(out + (k + s) * p.width, &square[s], sizeof square[s]);
+    }
+  }
+  for (; k < p.depth; ++k) {
+    for (int64_t s = 0; s < Side; ++s) out[k * p.width + s] = lines[s * line + k];
+  }
+}
+
+// Lines that run along memory: squares of whole registers, then of 16 bytes, then one by one.
+template <class T>
+void pack_lines(const T* from, int64_t line, const Panel& p, T* to) {
+  constexpr int kSmall = 16 / sizeof(T);
+  int64_t i = 0;
+  for (; i + kWidth<T> <= p.count; i += kWidth<T>) {
+    pack_square_lines<T, kWidth<T>>(from + i * line, line, p, to + i);
+  }
+  for (; i + kSmall <= p.count; i += kSmall) {
+    pack_square_lines<T, kSmall>(from + i * line, line, p, to + i);
+  }
+  for (; i < p.count; ++i) {
+    const T* l = from + i * line;
+    for (int64_t k = 0; k < p.depth; ++k) to[k * p.width + i] = l[k];
+  }
+}
+
+template <class T>
+void pack(const void* context, const Panel& p, void* out) {
+  const auto& m = *static_cast<const StridedLines*>(context);
+  const T* from = static_cast<const T*>(m.data) + p.first * m.line + p.k0 * m.depth;
+  T* to = static_cast<T*>(out);
+  if (m.line == 1 && p.width == kCols<T>) return pack_some_rows(from, m.depth, p, to);
+  if (p.count < p.width) {
+    for (int64_t k = 0; k < p.depth; ++k) {
+      for (int64_t i = p.count; i < p.width; ++i) to[k * p.width + i] = 0;
+    }
+  }
+  if (m.line == 1 && p.count == p.width && p.width == kRows) {
+    return pack_rows<T, kRows>(from, m.depth, p.depth, to);
+  }
+  if (m.depth == 1) return pack_lines(from, m.line, p, to);
+  for (int64_t k = 0; k < p.depth; ++k) {
+    for (int64_t i = 0; i < p.count; ++i) to[k * p.width + i] = from[i * m.line + k * m.depth];
+  }
+}
+
+}  // namespace
+}  // namespace tinyt::cpu

@@ -1,0 +1,135 @@
+"""Products of sizes around the edges of tiles and blocks, however the operands lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyt
+
+
+@pytest.fixture(autouse=True)
+def _restore_threads() -> Iterator[None]:
+    before = tinyt.get_num_threads()
+    yield
+    tinyt.set_num_threads(before)
+
+
+def transposed(array: np.ndarray) -> tinyt.Tensor:
+    return tinyt.tensor(np.ascontiguousarray(array.swapaxes(-1, -2))).mT
+
+
+def padded_rows(array: np.ndarray) -> tinyt.Tensor:
+    wide = np.full((*array.shape[:-1], array.shape[-1] + 5), 77, array.dtype)
+    wide[..., 3:-2] = array
+    return tinyt.tensor(wide)[..., 3:-2]
+
+
+def spread(array: np.ndarray) -> tinyt.Tensor:
+    *lead, rows, cols = array.shape
+    wide = np.full((*lead, 2 * rows, 3 * cols), 77, array.dtype)
+    wide[..., ::2, ::3] = array
+    return tinyt.tensor(wide)[..., ::2, ::3]
+
+
+LAYOUTS: list[Callable[[np.ndarray], tinyt.Tensor]] = [
+    tinyt.tensor,
+    transposed,
+    padded_rows,
+    spread,
+]
+
+SHAPES = [
+    # batch, m, k, n: one tile, its edges, several blocks of k, products of few rows or columns
+    ((), 12, 7, 32),
+    ((), 13, 256, 33),
+    ((), 11, 257, 31),
+    ((), 25, 300, 17),
+    ((), 97, 5, 513),
+    ((), 130, 64, 100),
+    ((), 2, 513, 130),
+    ((), 200, 33, 2),
+    ((), 3, 1, 3),
+    ((3,), 16, 16, 16),
+    ((40,), 9, 20, 27),
+    ((2, 3), 5, 40, 7),
+    # a vector: lanes, blocks of the reduction
+    ((), 1, 31, 40),
+    ((), 1, 4096, 33),
+    ((), 1, 4097, 5),
+    ((), 70, 9000, 1),
+    ((), 1, 3, 2050),
+    ((), 1, 8200, 1),
+    ((5,), 1, 64, 30),
+    ((5,), 30, 64, 1),
+]
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype == "int64":
+        return rng.integers(-1000, 1000, shape)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_edges(shape: Any, dtype: str, rng: np.random.Generator) -> None:
+    """Near the exact result, and the same bits for all layouts and threads."""
+    batch, m, k, n = shape
+    a, b = draw(rng, (*batch, m, k), dtype), draw(rng, (*batch, k, n), dtype)
+    tinyt.set_num_threads(1)
+    want = (tinyt.tensor(a) @ tinyt.tensor(b)).numpy()
+    if dtype == "int64":
+        np.testing.assert_array_equal(want, a @ b)
+    else:
+        exact = a.astype(np.longdouble) @ b.astype(np.longdouble)
+        size = np.abs(a).astype(np.longdouble) @ np.abs(b).astype(np.longdouble)
+        # A chain of at most 256 roundings, most of which cancel.
+        assert np.all(np.abs(want - exact) <= 12 * np.finfo(dtype).eps * size)
+    for i, left in enumerate(LAYOUTS):
+        for j, right in enumerate(LAYOUTS):
+            tinyt.set_num_threads((1, 2, 3, 7)[(i + j) % 4])
+            got = (left(a) @ right(b)).numpy()
+            np.testing.assert_array_equal(got, want, err_msg=f"{left.__name__} {right.__name__}")
+
+
+@pytest.mark.parametrize(
+    "sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 0, 4), (3, 0, 1), (1, 0, 1)]
+)
+def test_nothing_to_multiply(sizes: tuple[int, int, int]) -> None:
+    m, k, n = sizes
+    got = tinyt.ones(m, k) @ tinyt.ones(k, n)
+    assert got.tolist() == np.zeros((m, n)).tolist()
+
+
+def test_rows_do_not_depend_on_their_neighbours(rng: np.random.Generator) -> None:
+    """A row's bits are its own, whatever else is multiplied with it."""
+    a, b = draw(rng, (200, 300), "float32"), draw(rng, (300, 150), "float32")
+    x, y = tinyt.tensor(a), tinyt.tensor(b)
+    whole = (x @ y).numpy()
+    for rows, cols in ((2, 150), (13, 2), (97, 33), (200, 149)):
+        np.testing.assert_array_equal((x[:rows] @ y[:, :cols]).numpy(), whole[:rows, :cols])
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 3), (1, 3)])
+def test_an_expanded_matrix_is_the_same_as_its_copies(
+    batch: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    for m in (1, 4):
+        a, b = draw(rng, (*batch, m, 300), "float32"), draw(rng, (300, 40), "float32")
+        x, y = tinyt.tensor(a), tinyt.tensor(b).expand(*batch, 300, 40)
+        assert (x @ y).tolist() == (x @ y.clone()).tolist()
+
+
+@pytest.mark.parametrize("m", [1, 2, 40])
+def test_not_a_number_stays_in_its_row(m: int) -> None:
+    a, b = np.ones((m, 300), np.float32), np.ones((300, 37), np.float32)
+    a[m - 1, 299] = np.inf
+    b[299, 36] = 0
+    got = (tinyt.tensor(a) @ tinyt.tensor(b)).numpy()
+    assert np.isnan(got[m - 1, 36])
+    assert np.all(np.isinf(got[m - 1, :36]))
+    assert np.all(np.isfinite(got[: m - 1]))
