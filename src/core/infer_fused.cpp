@@ -1,4 +1,4 @@
-// Shape rules of the fused rows: softmax, cross-entropy, normalisation.
+// Shape rules of the fused rows: softmax, cross-entropy, normalisation, attention.
 #include "infer_rules.h"
 
 namespace tinyt {
@@ -190,6 +190,62 @@ void infer_batch_norm_params(OpId op, std::span<const Tensor> in, const Attrs&, 
 void infer_batch_norm_input(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
   check_channel_gradient(op, in);
   first_shape(in[1], out);
+}
+
+// ---- attention and its gradients
+
+namespace {
+
+void check_attention(OpId op, std::span<const Tensor> in) {
+  const Tensor &q = in[0], &k = in[1], &v = in[2], &mask = in[3];
+  require(is_float(q.dtype()) && k.dtype() == q.dtype() && v.dtype() == q.dtype(), ErrorKind::DType,
+          name_of(op), ": query, key and value must have one float dtype, got ", name_of(q.dtype()),
+          ", ", name_of(k.dtype()), " and ", name_of(v.dtype()));
+  const bool fit = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && k.size(0) == q.size(0) &&
+                   v.size(0) == q.size(0) && v.size(1) == k.size(1) && v.size(2) == k.size(2) &&
+                   k.size(3) == q.size(3) &&
+                   (k.size(1) == 0 ? q.size(1) == 0 : q.size(1) % k.size(1) == 0);
+  require(fit, ErrorKind::Shape, name_of(op), ": query ", q.shape(), ", key ", k.shape(),
+          " and value ", v.shape(),
+          " must be [B, H, L, E], [B, G, S, E] and [B, G, S, D], "
+          "with H a multiple of G");
+  require(is_bool(mask.dtype()) || is_float(mask.dtype()), ErrorKind::DType, name_of(op),
+          ": mask must be bool or a float, got ", name_of(mask.dtype()));
+  const int64_t scores[] = {q.size(0), q.size(1), q.size(2), k.size(2)};
+  bool broadcasts = mask.rank() == 0 || mask.rank() == 4;
+  for (size_t d = 0; broadcasts && d < mask.shape().size(); ++d)
+    broadcasts = mask.size(d) == 1 || mask.size(d) == scores[d];
+  require(broadcasts, ErrorKind::Shape, name_of(op), ": mask ", mask.shape(),
+          " does not broadcast to the scores ", Dims(scores));
+}
+
+Dims rows_of(const Tensor& q) { return {q.size(0), q.size(1), q.size(2)}; }
+
+}  // namespace
+
+void infer_attention(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  check_attention(op, in);
+  out.attrs = attrs;
+  first_shape(in[0], out);
+  out.shape[0] = {in[0].size(0), in[0].size(1), in[0].size(2), in[2].size(3)};
+  out.shape[1] = rows_of(in[0]);
+  out.dtype[1] = info(in[0].dtype()).compute;
+}
+
+void infer_attention_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                              Inferred& out) {
+  check_attention(op, in.subspan(1));
+  const Tensor &grad = in[0], &q = in[1], &k = in[2], &v = in[3];
+  const Dims expected = {q.size(0), q.size(1), q.size(2), v.size(3)};
+  require(grad.shape() == expected && in[5].shape() == expected && in[6].shape() == rows_of(q) &&
+              grad.dtype() == q.dtype() && in[5].dtype() == q.dtype() &&
+              in[6].dtype() == info(q.dtype()).compute,
+          ErrorKind::Shape, name_of(op), ": gradient ", grad.shape(), ", output ", in[5].shape(),
+          " and sums ", in[6].shape(), " do not fit query ", q.shape(), " and value ", v.shape());
+  out.attrs = attrs;
+  first_shape(q, out);
+  out.shape[1] = {k.numel() + v.numel()};
+  out.dtype[1] = q.dtype();
 }
 
 }  // namespace tinyt

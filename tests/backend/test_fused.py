@@ -80,6 +80,31 @@ def class_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
         yield g, y, target, weight, stats, *numbers
 
 
+def heads(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    """Groups of heads, masks of every kind, with the sizes of x for queries and keys."""
+    queries, keys = (min(n, 150) for n in x.shape[:2])
+
+    def draw(*shape: int) -> Any:
+        return tinyt.tensor(rng.standard_normal(shape))
+
+    for width, out_width, shared in ((5, 3, 1), (16, 16, 2)):
+        parts = draw(2, 2 * shared, queries, width), draw(2, 2, keys, width)
+        parts = (*parts, draw(2, 2, keys, out_width))
+        for causal in (False, True):
+            yield *parts, tinyt.tensor(0.0), causal, 0.3
+        keep = rng.random((2, 1, queries, keys)) < 0.7
+        yield *parts, tinyt.tensor(keep), False, 0.3
+        yield *parts, draw(1, 2 * shared, 1, keys), False, 0.3
+        yield *parts, draw(2, 1, keys, queries).permute(0, 1, 3, 2), True, -0.3
+
+
+def head_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    for *parts, causal, scale in heads(x, rng):
+        out, sums = prim.attention(*parts, causal, scale)
+        g = tinyt.tensor(rng.standard_normal(tuple(out.shape)))
+        yield g, *parts, out, sums, causal, scale
+
+
 def elementwise(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     yield (x,)
 
@@ -105,6 +130,8 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "log_softmax_input": along_each_dim_backward,
     "softmax_nll": classes,
     "softmax_nll_input": class_gradients,
+    "attention": heads,
+    "attention_backward": head_gradients,
     "layer_norm": normalised,
     "layer_norm_input": norm_gradients,
     "batch_norm": channels,
@@ -137,6 +164,7 @@ def test_fused_equals_its_composite(name: str, shape: tuple[int, ...], rng: Any)
 WITH_GRADIENT = [
     "softmax",
     "softmax_nll",
+    "attention",
     "log_softmax",
     "layer_norm",
     "batch_norm",

@@ -9,6 +9,7 @@ from typing import Any
 
 from tinyt.autograd.rules import activation
 from tinyt.autograd.rules.fused import class_shares, cross_entropy_slopes, widen
+from tinyt.ops.attention import DECOMPOSE as ATTENTION
 from tinyt.ops.norm import DECOMPOSE as NORMS
 from tinyt.tensor import Tensor, prim
 
@@ -126,6 +127,7 @@ _ACTIVATIONS = (
 
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     **NORMS,
+    **ATTENTION,
     "sum_squares": sum_squares,
     "softmax_nll": softmax_nll,
     "softmax_nll_input": softmax_nll_input,

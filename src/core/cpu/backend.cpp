@@ -1,6 +1,7 @@
 // The CPU's kernels, one per row of ops.def.
 #include "../backend.h"
 
+#include "attention.h"
 #include "backend.h"
 #include "batch_norm.h"
 #include "conv.h"

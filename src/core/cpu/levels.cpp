@@ -128,6 +128,7 @@ bool supports_neon() { return true; }  // every AArch64 has it
   extern "C" const NormTable tinyt_norm_##level;               \
   extern "C" const BatchNormTable tinyt_batch_norm_##level;    \
   extern "C" const OptimTable tinyt_optim_##level;             \
+  extern "C" const AttentionTable tinyt_attention_##level;     \
   extern "C" const RandomTable tinyt_random_##level;           \
   extern "C" const GemmTable tinyt_gemm_##level;               \
   extern "C" const ResampleTable tinyt_resample_##level;       \
@@ -147,6 +148,7 @@ const Kernels kLevels[] = {
    &tinyt_norm_##base,                        \
    &tinyt_batch_norm_##base,                  \
    &tinyt_optim_##base,                       \
+   &tinyt_attention_##base,                   \
    &tinyt_random_##base,                      \
    &tinyt_gemm_##base,                        \
    &tinyt_resample_##base,                    \

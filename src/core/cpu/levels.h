@@ -176,6 +176,57 @@ struct OptimTable {
   void (*update[kOptimRules][kDTypeCount])(const OptimRow& row);
 };
 
+// What attention adds to a score: nothing, the mask, or -inf where the mask is 0. Masks have the
+// dtype and the layout of the scores.
+enum class MaskKind : uint8_t { None, Add, Keep };
+
+// Scores of a block of keys against a panel of queries, one query a lane: [keys][lanes].
+struct AttentionBlock {
+  int64_t keys, lanes;
+  int64_t used;  // of the lanes: a multiple of a register's
+  void* scores;  // in: products; out: e^(score - top)
+  double scale;  // of the products
+  MaskKind kind;
+  const void* mask;
+  int64_t diagonal;  // the query of lane i sees keys up to diagonal + i
+  void *top, *sum;   // of each lane so far: largest score, sum of e^(score - top)
+  void* factor;      // out: e^(top before - top), for what was summed before
+};
+
+// Scores of a block of queries against a panel of keys, one key a lane: [queries][lanes].
+struct AttentionSlopes {
+  int64_t queries, lanes;
+  void* scores;  // in: scores; out: weights e^(score - log_sum)
+  void* slopes;  // in: slopes of the weights; out: of the scores, weight (slope - delta)
+  MaskKind kind;
+  const void* mask;
+  int64_t mask_row;             // elements from one query's mask to the next
+  int64_t diagonal;             // query i sees the keys of lanes up to diagonal + i
+  const void *log_sum, *delta;  // of each query
+};
+
+// Float32 and Float64.
+struct AttentionTable {
+  void (*weigh[kDTypeCount])(const AttentionBlock& block);
+  // data[r][lane] *= factor[lane].
+  void (*scale_rows[kDTypeCount])(void* data, int64_t rows, int64_t lanes, const void* factor);
+  // data[r][lane] = data[r][lane] * factor[lane] + add[r][lane].
+  void (*blend_rows[kDTypeCount])(void* data, int64_t rows, int64_t lanes, const void* factor,
+                                  const void* add);
+  // log_sum = top + log(sum), then sum = 1 / sum, or 0 where it is 0.
+  void (*finish[kDTypeCount])(int64_t lanes, const void* top, void* sum, void* log_sum);
+  void (*slopes[kDTypeCount])(const AttentionSlopes& block);
+  // out[l] = sum over i < n of x[i] lines[l][i], for l < count; a line every `line` elements.
+  void (*dots[kDTypeCount])(const void* x, const void* lines, int64_t line, int64_t count,
+                            int64_t n, void* out);
+  // A row of n scores to e^(score - top), with their largest and their sum.
+  void (*weigh_row[kDTypeCount])(MaskKind kind, void* scores, const void* mask, int64_t n,
+                                 void* top, void* sum);
+  // out[i] += sum over l < count of weights[l] lines[l][i], in order, for i < n.
+  void (*add_lines[kDTypeCount])(const void* weights, const void* lines, int64_t line,
+                                 int64_t count, int64_t n, void* out);
+};
+
 struct RandomTable {
   // n elements of the stream (seed, counter offset); element i takes word i % 4 of counter
   // offset + i / 4. `begin` is a multiple of 4: the first element to write is out[0].
@@ -327,6 +378,7 @@ struct Kernels {
   const NormTable* norm;
   const BatchNormTable* batch_norm;
   const OptimTable* optim;
+  const AttentionTable* attention;
   const RandomTable* random;
   const GemmTable* gemm;
   const ResampleTable* resample;

@@ -6,6 +6,7 @@ gradient and the tape node, and what it reads.
 
 from tinyt.autograd.rules import (
     activation,
+    attention,
     contract,
     elementwise,
     fused,
@@ -17,6 +18,7 @@ from tinyt.autograd.rules import (
 
 __all__ = [
     "activation",
+    "attention",
     "contract",
     "elementwise",
     "fused",

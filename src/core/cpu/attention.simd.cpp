@@ -1,0 +1,325 @@
+// Softmax, online: the part of blocked attention that is no product of matrices. The layouts are in
+// levels.h.
+#include "levels.h"
+#include "math_exp.h"
+#include "math_log.h"
+#include "simd.h"
+
+namespace tinyt::cpu {
+namespace {
+
+template <class T>
+constexpr int64_t kWidth = kLanes<Vec<T>>;
+template <class T>
+constexpr T kInf = static_cast<T>(__builtin_inf());
+
+// (2^r - 1) / r on |r| <= 1/2; relative error of 2^r 2^-28.
+inline constexpr float kExp2Weight[] = {0x1.62e432p-1f, 0x1.ebfbe2p-3f,  0x1.c6ae72p-5f,
+                                        0x1.3b270ep-7f, 0x1.5f7276p-10f, 0x1.470b4ap-13f};
+
+template <class V>
+TINYT_INLINE V larger(V a, V b) {  // b where a NaN is compared
+  return select(a > b, a, b);
+}
+
+// e^x for x <= 0: a weight. Exactly 1 at 0 and 0 below e^-87; a NaN stays.
+TINYT_INLINE F32 weight(F32 x) {
+  // Adding 1.5 * 2^23 + 127 rounds to an integer k and leaves the exponent of 2^k in the low bits.
+  constexpr float kRound = 0x1.8p23f + 127.0f;
+  const F32 y = larger(splat(-127.0f), x * kLog2E32);
+  const F32 shifted = y + kRound, r = y - (shifted - kRound);
+  F32 p = splat(kExp2Weight[5]);
+#pragma GCC unroll 5
+  for (int i = 4; i >= 0; --i) p = fma(p, r, splat(kExp2Weight[i]));
+  return fma(p, r, splat(1.0f)) * bit_cast<F32>(bit_cast<U32>(shifted) << 23);
+}
+TINYT_INLINE F64 weight(F64 x) { return exp(x); }
+
+// The mask of one vector of scores.
+template <MaskKind Kind, class T>
+TINYT_INLINE Vec<T> masked(Vec<T> score, const T* mask) {
+  if constexpr (Kind == MaskKind::Add) return score + load<T>(mask);
+  if constexpr (Kind == MaskKind::Keep) return select(load<T>(mask) != 0, score, splat(-kInf<T>));
+  return score;
+}
+
+TINYT_INLINE I32 steps(I32) {
+  I32 v;
+  for (int i = 0; i < kLanes<I32>; ++i) v[i] = i;
+  return v;
+}
+TINYT_INLINE I64 steps(I64) {
+  I64 v;
+  for (int i = 0; i < kLanes<I64>; ++i) v[i] = i;
+  return v;
+}
+
+// Lanes of numbers first, first + 1, ... that are at most `last`, clamped to what a lane counts.
+template <class T>
+TINYT_INLINE Mask<Vec<T>> up_to(int64_t last) {
+  using I = Mask<Vec<T>>;
+  const int64_t near = last < -1 ? -1 : last > kWidth<T> ? kWidth<T> : last;
+  return (I)(steps(I{}) <= splat(static_cast<Element<I>>(near)));
+}
+
+// One vector of queries against all keys of the block.
+constexpr int kChains = 4;  // maxima side by side: one would wait for itself
+
+template <MaskKind Kind, class T>
+void weigh_lanes(const AttentionBlock& b, int64_t lane) {
+  using V = Vec<T>;
+  T* const scores = static_cast<T*>(b.scores) + lane;
+  const T* const mask = static_cast<const T*>(b.mask) + (Kind == MaskKind::None ? 0 : lane);
+  T* const top = static_cast<T*>(b.top) + lane;
+  T* const sum = static_cast<T*>(b.sum) + lane;
+  const V before = load<T>(top);
+  // Query `lane` of the panel sees keys up to b.diagonal + lane.
+  const int64_t seen_by_all = b.diagonal + lane + 1;
+  const int64_t full = seen_by_all < 0 ? 0 : seen_by_all < b.keys ? seen_by_all : b.keys;
+  V tops[kChains];
+  for (int i = 0; i < kChains; ++i) tops[i] = before;
+  const V scale = splat(static_cast<T>(b.scale));
+  const auto score = [&](int64_t k) {
+    return masked<Kind>(load<T>(scores + k * b.lanes) * scale, mask + k * b.lanes);
+  };
+  const auto take = [&](int64_t k, V& most_so_far) {
+    const V s = score(k);
+    store(scores + k * b.lanes, s);
+    most_so_far = larger(s, most_so_far);
+  };
+  int64_t k = 0;
+  for (; k + kChains <= full; k += kChains) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kChains; ++i) take(k + i, tops[i]);
+  }
+  for (; k < full; ++k) take(k, tops[0]);
+  V most = larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]));
+  for (; k < b.keys; ++k) {
+    const V seen = select(up_to<T>(k - b.diagonal - lane - 1), splat(-kInf<T>), score(k));
+    store(scores + k * b.lanes, seen);
+    most = larger(seen, most);
+  }
+  const V base = select(most == -kInf<T>, V{}, most);  // no key seen so far: weights of 0
+  V total = {};
+  for (k = 0; k < b.keys; ++k) {
+    const V p = weight(load<T>(scores + k * b.lanes) - base);
+    store(scores + k * b.lanes, p);
+    total += p;
+  }
+  const V factor = weight(before - base);
+  store(static_cast<T*>(b.factor) + lane, factor);
+  store(top, most);
+  store(sum, fma(load<T>(sum), factor, total));
+}
+
+template <class T>
+void weigh(const AttentionBlock& b) {
+  for (int64_t lane = 0; lane < b.used; lane += kWidth<T>) {
+    switch (b.kind) {
+      case MaskKind::None:
+        weigh_lanes<MaskKind::None, T>(b, lane);
+        break;
+      case MaskKind::Add:
+        weigh_lanes<MaskKind::Add, T>(b, lane);
+        break;
+      case MaskKind::Keep:
+        weigh_lanes<MaskKind::Keep, T>(b, lane);
+        break;
+    }
+  }
+}
+
+template <class T>
+void scale_rows(void* data, int64_t rows, int64_t lanes, const void* factor) {
+  for (int64_t lane = 0; lane < lanes; lane += kWidth<T>) {
+    const Vec<T> f = load<T>(static_cast<const T*>(factor) + lane);
+    T* at = static_cast<T*>(data) + lane;
+    for (int64_t r = 0; r < rows; ++r, at += lanes) store(at, load<T>(at) * f);
+  }
+}
+
+template <class T>
+void blend_rows(void* data, int64_t rows, int64_t lanes, const void* factor, const void* add) {
+  for (int64_t lane = 0; lane < lanes; lane += kWidth<T>) {
+    const Vec<T> f = load<T>(static_cast<const T*>(factor) + lane);
+    T* at = static_cast<T*>(data) + lane;
+    const T* more = static_cast<const T*>(add) + lane;
+    for (int64_t r = 0; r < rows; ++r, at += lanes, more += lanes) {
+      store(at, fma(load<T>(at), f, load<T>(more)));
+    }
+  }
+}
+
+template <class T>
+void finish(int64_t lanes, const void* top, void* sum, void* log_sum) {
+  for (int64_t lane = 0; lane < lanes; lane += kWidth<T>) {
+    T* of_lane = static_cast<T*>(sum) + lane;
+    const Vec<T> total = load<T>(of_lane);
+    store(static_cast<T*>(log_sum) + lane, load<T>(static_cast<const T*>(top) + lane) + log(total));
+    store(of_lane, select(total == 0, Vec<T>{}, 1 / total));
+  }
+}
+
+// ---- backward
+
+template <MaskKind Kind, class T>
+void slopes_of_row(const AttentionSlopes& b, int64_t row) {
+  using V = Vec<T>;
+  T* const scores = static_cast<T*>(b.scores) + row * b.lanes;
+  T* const slopes = static_cast<T*>(b.slopes) + row * b.lanes;
+  const T* mask = static_cast<const T*>(b.mask);
+  if constexpr (Kind != MaskKind::None) mask += row * b.mask_row;
+  const T of_row = static_cast<const T*>(b.log_sum)[row];
+  // A row that sees no key has no weights, whatever its scores.
+  const V base = splat(of_row == -kInf<T> ? kInf<T> : of_row);
+  const V delta = splat(static_cast<const T*>(b.delta)[row]);
+  for (int64_t lane = 0; lane < b.lanes; lane += kWidth<T>) {
+    V s = load<T>(scores + lane);
+    if constexpr (Kind != MaskKind::None) s = masked<Kind>(s, mask + lane);
+    V p = weight(s - base);
+    if (b.diagonal + row < lane + kWidth<T> - 1) {
+      p = select(up_to<T>(b.diagonal + row - lane), p, V{});
+    }
+    store(scores + lane, p);
+    store(slopes + lane, p * (load<T>(slopes + lane) - delta));
+  }
+}
+
+template <class T>
+void slopes(const AttentionSlopes& b) {
+  for (int64_t row = 0; row < b.queries; ++row) {
+    switch (b.kind) {
+      case MaskKind::None:
+        slopes_of_row<MaskKind::None, T>(b, row);
+        break;
+      case MaskKind::Add:
+        slopes_of_row<MaskKind::Add, T>(b, row);
+        break;
+      case MaskKind::Keep:
+        slopes_of_row<MaskKind::Keep, T>(b, row);
+        break;
+    }
+  }
+}
+
+// ---- few queries: rows of keys and values as they lie in memory
+
+template <class T, class F>
+TINYT_INLINE T fold(Vec<T> v, const F& combine) {
+  T lanes[kLanes<Vec<T>>];
+  store(lanes, v);
+  for (int64_t half = kWidth<T> / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) lanes[i] = combine(lanes[i], lanes[i + half]);
+  }
+  return lanes[0];
+}
+template <class T>
+TINYT_INLINE T sum_lanes(Vec<T> v) {
+  return fold<T>(v, [](T a, T b) { return a + b; });
+}
+
+template <MaskKind Kind, class T>
+void weigh_row_masked(T* scores, const T* mask, int64_t n, T* top, T* sum) {
+  using V = Vec<T>;
+  const V none = splat(-kInf<T>);
+  V most = none;
+  const auto each = [n](const auto& body) {
+    for (int64_t i = 0; i < n; i += kWidth<T>) body(i, n - i < kWidth<T> ? n - i : kWidth<T>);
+  };
+  each([&](int64_t i, int64_t count) {
+    V s = load_part<T>(scores + i, count);
+    if constexpr (Kind == MaskKind::Add) s += load_part<T>(mask + i, count);
+    if constexpr (Kind == MaskKind::Keep) s = select(load_part<T>(mask + i, count) != 0, s, none);
+    store_part(scores + i, s, count);
+    most = larger(select(up_to<T>(count - 1), s, none), most);
+  });
+  *top = fold<T>(most, [](T a, T b) { return a > b ? a : b; });
+  const V base = splat(*top == -kInf<T> ? T{0} : *top);
+  V total = {};
+  each([&](int64_t i, int64_t count) {
+    const V p = weight(load_part<T>(scores + i, count) - base);
+    store_part(scores + i, p, count);
+    total += select(up_to<T>(count - 1), p, V{});
+  });
+  *sum = sum_lanes<T>(total);
+}
+
+template <class T>
+void weigh_row(MaskKind kind, void* scores, const void* mask, int64_t n, void* top, void* sum) {
+  T *s = static_cast<T*>(scores), *t = static_cast<T*>(top), *u = static_cast<T*>(sum);
+  const T* m = static_cast<const T*>(mask);
+  if (kind == MaskKind::Add) return weigh_row_masked<MaskKind::Add>(s, m, n, t, u);
+  if (kind == MaskKind::Keep) return weigh_row_masked<MaskKind::Keep>(s, m, n, t, u);
+  weigh_row_masked<MaskKind::None>(s, m, n, t, u);
+}
+
+template <class T, int Lines>
+TINYT_INLINE void dot_lines(const T* x, const T* lines, int64_t line, int64_t n, T* out) {
+  Vec<T> acc[Lines] = {};
+  int64_t i = 0;
+  for (; i + kWidth<T> <= n; i += kWidth<T>) {
+    const Vec<T> v = load<T>(x + i);
+#pragma GCC unroll 8
+    for (int l = 0; l < Lines; ++l) acc[l] = fma(v, load<T>(lines + l * line + i), acc[l]);
+  }
+  if (i < n) {
+    const Vec<T> v = load_part<T>(x + i, n - i);
+#pragma GCC unroll 8
+    for (int l = 0; l < Lines; ++l) {
+      acc[l] = fma(v, load_part<T>(lines + l * line + i, n - i), acc[l]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int l = 0; l < Lines; ++l) out[l] = sum_lanes<T>(acc[l]);
+}
+
+template <class T>
+void dots(const void* x, const void* lines, int64_t line, int64_t count, int64_t n, void* out) {
+  const T *of_x = static_cast<const T*>(x), *at = static_cast<const T*>(lines);
+  T* to = static_cast<T*>(out);
+  int64_t l = 0;
+  for (; l + 4 <= count; l += 4) dot_lines<T, 4>(of_x, at + l * line, line, n, to + l);
+  for (; l < count; ++l) dot_lines<T, 1>(of_x, at + l * line, line, n, to + l);
+}
+
+// Vectors [i, i + Vectors) of the sum.
+template <class T, int Vectors>
+TINYT_INLINE void add_part(const T* weights, const T* lines, int64_t line, int64_t count, T* out) {
+  Vec<T> acc[Vectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < Vectors; ++v) acc[v] = load<T>(out + v * kWidth<T>);
+  for (int64_t l = 0; l < count; ++l, lines += line) {
+    const Vec<T> w = splat(weights[l]);
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) acc[v] = fma(w, load<T>(lines + v * kWidth<T>), acc[v]);
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < Vectors; ++v) store(out + v * kWidth<T>, acc[v]);
+}
+
+template <class T>
+void add_lines(const void* weights, const void* lines, int64_t line, int64_t count, int64_t n,
+               void* out) {
+  const T *w = static_cast<const T*>(weights), *at = static_cast<const T*>(lines);
+  T* to = static_cast<T*>(out);
+  int64_t i = 0;
+  for (; i + 8 * kWidth<T> <= n; i += 8 * kWidth<T>) add_part<T, 8>(w, at + i, line, count, to + i);
+  for (; i + kWidth<T> <= n; i += kWidth<T>) add_part<T, 1>(w, at + i, line, count, to + i);
+  if (i == n) return;
+  Vec<T> acc = load_part<T>(to + i, n - i);
+  for (int64_t l = 0; l < count; ++l) {
+    acc = fma(splat(w[l]), load_part<T>(at + l * line + i, n - i), acc);
+  }
+  store_part(to + i, acc, n - i);
+}
+
+}  // namespace
+
+extern "C" const AttentionTable TINYT_TABLE(attention);
+const AttentionTable TINYT_TABLE(attention) = {
+    TINYT_BY_FLOAT(weigh),     TINYT_BY_FLOAT(scale_rows), TINYT_BY_FLOAT(blend_rows),
+    TINYT_BY_FLOAT(finish),    TINYT_BY_FLOAT(slopes),     TINYT_BY_FLOAT(dots),
+    TINYT_BY_FLOAT(weigh_row), TINYT_BY_FLOAT(add_lines),
+};
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,186 @@
+// The two products of blocked attention, queries being lanes: scores [keys][lanes] and results
+// [out_width][lanes]. Each class packs operands in its own way; sizes are in elements of Value.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "attention_block.h"
+
+namespace tinyt::cpu {
+
+// Rows of one head: [first, first + count).
+struct HeadRows {
+  const Tensor& x;
+  int64_t b, head, first, count;
+  int64_t width() const { return x.size(3); }
+};
+
+// Of Float32 and Float64, and of halves converted to Float32.
+template <class T>
+class VectorProducts {
+ public:
+  using Value = T;
+
+  void begin() const {}
+  void end() const {}
+  int64_t lanes() const { return gemm_.lanes(); }
+  int64_t query_size(int64_t width) const { return width * lanes(); }
+  int64_t key_size(int64_t n, int64_t width) const { return gemm_.padded_rows(n) * width; }
+  int64_t value_size(int64_t n, int64_t width) const { return gemm_.padded_rows(width) * n; }
+  int64_t work_size(int64_t n, int64_t width, int64_t out_width) const {
+    return std::max(n, lanes()) * std::max(width, out_width);
+  }
+
+  void pack_query(const HeadRows& rows, T* out, T* work) const {
+    gemm_.pack_b(lines(rows, work), rows.count, rows.width(), out);
+  }
+  void pack_keys(const HeadRows& rows, T* out, T* work) const {
+    gemm_.pack_a(lines(rows, work), rows.count, rows.width(), out);
+  }
+  void pack_values(const HeadRows& rows, T* out, T* work) const {
+    gemm_.pack_a(flipped(lines(rows, work)), rows.width(), rows.count, out);
+  }
+
+  // scores[key][lane] of the first n packed keys.
+  void score(int64_t n, int64_t cols, int64_t width, const T* keys, const T* query, T* scores,
+             T*) const {
+    PanelProduct product = lanes_block(cols, width);
+    product.rows = n;
+    product.a = keys;
+    product.b = query;
+    product.c = scores;
+    gemm_.multiply(product);
+  }
+  // result = result * factor (none at first) + the first n of `packed` values times their weights.
+  void add(int64_t n, int64_t packed, int64_t cols, int64_t width, const T* values,
+           const T* weights, const T* factor, T* result, T*) const {
+    if (factor) gemm_.table.scale_rows[gemm_.kIndex](result, width, lanes(), factor);
+    PanelProduct product = lanes_block(cols, n);
+    product.b = weights;
+    product.c = result;
+    product.accumulate = factor != nullptr;
+    for (int64_t d = 0; d < width; d += gemm_.tile.rows) {
+      product.rows = std::min(gemm_.tile.rows, width - d);
+      product.row = d;
+      product.a = values + d * packed;
+      gemm_.multiply(product);
+    }
+  }
+
+ private:
+  StridedLines lines(const HeadRows& r, T* work) const {
+    return rows_of(r.x, r.b, r.head, r.first, r.count, gemm_.kDType, work);
+  }
+  PanelProduct lanes_block(int64_t cols, int64_t depth) const {
+    return {.rows = 0,
+            .cols = cols,
+            .depth = depth,
+            .a = nullptr,
+            .b = nullptr,
+            .b_panel = 0,
+            .b_step = lanes(),
+            .c = nullptr,
+            .row = 0,
+            .col = 0,
+            .c_row = lanes(),
+            .run = lanes(),
+            .c_run = 0,
+            .accumulate = false};
+  }
+
+  AttentionGemm<T> gemm_;
+};
+
+// Of BFloat16 on AMX tiles, summed in Float32; weights are rounded to BFloat16.
+class TileProducts {
+ public:
+  using Value = float;
+
+  void begin() const { amx_.begin(); }
+  void end() const { amx_.end(); }
+  int64_t lanes() const { return kTilePanel; }
+  int64_t query_size(int64_t width) const { return panel(width) / kValue; }
+  int64_t key_size(int64_t n, int64_t width) const { return panels(n) * panel(width) / kValue; }
+  int64_t value_size(int64_t n, int64_t width) const { return panels(width) * panel(n) / kValue; }
+  int64_t work_size(int64_t n, int64_t, int64_t out_width) const {
+    const int64_t weights = (2 * n * lanes() + panel(n)) / kValue;
+    return std::max(panels(n) * kSums, weights + out_width * lanes());
+  }
+
+  void pack_query(const HeadRows& rows, float* out, float*) const {
+    pack(lines(rows), rows.count, rows.width(), true, out);
+  }
+  void pack_keys(const HeadRows& rows, float* out, float*) const {
+    pack(lines(rows), rows.count, rows.width(), false, out);
+  }
+  void pack_values(const HeadRows& rows, float* out, float*) const {
+    pack(flipped(lines(rows)), rows.width(), rows.count, false, out);
+  }
+
+  void score(int64_t n, int64_t cols, int64_t width, const float* keys, const float* query,
+             float* scores, float* work) const {
+    multiply(n, cols, width, panel(width), keys, query, scores, work);
+  }
+  void add(int64_t n, int64_t packed, int64_t cols, int64_t width, const float* values,
+           const float* weights, const float* factor, float* result, float* work) const {
+    auto* const halves = reinterpret_cast<char*>(work);
+    float* const tiles = work + 2 * packed * lanes() / kValue;
+    float* const sum = tiles + panel(packed) / kValue;
+    cast_elements(reinterpret_cast<const char*>(weights), DType::Float32, halves, DType::BFloat16,
+                  n * lanes());
+    pack({halves, 1, lanes()}, lanes(), n, true, tiles);
+    multiply(width, cols, n, panel(packed), values, tiles, factor ? sum : result, nullptr);
+    if (factor) {
+      table_.blend_rows[static_cast<int>(DType::Float32)](result, width, lanes(), factor, sum);
+    }
+  }
+
+ private:
+  static constexpr int kIndex = static_cast<int>(DType::BFloat16);
+  static constexpr int64_t kValue = sizeof(Value);
+  static constexpr int64_t kSums = kTilePanel * kTilePanel;
+
+  static int64_t panels(int64_t lines) { return ceil_div(lines, kTilePanel); }
+  int64_t panel(int64_t depth) const {  // bytes of one, over all its depth
+    return ceil_div(depth, format_.depth) * format_.bytes;
+  }
+  static StridedLines lines(const HeadRows& r) {
+    return rows_of(r.x, r.b, r.head, r.first, r.count, DType::BFloat16, nullptr);
+  }
+  void pack(const StridedLines& from, int64_t count, int64_t depth, bool columns,
+            float* out) const {
+    for (int64_t i = 0; i < count; i += kTilePanel) {
+      amx_.pack[kIndex](from, {i, std::min(kTilePanel, count - i), 0, depth, columns},
+                        out + i / kTilePanel * panel(depth) / kValue);
+    }
+  }
+  void multiply(int64_t rows, int64_t cols, int64_t depth, int64_t a_panel, const float* a,
+                const float* b, float* c, float* sums) const {
+    const int64_t block = format_.block_steps * format_.bytes;
+    amx_.block[kIndex]({.rows = rows,
+                        .cols = cols,
+                        .depth = depth,
+                        .a = a,
+                        .b = b,
+                        .panel = a_panel,
+                        .a_block = block,
+                        .b_block = block,
+                        .sums = sums,
+                        .first = true,
+                        .last = true,
+                        .c = c,
+                        .row = 0,
+                        .col = 0,
+                        .c_row = lanes(),
+                        .run = lanes(),
+                        .c_run = 0,
+                        .wide = true});
+  }
+
+  const AmxTable& amx_ = *kernels().amx;
+  const AttentionTable& table_ = *kernels().attention;
+  const TileFormat format_ = kernels().amx->format[kIndex];
+};
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,215 @@
+"""Attention block by block against float64 formulas written out: edges of blocks, masks, groups of
+heads, few queries, threads, memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyt
+from sampling import assert_same_bits
+from tinyt import memory
+from tinyt.nn.functional import scaled_dot_product_attention as attention
+
+# queries, keys, width of keys, width of values: one of each, tails of registers, edges of panels
+# (8, 16, 32) and of blocks (96, 192), several blocks.
+SIZES = [
+    (1, 1, 1, 1),
+    (9, 13, 3, 5),
+    (16, 31, 8, 8),
+    (33, 95, 12, 17),
+    (32, 96, 16, 33),
+    (97, 193, 24, 16),
+    (96, 192, 40, 20),
+    (193, 97, 7, 64),
+    (250, 400, 5, 6),
+]
+RTOL = {"float32": 3e-6, "float64": 1e-13}
+
+
+@pytest.fixture(autouse=True)
+def _restore_threads() -> Iterator[None]:
+    before = tinyt.get_num_threads()
+    yield
+    tinyt.set_num_threads(before)
+
+
+def expected(
+    q: Any, k: Any, v: Any, g: Any, mask: Any = None, causal: bool = False, scale: float = 0.0
+) -> tuple[np.ndarray, ...]:
+    """Output and gradients, with all scores, for as many heads of keys as of queries."""
+    q, k, v, g = (np.asarray(x, np.float64) for x in (q, k, v, g))
+    scale = scale or 1 / math.sqrt(q.shape[-1])
+    scores = q @ np.swapaxes(k, -1, -2) * scale
+    if mask is not None:
+        added = np.where(mask, 0.0, -np.inf) if mask.dtype == bool else mask.astype(np.float64)
+        scores = scores + added
+    if causal:
+        scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
+    top = scores.max(-1, keepdims=True)
+    e = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
+    total = e.sum(-1, keepdims=True)
+    p = np.divide(e, total, out=np.zeros_like(e), where=total > 0)
+    of_p = g @ np.swapaxes(v, -1, -2)
+    slopes = p * (of_p - (p * of_p).sum(-1, keepdims=True))
+    of_k = np.swapaxes(slopes, -1, -2) @ q * scale
+    return p @ v, slopes @ k * scale, of_k, np.swapaxes(p, -1, -2) @ g
+
+
+def with_gradients(arrays: Any, dtype: str, **options: Any) -> list[Any]:
+    tensors = [tinyt.tensor(a).to(getattr(tinyt, dtype)) for a in arrays]
+    for t in tensors[:3]:
+        t.requires_grad_()
+    out = attention(*tensors[:3], **options)
+    out.backward(tensors[3])
+    return [out.detach(), *[t.grad for t in tensors[:3]]]
+
+
+def drawn(rng: Any, heads: int, groups: int, sizes: tuple[int, ...]) -> list[np.ndarray]:
+    queries, keys, width, out_width = sizes
+    shapes = (heads, queries, width), (groups, keys, width), (groups, keys, out_width)
+    return [rng.standard_normal((2, *s)) for s in (*shapes, (heads, queries, out_width))]
+
+
+def assert_close(got: list[Any], want: tuple[np.ndarray, ...], rtol: float) -> None:
+    for name, a, b in zip(("out", "query", "key", "value"), got, want, strict=True):
+        bound = rtol * max(1.0, float(np.abs(b).max(initial=0.0)))
+        np.testing.assert_allclose(a.double().numpy(), b, rtol=0, atol=bound, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_sizes(sizes: tuple[int, ...], dtype: str, rng: Any) -> None:
+    arrays = drawn(rng, 2, 2, sizes)
+    mask = rng.standard_normal((2, 1, *sizes[:2]))
+    for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
+        given = {k: tinyt.tensor(v) if k == "attn_mask" else v for k, v in options.items()}
+        if "attn_mask" in given:
+            given["attn_mask"] = given["attn_mask"].to(getattr(tinyt, dtype))
+        want = expected(*arrays, options.get("attn_mask"), "is_causal" in options)
+        assert_close(with_gradients(arrays, dtype, **given), want, RTOL[dtype] * 8)
+
+
+@pytest.mark.parametrize("queries", [1, 2, 4, 5, 40, 130])
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_that_share_keys(queries: int, causal: bool, rng: Any) -> None:
+    """Queries of 3 x 2 heads, few (read directly) and many (blocked)."""
+    arrays = drawn(rng, 6, 2, (queries, 300, 20, 12))
+    got = with_gradients(arrays, "float64", enable_gqa=True, is_causal=causal)
+    repeated = [np.repeat(x, 3, axis=1) for x in arrays[1:3]]
+    out, of_q, of_k, of_v = expected(arrays[0], *repeated, arrays[3], causal=causal)
+    of_k, of_v = (x.reshape(2, 2, 3, *x.shape[2:]).sum(2) for x in (of_k, of_v))
+    assert_close(got, (out, of_q, of_k, of_v), 1e-13)
+
+
+@pytest.mark.parametrize("queries", [1, 3, 70])
+def test_masks_of_every_kind(queries: int, rng: Any) -> None:
+    """Bool, float, of another dtype, broadcast along each dimension, transposed."""
+    arrays = drawn(rng, 2, 2, (queries, 110, 8, 8))
+    for shape in [(110,), (queries, 1), (2, 1, 1, 110), (2, 2, queries, 110), (1, 1)]:
+        keep, added = rng.random(shape) < 0.6, rng.standard_normal(shape).astype(np.float32)
+        for mask in (keep, added, added.astype(np.float64)):
+            got = with_gradients(arrays, "float64", attn_mask=tinyt.tensor(mask))
+            assert_close(got, expected(*arrays, mask), 1e-13)
+    mask = rng.random((110, queries)) < 0.6
+    got = with_gradients(arrays, "float64", attn_mask=tinyt.tensor(mask).t())
+    assert_close(got, expected(*arrays, mask.T), 1e-13)
+
+
+@pytest.mark.parametrize("queries", [2, 40])
+def test_queries_that_see_no_key(queries: int, rng: Any) -> None:
+    arrays = drawn(rng, 1, 1, (queries, 250, 4, 4))
+    keep = np.ones((queries, 250), bool)
+    keep[1] = False
+    for mask in (keep, np.where(keep, 0.0, -np.inf)):
+        got = with_gradients(arrays, "float64", attn_mask=tinyt.tensor(mask))
+        assert_close(got, expected(*arrays, mask), 1e-13)
+        assert (got[0][:, :, 1] == 0).all()
+    # The lowest number is no -inf: all keys weigh the same.
+    low = np.where(keep, 0.0, np.finfo(np.float32).min).astype(np.float32)
+    out = with_gradients(arrays, "float32", attn_mask=tinyt.tensor(low))[0]
+    np.testing.assert_allclose(out[:, :, 1].numpy(), arrays[2].mean(2), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("queries", [1, 20])
+def test_large_scores_and_nan(queries: int, rng: Any) -> None:
+    q, k, v, g = drawn(rng, 1, 1, (queries, 230, 4, 3))
+    got = with_gradients([q * 300, k, v, g], "float64")
+    assert_close(got, expected(q * 300, k, v, g), 1e-9)
+    q[0, 0, 0, 0] = math.nan
+    out = with_gradients([q, k, v, g], "float32")[0]
+    assert out[0, 0, 0].isnan().all()
+    assert not out[1].isnan().any()
+    assert not out[0, 0, 1:].isnan().any()
+
+
+# One query; a tail of a panel; several blocks; keys wider than a block of depth.
+HALVES = [(1, 200, 16, 16), (100, 200, 16, 20), (45, 500, 33, 47), (20, 70, 300, 8)]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("sizes", HALVES, ids=str)
+def test_halves_accumulate_in_float32(dtype: str, sizes: tuple[int, ...], rng: Any) -> None:
+    of_dtype = getattr(tinyt, dtype)
+    arrays = [tinyt.tensor(a).to(of_dtype).double().numpy() for a in drawn(rng, 2, 2, sizes)]
+    mask = rng.random((2, 1, *sizes[:2])) < 0.7
+    eps = 2.0**-11 if dtype == "float16" else 2.0**-8
+    for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
+        given = {k: tinyt.tensor(v) if k == "attn_mask" else v for k, v in options.items()}
+        want = expected(*arrays, options.get("attn_mask"), "is_causal" in options)
+        assert_close(with_gradients(arrays, dtype, **given), want, 4 * eps)
+
+
+@pytest.mark.parametrize(
+    ("heads", "groups", "sizes"),
+    [(1, 1, (300, 700, 24, 24)), (4, 2, (200, 130, 16, 20)), (2, 1, (3, 2500, 16, 16))],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_same_bits(heads: int, groups: int, sizes: tuple[int, ...], causal: bool, rng: Any) -> None:
+    """For any number of threads, and for operands of any strides."""
+    arrays = drawn(rng, heads, groups, sizes)
+    tensors = [tinyt.tensor(a).float() for a in arrays]
+    swapped = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors]
+    flipped = [x.transpose(2, 3).contiguous().transpose(2, 3) for x in tensors]
+    want = None
+    for threads, (*parts, g) in ((1, tensors), (2, swapped), (3, flipped), (7, tensors)):
+        tinyt.set_num_threads(threads)
+        parts = [p.detach().requires_grad_() for p in parts]
+        out = attention(*parts, is_causal=causal, enable_gqa=True)
+        out.backward(g)
+        got = [out.detach(), *[p.grad for p in parts]]
+        want = want or got
+        for a, b in zip(got, want, strict=True):
+            assert_same_bits(a, b, f"{threads} threads")
+
+
+def test_memory_grows_with_the_length_only() -> None:
+    """Forward and backward; the scores of twice the length are four times as large."""
+
+    def peak(length: int) -> int:
+        x = [tinyt.randn(1, 2, length, 8).requires_grad_() for _ in range(3)]
+        memory.reset_peak()
+        before = memory.statistics()["current_bytes"]
+        attention(*x, is_causal=True).sum().backward()
+        return int(memory.statistics()["peak_bytes"]) - before
+
+    peak(256)
+    small, large = peak(3072), peak(6144)
+    assert large < 2.2 * small
+    assert large < 2 * 6144 * 6144 * 4 / 32
+
+
+def test_empty() -> None:
+    for shape in [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0)]:
+        x = tinyt.ones(*shape).requires_grad_()
+        attention(x, x, x).sum().backward()
+        assert x.grad.shape == shape
+    q, none = tinyt.ones(2, 2, 3, 4).requires_grad_(), tinyt.ones(2, 2, 0, 4)
+    out = attention(q, none, none)
+    out.sum().backward()
+    assert (out == 0).all()
+    assert (q.grad == 0).all()
