@@ -8,8 +8,8 @@
 namespace tinyt::cpu {
 namespace {
 
-// The dense block of a transposing copy: long runs on both sides, well inside L2.
-constexpr int64_t kTransposeBytes = 65536;
+// Of a line of the source in one piece of a transposing copy.
+constexpr int64_t kTransposedBytes = 4096;
 
 // Both dense and in the same order.
 void copy_flat(const Tensor& from, const Tensor& to) {
@@ -27,25 +27,35 @@ void copy_flat(const Tensor& from, const Tensor& to) {
   });
 }
 
-// Through a dense block: rows of a matrix whose width is a power of two fall on few cache sets, so
-// going straight from one to the other would evict lines before they are used up.
+// Lines of the source, two cache lines' worth of the target's rows, in long pieces: reading goes
+// along memory, and writing fills every cache line at once. `data` is the source's first element.
 void copy_transposed(char* data, const Tensor& to, const Loops& loops) {
   const size_t item = to.itemsize();
   const auto size = static_cast<int64_t>(item);
-  const int64_t cols = size <= 2 ? 256 : size <= 8 ? 128 : 64;
-  const TileGrid grid(loops, kTransposeBytes / size / cols, cols);
-  for_each_tile(grid, 2, [&](const TileCursor& at) {
-    alignas(64) char dense[kTransposeBytes];
-    const Block middle{dense, at.cols() * size, size};
-    copy_block(loops.block(1, data + at.offset(1)), middle, item, at.rows(), at.cols());
-    copy_block(middle, loops.block(0, to.data() + at.offset(0)), item, at.rows(), at.cols());
+  const int64_t rows = std::min(kTransposedBytes / size, loops.rows().size);
+  const int64_t lines = std::max(128 / size, kChunkElements / rows / 4);
+  const bool stream = to.numel() * size >= kStreamTransposedBytes;
+  for_each_tile(TileGrid(loops, rows, lines), 2, [&](const TileCursor& at) {
+    const Block in = loops.block(1, data + at.offset(1));
+    const Block out = loops.block(0, to.data() + at.offset(0));
+    transpose({in.data, in.col, out.data, out.row, at.cols(), at.rows(), stream}, item);
+    if (stream) kernels().copy->fence();
   });
+}
+
+// Whether the source's rows and the target's columns are dense.
+bool transposes(const Tensor& to, const Loops& loops) {
+  const auto size = static_cast<int64_t>(to.itemsize());
+  return loops.transposed() && size <= 8 && loops.rows().stride[1] == size &&
+         loops.cols().stride[0] == size;
 }
 
 // Equal dtypes: straight from strides to strides. `data` is the source's first element.
 void copy_strided(char* data, const Tensor& to, const Loops& loops) {
-  if (loops.transposed()) return copy_transposed(data, to, loops);
-  const TileGrid grid(loops, kChunkElements / loops.cols().size, kChunkElements);
+  if (transposes(to, loops)) return copy_transposed(data, to, loops);
+  const auto grid = loops.transposed()
+                        ? TileGrid::filling(loops, kTileElements)
+                        : TileGrid(loops, kChunkElements / loops.cols().size, kChunkElements);
   for_each_tile(grid, 2, [&](const TileCursor& at) {
     copy_block(loops.block(1, data + at.offset(1)), loops.block(0, to.data() + at.offset(0)),
                to.itemsize(), at.rows(), at.cols());

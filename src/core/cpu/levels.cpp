@@ -123,6 +123,7 @@ bool supports_neon() { return true; }  // every AArch64 has it
 
 #define TINYT_DECLARE(level, name, base, amx)                  \
   extern "C" const ElementwiseTable tinyt_elementwise_##level; \
+  extern "C" const CopyTable tinyt_copy_##level;               \
   extern "C" const ReduceTable tinyt_reduce_##level;           \
   extern "C" const SoftmaxTable tinyt_softmax_##level;         \
   extern "C" const NormTable tinyt_norm_##level;               \
@@ -143,6 +144,7 @@ const Kernels kLevels[] = {
 #define TINYT_KERNELS(level, name, base, amx) \
   {name,                                      \
    &tinyt_elementwise_##base,                 \
+   &tinyt_copy_##base,                        \
    &tinyt_reduce_##base,                      \
    &tinyt_softmax_##base,                     \
    &tinyt_norm_##base,                        \

@@ -370,9 +370,30 @@ struct DirectTable {
                             int64_t n, void* out);
 };
 
+// A transposing copy: item j of line i goes to item i of line j. Steps are in bytes; an item is as
+// large as the kernel says.
+struct Transposition {
+  const char* from;
+  int64_t from_step;
+  char* to;
+  int64_t to_step;
+  int64_t lines, items;  // of the source
+  bool stream;           // past the caches, where the target's lines begin with cache lines
+};
+
+struct CopyTable {
+  // By the logarithm of the item's size: 1, 2, 4, 8 bytes.
+  void (*transpose[4])(const Transposition& t);
+  // A contiguous copy past the caches.
+  void (*stream)(const void* from, void* to, int64_t bytes);
+  // What was streamed is seen by other threads from here on.
+  void (*fence)();
+};
+
 struct Kernels {
   std::string_view level;
   const ElementwiseTable* elementwise;
+  const CopyTable* copy;
   const ReduceTable* reduce;
   const SoftmaxTable* softmax;
   const NormTable* norm;

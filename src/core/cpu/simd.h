@@ -4,6 +4,7 @@
 // linkage (see levels.h).
 //
 //   load<T>, store, load_part<T>, store_part   unaligned, whole or the first n lanes
+//   stream, stream_fence                       stores past the caches
 //   splat, select, any, bit_cast               broadcast, blend, "is any lane set"
 //   load_mask<V>, store_mask                   lane masks from and to bools in memory
 //   fma                                        a * b + c, rounded once where kHasFma, else twice

@@ -60,6 +60,13 @@ TINYT_INLINE V round_to(V x) {
 
 #endif
 
+// No store past the caches that all compilers offer.
+template <class V>
+TINYT_INLINE void stream(void* p, V v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+[[maybe_unused]] void stream_fence() {}
+
 struct F32Halves {
   Vec<float, kLanes<F64>> lo, hi;
 };

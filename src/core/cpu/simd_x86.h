@@ -10,6 +10,12 @@ namespace {
 
 #if TINYT_VECTOR_BYTES == 64
 
+// To memory past the caches; `p` is aligned to the register.
+template <class V>
+TINYT_INLINE void stream(void* p, V v) {
+  _mm512_stream_si512(static_cast<__m512i*>(p), (__m512i)v);
+}
+
 inline constexpr bool kHasFma = true;
 TINYT_INLINE F32 fma(F32 a, F32 b, F32 c) { return _mm512_fmadd_ps(a, b, c); }
 TINYT_INLINE F64 fma(F64 a, F64 b, F64 c) { return _mm512_fmadd_pd(a, b, c); }
@@ -72,6 +78,11 @@ TINYT_INLINE __m128i lanes_to_bytes(I64 m) { return _mm512_maskz_cvtepi64_epi8(0
 
 #elif TINYT_VECTOR_BYTES == 32
 
+template <class V>
+TINYT_INLINE void stream(void* p, V v) {
+  _mm256_stream_si256(static_cast<__m256i*>(p), (__m256i)v);
+}
+
 inline constexpr bool kHasFma = true;
 TINYT_INLINE F32 fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a, b, c); }
 TINYT_INLINE F64 fma(F64 a, F64 b, F64 c) { return _mm256_fmadd_pd(a, b, c); }
@@ -114,6 +125,11 @@ TINYT_INLINE __m128i lanes_to_bytes(I64 m) {
 
 #else
 
+template <class V>
+TINYT_INLINE void stream(void* p, V v) {
+  _mm_stream_si128(static_cast<__m128i*>(p), (__m128i)v);
+}
+
 inline constexpr bool kHasFma = false;
 TINYT_INLINE F32 fma(F32 a, F32 b, F32 c) { return a * b + c; }
 TINYT_INLINE F64 fma(F64 a, F64 b, F64 c) { return a * b + c; }
@@ -150,6 +166,9 @@ TINYT_INLINE __m128i lanes_to_bytes(I64 m) {
 }
 
 #endif
+
+// Orders streamed stores before what follows, for other threads.
+[[maybe_unused]] void stream_fence() { _mm_sfence(); }
 
 TINYT_INLINE I32 bytes_to_mask(const void* p, I32* tag) {
   __m128i b = {};

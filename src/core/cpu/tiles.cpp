@@ -1,8 +1,8 @@
 #include "tiles.h"
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #include "levels.h"
 
@@ -58,68 +58,10 @@ void copy_down(const Block& from, const Block& to, int64_t rows, int64_t cols) {
   }
 }
 
-// 16 bytes, the vector of every baseline.
-template <size_t Size>
-struct Lanes;
-#define TINYT_LANES(size, type)                           \
-  template <>                                             \
-  struct Lanes<size> {                                    \
-    typedef type Vector __attribute__((vector_size(16))); \
-  };
-TINYT_LANES(1, uint8_t)
-TINYT_LANES(2, uint16_t)
-TINYT_LANES(4, uint32_t)
-TINYT_LANES(8, uint64_t)
-#undef TINYT_LANES
-
-template <class Vector, size_t... I>
-inline Vector interleave_low(Vector a, Vector b, std::index_sequence<I...>) {
-  return __builtin_shufflevector(a, b, (I / 2 + I % 2 * sizeof...(I))...);
-}
-template <class Vector, size_t... I>
-inline Vector interleave_high(Vector a, Vector b, std::index_sequence<I...>) {
-  return __builtin_shufflevector(a, b, ((I + sizeof...(I)) / 2 + I % 2 * sizeof...(I))...);
-}
-
-// Transposes a square of one vector a side: log2(side) perfect shuffles of its rows.
-template <size_t Size>
-inline void transpose_square(const char* from, int64_t from_step, char* to, int64_t to_step) {
-  constexpr size_t kSide = 16 / Size;
-  constexpr auto kLanes = std::make_index_sequence<kSide>{};
-  using Vector = typename Lanes<Size>::Vector;
-  Vector v[kSide], w[kSide];
-  for (size_t i = 0; i < kSide; ++i) {
-    __builtin_memcpy(&v[i], from + static_cast<int64_t>(i) * from_step, 16);
-  }
-  for (size_t step = 1; step < kSide; step *= 2) {
-    for (size_t i = 0; i < kSide / 2; ++i) {
-      w[2 * i] = interleave_low(v[i], v[i + kSide / 2], kLanes);
-      w[2 * i + 1] = interleave_high(v[i], v[i + kSide / 2], kLanes);
-    }
-    for (size_t i = 0; i < kSide; ++i) v[i] = w[i];
-  }
-  for (size_t i = 0; i < kSide; ++i) {
-    __builtin_memcpy(to + static_cast<int64_t>(i) * to_step, &v[i], 16);
-  }
-}
-
 // The source is contiguous down its columns, the target along its rows.
 template <size_t Size>
 void copy_transposed(const Block& from, const Block& to, int64_t rows, int64_t cols) {
-  constexpr auto kSide = static_cast<int64_t>(16 / Size);
-  constexpr auto kSize = static_cast<int64_t>(Size);
-  const int64_t whole_rows = rows / kSide * kSide, whole_cols = cols / kSide * kSide;
-  for (int64_t c = 0; c < whole_cols; c += kSide) {
-    const char* in = from.data + c * from.col;
-    char* out = to.data + c * kSize;
-    for (int64_t r = 0; r < whole_rows; r += kSide) {
-      transpose_square<Size>(in + r * kSize, from.col, out + r * to.row, to.row);
-    }
-  }
-  copy_down<Size>({from.data + whole_rows * kSize, kSize, from.col},
-                  {to.data + whole_rows * to.row, to.row, kSize}, rows - whole_rows, whole_cols);
-  copy_down<Size>({from.data + whole_cols * from.col, kSize, from.col},
-                  {to.data + whole_cols * kSize, to.row, kSize}, rows, cols - whole_cols);
+  transpose({from.data, from.col, to.data, to.row, cols, rows, false}, Size);
 }
 
 // Rows read backwards: constant steps, so that the compiler reverses whole vectors.
@@ -166,6 +108,10 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 void cast_elements(const char* from, DType from_dtype, char* to, DType to_dtype, int64_t n) {
   kernels().elementwise->cast[static_cast<int>(from_dtype)][static_cast<int>(to_dtype)](from, to,
                                                                                         n);
+}
+
+void transpose(const Transposition& t, size_t itemsize) {
+  kernels().copy->transpose[std::countr_zero(itemsize)](t);
 }
 
 void copy_block(const Block& from, const Block& to, size_t itemsize, int64_t rows, int64_t cols) {

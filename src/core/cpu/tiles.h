@@ -10,6 +10,7 @@
 #include "../parallel.h"
 #include "../shape.h"
 #include "../tensor.h"
+#include "levels.h"
 
 namespace tinyt::cpu {
 
@@ -17,6 +18,13 @@ inline constexpr int kMaxOperands = 4;
 inline constexpr int64_t kTileElements = 512;     // of a dense tile
 inline constexpr int64_t kChunkElements = 32768;  // of one unit of parallel work
 inline constexpr size_t kMaxItemSize = 16;
+
+// From this size on, results are written past the caches: the next reader would not find them
+// there, and the lines need not be read first. Measured: 16 MiB and less are as fast either way.
+// Transposing copies write lines far from each other, which do not stay in a cache from one piece
+// to the next.
+inline constexpr int64_t kStreamBytes = int64_t{16} << 20;
+inline constexpr int64_t kStreamTransposedBytes = int64_t{2} << 20;
 
 // Calls f.operator()<Size>() with the item size as a constant.
 template <class F>
@@ -49,6 +57,9 @@ struct Block {
   int64_t row;
   int64_t col;
 };
+
+// A transposing copy of items of at most 8 bytes.
+void transpose(const Transposition& t, size_t itemsize);
 
 // Copies rows x cols elements of `itemsize` bytes; reads along the source's smaller stride.
 void copy_block(const Block& from, const Block& to, size_t itemsize, int64_t rows, int64_t cols);
