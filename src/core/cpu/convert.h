@@ -24,9 +24,10 @@ inline float to_float(Half h) {
   // A subnormal is the difference of two normal numbers.
   const float subnormal = __builtin_bit_cast(float, shifted + kRebias + (1u << 23)) - 0x1p-14f;
   const uint32_t special = exponent == kExponent ? kRebias : 0;  // inf, NaN
+  const uint32_t quiet = shifted > kExponent ? 1u << 22 : 0;     // a NaN, as instructions do
   const uint32_t bits =
       exponent == 0 ? __builtin_bit_cast(uint32_t, subnormal) : shifted + kRebias + special;
-  return __builtin_bit_cast(float, bits | sign);
+  return __builtin_bit_cast(float, bits | quiet | sign);
 }
 
 inline Half to_half(float x) {

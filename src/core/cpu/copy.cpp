@@ -11,15 +11,36 @@ namespace {
 // Of a line of the source in one piece of a transposing copy.
 constexpr int64_t kTransposedBytes = 4096;
 
+// Past the caches, conversions by way of a tile.
+void stream_flat(const char* in, DType from, char* out, DType to, int64_t n) {
+  const auto from_size = static_cast<int64_t>(size_of(from));
+  const auto to_size = static_cast<int64_t>(size_of(to));
+  if (from == to) {
+    kernels().copy->stream(in, out, n * to_size);
+  } else {
+    const int64_t step = static_cast<int64_t>(sizeof(Tile)) / to_size;
+    Tile tile;
+    for (int64_t i = 0; i < n; i += step) {
+      const int64_t count = std::min(step, n - i);
+      cast_elements(in + i * from_size, from, tile.bytes, to, count);
+      kernels().copy->stream(tile.bytes, out + i * to_size, count * to_size);
+    }
+  }
+  kernels().copy->fence();
+}
+
 // Both dense and in the same order.
 void copy_flat(const Tensor& from, const Tensor& to) {
   const bool same = from.dtype() == to.dtype();
   const auto from_size = static_cast<int64_t>(from.itemsize());
   const auto to_size = static_cast<int64_t>(to.itemsize());
+  const bool stream = to.numel() * to_size >= kStreamBytes;
   parallel_ranges(to.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
     const char* in = from.data() + begin * from_size;
     char* out = to.data() + begin * to_size;
-    if (same) {
+    if (stream) {
+      stream_flat(in, from.dtype(), out, to.dtype(), end - begin);
+    } else if (same) {
       std::memcpy(out, in, static_cast<size_t>((end - begin) * to_size));
     } else {
       cast_elements(in, from.dtype(), out, to.dtype(), end - begin);
@@ -102,9 +123,21 @@ struct Constant {
 
 void fill_flat(Constant value, const Tensor& to) {
   const auto size = static_cast<int64_t>(to.itemsize());
+  const int64_t step = static_cast<int64_t>(sizeof(Tile)) / size;
+  const bool stream = to.numel() * size >= kStreamBytes;
+  Tile tile;
+  const int64_t copies = stream ? step : std::min(step, to.numel());
+  copy_block({value.bytes, 0, 0}, {tile.bytes, 0, size}, to.itemsize(), 1, copies);
   parallel_ranges(to.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
-    copy_block({value.bytes, 0, 0}, {to.data() + begin * size, 0, size}, to.itemsize(), 1,
-               end - begin);
+    for (int64_t i = begin; i < end; i += step) {
+      const int64_t bytes = std::min(step, end - i) * size;
+      if (stream) {
+        kernels().copy->stream(tile.bytes, to.data() + i * size, bytes);
+      } else {
+        std::memcpy(to.data() + i * size, tile.bytes, static_cast<size_t>(bytes));
+      }
+    }
+    if (stream) kernels().copy->fence();
   });
 }
 

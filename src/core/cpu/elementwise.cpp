@@ -68,6 +68,42 @@ void Job::convert_constant(int k) {
 
 bool is_constant(const Job& job, int k) { return job.tensor[k]->numel() == 1; }
 
+// Whether the result goes past the caches: from a tile in L1, so that kernels need no second form.
+bool streams(const Job& job) {
+  const Tensor& out = *job.tensor[0];
+  bool fresh = out.numel() * static_cast<int64_t>(out.itemsize()) >= kStreamBytes;
+  // In place, the lines have been read anyway.
+  for (int k = 1; k < job.operands; ++k) fresh &= job.data[k] != job.data[0];
+  return fresh;
+}
+
+// How many elements of every operand fit into a tile.
+int64_t tile_elements(const Job& job) {
+  size_t widest = size_of(job.compute);
+  for (int k = 0; k < job.operands; ++k) {
+    widest = std::max({widest, size_of(job.want[k]), job.tensor[k]->itemsize()});
+  }
+  return static_cast<int64_t>(sizeof(Tile) / widest);
+}
+
+// One contiguous range through a tile.
+void stream_range(const Job& job, std::array<char*, kMaxOperands> ptr,
+                  const std::array<uint8_t, kMaxOperands>& inner,
+                  const std::array<int64_t, kMaxOperands>& item, int64_t n) {
+  constexpr int64_t kNoRows[kMaxOperands] = {};
+  const int64_t step = tile_elements(job);
+  char* out = ptr[0];
+  Tile tile;
+  ptr[0] = tile.bytes;
+  for (int64_t i = 0; i < n; i += step) {
+    const int64_t count = std::min(step, n - i);
+    job.kernel({ptr.data(), 1, count, kNoRows, inner.data()});
+    kernels().copy->stream(tile.bytes, out + i * item[0], count * item[0]);
+    for (int k = 1; k < job.operands; ++k) ptr[k] += step * item[k];
+  }
+  kernels().copy->fence();
+}
+
 // Same dtypes, and every operand either as dense as the output or one element: a flat range.
 bool run_flat(const Job& job) {
   const Tensor& out = *job.tensor[0];
@@ -83,9 +119,11 @@ bool run_flat(const Job& job) {
     item[k] = dense ? static_cast<int64_t>(size_of(job.want[k])) : 0;
   }
   const std::array<int64_t, kMaxOperands> no_rows{};
+  const bool stream = streams(job);
   parallel_ranges(n, kChunkElements, [&](int64_t begin, int64_t end) {
     std::array<char*, kMaxOperands> ptr{};
     for (int k = 0; k < job.operands; ++k) ptr[k] = job.data[k] + begin * item[k];
+    if (stream) return stream_range(job, ptr, inner, item, end - begin);
     job.kernel({ptr.data(), 1, end - begin, no_rows.data(), inner.data()});
   });
   return true;
@@ -134,8 +172,26 @@ View load_operand(const Job& job, int k, const Block& block, int64_t rows, int64
   return {dense, cols * size, 1};
 }
 
+void store_result(const Job& job, char* dense, const Block& to, int64_t rows, int64_t cols,
+                  bool stream) {
+  const Tensor& out = *job.tensor[0];
+  const auto size = static_cast<int64_t>(out.itemsize());
+  if (stream && job.direct(0) && to.col == size) {
+    const bool one_run = to.row == cols * size;
+    const int64_t bytes = (one_run ? rows * cols : cols) * size;
+    for (int64_t r = 0; r < (one_run ? 1 : rows); ++r) {
+      kernels().copy->stream(dense + r * cols * size, to.data + r * to.row, bytes);
+    }
+    kernels().copy->fence();
+    return;
+  }
+  round_tile(job, 0, dense, rows * cols);
+  store_tile(dense, job.want[0], to, out.dtype(), rows, cols);
+}
+
+// `lies`: which operands the kernel reads (writes) in place.
 void run_tile(const Job& job, const Loops& loops, const TileCursor& at,
-              const std::array<bool, kMaxOperands>& lies) {
+              const std::array<bool, kMaxOperands>& lies, bool stream) {
   Tile dense[kMaxOperands];
   std::array<char*, kMaxOperands> ptr{};
   std::array<int64_t, kMaxOperands> row{};
@@ -154,21 +210,25 @@ void run_tile(const Job& job, const Loops& loops, const TileCursor& at,
   }
   job.kernel({ptr.data(), rows, cols, row.data(), inner.data()});
   if (!lies[0]) {
-    round_tile(job, 0, dense[0].bytes, rows * cols);
-    store_tile(dense[0].bytes, job.want[0], loops.block(0, job.data[0] + at.offset(0)),
-               job.tensor[0]->dtype(), rows, cols);
+    store_result(job, dense[0].bytes, loops.block(0, job.data[0] + at.offset(0)), rows, cols,
+                 stream);
   }
 }
 
 void run_tiled(const Job& job) {
   const Loops loops({job.tensor.data(), static_cast<size_t>(job.operands)});
+  const bool stream = streams(job);
   std::array<bool, kMaxOperands> lies{};
   bool all = true;
-  for (int k = 0; k < job.operands; ++k) all &= lies[k] = in_place(job, loops, k);
+  for (int k = 0; k < job.operands; ++k) {
+    lies[k] = in_place(job, loops, k) && (k > 0 || !stream);
+    all &= lies[k];
+  }
   // With nothing to gather, rows are as long as they come.
   const auto grid = all ? TileGrid(loops, kChunkElements / loops.cols().size, kChunkElements)
-                        : TileGrid::filling(loops, kTileElements);
-  for_each_tile(grid, job.operands, [&](const TileCursor& at) { run_tile(job, loops, at, lies); });
+                        : TileGrid::filling(loops, tile_elements(job));
+  for_each_tile(grid, job.operands,
+                [&](const TileCursor& at) { run_tile(job, loops, at, lies, stream); });
 }
 
 }  // namespace

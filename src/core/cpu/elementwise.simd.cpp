@@ -123,6 +123,31 @@ void cast_loop(const void* from, void* to, int64_t n) {
   }
 }
 
+#if defined(TINYT_NATIVE_HALF)
+template <>
+void cast_loop<float, Half>(const void* from, void* to, int64_t n) {
+  const auto* in = static_cast<const Half*>(from);
+  auto* out = static_cast<float*>(to);
+  int64_t i = 0;
+  for (; i + kLanes<F32> <= n; i += kLanes<F32>) store(out + i, load_half(in + i));
+  if (i == n) return;
+  Half rest[kLanes<F32>] = {};
+  __builtin_memcpy(rest, in + i, static_cast<size_t>(n - i) * sizeof(Half));
+  store_part(out + i, load_half(rest), n - i);
+}
+template <>
+void cast_loop<Half, float>(const void* from, void* to, int64_t n) {
+  const auto* in = static_cast<const float*>(from);
+  auto* out = static_cast<Half*>(to);
+  int64_t i = 0;
+  for (; i + kLanes<F32> <= n; i += kLanes<F32>) store_half(out + i, load<float>(in + i));
+  if (i == n) return;
+  Half rest[kLanes<F32>];
+  store_half(rest, load_part<float>(in + i, n - i));
+  __builtin_memcpy(out + i, rest, static_cast<size_t>(n - i) * sizeof(Half));
+}
+#endif
+
 template <DType D>
 struct StorageOf;
 #define TINYT_DTYPE(id, name, alias, storage, ...)                                \

@@ -47,6 +47,17 @@ TINYT_INLINE F32 narrow(F64 lo, F64 hi) {
                                   _mm512_maskz_cvtpd_ps(0xFF, hi), 1);
 }
 
+// float16 in memory; the bits are those of convert.h.
+#define TINYT_NATIVE_HALF
+TINYT_INLINE F32 load_half(const void* p) {
+  return _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(static_cast<const __m256i*>(p)));
+}
+TINYT_INLINE void store_half(void* p, F32 x) {
+  _mm256_storeu_si256(
+      static_cast<__m256i*>(p),
+      _mm512_maskz_cvtps_ph(0xFFFF, x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
 template <class M>
 TINYT_INLINE bool any(M mask) {
   return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
@@ -102,6 +113,16 @@ TINYT_INLINE F64Pair widen(F32 x) {
 TINYT_INLINE F32 narrow(F64 lo, F64 hi) {
   return _mm256_set_m128(_mm256_cvtpd_ps(hi), _mm256_cvtpd_ps(lo));
 }
+
+#if defined(__F16C__)
+#define TINYT_NATIVE_HALF
+TINYT_INLINE F32 load_half(const void* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+}
+TINYT_INLINE void store_half(void* p, F32 x) {
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+#endif
 
 template <class M>
 TINYT_INLINE bool any(M mask) {
