@@ -69,12 +69,12 @@ def clamp_max_(input: Tensor, max: Tensor | Number) -> Tensor:
     return overwrite(input, prim.clamp_max, max)
 
 
-def _times(factor: Tensor, value: Scalar, *others: Tensor) -> Tensor:
-    """``value * factor``, in integers where all operands are integers."""
-    if value == 1:
-        return factor
-    exact = not result_type(factor, *others).is_floating_point
-    return prim.mul(factor, int(value) if exact and isinstance(value, float) else value)
+def _factor(value: Scalar, *others: Tensor) -> Scalar:
+    """The value, as a number of the kind that the operands are of; bools have no products."""
+    dtype = result_type(*others)
+    if value == 1 and dtype.name == "bool":
+        return True
+    return value if dtype.is_floating_point or not isinstance(value, float) else int(value)
 
 
 @method
@@ -89,7 +89,8 @@ def addcmul(
     """``input + value * tensor1 * tensor2``."""
     if result_type(input, tensor1, tensor2, value).is_complex:
         return prim.add(input, prim.mul(prim.mul(tensor1, value), tensor2), out=out)
-    return prim.addcmul(input, _times(tensor1, value, input, tensor2), tensor2, out=out)
+    factor = _factor(value, input, tensor1, tensor2)
+    return prim.addcmul(input, tensor1, tensor2, factor, out=out)
 
 
 @method
@@ -115,7 +116,7 @@ def addcdiv(
             f"addcdiv: integer division is not supported, got {tensor1.dtype.name} / "
             f"{tensor2.dtype.name}; make one of them float"
         )
-    return prim.addcdiv(input, _times(tensor1, value, input, tensor2), tensor2, out=out)
+    return prim.addcdiv(input, tensor1, tensor2, value, out=out)
 
 
 @method

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
 from tinyt.dtypes import complex128, float64, result_type
 from tinyt.ops.common import Number, Scalar, attach_primitives, need_tensor, overwrite, write_out
@@ -41,20 +42,30 @@ for _alias, _name in _ALIASES.items():
         setattr(Tensor, _alias + _suffix, getattr(Tensor, _name + _suffix))
 
 
+_add_product_ = _tensor.primitive_method("addcmul", True)
+
+
 @method
 def add(
     input: Tensor | Scalar, other: Tensor | Scalar, *, alpha: Scalar = 1, out: Tensor | None = None
 ) -> Tensor:
     """``input + alpha * other``."""
-    if alpha != 1:
-        other = prim.mul(other, alpha)
-    return prim.add(input, other, out=out)
+    if alpha == 1:
+        return prim.add(input, other, out=out)
+    if result_type(input, other, alpha).is_complex:
+        return prim.add(input, prim.mul(other, alpha), out=out)
+    return prim.addcmul(input, other, alpha, 1, out=out)
 
 
 @method
 def add_(self: Tensor, other: Tensor | Scalar, *, alpha: Scalar = 1) -> Tensor:
     """Adds ``alpha * other`` in place."""
-    self += other if alpha == 1 else prim.mul(other, alpha)
+    if alpha == 1:
+        self += other
+    elif result_type(self, other, alpha).is_complex:
+        self += prim.mul(other, alpha)
+    else:
+        _add_product_(self, other, alpha, 1)
     return self
 
 
@@ -63,16 +74,18 @@ def sub(
     input: Tensor | Scalar, other: Tensor | Scalar, *, alpha: Scalar = 1, out: Tensor | None = None
 ) -> Tensor:
     """``input - alpha * other``."""
-    if alpha != 1:
-        other = prim.mul(other, alpha)
-    return prim.sub(input, other, out=out)
+    return (
+        prim.sub(input, other, out=out) if alpha == 1 else add(input, other, alpha=-alpha, out=out)
+    )
 
 
 @method
 def sub_(self: Tensor, other: Tensor | Scalar, *, alpha: Scalar = 1) -> Tensor:
     """Subtracts ``alpha * other`` in place."""
-    self -= other if alpha == 1 else prim.mul(other, alpha)
-    return self
+    if alpha == 1:
+        self -= other
+        return self
+    return add_(self, other, alpha=-alpha)
 
 
 def rsub(input: Tensor, other: Tensor | Scalar, *, alpha: Scalar = 1) -> Tensor:

@@ -99,8 +99,10 @@ constexpr TileKernel kernel_of() {
     return run<Op, T, kTest, Values<T, 1>, Values<T, 2>>;
   } else if constexpr ((Flags & op_flags::K) != 0) {
     return run<Op, T, kTest, Conditions<T, 1>, Values<T, 2>, Values<T, 3>>;
-  } else {
+  } else if constexpr (Arity == 3) {
     return run<Op, T, kTest, Values<T, 1>, Values<T, 2>, Values<T, 3>>;
+  } else {
+    return run<Op, T, kTest, Values<T, 1>, Values<T, 2>, Values<T, 3>, Values<T, 4>>;
   }
 }
 

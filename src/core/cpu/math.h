@@ -231,8 +231,18 @@ struct where {
 
 TINYT_TERNARY(clamp, cpu::minimum(cpu::maximum(x, y), z))
 TINYT_TERNARY(lerp, cpu::lerp(x, y, z))
-TINYT_TERNARY(addcmul, wrap(x) + wrap(y) * wrap(z))
-TINYT_TERNARY(addcdiv, x + y / z)
+struct addcmul {
+  template <class V>
+  static TINYT_INLINE V apply(V x, V y, V z, V factor) {
+    return (V)(wrap(x) + wrap(factor) * wrap(y) * wrap(z));
+  }
+};
+struct addcdiv {
+  template <class V>
+  static TINYT_INLINE V apply(V x, V y, V z, V factor) {
+    return x + factor * y / z;
+  }
+};
 TINYT_TERNARY(softplus, cpu::softplus(x, y, z))
 TINYT_TERNARY(softplus_backward, cpu::softplus_backward(x, y, z))
 TINYT_TERNARY(leaky_relu_backward, cpu::leaky_relu_backward(x, y, z))

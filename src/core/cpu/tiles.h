@@ -14,7 +14,7 @@
 
 namespace tinyt::cpu {
 
-inline constexpr int kMaxOperands = 4;
+inline constexpr int kMaxOperands = 5;
 inline constexpr int64_t kTileElements = 512;     // of a dense tile
 inline constexpr int64_t kChunkElements = 32768;  // of one unit of parallel work
 inline constexpr size_t kMaxItemSize = 16;

@@ -240,12 +240,14 @@ rule(
 rule(
     "addcmul",
     (lambda g, n: g,),
-    (lambda g, n: g * n.input(2), 2),
-    (lambda g, n: g * n.input(1), 1),
+    (lambda g, n: g * (n.input(3) * n.input(2)), 2, 3),
+    (lambda g, n: g * (n.input(3) * n.input(1)), 1, 3),
+    (lambda g, n: g * (n.input(1) * n.input(2)), 1, 2),
 )
 rule(
     "addcdiv",
     (lambda g, n: g,),
-    (lambda g, n: g / n.input(2), 2),
-    (lambda g, n: -g * ((n.input(1) / n.input(2)) / n.input(2)), 1, 2),
+    (lambda g, n: g * (n.input(3) / n.input(2)), 2, 3),
+    (lambda g, n: -g * ((n.input(3) * n.input(1) / n.input(2)) / n.input(2)), 1, 2, 3),
+    (lambda g, n: g * (n.input(1) / n.input(2)), 1, 2),
 )
