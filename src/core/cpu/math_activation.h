@@ -26,13 +26,20 @@ struct Normal {
   V bell;  // e^(-x^2/2)
 };
 
-// The square is taken in two parts: in the tail, its rounding would be the error of the result.
-TINYT_INLINE Normal<F32> normal(F32 x) {
-  const F32 a = clamp(abs(x), 0.0f, 15.0f);
+// e^(-a^2/2), a <= 15; the square is taken in two parts: in the tail, its rounding would be the
+// error of the result.
+TINYT_INLINE F32 bell_of(F32 a) {
+  if constexpr (kHasFma) {
+    const F32 square = a * a;
+    return exp_within(-0.5f * square, -0.5f * fma(a, a, -square));
+  }
   const F32 upper = bit_cast<F32>(bit_cast<I32>(a) & ~0xFFF), h = -0.5f * upper;
-  const F32 bell = exp_below(h * upper, (a - upper) * fma(a, splat(-0.5f), h));
+  return exp_within(h * upper, (a - upper) * fma(a, splat(-0.5f), h));
+}
+TINYT_INLINE Normal<F32> normal(F32 x) {
+  const F32 a = at_most(abs(x), splat(15.0f));
   const F32 r = 1.0f / (a + 4.0f);
-  return {a, poly((a - 4.0f) * r, kNormalTail32) * r, bell};
+  return {a, poly((a - 4.0f) * r, kNormalTail32) * r, bell_of(a)};
 }
 // erfc(b) / 2 for b = a / sqrt(2), with the exponential of a itself.
 TINYT_INLINE Normal<F64> normal(F64 x) {

@@ -27,8 +27,7 @@ TINYT_INLINE V poly(V x, const Element<V> (&c)[N]) {
 
 template <class V>
 TINYT_INLINE V clamp(V x, Element<V> low, Element<V> high) {  // a NaN stays
-  x = select(x < low, splat(low), x);
-  return select(x > high, splat(high), x);
+  return at_most(at_least(x, splat(low)), splat(high));
 }
 
 // Integers as lanes in which arithmetic wraps (a NaN makes any exponent); others as they are.
@@ -53,6 +52,11 @@ template <class V>
 TINYT_INLINE V scale(V x, Mask<V> k) {
   const Mask<V> h = half(k), rest = (Mask<V>)(wrap(k) - wrap(h));
   return x * pow2(h) * pow2(rest);
+}
+// The same; `n` is k as a float, which AVX-512 takes.
+template <class V>
+TINYT_INLINE V scale(V x, V, Mask<V> k) {
+  return scale(x, k);
 }
 #endif
 

@@ -21,20 +21,26 @@ inline constexpr double kExp64[] = {
     0x1.6c16c16c13129p-10, 0x1.a01a01b4e3f2ap-13, 0x1.a01a01b58a74dp-16, 0x1.71ddeca57b11ap-19,
     0x1.27e4bcd399bf9p-22, 0x1.af71f493c370ep-26, 0x1.1fa156cdec04cp-29};
 
+// e^r, |r| <= 0.35. One Horner chain, of the fewest instructions: calls overlap.
+TINYT_INLINE F32 exp_reduced(F32 r) {
+  F32 y = splat(kExp32[4]);
+#pragma GCC unroll 4
+  for (int i = 3; i >= 0; --i) y = fma(y, r, splat(kExp32[i]));
+  return fma(fma(y, r, splat(1.0f)), r, splat(1.0f));
+}
+// e^(x + low), |x| < 150 or so, |low| < 2^-16.
+TINYT_INLINE F32 exp_within(F32 x, F32 low) {
+  I32 k;
+  const F32 n = nearest_product(x, kLog2E32, k);
+  const F32 r = fma(n, splat(-kLn2Lo32), fma(n, splat(-kLn2Hi32), x)) + low;
+  return scale(exp_reduced(r), n, k);
+}
 TINYT_INLINE F32 exp(F32 x) {
   x = clamp(x, -104.0f, 89.0f);
   I32 k;
-  const F32 n = nearest(x * kLog2E32, k);
+  const F32 n = nearest_product(x, kLog2E32, k);
   const F32 r = fma(n, splat(-kLn2Lo32), fma(n, splat(-kLn2Hi32), x));
-  return scale(fma(r * r, poly(r, kExp32), r) + 1.0f, k);
-}
-
-// e^(x + low) for x in [-120, 0] or so, |low| < 0.2.
-TINYT_INLINE F32 exp_below(F32 x, F32 low) {
-  I32 k;
-  const F32 n = nearest((x + low) * kLog2E32, k);
-  const F32 r = fma(n, splat(-kLn2Lo32), fma(n, splat(-kLn2Hi32), x)) + low;
-  return scale(fma(r * r, poly(r, kExp32), r) + 1.0f, k);
+  return scale(exp_reduced(r), n, k);
 }
 
 // e^(x + low), |low| < 2^-40 or so.
@@ -43,7 +49,7 @@ TINYT_INLINE F64 exp(F64 x, F64 low) {
   I64 k;
   const F64 n = nearest(x * kLog2E, k);
   const F64 r = fma(n, splat(-kLn2Lo), fma(n, splat(-kLn2Hi), x)) + low;
-  return scale(fma(r * r, poly(r, kExp64), r) + 1.0, k);
+  return scale(fma(r * r, poly(r, kExp64), r) + 1.0, n, k);
 }
 TINYT_INLINE F64 exp(F64 x) { return exp(x, F64{}); }
 

@@ -53,6 +53,13 @@ inline constexpr double kLog64[] = {
     0x1.5555555555555p-1, 0x1.9999999999df3p-2, 0x1.249249242bd87p-2, 0x1.c71c7258880c7p-3,
     0x1.745cde4d074bdp-3, 0x1.3b20a9475b0d2p-3, 0x1.0f5cde2a4cd8ep-3, 0x1.0f63302216960p-3};
 
+// The same, and kExp64, for results in float32; relative errors of log and exp 2^-37, 2^-34.
+inline constexpr double kLogSingle[] = {0x1.555554fd941fdp-1, 0x1.999a7a9b780c7p-2,
+                                        0x1.2438d32c77509p-2, 0x1.e2f71596319e6p-3};
+inline constexpr double kExpSingle[] = {0x1.0000003a7184ep-1,  0x1.55555441be8ecp-3,
+                                        0x1.55548d1043861p-5,  0x1.111271fc18d70p-7,
+                                        0x1.6d8db0c235bbbp-10, 0x1.9f081017c110ep-13};
+
 // k ln 2 + log(1 + f) + low.
 TINYT_INLINE F64 log_of_parts(F64 k, F64 f, F64 low) {
   const F64 s = f / (2.0 + f), z = s * s, half_square = 0.5 * f * f;
@@ -73,8 +80,16 @@ TINYT_INLINE F64 log1p(F64 x) {
   const F64 y = log_of_parts(k, select(near, x, m - 1.0), select(near, F64{}, lost / u));
   return select(x == 0.0, x, log_edges(u, y));
 }
+// 1 + x = 2^k (1 + f) as above, with f from x itself; from 2^30 on the 1 no longer counts.
 TINYT_INLINE F32 log1p(F32 x) {
-  return through_double(x, [](F64 d) { return log1p(d); });
+  const F32 u = 1.0f + x;
+  const U32 bits = bit_cast<U32>(u);
+  const I32 power = (I32)(bits - 0x3F3504F3) >> 23;
+  const F32 k = to_float(power), m = bit_cast<F32>(bits - wrap(power << 23));
+  const F32 unit = pow2((I32)(0 - wrap(power)));
+  const F32 f = select(x > 0x1p30f, m - 1.0f, fma(x, unit, unit - 1.0f)), ff = f * f;
+  const F32 tail = fma(ff * f, poly(f, kLog32), k * kLn2Lo32) - 0.5f * ff;
+  return select(x == 0.0f, x, log_edges(u, fma(k, splat(kLn2Hi32), f + tail)));
 }
 
 // As kLog64 with its first coefficient, 2/3, taken off; relative error of log 2^-72.
@@ -188,10 +203,21 @@ TINYT_INLINE F64 pow(F64 base, F64 exponent) {
   return pow_edges(base, exponent, exp(high, low));
 }
 
-// float32 in float64: y log(x) stays below 2^10 where it matters, so its error is below 2^-42.
+// Of float32 values, for a float32: y log(x) stays below 2^8 where it matters, so its error is
+// below 2^-29.
+TINYT_INLINE F64 pow_single(F64 base, F64 exponent) {
+  const auto [m, p] = split(base);
+  const F64 f = m - 1.0, s = f / (2.0 + f), z = s * s;
+  const F64 rest = fma(s * z, poly(z, kLogSingle), 2.0 * s);
+  const F64 x = clamp(exponent * log_edges(base, fma(p, splat(kLn2), rest)), -746.0, 710.0);
+  I64 k;
+  const F64 n = nearest(x * kLog2E, k);
+  const F64 r = fma(n, splat(-kLn2), x);
+  return scale(fma(r * r, poly(r, kExpSingle), r) + 1.0, n, k);
+}
 TINYT_INLINE F32 pow(F32 base, F32 exponent) {
   const F64Pair b = widen(abs(base)), e = widen(exponent);
-  return pow_edges(base, exponent, narrow(exp(e.lo * log(b.lo)), exp(e.hi * log(b.hi))));
+  return pow_edges(base, exponent, narrow(pow_single(b.lo, e.lo), pow_single(b.hi, e.hi)));
 }
 
 }  // namespace

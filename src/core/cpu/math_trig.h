@@ -176,21 +176,70 @@ TINYT_INLINE F64 cos(F64 x) { return turned_sin(reduce_angle(x), 1, kSin, kCos);
 TINYT_INLINE F64 sin(F64 x) {
   return select(x == 0.0, x, turned_sin(reduce_angle(x), 0, kSin, kCos));
 }
-TINYT_INLINE F32 cos(F32 x) {
-  return through_double(
-      x, [](F64 d) { return turned_sin(reduce_single_angle(d), 1, kSinSingle, kCosSingle); });
-}
-TINYT_INLINE F32 sin(F32 x) {
-  const F32 y = through_double(
-      x, [](F64 d) { return turned_sin(reduce_single_angle(d), 0, kSinSingle, kCosSingle); });
-  return select(x == 0.0f, x, y);
-}
 TINYT_INLINE F64 tan(F64 x) { return select(x == 0.0, x, tan_of(reduce_angle(x), kSin, kCos)); }
-TINYT_INLINE F32 tan(F32 x) {
-  const F32 y = through_double(
-      x, [](F64 d) { return tan_of(reduce_single_angle(d), kSinSingle, kCosSingle); });
-  return select(x == 0.0f, x, y);
+
+// ---- float32
+
+// In float64, whatever the size.
+template <int Shift>
+TINYT_OUTLINE F32 turned_sin_through_double(F32 x) {
+  return through_double(
+      x, [](F64 d) { return turned_sin(reduce_single_angle(d), Shift, kSinSingle, kCosSingle); });
 }
+TINYT_OUTLINE F32 tan_through_double(F32 x) {
+  return through_double(
+      x, [](F64 d) { return tan_of(reduce_single_angle(d), kSinSingle, kCosSingle); });
+}
+
+// x = quadrant pi/2 + y, |y| <= pi/4, up to this size, and with a fused multiply-add: the
+// difference from the first part of pi/2 is exact.
+inline constexpr float kSmallAngle32 = 0x1p15f;
+inline constexpr float kHalfPi32[] = {0x1.921fb6p+0f, -0x1.777a5cp-25f, -0x1.ee59dap-50f};
+
+// (sin(y) / y - 1) / y^2, (cos(y) - 1 + y^2 / 2) / y^4 and (tan(y) / y - 1) / y^2 as polynomials in
+// y^2; relative errors of sin, cos and tan 2^-27.9, 2^-33, 2^-25.7.
+inline constexpr float kSin32[] = {-0x1.555546p-3f, 0x1.110778p-7f, -0x1.9953fep-13f};
+inline constexpr float kCos32[] = {0x1.55554ap-5f, -0x1.6c0c28p-10f, 0x1.99e80cp-16f};
+inline constexpr float kTan32[] = {0x1.5554d8p-2f, 0x1.112f26p-3f, 0x1.b55b9p-5f,
+                                   0x1.919fd4p-6f, 0x1.873380p-9f, 0x1.3633ccp-7f};
+
+struct SmallAngle {
+  F32 y;
+  I32 quadrant;
+};
+TINYT_INLINE SmallAngle reduce_small_angle(F32 x) {
+  SmallAngle a;
+  const F32 n = nearest_product(x, static_cast<float>(kTwoOverPi), a.quadrant);
+  const F32 y = fma(n, splat(-kHalfPi32[1]), fma(n, splat(-kHalfPi32[0]), x));
+  a.y = fma(n, splat(-kHalfPi32[2]), y);
+  return a;
+}
+
+// sin(x + Shift pi/2).
+template <int Shift>
+TINYT_INLINE F32 turned_sin(F32 x) {
+  if constexpr (!kHasFma) return turned_sin_through_double<Shift>(x);
+  const SmallAngle a = reduce_small_angle(x);
+  const F32 z = a.y * a.y;
+  const F32 s = fma(z * a.y, poly(z, kSin32), a.y);
+  const F32 c = fma(z * z, poly(z, kCos32), fma(z, splat(-0.5f), splat(1.0f)));
+  const I32 q = a.quadrant + Shift;
+  const F32 y = bit_cast<F32>(bit_cast<I32>(select((q & 1) != 0, c, s)) ^ ((q & 2) << 30));
+  const I32 large = (I32)(abs(x) > kSmallAngle32);
+  return any(large) ? select(large, turned_sin_through_double<Shift>(x), y) : y;
+}
+TINYT_INLINE F32 cos(F32 x) { return turned_sin<1>(x); }
+TINYT_INLINE F32 sin(F32 x) { return select(x == 0.0f, x, turned_sin<0>(x)); }
+
+TINYT_INLINE F32 tan_any(F32 x) {
+  if constexpr (!kHasFma) return tan_through_double(x);
+  const SmallAngle a = reduce_small_angle(x);
+  const F32 z = a.y * a.y, t = fma(z * a.y, poly(z, kTan32), a.y);
+  const F32 y = select((a.quadrant & 1) != 0, -1.0f / t, t);
+  const I32 large = (I32)(abs(x) > kSmallAngle32);
+  return any(large) ? select(large, tan_through_double(x), y) : y;
+}
+TINYT_INLINE F32 tan(F32 x) { return select(x == 0.0f, x, tan_any(x)); }
 
 }  // namespace
 }  // namespace tinyt::cpu

@@ -9,6 +9,7 @@
 //   load_mask<V>, store_mask                   lane masks from and to bools in memory
 //   fma                                        a * b + c, rounded once where kHasFma, else twice
 //   sqrt, floor, ceil, trunc, round_even, abs, copysign, maximum, minimum
+//   at_least, at_most                          a limit on one side; a NaN stays
 //   widen, narrow, nearest, to_float           conversions
 #pragma once
 
@@ -98,6 +99,12 @@ TINYT_INLINE F64 nearest(F64 x, I64& k) {
   const F64 shifted = x + 0x1.8p52;
   k = (I64)(bit_cast<U64>(shifted) - 0x4338000000000000);
   return shifted - 0x1.8p52;
+}
+// The same of x * y; near the middle of two integers, one of them.
+TINYT_INLINE F32 nearest_product(F32 x, float y, I32& k) {
+  const F32 shifted = fma(x, splat(y), splat(0x1.8p23f));
+  k = (I32)(bit_cast<U32>(shifted) - 0x4B400000);
+  return shifted - 0x1.8p23f;
 }
 TINYT_INLINE F32 to_float(I32 k) { return __builtin_convertvector(k, F32); }
 // |k| < 2^51: not every level converts 64-bit integers.

@@ -67,6 +67,15 @@ TINYT_INLINE void stream(void* p, V v) {
 }
 [[maybe_unused]] void stream_fence() {}
 
+template <class V>
+TINYT_INLINE V at_least(V x, V low) {
+  return low > x ? low : x;
+}
+template <class V>
+TINYT_INLINE V at_most(V x, V high) {
+  return high < x ? high : x;
+}
+
 struct F32Halves {
   Vec<float, kLanes<F64>> lo, hi;
 };

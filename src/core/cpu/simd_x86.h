@@ -38,6 +38,13 @@ TINYT_INLINE F32 scale(F32 x, I32 k) {
 TINYT_INLINE F64 scale(F64 x, I64 k) {
   return _mm512_maskz_scalef_pd(0xFF, x, __builtin_convertvector(k, F64));
 }
+TINYT_INLINE F32 scale(F32 x, F32 n, I32) { return _mm512_maskz_scalef_ps(0xFFFF, x, n); }
+TINYT_INLINE F64 scale(F64 x, F64 n, I64) { return _mm512_maskz_scalef_pd(0xFF, x, n); }
+// The second operand of these instructions wins where one is a NaN.
+TINYT_INLINE F32 at_least(F32 x, F32 low) { return _mm512_maskz_max_ps(0xFFFF, low, x); }
+TINYT_INLINE F64 at_least(F64 x, F64 low) { return _mm512_maskz_max_pd(0xFF, low, x); }
+TINYT_INLINE F32 at_most(F32 x, F32 high) { return _mm512_maskz_min_ps(0xFFFF, high, x); }
+TINYT_INLINE F64 at_most(F64 x, F64 high) { return _mm512_maskz_min_pd(0xFF, high, x); }
 TINYT_INLINE F64Pair widen(F32 x) {
   return {_mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, x, 0)),
           _mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, x, 1))};
@@ -107,6 +114,10 @@ template <Rounding R>
 TINYT_INLINE F64 round_to(F64 x) {
   return _mm256_round_pd(x, R | _MM_FROUND_NO_EXC);
 }
+TINYT_INLINE F32 at_least(F32 x, F32 low) { return _mm256_max_ps(low, x); }
+TINYT_INLINE F64 at_least(F64 x, F64 low) { return _mm256_max_pd(low, x); }
+TINYT_INLINE F32 at_most(F32 x, F32 high) { return _mm256_min_ps(high, x); }
+TINYT_INLINE F64 at_most(F64 x, F64 high) { return _mm256_min_pd(high, x); }
 TINYT_INLINE F64Pair widen(F32 x) {
   return {_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))};
 }
@@ -164,6 +175,10 @@ template <Rounding R>
 TINYT_INLINE F64 round_to(F64 x) {
   return _mm_round_pd(x, R | _MM_FROUND_NO_EXC);
 }
+TINYT_INLINE F32 at_least(F32 x, F32 low) { return _mm_max_ps(low, x); }
+TINYT_INLINE F64 at_least(F64 x, F64 low) { return _mm_max_pd(low, x); }
+TINYT_INLINE F32 at_most(F32 x, F32 high) { return _mm_min_ps(high, x); }
+TINYT_INLINE F64 at_most(F64 x, F64 high) { return _mm_min_pd(high, x); }
 TINYT_INLINE F64Pair widen(F32 x) { return {_mm_cvtps_pd(x), _mm_cvtps_pd(_mm_movehl_ps(x, x))}; }
 TINYT_INLINE F32 narrow(F64 lo, F64 hi) {
   return _mm_movelh_ps(_mm_cvtpd_ps(lo), _mm_cvtpd_ps(hi));
