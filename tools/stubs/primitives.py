@@ -30,7 +30,7 @@ def operand_list(row: Mapping[str, Any]) -> list[str]:
     if count == 3:
         return ["input: Tensor", "index: Tensor", "source: Tensor", "/"]
     if count > 3:
-        return ["input: Tensor", *(f"operand{i}: Tensor" for i in range(1, count)), "/"]
+        return [f"input: {mixed}", *(f"operand{i}: {mixed}" for i in range(1, count)), "/"]
     return [f"{n}: {mixed if count > 1 else 'Tensor'}" for n in ("input", "other")[:count]]
 
 
