@@ -1,4 +1,4 @@
-#include "infer.h"
+#include "infer_rules.h"
 
 namespace tinyt {
 
@@ -71,29 +71,13 @@ void infer_scalar(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, I
 }
 
 void infer_reduce(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
-  const OpInfo& row = info(op);
   const Tensor& x = inputs[0];
   AttrReader read(attrs);
-  const Dims dims = wrap_dims(row.name, read.list(), x.rank(), true);
-  const bool keepdim = read.flag();
   check_dtype(op, x.dtype());
   out.compute = x.dtype();
-  out.dtype[0] = apply_rule(row.dtype_rule, x.dtype());
-  int64_t reduced = 1;
-  size_t next = 0;
-  for (int64_t d = 0; d < x.rank(); ++d) {
-    const bool hit = next < dims.size() && dims[next] == d;
-    if (hit) {
-      reduced *= x.size(d);
-      ++next;
-    }
-    if (!hit || keepdim) out.shape[0].push_back(hit ? 1 : x.size(d));
-  }
+  out.dtype[0] = apply_rule(info(op).dtype_rule, x.dtype());
   const bool needs_element = op == OpId::amax || op == OpId::amin;
-  if (needs_element && reduced == 0)
-    fail(ErrorKind::Dim, row.name, ": cannot reduce over zero elements, got shape ", x.shape(),
-         " over dims ", dims);
-  out.attrs.add(std::span<const int64_t>(dims)).add(keepdim);
+  reduce_dims(op, x, read, needs_element, out);
 }
 
 constexpr InferRule kRules[kOpCount] = {
@@ -107,6 +91,25 @@ constexpr InferRule kRules[kOpCount] = {
 };
 
 }  // namespace
+
+void reduce_dims(OpId op, const Tensor& x, AttrReader& read, bool needs_element, Inferred& out) {
+  const Dims dims = wrap_dims(name_of(op), read.list(), x.rank(), true);
+  const bool keepdim = read.flag();
+  int64_t reduced = 1;
+  size_t next = 0;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    const bool hit = next < dims.size() && dims[next] == d;
+    if (hit) {
+      reduced *= x.size(d);
+      ++next;
+    }
+    if (!hit || keepdim) out.shape[0].push_back(hit ? 1 : x.size(d));
+  }
+  if (needs_element && reduced == 0)
+    fail(ErrorKind::Dim, name_of(op), ": cannot reduce over zero elements, got shape ", x.shape(),
+         " over dims ", dims);
+  out.attrs.add(std::span<const int64_t>(dims)).add(keepdim);
+}
 
 DType result_dtype(std::span<const Tensor> inputs) {
   if (inputs.size() == 1) return dtype_of_operand(inputs[0]);

@@ -1,7 +1,36 @@
-// Shape rules of the fused rows: softmax, cross-entropy, normalisation, attention.
+// Shape rules of the fused rows: reductions, softmax, cross-entropy, normalisation, attention.
+#include <cmath>
+
 #include "infer_rules.h"
 
 namespace tinyt {
+
+// ---- reductions
+
+namespace {
+
+void infer_float_reduction(OpId op, const Tensor& x, AttrReader& read, Inferred& out,
+                           bool needs_element = false) {
+  require(is_float(x.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype ",
+          name_of(x.dtype()));
+  out.compute = out.dtype[0] = x.dtype();
+  reduce_dims(op, x, read, needs_element, out);
+}
+
+}  // namespace
+
+void infer_nansum(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  AttrReader read(attrs);
+  infer_float_reduction(op, in[0], read, out);
+}
+void infer_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  AttrReader read(attrs);
+  const double p = read.real();
+  require(p == 1 || p == 2 || std::isinf(p), ErrorKind::Value, name_of(op),
+          ": p must be 1, 2, inf or -inf, got ", p);
+  infer_float_reduction(op, in[0], read, out, std::isinf(p));
+  out.attrs.add_float(p);
+}
 
 // ---- softmax
 

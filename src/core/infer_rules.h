@@ -15,6 +15,9 @@ inline void first_shape(const Tensor& x, Inferred& out) {
   out.shape[0] = x.shape();
 }
 
+// The shape of a reduction, from its attributes "dims:I keepdim:b", which it normalises.
+void reduce_dims(OpId op, const Tensor& x, AttrReader& read, bool needs_element, Inferred& out);
+
 inline void no_bool(OpId op, DType dtype) {
   require(!is_bool(dtype), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
 }

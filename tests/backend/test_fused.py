@@ -122,6 +122,20 @@ def gradient_with_numbers(*numbers: float) -> Callable[[Any, Any], Iterator[tupl
     return lambda x, rng: ((*a, *map(tinyt.tensor, numbers)) for a in beside_a_gradient(x, rng))
 
 
+def over_dims(*attributes: tuple[float, ...]) -> Callable[[Any, Any], Iterator[tuple[Any, ...]]]:
+    """Every set of neighbouring dimensions, kept and dropped, beside each of the attributes."""
+
+    def calls(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+        for first in range(x.dim()):
+            for last in range(first, x.dim()):
+                for numbers in attributes:
+                    if x.numel() == 0 and np.isinf(numbers).any():
+                        continue  # nothing has no extreme
+                    yield x, tuple(range(first, last + 1)), first == 0, *numbers
+
+    return calls
+
+
 ACTIVATIONS = ["gelu", "gelu_tanh", "silu", "mish", "logsigmoid", "hardsigmoid", "hardswish"]
 CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "softmax": along_each_dim,
@@ -137,6 +151,8 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "batch_norm": channels,
     "batch_norm_params": lambda x, rng: (a[:3] for a in channel_gradients(x, rng)),
     "batch_norm_input": channel_gradients,
+    "nansum": over_dims(()),
+    "norm": over_dims((1.0,), (2.0,), (np.inf,), (-np.inf,)),
     **dict.fromkeys(ACTIVATIONS, elementwise),
     **{f"{name}_backward": beside_a_gradient for name in ("relu", "sigmoid", "tanh", *ACTIVATIONS)},
     "leaky_relu": with_numbers(0.2),
@@ -170,6 +186,8 @@ WITH_GRADIENT = [
     "batch_norm",
     "leaky_relu",
     "elu",
+    "nansum",
+    "norm",
 ]
 
 

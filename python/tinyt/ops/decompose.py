@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt.autograd.rules import activation
-from tinyt.autograd.rules.fused import class_shares, cross_entropy_slopes, widen
+from tinyt.autograd.rules.common import widen
+from tinyt.autograd.rules.fused import class_shares, cross_entropy_slopes
 from tinyt.ops.attention import DECOMPOSE as ATTENTION
+from tinyt.ops.matrix import composed_norm
 from tinyt.ops.norm import DECOMPOSE as NORMS
 from tinyt.tensor import Tensor, prim
 
@@ -115,6 +117,16 @@ def _rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
+def nansum(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """The sum of what is a number."""
+    return prim.sum(prim.where(prim.isnan(x), 0.0, x), dims, keepdim)
+
+
+def norm(x: Tensor, dims: tuple[int, ...], keepdim: bool, p: float) -> Tensor:
+    """Vector norms."""
+    return composed_norm(x, p, dims, keepdim)
+
+
 def sum_squares(tensors: Sequence[Tensor]) -> Tensor:
     """The sum of squares of each tensor, side by side."""
     sums = [prim.sum(prim.square(x), tuple(range(x.dim())), False) for x in tensors]
@@ -128,6 +140,8 @@ _ACTIVATIONS = (
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     **NORMS,
     **ATTENTION,
+    "nansum": nansum,
+    "norm": norm,
     "sum_squares": sum_squares,
     "softmax_nll": softmax_nll,
     "softmax_nll_input": softmax_nll_input,

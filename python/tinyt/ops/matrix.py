@@ -206,8 +206,15 @@ def _root(total: Tensor, p: float) -> Tensor:
 
 def p_norm(x: Tensor, p: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """(sum |x|^p)^(1/p) over ``dims`` (none: all); halves accumulate in float32."""
+    if p in (1, 2, math.inf, -math.inf) and not x.dtype.is_complex:
+        return prim.norm(x, dims, keepdim, p)
+    return composed_norm(x, p, dims, keepdim)
+
+
+def composed_norm(x: Tensor, p: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """:func:`p_norm` of any order in other operations."""
     if x.dtype.name in _HALVES:
-        return to_dtype(p_norm(prim.cast(x, float32), p, dims, keepdim), x.dtype)
+        return to_dtype(composed_norm(prim.cast(x, float32), p, dims, keepdim), x.dtype)
     if x.dtype.is_complex:
         x = prim.abs(x)
     if p == 2:

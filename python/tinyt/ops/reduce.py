@@ -51,12 +51,9 @@ def nansum(
     out: Tensor | None = None,
 ) -> Tensor:
     """:func:`sum` with every NaN taken as zero."""
-    x = _without_nan(need_tensor("nansum", input))
-    return in_dtype(prim.sum, x, dims_of(dim), dtype, out, keepdim)
-
-
-def _without_nan(x: Tensor) -> Tensor:
-    return prim.where(prim.isnan(x), 0.0, x) if x.dtype.is_floating_point else x
+    x = need_tensor("nansum", input)
+    primitive = prim.nansum if x.dtype.is_floating_point else prim.sum
+    return in_dtype(primitive, x, dims_of(dim), dtype, out, keepdim)
 
 
 @method

@@ -59,7 +59,19 @@ struct ElementwiseTable {
   CastKernel cast[kDTypeCount][kDTypeCount];
 };
 
-enum class Reduction : uint8_t { Sum, Prod, Max, Min, Count };
+// NumberSum takes a NaN as zero; Abs and Square are of each element.
+enum class Reduction : uint8_t {
+  Sum,
+  Prod,
+  Max,
+  Min,
+  NumberSum,
+  AbsSum,
+  SquareSum,
+  AbsMax,
+  AbsMin,
+  Count
+};
 inline constexpr int kReductions = static_cast<int>(Reduction::Count);
 
 // The order of a reduction, fixed by n alone (docs/adr/0004). A row is cut into blocks of
@@ -71,7 +83,12 @@ inline constexpr int kReduceLanes = 32;
 inline constexpr int64_t kColumnBlock = 128;
 inline constexpr int64_t kRowBlock = kColumnBlock * kReduceLanes;
 
+// The dtype is that of the elements in memory; values are of its compute dtype, int64 for sums of
+// integers. A null entry: convert the elements to the compute dtype first.
 struct ReduceTable {
+  // out[r] from n contiguous elements of row r, of `count` rows that are row_stride bytes apart.
+  void (*rows[kReductions][kDTypeCount])(const void* in, int64_t count, int64_t row_stride,
+                                         int64_t n, void* out);
   // One value from n contiguous elements; the identity for n = 0.
   void (*row[kReductions][kDTypeCount])(const void* in, int64_t n, void* out);
   // out[c] from in[k][c] for k in [0, n); rows are row_stride bytes apart.

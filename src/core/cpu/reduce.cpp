@@ -22,37 +22,52 @@ constexpr int64_t kTileCols = 32;     // columns gathered at once, at most
 constexpr int64_t kDirectCols = 256;  // columns reduced in place at once
 constexpr int64_t kAcross = 128;      // neighbouring results whose lanes run side by side
 
-Reduction reduction_of(OpId op) {
-  switch (op) {
-    case OpId::sum:
+constexpr int64_t kLongRun = 64;      // neighbouring elements that are worth reducing in place
+
+// Of what a reduction has found so far.
+Reduction combination_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::NumberSum:
+    case Reduction::AbsSum:
+    case Reduction::SquareSum:
       return Reduction::Sum;
-    case OpId::prod:
-      return Reduction::Prod;
-    case OpId::amax:
+    case Reduction::AbsMax:
       return Reduction::Max;
-    default:
+    case Reduction::AbsMin:
       return Reduction::Min;
+    default:
+      return reduction;
   }
 }
 
 // The functions of one reduction for one dtype.
 struct Functions {
-  DType dtype;
-  int64_t item;  // bytes of one element
-  void (*row)(const void*, int64_t, void*);
-  void (*columns)(const void*, int64_t, int64_t, int64_t, void*);
-  void (*accumulate)(const void*, int64_t, int64_t, int64_t, void*);
+  using Rows = void (*)(const void*, int64_t, int64_t, int64_t, void*);
+  using Columns = void (*)(const void*, int64_t, int64_t, int64_t, void*);
+
+  DType source;      // of the elements they read: the tensor's, or what it is converted to
+  DType dtype;       // of values
+  int64_t from, item;  // bytes of an element and of a value
+  Rows rows, rows_of_values;
+  Columns columns, accumulate, combine;
   char identity[kMaxAccumulator];
 
-  Functions(OpId op, DType compute) : dtype(compute), item(static_cast<int64_t>(size_of(compute))) {
-    const auto r = static_cast<int>(reduction_of(op)), t = static_cast<int>(compute);
+  Functions(OpId op, Reduction reduction, DType in, DType compute) : source(in), dtype(compute) {
     const ReduceTable& table = *kernels().reduce;
-    row = table.row[r][t];
-    columns = table.columns[r][t];
-    accumulate = table.accumulate[r][t];
-    require(row != nullptr, ErrorKind::NotImplemented, name_of(op), ": no kernel for ",
+    const auto r = static_cast<int>(reduction), t = static_cast<int>(dtype);
+    const auto values = static_cast<int>(combination_of(reduction));
+    if (table.rows[r][static_cast<int>(in)] == nullptr) source = compute;
+    const auto s = static_cast<int>(source);
+    rows = table.rows[r][s];
+    columns = table.columns[r][s];
+    accumulate = table.accumulate[r][s];
+    require(rows != nullptr, ErrorKind::NotImplemented, name_of(op), ": no kernel for ",
             name_of(compute));
-    row(nullptr, 0, identity);
+    rows_of_values = table.rows[values][t];
+    combine = table.accumulate[values][t];
+    from = static_cast<int64_t>(size_of(source));
+    item = static_cast<int64_t>(size_of(dtype));
+    rows(nullptr, 1, 0, 0, identity);
   }
 
   void fill_identity(char* values, int64_t n) const {
@@ -66,7 +81,7 @@ struct Functions {
   // Lanes of `width` results each, [lane][result]: the results replace lane 0.
   void fold_lanes(char* lanes, int64_t width) const {
     for (int64_t half = kReduceLanes / 2; half > 0; half /= 2) {
-      accumulate(lanes + half * width * item, 1, half * width, 0, lanes);
+      combine(lanes + half * width * item, 1, half * width, 0, lanes);
     }
   }
 
@@ -75,7 +90,7 @@ struct Functions {
     const int64_t node = width * item;
     for (int64_t step = 1; step < count; step *= 2) {
       for (int64_t i = 0; i + step < count; i += 2 * step) {
-        accumulate(values + (i + step) * node, 1, width, 0, values + i * node);
+        combine(values + (i + step) * node, 1, width, 0, values + i * node);
       }
     }
   }
@@ -83,14 +98,16 @@ struct Functions {
 
 class ReduceJob {
  public:
-  explicit ReduceJob(const KernelCall& call);
-  void run();
+  ReduceJob(const KernelCall& call, Reduction reduction);
+  // `finish` turns each value into the result.
+  void run(OpId finish = OpId::kCount);
 
  private:
-  bool direct() const { return in_.dtype() == f_.dtype; }
+  bool direct() const { return in_.dtype() == f_.source; }
   void run_rows(char* values);
   void run_columns(char* values);
   void rows_in_place(int64_t first, int64_t count, int64_t begin, int64_t end, char* values) const;
+  void rows_by_runs(int64_t first, int64_t count, int64_t begin, int64_t end, char* values) const;
   void rows_across(int64_t first, int64_t count, int64_t begin, int64_t end, char* values) const;
   void rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t end, char* values) const;
   void columns_gathered(const char* data, int64_t begin, int64_t end, int64_t col, int64_t cols,
@@ -104,8 +121,10 @@ class ReduceJob {
   int64_t at_once_ = 1;
 };
 
-ReduceJob::ReduceJob(const KernelCall& call)
-    : in_(call.inputs[0]), out_(call.outputs[0]), f_(call.op, info(out_.dtype()).compute) {
+ReduceJob::ReduceJob(const KernelCall& call, Reduction reduction)
+    : in_(call.inputs[0]),
+      out_(call.outputs[0]),
+      f_(call.op, reduction, in_.dtype(), info(out_.dtype()).compute) {
   SmallVec<bool, 8> is_reduced(static_cast<size_t>(in_.rank()), false);
   for (const int64_t d : AttrReader(call.attrs).list()) {
     if (d < in_.rank()) is_reduced[static_cast<size_t>(d)] = true;  // 0-d takes dimension 0
@@ -119,7 +138,7 @@ ReduceJob::ReduceJob(const KernelCall& call)
   }
 }
 
-void ReduceJob::run() {
+void ReduceJob::run(OpId finish) {
   const int64_t results = out_.numel();
   if (results == 0) return;
   const bool by_rows = cols_.size() == 1;
@@ -135,8 +154,9 @@ void ReduceJob::run() {
   } else {
     run_columns(values);
   }
-  if (in_place) return;
   f_.combine_tree(values, chunks_, results);
+  if (finish != OpId::kCount) map_elements(finish, f_.dtype, values, results);
+  if (in_place) return;
   cast_elements(values, f_.dtype, out_.data(), out_.dtype(), results);
 }
 
@@ -147,7 +167,10 @@ void ReduceJob::run_rows(char* values) {
   if (direct() && reduced_.dense(in_.itemsize())) {
     body = &ReduceJob::rows_in_place;
     at_once_ = 1;
-  } else if (direct() && outer_.stride() == f_.item && outer_.run() >= kAcross / 16 &&
+  } else if (direct() && reduced_.stride() == f_.from && reduced_.run() >= kLongRun) {
+    body = &ReduceJob::rows_by_runs;
+    at_once_ = 1;
+  } else if (direct() && outer_.stride() == f_.from && outer_.run() >= kAcross / 16 &&
              reduced_.single()) {
     body = &ReduceJob::rows_across;
     at_once_ = std::min(kAcross, outer_.run());
@@ -168,11 +191,37 @@ void ReduceJob::run_rows(char* values) {
 void ReduceJob::rows_in_place(int64_t first, int64_t count, int64_t begin, int64_t end,
                               char* values) const {
   outer_.runs(first, count, [&](int64_t at, int64_t position, int64_t length) {
-    const char* data = in_.data() + at + begin * f_.item;
-    for (int64_t i = 0; i < length; ++i) {
-      f_.row(data + i * outer_.stride(), end - begin, values + (position + i) * f_.item);
-    }
+    f_.rows(in_.data() + at + begin * f_.from, length, outer_.stride(), end - begin,
+            values + position * f_.item);
   });
+}
+
+// The elements of a result are several long runs. A run may start at any lane: up to the next lane
+// 0 its elements join one by one, and then a whole row of lanes at a time.
+void ReduceJob::rows_by_runs(int64_t first, int64_t count, int64_t begin, int64_t end,
+                             char* values) const {
+  alignas(64) char lanes[kReduceLanes * kMaxAccumulator];
+  alignas(64) char blocks[kChunkBlocks * kMaxAccumulator];
+  const int64_t step = kReduceLanes * f_.from;
+  for (int64_t r = 0; r < count; ++r) {
+    const char* data = in_.data() + outer_.offset(first + r);
+    int64_t block = 0;
+    for (int64_t k = begin; k < end; k += kRowBlock, ++block) {
+      f_.fill_identity(lanes, kReduceLanes);
+      reduced_.runs(k, std::min(end - k, kRowBlock), [&](int64_t at, int64_t position, int64_t n) {
+        const char* p = data + at;
+        const int64_t lane = position % kReduceLanes;
+        const int64_t head = std::min(n, lane == 0 ? 0 : kReduceLanes - lane);
+        const int64_t whole = (n - head) / kReduceLanes, rest = (n - head) % kReduceLanes;
+        f_.accumulate(p, 1, head, 0, lanes + lane * f_.item);
+        f_.accumulate(p + head * f_.from, whole, kReduceLanes, step, lanes);
+        f_.accumulate(p + head * f_.from + whole * step, 1, rest, 0, lanes);
+      });
+      f_.rows_of_values(lanes, 1, 0, kReduceLanes, blocks + block * f_.item);
+    }
+    f_.combine_tree(blocks, block, 1);
+    std::memcpy(values + r * f_.item, blocks, f_.item);
+  }
 }
 
 // Neighbouring results lie side by side, the elements of one far apart: lane by lane, the rows of
@@ -205,10 +254,11 @@ void ReduceJob::rows_across(int64_t first, int64_t count, int64_t begin, int64_t
 
 void ReduceJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t end,
                               char* values) const {
-  Tile tile;
+  Gathered tile;
   alignas(64) char lanes[kGatherRows * kReduceLanes * kMaxAccumulator];
   alignas(64) char blocks[kChunkBlocks * kGatherRows * kMaxAccumulator];
-  const int64_t width = kTileElements / at_once_, lanes_bytes = kReduceLanes * f_.item;
+  const int64_t width = gather_limit(!direct()) / at_once_ / kReduceLanes * kReduceLanes;
+  const int64_t lanes_bytes = kReduceLanes * f_.item;
   for (int64_t done = 0; done < count; done += at_once_) {
     const int64_t rows = std::min(at_once_, count - done);
     int64_t block = 0;
@@ -217,18 +267,16 @@ void ReduceJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64
       f_.fill_identity(lanes, rows * kReduceLanes);
       for (int64_t c = k; c < block_end; c += width) {
         const int64_t n = std::min(width, block_end - c), full = n / kReduceLanes;
-        load_patch(in_.data(), in_.dtype(), {outer_, first + done, rows, reduced_, c, n}, f_.dtype,
+        load_patch(in_.data(), in_.dtype(), {outer_, first + done, rows, reduced_, c, n}, f_.source,
                    tile.bytes);
         for (int64_t r = 0; r < rows; ++r) {
-          const char* from = tile.bytes + r * n * f_.item;
+          const char* from = tile.bytes + r * n * f_.from;
           char* to = lanes + r * lanes_bytes;
-          f_.accumulate(from, full, kReduceLanes, lanes_bytes, to);
-          f_.accumulate(from + full * lanes_bytes, 1, n - full * kReduceLanes, 0, to);
+          f_.accumulate(from, full, kReduceLanes, kReduceLanes * f_.from, to);
+          f_.accumulate(from + full * kReduceLanes * f_.from, 1, n - full * kReduceLanes, 0, to);
         }
       }
-      for (int64_t r = 0; r < rows; ++r) {
-        f_.row(lanes + r * lanes_bytes, kReduceLanes, blocks + (block * rows + r) * f_.item);
-      }
+      f_.rows_of_values(lanes, rows, lanes_bytes, kReduceLanes, blocks + block * rows * f_.item);
     }
     f_.combine_tree(blocks, block, rows);
     std::memcpy(values + done * f_.item, blocks, static_cast<size_t>(rows * f_.item));
@@ -250,7 +298,7 @@ void ReduceJob::run_columns(char* values) {
       const char* data = in_.data() + outer_.offset(node % outer);
       char* to = values + (node * all + col) * f_.item;
       if (direct) {
-        f_.columns(data + begin * reduced_.stride() + col * f_.item, end - begin, cols,
+        f_.columns(data + begin * reduced_.stride() + col * f_.from, end - begin, cols,
                    reduced_.stride(), to);
       } else {
         columns_gathered(data, begin, end, col, cols, to);
@@ -271,8 +319,8 @@ void ReduceJob::columns_gathered(const char* data, int64_t begin, int64_t end, i
     f_.fill_identity(sums, cols);
     for (int64_t r = k; r < block_end; r += height) {
       const int64_t rows = std::min(height, block_end - r);
-      load_patch(data, in_.dtype(), {reduced_, r, rows, cols_, col, cols}, f_.dtype, tile.bytes);
-      f_.accumulate(tile.bytes, rows, cols, cols * f_.item, sums);
+      load_patch(data, in_.dtype(), {reduced_, r, rows, cols_, col, cols}, f_.source, tile.bytes);
+      f_.accumulate(tile.bytes, rows, cols, cols * f_.from, sums);
     }
   }
   f_.combine_tree(blocks, block, cols);
@@ -281,9 +329,34 @@ void ReduceJob::columns_gathered(const char* data, int64_t begin, int64_t end, i
 
 }  // namespace
 
+Reduction reduction_of(OpId op) {
+  switch (op) {
+    case OpId::prod:
+      return Reduction::Prod;
+    case OpId::amax:
+      return Reduction::Max;
+    case OpId::amin:
+      return Reduction::Min;
+    default:
+      return Reduction::Sum;
+  }
+}
+
 void kernel_reduce(const KernelCall& call) {
   if (is_complex(call.compute)) return complex_reduce(call);
-  ReduceJob(call).run();
+  ReduceJob(call, reduction_of(call.op)).run();
+}
+
+void kernel_nansum(const KernelCall& call) { ReduceJob(call, Reduction::NumberSum).run(); }
+
+void kernel_norm(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  read.list();
+  read.flag();  // keepdim
+  const double p = read.real();
+  if (p == 2) return ReduceJob(call, Reduction::SquareSum).run(OpId::sqrt);
+  const Reduction kinds[] = {Reduction::AbsSum, Reduction::AbsMax, Reduction::AbsMin};
+  ReduceJob(call, kinds[p == 1 ? 0 : p > 0 ? 1 : 2]).run();
 }
 
 }  // namespace tinyt::cpu

@@ -7,10 +7,16 @@
 #pragma once
 
 #include "../backend.h"
+#include "levels.h"
 
 namespace tinyt::cpu {
 
+// Of sum, prod, amax and amin.
+Reduction reduction_of(OpId op);
+
 void kernel_reduce(const KernelCall& call);
+void kernel_nansum(const KernelCall& call);
+void kernel_norm(const KernelCall& call);
 void kernel_argmax(const KernelCall& call);
 void kernel_argmin(const KernelCall& call);
 

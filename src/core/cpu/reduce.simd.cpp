@@ -1,102 +1,174 @@
-// Reductions of contiguous rows and columns, in the fixed order that levels.h states.
+// Reductions of contiguous rows and columns, in the fixed order that levels.h states. Elements are
+// read as they lie in memory (S), mapped, and combined in T.
 #include "lanes.h"
 #include "levels.h"
 #include "simd.h"
+#include "stored.h"
 
 namespace tinyt::cpu {
 namespace {
 
-template <class T, class Op>
-void row(const void* in, int64_t n, void* out) {
-  const T value = reduce_row<T, Op>(static_cast<const T*>(in), n);
-  __builtin_memcpy(out, &value, sizeof value);
+// ---- what is combined: a function of each element
+
+struct Same {
+  template <class V>
+  static TINYT_INLINE V apply(V x) {
+    return x;
+  }
+};
+struct Magnitude {
+  template <class V>
+  static TINYT_INLINE V apply(V x) {
+    return x > 0 ? x : 0 - x;
+  }
+};
+struct Square {
+  template <class V>
+  static TINYT_INLINE V apply(V x) {
+    return x * x;
+  }
+};
+struct Number {
+  template <class V>
+  static TINYT_INLINE V apply(V x) {
+    return x == x ? x : V{};
+  }
+};
+
+// One kind of reduction of one dtype.
+template <class StoredType, class ValueType, class MapType, class OpType>
+struct Kind {
+  using S = StoredType;
+  using T = ValueType;
+  using Op = OpType;
+  static constexpr int64_t kItem = sizeof(S);
+
+  template <int N>
+  static TINYT_INLINE typename LanesOf<T, N>::type term(const char* p) {
+    return MapType::apply(load_lanes<S, T, N>(p));
+  }
+  // Terms of the first n < N lanes, the identity in the others.
+  template <int N>
+  static TINYT_INLINE Vec<T, N> term_part(const char* p, int64_t n) {
+    const Vec<T, N> v = MapType::apply(load_lanes_part<S, T, N>(p, n));
+    return iota<T, N>() < static_cast<T>(n) ? v : Vec<T, N>{} + Op::template kIdentity<T>;
+  }
+  // The same reduction of what it has found so far.
+  using Found = Kind<T, T, Same, Op>;
+};
+
+// ---- rows
+
+template <class K>
+typename K::T reduce_block(const char* in, int64_t n) {
+  using L = Lanes<typename K::T, typename K::Op>;
+  constexpr int64_t kPart = L::kWidth * K::kItem;
+  L lanes;
+  for (; n >= kReduceLanes; n -= kReduceLanes, in += kReduceLanes * K::kItem) {
+    for (int i = 0; i < L::kParts; ++i) lanes.add(i, K::template term<L::kWidth>(in + i * kPart));
+  }
+  int part = 0;
+  for (; n >= L::kWidth; n -= L::kWidth, in += kPart) {
+    lanes.add(part++, K::template term<L::kWidth>(in));
+  }
+  if (n > 0) lanes.add(part, K::template term_part<L::kWidth>(in, n));
+  return lanes.fold();
 }
 
-// n rows of Count neighbouring vectors, with the running values in registers.
-template <class Op, class V, int Count>
+template <class K>
+void rows(const void* in, int64_t count, int64_t row_stride, int64_t n, void* out) {
+  using T = typename K::T;
+  for (int64_t r = 0; r < count; ++r) {
+    const char* row = static_cast<const char*>(in) + r * row_stride;
+    static_cast<T*>(out)[r] =
+        reduce_blocks<T, typename K::Op>(0, n, [row](int64_t first, int64_t length) {
+          return reduce_block<K>(row + first * K::kItem, length);
+        });
+  }
+}
+
+template <class K>
+void row(const void* in, int64_t n, void* out) {
+  rows<K>(in, 1, 0, n, out);
+}
+
+// ---- columns
+
+// n rows of Count neighbouring vectors of N lanes, with the running values in registers.
+template <class K, int N, int Count>
 TINYT_INLINE void accumulate_group(const char* in, int64_t n, int64_t row_stride, char* acc) {
-  V sum[Count];
-  __builtin_memcpy(sum, acc, sizeof sum);
+  using V = typename LanesOf<typename K::T, N>::type;
+  V found[Count];
+  __builtin_memcpy(found, acc, sizeof found);
   for (int64_t k = 0; k < n; ++k) {
     const char* p = in + k * row_stride;
     for (int i = 0; i < Count; ++i) {
-      V v;
-      __builtin_memcpy(&v, p + i * sizeof v, sizeof v);
-      sum[i] = Op::apply(sum[i], v);
+      found[i] = K::Op::apply(found[i], K::template term<N>(p + i * N * K::kItem));
     }
   }
-  __builtin_memcpy(acc, sum, sizeof sum);
+  __builtin_memcpy(acc, found, sizeof found);
+}
+
+template <class K, int N, int Count>
+TINYT_INLINE void accumulate_next(const char*& in, int64_t n, int64_t row_stride, char*& acc) {
+  accumulate_group<K, N, Count>(in, n, row_stride, acc);
+  in += Count * N * K::kItem;
+  acc += Count * N * sizeof(typename K::T);
 }
 
 // Fewer columns than 2 * Width, by vectors of Width, Width / 2, ..., 1.
-template <class T, class Op, int Width>
+template <class K, int Width>
 TINYT_INLINE void accumulate_rest(const char* in, int64_t n, int64_t cols, int64_t row_stride,
                                   char* acc) {
-  if (cols & Width) {
-    if constexpr (Width == 1) {
-      accumulate_group<Op, T, 1>(in, n, row_stride, acc);
-    } else {
-      accumulate_group<Op, Vec<T, Width>, 1>(in, n, row_stride, acc);
-    }
-    in += Width * sizeof(T);
-    acc += Width * sizeof(T);
-  }
-  if constexpr (Width > 1) accumulate_rest<T, Op, Width / 2>(in, n, cols, row_stride, acc);
+  if (cols & Width) accumulate_next<K, Width, 1>(in, n, row_stride, acc);
+  if constexpr (Width > 1) accumulate_rest<K, Width / 2>(in, n, cols, row_stride, acc);
 }
 
-template <class T, class Op>
+template <class K>
 void accumulate(const void* rows, int64_t n, int64_t cols, int64_t row_stride, void* values) {
-  constexpr int kWidth = kRegister<T>;
+  constexpr int kWidth = kRegister<typename K::T>;
   const auto* in = static_cast<const char*>(rows);
   auto* acc = static_cast<char*>(values);
   // Whole groups of 8 registers, then at most one of 4 and one of 2.
-  while (cols >= 8 * kWidth) {
-    accumulate_group<Op, Vec<T>, 8>(in, n, row_stride, acc);
-    in += 8 * sizeof(Vec<T>);
-    acc += 8 * sizeof(Vec<T>);
-    cols -= 8 * kWidth;
+  for (; cols >= 8 * kWidth; cols -= 8 * kWidth) {
+    accumulate_next<K, kWidth, 8>(in, n, row_stride, acc);
   }
-  if (cols >= 4 * kWidth) {
-    accumulate_group<Op, Vec<T>, 4>(in, n, row_stride, acc);
-    in += 4 * sizeof(Vec<T>);
-    acc += 4 * sizeof(Vec<T>);
-    cols -= 4 * kWidth;
-  }
-  if (cols >= 2 * kWidth) {
-    accumulate_group<Op, Vec<T>, 2>(in, n, row_stride, acc);
-    in += 2 * sizeof(Vec<T>);
-    acc += 2 * sizeof(Vec<T>);
-    cols -= 2 * kWidth;
-  }
-  accumulate_rest<T, Op, kWidth>(in, n, cols, row_stride, acc);
+  if (cols & 4 * kWidth) accumulate_next<K, kWidth, 4>(in, n, row_stride, acc);
+  if (cols & 2 * kWidth) accumulate_next<K, kWidth, 2>(in, n, row_stride, acc);
+  accumulate_rest<K, kWidth>(in, n, cols, row_stride, acc);
 }
 
 inline constexpr int64_t kStripBytes = 2048;
 
 // The tree over blocks of rows, for one strip of columns.
-template <class T, class Op>
-void reduce_strip(const char* in, int64_t n, int64_t cols, int64_t row_stride, T* out) {
+template <class K>
+void reduce_strip(const char* in, int64_t n, int64_t cols, int64_t row_stride,
+                  typename K::T* out) {
+  using T = typename K::T;
   if (n <= kColumnBlock) {
-    for (int64_t c = 0; c < cols; ++c) out[c] = Op::template kIdentity<T>;
-    accumulate<T, Op>(in, n, cols, row_stride, out);
+    for (int64_t c = 0; c < cols; ++c) out[c] = K::Op::template kIdentity<T>;
+    accumulate<K>(in, n, cols, row_stride, out);
     return;
   }
   const int64_t left = kColumnBlock * left_blocks((n + kColumnBlock - 1) / kColumnBlock);
   T right[kStripBytes / sizeof(T)];
-  reduce_strip<T, Op>(in, left, cols, row_stride, out);
-  reduce_strip<T, Op>(in + left * row_stride, n - left, cols, row_stride, right);
-  accumulate<T, Op>(right, 1, cols, 0, out);
+  reduce_strip<K>(in, left, cols, row_stride, out);
+  reduce_strip<K>(in + left * row_stride, n - left, cols, row_stride, right);
+  accumulate<typename K::Found>(right, 1, cols, 0, out);
 }
 
-template <class T, class Op>
+template <class K>
 void columns(const void* in, int64_t n, int64_t cols, int64_t row_stride, void* out) {
+  using T = typename K::T;
   constexpr auto kStrip = static_cast<int64_t>(kStripBytes / sizeof(T));
   for (int64_t c = 0; c < cols; c += kStrip) {
     const int64_t count = cols - c < kStrip ? cols - c : kStrip;
-    reduce_strip<T, Op>(static_cast<const char*>(in) + c * static_cast<int64_t>(sizeof(T)), n,
-                        count, row_stride, static_cast<T*>(out) + c);
+    reduce_strip<K>(static_cast<const char*>(in) + c * K::kItem, n, count, row_stride,
+                    static_cast<T*>(out) + c);
   }
 }
+
+// ---- positions
 
 // First k with in[k] equal to `best` (not a number, when `best` is none); there is one.
 template <class T>
@@ -118,7 +190,8 @@ int64_t arg(const void* data, int64_t n) {
   T best = 0;
   int64_t at = -1;
   for (int64_t first = 0; first < n; first += kRowBlock) {
-    const T value = reduce_block<T, Op>(in + first, n - first < kRowBlock ? n - first : kRowBlock);
+    const int64_t length = n - first < kRowBlock ? n - first : kRowBlock;
+    const T value = reduce_block<Kind<T, T, Same, Op>>(reinterpret_cast<const char*>(in + first), length);
     // Strictly better: neither an equal value nor a second NaN displaces the first.
     if (at < 0 || (best == best && Op::apply(value, best) != best)) {
       best = value;
@@ -128,24 +201,40 @@ int64_t arg(const void* data, int64_t n) {
   return at + find_first(in + at, n - at, best);
 }
 
+// ---- the table
+
 struct Builder {
   ReduceTable table{};
 
-  template <class T, class Op>
+  template <class S, class T, class Map, class Op>
   constexpr void put(Reduction reduction, DType dtype) {
+    using K = Kind<S, T, Map, Op>;
     const int r = static_cast<int>(reduction), t = static_cast<int>(dtype);
-    table.row[r][t] = row<T, Op>;
-    table.columns[r][t] = columns<T, Op>;
-    table.accumulate[r][t] = accumulate<T, Op>;
+    table.rows[r][t] = rows<K>;
+    table.row[r][t] = row<K>;
+    table.columns[r][t] = columns<K>;
+    table.accumulate[r][t] = accumulate<K>;
+  }
+
+  template <class S, class T>
+  constexpr void put_floats(DType dtype) {
+    put<S, T, Same, Add>(Reduction::Sum, dtype);
+    put<S, T, Same, Larger>(Reduction::Max, dtype);
+    put<S, T, Same, Smaller>(Reduction::Min, dtype);
+    put<S, T, Number, Add>(Reduction::NumberSum, dtype);
+    put<S, T, Magnitude, Add>(Reduction::AbsSum, dtype);
+    put<S, T, Square, Add>(Reduction::SquareSum, dtype);
+    put<S, T, Magnitude, Larger>(Reduction::AbsMax, dtype);
+    put<S, T, Magnitude, Smaller>(Reduction::AbsMin, dtype);
   }
 
   template <class Arithmetic, class Compared>
-  constexpr void put_all(DType dtype) {
+  constexpr void put_compute(DType dtype) {
     const int t = static_cast<int>(dtype);
-    put<Arithmetic, Add>(Reduction::Sum, dtype);
-    put<Arithmetic, Multiply>(Reduction::Prod, dtype);
-    put<Compared, Larger>(Reduction::Max, dtype);
-    put<Compared, Smaller>(Reduction::Min, dtype);
+    put<Arithmetic, Arithmetic, Same, Add>(Reduction::Sum, dtype);
+    put<Arithmetic, Arithmetic, Same, Multiply>(Reduction::Prod, dtype);
+    put<Compared, Compared, Same, Larger>(Reduction::Max, dtype);
+    put<Compared, Compared, Same, Smaller>(Reduction::Min, dtype);
     table.argmax[t] = arg<Compared, Larger>;
     table.argmin[t] = arg<Compared, Smaller>;
   }
@@ -153,11 +242,18 @@ struct Builder {
 
 constexpr ReduceTable build() {
   Builder b;
-  b.put_all<float, float>(DType::Float32);
-  b.put_all<double, double>(DType::Float64);
-  b.put_all<uint64_t, int64_t>(DType::Int64);
-  b.put<uint8_t, Larger>(Reduction::Max, DType::Bool);
-  b.put<uint8_t, Smaller>(Reduction::Min, DType::Bool);
+  b.put_compute<float, float>(DType::Float32);
+  b.put_compute<double, double>(DType::Float64);
+  b.put_compute<uint64_t, int64_t>(DType::Int64);
+  b.put_floats<float, float>(DType::Float32);
+  b.put_floats<double, double>(DType::Float64);
+  b.put_floats<BFloat16, float>(DType::BFloat16);
+  b.put_floats<Half, float>(DType::Float16);
+  b.put<uint8_t, uint8_t, Same, Larger>(Reduction::Max, DType::Bool);
+  b.put<uint8_t, uint8_t, Same, Smaller>(Reduction::Min, DType::Bool);
+  b.put<uint8_t, uint64_t, Same, Add>(Reduction::Sum, DType::Bool);
+  b.put<uint8_t, uint64_t, Same, Add>(Reduction::Sum, DType::UInt8);
+  b.put<int32_t, uint64_t, Same, Add>(Reduction::Sum, DType::Int32);
   return b.table;
 }
 

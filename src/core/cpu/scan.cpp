@@ -96,15 +96,6 @@ TileKernel kernel_for(OpId op, DType dtype) {
   return kernels().elementwise->kernel[static_cast<int>(op)][static_cast<int>(dtype)];
 }
 
-// values = f(values), dense.
-void apply(TileKernel f, void* values, int64_t n) {
-  auto* p = static_cast<char*>(values);
-  char* const ptr[] = {p, p};
-  constexpr int64_t kNoRows[2] = {};
-  constexpr uint8_t kInner[] = {1, 1};
-  f({ptr, 1, n, kNoRows, kInner});
-}
-
 // log(sum(exp(x))) as m + log(s): m the largest value so far, s the sum of exp(x - m), rescaled
 // whenever m grows. The exponentials and logarithms of a tile are taken at once.
 template <class T>
@@ -121,10 +112,10 @@ struct RunningLogSum {
       scale[i] = before - shift[i];
       values[i] = x - shift[i];
     }
-    apply(kernel_for(OpId::exp, dtype), scale, n);
-    apply(kernel_for(OpId::exp, dtype), values, n);
+    map_elements(OpId::exp, dtype, scale, n);
+    map_elements(OpId::exp, dtype, values, n);
     for (int64_t i = 0; i < n; ++i) values[i] = sum = sum * scale[i] + values[i];
-    apply(kernel_for(OpId::log, dtype), values, n);
+    map_elements(OpId::log, dtype, values, n);
     for (int64_t i = 0; i < n; ++i) values[i] += shift[i];
   }
 };

@@ -4,24 +4,12 @@
 
 #include "../parallel.h"
 #include "levels.h"
+#include "reduce.h"
 #include "tiles.h"
 
 namespace tinyt::cpu {
 
 namespace {
-
-Reduction reduction_of(OpId op) {
-  switch (op) {
-    case OpId::prod:
-      return Reduction::Prod;
-    case OpId::amax:
-      return Reduction::Max;
-    case OpId::amin:
-      return Reduction::Min;
-    default:
-      return Reduction::Sum;
-  }
-}
 
 // Runs the steps on tiles of one row, and reduces rows in the order of levels.h.
 class Runner {

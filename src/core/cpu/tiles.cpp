@@ -105,6 +105,15 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
+void map_elements(OpId op, DType dtype, void* values, int64_t n) {
+  auto* p = static_cast<char*>(values);
+  char* const ptr[] = {p, p};
+  constexpr int64_t kNoRows[] = {0, 0};
+  constexpr uint8_t kInner[] = {1, 1};
+  kernels().elementwise->kernel[static_cast<int>(op)][static_cast<int>(dtype)](
+      {ptr, 1, n, kNoRows, kInner});
+}
+
 void cast_elements(const char* from, DType from_dtype, char* to, DType to_dtype, int64_t n) {
   kernels().elementwise->cast[static_cast<int>(from_dtype)][static_cast<int>(to_dtype)](from, to,
                                                                                         n);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "../dtype.h"
+#include "../ops.h"
 #include "../parallel.h"
 #include "../shape.h"
 #include "../tensor.h"
@@ -50,6 +51,9 @@ struct alignas(64) Tile {
 
 // Converts n contiguous elements.
 void cast_elements(const char* from, DType from_dtype, char* to, DType to_dtype, int64_t n);
+
+// Applies an op of one input to n contiguous elements of a compute dtype, in place.
+void map_elements(OpId op, DType dtype, void* values, int64_t n);
 
 // A rows x cols block seen through byte strides.
 struct Block {

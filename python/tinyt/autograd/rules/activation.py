@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tinyt._tensor import is_grad_enabled
 from tinyt.autograd.rules.common import OUT, rule
-from tinyt.autograd.rules.fused import widen
+from tinyt.autograd.rules.common import widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:

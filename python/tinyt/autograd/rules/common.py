@@ -32,6 +32,11 @@ def zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
     return prim.fill(shape, like.dtype, 0.0, 0)
 
 
+def widen(x: Tensor) -> Tensor:
+    """Halves as float32, others as they are."""
+    return prim.cast(x, 8) if x.dtype.itemsize == 2 else x
+
+
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Row-major strides in elements."""
     strides, step = [], 1
@@ -43,7 +48,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def keep_dims(x: Tensor, n: Node) -> Tensor:
     """A reduction's output (or its gradient) with the reduced dimensions as size 1."""
-    dims, keepdim = n.attrs
+    dims, keepdim = n.attrs[:2]
     if keepdim:
         return x
     shape = tuple(1 if d in dims else s for d, s in enumerate(n.shape(0)))

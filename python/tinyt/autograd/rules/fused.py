@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import is_grad_enabled, register_rule
-from tinyt.autograd.rules.common import OUT, SECOND, rule
+from tinyt.autograd.rules.common import OUT, SECOND, rule, widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -105,11 +105,6 @@ def norm_input(
     u = g if weight is None else g * weight
     slope = h * mean_over(u * h, axes)
     return scale * ((u - mean_over(u, axes) - slope) if center else (u - slope))
-
-
-def widen(x: Tensor) -> Tensor:
-    """Halves as float32, others as they are."""
-    return prim.cast(x, 8) if x.dtype.itemsize == 2 else x
 
 
 def _recorded(

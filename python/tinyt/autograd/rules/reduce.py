@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import is_grad_enabled
-from tinyt.autograd.rules.common import OUT, keep_dims, rule
+from tinyt.autograd.rules.common import OUT, keep_dims, rule, widen
 from tinyt.autograd.rules.movement import inverse
 from tinyt.tensor import prim
 
@@ -53,6 +53,27 @@ def extremum_grad(g: Tensor, n: Node) -> Tensor:
     return hit * (keep_dims(g, n) / count)
 
 
+def nansum_grad(g: Tensor, n: Node) -> Tensor:
+    """Zero for the elements that were left out."""
+    return prim.where(prim.isnan(n.input(0)), 0.0, keep_dims(g, n))
+
+
+def norm_grad(g: Tensor, n: Node) -> Tensor:
+    """x / |x| for p = 2, zero at zero; else the signs, for an extremum of the elements there."""
+    x, p = widen(n.input(0)), n.attrs[2]
+    g = widen(keep_dims(g, n))
+    if p == 1:
+        return g * prim.sign(x)
+    size = widen(keep_dims(n.output(), n))
+    if p == 2:
+        zero = prim.eq(size, 0.0)
+        return x * prim.where(zero, 0.0, g / prim.where(zero, 1.0, size))
+    hit = prim.cast(prim.eq(prim.abs(x), size), x.dtype)
+    return hit * prim.sign(x) * (g / prim.sum(hit, n.attrs[0], True))
+
+
+rule("nansum", (nansum_grad, 0))
+rule("norm", (norm_grad, 0, OUT))
 rule("sum", (lambda g, n: prim.expand(keep_dims(g, n), n.shape(0)),))
 rule("prod", (prod_grad, 0))
 rule("amax", (extremum_grad, 0, OUT))
