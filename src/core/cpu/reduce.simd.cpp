@@ -59,31 +59,43 @@ struct Kind {
 
 // ---- rows
 
+// Parts of the last, incomplete group; every part has a name, so that they stay in registers.
+template <class K, int Part, class L>
+TINYT_INLINE void add_rest(L& lanes, const char* in, int64_t n) {
+  constexpr int64_t kBegin = Part * L::kWidth;
+  if (n >= kBegin + L::kWidth) {
+    lanes.add(Part, K::template term<L::kWidth>(in + kBegin * K::kItem));
+    if constexpr (Part + 1 < L::kParts) add_rest<K, Part + 1>(lanes, in, n);
+  } else if (n > kBegin) {
+    lanes.add(Part, K::template term_part<L::kWidth>(in + kBegin * K::kItem, n - kBegin));
+  }
+}
+
 template <class K>
-typename K::T reduce_block(const char* in, int64_t n) {
+TINYT_INLINE typename K::T reduce_block(const char* in, int64_t n) {
   using L = Lanes<typename K::T, typename K::Op>;
   constexpr int64_t kPart = L::kWidth * K::kItem;
   L lanes;
   for (; n >= kReduceLanes; n -= kReduceLanes, in += kReduceLanes * K::kItem) {
     for (int i = 0; i < L::kParts; ++i) lanes.add(i, K::template term<L::kWidth>(in + i * kPart));
   }
-  int part = 0;
-  for (; n >= L::kWidth; n -= L::kWidth, in += kPart) {
-    lanes.add(part++, K::template term<L::kWidth>(in));
-  }
-  if (n > 0) lanes.add(part, K::template term_part<L::kWidth>(in, n));
+  add_rest<K, 0>(lanes, in, n);
   return lanes.fold();
 }
 
 template <class K>
 void rows(const void* in, int64_t count, int64_t row_stride, int64_t n, void* out) {
   using T = typename K::T;
-  for (int64_t r = 0; r < count; ++r) {
-    const char* row = static_cast<const char*>(in) + r * row_stride;
-    static_cast<T*>(out)[r] =
-        reduce_blocks<T, typename K::Op>(0, n, [row](int64_t first, int64_t length) {
-          return reduce_block<K>(row + first * K::kItem, length);
-        });
+  const auto* row = static_cast<const char*>(in);
+  auto* values = static_cast<T*>(out);
+  if (n <= kRowBlock) {
+    for (int64_t r = 0; r < count; ++r) values[r] = reduce_block<K>(row + r * row_stride, n);
+    return;
+  }
+  for (int64_t r = 0; r < count; ++r, row += row_stride) {
+    values[r] = reduce_blocks<T, typename K::Op>(0, n, [row](int64_t first, int64_t length) {
+      return reduce_block<K>(row + first * K::kItem, length);
+    });
   }
 }
 
