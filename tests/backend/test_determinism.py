@@ -76,6 +76,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "amin": lambda x, dim: x.amin(dim),
     "mean": lambda x, dim: x.mean(dim),
     "var": lambda x, dim: x.var(dim),
+    "norm": lambda x, dim: x.norm(2, dim),
 }
 ALONG: dict[str, Callable[..., Any]] = {
     "argmax": lambda x, dim: x.argmax(dim),
@@ -137,7 +138,8 @@ def check_layouts(function: Callable[..., Any], arrays: list[np.ndarray], what: 
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [(name, dtype) for name in REDUCTIONS for dtype in ("float32", "float64")]
-    + [(name, dtype) for name in ("sum", "amax", "amin") for dtype in ("int64", "bool")],
+    + [(name, dtype) for name in ("sum", "amax", "amin") for dtype in ("int64", "bool")]
+    + [("sum", "float16"), ("norm", "float16"), ("sum", "int32")],
 )
 def test_reductions(name: str, dtype: str, rng: np.random.Generator) -> None:
     for shape, dim in REDUCED:

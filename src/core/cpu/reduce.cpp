@@ -22,7 +22,7 @@ constexpr int64_t kTileCols = 32;     // columns gathered at once, at most
 constexpr int64_t kDirectCols = 256;  // columns reduced in place at once
 constexpr int64_t kAcross = 128;      // neighbouring results whose lanes run side by side
 
-constexpr int64_t kLongRun = 64;      // neighbouring elements that are worth reducing in place
+constexpr int64_t kLongRun = 64;  // neighbouring elements that are worth reducing in place
 
 // Of what a reduction has found so far.
 Reduction combination_of(Reduction reduction) {
@@ -45,8 +45,8 @@ struct Functions {
   using Rows = void (*)(const void*, int64_t, int64_t, int64_t, void*);
   using Columns = void (*)(const void*, int64_t, int64_t, int64_t, void*);
 
-  DType source;      // of the elements they read: the tensor's, or what it is converted to
-  DType dtype;       // of values
+  DType source;        // of the elements they read: the tensor's, or what it is converted to
+  DType dtype;         // of values
   int64_t from, item;  // bytes of an element and of a value
   Rows rows, rows_of_values;
   Columns columns, accumulate, combine;

@@ -154,8 +154,7 @@ inline constexpr int64_t kStripBytes = 2048;
 
 // The tree over blocks of rows, for one strip of columns.
 template <class K>
-void reduce_strip(const char* in, int64_t n, int64_t cols, int64_t row_stride,
-                  typename K::T* out) {
+void reduce_strip(const char* in, int64_t n, int64_t cols, int64_t row_stride, typename K::T* out) {
   using T = typename K::T;
   if (n <= kColumnBlock) {
     for (int64_t c = 0; c < cols; ++c) out[c] = K::Op::template kIdentity<T>;
@@ -203,7 +202,8 @@ int64_t arg(const void* data, int64_t n) {
   int64_t at = -1;
   for (int64_t first = 0; first < n; first += kRowBlock) {
     const int64_t length = n - first < kRowBlock ? n - first : kRowBlock;
-    const T value = reduce_block<Kind<T, T, Same, Op>>(reinterpret_cast<const char*>(in + first), length);
+    const T value =
+        reduce_block<Kind<T, T, Same, Op>>(reinterpret_cast<const char*>(in + first), length);
     // Strictly better: neither an equal value nor a second NaN displaces the first.
     if (at < 0 || (best == best && Op::apply(value, best) != best)) {
       best = value;
