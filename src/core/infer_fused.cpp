@@ -32,6 +32,16 @@ void infer_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferre
   out.attrs.add_float(p);
 }
 
+void infer_logsumexp(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  AttrReader read(attrs);
+  infer_float_reduction(op, in[0], read, out);
+}
+void infer_var(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  AttrReader read(attrs);
+  infer_float_reduction(op, in[0], read, out);
+  out.attrs.add_float(read.real());
+}
+
 // ---- softmax
 
 void infer_softmax(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {

@@ -152,6 +152,8 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "batch_norm_params": lambda x, rng: (a[:3] for a in channel_gradients(x, rng)),
     "batch_norm_input": channel_gradients,
     "nansum": over_dims(()),
+    "var": over_dims((0.0,), (0.5,)),
+    "logsumexp": over_dims(()),
     "norm": over_dims((1.0,), (2.0,), (np.inf,), (-np.inf,)),
     **dict.fromkeys(ACTIVATIONS, elementwise),
     **{f"{name}_backward": beside_a_gradient for name in ("relu", "sigmoid", "tanh", *ACTIVATIONS)},
@@ -188,6 +190,8 @@ WITH_GRADIENT = [
     "elu",
     "nansum",
     "norm",
+    "var",
+    "logsumexp",
 ]
 
 

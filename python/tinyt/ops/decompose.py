@@ -13,6 +13,7 @@ from tinyt.autograd.rules.fused import class_shares, cross_entropy_slopes
 from tinyt.ops.attention import DECOMPOSE as ATTENTION
 from tinyt.ops.matrix import composed_norm
 from tinyt.ops.norm import DECOMPOSE as NORMS
+from tinyt.ops.statistics import composed_variance
 from tinyt.tensor import Tensor, prim
 
 
@@ -127,6 +128,22 @@ def norm(x: Tensor, dims: tuple[int, ...], keepdim: bool, p: float) -> Tensor:
     return composed_norm(x, p, dims, keepdim)
 
 
+def var(x: Tensor, dims: tuple[int, ...], keepdim: bool, correction: float) -> Tensor:
+    """The variance, in two passes."""
+    return prim.cast(composed_variance(widen(x), dims, keepdim, correction), x.dtype)
+
+
+def logsumexp(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """log(sum(exp(x))), shifted by the largest value so that nothing overflows."""
+    wide = widen(x)
+    if x.numel() == 0:
+        return prim.cast(prim.log(prim.sum(wide, dims, keepdim)), x.dtype)
+    top = prim.amax(wide.detach(), dims, True)
+    top = prim.where(prim.isfinite(top), top, 0.0)
+    total = prim.log(prim.sum(prim.exp(wide - top), dims, keepdim))
+    return prim.cast(total + prim.reshape(top, tuple(total.shape)), x.dtype)
+
+
 def sum_squares(tensors: Sequence[Tensor]) -> Tensor:
     """The sum of squares of each tensor, side by side."""
     sums = [prim.sum(prim.square(x), tuple(range(x.dim())), False) for x in tensors]
@@ -142,6 +159,8 @@ DECOMPOSE: dict[str, Callable[..., Any]] = {
     **ATTENTION,
     "nansum": nansum,
     "norm": norm,
+    "var": var,
+    "logsumexp": logsumexp,
     "sum_squares": sum_squares,
     "softmax_nll": softmax_nll,
     "softmax_nll_input": softmax_nll_input,

@@ -348,13 +348,7 @@ def logsumexp(
     dims = dims_of(dim)
     if not dims and not keepdim and input.dim():
         raise ShapeError(f"logsumexp: dim must not be empty, the shape is {tuple(input.shape)}")
-    x = to_dtype(input, float_or_default(input))
-    if element_count("logsumexp", x, dims) == 0:
-        return write_out(out, prim.log(prim.sum(x, dims, keepdim)))
-    top = prim.amax(x.detach(), dims, True)
-    top = prim.where(prim.isfinite(top), top, 0.0)
-    total = prim.log(prim.sum(prim.exp(x - top), dims, keepdim))
-    return prim.add(total, top if keepdim else prim.reshape(top, tuple(total.shape)), out=out)
+    return prim.logsumexp(to_dtype(input, float_or_default(input)), dims, keepdim, out=out)
 
 
 # ---- norms

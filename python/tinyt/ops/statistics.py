@@ -7,28 +7,28 @@ import warnings
 
 from tinyt._core import DTypeError
 from tinyt._tensor import is_grad_enabled
-from tinyt.ops.common import Number, dims_of, to_dtype, wide, write_out
+from tinyt.ops.common import Number, dims_of, write_out
 from tinyt.ops.reduce import Dim, element_count, mean
 from tinyt.tensor import Tensor, method, prim
 
 
-def _moments(
-    input: Tensor, dim: Dim, correction: float, keepdim: bool, name: str
-) -> tuple[Tensor, Tensor]:
-    """Variance (of complex numbers: of both parts together, real) in two passes, and mean."""
+def _variance(input: Tensor, dim: Dim, correction: float, keepdim: bool, name: str) -> Tensor:
+    """Variance; of complex numbers that of both parts together, real."""
     if not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise DTypeError(f"{name}: the input must be of a float dtype, got {input.dtype.name}")
     dims = dims_of(dim)
-    x = wide(input)
-    count = element_count(name, x, dims)
-    center = mean(x, dims or None, True)
-    away = prim.abs(x - center) if x.dtype.is_complex else x - center
-    square = prim.sum(prim.square(away), dims, keepdim)
+    if not input.dtype.is_complex:
+        return prim.var(input, dims, keepdim, correction)
+    return composed_variance(input, dims, keepdim, correction)
+
+
+def composed_variance(x: Tensor, dims: tuple[int, ...], keepdim: bool, correction: float) -> Tensor:
+    """Variance in other operations, in two passes."""
+    count = element_count("var", x, dims)
+    away = x - mean(x, dims or None, True)
+    square = prim.square(prim.abs(away) if x.dtype.is_complex else away)
     # No degrees of freedom: 0/0 and x/0 as PyTorch has them (NaN and inf).
-    variance = square / builtins.max(count - correction, 0.0)
-    average = center if keepdim else prim.reshape(center, tuple(variance.shape))
-    average = to_dtype(average, input.dtype)
-    return variance if input.dtype.is_complex else to_dtype(variance, input.dtype), average
+    return prim.sum(square, dims, keepdim) / builtins.max(count - correction, 0.0)
 
 
 def _arguments(dim: Dim, unbiased: bool | None, correction: float | None) -> tuple[Dim, float]:
@@ -61,7 +61,7 @@ def var(
 ) -> Tensor:
     """Variance over ``dim``: squared distance from the mean over (n - correction), two passes."""
     dim, by = _arguments(dim, unbiased, correction)
-    return write_out(out, _moments(input, dim, by, keepdim, "var")[0])
+    return write_out(out, _variance(input, dim, by, keepdim, "var"))
 
 
 @method
@@ -76,7 +76,7 @@ def std(
 ) -> Tensor:
     """Standard deviation over ``dim``: the root of :func:`var`."""
     dim, by = _arguments(dim, unbiased, correction)
-    return write_out(out, _root(_moments(input, dim, by, keepdim, "std")[0]))
+    return write_out(out, _root(_variance(input, dim, by, keepdim, "std")))
 
 
 def var_mean(
@@ -89,7 +89,8 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     """Variance and mean over ``dim``."""
     dim, by = _arguments(dim, unbiased, correction)
-    return _moments(input, dim, by, keepdim, "var_mean")
+    variance = _variance(input, dim, by, keepdim, "var_mean")
+    return variance, mean(input, dims_of(dim) or None, keepdim)
 
 
 def std_mean(
@@ -102,8 +103,8 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean over ``dim``."""
     dim, by = _arguments(dim, unbiased, correction)
-    variance, average = _moments(input, dim, by, keepdim, "std_mean")
-    return _root(variance), average
+    deviation = _root(_variance(input, dim, by, keepdim, "std_mean"))
+    return deviation, mean(input, dims_of(dim) or None, keepdim)
 
 
 # ---- covariance

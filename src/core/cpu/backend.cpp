@@ -12,6 +12,7 @@
 #include "matmul.h"
 #include "norm.h"
 #include "optim.h"
+#include "pairs.h"
 #include "pool.h"
 #include "random.h"
 #include "reduce.h"

@@ -14,6 +14,25 @@ inline constexpr int64_t kMaxAccumulator = 8;  // bytes of the largest dtype ker
 inline constexpr int64_t kRowChunk = 16 * kRowBlock;  // elements of one result in a unit of work
 inline constexpr int64_t kGatherRows = 16;            // results gathered side by side, at most
 
+// The dimensions of a reduction: those reduced, the kept ones around and inside of them.
+struct ReduceAxes {
+  Axes outer, reduced, cols;  // cols: kept dimensions inside the innermost reduced one
+
+  ReduceAxes(const Tensor& x, std::span<const int64_t> dims) {
+    SmallVec<bool, 8> is_reduced(static_cast<size_t>(x.rank()), false);
+    for (const int64_t d : dims) {
+      if (d < x.rank()) is_reduced[static_cast<size_t>(d)] = true;  // 0-d takes dimension 0
+    }
+    size_t inner = is_reduced.size();  // where the kept dimensions inside all reduced ones begin
+    while (inner > 0 && (!is_reduced[inner - 1] || x.size(inner - 1) == 1)) --inner;
+    const auto item = static_cast<int64_t>(x.itemsize());
+    for (size_t d = 0; d < is_reduced.size(); ++d) {
+      Axes& axes = is_reduced[d] ? reduced : d < inner ? outer : cols;
+      axes.add(x.size(d), x.stride(d) * item);
+    }
+  }
+};
+
 // Room for one gathered rectangle: a tile, or more where nothing is converted.
 inline constexpr int64_t kGatherElements = 8 * kTileElements;
 struct alignas(64) Gathered {

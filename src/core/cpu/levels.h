@@ -102,6 +102,20 @@ struct ReduceTable {
   int64_t (*argmin[kDTypeCount])(const void* in, int64_t n);
 };
 
+// Two numbers of each block of elements (pairs.h). Moments: mean and sum of squared distances from
+// it. Exponentials: maximum, and sum of exp(x - maximum), where that is finite, else of exp(x).
+enum class PairReduction : uint8_t { Moments, Exponentials, Count };
+
+// Floats; the dtype is that of the elements in memory.
+struct PairTable {
+  static constexpr int kCount = static_cast<int>(PairReduction::Count);
+  // Of n contiguous elements, 0 < n <= kRowBlock.
+  void (*row[kCount][kDTypeCount])(const void* in, int64_t n, double* first, double* second);
+  // Of each column of n rows, 0 < n <= kColumnBlock, that are row_stride bytes apart.
+  void (*columns[kCount][kDTypeCount])(const void* in, int64_t n, int64_t cols, int64_t row_stride,
+                                       double* first, double* second);
+};
+
 // Columns of n elements that lie side by side, each in a lane of its own: element k of column i is
 // at in + k * step + i items.
 struct SoftmaxStrip {
@@ -412,6 +426,7 @@ struct Kernels {
   const ElementwiseTable* elementwise;
   const CopyTable* copy;
   const ReduceTable* reduce;
+  const PairTable* pairs;
   const SoftmaxTable* softmax;
   const NormTable* norm;
   const BatchNormTable* batch_norm;

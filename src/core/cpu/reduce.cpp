@@ -125,17 +125,10 @@ ReduceJob::ReduceJob(const KernelCall& call, Reduction reduction)
     : in_(call.inputs[0]),
       out_(call.outputs[0]),
       f_(call.op, reduction, in_.dtype(), info(out_.dtype()).compute) {
-  SmallVec<bool, 8> is_reduced(static_cast<size_t>(in_.rank()), false);
-  for (const int64_t d : AttrReader(call.attrs).list()) {
-    if (d < in_.rank()) is_reduced[static_cast<size_t>(d)] = true;  // 0-d takes dimension 0
-  }
-  size_t inner = is_reduced.size();  // where the kept dimensions inside all reduced ones begin
-  while (inner > 0 && (!is_reduced[inner - 1] || in_.size(inner - 1) == 1)) --inner;
-  const auto item = static_cast<int64_t>(in_.itemsize());
-  for (size_t d = 0; d < is_reduced.size(); ++d) {
-    Axes& axes = is_reduced[d] ? reduced_ : d < inner ? outer_ : cols_;
-    axes.add(in_.size(d), in_.stride(d) * item);
-  }
+  const ReduceAxes axes(in_, AttrReader(call.attrs).list());
+  outer_ = axes.outer;
+  reduced_ = axes.reduced;
+  cols_ = axes.cols;
 }
 
 void ReduceJob::run(OpId finish) {

@@ -1,87 +1,12 @@
 // Reductions of contiguous rows and columns, in the fixed order that levels.h states. Elements are
 // read as they lie in memory (S), mapped, and combined in T.
-#include "lanes.h"
+#include "kinds.h"
 #include "levels.h"
-#include "simd.h"
-#include "stored.h"
 
 namespace tinyt::cpu {
 namespace {
 
-// ---- what is combined: a function of each element
-
-struct Same {
-  template <class V>
-  static TINYT_INLINE V apply(V x) {
-    return x;
-  }
-};
-struct Magnitude {
-  template <class V>
-  static TINYT_INLINE V apply(V x) {
-    return x > 0 ? x : 0 - x;
-  }
-};
-struct Square {
-  template <class V>
-  static TINYT_INLINE V apply(V x) {
-    return x * x;
-  }
-};
-struct Number {
-  template <class V>
-  static TINYT_INLINE V apply(V x) {
-    return x == x ? x : V{};
-  }
-};
-
-// One kind of reduction of one dtype.
-template <class StoredType, class ValueType, class MapType, class OpType>
-struct Kind {
-  using S = StoredType;
-  using T = ValueType;
-  using Op = OpType;
-  static constexpr int64_t kItem = sizeof(S);
-
-  template <int N>
-  static TINYT_INLINE typename LanesOf<T, N>::type term(const char* p) {
-    return MapType::apply(load_lanes<S, T, N>(p));
-  }
-  // Terms of the first n < N lanes, the identity in the others.
-  template <int N>
-  static TINYT_INLINE Vec<T, N> term_part(const char* p, int64_t n) {
-    const Vec<T, N> v = MapType::apply(load_lanes_part<S, T, N>(p, n));
-    return iota<T, N>() < static_cast<T>(n) ? v : Vec<T, N>{} + Op::template kIdentity<T>;
-  }
-  // The same reduction of what it has found so far.
-  using Found = Kind<T, T, Same, Op>;
-};
-
 // ---- rows
-
-// Parts of the last, incomplete group; every part has a name, so that they stay in registers.
-template <class K, int Part, class L>
-TINYT_INLINE void add_rest(L& lanes, const char* in, int64_t n) {
-  constexpr int64_t kBegin = Part * L::kWidth;
-  if (n >= kBegin + L::kWidth) {
-    lanes.add(Part, K::template term<L::kWidth>(in + kBegin * K::kItem));
-    if constexpr (Part + 1 < L::kParts) add_rest<K, Part + 1>(lanes, in, n);
-  } else if (n > kBegin) {
-    lanes.add(Part, K::template term_part<L::kWidth>(in + kBegin * K::kItem, n - kBegin));
-  }
-}
-
-template <class K>
-TINYT_INLINE typename K::T reduce_block(const char* in, int64_t n) {
-  using L = Lanes<typename K::T, typename K::Op>;
-  constexpr int64_t kPart = L::kWidth * K::kItem;
-  L lanes;
-  for (; n >= kReduceLanes; n -= kReduceLanes, in += kReduceLanes * K::kItem) {
-    for (int i = 0; i < L::kParts; ++i) lanes.add(i, K::template term<L::kWidth>(in + i * kPart));
-  }
-  add_rest<K, 0>(lanes, in, n);
-  return lanes.fold();
-}
 
 template <class K>
 void rows(const void* in, int64_t count, int64_t row_stride, int64_t n, void* out) {

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import is_grad_enabled
-from tinyt.autograd.rules.common import OUT, rule
-from tinyt.autograd.rules.common import widen
+from tinyt.autograd.rules.common import OUT, rule, widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:

@@ -72,6 +72,29 @@ def norm_grad(g: Tensor, n: Node) -> Tensor:
     return hit * prim.sign(x) * (g / prim.sum(hit, n.attrs[0], True))
 
 
+def var_grad(g: Tensor, n: Node) -> Tensor:
+    """2 (x - mean) over the degrees of freedom; none: infinite, as in PyTorch."""
+    x, dims = widen(n.input(0)), n.attrs[0]
+    mean = prim.sum(x, dims, True) / float(_count(n))
+    freedom = _count(n) - n.attrs[2]
+    return widen(keep_dims(g, n)) * (x - mean) * (2 / freedom if freedom > 0 else math.inf)
+
+
+def _count(n: Node) -> int:
+    """Elements that one result is made from."""
+    dims = n.attrs[0] or range(len(n.shape(0)))
+    return math.prod(n.shape(0)[d] for d in dims if n.shape(0))
+
+
+def logsumexp_grad(g: Tensor, n: Node) -> Tensor:
+    """The softmax; zero where every element is -inf."""
+    x, found = widen(n.input(0)), widen(keep_dims(n.output(), n))
+    shift = prim.where(prim.eq(found, -math.inf), 0.0, found)
+    return widen(keep_dims(g, n)) * prim.exp(x - shift)
+
+
+rule("var", (var_grad, 0))
+rule("logsumexp", (logsumexp_grad, 0, OUT))
 rule("nansum", (nansum_grad, 0))
 rule("norm", (norm_grad, 0, OUT))
 rule("sum", (lambda g, n: prim.expand(keep_dims(g, n), n.shape(0)),))

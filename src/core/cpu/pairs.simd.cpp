@@ -1,0 +1,153 @@
+// The two numbers of a block of elements (pairs.h), in two passes over it while it is in cache: the
+// first finds a center, the second takes the elements' distances from it.
+#include "kinds.h"
+#include "levels.h"
+#include "math_exp.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// What the second pass adds up, and what becomes of it.
+struct Moments {
+  using First = Add;
+  template <class V>
+  static TINYT_INLINE V center(V sum, V n) {
+    return sum / n;
+  }
+  template <class V>
+  static TINYT_INLINE void add(V distance, V& sum, V& rest) {
+    sum += distance * distance;
+    rest += distance;
+  }
+  // What rounding the mean has cost is taken back (Chan, Golub and LeVeque, "Algorithms for
+  // computing the sample variance", 1983).
+  static TINYT_INLINE void store(double, double center, double sum, double rest, int64_t n,
+                                 double* first, double* second) {
+    const auto count = static_cast<double>(n);
+    const double squares = sum - rest * rest / count;
+    *first = center + rest / count;
+    *second = squares < 0 ? 0 : squares;
+  }
+};
+
+struct Exponentials {
+  using First = Larger;
+  // Infinities and NaN need no shift.
+  template <class V>
+  static TINYT_INLINE V center(V top, V) {
+    return top - top == 0 ? top : V{};
+  }
+  template <class V>
+  static TINYT_INLINE void add(V distance, V& sum, V&) {
+    sum += exp(distance);
+  }
+  static TINYT_INLINE void store(double top, double, double sum, double, int64_t, double* first,
+                                 double* second) {
+    *first = top;
+    *second = sum;
+  }
+};
+
+template <class P, class S, class T>
+void row(const void* in, int64_t n, double* first, double* second) {
+  using K = Kind<S, T, Same, typename P::First>;
+  using L = Lanes<T, Add>;
+  using V = typename L::V;
+  constexpr int64_t kPart = L::kWidth * K::kItem;
+  const auto* p = static_cast<const char*>(in);
+  const T found = reduce_block<K>(p, n);
+  const T center = P::center(found, static_cast<T>(n));
+  L sum, rest;
+  int64_t k = 0;
+  for (; k + kReduceLanes <= n; k += kReduceLanes, p += kReduceLanes * K::kItem) {
+    for (int i = 0; i < L::kParts; ++i) {
+      P::add(K::template term<L::kWidth>(p + i * kPart) - center, sum.part[i], rest.part[i]);
+    }
+  }
+  for (int i = 0; i < L::kParts; ++i) {
+    const int64_t left = n - k - i * L::kWidth, count = left < L::kWidth ? left : L::kWidth;
+    if (count <= 0) break;
+    V s = {}, r = {};
+    P::add(load_lanes_part<S, T, L::kWidth>(p + i * kPart, count) - center, s, r);
+    const auto used = iota<T, L::kWidth>() < static_cast<T>(count);
+    sum.part[i] += used ? s : V{};
+    rest.part[i] += used ? r : V{};
+  }
+  P::store(found, center, sum.fold(), rest.fold(), n, first, second);
+}
+
+// n rows of Count neighbouring registers, of which the last one has `last` columns.
+template <class P, class S, class T, int Count>
+TINYT_INLINE void column_group(const char* in, int64_t n, int64_t row_stride, int64_t last,
+                               double* first, double* second) {
+  using V = Vec<T>;
+  constexpr int kWidth = kLanes<V>;
+  constexpr T kStart = P::First::template kIdentity<T>;
+  const auto at = [&](int64_t k, int i) {
+    const char* p = in + k * row_stride + i * kWidth * static_cast<int64_t>(sizeof(S));
+    return Count == 1 && last < kWidth ? load_lanes_part<S, T, kWidth>(p, last)
+                                       : load_lanes<S, T, kWidth>(p);
+  };
+  V found[Count], center[Count], sum[Count] = {}, rest[Count] = {};
+  for (int i = 0; i < Count; ++i) found[i] = V{} + kStart;
+  for (int64_t k = 0; k < n; ++k) {
+    for (int i = 0; i < Count; ++i) found[i] = P::First::apply(found[i], at(k, i));
+  }
+  for (int i = 0; i < Count; ++i) center[i] = P::center(found[i], splat(static_cast<T>(n)));
+  for (int64_t k = 0; k < n; ++k) {
+    for (int i = 0; i < Count; ++i) P::add(at(k, i) - center[i], sum[i], rest[i]);
+  }
+  for (int i = 0; i < Count; ++i) {
+    const int64_t used = i + 1 < Count ? kWidth : last;
+    for (int64_t c = 0; c < used; ++c) {
+      const int64_t to = i * kWidth + c;
+      P::store(found[i][c], center[i][c], sum[i][c], rest[i][c], n, first + to, second + to);
+    }
+  }
+}
+
+template <class P, class S, class T>
+void columns(const void* data, int64_t n, int64_t cols, int64_t row_stride, double* first,
+             double* second) {
+  constexpr int64_t kWidth = kLanes<Vec<T>>, kGroup = 4;
+  const auto* in = static_cast<const char*>(data);
+  int64_t c = 0;
+  for (; c + kGroup * kWidth <= cols; c += kGroup * kWidth) {
+    column_group<P, S, T, kGroup>(in + c * sizeof(S), n, row_stride, kWidth, first + c, second + c);
+  }
+  for (; c < cols; c += kWidth) {
+    const int64_t last = cols - c < kWidth ? cols - c : kWidth;
+    column_group<P, S, T, 1>(in + c * sizeof(S), n, row_stride, last, first + c, second + c);
+  }
+}
+
+struct Builder {
+  PairTable table{};
+
+  template <class P, class S, class T>
+  constexpr void put(PairReduction reduction, DType dtype) {
+    const int r = static_cast<int>(reduction), t = static_cast<int>(dtype);
+    table.row[r][t] = row<P, S, T>;
+    table.columns[r][t] = columns<P, S, T>;
+  }
+  template <class S, class T>
+  constexpr void put_all(DType dtype) {
+    put<Moments, S, T>(PairReduction::Moments, dtype);
+    put<Exponentials, S, T>(PairReduction::Exponentials, dtype);
+  }
+};
+
+constexpr PairTable build() {
+  Builder b;
+  b.put_all<float, float>(DType::Float32);
+  b.put_all<double, double>(DType::Float64);
+  b.put_all<BFloat16, float>(DType::BFloat16);
+  b.put_all<Half, float>(DType::Float16);
+  return b.table;
+}
+
+}  // namespace
+
+extern "C" constexpr PairTable TINYT_TABLE(pairs) = build();
+
+}  // namespace tinyt::cpu
