@@ -95,7 +95,7 @@ class PairJob {
   using Row = void (*)(const void*, int64_t, double*, double*);
   using Columns = void (*)(const void*, int64_t, int64_t, int64_t, double*, double*);
 
-  void run_rows(const Part& parts) const;
+  void run_rows(const Part& parts);
   void run_columns(const Part& parts) const;
   void chunk_of_row(const char* row, int64_t begin, int64_t end, double* first,
                     double* second) const;
@@ -164,7 +164,7 @@ void PairJob::finish(const Part& found, int64_t results, double correction) cons
 
 // ---- rows
 
-void PairJob::run_rows(const Part& parts) const {
+void PairJob::run_rows(const Part& parts) {
   const int64_t results = axes_.outer.size(), n = axes_.reduced.size();
   const bool direct = axes_.reduced.dense(in_.itemsize());
   const int64_t group = std::max<int64_t>(1, kChunkElements / std::min(n, kRowChunk));
@@ -246,14 +246,16 @@ void PairJob::run_columns(const Part& parts) const {
     for (int64_t unit = from; unit < to; ++unit) {
       const int64_t col = unit % tiles * width, count = std::min(width, all - col);
       const int64_t node = unit / tiles, row = node % outer.size();
-      const int64_t begin = node / outer.size() * kColumnChunk, end = std::min(n, begin + kColumnChunk);
+      const int64_t begin = node / outer.size() * kColumnChunk,
+                    end = std::min(n, begin + kColumnChunk);
       const char* data = in_.data() + outer.offset(row);
       int64_t blocks = 0;
       for (int64_t k = begin; k < end; k += kColumnBlock, ++blocks) {
         const int64_t rows = std::min(kColumnBlock, end - k);
         const char* block = data + k * reduced.stride() + col * item_;
         if (!direct) {
-          load_patch(data, in_.dtype(), {reduced, k, rows, cols, col, count}, in_.dtype(), tile.bytes);
+          load_patch(data, in_.dtype(), {reduced, k, rows, cols, col, count}, in_.dtype(),
+                     tile.bytes);
           block = tile.bytes;
         }
         columns_(block, rows, count, direct ? reduced.stride() : count * item_,
@@ -273,8 +275,6 @@ void kernel_var(const KernelCall& call) {
   PairJob(call, PairReduction::Moments).run(read.real());
 }
 
-void kernel_logsumexp(const KernelCall& call) {
-  PairJob(call, PairReduction::Exponentials).run(0);
-}
+void kernel_logsumexp(const KernelCall& call) { PairJob(call, PairReduction::Exponentials).run(0); }
 
 }  // namespace tinyt::cpu
