@@ -14,7 +14,7 @@ from tinyt.autograd.rules.attention import (
     masked,
     with_groups,
 )
-from tinyt.autograd.rules.fused import widen
+from tinyt.autograd.rules.common import widen
 from tinyt.ops.dropout import dropout
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.ops.shape import transpose

@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import is_grad_enabled, register_rule
-from tinyt.autograd.rules.common import OUT, SECOND, transposed
-from tinyt.autograd.rules.fused import widen
+from tinyt.autograd.rules.common import OUT, SECOND, transposed, widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
