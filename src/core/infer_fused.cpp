@@ -148,12 +148,10 @@ Dims stats_shape(const Tensor& x, int64_t dims) {
   return shape;
 }
 
-void check_norm_gradient(OpId op, std::span<const Tensor> in, int64_t dims) {
-  require(in[0].shape() == in[1].shape() && in[0].dtype() == in[1].dtype() &&
-              in[2].shape() == stats_shape(in[1], dims) &&
-              in[2].dtype() == info(in[1].dtype()).compute,
-          ErrorKind::Shape, name_of(op), ": gradient ", in[0].shape(), " and statistics ",
-          in[2].shape(), " do not fit input ", in[1].shape());
+void check_norm_gradient(OpId op, std::span<const Tensor> in, const Dims& stats) {
+  require(in[0].shape() == in[1].shape() && in[2].shape() == stats, ErrorKind::Shape, name_of(op),
+          ": gradient ", in[0].shape(), " and statistics ", in[2].shape(), " do not fit input ",
+          in[1].shape());
 }
 
 }  // namespace
@@ -169,27 +167,22 @@ void infer_layer_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, I
   out.dtype[1] = info(in[0].dtype()).compute;
 }
 
-void infer_layer_norm_input(OpId op, std::span<const Tensor> in, const Attrs& attrs,
-                            Inferred& out) {
+void infer_layer_norm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                               Inferred& out) {
   AttrReader read(attrs);
   const int64_t dims = norm_dims(op, in[1], read.integer(), out);
-  check_norm_gradient(op, in, dims);
+  check_norm_gradient(op, in, stats_shape(in[1], dims));
   check_norm_part(op, in[1], in[3], dims);
   out.attrs.add(read.flag());
+  const bool params = read.flag();
+  out.attrs.add(params);
   first_shape(in[1], out);
+  out.shape[1] = {params ? 2 : 0};
+  for (int64_t size : last_dims(in[1], dims)) out.shape[1].push_back(size);
+  out.dtype[1] = info(in[1].dtype()).compute;
 }
 
-void infer_layer_norm_params(OpId op, std::span<const Tensor> in, const Attrs& attrs,
-                             Inferred& out) {
-  const int64_t dims = norm_dims(op, in[1], AttrReader(attrs).integer(), out);
-  check_norm_gradient(op, in, dims);
-  first_shape(in[1], out);
-  out.shape[0] = Dims(last_dims(in[1], dims));
-  out.shape[1] = out.shape[0];
-  out.dtype[1] = out.dtype[0];
-}
-
-// ---- batch_norm and its gradients
+// ---- normalisation of channels, and its gradients
 
 namespace {
 
@@ -203,32 +196,56 @@ void check_channels(OpId op, const Tensor& x, std::span<const Tensor> parts) {
             ": input ", x.shape(), " needs one value per channel, got shape ", part.shape());
 }
 
-void check_channel_gradient(OpId op, std::span<const Tensor> in) {
-  check_channels(op, in[1], in.subspan(3));
-  require(in[0].shape() == in[1].shape() && in[2].shape() == Dims({in[1].size(1), 3}),
-          ErrorKind::Shape, name_of(op), ": gradient ", in[0].shape(), " and statistics ",
-          in[2].shape(), " do not fit input ", in[1].shape());
+void check_groups(OpId op, const Tensor& x, int64_t groups) {
+  require(groups > 0 && x.size(1) % groups == 0, ErrorKind::Shape, name_of(op), ": ", x.size(1),
+          " channels do not make ", groups, " groups");
+}
+
+// The gradients: of the input, and of weight and bias.
+void channel_gradients(const Tensor& x, Inferred& out) {
+  first_shape(x, out);
+  out.shape[1] = {2, x.size(1)};
+  out.dtype[1] = info(x.dtype()).compute;
 }
 
 }  // namespace
 
+void infer_group_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  check_channels(op, in[0], in.subspan(1));
+  const int64_t groups = AttrReader(attrs).integer();
+  check_groups(op, in[0], groups);
+  out.attrs = attrs;
+  first_shape(in[0], out);
+  out.shape[1] = {in[0].size(0), groups, 2};
+  out.dtype[1] = info(in[0].dtype()).compute;
+}
+
+void infer_group_norm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                               Inferred& out) {
+  check_channels(op, in[1], in.subspan(3));
+  const int64_t groups = AttrReader(attrs).integer();
+  check_groups(op, in[1], groups);
+  check_norm_gradient(op, in, {in[1].size(0), groups, 2});
+  out.attrs = attrs;
+  channel_gradients(in[1], out);
+}
+
 void infer_batch_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   check_channels(op, in[0], in.subspan(1));
+  require(in[3].rank() == in[4].rank(), ErrorKind::Shape, name_of(op),
+          ": mean and variance go together, got shapes ", in[3].shape(), " and ", in[4].shape());
   out.attrs = attrs;
   first_shape(in[0], out);
   out.shape[1] = {in[0].size(1), 3};
   out.dtype[1] = info(in[0].dtype()).compute;
 }
 
-void infer_batch_norm_params(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
-  check_channel_gradient(op, in);
-  out.shape[0] = out.shape[1] = {in[1].size(1)};
-  out.compute = out.dtype[0] = out.dtype[1] = info(in[1].dtype()).compute;
-}
-
-void infer_batch_norm_input(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
-  check_channel_gradient(op, in);
-  first_shape(in[1], out);
+void infer_batch_norm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                               Inferred& out) {
+  check_channels(op, in[1], in.subspan(3));
+  check_norm_gradient(op, in, {in[1].size(1), 3});
+  out.attrs = attrs;
+  channel_gradients(in[1], out);
 }
 
 // ---- attention and its gradients

@@ -42,22 +42,45 @@ def normalised(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
 def norm_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     for _, w, b, dims, center, eps in normalised(x, rng):
         stats = prim.layer_norm(x, w, b, dims, center, eps)[1]
-        yield tinyt.tensor(rng.standard_normal(x.shape)), x, stats, w, dims, center
+        for params in (True, False):
+            yield tinyt.tensor(rng.standard_normal(x.shape)), x, stats, w, dims, center, params
+
+
+NONE = (tinyt.tensor(1.0), tinyt.tensor(0.0))
+
+
+def with_space(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    """Channels without space, with little and with some, with and without parameters."""
+    for shape in (x.shape, (*x.shape, 2), (*x.shape, 17)):
+        y = tinyt.tensor(rng.standard_normal(tuple(shape)))
+        yield y, *(tinyt.tensor(rng.standard_normal(shape[1:2])) for _ in range(2))
+        yield y, *NONE
 
 
 def channels(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
-    """With and without parameters, with and without space."""
-    for shape in (x.shape, (*x.shape, 2)):
-        y = tinyt.tensor(rng.standard_normal(tuple(shape)))
-        w, b = (tinyt.tensor(rng.standard_normal(shape[1:2])) for _ in range(2))
-        yield y, w, b, 1e-5
-        yield y, tinyt.tensor(1.0), tinyt.tensor(0.0), 1e-3
+    """By their own statistics, and by given ones."""
+    for y, w, b in with_space(x, rng):
+        given = (rng.standard_normal(y.shape[1]), rng.uniform(0.5, 2, y.shape[1]))
+        yield y, w, b, *NONE, 1e-5
+        yield y, w, b, *map(tinyt.tensor, given), 1e-3
 
 
 def channel_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
-    for y, w, b, eps in channels(x, rng):
-        g, stats = tinyt.tensor(rng.standard_normal(y.shape)), prim.batch_norm(y, w, b, eps)[1]
-        yield g, y, stats, w, *prim.batch_norm_params(g, y, stats)
+    for y, w, b, mean, var, eps in channels(x, rng):
+        g = tinyt.tensor(rng.standard_normal(y.shape))
+        yield g, y, prim.batch_norm(y, w, b, mean, var, eps)[1], w, mean.dim() == 0
+
+
+def groups(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    for y, w, b in with_space(x, rng):
+        for number in {1, y.shape[1]}:
+            yield y, w, b, number, 1e-5
+
+
+def group_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    for y, w, b, number, eps in groups(x, rng):
+        g = tinyt.tensor(rng.standard_normal(y.shape))
+        yield g, y, prim.group_norm(y, w, b, number, eps)[1], w, number
 
 
 def classes(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
@@ -147,10 +170,11 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "attention": heads,
     "attention_backward": head_gradients,
     "layer_norm": normalised,
-    "layer_norm_input": norm_gradients,
+    "layer_norm_backward": norm_gradients,
+    "group_norm": groups,
+    "group_norm_backward": group_gradients,
     "batch_norm": channels,
-    "batch_norm_params": lambda x, rng: (a[:3] for a in channel_gradients(x, rng)),
-    "batch_norm_input": channel_gradients,
+    "batch_norm_backward": channel_gradients,
     "nansum": over_dims(()),
     "var": over_dims((0.0,), (0.5,)),
     "logsumexp": over_dims(()),
@@ -164,7 +188,6 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "softplus": with_numbers(0.7, 3.0),
     "softplus_backward": gradient_with_numbers(3.0),
     "sum_squares": lambda x, rng: iter([((x,),), ((x[:1], x, x.t() if x.dim() == 2 else x),)]),
-    "layer_norm_params": lambda x, rng: ((*a[:3], a[4]) for a in norm_gradients(x, rng)),
 }
 SHAPES = [(3, 7), (2, 5, 33), (1, 1), (4, 5000), (0, 3), (300, 3)]
 
@@ -185,6 +208,7 @@ WITH_GRADIENT = [
     "attention",
     "log_softmax",
     "layer_norm",
+    "group_norm",
     "batch_norm",
     "leaky_relu",
     "elu",

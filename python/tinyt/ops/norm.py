@@ -14,6 +14,7 @@ from tinyt.autograd.rules.fused import (
     mean_over,
     norm_input,
     softmax_slopes,
+    standardised_channels,
 )
 from tinyt.dtypes import float32
 from tinyt.ops.common import named, to_dtype, wide
@@ -87,35 +88,74 @@ def _standardised_by(x: Tensor, stats: Tensor, dims: int) -> tuple[Tensor, Tenso
     return (wide(x) - average) * scale, scale
 
 
-def decompose_layer_norm_input(
-    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, dims: int, center: bool
-) -> Tensor:
-    """What the fused layer_norm_input computes, in primitives."""
-    h, scale = _standardised_by(input, stats, dims)
-    axes = tuple(range(h.dim() - dims, h.dim()))
-    part = wide(weight) if weight.dim() else None
-    return to_dtype(norm_input(wide(g), h, scale, part, axes, center), input.dtype)
-
-
-def decompose_layer_norm_params(
-    g: Tensor, input: Tensor, stats: Tensor, dims: int
+def decompose_layer_norm_backward(
+    g: Tensor,
+    input: Tensor,
+    stats: Tensor,
+    weight: Tensor,
+    dims: int,
+    center: bool,
+    params: bool,
 ) -> tuple[Tensor, Tensor]:
-    """What the fused layer_norm_params computes, in primitives."""
-    h, _ = _standardised_by(input, stats, dims)
-    rows = (math.prod(h.shape[: h.dim() - dims]), *h.shape[h.dim() - dims :])
-    sums = (prim.sum(prim.reshape(x, rows), (0,), False) for x in (wide(g) * h, wide(g)))
-    of_weight, of_bias = (to_dtype(total, input.dtype) for total in sums)
-    return of_weight, of_bias
+    """What the fused layer_norm_backward computes, in primitives."""
+    h, scale = _standardised_by(input, stats, dims)
+    lead = h.dim() - dims
+    part = wide(weight) if weight.dim() else None
+    of_input = norm_input(wide(g), h, scale, part, tuple(range(lead, h.dim())), center)
+    shape = tuple(h.shape[lead:])
+    if not params:
+        return to_dtype(of_input, input.dtype), prim.fill((0, *shape), h.dtype, 0.0, 0)
+    rows = (math.prod(h.shape[:lead]), *shape)
+    sums = [prim.sum(prim.reshape(x, rows), (0,), True) for x in (wide(g) * h, wide(g))]
+    return to_dtype(of_input, input.dtype), prim.cat(sums, 0)
+
+
+def _in_groups(x: Tensor, groups: int) -> tuple[int, ...]:
+    """The shape [N, groups, channels of a group, space] of channels."""
+    return (x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
+
+
+def decompose_group_norm(
+    input: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
+) -> tuple[Tensor, Tensor]:
+    """What the fused group_norm computes, in primitives; a 0-d weight or bias is none."""
+    x = prim.reshape(wide(input), _in_groups(input, groups))
+    average = mean_over(x, (2, 3))
+    shifted = x - average
+    scale = prim.rsqrt(mean_over(prim.square(shifted), (2, 3)) + eps)
+    stats = prim.cat(tuple(prim.reshape(s, (*x.shape[:2], 1)) for s in (average, scale)), 2)
+    parts = [wide(part) if part.dim() else None for part in (weight, bias)]
+    h = prim.reshape(shifted * scale, tuple(input.shape))
+    return _affine_channels(h, parts[0], parts[1], input.dtype), stats
+
+
+def decompose_group_norm_backward(
+    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, groups: int
+) -> tuple[Tensor, Tensor]:
+    """What the fused group_norm_backward computes, in primitives."""
+    shape = _in_groups(input, groups)
+    x, g = (prim.reshape(wide(t), shape) for t in (input, g))
+    average, scale = (
+        prim.reshape(prim.slice(stats, 2, i, i + 1), (*shape[:2], 1, 1)) for i in (0, 1)
+    )
+    h = (x - average) * scale
+    part = prim.reshape(wide(weight), (1, *shape[1:3], 1)) if weight.dim() else None
+    of_input = prim.reshape(norm_input(g, h, scale, part, (2, 3), True), tuple(input.shape))
+    sums = [prim.reshape(prim.sum(t, (0, 3), False), (1, -1)) for t in (g * h, g)]
+    return to_dtype(of_input, input.dtype), prim.cat(sums, 0)
 
 
 def decompose_batch_norm(
-    input: Tensor, weight: Tensor, bias: Tensor, eps: float
+    input: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """What the fused batch_norm computes, in primitives; a 0-d weight or bias is none."""
+    """What the fused batch_norm computes, in primitives; a 0-d tensor is none."""
     x = wide(input)
-    axes = tuple(d for d in range(x.dim()) if d != 1)
-    average = mean_over(x, axes)
-    variance = mean_over(prim.square(x - average), axes)
+    if mean.dim():
+        average, variance = (_per_channel(wide(part), x.dim()) for part in (mean, var))
+    else:
+        axes = tuple(d for d in range(x.dim()) if d != 1)
+        average = mean_over(x, axes)
+        variance = mean_over(prim.square(x - average), axes)
     scale = prim.rsqrt(variance + eps)
     column = (x.shape[1], 1)
     stats = prim.cat(tuple(prim.reshape(part, column) for part in (average, scale, variance)), 1)
@@ -123,28 +163,20 @@ def decompose_batch_norm(
     return _affine_channels((x - average) * scale, parts[0], parts[1], input.dtype), stats
 
 
-def _standardised_channels(x: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
-    """(x - mean) * scale with given statistics, and the scale."""
-    average, scale = (_per_channel(prim.slice(stats, 1, i, i + 1), x.dim()) for i in (0, 1))
-    return (wide(x) - average) * scale, scale
-
-
-def decompose_batch_norm_params(g: Tensor, input: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
-    """What the fused batch_norm_params computes, in primitives."""
-    h, _ = _standardised_channels(input, stats)
+def decompose_batch_norm_backward(
+    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, training: bool
+) -> tuple[Tensor, Tensor]:
+    """What the fused batch_norm_backward computes, in primitives."""
+    h, scale = standardised_channels(input, stats)
+    g = wide(g)
     axes = tuple(d for d in range(h.dim()) if d != 1)
-    return prim.sum(wide(g) * h, axes, False), prim.sum(wide(g), axes, False)
-
-
-def decompose_batch_norm_input(
-    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, of_weight: Tensor, of_bias: Tensor
-) -> Tensor:
-    """What the fused batch_norm_input computes, in primitives."""
-    h, scale = _standardised_channels(input, stats)
-    count = h.numel() / max(h.shape[1], 1)
-    shift, slope = (_per_channel(part / count, h.dim()) for part in (of_bias, of_weight))
-    factor = scale * _per_channel(wide(weight), h.dim()) if weight.dim() else scale
-    return to_dtype(factor * (wide(g) - shift - h * slope), input.dtype)
+    part = _per_channel(wide(weight), h.dim()) if weight.dim() else None
+    if training:
+        of_input = norm_input(g, h, scale, part, axes, True)
+    else:
+        of_input = g * scale if part is None else g * part * scale
+    sums = [prim.reshape(prim.sum(t, axes, False), (1, -1)) for t in (g * h, g)]
+    return to_dtype(of_input, input.dtype), prim.cat(sums, 0)
 
 
 # This family's part of `tinyt.ops.decompose`.
@@ -154,11 +186,11 @@ DECOMPOSE: dict[str, Callable[..., Any]] = {
     "softmax_input": decompose_softmax_input,
     "log_softmax_input": decompose_log_softmax_input,
     "layer_norm": decompose_layer_norm,
-    "layer_norm_input": decompose_layer_norm_input,
-    "layer_norm_params": decompose_layer_norm_params,
+    "layer_norm_backward": decompose_layer_norm_backward,
+    "group_norm": decompose_group_norm,
+    "group_norm_backward": decompose_group_norm_backward,
     "batch_norm": decompose_batch_norm,
-    "batch_norm_params": decompose_batch_norm_params,
-    "batch_norm_input": decompose_batch_norm_input,
+    "batch_norm_backward": decompose_batch_norm_backward,
 }
 
 
@@ -170,6 +202,12 @@ def _need_float(op: str, x: Tensor) -> None:
         raise DTypeError(f"{op}: needs a float dtype, got {x.dtype.name}")
 
 
+def _or_none(*parts: Tensor | None) -> tuple[Tensor, ...]:
+    """Parts as the fused rows take them: a 0-d tensor stands for none."""
+    none = prim.fill((), float32, 1.0, 1) if any(part is None for part in parts) else None
+    return tuple(none if part is None else part for part in parts)  # type: ignore[misc]
+
+
 def _normalise(
     x: Tensor,
     dims: int,
@@ -179,9 +217,7 @@ def _normalise(
     center: bool = True,
 ) -> Tensor:
     """The last ``dims`` dimensions divided by their standard deviation; then weight and bias."""
-    if weight is None or bias is None:
-        none = prim.fill((), x.dtype, 1.0, 1)
-        weight, bias = (none if part is None else part for part in (weight, bias))
+    weight, bias = _or_none(weight, bias)
     return prim.layer_norm(x, weight, bias, dims, center, eps)[0]
 
 
@@ -287,10 +323,7 @@ def group_norm(
         raise ValueError(
             f"group_norm: expected more than 1 value per channel when training, got shape {shape}"
         )
-    size = channels // num_groups * math.prod(shape[2:])
-    rows = prim.reshape(wide(input), (batch, num_groups, size))
-    out = prim.reshape(_normalise(rows, 1, eps), shape)
-    return _affine_channels(out, weight, bias, input.dtype)
+    return prim.group_norm(input, *_or_none(weight, bias), num_groups, eps)[0]
 
 
 def _check_channels(op: str, channels: int, **parts: Tensor | None) -> None:
@@ -334,15 +367,14 @@ def instance_norm(
         raise ValueError(
             f"instance_norm: expected more than 1 spatial element when training, got shape {shape}"
         )
-    rows = prim.reshape(wide(input), (batch, channels, size))
     if running_mean is not None or running_var is not None:
         with GradMode(False):
+            rows = prim.reshape(wide(input), (batch, channels, size))
             center = mean(rows, -1, True)
             spread = prim.sum(prim.square(rows - center), (-1,), False) / (size - 1)
             _track(running_mean, mean(prim.reshape(center, (batch, channels)), 0), momentum)
             _track(running_var, mean(spread, 0), momentum)
-    out = prim.reshape(_normalise(rows, 1, eps), shape)
-    return _affine_channels(out, weight, bias, input.dtype)
+    return prim.group_norm(input, *_or_none(weight, bias), channels, eps)[0]
 
 
 @named  # it is more than the primitive of its name
@@ -376,20 +408,15 @@ def batch_norm(
                 "batch_norm: expected more than 1 value per channel when training, got shape "
                 f"{tuple(input.shape)}"
             )
-        none = prim.fill((), input.dtype, 1.0, 1)
-        scale, shift = (none if part is None else part for part in (weight, bias))
-        out, stats = prim.batch_norm(input, scale, shift, eps)
+        out, stats = prim.batch_norm(input, *_or_none(weight, bias, None, None), eps)
         if count:
             _track(running_mean, prim.slice(stats, 1, 0, 1), momentum)
             _track(running_var, prim.slice(stats, 1, 2, 3) * (count / (count - 1)), momentum)
         return out
     if running_mean is None or running_var is None:
         raise RuntimeError("batch_norm: running statistics are needed when not training")
-    factor = prim.rsqrt(running_var + eps)
-    if weight is not None:
-        factor = factor * weight
-    shifted = wide(input) - _per_channel(running_mean, rank)
-    return _affine_channels(shifted, factor, bias, input.dtype)
+    parts = _or_none(weight, bias)
+    return prim.batch_norm(input, *parts, running_mean, running_var, eps)[0]
 
 
 def _track(running: Tensor | None, now: Tensor, momentum: float) -> None:

@@ -8,6 +8,7 @@
 #include "copy.h"
 #include "cross_entropy.h"
 #include "elementwise.h"
+#include "group_norm.h"
 #include "index.h"
 #include "matmul.h"
 #include "norm.h"

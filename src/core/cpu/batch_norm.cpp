@@ -1,103 +1,87 @@
 #include "batch_norm.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "../parallel.h"
-#include "copy.h"
-#include "levels.h"
+#include "norm_parts.h"
 
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kChunk = 16384;  // elements of a unit of parallel work
+constexpr int64_t kShortest = 16;        // elements of a row that is worked on as one
+constexpr int64_t kColumnsOfTask = 256;  // of kColumnBlock rows
 
-// x as rows of n elements: row (i, c) starts at (i * channels + c) * n. Without space after the
-// channels, the batch takes its place: a channel is one row of a transposed copy.
+// x as rows of n elements: row (i, c) starts at (i * channels + c) * n. Where those are short, x is
+// `outer` rows of channels * n columns, each with the numbers of its channel.
 struct Layout {
-  int64_t outer = 1, channels, n = 1;
+  int64_t outer, channels, n = 1;
   DType dtype;
   int64_t size;  // bytes of an element in the kernels
-  bool turned;
 
   explicit Layout(const Tensor& x)
-      : channels(x.size(1)),
+      : outer(x.size(0)),
+        channels(x.size(1)),
         dtype(info(x.dtype()).compute),
-        size(static_cast<int64_t>(size_of(dtype))),
-        turned(x.rank() == 2) {
+        size(static_cast<int64_t>(size_of(dtype))) {
     for (int64_t d = 2; d < x.rank(); ++d) n *= x.size(d);
-    (turned ? n : outer) = x.size(0);
   }
-
+  bool columns() const { return n < kShortest; }
+  int64_t width() const { return channels * n; }
   int64_t count() const { return outer * n; }
   int64_t offset(int64_t i, int64_t c) const { return (i * channels + c) * n * size; }
-
-  // [N, C] seen as [C, N].
-  Tensor turn(const Tensor& x) const {
-    return turned ? x.view(Dims{x.size(1), x.size(0)}, Dims{x.stride(1), x.stride(0)}, x.offset())
-                  : x;
-  }
-  Tensor dense(const Tensor& x) const {
-    const Tensor seen = turn(x);
-    if (seen.dtype() == dtype && seen.is_contiguous()) return seen;
-    Tensor copy = Tensor::empty(seen.shape(), dtype, x.device());
-    copy_into(seen, copy);
-    return copy;
-  }
-  // Where the kernels write; `finish` brings it to the output.
-  Tensor target(const Tensor& out) const {
-    const Tensor seen = turn(out);
-    if (seen.dtype() == dtype && seen.is_contiguous()) return seen;
-    return Tensor::empty(seen.shape(), dtype, out.device());
-  }
-  void finish(const Tensor& result, const Tensor& out) const {
-    const Tensor seen = turn(out);
-    if (!same_view(result, seen)) copy_into(result, seen);
-  }
+  int index() const { return static_cast<int>(dtype); }
 
   template <class F>
   void for_channels(F&& body) const {
-    const int64_t grain = std::max<int64_t>(1, kChunk / std::max<int64_t>(count(), 1));
+    const int64_t grain = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(count(), 1));
     parallel_ranges(channels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) body(c);
     });
   }
 };
 
-// Per-channel numbers of any dtype; a 0-d tensor stands for none.
-class Numbers {
- public:
-  Numbers(const Tensor& t, double none) : none_(none) {
-    if (t.rank() == 0) return;
-    values_ = Tensor::empty(t.shape(), DType::Float64);
-    copy_into(t, values_);
-  }
-  double operator[](int64_t i) const { return values_ ? values_.ptr<double>()[i] : none_; }
+// The statistics [channels, 3] of a call: mean, 1 / sqrt(var + eps) and var.
+template <class T>
+struct Stats {
+  T* values;
+  T eps;
 
- private:
-  Tensor values_;
-  double none_;
+  T mean(int64_t c) const { return values[3 * c]; }
+  T scale(int64_t c) const { return values[3 * c + 1]; }
+  void set(int64_t c, T mean, T var) const {
+    values[3 * c] = mean;
+    values[3 * c + 1] = 1 / std::sqrt(var + eps);
+    values[3 * c + 2] = var;
+  }
+};
+
+// ---- rows
+
+// Sums of g h and of g.
+template <class T>
+struct Sums {
+  T dot, total;
+  Sums operator+(const Sums& other) const { return {dot + other.dot, total + other.total}; }
 };
 
 // The pairwise tree over the values of rows [first, last).
-template <class T, class F>
-T sum_rows(int64_t first, int64_t last, const F& value) {
+template <class V, class F>
+V sum_rows(int64_t first, int64_t last, const F& value) {
   if (last - first == 1) return value(first);
   const int64_t middle = first + (last - first + 1) / 2;
-  const T left = sum_rows<T>(first, middle, value);
-  return left + sum_rows<T>(middle, last, value);
+  const V left = sum_rows<V>(first, middle, value);
+  return left + sum_rows<V>(middle, last, value);
 }
 
-using Sum = void (*)(const ChannelRow&, void*);
-
 // The sum of a kernel's values over the rows of channel c; `row` holds what they share.
-template <class T>
-T sum_channel(const Layout& l, int64_t c, ChannelRow row, const char* x, const char* g, Sum sum) {
-  if (l.outer == 0) return 0;
-  return sum_rows<T>(0, l.outer, [&](int64_t i) {
+template <class V>
+V sum_channel(const Layout& l, int64_t c, ChannelRow row, const char* x, const char* g,
+              void (*sum)(const ChannelRow&, void*)) {
+  if (l.outer == 0) return {};
+  return sum_rows<V>(0, l.outer, [&](int64_t i) {
     row.x = x + l.offset(i, c);
     row.grad = g + l.offset(i, c);
-    T value;
+    V value;
     sum(row, &value);
     return value;
   });
@@ -111,90 +95,241 @@ void add_up(const ChannelRow& row, void* out) {
 }
 
 template <class T>
-void forward(const KernelCall& call, const Layout& l, double eps) {
-  const Tensor &out = call.outputs[0], x = l.dense(call.inputs[0]), y = l.target(out);
-  const Numbers weight(call.inputs[1], 1), bias(call.inputs[2], 0);
-  T* stats = call.outputs[1].ptr<T>();
-  const int d = static_cast<int>(l.dtype);
+void forward_rows(const Layout& l, const char* x, const T* weight, const T* bias, bool training,
+                  const Stats<T>& stats, char* y) {
   const auto& table = *kernels().batch_norm;
+  const T count = static_cast<T>(l.count());
   l.for_channels([&](int64_t c) {
-    const T count = static_cast<T>(l.count());
-    const T mean = sum_channel<T>(l, c, {.n = l.n}, x.data(), x.data(), add_up<T>) / count;
-    const ChannelRow centred{.n = l.n, .mean = mean};
-    const T var = sum_channel<T>(l, c, centred, x.data(), x.data(), table.squares[d]) / count;
-    const T scale = 1 / std::sqrt(var + static_cast<T>(eps));
-    stats[3 * c] = mean;
-    stats[3 * c + 1] = scale;
-    stats[3 * c + 2] = var;
+    if (training) {
+      const T mean = sum_channel<T>(l, c, {.n = l.n}, x, x, add_up<T>) / count;
+      const ChannelRow centred{.n = l.n, .mean = mean};
+      stats.set(c, mean, sum_channel<T>(l, c, centred, x, x, table.squares[l.index()]) / count);
+    }
+    ChannelRow row{.n = l.n,
+                   .mean = stats.mean(c),
+                   .scale = stats.scale(c),
+                   .weight = weight[c],
+                   .bias = bias[c]};
     for (int64_t i = 0; i < l.outer; ++i) {
-      const int64_t at = l.offset(i, c);
-      table.forward[d]({.n = l.n,
-                        .mean = mean,
-                        .scale = scale,
-                        .weight = weight[c],
-                        .bias = bias[c],
-                        .x = x.data() + at},
-                       y.data() + at);
+      row.x = x + l.offset(i, c);
+      table.forward[l.index()](row, y + l.offset(i, c));
     }
   });
-  l.finish(y, out);
 }
 
 template <class T>
-void params(const KernelCall& call, const Layout& l) {
-  const Tensor g = l.dense(call.inputs[0]), x = l.dense(call.inputs[1]);
-  const Numbers stats(call.inputs[2], 0);
-  const Tensor sums = Tensor::empty(Dims{2, l.channels}, l.dtype, x.device());
-  const Sum dot = kernels().batch_norm->dot[static_cast<int>(l.dtype)];
+void backward_rows(const Layout& l, const char* x, const char* g, const T* weight, bool training,
+                   const Stats<T>& stats, char* dx, T* params) {
+  const auto& table = *kernels().batch_norm;
+  const T count = static_cast<T>(l.count());
   l.for_channels([&](int64_t c) {
-    const ChannelRow row{.n = l.n, .mean = stats[3 * c], .scale = stats[3 * c + 1]};
-    sums.ptr<T>()[c] = sum_channel<T>(l, c, row, x.data(), g.data(), dot);
-    sums.ptr<T>()[l.channels + c] = sum_channel<T>(l, c, row, g.data(), g.data(), add_up<T>);
+    ChannelRow row{.n = l.n, .mean = stats.mean(c), .scale = stats.scale(c), .weight = weight[c]};
+    const auto sums = sum_channel<Sums<T>>(l, c, row, x, g, table.sums[l.index()]);
+    params[c] = sums.dot;
+    params[l.channels + c] = sums.total;
+    if (training) {
+      row.shift = weight[c] * (sums.total / count);
+      row.slope = weight[c] * (sums.dot / count);
+    }
+    for (int64_t i = 0; i < l.outer; ++i) {
+      row.x = x + l.offset(i, c);
+      row.grad = g + l.offset(i, c);
+      table.input[l.index()](row, dx + l.offset(i, c));
+    }
   });
-  for (int i = 0; i < 2; ++i) {
-    const Tensor& to = call.outputs[i];
-    copy_into(sums.view(to.shape(), to.strides(), i * l.channels), to);
+}
+
+// ---- columns
+
+template <class T>
+class Columns {
+ public:
+  using Kernel = void (*)(const ChannelColumns&);
+
+  explicit Columns(const Layout& l) : l_(l) {}
+
+  // One value of each channel for its columns.
+  template <class F>
+  Tensor spread(const F& value) const {
+    Tensor values = Tensor::empty(Dims{l_.width()}, l_.dtype);
+    for (int64_t c = 0; c < l_.channels; ++c) {
+      std::fill_n(values.ptr<T>() + c * l_.n, l_.n, value(c));
+    }
+    return values;
   }
+
+  // The kernel on all rows and columns of `all`.
+  void run(const ChannelColumns& all, Kernel kernel) const {
+    for_each_block([&](int64_t, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+      ChannelColumns part = cut(all, row, rows, col, cols);
+      part.out = static_cast<T*>(all.out) + row * all.step + col;
+      kernel(part);
+    });
+  }
+
+  // The kernel's sums over all rows and the columns of each channel.
+  Tensor sums(const ChannelColumns& all, Kernel kernel) const {
+    const int64_t width = l_.width();
+    const Tensor found = Tensor::empty(Dims{std::max<int64_t>(1, blocks()), width}, l_.dtype);
+    T* values = found.ptr<T>();
+    if (blocks() == 0) std::fill_n(values, width, T{0});
+    for_each_block([&](int64_t block, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+      ChannelColumns part = cut(all, row, rows, col, cols);
+      part.out = values + block * width + col;
+      kernel(part);
+    });
+    add_blocks(values, blocks(), width);
+    for (int64_t c = 0; c < l_.channels && l_.n > 1; ++c) {
+      T total = values[c * l_.n];
+      for (int64_t i = 1; i < l_.n; ++i) total += values[c * l_.n + i];
+      values[c] = total;
+    }
+    return found;
+  }
+
+ private:
+  int64_t blocks() const { return (l_.outer + kColumnBlock - 1) / kColumnBlock; }
+
+  // body(block, row, rows, col, cols) for blocks of rows and parts of the columns.
+  template <class F>
+  void for_each_block(const F& body) const {
+    const int64_t width = l_.width(), parts = (width + kColumnsOfTask - 1) / kColumnsOfTask;
+    const int64_t work = std::min(l_.outer, kColumnBlock) * std::min(width, kColumnsOfTask);
+    const int64_t grain = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(work, 1));
+    parallel_ranges(blocks() * parts, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t block = task / parts, row = block * kColumnBlock;
+        const int64_t col = task % parts * kColumnsOfTask;
+        body(block, row, std::min(kColumnBlock, l_.outer - row), col,
+             std::min(kColumnsOfTask, width - col));
+      }
+    });
+  }
+
+  ChannelColumns cut(ChannelColumns part, int64_t row, int64_t rows, int64_t col,
+                     int64_t cols) const {
+    const auto move = [](const void*& p, int64_t by) {
+      if (p != nullptr) p = static_cast<const T*>(p) + by;
+    };
+    part.rows = rows;
+    part.cols = cols;
+    for (const void** p :
+         {&part.mean, &part.scale, &part.weight, &part.bias, &part.shift, &part.slope}) {
+      move(*p, col);
+    }
+    move(part.x, row * part.step + col);
+    move(part.grad, row * part.step + col);
+    return part;
+  }
+
+  const Layout& l_;
+};
+
+template <class T>
+void forward_columns(const Layout& l, const char* x, const T* weight, const T* bias, bool training,
+                     const Stats<T>& stats, char* y) {
+  const auto& table = *kernels().batch_norm;
+  const Columns<T> columns(l);
+  ChannelColumns all{.step = l.width(), .x = x, .out = y};
+  Tensor mean;
+  if (training) {
+    const T count = static_cast<T>(l.count());
+    const Tensor sums = columns.sums(all, table.column_sums[l.index()]);
+    mean = columns.spread([&](int64_t c) { return sums.ptr<const T>()[c] / count; });
+    all.mean = mean.data();
+    const Tensor squares = columns.sums(all, table.column_squares[l.index()]);
+    for (int64_t c = 0; c < l.channels; ++c) {
+      stats.set(c, mean.ptr<const T>()[c * l.n], squares.ptr<const T>()[c] / count);
+    }
+  } else {
+    mean = columns.spread([&](int64_t c) { return stats.mean(c); });
+    all.mean = mean.data();
+  }
+  const Tensor scale = columns.spread([&](int64_t c) { return stats.scale(c); });
+  const Tensor w = columns.spread([&](int64_t c) { return weight[c]; });
+  const Tensor b = columns.spread([&](int64_t c) { return bias[c]; });
+  all.scale = scale.data();
+  all.weight = w.data();
+  all.bias = b.data();
+  columns.run(all, table.column_forward[l.index()]);
+}
+
+template <class T>
+void backward_columns(const Layout& l, const char* x, const char* g, const T* weight, bool training,
+                      const Stats<T>& stats, char* dx, T* params) {
+  const auto& table = *kernels().batch_norm;
+  const Columns<T> columns(l);
+  const Tensor mean = columns.spread([&](int64_t c) { return stats.mean(c); });
+  const Tensor scale = columns.spread([&](int64_t c) { return stats.scale(c); });
+  const Tensor w = columns.spread([&](int64_t c) { return weight[c]; });
+  ChannelColumns all{.step = l.width(),
+                     .mean = mean.data(),
+                     .scale = scale.data(),
+                     .weight = w.data(),
+                     .x = x,
+                     .grad = g,
+                     .out = dx};
+  const Tensor dots = columns.sums(all, table.column_dots[l.index()]);
+  ChannelColumns plain{.step = l.width(), .x = g};
+  const Tensor totals = columns.sums(plain, table.column_sums[l.index()]);
+  std::copy_n(dots.ptr<const T>(), l.channels, params);
+  std::copy_n(totals.ptr<const T>(), l.channels, params + l.channels);
+  const T count = static_cast<T>(l.count());
+  const auto share = [&](T sum, int64_t c) { return training ? weight[c] * (sum / count) : T{0}; };
+  const Tensor shift = columns.spread([&](int64_t c) { return share(params[l.channels + c], c); });
+  const Tensor slope = columns.spread([&](int64_t c) { return share(params[c], c); });
+  all.shift = shift.data();
+  all.slope = slope.data();
+  columns.run(all, table.column_input[l.index()]);
+}
+
+// ---- both
+
+template <class T>
+void forward(const KernelCall& call, const Layout& l) {
+  const Tensor &out = call.outputs[0], x = dense(call.inputs[0], l.dtype);
+  const Tensor y = target(out, l.dtype);
+  const Tensor weight = per_channel<T>(call.inputs[1], l.dtype, l.channels, 1);
+  const Tensor bias = per_channel<T>(call.inputs[2], l.dtype, l.channels, 0);
+  const bool training = !given(call.inputs[3]);
+  const Stats<T> stats{call.outputs[1].ptr<T>(), static_cast<T>(AttrReader(call.attrs).real())};
+  if (!training) {
+    const Tensor mean = dense(call.inputs[3], l.dtype), var = dense(call.inputs[4], l.dtype);
+    for (int64_t c = 0; c < l.channels; ++c) {
+      stats.set(c, mean.ptr<const T>()[c], var.ptr<const T>()[c]);
+    }
+  }
+  const auto run = l.columns() ? forward_columns<T> : forward_rows<T>;
+  run(l, x.data(), weight.ptr<const T>(), bias.ptr<const T>(), training, stats, y.data());
+  finish(y, out);
+}
+
+template <class T>
+void backward(const KernelCall& call, const Layout& l) {
+  const Tensor& out = call.outputs[0];
+  const Tensor g = dense(call.inputs[0], l.dtype), x = dense(call.inputs[1], l.dtype);
+  const Tensor kept = dense(call.inputs[2], l.dtype), dx = target(out, l.dtype);
+  const Tensor weight = per_channel<T>(call.inputs[3], l.dtype, l.channels, 1);
+  const Stats<T> stats{kept.ptr<T>(), 0};
+  const bool training = AttrReader(call.attrs).flag();
+  const auto run = l.columns() ? backward_columns<T> : backward_rows<T>;
+  run(l, x.data(), g.data(), weight.ptr<const T>(), training, stats, dx.data(),
+      call.outputs[1].ptr<T>());
+  finish(dx, out);
 }
 
 }  // namespace
 
 void kernel_batch_norm(const KernelCall& call) {
   const Layout l(call.inputs[0]);
-  const double eps = AttrReader(call.attrs).real();
-  if (l.dtype == DType::Float32) return forward<float>(call, l, eps);
-  forward<double>(call, l, eps);
+  if (l.dtype == DType::Float32) return forward<float>(call, l);
+  forward<double>(call, l);
 }
 
-void kernel_batch_norm_params(const KernelCall& call) {
+void kernel_batch_norm_backward(const KernelCall& call) {
   const Layout l(call.inputs[1]);
-  if (l.dtype == DType::Float32) return params<float>(call, l);
-  params<double>(call, l);
-}
-
-void kernel_batch_norm_input(const KernelCall& call) {
-  const Layout l(call.inputs[1]);
-  const Tensor& out = call.outputs[0];
-  const Tensor g = l.dense(call.inputs[0]), x = l.dense(call.inputs[1]), dx = l.target(out);
-  const Numbers stats(call.inputs[2], 0), weight(call.inputs[3], 1);
-  const Numbers dw(call.inputs[4], 0), db(call.inputs[5], 0);
-  const auto input = kernels().batch_norm->input[static_cast<int>(l.dtype)];
-  const auto count = static_cast<double>(l.count());
-  l.for_channels([&](int64_t c) {
-    ChannelRow row{.n = l.n,
-                   .mean = stats[3 * c],
-                   .scale = stats[3 * c + 1],
-                   .weight = weight[c],
-                   .shift = db[c] / count,
-                   .slope = dw[c] / count};
-    for (int64_t i = 0; i < l.outer; ++i) {
-      const int64_t at = l.offset(i, c);
-      row.x = x.data() + at;
-      row.grad = g.data() + at;
-      input(row, dx.data() + at);
-    }
-  });
-  l.finish(dx, out);
+  if (l.dtype == DType::Float32) return backward<float>(call, l);
+  backward<double>(call, l);
 }
 
 }  // namespace tinyt::cpu

@@ -1,4 +1,4 @@
-// Batch normalisation in training, and its gradients.
+// Normalisation of channels, and its gradients.
 #pragma once
 
 #include "../backend.h"
@@ -6,7 +6,6 @@
 namespace tinyt::cpu {
 
 void kernel_batch_norm(const KernelCall& call);
-void kernel_batch_norm_params(const KernelCall& call);
-void kernel_batch_norm_input(const KernelCall& call);
+void kernel_batch_norm_backward(const KernelCall& call);
 
 }  // namespace tinyt::cpu

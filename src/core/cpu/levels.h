@@ -162,19 +162,20 @@ struct NormRow {
   const void* grad = nullptr;    // of the output
   const void* weight = nullptr;  // null: none
   const void* bias = nullptr;
-  void* stats = nullptr;  // mean and 1 / sqrt(var + eps); written by `forward`
+  void* stats = nullptr;  // mean and 1 / sqrt(var + eps)
   void* out = nullptr;
+  void* out_weight = nullptr;  // sums over rows of the gradients of weight and bias; null: none
   void* out_bias = nullptr;
 };
 
 // Float32 and Float64.
 struct NormTable {
-  void (*forward[kDTypeCount])(const NormRow& row);
-  void (*input[kDTypeCount])(const NormRow& row);
-  void (*params[kDTypeCount])(const NormRow& row);  // adds to out and out_bias
+  void (*stats[kDTypeCount])(const NormRow& row);
+  void (*forward[kDTypeCount])(const NormRow& row);  // the statistics too
+  void (*backward[kDTypeCount])(const NormRow& row);
 };
 
-// One contiguous row of one channel of a batch normalisation (batch_norm.simd.cpp).
+// One contiguous row of one channel of a batch or group normalisation (batch_norm.simd.cpp).
 struct ChannelRow {
   int64_t n;
   double mean = 0, scale = 1;  // scale: 1 / sqrt(var + eps)
@@ -184,12 +185,28 @@ struct ChannelRow {
   const void* grad = nullptr;  // of the output
 };
 
+// The same for columns: one value of each number per column.
+struct ChannelColumns {
+  int64_t rows = 0, cols = 0;
+  int64_t step = 0;  // elements from one row to the next, of x, grad and what has their shape
+  const void *mean = nullptr, *scale = nullptr, *weight = nullptr, *bias = nullptr;
+  const void *shift = nullptr, *slope = nullptr;
+  const void* x = nullptr;
+  const void* grad = nullptr;
+  void* out = nullptr;  // of sums: one value per column
+};
+
 // Float32 and Float64; the numbers of a ChannelRow are values of that dtype.
 struct BatchNormTable {
   void (*squares[kDTypeCount])(const ChannelRow& row, void* sum);
   void (*forward[kDTypeCount])(const ChannelRow& row, void* out);
-  void (*dot[kDTypeCount])(const ChannelRow& row, void* sum);
+  void (*sums[kDTypeCount])(const ChannelRow& row, void* two);
   void (*input[kDTypeCount])(const ChannelRow& row, void* out);
+  void (*column_sums[kDTypeCount])(const ChannelColumns& columns);
+  void (*column_squares[kDTypeCount])(const ChannelColumns& columns);
+  void (*column_dots[kDTypeCount])(const ChannelColumns& columns);
+  void (*column_forward[kDTypeCount])(const ChannelColumns& columns);
+  void (*column_input[kDTypeCount])(const ChannelColumns& columns);
 };
 
 // One contiguous row of an optimiser's step (optim.simd.cpp). Absent tensors are null; the others

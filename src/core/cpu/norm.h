@@ -6,7 +6,6 @@
 namespace tinyt::cpu {
 
 void kernel_layer_norm(const KernelCall& call);
-void kernel_layer_norm_input(const KernelCall& call);
-void kernel_layer_norm_params(const KernelCall& call);
+void kernel_layer_norm_backward(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -12,20 +12,27 @@ namespace tinyt::cpu {
 namespace {
 
 template <class T>
-void forward(const NormRow& r) {
+void stats(const NormRow& r) {
   const auto* x = static_cast<const T*>(r.x);
-  const auto* w = static_cast<const T*>(r.weight);
-  const auto* b = static_cast<const T*>(r.bias);
-  auto* stats = static_cast<T*>(r.stats);
+  auto* out = static_cast<T*>(r.stats);
   const T count = static_cast<T>(r.n);
-  stats[0] = r.center ? reduce_row<T, Add>(x, r.n) / count : T{0};
-  const Vec<T> mean = splat(stats[0]);
+  out[0] = r.center ? reduce_row<T, Add>(x, r.n) / count : T{0};
+  const Vec<T> mean = splat(out[0]);
   const T squares = sum_terms<T>(r.n, [=](int64_t i, int64_t k) {
     const Vec<T> d = fetch(x + i, k) - mean;
     return d * d;
   });
-  const Vec<T> scale = 1 / sqrt(splat(squares / count) + splat(static_cast<T>(r.eps)));
-  stats[1] = scale[0];
+  out[1] = (1 / sqrt(splat(squares / count) + splat(static_cast<T>(r.eps))))[0];
+}
+
+template <class T>
+void forward(const NormRow& r) {
+  stats<T>(r);
+  const auto* x = static_cast<const T*>(r.x);
+  const auto* w = static_cast<const T*>(r.weight);
+  const auto* b = static_cast<const T*>(r.bias);
+  const auto* of_row = static_cast<const T*>(r.stats);
+  const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
   fill_row(r.n, static_cast<T*>(r.out), [=](int64_t i, int64_t k) {
     Vec<T> h = (fetch(x + i, k) - mean) * scale;
     if (w != nullptr) h = h * fetch(w + i, k);
@@ -33,48 +40,44 @@ void forward(const NormRow& r) {
   });
 }
 
+// dx, and g h and g added to the sums over rows, where there are any.
 template <class T>
-void input(const NormRow& r) {
+void backward(const NormRow& r) {
   const auto* x = static_cast<const T*>(r.x);
   const auto* g = static_cast<const T*>(r.grad);
   const auto* w = static_cast<const T*>(r.weight);
-  const auto* stats = static_cast<const T*>(r.stats);
-  const Vec<T> mean = splat(stats[0]), scale = splat(stats[1]);
-  const T count = static_cast<T>(r.n);
-  const auto u = [=](int64_t i, int64_t k) {
+  const auto* of_row = static_cast<const T*>(r.stats);
+  auto *dx = static_cast<T*>(r.out), *dw = static_cast<T*>(r.out_weight);
+  auto* db = static_cast<T*>(r.out_bias);
+  const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
+  const auto weighted = [=](int64_t i, int64_t k) {
     const Vec<T> v = fetch(g + i, k);
     return w != nullptr ? v * fetch(w + i, k) : v;
   };
-  const auto h = [=](int64_t i, int64_t k) { return (fetch(x + i, k) - mean) * scale; };
-  const Vec<T> shift = splat(r.center ? sum_terms<T>(r.n, u) / count : T{0});
-  const T dot = sum_terms<T>(r.n, [=](int64_t i, int64_t k) { return u(i, k) * h(i, k); });
-  const Vec<T> slope = splat(dot / count);
-  fill_row(r.n, static_cast<T*>(r.out),
-           [=](int64_t i, int64_t k) { return scale * ((u(i, k) - shift) - h(i, k) * slope); });
-}
-
-// dw += g h and db += g for n elements of one row.
-template <class T>
-void params(const NormRow& r) {
-  const auto* x = static_cast<const T*>(r.x);
-  const auto* g = static_cast<const T*>(r.grad);
-  const auto* stats = static_cast<const T*>(r.stats);
-  auto* dw = static_cast<T*>(r.out);
-  auto* db = static_cast<T*>(r.out_bias);
-  const Vec<T> mean = splat(stats[0]), scale = splat(stats[1]);
-  fill_row(r.n, dw, [=](int64_t i, int64_t k) {
-    return fetch(dw + i, k) + fetch(g + i, k) * ((fetch(x + i, k) - mean) * scale);
+  const Pair<T> sums = sum_pairs<T>(r.n, [=](int64_t i, int64_t k) {
+    const Vec<T> u = weighted(i, k);
+    return Pair<Vec<T>>{u, u * ((fetch(x + i, k) - mean) * scale)};
   });
-  fill_row(r.n, db, [=](int64_t i, int64_t k) { return fetch(db + i, k) + fetch(g + i, k); });
+  const T count = static_cast<T>(r.n);
+  const Vec<T> shift = splat(r.center ? sums.first / count : T{0});
+  const Vec<T> slope = splat(sums.second / count);
+  for_each_vector<T>(r.n, [=](int64_t i, int64_t k) {
+    const Vec<T> h = (fetch(x + i, k) - mean) * scale;
+    put(dx + i, scale * ((weighted(i, k) - shift) - h * slope), k);
+    if (dw == nullptr) return;
+    const Vec<T> v = fetch(g + i, k);
+    put(dw + i, fetch(dw + i, k) + v * h, k);
+    put(db + i, fetch(db + i, k) + v, k);
+  });
 }
 
 }  // namespace
 
 extern "C" const NormTable TINYT_TABLE(norm);
 const NormTable TINYT_TABLE(norm) = {
+    TINYT_BY_FLOAT(stats),
     TINYT_BY_FLOAT(forward),
-    TINYT_BY_FLOAT(input),
-    TINYT_BY_FLOAT(params),
+    TINYT_BY_FLOAT(backward),
 };
 
 }  // namespace tinyt::cpu

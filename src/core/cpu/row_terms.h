@@ -49,6 +49,48 @@ T sum_terms(int64_t n, const F& term) {
       0, n, [&term](int64_t first, int64_t count) { return sum_block<T>(first, count, term); });
 }
 
+// Two sums side by side, or registers of their terms.
+template <class V>
+struct Pair {
+  V first, second;
+
+  friend TINYT_INLINE Pair operator+(Pair a, Pair b) {
+    return {a.first + b.first, a.second + b.second};
+  }
+};
+
+template <class T, class F>
+Pair<T> pair_block(int64_t first, int64_t n, const F& term) {
+  Lanes<T, Add> a, b;
+  T rest_a[kReduceLanes] = {}, rest_b[kReduceLanes] = {};
+  int64_t k = 0;
+  for (; k + kReduceLanes <= n; k += kReduceLanes) {
+    for (int i = 0; i < a.kParts; ++i) {
+      const Pair<Vec<T>> v = term(first + k + i * kWidth<T>, int64_t{kWidth<T>});
+      a.add(i, v.first);
+      b.add(i, v.second);
+    }
+  }
+  for (int64_t i = k; i < n; i += kWidth<T>) {
+    const int64_t count = n - i < kWidth<T> ? n - i : kWidth<T>;
+    const Pair<Vec<T>> v = term(first + i, count);
+    store_part(rest_a + (i - k), v.first, count);
+    store_part(rest_b + (i - k), v.second, count);
+  }
+  if (k < n) {
+    a.add(rest_a);
+    b.add(rest_b);
+  }
+  return {a.fold(), b.fold()};
+}
+
+// Two sums whose terms come together, each in its own order as sum_terms has it.
+template <class T, class F>
+Pair<T> sum_pairs(int64_t n, const F& term) {
+  return reduce_blocks<Pair<T>, Add>(
+      0, n, [&term](int64_t first, int64_t count) { return pair_block<T>(first, count, term); });
+}
+
 // out[i] = value(i, count) for all elements.
 template <class T, class F>
 TINYT_INLINE void fill_row(int64_t n, T* out, const F& value) {

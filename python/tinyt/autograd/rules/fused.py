@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import is_grad_enabled, register_rule
@@ -115,68 +116,117 @@ def _recorded(
     wide: tuple[int, ...],
     center: bool,
     eps: float,
+    view: tuple[int, ...] | None = None,
 ) -> list[Tensor | None]:
     """The gradients in operations on the inputs, which can be differentiated again.
 
-    ``axes`` are normalised together; ``wide`` is the parameters' shape against the input.
+    ``axes`` of the input, seen in the shape ``view``, are normalised together; ``wide`` is the
+    parameters' shape against that.
     """
-    g = widen(g)
-    summed = tuple(d for d in range(g.dim()) if wide[d] == 1 and g.shape[d] != 1)
+    shape = view or n.shape(0)
+    g = prim.reshape(widen(g), shape)
     found: list[Tensor | None] = [None, None, None]
-    terms: list[Tensor | None] = [None, None, g]
+    h: Tensor | None = None
     if needed[0] or needed[1]:  # the bias alone saves no input
-        x = widen(n.input(0))
+        x = prim.reshape(widen(n.input(0)), shape)
         shifted = x - mean_over(x, axes) if center else x
         scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
         h = shifted * scale
-        terms[1] = g * h
         if needed[0]:
             weight = prim.reshape(widen(n.input(1)), wide) if n.shape(1) else None
-            found[0] = norm_input(g, h, scale, weight, axes, center)
-    for i, values in enumerate(terms):
+            found[0] = prim.reshape(norm_input(g, h, scale, weight, axes, center), n.shape(0))
+    return _with_parameters(found, g, h, n, needed, wide)
+
+
+def _with_parameters(
+    found: list[Tensor | None],
+    g: Tensor,
+    h: Tensor | None,
+    n: Node,
+    needed: tuple[bool, ...],
+    wide: tuple[int, ...],
+) -> list[Tensor | None]:
+    """Adds the gradients of weight and bias, from those of the output and h."""
+    summed = tuple(d for d in range(g.dim()) if wide[d] == 1 and g.shape[d] != 1)
+    for i, values in ((1, None if h is None else g * h), (2, g)):
         if values is not None and needed[i]:
             total = prim.sum(values, summed, True) if summed else values
             found[i] = prim.reshape(total, n.shape(i))
     return [None if f is None else prim.cast(f, n.dtype(i)) for i, f in enumerate(found)]
 
 
+def _fused(
+    of_input: Tensor, params: Tensor, n: Node, needed: tuple[bool, ...]
+) -> list[Tensor | None]:
+    """The gradients from the two outputs of a fused row; a 0-d parameter is none."""
+    found: list[Tensor | None] = [of_input if needed[0] else None, None, None]
+    for i in (1, 2):
+        if needed[i] and n.shape(i):
+            part = prim.reshape(prim.slice(params, 0, i - 1, i), n.shape(i))
+            found[i] = prim.cast(part, n.dtype(i))
+    return found
+
+
 def layer_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
-    """Gradients of input, weight and bias: the fused rows, unless they are differentiated too."""
+    """Gradients of input, weight and bias: the fused row, unless it is differentiated too."""
     dims, center, eps = n.attrs
     shape = n.shape(0)
     lead = len(shape) - dims
     if is_grad_enabled():
         wide = (1,) * lead + tuple(shape[lead:])
         return _recorded(g, n, needed, tuple(range(lead, len(shape))), wide, center, eps)
-    found: list[Tensor | None] = [None, None, None]
-    if needed[0]:
-        found[0] = prim.layer_norm_input(g, n.input(0), n.second(), n.input(1), dims, center)
-    if needed[1]:
-        found[1], found[2] = prim.layer_norm_params(g, n.input(0), n.second(), dims)
-    elif needed[2]:
-        found[2] = prim.sum(g, tuple(range(lead)), False) if lead else g
-    return found
+    if not (needed[0] or needed[1]):
+        return [None, None, prim.sum(g, tuple(range(lead)), False) if lead else g]
+    params = needed[1] or needed[2]
+    found = prim.layer_norm_backward(g, n.input(0), n.second(), n.input(1), dims, center, params)
+    return _fused(*found, n, needed)
 
 
-register_rule("layer_norm", layer_norm_grad, ((0, 1, SECOND), (0, SECOND), ()))
+register_rule("layer_norm", layer_norm_grad, ((0, 1, SECOND), (0, 1, SECOND), ()))
+
+
+# ---- normalisation of channels
+
+
+def group_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
+    """Gradients of input, weight and bias: the fused row, unless it is differentiated too."""
+    groups, eps = n.attrs
+    if is_grad_enabled():
+        batch, channels, *space = n.shape(0)
+        view = (batch, groups, channels // groups, math.prod(space))
+        return _recorded(g, n, needed, (2, 3), (1, *view[1:3], 1), True, eps, view)
+    found = prim.group_norm_backward(g, n.input(0), n.second(), n.input(1), groups)
+    return _fused(*found, n, needed)
+
+
+register_rule("group_norm", group_norm_grad, ((0, 1, SECOND),) * 3)
 
 
 def batch_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
-    """Gradients of input, weight and bias: the fused rows, unless they are differentiated too."""
+    """Gradients of input, weight and bias: the fused row, unless it is differentiated too.
+
+    Statistics that were given are constants.
+    """
     shape = n.shape(0)
-    if is_grad_enabled():
+    training = not n.shape(3)
+    if not is_grad_enabled():
+        found = prim.batch_norm_backward(g, n.input(0), n.second(), n.input(1), training)
+        return [*_fused(*found, n, needed), None, None]
+    wide = tuple(size if d == 1 else 1 for d, size in enumerate(shape))
+    if training:
         axes = tuple(d for d in range(len(shape)) if d != 1)
-        wide = tuple(shape[d] if d == 1 else 1 for d in range(len(shape)))
-        return _recorded(g, n, needed, axes, wide, True, n.attrs[0])
-    x, stats = n.input(0), n.second()
-    of_weight, of_bias = prim.batch_norm_params(g, x, stats)
-    found: list[Tensor | None] = [None, None, None]
-    if needed[0]:
-        found[0] = prim.batch_norm_input(g, x, stats, n.input(1), of_weight, of_bias)
-    for i, total in ((1, of_weight), (2, of_bias)):
-        if needed[i]:
-            found[i] = prim.cast(total, n.dtype(i))
-    return found
+        return [*_recorded(g, n, needed, axes, wide, True, n.attrs[0]), None, None]
+    g = widen(g)
+    h, scale = standardised_channels(n.input(0), n.second())
+    factor = scale * prim.reshape(widen(n.input(1)), wide) if n.shape(1) else scale
+    return [*_with_parameters([g * factor, None, None], g, h, n, needed, wide), None, None]
 
 
-register_rule("batch_norm", batch_norm_grad, ((0, 1, SECOND), (0, SECOND), (0, SECOND)))
+def standardised_channels(x: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
+    """(x - mean) * scale with given statistics of the channels, and the scale."""
+    wide = (1, stats.shape[0], *(1,) * (x.dim() - 2))
+    average, scale = (prim.reshape(prim.slice(stats, 1, i, i + 1), wide) for i in (0, 1))
+    return (widen(x) - average) * scale, scale
+
+
+register_rule("batch_norm", batch_norm_grad, ((0, 1, SECOND),) * 3 + ((), ()))

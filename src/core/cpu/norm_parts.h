@@ -1,0 +1,57 @@
+// What the normalisations share: operands and results as their kernels take them.
+#pragma once
+
+#include <algorithm>
+
+#include "copy.h"
+#include "levels.h"
+
+namespace tinyt::cpu {
+
+inline constexpr int64_t kNormChunk = 16384;  // elements of a unit of parallel work
+
+// x in the dtype the kernels work in, contiguous.
+inline Tensor dense(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype && x.is_contiguous()) return x;
+  Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
+  copy_into(x, copy);
+  return copy;
+}
+
+// The output itself where the kernels can write to it, else memory for `finish` to convert.
+inline Tensor target(const Tensor& out, DType dtype) {
+  return out.dtype() == dtype ? out : Tensor::empty(out.shape(), dtype, out.device());
+}
+inline void finish(const Tensor& result, const Tensor& out) {
+  if (result.dtype() != out.dtype()) copy_into(result, out);
+}
+
+// Of a weight or bias; a 0-d tensor stands for none.
+inline bool given(const Tensor& part) { return part.rank() != 0; }
+
+// One value of `part` for each channel, each `repeat` times.
+template <class T>
+Tensor per_channel(const Tensor& part, DType dtype, int64_t channels, T none, int64_t repeat = 1) {
+  Tensor values = given(part) ? dense(part, dtype) : Tensor::empty(Dims{channels}, dtype);
+  if (!given(part)) std::fill_n(values.ptr<T>(), channels, none);
+  if (repeat == 1) return values;
+  Tensor repeated = Tensor::empty(Dims{channels * repeat}, dtype);
+  for (int64_t c = 0; c < channels; ++c) {
+    std::fill_n(repeated.ptr<T>() + c * repeat, repeat, values.ptr<const T>()[c]);
+  }
+  return repeated;
+}
+
+// Sums of several blocks of rows, n values each, combine as in a column reduction: neighbours
+// first, an odd one out moves up unchanged. The result takes the first one's place.
+template <class T>
+void add_blocks(T* sums, int64_t blocks, int64_t n) {
+  for (int64_t step = 1; step < blocks; step *= 2) {
+    for (int64_t i = 0; i + step < blocks; i += 2 * step) {
+      T *to = sums + i * n, *from = sums + (i + step) * n;
+      for (int64_t k = 0; k < n; ++k) to[k] += from[k];
+    }
+  }
+}
+
+}  // namespace tinyt::cpu
