@@ -252,6 +252,8 @@ inline bool sole_owner(const Tensor& t) {
   return t.is_contiguous() && t.impl()->refs.load() == 1 && t.storage().refs.load() == 1 &&
          !t.storage().release_foreign;
 }
+// Whether tensors of this dtype are positions in brackets.
+inline bool is_position(DType dtype) { return dtype == DType::Int64 || dtype == DType::Int32; }
 inline Tensor empty_tensor() {
   const Dims shape{0};
   return Tensor::empty(shape, default_dtype());

@@ -18,6 +18,7 @@ cdef extern from "dtype.h" namespace "tinyt" nogil:
     size_t size_of(DType)
     cbool is_integral(DType)
     cbool is_float(DType)
+    cbool is_bool(DType)
     cbool is_complex(DType)
     cbool is_differentiable(DType)
     DType default_dtype()
@@ -135,6 +136,7 @@ cdef extern from "call.h" namespace "tinyt":
     CTensor cast_number(const CTensor&, DType) except +raise_python_error
     cbool sole_owner(const CTensor&)
     CTensor empty_tensor() except +raise_python_error
+    cbool is_position(DType)
     int result_dtype_of(const Operands&) except +raise_python_error
     int op_inputs(int)
     int op_outputs(int)

@@ -1,5 +1,6 @@
-# x[...] for integers, slices, None and Ellipsis outside the tape: one view, no Python frames.
-# Everything else, errors included, is tinyt.ops.indexing's.
+# x[...] and x[...] = v without Python frames, where the index is plain: integers, slices, None and
+# Ellipsis outside the tape (one view), one tensor of positions, or a mask. Everything else, errors
+# included, is tinyt.ops.indexing's.
 
 cdef extern from "Python.h":
     int PySlice_Check(object)
@@ -7,12 +8,43 @@ cdef extern from "Python.h":
     Py_ssize_t PySlice_AdjustIndices(Py_ssize_t, Py_ssize_t*, Py_ssize_t*, Py_ssize_t)
 
 cdef object GENERAL_GETITEM = None
+cdef object GENERAL_SETITEM = None
 
 
-def set_general_getitem(function):
-    """Registers ``function(x, index)`` for every index that is not a plain view."""
-    global GENERAL_GETITEM
-    GENERAL_GETITEM = function
+def set_general_indexing(getitem, setitem):
+    """Registers ``getitem(x, index)`` and ``setitem(x, index, value)`` for what is not plain."""
+    global GENERAL_GETITEM, GENERAL_SETITEM
+    GENERAL_GETITEM = getitem
+    GENERAL_SETITEM = setitem
+
+
+cdef object get_item(TensorBase x, object index):
+    cdef bint tape = grad_mode() and wants_grad(x)
+    if not is_recording():
+        if isinstance(index, TensorBase):
+            found = picked(x, <TensorBase>index)
+        else:
+            found = None if tape else plain_view(x, index)
+        if found is not None:
+            return found
+    return GENERAL_GETITEM(x, index)
+
+
+cdef int set_item(TensorBase x, object index, object value) except -1:
+    cdef TensorBase view
+    cdef bint number = is_number(value)
+    if not is_recording() and not (grad_mode() and (
+            wants_grad(x) or (isinstance(value, TensorBase) and wants_grad(<TensorBase>value)))):
+        if isinstance(index, TensorBase):
+            if number and fill_mask(x, (<TensorBase>index).t, value):
+                return 0
+        elif number or isinstance(value, TensorBase):
+            view = plain_view(x, index)
+            if view is not None and (number or (<TensorBase>value).t.rank() <= view.t.rank()):
+                view._assign(value)
+                return 0
+    GENERAL_SETITEM(x, index, value)
+    return 0
 
 
 cdef TensorBase plain_view(TensorBase x, object index):
@@ -63,6 +95,110 @@ cdef TensorBase plain_view(TensorBase x, object index):
         strides.push_back(x.t.strides()[dim])
         dim += 1
     return view_of(x, make_view(x.t, shape, strides, offset))
+
+
+cdef bint covers(const CTensor& mask, const CTensor& x):
+    """Whether a tensor is a mask of the leading dimensions of x."""
+    cdef int64_t d
+    if not is_bool(mask.dtype()) or mask.rank() == 0 or mask.rank() > x.rank():
+        return False
+    for d in range(mask.rank()):
+        if mask.size(d) != x.size(d):
+            return False
+    return True
+
+
+cdef object picked(TensorBase x, TensorBase index):
+    """``x[index]`` for a tensor of positions or a mask; None where the general function decides."""
+    cdef Operands operands
+    cdef Attrs attrs, shape
+    cdef CTensor places
+    cdef Dims sizes, strides
+    cdef int64_t d, dims = 1, count = 1
+    if covers(index.t, x.t):
+        dims = index.t.rank()
+        for d in range(dims):
+            count *= x.t.size(d)
+        places = mask_places(index.t, count)
+    elif index.t.rank() and x.t.rank() and is_position(index.t.dtype()):
+        operands.add(index.t, NULL)
+        attrs.add(1).add(x.t.size(0)).add(1).add(0)
+        places = call(OP_LINEAR_INDEX, operands, attrs, NULL).first
+    else:
+        return None
+    if dims > 1:   # the masked dimensions as one
+        shape.add(x.t.rank() - dims + 1).add(count)
+        for d in range(dims, x.t.rank()):
+            shape.add(x.t.size(d))
+        x = <TensorBase>run_one(OP_RESHAPE, x, shape)
+    sizes.push_back(places.numel())
+    strides.push_back(1)
+    for d in range(1, x.t.rank()):
+        sizes.push_back(x.t.size(d))
+        strides.push_back(0)
+    out = gathered(x, make_view(places, sizes, strides, places.offset()))
+    if index.t.rank() == 1 or is_bool(index.t.dtype()):
+        return out
+    return run_one(OP_RESHAPE, <TensorBase>out, picked_shape(index.t.shape(), x.t.shape()))
+
+
+cdef Attrs picked_shape(const Dims& index, const Dims& x):
+    """The shape of an index, then the dimensions of x that it leaves."""
+    cdef Attrs attrs
+    cdef size_t d
+    attrs.add(<int64_t>(index.size() + x.size() - 1))
+    for d in range(index.size()):
+        attrs.add(index[d])
+    for d in range(1, x.size()):
+        attrs.add(x[d])
+    return attrs
+
+
+cdef object gathered(TensorBase rows, const CTensor& index):
+    """The rows that an index names, along the first dimension."""
+    cdef Operands operands
+    cdef Attrs dim
+    operands.add(rows.t, <PyObject*>rows)
+    operands.add(index, NULL)
+    dim.add(0)
+    return finish(OP_GATHER, operands, dim, None)
+
+
+cdef CTensor mask_places(const CTensor& mask, int64_t count) except *:
+    """The positions of the true elements, in a mask as one dimension."""
+    cdef Operands flat, operands
+    cdef Attrs shape, none
+    cdef CTensor found
+    cdef Dims size, stride
+    shape.add(1).add(count)
+    flat.add(mask, NULL)
+    operands.add(call(OP_RESHAPE, flat, shape, NULL).first, NULL)
+    found = call(OP_NONZERO, operands, none, NULL).first
+    size.push_back(found.size(0))
+    stride.push_back(1)
+    return make_view(found, size, stride, 0)
+
+
+cdef bint fill_mask(TensorBase x, const CTensor& mask, object value) except -1:
+    """``x[mask] = number``, with a mask of every element, in one pass; False where it is not that."""
+    cdef Operands operands
+    cdef Attrs none
+    cdef CTensor number
+    if mask.rank() != x.t.rank() or not covers(mask, x.t) or not x.t.is_contiguous() or (
+            x.t.storage().read_only or &mask.storage() == &x.t.storage()):
+        return False
+    if is_float(x.t.dtype()) and not isinstance(value, complex):
+        number = CTensor.number(value)
+    elif is_integral(x.t.dtype()) and isinstance(value, int):
+        number = CTensor.integer(value)
+    else:
+        return False
+    check_inplace(x)
+    operands.add(mask, NULL)
+    operands.add(cast(number, x.t.dtype()), NULL)
+    operands.add(x.t, NULL)
+    call_into(OP_WHERE, operands, none, x.t)
+    return True
 
 
 cdef TensorBase view_of(TensorBase x, const CTensor& t):

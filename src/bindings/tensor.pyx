@@ -44,6 +44,12 @@ cdef int OP_EXPAND = OP_NUMBERS["expand"]
 cdef int OP_PERMUTE = OP_NUMBERS["permute"]
 cdef int OP_FILL = OP_NUMBERS["fill"]
 cdef int OP_CAT = OP_NUMBERS["cat"]
+cdef int OP_GATHER = OP_NUMBERS["gather"]
+cdef int OP_NONZERO = OP_NUMBERS["nonzero"]
+cdef int OP_LINEAR_INDEX = OP_NUMBERS["linear_index"]
+cdef int OP_WHERE = OP_NUMBERS["where"]
+cdef int OP_LAYER_NORM = OP_NUMBERS["layer_norm"]
+cdef int OP_SQUARE = OP_NUMBERS["square"]
 cdef int OP_RELU = OP_NUMBERS["relu"]
 cdef int OP_SOFTMAX = OP_NUMBERS["softmax"]
 cdef int OP_LOG_SOFTMAX = OP_NUMBERS["log_softmax"]
@@ -495,12 +501,13 @@ cdef class TensorBase:
     def __invert__(self): return run_one(OP_NOT, self, Attrs())
 
     def __getitem__(self, index):
-        cdef TensorBase view
-        if not is_recording() and not (grad_mode() and wants_grad(self)):
-            view = plain_view(self, index)
-            if view is not None:
-                return view
-        return GENERAL_GETITEM(self, index)
+        return get_item(self, index)
+
+    def __setitem__(self, index, value):
+        set_item(self, index, value)
+
+    def __delitem__(self, index):
+        raise TypeError("del: a Tensor does not support deleting items")
 
     def __richcmp__(self, other, int kind):
         if not is_operand(other) and hasattr(other, "__array_interface__"):

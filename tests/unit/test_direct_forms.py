@@ -209,3 +209,35 @@ def test_composite_is_like_a_function():
     assert facts(x.unsqueeze.__func__(x, 0)) == facts(x.unsqueeze(0))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = F.mse_loss.nonsense
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ((6, 5), (5,)), ((6, 5), (5,), None), ((6, 5), (5,), tinyt.ones(5)),
+        ((6, 5), (5,), None, tinyt.ones(5)), ((2, 3, 4), (3, 4), tinyt.ones(3, 4), None, 0.1),
+        ((6, 5), [5]), ((6, 5), (6,)), ((6, 5), ()), ((6, 5), (5,), tinyt.ones(4)),
+        ((6, 5), (5,), tinyt.ones(5, dtype=tinyt.float64)), ((0, 5), (5,)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_layer_norm(call):
+    shape, *args = call
+    x = tinyt.randn(shape, requires_grad=True)
+    try:
+        expected = F.layer_norm.__wrapped__(x, *args)
+    except RuntimeError:
+        with pytest.raises(RuntimeError, match="layer_norm: "):
+            F.layer_norm(x, *args)
+        return
+    assert facts(F.layer_norm(x, *args)) == facts(expected)
+
+
+def test_mse_loss():
+    x = tinyt.randn(3, 4, requires_grad=True)
+    whole, empty = tinyt.ones(3, 4, dtype=tinyt.int64), tinyt.randn(0, 3)
+    for args in ((x, x * 2), (x, x.double()), (x, whole), (x, x, None, None, "sum")):
+        assert facts(F.mse_loss(*args)) == facts(F.mse_loss.__wrapped__(*args))
+    assert F.mse_loss(empty, empty).isnan().item()
+    with pytest.warns(UserWarning, match="mse_loss: the target has shape"):
+        F.mse_loss(x, x[:1])

@@ -170,8 +170,18 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
         (["self", "index: slice"], "Size"),
     ],
     "make_subclass": [(["cls: type[_T]", "x: TensorBase", "requires_grad: bool = False"], "_T")],
-    "set_general_getitem": [(["function: Callable[[Tensor, Any], Tensor]"], "None")],
+    "set_general_indexing": [
+        (
+            [
+                "getitem: Callable[[Tensor, Any], Tensor]",
+                "setitem: Callable[[Tensor, Any, Any], None]",
+            ],
+            "None",
+        )
+    ],
     "TensorBase.__getitem__": [(["self", "index: Any", "/"], "Tensor")],
+    "TensorBase.__setitem__": [(["self", "index: Any", "value: Any", "/"], "None")],
+    "TensorBase.__delitem__": [(["self", "index: Any", "/"], "None")],
     "set_public_class": [(["cls: type[Tensor]"], "None")],
     "Composite.__call__": [(["self", "*args: Any", "**kwargs: Any"], "Any")],
     "Composite.__get__": [

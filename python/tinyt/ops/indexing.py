@@ -313,16 +313,12 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
     return (getitem(self, i) for i in range(self.shape[0]))
 
 
-def _delete(self: Tensor, index: Any) -> None:
-    raise TypeError("del: a Tensor does not support deleting items")
-
-
 def _contains(self: Tensor, item: Any) -> bool:
     return bool(prim.eq(self, item).any().item())
 
 
-_tensor.set_general_getitem(getitem)
-attach(__setitem__=setitem, __delitem__=_delete, __iter__=_iterate, __contains__=_contains)
+_tensor.set_general_indexing(getitem, setitem)
+attach(__iter__=_iterate, __contains__=_contains)
 
 
 # ---- the same as functions
