@@ -6,15 +6,20 @@
 
 #include <cstddef>
 
+#include "seam.h"
+
 namespace tinyt {
 
 // Returns a new reference, NotImplemented for arguments that it leaves to the function, or null
-// with an error set: the function is called then too, so that every message is its own.
+// with an error set: unless that is final, or about memory, the function is called then too, so
+// that every message is its own.
 using DirectCall = PyObject* (*)(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 
 struct Composite {
-  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject ob_base;
+  vectorcallfunc vectorcall;
   DirectCall direct;
+  bool final;
   PyObject* function;
   PyObject* handler;  // handler(function, args, kwargs, error): (result,), or the error to raise
 };
@@ -53,6 +58,13 @@ inline PyObject* composite_failed(Composite* self, PyObject* const* args, Py_ssi
   return result;
 }
 
+// Whether the error that is set may be about an argument; memory that runs out is not.
+inline bool may_be_an_argument() {
+  void* memory = python_seam().exceptions[static_cast<int>(ErrorKind::OutOfMemory)];
+  return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
+         !(memory && PyErr_ExceptionMatches(static_cast<PyObject*>(memory)));
+}
+
 inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t nargsf,
                                 PyObject* kwnames) {
   Composite* self = as_composite(object);
@@ -62,10 +74,10 @@ inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t 
     if (result && result != Py_NotImplemented) return result;
     if (result)
       Py_DECREF(result);
-    else if (PyErr_ExceptionMatches(PyExc_Exception))
-      PyErr_Clear();
+    else if (self->final || !may_be_an_argument())
+      return composite_failed(self, args, nargs, kwnames);
     else
-      return nullptr;  // an interrupt
+      PyErr_Clear();
   }
   PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
   return result ? result : composite_failed(self, args, nargs, kwnames);
@@ -152,7 +164,8 @@ inline PyObject* composite_class() {
 }
 
 // `direct` may be null. A new reference.
-inline PyObject* make_composite(PyObject* function, PyObject* handler, DirectCall direct) {
+inline PyObject* make_composite(PyObject* function, PyObject* handler, DirectCall direct,
+                                bool final) {
   PyTypeObject* type = composite_type();
   auto* self = type ? PyObject_GC_New(Composite, type) : nullptr;
   if (!self) return nullptr;
@@ -160,6 +173,7 @@ inline PyObject* make_composite(PyObject* function, PyObject* handler, DirectCal
   Py_INCREF(handler);
   self->vectorcall = composite_call;
   self->direct = direct;
+  self->final = final;
   self->function = function;
   self->handler = handler;
   PyObject_GC_Track(self);

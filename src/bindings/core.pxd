@@ -66,8 +66,11 @@ cdef extern from "tensor.h" namespace "tinyt" nogil:
 
 
 cdef extern from "ops.h" namespace "tinyt" nogil:
+    cdef cppclass Ints "decltype(tinyt::Attrs::ints)":
+        int64_t& operator[](size_t)
     cdef cppclass Attrs "tinyt::Attrs":
         Attrs()
+        Ints ints
         Attrs& add(int64_t)
         Attrs& add_float(double)
     int kOpCount
@@ -99,12 +102,25 @@ cdef extern from "node.h" namespace "tinyt" nogil:
     cdef cppclass InputMeta "tinyt::InputMeta":
         Dims shape
         DType dtype
+        int output
+    cdef cppclass Inputs "decltype(tinyt::NodeData::inputs)":
+        size_t size()
+        InputMeta& operator[](size_t)
+        void resize(size_t)
+    cdef cppclass SavedTensors "decltype(tinyt::NodeData::saved)":
+        size_t size()
+        SavedTensor& operator[](size_t)
+        void resize(size_t)
+        void clear()
     cdef cppclass NodeData "tinyt::NodeData":
         Attrs attrs
-        vector[InputMeta] inputs
-        vector[SavedTensor] saved
+        Inputs inputs
+        SavedTensors saved
         Dims out_shape
         DType out_dtype
+    uint64_t kReadsOutput
+    uint64_t kReadsSecond
+    uint64_t reads_bit(int)
     cbool grad_mode()
     void set_grad_mode(cbool)
     cbool saved_hooks_active()
@@ -165,10 +181,27 @@ cdef extern from "methods.h" namespace "tinyt":
     object make_method(PyObject*, int, cbool)
 
 
+cdef extern from "walk.h" namespace "tinyt":
+    cdef cppclass Waiting "tinyt::Waiting":
+        PyObject* target
+        PyObject* grad
+        void replace(PyObject*)
+    cdef cppclass Agenda "tinyt::Agenda":
+        cbool empty()
+        Waiting pop()
+        Waiting* find(uint64_t)
+        void add(uint64_t, PyObject*, PyObject*)
+    cdef cppclass Leaves "tinyt::Leaves":
+        cbool empty()
+        Waiting pop()
+        Waiting* find(PyObject*)
+        void add(PyObject*, PyObject*)
+
+
 cdef extern from "composite.h" namespace "tinyt":
     ctypedef object (*DirectCall)(PyObject* const*, Py_ssize_t, PyObject*)
     object composite_class()
-    object make_composite(PyObject*, PyObject*, DirectCall)
+    object make_composite(PyObject*, PyObject*, DirectCall, cbool)
 
 
 cdef extern from "seam.h" namespace "tinyt":

@@ -407,6 +407,7 @@ cdef DirectCall direct_form(str name):
     if name == "log_softmax": return direct_log_softmax
     if name == "layer_norm": return direct_layer_norm
     if name == "mse_loss": return direct_mse_loss
+    if name == "backward": return direct_backward
     if name == "cat": return direct_cat
     return NULL
 
@@ -420,7 +421,10 @@ def composite(function, handler):
     ``handler(function, args, kwargs, error)`` is given every error that a call ends in; it returns
     ``(result,)``, or the error to raise.
     """
-    return make_composite(<PyObject*>function, <PyObject*>handler, direct_form(function.__name__))
+    name = function.__name__
+    # A pass that failed half way cannot be run again.
+    return make_composite(
+        <PyObject*>function, <PyObject*>handler, direct_form(name), name == "backward")
 
 
 def has_direct_form(str name):

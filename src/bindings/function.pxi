@@ -95,14 +95,13 @@ cdef class Saved:
 def make_function_node(function, list inputs, int outputs):
     """A node of a Python-defined backward: ``function(node, output_grads)`` gives a gradient or
     None for each input; ``function.release()`` frees what it saved."""
-    cdef Node node = Node()
-    node.op = -1
+    cdef Node node = new_node(-1, len(inputs))
+    cdef Py_ssize_t i
     node.function = function
     node.outputs = outputs
-    node.edges = []
-    for x in inputs:
+    for i, x in enumerate(inputs):
         edge = edge_of(<TensorBase>x) if is_differentiable((<TensorBase>x).t.dtype()) else None
-        set_meta(node, <TensorBase>x, edge)
+        set_meta(node, i, <TensorBase>x, edge)
     if TRACE is not None:
         node.trace = TRACE()
     return node

@@ -16,15 +16,44 @@ struct SavedTensor {
 struct InputMeta {
   Dims shape;
   DType dtype = DType::Float32;
+  int output = 0;  // which output of the node that its gradient goes to
+};
+
+// A vector whose first N elements lie in the object itself: most calls have few operands.
+template <class T, size_t N>
+class Few {
+ public:
+  size_t size() const { return size_; }
+  T& operator[](size_t i) { return i < N ? first_[i] : rest_[i - N]; }
+  void resize(size_t n) {
+    if (n > N) rest_.resize(n - N);
+    size_ = n;
+  }
+  void clear() {
+    for (size_t i = 0; i < std::min(size_, N); ++i) first_[i] = T{};
+    rest_.clear();
+    size_ = 0;
+  }
+
+ private:
+  T first_[N];
+  std::vector<T> rest_;
+  size_t size_ = 0;
 };
 
 struct NodeData {
   Attrs attrs;
-  std::vector<InputMeta> inputs;
-  std::vector<SavedTensor> saved;  // inputs first, then the output; empty where not needed
+  Few<InputMeta, 3> inputs;
+  Few<SavedTensor, 4> saved;  // inputs first, then the outputs; empty where not needed
   Dims out_shape;
   DType out_dtype = DType::Float32;
 };
+
+// Positions that a gradient rule reads, as bits: the inputs, and the two outputs.
+inline constexpr uint64_t kReadsOutput = uint64_t{1} << 62, kReadsSecond = uint64_t{1} << 63;
+inline uint64_t reads_bit(int position) {
+  return position == -1 ? kReadsOutput : position == -2 ? kReadsSecond : uint64_t{1} << position;
+}
 
 // Whether operations of this thread are recorded on the tape.
 inline thread_local bool t_grad_mode = true;

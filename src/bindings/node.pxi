@@ -3,7 +3,8 @@
 
 cdef uint64_t next_seq = 1
 cdef list RULES = [None] * kOpCount       # per op: tuple of functions per input, or one function
-cdef list NEEDS = [None] * kOpCount       # per op: tuple of saved positions per input
+cdef vector[vector[uint64_t]] READS       # per op and input: the positions that its function unpacks
+READS.resize(kOpCount)
 
 
 def register_rule(str name, functions, needs):
@@ -15,12 +16,18 @@ def register_rule(str name, functions, needs):
     its function unpacks (-1: the output, -2: the second output).
     """
     cdef int op = OP_NUMBERS[name]
+    cdef uint64_t reads
     if RULES[op] is not None:
         raise ValueError(f"rule: {name} has a rule already")
     RULES[op] = functions
-    NEEDS[op] = needs
+    for positions in needs or ():
+        reads = 0
+        for position in positions:
+            reads |= reads_bit(position)
+        READS[op].push_back(reads)
 
 
+@cython.final
 @cython.freelist(64)
 @cython.trashcan(True)
 cdef class Node:
@@ -28,8 +35,7 @@ cdef class Node:
 
     cdef int op                    # -1: a Python function
     cdef NodeData data
-    cdef readonly list edges       # per input: Node, leaf Tensor or None
-    cdef vector[int] edge_output
+    cdef readonly tuple edges      # per input: Node, leaf Tensor or None
     cdef readonly uint64_t seq
     cdef readonly int outputs
     cdef public object function    # callable(node, output gradients) -> list, for op -1
@@ -60,7 +66,7 @@ cdef class Node:
     @property
     def next_functions(self):
         """(node or None, output number) that each input's gradient goes to."""
-        return tuple((e if isinstance(e, Node) else None, self.edge_output[i])
+        return tuple((e if isinstance(e, Node) else None, self.data.inputs[i].output)
                      for i, e in enumerate(self.edges))
 
     def __repr__(self):
@@ -91,7 +97,7 @@ cdef class Node:
 
     def edge_of(self, int i):
         """(edge, output number) that the gradient of input ``i`` goes to."""
-        return self.edges[i], self.edge_output[i]
+        return self.edges[i], self.data.inputs[i].output
 
     def needs_input(self, int i):
         """Whether input ``i`` was recorded as one that has a gradient."""
@@ -130,7 +136,7 @@ cdef class Node:
             t = wrap(self.data.saved[slot].tensor)
         if grad_mode() and edge is not None:
             t.node = <Node>edge
-            t.output = 0 if which < 0 else self.edge_output[which]
+            t.output = 0 if which < 0 else self.data.inputs[which].output
         return t
 
     cdef check_alive(self):
@@ -158,29 +164,6 @@ cdef class Node:
         self.unpacker = None
         if self.op < 0:
             self.function.release()
-
-    cdef list apply(self, list grads, Walk walk):
-        """Gradients of the inputs, in their shapes and dtypes, from those of the outputs; None
-        where the walk has no use for one."""
-        self.check_alive()
-        if self.op < 0:
-            return self.function(self, grads)
-        g = grads[0]
-        rule = RULES[self.op]
-        if rule is None:
-            raise NotImplementedError(f"{self.op_name}: the gradient is not implemented")
-        cdef Py_ssize_t i, n = len(self.edges)
-        if type(rule) is not tuple:
-            return rule(g, self, walk.needed(self))
-        out = [None] * n
-        for i in range(n):
-            edge = self.edges[i]
-            if edge is None or rule[i] is None or not walk.takes(edge):
-                continue
-            r = rule[i](g, self)
-            out[i] = None if r is None else fit_gradient(r, self.data.inputs[i])
-        return out
-
 
 cdef raise_freed(str name):
     raise RuntimeError(
@@ -229,10 +212,9 @@ cdef object edge_of(TensorBase x):
         if edge is None:
             x.node = None
         else:
-            node = Node()
-            node.op = OP_AS_STRIDED
+            node = new_node(OP_AS_STRIDED, 1)
             node.data.attrs = view_geometry(x.base.t, x.t)
-            set_meta(node, x.base, edge)
+            set_meta(node, 0, x.base, edge)
             node.data.out_shape = x.t.shape()
             node.data.out_dtype = x.t.dtype()
             x.node = node
@@ -242,52 +224,60 @@ cdef object edge_of(TensorBase x):
     return x if x.leaf_grad else None
 
 
-cdef void set_meta(Node node, TensorBase x, object edge):
-    """Adds input x with its edge."""
-    cdef InputMeta meta
+cdef Node new_node(int op, Py_ssize_t inputs):
+    """A node whose inputs have no edges yet."""
+    cdef Node node = <Node>Node.__new__(Node)
+    cdef Py_ssize_t i
+    node.op = op
+    node.edges = PyTuple_New(inputs)
+    for i in range(inputs):
+        Py_INCREF(None)
+        PyTuple_SET_ITEM(node.edges, i, None)
+    node.data.inputs.resize(inputs)
+    return node
+
+
+cdef void set_meta(Node node, Py_ssize_t i, TensorBase x, object edge):
+    """Sets input i: x with its edge."""
+    cdef InputMeta* meta = &node.data.inputs[i]
     meta.shape = x.t.shape()
     meta.dtype = x.t.dtype()
-    node.data.inputs.push_back(meta)
-    if node.edges is None:
-        node.edges = []
-    node.edges.append(edge)
-    node.edge_output.push_back(x.output if isinstance(edge, Node) else 0)
+    if edge is None:
+        return
+    if isinstance(edge, Node):
+        meta.output = x.output
+    Py_INCREF(edge)
+    PyTuple_SET_ITEM(node.edges, i, edge)   # in place of None
 
 
-cdef Node record(int op, const Operands& args, const Attrs& attrs, TensorBase into=None):
+cdef Node record(int op, Operands& args, const Attrs& attrs, TensorBase into=None):
     """A node for a call whose inputs want gradients; saves what its rule needs.
 
     What is about to be overwritten (``into``) is saved as a copy.
     """
-    cdef Node node = Node()
-    cdef InputMeta meta
-    cdef size_t i, n = args.size()
+    cdef size_t i, slot, n = args.size()
+    cdef Node node = new_node(op, n)
+    cdef uint64_t reads = 0
     cdef TensorBase x
-    node.op = op
     node.data.attrs = attrs
-    node.edges = []
     for i in range(n):
         if args.object(i) == NULL:
-            meta.shape = args.at(i).shape()
-            meta.dtype = args.at(i).dtype()
-            node.data.inputs.push_back(meta)
-            node.edges.append(None)
-            node.edge_output.push_back(0)
+            node.data.inputs[i].shape = args.at(i).shape()
+            node.data.inputs[i].dtype = args.at(i).dtype()
             continue
         x = <TensorBase>args.object(i)
-        set_meta(node, x, edge_of(x) if is_differentiable(x.t.dtype()) else None)
-    needs = NEEDS[op]
-    if needs:
+        edge = edge_of(x) if is_differentiable(x.t.dtype()) else None
+        set_meta(node, i, x, edge)
+        if edge is not None and i < READS[op].size():
+            reads |= READS[op][i]
+    if READS[op].size():
         node.data.saved.resize(n + 2)
-        for i in range(n):
-            if node.edges[i] is not None:
-                for slot in <tuple>needs[i]:
-                    if slot < 0:
-                        continue
-                    if into is not None and args.object(slot) == <PyObject*>into:
-                        save(node, slot, copy_of(into.t))
-                    else:
-                        save(node, slot, args.at(slot))
+        for slot in range(n):
+            if reads >> slot & 1:
+                if into is not None and args.object(slot) == <PyObject*>into:
+                    save(node, slot, copy_of(into.t))
+                else:
+                    save(node, slot, args.at(slot))
     return node
 
 
@@ -299,17 +289,17 @@ cdef void save(Node node, size_t slot, const CTensor& t):
 cdef attach(Node node, TensorBase out, TensorBase second=None):
     """Makes `out` the output of `node`, saving what the rule needs of the outputs."""
     cdef size_t i, n = node.data.inputs.size()
+    cdef uint64_t reads = 0
     node.data.out_shape = out.t.shape()
     node.data.out_dtype = out.t.dtype()
-    needs = NEEDS[node.op] if node.op >= 0 else None
-    if needs:
-        for i in range(len(node.edges)):
-            if node.edges[i] is None:
-                continue
-            if -1 in <tuple>needs[i]:
-                save(node, n, out.t)
-            if -2 in <tuple>needs[i] and second is not None:
-                save(node, n + 1, second.t)
+    if node.op >= 0 and READS[node.op].size():
+        for i in range(min(n, READS[node.op].size())):
+            if node.edges[i] is not None:
+                reads |= READS[node.op][i]
+        if reads & kReadsOutput:
+            save(node, n, out.t)
+        if reads & kReadsSecond and second is not None:
+            save(node, n + 1, second.t)
     if saved_hooks_active() and node.data.saved.size() != 0:
         pack_saved(node)
     if TRACE is not None:
@@ -346,11 +336,10 @@ cdef rebase(TensorBase x, Node node, int output=0):
     if base is None:
         x.rebases += 1
         return
-    update = Node()
-    update.op = OP_UPDATE
+    update = new_node(OP_UPDATE, 2)
     update.data.attrs = view_geometry(base.t, x.t)
-    set_meta(update, base, edge_of(base))
-    set_meta(update, x, node)
+    set_meta(update, 0, base, edge_of(base))
+    set_meta(update, 1, x, node)
     update.data.out_shape = base.t.shape()
     update.data.out_dtype = base.t.dtype()
     base.node = update

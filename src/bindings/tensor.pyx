@@ -370,17 +370,14 @@ cdef class TensorBase:
                 check_complex_write("copy_", self)
                 src = convert(src, self.t.dtype())
                 # Broadcasting is left to fit_gradient: the node's input keeps its own shape.
-                node = Node()
-                node.op = OP_COPY
-                set_meta(node, src, edge_of(src))
+                node = new_node(OP_COPY, 1)
+                set_meta(node, 0, src, edge_of(src))
                 check_rebase(self)
                 call_assign(self.t, src.t)
                 rebase(self, node)
                 return self
         elif grad_mode() and wants_grad(self):
-            node = Node()
-            node.op = OP_COPY
-            node.edges = []
+            node = new_node(OP_COPY, 0)
             check_rebase(self)
         call_assign(self.t, args.at(0))
         if node is not None:
@@ -525,4 +522,5 @@ cdef class BufferLayout:
 include "call.pxi"
 include "direct.pxi"
 include "index.pxi"
+include "rules.pxi"
 include "walk.pxi"

@@ -9,28 +9,23 @@ cdef class Walk:
     those; None fills ``.grad`` of all leaves.
     """
 
-    cdef dict pending        # sequence number -> gradients of the node's outputs
-    cdef dict nodes          # sequence number -> node
-    cdef priority_queue[uint64_t] queue
+    cdef Agenda agenda       # nodes that gradients wait at
+    cdef Leaves leaves
     cdef dict wanted
     cdef readonly list found
-    cdef dict leaves         # id -> [leaf, gradient]
     cdef list seen                           # the nodes looked at, so that their addresses last
     cdef unordered_set[size_t] targets       # addresses of the edges that were asked for
     cdef unordered_set[size_t] known         # of the nodes looked at
     cdef unordered_set[size_t] leading       # of those from which a target can be reached
 
     def __init__(self, wanted, list found):
-        self.pending = {}
-        self.nodes = {}
-        self.leaves = {}
         self.wanted = wanted
         self.found = found
         self.seen = []
         for key in wanted or ():
             self.targets.insert(<size_t>(<tuple>key)[0])
 
-    def start(self, TensorBase output not None, grad):
+    cpdef start(self, TensorBase output, grad):
         """Adds the gradient that an output starts with; False when it has no graph."""
         edge = edge_of(output)
         if edge is None:
@@ -47,7 +42,7 @@ cdef class Walk:
         cdef dict found = {}
         cdef priority_queue[uint64_t] order
         cdef Py_ssize_t first = len(self.seen), i
-        cdef list edges = [root]
+        cdef tuple edges = (root,)
         while True:
             for edge in edges:
                 if isinstance(edge, Node) and self.known.insert(address(edge)).second:
@@ -77,24 +72,31 @@ cdef class Walk:
         return tuple([edge is not None and self.takes(edge) for edge in node.edges])
 
     cdef send(self, object edge, int output, object grad):
-        cdef list slots
+        cdef Waiting* have
         cdef Node node
-        if isinstance(edge, Node):
-            node = <Node>edge
-            slots = <list>self.pending.get(node.seq)
-            if slots is None:
-                slots = [None] * node.outputs
-                self.pending[node.seq] = slots
-                self.nodes[node.seq] = node
-                self.queue.push(node.seq)
+        cdef list slots
+        if not isinstance(edge, Node):
+            have = self.leaves.find(<PyObject*>edge)
+            if have == NULL:
+                self.leaves.add(<PyObject*>edge, <PyObject*>grad)
+                return
         else:
-            output = 1
-            slots = <list>self.leaves.get(id(edge))
-            if slots is None:
-                slots = [edge, None]
-                self.leaves[id(edge)] = slots
-        have = slots[output]
-        slots[output] = grad if have is None else binary(OP_ADD, have, grad)
+            node = <Node>edge
+            have = self.agenda.find(node.seq)
+            if node.outputs != 1:
+                if have == NULL:
+                    slots = [None] * node.outputs
+                    self.agenda.add(node.seq, <PyObject*>node, <PyObject*>slots)
+                else:
+                    slots = <list>have.grad
+                old = slots[output]
+                slots[output] = grad if old is None else binary(OP_ADD, old, grad)
+                return
+            if have == NULL:
+                self.agenda.add(node.seq, <PyObject*>node, <PyObject*>grad)
+                return
+        total = binary(OP_ADD, <object>have.grad, grad)
+        have.replace(<PyObject*>total)
 
     cdef collect(self, object edge, int output, object grad):
         if self.wanted is not None and grad is not None:
@@ -102,53 +104,101 @@ cdef class Walk:
             if at is not None:
                 self.found[at] = grad
 
-    def run(self, bint retain_graph):
+    cpdef run(self, bint retain_graph):
         """Visits every node that a gradient reaches."""
+        cdef Waiting next
         cdef Node node
-        cdef uint64_t seq
-        cdef list grads
         cdef Py_ssize_t i
-        while not self.queue.empty():
-            seq = self.queue.top()
-            self.queue.pop()
-            node = <Node>self.nodes.pop(seq)
-            grads = <list>self.pending.pop(seq)
+        while not self.agenda.empty():
+            next = self.agenda.pop()
+            node = <Node>next.target
+            grad = <object>next.grad
+            Py_DECREF(node)   # the two references are this frame's own now
+            Py_DECREF(grad)
             if node.hooks:
-                for number, hook in node.hooks:
-                    if grads[number] is not None:
-                        replaced = hook(grads[number])
-                        if replaced is not None:
-                            grads[number] = replaced
+                grad = self.hooked(node, grad)
             if self.wanted is not None:
-                for i in range(len(grads)):
-                    self.collect(node, i, grads[i])
+                for i in range(node.outputs):
+                    self.collect(node, i, grad if node.outputs == 1 else (<list>grad)[i])
                 if self.leading.count(address(node)) == 0:
                     continue  # asked for itself: what it was computed from is not
-            results = node.apply(grads, self)
-            grads = None
-            if CHECK is not None:
-                CHECK(node, results)
-            for i in range(len(node.edges)):
-                edge = node.edges[i]
-                if edge is not None and results[i] is not None and self.takes(edge):
-                    self.send(edge, node.edge_output[i], results[i])
-            results = None
+            if node.freed:
+                raise_freed(node.op_name)
+            rule = RULES[node.op] if node.op >= 0 else None
+            if type(rule) is tuple and CHECK is None:
+                self.spread(node, <tuple>rule, <TensorBase>grad)
+            else:
+                results = self.apply(node, rule, grad)
+                grad = None
+                if CHECK is not None:
+                    CHECK(node, results)
+                for i in range(len(node.edges)):
+                    edge = node.edges[i]
+                    if edge is not None and results[i] is not None and self.takes(edge):
+                        self.send(edge, node.data.inputs[i].output, results[i])
+                results = None
+            grad = None
             if not retain_graph:
                 node.release()
 
-    def finish(self, bint accumulate, bint create_graph):
-        """Runs the hooks of the leaves and fills their ``.grad``."""
-        cdef TensorBase leaf
-        while self.leaves:
-            _, entry = self.leaves.popitem()
-            leaf = <TensorBase>(<list>entry)[0]
-            for hook in leaf._hooks or ():
-                replaced = hook((<list>entry)[1])
+    cdef object hooked(self, Node node, object grad):
+        """The gradients of a node's outputs as its hooks leave them."""
+        cdef list grads = [grad] if node.outputs == 1 else <list>grad
+        for number, hook in node.hooks:
+            if grads[number] is not None:
+                replaced = hook(grads[number])
                 if replaced is not None:
-                    (<list>entry)[1] = replaced
-            self.collect(leaf, 0, (<list>entry)[1])
+                    grads[number] = <TensorBase?>replaced
+        return grads[0] if node.outputs == 1 else grads
+
+    cdef spread(self, Node node, tuple rule, TensorBase grad):
+        """Sends what the functions of the inputs make of a gradient."""
+        cdef Py_ssize_t i
+        for i in range(len(node.edges)):
+            edge = node.edges[i]
+            if edge is None or rule[i] is None or not self.takes(edge):
+                continue
+            result = slope(rule[i], grad, node)
+            if result is not None:
+                self.send(edge, node.data.inputs[i].output,
+                          fit_gradient(<TensorBase?>result, node.data.inputs[i]))
+
+    cdef list apply(self, Node node, object rule, object grad):
+        """Gradients of the inputs, in their shapes and dtypes; None where there is no use for one."""
+        cdef Py_ssize_t i
+        if node.op < 0:
+            return node.function(node, [grad] if node.outputs == 1 else grad)
+        if rule is None:
+            raise NotImplementedError(f"{node.op_name}: the gradient is not implemented")
+        if type(rule) is not tuple:
+            return rule(grad, node, self.needed(node))
+        out = [None] * len(node.edges)
+        for i in range(len(out)):
+            edge = node.edges[i]
+            if edge is not None and rule[i] is not None and self.takes(edge):
+                result = slope(rule[i], grad, node)
+                if result is not None:
+                    out[i] = fit_gradient(<TensorBase?>result, node.data.inputs[i])
+        return out
+
+    cpdef finish(self, bint accumulate, bint create_graph):
+        """Runs the hooks of the leaves and fills their ``.grad``."""
+        cdef Waiting next
+        cdef TensorBase leaf, grad
+        while not self.leaves.empty():
+            next = self.leaves.pop()
+            leaf = <TensorBase>next.target
+            grad = <TensorBase>next.grad
+            Py_DECREF(leaf)
+            Py_DECREF(grad)
+            for hook in leaf._hooks or ():
+                replaced = hook(grad)
+                if replaced is not None:
+                    grad = <TensorBase?>replaced
+            self.collect(leaf, 0, grad)
             if accumulate:
-                accumulate_grad(leaf, (<list>entry).pop(), create_graph)
+                accumulate_grad(leaf, grad, create_graph)
+                grad = None
                 for hook in leaf._post_hooks or ():
                     hook(leaf)
 
@@ -157,12 +207,11 @@ cdef size_t address(object x):
     return <size_t><PyObject*>x
 
 
-def accumulate_grad(TensorBase leaf not None, TensorBase grad not None, bint create_graph):
+cdef accumulate_grad(TensorBase leaf, TensorBase grad, bint create_graph):
     """Adds to ``.grad``, which owns its memory."""
     if leaf._grad is None:
-        # The pass's own gradient is taken as it is when nobody else can see it: one reference from
-        # the caller's argument list and one from here.
-        if create_graph or (Py_REFCNT(grad) <= 2 and sole_owner(grad.t)):
+        # The pass's own gradient is taken as it is when nobody else can see it.
+        if create_graph or (Py_REFCNT(grad) == 1 and sole_owner(grad.t)):
             leaf._grad = grad
         else:
             leaf._grad = run_one(OP_COPY, grad, Attrs())
@@ -170,3 +219,34 @@ def accumulate_grad(TensorBase leaf not None, TensorBase grad not None, bint cre
         leaf._grad = binary(OP_ADD, leaf._grad, grad)
     else:
         inplace(OP_ADD, <TensorBase>leaf._grad, grad)
+
+
+# ---- the usual pass: from one number to all leaves
+
+cdef object direct_backward(PyObject* const* args, Py_ssize_t n, PyObject* names):
+    cdef TensorBase root = operand(args, n, names)
+    cdef Walk walk
+    cdef bint mode = grad_mode()
+    cdef Attrs one
+    if root is None or n != 1 or root.t.numel() != 1 or not wants_grad(root):
+        return NotImplemented
+    set_grad_mode(False)
+    try:
+        walk = Walk(None, [])
+        walk.start(root, ones_like(root.t))
+        walk.run(False)
+        walk.finish(True, False)
+    finally:
+        set_grad_mode(mode)
+    return None
+
+
+cdef TensorBase ones_like(const CTensor& t):
+    cdef Operands none
+    cdef Attrs attrs
+    cdef int64_t d
+    attrs.add(t.rank())
+    for d in range(t.rank()):
+        attrs.add(t.size(d))
+    attrs.add(<int64_t>t.dtype()).add(1).add_float(1).add_float(0)
+    return <TensorBase>finish(OP_FILL, none, attrs, None)

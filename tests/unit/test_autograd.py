@@ -656,3 +656,55 @@ def test_random_graphs(steps: list[int], seed: int) -> None:
         return y.tolist(), x.grad.tolist()
 
     assert run(True) == run(False)
+
+
+def test_gradients_that_meet_at_a_node_and_at_a_leaf():
+    x, y = tinyt.tensor([2.0, 3.0], requires_grad=True), tinyt.tensor(5.0, requires_grad=True)
+    middle = x * y
+    parts = [middle * float(k) for k in range(40)]  # every one sends to `middle` and none to x
+    tinyt.stack([p.sum() for p in reversed(parts)]).sum().backward()
+    assert x.grad.tolist() == [780.0 * 5.0] * 2
+    assert y.grad.item() == 780.0 * 5.0
+    leaves = [tinyt.tensor(float(k), requires_grad=True) for k in range(50)]
+    total = leaves[0] * 0.0
+    for leaf in leaves:
+        total = total + leaf * leaf
+    (total + leaves[7]).backward()
+    assert [leaf.grad.item() for leaf in leaves] == [2.0 * k + (k == 7) for k in range(50)]
+
+
+def test_backward_that_fails_runs_once_and_leaves_the_mode():
+    runs = []
+
+    def refuse(grad):
+        runs.append(tinyt.is_grad_enabled())
+        raise ValueError("no gradient today")
+
+    x = tinyt.ones(2, requires_grad=True)
+    y = (x * 2.0).sum()
+    x.register_hook(refuse)
+    with pytest.raises(ValueError, match="no gradient today"):
+        y.backward()
+    assert runs == [False]
+    assert tinyt.is_grad_enabled()
+    assert x.grad is None
+
+
+def test_hook_must_return_a_tensor():
+    x = tinyt.ones(2, requires_grad=True)
+    for hooked in (x, x * 1.0):
+        handle = hooked.register_hook(lambda g: 3.0)
+        with pytest.raises(TypeError):
+            (hooked * 2.0).sum().backward()
+        handle.remove()
+
+
+def test_gradient_is_taken_over_only_where_nobody_else_sees_it():
+    x, y = (tinyt.ones(3, requires_grad=True) for _ in range(2))
+    kept = []
+    x.register_hook(kept.append)
+    (x + y).sum().backward()
+    y.grad.mul_(5.0)
+    assert x.grad.tolist() == kept[0].tolist() == [1.0, 1.0, 1.0]
+    x.grad.add_(1.0)
+    assert kept[0].tolist() == [1.0, 1.0, 1.0]

@@ -15,6 +15,7 @@ HOT_PARAMETERS = {
     "exc": "object",
     "function": "Callable[..., Any]",
     "functions": "object",
+    "general": "Callable[[Tensor, Node], Tensor]",
     "grad": "Tensor",
     "grads": "list[Tensor | None]",
     "i": "int",
@@ -78,7 +79,7 @@ HOT_TYPES = {
     "Node.attrs": "tuple[Any, ...]",
     "Node.output_shape": "tuple[int, ...]",
     "Node.output_dtype": "_DType",
-    "Node.edges": f"list[{EDGE}]",
+    "Node.edges": f"tuple[{EDGE}, ...]",
     "Node.seq": "int",
     "Node.outputs": "int",
     "Node.function": "Any",
@@ -142,9 +143,9 @@ HOT_TYPES = {
     "primitives": "dict[str, Callable[..., Any]]",
     "primitive_method": "Callable[..., Any]",
     "result_type_number": "int",
-    "accumulate_grad": "None",
     "Composite.__wrapped__": "Callable[..., Any]",
     "has_direct_form": "bool",
+    "compiled_slope": "Slope",
 }
 # Whole signatures, where the result depends on the arguments or there is nothing to read.
 HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
@@ -183,6 +184,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "TensorBase.__setitem__": [(["self", "index: Any", "value: Any", "/"], "None")],
     "TensorBase.__delitem__": [(["self", "index: Any", "/"], "None")],
     "set_public_class": [(["cls: type[Tensor]"], "None")],
+    "Slope.__call__": [(["self", "g: Tensor", "n: Node"], "Tensor")],
     "Composite.__call__": [(["self", "*args: Any", "**kwargs: Any"], "Any")],
     "Composite.__get__": [
         (["self", "instance: object", "owner: type[Any] | None = None", "/"], "Any")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinyt._tensor import Node, register_rule
+from tinyt._tensor import Node, compiled_slope, register_rule
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 OUT = -1
 SECOND = -2
+SAME = compiled_slope("same")
+NEGATIVE = compiled_slope("negative")
 
 
 def rule(name: str, *inputs: tuple[Any, ...] | None) -> None:

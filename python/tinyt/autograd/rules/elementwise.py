@@ -6,17 +6,18 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tinyt.autograd.rules.common import OUT, rule, zeros
+from tinyt._tensor import compiled_slope
+from tinyt.autograd.rules.common import NEGATIVE, OUT, SAME, rule, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
     from tinyt._tensor import Node
     from tinyt.tensor import Tensor
 
-rule("neg", (lambda g, n: -g,))
-rule("conj_physical", (lambda g, n: g,))
+rule("neg", (NEGATIVE,))
+rule("conj_physical", (SAME,))
 rule("abs", (lambda g, n: g * prim.sign(n.input(0)), 0))
-rule("square", (lambda g, n: g * (n.input(0) * 2.0), 0))
+rule("square", (compiled_slope("square"), 0))
 for _flat in ("sign", "angle", "floor", "ceil", "round", "trunc"):
     rule(_flat, (lambda g, n: zeros(tuple(g.shape), g),))
 rule("exp", (lambda g, n: g * n.output(), OUT))
@@ -95,12 +96,12 @@ def larger(g: Tensor, n: Node, a: int, b: int) -> Tensor:
     return prim.where(x < y, 0.0, prim.where(x == y, g * 0.5, g))
 
 
-rule("add", (lambda g, n: g,), (lambda g, n: g,))
-rule("sub", (lambda g, n: g,), (lambda g, n: -g,))
-rule("mul", (lambda g, n: g * n.input(1), 1), (lambda g, n: g * n.input(0), 0))
+rule("add", (SAME,), (SAME,))
+rule("sub", (SAME,), (NEGATIVE,))
+rule("mul", (compiled_slope("times_right"), 1), (compiled_slope("times_left"), 0))
 rule(
     "div",
-    (lambda g, n: g / n.input(1), 1),
+    (compiled_slope("over_right"), 1),
     (lambda g, n: -g * ((n.input(0) / n.input(1)) / n.input(1)), 0, 1),
 )
 rule(

@@ -1,0 +1,127 @@
+# The functions of the most frequent gradient rules, compiled. The rules themselves, which name what
+# each reads, are those of tinyt.autograd.rules; like all functions there, these call recorded
+# operations, so that second derivatives follow.
+
+ctypedef object (*SlopeCall)(TensorBase, Node)
+
+
+@cython.final
+cdef class Slope:
+    """A compiled ``f(g, n)``; where it declines, the Python function that it stands for."""
+
+    cdef SlopeCall compiled
+    cdef object general
+
+    def __call__(self, TensorBase g not None, Node n not None):
+        return slope(self, g, n)
+
+
+cdef object slope(object function, TensorBase g, Node n):
+    """The gradient that a function of a rule gives."""
+    if type(function) is not Slope:
+        return function(g, n)
+    result = (<Slope>function).compiled(g, n)
+    return (<Slope>function).general(g, n) if result is NotImplemented else result
+
+
+cdef object slope_same(TensorBase g, Node n):
+    return g
+
+
+cdef object slope_negative(TensorBase g, Node n):
+    return run_one(OP_NEG, g, Attrs())
+
+
+cdef object slope_times_left(TensorBase g, Node n):
+    return binary(OP_MUL, g, n.unpack(0, 0))
+
+
+cdef object slope_times_right(TensorBase g, Node n):
+    return binary(OP_MUL, g, n.unpack(1, 1))
+
+
+cdef object slope_over_right(TensorBase g, Node n):
+    return binary(OP_DIV, g, n.unpack(1, 1))
+
+
+cdef object slope_square(TensorBase g, Node n):
+    return binary(OP_MUL, g, binary(OP_MUL, n.unpack(0, 0), 2.0))
+
+
+cdef object slope_reshape(TensorBase g, Node n):
+    return run_one(OP_RESHAPE, g, list_attr(n.data.inputs[0].shape))
+
+
+cdef object slope_permute(TensorBase g, Node n):
+    """By the inverse of the order."""
+    cdef Attrs order
+    cdef int64_t d, rank = g.t.rank(), at
+    order.add(rank)
+    for d in range(rank):
+        for at in range(rank):
+            if n.data.attrs.ints[1 + at] == d:
+                order.add(at)
+    return run_one(OP_PERMUTE, g, order)
+
+
+cdef object slope_sum(TensorBase g, Node n):
+    """Repeated along the dimensions that were summed."""
+    cdef const Dims* shape = &n.data.inputs[0].shape
+    cdef int64_t i, count = n.data.attrs.ints[0], next = 0
+    cdef Attrs kept
+    if n.data.attrs.ints[1 + count] == 0 and count:   # without keepdim
+        kept.add(<int64_t>shape.size())
+        for i in range(<int64_t>shape.size()):
+            if next < count and n.data.attrs.ints[1 + next] == i:
+                kept.add(1)
+                next += 1
+            else:
+                kept.add(shape[0][i])
+        g = <TensorBase>run_one(OP_RESHAPE, g, kept)
+    return run_one(OP_EXPAND, g, list_attr(shape[0]))
+
+
+cdef object transposed(TensorBase x):
+    """x with its last two dimensions swapped."""
+    return swapped(x, x.t.rank() - 2, x.t.rank() - 1)
+
+
+cdef object slope_matmul_left(TensorBase g, Node n):
+    if n.data.inputs[0].shape.size() < 2 or n.data.inputs[1].shape.size() < 2:
+        return NotImplemented
+    return binary(OP_MATMUL, g, transposed(n.unpack(1, 1)))
+
+
+cdef object slope_matmul_right(TensorBase g, Node n):
+    if n.data.inputs[0].shape.size() < 2 or n.data.inputs[1].shape.size() < 2:
+        return NotImplemented
+    return binary(OP_MATMUL, transposed(n.unpack(0, 0)), g)
+
+
+cdef Attrs list_attr(const Dims& values):
+    cdef Attrs attrs
+    cdef size_t i
+    attrs.add(<int64_t>values.size())
+    for i in range(values.size()):
+        attrs.add(values[i])
+    return attrs
+
+
+def compiled_slope(str name, general=None):
+    """The compiled function of a gradient rule; ``general`` is called where it declines."""
+    cdef Slope out = Slope()
+    out.general = general
+    if name == "same": out.compiled = slope_same
+    elif name == "negative": out.compiled = slope_negative
+    elif name == "times_left": out.compiled = slope_times_left
+    elif name == "times_right": out.compiled = slope_times_right
+    elif name == "over_right": out.compiled = slope_over_right
+    elif name == "square": out.compiled = slope_square
+    elif name == "reshape": out.compiled = slope_reshape
+    elif name == "permute": out.compiled = slope_permute
+    elif name == "sum": out.compiled = slope_sum
+    elif name == "matmul_left": out.compiled = slope_matmul_left
+    elif name == "matmul_right": out.compiled = slope_matmul_right
+    else:
+        raise ValueError(f"slope: {name!r} is not compiled")
+    return out
