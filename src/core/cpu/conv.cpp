@@ -101,33 +101,48 @@ Columns columns_of_gradient(const Geometry& g, const Phase (&phase)[kSpatial], c
   return c;
 }
 
-// Columns as B: the lines of a panel are positions, its depth is (channel, tap).
-template <class T>
-void pack_positions(const void* context, const Panel& p, void* out) {
-  const auto& c = *static_cast<const Columns*>(context);
-  T* to = static_cast<T*>(out);
-  read_rows(c, p.k0, p.depth, p.first, p.count, to, p.width);
-  if (p.count == p.width) return;
-  for (int64_t k = 0; k < p.depth; ++k) zero_run(to + k * p.width + p.count, p.width - p.count);
+// What the columns of `images` images read, from the channel `skipped` elements on.
+ColumnSource source_of(DType work, const Columns& c, int64_t images, int64_t skipped) {
+  ColumnSource s{.data = c.data + skipped * static_cast<int64_t>(size_of(work)),
+                 .begin = -skipped,
+                 .end = images * c.image_stride - skipped,
+                 .image_stride = c.image_stride,
+                 .channel_stride = c.channel_stride,
+                 .source = {},
+                 .positions = {},
+                 .kernel = {},
+                 .multiply = {},
+                 .offset = {},
+                 .tap_step = {}};
+  for (int d = 0; d < kSpatial; ++d) {
+    s.source[d] = c.source[d];
+    s.positions[d] = c.positions[d];
+    s.kernel[d] = c.kernel[d];
+    s.multiply[d] = c.multiply[d];
+    s.offset[d] = c.offset[d];
+    s.tap_step[d] = c.tap_step[d];
+  }
+  return s;
 }
 
 // Packing moves bits, so one kernel serves all dtypes of a size.
 template <class T>
+constexpr DType kBits = sizeof(T) == 4 ? DType::Float32 : DType::Int64;
+template <class T>
 PackKernel pack_strided() {
-  constexpr DType kDType = sizeof(T) == 4 ? DType::Float32 : DType::Int64;
-  return kernels().gemm->pack[static_cast<int>(kDType)];
+  return kernels().gemm->pack[static_cast<int>(kBits<T>)];
 }
 
 // Columns transposed, as B of a weight gradient: the lines are (channel, tap), the depth is
 // positions.
 template <class T>
 void pack_taps(const void* context, const Panel& p, void* out) {
-  const auto& c = *static_cast<const Columns*>(context);
-  T rows[kMaxTileLines * kMaxPieces];
-  for (int64_t k = 0; k < p.depth; k += kMaxPieces) {
-    const int64_t depth = std::min(kMaxPieces, p.depth - k);
-    read_rows(c, p.first, p.count, p.k0 + k, depth, rows, kMaxPieces);
-    const StridedLines dense = {rows, kMaxPieces, 1};
+  const PackKernel pack = kernels().columns->pack[static_cast<int>(kBits<T>)];
+  T rows[kMaxTileLines * kMaxColumnLines];
+  for (int64_t k = 0; k < p.depth; k += kMaxColumnLines) {
+    const int64_t depth = std::min(kMaxColumnLines, p.depth - k);
+    pack(context, {p.k0 + k, depth, p.first, p.count, kMaxColumnLines}, rows);
+    const StridedLines dense = {rows, kMaxColumnLines, 1};
     pack_strided<T>()(&dense, {0, p.count, 0, depth, p.width}, static_cast<T*>(out) + k * p.width);
   }
 }
@@ -150,17 +165,6 @@ void pack_images(const void* context, const Panel& p, void* out) {
     to += depth * p.width;
     k += depth;
   }
-}
-
-struct PackKernels {
-  PackKernel positions, taps, images;
-};
-
-PackKernels pack_kernels(DType work) {
-  if (size_of(work) == 4) {
-    return {pack_positions<uint32_t>, pack_taps<uint32_t>, pack_images<uint32_t>};
-  }
-  return {pack_positions<uint64_t>, pack_taps<uint64_t>, pack_images<uint64_t>};
 }
 
 Tensor dense_as(const Tensor& t, DType work) {
@@ -188,24 +192,26 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
   const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
   const Direct direct{work, images, groups, ins, channels, columns};
   if (direct.pays()) return direct_product(direct, lines, y);
-  const PackKernels pack = pack_kernels(work);
+  const bool narrow = size == 4;
+  const PackKernel pack_grad = narrow ? pack_images<uint32_t> : pack_images<uint64_t>;
+  const PackKernel pack_x = narrow ? pack_taps<uint32_t> : pack_taps<uint64_t>;
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
-  multiply_batch(work, groups, channels, images * positions, depth,
-                 [&](int64_t i, Compute compute) {
-                   const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
-                   Columns b = columns;
-                   b.data += i * ins * columns.channel_stride * size;
-                   compute({.dtype = work,
-                            .m = channels,
-                            .n = images * positions,
-                            .k = depth,
-                            .a = {pack_lines, &a},
-                            .b = {pack.positions, &b},
-                            .c = y.data() + i * channels * positions * size,
-                            .c_row = positions,
-                            .run = positions,
-                            .c_run = y.size(1) * positions});
-                 });
+  const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
+  multiply_batch(
+      work, groups, channels, images * positions, depth, [&](int64_t i, Compute compute) {
+        const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
+        const ColumnSource b = source_of(work, columns, images, i * ins * columns.channel_stride);
+        compute({.dtype = work,
+                 .m = channels,
+                 .n = images * positions,
+                 .k = depth,
+                 .a = {pack_lines, &a},
+                 .b = {pack_columns, &b},
+                 .c = y.data() + i * channels * positions * size,
+                 .c_row = positions,
+                 .run = positions,
+                 .c_run = y.size(1) * positions});
+      });
 }
 
 // w [groups * O, C, taps] as [groups * C, O, taps of the phases]: the weights each input channel
@@ -293,7 +299,9 @@ void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Te
                      int64_t per_block, int64_t blocks, const Tensor& parts) {
   const auto size = static_cast<int64_t>(size_of(work));
   const int64_t m = g.group_out(), n = g.group_in() * g.taps(), positions = g.out_size();
-  const PackKernels pack = pack_kernels(work);
+  const bool narrow = size == 4;
+  const PackKernel pack_grad = narrow ? pack_images<uint32_t> : pack_images<uint64_t>;
+  const PackKernel pack_x = narrow ? pack_taps<uint32_t> : pack_taps<uint64_t>;
   multiply_batch(
       work, blocks * g.groups, m, n, std::min(per_block, g.images) * positions,
       [&](int64_t i, Compute compute) {
@@ -303,14 +311,14 @@ void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Te
         const int64_t in_image = g.in_channels * g.in_size();
         const ImageLines a = {grad.data() + (first * out_image + group * m * positions) * size,
                               out_image, positions};
-        const Columns b = columns_of_input(
-            g, x.data() + (first * in_image + group * g.group_in() * g.in_size()) * size);
+        const Columns columns = columns_of_input(g, x.data() + first * in_image * size);
+        const ColumnSource b = source_of(work, columns, images, group * g.group_in() * g.in_size());
         compute({.dtype = work,
                  .m = m,
                  .n = n,
                  .k = images * positions,
-                 .a = {pack.images, &a},
-                 .b = {pack.taps, &b},
+                 .a = {pack_grad, &a},
+                 .b = {pack_x, &b},
                  .c = parts.data() + i * m * n * size,
                  .c_row = n,
                  .run = n,

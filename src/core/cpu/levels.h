@@ -300,6 +300,25 @@ struct StridedLines {
   int64_t line, depth;
 };
 
+// Where the taps of a kernel meet a source of three spatial dimensions: along each of them,
+// position p and tap t read element p * multiply + t * tap_step + offset, or zero where that is no
+// element. Strides are in elements; the whole source is data[begin] to data[end - 1].
+struct ColumnSource {
+  const void* data;  // of the group's first channel
+  int64_t begin, end;
+  int64_t image_stride, channel_stride;
+  int64_t source[3], positions[3], kernel[3];
+  int64_t multiply[3], offset[3], tap_step[3];
+};
+inline constexpr int64_t kMaxColumnLines = 64;
+
+// The columns: for each (channel, tap) k, what the tap meets at each (image, position).
+struct ColumnsTable {
+  // Packs from a ColumnSource; the lines are positions, at most kMaxColumnLines, and the width is a
+  // multiple of the register's. By size of the dtype: packing moves bits.
+  PackKernel pack[kDTypeCount];
+};
+
 // C (+)= A B over one block of depth.
 struct GemmBlock {
   int64_t rows, cols, depth;
@@ -454,6 +473,7 @@ struct Kernels {
   const ResampleTable* resample;
   const DirectTable* direct;
   const AmxTable* amx = nullptr;
+  const ColumnsTable* columns;
 };
 
 // The level in use: the best the machine has, or the lower one named by TINYT_ISA.

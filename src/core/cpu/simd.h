@@ -11,6 +11,7 @@
 //   sqrt, floor, ceil, trunc, round_even, abs, copysign, maximum, minimum
 //   at_least, at_most                          a limit on one side; a NaN stays
 //   widen, narrow, nearest, to_float           conversions
+//   pick                                       lanes of two registers by number
 #pragma once
 
 #include "simd_types.h"
@@ -35,6 +36,19 @@ TINYT_INLINE Vec<T> load_part(const void* p, int64_t n) {
 template <class V>
 TINYT_INLINE void store_part(void* p, V v, int64_t n) {
   __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(Element<V>));
+}
+#endif
+
+// Lane i of the result is lane index[i] of a and b side by side.
+#if TINYT_VECTOR_BYTES == 16
+template <class V>
+TINYT_INLINE V pick(V a, V b, Mask<V> index) {
+  V both[2] = {a, b};
+  Element<V> lanes[2 * kLanes<V>];
+  __builtin_memcpy(lanes, both, sizeof lanes);
+  V out;
+  for (int i = 0; i < kLanes<V>; ++i) out[i] = lanes[index[i]];
+  return out;
 }
 #endif
 

@@ -70,6 +70,13 @@ TINYT_INLINE bool any(M mask) {
   return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
 }
 
+TINYT_INLINE I32 pick(I32 a, I32 b, I32 index) {
+  return (I32)_mm512_permutex2var_epi32((__m512i)a, (__m512i)index, (__m512i)b);
+}
+TINYT_INLINE I64 pick(I64 a, I64 b, I64 index) {
+  return (I64)_mm512_permutex2var_epi64((__m512i)a, (__m512i)index, (__m512i)b);
+}
+
 TINYT_INLINE __mmask64 first_bytes(int64_t n) {
   return _bzhi_u64(~uint64_t{0}, static_cast<unsigned>(n));
 }
@@ -138,6 +145,18 @@ TINYT_INLINE void store_half(void* p, F32 x) {
 template <class M>
 TINYT_INLINE bool any(M mask) {
   return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+}
+
+TINYT_INLINE I32 pick(I32 a, I32 b, I32 index) {
+  const I32 from_a = (I32)_mm256_permutevar8x32_epi32((__m256i)a, (__m256i)index);
+  const I32 from_b = (I32)_mm256_permutevar8x32_epi32((__m256i)b, (__m256i)index);
+  return select((I32)(index > 7), from_b, from_a);
+}
+TINYT_INLINE I64 pick(I64 a, I64 b, I64 index) {
+  const I64 halves = (index * 2) | ((index * 2 + 1) << 32);
+  const I64 from_a = (I64)_mm256_permutevar8x32_epi32((__m256i)a, (__m256i)halves);
+  const I64 from_b = (I64)_mm256_permutevar8x32_epi32((__m256i)b, (__m256i)halves);
+  return select((I64)(index > 3), from_b, from_a);
 }
 
 TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) { return (I32)_mm256_cvtepi8_epi32(b); }
