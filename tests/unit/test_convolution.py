@@ -83,3 +83,78 @@ def test_gradients_of_larger_planes(stride: int, groups: int, rng: np.random.Gen
     np.testing.assert_allclose(out, conv(x, w), rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose((dx * other_x).sum(), (g * conv(other_x, w)).sum(), rtol=1e-9)
     np.testing.assert_allclose((dw * other_w).sum(), (g * conv(x, other_w)).sum(), rtol=1e-9)
+
+
+def float32_conv(
+    x: np.ndarray, w: np.ndarray, g: np.ndarray | None, **options: Any
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """The output and both gradients, the same for 1, 2, 3 and 7 threads; and the output's
+    gradient."""
+    results = []
+    for threads in (1, 2, 3, 7):
+        with tinyt.num_threads(threads):
+            tx, tw = (tinyt.tensor(a, requires_grad=True) for a in (x, w))
+            y = getattr(tinyt, f"conv{x.ndim - 2}d")(tx, tw, **options)
+            g = np.cos(np.arange(y.numel())).reshape(tuple(y.shape)) if g is None else g
+            y.backward(tinyt.tensor(g.astype(np.float32)))
+        results.append([t.detach().numpy() for t in (y, tx.grad, tw.grad)])
+    for other in results[1:]:
+        for once, again in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(once, again)
+    return results[0], g
+
+
+@pytest.mark.parametrize(
+    ("images", "ins", "outs", "size", "options"),
+    [
+        (2, 16, 17, (9, 33), {"padding": 1}),
+        (9, 17, 33, (7, 7), {"padding": 1}),
+        (40, 19, 16, (3, 3), {}),  # one element of a tile
+        (3, 16, 16, (18, 5), {"padding": (0, 2)}),
+        (1, 40, 40, (31, 17), {"padding": 5}),
+        (1, 32, 36, (17, 21), {"padding": 1, "groups": 2}),
+        (1, 300, 20, (21, 20), {"padding": 1}),  # more than one chain of terms
+        (1, 16, 16, (5, 9, 11), {"padding": 1, "stride": (2, 1, 1)}),
+        (2, 24, 16, (24, 150), {"padding": 1}),  # several blocks
+    ],
+)
+def test_winograd(
+    images: int, ins: int, outs: int, size: tuple[int, ...], options: dict[str, Any],
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """3x3 kernels of stride 1 with 16 channels and more: within 32 ULP of the largest sum of
+    absolute products (of neighbours: a tile's errors spread over it)."""
+    groups = options.get("groups", 1)
+    x = rng.normal(size=(images, ins, *size)).astype(np.float32)
+    w = rng.normal(size=(outs, ins // groups, *[3] * len(size))).astype(np.float32)
+    (y, dx, dw), g = float32_conv(x, w, None, **options)
+
+    with tinyt.num_threads(1):
+        exact, bound = [], []
+        for out, sign in ((exact, lambda a: a), (bound, np.abs)):
+            tx, tw = (tinyt.tensor(sign(a.astype(np.float64)), requires_grad=True) for a in (x, w))
+            ty = getattr(tinyt, f"conv{len(size)}d")(tx, tw, **options)
+            ty.backward(tinyt.tensor(sign(g.astype(np.float32).astype(np.float64))))
+            out += [t.detach().numpy() for t in (ty, tx.grad, tw.grad)]
+    for got, want, scale in zip((y, dx, dw), exact, bound, strict=True):
+        assert np.abs(got - want).max() < 32 * 2**-24 * scale.max()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
+def test_winograd_spreads_nothing(value: float, rng: np.random.Generator) -> None:
+    """What is not finite, or overflows in the transforms only, stays in its own windows."""
+    x = rng.normal(size=(2, 16, 16, 18)).astype(np.float32)
+    w = np.abs(rng.normal(size=(16, 16, 3, 3)).astype(np.float32)) * 0.01
+    x[1, 3, 5, 6] = value
+    y = tinyt.conv2d(tinyt.tensor(x), tinyt.tensor(w), padding=1).numpy()
+    x[1, 3, 5, 6] = 0
+    plain = tinyt.conv2d(tinyt.tensor(x), tinyt.tensor(w), padding=1).numpy()
+    touched = np.zeros((18, 20), bool)[1:-1, 1:-1]
+    touched[4:7, 5:8] = True
+    np.testing.assert_allclose(y[0], plain[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(y[1][:, ~touched], plain[1][:, ~touched], rtol=1e-4, atol=1e-6)
+    if np.isfinite(value):
+        expected = np.abs(value * w[:, 3, ::-1, ::-1].astype(np.float64))
+        np.testing.assert_allclose(y[1][:, 4:7, 5:8], expected, rtol=1e-5)
+    else:
+        assert not np.isfinite(y[1][:, touched]).any()

@@ -12,6 +12,7 @@
 #include "copy.h"
 #include "direct.h"
 #include "matmul.h"
+#include "winograd.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -192,9 +193,7 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
   const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
   const Direct direct{work, images, groups, ins, channels, columns};
   if (direct.pays()) return direct_product(direct, lines, y);
-  const bool narrow = size == 4;
-  const PackKernel pack_grad = narrow ? pack_images<uint32_t> : pack_images<uint64_t>;
-  const PackKernel pack_x = narrow ? pack_taps<uint32_t> : pack_taps<uint64_t>;
+  if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
   const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
   multiply_batch(

@@ -135,7 +135,8 @@ bool supports_neon() { return true; }  // every AArch64 has it
   extern "C" const GemmTable tinyt_gemm_##level;               \
   extern "C" const ResampleTable tinyt_resample_##level;       \
   extern "C" const DirectTable tinyt_direct_##level;           \
-  extern "C" const ColumnsTable tinyt_columns_##level;
+  extern "C" const ColumnsTable tinyt_columns_##level;         \
+  extern "C" const WinogradTable tinyt_winograd_##level;
 TINYT_BASE_LEVELS(TINYT_DECLARE)
 #undef TINYT_DECLARE
 extern "C" const AmxTable tinyt_matmul_amx;
@@ -159,6 +160,7 @@ const Kernels kLevels[] = {
    &tinyt_resample_##base,                    \
    &tinyt_direct_##base,                      \
    &tinyt_columns_##base,                     \
+   &tinyt_winograd_##base,                    \
    amx},
     TINYT_ALL_LEVELS(TINYT_KERNELS)
 #undef TINYT_KERNELS

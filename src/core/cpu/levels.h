@@ -457,6 +457,23 @@ struct CopyTable {
   void (*fence)();
 };
 
+// The transforms of Winograd's F(4x4, 3x3) (winograd.cpp), `lanes` tiles side by side. Element
+// (i, j) of a 6x6 tile goes to or comes from step * (6 * i + j).
+struct WinogradTable {
+  int64_t lanes;
+  // to[j * plane + g] = line[4 * g + j], for g < groups and up to a multiple of `lanes`.
+  void (*deal)(const float* line, int64_t groups, float* to, int64_t plane);
+  // Tile k has its element (i, j) in planes[(4 * i + j % 4) * plane + j / 4 + index[k]];
+  // index[k] < 2 * lanes.
+  void (*input)(const float* planes, int64_t plane, const int32_t* index, float* out, int64_t step);
+  // out[r + ...] from the 3x3 weights at w + r * row, for r < rows.
+  void (*weights)(const float* w, int64_t row, bool flipped, int64_t rows, float* out,
+                  int64_t step);
+  // The 4x4 results, out[(i * lanes + k) * 4 + j] of tile k; false where one is not finite.
+  bool (*output)(const float* products, int64_t step, float* out);
+};
+inline constexpr int64_t kMaxLanes = 16;
+
 struct Kernels {
   std::string_view level;
   const ElementwiseTable* elementwise;
@@ -474,6 +491,7 @@ struct Kernels {
   const DirectTable* direct;
   const AmxTable* amx = nullptr;
   const ColumnsTable* columns;
+  const WinogradTable* winograd;
 };
 
 // The level in use: the best the machine has, or the lower one named by TINYT_ISA.
