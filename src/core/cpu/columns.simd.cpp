@@ -200,7 +200,7 @@ class Register {
   const PanelPositions& p_;
   int64_t first_, count_;
   V at_[3];
-  Window window_[kMaxWindows];
+  Window window_[kMaxWindows] = {};
   int windows_ = 0;
   int64_t lowest_ = 0, highest_ = 0;  // offsets of windows
   bool in_order_ = true, scattered_ = false;
