@@ -76,7 +76,19 @@ from tinyt.tensor import Tensor
 from tinyt import autograd, data, linalg, nn, optim, utils  # isort: skip
 from tinyt import special  # isort: skip
 from tinyt import accelerator, amp, backends, cuda, testing, version  # isort: skip
-from tinyt.amp import GradScaler, autocast  # isort: skip
+from tinyt.amp import (  # isort: skip
+    GradScaler,
+    autocast,
+    clear_autocast_cache,
+    get_autocast_cpu_dtype,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_cpu_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from tinyt.legacy import (  # isort: skip
     BFloat16Tensor,
     BoolTensor,
@@ -150,6 +162,7 @@ __all__ = [
     "can_cast",
     "channels_last",
     "channels_last_3d",
+    "clear_autocast_cache",
     "contiguous_format",
     "cuda",
     "data",
@@ -159,6 +172,8 @@ __all__ = [
     "e",
     "enable_grad",
     "finfo",
+    "get_autocast_cpu_dtype",
+    "get_autocast_dtype",
     "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
@@ -172,6 +187,9 @@ __all__ = [
     "initial_seed",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
+    "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
+    "is_autocast_enabled",
     "is_deterministic_algorithms_warn_only_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -193,6 +211,9 @@ __all__ = [
     "return_types",
     "save",
     "seed",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
     "set_default_device",
     "set_default_dtype",
     "set_default_tensor_type",

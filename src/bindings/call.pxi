@@ -277,6 +277,19 @@ def result_type_number(list operands):
         add_operand(args, x)
     return result_dtype_of(args)
 
+# ---- autocast
+
+def autocast_state():
+    """Whether this thread casts, to which dtype, and whether copies of parameters are kept."""
+    return t_autocast.active, DTYPES[<int>t_autocast.dtype], t_autocast.cache
+
+
+def set_autocast_state(bint active, dtype to not None, bint cache):
+    """Sets what `autocast_state` gives."""
+    t_autocast.active = active
+    t_autocast.dtype = <DType>to.number
+    t_autocast.cache = cache
+
 
 dtype_number = number_of_dtype
 python_seam().wrap = wrap_for_core

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "autocast.h"
 #include "seam.h"
 
 namespace tinyt {
@@ -22,9 +23,33 @@ struct Composite {
   bool final;
   PyObject* function;
   PyObject* handler;  // handler(function, args, kwargs, error): (result,), or the error to raise
+  PyObject* policy;   // null, or the call inside `autocast`: policy(composite, args, kwargs)
 };
 
 inline Composite* as_composite(PyObject* self) { return reinterpret_cast<Composite*>(self); }
+
+// The arguments of a call as a tuple and a dictionary.
+struct Packed {
+  PyObject* args;
+  PyObject* kwargs;
+  bool complete;
+
+  Packed(PyObject* const* values, Py_ssize_t nargs, PyObject* kwnames)
+      : args(PyTuple_New(nargs)), kwargs(PyDict_New()), complete(args && kwargs) {
+    for (Py_ssize_t i = 0; complete && i < nargs; ++i) {
+      Py_INCREF(values[i]);
+      PyTuple_SET_ITEM(args, i, values[i]);
+    }
+    for (Py_ssize_t i = 0; complete && kwnames && i < PyTuple_GET_SIZE(kwnames); ++i)
+      complete = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(kwnames, i), values[nargs + i]) == 0;
+  }
+  ~Packed() {
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+  }
+  Packed(const Packed&) = delete;
+  Packed& operator=(const Packed&) = delete;
+};
 
 // Ends a call that raised: the handler may call the function again, or change the error.
 inline PyObject* composite_failed(Composite* self, PyObject* const* args, Py_ssize_t nargs,
@@ -33,19 +58,11 @@ inline PyObject* composite_failed(Composite* self, PyObject* const* args, Py_ssi
   PyErr_Fetch(&type, &error, &trace);
   PyErr_NormalizeException(&type, &error, &trace);
   if (trace) PyException_SetTraceback(error, trace);
-  PyObject* tuple = PyTuple_New(nargs);
-  PyObject* dict = PyDict_New();
+  const Packed packed(args, nargs, kwnames);
   PyObject* verdict = nullptr;
-  if (tuple && dict) {
-    for (Py_ssize_t i = 0; i < nargs; ++i) {
-      Py_INCREF(args[i]);
-      PyTuple_SET_ITEM(tuple, i, args[i]);
-    }
-    bool complete = true;
-    for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); ++i)
-      complete &= PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) == 0;
-    PyObject* all[] = {self->function, tuple, dict, error};
-    if (complete) verdict = PyObject_Vectorcall(self->handler, all, 4, nullptr);
+  if (packed.complete) {
+    PyObject* all[] = {self->function, packed.args, packed.kwargs, error};
+    verdict = PyObject_Vectorcall(self->handler, all, 4, nullptr);
   }
   PyObject* result = nullptr;
   if (verdict && PyTuple_Check(verdict)) {
@@ -54,7 +71,7 @@ inline PyObject* composite_failed(Composite* self, PyObject* const* args, Py_ssi
   } else if (verdict) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(verdict)), verdict);
   }
-  for (PyObject* owned : {type, error, trace, tuple, dict, verdict}) Py_XDECREF(owned);
+  for (PyObject* owned : {type, error, trace, verdict}) Py_XDECREF(owned);
   return result;
 }
 
@@ -65,10 +82,19 @@ inline bool may_be_an_argument() {
          !(memory && PyErr_ExceptionMatches(static_cast<PyObject*>(memory)));
 }
 
+inline PyObject* composite_autocast(Composite* self, PyObject* const* args, Py_ssize_t nargs,
+                                    PyObject* kwnames) {
+  const Packed packed(args, nargs, kwnames);
+  if (!packed.complete) return nullptr;
+  PyObject* all[] = {reinterpret_cast<PyObject*>(self), packed.args, packed.kwargs};
+  return PyObject_Vectorcall(self->policy, all, 3, nullptr);
+}
+
 inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t nargsf,
                                 PyObject* kwnames) {
   Composite* self = as_composite(object);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  if (self->policy && t_autocast.active) return composite_autocast(self, args, nargs, kwnames);
   if (self->direct) {
     PyObject* result = self->direct(args, nargs, kwnames);
     if (result && result != Py_NotImplemented) return result;
@@ -114,11 +140,13 @@ inline PyObject* composite_reduce(PyObject* self, PyObject*) {
 inline int composite_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(as_composite(self)->function);
   Py_VISIT(as_composite(self)->handler);
+  Py_VISIT(as_composite(self)->policy);
   return 0;
 }
 inline int composite_clear(PyObject* self) {
   Py_CLEAR(as_composite(self)->function);
   Py_CLEAR(as_composite(self)->handler);
+  Py_CLEAR(as_composite(self)->policy);
   return 0;
 }
 inline void composite_free(PyObject* self) {
@@ -163,19 +191,21 @@ inline PyObject* composite_class() {
   return type;
 }
 
-// `direct` may be null. A new reference.
-inline PyObject* make_composite(PyObject* function, PyObject* handler, DirectCall direct,
-                                bool final) {
+// `policy` and `direct` may be null. A new reference.
+inline PyObject* make_composite(PyObject* function, PyObject* handler, PyObject* policy,
+                                DirectCall direct, bool final) {
   PyTypeObject* type = composite_type();
   auto* self = type ? PyObject_GC_New(Composite, type) : nullptr;
   if (!self) return nullptr;
   Py_INCREF(function);
   Py_INCREF(handler);
+  Py_XINCREF(policy);
   self->vectorcall = composite_call;
   self->direct = direct;
   self->final = final;
   self->function = function;
   self->handler = handler;
+  self->policy = policy;
   PyObject_GC_Track(self);
   return reinterpret_cast<PyObject*>(self);
 }

@@ -201,7 +201,7 @@ cdef extern from "walk.h" namespace "tinyt":
 cdef extern from "composite.h" namespace "tinyt":
     ctypedef object (*DirectCall)(PyObject* const*, Py_ssize_t, PyObject*)
     object composite_class()
-    object make_composite(PyObject*, PyObject*, DirectCall, cbool)
+    object make_composite(PyObject*, PyObject*, PyObject*, DirectCall, cbool)
 
 
 cdef extern from "seam.h" namespace "tinyt":
@@ -209,3 +209,10 @@ cdef extern from "seam.h" namespace "tinyt":
         void* (*wrap)(const CTensor&)
         const CTensor* (*unwrap)(void*)
     PythonSeam& python_seam()
+
+cdef extern from "autocast.h" namespace "tinyt":
+    cdef struct Autocast:
+        cbool active
+        cbool cache
+        DType dtype
+    Autocast t_autocast

@@ -415,16 +415,20 @@ cdef DirectCall direct_form(str name):
 Composite = composite_class()
 
 
-def composite(function, handler):
+def composite(function, handler, policy=None):
     """``function`` as users call it: its direct form first, where one of its name is known.
 
     ``handler(function, args, kwargs, error)`` is given every error that a call ends in; it returns
-    ``(result,)``, or the error to raise.
+    ``(result,)``, or the error to raise. ``policy(composite, args, kwargs)`` takes the calls inside
+    ``autocast``.
     """
+    cdef PyObject* inside = NULL
+    if policy is not None:
+        inside = <PyObject*>policy
     name = function.__name__
     # A pass that failed half way cannot be run again.
-    return make_composite(
-        <PyObject*>function, <PyObject*>handler, direct_form(name), name == "backward")
+    return make_composite(<PyObject*>function, <PyObject*>handler, inside, direct_form(name),
+                          name == "backward")
 
 
 def has_direct_form(str name):

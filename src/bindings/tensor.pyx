@@ -472,7 +472,11 @@ cdef class TensorBase:
     def __mod__(self, other): return binary(OP_REMAINDER, self, other)
     def __rmod__(self, other): return binary(OP_REMAINDER, other, self)
     def __imod__(self, other): return inplace(OP_REMAINDER, self, other)
-    def __matmul__(self, other): return binary(OP_MATMUL, self, other)
+    def __matmul__(self, other):
+        if t_autocast.active and isinstance(other, TensorBase):
+            return self.matmul(other)
+        return binary(OP_MATMUL, self, other)
+
     def __rmatmul__(self, other): return binary(OP_MATMUL, other, self)
     def __and__(self, other): return binary(OP_AND, self, other)
     def __rand__(self, other): return binary(OP_AND, other, self)

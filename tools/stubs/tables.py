@@ -191,7 +191,14 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     ],
     "Composite.__getattribute__": [(["self", "name: str", "/"], "Any")],
     "composite": [
-        (["function: Callable[..., Any]", "handler: Callable[..., Any]"], "Callable[..., Any]")
+        (
+            [
+                "function: Callable[..., Any]",
+                "handler: Callable[..., Any]",
+                "policy: Callable[..., Any] | None = None",
+            ],
+            "Callable[..., Any]",
+        )
     ],
 }
 # What C++ signatures call a bare list, dict or tuple.

@@ -1,13 +1,42 @@
 """`torch.amp`: mixed precision.
 
-On the CPU, operations compute in the dtype of their tensors inside `autocast` too: float32 is as
-fast here as casting to bfloat16 and back, and exact. A script that uses it runs unchanged, at full
-precision. `GradScaler` scales and checks gradients as PyTorch's does.
+Inside `autocast` products and convolutions compute in bfloat16 or float16, and what loses too much
+in them in float32: PyTorch's lists for the CPU. `GradScaler` scales and checks gradients, which
+float16 needs.
 """
 
 from __future__ import annotations
 
-from tinyt.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from tinyt.amp.autocast_mode import (
+    autocast,
+    custom_bwd,
+    custom_fwd,
+    get_autocast_cpu_dtype,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_cache_enabled,
+    is_autocast_cpu_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from tinyt.amp.grad_scaler import GradScaler
+from tinyt.ops.autocast import clear_autocast_cache
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "clear_autocast_cache",
+    "custom_bwd",
+    "custom_fwd",
+    "get_autocast_cpu_dtype",
+    "get_autocast_dtype",
+    "is_autocast_available",
+    "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
+    "is_autocast_enabled",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+]

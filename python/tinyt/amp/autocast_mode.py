@@ -1,16 +1,27 @@
-"""`autocast`: a block in which PyTorch would lower the precision of some operations."""
+"""`autocast`: a block in which some operations compute in a lower precision."""
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
+from tinyt._tensor import autocast_state, set_autocast_state
 from tinyt._tensor import dtype as DType
-from tinyt.dtypes import bfloat16, float16
+from tinyt.dtypes import bfloat16, float16, float64
+from tinyt.ops.autocast import clear_autocast_cache
+from tinyt.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Nesting(threading.local):
+    depth = 0
+
+
+_nesting = _Nesting()
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -19,13 +30,20 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 class autocast:
-    """A block, or decorator, that leaves the precision as it is; see the module's text.
+    """A block, or decorator, whose products and convolutions compute in bfloat16 or float16.
+
+    Which operations do, and which are raised to float32, is in `tinyt.ops.autocast`; the others
+    compute in the dtype they are given. float64 stays. Backward computes each operation in the
+    dtype its forward had; parameters keep theirs, and so do their gradients.
 
     Args:
         device_type: "cpu"; "cuda" warns and is off, as PyTorch does without CUDA.
-        dtype: bfloat16 or float16; kept, no effect.
-        enabled: kept.
-        cache_enabled: accepted, no effect.
+        dtype: bfloat16 (the default) or float16; with another the block warns and is off.
+        enabled: False turns autocast off inside another block.
+        cache_enabled: whether all uses of a parameter in the block share one copy (default True).
+
+    Raises:
+        RuntimeError: for another kind of device.
     """
 
     def __init__(
@@ -45,7 +63,7 @@ class autocast:
                 UserWarning,
                 stacklevel=2,
             )
-            enabled = False
+            dtype, enabled = None, False
         if device_type == "cuda" and enabled:
             warnings.warn(
                 "User provided device_type of 'cuda', but CUDA is not available. Disabling",
@@ -54,14 +72,24 @@ class autocast:
             )
             enabled = False
         self.device = device_type
-        self.fast_dtype = bfloat16 if dtype is None else dtype
+        self.fast_dtype = autocast_state()[1] if dtype is None else dtype
         self._enabled = enabled
+        self._cache = cache_enabled
+        self._outer: list[tuple[bool, DType, bool]] = []
 
     def __enter__(self) -> autocast:
+        self._outer.append(autocast_state())
+        _nesting.depth += 1
+        if self.device == "cpu":
+            cache = self._outer[-1][2] if self._cache is None else self._cache
+            set_autocast_state(self._enabled, self.fast_dtype, cache)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Nothing was changed."""
+        set_autocast_state(*self._outer.pop())
+        _nesting.depth -= 1
+        if _nesting.depth == 0:
+            clear_autocast_cache()
 
     def __call__(self, function: F) -> F:  # noqa: D102
         @wraps(function)
@@ -72,13 +100,94 @@ class autocast:
         return wrapped  # type: ignore[return-value]
 
 
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether this thread is inside `autocast`; no argument means "cuda", as in PyTorch."""
+    return device_type == "cpu" and autocast_state()[0]
+
+
+def get_autocast_dtype(device_type: str) -> DType:
+    """The lower precision of this thread's `autocast` on a kind of device."""
+    return autocast_state()[1] if device_type == "cpu" else float16
+
+
+def set_autocast_enabled(device_type: str, enabled: bool) -> None:
+    """Turns this thread's `autocast` on or off; a block is the usual way."""
+    if device_type == "cpu":
+        set_autocast_state(enabled, *autocast_state()[1:])
+
+
+def set_autocast_dtype(device_type: str, dtype: DType) -> None:
+    """Sets the lower precision of this thread's `autocast`."""
+    if device_type == "cpu":
+        active, _, cache = autocast_state()
+        set_autocast_state(active, dtype, cache)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether all uses of a parameter inside `autocast` share one copy."""
+    return autocast_state()[2]
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Sets what `is_autocast_cache_enabled` gives."""
+    set_autocast_state(*autocast_state()[:2], enabled)
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """`is_autocast_enabled("cpu")`."""
+    return is_autocast_enabled("cpu")
+
+
+def get_autocast_cpu_dtype() -> DType:
+    """`get_autocast_dtype("cpu")`."""
+    return get_autocast_dtype("cpu")
+
+
+def _in(to: DType, value: Any) -> Any:
+    """Arguments of a `Function` in another dtype, inside dictionaries and sequences too."""
+    if isinstance(value, Tensor):
+        return value.to(to) if value.is_floating_point() and value.dtype is not float64 else value
+    if isinstance(value, dict):
+        return {name: _in(to, item) for name, item in value.items()}
+    return type(value)(_in(to, x) for x in value) if type(value) in (list, tuple) else value
+
+
 def custom_fwd(
     fwd: F | None = None, *, device_type: str = "cpu", cast_inputs: DType | None = None
 ) -> Any:
-    """Marks the forward of a `Function` for autocast; returns it as it is."""
-    return fwd if fwd is not None else lambda function: function
+    """Decorates the forward of a `Function` for `autocast`.
+
+    Args:
+        fwd: the forward; without it, the decorator is returned.
+        device_type: the kind of device whose `autocast` is meant.
+        cast_inputs: where `autocast` is on, floating-point tensors among the arguments are cast to
+            this, and the forward runs without it. None: it runs as it is called.
+    """
+    if fwd is None:
+        return partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @wraps(fwd)
+    def decorated(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        ctx._dtype = get_autocast_dtype(device_type)
+        ctx._fwd_used_autocast = is_autocast_enabled(device_type)
+        if cast_inputs is None or not ctx._fwd_used_autocast:
+            return fwd(ctx, *args, **kwargs)
+        ctx._fwd_used_autocast = False
+        with autocast(device_type, enabled=False):
+            return fwd(ctx, *_in(cast_inputs, args), **_in(cast_inputs, kwargs))
+
+    return decorated
 
 
 def custom_bwd(bwd: F | None = None, *, device_type: str = "cpu") -> Any:
-    """Marks the backward of a `Function` for autocast; returns it as it is."""
-    return bwd if bwd is not None else lambda function: function
+    """Decorates the backward of a `Function`: it runs with the `autocast` its forward had."""
+    if bwd is None:
+        return partial(custom_bwd, device_type=device_type)
+
+    @wraps(bwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        ctx = args[0]
+        with autocast(device_type, dtype=ctx._dtype, enabled=ctx._fwd_used_autocast):
+            return bwd(*args, **kwargs)
+
+    return decorated

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, TypeVar, cast
 from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase, device, dtype, is_grad_enabled
 from tinyt.dtypes import ALL, can_cast, float32
+from tinyt.ops.autocast import policy_of
 from tinyt.tensor import Tensor, prim
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -239,13 +240,15 @@ def _retried(
 
 
 def renamed(function: F) -> F:
-    """Lets arguments be called by their :data:`OTHER_NAMES`; adds the direct form of its name.
+    """Lets arguments be called by their :data:`OTHER_NAMES`; adds direct form and autocast policy.
 
     The function itself if there is neither.
     """
-    if not _others(function) and not _tensor.has_direct_form(function.__name__):
+    name = function.__name__
+    policy = policy_of(name)
+    if not _others(function) and not _tensor.has_direct_form(name) and policy is None:
         return function
-    return cast(F, _tensor.composite(function, _retried))
+    return cast(F, _tensor.composite(function, _retried, policy))
 
 
 def _put_name(error: Exception, name: str) -> None:
@@ -283,4 +286,4 @@ def named(function: F) -> F:
 
     What is no tensor where one is needed gets a TypeError, so composites need not look.
     """
-    return cast(F, _tensor.composite(function, _explained))
+    return cast(F, _tensor.composite(function, _explained, policy_of(function.__name__)))

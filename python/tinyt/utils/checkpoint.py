@@ -1,7 +1,8 @@
 """Checkpointing of activations (Chen et al. 2016): less memory for a second forward.
 
 What the operations of a checkpointed function save for backward is dropped; when backward first
-needs a part of it, the function runs again, from the same random state, and fills all of it in.
+needs a part of it, the function runs again, from the same random state and with the same autocast,
+and fills all of it in.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from weakref import ref
 
+from tinyt._tensor import autocast_state
+from tinyt.amp import autocast
 from tinyt.autograd import Function, backward, enable_grad, is_grad_enabled
 from tinyt.autograd.graph import saved_tensors_hooks
 from tinyt.random import get_rng_state, set_rng_state
@@ -44,6 +47,12 @@ def _random_state(state: Tensor | None) -> Iterator[None]:
         set_rng_state(now)
 
 
+def _same_precision() -> Callable[[], autocast]:
+    """Makes blocks with the `autocast` of now."""
+    active, lower, cache = autocast_state()
+    return lambda: autocast("cpu", lower, active, cache)
+
+
 class _Slot:
     """The place of one saved tensor; it lives as long as the tape node that saved it."""
 
@@ -61,6 +70,7 @@ class _Frame:
     def __init__(self, run: Callable[[], Any], preserve_rng_state: bool, check: bool) -> None:
         self._run = run
         self._state = get_rng_state() if preserve_rng_state else None
+        self._precision = _same_precision()
         self._check = check
         self._slots: list[ref[_Slot]] = []
 
@@ -107,6 +117,7 @@ class _Frame:
         with (
             enable_grad(),
             _random_state(self._state),
+            self._precision(),
             saved_tensors_hooks(keep, lambda x: x),
         ):
             self._run()
@@ -119,6 +130,7 @@ class _Reentrant(Function):
     def forward(ctx: Any, run: Callable[..., Any], preserve: bool, *args: Any) -> Any:
         ctx.run = run
         ctx.state = get_rng_state() if preserve else None
+        ctx.precision = _same_precision()
         ctx.others = [None if isinstance(x, Tensor) else x for x in args]
         ctx.positions = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.positions))
@@ -129,7 +141,7 @@ class _Reentrant(Function):
         args = list(ctx.others)
         for i, saved in zip(ctx.positions, ctx.saved_tensors, strict=True):
             args[i] = saved.detach().requires_grad_(saved.requires_grad)
-        with enable_grad(), _random_state(ctx.state):
+        with enable_grad(), _random_state(ctx.state), ctx.precision():
             result = ctx.run(*args)
         outputs = result if isinstance(result, tuple) else (result,)
         pairs = [

@@ -1,0 +1,135 @@
+"""Inside `autocast` every operation gives the dtypes that PyTorch's gives: each sample of the op
+table, in float32 and in bfloat16. Which operations have a policy is read off PyTorch itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tinyt
+from op_rows import Op
+from op_samples import OPS
+from sampling import Sample, build, dtype_name, flat
+from tinyt.ops import autocast
+
+# Rows whose dtypes differ, and why.
+EXCEPTIONS: dict[str, str] = {
+    "cov": "stays in float32; a product inside is lowered in PyTorch",
+    "corrcoef": "as cov",
+    "affine_grid": "as cov",
+    "einsum": "of one operand, too, is lowered",
+    "inner": "of vectors, too, is lowered",
+    "matrix_power": "to the power 0, too, is lowered",
+    "local_response_norm": "of four dimensions, too, keeps the lower precision",
+    "pad_repeating": "copies are as exact in the lower precision",
+}
+# PyTorch's names of what is called otherwise here, and of what is inside a function here.
+OTHER_NAMES = {
+    "cross_entropy_loss": "cross_entropy",
+    "grid_sampler": "grid_sample",
+    "linalg_vecdot": "vecdot",
+    "nll_loss2d": "nll_loss",
+}
+
+
+def policies() -> list[str]:
+    """Operations that PyTorch has a policy for and that exist here, by our names."""
+    found = set()
+    for path in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU"):
+        name = path.removeprefix("aten::").partition(".")[0]
+        name = OTHER_NAMES.get(name, name)
+        if hasattr(tinyt, name) or hasattr(tinyt.nn.functional, name):
+            found.add(name)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("name", policies())
+def test_policies(name: str) -> None:
+    assert autocast.policy_of(name) is not None
+
+
+def test_names_exist() -> None:
+    for name in autocast.LOWER | autocast.FULL | autocast.WIDEST:
+        spaces = (tinyt, tinyt.nn.functional, tinyt.linalg)
+        assert any(hasattr(space, name) for space in spaces), name
+
+
+def cast(tt: Any, value: Any, dtype: str) -> Any:
+    """An argument with its float32 tensors in another dtype."""
+    if isinstance(value, tt.Tensor):
+        return value.to(getattr(tt, dtype)) if value.dtype is tt.float32 else value
+    return type(value)(cast(tt, x, dtype) for x in value) if type(value) in (list, tuple) else value
+
+
+def call(tt: Any, op: Op, sample: Sample, dtype: str) -> list[str] | None:
+    """Names of the dtypes of the results; None where the call is refused."""
+    args, kwargs = build(tt, sample.args), build(tt, sample.kwargs)
+    try:
+        with tt.autocast("cpu", dtype=tt.bfloat16):
+            out = op.function(tt)(*cast(tt, args, dtype), **kwargs)
+    except Exception:
+        return None
+    return [dtype_name(x) for x in flat(out) if isinstance(x, tt.Tensor)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_dtypes(op: Op, dtype: str, rng: np.random.Generator) -> None:
+    if op.name in EXCEPTIONS or "float32" not in op.dtypes:
+        pytest.skip("differs, or takes no float32")
+    for sample in op.samples(rng, "float32")[:3]:
+        want = call(torch, op, sample, dtype)
+        got = call(tinyt, op, sample, dtype)
+        if want is not None and got is not None:
+            assert got == want, f"{sample}"
+
+
+def network(tt: Any) -> Any:
+    """Convolution, norm, products, attention: what has a policy and what has none."""
+    nn = tt.nn
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 8, 3, padding=1)
+            self.norm = nn.BatchNorm2d(8)
+            self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+            self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+            self.head = nn.Linear(8, 5)
+
+        def forward(self, x: Any) -> Any:
+            x = tt.relu(self.norm(self.conv(x))).flatten(2).transpose(1, 2)
+            x = self.layer(self.attention(x, x, x)[0])
+            return self.head(x.mean(1)) + x.mean(1) @ self.head.weight.t()
+
+    return Network()
+
+
+def trained(tt: Any, state: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """Dtypes, loss and gradients of one step."""
+    model = network(tt)
+    model.load_state_dict({name: tt.from_numpy(value) for name, value in state.items()})
+    with tt.autocast("cpu", dtype=tt.bfloat16):
+        out = model(tt.from_numpy(x))
+        loss = tt.nn.functional.cross_entropy(out, tt.from_numpy(y))
+    loss.backward()
+    return {
+        "dtypes": [dtype_name(t) for t in (out, loss, model.head.weight.grad)],
+        "loss": loss.item(),
+        "grads": [p.grad.numpy() for p in model.parameters()],
+    }
+
+
+def test_a_training_step(rng: np.random.Generator) -> None:
+    state = {name: value.numpy() for name, value in network(torch).state_dict().items()}
+    x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
+    y = rng.integers(0, 5, 4)
+    got, want = trained(tinyt, state, x, y), trained(torch, state, x, y)
+    assert got["dtypes"] == want["dtypes"] == ["bfloat16", "float32", "float32"]
+    assert got["loss"] == pytest.approx(want["loss"], rel=0.02)
+    largest = max(abs(grad).max() for grad in want["grads"])
+    for ours, theirs in zip(got["grads"], want["grads"], strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=0.02 * largest)
