@@ -489,9 +489,9 @@ struct Kernels {
   const GemmTable* gemm;
   const ResampleTable* resample;
   const DirectTable* direct;
-  const AmxTable* amx = nullptr;
   const ColumnsTable* columns;
   const WinogradTable* winograd;
+  const AmxTable* amx = nullptr;
 };
 
 // The level in use: the best the machine has, or the lower one named by TINYT_ISA.
