@@ -30,7 +30,19 @@ from tinyt._core import (
     ShapeError,
 )
 from tinyt._tensor import Size, device, dtype
-from tinyt.amp import GradScaler, autocast
+from tinyt.amp import (
+    GradScaler,
+    autocast,
+    clear_autocast_cache,
+    get_autocast_cpu_dtype,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_cpu_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from tinyt.autograd import (
     enable_grad,
     inference_mode,
@@ -696,6 +708,7 @@ __all__ = [
     "clamp_max_",
     "clamp_min",
     "clamp_min_",
+    "clear_autocast_cache",
     "clip",
     "clip_",
     "clone",
@@ -813,6 +826,8 @@ __all__ = [
     "gcd_",
     "ge",
     "ger",
+    "get_autocast_cpu_dtype",
+    "get_autocast_dtype",
     "get_default_device",
     "get_default_dtype",
     "get_float32_matmul_precision",
@@ -856,6 +871,9 @@ __all__ = [
     "int64",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
+    "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
+    "is_autocast_enabled",
     "is_complex",
     "is_conj",
     "is_deterministic_algorithms_warn_only_enabled",
@@ -1030,6 +1048,9 @@ __all__ = [
     "select_scatter",
     "selu",
     "selu_",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
     "set_default_device",
     "set_default_dtype",
     "set_default_tensor_type",

@@ -1132,8 +1132,6 @@ class Tensor(TensorBase):
     clip = clamp
     clip_ = clamp_
     def type(self, dtype: Any = None, non_blocking: builtins.bool = False) -> Tensor | str: ...
-    def __setitem__(x, index: Any, value: Any) -> None: ...
-    def __delitem__(self, index: Any) -> None: ...
     def __iter__(self) -> Iterator[Tensor]: ...
     def __contains__(self, item: Any) -> builtins.bool: ...
     @overload
@@ -1343,6 +1341,7 @@ class _Primitives(Protocol):
         input: Tensor | Scalar,
         other: Tensor | Scalar,
         third: Tensor | Scalar,
+        fourth: Tensor | Scalar,
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
@@ -1351,6 +1350,7 @@ class _Primitives(Protocol):
         input: Tensor | Scalar,
         other: Tensor | Scalar,
         third: Tensor | Scalar,
+        fourth: Tensor | Scalar,
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
@@ -1497,6 +1497,24 @@ class _Primitives(Protocol):
         self, input: Tensor, dims: _Sizes, keepdim: bool, *, out: Tensor | None = None
     ) -> Tensor: ...
     def amin(
+        self, input: Tensor, dims: _Sizes, keepdim: bool, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def nansum(
+        self, input: Tensor, dims: _Sizes, keepdim: bool, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def norm(
+        self, input: Tensor, dims: _Sizes, keepdim: bool, p: float, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def var(
+        self,
+        input: Tensor,
+        dims: _Sizes,
+        keepdim: bool,
+        correction: float,
+        *,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def logsumexp(
         self, input: Tensor, dims: _Sizes, keepdim: bool, *, out: Tensor | None = None
     ) -> Tensor: ...
     def argmax(
@@ -1647,7 +1665,7 @@ class _Primitives(Protocol):
     def layer_norm(
         self, input: Tensor, index: Tensor, source: Tensor, /, dims: int, center: bool, eps: float
     ) -> tuple[Tensor, Tensor]: ...
-    def layer_norm_input(
+    def layer_norm_backward(
         self,
         input: Tensor,
         operand1: Tensor,
@@ -1656,19 +1674,38 @@ class _Primitives(Protocol):
         /,
         dims: int,
         center: bool,
-        *,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def layer_norm_params(
-        self, input: Tensor, index: Tensor, source: Tensor, /, dims: int
+        params: bool,
+    ) -> tuple[Tensor, Tensor]: ...
+    def group_norm(
+        self, input: Tensor, index: Tensor, source: Tensor, /, groups: int, eps: float
+    ) -> tuple[Tensor, Tensor]: ...
+    def group_norm_backward(
+        self, input: Tensor, operand1: Tensor, operand2: Tensor, operand3: Tensor, /, groups: int
     ) -> tuple[Tensor, Tensor]: ...
     def batch_norm(
-        self, input: Tensor, index: Tensor, source: Tensor, /, eps: float
+        self,
+        input: Tensor,
+        operand1: Tensor,
+        operand2: Tensor,
+        operand3: Tensor,
+        operand4: Tensor,
+        /,
+        eps: float,
     ) -> tuple[Tensor, Tensor]: ...
-    def batch_norm_params(
-        self, input: Tensor, index: Tensor, source: Tensor, /
+    def batch_norm_backward(
+        self, input: Tensor, operand1: Tensor, operand2: Tensor, operand3: Tensor, /, training: bool
     ) -> tuple[Tensor, Tensor]: ...
-    def batch_norm_input(
+    def attention(
+        self,
+        input: Tensor,
+        operand1: Tensor,
+        operand2: Tensor,
+        operand3: Tensor,
+        /,
+        causal: bool,
+        scale: float,
+    ) -> tuple[Tensor, Tensor]: ...
+    def attention_backward(
         self,
         input: Tensor,
         operand1: Tensor,
@@ -1676,10 +1713,11 @@ class _Primitives(Protocol):
         operand3: Tensor,
         operand4: Tensor,
         operand5: Tensor,
+        operand6: Tensor,
         /,
-        *,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
+        causal: bool,
+        scale: float,
+    ) -> tuple[Tensor, Tensor]: ...
 
 prim: _Primitives
 

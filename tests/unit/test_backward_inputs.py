@@ -144,7 +144,7 @@ def test_norms_compute_what_is_asked_for(norm: str, which: int, create_graph: bo
         lambda: autograd.grad(z, inputs[which], g, retain_graph=True, create_graph=create_graph)
     )
     if not create_graph:
-        assert (f"{norm}_norm_input" in names) == (which == 0)
+        assert (f"{norm}_norm_backward" in names) == (which == 0)
 
 
 def test_cat_cuts_the_piece_asked_for() -> None:

@@ -34,7 +34,7 @@ PYTHON_LAYERS = [
     {"__main__"},
 ]
 # Within a group modules do not see each other, except:
-SIBLINGS = {("serialization", "io"), ("optim", "nn")}
+SIBLINGS = {("serialization", "io"), ("optim", "nn"), ("utils", "amp")}
 # The compiler sees tensors and operations, never autograd or nn; only compile.py sees it.
 COMPILER_MAY_IMPORT = {"_core", "_tensor", "dtypes", "tensor", "ops", "compiler"}
 MAY_IMPORT_COMPILER = {"compile", "compiler"}

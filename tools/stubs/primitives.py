@@ -25,8 +25,8 @@ def operand_list(row: Mapping[str, Any]) -> list[str]:
     mixed = "Tensor | Scalar" if row["kind"] == "scalar" else "Tensor"
     if "conditional" in row["flags"]:
         return ["condition: Tensor", f"input: {mixed}", f"other: {mixed}"]
-    if count == 3 and row["kind"] == "scalar":
-        return [f"{n}: {mixed}" for n in ("input", "other", "third")]
+    if count in (3, 4) and row["kind"] == "scalar":
+        return [f"{n}: {mixed}" for n in ("input", "other", "third", "fourth")[:count]]
     if count == 3:
         return ["input: Tensor", "index: Tensor", "source: Tensor", "/"]
     if count > 3:

@@ -108,14 +108,15 @@ for _family in FAMILIES:
     EXPORTS.update(_family.EXPORTS)
     FUNCTIONAL.update(getattr(_family, "FUNCTIONAL", {}))
 
-_PRIMITIVES = {row["name"] for row in OP_TABLE}
+_PRIMITIVES = {row["name"] for row in OP_TABLE if "fused" not in row["flags"]}
 
 
 @cache
 def _wrapped(function: FunctionType) -> Any:
     """A composite as it is called: errors name it, and arguments have other names too.
 
-    One that only passes on to the primitive of its own name needs no renaming of errors.
+    One that only passes on to the primitive of its own name needs no renaming of errors; a fused
+    row's has more to do.
     """
     return renamed(function) if function.__name__ in _PRIMITIVES else named(function)
 

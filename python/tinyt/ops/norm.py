@@ -17,7 +17,7 @@ from tinyt.autograd.rules.fused import (
     standardised_channels,
 )
 from tinyt.dtypes import float32
-from tinyt.ops.common import named, to_dtype, wide
+from tinyt.ops.common import to_dtype, wide
 from tinyt.ops.reduce import mean
 from tinyt.tensor import Tensor, method, prim
 
@@ -202,10 +202,12 @@ def _need_float(op: str, x: Tensor) -> None:
         raise DTypeError(f"{op}: needs a float dtype, got {x.dtype.name}")
 
 
-def _or_none(*parts: Tensor | None) -> tuple[Tensor, ...]:
-    """Parts as the fused rows take them: a 0-d tensor stands for none."""
-    none = prim.fill((), float32, 1.0, 1) if any(part is None for part in parts) else None
-    return tuple(none if part is None else part for part in parts)  # type: ignore[misc]
+def _or_none(first: Tensor | None, second: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Two parts as the fused rows take them: a 0-d tensor stands for none."""
+    if first is None or second is None:
+        none = prim.fill((), float32, 1.0, 1)
+        return none if first is None else first, none if second is None else second
+    return first, second
 
 
 def _normalise(
@@ -251,7 +253,6 @@ def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: DType)
     return to_dtype(x if bias is None else x + bias, dtype)
 
 
-@named  # it is more than the primitive of its name
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -377,7 +378,6 @@ def instance_norm(
     return prim.group_norm(input, *_or_none(weight, bias), channels, eps)[0]
 
 
-@named  # it is more than the primitive of its name
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -408,15 +408,15 @@ def batch_norm(
                 "batch_norm: expected more than 1 value per channel when training, got shape "
                 f"{tuple(input.shape)}"
             )
-        out, stats = prim.batch_norm(input, *_or_none(weight, bias, None, None), eps)
+        batch = _or_none(None, None)
+        out, stats = prim.batch_norm(input, *_or_none(weight, bias), *batch, eps)
         if count:
             _track(running_mean, prim.slice(stats, 1, 0, 1), momentum)
             _track(running_var, prim.slice(stats, 1, 2, 3) * (count / (count - 1)), momentum)
         return out
     if running_mean is None or running_var is None:
         raise RuntimeError("batch_norm: running statistics are needed when not training")
-    parts = _or_none(weight, bias)
-    return prim.batch_norm(input, *parts, running_mean, running_var, eps)[0]
+    return prim.batch_norm(input, *_or_none(weight, bias), running_mean, running_var, eps)[0]
 
 
 def _track(running: Tensor | None, now: Tensor, momentum: float) -> None:

@@ -64,6 +64,16 @@ TINYT_INLINE Vec<T> lanes(double x) {
   return splat(static_cast<T>(x));
 }
 
+// x + y z, and x + y / z
+template <class R, class V>
+TINYT_INLINE V add_product(V x, V y, V z) {
+  return R::round(x + y * z);
+}
+template <class R, class V>
+TINYT_INLINE V add_quotient(V x, V y, V z) {
+  return R::round(x + y / z);
+}
+
 // g + decay p, the gradient that the rules follow; shrinks p.
 template <class T, class R>
 struct Gradient {
@@ -76,19 +86,9 @@ struct Gradient {
     Vec<T> g = get<T>(r.grad, i, count);
     if (r.terms.maximize) g = -g;
     if (r.terms.shrink != 1) p = R::round(p * shrink);
-    return r.terms.decay != 0 ? R::round(g + R::round(p * decay)) : g;
+    return r.terms.decay != 0 ? add_product<R>(g, p, decay) : g;
   }
 };
-
-// x + y z, and x + y / z
-template <class R, class V>
-TINYT_INLINE V add_product(V x, V y, V z) {
-  return R::round(x + y * z);
-}
-template <class R, class V>
-TINYT_INLINE V add_quotient(V x, V y, V z) {
-  return R::round(x + y / z);
-}
 
 struct Sgd {
   template <class T, class R>
@@ -101,12 +101,13 @@ struct Sgd {
       if (r.state[0] != nullptr) {
         Vec<T> v = d;
         if (!r.terms.first) {
-          v = R::round(R::round(get<T>(r.state[0], i, count) * momentum) + R::round(d * take));
+          const Vec<T> kept = R::round(get<T>(r.state[0], i, count) * momentum);
+          v = add_product<R>(kept, d, take);
         }
         put<T>(r.state[0], v, i, count);
-        d = r.terms.nesterov ? R::round(d + R::round(v * momentum)) : v;
+        d = r.terms.nesterov ? add_product<R>(d, v, momentum) : v;
       }
-      put<T>(r.param, R::round(p + R::round(d * rate)), i, count);
+      put<T>(r.param, add_product<R>(p, d, rate), i, count);
     });
   }
 };
@@ -124,7 +125,7 @@ struct Adam {
       const Vec<T> m = R::round(lerp(get<T>(r.state[0], i, count), g, take));
       put<T>(r.state[0], m, i, count);
       const Vec<T> kept = R::round(get<T>(r.state[1], i, count) * keep);
-      Vec<T> v = add_product<R>(kept, R::round(g * join), g);
+      Vec<T> v = add_product<R>(kept, g * join, g);
       put<T>(r.state[1], v, i, count);
       if (r.state[2] != nullptr) {
         v = maximum(get<T>(r.state[2], i, count), v);
@@ -132,7 +133,7 @@ struct Adam {
       }
       const Vec<T> root = R::round(R::round(sqrt(v)) / correction);
       const Vec<T> scale = R::round(root + eps);
-      put<T>(r.param, add_quotient<R>(p, R::round(m * rate), scale), i, count);
+      put<T>(r.param, add_quotient<R>(p, m * rate, scale), i, count);
     });
   }
 };
@@ -148,7 +149,7 @@ struct RmsProp {
       Vec<T> p = get<T>(r.param, i, count);
       const Vec<T> g = gradient(p, i, count);
       const Vec<T> kept = R::round(get<T>(r.state[0], i, count) * keep);
-      Vec<T> v = add_product<R>(kept, R::round(g * join), g);
+      Vec<T> v = add_product<R>(kept, g * join, g);
       put<T>(r.state[0], v, i, count);
       if (r.state[1] != nullptr) {
         const Vec<T> m = R::round(lerp(get<T>(r.state[1], i, count), g, take));
@@ -160,9 +161,9 @@ struct RmsProp {
         const Vec<T> kept_b = R::round(get<T>(r.state[2], i, count) * momentum);
         const Vec<T> b = add_quotient<R>(kept_b, g, scale);
         put<T>(r.state[2], b, i, count);
-        p = R::round(p + R::round(b * rate));
+        p = add_product<R>(p, b, rate);
       } else {
-        p = add_quotient<R>(p, R::round(g * rate), scale);
+        p = add_quotient<R>(p, g * rate, scale);
       }
       put<T>(r.param, p, i, count);
     });
@@ -180,7 +181,7 @@ struct Adagrad {
       const Vec<T> v = add_product<R>(get<T>(r.state[0], i, count), g, g);
       put<T>(r.state[0], v, i, count);
       const Vec<T> scale = R::round(R::round(sqrt(v)) + eps);
-      put<T>(r.param, add_quotient<R>(p, R::round(g * rate), scale), i, count);
+      put<T>(r.param, add_quotient<R>(p, g * rate, scale), i, count);
     });
   }
 };
