@@ -206,6 +206,11 @@ inline void call_into(int op, const Operands& in, const Attrs& attrs, const Tens
   dispatch_into(static_cast<OpId>(op), in.span(), attrs, out);
 }
 
+inline void call_out(int op, const Operands& in, const Attrs& attrs, Tensor& out) {
+  const MaybeUnlocked unlocked(in.span(), attrs);
+  dispatch_out(static_cast<OpId>(op), in.span(), attrs, out);
+}
+
 inline void call_assign(const Tensor& to, const Tensor& from) {
   const MaybeUnlocked unlocked({&to, 1}, {});
   assign(to, from);

@@ -108,7 +108,10 @@ cdef object finish_into(int op, Operands& args, Attrs& attrs, TensorBase into, b
         check_complex_write(OP_NAMES[op], into)
         check_rebase(into)
         node = record(op, args, attrs, into)
-    call_into(op, args, attrs, into.t)
+    if inplace or into.base is not None:
+        call_into(op, args, attrs, into.t)
+    else:
+        call_out(op, args, attrs, into.t)
     if node is not None:
         rebase(into, node)
     return into
@@ -154,9 +157,11 @@ cdef int operand_slot(int op, str name):
     if name == "input":
         return 1 if op_flags_of(op) & FLAG_CONDITION else 0
     if name == "other":
-        return n - 1 if n == 2 or op_flags_of(op) & FLAG_CONDITION else 1 if n == 3 else -1
+        return n - 1 if n == 2 or op_flags_of(op) & FLAG_CONDITION else 1 if n in (3, 4) else -1
     if name == "third":
-        return 2 if n == 3 else -1
+        return 2 if n in (3, 4) else -1
+    if name == "fourth":
+        return 3 if n == 4 else -1
     if name == "condition" and op_flags_of(op) & FLAG_CONDITION:
         return 0
     if name == "tensors" and n < 0:

@@ -136,6 +136,7 @@ cdef extern from "call.h" namespace "tinyt":
         PyObject* object(size_t)
     Outputs call(int, const Operands&, const Attrs&, Attrs*) except +raise_python_error
     void call_into(int, const Operands&, const Attrs&, const CTensor&) except +raise_python_error
+    void call_out(int, const Operands&, const Attrs&, CTensor&) except +raise_python_error
     void call_assign(const CTensor&, const CTensor&) except +raise_python_error
     size_t attr_count(int)
     int attr_index(int, const char*)

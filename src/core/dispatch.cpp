@@ -29,7 +29,9 @@ void run_kernel(OpId op, Device device, std::span<const Tensor> inputs,
   kernel({op, inputs, outputs, inferred.attrs, inferred.compute});
 }
 
-Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred) {
+// The first output is written into `into` where that is given.
+Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
+                const Tensor* into = nullptr) {
   if (inferred.is_view)
     return {
         inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset),
@@ -39,7 +41,7 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred) {
   const int count = info(op).outputs;
   Tensor out[2];
   for (int i = 0; i < count; ++i)
-    out[i] = Tensor::empty(inferred.shape[i], inferred.dtype[i], device);
+    out[i] = i == 0 && into ? *into : Tensor::empty(inferred.shape[i], inferred.dtype[i], device);
   const auto outputs = std::span<const Tensor>(out, static_cast<size_t>(count));
   if (op != OpId::cat) {
     run_kernel(op, device, inputs, outputs, inferred);
@@ -74,13 +76,24 @@ bool writes_over_input(OpId op, std::span<const Tensor> inputs, const Tensor& ou
   return true;
 }
 
+// Kernels write contiguous memory of the result's dtype that no input lies in.
+bool takes_result(OpId op, std::span<const Tensor> inputs, const Inferred& inferred,
+                  const Tensor& out) {
+  if (inferred.is_view || has_flag(op, op_flags::Y) || !out.is_contiguous() ||
+      out.dtype() != inferred.dtype[0])
+    return false;
+  for (const Tensor& t : inputs)
+    if (ranges_overlap(t, out) || t.device() != out.device()) return false;
+  return true;
+}
+
 void check_out(OpId op, const Inferred& inferred, const Tensor& out) {
-  if (!(inferred.shape[0] == out.shape()))
-    fail(ErrorKind::Shape, name_of(op), ": the result has shape ", inferred.shape[0], ", out has ",
-         out.shape());
   if (!can_cast(inferred.dtype[0], out.dtype()))
     fail(ErrorKind::DType, name_of(op), ": result type ", name_of(inferred.dtype[0]),
          " cannot be cast to out's ", name_of(out.dtype()));
+  if (!(inferred.shape[0] == out.shape()))
+    fail(ErrorKind::Shape, name_of(op), ": the result has shape ", inferred.shape[0], ", out has ",
+         out.shape());
 }
 
 }  // namespace
@@ -118,11 +131,23 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
   check_overlap(op, inputs, out);
   if (info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out)) {
     run_kernel(op, common_device(op, inputs), inputs, {&out, 1}, inferred);
+  } else if (takes_result(op, inputs, inferred, out)) {
+    execute(op, inputs, inferred, &out);
   } else {
     const Tensor result = execute(op, inputs, inferred).first;
     backend_of(out.device()).copy_into(result, out);
   }
   ++out.storage().version;
+}
+
+void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Tensor& out) {
+  if (out.numel() == 0 && !recording() && !has_flag(op, op_flags::Y)) {
+    Inferred inferred;
+    infer(op, inputs, attrs, inferred);
+    if (!(inferred.shape[0] == out.shape()) && can_cast(inferred.dtype[0], out.dtype()))
+      out = Tensor::empty(inferred.shape[0], out.dtype(), out.device());
+  }
+  dispatch_into(op, inputs, attrs, out);
 }
 
 void assign(const Tensor& to, const Tensor& from) {

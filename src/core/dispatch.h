@@ -23,6 +23,9 @@ Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs = {
 // overlap one partly. Counts as one write.
 void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Tensor& out);
 
+// The same for out= alone: an empty tensor becomes one of the result's shape.
+void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Tensor& out);
+
 // to[...] = from: broadcast and converted; overlapping memory is handled.
 void assign(const Tensor& to, const Tensor& from);
 

@@ -76,6 +76,17 @@ def test_out_that_overlaps_itself() -> None:
     assert out.tolist() == [0.0, 0.0, 0.0]
 
 
+def test_empty_out_that_cannot_take_the_result() -> None:
+    """A view of a tensor keeps its shape, and so does what is written inside a recording."""
+    base = tinyt.ones(3)
+    with pytest.raises(RuntimeError, match=r"add.*\(3,\).*\(0,\)"):
+        tinyt.add(base, base, out=base[:0])
+    out = tinyt.empty(0, dtype=tinyt.int64)
+    with pytest.raises((RuntimeError, TypeError), match=r"add.*int64"):
+        tinyt.add(base, base, out=out)
+    assert tuple(out.shape) == (0,)
+
+
 def test_out_that_is_the_input() -> None:
     x = tinyt.tensor([1.0, 2.0])
     assert tinyt.add(x, x, out=x) is x

@@ -118,18 +118,21 @@ def test_method_equals_function(op: Op, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.out], ids=lambda op: op.name)
 def test_out(op: Op, rng: np.random.Generator) -> None:
-    """`out=` is written and returned; a strided one too, and nothing beside its elements."""
+    """`out=` is written and returned; a strided one too, and nothing beside its elements. An empty
+    one takes the shape of the result."""
     for sample in op.samples(rng, op.dtypes[0]):
         if op.name == "sum" and len(sample.args) == 1:
             continue  # the sum of everything has no `out` in PyTorch
         args, kwargs = build(tinyt, sample.args), build(tinyt, sample.kwargs)
         want = call(op, args, kwargs)
-        outs = [tinyt.empty_like(w) for w in flat(want)]
-        got = call(op, args, kwargs | {"out": outs[0] if isinstance(want, tinyt.Tensor) else outs})
-        for g, out, w in zip(flat(got), outs, flat(want), strict=True):
-            assert g is out
-            assert_same_bits(out, w)
-        if isinstance(want, tinyt.Tensor) and want.ndim:
+        single = isinstance(want, tinyt.Tensor)
+        for make in (tinyt.empty_like, lambda w: tinyt.empty(0, dtype=w.dtype)):
+            outs = [make(w) for w in flat(want)]
+            got = call(op, args, kwargs | {"out": outs[0] if single else outs})
+            for g, out, w in zip(flat(got), outs, flat(want), strict=True):
+                assert g is out
+                assert_same_bits(out, w)
+        if single and want.ndim:
             base = tinyt.full((*want.shape[:-1], 2 * want.shape[-1]), 1, dtype=want.dtype)
             call(op, args, kwargs | {"out": base[..., ::2]})
             assert_same_bits(base[..., ::2].clone(), want)

@@ -96,14 +96,17 @@ def need_tensor(op: str, value: object) -> Tensor:
     return value
 
 
+def takes_shape(out: Tensor, value: Tensor) -> bool:
+    """Whether ``out`` has the shape of a value, or is empty, no view, and can take it."""
+    if tuple(out.shape) == tuple(value.shape):
+        return True
+    return out.numel() == 0 and out._base is None and not _core.is_recording()
+
+
 def write_out(out: Tensor | None, value: Tensor) -> Tensor:
-    """``value`` itself, or ``out`` after it was written there."""
+    """``value`` itself, or ``out`` after it was written there, in the shape of the value."""
     if out is None:
         return value
-    if tuple(out.shape) != tuple(value.shape):
-        raise _core.ShapeError(
-            f"out: the result has shape {tuple(value.shape)}, out has {tuple(out.shape)}"
-        )
     if not can_cast(value.dtype, out.dtype):
         raise _core.DTypeError(
             f"out: result type {value.dtype.name} cannot be cast to out's {out.dtype.name}"
@@ -113,6 +116,12 @@ def write_out(out: Tensor | None, value: Tensor) -> Tensor:
             "out: functions with out=... arguments don't support automatic differentiation, but "
             "one of the arguments requires grad"
         )
+    if not takes_shape(out, value):
+        raise _core.ShapeError(
+            f"out: the result has shape {tuple(value.shape)}, out has {tuple(out.shape)}"
+        )
+    if tuple(out.shape) != tuple(value.shape):
+        out.data = prim.fill(tuple(value.shape), out.dtype, 0.0, 0)
     out._assign(value)
     return out
 

@@ -214,9 +214,9 @@ def empty(
     if out is None:
         made = _laid_out("empty", sizes, dtype or get_default_dtype(), memory_format)
         return placed("empty", made, place)
-    if tuple(out.shape) != sizes:
-        raise ShapeError(f"empty: out has shape {tuple(out.shape)}, asked for {sizes}")
-    return out
+    if tuple(out.shape) == sizes:
+        return out
+    return write_out(out, _laid_out("empty", sizes, out.dtype, None))
 
 
 def full(

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tinyt import return_types
 from tinyt._core import ShapeError
-from tinyt.ops.common import write_out
+from tinyt.ops.common import takes_shape, write_out
 from tinyt.return_types import StructSequence
 from tinyt.tensor import Tensor
 
@@ -33,7 +33,7 @@ def write_pair(
     if len(pair) != 2 or not isinstance(pair[0], Tensor) or not isinstance(pair[1], Tensor):
         raise TypeError(f"{op}: out must be a tuple of two tensors, got {len(pair)} values")
     for tensor, result in zip(pair, results, strict=True):
-        if tuple(tensor.shape) != tuple(result.shape):
+        if not takes_shape(tensor, result):
             raise ShapeError(
                 f"{op}: the result has shape {tuple(result.shape)}, out has {tuple(tensor.shape)}"
             )
