@@ -160,3 +160,14 @@ def test_all_and_any_over_no_dimension_are_elementwise() -> None:
 def test_prod_takes_one_dimension() -> None:
     with pytest.raises(TypeError, match=r"prod.*\(0, 1\)"):
         tinyt.ones(2, 3).prod((0, 1))
+
+
+@pytest.mark.parametrize("n", [31, 32, 33, 65, 1023, 1024, 1025, 4097, 70_001])
+def test_products_around_their_blocks(n: int, rng: np.random.Generator) -> None:
+    x = (1 + 1e-3 * rng.standard_normal((n, 3))).astype(np.float32)
+    want = x.astype(np.float64).prod(0)
+    t = tinyt.tensor(x)
+    for got in (t.prod(0), t.t().prod(1), t.t().contiguous().prod(1)):
+        np.testing.assert_allclose(got.numpy(), want, rtol=n * 2**-24)  # one rounding a factor
+    wrapping = rng.integers(-5, 6, n) * 2 + 1
+    assert tinyt.tensor(wrapping).prod().item() == np.prod(wrapping)

@@ -11,6 +11,12 @@ namespace tinyt::cpu {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Of `all` columns side by side those that a unit of work takes: a quarter, so that there are
+// several units, but at least most / 4, so that rows are long runs of memory.
+inline int64_t columns_at_once(int64_t all, int64_t most) {
+  return std::min(all, std::clamp(ceil_div(all, 64) * 16, most / 4, most));
+}
+
 // Dimensions in logical order, walked by one flat row-major index through byte strides.
 class Axes {
  public:

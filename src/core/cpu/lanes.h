@@ -33,6 +33,8 @@ inline constexpr T kHighest = static_cast<T>(__builtin_inf());
 template <>
 inline constexpr int64_t kHighest<int64_t> = INT64_MAX;
 template <>
+inline constexpr int32_t kHighest<int32_t> = INT32_MAX;
+template <>
 inline constexpr uint8_t kHighest<uint8_t> = 1;
 template <class T>
 inline constexpr T kLowest = -kHighest<T>;
@@ -59,6 +61,13 @@ struct Smaller {
   template <class T>
   static constexpr T kIdentity = kHighest<T>;
 };
+
+// Whether x is not larger (smaller) than the best so far; a NaN is better than any number.
+template <class Op, class V>
+TINYT_INLINE auto no_better(V x, V best) {
+  if constexpr (__is_same(Op, Larger)) return x <= best;
+  if constexpr (__is_same(Op, Smaller)) return x >= best;
+}
 
 template <class T>
 inline constexpr int kRegister = static_cast<int>(TINYT_VECTOR_BYTES / sizeof(T));  // lanes of one
@@ -120,6 +129,10 @@ struct Lanes {
   }
 };
 
+// Elements of a block that a lane, or a column, takes in order.
+template <class Op>
+inline constexpr int64_t kBlockLength = __is_same(Op, Multiply) ? kProductBlock : kColumnBlock;
+
 // Where the pairwise tree over `blocks` > 1 splits: the largest power of two below it.
 TINYT_INLINE int64_t left_blocks(int64_t blocks) {
   return int64_t{1} << (63 - __builtin_clzll(static_cast<uint64_t>(blocks - 1)));
@@ -128,8 +141,9 @@ TINYT_INLINE int64_t left_blocks(int64_t blocks) {
 // The tree over the blocks of elements [first, first + n); leaf(first, n) gives a block's value.
 template <class T, class Op, class Leaf>
 T reduce_blocks(int64_t first, int64_t n, const Leaf& leaf) {
-  if (n <= kRowBlock) return leaf(first, n);
-  const int64_t left = kRowBlock * left_blocks((n + kRowBlock - 1) / kRowBlock);
+  constexpr int64_t kBlock = kReduceLanes * kBlockLength<Op>;
+  if (n <= kBlock) return leaf(first, n);
+  const int64_t left = kBlock * left_blocks((n + kBlock - 1) / kBlock);
   const T a = reduce_blocks<T, Op>(first, left, leaf);
   const T b = reduce_blocks<T, Op>(first + left, n - left, leaf);
   return Op::apply(a, b);

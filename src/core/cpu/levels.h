@@ -78,9 +78,11 @@ inline constexpr int kReductions = static_cast<int>(Reduction::Count);
 // kRowBlock elements; element k of a block goes to lane k % kReduceLanes, each lane takes its
 // elements in order, and lanes combine in halves (16, 8, 4, 2, 1). Columns are cut into blocks of
 // kColumnBlock rows, each taken in order. Blocks combine in a pairwise tree: neighbours first, an
-// odd one out moves up unchanged.
+// odd one out moves up unchanged. Products have kProductBlock in place of kColumnBlock: those of
+// more numbers become subnormal, and processors are slow at that.
 inline constexpr int kReduceLanes = 32;
 inline constexpr int64_t kColumnBlock = 128;
+inline constexpr int64_t kProductBlock = 32;
 inline constexpr int64_t kRowBlock = kColumnBlock * kReduceLanes;
 
 // The dtype is that of the elements in memory; values are of its compute dtype, int64 for sums of
@@ -97,9 +99,17 @@ struct ReduceTable {
   // acc[c] = acc[c] op in[k][c] for k = 0, ..., n - 1: a part of a block.
   void (*accumulate[kReductions][kDTypeCount])(const void* in, int64_t n, int64_t cols,
                                                int64_t row_stride, void* acc);
+  // The same where the elements of a column are dense: acc[c] = acc[c] op in[c][k], columns are
+  // col_stride bytes apart. Null for values of one byte.
+  void (*accumulate_dense[kReductions][kDTypeCount])(const void* in, int64_t n, int64_t cols,
+                                                     int64_t col_stride, void* acc);
   // First position of the largest (smallest) element; a NaN wins.
   int64_t (*argmax[kDTypeCount])(const void* in, int64_t n);
   int64_t (*argmin[kDTypeCount])(const void* in, int64_t n);
+  // The same of each column of n rows, 0 < n < 2^31, and its value.
+  using ArgColumns = void (*)(const void* in, int64_t n, int64_t cols, int64_t row_stride,
+                              void* values, int64_t* positions);
+  ArgColumns argmax_columns[kDTypeCount], argmin_columns[kDTypeCount];
 };
 
 // Two numbers of each block of elements (pairs.h). Moments: mean and sum of squared distances from

@@ -18,9 +18,10 @@ namespace {
 constexpr int64_t kChunkBlocks = 16;
 static_assert(kRowChunk == kChunkBlocks * kRowBlock);
 constexpr int64_t kColumnChunk = kChunkBlocks * kColumnBlock;
-constexpr int64_t kTileCols = 32;     // columns gathered at once, at most
-constexpr int64_t kDirectCols = 256;  // columns reduced in place at once
-constexpr int64_t kAcross = 128;      // neighbouring results whose lanes run side by side
+constexpr int64_t kMaxBlocks = kColumnChunk / kProductBlock;  // of a unit of work
+constexpr int64_t kTileCols = 32;                             // columns gathered at once, at most
+constexpr int64_t kDirectCols = 256;                          // columns reduced in place at once
+constexpr int64_t kAcross = 128;  // neighbouring results whose lanes run side by side
 
 constexpr int64_t kLongRun = 64;  // neighbouring elements that are worth reducing in place
 
@@ -48,8 +49,9 @@ struct Functions {
   DType source;        // of the elements they read: the tensor's, or what it is converted to
   DType dtype;         // of values
   int64_t from, item;  // bytes of an element and of a value
+  int64_t block;       // elements that a lane or a column takes in order
   Rows rows, rows_of_values;
-  Columns columns, accumulate, combine;
+  Columns columns, accumulate, accumulate_dense, combine;
   char identity[kMaxAccumulator];
 
   Functions(OpId op, Reduction reduction, DType in, DType compute) : source(in), dtype(compute) {
@@ -61,14 +63,18 @@ struct Functions {
     rows = table.rows[r][s];
     columns = table.columns[r][s];
     accumulate = table.accumulate[r][s];
+    accumulate_dense = table.accumulate_dense[r][s];
     require(rows != nullptr, ErrorKind::NotImplemented, name_of(op), ": no kernel for ",
             name_of(compute));
     rows_of_values = table.rows[values][t];
     combine = table.accumulate[values][t];
     from = static_cast<int64_t>(size_of(source));
     item = static_cast<int64_t>(size_of(dtype));
+    block = reduction == Reduction::Prod ? kProductBlock : kColumnBlock;
     rows(nullptr, 1, 0, 0, identity);
   }
+
+  int64_t row_block() const { return block * kReduceLanes; }
 
   void fill_identity(char* values, int64_t n) const {
     const int64_t bytes = n * item;
@@ -194,22 +200,23 @@ void ReduceJob::rows_in_place(int64_t first, int64_t count, int64_t begin, int64
 void ReduceJob::rows_by_runs(int64_t first, int64_t count, int64_t begin, int64_t end,
                              char* values) const {
   alignas(64) char lanes[kReduceLanes * kMaxAccumulator];
-  alignas(64) char blocks[kChunkBlocks * kMaxAccumulator];
+  alignas(64) char blocks[kMaxBlocks * kMaxAccumulator];
   const int64_t step = kReduceLanes * f_.from;
   for (int64_t r = 0; r < count; ++r) {
     const char* data = in_.data() + outer_.offset(first + r);
     int64_t block = 0;
-    for (int64_t k = begin; k < end; k += kRowBlock, ++block) {
+    for (int64_t k = begin; k < end; k += f_.row_block(), ++block) {
       f_.fill_identity(lanes, kReduceLanes);
-      reduced_.runs(k, std::min(end - k, kRowBlock), [&](int64_t at, int64_t position, int64_t n) {
-        const char* p = data + at;
-        const int64_t lane = position % kReduceLanes;
-        const int64_t head = std::min(n, lane == 0 ? 0 : kReduceLanes - lane);
-        const int64_t whole = (n - head) / kReduceLanes, rest = (n - head) % kReduceLanes;
-        f_.accumulate(p, 1, head, 0, lanes + lane * f_.item);
-        f_.accumulate(p + head * f_.from, whole, kReduceLanes, step, lanes);
-        f_.accumulate(p + head * f_.from + whole * step, 1, rest, 0, lanes);
-      });
+      reduced_.runs(
+          k, std::min(end - k, f_.row_block()), [&](int64_t at, int64_t position, int64_t n) {
+            const char* p = data + at;
+            const int64_t lane = position % kReduceLanes;
+            const int64_t head = std::min(n, lane == 0 ? 0 : kReduceLanes - lane);
+            const int64_t whole = (n - head) / kReduceLanes, rest = (n - head) % kReduceLanes;
+            f_.accumulate(p, 1, head, 0, lanes + lane * f_.item);
+            f_.accumulate(p + head * f_.from, whole, kReduceLanes, step, lanes);
+            f_.accumulate(p + head * f_.from + whole * step, 1, rest, 0, lanes);
+          });
       f_.rows_of_values(lanes, 1, 0, kReduceLanes, blocks + block * f_.item);
     }
     f_.combine_tree(blocks, block, 1);
@@ -222,15 +229,15 @@ void ReduceJob::rows_by_runs(int64_t first, int64_t count, int64_t begin, int64_
 void ReduceJob::rows_across(int64_t first, int64_t count, int64_t begin, int64_t end,
                             char* values) const {
   alignas(64) char lanes[kReduceLanes * kAcross * kMaxAccumulator];
-  alignas(64) char blocks[kChunkBlocks * kAcross * kMaxAccumulator];
+  alignas(64) char blocks[kMaxBlocks * kAcross * kMaxAccumulator];
   const int64_t stride = reduced_.stride();
   for (int64_t done = 0; done < count;) {
     const int64_t run = outer_.run() - (first + done) % outer_.run();
     const int64_t width = std::min({kAcross, run, count - done});
     const char* data = in_.data() + outer_.offset(first + done);
     int64_t block = 0;
-    for (int64_t k = begin; k < end; k += kRowBlock, ++block) {
-      const int64_t n = std::min(end - k, kRowBlock);
+    for (int64_t k = begin; k < end; k += f_.row_block(), ++block) {
+      const int64_t n = std::min(end - k, f_.row_block());
       f_.fill_identity(lanes, kReduceLanes * width);
       for (int64_t lane = 0; lane < std::min<int64_t>(n, kReduceLanes); ++lane) {
         f_.accumulate(data + (k + lane) * stride, ceil_div(n - lane, kReduceLanes), width,
@@ -249,14 +256,14 @@ void ReduceJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64
                               char* values) const {
   Gathered tile;
   alignas(64) char lanes[kGatherRows * kReduceLanes * kMaxAccumulator];
-  alignas(64) char blocks[kChunkBlocks * kGatherRows * kMaxAccumulator];
+  alignas(64) char blocks[kMaxBlocks * kGatherRows * kMaxAccumulator];
   const int64_t width = gather_limit(!direct()) / at_once_ / kReduceLanes * kReduceLanes;
   const int64_t lanes_bytes = kReduceLanes * f_.item;
   for (int64_t done = 0; done < count; done += at_once_) {
     const int64_t rows = std::min(at_once_, count - done);
     int64_t block = 0;
-    for (int64_t k = begin; k < end; k += kRowBlock, ++block) {
-      const int64_t block_end = std::min(end, k + kRowBlock);
+    for (int64_t k = begin; k < end; k += f_.row_block(), ++block) {
+      const int64_t block_end = std::min(end, k + f_.row_block());
       f_.fill_identity(lanes, rows * kReduceLanes);
       for (int64_t c = k; c < block_end; c += width) {
         const int64_t n = std::min(width, block_end - c), full = n / kReduceLanes;
@@ -303,13 +310,20 @@ void ReduceJob::run_columns(char* values) {
 void ReduceJob::columns_gathered(const char* data, int64_t begin, int64_t end, int64_t col,
                                  int64_t cols, char* values) const {
   Gathered tile;
-  alignas(64) char blocks[kChunkBlocks * kTileCols * kMaxAccumulator];
-  const int64_t height = std::min(gather_limit(!direct()) / cols, kColumnBlock);
+  alignas(64) char blocks[kMaxBlocks * kTileCols * kMaxAccumulator];
+  const int64_t height = std::min(gather_limit(!direct()) / cols, f_.block);
+  const bool dense =
+      direct() && f_.accumulate_dense && reduced_.dense(in_.itemsize()) && cols_.single();
   int64_t block = 0;
-  for (int64_t k = begin; k < end; k += kColumnBlock, ++block) {
-    const int64_t block_end = std::min(end, k + kColumnBlock);
+  for (int64_t k = begin; k < end; k += f_.block, ++block) {
+    const int64_t block_end = std::min(end, k + f_.block);
     char* sums = blocks + block * cols * f_.item;
     f_.fill_identity(sums, cols);
+    if (dense) {
+      f_.accumulate_dense(data + k * f_.from + cols_.offset(col), block_end - k, cols,
+                          cols_.stride(), sums);
+      continue;
+    }
     for (int64_t r = k; r < block_end; r += height) {
       const int64_t rows = std::min(height, block_end - r);
       load_patch(data, in_.dtype(), {reduced_, r, rows, cols_, col, cols}, f_.source, tile.bytes);
