@@ -163,6 +163,42 @@ struct SoftmaxTable {
   void (*strip_slopes[kDTypeCount])(const SoftmaxStrip& strip);
 };
 
+// Lines that lie side by side, one lane each: element k of line i is at in + k in_step + i items.
+inline constexpr int64_t kScanColumns = 256;
+inline constexpr int64_t kMaxScanPlace = INT32_MAX;  // elements of a line of extremes, at most
+struct ScanColumns {
+  int64_t n;     // elements of a line
+  int64_t cols;  // lines, at most kScanColumns
+  const char* in;
+  int64_t in_step;
+  char* out;  // may be `in`
+  int64_t out_step;
+  char* places = nullptr;  // of extremes, int64
+  int64_t places_step = 0;
+};
+// How far a running extreme has come.
+struct ScanExtreme {
+  alignas(8) char best[8];
+  int64_t at = 0, position = 0;
+};
+
+// Float32, which accumulates in float64, Float64 and Int64, which wraps (scan.simd.cpp).
+struct ScanTable {
+  struct Combining {
+    // The next n elements of a line; `carry` is one value of what they accumulate in. Parts of a
+    // line but the last have a multiple of kScanPart elements.
+    void (*line)(const void* in, int64_t n, void* out, void* carry);
+    void (*columns)(const ScanColumns& columns);
+  };
+  struct Extreme {
+    void (*line)(const void* in, int64_t n, void* out, int64_t* places, ScanExtreme& state);
+    void (*columns)(const ScanColumns& columns);
+  };
+  Combining sum[kDTypeCount], product[kDTypeCount];
+  Extreme largest[kDTypeCount], smallest[kDTypeCount];
+};
+inline constexpr int64_t kScanPart = 16;
+
 // One contiguous row of a normalisation, or of its gradients (norm.simd.cpp).
 struct NormRow {
   int64_t n;
@@ -490,6 +526,7 @@ struct Kernels {
   const CopyTable* copy;
   const ReduceTable* reduce;
   const PairTable* pairs;
+  const ScanTable* scan;
   const SoftmaxTable* softmax;
   const NormTable* norm;
   const BatchNormTable* batch_norm;

@@ -69,6 +69,11 @@ struct VecTraits<I64> {
   using Mask = I64;
 };
 template <>
+struct VecTraits<U64> {
+  using Element = uint64_t;
+  using Mask = I64;
+};
+template <>
 struct VecTraits<B8> {
   using Element = uint8_t;
   using Mask = Vec<int8_t>;
@@ -105,6 +110,7 @@ TINYT_INLINE void store(void* p, V v) {
 // Through the bits: adding -0.0 to a zero vector would give +0.0.
 TINYT_INLINE I32 splat(int32_t x) { return I32{} + x; }
 TINYT_INLINE I64 splat(int64_t x) { return I64{} + x; }
+TINYT_INLINE U64 splat(uint64_t x) { return U64{} + x; }
 TINYT_INLINE B8 splat(uint8_t x) { return B8{} + x; }
 TINYT_INLINE F32 splat(float x) { return bit_cast<F32>(splat(bit_cast<int32_t>(x))); }
 TINYT_INLINE F64 splat(double x) { return bit_cast<F64>(splat(bit_cast<int64_t>(x))); }
