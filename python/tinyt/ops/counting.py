@@ -38,7 +38,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     size = int(prim.amax(input, (), False).item()) + 1 if input.numel() else 0
     index = to_dtype(input, ALL[5])
     if weights is None or input.numel() == 0:
-        source = prim.fill((input.numel(),), 5, 0.0, 1)
+        source = prim.expand(prim.fill((1,), 5, 0.0, 1), (input.numel(),))
     else:
         source = weights.detach()
         if source.dtype.name != "float32":

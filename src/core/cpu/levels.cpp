@@ -127,6 +127,8 @@ bool supports_neon() { return true; }  // every AArch64 has it
   extern "C" const ReduceTable tinyt_reduce_##level;           \
   extern "C" const PairTable tinyt_pairs_##level;              \
   extern "C" const ScanTable tinyt_scan_##level;               \
+  extern "C" const SortTable tinyt_sort_##level;               \
+  extern "C" const SelectTable tinyt_select_##level;           \
   extern "C" const SoftmaxTable tinyt_softmax_##level;         \
   extern "C" const NormTable tinyt_norm_##level;               \
   extern "C" const BatchNormTable tinyt_batch_norm_##level;    \
@@ -152,6 +154,8 @@ const Kernels kLevels[] = {
    &tinyt_reduce_##base,                      \
    &tinyt_pairs_##base,                       \
    &tinyt_scan_##base,                        \
+   &tinyt_sort_##base,                        \
+   &tinyt_select_##base,                      \
    &tinyt_softmax_##base,                     \
    &tinyt_norm_##base,                        \
    &tinyt_batch_norm_##base,                  \

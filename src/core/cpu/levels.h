@@ -199,6 +199,27 @@ struct ScanTable {
 };
 inline constexpr int64_t kScanPart = 16;
 
+// Lines that are sorted by ranks have at most this many elements.
+inline constexpr int64_t kMaxRanked = 128;
+struct SortTable {
+  // How many of n keys stand before each in the stable order.
+  void (*ranks32)(const int32_t* keys, int64_t n, int32_t* rank);
+  void (*ranks64)(const int64_t* keys, int64_t n, int64_t* rank);
+};
+
+// Elements of a line found by comparing registers; other dtypes are looked at one by one.
+struct SelectTable {
+  // The first of elements [begin, n) that is larger (smaller) than the one at `bound`, or a NaN, or
+  // anything if that is one; n if there is none.
+  using Next = int64_t (*)(const void* line, int64_t begin, int64_t n, const void* bound);
+  Next above[kDTypeCount], below[kDTypeCount];
+  // Writes the positions of those of n elements, at most kSelectPart, that lie from `low` to `high`
+  // (null: no bound) and returns how many; `less`: how many lie below. There is no NaN.
+  int64_t (*between[kDTypeCount])(const void* line, int64_t n, const void* low, const void* high,
+                                  uint16_t* positions, int64_t* less);
+};
+inline constexpr int64_t kSelectPart = 4096;
+
 // One contiguous row of a normalisation, or of its gradients (norm.simd.cpp).
 struct NormRow {
   int64_t n;
@@ -527,6 +548,8 @@ struct Kernels {
   const ReduceTable* reduce;
   const PairTable* pairs;
   const ScanTable* scan;
+  const SortTable* sort;
+  const SelectTable* select;
   const SoftmaxTable* softmax;
   const NormTable* norm;
   const BatchNormTable* batch_norm;

@@ -10,15 +10,25 @@ namespace {
 
 constexpr int64_t kSearchChunk = kChunkElements / 8;  // a search reads several elements
 
-// The first position whose element is not below the value (`right`: is above it). A NaN is above
-// everything: as a value it is found at the end. The steps depend on n alone, so there is no branch
-// to miss.
-template <class T, bool Right>
-int64_t position_of(const T* sorted, int64_t n, T value) {
-  const auto before = [value](T x) { return Right ? !(x > value) : !(x >= value); };
-  const T* at = sorted;
-  for (; n > 1; n -= n / 2) at += before(at[n / 2 - 1]) ? n / 2 : 0;
-  return at - sorted + (n == 1 && before(*at));
+// Searches in step with each other: each waits for memory at every step, together they do not.
+constexpr int64_t kTogether = 16;
+
+// For each value the first position whose element is not below it (`right`: is above it). A NaN is
+// above everything: as a value it is found at the end. The steps depend on n alone, so there is no
+// branch to miss.
+template <class T, bool Right, int64_t Count>
+void positions_of(const T* sorted, int64_t n, const T* values, int64_t* out) {
+  const auto before = [values](T x, int64_t i) {
+    return Right ? !(x > values[i]) : !(x >= values[i]);
+  };
+  int64_t at[Count] = {};
+  for (; n > 1; n -= n / 2) {
+    const int64_t half = n / 2;
+    for (int64_t i = 0; i < Count; ++i) {
+      at[i] += half & -static_cast<int64_t>(before(sorted[at[i] + half - 1], i));
+    }
+  }
+  for (int64_t i = 0; i < Count; ++i) out[i] = at[i] + (n == 1 && before(sorted[at[i]], i));
 }
 
 // Line i of the values is searched for in line i of the sequences, or in the only one.
@@ -33,9 +43,16 @@ void search_lines(const Search& s) {
   parallel_ranges(s.values.numel(), kSearchChunk, [&](int64_t begin, int64_t end) {
     const T *sorted = s.sorted.ptr<const T>(), *values = s.values.ptr<const T>();
     int64_t* out = s.out.ptr<int64_t>();
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t i = begin; i < end;) {
       const int64_t line = s.one_line ? 0 : i / s.per_line;
-      out[i] = position_of<T, Right>(sorted + line * s.length, s.length, values[i]);
+      const int64_t line_end = s.one_line ? end : std::min(end, (line + 1) * s.per_line);
+      const T* of_line = sorted + line * s.length;
+      for (; i + kTogether <= line_end; i += kTogether) {
+        positions_of<T, Right, kTogether>(of_line, s.length, values + i, out + i);
+      }
+      for (; i < line_end; ++i) {
+        positions_of<T, Right, 1>(of_line, s.length, values + i, out + i);
+      }
     }
   });
 }

@@ -1,15 +1,24 @@
 #include "select.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "copy.h"
+#include "levels.h"
 #include "sort.h"
 #include "sort_keys.h"
 #include "tiles.h"
 
 namespace tinyt::cpu {
 namespace {
+
+// From this share of a line on, its first elements are found by sorting it.
+constexpr int64_t kSortedShare = 8;
+// Candidates that gather behind the best so far, at least: many, so that weeding out is rare.
+constexpr int64_t kCandidates = 96;
+// From this length on, a sample says where in the line's order a rank is.
+constexpr int64_t kSampledLength = 4096;
 
 // What is selected from a line: values in the stable order (of equal ones, the one that stands
 // first), so that the answer is unique.
@@ -20,68 +29,150 @@ struct Selection {
   int64_t k = 1;  // topk: how many; kthvalue: which one, from 1
   bool descending = false;
   bool ignore_nan = false;
+
+  bool by_rank() const { return op != OpId::topk; }
+  // Entries that the selection from one line needs.
+  int64_t room() const {
+    return by_rank() ? length : std::min(k + std::max(k, kCandidates), length);
+  }
 };
 
-// The first k of n in order, front of `entries` (room for 2 k). Candidates gather behind the best
-// k so far; when there is no more room, the worse half goes, and what comes later must beat the
-// k-th.
-template <class E, class Key>
-void select_first(const Selection& s, const char* line, const Key& key, E* entries) {
-  const int64_t room = std::min(2 * s.k, s.length);
+// ---- the first k
+
+// The first k of n in order, front of `entries`. Candidates gather behind the best k so far; when
+// there is no more room, the worse half goes, and what comes later must beat the k-th.
+template <class K, class I, KeyKind Kind>
+void select_first(const Selection& s, const char* line, const KeyReader<K, Kind>& key,
+                  Entry<K, I>* entries) {
+  const SelectTable& table = *kernels().select;
+  const auto next = (s.descending ? table.above : table.below)[static_cast<int>(s.dtype)];
+  const int64_t room = s.room();
+  const Entry<K, I>& last = entries[s.k - 1];  // of the best so far, once there is a bound
   int64_t count = 0;
-  bool full = false;  // whether entries[k - 1] is a bound
+  bool bound = false;
   for (int64_t i = 0; i < s.length; ++i) {
-    const auto at = key(line, i);
-    if (full && !(at < entries[s.k - 1].key)) continue;
     if (count == room) {
       std::nth_element(entries, entries + s.k - 1, entries + count);
       count = s.k;
-      full = true;
-      if (!(at < entries[s.k - 1].key)) continue;
+      bound = true;
     }
-    entries[count++] = {at, static_cast<decltype(entries->index)>(i)};
+    if (bound && next) {
+      i = next(line, i, s.length, line + last.index * sizeof(K));
+      if (i == s.length) break;
+    }
+    const K at = key(line, i);
+    if (!bound || at < last.key) entries[count++] = {at, static_cast<I>(i)};
   }
   if (count > s.k) std::nth_element(entries, entries + s.k - 1, entries + count);
   std::sort(entries, entries + s.k);
 }
 
-// Rank, from 0, of the element that a median or k-th value is.
-template <class E, class Key>
-int64_t rank_of(const Selection& s, const Key&, const E* entries) {
-  if (s.op == OpId::kthvalue) return s.k - 1;
-  int64_t count = s.length;
-  for (int64_t i = 0; Key::kFloat && i < s.length; ++i) count -= entries[i].key == Key::kNaN;
-  if (count == s.length) return (count - 1) / 2;
-  // The first NaN stands at rank `count`; it is the median unless it is ignored.
-  return s.ignore_nan && count > 0 ? (count - 1) / 2 : count;
+// ---- one rank
+
+template <class K, KeyKind Kind>
+int64_t count_nans(const Selection& s, const char* line, const KeyReader<K, Kind>& key) {
+  if constexpr (Kind != KeyKind::Float) return 0;
+  const auto infinity = static_cast<K>(infinity_bits(s.dtype));
+  const auto next = kernels().select->above[static_cast<int>(s.dtype)];
+  int64_t count = 0;
+  for (int64_t i = next(line, 0, s.length, &infinity); i < s.length; ++i) {
+    count += key(line, i) == KeyReader<K, Kind>::kNaN;
+  }
+  return count;
 }
 
-template <class E, class Key>
-void select_rank(const Selection& s, const char* line, const Key& key, E* entries) {
-  key.load(line, 0, s.length, entries);
-  const int64_t rank = rank_of(s, key, entries);
-  std::nth_element(entries, entries + rank, entries + s.length);
-  entries[0] = entries[rank];
+// Rank, from 0, of the element that a median or k-th value is.
+int64_t rank_of(const Selection& s, int64_t nans) {
+  if (s.op == OpId::kthvalue) return s.k - 1;
+  const int64_t count = s.length - nans;
+  // The first NaN stands at rank `count`; it is the median unless it is ignored.
+  return nans == 0 || (s.ignore_nan && count > 0) ? (count - 1) / 2 : count;
 }
+
+// Loads the elements between two of a sample that most likely lie on either side of a rank: Floyd
+// and Rivest, "Expected time bounds for selection" (1975). Returns how many, and how many are less.
+template <class K, class I, KeyKind Kind>
+int64_t load_bracket(const Selection& s, const char* line, const KeyReader<K, Kind>& key,
+                     int64_t rank, Entry<K, I>* entries, int64_t& less) {
+  const auto between = kernels().select->between[static_cast<int>(s.dtype)];
+  if (!between) return 0;
+  constexpr auto kItem = static_cast<int64_t>(sizeof(K));
+  const auto length = static_cast<double>(s.length);
+  const auto step = static_cast<int64_t>(std::cbrt(length));  // a sample of n^(2/3)
+  const int64_t sample = s.length / step;
+  for (int64_t i = 0; i < sample; ++i) {
+    entries[i] = {key(line, i * step), static_cast<I>(i * step)};
+  }
+  // Four standard deviations of the rank that the element has in a random sample.
+  const auto margin = static_cast<int64_t>(2 * std::sqrt(static_cast<double>(sample)));
+  const int64_t from = rank / step - margin, to = rank / step + margin;
+  const char *low = nullptr, *high = nullptr;
+  if (from >= 0) {
+    std::nth_element(entries, entries + from, entries + sample);
+    low = line + entries[from].index * kItem;
+  }
+  if (to < sample) {
+    std::nth_element(entries + std::max<int64_t>(from, 0), entries + to, entries + sample);
+    high = line + entries[to].index * kItem;
+  }
+  uint16_t positions[kSelectPart];
+  int64_t count = 0;
+  for (int64_t begin = 0; begin < s.length; begin += kSelectPart) {
+    const int64_t n = std::min(kSelectPart, s.length - begin);
+    int64_t part_less = 0;
+    const int64_t found = between(line + begin * kItem, n, low, high, positions, &part_less);
+    less += part_less;
+    for (int64_t i = 0; i < found; ++i) {
+      const int64_t at = begin + positions[i];
+      entries[count++] = {key(line, at), static_cast<I>(at)};
+    }
+  }
+  return count;
+}
+
+// Where the element of the rank asked for stands in the line.
+template <class K, class I, KeyKind Kind>
+int64_t select_rank(const Selection& s, const char* line, const KeyReader<K, Kind>& key,
+                    Entry<K, I>* entries) {
+  const int64_t n = s.length, nans = count_nans(s, line, key), rank = rank_of(s, nans);
+  if (n <= kMaxRanked) {
+    Rank<K> ranks[kMaxRanked];
+    rank_line(key, line, n, ranks);
+    return std::find(ranks, ranks + n, rank) - ranks;
+  }
+  int64_t count = 0, less = 0;
+  if (nans == 0 && n >= kSampledLength) count = load_bracket(s, line, key, rank, entries, less);
+  if (rank < less || rank >= less + count) {  // unlikely after a sample
+    key.load(line, 0, n, entries);
+    count = n;
+    less = 0;
+  }
+  std::nth_element(entries, entries + rank - less, entries + count);
+  return static_cast<int64_t>(entries[rank - less].index);
+}
+
+// ---- all lines
 
 template <class K, class I, KeyKind Kind>
 void select_lines(const Selection& s, const Tensor& x, const Tensor& values,
                   const Tensor& indices) {
   using E = Entry<K, I>;
   constexpr auto kItem = static_cast<int64_t>(sizeof(K));
-  const bool one = s.op != OpId::topk;
-  const int64_t count = one ? 1 : s.k;
-  const int64_t room = one ? s.length : std::min(2 * s.k, s.length);
+  const int64_t count = s.by_rank() ? 1 : s.k;
   const int64_t lines = x.numel() / s.length;
   const KeyReader<K, Kind> key(s.dtype, s.descending);
   const int64_t grain = std::max<int64_t>(1, kChunkElements / s.length);
   parallel_ranges(lines, grain, [&](int64_t begin, int64_t end) {
-    const int64_t size[] = {room * static_cast<int64_t>(sizeof(E))};
+    const int64_t size[] = {s.room() * static_cast<int64_t>(sizeof(E))};
     const Tensor scratch = Tensor::empty(size, DType::UInt8, x.device());
     auto* entries = reinterpret_cast<E*>(scratch.data());
     for (int64_t l = begin; l < end; ++l) {
       const char* line = x.data() + l * s.length * kItem;
-      one ? select_rank(s, line, key, entries) : select_first(s, line, key, entries);
+      if (s.by_rank()) {
+        entries[0].index = static_cast<I>(select_rank(s, line, key, entries));
+      } else {
+        select_first(s, line, key, entries);
+      }
       for (int64_t i = 0; i < count; ++i) {
         const auto from = static_cast<int64_t>(entries[i].index);
         std::memcpy(values.data() + (l * count + i) * kItem, line + from * kItem, sizeof(K));
@@ -93,6 +184,9 @@ void select_lines(const Selection& s, const Tensor& x, const Tensor& values,
 
 // Lines along the last dimension of contiguous tensors.
 void select_last(const Selection& s, const Tensor& x, const Tensor& values, const Tensor& indices) {
+  if (!s.by_rank() && (s.length <= kMaxRanked || s.k >= s.length / kSortedShare)) {
+    return sort_last(x, values, indices, s.descending);
+  }
   with_key_of(s.dtype, [&]<class K, KeyKind Kind>() {
     if (s.length <= INT64_C(0xffffffff)) {
       select_lines<K, uint32_t, Kind>(s, x, values, indices);

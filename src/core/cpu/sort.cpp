@@ -1,160 +1,234 @@
 #include "sort.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <bit>
 #include <utility>
-#include <vector>
 
 #include "axes.h"
 #include "copy.h"
+#include "levels.h"
+#include "scratch.h"
 #include "sort_keys.h"
 #include "tiles.h"
 
 namespace tinyt::cpu {
 namespace {
 
-// Below this length inserting beats counting.
-constexpr int64_t kInsertionLimit = 48;
 // From this length on, several threads sort one line.
 constexpr int64_t kSharedLength = 4 * kChunkElements;
 constexpr int64_t kMaxShares = 64;
+// Longer lines have wider digits: fewer passes, over counters that take longer to add up.
+constexpr int64_t kWideDigitLength = 65536;
 
-template <class E>
-void insertion_sort(E* entries, int64_t n) {
-  for (int64_t i = 1; i < n; ++i) {
-    const E entry = entries[i];
-    int64_t at = i;
-    for (; at > 0 && entries[at - 1].key > entry.key; --at) entries[at] = entries[at - 1];
-    entries[at] = entry;
-  }
-}
+int digit_bits(int64_t length) { return length >= kWideDigitLength ? 11 : 8; }
 
-// Stable least-significant-byte radix sort; returns whichever buffer holds the result.
-template <class K, class I>
-const Entry<K, I>* radix_sort(Entry<K, I>* entries, Entry<K, I>* other, int64_t n) {
-  constexpr size_t kBytes = sizeof(K);
-  std::array<std::array<int64_t, 256>, kBytes> counts{};
-  for (int64_t i = 0; i < n; ++i) {
-    for (size_t b = 0; b < kBytes; ++b) ++counts[b][entries[i].key >> (8 * b) & 255];
-  }
-  for (size_t b = 0; b < kBytes; ++b) {
-    auto& first = counts[b];
-    const auto digit = [b](const Entry<K, I>& e) { return e.key >> (8 * b) & 255; };
-    if (first[digit(entries[0])] == n) continue;  // this byte is the same everywhere
-    int64_t total = 0;
-    for (int64_t& count : first) total += std::exchange(count, total);
-    for (int64_t i = 0; i < n; ++i) other[first[digit(entries[i])]++] = entries[i];
-    std::swap(entries, other);
-  }
-  return entries;
-}
-
-// The same by several threads. Of one byte, every chunk counts its digits; digit by digit and chunk
-// by chunk in order, that says where each chunk puts its entries.
-template <class K, class I>
-const Entry<K, I>* shared_radix_sort(Entry<K, I>* entries, Entry<K, I>* other, int64_t n) {
-  const int64_t share = std::max(kChunkElements, ceil_div(n, kMaxShares));
-  std::vector<std::array<int64_t, 256>> first(static_cast<size_t>(ceil_div(n, share)));
-  for (size_t b = 0; b < sizeof(K); ++b) {
-    const auto digit = [b](const Entry<K, I>& e) { return e.key >> (8 * b) & 255; };
-    parallel_ranges(n, share, [&](int64_t begin, int64_t end) {
-      auto& counts = first[static_cast<size_t>(begin / share)];
-      counts.fill(0);
-      for (int64_t i = begin; i < end; ++i) ++counts[digit(entries[i])];
-    });
-    int64_t total = 0;
-    for (size_t d = 0; d < 256; ++d) {
-      for (auto& counts : first) total += std::exchange(counts[d], total);
-    }
-    parallel_ranges(n, share, [&](int64_t begin, int64_t end) {
-      auto& to = first[static_cast<size_t>(begin / share)];
-      for (int64_t i = begin; i < end; ++i) other[to[digit(entries[i])]++] = entries[i];
-    });
-    std::swap(entries, other);
-  }
-  return entries;
-}
+// Keys of 64 bits that leave no room for positions.
+using Wide = Entry<uint64_t, int64_t>;
 
 struct SortJob {
   const Tensor &x, &values, &indices;  // contiguous, lines along the last dimension
   int64_t length;
+  int64_t kept;  // elements of a sorted line that are written
   bool descending;
+  int64_t share;  // elements of a line that one thread takes at a time
+
+  int64_t item() const { return static_cast<int64_t>(x.itemsize()); }
+  bool may_be_wide() const {
+    return item() == 8 || std::bit_width(static_cast<uint64_t>(length)) > 32;
+  }
 };
 
-// Writes elements [begin, end) of a sorted line.
+// Memory for one line: entries twice, and the counters of every share.
+struct Workspace {
+  int64_t entries, counters;  // bytes
+
+  explicit Workspace(const SortJob& job)
+      : entries(job.length * static_cast<int64_t>(job.may_be_wide() ? sizeof(Wide) : 8)),
+        counters(ceil_div(job.length, job.share) * (int64_t{8} << digit_bits(job.length))) {}
+  int64_t bytes() const { return 2 * entries + counters; }
+};
+
+// ---- radix sort
+
+// Stable, by bits [shift, shift + bits) of the keys, least significant digit first; returns
+// whichever buffer holds the result. Of one digit, every share counts its entries; value by value
+// and share by share in order, that says where each share puts them.
 template <class E>
-void write_sorted(const SortJob& job, int64_t line, const E* sorted, int64_t begin, int64_t end) {
-  constexpr size_t kItem = sizeof(sorted->key);
-  const auto item = static_cast<int64_t>(kItem);
-  const char* in = job.x.data() + line * job.length * item;
-  char* values = job.values.data() + line * job.length * item;
-  int64_t* indices = job.indices.ptr<int64_t>() + line * job.length;
-  for (int64_t i = begin; i < end; ++i) {
-    const auto from = static_cast<int64_t>(sorted[i].index);
-    std::memcpy(values + i * item, in + from * item, kItem);
-    indices[i] = from;
+const E* radix_sort(E* entries, E* other, int64_t* counters, const SortJob& job, int shift,
+                    int bits) {
+  const int64_t n = job.length, share = job.share, shares = ceil_div(n, share);
+  const int passes = std::max(1, static_cast<int>(ceil_div(bits, digit_bits(n))));
+  const int width = std::max(1, static_cast<int>(ceil_div(bits, passes)));
+  const int64_t digits = int64_t{1} << width;
+  for (int pass = 0; pass < passes; ++pass, shift += width) {
+    const auto digit = [shift, digits](const E& e) {
+      return static_cast<int64_t>(sort_key(e) >> shift) & (digits - 1);
+    };
+    parallel_ranges(n, share, [&](int64_t begin, int64_t end) {
+      int64_t* counts = counters + begin / share * digits;
+      std::fill_n(counts, digits, 0);
+      for (int64_t i = begin; i < end; ++i) ++counts[digit(entries[i])];
+    });
+    int64_t total = 0;
+    for (int64_t d = 0; d < digits; ++d) {
+      for (int64_t s = 0; s < shares; ++s) total += std::exchange(counters[s * digits + d], total);
+    }
+    parallel_ranges(n, share, [&](int64_t begin, int64_t end) {
+      int64_t* next = counters + begin / share * digits;
+      for (int64_t i = begin; i < end; ++i) other[next[digit(entries[i])]++] = entries[i];
+    });
+    std::swap(entries, other);
+  }
+  return entries;
+}
+
+// ---- one line
+
+// Writes a sorted line; entry(i) is the key of element i and where it stood.
+template <class K, KeyKind Kind, class F>
+void write_line(const SortJob& job, int64_t line, F entry) {
+  constexpr auto kItem = static_cast<int64_t>(sizeof(K));
+  const KeyReader<K, Kind> key(job.x.dtype(), job.descending);
+  const char* in = job.x.data() + line * job.length * kItem;
+  char* values = job.values.data() + line * job.kept * kItem;
+  int64_t* indices = job.indices.ptr<int64_t>() + line * job.kept;
+  parallel_ranges(job.kept, job.share, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Entry<K, int64_t> found = entry(i);
+      const K bits = key.bits_of(found.key, in, found.index);
+      __builtin_memcpy(values + i * kItem, &bits, sizeof(K));
+      indices[i] = found.index;
+    }
+  });
+}
+
+// Short lines: every element goes where the number of those before it says.
+template <class K, KeyKind Kind>
+void sort_short(const SortJob& job, int64_t line) {
+  constexpr auto kItem = static_cast<int64_t>(sizeof(K));
+  const char* in = job.x.data() + line * job.length * kItem;
+  char* values = job.values.data() + line * job.kept * kItem;
+  int64_t* indices = job.indices.ptr<int64_t>() + line * job.kept;
+  Rank<K> ranks[kMaxRanked];
+  rank_line(KeyReader<K, Kind>(job.x.dtype(), job.descending), in, job.length, ranks);
+  for (int64_t i = 0; i < job.length; ++i) {
+    if (ranks[i] >= job.kept) continue;
+    __builtin_memcpy(values + ranks[i] * kItem, in + i * kItem, sizeof(K));
+    indices[ranks[i]] = i;
   }
 }
 
-template <class K, class I, KeyKind Kind>
-void sort_line(const SortJob& job, int64_t line, char* scratch) {
-  const int64_t n = job.length;
-  const char* in = job.x.data() + line * n * static_cast<int64_t>(sizeof(K));
-  auto* entries = reinterpret_cast<Entry<K, I>*>(scratch);
+struct KeyRange {
+  uint64_t least = ~uint64_t{0}, most = 0;
+  bool rising = true;
+};
+
+// Loads the keys of a line.
+template <class K, KeyKind Kind>
+KeyRange load_keys(const SortJob& job, int64_t line, uint64_t* keys) {
   const KeyReader<K, Kind> key(job.x.dtype(), job.descending);
-  if (n < kSharedLength || num_threads() == 1) {
-    key.load(in, 0, n, entries);
-    const Entry<K, I>* sorted = entries;
-    if (n <= kInsertionLimit) {
-      insertion_sort(entries, n);
-    } else {
-      sorted = radix_sort(entries, entries + n, n);
+  const char* in = job.x.data() + line * job.length * job.item();
+  const int64_t share = job.share;
+  KeyRange ranges[kMaxShares];
+  parallel_ranges(job.length, share, [&](int64_t begin, int64_t end) {
+    KeyRange range;
+    uint64_t before = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const uint64_t k = keys[i] = key(in, i);
+      range.least = std::min(range.least, k);
+      range.most = std::max(range.most, k);
+      range.rising &= before <= k;
+      before = k;
     }
-    return write_sorted(job, line, sorted, 0, n);
+    ranges[begin / share] = range;
+  });
+  KeyRange all = ranges[0];
+  for (int64_t begin = share; begin < job.length; begin += share) {
+    const KeyRange& range = ranges[begin / share];
+    all.least = std::min(all.least, range.least);
+    all.most = std::max(all.most, range.most);
+    all.rising = all.rising && range.rising && keys[begin - 1] <= keys[begin];
   }
-  parallel_ranges(n, kChunkElements,
-                  [&](int64_t begin, int64_t end) { key.load(in, begin, end, entries); });
-  const Entry<K, I>* sorted = shared_radix_sort(entries, entries + n, n);
-  parallel_ranges(n, kChunkElements,
-                  [&](int64_t begin, int64_t end) { write_sorted(job, line, sorted, begin, end); });
+  return all;
 }
+
+template <class K, KeyKind Kind>
+void sort_line(const SortJob& job, int64_t line, char* scratch) {
+  const Workspace space(job);
+  const int64_t n = job.length;
+  auto* keys = reinterpret_cast<uint64_t*>(scratch + space.entries);
+  auto* counters = reinterpret_cast<int64_t*>(scratch + 2 * space.entries);
+  const KeyRange range = load_keys<K, Kind>(job, line, keys);
+  if (range.rising) {
+    return write_line<K, Kind>(
+        job, line, [=](int64_t i) { return Entry<K, int64_t>{static_cast<K>(keys[i]), i}; });
+  }
+  const int key_bits = std::bit_width(range.most - range.least);
+  const int place_bits = std::bit_width(static_cast<uint64_t>(n - 1));
+  if (key_bits + place_bits <= 64) {
+    // The distance from the least key, above the position.
+    parallel_ranges(n, job.share, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        keys[i] = (keys[i] - range.least) << place_bits | static_cast<uint64_t>(i);
+      }
+    });
+    auto* other = reinterpret_cast<uint64_t*>(scratch);
+    const uint64_t* sorted = radix_sort(keys, other, counters, job, place_bits, key_bits);
+    const uint64_t mask = (uint64_t{1} << place_bits) - 1;
+    return write_line<K, Kind>(job, line, [=](int64_t i) {
+      return Entry<K, int64_t>{static_cast<K>((sorted[i] >> place_bits) + range.least),
+                               static_cast<int64_t>(sorted[i] & mask)};
+    });
+  }
+  auto* entries = reinterpret_cast<Wide*>(scratch);
+  parallel_ranges(n, job.share, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) entries[i] = {keys[i] - range.least, i};
+  });
+  auto* other = reinterpret_cast<Wide*>(scratch + space.entries);
+  const Wide* sorted = radix_sort(entries, other, counters, job, 0, key_bits);
+  write_line<K, Kind>(job, line, [=](int64_t i) {
+    return Entry<K, int64_t>{static_cast<K>(sorted[i].key + range.least), sorted[i].index};
+  });
+}
+
+// ---- all lines
 
 // Chunks of whole lines. A wave of chunks shares the scratch, so that it does not grow with the
 // number of lines. Long lines come one after another.
-template <class K, class I, KeyKind Kind>
+template <class K, KeyKind Kind>
 void sort_lines(const SortJob& job, int64_t lines) {
-  const bool shared = job.length >= kSharedLength;
-  const int64_t per_chunk = shared ? lines : std::max<int64_t>(1, kChunkElements / job.length);
+  const int64_t in_chunk = std::max<int64_t>(1, kChunkElements / job.length);
+  if (job.length <= kMaxRanked) {
+    return parallel_ranges(lines, in_chunk, [&](int64_t begin, int64_t end) {
+      for (int64_t line = begin; line < end; ++line) sort_short<K, Kind>(job, line);
+    });
+  }
+  const int64_t per_chunk = job.length >= kSharedLength ? lines : in_chunk;
   const int64_t chunks = ceil_div(lines, per_chunk);
   const int64_t wave = std::min<int64_t>(chunks, 2 * num_threads());
-  const auto bytes = 2 * job.length * static_cast<int64_t>(sizeof(Entry<K, I>));
-  const int64_t size[] = {wave * bytes};
-  const Tensor scratch = Tensor::empty(size, DType::UInt8, job.x.device());
+  const int64_t bytes = Workspace(job).bytes();
+  const Scratch scratch(wave * bytes);
   for (int64_t first = 0; first < chunks; first += wave) {
     parallel_for(std::min(wave, chunks - first), [&](int64_t c) {
       const int64_t begin = (first + c) * per_chunk, end = std::min(lines, begin + per_chunk);
       for (int64_t line = begin; line < end; ++line) {
-        sort_line<K, I, Kind>(job, line, scratch.data() + c * bytes);
+        sort_line<K, Kind>(job, line, scratch.data() + c * bytes);
       }
     });
   }
 }
 
+}  // namespace
+
 void sort_last(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
   const int64_t length = x.rank() == 0 ? 1 : x.shape().back();
-  const SortJob job{x, values, indices, length, descending};
+  const int64_t kept = x.rank() == 0 ? 1 : values.shape().back();
+  const bool alone = length < kSharedLength || num_threads() == 1;
+  const int64_t share = alone ? length : std::max(kChunkElements, ceil_div(length, kMaxShares));
+  const SortJob job{x, values, indices, length, kept, descending, share};
   const int64_t lines = x.numel() / length;
-  with_key_of(x.dtype(), [&]<class K, KeyKind Kind>() {
-    if (length <= INT64_C(0xffffffff)) {
-      sort_lines<K, uint32_t, Kind>(job, lines);
-    } else {
-      sort_lines<K, int64_t, Kind>(job, lines);
-    }
-  });
+  with_key_of(x.dtype(), [&]<class K, KeyKind Kind>() { sort_lines<K, Kind>(job, lines); });
 }
-
-}  // namespace
 
 Tensor with_last(const Tensor& t, size_t dim) {
   Dims shape(t.shape()), strides(t.strides());

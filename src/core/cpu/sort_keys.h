@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "../dtype.h"
+#include "levels.h"
 
 namespace tinyt::cpu {
 
@@ -16,9 +18,20 @@ struct Entry {
 
   // The stable order: of equal values, the one that stood first.
   bool operator<(const Entry& other) const {
+    if constexpr (sizeof(Entry) <= sizeof(uint64_t)) return packed() < other.packed();
     return key < other.key || (key == other.key && index < other.index);
   }
+
+ private:
+  uint64_t packed() const { return static_cast<uint64_t>(key) << 32 | index; }
 };
+
+// What a radix sort orders by: a key with its position below it, or the key of an entry.
+inline uint64_t sort_key(uint64_t packed) { return packed; }
+template <class K, class I>
+uint64_t sort_key(const Entry<K, I>& entry) {
+  return entry.key;
+}
 
 enum class KeyKind : uint8_t { Unsigned, Signed, Float };
 
@@ -52,9 +65,16 @@ class KeyReader {
       : infinity_(static_cast<K>(infinity_bits(dtype))), flip_(descending ? kNaN : K{0}) {}
 
   K operator()(const char* line, int64_t i) const {
-    K bits;
-    __builtin_memcpy(&bits, line + i * static_cast<int64_t>(sizeof(K)), sizeof(K));
-    return static_cast<K>(order(bits) ^ flip_);
+    return static_cast<K>(order(bits_at(line, i)) ^ flip_);
+  }
+
+  // The bits of element i, from its key where that says them.
+  K bits_of(K key, const char* line, int64_t i) const {
+    const K ordered = static_cast<K>(key ^ flip_);
+    if constexpr (Kind == KeyKind::Unsigned) return ordered;
+    if constexpr (Kind == KeyKind::Signed) return static_cast<K>(ordered ^ kSign);
+    if (ordered == kSign || ordered == kNaN) return bits_at(line, i);
+    return static_cast<K>(ordered & kSign ? ordered ^ kSign : ~ordered);
   }
 
   template <class I>
@@ -63,8 +83,16 @@ class KeyReader {
   }
 
  private:
+  static constexpr K kSign = static_cast<K>(K{1} << (sizeof(K) * 8 - 1));
+
+  static K bits_at(const char* line, int64_t i) {
+    K bits;
+    __builtin_memcpy(&bits, line + i * static_cast<int64_t>(sizeof(K)), sizeof(K));
+    return bits;
+  }
+
+  // A zero has the key kSign, a NaN kNaN, whatever their bits.
   K order(K bits) const {
-    constexpr K kSign = static_cast<K>(K{1} << (sizeof(K) * 8 - 1));
     if constexpr (Kind == KeyKind::Unsigned) return bits;
     if constexpr (Kind == KeyKind::Signed) return bits ^ kSign;
     const K magnitude = bits & static_cast<K>(~kSign);
@@ -75,6 +103,24 @@ class KeyReader {
 
   K infinity_, flip_;
 };
+
+// How many elements of a line of at most kMaxRanked stand before each in the stable order.
+template <class K>
+using Rank = std::conditional_t<sizeof(K) == 8, int64_t, int32_t>;
+template <class K, KeyKind Kind>
+void rank_line(const KeyReader<K, Kind>& key, const char* line, int64_t n, Rank<K>* ranks) {
+  // The kernels compare signed integers.
+  constexpr bool kSameSize = sizeof(K) == sizeof(Rank<K>);
+  constexpr K kFlip = kSameSize ? static_cast<K>(K{1} << (8 * sizeof(K) - 1)) : K{0};
+  Rank<K> keys[kMaxRanked];
+  for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Rank<K>>(key(line, i) ^ kFlip);
+  const SortTable& table = *kernels().sort;
+  if constexpr (sizeof(Rank<K>) == 8) {
+    table.ranks64(keys, n, ranks);
+  } else {
+    table.ranks32(keys, n, ranks);
+  }
+}
 
 // Calls f.operator()<K, Kind>() for a dtype.
 template <class F>
