@@ -15,7 +15,9 @@ namespace {
 
 // From this share of a line on, its first elements are found by sorting it.
 constexpr int64_t kSortedShare = 8;
-// Candidates that gather behind the best so far, at least: many, so that weeding out is rare.
+// So few are kept in order all the time.
+constexpr int64_t kFew = 16;
+// Of more, candidates gather behind the best so far, at least so many, so that weeding is rare.
 constexpr int64_t kCandidates = 96;
 // From this length on, a sample says where in the line's order a rank is.
 constexpr int64_t kSampledLength = 4096;
@@ -39,13 +41,45 @@ struct Selection {
 
 // ---- the first k
 
-// The first k of n in order, front of `entries`. Candidates gather behind the best k so far; when
-// there is no more room, the worse half goes, and what comes later must beat the k-th.
+// The next of elements [i, length) that may come before the one at `bound`.
+template <class K>
+class Next {
+ public:
+  explicit Next(const Selection& s) : length_(s.length) {
+    const SelectTable& table = *kernels().select;
+    find_ = (s.descending ? table.above : table.below)[static_cast<int>(s.dtype)];
+  }
+  int64_t operator()(const char* line, int64_t i, int64_t bound) const {
+    return find_ ? find_(line, i, length_, line + bound * static_cast<int64_t>(sizeof(K))) : i;
+  }
+
+ private:
+  int64_t length_;
+  SelectTable::Next find_;
+};
+
+// The first k of n in order, front of `entries`: each takes its place among the best so far.
+template <class K, class I, KeyKind Kind>
+void insert_first(const Selection& s, const char* line, const KeyReader<K, Kind>& key,
+                  Entry<K, I>* entries) {
+  const Next<K> next(s);
+  for (int64_t i = 0; i < s.length; ++i) {
+    if (i >= s.k && (i = next(line, i, entries[s.k - 1].index)) == s.length) break;
+    const K at = key(line, i);
+    if (i >= s.k && !(at < entries[s.k - 1].key)) continue;
+    int64_t place = std::min(i, s.k - 1);
+    for (; place > 0 && at < entries[place - 1].key; --place) entries[place] = entries[place - 1];
+    entries[place] = {at, static_cast<I>(i)};
+  }
+}
+
+// The same of many. Candidates gather behind the best k so far; when there is no more room, the
+// worse half goes, and what comes later must beat the k-th.
 template <class K, class I, KeyKind Kind>
 void select_first(const Selection& s, const char* line, const KeyReader<K, Kind>& key,
                   Entry<K, I>* entries) {
-  const SelectTable& table = *kernels().select;
-  const auto next = (s.descending ? table.above : table.below)[static_cast<int>(s.dtype)];
+  if (s.k <= kFew) return insert_first(s, line, key, entries);
+  const Next<K> next(s);
   const int64_t room = s.room();
   const Entry<K, I>& last = entries[s.k - 1];  // of the best so far, once there is a bound
   int64_t count = 0;
@@ -56,10 +90,7 @@ void select_first(const Selection& s, const char* line, const KeyReader<K, Kind>
       count = s.k;
       bound = true;
     }
-    if (bound && next) {
-      i = next(line, i, s.length, line + last.index * sizeof(K));
-      if (i == s.length) break;
-    }
+    if (bound && (i = next(line, i, last.index)) == s.length) break;
     const K at = key(line, i);
     if (!bound || at < last.key) entries[count++] = {at, static_cast<I>(i)};
   }
