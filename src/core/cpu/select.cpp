@@ -20,7 +20,7 @@ constexpr int64_t kFew = 16;
 // Of more, candidates gather behind the best so far, at least so many, so that weeding is rare.
 constexpr int64_t kCandidates = 96;
 // From this length on, a sample says where in the line's order a rank is.
-constexpr int64_t kSampledLength = 4096;
+constexpr int64_t kSampledLength = 512;
 
 // What is selected from a line: values in the stable order (of equal ones, the one that stands
 // first), so that the answer is unique.
