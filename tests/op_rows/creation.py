@@ -69,15 +69,14 @@ CREATION = [
             S((2,), 3 + 0j, dtype=I64),
             S((2,), -1, dtype=DTypeName("uint8")),
         ],
-        lambda size, v, dtype=None: (
-            np.full(size, v.real, dtype or {float: "f4", int: "i8", bool: "?"}[type(v)])
-            if v != -1
-            else np.full(size, 255, np.uint8)
+        lambda size, v, dtype=None: np.full(size, v.real).astype(
+            dtype or {float: "f4", int: "i8", bool: "?"}[type(v)]
         ),
         bad(RuntimeError, r"full.*1e\+30.*int64", (2,), 1e30, dtype=I64),
         bad(RuntimeError, r"full.*nan.*int64", (2,), np.nan, dtype=I64),
         bad(RuntimeError, r"full.*300.*uint8", (2,), 300, dtype=DTypeName("uint8")),
         bad(RuntimeError, r"full.*1e\+300.*float32", (2,), 1e300),
+        bad(RuntimeError, r"full.*1e\+300.*complex64", (2,), 1e300j, dtype=DTypeName("complex64")),
     ),
     creation("zeros_like", LIKE, filled_like(0)),
     creation("ones_like", LIKE, filled_like(1)),

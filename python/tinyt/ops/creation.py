@@ -139,35 +139,32 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return placed("from_dlpack", prim.copy(shared) if copy else shared, {"device": device})
 
 
-def _range(dtype: DType) -> tuple[float, float]:
-    """What values a dtype takes; negative ones wrap in unsigned dtypes."""
+def _limits(dtype: DType) -> tuple[float, float, bool]:
+    """The least and the largest value of a dtype, and whether it holds integers alone; negative
+    values wrap in unsigned dtypes."""
     if dtype.is_floating_point or dtype.is_complex:
-        return finfo(dtype).min, finfo(dtype).max
-    return iinfo(dtype).min or -iinfo(dtype).max, iinfo(dtype).max
+        return finfo(dtype).min, finfo(dtype).max, False
+    return iinfo(dtype).min or -iinfo(dtype).max, iinfo(dtype).max, True
 
 
-_RANGES = {dtype: _range(dtype) for dtype in ALL if dtype is not bool_}
+_LIMITS = {dtype: _limits(dtype) for dtype in ALL if dtype is not bool_}
 
 
 def filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
     """One value in a shape, exactly; RuntimeError where the dtype cannot hold it."""
     if not isinstance(dtype, DType):
         raise TypeError(f"full: dtype must be a dtype, got {type(dtype).__name__}")
-    if isinstance(value, complex):
-        if dtype.is_complex:
-            return prim.fill(tuple(size), dtype, value.real, 0, value.imag)
-        if value.imag != 0:
-            raise RuntimeError(
-                f"full: the value {value} has an imaginary part, {dtype.name} has none"
-            )
-        value = value.real
     if dtype is bool_:
-        return prim.fill(tuple(size), dtype, float(value), int(value != 0))
-    whole = not (dtype.is_floating_point or dtype.is_complex)
-    lowest, largest = _RANGES[dtype]
-    if not lowest <= value <= largest and (whole or math.isfinite(value)):
+        return prim.fill(tuple(size), dtype, float(value != 0), int(value != 0))
+    real, imag = value.real, value.imag
+    if imag != 0 and not dtype.is_complex:
+        raise RuntimeError(f"full: the value {value} has an imaginary part, {dtype.name} has none")
+    least, largest, whole = _LIMITS[dtype]
+    if not (least <= real <= largest and least <= imag <= largest) and (
+        whole or any(math.isfinite(part) and abs(part) > largest for part in (real, imag))
+    ):
         raise RuntimeError(f"full: the value {value} cannot be converted to {dtype.name}")
-    return prim.fill(tuple(size), dtype, float(value), int(value) if whole else 0)
+    return prim.fill(tuple(size), dtype, float(real), int(real) if whole else 0, float(imag))
 
 
 def dtype_for(dtype: DType | None, out: Tensor | None, default: DType | None = None) -> DType:
