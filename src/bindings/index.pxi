@@ -110,34 +110,30 @@ cdef bint covers(const CTensor& mask, const CTensor& x):
 
 cdef object picked(TensorBase x, TensorBase index):
     """``x[index]`` for a tensor of positions or a mask; None where the general function decides."""
-    cdef Operands operands
-    cdef Attrs attrs, shape
+    cdef Operands operands, rows
+    cdef Attrs none, attrs, dim
     cdef CTensor places
     cdef Dims sizes, strides
-    cdef int64_t d, dims = 1, count = 1
+    cdef int64_t d
     if covers(index.t, x.t):
-        dims = index.t.rank()
-        for d in range(dims):
-            count *= x.t.size(d)
-        places = mask_places(index.t, count)
-    elif index.t.rank() and x.t.rank() and is_position(index.t.dtype()):
+        operands.add(x.t, <PyObject*>x)
         operands.add(index.t, NULL)
-        attrs.add(1).add(x.t.size(0)).add(1).add(0)
-        places = call(OP_LINEAR_INDEX, operands, attrs, NULL).first
-    else:
+        return finish(OP_MASKED_SELECT, operands, none, None)
+    if not index.t.rank() or not x.t.rank() or not is_position(index.t.dtype()):
         return None
-    if dims > 1:   # the masked dimensions as one
-        shape.add(x.t.rank() - dims + 1).add(count)
-        for d in range(dims, x.t.rank()):
-            shape.add(x.t.size(d))
-        x = <TensorBase>run_one(OP_RESHAPE, x, shape)
+    operands.add(index.t, NULL)
+    attrs.add(1).add(x.t.size(0)).add(1).add(0)
+    places = call(OP_LINEAR_INDEX, operands, attrs, NULL).first
     sizes.push_back(places.numel())
     strides.push_back(1)
     for d in range(1, x.t.rank()):
         sizes.push_back(x.t.size(d))
         strides.push_back(0)
-    out = gathered(x, make_view(places, sizes, strides, places.offset()))
-    if index.t.rank() == 1 or is_bool(index.t.dtype()):
+    rows.add(x.t, <PyObject*>x)
+    rows.add(make_view(places, sizes, strides, places.offset()), NULL)
+    dim.add(0)
+    out = finish(OP_GATHER, rows, dim, None)
+    if index.t.rank() == 1:
         return out
     return run_one(OP_RESHAPE, <TensorBase>out, picked_shape(index.t.shape(), x.t.shape()))
 
@@ -152,31 +148,6 @@ cdef Attrs picked_shape(const Dims& index, const Dims& x):
     for d in range(1, x.size()):
         attrs.add(x[d])
     return attrs
-
-
-cdef object gathered(TensorBase rows, const CTensor& index):
-    """The rows that an index names, along the first dimension."""
-    cdef Operands operands
-    cdef Attrs dim
-    operands.add(rows.t, <PyObject*>rows)
-    operands.add(index, NULL)
-    dim.add(0)
-    return finish(OP_GATHER, operands, dim, None)
-
-
-cdef CTensor mask_places(const CTensor& mask, int64_t count) except *:
-    """The positions of the true elements, in a mask as one dimension."""
-    cdef Operands flat, operands
-    cdef Attrs shape, none
-    cdef CTensor found
-    cdef Dims size, stride
-    shape.add(1).add(count)
-    flat.add(mask, NULL)
-    operands.add(call(OP_RESHAPE, flat, shape, NULL).first, NULL)
-    found = call(OP_NONZERO, operands, none, NULL).first
-    size.push_back(found.size(0))
-    stride.push_back(1)
-    return make_view(found, size, stride, 0)
 
 
 cdef bint fill_mask(TensorBase x, const CTensor& mask, object value) except -1:

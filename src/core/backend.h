@@ -45,7 +45,7 @@ struct Backend {
   // One update of every item: checked, contiguous, apart from each other. Step counters are not
   // its business.
   void (*optim_step)(OptimRule rule, std::span<const OptimItem> items);
-  // The number of elements of a dynamic op's output (nonzero), before it is allocated.
+  // The nonzero elements of a dynamic op's last input: rows of its output, before it is allocated.
   int64_t (*count_nonzero)(const Tensor& x);
 };
 

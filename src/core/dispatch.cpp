@@ -37,7 +37,8 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
         inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset),
         {}};
   const Device device = common_device(op, inputs);
-  if (has_flag(op, op_flags::Y)) inferred.shape[0][0] = backend_of(device).count_nonzero(inputs[0]);
+  if (has_flag(op, op_flags::Y))
+    inferred.shape[0][0] = backend_of(device).count_nonzero(inputs.back());
   const int count = info(op).outputs;
   Tensor out[2];
   for (int i = 0; i < count; ++i)

@@ -147,6 +147,18 @@ void infer_nonzero(OpId, std::span<const Tensor> in, const Attrs&, Inferred& out
   out.shape[0] = {0, in[0].rank()};
 }
 
+void infer_masked_select(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
+  const Dims &x = in[0].shape(), &mask = in[1].shape();
+  require(in[1].dtype() == DType::Bool, ErrorKind::DType, name_of(op),
+          ": the mask must be bool, got ", name_of(in[1].dtype()));
+  require(
+      !mask.empty() && mask.size() <= x.size() && std::equal(mask.begin(), mask.end(), x.begin()),
+      ErrorKind::Shape, name_of(op), ": the mask ", mask, " must have leading dimensions of ", x);
+  out.compute = out.dtype[0] = in[0].dtype();
+  out.shape[0] = {0};
+  for (size_t d = mask.size(); d < x.size(); ++d) out.shape[0].push_back(x[d]);
+}
+
 void infer_gather(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   const int64_t dim = check_index(op, in[0], in[1], AttrReader(attrs).integer());
   out.compute = out.dtype[0] = in[0].dtype();

@@ -1,5 +1,6 @@
 // Shape rules: conversion, movement, creation.
 #include <cmath>
+#include <limits>
 
 #include "infer.h"
 
@@ -189,6 +190,33 @@ void infer_pad(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Infe
                 x.size(d) + std::min<int64_t>(pad[2 * d + 1], 0) >= 0,
             ErrorKind::Shape, name_of(op), ": padding ", pad, " removes more than dimension ", d,
             " of ", x.shape(), " holds");
+  }
+  numel_of(out.shape[0]);
+  out.attrs = attrs;
+}
+
+void infer_pad_border(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
+  constexpr int64_t kReflect = 0, kCircular = 2;
+  const Tensor& x = inputs[0];
+  AttrReader read(attrs);
+  const std::span<const int64_t> pad = read.list();
+  const int64_t mode = read.integer();
+  require(mode >= kReflect && mode <= kCircular, ErrorKind::Value, name_of(op),
+          ": mode must be 0, 1 or 2, got ", mode);
+  require(static_cast<int64_t>(pad.size()) == 2 * x.rank(), ErrorKind::Shape, name_of(op),
+          ": needs (before, after) for each of the ", x.rank(), " dimensions, got ", pad);
+  same_as_input(x, out);
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    const int64_t before = pad[2 * d], after = pad[2 * d + 1], n = x.size(d);
+    // What is repeated, however often, needs one element.
+    const int64_t repeats = n > 0 ? std::numeric_limits<int64_t>::max() / 4 : 0;
+    const int64_t most = mode == kReflect    ? std::max<int64_t>(n - 1, 0)
+                         : mode == kCircular ? n
+                                             : repeats;
+    require(std::min(before, after) >= 0 && std::max(before, after) <= most, ErrorKind::Shape,
+            name_of(op), ": mode ", mode, " cannot pad dimension ", d, " of ", x.shape(), " by (",
+            before, ", ", after, ")");
+    out.shape[0][d] += before + after;
   }
   numel_of(out.shape[0]);
   out.attrs = attrs;

@@ -1,5 +1,6 @@
 """Copies whose ways depend on size and layout: squares of a transposing copy and what is left at
-their ends, results that pass the caches, conversions with instructions of their own."""
+their ends, rows and single items in order or at computed places, masks, results that pass the
+caches, conversions with instructions of their own."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import tinyt
+from tinyt.tensor import prim
 
 DTYPES = ("int8", "int16", "float32", "float64", "complex128")
 # Sides of squares at any level, one more and one less; rows that begin anywhere in a cache line.
@@ -88,6 +90,132 @@ def test_broadcasts_past_the_caches(rng: np.random.Generator) -> None:
     tinyt.add(x, tinyt.from_numpy(a[0]), out=into[:, 4:-3])
     np.testing.assert_array_equal(into.numpy()[:, 4:-3], a + a[0])
     assert not into.numpy()[:, [0, 1, 2, 3, -3, -2, -1]].any()
+
+
+# Around the sizes of all registers.
+WIDTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 130, 300)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_rows_of_any_width(dtype: str, rng: np.random.Generator) -> None:
+    a = numbers((37, 310), dtype, rng)
+    x, places = tinyt.from_numpy(a), rng.integers(-37, 37, 50)
+    for width in WIDTHS:
+        part = a[:, 3 : 3 + width]
+        np.testing.assert_array_equal(x[:, 3 : 3 + width].contiguous().numpy(), part)
+        got = tinyt.cat((x[:, :width], x[:, 3 : 3 + width]), 1)
+        np.testing.assert_array_equal(got.numpy(), np.concatenate((a[:, :width], part), 1))
+        got = x[:, 3 : 3 + width][tinyt.from_numpy(places)]
+        np.testing.assert_array_equal(got.numpy(), part[places])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_items_in_steps(dtype: str, rng: np.random.Generator) -> None:
+    a = numbers((3, 1000), dtype, rng)
+    x = tinyt.from_numpy(a)
+    for width in WIDTHS:
+        for step in (2, 3, -1):
+            part = a[:, : step * width : step] if step > 0 else a[:, width::-1]
+            view = x[:, : step * width : step] if step > 0 else x[:, : width + 1].flip(1)
+            np.testing.assert_array_equal(view.contiguous().numpy(), part)
+    # Nothing lies behind the last item.
+    odd = tinyt.from_numpy(a.ravel()[-257:].copy())[::2]
+    np.testing.assert_array_equal(odd.contiguous().numpy(), a.ravel()[-257::2])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_items_at_computed_places(dtype: str, rng: np.random.Generator) -> None:
+    a = numbers((60, 70), dtype, rng)
+    x = tinyt.from_numpy(a)
+    for dim, shape in ((0, (91, 70)), (1, (60, 91)), (1, (11, 3)), (0, (5, 1))):
+        index = rng.integers(0, a.shape[dim], shape)
+        part = a[:, : shape[1]] if dim == 0 else a[: shape[0]]
+        want = np.take_along_axis(part, index, dim)
+        for i in (tinyt.from_numpy(index), tinyt.from_numpy(index.T.copy()).t()):
+            np.testing.assert_array_equal(x.gather(dim, i).numpy(), want)
+    rows, columns = rng.integers(-60, 60, (9, 1)), rng.integers(-70, 70, 13).astype(np.int32)
+    got = x[tinyt.from_numpy(rows), tinyt.from_numpy(columns)]
+    np.testing.assert_array_equal(got.numpy(), a[rows, columns])
+
+
+@pytest.mark.parametrize(("row", "column"), [(60, 0), (-61, 0), (0, 70), (0, -71)])
+def test_places_out_of_range(row: int, column: int) -> None:
+    x = tinyt.zeros(60, 70)
+    rows, columns = tinyt.tensor([1] * 40 + [row]), tinyt.tensor([2] * 40 + [column])
+    dim, wrong, size = (1, column, 70) if row == 0 else (0, row, 60)
+    with pytest.raises(IndexError, match=rf"{wrong} .*dimension {dim} of size {size}"):
+        x[rows, columns]
+    with pytest.raises(RuntimeError, match=f"gather: index {wrong}"):
+        x.gather(dim, tinyt.full((1, 1), wrong, dtype=tinyt.int64))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+def test_masks(dtype: str, threads: int, rng: np.random.Generator) -> None:
+    """Tiles and chunks of the mask, one more and one less; rows and single items."""
+    tinyt.set_num_threads(threads)
+    for shape in ((0,), (1,), (511,), (513,), (70_001,), (300, 7), (40, 3, 50)):
+        a = numbers(shape, dtype, rng)
+        x = tinyt.from_numpy(a)
+        for lead in range(1, len(shape) + 1):
+            for share in (0.0, 0.4, 1.0):
+                mask = rng.random(shape[:lead]) < share
+                np.testing.assert_array_equal(x[tinyt.from_numpy(mask)].numpy(), a[mask])
+    flipped, mask = a.transpose(2, 0, 1), rng.random((40, 50)).T < 0.5
+    got = x.permute(2, 0, 1)[tinyt.from_numpy(mask.T.copy()).t()]
+    np.testing.assert_array_equal(got.numpy(), flipped[mask])
+    places = np.argwhere(mask)
+    np.testing.assert_array_equal(tinyt.from_numpy(mask.T.copy()).t().nonzero().numpy(), places)
+
+
+@pytest.mark.parametrize("lead", [1, 2])
+def test_mask_gradients(lead: int, rng: np.random.Generator) -> None:
+    a, mask = rng.standard_normal((6, 5)), rng.random((6, 5)[:lead]) < 0.5
+    x = tinyt.tensor(a, requires_grad=True)
+    (x[tinyt.from_numpy(mask)] ** 3).sum().backward()
+    wide = mask if lead == 2 else mask[:, None]
+    np.testing.assert_allclose(x.grad.numpy(), np.where(wide, 3 * a**2, 0.0), rtol=1e-14)
+    (second,) = tinyt.autograd.grad(
+        tinyt.autograd.grad((x[tinyt.from_numpy(mask)] ** 3).sum(), x, create_graph=True)[0].sum(),
+        x,
+    )
+    np.testing.assert_allclose(second.numpy(), np.where(wide, 6 * a, 0.0), rtol=1e-14)
+
+
+def test_mask_written_to_before_its_gradient() -> None:
+    x, mask = tinyt.ones(3, requires_grad=True), tinyt.tensor([True, False, True])
+    picked = x[mask]
+    mask[1] = True
+    with pytest.raises(RuntimeError, match=r"modified by an inplace.*input 1 of masked_select"):
+        picked.sum().backward()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "mode", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
+)
+def test_borders(mode: tuple[str, str], threads: int, rng: np.random.Generator) -> None:
+    """The largest that a mode allows, on one side, on both; of inputs that do not lie dense."""
+    tinyt.set_num_threads(threads)
+    a = numbers((3, 40, 36, 33), "float32", rng)
+    for pads in ((32, 32, 0, 0), (1, 0, 0, 2), (5, 32, 35, 1), (0, 4, 2, 0, 39, 3)):
+        for x in (a[:2], a[:2].transpose(0, 1, 3, 2), a[:2, :, ::2, ::3]):
+            sides = [(0, 0)] * 4
+            for k in range(len(pads) // 2):
+                size = x.shape[3 - k] - 1
+                sides[3 - k] = (min(pads[2 * k], size), min(pads[2 * k + 1], size))
+            flat = [n for pair in sides[: 3 - len(pads) // 2 : -1] for n in pair]
+            got = tinyt.nn.functional.pad(tinyt.from_numpy(x), flat, mode[0])
+            np.testing.assert_array_equal(got.numpy(), np.pad(x, sides, mode[1]))
+
+
+def test_borders_that_do_not_fit() -> None:
+    x = tinyt.zeros(2, 3)
+    for pads, mode in (((0, 0, 3, 0), 0), ((0, 0, 0, 4), 2), ((-1, 0, 0, 0), 1), ((0, 0), 1)):
+        with pytest.raises(RuntimeError, match="pad_border"):
+            prim.pad_border(x, pads, mode)
+    with pytest.raises(ValueError, match="pad_border: mode must be 0, 1 or 2, got 3"):
+        prim.pad_border(x, (0, 0, 0, 0), 3)
 
 
 def assert_same_halves(got: np.ndarray, want: np.ndarray) -> None:

@@ -234,23 +234,22 @@ def _resolved(x: Tensor, index: Any) -> tuple[Tensor, Sequence[Tensor | None]]:
     return _basic(x, _normalise(index, x.dim()))
 
 
+def _is_mask(x: Tensor, index: Any) -> bool:
+    """Whether an index is one mask, of the leading dimensions of x."""
+    if not isinstance(index, Tensor) or index.dtype.name != "bool" or index.dim() == 0:
+        return False
+    return tuple(index.shape) == tuple(x.shape[: index.dim()])
+
+
 def getitem(x: Tensor, index: Any) -> Tensor:
     """``x[index]``: a view for integers, slices, None and Ellipsis; a copy for tensors."""
+    if _is_mask(x, index):
+        return prim.masked_select(x, index)
     view, advanced = _resolved(x, index)
     if any(a is not None for a in advanced):
         return Plan(view, advanced).read(view)
     # Even ``x[...]`` is a new tensor, a view of x.
     return prim.permute(x, tuple(range(x.dim()))) if view is x else view
-
-
-def _mask_of(x: Tensor, index: Any) -> Tensor | None:
-    """The mask of ``x[mask]``, shaped to broadcast with x; None for any other index."""
-    if not isinstance(index, Tensor) or index.dtype.name != "bool" or index.dim() == 0:
-        return None
-    lead = index.dim()
-    if tuple(index.shape) != tuple(x.shape[:lead]):
-        return None
-    return prim.reshape(index, (*index.shape, *(1 for _ in range(x.dim() - lead))))
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
@@ -265,9 +264,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
             if isinstance(value, (list, tuple))
             else (_tensor.from_buffer_object(value))
         )
-    mask = _mask_of(x, index)
-    if mask is not None and (not isinstance(value, Tensor) or value.numel() == 1):
+    if _is_mask(x, index) and (not isinstance(value, Tensor) or value.numel() == 1):
         # One value everywhere: no need to look for the places.
+        mask = prim.reshape(index, (*index.shape, *(1 for _ in x.shape[index.dim() :])))
         source = prim.cast(_one_value(value, x), x.dtype)
         x._assign(prim.where(mask, source, x))
         return

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 from tinyt._core import DTypeError
 from tinyt.ops.common import Scalar, need_tensor, write_out
 from tinyt.ops.elementwise import broadcast_shapes
-from tinyt.ops.indexing import getitem, is_integral, scalar_like
+from tinyt.ops.indexing import is_integral, scalar_like
 from tinyt.tensor import Tensor, attach, method, prim
 
 
@@ -40,12 +40,12 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | Scalar) -> Tensor:
 @method
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where ``mask`` (broadcast) is true, in one dimension."""
-    if mask.dtype.name != "bool":
+    if need_tensor("masked_select", mask).dtype.name != "bool":
         raise DTypeError(f"masked_select: the mask must be bool, got {mask.dtype.name}")
     shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     flat = prim.reshape(prim.expand(input, shape), (math.prod(shape),))
     keep = prim.reshape(prim.expand(mask, shape), (math.prod(shape),))
-    return write_out(out, getitem(flat, keep))
+    return write_out(out, prim.masked_select(flat, keep))
 
 
 @method

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.autograd.rules.common import zeros
 from tinyt.ops.common import Number, tuple_of
-from tinyt.ops.join import cat
 from tinyt.ops.strides import as_strided
 from tinyt.tensor import Tensor, prim
 
@@ -33,41 +32,16 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Ten
     return prim.pad(input, by_dim, float(value))
 
 
-def _reflected(x: Tensor, d: int, before: int, after: int) -> list[Tensor]:
-    n = x.shape[d]
-    if max(before, after) >= n:
-        raise RuntimeError(
-            f"pad: reflect needs padding smaller than the dimension, got ({before}, {after}) for "
-            f"dimension {d} of {tuple(x.shape)}"
-        )
-    left = prim.flip(prim.slice(x, d, 1, before + 1), (d,))
-    return [left, x, prim.flip(prim.slice(x, d, n - 1 - after, n - 1), (d,))]
+_BORDERS = ("reflect", "replicate", "circular")
 
 
-def _replicated(x: Tensor, d: int, before: int, after: int) -> list[Tensor]:
-    n, shape = x.shape[d], tuple(x.shape)
-
-    def edge(at: int, count: int) -> Tensor:
-        return prim.expand(prim.slice(x, d, at, at + 1), (*shape[:d], count, *shape[d + 1 :]))
-
-    return [edge(0, before), x, edge(n - 1, after)]
-
-
-def _wrapped(x: Tensor, d: int, before: int, after: int) -> list[Tensor]:
-    n = x.shape[d]
-    if max(before, after) > n:
-        raise RuntimeError(
-            f"pad: circular would wrap around more than once, got ({before}, {after}) for "
-            f"dimension {d} of {tuple(x.shape)}"
-        )
-    return [prim.slice(x, d, n - before, n), x, prim.slice(x, d, 0, after)]
-
-
-_BORDERS: dict[str, Callable[[Tensor, int, int, int], list[Tensor]]] = {
-    "reflect": _reflected,
-    "replicate": _replicated,
-    "circular": _wrapped,
-}
+def _check_border(x: Tensor, d: int, before: int, after: int, mode: str) -> None:
+    n, most = x.shape[d], max(before, after)
+    at = f"got ({before}, {after}) for dimension {d} of {tuple(x.shape)}"
+    if mode == "reflect" and most >= n:
+        raise RuntimeError(f"pad: reflect needs padding smaller than the dimension, {at}")
+    if mode == "circular" and most > n:
+        raise RuntimeError(f"pad: circular would wrap around more than once, {at}")
 
 
 def _crop(x: Tensor, d: int, before: int, after: int) -> Tensor:
@@ -79,15 +53,6 @@ def _crop(x: Tensor, d: int, before: int, after: int) -> Tensor:
             f"pad: ({before}, {after}) removes more than dimension {d} of {tuple(x.shape)} holds"
         )
     return prim.slice(x, d, first, last) if (first, last) != (0, n) else x
-
-
-def _bordered(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
-    if mode == "circular":  # what is removed does not come in at the other end
-        x = _crop(x, d, before, after)
-    if max(before, after) > 0:
-        parts = _BORDERS[mode](x, d, max(before, 0), max(after, 0))
-        x = cat([p for p in parts if p.shape[d] or p is parts[1]], d)
-    return x if mode == "circular" else _crop(x, d, before, after)
 
 
 def pad(
@@ -118,9 +83,18 @@ def pad(
         raise ShapeError(
             f"pad: mode {mode!r} needs elements to repeat, got shape {tuple(input.shape)}"
         )
-    out = input
+    out, by_dim = input, [0] * (2 * rank)
     for i in range(count):
-        out = _bordered(out, rank - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
+        d, before, after = rank - 1 - i, pad[2 * i], pad[2 * i + 1]
+        if mode == "circular":  # what is removed does not come in at the other end
+            out = _crop(out, d, before, after)
+        _check_border(out, d, max(before, 0), max(after, 0), mode)
+        by_dim[2 * d : 2 * d + 2] = max(before, 0), max(after, 0)
+    if any(by_dim):
+        out = prim.pad_border(out, by_dim, _BORDERS.index(mode))
+    if mode != "circular":
+        for i in range(count):
+            out = _crop(out, rank - 1 - i, pad[2 * i], pad[2 * i + 1])
     return prim.copy(out) if out is input or out._base is not None else out
 
 

@@ -10,6 +10,8 @@ namespace {
 
 // Of a line of the source in one piece of a transposing copy.
 constexpr int64_t kTransposedBytes = 4096;
+// Shorter rows have too large a part in incomplete cache lines to go past the caches.
+constexpr int64_t kStreamRowBytes = 2048;
 
 // Past the caches, conversions by way of a tile.
 void stream_flat(const char* in, DType from, char* out, DType to, int64_t n) {
@@ -71,15 +73,30 @@ bool transposes(const Tensor& to, const Loops& loops) {
          loops.cols().stride[0] == size;
 }
 
+// Whether rows are dense on both sides, and long and many enough to go past the caches.
+bool streams_rows(const Tensor& to, const Loops& loops) {
+  const auto size = static_cast<int64_t>(to.itemsize());
+  const Loop& cols = loops.cols();
+  return to.numel() * size >= kStreamBytes && cols.size * size >= kStreamRowBytes &&
+         cols.stride[0] == size && cols.stride[1] == size;
+}
+
 // Equal dtypes: straight from strides to strides. `data` is the source's first element.
 void copy_strided(char* data, const Tensor& to, const Loops& loops) {
   if (transposes(to, loops)) return copy_transposed(data, to, loops);
   const auto grid = loops.transposed()
                         ? TileGrid::filling(loops, kTileElements)
                         : TileGrid(loops, kChunkElements / loops.cols().size, kChunkElements);
+  const bool stream = streams_rows(to, loops);
   for_each_tile(grid, 2, [&](const TileCursor& at) {
-    copy_block(loops.block(1, data + at.offset(1)), loops.block(0, to.data() + at.offset(0)),
-               to.itemsize(), at.rows(), at.cols());
+    const Block in = loops.block(1, data + at.offset(1));
+    const Block out = loops.block(0, to.data() + at.offset(0));
+    if (!stream) return copy_block(in, out, to.itemsize(), at.rows(), at.cols());
+    const int64_t bytes = at.cols() * out.col;
+    for (int64_t r = 0; r < at.rows(); ++r) {
+      kernels().copy->stream(in.data + r * in.row, out.data + r * out.row, bytes);
+    }
+    kernels().copy->fence();
   });
 }
 
@@ -139,17 +156,6 @@ void fill_flat(Constant value, const Tensor& to) {
     }
     if (stream) kernels().copy->fence();
   });
-}
-
-// The part of `t` with [begin, end) of every dimension.
-Tensor window(const Tensor& t, const Dims& begin, const Dims& end) {
-  Dims shape;
-  int64_t offset = t.offset();
-  for (size_t d = 0; d < begin.size(); ++d) {
-    shape.push_back(end[d] - begin[d]);
-    offset += begin[d] * t.stride(d);
-  }
-  return t.view(shape, t.strides(), offset);
 }
 
 }  // namespace
@@ -218,35 +224,6 @@ void kernel_iota(const KernelCall& call) {
       }
     }
   });
-}
-
-// Border slabs and the interior: every element is written once. The slabs of dimension d span the
-// interior of the dimensions before it and all of those after it.
-void kernel_pad(const KernelCall& call) {
-  const Tensor &x = call.inputs[0], &out = call.outputs[0];
-  AttrReader read(call.attrs);
-  const std::span<const int64_t> pad = read.list();
-  const double value = read.real();
-  const Tensor constant = Tensor::empty({}, x.dtype(), x.device());
-  cast_elements(reinterpret_cast<const char*>(&value), DType::Float64, constant.data(), x.dtype(),
-                1);
-  Dims begin(out.shape().size()), end(out.shape());
-  Dims from(x.shape().size()), to(x.shape());
-  for (size_t d = 0; d < begin.size(); ++d) {
-    const int64_t before = pad[2 * d], after = pad[2 * d + 1];
-    from[d] = std::max<int64_t>(0, -before);
-    to[d] = x.size(d) - std::max<int64_t>(0, -after);
-    const int64_t first = std::max<int64_t>(0, before);
-    const int64_t last = out.size(d) - std::max<int64_t>(0, after);
-    end[d] = first;
-    copy_into(constant, window(out, begin, end));
-    begin[d] = last;
-    end[d] = out.size(d);
-    copy_into(constant, window(out, begin, end));
-    begin[d] = first;
-    end[d] = last;
-  }
-  copy_into(window(x, from, to), window(out, begin, end));
 }
 
 void kernel_flip(const KernelCall& call) {

@@ -18,6 +18,7 @@ void kernel_reshape(const KernelCall& call);  // of an input that needs a copy
 void kernel_fill(const KernelCall& call);
 void kernel_iota(const KernelCall& call);
 void kernel_pad(const KernelCall& call);
+void kernel_pad_border(const KernelCall& call);
 void kernel_flip(const KernelCall& call);
 void kernel_cat(const KernelCall& call);
 void kernel_update(const KernelCall& call);

@@ -1,4 +1,5 @@
-// Transposing copies, and copies past the caches.
+// Copies of contiguous rows, of single items in even steps, at computed places or by a mask,
+// transposing copies, and copies past the caches.
 #include <utility>
 
 #include "levels.h"
@@ -165,6 +166,172 @@ void transpose(const Transposition& t) {
   }
 }
 
+// Between one and two items of T, which may overlap.
+template <class T>
+TINYT_INLINE void copy_ends(const char* in, char* out, int64_t bytes) {
+  T first, last;
+  __builtin_memcpy(&first, in, sizeof(T));
+  __builtin_memcpy(&last, in + bytes - sizeof(T), sizeof(T));
+  __builtin_memcpy(out, &first, sizeof(T));
+  __builtin_memcpy(out + bytes - sizeof(T), &last, sizeof(T));
+}
+
+// Fewer bytes than a register has.
+TINYT_INLINE void copy_short(const char* in, char* out, int64_t bytes) {
+#if TINYT_VECTOR_BYTES == 64
+  store_part(out, load_part<uint8_t>(in, bytes), bytes);
+#else
+  if (bytes >= 16) return copy_ends<Vec<uint8_t, 16>>(in, out, bytes);
+  if (bytes >= 8) return copy_ends<uint64_t>(in, out, bytes);
+  if (bytes >= 4) return copy_ends<uint32_t>(in, out, bytes);
+  if (bytes >= 2) return copy_ends<uint16_t>(in, out, bytes);
+  if (bytes == 1) *out = *in;
+#endif
+}
+
+// The first and the last register may copy what others do too: those between are whole and aligned
+// in the target.
+TINYT_INLINE void copy_run(const char* in, char* out, int64_t bytes) {
+  if (bytes < TINYT_VECTOR_BYTES) return copy_short(in, out, bytes);
+  store(out, load<uint8_t>(in));
+  const auto past = static_cast<int64_t>(reinterpret_cast<uint64_t>(out) % TINYT_VECTOR_BYTES);
+  int64_t i = TINYT_VECTOR_BYTES - past;
+  for (; i + TINYT_VECTOR_BYTES <= bytes; i += TINYT_VECTOR_BYTES) {
+    store(out + i, load<uint8_t>(in + i));
+  }
+  const int64_t last = bytes - TINYT_VECTOR_BYTES;
+  if (i < bytes) store(out + last, load<uint8_t>(in + last));
+}
+
+void copy_rows(const RowCopy& c) {
+  for (int64_t r = 0; r < c.rows; ++r) {
+    copy_run(c.from + r * c.from_step, c.to + r * c.to_step, c.bytes);
+  }
+}
+
+TINYT_INLINE int64_t index_at(const char* index) {
+  int64_t i;
+  __builtin_memcpy(&i, index, sizeof i);
+  return i;
+}
+
+// Rows at computed places are no stream that the processor would see coming.
+void gather_rows(const RowCopy& c, const char* index, int64_t index_step) {
+  constexpr int64_t kAhead = 8, kAheadBytes = 512;
+  const int64_t fetch = c.bytes < kAheadBytes ? c.bytes : kAheadBytes;
+  for (int64_t r = 0; r < c.rows; ++r) {
+    if (r + kAhead < c.rows) {
+      const char* next = c.from + index_at(index + (r + kAhead) * index_step) * c.from_step;
+      for (int64_t k = 0; k < fetch; k += kLineBytes) __builtin_prefetch(next + k);
+    }
+    copy_run(c.from + index_at(index + r * index_step) * c.from_step, c.to + r * c.to_step,
+             c.bytes);
+  }
+}
+
+// to[i] = from[i col + index[i] step], all in bytes but the index.
+template <int Size>
+void gather_items(const char* from, int64_t col, int64_t step, const char* index, char* to,
+                  int64_t n) {
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < n; ++i) {
+    __builtin_memcpy(to + i * Size, from + i * col + index_at(index + i * 8) * step, Size);
+  }
+}
+
+template <class V, size_t... I>
+TINYT_INLINE V even_items(V a, V b, std::index_sequence<I...>) {
+  return __builtin_shufflevector(a, b, (2 * I)...);
+}
+
+// Every `step` bytes an item; every second one with whole registers, but for the last, beyond which
+// nothing may be read.
+template <int Size>
+void pick_items(const char* from, int64_t step, char* to, int64_t n) {
+  constexpr int64_t kItems = TINYT_VECTOR_BYTES / Size;
+  using T = typename ItemOf<Size>::type;
+  int64_t i = 0;
+  if (step == 2 * Size) {
+    for (; i + kItems < n; i += kItems) {
+      const char* in = from + i * step;
+      store(to + i * Size, even_items(load<T>(in), load<T>(in + TINYT_VECTOR_BYTES),
+                                      std::make_index_sequence<kItems>{}));
+    }
+  }
+#pragma GCC unroll 4
+  for (; i < n; ++i) __builtin_memcpy(to + i * Size, from + i * step, Size);
+}
+
+#if defined(TINYT_COMPRESS)
+// The places of the ones, eight at a time.
+int64_t find_set(const uint8_t* set, int64_t n, int64_t first, int64_t* found) {
+  constexpr int64_t kItems = TINYT_VECTOR_BYTES / 8;
+  U64 place = U64{0, 1, 2, 3, 4, 5, 6, 7} + static_cast<uint64_t>(first);
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; i += kItems, place += static_cast<uint64_t>(kItems)) {
+    const auto mask = set_bytes(set + i, n - i < kItems ? n - i : kItems);
+    const int64_t here = __builtin_popcount(mask);
+    store_part(found + count, bit_cast<B8>(compress(place, mask)), here * 8);
+    count += here;
+  }
+  return count;
+}
+#else
+int64_t find_set(const uint8_t* set, int64_t n, int64_t first, int64_t* found) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; count += set[i++]) found[count] = first + i;  // no branch to miss
+  return count;
+}
+#endif
+
+template <int Size>
+int64_t compress_items(const char* from, const uint8_t* set, int64_t n, char* to) {
+#if defined(TINYT_COMPRESS)
+  if constexpr (Size >= 4) {
+    constexpr int64_t kItems = TINYT_VECTOR_BYTES / Size;
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i += kItems) {
+      const int64_t items = n - i < kItems ? n - i : kItems;
+      const auto mask = set_bytes(set + i, items);
+      const B8 all = load_part<uint8_t>(from + i * Size, items * Size);
+      const int64_t here = __builtin_popcount(mask);
+      const B8 kept = bit_cast<B8>(compress(bit_cast<Items<Size>>(all), mask));
+      store_part(to + count * Size, kept, here * Size);
+      count += here;
+    }
+    return count;
+  }
+#endif
+  int64_t found[kMaskItems];
+  const int64_t count = find_set(set, n, 0, found);
+  gather_items<Size>(from, 0, Size, reinterpret_cast<const char*>(found), to, count);
+  return count;
+}
+
+// Whether all are in [0, size).
+bool within(const int64_t* index, int64_t n, int64_t size) {
+  uint64_t wrong = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    wrong |= static_cast<uint64_t>(static_cast<uint64_t>(index[i]) >= static_cast<uint64_t>(size));
+  }
+  return wrong == 0;
+}
+
+template <bool First>
+TINYT_INLINE bool add_places(const int64_t* index, int64_t n, int64_t size, int64_t* sum) {
+  const auto places = static_cast<uint64_t>(size);  // unsigned: sums of wrong ones may overflow
+  uint64_t wrong = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t at = static_cast<uint64_t>(index[i]) + (index[i] < 0 ? places : 0);
+    wrong |= static_cast<uint64_t>(at >= places);
+    sum[i] = static_cast<int64_t>(First ? at : static_cast<uint64_t>(sum[i]) * places + at);
+  }
+  return wrong == 0;
+}
+bool add_index(const int64_t* index, int64_t n, int64_t size, bool first, int64_t* sum) {
+  return first ? add_places<true>(index, n, size, sum) : add_places<false>(index, n, size, sum);
+}
+
 // Whole cache lines past the caches, the ends through them.
 void stream_bytes(const void* from, void* to, int64_t bytes) {
   const auto* in = static_cast<const char*>(from);
@@ -190,6 +357,14 @@ void stream_bytes(const void* from, void* to, int64_t bytes) {
 
 extern "C" constinit const CopyTable TINYT_TABLE(copy) = {
     .transpose = {transpose<1>, transpose<2>, transpose<4>, transpose<8>},
+    .rows = copy_rows,
+    .gather_rows = gather_rows,
+    .gather = {gather_items<1>, gather_items<2>, gather_items<4>, gather_items<8>},
+    .pick = {pick_items<1>, pick_items<2>, pick_items<4>, pick_items<8>},
+    .find = find_set,
+    .compress = {compress_items<1>, compress_items<2>, compress_items<4>, compress_items<8>},
+    .within = within,
+    .add_index = add_index,
     .stream = stream_bytes,
     .fence = stream_fence,
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -19,12 +20,10 @@ void check_index(OpId op, const Tensor& index, int64_t dim, int64_t size) {
   const Tensor dense = as_contiguous(index.view(shape, index.strides(), index.offset()));
   const auto* at = dense.ptr<const int64_t>();
   parallel_ranges(dense.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
+    if (kernels().copy->within(at + begin, end - begin, size)) return;
     const auto wrong = [size](int64_t i) {
       return static_cast<uint64_t>(i) >= static_cast<uint64_t>(size);
     };
-    bool any = false;
-    for (int64_t i = begin; i < end; ++i) any |= wrong(at[i]);
-    if (!any) return;
     fail(ErrorKind::Index, name_of(op), ": index ", *std::find_if(at + begin, at + end, wrong),
          " is out of range for dimension ", dim, " of size ", size);
   });
@@ -34,11 +33,24 @@ namespace {
 
 void gather_tile(const Block& x, const Block& index, const Block& out, int64_t step,
                  size_t itemsize, int64_t rows, int64_t cols) {
+  const auto item = static_cast<int64_t>(itemsize);
   if (index.col == 0) {  // one index a row: copy the row
+    if (x.row == 0 && x.col == item && out.col == item) {
+      const RowCopy copy{x.data, step, out.data, out.row, rows, cols * item};
+      return kernels().copy->gather_rows(copy, index.data, index.row);
+    }
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t at = load_index(index.data + r * index.row);
       copy_block({x.data + r * x.row + at * step, 0, x.col}, {out.data + r * out.row, 0, out.col},
                  itemsize, 1, cols);
+    }
+    return;
+  }
+  if (item <= 8 && index.col == 8 && out.col == item) {
+    const auto gather = kernels().copy->gather[std::countr_zero(itemsize)];
+    for (int64_t r = 0; r < rows; ++r) {
+      gather(x.data + r * x.row, x.col, step, index.data + r * index.row, out.data + r * out.row,
+             cols);
     }
     return;
   }
@@ -52,6 +64,8 @@ void gather_tile(const Block& x, const Block& index, const Block& out, int64_t s
     }
   });
 }
+
+static_assert(kTileElements <= kMaskItems);
 
 // Nonzero elements in [begin, end) of a contiguous tensor: visit(position of each tile, its mask).
 template <class Visit>
@@ -77,6 +91,17 @@ int64_t count_range(const Tensor& x, int64_t begin, int64_t end) {
   return count;
 }
 
+// How many nonzero elements lie before every chunk of `grain`.
+std::vector<int64_t> counts_before(const Tensor& x, int64_t grain) {
+  std::vector<int64_t> before(static_cast<size_t>((x.numel() + grain - 1) / grain));
+  parallel_ranges(x.numel(), grain, [&](int64_t begin, int64_t end) {
+    before[static_cast<size_t>(begin / grain)] = count_range(x, begin, end);
+  });
+  int64_t total = 0;
+  for (int64_t& n : before) total += std::exchange(n, total);
+  return before;
+}
+
 // Writes the coordinates of the nonzero elements in [begin, end).
 void write_coordinates(const Tensor& x, int64_t begin, int64_t end, int64_t* out) {
   const size_t last = x.shape().size() - 1;
@@ -90,8 +115,11 @@ void write_coordinates(const Tensor& x, int64_t begin, int64_t end, int64_t* out
   }
   for_each_mask(x, begin, end, [&](int64_t first, int64_t n, const uint8_t* mask) {
     int64_t found[kTileElements];
-    int64_t count = 0;
-    for (int64_t i = 0; i < n; count += mask[i++]) found[count] = first + i;  // no branch to miss
+    const int64_t count = kernels().copy->find(mask, n, first, found);
+    if (last == 0) {
+      out = std::copy_n(found, count, out);
+      return;
+    }
     for (int64_t i = 0; i < count; ++i) {
       while (found[i] - row_begin >= row_size) {
         row_begin += row_size;
@@ -133,23 +161,22 @@ void kernel_linear_index(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   AttrReader read(call.attrs);
   const std::span<const int64_t> sizes = read.list(), dims = read.list(), shape = read.list();
-  const Tensor places = Tensor::empty(out.shape(), DType::Int64, out.device());
   for (size_t k = 0; k < call.inputs.size(); ++k) {
-    const Tensor& index = call.inputs[k];
-    const Dims strides = broadcast_strides(index.shape(), index.strides(), shape);
-    copy_into(index.view(shape, strides, index.offset()),
-              places.view(shape, contiguous_strides(shape), 0));
+    const Dims strides = broadcast_strides(call.inputs[k].shape(), call.inputs[k].strides(), shape);
+    Tensor index = call.inputs[k].view(shape, strides, call.inputs[k].offset());
+    if (index.dtype() != DType::Int64 || !index.is_contiguous()) {
+      const Tensor places = Tensor::empty(index.shape(), DType::Int64, out.device());
+      copy_into(index, places);
+      index = places;
+    }
     const int64_t size = sizes[k];
-    const auto* at = places.ptr<const int64_t>();
+    const auto* at = index.ptr<const int64_t>();
     auto* sum = out.ptr<int64_t>();
     parallel_ranges(out.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        if (at[i] < -size || at[i] >= size)
-          fail(ErrorKind::Index, "index: ", at[i], " is out of range for dimension ", dims[k],
-               " of size ", size);
-        const int64_t place = at[i] < 0 ? at[i] + size : at[i];
-        sum[i] = k == 0 ? place : sum[i] * size + place;
-      }
+      if (kernels().copy->add_index(at + begin, end - begin, size, k == 0, sum + begin)) return;
+      const auto wrong = [size](int64_t i) { return i < -size || i >= size; };
+      fail(ErrorKind::Index, "index: ", *std::find_if(at + begin, at + end, wrong),
+           " is out of range for dimension ", dims[k], " of size ", size);
     });
   }
 }
@@ -168,18 +195,37 @@ void kernel_nonzero(const KernelCall& call) {
   const Tensor x = as_contiguous(call.inputs[0]);
   const Tensor& out = call.outputs[0];
   if (x.rank() == 0 || out.numel() == 0) return;
-  std::vector<int64_t> first(
-      static_cast<size_t>((x.numel() + kChunkElements - 1) / kChunkElements));
-  const auto first_of = [&](int64_t begin) -> int64_t& {
-    return first[static_cast<size_t>(begin / kChunkElements)];
-  };
+  const auto before = counts_before(x, kChunkElements);
   parallel_ranges(x.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
-    first_of(begin) = count_range(x, begin, end);
+    const int64_t first = before[static_cast<size_t>(begin / kChunkElements)];
+    write_coordinates(x, begin, end, out.ptr<int64_t>() + first * x.rank());
   });
-  int64_t total = 0;
-  for (int64_t& n : first) total += std::exchange(n, total);
-  parallel_ranges(x.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
-    write_coordinates(x, begin, end, out.ptr<int64_t>() + first_of(begin) * x.rank());
+}
+
+void kernel_masked_select(const KernelCall& call) {
+  const Tensor x = as_contiguous(call.inputs[0]), mask = as_contiguous(call.inputs[1]);
+  const Tensor& out = call.outputs[0];
+  if (out.numel() == 0) return;
+  const int64_t length = x.numel() / mask.numel();
+  const int64_t bytes = length * static_cast<int64_t>(x.itemsize());
+  const int64_t grain = std::max(kTileElements, kChunkElements / length);
+  const bool items = length == 1 && bytes <= 8;
+  const CopyTable& copies = *kernels().copy;
+  const auto before = counts_before(mask, grain);
+  parallel_ranges(mask.numel(), grain, [&](int64_t begin, int64_t end) {
+    char* to = out.data() + before[static_cast<size_t>(begin / grain)] * bytes;
+    for_each_mask(mask, begin, end, [&](int64_t first, int64_t n, const uint8_t* set) {
+      if (items) {
+        const auto compress = copies.compress[std::countr_zero(x.itemsize())];
+        to += compress(x.data() + first * bytes, set, n, to) * bytes;
+        return;
+      }
+      int64_t found[kTileElements];
+      const int64_t count = copies.find(set, n, first, found);
+      copies.gather_rows({x.data(), bytes, to, bytes, count, bytes},
+                         reinterpret_cast<const char*>(found), sizeof(int64_t));
+      to += count * bytes;
+    });
   });
 }
 

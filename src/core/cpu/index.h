@@ -1,4 +1,4 @@
-// Reading and writing at computed positions: gather, scatter and its reductions, nonzero.
+// Reading and writing at computed positions: gather, scatter and its reductions, nonzero, masks.
 #pragma once
 
 #include "../backend.h"
@@ -13,6 +13,7 @@ void kernel_scatter_reduce(const KernelCall& call);
 
 int64_t count_nonzero(const Tensor& x);
 void kernel_nonzero(const KernelCall& call);
+void kernel_masked_select(const KernelCall& call);
 
 // Fails with IndexError unless every element of an int64 index lies in [0, size).
 void check_index(OpId op, const Tensor& index, int64_t dim, int64_t size);

@@ -515,9 +515,38 @@ struct Transposition {
   bool stream;           // past the caches, where the target's lines begin with cache lines
 };
 
+// Rows of contiguous bytes, which do not overlap.
+struct RowCopy {
+  const char* from;
+  int64_t from_step;
+  char* to;
+  int64_t to_step;
+  int64_t rows, bytes;
+};
+
+// Of a mask, at most so many at once.
+inline constexpr int64_t kMaskItems = 512;
+
+// The arrays are by the logarithm of an item's size: 1, 2, 4, 8 bytes.
 struct CopyTable {
-  // By the logarithm of the item's size: 1, 2, 4, 8 bytes.
   void (*transpose[4])(const Transposition& t);
+  void (*rows)(const RowCopy& copy);
+  // Row r is the one at index r (int64, index_step bytes apart).
+  void (*gather_rows)(const RowCopy& copy, const char* index, int64_t index_step);
+  // to[i] = from[i col + index[i] step]: dense int64 indices, dense target, steps in bytes.
+  void (*gather[4])(const char* from, int64_t col, int64_t step, const char* index, char* to,
+                    int64_t n);
+  // Items `step` bytes apart to a dense target.
+  void (*pick[4])(const char* from, int64_t step, char* to, int64_t n);
+  // The places of the ones among n bytes of 0 or 1, counted from `first`; how many.
+  int64_t (*find)(const uint8_t* set, int64_t n, int64_t first, int64_t* found);
+  // The items of a dense source whose byte is 1, to a dense target; how many.
+  int64_t (*compress[4])(const char* from, const uint8_t* set, int64_t n, char* to);
+  // Whether all indices are in [0, size).
+  bool (*within)(const int64_t* index, int64_t n, int64_t size);
+  // sum = sum size + index, or the index alone, negative ones counted from the end; whether all
+  // were in [-size, size).
+  bool (*add_index)(const int64_t* index, int64_t n, int64_t size, bool first, int64_t* sum);
   // A contiguous copy past the caches.
   void (*stream)(const void* from, void* to, int64_t bytes);
   // What was streamed is seen by other threads from here on.

@@ -12,6 +12,7 @@
 //   at_least, at_most                          a limit on one side; a NaN stays
 //   widen, narrow, nearest, to_float           conversions
 //   pick                                       lanes of two registers by number
+//   set_bytes, compress                        lanes of a mask side by side (if TINYT_COMPRESS)
 #pragma once
 
 #include "simd_types.h"

@@ -101,6 +101,21 @@ TINYT_INLINE __m128i lanes_to_bytes(I32 m) {
 }
 TINYT_INLINE __m128i lanes_to_bytes(I64 m) { return _mm512_maskz_cvtepi64_epi8(0xFF, (__m512i)m); }
 
+// Bit i: whether byte i of the first n <= 16 is other than 0.
+#define TINYT_COMPRESS
+TINYT_INLINE __mmask16 set_bytes(const void* p, int64_t n) {
+  const auto first = static_cast<__mmask16>(_bzhi_u32(0xFFFF, static_cast<unsigned>(n)));
+  const __m128i b = _mm_maskz_loadu_epi8(first, p);
+  return _mm_test_epi8_mask(b, b);
+}
+// The lanes whose bit is set, side by side; zeros behind them.
+TINYT_INLINE U32 compress(U32 v, __mmask16 mask) {
+  return (U32)_mm512_maskz_compress_epi32(mask, (__m512i)v);
+}
+TINYT_INLINE U64 compress(U64 v, __mmask16 mask) {
+  return (U64)_mm512_maskz_compress_epi64(static_cast<__mmask8>(mask), (__m512i)v);
+}
+
 #elif TINYT_VECTOR_BYTES == 32
 
 template <class V>

@@ -17,6 +17,15 @@ inline void copy_element(const char* from, char* to) {
 
 template <size_t Size>
 void copy_strided(const Block& from, const Block& to, int64_t rows, int64_t cols) {
+  if constexpr (Size <= 8) {
+    if (to.col == static_cast<int64_t>(Size)) {
+      const auto pick = kernels().copy->pick[std::countr_zero(Size)];
+      for (int64_t r = 0; r < rows; ++r) {
+        pick(from.data + r * from.row, from.col, to.data + r * to.row, cols);
+      }
+      return;
+    }
+  }
   for (int64_t r = 0; r < rows; ++r) {
     const char* in = from.data + r * from.row;
     char* out = to.data + r * to.row;
@@ -81,11 +90,11 @@ void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) 
   if (from.col == 0) {
     copy_repeated<Size>(from, to, rows, cols);
   } else if (from.col == kSize && to.col == kSize) {
-    const bool dense = from.row == cols * kSize && to.row == cols * kSize;
-    const int64_t runs = dense ? 1 : rows;
-    const auto bytes = static_cast<size_t>(dense ? rows * cols * kSize : cols * kSize);
-    for (int64_t r = 0; r < runs; ++r) {
-      std::memcpy(to.data + r * to.row, from.data + r * from.row, bytes);
+    const int64_t bytes = cols * kSize;
+    if (rows == 1 || (from.row == bytes && to.row == bytes)) {
+      std::memcpy(to.data, from.data, static_cast<size_t>(rows * bytes));
+    } else {
+      kernels().copy->rows({from.data, from.row, to.data, to.row, rows, bytes});
     }
   } else if (from.col == -kSize && to.col == kSize) {
     copy_reversed<Size>(from, to, rows, cols);

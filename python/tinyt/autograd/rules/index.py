@@ -89,6 +89,16 @@ def reduce_source(g: Tensor, n: Node) -> Tensor:
     return padded(part, n.shape(2))
 
 
+def selected_back(g: Tensor, n: Node) -> Tensor:
+    """Rows back where the mask is true, zeros elsewhere."""
+    mask, shape = n.input(1), n.shape(0)
+    count, row = mask.numel(), shape[mask.dim() :]
+    places = prim.nonzero(prim.reshape(mask, (count,)))
+    index = prim.expand(prim.reshape(places, (g.shape[0], *(1 for _ in row))), tuple(g.shape))
+    return prim.reshape(prim.scatter(zeros((count, *row), g), index, g, 0), shape)
+
+
+rule("masked_select", (selected_back, 1), None)
 rule("gather", (lambda g, n: scatter_back(g, n, n.input(1), n.attrs[0]), 1), None)
 rule(
     "scatter",

@@ -81,5 +81,40 @@ rule("expand", (SAME,))
 rule("slice", (slice_grad,))
 rule("flip", (lambda g, n: prim.flip(g, n.attrs[0]),))
 rule("pad", (lambda g, n: prim.pad(g, [-p for p in n.attrs[0]]),))
+
+
+REFLECT, REPLICATE, CIRCULAR = range(3)
+
+
+def border_part(g: Tensor, d: int, first: int, count: int, n: int, mode: int) -> Tensor:
+    """What the border [first, first + count) of dimension d adds to the n elements it came from."""
+    part = prim.slice(g, d, first, first + count)
+    if mode == REPLICATE:
+        part = prim.sum(part, (d,), True)
+    elif mode == REFLECT:
+        part = prim.flip(part, (d,))
+    edge = int(mode == REFLECT)  # which is not repeated
+    rest = n - part.shape[d] - edge
+    start = edge if (first == 0) != (mode == CIRCULAR) else rest
+    pads = [0] * (2 * g.dim())
+    pads[2 * d : 2 * d + 2] = start, edge + rest - start
+    return prim.pad(part, pads)
+
+
+def border_back(g: Tensor, n: Node) -> Tensor:
+    """Dimension by dimension, first to last: the interior, and what its borders were made from."""
+    pads, mode = n.attrs
+    for d, size in enumerate(n.shape(0)):
+        before, after = pads[2 * d : 2 * d + 2]
+        inner = prim.slice(g, d, before, before + size)
+        if before:
+            inner = inner + border_part(g, d, 0, before, size, mode)
+        if after:
+            inner = inner + border_part(g, d, before + size, after, size, mode)
+        g = inner
+    return g
+
+
+rule("pad_border", (border_back,))
 register_rule("cat", cat_grad, None)
 rule("update", (update_base,), (lambda g, n: prim.as_strided(prim.copy(g), *n.attrs),))
