@@ -21,12 +21,9 @@ inline constexpr double kExp64[] = {
     0x1.6c16c16c13129p-10, 0x1.a01a01b4e3f2ap-13, 0x1.a01a01b58a74dp-16, 0x1.71ddeca57b11ap-19,
     0x1.27e4bcd399bf9p-22, 0x1.af71f493c370ep-26, 0x1.1fa156cdec04cp-29};
 
-// e^r, |r| <= 0.35. One Horner chain, of the fewest instructions: calls overlap.
+// e^r, |r| <= 0.35.
 TINYT_INLINE F32 exp_reduced(F32 r) {
-  F32 y = splat(kExp32[4]);
-#pragma GCC unroll 4
-  for (int i = 3; i >= 0; --i) y = fma(y, r, splat(kExp32[i]));
-  return fma(fma(y, r, splat(1.0f)), r, splat(1.0f));
+  return fma(fma(horner(r, kExp32), r, splat(1.0f)), r, splat(1.0f));
 }
 // e^(x + low), |x| < 150 or so, |low| < 2^-16.
 TINYT_INLINE F32 exp_within(F32 x, F32 low) {

@@ -80,16 +80,20 @@ TINYT_INLINE F64 log1p(F64 x) {
   const F64 y = log_of_parts(k, select(near, x, m - 1.0), select(near, F64{}, lost / u));
   return select(x == 0.0, x, log_edges(u, y));
 }
-// 1 + x = 2^k (1 + f) as above, with f from x itself; from 2^30 on the 1 no longer counts.
+// 1 + x = 2^k (1 + f + low), with f from x itself; from 2^30 on the 1 no longer counts. Next to
+// k = -1 and 1 much of k ln 2 + f cancels, so that its rounding, too, is left to the lower part.
 TINYT_INLINE F32 log1p(F32 x) {
   const F32 u = 1.0f + x;
   const U32 bits = bit_cast<U32>(u);
-  const I32 power = (I32)(bits - 0x3F3504F3) >> 23;
+  const I32 power = (I32)(bits - 0x3F3504F3) >> 23, large = (I32)(x > 0x1p30f);
   const F32 k = to_float(power), m = bit_cast<F32>(bits - wrap(power << 23));
-  const F32 unit = pow2((I32)(0 - wrap(power)));
-  const F32 f = select(x > 0x1p30f, m - 1.0f, fma(x, unit, unit - 1.0f)), ff = f * f;
-  const F32 tail = fma(ff * f, poly(f, kLog32), k * kLn2Lo32) - 0.5f * ff;
-  return select(x == 0.0f, x, log_edges(u, fma(k, splat(kLn2Hi32), f + tail)));
+  const F32 unit = select(large, F32{}, pow2((I32)(0 - wrap(power))));
+  const F32 shift = select(large, m, unit) - 1.0f;
+  const F32 f = fma(x, unit, shift), ff = f * f;
+  const F32 sum = fma(k, splat(kLn2Hi32), f);
+  const F32 low = fma(x, unit, shift - f) + (f - fma(k, splat(-kLn2Hi32), sum));
+  const F32 cubic = fma(ff * f, poly(f, kLog32), fma(k, splat(kLn2Lo32), low));
+  return select(x == 0.0f, x, log_edges(u, sum + fma(-0.5f * f, f, cubic)));
 }
 
 // As kLog64 with its first coefficient, 2/3, taken off; relative error of log 2^-72.

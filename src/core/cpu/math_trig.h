@@ -183,63 +183,85 @@ TINYT_INLINE F64 tan(F64 x) { return select(x == 0.0, x, tan_of(reduce_angle(x),
 // In float64, whatever the size.
 template <int Shift>
 TINYT_OUTLINE F32 turned_sin_through_double(F32 x) {
-  return through_double(
+  const F32 y = through_double(
       x, [](F64 d) { return turned_sin(reduce_single_angle(d), Shift, kSinSingle, kCosSingle); });
+  if constexpr (Shift == 0) return select(x == 0.0f, x, y);
+  return y;
 }
 TINYT_OUTLINE F32 tan_through_double(F32 x) {
-  return through_double(
+  const F32 y = through_double(
       x, [](F64 d) { return tan_of(reduce_single_angle(d), kSinSingle, kCosSingle); });
+  return select(x == 0.0f, x, y);
 }
 
-// x = quadrant pi/2 + y, |y| <= pi/4, up to this size, and with a fused multiply-add: the
-// difference from the first part of pi/2 is exact.
-inline constexpr float kSmallAngle32 = 0x1p15f;
-inline constexpr float kHalfPi32[] = {0x1.921fb6p+0f, -0x1.777a5cp-25f, -0x1.ee59dap-50f};
-
-// (sin(y) / y - 1) / y^2, (cos(y) - 1 + y^2 / 2) / y^4 and (tan(y) / y - 1) / y^2 as polynomials in
-// y^2; relative errors of sin, cos and tan 2^-27.9, 2^-33, 2^-25.7.
-inline constexpr float kSin32[] = {-0x1.555546p-3f, 0x1.110778p-7f, -0x1.9953fep-13f};
-inline constexpr float kCos32[] = {0x1.55554ap-5f, -0x1.6c0c28p-10f, 0x1.99e80cp-16f};
-inline constexpr float kTan32[] = {0x1.5554d8p-2f, 0x1.112f26p-3f, 0x1.b55b9p-5f,
-                                   0x1.919fd4p-6f, 0x1.873380p-9f, 0x1.3633ccp-7f};
+// x = quadrant pi/2 + y + low, |y| <= pi/4, for |x| <= 2^17 and with a fused multiply-add: the
+// difference of x from a multiple of the first part of pi/2 is exact, and so is that of it from y.
+// Next to a few multiples of pi/2, low is more than half an ulp of y. With a second part above 0, a
+// zero keeps its sign.
+inline constexpr float kSmallAngle32 = 0x1p17f;
+inline constexpr float kHalfPi32[] = {0x1.921fb4p+0f, 0x1.4442d2p-24f, -0x1.ee59dap-50f};
 
 struct SmallAngle {
-  F32 y;
-  I32 quadrant;
+  F32 y, low;
+  I32 quadrant;  // its lowest two bits
 };
 TINYT_INLINE SmallAngle reduce_small_angle(F32 x) {
-  SmallAngle a;
-  const F32 n = nearest_product(x, static_cast<float>(kTwoOverPi), a.quadrant);
-  const F32 y = fma(n, splat(-kHalfPi32[1]), fma(n, splat(-kHalfPi32[0]), x));
-  a.y = fma(n, splat(-kHalfPi32[2]), y);
-  return a;
+  // The integer lies in the lowest bits of `shifted`, as in nearest().
+  const F32 shifted = fma(x, splat(static_cast<float>(kTwoOverPi)), splat(0x1.8p23f));
+  const F32 n = shifted - 0x1.8p23f;
+  const F32 first = fma(n, splat(-kHalfPi32[0]), x), y = first - n * kHalfPi32[1];
+  const F32 rest = fma(n, splat(-kHalfPi32[1]), first - y);
+  return {y, fma(n, splat(-kHalfPi32[2]), rest), bit_cast<I32>(shifted)};
 }
+// (y + low)^2.
+TINYT_INLINE F32 square_of(const SmallAngle& a) { return fma(a.y, a.y, (a.y + a.y) * a.low); }
+
+// (sin(y) / y - 1) / y^2, (cos(y) - 1) / y^2 and (y / tan(y) - 1) / y^2 as polynomials in y^2;
+// relative errors of sin, cos and tan 2^-27.9, 2^-33, 2^-27.3.
+inline constexpr float kSin32[] = {-0x1.555546p-3f, 0x1.110778p-7f, -0x1.9953fep-13f};
+inline constexpr float kCos32[] = {-0.5f, 0x1.55554ap-5f, -0x1.6c0c28p-10f, 0x1.99e80cp-16f};
+inline constexpr float kCot32[] = {-0x1.555542p-2f, -0x1.6c28dap-6f, -0x1.12c37cp-9f,
+                                   -0x1.04401ep-12f};
 
 // sin(x + Shift pi/2).
 template <int Shift>
 TINYT_INLINE F32 turned_sin(F32 x) {
   if constexpr (!kHasFma) return turned_sin_through_double<Shift>(x);
-  const SmallAngle a = reduce_small_angle(x);
-  const F32 z = a.y * a.y;
-  const F32 s = fma(z * a.y, poly(z, kSin32), a.y);
-  const F32 c = fma(z * z, poly(z, kCos32), fma(z, splat(-0.5f), splat(1.0f)));
+  const F32 size = abs(x);
+  const SmallAngle a = reduce_small_angle(size);
+  const F32 z = square_of(a);
+  const F32 s = a.y + fma(z * a.y, horner(z, kSin32), a.low);
+  const F32 c = fma(z, horner(z, kCos32), splat(1.0f));
   const I32 q = a.quadrant + Shift;
-  const F32 y = bit_cast<F32>(bit_cast<I32>(select((q & 1) != 0, c, s)) ^ ((q & 2) << 30));
-  const I32 large = (I32)(abs(x) > kSmallAngle32);
-  return any(large) ? select(large, turned_sin_through_double<Shift>(x), y) : y;
+  const I32 sign = Shift == 0 ? (q << 30) ^ bit_cast<I32>(x) : q << 30;  // sin is odd, cos even
+  const F32 y = select((q & 1) != 0, c, s);
+  const F32 signed_y = bit_cast<F32>(bit_cast<I32>(y) ^ (sign & INT32_MIN));
+  if (!any_above(size, kSmallAngle32)) return signed_y;
+  return select(size > kSmallAngle32, turned_sin_through_double<Shift>(x), signed_y);
 }
 TINYT_INLINE F32 cos(F32 x) { return turned_sin<1>(x); }
-TINYT_INLINE F32 sin(F32 x) { return select(x == 0.0f, x, turned_sin<0>(x)); }
+TINYT_INLINE F32 sin(F32 x) { return turned_sin<0>(x); }
 
-TINYT_INLINE F32 tan_any(F32 x) {
+// y / c or, in odd quadrants, -c / y, for c = y / tan(y): a quotient, and what is left of it and of
+// the lower parts. Beyond this size the lower part of y may be too large for that.
+inline constexpr float kSmallTangent32 = 0x1p8f;
+
+TINYT_INLINE F32 tan(F32 x) {
   if constexpr (!kHasFma) return tan_through_double(x);
   const SmallAngle a = reduce_small_angle(x);
-  const F32 z = a.y * a.y, t = fma(z * a.y, poly(z, kTan32), a.y);
-  const F32 y = select((a.quadrant & 1) != 0, -1.0f / t, t);
-  const I32 large = (I32)(abs(x) > kSmallAngle32);
-  return any(large) ? select(large, tan_through_double(x), y) : y;
+  const F32 z = square_of(a), p = horner(z, kCot32);
+  const F32 c = fma(z, p, splat(1.0f)), c_low = fma(z, p, 1.0f - c);
+  const I32 parity = a.quadrant << 31, odd = (I32)(parity < 0);
+  const F32 above = select(odd, c, a.y), above_low = select(odd, c_low, a.low);
+  const F32 below = select(odd, a.y, c), below_low = select(odd, a.low, c_low);
+  // With the other sign, as fma has a negative factor then for nothing.
+  const F32 inverse = -1.0f / below, t = above * inverse;
+  const F32 rest = fma(t, below_low, fma(t, below, above) + above_low);
+  const F32 y = fma(rest, inverse, t);
+  const F32 signed_y = bit_cast<F32>(bit_cast<I32>(y) ^ (parity ^ INT32_MIN)), size = abs(x);
+  if (!any_above(size, kSmallTangent32)) return signed_y;
+  return select(size > kSmallTangent32, tan_through_double(x), signed_y);
 }
-TINYT_INLINE F32 tan(F32 x) { return select(x == 0.0f, x, tan_any(x)); }
 
 }  // namespace
 }  // namespace tinyt::cpu

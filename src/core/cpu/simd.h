@@ -6,6 +6,7 @@
 //   load<T>, store, load_part<T>, store_part   unaligned, whole or the first n lanes
 //   stream, stream_fence                       stores past the caches
 //   splat, select, any, bit_cast               broadcast, blend, "is any lane set"
+//   any_above                                  whether a lane is larger than a number
 //   load_mask<V>, store_mask                   lane masks from and to bools in memory
 //   fma                                        a * b + c, rounded once where kHasFma, else twice
 //   sqrt, floor, ceil, trunc, round_even, abs, copysign, maximum, minimum
@@ -38,6 +39,7 @@ template <class V>
 TINYT_INLINE void store_part(void* p, V v, int64_t n) {
   __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(Element<V>));
 }
+TINYT_INLINE bool any_above(F32 x, float limit) { return any((I32)(x > limit)); }
 #endif
 
 // Lane i of the result is lane index[i] of a and b side by side.

@@ -69,6 +69,9 @@ template <class M>
 TINYT_INLINE bool any(M mask) {
   return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
 }
+TINYT_INLINE bool any_above(F32 x, float limit) {
+  return _mm512_cmp_ps_mask(x, splat(limit), _CMP_GT_OQ) != 0;
+}
 
 TINYT_INLINE I32 pick(I32 a, I32 b, I32 index) {
   return (I32)_mm512_permutex2var_epi32((__m512i)a, (__m512i)index, (__m512i)b);
