@@ -25,13 +25,6 @@ inline constexpr double kExp64[] = {
 TINYT_INLINE F32 exp_reduced(F32 r) {
   return fma(fma(horner(r, kExp32), r, splat(1.0f)), r, splat(1.0f));
 }
-// e^(x + low), |x| < 150 or so, |low| < 2^-16.
-TINYT_INLINE F32 exp_within(F32 x, F32 low) {
-  I32 k;
-  const F32 n = nearest_product(x, kLog2E32, k);
-  const F32 r = fma(n, splat(-kLn2Lo32), fma(n, splat(-kLn2Hi32), x)) + low;
-  return scale(exp_reduced(r), n, k);
-}
 TINYT_INLINE F32 exp(F32 x) {
   x = clamp(x, -104.0f, 89.0f);
   I32 k;
