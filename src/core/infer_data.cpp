@@ -235,6 +235,21 @@ void infer_matmul(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& o
   out.compute = out.dtype[0] = a.dtype();
 }
 
+void infer_matmul_add(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_matmul(op, in.first(2), attrs, out);
+  require(in[2].dtype() == out.dtype[0], ErrorKind::DType, name_of(op),
+          ": all operands must have one dtype, got ", name_of(out.dtype[0]), " + ",
+          name_of(in[2].dtype()));
+  const Dims &have = in[2].shape(), &want = out.shape[0];
+  bool fits = have.size() <= want.size();
+  for (size_t d = 1; fits && d <= have.size(); ++d) {
+    const int64_t n = have[have.size() - d];
+    fits = n == 1 || n == want[want.size() - d];
+  }
+  require(fits, ErrorKind::Shape, name_of(op), ": the addend ", have,
+          " does not broadcast to the product's shape ", want);
+}
+
 void infer_conv(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   check_conv_rank(op, in[0].shape());
   AttrReader read(attrs);

@@ -128,6 +128,14 @@ def head_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
         yield g, *parts, out, sums, causal, scale
 
 
+def sums_of_products(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    """A row, a column, an element and a number for each; matrices and a vector."""
+    for cols in (4, 1):
+        w = tinyt.tensor(rng.standard_normal((x.shape[-1], cols)))
+        for shape in ((cols,), (x.shape[-2], 1), (*x.shape[:-1], cols), ()):
+            yield x, w, tinyt.tensor(np.asarray(rng.standard_normal(shape)))
+
+
 def elementwise(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     yield (x,)
 
@@ -161,6 +169,7 @@ def over_dims(*attributes: tuple[float, ...]) -> Callable[[Any, Any], Iterator[t
 
 ACTIVATIONS = ["gelu", "gelu_tanh", "silu", "mish", "logsigmoid", "hardsigmoid", "hardswish"]
 CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
+    "matmul_add": sums_of_products,
     "softmax": along_each_dim,
     "log_softmax": along_each_dim,
     "softmax_input": along_each_dim_backward,
@@ -203,6 +212,7 @@ def test_fused_equals_its_composite(name: str, shape: tuple[int, ...], rng: Any)
 
 
 WITH_GRADIENT = [
+    "matmul_add",
     "softmax",
     "softmax_nll",
     "attention",

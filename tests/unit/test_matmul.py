@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tinyt
+from tinyt.tensor import prim
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +66,9 @@ SHAPES = [
     ((), 1, 8200, 1),
     ((5,), 1, 64, 30),
     ((5,), 30, 64, 1),
+    # few elements, sums long enough to be cut
+    ((), 3, 8193, 2),
+    ((2,), 5, 17000, 4),
 ]
 
 
@@ -112,6 +116,54 @@ def test_rows_do_not_depend_on_their_neighbours(rng: np.random.Generator) -> Non
     whole = (x @ y).numpy()
     for rows, cols in ((2, 150), (13, 2), (97, 33), (200, 149)):
         np.testing.assert_array_equal((x[:rows] @ y[:, :cols]).numpy(), whole[:rows, :cols])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "int64", "int32", "float16", "bfloat16", "complex64"]
+)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ((), 13, 300, 33),
+        ((), 97, 4, 49),
+        ((3,), 1, 40, 7),
+        ((2, 3), 5, 20, 17),
+        ((4,), 6, 5, 1),
+        ((), 1, 4100, 3),
+        ((), 2, 8200, 3),
+        ((), 3, 0, 5),
+    ],
+    ids=str,
+)
+def test_an_addend_has_the_bits_of_an_addition(
+    shape: Any, dtype: str, rng: np.random.Generator
+) -> None:
+    batch, m, k, n = shape
+    to = getattr(tinyt, dtype)
+    scale = 3 if "int" in dtype else 1
+
+    def values(*size: int) -> tinyt.Tensor:
+        return tinyt.tensor(rng.standard_normal(size) * scale).to(to)
+
+    a, b = values(*batch, m, k), values(k, n)
+    product = prim.matmul(a, b)
+    for size in ((n,), (m, 1), (m, n), (*batch, m, n), (), (1, n)):
+        c = values(*size)
+        for addend in (c, c.mT.contiguous().mT) if len(size) > 1 else (c,):
+            want = prim.add(product, addend)
+            for threads in (1, 3):
+                tinyt.set_num_threads(threads)
+                got = prim.matmul_add(a, b, addend)
+                assert got.dtype is to
+                assert got.tolist() == want.tolist(), f"{size}, {threads} threads"
+
+
+def test_an_addend_does_not_widen_the_product() -> None:
+    a = tinyt.ones(2, 3)
+    with pytest.raises(tinyt.ShapeError, match=r"matmul_add: .*\(5, 2, 4\).*\(2, 4\)"):
+        prim.matmul_add(a, tinyt.ones(3, 4), tinyt.ones(5, 2, 4))
+    with pytest.raises(tinyt.DTypeError, match=r"matmul_add: .*float32.*float64"):
+        prim.matmul_add(a, tinyt.ones(3, 4), tinyt.ones(4, dtype=tinyt.float64))
 
 
 @pytest.mark.parametrize("batch", [(3,), (2, 3), (1, 3)])

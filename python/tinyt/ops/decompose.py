@@ -144,6 +144,11 @@ def logsumexp(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return prim.cast(total + prim.reshape(top, tuple(total.shape)), x.dtype)
 
 
+def matmul_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """a @ b + c."""
+    return prim.matmul(a, b) + c
+
+
 def sum_squares(tensors: Sequence[Tensor]) -> Tensor:
     """The sum of squares of each tensor, side by side."""
     sums = [prim.sum(prim.square(x), tuple(range(x.dim())), False) for x in tensors]
@@ -156,6 +161,7 @@ _ACTIVATIONS = (
 
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     **NORMS,
+    "matmul_add": matmul_add,
     **ATTENTION,
     "nansum": nansum,
     "norm": norm,

@@ -125,6 +125,15 @@ def _scaled_sum(
     return prim.add(scaled, input if beta == 1 else prim.mul(input, beta), out=out)
 
 
+def _product_and(
+    op: str, input: Tensor, a: Tensor, b: Tensor, beta: Number, alpha: Number, out: Tensor | None
+) -> Tensor:
+    """``beta * input + alpha * (a @ b)``, in one pass where nothing is scaled."""
+    if beta == 1 and alpha == 1:
+        return prim.matmul_add(a, b, input, out=out)
+    return _scaled_sum(op, input, prim.matmul(a, b), beta, alpha, out)
+
+
 def _need_same_dtype(op: str, input: Tensor, other: Tensor) -> None:
     if input.dtype is not other.dtype:
         raise DTypeError(
@@ -146,8 +155,9 @@ def addmm(
     """``beta * input + alpha * (mat1 @ mat2)``; input is broadcast."""
     _check_scale("addmm", input, beta, alpha)
     _need_same_dtype("addmm", input, mat1)
-    product = mm(mat1, mat2)
-    return _scaled_sum("addmm", input, product, beta, alpha, out)
+    _need("addmm", "mat1", mat1, 2)
+    _need("addmm", "mat2", mat2, 2)
+    return _product_and("addmm", input, mat1, mat2, beta, alpha, out)
 
 
 @method
@@ -171,8 +181,9 @@ def addmv(
     """``beta * input + alpha * (mat @ vec)``; input is broadcast."""
     _check_scale("addmv", input, beta, alpha)
     _need_same_dtype("addmv", input, mat)
-    product = mv(mat, vec)
-    return _scaled_sum("addmv", input, product, beta, alpha, out)
+    _need("addmv", "mat", mat, 2)
+    _need("addmv", "vec", vec, 1)
+    return _product_and("addmv", input, mat, vec, beta, alpha, out)
 
 
 @method
@@ -220,8 +231,8 @@ def baddbmm(
     """``beta * input + alpha * (batch1 @ batch2)``; input is broadcast."""
     _check_scale("baddbmm", input, beta, alpha)
     _need_same_dtype("baddbmm", input, batch1)
-    product = bmm(batch1, batch2)
-    return _scaled_sum("baddbmm", input, product, beta, alpha, out)
+    _need_batches("baddbmm", batch1, batch2)
+    return _product_and("baddbmm", input, batch1, batch2, beta, alpha, out)
 
 
 @method
@@ -232,8 +243,8 @@ def baddbmm_(
     return self._assign(baddbmm(self, batch1, batch2, beta=beta, alpha=alpha))
 
 
-def _sum_of_products(batch1: Tensor, batch2: Tensor) -> Tensor:
-    """The sum of the batch's products as one product of [n, b * k] and [b * k, m]."""
+def _side_by_side(batch1: Tensor, batch2: Tensor) -> tuple[Tensor, Tensor]:
+    """Factors [n, b * k] and [b * k, m] whose product is the sum of the batch's products."""
     _need_batches("addbmm", batch1, batch2)
     b, n, k = batch1.shape
     if batch2.shape[1] != k:
@@ -242,7 +253,7 @@ def _sum_of_products(batch1: Tensor, batch2: Tensor) -> Tensor:
             f"{tuple(batch2.shape)}"
         )
     wide = prim.reshape(prim.permute(batch1, (1, 0, 2)), (n, b * k))
-    return prim.matmul(wide, prim.reshape(batch2, (b * k, batch2.shape[2])))
+    return wide, prim.reshape(batch2, (b * k, batch2.shape[2]))
 
 
 @method
@@ -258,8 +269,8 @@ def addbmm(
     """``beta * input + alpha * sum of batch1[i] @ batch2[i]``; input is broadcast."""
     _check_scale("addbmm", input, beta, alpha)
     _need_same_dtype("addbmm", input, batch1)
-    product = _sum_of_products(batch1, batch2)
-    return _scaled_sum("addbmm", input, product, beta, alpha, out)
+    factors = _side_by_side(batch1, batch2)
+    return _product_and("addbmm", input, *factors, beta, alpha, out)
 
 
 @method
@@ -290,6 +301,8 @@ def linear(
     columns = weight if weight.dim() == 1 else prim.permute(weight, (1, 0))
     if bias is None:
         return prim.matmul(input, columns, out=out)
+    if weight.dim() == 2 and bias.dim() == 1 and bias.dtype is input.dtype:
+        return prim.matmul_add(input, columns, bias, out=out)
     return prim.add(prim.matmul(input, columns), bias, out=out)
 
 

@@ -401,7 +401,8 @@ struct GemmBlock {
   // Element (i, j) of C is c[i * c_row + (j / run) * c_run + j % run].
   int64_t c_row, run, c_run;
   bool accumulate;
-  // Null, or what is added to the finished sums: element (i, j) is add[i * add_row + j * add_col].
+  // Null, or what is added to the finished sums: element (i, j) is add[i * add_row + j * add_col],
+  // add_col being 0 or 1.
   const void* add;
   int64_t add_row, add_col;
 };

@@ -1,14 +1,21 @@
 #include "matmul.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "complex.h"
 #include "copy.h"
+#include "elementwise.h"
 #include "matmul_low.h"
+#include "scratch.h"
 #include "tiles.h"
 
 namespace tinyt::cpu {
 namespace {
+
+// Products of at most so many elements and more than this depth are cut along k.
+constexpr int64_t kFewElements = int64_t{1} << 14;
+constexpr int64_t kPartDepth = int64_t{1} << 13;
 
 // The operands of one matmul: strides in elements.
 struct Operand {
@@ -79,23 +86,31 @@ const char* start_of(const MatmulShape& s, const Operand& o, int64_t i) {
          batch_offset(s, o.batch, i) * static_cast<int64_t>(size_of(o.tensor.dtype()));
 }
 
-void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, const Tensor& out) {
-  const DType have = a.tensor.dtype(), want = out.dtype();
-  const auto size = static_cast<int64_t>(size_of(want));
+// The products of the batch, cut along k into `parts`: C is [parts][batch][m, n].
+void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
+                  int64_t parts, DType want, void* c) {
+  const DType have = a.tensor.dtype();
+  const auto size = static_cast<int64_t>(size_of(want)), item = static_cast<int64_t>(size_of(have));
   const PackKernel strided = kernels().gemm->pack[static_cast<int>(want)];
+  const int64_t count = numel_of(s.batch), depth = parts == 1 ? s.k : kPartDepth;
   const auto multiply = [&](int64_t i, Compute compute) {
-    const ConvertedLines la = {{start_of(s, a, i), a.line, a.depth}, have, want};
-    const ConvertedLines lb = {{start_of(s, b, i), b.line, b.depth}, have, want};
+    const int64_t k = i / count * depth;
+    const auto lines = [&](const Operand& o) {
+      return ConvertedLines{
+          {start_of(s, o, i % count) + k * o.depth * item, o.line, o.depth}, have, want};
+    };
+    const ConvertedLines la = lines(a), lb = lines(b);
     Product p{.dtype = want,
               .m = s.m,
               .n = s.n,
-              .k = s.k,
+              .k = std::min(depth, s.k - k),
               .a = {pack_converted, &la},
               .b = {pack_converted, &lb},
-              .c = out.data() + i * s.m * s.n * size,
+              .c = static_cast<char*>(c) + i * s.m * s.n * size,
               .c_row = s.n,
               .run = s.n,
-              .c_run = 0};
+              .c_run = 0,
+              .add = add};
     if (have == want) {
       p.a = {strided, &la.lines};
       p.b = {strided, &lb.lines};
@@ -104,8 +119,16 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
     }
     compute(p);
   };
-  multiply_batch(want, numel_of(s.batch), s.m, s.n, s.k, multiply,
+  multiply_batch(want, parts * count, s.m, s.n, depth, multiply,
                  {.a = have == want, .b = have == want && b.line == 1});
+}
+
+// Few elements with long sums: the parts are summed side by side, then added up in order.
+void run_parts(const MatmulShape& s, const Operand& a, const Operand& b, const Tensor& out) {
+  const int64_t parts = (s.k + kPartDepth - 1) / kPartDepth;
+  const Scratch sums(parts * out.numel() * static_cast<int64_t>(size_of(out.dtype())));
+  run_matrices(s, a, b, {}, parts, out.dtype(), sums.data());
+  sum_parts(out.dtype(), sums.data(), parts, out.numel(), {}, out.data());
 }
 
 // Elements of a float16 product that are NaN: those of infinities and NaNs, which float32 adds up
@@ -114,7 +137,7 @@ void restore_infinities(const MatmulShape& s, const Operand& a, const Operand& b
                         const Tensor& out) {
   const Tensor sums = Tensor::empty(out.shape(), DType::Float32);
   const Tensor halves = Tensor::empty(out.shape(), out.dtype());
-  run_matrices(s, a, b, sums);
+  run_matrices(s, a, b, {}, 1, sums.dtype(), sums.data());
   copy_into(sums, halves);
   auto* to = out.ptr<Half>();
   const auto* from = halves.ptr<Half>();
@@ -142,7 +165,8 @@ void run_low(const MatmulShape& s, const Operand& a, const Operand& b, const Ten
 }
 
 // x is one line; the lines are the columns of B, or the rows of A.
-void run_vectors(const MatmulShape& s, const Operand& x, const Operand& lines, const Tensor& out) {
+void run_vectors(const MatmulShape& s, const Operand& x, const Operand& lines, const Addend& add,
+                 const Tensor& out) {
   multiply_vectors({.from = x.tensor.dtype(),
                     .work = out.dtype(),
                     .count = numel_of(s.batch),
@@ -153,53 +177,117 @@ void run_vectors(const MatmulShape& s, const Operand& x, const Operand& lines, c
                     .x_step = x.depth,
                     .line = lines.line,
                     .step = lines.depth,
-                    .out = out.data()});
+                    .out = out.data(),
+                    .add = add});
 }
 
-// The rows that meet one B, by the shapes alone: the order of the sums depends on it.
-int64_t rows_of_product(const MatmulShape& s, const Tensor& b) {
-  int64_t rows = s.m;
-  for (int64_t d = 1; d <= static_cast<int64_t>(s.batch.size()); ++d) {
-    if (b.rank() - 2 >= d && b.size(b.rank() - 2 - d) != 1) break;
-    rows *= s.batch[s.batch.size() - static_cast<size_t>(d)];
+// A matmul's operands, and what decides the order of its sums: shapes alone, not strides.
+struct Matmul {
+  MatmulShape s;
+  Operand a, b;
+  int64_t rows;  // that meet one B
+
+  Matmul(const Tensor& x, const Tensor& y, const Tensor& out)
+      : a{x, 0, x.stride(x.rank() - 1), {}},
+        b{y, 0, y.stride(std::max<int64_t>(y.rank() - 2, 0)), {}} {
+    const int64_t rank_x = x.rank(), rank_y = y.rank();
+    s.k = x.size(rank_x - 1);
+    s.m = rank_x > 1 ? x.size(rank_x - 2) : 1;
+    s.n = rank_y > 1 ? y.size(rank_y - 1) : 1;
+    if (rank_x > 1) a.line = x.stride(rank_x - 2);
+    if (rank_y > 1) b.line = y.stride(rank_y - 1);
+    const int64_t matrix_dims = (rank_x > 1) + (rank_y > 1);
+    s.batch = Dims(std::span<const int64_t>(out.shape()).first(out.rank() - matrix_dims));
+    const auto batch_strides = [&](const Tensor& t) {
+      const auto n = static_cast<size_t>(std::max<int64_t>(t.rank() - 2, 0));
+      return broadcast_strides(std::span<const int64_t>(t.shape()).first(n),
+                               std::span<const int64_t>(t.strides()).first(n), s.batch);
+    };
+    a.batch = batch_strides(x);
+    b.batch = batch_strides(y);
+    rows = s.m;
+    for (int64_t d = 1; d <= static_cast<int64_t>(s.batch.size()); ++d) {
+      if (rank_y - 2 >= d && y.size(rank_y - 2 - d) != 1) break;
+      rows *= s.batch[s.batch.size() - static_cast<size_t>(d)];
+    }
   }
-  return rows;
+
+  bool has_vector() const { return s.n == 1 || rows == 1; }
+  bool has_parts() const { return !has_vector() && s.k > kPartDepth && rows * s.n <= kFewElements; }
+
+  // In the dtype of the sums.
+  void run(const Addend& add, const Tensor& out) {
+    if (s.n == 1 || rows > 1) fold_batch(s, a, b);
+    if (s.n == 1) {
+      run_vectors(s, b, a, {add.data, 0, add.row}, out);
+    } else if (rows == 1) {
+      run_vectors(s, a, b, add, out);
+    } else if (has_parts()) {
+      run_parts(s, a, b, out);
+    } else {
+      run_matrices(s, a, b, add, 1, out.dtype(), out.data());
+    }
+  }
+};
+
+void multiply(const KernelCall& call, Matmul& product, const Addend& add) {
+  const Tensor& out = call.outputs[0];
+  if (has_low_units(call.compute)) {
+    fold_batch(product.s, product.a, product.b);
+    return run_low(product.s, product.a, product.b, out);
+  }
+  const DType work = info(call.compute).compute;
+  const Tensor result = work == out.dtype() ? out : Tensor::empty(out.shape(), work);
+  product.run(add, result);
+  if (work != out.dtype()) copy_into(result, out);
+}
+
+// Whether the product can add c itself: one row to all rows, or an element to each of a single
+// matrix, in the dtype of the sums.
+bool read_addend(const KernelCall& call, const Matmul& product, Addend& add) {
+  const Tensor &c = call.inputs[2], &out = call.outputs[0];
+  if (has_low_units(call.compute) || info(call.compute).compute != out.dtype() ||
+      product.has_parts()) {
+    return false;
+  }
+  Dims strides = broadcast_strides(c.shape(), c.strides(), out.shape());
+  add = {c.data(), 0, 0};
+  if (call.inputs[1].rank() > 1) {
+    add.col = strides.back();
+    strides.pop_back();
+  }
+  if (call.inputs[0].rank() > 1) {
+    add.row = strides.back();
+    strides.pop_back();
+  }
+  bool same = add.row == 0;
+  for (const int64_t stride : strides) same = same && stride == 0;
+  return (add.col == 0 || add.col == 1) && (strides.empty() || same);
 }
 
 }  // namespace
 
 void kernel_matmul(const KernelCall& call) {
-  const Tensor &x = call.inputs[0], &y = call.inputs[1], &out = call.outputs[0];
-  if (out.numel() == 0) return;
+  if (call.outputs[0].numel() == 0) return;
   if (is_complex(call.compute)) return complex_matmul(call);
-  const int64_t rank_x = x.rank(), rank_y = y.rank();
-  MatmulShape s;
-  s.k = x.size(rank_x - 1);
-  s.m = rank_x > 1 ? x.size(rank_x - 2) : 1;
-  s.n = rank_y > 1 ? y.size(rank_y - 1) : 1;
-  const int64_t matrix_dims = (rank_x > 1) + (rank_y > 1);
-  s.batch = Dims(std::span<const int64_t>(out.shape()).first(out.rank() - matrix_dims));
-  const auto batch_strides = [&](const Tensor& t) {
-    const auto n = static_cast<size_t>(std::max<int64_t>(t.rank() - 2, 0));
-    return broadcast_strides(std::span<const int64_t>(t.shape()).first(n),
-                             std::span<const int64_t>(t.strides()).first(n), s.batch);
-  };
-  Operand a{x, rank_x > 1 ? x.stride(rank_x - 2) : 0, x.stride(rank_x - 1), batch_strides(x)};
-  Operand b{y, rank_y > 1 ? y.stride(rank_y - 1) : 0, y.stride(rank_y > 1 ? rank_y - 2 : 0),
-            batch_strides(y)};
-  const bool one_row = rows_of_product(s, y) == 1;
-  if (s.n == 1 || !one_row) fold_batch(s, a, b);
-  if (has_low_units(call.compute)) return run_low(s, a, b, out);
-  const DType work = info(call.compute).compute;
-  const Tensor result = work == out.dtype() ? out : Tensor::empty(out.shape(), work);
-  if (s.n == 1) {
-    run_vectors(s, b, a, result);
-  } else if (one_row) {
-    run_vectors(s, a, b, result);
+  Matmul product(call.inputs[0], call.inputs[1], call.outputs[0]);
+  multiply(call, product, {});
+}
+
+void kernel_matmul_add(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  if (out.numel() == 0) return;
+  if (!is_complex(call.compute)) {
+    Matmul product(call.inputs[0], call.inputs[1], out);
+    Addend add;
+    const bool fused = read_addend(call, product, add);
+    multiply(call, product, fused ? add : Addend{});
+    if (fused) return;
   } else {
-    run_matrices(s, a, b, result);
+    complex_matmul(call);
   }
-  if (work != out.dtype()) copy_into(result, out);
+  const Tensor operands[] = {out, call.inputs[2]};
+  kernel_elementwise({OpId::add, operands, call.outputs, call.attrs, call.compute});
 }
 
 }  // namespace tinyt::cpu

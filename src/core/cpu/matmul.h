@@ -14,7 +14,8 @@ struct Packer {
   const void* context;
 };
 
-// What is added to the finished sums: element (i, j) is data[i * row + j * col], in elements.
+// What is added to the finished sums: element (i, j) is data[i * row + j * col], in elements; of a
+// Product col is 0 or 1.
 struct Addend {
   const void* data = nullptr;
   int64_t row = 0, col = 0;
@@ -58,12 +59,17 @@ struct VectorProducts {
   FunctionRef<const char*(int64_t)> x, lines;  // where those of batch i start
   int64_t x_step, line, step;                  // in elements
   void* out;
-  Addend add = {};
-  int64_t add_batch = 0;
+  Addend add = {};  // the same for every batch
 };
 void multiply_vectors(const VectorProducts& p);
 
+// out[j] = the sum of parts[i * n + j] over i < count, in order (+ add.data[j * add.col]).
+void sum_parts(DType dtype, const void* parts, int64_t count, int64_t n, const Addend& add,
+               void* out);
+
 // torch.matmul: vectors, matrices and broadcast batches of them, any strides.
 void kernel_matmul(const KernelCall& call);
+// The same plus a third input that broadcasts to the product, with the bits of two operations.
+void kernel_matmul_add(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -9,9 +9,6 @@
 namespace tinyt::cpu {
 namespace {
 
-// Whether loading and storing a part of a vector costs as much as a whole one.
-constexpr bool kMasked = TINYT_VECTOR_BYTES == 64;
-
 template <class T>
 struct TileOfC {
   const T* a;
@@ -22,21 +19,37 @@ struct TileOfC {
   bool plain;  // one run of C, nothing to add, and no part of a vector but where masks serve it
 };
 
-// Sums that go to C piece by piece: those of columns that cross from one run to the next or fill
-// a part of a vector, and those to which something is added.
+// n < kWidth<T> elements, or a whole vector.
 template <class T>
-TINYT_OUTLINE void store_pieces(const GemmBlock& g, const TileOfC<T>& t, const T* sums) {
+TINYT_INLINE Vec<T> load_most(const T* p, int64_t n) {
+  return n < kWidth<T> ? load_first<T>(p, n) : load<T>(p);
+}
+
+// c[i] = (c[i] +) sums[i] (+ add[i * add_col]) for i < n.
+template <class T>
+TINYT_INLINE void store_row(const GemmBlock& g, const T* sums, const T* add, int64_t n, T* c) {
+  constexpr int kL = kWidth<T>;
+  for (; n > 0; n -= kL, sums += kL, c += kL) {
+    Vec<T> value = load_most(sums, n);
+    if (g.accumulate) value = load_most(c, n) + value;
+    if (g.add != nullptr) value += g.add_col == 0 ? broadcast(*add) : load_most(add, n);
+    if (n < kL) return store_first<T>(c, value, n);
+    store(c, value);
+    add += kL * g.add_col;
+  }
+}
+
+// Sums that go to C row by row: those of columns that cross from one run to the next or fill a part
+// of a vector, and those to which something is added.
+template <class T>
+TINYT_OUTLINE void store_rows(const GemmBlock& g, const TileOfC<T>& t, const T* sums) {
   for (int64_t done = 0; done < t.cols;) {
     const int64_t col = t.col + done, in_run = col % g.run;
     const int64_t left = g.run - in_run, n = left < t.cols - done ? left : t.cols - done;
+    T* c = static_cast<T*>(g.c) + t.row * g.c_row + col / g.run * g.c_run + in_run;
+    const T* add = static_cast<const T*>(g.add) + t.row * g.add_row + col * g.add_col;
     for (int64_t r = 0; r < t.rows; ++r) {
-      T* c = static_cast<T*>(g.c) + (t.row + r) * g.c_row + col / g.run * g.c_run + in_run;
-      const T* sum = sums + r * kCols<T> + done;
-      const T* add = static_cast<const T*>(g.add) + (t.row + r) * g.add_row + col * g.add_col;
-      for (int64_t i = 0; i < n; ++i) {
-        const T value = g.accumulate ? c[i] + sum[i] : sum[i];
-        c[i] = g.add == nullptr ? value : value + add[i * g.add_col];
-      }
+      store_row(g, sums + r * kCols<T> + done, add + r * g.add_row, n, c + r * g.c_row);
     }
     done += n;
   }
@@ -56,7 +69,7 @@ TINYT_INLINE void multiply(const GemmBlock& g, const TileOfC<T>& t, int64_t last
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) {
       const T* from = b + v * kWidth<T>;
-      line[v] = Part && v + 1 == Vectors ? load_part<T>(from, last) : load<T>(from);
+      line[v] = Part && v + 1 == Vectors ? load_first<T>(from, last) : load<T>(from);
     }
 #pragma GCC unroll 12
     for (int r = 0; r < Rows; ++r) {
@@ -100,7 +113,7 @@ void tile(const GemmBlock& g, const TileOfC<T>& t) {
 #pragma GCC unroll 2
       for (int v = 0; v < Vectors; ++v) store(sums + r * kCols<T> + v * kL, acc[r][v]);
     }
-    return store_pieces(g, t, sums);
+    return store_rows(g, t, sums);
   }
   T* c = t.c;
 #pragma GCC unroll 12
@@ -108,8 +121,8 @@ void tile(const GemmBlock& g, const TileOfC<T>& t) {
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) {
       if (kMasked && v + 1 == Vectors && last != kL) {
-        if (g.accumulate) acc[r][v] = load_part<T>(c + v * kL, last) + acc[r][v];
-        store_part(c + v * kL, storable(acc[r][v]), last);
+        if (g.accumulate) acc[r][v] = load_first<T>(c + v * kL, last) + acc[r][v];
+        store_first<T>(c + v * kL, acc[r][v], last);
       } else {
         if (g.accumulate) acc[r][v] = load<T>(c + v * kL) + acc[r][v];
         store(c + v * kL, acc[r][v]);

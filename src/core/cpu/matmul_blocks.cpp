@@ -1,5 +1,5 @@
 // The blocked driver: cuts a product into blocks that fit the caches and tasks for the threads.
-#include <cstring>
+#include <algorithm>
 
 #include "matmul.h"
 #include "scratch.h"
@@ -122,7 +122,7 @@ class BlockedProduct {
   }
 
   GemmBlock block_of(const Region& r) const {
-    const bool last = r.k + r.depth >= p_.k;
+    const Addend add = r.k + r.depth >= p_.k ? p_.add : Addend{};
     return {.rows = r.rows,
             .cols = r.cols,
             .depth = r.depth,
@@ -140,9 +140,9 @@ class BlockedProduct {
             .run = p_.run,
             .c_run = p_.c_run,
             .accumulate = r.k > 0,
-            .add = last ? p_.add.data : nullptr,
-            .add_row = p_.add.row,
-            .add_col = p_.add.col};
+            .add = add.data,
+            .add_row = add.row,
+            .add_col = add.col};
   }
 
   const char* element(const StridedLines& lines, int64_t line, int64_t k) const {

@@ -30,11 +30,50 @@ TINYT_INLINE U64 fma(U64 a, U64 b, U64 c) { return a * b + c; }
 TINYT_INLINE U64 broadcast(uint64_t x) { return U64{} + x; }
 TINYT_INLINE F32 broadcast(float x) { return splat(x); }
 TINYT_INLINE F64 broadcast(double x) { return splat(x); }
+
+// The first n lanes, by a mask where the level has masked loads and stores.
+constexpr bool kMasked = TINYT_VECTOR_BYTES >= 32;
+#if TINYT_VECTOR_BYTES == 32
+template <class T>
+TINYT_INLINE __m256i first_lanes(int64_t n) {
+  if constexpr (sizeof(T) == 8) {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+  } else {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+}
+template <class T>
+TINYT_INLINE Vec<T> load_first(const T* p, int64_t n) {
+  if constexpr (sizeof(T) == 8) {
+    return (Vec<T>)_mm256_maskload_epi64(reinterpret_cast<const long long*>(p), first_lanes<T>(n));
+  } else {
+    return (Vec<T>)_mm256_maskload_epi32(reinterpret_cast<const int*>(p), first_lanes<T>(n));
+  }
+}
+template <class T>
+TINYT_INLINE void store_first(T* p, Vec<T> x, int64_t n) {
+  if constexpr (sizeof(T) == 8) {
+    _mm256_maskstore_epi64(reinterpret_cast<long long*>(p), first_lanes<T>(n), (__m256i)x);
+  } else {
+    _mm256_maskstore_epi32(reinterpret_cast<int*>(p), first_lanes<T>(n), (__m256i)x);
+  }
+}
+#else
 TINYT_INLINE I64 storable(U64 x) { return (I64)x; }
 template <class V>
 TINYT_INLINE V storable(V x) {
   return x;
 }
+template <class T>
+TINYT_INLINE Vec<T> load_first(const T* p, int64_t n) {
+  return load_part<T>(p, n);
+}
+template <class T>
+TINYT_INLINE void store_first(T* p, Vec<T> x, int64_t n) {
+  store_part(p, storable(x), n);
+}
+#endif
 
 // Lines next to each other: each k is a copy of `Width` values.
 template <class T, int Width>
@@ -53,7 +92,7 @@ void pack_some_rows(const T* from, int64_t step, const Panel& p, T* to) {
   const bool wide = p.count > kWidth<T>;
   const int64_t rest = wide ? p.count - kWidth<T> : p.count;
   for (int64_t k = 0; k < p.depth; ++k) {
-    const Vec<T> part = load_part<T>(from + (wide ? kWidth<T> : 0), rest);
+    const Vec<T> part = load_first<T>(from + (wide ? kWidth<T> : 0), rest);
     store(to, wide ? load<T>(from) : part);
     store(to + kWidth<T>, wide ? part : Vec<T>{});
     from += step;

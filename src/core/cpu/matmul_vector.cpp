@@ -14,16 +14,16 @@ constexpr int64_t kColsAtLeast = 1024;  // of rows: what lies together is read t
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// out[j] = the sum of parts[b * n + j] over b, in order (+ addend).
 template <class T>
-void add_parts(const T* parts, int64_t blocks, int64_t n, int64_t begin, int64_t end,
-               const Addend& add, T* out) {
+void add_in_order(const T* parts, int64_t count, int64_t n, const Addend& add, T* out) {
   const T* from = static_cast<const T*>(add.data);
-  for (int64_t j = begin; j < end; ++j) {
-    T sum = parts[j];
-    for (int64_t b = 1; b < blocks; ++b) sum += parts[b * n + j];
-    out[j] = from == nullptr ? sum : sum + from[j * add.col];
-  }
+  parallel_ranges(n, kTask / count + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      T sum = parts[j];
+      for (int64_t i = 1; i < count; ++i) sum += parts[i * n + j];
+      out[j] = from == nullptr ? sum : sum + from[j * add.col];
+    }
+  });
 }
 
 // Cuts k into blocks of kRowBlock and the lines into tasks.
@@ -96,19 +96,10 @@ class DotProducts {
   }
 
   void finish(const char* parts) const {
-    const auto add_all = [&]<class T>(T* out) {
-      for (int64_t i = 0; i < p_.count; ++i) {
-        Addend add = p_.add;
-        if (add.data != nullptr) add.data = static_cast<const T*>(add.data) + i * p_.add_batch;
-        parallel_ranges(p_.n, kTask / blocks_ + 1, [&](int64_t begin, int64_t end) {
-          add_parts(reinterpret_cast<const T*>(parts) + i * blocks_ * p_.n, blocks_, p_.n, begin,
-                    end, add, out + i * p_.n);
-        });
-      }
-    };
-    if (p_.work == DType::Float32) return add_all(static_cast<float*>(p_.out));
-    if (p_.work == DType::Float64) return add_all(static_cast<double*>(p_.out));
-    add_all(static_cast<uint64_t*>(p_.out));
+    for (int64_t i = 0; i < p_.count; ++i) {
+      sum_parts(p_.work, parts + i * blocks_ * p_.n * size_, blocks_, p_.n, p_.add,
+                static_cast<char*>(p_.out) + i * p_.n * size_);
+    }
   }
 
   const VectorProducts& p_;
@@ -118,6 +109,16 @@ class DotProducts {
 };
 
 }  // namespace
+
+void sum_parts(DType dtype, const void* parts, int64_t count, int64_t n, const Addend& add,
+               void* out) {
+  const auto sum = [&]<class T>(T* to) {
+    add_in_order(static_cast<const T*>(parts), count, n, add, to);
+  };
+  if (dtype == DType::Float32) return sum(static_cast<float*>(out));
+  if (dtype == DType::Float64) return sum(static_cast<double*>(out));
+  sum(static_cast<uint64_t*>(out));
+}
 
 void multiply_vectors(const VectorProducts& p) { DotProducts(p).run(); }
 

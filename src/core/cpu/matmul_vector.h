@@ -40,9 +40,9 @@ TINYT_INLINE void dot_lines(const DotBlock& d, const T* b, T* sums) {
   }
   for (int i = 0; k < d.depth; ++i, k += kL) {
     const int64_t n = d.depth - k < kL ? d.depth - k : kL;
-    const Vec<T> v = load_part<T>(x + k, n);
+    const Vec<T> v = load_first<T>(x + k, n);
     for (int c = 0; c < Count; ++c) {
-      const Vec<T> next = fma(v, load_part<T>(b + c * d.stride + k, n), lanes[c].part[i]);
+      const Vec<T> next = fma(v, load_first<T>(b + c * d.stride + k, n), lanes[c].part[i]);
       lanes[c].part[i] = replace_first<T>(lanes[c].part[i], next, n);
     }
   }
@@ -77,12 +77,12 @@ TINYT_INLINE void add_rows(const T* x, int64_t x_step, const T* b, int64_t b_ste
     store(sums + j, sum);
   }
   if (j == cols) return;
-  Vec<T> sum = load_part<T>(sums + j, cols - j);
+  Vec<T> sum = load_first<T>(sums + j, cols - j);
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
-    sum = fma(value[i], load_part<T>(b + i * b_step + j, cols - j), sum);
+    sum = fma(value[i], load_first<T>(b + i * b_step + j, cols - j), sum);
   }
-  store_part(sums + j, storable(sum), cols - j);
+  store_first(sums + j, sum, cols - j);
 }
 
 // Lines next to each other: all of a lane's rows, lane after lane. The lanes come in the order in

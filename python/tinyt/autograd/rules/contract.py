@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import compiled_slope
-from tinyt.autograd.rules.common import SECOND, as_column, as_row, rule, transposed, zeros
+from tinyt.autograd.rules.common import SAME, SECOND, as_column, as_row, rule, transposed, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -58,11 +58,12 @@ def resample_grad(g: Tensor, n: Node) -> Tensor:
     return prim.resample(g, n.input(1), n.shape(0)[2:], taps, index, not transposed)
 
 
-rule(
-    "matmul",
+FACTORS = (
     (compiled_slope("matmul_left", matmul_left), 1),
     (compiled_slope("matmul_right", matmul_right), 0),
 )
+rule("matmul", *FACTORS)
+rule("matmul_add", *FACTORS, (SAME,))
 rule(
     "conv",
     (lambda g, n: prim.conv_input(g, n.input(1), n.shape(0), *n.attrs), 1),
