@@ -13,7 +13,8 @@ constexpr int64_t kColsOfTask = 512;
 constexpr int64_t kPackedA = int64_t{1} << 20;  // bytes of A and of B packed at a time
 constexpr int64_t kPackedB = int64_t{4} << 20;
 constexpr int64_t kStackBytes = 32 * 1024;
-constexpr int64_t kPackTask = 32 * 1024;             // elements packed by one unit of parallel work
+constexpr int64_t kPackTask = 64 * 1024;             // elements packed by one unit of parallel work
+constexpr int64_t kPackDepth = 16;                   // of lines next to each other, at a time
 constexpr int64_t kSmallestTask = int64_t{1} << 18;  // multiplications worth a task
 constexpr int64_t kLargestTask = int64_t{1} << 23;
 constexpr int64_t kLargeProduct = int64_t{1} << 24;  // uses all threads by itself,
@@ -119,6 +120,21 @@ class BlockedProduct {
     panel.first += i * all.width;
     panel.count = std::min(all.width, all.count - i * all.width);
     packer.pack(packer.context, panel, out);
+  }
+
+  // Panels [begin, end). Lines next to each other are taken some of k at a time, so that memory is
+  // read along itself.
+  void pack_panels(const Packer& packer, const StridedLines* lines, const Panel& all, int64_t begin,
+                   int64_t end, char* out) const {
+    const int64_t step = lines != nullptr && lines->line == 1 ? kPackDepth : all.depth;
+    for (int64_t k = 0; k < all.depth; k += step) {
+      Panel part = all;
+      part.k0 += k;
+      part.depth = std::min(step, all.depth - k);
+      for (int64_t i = begin; i < end; ++i) {
+        pack_panel(packer, part, i, out + (i * all.depth + k) * all.width * cut_.size);
+      }
+    }
   }
 
   GemmBlock block_of(const Region& r) const {
@@ -250,15 +266,11 @@ class BlockedProduct {
     const int64_t b_panels = with_b ? ceil_div(r.cols, t.cols) : 0;
     const int64_t grain = std::max<int64_t>(1, kPackTask / (r.depth * t.cols));
     parallel_ranges(a_panels + b_panels, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        if (i < a_panels) {
-          pack_panel(p_.a, {r.row, r.rows, r.k, r.depth, t.rows}, i,
-                     packed_a_ + i * t.rows * r.depth * cut_.size);
-        } else {
-          pack_panel(p_.b, {r.col, r.cols, r.k, r.depth, t.cols}, i - a_panels,
-                     packed_b + (i - a_panels) * t.cols * r.depth * cut_.size);
-        }
-      }
+      const int64_t middle = std::clamp(a_panels, begin, end);
+      pack_panels(p_.a, p_.a_lines, {r.row, r.rows, r.k, r.depth, t.rows}, begin, middle,
+                  packed_a_);
+      pack_panels(p_.b, p_.b_lines, {r.col, r.cols, r.k, r.depth, t.cols}, middle - a_panels,
+                  end - a_panels, packed_b);
     });
   }
 

@@ -114,11 +114,17 @@ struct UnsignedOf<8> {
 template <class T, int Side = kWidth<T>>
 using Bits = typename VecOf<typename UnsignedOf<sizeof(T)>::type, Side>::type;
 
-// Packs `Side` lines that run along memory: a transposition, as bits.
+// Packs `Side` lines that run along memory: a transposition, as bits. The same lines of the next
+// panel are fetched meanwhile (if it is the last, a fetch of anything does no harm).
 template <class T, int Side>
 void pack_square_lines(const T* lines, int64_t line, const Panel& p, T* out) {
+  constexpr int64_t kCacheLine = 64 / sizeof(T);
   int64_t k = 0;
   for (; k + Side <= p.depth; k += Side) {
+    if (k % kCacheLine == 0) {
+#pragma GCC unroll 16
+      for (int64_t s = 0; s < Side; ++s) __builtin_prefetch(lines + (s + p.width) * line + k);
+    }
     Bits<T, Side> square[Side];
 #pragma GCC unroll 16
     for (int64_t s = 0; s < Side; ++s) {
