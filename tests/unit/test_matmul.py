@@ -52,6 +52,8 @@ SHAPES = [
     ((), 97, 5, 513),
     ((), 130, 64, 100),
     ((), 2, 513, 130),
+    ((), 13, 512, 33),
+    ((), 98, 1025, 35),
     ((), 200, 33, 2),
     ((), 3, 1, 3),
     ((3,), 16, 16, 16),
@@ -91,7 +93,7 @@ def test_edges(shape: Any, dtype: str, rng: np.random.Generator) -> None:
     else:
         exact = a.astype(np.longdouble) @ b.astype(np.longdouble)
         size = np.abs(a).astype(np.longdouble) @ np.abs(b).astype(np.longdouble)
-        # A chain of at most 256 roundings, most of which cancel.
+        # A chain of at most 512 roundings, most of which cancel.
         assert np.all(np.abs(want - exact) <= 12 * np.finfo(dtype).eps * size)
     for i, left in enumerate(LAYOUTS):
         for j, right in enumerate(LAYOUTS):

@@ -55,6 +55,9 @@ TINYT_OUTLINE void store_rows(const GemmBlock& g, const TileOfC<T>& t, const T* 
   }
 }
 
+// So many steps of k are fetched ahead of B: its panels need not fit the first-level cache.
+constexpr int kAhead = 8;
+
 // The chains of fma. Part: the last vector of B has only `last` columns in memory.
 template <bool Part, class T, int Rows, int Vectors>
 TINYT_INLINE void multiply(const GemmBlock& g, const TileOfC<T>& t, int64_t last,
@@ -69,6 +72,7 @@ TINYT_INLINE void multiply(const GemmBlock& g, const TileOfC<T>& t, int64_t last
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) {
       const T* from = b + v * kWidth<T>;
+      __builtin_prefetch(from + kAhead * g.b_step);
       line[v] = Part && v + 1 == Vectors ? load_first<T>(from, last) : load<T>(from);
     }
 #pragma GCC unroll 12
