@@ -250,6 +250,17 @@ void infer_matmul_add(OpId op, std::span<const Tensor> in, const Attrs& attrs, I
           " does not broadcast to the product's shape ", want);
 }
 
+void infer_int_mm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  for (const Tensor& t : in) {
+    require(t.dtype() == DType::Int8, ErrorKind::DType, name_of(op), ": takes int8, got ",
+            name_of(t.dtype()));
+    require(t.rank() == 2, ErrorKind::Shape, name_of(op), ": operands must be 2-d, got ",
+            in[0].shape(), " @ ", in[1].shape());
+  }
+  infer_matmul(op, in, attrs, out);
+  out.dtype[0] = DType::Int32;
+}
+
 void infer_conv(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   check_conv_rank(op, in[0].shape());
   AttrReader read(attrs);

@@ -136,6 +136,12 @@ def sums_of_products(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
             yield x, w, tinyt.tensor(np.asarray(rng.standard_normal(shape)))
 
 
+def matrices_of_bytes(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    rows, depth = x.shape[-2:]
+    sizes = (rows, depth), (depth, 5)
+    yield tuple(tinyt.tensor(rng.integers(-128, 128, size).astype(np.int8)) for size in sizes)
+
+
 def elementwise(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     yield (x,)
 
@@ -170,6 +176,7 @@ def over_dims(*attributes: tuple[float, ...]) -> Callable[[Any, Any], Iterator[t
 ACTIVATIONS = ["gelu", "gelu_tanh", "silu", "mish", "logsigmoid", "hardsigmoid", "hardswish"]
 CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "matmul_add": sums_of_products,
+    "int_mm": matrices_of_bytes,
     "softmax": along_each_dim,
     "log_softmax": along_each_dim,
     "softmax_input": along_each_dim_backward,

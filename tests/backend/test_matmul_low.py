@@ -14,10 +14,11 @@ from tinyt.compiler.record import record
 
 HALVES = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 """Half a unit in the last place of 1."""
+SUBNORMAL = {"bfloat16": 2.0**-130, "float16": 2.0**-20}
 DTYPES = (*HALVES, "int8", "uint8")
 
 # Edges of 16 lines, of 32, of steps of 32 and 64 along k, of blocks of k; several spans of k;
-# one short operand (of either side) and none.
+# one short operand (of either side) and none; vectors.
 SHAPES = [
     (1, 1, 1),
     (3, 0, 2),
@@ -32,6 +33,9 @@ SHAPES = [
     (66, 513, 100),
     (130, 70, 600),
     (600, 130, 70),
+    (33, 1400, 70),
+    (1, 5000, 1100),
+    (90, 5000, 1),
     (40, 8200, 20),
     (70, 4200, 66),
 ]
@@ -75,10 +79,10 @@ def same_bits(got: Any, want: Any, what: str) -> None:
 
 def check_values(a: Any, b: Any, c: Any, dtype: str) -> None:
     x, y, got = exact(a), exact(b), exact(c)
+    want = x.astype("float64") @ y.astype("float64")  # exact for bytes
     if dtype not in HALVES:
-        np.testing.assert_array_equal(got, (x @ y).astype(dtype))
+        np.testing.assert_array_equal(got, want.astype("int64").astype(dtype))
         return
-    want = x @ y
     bound = HALVES[dtype] * np.abs(want) + 2.0**-21 * (np.abs(x) @ np.abs(y))
     assert (np.abs(got - want) <= bound + 1e-7).all()
 
@@ -97,6 +101,29 @@ def test_products(shape: tuple[int, int, int], dtype: str, rng: np.random.Genera
             same_bits(x @ y, want, f"layout {number}, {threads} threads")
 
 
+# No operand fits into a cache whole: one span of k and several, of each size of the elements.
+LARGE = [(321, 2100, 330), (170, 8000, 180), (170, 8300, 180)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", LARGE, ids=str)
+def test_large_products(shape: tuple[int, int, int], dtype: str, rng: np.random.Generator) -> None:
+    m, k, n = shape
+    a, b = operand(rng, (m, k), dtype), operand(rng, (k, n), dtype)
+    tinyt.set_num_threads(1)
+    want = a @ b
+    check_values(a, b, want, dtype)
+    tinyt.set_num_threads(3)
+    same_bits(a.mT.contiguous().mT @ b.mT.contiguous().mT, want, "another layout, three threads")
+
+
+@pytest.mark.parametrize("shape", [(2080, 4100, 170), (170, 4100, 2080)], ids=str)
+def test_products_of_several_regions(shape: tuple[int, int, int], rng: np.random.Generator) -> None:
+    m, k, n = shape
+    a, b = operand(rng, (m, k), "bfloat16"), operand(rng, (k, n), "bfloat16")
+    check_values(a, b, a @ b, "bfloat16")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "shapes",
@@ -111,6 +138,16 @@ def test_batches(shapes: Any, dtype: str, rng: np.random.Generator) -> None:
     tinyt.set_num_threads(3)
     for x in layouts(a):
         same_bits(x @ b, want, "three threads")
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 2), (65, 1030, 70), (330, 4200, 321)], ids=str)
+def test_bytes_to_int32(shape: tuple[int, int, int], rng: np.random.Generator) -> None:
+    m, k, n = shape
+    a, b = operand(rng, (m, k), "int8"), operand(rng, (k, n), "int8")
+    want = (exact(a).astype("float64") @ exact(b).astype("float64")).astype("int32")
+    for x, threads in zip(layouts(a), (1, 2, 3), strict=True):
+        tinyt.set_num_threads(threads)
+        np.testing.assert_array_equal(tinyt._int_mm(x, b).numpy(), want)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -147,6 +184,29 @@ def test_recorded(dtype: str, rng: np.random.Generator) -> None:
     a, b = operand(rng, (70, 100), dtype), operand(rng, (100, 80), dtype)
     for got in record(lambda x, y: x @ y, a, b).run():
         same_bits(got, a @ b, "recorded")
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_addends(dtype: str, rng: np.random.Generator) -> None:
+    """The bits of a product and a sum, whatever is broadcast and whatever is not finite."""
+    a, b = operand(rng, (70, 300), dtype), operand(rng, (300, 45), dtype)
+    product = a @ b
+    bias = operand(rng, (45,), dtype)
+    bias[3], bias[4] = np.inf, np.nan
+    addends = (bias, bias[5:6], *(operand(rng, shape, dtype) for shape in ((70, 1), (70, 45))))
+    for c in (*addends, operand(rng, (45, 70), dtype).t()):
+        for threads in (1, 3):
+            tinyt.set_num_threads(threads)
+            same_bits(tinyt.addmm(c, a, b), product + c, f"addend {tuple(c.shape)}")
+    rows = operand(rng, (2, 35, 300), dtype)
+    same_bits(
+        tinyt.nn.functional.linear(rows, b.mT, bias), rows @ b + bias, "a bias for every batch"
+    )
+    same_bits(tinyt.addmm(bias, a[:, :0], b[:0]), product * 0 + bias, "sums of nothing")
+    same_bits(tinyt.addmv(a[:, 0], a, b[:, 1]), a @ b[:, 1] + a[:, 0], "vectors")
+    least = tinyt.tensor([[SUBNORMAL[dtype]]], dtype=getattr(tinyt, dtype))
+    zero = tinyt.zeros(1, 1, dtype=least.dtype)
+    same_bits(tinyt.addmm(least, zero, zero), least, "subnormal addend")
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -28,6 +28,10 @@ def products(*pairs: Any, domain: tuple[float, float] = (-2, 2)) -> Samples:
     ]
 
 
+def z(*shape: int) -> Any:
+    return np.zeros(shape, np.int8)
+
+
 SUMS: dict[str, Any] = {"ulp": 8, "scale": "abs"}
 
 
@@ -69,6 +73,21 @@ CONTRACT = [
         errors=(
             bad(RuntimeError, r"(mm|matmul).*\(2, 3\).*\(4, 5\)", f(2, 3), f(4, 5)),
             bad(RuntimeError, r"mm.*\(1, 2, 3\)", f(1, 2, 3), f(3, 2)),
+        ),
+    ),
+    Op(
+        "_int_mm",
+        products(((2, 3), (3, 4)), ((2, 0), (0, 3)), ((70, 130), (130, 33)), domain=(-128, 127)),
+        lambda x, y: np.matmul(x.astype(np.int32), y.astype(np.int32)),
+        dtypes=("int8",),
+        result="int32",
+        grad=False,
+        method=False,
+        out=True,
+        errors=(
+            bad(RuntimeError, r"int_mm.*int8.*float32", f(2, 3), f(3, 4)),
+            bad(RuntimeError, r"int_mm.*\(2, 3\).*\(4, 5\)", z(2, 3), z(4, 5)),
+            bad(RuntimeError, r"int_mm.*\(1, 2, 3\)", z(1, 2, 3), z(3, 2)),
         ),
     ),
     Op(

@@ -10,6 +10,7 @@ from typing import Any
 from tinyt.autograd.rules import activation
 from tinyt.autograd.rules.common import widen
 from tinyt.autograd.rules.fused import class_shares, cross_entropy_slopes
+from tinyt.dtypes import int32
 from tinyt.ops.attention import DECOMPOSE as ATTENTION
 from tinyt.ops.matrix import composed_norm
 from tinyt.ops.norm import DECOMPOSE as NORMS
@@ -144,6 +145,11 @@ def logsumexp(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return prim.cast(total + prim.reshape(top, tuple(total.shape)), x.dtype)
 
 
+def int_mm(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b in int32."""
+    return prim.matmul(prim.cast(a, int32), prim.cast(b, int32))
+
+
 def matmul_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     """a @ b + c."""
     return prim.matmul(a, b) + c
@@ -162,6 +168,7 @@ _ACTIVATIONS = (
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     **NORMS,
     "matmul_add": matmul_add,
+    "int_mm": int_mm,
     **ATTENTION,
     "nansum": nansum,
     "norm": norm,

@@ -36,6 +36,11 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return prim.matmul(input, mat2, out=out)
 
 
+def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Product of two int8 matrices in int32, which wraps."""
+    return prim.int_mm(input, mat2, out=out)
+
+
 @method
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products of two batches of matrices."""
@@ -329,7 +334,7 @@ EXPORTS: dict[str, Any] = {
     f.__name__: f
     for f in (
         matmul, mm, bmm, mv, dot, vdot, outer, ger, inner,
-        addmm, addmv, addr, baddbmm, addbmm, bilinear,
+        addmm, addmv, addr, baddbmm, addbmm, bilinear, _int_mm,
     )
 }  # fmt: skip
 FUNCTIONAL: dict[str, Any] = {"linear": linear}

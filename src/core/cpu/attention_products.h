@@ -161,12 +161,15 @@ class TileProducts {
     amx_.block[kIndex]({.rows = rows,
                         .cols = cols,
                         .depth = depth,
+                        .by_rows = false,
+                        .steps = format_.block_steps,
                         .a = a,
                         .b = b,
                         .panel = a_panel,
                         .a_block = block,
                         .b_block = block,
                         .sums = sums,
+                        .sums_panel = 0,
                         .first = true,
                         .last = true,
                         .c = c,
@@ -175,7 +178,10 @@ class TileProducts {
                         .c_row = lanes(),
                         .run = lanes(),
                         .c_run = 0,
-                        .wide = true});
+                        .wide = true,
+                        .add = nullptr,
+                        .add_row = 0,
+                        .add_col = 0});
   }
 
   const AmxTable& amx_ = *kernels().amx;

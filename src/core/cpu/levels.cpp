@@ -76,11 +76,11 @@ bool tiles_granted() {
 
 [[maybe_unused]] bool supports_amx() {
   constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
-  constexpr unsigned kAvx512Bf16 = 1u << 5;
+  constexpr unsigned kAvx512Bf16 = 1u << 5, kPrefetchw = 1u << 8;
   constexpr uint64_t kTileStates = 0x60000;
   return supports_v4() && has_all(cpuid(7).edx, kBf16 | kTile | kInt8) &&
-         has_all(cpuid(7, 1).eax, kAvx512Bf16) && has_all(enabled_states(), kTileStates) &&
-         tiles_granted();
+         has_all(cpuid(7, 1).eax, kAvx512Bf16) && has_all(cpuid(0x80000001).ecx, kPrefetchw) &&
+         has_all(enabled_states(), kTileStates) && tiles_granted();
 }
 
 #else

@@ -423,14 +423,16 @@ struct DotBlock {
   void* sums;      // one for each line
 };
 
-// Float32, Float64 and Int64 (which wraps).
+// Float32, Float64 and Int64 (which wraps). Tiles and blocks also of Int32: there an element of A
+// or B is a pair of int16, whose products add up to int32 (which wraps).
 struct GemmTable {
   GemmTile tile[kDTypeCount];
   // Each element of C is one chain of fma over k, whatever else is in the block.
   void (*block[kDTypeCount])(const GemmBlock& block);
   // Packs from StridedLines.
   PackKernel pack[kDTypeCount];
-  // Lines that run along memory; lines next to each other, which are the columns of rows.
+  // Lines that run along memory; lines next to each other, which are the columns of rows. By dtype
+  // of the lines, also Float16 and BFloat16: x and the sums are float32 then.
   void (*dots[kDTypeCount])(const DotBlock& block);
   void (*row_sums[kDTypeCount])(const DotBlock& block);
 };
@@ -444,6 +446,7 @@ struct TileFormat {
   int64_t depth;        // of a step
   int64_t bytes;        // of a step of a panel
   int64_t block_steps;  // in a block of depth
+  int64_t most_steps;   // of a depth that is one block
 };
 
 // Lines [first, first + count), count <= kTilePanel, at depth [k0, k0 + depth). `columns`: for B.
@@ -453,16 +456,21 @@ struct TilePanel {
   bool columns;
 };
 
-// A block of C, from panels of A and B.
+// A block of C, from panels of A and B. One panel after the other stays in the nearest cache while
+// all of the other operand's pass by: one of A, `by_rows`, or of B.
 struct TileBlock {
   int64_t rows, cols, depth;
+  bool by_rows;
+  int64_t steps;  // in a block of depth
   const void* a;
   const void* b;
   // Bytes from one panel to the next and from one block of depth to the next.
   int64_t panel, a_block, b_block;
   // Between blocks of depth, and from before (unless `first`) and for after (unless `last`): 4
-  // bytes for each element of whole panels.
+  // bytes for each element of whole panels. From one panel that stays to the next `sums_panel`
+  // bytes, or 0 where the same serve all.
   void* sums;
+  int64_t sums_panel;
   bool first, last;
   // Element (i, j) of C is c[i * c_row + (j / run) * c_run + j % run]; the block starts at
   // (row, col). `wide`: C is float32 or int32, else of the operands' dtype (integers wrap).
@@ -470,6 +478,10 @@ struct TileBlock {
   int64_t row, col;
   int64_t c_row, run, c_run;
   bool wide;
+  // Null, or bfloat16s for the elements of a bfloat16 C, as in GemmBlock: added to what was
+  // rounded.
+  const void* add;
+  int64_t add_row, add_col;
 };
 
 struct AmxTable {

@@ -1,14 +1,13 @@
 #include "matmul.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "complex.h"
 #include "copy.h"
 #include "elementwise.h"
+#include "matmul_convert.h"
 #include "matmul_low.h"
 #include "scratch.h"
-#include "tiles.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -23,36 +22,6 @@ struct Operand {
   int64_t line, depth;  // of a row of A or a column of B, and along k
   Dims batch;           // strides at the output's batch shape
 };
-
-// Lines of another dtype, converted while they are packed.
-struct ConvertedLines {
-  StridedLines lines;
-  DType from, to;
-};
-
-void pack_converted(const void* context, const Panel& p, void* out) {
-  const auto& c = *static_cast<const ConvertedLines*>(context);
-  const auto item = static_cast<int64_t>(size_of(c.from));
-  const auto size = static_cast<int64_t>(size_of(c.to));
-  const char* data = static_cast<const char*>(c.lines.data) +
-                     (p.first * c.lines.line + p.k0 * c.lines.depth) * item;
-  const int64_t step = kTileElements / p.width;
-  Tile tile;
-  for (int64_t k = 0; k < p.depth; k += step) {
-    const int64_t rows = std::min(step, p.depth - k);
-    const Block from = {const_cast<char*>(data) + k * c.lines.depth * item, c.lines.depth * item,
-                        c.lines.line * item};
-    char* to = static_cast<char*>(out) + k * p.width * size;
-    if (p.count == p.width) {
-      load_tile(from, c.from, rows, p.count, c.to, to);
-      continue;
-    }
-    load_tile(from, c.from, rows, p.count, c.to, tile.bytes);
-    std::memset(to, 0, static_cast<size_t>(rows * p.width * size));
-    copy_block({tile.bytes, p.count * size, size}, {to, p.width * size, size},
-               static_cast<size_t>(size), rows, p.count);
-  }
-}
 
 // One batched product of a matmul call, with its batch dimensions.
 struct MatmulShape {
@@ -86,26 +55,29 @@ const char* start_of(const MatmulShape& s, const Operand& o, int64_t i) {
          batch_offset(s, o.batch, i) * static_cast<int64_t>(size_of(o.tensor.dtype()));
 }
 
-// The products of the batch, cut along k into `parts`: C is [parts][batch][m, n].
+// The products of the batch, cut along k into `parts`: C is [parts][batch][m, n], of dtype `want`
+// (of bytes: Int32).
 void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
                   int64_t parts, DType want, void* c) {
   const DType have = a.tensor.dtype();
   const auto size = static_cast<int64_t>(size_of(want)), item = static_cast<int64_t>(size_of(have));
   const PackKernel strided = kernels().gemm->pack[static_cast<int>(want)];
+  const PackKernel convert = want == DType::Int32 ? pack_pairs : pack_converted;
+  const int64_t unit = want == DType::Int32 ? 2 : 1;  // of depth, packed as one element
   const int64_t count = numel_of(s.batch), depth = parts == 1 ? s.k : kPartDepth;
   const auto multiply = [&](int64_t i, Compute compute) {
-    const int64_t k = i / count * depth;
+    const int64_t k = i / count * depth, left = std::min(depth, s.k - k);
     const auto lines = [&](const Operand& o) {
       return ConvertedLines{
-          {start_of(s, o, i % count) + k * o.depth * item, o.line, o.depth}, have, want};
+          {start_of(s, o, i % count) + k * o.depth * item, o.line, o.depth}, left, have, want};
     };
     const ConvertedLines la = lines(a), lb = lines(b);
     Product p{.dtype = want,
               .m = s.m,
               .n = s.n,
-              .k = std::min(depth, s.k - k),
-              .a = {pack_converted, &la},
-              .b = {pack_converted, &lb},
+              .k = (left + unit - 1) / unit,
+              .a = {convert, &la},
+              .b = {convert, &lb},
               .c = static_cast<char*>(c) + i * s.m * s.n * size,
               .c_row = s.n,
               .run = s.n,
@@ -119,7 +91,7 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
     }
     compute(p);
   };
-  multiply_batch(want, parts * count, s.m, s.n, depth, multiply,
+  multiply_batch(want, parts * count, s.m, s.n, (depth + unit - 1) / unit, multiply,
                  {.a = have == want, .b = have == want && b.line == 1});
 }
 
@@ -146,22 +118,26 @@ void restore_infinities(const MatmulShape& s, const Operand& a, const Operand& b
   }
 }
 
-void run_low(const MatmulShape& s, const Operand& a, const Operand& b, const Tensor& out) {
+void run_low(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
+             const Tensor& out) {
+  const DType dtype = a.tensor.dtype();
   const auto item = static_cast<int64_t>(size_of(out.dtype()));
-  const bool nan = multiply_low(out.dtype(), numel_of(s.batch), s.m, s.n, s.k,
-                                [&](int64_t i, ComputeLow compute) {
-                                  compute({.dtype = out.dtype(),
-                                           .m = s.m,
-                                           .n = s.n,
-                                           .k = s.k,
-                                           .a = {start_of(s, a, i), a.line, a.depth},
-                                           .b = {start_of(s, b, i), b.line, b.depth},
-                                           .c = out.data() + i * s.m * s.n * item,
-                                           .c_row = s.n,
-                                           .run = s.n,
-                                           .c_run = 0});
-                                });
-  if (nan && out.dtype() == DType::Float16) restore_infinities(s, a, b, out);
+  const bool nan =
+      multiply_low(dtype, numel_of(s.batch), s.m, s.n, s.k, [&](int64_t i, ComputeLow compute) {
+        compute({.dtype = dtype,
+                 .m = s.m,
+                 .n = s.n,
+                 .k = s.k,
+                 .a = {start_of(s, a, i), a.line, a.depth},
+                 .b = {start_of(s, b, i), b.line, b.depth},
+                 .c = out.data() + i * s.m * s.n * item,
+                 .c_row = s.n,
+                 .run = s.n,
+                 .c_run = 0,
+                 .wide = out.dtype() != dtype,
+                 .add = add});
+      });
+  if (nan && dtype == DType::Float16) restore_infinities(s, a, b, out);
 }
 
 // x is one line; the lines are the columns of B, or the rows of A.
@@ -218,7 +194,9 @@ struct Matmul {
   // In the dtype of the sums.
   void run(const Addend& add, const Tensor& out) {
     if (s.n == 1 || rows > 1) fold_batch(s, a, b);
-    if (s.n == 1) {
+    if (out.dtype() == DType::Int32) {
+      run_matrices(s, a, b, add, 1, out.dtype(), out.data());
+    } else if (s.n == 1) {
       run_vectors(s, b, a, {add.data, 0, add.row}, out);
     } else if (rows == 1) {
       run_vectors(s, a, b, add, out);
@@ -230,24 +208,36 @@ struct Matmul {
   }
 };
 
+// Bytes wrap in the end, so 32 bits are enough.
+DType dtype_of_sums(DType dtype) {
+  return dtype == DType::Int8 || dtype == DType::UInt8 ? DType::Int32 : info(dtype).compute;
+}
+
+// Whether the level's units multiply. A vector meets each element once: memory is the limit, and
+// its sums are a reduction as at any level.
+bool on_low_units(const KernelCall& call, const Matmul& product) {
+  return has_low_units(call.compute) && !(is_float(call.compute) && product.has_vector());
+}
+
 void multiply(const KernelCall& call, Matmul& product, const Addend& add) {
   const Tensor& out = call.outputs[0];
-  if (has_low_units(call.compute)) {
+  if (on_low_units(call, product)) {
     fold_batch(product.s, product.a, product.b);
-    return run_low(product.s, product.a, product.b, out);
+    return run_low(product.s, product.a, product.b, add, out);
   }
-  const DType work = info(call.compute).compute;
+  const DType work = dtype_of_sums(call.compute);
   const Tensor result = work == out.dtype() ? out : Tensor::empty(out.shape(), work);
   product.run(add, result);
   if (work != out.dtype()) copy_into(result, out);
 }
 
 // Whether the product can add c itself: one row to all rows, or an element to each of a single
-// matrix, in the dtype of the sums.
+// matrix, in the dtype of the sums or, on units of its own, of bfloat16.
 bool read_addend(const KernelCall& call, const Matmul& product, Addend& add) {
   const Tensor &c = call.inputs[2], &out = call.outputs[0];
-  if (has_low_units(call.compute) || info(call.compute).compute != out.dtype() ||
-      product.has_parts()) {
+  if (on_low_units(call, product)
+          ? call.compute != DType::BFloat16 || product.s.k == 0
+          : dtype_of_sums(call.compute) != out.dtype() || product.has_parts()) {
     return false;
   }
   Dims strides = broadcast_strides(c.shape(), c.strides(), out.shape());
@@ -288,6 +278,14 @@ void kernel_matmul_add(const KernelCall& call) {
   }
   const Tensor operands[] = {out, call.inputs[2]};
   kernel_elementwise({OpId::add, operands, call.outputs, call.attrs, call.compute});
+}
+
+void kernel_int_mm(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  if (out.numel() == 0) return;
+  Matmul product(call.inputs[0], call.inputs[1], out);
+  if (has_low_units(call.compute)) return run_low(product.s, product.a, product.b, {}, out);
+  product.run({}, out);
 }
 
 }  // namespace tinyt::cpu

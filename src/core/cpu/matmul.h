@@ -25,7 +25,8 @@ struct Addend {
 // deliver. Each element of C is the sum, in order, of the chains of fma over fixed blocks of k: its
 // bits depend on its own row and column and on k alone.
 struct Product {
-  DType dtype;  // of C and of what the packers write: Float32, Float64 or Int64
+  // Of C and of what the packers write: Float32, Float64, Int64, or Int32 from pairs of int16.
+  DType dtype;
   int64_t m, n, k;
   Packer a, b;
   // Where the operands lie in memory as they are: they are read there when that is faster.
@@ -71,5 +72,7 @@ void sum_parts(DType dtype, const void* parts, int64_t count, int64_t n, const A
 void kernel_matmul(const KernelCall& call);
 // The same plus a third input that broadcasts to the product, with the bits of two operations.
 void kernel_matmul_add(const KernelCall& call);
+// Two matrices of bytes into int32.
+void kernel_int_mm(const KernelCall& call);
 
 }  // namespace tinyt::cpu

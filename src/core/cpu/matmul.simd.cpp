@@ -183,12 +183,25 @@ void block(const GemmBlock& g) {
 template <class T>
 constexpr GemmTile kTile = {kRows, kCols<T>, kMasked ? 1 : kWidth<T>};
 
+// And Int32: pairs of int16.
+#define TINYT_BY_PRODUCT(kernel)                                                                   \
+  {                                                                                                \
+    {}, {}, {}, {}, kernel<uint32_t>, kernel<uint64_t>, {}, {}, kernel<float>, kernel<double>, {}, \
+    {}                                                                                             \
+  }
+// And halves as they lie: their sums are float32.
+#define TINYT_BY_LINES(kernel)                                                          \
+  {                                                                                     \
+    {}, {}, {}, {}, {}, kernel<uint64_t>, kernel<float, Half>, kernel<float, BFloat16>, \
+        kernel<float>, kernel<double>, {}, {}                                           \
+  }
+
 }  // namespace
 
 extern "C" const GemmTable TINYT_TABLE(gemm);
 const GemmTable TINYT_TABLE(gemm) = {
-    TINYT_BY_DTYPE(kTile), TINYT_BY_DTYPE(block),    TINYT_BY_DTYPE(pack),
-    TINYT_BY_DTYPE(dots),  TINYT_BY_DTYPE(row_sums),
+    TINYT_BY_PRODUCT(kTile), TINYT_BY_PRODUCT(block),  TINYT_BY_DTYPE(pack),
+    TINYT_BY_LINES(dots),    TINYT_BY_LINES(row_sums),
 };
 
 }  // namespace tinyt::cpu

@@ -9,13 +9,14 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kNarrow = 2 * kTilePanel;  // lines of the shorter operand
-constexpr int64_t kSpanBlocks = 32;          // blocks of depth packed at a time
-// The sums of a task stay in L2, beside its part of the operands.
-constexpr int64_t kRowsOfTask = 512, kColsOfTask = 256;
-constexpr int64_t kPackedA = int64_t{8} << 20;  // bytes packed at a time
-constexpr int64_t kPackedB = int64_t{16} << 20;
-constexpr int64_t kSumBytes = 4 * kTilePanel * kTilePanel;  // of a panel of A by one of B
+constexpr int64_t kSpanBlocks = 8;  // blocks of depth packed at a time
+// Packed lines that stay in L2 while those of the other operand pass by.
+constexpr int64_t kResident = int64_t{1} << 20;      // bytes
+constexpr int64_t kLinesOfTask = 16 * kTilePanel;    // beside their sums by a panel
+constexpr int64_t kTasks = 4;                        // at least, along the longer operand
+constexpr int64_t kLinesOfSums = 64 * kTilePanel;    // at a time, where there are several spans
+constexpr int64_t kPackedBytes = int64_t{16} << 20;  // by all threads at a time
+constexpr int64_t kSumBytes = 4 * kTilePanel * kTilePanel;  // of one panel by another
 constexpr int64_t kPackTask = int64_t{64} << 10;            // bytes
 constexpr int64_t kSmallestTask = int64_t{1} << 21;         // multiplications worth a task
 constexpr int64_t kLargestTask = int64_t{1} << 27;
@@ -26,57 +27,50 @@ int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 int64_t panels(int64_t lines) { return ceil_div(lines, kTilePanel); }
 
 // How one product is cut, which does not show in the results, and the memory it needs.
-//   narrow: the shorter operand is packed whole; a task packs panels of the longer one and uses
-//     each at once.
-//   wide: blocks of both are packed by all threads, then used by all.
+//   narrow: the shorter operand fits into L2 and is packed whole; a task packs panels of the longer
+//     one and uses each at once.
+//   wide: the shorter operand is packed by all threads; a task packs some lines of the longer one
+//     that fit into L2.
 struct Blocking {
   TileFormat format;
-  int64_t block;        // depth of a block
-  int64_t span;         // depth packed at a time: whole blocks, or all
-  int64_t panel_bytes;  // of a panel over one block
+  int64_t steps, block;     // of depth in a block
+  int64_t span;             // depth packed at a time: whole blocks, or all
+  int64_t panel_bytes;      // of a panel over one block
+  bool short_b;             // the shorter operand is B
+  int64_t shorter, longer;  // lines at a time, in whole panels
   bool narrow, one_span;
-  int64_t rows, cols;            // of C at a time
-  int64_t task_rows, task_cols;  // wide
-  int64_t a_bytes, b_bytes;      // packed (narrow: the shorter operand is a)
-  int64_t sum_bytes;             // of all tasks, from one span to the next
-  int64_t slot_bytes;            // of each running task
+  int64_t task_lines = 0;  // wide: of the longer operand
+  int64_t packed_bytes;    // by all threads
+  int64_t sum_bytes;       // of C, from one span to the next
+  int64_t slot_bytes;      // of each running task: what it packs, and sums
 
   Blocking(DType dtype, int64_t m, int64_t n, int64_t k)
       : format(kernels().amx->format[static_cast<int>(dtype)]),
-        block(format.depth * format.block_steps),
+        steps(k <= format.depth * format.most_steps ? format.most_steps : format.block_steps),
+        block(format.depth * steps),
         span(std::min(round_up(k, format.depth), kSpanBlocks * block)),
         panel_bytes(ceil_div(std::min(span, block), format.depth) * format.bytes),
-        narrow(std::min(m, n) <= kNarrow),
-        one_span(k <= span),
-        rows(round_up(m, kTilePanel)),
-        cols(round_up(n, kTilePanel)) {
-    narrow ? cut_narrow() : cut_wide();
+        short_b(n < m),
+        shorter(round_up(std::min(m, n), kTilePanel)),
+        longer(round_up(std::max(m, n), kTilePanel)),
+        narrow(panels(shorter) * panel_span() <= kResident),
+        one_span(k <= span) {
+    if (narrow) {
+      slot_bytes = panel_bytes + panels(shorter) * kSumBytes;
+    } else {
+      if (!one_span) longer = std::min(longer, kLinesOfSums);
+      shorter = std::min(shorter, kPackedBytes / panel_span() * kTilePanel);
+      const int64_t fit = std::max<int64_t>(1, kResident / panel_span()) * kTilePanel;
+      const int64_t tasks = std::max(ceil_div(longer, std::min(fit, kLinesOfTask)), kTasks);
+      task_lines = panels(ceil_div(longer, tasks)) * kTilePanel;
+      slot_bytes = panels(task_lines) * (panel_span() + kSumBytes);
+    }
+    packed_bytes = panels(shorter) * panel_span();
+    sum_bytes = one_span ? 0 : panels(shorter) * panels(longer) * kSumBytes;
   }
 
-  void cut_narrow() {
-    const int64_t shorter = panels(std::min(rows, cols));
-    a_bytes = shorter * blocks() * panel_bytes;
-    b_bytes = 0;
-    slot_bytes = panel_bytes + shorter * kSumBytes;
-    sum_bytes = one_span ? 0 : panels(rows) * panels(cols) * kSumBytes;
-  }
-
-  void cut_wide() {
-    const int64_t panel = blocks() * panel_bytes;
-    rows = std::min(rows, std::max(kRowsOfTask, kPackedA / panel * kTilePanel));
-    cols = std::min(cols, std::max(kColsOfTask, kPackedB / panel * kTilePanel));
-    task_rows = round_up(ceil_div(rows, ceil_div(rows, kRowsOfTask)), kTilePanel);
-    const int64_t share = std::clamp(rows * cols * span / 16, kSmallestTask, kLargestTask);
-    task_cols = std::min(cols, kColsOfTask);
-    task_cols = std::min(task_cols, round_up(ceil_div(share, task_rows * span), kTilePanel));
-    a_bytes = panels(rows) * panel;
-    b_bytes = panels(cols) * panel;
-    slot_bytes = panels(task_rows) * panels(task_cols) * kSumBytes;
-    sum_bytes = one_span ? 0 : ceil_div(rows, task_rows) * ceil_div(cols, task_cols) * slot_bytes;
-  }
-
-  int64_t blocks() const { return ceil_div(span, block); }
-  int64_t bytes() const { return a_bytes + b_bytes + sum_bytes; }
+  int64_t panel_span() const { return ceil_div(span, block) * panel_bytes; }
+  int64_t bytes() const { return packed_bytes + sum_bytes; }
 };
 
 // The tiles' registers are a thread's own.
@@ -96,9 +90,8 @@ class TiledProduct {
       : p_(p),
         cut_(cut),
         amx_(*kernels().amx),
-        a_(memory),
-        b_(a_ + cut.a_bytes),
-        sums_(b_ + cut.b_bytes),
+        packed_(memory),
+        sums_(memory + cut.packed_bytes),
         slots_(slots),
         nan_(nan) {}
 
@@ -109,12 +102,16 @@ class TiledProduct {
   }
 
  private:
+  struct Lines {
+    int64_t first, count;
+  };
   struct Region {
-    int64_t row, rows, col, cols, k, depth;
+    Lines shorter, longer;
+    int64_t k, depth;
   };
 
   void clear() {
-    const auto size = static_cast<int64_t>(p_.wide ? 4 : size_of(p_.dtype));
+    const int64_t size = p_.wide ? 4 : static_cast<int64_t>(size_of(p_.dtype));
     for (int64_t i = 0; i < p_.m; ++i) {
       for (int64_t j = 0; j < p_.n; j += p_.run) {
         char* c = static_cast<char*>(p_.c) + (i * p_.c_row + j / p_.run * p_.c_run) * size;
@@ -123,133 +120,153 @@ class TiledProduct {
     }
   }
 
-  // A panel of A or, `columns`, of B: its blocks lie block_bytes apart.
-  void pack(bool columns, int64_t first, int64_t end, int64_t k, int64_t depth, char* out,
-            int64_t block_bytes) const {
-    const StridedLines& lines = columns ? p_.b : p_.a;
-    const int64_t count = std::min(kTilePanel, end - first);
-    for (int64_t at = 0; at < depth; at += cut_.block, out += block_bytes) {
-      const TilePanel panel = {first, count, k + at, std::min(cut_.block, depth - at), columns};
-      amx_.pack[static_cast<int>(p_.dtype)](lines, panel, out);
+  // Panel i of some lines of an operand: its blocks lie block_bytes apart.
+  void pack(bool of_shorter, const Region& r, int64_t i, char* out, int64_t block_bytes) const {
+    const bool columns = of_shorter == cut_.short_b;
+    const StridedLines& from = columns ? p_.b : p_.a;
+    const Lines lines = of_shorter ? r.shorter : r.longer;
+    const int64_t count = std::min(kTilePanel, lines.count - i * kTilePanel);
+    for (int64_t at = 0; at < r.depth; at += cut_.block, out += block_bytes) {
+      amx_.pack[static_cast<int>(p_.dtype)](from,
+                                            {lines.first + i * kTilePanel, count, r.k + at,
+                                             std::min(cut_.block, r.depth - at), columns},
+                                            out);
     }
   }
 
-  void multiply(const Region& r, const char* a, int64_t a_block, const char* b, int64_t b_block,
-                char* sums) const {
-    const TileBlock block = {.rows = r.rows,
-                             .cols = r.cols,
+  // Packed panels of an operand.
+  struct Packed {
+    const char* data;
+    int64_t block;  // bytes from one block of depth to the next
+  };
+
+  // `sums_panel`: bytes from the sums of one panel that stays in L1 to the next. That is one of the
+  // operand that is not in L2.
+  void multiply(const Region& r, Packed shorter, Packed longer, char* sums,
+                int64_t sums_panel) const {
+    const Lines& rows = cut_.short_b ? r.longer : r.shorter;
+    const Lines& cols = cut_.short_b ? r.shorter : r.longer;
+    const Packed& a = cut_.short_b ? longer : shorter;
+    const Packed& b = cut_.short_b ? shorter : longer;
+    const TileBlock block = {.rows = rows.count,
+                             .cols = cols.count,
                              .depth = r.depth,
-                             .a = a,
-                             .b = b,
+                             .by_rows = cut_.narrow == cut_.short_b,
+                             .steps = cut_.steps,
+                             .a = a.data,
+                             .b = b.data,
                              .panel = cut_.panel_bytes,
-                             .a_block = a_block,
-                             .b_block = b_block,
+                             .a_block = a.block,
+                             .b_block = b.block,
                              .sums = sums,
+                             .sums_panel = sums_panel,
                              .first = r.k == 0,
                              .last = r.k + r.depth == p_.k,
                              .c = p_.c,
-                             .row = r.row,
-                             .col = r.col,
+                             .row = rows.first,
+                             .col = cols.first,
                              .c_row = p_.c_row,
                              .run = p_.run,
                              .c_run = p_.c_run,
-                             .wide = p_.wide};
+                             .wide = p_.wide,
+                             .add = p_.add.data,
+                             .add_row = p_.add.row,
+                             .add_col = p_.add.col};
     if (amx_.block[static_cast<int>(p_.dtype)](block)) nan_.store(true, std::memory_order_relaxed);
   }
+
+  int64_t shorter() const { return std::min(p_.m, p_.n); }
+  int64_t longer() const { return std::max(p_.m, p_.n); }
 
   // ---- narrow
 
   void run_narrow() {
-    const bool columns = p_.n < p_.m;  // the shorter operand is B
-    const int64_t longer = std::max(p_.m, p_.n), shorter = std::min(p_.m, p_.n);
-    const int64_t work = kTilePanel * cut_.span * std::max(shorter, kTilePanel);
-    const int64_t share = std::clamp(panels(longer) * work / 16, kSmallestTask, kLargestTask);
+    const int64_t count = panels(longer()), work = kTilePanel * cut_.span * cut_.shorter;
+    const int64_t share = std::clamp(count * work / 16, kSmallestTask, kLargestTask);
     for (int64_t k = 0; k < p_.k; k += cut_.span) {
-      const int64_t depth = std::min(cut_.span, p_.k - k);
-      pack_shorter(columns, shorter, k, depth);
-      parallel_ranges(panels(longer), ceil_div(share, work), [&](int64_t begin, int64_t end) {
+      const Region r = {{0, shorter()}, {0, longer()}, k, std::min(cut_.span, p_.k - k)};
+      pack_blocks(r);
+      parallel_ranges(count, ceil_div(share, work), [&](int64_t begin, int64_t end) {
         slots_.with_one([&](char* slot) {
           const UsingTiles tiles(amx_);
-          for (int64_t i = begin; i < end; ++i) compute_narrow(columns, i, k, depth, slot);
+          for (int64_t i = begin; i < end; ++i) compute_narrow(r, i, slot);
         });
       });
     }
   }
 
-  void pack_shorter(bool columns, int64_t lines, int64_t k, int64_t depth) {
-    const int64_t count = panels(lines), block_bytes = count * cut_.panel_bytes;
+  // The shorter operand, block of depth by block of depth.
+  void pack_blocks(const Region& r) const {
+    const int64_t count = panels(r.shorter.count), block_bytes = count * cut_.panel_bytes;
     const int64_t grain = ceil_div(kPackTask, block_bytes);
-    parallel_ranges(ceil_div(depth, cut_.block), grain, [&](int64_t begin, int64_t end) {
-      const int64_t at = begin * cut_.block, part = std::min(end * cut_.block, depth) - at;
+    parallel_ranges(ceil_div(r.depth, cut_.block), grain, [&](int64_t begin, int64_t end) {
+      Region part = r;
+      part.k += begin * cut_.block;
+      part.depth = std::min(end * cut_.block, r.depth) - begin * cut_.block;
       for (int64_t i = 0; i < count; ++i) {
-        pack(columns, i * kTilePanel, lines, k + at, part,
-             a_ + begin * block_bytes + i * cut_.panel_bytes, block_bytes);
+        pack(true, part, i, packed_ + begin * block_bytes + i * cut_.panel_bytes, block_bytes);
       }
     });
   }
 
   // The shorter operand with panel i of the longer one.
-  void compute_narrow(bool columns, int64_t i, int64_t k, int64_t depth, char* slot) {
-    const int64_t at = i * kTilePanel, count = panels(columns ? p_.n : p_.m);
+  void compute_narrow(const Region& r, int64_t i, char* slot) const {
+    const int64_t count = panels(r.shorter.count);
     char* sums = cut_.one_span ? slot + cut_.panel_bytes : sums_ + i * count * kSumBytes;
-    Region r = {0, p_.m, 0, p_.n, 0, 0};
-    (columns ? r.row : r.col) = at;
-    (columns ? r.rows : r.cols) = std::min(kTilePanel, (columns ? p_.m : p_.n) - at);
-    const char* shorter = a_;
-    for (int64_t done = 0; done < depth; done += cut_.block) {
-      r.k = k + done;
-      r.depth = std::min(cut_.block, depth - done);
-      pack(!columns, at, columns ? p_.m : p_.n, r.k, r.depth, slot, 0);
-      multiply(r, columns ? slot : shorter, 0, columns ? shorter : slot, 0, sums);
-      shorter += count * cut_.panel_bytes;
+    Region part = r;
+    part.longer = {i * kTilePanel, std::min(kTilePanel, r.longer.count - i * kTilePanel)};
+    const char* packed = packed_;
+    for (int64_t done = 0; done < r.depth; done += cut_.block) {
+      part.k = r.k + done;
+      part.depth = std::min(cut_.block, r.depth - done);
+      pack(false, part, 0, slot, 0);
+      multiply(part, {packed, 0}, {slot, 0}, sums, 0);
+      packed += count * cut_.panel_bytes;
     }
   }
 
   // ---- wide
 
   void run_wide() {
-    for (int64_t j = 0; j < p_.n; j += cut_.cols) {
-      for (int64_t i = 0; i < p_.m; i += cut_.rows) {
+    for (int64_t i = 0; i < shorter(); i += cut_.shorter) {
+      for (int64_t j = 0; j < longer(); j += cut_.longer) {
         for (int64_t k = 0; k < p_.k; k += cut_.span) {
-          const Region r = {i, std::min(cut_.rows, p_.m - i), j, std::min(cut_.cols, p_.n - j),
-                            k, std::min(cut_.span, p_.k - k)};
-          const bool same_a = cut_.one_span && p_.m <= cut_.rows && j > 0;
-          pack_wide(r, !same_a, !cut_.one_span || i == 0);
+          const Region r = {{i, std::min(cut_.shorter, shorter() - i)},
+                            {j, std::min(cut_.longer, longer() - j)},
+                            k,
+                            std::min(cut_.span, p_.k - k)};
+          pack_panels(r);
           compute_wide(r);
         }
       }
     }
   }
 
-  void pack_wide(const Region& r, bool with_a, bool with_b) {
-    const int64_t a_panels = panels(r.rows), b_panels = panels(r.cols);
-    const int64_t a_count = with_a ? a_panels : 0, b_count = with_b ? b_panels : 0;
-    const int64_t grain = ceil_div(kPackTask, cut_.blocks() * cut_.panel_bytes);
-    parallel_ranges(a_count + b_count, grain, [&](int64_t begin, int64_t end) {
+  // The shorter operand, panel by panel.
+  void pack_panels(const Region& r) const {
+    const int64_t count = panels(r.shorter.count), grain = ceil_div(kPackTask, cut_.panel_span());
+    parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const bool columns = i >= a_count;
-        const int64_t panel = columns ? i - a_count : i;
-        const int64_t first = columns ? r.col : r.row, lines = columns ? r.cols : r.rows;
-        pack(columns, first + panel * kTilePanel, first + lines, r.k, r.depth,
-             (columns ? b_ : a_) + panel * cut_.panel_bytes,
-             (columns ? b_panels : a_panels) * cut_.panel_bytes);
+        pack(true, r, i, packed_ + i * cut_.panel_bytes, count * cut_.panel_bytes);
       }
     });
   }
 
   void compute_wide(const Region& r) {
-    const int64_t down = ceil_div(r.rows, cut_.task_rows);
-    // Down the rows first: the columns' part of B stays in the caches.
-    parallel_for(down * ceil_div(r.cols, cut_.task_cols), [&](int64_t task) {
+    const int64_t all = panels(r.shorter.count), all_block = all * cut_.panel_bytes;
+    parallel_ranges(r.longer.count, cut_.task_lines, [&](int64_t begin, int64_t end) {
       slots_.with_one([&](char* slot) {
-        const int64_t i = task % down * cut_.task_rows, j = task / down * cut_.task_cols;
-        const Region part = {r.row + i, std::min(cut_.task_rows, r.rows - i),
-                             r.col + j, std::min(cut_.task_cols, r.cols - j),
-                             r.k,       r.depth};
+        const int64_t count = panels(end - begin), block = count * cut_.panel_bytes;
+        Region part = r;
+        part.longer = {r.longer.first + begin, end - begin};
+        for (int64_t i = 0; i < count; ++i) {
+          pack(false, part, i, slot + i * cut_.panel_bytes, block);
+        }
+        char* sums = cut_.one_span ? slot + panels(cut_.task_lines) * cut_.panel_span()
+                                   : sums_ + panels(begin) * all * kSumBytes;
         const UsingTiles tiles(amx_);
-        multiply(part, a_ + i / kTilePanel * cut_.panel_bytes, panels(r.rows) * cut_.panel_bytes,
-                 b_ + j / kTilePanel * cut_.panel_bytes, panels(r.cols) * cut_.panel_bytes,
-                 cut_.one_span ? slot : sums_ + task * cut_.slot_bytes);
+        multiply(part, {packed_, all_block}, {slot, block}, sums,
+                 cut_.one_span ? 0 : count * kSumBytes);
       });
     });
   }
@@ -257,7 +274,7 @@ class TiledProduct {
   const LowProduct& p_;
   const Blocking& cut_;
   const AmxTable& amx_;
-  char *a_, *b_, *sums_;
+  char *packed_, *sums_;
   Slots& slots_;
   std::atomic<bool>& nan_;
 };

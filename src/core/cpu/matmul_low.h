@@ -20,6 +20,7 @@ struct LowProduct {
   void* c;
   int64_t c_row, run, c_run;
   bool wide = false;
+  Addend add = {};  // of a bfloat16 C only, to the rounded product
 };
 
 // Whether the level in use has such units for the dtype.

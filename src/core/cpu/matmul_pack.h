@@ -28,6 +28,20 @@ static_assert(kRows <= kMaxTileLines && kCols<float> <= kMaxTileLines);
 // Unsigned, because integer matmul wraps.
 TINYT_INLINE U64 fma(U64 a, U64 b, U64 c) { return a * b + c; }
 TINYT_INLINE U64 broadcast(uint64_t x) { return U64{} + x; }
+// Pairs of int16: the sum of two products.
+TINYT_INLINE U32 fma(U32 a, U32 b, U32 c) {
+#if TINYT_VECTOR_BYTES == 64
+  return (U32)_mm512_maskz_madd_epi16(0xFFFF, (__m512i)a, (__m512i)b) + c;
+#elif TINYT_VECTOR_BYTES == 32
+  return (U32)_mm256_madd_epi16((__m256i)a, (__m256i)b) + c;
+#elif defined(__SSE4_2__)
+  return (U32)_mm_madd_epi16((__m128i)a, (__m128i)b) + c;
+#else
+  const I32 low = ((I32)(a << 16) >> 16) * ((I32)(b << 16) >> 16);
+  return (U32)low + (U32)(((I32)a >> 16) * ((I32)b >> 16)) + c;
+#endif
+}
+TINYT_INLINE U32 broadcast(uint32_t x) { return U32{} + x; }
 TINYT_INLINE F32 broadcast(float x) { return splat(x); }
 TINYT_INLINE F64 broadcast(double x) { return splat(x); }
 
@@ -61,6 +75,7 @@ TINYT_INLINE void store_first(T* p, Vec<T> x, int64_t n) {
 }
 #else
 TINYT_INLINE I64 storable(U64 x) { return (I64)x; }
+TINYT_INLINE I32 storable(U32 x) { return (I32)x; }
 template <class V>
 TINYT_INLINE V storable(V x) {
   return x;

@@ -36,8 +36,9 @@ class DotProducts {
         blocks_(std::max<int64_t>(1, ceil_div(p.k, kRowBlock))),
         depth_(std::min(p.k, kRowBlock)) {
     const bool same = p.from == p.work;
-    by_rows_ = same && p.line == 1 && (p.step != 1 || p.n > p.k);
-    by_lines_ = same && p.step == 1 && !by_rows_;
+    const bool direct = same || kernels().gemm->dots[static_cast<int>(p.from)] != nullptr;
+    by_rows_ = direct && p.line == 1 && (p.step != 1 || p.n > p.k);
+    by_lines_ = direct && p.step == 1 && !by_rows_;
     const int64_t least = by_rows_ ? kColsAtLeast : kLinesAtLeast;
     lines_ = std::clamp(kTask / std::max<int64_t>(1, depth_), least, std::max(least, p.n));
     copy_x_ = !same || p.x_step != 1;
@@ -73,16 +74,15 @@ class DotProducts {
     DotBlock d = {
         depth, cols, x, b, by_rows_ ? p_.step : p_.line, sums + (block * p_.n + first) * size_};
     const GemmTable& table = *kernels().gemm;
-    const auto dtype = static_cast<int>(p_.work);
-    if (by_rows_) return table.row_sums[dtype](d);
-    if (by_lines_) return table.dots[dtype](d);
+    if (by_rows_) return table.row_sums[static_cast<int>(p_.from)](d);
+    if (by_lines_) return table.dots[static_cast<int>(p_.from)](d);
     char* line = buffer + kRowBlock * size_;
     for (int64_t j = 0; j < cols; ++j) {
       DotBlock one = d;
       one.cols = 1;
       one.b = read(b + j * p_.line * from_, p_.step, depth, line);
       one.sums = static_cast<char*>(d.sums) + j * size_;
-      table.dots[dtype](one);
+      table.dots[static_cast<int>(p_.work)](one);
     }
   }
 

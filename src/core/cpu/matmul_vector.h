@@ -5,6 +5,7 @@
 #include "lanes.h"
 #include "levels.h"
 #include "matmul_pack.h"
+#include "stored.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -19,9 +20,27 @@ TINYT_INLINE Vec<T> replace_first(Vec<T> now, Vec<T> next, int64_t n) {
   return load<T>(kept);
 }
 
+// Elements of S, which is T or what converts to it: a register, or its first n lanes.
+template <class T, class S>
+TINYT_INLINE Vec<T> load_as(const S* p) {
+  if constexpr (__is_same(S, T)) {
+    return load<T>(p);
+  } else {
+    return load_lanes<S, T, kWidth<T>>(p);
+  }
+}
+template <class T, class S>
+TINYT_INLINE Vec<T> load_first_as(const S* p, int64_t n) {
+  if constexpr (__is_same(S, T)) {
+    return load_first<T>(p, n);
+  } else {
+    return load_lanes_part<S, T, kWidth<T>>(p, n);
+  }
+}
+
 // `Count` lines at once, so that there are enough chains to fill the pipes.
-template <class T, int Count>
-TINYT_INLINE void dot_lines(const DotBlock& d, const T* b, T* sums) {
+template <class T, class S, int Count>
+TINYT_INLINE void dot_lines(const DotBlock& d, const S* b, T* sums) {
   using Sums = Lanes<T, Add>;
   constexpr int kL = kWidth<T>, kParts = Sums::kParts;
   static_assert(Sums::kWidth == kL);
@@ -34,7 +53,7 @@ TINYT_INLINE void dot_lines(const DotBlock& d, const T* b, T* sums) {
       const Vec<T> v = load<T>(x + k + i * kL);
 #pragma GCC unroll 4
       for (int c = 0; c < Count; ++c) {
-        lanes[c].part[i] = fma(v, load<T>(b + c * d.stride + k + i * kL), lanes[c].part[i]);
+        lanes[c].part[i] = fma(v, load_as<T>(b + c * d.stride + k + i * kL), lanes[c].part[i]);
       }
     }
   }
@@ -42,7 +61,7 @@ TINYT_INLINE void dot_lines(const DotBlock& d, const T* b, T* sums) {
     const int64_t n = d.depth - k < kL ? d.depth - k : kL;
     const Vec<T> v = load_first<T>(x + k, n);
     for (int c = 0; c < Count; ++c) {
-      const Vec<T> next = fma(v, load_first<T>(b + c * d.stride + k, n), lanes[c].part[i]);
+      const Vec<T> next = fma(v, load_first_as<T>(b + c * d.stride + k, n), lanes[c].part[i]);
       lanes[c].part[i] = replace_first<T>(lanes[c].part[i], next, n);
     }
   }
@@ -50,21 +69,21 @@ TINYT_INLINE void dot_lines(const DotBlock& d, const T* b, T* sums) {
 }
 
 // Lines that run along memory.
-template <class T>
+template <class T, class S = T>
 void dots(const DotBlock& d) {
   constexpr int kParts = kReduceLanes / kWidth<T>, kAtOnce = kParts < 8 ? 8 / kParts : 1;
-  const T* b = static_cast<const T*>(d.b);
+  const S* b = static_cast<const S*>(d.b);
   T* sums = static_cast<T*>(d.sums);
   int64_t j = 0;
   for (; j + kAtOnce <= d.cols; j += kAtOnce) {
-    dot_lines<T, kAtOnce>(d, b + j * d.stride, sums + j);
+    dot_lines<T, S, kAtOnce>(d, b + j * d.stride, sums + j);
   }
-  for (; j < d.cols; ++j) dot_lines<T, 1>(d, b + j * d.stride, sums + j);
+  for (; j < d.cols; ++j) dot_lines<T, S, 1>(d, b + j * d.stride, sums + j);
 }
 
 // sums[j] += x[i * x_step] b[i][j] for i = 0, ..., Count - 1, a chain of fma.
-template <class T, int Count>
-TINYT_INLINE void add_rows(const T* x, int64_t x_step, const T* b, int64_t b_step, int64_t cols,
+template <class T, class S, int Count>
+TINYT_INLINE void add_rows(const T* x, int64_t x_step, const S* b, int64_t b_step, int64_t cols,
                            T* sums) {
   Vec<T> value[Count];
 #pragma GCC unroll 8
@@ -73,21 +92,21 @@ TINYT_INLINE void add_rows(const T* x, int64_t x_step, const T* b, int64_t b_ste
   for (; j + kWidth<T> <= cols; j += kWidth<T>) {
     Vec<T> sum = load<T>(sums + j);
 #pragma GCC unroll 8
-    for (int i = 0; i < Count; ++i) sum = fma(value[i], load<T>(b + i * b_step + j), sum);
+    for (int i = 0; i < Count; ++i) sum = fma(value[i], load_as<T>(b + i * b_step + j), sum);
     store(sums + j, sum);
   }
   if (j == cols) return;
   Vec<T> sum = load_first<T>(sums + j, cols - j);
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
-    sum = fma(value[i], load_first<T>(b + i * b_step + j, cols - j), sum);
+    sum = fma(value[i], load_first_as<T>(b + i * b_step + j, cols - j), sum);
   }
   store_first(sums + j, sum, cols - j);
 }
 
 // Lines next to each other: all of a lane's rows, lane after lane. The lanes come in the order in
 // which the tree takes them (their bits reversed), so few sums wait at a time.
-template <class T>
+template <class T, class S = T>
 void row_sums(const DotBlock& d) {
   constexpr int64_t kMost = 1024, kStep = kReduceLanes, kAtOnce = 8;
   constexpr int kLevels = 5;
@@ -96,7 +115,7 @@ void row_sums(const DotBlock& d) {
   const T* x = static_cast<const T*>(d.x);
   for (int64_t j = 0; j < d.cols; j += kMost) {
     const int64_t cols = d.cols - j < kMost ? d.cols - j : kMost;
-    const T* b = static_cast<const T*>(d.b) + j;
+    const S* b = static_cast<const S*>(d.b) + j;
     int level = 0;
     for (int i = 0; i < kReduceLanes; ++i) {
       int64_t k = 0;
@@ -104,9 +123,9 @@ void row_sums(const DotBlock& d) {
       T* sums = waiting[level++];
       __builtin_memset(sums, 0, static_cast<size_t>(cols) * sizeof(T));
       for (; k + (kAtOnce - 1) * kStep < d.depth; k += kAtOnce * kStep) {
-        add_rows<T, kAtOnce>(x + k, kStep, b + k * d.stride, kStep * d.stride, cols, sums);
+        add_rows<T, S, kAtOnce>(x + k, kStep, b + k * d.stride, kStep * d.stride, cols, sums);
       }
-      for (; k < d.depth; k += kStep) add_rows<T, 1>(x + k, 0, b + k * d.stride, 0, cols, sums);
+      for (; k < d.depth; k += kStep) add_rows<T, S, 1>(x + k, 0, b + k * d.stride, 0, cols, sums);
       for (int done = i; done & 1; done >>= 1) {
         --level;
         for (int64_t c = 0; c < cols; ++c) waiting[level - 1][c] += waiting[level][c];
