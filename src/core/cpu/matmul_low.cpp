@@ -10,8 +10,9 @@ namespace tinyt::cpu {
 namespace {
 
 constexpr int64_t kSpanBlocks = 8;  // blocks of depth packed at a time
-// Packed lines that stay in L2 while those of the other operand pass by.
-constexpr int64_t kResident = int64_t{1} << 20;      // bytes
+// Bytes of packed lines that pass again and again and stay in L2: of a whole operand, of a task.
+constexpr int64_t kNarrow = int64_t{5} << 18;
+constexpr int64_t kResident = int64_t{1} << 20;
 constexpr int64_t kLinesOfTask = 16 * kTilePanel;    // beside their sums by a panel
 constexpr int64_t kTasks = 4;                        // at least, along the longer operand
 constexpr int64_t kLinesOfSums = 64 * kTilePanel;    // at a time, where there are several spans
@@ -30,15 +31,16 @@ int64_t panels(int64_t lines) { return ceil_div(lines, kTilePanel); }
 //   narrow: the shorter operand fits into L2 and is packed whole; a task packs panels of the longer
 //     one and uses each at once.
 //   wide: the shorter operand is packed by all threads; a task packs some lines of the longer one
-//     that fit into L2.
+//     that fit into L2. C is written along its rows where A is the shared one, which is faster.
 struct Blocking {
   TileFormat format;
-  int64_t steps, block;     // of depth in a block
-  int64_t span;             // depth packed at a time: whole blocks, or all
-  int64_t panel_bytes;      // of a panel over one block
-  bool short_b;             // the shorter operand is B
+  int64_t steps, block;  // of depth in a block
+  int64_t span;          // depth packed at a time: whole blocks, or all
+  int64_t panel_bytes;   // of a panel over one block
+  bool narrow;
+  bool short_b;             // the shorter operand is B; wide: much shorter, else it is A
   int64_t shorter, longer;  // lines at a time, in whole panels
-  bool narrow, one_span;
+  bool one_span;
   int64_t task_lines = 0;  // wide: of the longer operand
   int64_t packed_bytes;    // by all threads
   int64_t sum_bytes;       // of C, from one span to the next
@@ -50,10 +52,10 @@ struct Blocking {
         block(format.depth * steps),
         span(std::min(round_up(k, format.depth), kSpanBlocks * block)),
         panel_bytes(ceil_div(std::min(span, block), format.depth) * format.bytes),
-        short_b(n < m),
-        shorter(round_up(std::min(m, n), kTilePanel)),
-        longer(round_up(std::max(m, n), kTilePanel)),
-        narrow(panels(shorter) * panel_span() <= kResident),
+        narrow(panels(std::min(m, n)) * panel_span() <= kNarrow),
+        short_b(narrow ? n < m : 2 * n < m),
+        shorter(round_up(short_b ? n : m, kTilePanel)),
+        longer(round_up(short_b ? m : n, kTilePanel)),
         one_span(k <= span) {
     if (narrow) {
       slot_bytes = panel_bytes + panels(shorter) * kSumBytes;
@@ -175,8 +177,8 @@ class TiledProduct {
     if (amx_.block[static_cast<int>(p_.dtype)](block)) nan_.store(true, std::memory_order_relaxed);
   }
 
-  int64_t shorter() const { return std::min(p_.m, p_.n); }
-  int64_t longer() const { return std::max(p_.m, p_.n); }
+  int64_t shorter() const { return cut_.short_b ? p_.n : p_.m; }
+  int64_t longer() const { return cut_.short_b ? p_.m : p_.n; }
 
   // ---- narrow
 
