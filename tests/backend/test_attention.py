@@ -16,7 +16,7 @@ from tinyt import memory
 from tinyt.nn.functional import scaled_dot_product_attention as attention
 
 # queries, keys, width of keys, width of values: one of each, tails of registers, edges of panels
-# (8, 16, 32) and of blocks (96, 192), several blocks.
+# (8, 16, 32), of pieces (24, 48) and of blocks (96, 192), several blocks.
 SIZES = [
     (1, 1, 1, 1),
     (9, 13, 3, 5),
@@ -25,6 +25,7 @@ SIZES = [
     (32, 96, 16, 33),
     (97, 193, 24, 16),
     (96, 192, 40, 20),
+    (49, 49, 48, 25),
     (193, 97, 7, 64),
     (250, 400, 5, 6),
 ]
@@ -118,6 +119,58 @@ def test_masks_of_every_kind(queries: int, rng: Any) -> None:
     mask = rng.random((110, queries)) < 0.6
     got = with_gradients(arrays, "float64", attn_mask=tinyt.tensor(mask).t())
     assert_close(got, expected(*arrays, mask.T), 1e-13)
+
+
+@pytest.mark.parametrize(("heads", "groups"), [(3, 3), (4, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_masks_that_heads_share(heads: int, groups: int, dtype: str, rng: Any) -> None:
+    """Several panels of queries and blocks of keys, with tails; the bits of the mask repeated."""
+    queries, keys = 70, 300
+    arrays = drawn(rng, heads, groups, (queries, keys, 8, 8))
+    want = [arrays[0], *(np.repeat(x, heads // groups, axis=1) for x in arrays[1:3]), arrays[3]]
+    for batch in (1, 2):
+        shape = (batch, 1, queries, keys)
+        masks = (rng.random(shape) < 0.6, rng.standard_normal(shape).astype(np.float32))
+        for mask in masks:
+            shared = tinyt.tensor(mask)
+            whole = shared.expand(2, heads, queries, keys).clone()
+            for threads in (1, 3):
+                tinyt.set_num_threads(threads)
+                got = with_gradients(arrays, dtype, attn_mask=shared, enable_gqa=True)
+                same = with_gradients(arrays, dtype, attn_mask=whole, enable_gqa=True)
+                for a, b in zip(got, same, strict=True):
+                    assert_same_bits(a, b, f"{threads} threads")
+            out, of_q, of_k, of_v = expected(*want, mask)
+            split = (2, groups, heads // groups, keys, 8)
+            of_k, of_v = (x.reshape(split).sum(2) for x in (of_k, of_v))
+            assert_close(got, (out, of_q, of_k, of_v), RTOL[dtype] * 8)
+
+
+@pytest.mark.parametrize("queries", [2, 45])
+@pytest.mark.parametrize("scale", [0.0, -0.7, 1.0, 2.5])
+def test_scale(scale: float, queries: int, rng: Any) -> None:
+    q, k, v, g = drawn(rng, 2, 2, (queries, 150, 9, 7))
+    out, of_q, of_k, of_v = expected(q * scale, k, v, g, scale=1.0)
+    got = with_gradients([q, k, v, g], "float64", scale=scale)
+    assert_close(got, (out, of_q * scale, of_k, of_v), 1e-12)
+    mask = rng.random((queries, 150)) < 0.5
+    out, of_q, of_k, of_v = expected(q * scale, k, v, g, mask, scale=1.0)
+    got = with_gradients([q, k, v, g], "float64", scale=scale, attn_mask=tinyt.tensor(mask))
+    assert_close(got, (out, of_q * scale, of_k, of_v), 1e-12)
+
+
+def test_scores_far_apart(rng: Any) -> None:
+    """Of scores around 1e10 the largest takes all; slopes are what rounding leaves of 0."""
+    q, k, v, g = drawn(rng, 2, 2, (40, 300, 8, 5))
+    got = with_gradients([q * 1e10, k, v, g], "float32")
+    first = (q @ np.swapaxes(k, -1, -2)).argmax(-1)
+    want = np.take_along_axis(v, first[..., None], 2).astype(np.float32)
+    np.testing.assert_array_equal(got[0].numpy(), want)
+    assert (got[1].abs() < 1e-5).all()
+    assert (got[2].abs() < 1e5).all()
+    weights = first[..., None] == np.arange(300)
+    of_v = np.swapaxes(weights, -1, -2).astype(np.float64) @ g
+    np.testing.assert_allclose(got[3].numpy(), of_v, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("queries", [2, 40])

@@ -10,12 +10,14 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kKeys = 192;        // of a block
+constexpr int64_t kKeys = 256;        // of a block, at most: its scores stay in L1
+constexpr int64_t kMaskedKeys = 128;  // beside their masks
 constexpr int64_t kRowsOfTask = 512;  // queries, of all heads that share their keys
 constexpr int64_t kLeastRows = 128;
-constexpr int64_t kTasks = 32;                   // worth having, where there is work for them
-constexpr int64_t kTaskWork = int64_t{1} << 18;  // multiplications worth a task
-constexpr int64_t kFewRows = 8;                  // do not pay for packing keys and values
+constexpr int64_t kTasks = 32;                       // worth having, where there is work for them
+constexpr int64_t kTaskWork = int64_t{1} << 18;      // multiplications worth a task
+constexpr int64_t kFewRows = 8;                      // do not pay for packing queries
+constexpr int64_t kPackedMasks = int64_t{32} << 20;  // bytes
 
 // Many queries, blocked. Queries are the lanes of all blocks: scores lie as [keys][lanes], outputs
 // as [out_width][lanes], so that softmax runs along lanes and its weights are ready for the
@@ -23,6 +25,7 @@ constexpr int64_t kFewRows = 8;                  // do not pay for packing keys 
 template <class Products>
 class BlockedAttention {
   using T = typename Products::Value;
+  using Lines = typename Products::Lines;
 
  public:
   BlockedAttention(const AttentionShape& shape, const AttentionOperands& operands)
@@ -32,7 +35,10 @@ class BlockedAttention {
     const int64_t least = std::min(std::max(kLeastRows / s_.shared, lanes_), most);
     const int64_t rows = std::clamp(wanted, least, most);
     rows_ = ceil_div(std::clamp<int64_t>(s_.queries, 1, rows), lanes_) * lanes_;
-    const int64_t panels = rows_ / lanes_ * s_.shared, keys = std::min(kKeys, s_.keys);
+    parts_ = ceil_div(s_.queries, rows_);
+    const int64_t panels = rows_ / lanes_ * s_.shared;
+    const int64_t keys = block_ = equal_block(s_.keys, in_.mask ? kMaskedKeys : kKeys, kTilePanel);
+    count_masks();
     query_size_ = ceil_div(products_.query_size(s_.width), kAligned) * kAligned;
     query_ = at_.add(panels * query_size_);
     result_ = at_.add(panels * s_.out_width * lanes_);
@@ -41,25 +47,29 @@ class BlockedAttention {
     keys_ = at_.add(products_.key_size(keys, s_.width));
     values_ = at_.add(products_.value_size(keys, s_.out_width));
     scores_ = at_.add(keys * lanes_);
-    mask_ = at_.add(in_.mask ? keys * lanes_ : 0);
+    mask_ = at_.add(in_.mask && masks_ == 0 ? keys * lanes_ : 0);
     factor_ = at_.add(lanes_);
     work_ = at_.add(std::max(
         {products_.work_size(keys, s_.width, s_.out_width), keys * lanes_, s_.out_width * lanes_}));
   }
 
   void run() {
-    const int64_t parts = ceil_div(s_.queries, rows_), all = s_.batch * s_.groups;
+    const int64_t all = s_.batch * s_.groups, tasks = parts_ * all;
     const int64_t work = rows_ * s_.shared * s_.keys * (s_.width + s_.out_width);
     const int64_t grain = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, work), 1, all);
-    const int64_t threads = num_threads();
-    const Scratch scratch(at_.elements() * static_cast<int64_t>(sizeof(T)) * threads);
-    Slots slots(scratch.data(), at_.elements() * static_cast<int64_t>(sizeof(T)), threads);
-    parallel_ranges(parts * all, grain, [&](int64_t begin, int64_t end) {
+    constexpr auto kItem = static_cast<int64_t>(sizeof(T));
+    const int64_t threads = std::min<int64_t>(num_threads(), std::max(tasks, masks_));
+    const Scratch packed(masks_ * mask_size() * kItem);
+    const Scratch scratch(at_.elements() * kItem * threads);
+    Slots slots(scratch.data(), at_.elements() * kItem, threads);
+    if (masks_ > 0) pack_masks(reinterpret_cast<T*>(packed.data()), slots);
+    // What this thread probably gets next.
+    const int64_t step = grain == 1 ? threads : 1;
+    parallel_ranges(tasks, grain, [&](int64_t begin, int64_t end) {
       slots.with_one([&](char* memory) {
         products_.begin();
-        // The last queries first: with a causal mask they have the most keys.
         for (int64_t i = begin; i < end; ++i) {
-          task(i % all, (parts - 1 - i / all) * rows_, reinterpret_cast<T*>(memory));
+          run_task(task(i), task(std::min(i + step, tasks - 1)), reinterpret_cast<T*>(memory));
         }
         products_.end();
       });
@@ -67,86 +77,159 @@ class BlockedAttention {
   }
 
  private:
+  // Queries [first, last) of all heads that share one of keys, each in some panels.
+  struct Task {
+    int64_t b, g, first, last, panels;
+  };
+  // The last queries first: with a causal mask they have the most keys.
+  Task task(int64_t i) const {
+    const int64_t all = s_.batch * s_.groups, first = (parts_ - 1 - i / all) * rows_;
+    const int64_t last = std::min(s_.queries, first + rows_);
+    return {i % all / s_.groups, i % s_.groups, first, last, ceil_div(last - first, lanes_)};
+  }
+
   // Queries [first, first + count) of one head.
   struct Panel {
     int64_t b, head, first, count;
     int64_t cols;  // lanes in use, in whole registers
     T *query, *result, *top, *sum;
+
+    HeadRows rows(const Tensor& x) const { return {x, b, head, first, count}; }
+  };
+  // Panel `number` of the queries of one of the heads.
+  Panel panel(const Task& t, int64_t head, int64_t number, T* memory) const {
+    const int64_t at = t.first + number * lanes_, count = std::min(lanes_, t.last - at);
+    const int64_t i = head * t.panels + number;
+    return {.b = t.b,
+            .head = t.g * s_.shared + head,
+            .first = at,
+            .count = count,
+            .cols = count <= lanes_ / 2 ? lanes_ / 2 : lanes_,
+            .query = memory + query_ + i * query_size_,
+            .result = memory + result_ + i * s_.out_width * lanes_,
+            .top = memory + top_ + i * lanes_,
+            .sum = memory + sum_ + i * lanes_};
+  }
+
+  // Of the block of keys [first, first + count) a panel sees the first `seen`.
+  struct Keys {
+    int64_t first, count, seen;
   };
 
-  void task(int64_t group, int64_t first, T* memory) const {
-    const int64_t b = group / s_.groups, g = group % s_.groups;
-    const int64_t last = std::min(s_.queries, first + rows_);
-    const int64_t panels = ceil_div(last - first, lanes_);
-    const auto panel = [&](int64_t i) {
-      const int64_t at = first + i % panels * lanes_, count = std::min(lanes_, last - at);
-      return Panel{.b = b,
-                   .head = g * s_.shared + i / panels,
-                   .first = at,
-                   .count = count,
-                   .cols = count <= lanes_ / 2 ? lanes_ / 2 : lanes_,
-                   .query = memory + query_ + i * query_size_,
-                   .result = memory + result_ + i * s_.out_width * lanes_,
-                   .top = memory + top_ + i * lanes_,
-                   .sum = memory + sum_ + i * lanes_};
-    };
-    for (int64_t i = 0; i < panels * s_.shared; ++i) start(panel(i), memory);
-    const int64_t keys = s_.keys_before(last);
-    for (int64_t j = 0; j < keys; j += kKeys) {
-      const int64_t n = std::min(kKeys, keys - j);
-      products_.pack_keys({in_.k, b, g, j, n}, memory + keys_, memory + work_);
-      products_.pack_values({in_.v, b, g, j, n}, memory + values_, memory + work_);
-      for (int64_t i = 0; i < panels * s_.shared; ++i) {
-        const Panel p = panel(i);
-        const int64_t seen = std::min(n, s_.keys_before(p.first + p.count) - j);
-        if (seen > 0) attend(p, j, n, seen, memory);
+  void run_task(const Task& t, const Task& next, T* memory) const {
+    const int64_t keys = s_.keys_before(t.last);
+    for (int64_t j = 0; j < keys; j += block_) {
+      const int64_t n = std::min(block_, keys - j);
+      const Lines k = products_.keys({in_.k, t.b, t.g, j, n}, memory + keys_);
+      const Lines v = products_.values({in_.v, t.b, t.g, j, n}, memory + values_);
+      const bool ends = j + n == keys;
+      const Task& after = ends ? next : t;  // and its keys [from, from + more)
+      const int64_t from = ends ? 0 : j + n;
+      const int64_t more = std::min(block_, s_.keys_before(after.last) - from);
+      // Panels that see none of these keys come first.
+      const int64_t skipped = s_.causal ? std::max<int64_t>(0, j - t.first) / lanes_ : 0;
+      const int64_t seeing = t.panels - skipped, count = seeing * s_.shared;
+      for (int64_t i = 0; i < count; ++i) {
+        const Panel p = panel(t, i / seeing, skipped + i % seeing, memory);
+        const int64_t end = s_.keys_before(p.first + p.count);
+        FetchAhead ahead(products_.fetches(std::min(n, end - j), s_.out_width));
+        const int64_t done = more * i / count, to = more * (i + 1) / count;
+        ahead.add({in_.k, after.b, after.g, from + done, to - done});
+        ahead.add({in_.v, after.b, after.g, from + done, to - done});
+        if (j == 0) {
+          const bool more_panels = i + 1 < count;
+          const int64_t at = more_panels ? i + 1 : 0;
+          ahead.add(panel(more_panels ? t : next, at / seeing, at % seeing, memory).rows(in_.q));
+          start(p, memory);
+        }
+        if (end <= j + n) ahead.add(p.rows(in_.out));
+        attend(p, k, v, {j, n, std::min(n, end - j)}, memory, ahead);
+        if (end <= j + n) store(p, memory);
       }
     }
-    for (int64_t i = 0; i < panels * s_.shared; ++i) store(panel(i), memory);
   }
 
   void start(const Panel& p, T* memory) const {
-    products_.pack_query({in_.q, p.b, p.head, p.first, p.count}, p.query, memory + work_);
+    products_.pack_query(p.rows(in_.q), s_.scale, p.query, memory + work_);
     std::fill_n(p.top, lanes_, -std::numeric_limits<T>::infinity());
     std::fill_n(p.sum, lanes_, T{0});
   }
 
-  // One panel of queries and the first `seen` of the n packed keys from j on.
-  void attend(const Panel& p, int64_t j, int64_t n, int64_t seen, T* memory) const {
+  void attend(const Panel& p, const Lines& k, const Lines& v, const Keys& keys, T* memory,
+              FetchAhead& ahead) const {
     T *scores = memory + scores_, *factor = memory + factor_, *work = memory + work_;
-    products_.score(seen, p.cols, s_.width, memory + keys_, p.query, scores, work);
-    if (in_.mask) load_mask(p, j, seen, memory);
-    gemm_.table.weigh[gemm_.kIndex]({.keys = seen,
+    products_.score(keys.seen, p.cols, s_.width, k, p.query, scores, work, ahead);
+    gemm_.table.weigh[gemm_.kIndex]({.keys = keys.seen,
                                      .lanes = lanes_,
                                      .used = p.cols,
                                      .scores = scores,
-                                     .scale = s_.scale,
+                                     .scale = Products::kScalesQueries ? 1 : s_.scale,
                                      .kind = in_.mask.kind,
-                                     .mask = memory + mask_,
-                                     .diagonal = s_.diagonal(p.first, j),
+                                     .mask = mask_of(p, keys.first, keys.seen, memory),
+                                     .diagonal = s_.diagonal(p.first, keys.first),
                                      .top = p.top,
                                      .sum = p.sum,
                                      .factor = factor});
-    products_.add(seen, n, p.cols, s_.out_width, memory + values_, scores, j > 0 ? factor : nullptr,
-                  p.result, work);
+    products_.add(keys.seen, keys.count, p.cols, s_.out_width, v, scores,
+                  keys.first > 0 ? factor : nullptr, p.result, work, ahead);
   }
 
-  // The masks of a block of scores, in their layout.
-  void load_mask(const Panel& p, int64_t j, int64_t n, T* memory) const {
-    const Block from = in_.mask.at(p.b, p.head, p.first, j);
+  // ---- masks, in the layout of the scores
+
+  // Masks that heads share are packed once for all of them, where that is not too much memory:
+  // for each panel of queries, all keys.
+  void count_masks() {
+    if (!in_.mask || s_.heads == 1 || in_.mask.stride(1) != 0 || in_.mask.stride(2) == 0) return;
+    masks_ = (in_.mask.stride(0) == 0 ? 1 : s_.batch) * panels_of_head();
+    if (masks_ * mask_size() * static_cast<int64_t>(sizeof(T)) > kPackedMasks) masks_ = 0;
+  }
+  int64_t panels_of_head() const { return ceil_div(s_.queries, lanes_); }
+  int64_t mask_size() const { return s_.keys * lanes_; }
+
+  void pack_masks(T* packed, Slots& slots) {
+    packed_masks_ = packed;
+    const int64_t panels = panels_of_head();
+    parallel_ranges(masks_, ceil_div(kChunkElements, mask_size()), [&](int64_t begin, int64_t end) {
+      slots.with_one([&](char* memory) {
+        T* const work = reinterpret_cast<T*>(memory) + work_;
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t first = i % panels * lanes_, count = std::min(lanes_, s_.queries - first);
+          for (int64_t j = 0; j < s_.keys; j += block_) {
+            pack_mask(in_.mask.at(i / panels, 0, first, j), count, std::min(block_, s_.keys - j),
+                      packed + i * mask_size() + j * lanes_, work);
+          }
+        }
+      });
+    });
+  }
+
+  const T* mask_of(const Panel& p, int64_t key, int64_t n, T* memory) const {
+    if (!in_.mask) return nullptr;
+    if (masks_ > 0) {
+      const int64_t b = in_.mask.stride(0) == 0 ? 0 : p.b;
+      const int64_t panel = b * panels_of_head() + p.first / lanes_;
+      return packed_masks_ + panel * mask_size() + key * lanes_;
+    }
+    pack_mask(in_.mask.at(p.b, p.head, p.first, key), p.count, n, memory + mask_, memory + work_);
+    return memory + mask_;
+  }
+
+  void pack_mask(const Block& from, int64_t count, int64_t n, T* to, T* buffer) const {
     const DType dtype = in_.mask.mask.dtype();
-    T *to = memory + mask_, *buffer = memory + work_;
     constexpr auto kItem = static_cast<int64_t>(sizeof(T));
     if (from.row == 0) {
       load_block({from.data, 0, from.col}, dtype, 1, n, gemm_.kDType,
                  reinterpret_cast<char*>(buffer));
       for (int64_t k = 0; k < n; ++k) std::fill_n(to + k * lanes_, lanes_, buffer[k]);
     } else if (dtype == gemm_.kDType) {
-      gemm_.pack({from.data, from.row / kItem, from.col / kItem}, p.count, n, lanes_, to);
+      pack_panel({from.data, from.row / kItem, from.col / kItem}, count, n, to);
     } else {
-      load_block(from, dtype, p.count, n, gemm_.kDType, reinterpret_cast<char*>(buffer));
-      gemm_.pack({buffer, n, 1}, p.count, n, lanes_, to);
+      load_block(from, dtype, count, n, gemm_.kDType, reinterpret_cast<char*>(buffer));
+      pack_panel({buffer, n, 1}, count, n, to);
     }
+  }
+  void pack_panel(const StridedLines& lines, int64_t count, int64_t depth, T* out) const {
+    gemm_.pack_panel(&lines, {0, count, 0, depth, lanes_}, out);
   }
 
   void store(const Panel& p, T* memory) const {
@@ -175,8 +258,11 @@ class BlockedAttention {
   const Products products_;
   const AttentionGemm<T> gemm_;
   const int64_t lanes_;
-  int64_t rows_;  // queries of one head in a task
+  int64_t rows_, parts_;  // queries of one head in a task, and tasks of one
+  int64_t block_;         // keys of a block
   int64_t query_size_;
+  int64_t masks_ = 0;  // packed panels of masks
+  const T* packed_masks_ = nullptr;
   Workspace at_;
   int64_t query_, result_, top_, sum_, keys_, values_, scores_, mask_, factor_, work_;
 };

@@ -17,16 +17,11 @@ constexpr T kInf = static_cast<T>(__builtin_inf());
 inline constexpr float kExp2Weight[] = {0x1.62e432p-1f, 0x1.ebfbe2p-3f,  0x1.c6ae72p-5f,
                                         0x1.3b270ep-7f, 0x1.5f7276p-10f, 0x1.470b4ap-13f};
 
-template <class V>
-TINYT_INLINE V larger(V a, V b) {  // b where a NaN is compared
-  return select(a > b, a, b);
-}
-
 // e^x for x <= 0: a weight. Exactly 1 at 0 and 0 below e^-87; a NaN stays.
 TINYT_INLINE F32 weight(F32 x) {
   // Adding 1.5 * 2^23 + 127 rounds to an integer k and leaves the exponent of 2^k in the low bits.
   constexpr float kRound = 0x1.8p23f + 127.0f;
-  const F32 y = larger(splat(-127.0f), x * kLog2E32);
+  const F32 y = at_least(x * kLog2E32, splat(-127.0f));
   const F32 shifted = y + kRound, r = y - (shifted - kRound);
   F32 p = splat(kExp2Weight[5]);
 #pragma GCC unroll 5
@@ -62,12 +57,13 @@ TINYT_INLINE Mask<Vec<T>> up_to(int64_t last) {
   return (I)(steps(I{}) <= splat(static_cast<Element<I>>(near)));
 }
 
-// One vector of queries against all keys of the block.
+// One vector of queries against all keys of the block. Ready: nothing is to be done to the scores.
 constexpr int kChains = 4;  // maxima side by side: one would wait for itself
 
-template <MaskKind Kind, class T>
+template <MaskKind Kind, bool Ready, class T>
 void weigh_lanes(const AttentionBlock& b, int64_t lane) {
   using V = Vec<T>;
+  const int64_t keys = b.keys, lanes = b.lanes;
   T* const scores = static_cast<T*>(b.scores) + lane;
   const T* const mask = static_cast<const T*>(b.mask) + (Kind == MaskKind::None ? 0 : lane);
   T* const top = static_cast<T*>(b.top) + lane;
@@ -75,17 +71,18 @@ void weigh_lanes(const AttentionBlock& b, int64_t lane) {
   const V before = load<T>(top);
   // Query `lane` of the panel sees keys up to b.diagonal + lane.
   const int64_t seen_by_all = b.diagonal + lane + 1;
-  const int64_t full = seen_by_all < 0 ? 0 : seen_by_all < b.keys ? seen_by_all : b.keys;
+  const int64_t full = seen_by_all < 0 ? 0 : seen_by_all < keys ? seen_by_all : keys;
   V tops[kChains];
   for (int i = 0; i < kChains; ++i) tops[i] = before;
   const V scale = splat(static_cast<T>(b.scale));
   const auto score = [&](int64_t k) {
-    return masked<Kind>(load<T>(scores + k * b.lanes) * scale, mask + k * b.lanes);
+    const V s = load<T>(scores + k * lanes);
+    return Ready ? s : masked<Kind>(s * scale, mask + k * lanes);
   };
   const auto take = [&](int64_t k, V& most_so_far) {
     const V s = score(k);
-    store(scores + k * b.lanes, s);
-    most_so_far = larger(s, most_so_far);
+    if constexpr (!Ready) store(scores + k * lanes, s);
+    most_so_far = at_least(most_so_far, s);
   };
   int64_t k = 0;
   for (; k + kChains <= full; k += kChains) {
@@ -93,17 +90,17 @@ void weigh_lanes(const AttentionBlock& b, int64_t lane) {
     for (int i = 0; i < kChains; ++i) take(k + i, tops[i]);
   }
   for (; k < full; ++k) take(k, tops[0]);
-  V most = larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]));
-  for (; k < b.keys; ++k) {
+  V most = at_least(at_least(tops[3], tops[2]), at_least(tops[1], tops[0]));
+  for (; k < keys; ++k) {
     const V seen = select(up_to<T>(k - b.diagonal - lane - 1), splat(-kInf<T>), score(k));
-    store(scores + k * b.lanes, seen);
-    most = larger(seen, most);
+    store(scores + k * lanes, seen);
+    most = at_least(most, seen);
   }
   const V base = select(most == -kInf<T>, V{}, most);  // no key seen so far: weights of 0
   V total = {};
-  for (k = 0; k < b.keys; ++k) {
-    const V p = weight(load<T>(scores + k * b.lanes) - base);
-    store(scores + k * b.lanes, p);
+  for (k = 0; k < keys; ++k) {
+    const V p = weight(load<T>(scores + k * lanes) - base);
+    store(scores + k * lanes, p);
     total += p;
   }
   const V factor = weight(before - base);
@@ -114,19 +111,11 @@ void weigh_lanes(const AttentionBlock& b, int64_t lane) {
 
 template <class T>
 void weigh(const AttentionBlock& b) {
-  for (int64_t lane = 0; lane < b.used; lane += kWidth<T>) {
-    switch (b.kind) {
-      case MaskKind::None:
-        weigh_lanes<MaskKind::None, T>(b, lane);
-        break;
-      case MaskKind::Add:
-        weigh_lanes<MaskKind::Add, T>(b, lane);
-        break;
-      case MaskKind::Keep:
-        weigh_lanes<MaskKind::Keep, T>(b, lane);
-        break;
-    }
-  }
+  const auto of_lanes = b.kind == MaskKind::Add    ? weigh_lanes<MaskKind::Add, false, T>
+                        : b.kind == MaskKind::Keep ? weigh_lanes<MaskKind::Keep, false, T>
+                        : b.scale != 1             ? weigh_lanes<MaskKind::None, false, T>
+                                                   : weigh_lanes<MaskKind::None, true, T>;
+  for (int64_t lane = 0; lane < b.used; lane += kWidth<T>) of_lanes(b, lane);
 }
 
 template <class T>
@@ -173,10 +162,9 @@ void slopes_of_row(const AttentionSlopes& b, int64_t row) {
   // A row that sees no key has no weights, whatever its scores.
   const V base = splat(of_row == -kInf<T> ? kInf<T> : of_row);
   const V delta = splat(static_cast<const T*>(b.delta)[row]);
-  for (int64_t lane = 0; lane < b.lanes; lane += kWidth<T>) {
-    V s = load<T>(scores + lane);
-    if constexpr (Kind != MaskKind::None) s = masked<Kind>(s, mask + lane);
-    V p = weight(s - base);
+  for (int64_t lane = 0; lane < b.used; lane += kWidth<T>) {
+    const T* of_lanes = Kind == MaskKind::None ? nullptr : mask + lane;
+    V p = weight(masked<Kind>(load<T>(scores + lane), of_lanes) - base);
     if (b.diagonal + row < lane + kWidth<T> - 1) {
       p = select(up_to<T>(b.diagonal + row - lane), p, V{});
     }
@@ -231,7 +219,7 @@ void weigh_row_masked(T* scores, const T* mask, int64_t n, T* top, T* sum) {
     if constexpr (Kind == MaskKind::Add) s += load_part<T>(mask + i, count);
     if constexpr (Kind == MaskKind::Keep) s = select(load_part<T>(mask + i, count) != 0, s, none);
     store_part(scores + i, s, count);
-    most = larger(select(up_to<T>(count - 1), s, none), most);
+    most = at_least(most, select(up_to<T>(count - 1), s, none));
   });
   *top = fold<T>(most, [](T a, T b) { return a > b ? a : b; });
   const V base = splat(*top == -kInf<T> ? T{0} : *top);

@@ -6,10 +6,11 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kQueries = 96;  // of a block: a multiple of every tile's rows and columns
-constexpr int64_t kKeys = 96;
-constexpr int64_t kKeysOfPass = 1152;            // whose gradients a task sums up at a time
-constexpr int64_t kTasks = 16;                   // worth having, where there is work for them
+constexpr int64_t kQueries = 128;      // of a block, at most
+constexpr int64_t kKeys = 128;         // of a block, at most: a multiple of every GemmTile::cols
+constexpr int64_t kStrip = 48;         // queries at a time where the diagonal crosses a block
+constexpr int64_t kKeysOfPass = 1152;  // whose gradients a task sums up at a time: some blocks
+constexpr int64_t kTasks = 16;         // worth having, where there is work for them
 constexpr int64_t kTaskWork = int64_t{1} << 18;  // multiplications worth a task
 
 struct Operands {
@@ -19,42 +20,43 @@ struct Operands {
   const Tensor &of_q, &of_kv;
 };
 
-// Keys are the lanes of the scores, [queries][lanes], so that the weights are packed for the
-// products with the values' and the keys' gradients as they are. Those gradients lie as
-// [width][keys], the queries' as [width][queries], until they are stored.
+// Keys are the lanes of the scores, [queries][keys]. All operands and gradients are read and summed
+// up as they lie; only keys and values are also packed, as columns of the scores.
 template <class T>
 class Gradients {
  public:
   Gradients(const AttentionShape& shape, const Operands& operands)
-      : s_(shape), in_(operands), lanes_(gemm_.lanes()) {
+      : s_(shape),
+        in_(operands),
+        lanes_(gemm_.lanes()),
+        width_(gemm_.padded(shape.width)),
+        out_width_(gemm_.padded(shape.out_width)) {
     const int64_t all = s_.batch * s_.groups;
     parts_ = std::clamp(ceil_div(kTasks, std::max<int64_t>(1, all)), int64_t{1},
                         std::max<int64_t>(1, s_.keys / (4 * kKeys)));
     part_keys_ = ceil_div(ceil_div(s_.keys, parts_), kKeys) * kKeys;
     parts_ = ceil_div(s_.keys, part_keys_);
-    pass_ = std::min(part_keys_, kKeysOfPass);
-    const int64_t e = gemm_.padded_rows(s_.width), d = gemm_.padded_rows(s_.out_width);
+    pass_ = equal_block(part_keys_, kKeysOfPass, kKeys);
+    queries_ = equal_block(s_.queries, kQueries, 1);
+    keys_ = equal_block(std::min(s_.keys, pass_), kKeys, lanes_);
     key_cols_ = at_.add(pass_ * s_.width);
     value_cols_ = at_.add(pass_ * s_.out_width);
-    key_rows_ = at_.add(pass_ * e);
-    of_key_ = at_.add(pass_ * s_.width);
-    of_value_ = at_.add(pass_ * s_.out_width);
-    query_rows_ = at_.add(kQueries * s_.width);
-    grad_rows_ = at_.add(kQueries * s_.out_width);
-    query_depth_ = at_.add(kQueries * e);
-    grad_depth_ = at_.add(kQueries * d);
-    of_query_ = at_.add(kQueries * s_.width);
-    delta_ = at_.add(kQueries);
-    scores_ = at_.add(kQueries * kKeys);
-    slopes_ = at_.add(kQueries * kKeys);
-    turned_ = at_.add(kQueries * kKeys);
-    mask_ = at_.add(in_.mask ? kQueries * lanes_ : 0);
-    buffer_ = at_.add(kQueries * std::max(s_.width, s_.out_width));
-    second_ = at_.add(kQueries * std::max(s_.width, s_.out_width));
+    key_ = at_.add(pass_ * width_);
+    of_key_ = at_.add(pass_ * width_);
+    of_value_ = at_.add(pass_ * out_width_);
+    query_ = at_.add(queries_ * width_);
+    grad_ = at_.add(queries_ * out_width_);
+    out_ = at_.add(queries_ * out_width_);
+    of_query_ = at_.add(queries_ * width_);
+    delta_ = at_.add(queries_);
+    scores_ = at_.add(queries_ * kRow);
+    slopes_ = at_.add(queries_ * kRow);
+    mask_ = at_.add(in_.mask ? queries_ * kKeys : 0);
   }
 
   void run() {
-    const int64_t all = s_.batch * s_.groups, threads = num_threads();
+    const int64_t all = s_.batch * s_.groups;
+    const int64_t threads = std::min<int64_t>(num_threads(), all * parts_);
     constexpr auto kItem = static_cast<int64_t>(sizeof(T));
     const bool direct = parts_ == 1 && in_.of_q.dtype() == gemm_.kDType;
     const int64_t elements = in_.of_q.numel();
@@ -64,11 +66,14 @@ class Gradients {
     Slots slots(scratch.data(), at_.elements() * kItem, threads);
     const int64_t work = s_.shared * s_.queries * part_keys_ * (s_.width + s_.out_width);
     const int64_t grain = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, work), 1, all);
-    parallel_ranges(all * parts_, grain, [&](int64_t begin, int64_t end) {
+    const int64_t tasks = all * parts_;
+    // What this thread probably gets next.
+    const int64_t step = grain == 1 ? threads : 1;
+    parallel_ranges(tasks, grain, [&](int64_t begin, int64_t end) {
       slots.with_one([&](char* memory) {
         for (int64_t i = begin; i < end; ++i) {
-          const int64_t part = i / all;
-          task(i % all, part, of_queries + part * elements, reinterpret_cast<T*>(memory));
+          run_task(task(i), task(std::min(i + step, tasks - 1)), of_queries + i / all * elements,
+                   reinterpret_cast<T*>(memory));
         }
       });
     });
@@ -76,207 +81,199 @@ class Gradients {
   }
 
  private:
+  // An odd number of lines of cache: rows of scores spread over all sets.
+  static constexpr int64_t kRow = kKeys + 64 / static_cast<int64_t>(sizeof(T));
+
+  // A part of the keys that some heads share: [begin, end).
+  struct Task {
+    int64_t b, g, begin, end;
+  };
+  Task task(int64_t i) const {
+    const int64_t all = s_.batch * s_.groups, begin = i / all * part_keys_;
+    return {i % all / s_.groups, i % s_.groups, begin, std::min(s_.keys, begin + part_keys_)};
+  }
+
   // Queries [first, first + count) of one head.
   struct Rows {
     int64_t b, head, first, count;
-    T* of_query;
+
+    HeadRows of(const Tensor& x) const { return {x, b, head, first, count}; }
   };
+  // What belongs to them: rows that lie side by side, of queries scaled as in forward; the sums of
+  // their gradients, and those of grad * out.
+  struct Values {
+    StridedLines query, grad;
+    T *of_query, *delta;
 
-  // The gradients of one part of the keys that some heads share, and what it adds to those of
-  // their queries.
-  void task(int64_t group, int64_t part, T* of_queries, T* memory) const {
-    const int64_t b = group / s_.groups, g = group % s_.groups;
-    const int64_t begin = part * part_keys_, end = std::min(s_.keys, begin + part_keys_);
-    for (int64_t j = begin; j < end; j += pass_) {
-      const int64_t n = std::min(pass_, end - j);
-      pack_keys(b, g, j, n, memory);
-      std::fill_n(memory + of_key_, pass_ * s_.width, T{0});
-      std::fill_n(memory + of_value_, pass_ * s_.out_width, T{0});
-      for (int64_t h = 0; h < s_.shared; ++h) {
-        const int64_t head = g * s_.shared + h, row = (b * s_.heads + head) * s_.queries;
-        for (int64_t i = 0; i < s_.queries; i += kQueries) {
-          const Rows rows{b, head, i, std::min(kQueries, s_.queries - i),
-                          of_queries + (row + i) * s_.width};
-          query_block(rows, j, n, j == begin, memory);
-        }
+    Values from(int64_t i) const {
+      return {rows_from(query, i), rows_from(grad, i), of_query + i * query.line, delta + i};
+    }
+  };
+  // Some of the keys: where they start in the sequence and in the pass.
+  struct Keys {
+    int64_t first, at, count;
+    StridedLines rows;
+  };
+  static StridedLines rows_from(const StridedLines& m, int64_t i) {
+    return {static_cast<const T*>(m.data) + i * m.line, m.line, 1};
+  }
+
+  // The gradients of these keys, and what they add to those of their queries.
+  void run_task(const Task& t, const Task& next, T* of_queries, T* memory) const {
+    const int64_t blocks = ceil_div(s_.queries, queries_) * s_.shared;
+    const int64_t fetches = 3 * gemm_.fetches(queries_) + 2 * gemm_.fetches(keys_);  // of a block
+    for (int64_t j = t.begin; j < t.end; j += pass_) {
+      const int64_t n = std::min(pass_, t.end - j);
+      const StridedLines keys =
+          dense_rows({in_.k, t.b, t.g, j, n}, gemm_.kDType, width_, memory + key_);
+      gemm_.pack(keys, n, s_.width, memory + key_cols_);
+      // The values' columns are needed only: their rows may lie where gradients will be.
+      const StridedLines values =
+          dense_rows({in_.v, t.b, t.g, j, n}, gemm_.kDType, out_width_, memory + of_value_);
+      gemm_.pack(values, n, s_.out_width, memory + value_cols_);
+      std::fill_n(memory + of_key_, n * width_, T{0});
+      std::fill_n(memory + of_value_, n * out_width_, T{0});
+      const bool ends = j + n == t.end;
+      const Task& after = ends ? next : t;  // and its keys [from, from + more)
+      const int64_t from = ends ? next.begin : j + n, more = std::min(pass_, after.end - from);
+      for (int64_t i = 0; i < blocks; ++i) {
+        FetchAhead ahead(fetches * ceil_div(n, keys_));
+        const int64_t done = more * i / blocks, to = more * (i + 1) / blocks;
+        ahead.add({in_.k, after.b, after.g, from + done, to - done});
+        ahead.add({in_.v, after.b, after.g, from + done, to - done});
+        const Rows coming = i + 1 < blocks ? rows(t, i + 1) : rows(after, 0);
+        for (const Tensor* x : {&in_.q, &in_.grad, &in_.out}) ahead.add(coming.of(*x));
+        query_block(rows(t, i), {j, 0, n, keys}, j == t.begin, of_queries, ahead, memory);
       }
-      store_keys(b, g, j, n, memory);
+      store_keys(t.b, t.g, j, n, memory);
     }
   }
 
-  void pack_keys(int64_t b, int64_t g, int64_t j, int64_t n, T* memory) const {
-    for (int64_t at = 0; at < n; at += kKeys) {
-      const int64_t count = std::min(kKeys, n - at);
-      const StridedLines k = rows_of(in_.k, b, g, j + at, count, gemm_.kDType, memory + buffer_);
-      gemm_.pack_b(k, count, s_.width, memory + key_cols_ + at * s_.width);
-      gemm_.pack_a(flipped(k), s_.width, count,
-                   memory + key_rows_ + at * gemm_.padded_rows(s_.width));
-      const StridedLines v = rows_of(in_.v, b, g, j + at, count, gemm_.kDType, memory + buffer_);
-      gemm_.pack_b(v, count, s_.out_width, memory + value_cols_ + at * s_.out_width);
-    }
+  // The first of them among those of all heads.
+  int64_t row_of(const Rows& r) const { return (r.b * s_.heads + r.head) * s_.queries + r.first; }
+
+  // Block number i of the queries of a task, head after head.
+  Rows rows(const Task& t, int64_t i) const {
+    const int64_t down = ceil_div(s_.queries, queries_), first = i % down * queries_;
+    return {t.b, t.g * s_.shared + i / down, first, std::min(queries_, s_.queries - first)};
   }
 
-  // What a block of queries takes part in with the keys [j, j + n).
-  void query_block(const Rows& rows, int64_t j, int64_t n, bool first, T* memory) const {
-    const int64_t seen = std::min(n, s_.keys_before(rows.first + rows.count) - j);
+  // What a block of queries takes part in with the keys of a pass.
+  void query_block(const Rows& r, const Keys& pass, bool first, T* of_queries, FetchAhead& ahead,
+                   T* memory) const {
+    const int64_t seen = std::min(pass.count, s_.keys_before(r.first + r.count) - pass.first);
     if (seen <= 0 && !first) return;
-    std::fill_n(memory + of_query_, kQueries * s_.width, T{0});
+    const T* sums = memory + of_query_;
+    std::fill_n(memory + of_query_, r.count * width_, T{0});
     if (seen > 0) {
-      pack_queries(rows, memory);
-      for (int64_t at = 0; at < seen; at += kKeys) {
-        key_block(rows, j, at, std::min(kKeys, n - at), std::min(kKeys, seen - at), memory);
+      const Values values = load_queries(r, memory);
+      for (int64_t at = 0; at < seen; at += keys_) {
+        const Keys keys = {pass.first + at, at, std::min(keys_, seen - at),
+                           rows_from(pass.rows, at)};
+        key_block(r, values, keys, ahead, memory);
       }
-    }
-    T* turned = memory + buffer_;
-    const int64_t total = rows.count * s_.width;
-    for (int64_t i = 0; i < rows.count; i += lanes_) {
-      gemm_.transpose(memory + of_query_ + i * s_.width, lanes_, std::min(lanes_, rows.count - i),
-                      s_.width, turned + i * s_.width);
     }
     const T scale = static_cast<T>(s_.scale);
-    if (first) {
-      for (int64_t i = 0; i < total; ++i) rows.of_query[i] = turned[i] * scale;
-    } else {
-      for (int64_t i = 0; i < total; ++i) rows.of_query[i] += turned[i] * scale;
+    T* to = of_queries + row_of(r) * s_.width;
+    for (int64_t i = 0; i < r.count; ++i, to += s_.width, sums += width_) {
+      if (first) {
+        for (int64_t e = 0; e < s_.width; ++e) to[e] = sums[e] * scale;
+      } else {
+        for (int64_t e = 0; e < s_.width; ++e) to[e] += sums[e] * scale;
+      }
     }
   }
 
-  void pack_queries(const Rows& r, T* memory) const {
-    T *grad = memory + buffer_, *out = memory + second_, *query = memory + second_;
-    const auto load = [&](const Tensor& x, T* to) {
-      load_block(block_of(x, r.b, r.head, r.first), x.dtype(), r.count, x.size(3), gemm_.kDType,
-                 reinterpret_cast<char*>(to));
-      return StridedLines{to, x.size(3), 1};
+  Values load_queries(const Rows& r, T* memory) const {
+    const auto dense = [&](const Tensor& x, int64_t step, int64_t buffer) {
+      return dense_rows(r.of(x), gemm_.kDType, step, memory + buffer);
     };
-    const StridedLines g = load(in_.grad, grad);
-    load(in_.out, out);
+    const StridedLines query = dense(in_.q, width_, query_);
+    T* scaled = memory + query_;
+    for (int64_t i = 0; i < r.count; ++i, scaled += width_) {
+      const T* from = static_cast<const T*>(query.data) + i * query.line;
+      for (int64_t e = 0; e < s_.width; ++e) scaled[e] = from[e] * static_cast<T>(s_.scale);
+    }
+    const StridedLines grad = dense(in_.grad, out_width_, grad_);
+    const StridedLines out = dense(in_.out, out_width_, out_);
     for (int64_t i = 0; i < r.count; ++i) {
-      gemm_.table.dots[gemm_.kIndex](grad + i * s_.out_width, out + i * s_.out_width, 0, 1,
+      gemm_.table.dots[gemm_.kIndex](rows_from(grad, i).data, rows_from(out, i).data, 0, 1,
                                      s_.out_width, memory + delta_ + i);
     }
-    gemm_.pack_a(g, r.count, s_.out_width, memory + grad_rows_);
-    gemm_.pack_a(flipped(g), s_.out_width, r.count, memory + grad_depth_);
-    const StridedLines q = load(in_.q, query);
-    for (int64_t i = 0; i < r.count * s_.width; ++i) query[i] *= static_cast<T>(s_.scale);
-    gemm_.pack_a(q, r.count, s_.width, memory + query_rows_);
-    gemm_.pack_a(flipped(q), s_.width, r.count, memory + query_depth_);
+    return {{memory + query_, width_, 1}, grad, memory + of_query_, memory + delta_};
   }
 
-  // A block of queries against the packed keys [at, at + packed), of which `seen` are seen.
-  void key_block(const Rows& r, int64_t j, int64_t at, int64_t packed, int64_t seen,
+  // A block of keys. Where the diagonal crosses it, strips of queries with the keys that each sees.
+  void key_block(const Rows& r, const Values& values, const Keys& keys, FetchAhead& ahead,
+                 T* memory) const {
+    const bool crossed = s_.keys_before(r.first + 1) < keys.first + keys.count;
+    const int64_t strip = crossed ? kStrip : r.count;
+    for (int64_t i = 0; i < r.count; i += strip) {
+      const Rows part = {r.b, r.head, r.first + i, std::min(strip, r.count - i)};
+      Keys seen = keys;
+      seen.count = std::min(keys.count, s_.keys_before(part.first + part.count) - keys.first);
+      if (seen.count > 0) add_block(part, values.from(i), seen, ahead, memory);
+    }
+  }
+
+  void add_block(const Rows& r, const Values& values, const Keys& keys, FetchAhead& ahead,
                  T* memory) const {
     T *scores = memory + scores_, *slopes = memory + slopes_;
-    const int64_t panel = kQueries * lanes_, cols = gemm_.padded_cols(seen);
-    PanelProduct product{.rows = r.count,
-                         .cols = cols,
-                         .depth = s_.width,
-                         .a = memory + query_rows_,
-                         .b = memory + key_cols_ + at * s_.width,
-                         .b_panel = s_.width * lanes_,
-                         .b_step = lanes_,
-                         .c = scores,
-                         .row = 0,
-                         .col = 0,
-                         .c_row = lanes_,
-                         .run = lanes_,
-                         .c_run = panel,
-                         .accumulate = false};
-    gemm_.multiply(product);
-    product.depth = s_.out_width;
-    product.a = memory + grad_rows_;
-    product.b = memory + value_cols_ + at * s_.out_width;
-    product.b_panel = s_.out_width * lanes_;
-    product.c = slopes;
-    gemm_.multiply(product);
-    for (int64_t k = 0; k < seen; k += lanes_) {
-      weigh_panel(r, j + at + k, std::min(lanes_, seen - k), scores + k * kQueries,
-                  slopes + k * kQueries, memory);
-      turn(slopes + k * kQueries, r.count, std::min(lanes_, seen - k), k, memory);
-    }
-    product = {.rows = s_.out_width,
-               .cols = cols,
-               .depth = r.count,
-               .a = memory + grad_depth_,
-               .b = scores,
-               .b_panel = panel,
-               .b_step = lanes_,
-               .c = memory + of_value_,
-               .row = 0,
-               .col = at,
-               .c_row = pass_,
-               .run = pass_,
-               .c_run = 0,
-               .accumulate = true};
-    gemm_.multiply(product);
-    product.rows = s_.width;
-    product.a = memory + query_depth_;
-    product.b = slopes;
-    product.c = memory + of_key_;
-    gemm_.multiply(product);
-    product = {.rows = 0,
-               .cols = gemm_.padded_cols(r.count),
-               .depth = seen,
-               .a = nullptr,
-               .b = memory + turned_,
-               .b_panel = kKeys * lanes_,
-               .b_step = lanes_,
-               .c = memory + of_query_,
-               .row = 0,
-               .col = 0,
-               .c_row = lanes_,
-               .run = lanes_,
-               .c_run = s_.width * lanes_,
-               .accumulate = true};
-    const T* rows = memory + key_rows_ + at * gemm_.padded_rows(s_.width);
-    for (int64_t e = 0; e < s_.width; e += gemm_.tile.rows) {
-      product.rows = std::min(gemm_.tile.rows, s_.width - e);
-      product.row = e;
-      product.a = rows + e * packed;
-      gemm_.multiply(product);
-    }
+    const int64_t cols = ceil_div(keys.count, lanes_ / 2) * (lanes_ / 2);  // whole registers
+    const int64_t m = r.count, n = keys.count;
+    gemm_.multiply(values.query,
+                   {memory + key_cols_ + keys.at * s_.width, lanes_, s_.width * lanes_},
+                   {m, cols, s_.width}, scores, kRow, false, ahead);
+    gemm_.multiply(values.grad,
+                   {memory + value_cols_ + keys.at * s_.out_width, lanes_, s_.out_width * lanes_},
+                   {m, cols, s_.out_width}, slopes, kRow, false, ahead);
+    weigh(r, values, keys, cols, memory);
+    gemm_.multiply({scores, 1, kRow}, {values.grad.data, values.grad.line}, {n, out_width_, m},
+                   memory + of_value_ + keys.at * out_width_, out_width_, true, ahead);
+    gemm_.multiply({slopes, 1, kRow}, {values.query.data, values.query.line}, {n, width_, m},
+                   memory + of_key_ + keys.at * width_, width_, true, ahead);
+    gemm_.multiply({slopes, kRow, 1}, {keys.rows.data, keys.rows.line}, {m, width_, n},
+                   values.of_query, width_, true, ahead);
   }
 
-  // Weights and slopes of the scores of one panel of keys.
-  void weigh_panel(const Rows& r, int64_t key, int64_t count, T* scores, T* slopes,
-                   T* memory) const {
-    int64_t mask_row = 0;
+  // Weights and slopes of a block of scores.
+  void weigh(const Rows& r, const Values& values, const Keys& keys, int64_t cols, T* memory) const {
+    AttentionSlopes block = {.queries = r.count,
+                             .lanes = kRow,
+                             .used = cols,
+                             .scores = memory + scores_,
+                             .slopes = memory + slopes_,
+                             .kind = in_.mask.kind,
+                             .mask = nullptr,
+                             .mask_row = 0,
+                             .diagonal = s_.diagonal(r.first, keys.first),
+                             .log_sum = in_.log_sum.ptr<T>() + row_of(r),
+                             .delta = values.delta};
     if (in_.mask) {
-      const Block from = in_.mask.at(r.b, r.head, r.first, key);
-      mask_row = from.row == 0 ? 0 : lanes_;
-      load_panel(from, from.row == 0 ? 1 : r.count, count, memory + mask_);
+      set_mask(block, in_.mask.at(r.b, r.head, r.first, keys.first), keys.count, memory + mask_);
     }
-    const int64_t row = (r.b * s_.heads + r.head) * s_.queries + r.first;
-    gemm_.table.slopes[gemm_.kIndex]({.queries = r.count,
-                                      .lanes = lanes_,
-                                      .scores = scores,
-                                      .slopes = slopes,
-                                      .kind = in_.mask.kind,
-                                      .mask = memory + mask_,
-                                      .mask_row = mask_row,
-                                      .diagonal = s_.diagonal(r.first, key),
-                                      .log_sum = in_.log_sum.ptr<T>() + row,
-                                      .delta = memory + delta_});
+    gemm_.table.slopes[gemm_.kIndex](block);
   }
 
-  // Masks of rows x count scores, a panel wide.
-  void load_panel(const Block& from, int64_t rows, int64_t count, T* to) const {
+  // The masks of `count` keys: where they are, if whole registers of them lie there side by side.
+  void set_mask(AttentionSlopes& block, const Block& from, int64_t count, T* buffer) const {
+    constexpr auto kItem = static_cast<int64_t>(sizeof(T));
     const DType dtype = in_.mask.mask.dtype();
-    if (count == lanes_) {
-      return load_block(from, dtype, rows, count, gemm_.kDType, reinterpret_cast<char*>(to));
+    if (dtype == gemm_.kDType && from.col == kItem && count == block.used) {
+      block.mask = from.data;
+      block.mask_row = from.row / kItem;
+      return;
     }
-    for (int64_t i = 0; i < rows; ++i) {
-      std::fill_n(to + i * lanes_, lanes_, T{0});
+    const int64_t rows = from.row == 0 ? 1 : block.queries;
+    block.mask = buffer;
+    block.mask_row = from.row == 0 ? 0 : block.used;
+    if (count == block.used) {
+      return load_block(from, dtype, rows, count, gemm_.kDType, reinterpret_cast<char*>(buffer));
+    }
+    for (int64_t i = 0; i < rows; ++i, buffer += block.used) {
+      std::fill_n(buffer + count, block.used - count, T{0});
       load_block({from.data + i * from.row, from.row, from.col}, dtype, 1, count, gemm_.kDType,
-                 reinterpret_cast<char*>(to + i * lanes_));
-    }
-  }
-
-  // Slopes of a panel of keys, [queries][lanes], as lines of queries: [panels][keys][lanes].
-  void turn(const T* slopes, int64_t queries, int64_t keys, int64_t first, T* memory) const {
-    for (int64_t i = 0; i < queries; i += lanes_) {
-      const StridedLines lines = {slopes + i * lanes_, lanes_, 1};
-      gemm_.pack_b(lines, std::min(lanes_, queries - i), keys,
-                   memory + turned_ + (i * kKeys) + first * lanes_);
+                 reinterpret_cast<char*>(buffer));
     }
   }
 
@@ -285,20 +282,15 @@ class Gradients {
     const int64_t row = (b * s_.groups + g) * s_.keys + j;
     char* of_keys = in_.of_kv.data();
     char* of_values = of_keys + s_.batch * s_.groups * s_.keys * s_.width * item;
-    const auto store = [&](const T* from, int64_t width, char* to) {
-      if (in_.of_kv.dtype() == gemm_.kDType) {
-        return gemm_.transpose(from, pass_, n, width, reinterpret_cast<T*>(to) + row * width);
-      }
-      T* buffer = memory + buffer_;
-      for (int64_t i = 0; i < n; i += kQueries) {
-        const int64_t count = std::min(kQueries, n - i);
-        gemm_.transpose(from + i, pass_, count, width, buffer);
-        cast_elements(reinterpret_cast<const char*>(buffer), gemm_.kDType,
-                      to + (row + i) * width * item, in_.of_kv.dtype(), count * width);
+    const auto store = [&](const T* from, int64_t step, int64_t width, char* to) {
+      const int64_t rows = step == width ? 1 : n, length = step == width ? n * width : width;
+      for (int64_t i = 0; i < rows; ++i) {
+        cast_elements(reinterpret_cast<const char*>(from + i * step), gemm_.kDType,
+                      to + (row + i) * width * item, in_.of_kv.dtype(), length);
       }
     };
-    store(memory + of_key_, s_.width, of_keys);
-    store(memory + of_value_, s_.out_width, of_values);
+    store(memory + of_key_, width_, s_.width, of_keys);
+    store(memory + of_value_, out_width_, s_.out_width, of_values);
   }
 
   // The queries' gradients from those of the parts, in order.
@@ -318,12 +310,13 @@ class Gradients {
   const Operands& in_;
   const AttentionGemm<T> gemm_;
   const int64_t lanes_;
+  const int64_t width_, out_width_;   // of rows in the workspace
   int64_t parts_, part_keys_, pass_;  // keys of a task, and of a pass over its queries
+  int64_t queries_, keys_;            // of a block
   Workspace at_;
-  int64_t key_cols_, value_cols_, key_rows_;  // packed: lines of B, lines of B, depth of A
-  int64_t of_key_, of_value_;
-  int64_t query_rows_, grad_rows_, query_depth_, grad_depth_;  // packed: lines and depth of A
-  int64_t of_query_, delta_, scores_, slopes_, turned_, mask_, buffer_, second_;
+  int64_t key_cols_, value_cols_;  // packed
+  int64_t key_, of_key_, of_value_, query_, grad_, out_, of_query_;
+  int64_t delta_, scores_, slopes_, mask_;
 };
 
 template <class T>

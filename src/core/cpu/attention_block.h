@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "../backend.h"
 #include "axes.h"
@@ -40,6 +41,11 @@ struct AttentionShape {
   // Keys that any query before `query` sees.
   int64_t keys_before(int64_t query) const { return causal ? std::min(keys, query) : keys; }
 };
+
+// The size of equal blocks of n > 0 elements: at most `most`, a multiple of `step` as that is.
+inline int64_t equal_block(int64_t n, int64_t most, int64_t step) {
+  return ceil_div(ceil_div(n, ceil_div(n, most)), step) * step;
+}
 
 // Elements of a workspace, one array after another.
 class Workspace {
@@ -78,14 +84,74 @@ inline Block block_of(const Tensor& x, int64_t b, int64_t head, int64_t first) {
   return {x.data() + offset * item, x.stride(2) * item, x.stride(3) * item};
 }
 
-// Rows [first, first + count) of it: where they lie if they have the dtype `want`, else converted
-// into `buffer`.
-inline StridedLines rows_of(const Tensor& x, int64_t b, int64_t head, int64_t first, int64_t count,
-                            DType want, void* buffer) {
-  const Block from = block_of(x, b, head, first);
-  if (x.dtype() == want) return {from.data, x.stride(2), x.stride(3)};
-  load_block(from, x.dtype(), count, x.size(3), want, static_cast<char*>(buffer));
-  return {buffer, x.size(3), 1};
+// Rows of one head: [first, first + count).
+struct HeadRows {
+  const Tensor& x;
+  int64_t b, head, first, count;
+
+  int64_t width() const { return x.size(3); }
+  Block block() const { return block_of(x, b, head, first); }
+};
+
+// Rows that will be needed soon, brought into the second-level cache bit by bit between products:
+// more lines at once than a core can wait for would hold these up.
+class FetchAhead {
+ public:
+  explicit FetchAhead(int64_t calls) : calls_(calls) {}
+
+  // At most kParts times.
+  void add(const HeadRows& r) {
+    const Block from = r.block();
+    const auto item = static_cast<int64_t>(r.x.itemsize());
+    if (r.count <= 0 || from.col != item) return;
+    const int64_t lines = ceil_div(r.width() * item, kLine);
+    parts_[count_++] = {from.data, from.row, lines, r.count};
+    lines_ += lines * r.count;
+  }
+  // A share of them, at each of the calls.
+  void some() {
+    for (int64_t n = ceil_div(lines_, calls_); n > 0 && next_ < count_; --n) {
+      Part& p = parts_[next_];
+      __builtin_prefetch(p.data + line_ * kLine, 0, 2);
+      if (++line_ < p.lines) continue;
+      line_ = 0;
+      p.data += p.step;
+      if (--p.rows == 0) ++next_;
+    }
+  }
+
+ private:
+  static constexpr int kParts = 5;
+  static constexpr int64_t kLine = 64;  // bytes
+  struct Part {
+    const char* data;
+    int64_t step;   // bytes from one row to the next
+    int64_t lines;  // of a row
+    int64_t rows;
+  };
+  Part parts_[kParts];
+  int count_ = 0, next_ = 0;
+  int64_t calls_, lines_ = 0, line_ = 0;
+};
+
+// Rows as values of `want` that lie side by side: where they are, if they do there and are `step`
+// wide, else in `buffer`, `step` elements apart; what lies between is 0.
+inline StridedLines dense_rows(const HeadRows& r, DType want, int64_t step, void* buffer) {
+  const Block from = r.block();
+  if (r.x.dtype() == want && r.x.stride(3) == 1 && step == r.width()) {
+    return {from.data, r.x.stride(2), 1};
+  }
+  const auto size = static_cast<int64_t>(size_of(want));
+  char* to = static_cast<char*>(buffer);
+  if (step == r.width()) {
+    load_block(from, r.x.dtype(), r.count, step, want, to);
+    return {buffer, step, 1};
+  }
+  for (int64_t i = 0; i < r.count; ++i, to += step * size) {
+    load_block({from.data + i * from.row, from.row, from.col}, r.x.dtype(), 1, r.width(), want, to);
+    std::memset(to + r.width() * size, 0, static_cast<size_t>((step - r.width()) * size));
+  }
+  return {buffer, step, 1};
 }
 
 // The same matrix with its depth as lines.
@@ -120,67 +186,66 @@ struct AttentionOperands {
 // Few queries, as when tokens are generated one by one (attention_few.cpp).
 void attend_few(const AttentionShape& shape, const AttentionOperands& operands);
 
-// C (+)= A B from packed panels; element (i, j) of C is c[i * c_row + (j / run) * c_run + j % run].
-struct PanelProduct {
-  int64_t rows, cols, depth;
-  const void* a;
-  const void* b;
-  int64_t b_panel, b_step;
-  void* c;
-  int64_t row, col;
-  int64_t c_row, run, c_run;
-  bool accumulate;
-};
-
 // Blocks of T in the layouts of the product kernel.
 template <class T>
 struct AttentionGemm {
   static constexpr DType kDType = sizeof(T) == 4 ? DType::Float32 : DType::Float64;
   static constexpr int kIndex = static_cast<int>(kDType);
 
+  struct Extent {
+    int64_t rows, cols, depth;
+  };
+  // From one k to the next, and from one panel to the next: 0 where columns lie side by side.
+  struct Columns {
+    const void* data;
+    int64_t step, panel = 0;
+  };
+
+  static constexpr int64_t kRowsAtOnce = 48;  // a multiple of every GemmTile::rows
   const GemmTile tile = kernels().gemm->tile[kIndex];
   const PackKernel pack_panel = kernels().gemm->pack[kIndex];
+  void (*const block)(const GemmBlock&) = kernels().gemm->block[kIndex];
   const AttentionTable& table = *kernels().attention;
 
   int64_t lanes() const { return tile.cols; }
-  int64_t padded_rows(int64_t n) const { return ceil_div(n, tile.rows) * tile.rows; }
-  int64_t padded_cols(int64_t n) const { return ceil_div(n, tile.cols) * tile.cols; }
+  // Widths that products read where they lie.
+  int64_t padded(int64_t width) const { return ceil_div(width, tile.step) * tile.step; }
 
-  void pack(const StridedLines& lines, int64_t count, int64_t depth, int64_t width, T* out) const {
-    for (int64_t i = 0; i < count; i += width) {
-      pack_panel(&lines, {i, std::min(width, count - i), 0, depth, width}, out + i * depth);
+  // Lines of B as panels.
+  void pack(const StridedLines& lines, int64_t count, int64_t depth, T* out) const {
+    for (int64_t i = 0; i < count; i += tile.cols) {
+      pack_panel(&lines, {i, std::min(tile.cols, count - i), 0, depth, tile.cols}, out + i * depth);
     }
   }
-  // Lines of A, of B.
-  void pack_a(const StridedLines& lines, int64_t count, int64_t depth, T* out) const {
-    pack(lines, count, depth, tile.rows, out);
-  }
-  void pack_b(const StridedLines& lines, int64_t count, int64_t depth, T* out) const {
-    pack(lines, count, depth, tile.cols, out);
-  }
-  template <class Block = GemmBlock>
-  void multiply(const PanelProduct& p) const {
-    Block g{};
-    g.rows = p.rows;
-    g.cols = p.cols;
-    g.depth = p.depth;
-    g.a = p.a;
-    if constexpr (requires { g.a_panel; }) {
-      g.a_line = 1;
-      g.a_step = tile.rows;
-      g.a_panel = tile.rows * p.depth;
+  // How often a product of so many rows fetches ahead.
+  static int64_t fetches(int64_t rows) { return ceil_div(rows, kRowsAtOnce); }
+
+  // C (+)= A B, with lines of A and rows or panels of B; rows of C are `c_row` apart.
+  void multiply(const StridedLines& a, const Columns& b, const Extent& size, T* c, int64_t c_row,
+                bool accumulate, FetchAhead& ahead) const {
+    for (int64_t i = 0; i < size.rows; i += kRowsAtOnce) {
+      block({.rows = std::min(kRowsAtOnce, size.rows - i),
+             .cols = size.cols,
+             .depth = size.depth,
+             .a = static_cast<const T*>(a.data) + i * a.line,
+             .a_line = a.line,
+             .a_step = a.depth,
+             .a_panel = 0,
+             .b = b.data,
+             .b_step = b.step,
+             .b_panel = b.panel,
+             .c = c + i * c_row,
+             .row = 0,
+             .col = 0,
+             .c_row = c_row,
+             .run = c_row,
+             .c_run = 0,
+             .accumulate = accumulate,
+             .add = nullptr,
+             .add_row = 0,
+             .add_col = 0});
+      ahead.some();
     }
-    g.b = p.b;
-    g.b_panel = p.b_panel;
-    g.b_step = p.b_step;
-    g.c = p.c;
-    g.row = p.row;
-    g.col = p.col;
-    g.c_row = p.c_row;
-    g.run = p.run;
-    g.c_run = p.c_run;
-    g.accumulate = p.accumulate;
-    kernels().gemm->block[kIndex](g);
   }
   // to[i][j] = from[j][i] for i < rows, j < cols; from's rows are `step` apart.
   void transpose(const T* from, int64_t step, int64_t rows, int64_t cols, T* to) const {

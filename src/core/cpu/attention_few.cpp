@@ -30,7 +30,8 @@ class FewQueries {
   }
 
   void run() {
-    const int64_t all = s_.batch * s_.groups, threads = num_threads();
+    const int64_t all = s_.batch * s_.groups;
+    const int64_t threads = std::min<int64_t>(num_threads(), all * splits_);
     constexpr auto kItem = static_cast<int64_t>(sizeof(T));
     const Scratch scratch((partial_.elements() + task_.elements() * threads) * kItem);
     T* const partial = reinterpret_cast<T*>(scratch.data());
@@ -72,7 +73,8 @@ class FewQueries {
     const int64_t most = std::min(keys_, s_.keys_before(s_.queries) - first);
     for (int64_t j = 0; j < most; j += kConverted) {
       const int64_t n = std::min(kConverted, most - j);
-      const StridedLines k = dense_rows(in_.k, b, g, first + j, n, buffer);
+      const StridedLines k =
+          dense_rows({in_.k, b, g, first + j, n}, gemm_.kDType, s_.width, buffer);
       for (int64_t r = 0; r < rows_; ++r) {
         gemm_.table.dots[gemm_.kIndex](query + r * s_.width, k.data, k.line, n, s_.width,
                                        scores + r * keys_ + j);
@@ -89,8 +91,8 @@ class FewQueries {
       std::fill_n(partial + results_ + at * s_.out_width, s_.out_width, T{0});
     }
     for (int64_t j = 0; j < most; j += kConverted) {
-      const StridedLines v =
-          dense_rows(in_.v, b, g, first + j, std::min(kConverted, most - j), buffer);
+      const StridedLines v = dense_rows({in_.v, b, g, first + j, std::min(kConverted, most - j)},
+                                        gemm_.kDType, s_.out_width, buffer);
       for (int64_t r = 0; r < rows_; ++r) {
         const int64_t n = std::clamp<int64_t>(seen(r) - j, 0, kConverted);
         gemm_.table.add_lines[gemm_.kIndex](
@@ -98,16 +100,6 @@ class FewQueries {
             partial + results_ + place(group, r, split) * s_.out_width);
       }
     }
-  }
-
-  // Rows of keys or values whose elements lie side by side.
-  StridedLines dense_rows(const Tensor& x, int64_t b, int64_t g, int64_t first, int64_t count,
-                          T* buffer) const {
-    const StridedLines rows = rows_of(x, b, g, first, count, gemm_.kDType, buffer);
-    if (rows.depth == 1) return rows;
-    load_block(block_of(x, b, g, first), x.dtype(), count, x.size(3), gemm_.kDType,
-               reinterpret_cast<char*>(buffer));
-    return {buffer, x.size(3), 1};
   }
 
   // The ranges of one row, weighed by the largest score of each.

@@ -3,90 +3,56 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 
 #include "attention_block.h"
 
 namespace tinyt::cpu {
 
-// Rows of one head: [first, first + count).
-struct HeadRows {
-  const Tensor& x;
-  int64_t b, head, first, count;
-  int64_t width() const { return x.size(3); }
-};
-
-// Of Float32 and Float64, and of halves converted to Float32.
+// Of Float32 and Float64, where they lie, and of halves converted to Float32.
 template <class T>
 class VectorProducts {
  public:
   using Value = T;
+  using Lines = StridedLines;
 
   void begin() const {}
   void end() const {}
   int64_t lanes() const { return gemm_.lanes(); }
   int64_t query_size(int64_t width) const { return width * lanes(); }
-  int64_t key_size(int64_t n, int64_t width) const { return gemm_.padded_rows(n) * width; }
-  int64_t value_size(int64_t n, int64_t width) const { return gemm_.padded_rows(width) * n; }
-  int64_t work_size(int64_t n, int64_t width, int64_t out_width) const {
-    return std::max(n, lanes()) * std::max(width, out_width);
+  int64_t key_size(int64_t n, int64_t width) const { return n * width; }
+  int64_t value_size(int64_t n, int64_t width) const { return n * width; }
+  int64_t work_size(int64_t, int64_t width, int64_t) const { return lanes() * width; }
+  // How often a block's two products fetch ahead.
+  int64_t fetches(int64_t n, int64_t out_width) const {
+    return gemm_.fetches(n) + gemm_.fetches(out_width);
   }
 
-  void pack_query(const HeadRows& rows, T* out, T* work) const {
-    gemm_.pack_b(lines(rows, work), rows.count, rows.width(), out);
+  static constexpr bool kScalesQueries = true;  // so that no score has to be scaled
+  void pack_query(const HeadRows& rows, double scale, T* out, T* work) const {
+    T factor[kMaxTileLines];
+    std::fill_n(factor, lanes(), static_cast<T>(scale));
+    gemm_.pack(dense(rows, work), rows.count, rows.width(), out);
+    gemm_.table.scale_rows[gemm_.kIndex](out, rows.width(), lanes(), factor);
   }
-  void pack_keys(const HeadRows& rows, T* out, T* work) const {
-    gemm_.pack_a(lines(rows, work), rows.count, rows.width(), out);
-  }
-  void pack_values(const HeadRows& rows, T* out, T* work) const {
-    gemm_.pack_a(flipped(lines(rows, work)), rows.width(), rows.count, out);
-  }
+  Lines keys(const HeadRows& rows, T* buffer) const { return dense(rows, buffer); }
+  Lines values(const HeadRows& rows, T* buffer) const { return flipped(dense(rows, buffer)); }
 
-  // scores[key][lane] of the first n packed keys.
-  void score(int64_t n, int64_t cols, int64_t width, const T* keys, const T* query, T* scores,
-             T*) const {
-    PanelProduct product = lanes_block(cols, width);
-    product.rows = n;
-    product.a = keys;
-    product.b = query;
-    product.c = scores;
-    gemm_.multiply(product);
+  // scores[key][lane] of the first n keys.
+  void score(int64_t n, int64_t cols, int64_t width, const Lines& keys, const T* query, T* scores,
+             T*, FetchAhead& ahead) const {
+    gemm_.multiply(keys, {query, lanes()}, {n, cols, width}, scores, lanes(), false, ahead);
   }
-  // result = result * factor (none at first) + the first n of `packed` values times their weights.
-  void add(int64_t n, int64_t packed, int64_t cols, int64_t width, const T* values,
-           const T* weights, const T* factor, T* result, T*) const {
+  // result = result * factor (none at first) + the first n values times their weights.
+  void add(int64_t n, int64_t, int64_t cols, int64_t width, const Lines& values, const T* weights,
+           const T* factor, T* result, T*, FetchAhead& ahead) const {
     if (factor) gemm_.table.scale_rows[gemm_.kIndex](result, width, lanes(), factor);
-    PanelProduct product = lanes_block(cols, n);
-    product.b = weights;
-    product.c = result;
-    product.accumulate = factor != nullptr;
-    for (int64_t d = 0; d < width; d += gemm_.tile.rows) {
-      product.rows = std::min(gemm_.tile.rows, width - d);
-      product.row = d;
-      product.a = values + d * packed;
-      gemm_.multiply(product);
-    }
+    gemm_.multiply(values, {weights, lanes()}, {width, cols, n}, result, lanes(), factor != nullptr,
+                   ahead);
   }
 
  private:
-  StridedLines lines(const HeadRows& r, T* work) const {
-    return rows_of(r.x, r.b, r.head, r.first, r.count, gemm_.kDType, work);
-  }
-  PanelProduct lanes_block(int64_t cols, int64_t depth) const {
-    return {.rows = 0,
-            .cols = cols,
-            .depth = depth,
-            .a = nullptr,
-            .b = nullptr,
-            .b_panel = 0,
-            .b_step = lanes(),
-            .c = nullptr,
-            .row = 0,
-            .col = 0,
-            .c_row = lanes(),
-            .run = lanes(),
-            .c_run = 0,
-            .accumulate = false};
+  StridedLines dense(const HeadRows& rows, T* buffer) const {
+    return dense_rows(rows, gemm_.kDType, rows.width(), buffer);
   }
 
   AttentionGemm<T> gemm_;
@@ -96,6 +62,7 @@ class VectorProducts {
 class TileProducts {
  public:
   using Value = float;
+  using Lines = const float*;  // packed
 
   void begin() const { amx_.begin(); }
   void end() const { amx_.end(); }
@@ -107,23 +74,29 @@ class TileProducts {
     const int64_t weights = (2 * n * lanes() + panel(n)) / kValue;
     return std::max(panels(n) * kSums, weights + out_width * lanes());
   }
+  int64_t fetches(int64_t, int64_t) const { return 2; }
 
-  void pack_query(const HeadRows& rows, float* out, float*) const {
+  static constexpr bool kScalesQueries = false;  // it would round them
+  void pack_query(const HeadRows& rows, double, float* out, float*) const {
     pack(lines(rows), rows.count, rows.width(), true, out);
   }
-  void pack_keys(const HeadRows& rows, float* out, float*) const {
-    pack(lines(rows), rows.count, rows.width(), false, out);
+  Lines keys(const HeadRows& rows, float* buffer) const {
+    pack(lines(rows), rows.count, rows.width(), false, buffer);
+    return buffer;
   }
-  void pack_values(const HeadRows& rows, float* out, float*) const {
-    pack(flipped(lines(rows)), rows.width(), rows.count, false, out);
+  Lines values(const HeadRows& rows, float* buffer) const {
+    pack(flipped(lines(rows)), rows.width(), rows.count, false, buffer);
+    return buffer;
   }
 
   void score(int64_t n, int64_t cols, int64_t width, const float* keys, const float* query,
-             float* scores, float* work) const {
+             float* scores, float* work, FetchAhead& ahead) const {
     multiply(n, cols, width, panel(width), keys, query, scores, work);
+    ahead.some();
   }
   void add(int64_t n, int64_t packed, int64_t cols, int64_t width, const float* values,
-           const float* weights, const float* factor, float* result, float* work) const {
+           const float* weights, const float* factor, float* result, float* work,
+           FetchAhead& ahead) const {
     auto* const halves = reinterpret_cast<char*>(work);
     float* const tiles = work + 2 * packed * lanes() / kValue;
     float* const sum = tiles + panel(packed) / kValue;
@@ -131,6 +104,7 @@ class TileProducts {
                   n * lanes());
     pack({halves, 1, lanes()}, lanes(), n, true, tiles);
     multiply(width, cols, n, panel(packed), values, tiles, factor ? sum : result, nullptr);
+    ahead.some();
     if (factor) {
       table_.blend_rows[static_cast<int>(DType::Float32)](result, width, lanes(), factor, sum);
     }
@@ -146,7 +120,7 @@ class TileProducts {
     return ceil_div(depth, format_.depth) * format_.bytes;
   }
   static StridedLines lines(const HeadRows& r) {
-    return rows_of(r.x, r.b, r.head, r.first, r.count, DType::BFloat16, nullptr);
+    return {r.block().data, r.x.stride(2), r.x.stride(3)};
   }
   void pack(const StridedLines& from, int64_t count, int64_t depth, bool columns,
             float* out) const {

@@ -300,7 +300,7 @@ struct AttentionBlock {
   int64_t keys, lanes;
   int64_t used;  // of the lanes: a multiple of a register's
   void* scores;  // in: products; out: e^(score - top)
-  double scale;  // of the products
+  double scale;  // of the products: 1 where the queries were scaled
   MaskKind kind;
   const void* mask;
   int64_t diagonal;  // the query of lane i sees keys up to diagonal + i
@@ -308,10 +308,11 @@ struct AttentionBlock {
   void* factor;      // out: e^(top before - top), for what was summed before
 };
 
-// Scores of a block of queries against a panel of keys, one key a lane: [queries][lanes].
+// Scores of a block of queries against keys, one key a lane: [queries][lanes].
 struct AttentionSlopes {
   int64_t queries, lanes;
-  void* scores;  // in: scores; out: weights e^(score - log_sum)
+  int64_t used;  // of the lanes: a multiple of a register's
+  void* scores;  // in: products of scaled queries; out: weights e^(score - log_sum)
   void* slopes;  // in: slopes of the weights; out: of the scores, weight (slope - delta)
   MaskKind kind;
   const void* mask;
