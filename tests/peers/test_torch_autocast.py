@@ -133,3 +133,18 @@ def test_a_training_step(rng: np.random.Generator) -> None:
     largest = max(abs(grad).max() for grad in want["grads"])
     for ours, theirs in zip(got["grads"], want["grads"], strict=True):
         np.testing.assert_allclose(ours, theirs, atol=0.02 * largest)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("kind", ["float32", "bool"])
+def test_masked_attention(kind: str, need_weights: bool, rng: np.random.Generator) -> None:
+    """The output's and the weights' dtypes, whatever the mask's."""
+    x, mask = rng.standard_normal((2, 4, 8)).astype(np.float32), np.triu(np.ones((4, 4)), 1)
+    found = []
+    for tt in (tinyt, torch):
+        layer = tt.nn.MultiheadAttention(8, 2, batch_first=True)
+        seen = tt.from_numpy(-mask.astype(np.float32) if kind == "float32" else mask > 0)
+        with tt.autocast("cpu", dtype=tt.bfloat16):
+            out = layer(*[tt.from_numpy(x)] * 3, attn_mask=seen, need_weights=need_weights)
+        found.append([t if t is None else dtype_name(t) for t in out])
+    assert found[0] == found[1]

@@ -124,6 +124,33 @@ def test_multihead_attention(options: Any, need_weights: bool, masked: bool) -> 
     )
 
 
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("to_itself", [True, False])
+def test_attention_of_the_same_inputs(
+    to_itself: bool, batch_first: bool, bias: bool, need_weights: bool
+) -> None:
+    """Query, key and value are one tensor, or key and value are: their projections are one."""
+
+    def make(nn: Any) -> Any:
+        class Layer(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.attention = nn.MultiheadAttention(8, 2, bias=bias, batch_first=batch_first)
+
+            def forward(self, x: Any, y: Any, mask: Any) -> Any:
+                y = x if to_itself else y
+                return self.attention(x, y, y, need_weights=need_weights, attn_mask=mask)
+
+        return Layer()
+
+    x, y = rand(2, 4, 8), rand(2, 4, 8)
+    if not batch_first:
+        x, y = x.transpose(0, 1), y.transpose(0, 1)
+    compare(make, x, y, BLOCKED)
+
+
 def test_multihead_attention_of_one_sequence() -> None:
     def make(nn: Any) -> Any:
         return nn.MultiheadAttention(4, 2)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from tinyt._tensor import dtype as DType
-from tinyt.nn import functional as F
 from tinyt.nn import init
 from tinyt.nn.linear import Linear
 from tinyt.nn.module import Module
 from tinyt.nn.parameter import Parameter
 from tinyt.ops import empty
+from tinyt.ops.multihead import multi_head_attention
 from tinyt.tensor import Tensor
 
 
@@ -98,10 +98,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        turn = self.batch_first and query.dim() == 3
-        if turn:
-            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        output, weights = F.multi_head_attention_forward(
+        return multi_head_attention(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
             self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
             self.out_proj.weight, self.out_proj.bias,
@@ -115,5 +112,5 @@ class MultiheadAttention(Module):
             v_proj_weight=self.v_proj_weight,
             average_attn_weights=average_attn_weights,
             is_causal=is_causal,
+            batch_first=self.batch_first and query.dim() == 3,
         )  # fmt: skip
-        return (output.transpose(0, 1) if turn else output), weights

@@ -35,7 +35,7 @@ LOWER = _names(
     """
     addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d
     conv_transpose3d linear matmul mm prelu scaled_dot_product_attention vecdot
-    chain_matmul einsum inner matrix_power multi_dot multi_head_attention_forward tensordot
+    chain_matmul einsum inner matrix_power multi_dot tensordot
     """
 )
 FULL = _names(
@@ -93,11 +93,15 @@ def _mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
 
 
 def _call(composite: Composite, to: dtype, args: Args, kwargs: Kwargs) -> Any:
-    """The call with its tensors in one dtype; what it calls casts no more."""
+    """The call with its tensors in one dtype, one given twice cast once; what it calls casts no
+    more."""
     _, lower, cache = autocast_state()
+    done: dict[int, Tensor] = {}
 
     def change(x: Tensor) -> Tensor:
-        return _cast(x, to, cache and to is lower)
+        if id(x) not in done:
+            done[id(x)] = _cast(x, to, cache and to is lower)
+        return done[id(x)]
 
     if kwargs.get("out") is None:  # PyTorch has no policy for what writes to a given tensor
         args = tuple(_mapped(change, value) for value in args)

@@ -6,17 +6,21 @@ import math
 from typing import Any
 
 from tinyt._core import ShapeError
-from tinyt.ops.attention import scaled_dot_product_attention
+from tinyt.ops import attention, linalg
+from tinyt.ops.common import named, renamed, to_dtype
 from tinyt.ops.dropout import dropout
 from tinyt.ops.join import cat
-from tinyt.ops.linalg import linear
 from tinyt.ops.pad import pad
 from tinyt.ops.reduce import mean
 from tinyt.ops.shape import transpose
-from tinyt.ops.split import chunk
+from tinyt.ops.split import chunk, split
 from tinyt.tensor import Tensor, prim
 
 OP = "multi_head_attention_forward"
+# As users call them: `autocast` has a policy for each.
+linear = named(linalg.linear)
+matmul = renamed(linalg.matmul)
+scaled_dot_product_attention = named(attention.scaled_dot_product_attention)
 
 
 def _need(mask_name: str, mask: Tensor, allowed: tuple[tuple[int, ...], ...]) -> None:
@@ -39,10 +43,15 @@ def _projected(
     separate: tuple[Tensor | None, Tensor | None, Tensor | None],
     bias: Tensor | None,
 ) -> list[Tensor]:
-    """Query, key and value through their projections."""
+    """Query, key and value through their projections: one product for inputs that are the same."""
     query, key, value = inputs
     if together is not None and query is key is value:
         return list(chunk(linear(query, together, bias), 3, -1))
+    if together is not None and key is value:
+        sizes = [query.shape[-1], 2 * query.shape[-1]]
+        first, rest = split(together, sizes)
+        of_first, of_rest = (None, None) if bias is None else split(bias, sizes)
+        return [linear(query, first, of_first), *chunk(linear(key, rest, of_rest), 2, -1)]
     weights = separate if together is None else chunk(together, 3)
     biases = (None, None, None) if bias is None else chunk(bias, 3)
     found = []
@@ -53,10 +62,11 @@ def _projected(
     return found
 
 
-def _heads(x: Tensor, count: int) -> Tensor:
-    """[time, batch, features] as [batch, heads, time, features of a head]."""
-    time, batch, features = x.shape
-    return prim.permute(prim.reshape(x, (time, batch, count, features // count)), (1, 2, 0, 3))
+def _heads(x: Tensor, count: int, batch_first: bool) -> Tensor:
+    """[time, batch, features], or batch first, as [batch, heads, time, features of a head]."""
+    first, second, features = x.shape
+    split = prim.reshape(x, (first, second, count, features // count))
+    return prim.permute(split, (0, 2, 1, 3) if batch_first else (1, 2, 0, 3))
 
 
 def _replaced(projected: Tensor, static: Tensor | None) -> Tensor:
@@ -114,7 +124,7 @@ def _with_more_keys(
     """Keys and values [batch, heads, time, features] and those that every query may see."""
     if bias_k is not None and bias_v is not None:
         wide = (k.shape[0], k.shape[1], 1, k.shape[3])
-        more = [prim.expand(_heads(x, k.shape[1]), wide) for x in (bias_k, bias_v)]
+        more = [prim.expand(_heads(x, k.shape[1], False), wide) for x in (bias_k, bias_v)]
         k, v = cat([k, more[0]], 2), cat([v, more[1]], 2)
     return (pad(k, (0, 0, 0, 1)), pad(v, (0, 0, 0, 1))) if zero else (k, v)
 
@@ -131,11 +141,72 @@ def _attend(
     """The heads' outputs, and their weights where they are needed."""
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, probability, is_causal), None
-    scores = prim.matmul(q * (1.0 / math.sqrt(q.shape[-1])), transpose(k, -2, -1))
-    weights = prim.softmax(scores if mask is None else scores + mask, -1)
+    scores = matmul(q * (1.0 / math.sqrt(q.shape[-1])), transpose(k, -2, -1))
+    if mask is not None:
+        scores = scores + to_dtype(mask, scores.dtype)
+    weights = prim.softmax(scores, -1)
     if probability:
         weights = dropout(weights, probability)
-    return prim.matmul(weights, v), weights
+    return matmul(weights, v), weights
+
+
+def multi_head_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool,
+    key_padding_mask: Tensor | None,
+    need_weights: bool,
+    attn_mask: Tensor | None,
+    use_separate_proj_weight: bool,
+    q_proj_weight: Tensor | None,
+    k_proj_weight: Tensor | None,
+    v_proj_weight: Tensor | None,
+    average_attn_weights: bool,
+    is_causal: bool,
+    batch_first: bool,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """:func:`multi_head_attention_forward`; ``batch_first``: of [N, L, E] and [N, S, *]."""
+    _check(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
+    if is_causal and attn_mask is None:
+        raise RuntimeError(f"{OP}: need attn_mask if specifying the is_causal hint")
+    batched = query.dim() == 3
+    q, k, v = _projected(
+        (query, key, value), None if use_separate_proj_weight else in_proj_weight,
+        (q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias,
+    )  # fmt: skip
+    if not batched:
+        q, k, v = (prim.reshape(x, (x.shape[0], 1, x.shape[1])) for x in (q, k, v))
+        if key_padding_mask is not None:
+            key_padding_mask = prim.reshape(key_padding_mask, (1, key_padding_mask.numel()))
+    lead = tuple(q.shape[:2])
+    q, k, v = (_heads(x, num_heads, batch_first) for x in (q, k, v))
+    k, v = _replaced(k, static_k), _replaced(v, static_v)
+    keys = k.shape[2]
+    k, v = _with_more_keys(k, v, bias_k, bias_v, add_zero_attn)
+    hint = is_causal and key_padding_mask is None and not need_weights
+    mask = None if hint else _merged_mask(attn_mask, key_padding_mask, q, keys, k.shape[2] - keys)
+    out, weights = _attend(q, k, v, mask, dropout_p if training else 0.0, hint, need_weights)
+    if weights is not None and average_attn_weights:
+        weights = mean(weights, 1)
+    rows = prim.permute(out, (0, 2, 1, 3) if batch_first else (2, 0, 1, 3))
+    out = linear(prim.reshape(rows, (*lead, embed_dim_to_check)), out_proj_weight, out_proj_bias)
+    if not batched:
+        out = prim.reshape(out, (out.shape[0], out.shape[2]))
+        weights = None if weights is None else prim.reshape(weights, tuple(weights.shape[1:]))
+    return out, weights
 
 
 def multi_head_attention_forward(
@@ -172,34 +243,7 @@ def multi_head_attention_forward(
     scores. ``is_causal`` says that ``attn_mask``, which it needs, is the causal one. ``static_k``
     and ``static_v`` [N * heads, S, E / heads] replace the projected key and value.
     """
-    _check(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
-    if is_causal and attn_mask is None:
-        raise RuntimeError(f"{OP}: need attn_mask if specifying the is_causal hint")
-    batched = query.dim() == 3
-    q, k, v = _projected(
-        (query, key, value), None if use_separate_proj_weight else in_proj_weight,
-        (q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias,
-    )  # fmt: skip
-    if not batched:
-        q, k, v = (prim.reshape(x, (x.shape[0], 1, x.shape[1])) for x in (q, k, v))
-        if key_padding_mask is not None:
-            key_padding_mask = prim.reshape(key_padding_mask, (1, key_padding_mask.numel()))
-    times, batch = q.shape[0], q.shape[1]
-    q, k, v = (_heads(x, num_heads) for x in (q, k, v))
-    k, v = _replaced(k, static_k), _replaced(v, static_v)
-    keys = k.shape[2]
-    k, v = _with_more_keys(k, v, bias_k, bias_v, add_zero_attn)
-    hint = is_causal and key_padding_mask is None and not need_weights
-    mask = None if hint else _merged_mask(attn_mask, key_padding_mask, q, keys, k.shape[2] - keys)
-    out, weights = _attend(q, k, v, mask, dropout_p if training else 0.0, hint, need_weights)
-    if weights is not None and average_attn_weights:
-        weights = mean(weights, 1)
-    rows = prim.reshape(prim.permute(out, (2, 0, 1, 3)), (times, batch, embed_dim_to_check))
-    out = linear(rows, out_proj_weight, out_proj_bias)
-    if not batched:
-        out = prim.reshape(out, (times, out.shape[2]))
-        weights = None if weights is None else prim.reshape(weights, tuple(weights.shape[1:]))
-    return out, weights
+    return multi_head_attention(**locals(), batch_first=False)
 
 
 EXPORTS: dict[str, Any] = {}
