@@ -423,7 +423,7 @@ def _track(running: Tensor | None, now: Tensor, momentum: float) -> None:
     """running = (1 - momentum) * running + momentum * now."""
     if running is not None:
         value = prim.reshape(now.detach(), tuple(running.shape))
-        running._assign(running * (1 - momentum) + value * momentum)
+        running._assign(prim.lerp(running, value, momentum))
 
 
 EXPORTS: dict[str, Any] = {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "../parallel.h"
+#include "moments.h"
 #include "norm_parts.h"
 
 namespace tinyt::cpu {
@@ -87,23 +88,16 @@ V sum_channel(const Layout& l, int64_t c, ChannelRow row, const char* x, const c
   });
 }
 
-// The plain sum of a row, as the other sums are called.
-template <class T>
-void add_up(const ChannelRow& row, void* out) {
-  constexpr int kDtype = static_cast<int>(sizeof(T) == 4 ? DType::Float32 : DType::Float64);
-  kernels().reduce->row[static_cast<int>(Reduction::Sum)][kDtype](row.x, row.n, out);
-}
-
 template <class T>
 void forward_rows(const Layout& l, const char* x, const T* weight, const T* bias, bool training,
                   const Stats<T>& stats, char* y) {
   const auto& table = *kernels().batch_norm;
-  const T count = static_cast<T>(l.count());
+  const auto count = static_cast<double>(l.count());
   l.for_channels([&](int64_t c) {
     if (training) {
-      const T mean = sum_channel<T>(l, c, {.n = l.n}, x, x, add_up<T>) / count;
-      const ChannelRow centred{.n = l.n, .mean = mean};
-      stats.set(c, mean, sum_channel<T>(l, c, centred, x, x, table.squares[l.index()]) / count);
+      const auto found = sum_channel<Moments>(l, c, {.n = l.n}, x, x, table.moments[l.index()]);
+      const double mean = count > 0 ? found.mean : std::nan("");
+      stats.set(c, static_cast<T>(mean), static_cast<T>(found.squares / count));
     }
     ChannelRow row{.n = l.n,
                    .mean = stats.mean(c),

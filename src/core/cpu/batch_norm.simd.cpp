@@ -11,13 +11,8 @@ namespace {
 // ---- rows
 
 template <class T>
-void squares(const ChannelRow& r, void* out) {
-  const auto* x = static_cast<const T*>(r.x);
-  const Vec<T> mean = splat(static_cast<T>(r.mean));
-  *static_cast<T*>(out) = sum_terms<T>(r.n, [=](int64_t i, int64_t k) {
-    const Vec<T> d = fetch(x + i, k) - mean;
-    return d * d;
-  });
+void moments(const ChannelRow& r, void* out) {
+  *static_cast<Moments*>(out) = row_moments(static_cast<const T*>(r.x), r.n);
 }
 
 // (x - mean) scale weight + bias
@@ -154,7 +149,7 @@ void column_input(const ChannelColumns& c) {
 
 extern "C" const BatchNormTable TINYT_TABLE(batch_norm);
 const BatchNormTable TINYT_TABLE(batch_norm) = {
-    TINYT_BY_FLOAT(squares),     TINYT_BY_FLOAT(forward),        TINYT_BY_FLOAT(sums),
+    TINYT_BY_FLOAT(moments),     TINYT_BY_FLOAT(forward),        TINYT_BY_FLOAT(sums),
     TINYT_BY_FLOAT(input),       TINYT_BY_FLOAT(column_sums),    TINYT_BY_FLOAT(column_squares),
     TINYT_BY_FLOAT(column_dots), TINYT_BY_FLOAT(column_forward), TINYT_BY_FLOAT(column_input),
 };

@@ -1,4 +1,4 @@
-// What a reduction combines, and the block of a row that all of them start from.
+// What a reduction combines, and the reduction of one row.
 #pragma once
 
 #include "lanes.h"
@@ -80,6 +80,14 @@ TINYT_INLINE typename K::T reduce_block(const char* in, int64_t n) {
   }
   add_rest<K, 0>(lanes, in, n);
   return lanes.fold();
+}
+
+template <class K>
+TINYT_INLINE typename K::T reduce_row(const void* data, int64_t n) {
+  const auto* in = static_cast<const char*>(data);
+  return reduce_blocks<typename K::T, typename K::Op>(0, n, [in](int64_t first, int64_t count) {
+    return reduce_block<K>(in + first * K::kItem, count);
+  });
 }
 
 }  // namespace

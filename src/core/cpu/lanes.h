@@ -1,6 +1,8 @@
 // The fixed order of a row's reduction (levels.h), shared by the reduction and softmax kernels.
 #pragma once
 
+#include <utility>
+
 #include "levels.h"
 #include "simd.h"
 
@@ -72,6 +74,12 @@ TINYT_INLINE auto no_better(V x, V best) {
 template <class T>
 inline constexpr int kRegister = static_cast<int>(TINYT_VECTOR_BYTES / sizeof(T));  // lanes of one
 
+// The lanes of v from `From` on, as many as there are indices.
+template <int From, class V, size_t... I>
+TINYT_INLINE auto lanes_from(V v, std::index_sequence<I...>) {
+  return __builtin_shufflevector(v, v, (From + I)...);
+}
+
 // kReduceLanes running values in registers.
 template <class T, class Op>
 struct Lanes {
@@ -87,44 +95,28 @@ struct Lanes {
 
   TINYT_INLINE void add(int i, V v) { part[i] = Op::apply(part[i], v); }
 
-  // One element a lane.
-  TINYT_INLINE void add(const T* p) {
-    for (int i = 0; i < kParts; ++i) {
-      V v;
-      __builtin_memcpy(&v, p + i * kWidth, sizeof v);
-      add(i, v);
+  // The same where the compiler does not know i: every part has a name, and stays in its register.
+  TINYT_INLINE void add_to(int64_t i, V v) {
+    for (int k = 0; k < kParts; ++k) {
+      if (k == i) add(k, v);
     }
-  }
-
-  // Elements for the first n lanes only.
-  TINYT_INLINE void add_part(const T* p, int64_t n) {
-    T padded[kReduceLanes];
-    for (int i = 0; i < kReduceLanes; ++i) padded[i] = Op::template kIdentity<T>;
-    __builtin_memcpy(padded, p, static_cast<size_t>(n) * sizeof(T));
-    add(padded);
   }
 
   TINYT_INLINE T fold() {
     for (int half = kParts / 2; half > 0; half /= 2) {
       for (int i = 0; i < half; ++i) add(i, part[i + half]);
     }
-    T lanes[kWidth];
-    __builtin_memcpy(lanes, &part[0], sizeof lanes);
-    return fold_halves<kWidth / 2>(lanes);
+    return fold_halves<kWidth / 2>(part[0]);
   }
 
  private:
-  template <int Half>
-  static TINYT_INLINE T fold_halves(T* lanes) {
+  template <int Half, class Wide>
+  static TINYT_INLINE T fold_halves(Wide v) {
     if constexpr (Half == 1) {
-      return Op::apply(lanes[0], lanes[1]);
+      return Op::apply(static_cast<T>(v[0]), static_cast<T>(v[1]));
     } else {
-      Vec<T, Half> low, high;
-      __builtin_memcpy(&low, lanes, sizeof low);
-      __builtin_memcpy(&high, lanes + Half, sizeof high);
-      low = Op::apply(low, high);
-      __builtin_memcpy(lanes, &low, sizeof low);
-      return fold_halves<Half / 2>(lanes);
+      constexpr auto kHalf = std::make_index_sequence<Half>{};
+      return fold_halves<Half / 2>(Op::apply(lanes_from<0>(v, kHalf), lanes_from<Half>(v, kHalf)));
     }
   }
 };
@@ -138,30 +130,21 @@ TINYT_INLINE int64_t left_blocks(int64_t blocks) {
   return int64_t{1} << (63 - __builtin_clzll(static_cast<uint64_t>(blocks - 1)));
 }
 
-// The tree over the blocks of elements [first, first + n); leaf(first, n) gives a block's value.
 template <class T, class Op, class Leaf>
-T reduce_blocks(int64_t first, int64_t n, const Leaf& leaf) {
+T reduce_tree(int64_t first, int64_t n, const Leaf& leaf) {
   constexpr int64_t kBlock = kReduceLanes * kBlockLength<Op>;
   if (n <= kBlock) return leaf(first, n);
   const int64_t left = kBlock * left_blocks((n + kBlock - 1) / kBlock);
-  const T a = reduce_blocks<T, Op>(first, left, leaf);
-  const T b = reduce_blocks<T, Op>(first + left, n - left, leaf);
+  const T a = reduce_tree<T, Op>(first, left, leaf);
+  const T b = reduce_tree<T, Op>(first + left, n - left, leaf);
   return Op::apply(a, b);
 }
 
-template <class T, class Op>
-T reduce_block(const T* in, int64_t n) {
-  Lanes<T, Op> lanes;
-  int64_t k = 0;
-  for (; k + kReduceLanes <= n; k += kReduceLanes) lanes.add(in + k);
-  if (k < n) lanes.add_part(in + k, n - k);
-  return lanes.fold();
-}
-
-template <class T, class Op>
-T reduce_row(const T* in, int64_t n) {
-  return reduce_blocks<T, Op>(
-      0, n, [in](int64_t first, int64_t count) { return reduce_block<T, Op>(in + first, count); });
+// The tree over the blocks of elements [first, first + n); leaf(first, n) gives a block's value.
+template <class T, class Op, class Leaf>
+TINYT_INLINE T reduce_blocks(int64_t first, int64_t n, const Leaf& leaf) {
+  constexpr int64_t kBlock = kReduceLanes * kBlockLength<Op>;
+  return n <= kBlock ? leaf(first, n) : reduce_tree<T, Op>(first, n, leaf);
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ struct SoftmaxStrip {
   char* out = nullptr;
   int64_t out_step = 0;
 };
-inline constexpr int64_t kStripColumns = 512;
+inline constexpr int64_t kStripColumns = 127 * 16;
 
 struct SoftmaxTable {
   // One contiguous row of n elements; in may equal out. Float32 and Float64.
@@ -265,7 +265,7 @@ struct ChannelColumns {
 
 // Float32 and Float64; the numbers of a ChannelRow are values of that dtype.
 struct BatchNormTable {
-  void (*squares[kDTypeCount])(const ChannelRow& row, void* sum);
+  void (*moments[kDTypeCount])(const ChannelRow& row, void* moments);  // of moments.h
   void (*forward[kDTypeCount])(const ChannelRow& row, void* out);
   void (*sums[kDTypeCount])(const ChannelRow& row, void* two);
   void (*input[kDTypeCount])(const ChannelRow& row, void* out);

@@ -43,7 +43,9 @@ LineCut::LineCut(std::initializer_list<const Tensor*> tensors, size_t dim) {
     columns_ = !dense && count_ >= kMinColumns;
   }
   const int64_t fits = kChunkElements / std::max<int64_t>(1, length_);
-  group_ = columns_ ? std::clamp(fits / kMinColumns * kMinColumns, kMinColumns, kStripColumns)
+  // Neighbours of a column an odd number of cache lines apart use all sets of the cache.
+  const int64_t registers = ((fits / kMinColumns - 1) | 1) * kMinColumns;
+  group_ = columns_ ? std::clamp(registers, kMinColumns, kStripColumns)
                     : std::clamp(fits, scattered ? kMinRows : 1, kMaxRows);
   group_ = std::clamp<int64_t>(count_, 1, group_);
 }

@@ -14,8 +14,7 @@
 
 namespace tinyt::cpu {
 
-inline constexpr int64_t kMinColumns = 16;      // worked on side by side: a register of float32
-static_assert(kStripColumns <= kTileElements);  // converting goes by tiles
+inline constexpr int64_t kMinColumns = 16;  // worked on side by side: a register of float32
 
 // How the lines of one call are cut, from the shape alone.
 class LineCut {

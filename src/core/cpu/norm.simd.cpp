@@ -15,14 +15,10 @@ template <class T>
 void stats(const NormRow& r) {
   const auto* x = static_cast<const T*>(r.x);
   auto* out = static_cast<T*>(r.stats);
-  const T count = static_cast<T>(r.n);
-  out[0] = r.center ? reduce_row<T, Add>(x, r.n) / count : T{0};
-  const Vec<T> mean = splat(out[0]);
-  const T squares = sum_terms<T>(r.n, [=](int64_t i, int64_t k) {
-    const Vec<T> d = fetch(x + i, k) - mean;
-    return d * d;
-  });
-  out[1] = (1 / sqrt(splat(squares / count) + splat(static_cast<T>(r.eps))))[0];
+  const Moments moments = r.center ? row_moments(x, r.n) : Moments{.squares = row_squares(x, r.n)};
+  const auto var = static_cast<T>(moments.squares / static_cast<double>(r.n));
+  out[0] = static_cast<T>(moments.mean);
+  out[1] = (1 / sqrt(splat(var) + splat(static_cast<T>(r.eps))))[0];
 }
 
 template <class T>

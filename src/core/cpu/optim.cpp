@@ -97,14 +97,15 @@ void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
   Joined blocks;
   for (const Tensor& x : inputs) blocks.add(blocks_of(x));
   const Tensor partial = Tensor::empty(Dims{blocks.size()}, out.dtype(), out.device());
-  const auto kernel = kernels().batch_norm->squares[static_cast<int>(out.dtype())];
+  constexpr auto kSquares = static_cast<int>(Reduction::SquareSum);
+  const auto kernel = kernels().reduce->row[kSquares][static_cast<int>(out.dtype())];
   T* values = partial.ptr<T>();
   parallel_ranges(blocks.size(), kGrain / kRowBlock, [&](int64_t begin, int64_t end) {
     int64_t at = begin;
     blocks.for_each_part(begin, end, [&](size_t i, int64_t first, int64_t n) {
       const Tensor& x = inputs[i];
       for (int64_t b = first * kRowBlock; n > 0; --n, b += kRowBlock) {
-        kernel({.n = std::min(kRowBlock, x.numel() - b), .x = x.ptr<T>() + b}, values + at++);
+        kernel(x.ptr<T>() + b, std::min(kRowBlock, x.numel() - b), values + at++);
       }
     });
   });

@@ -6,6 +6,7 @@
 #include "../parallel.h"
 #include "gather.h"
 #include "levels.h"
+#include "moments.h"
 #include "scratch.h"
 #include "tiles.h"
 
@@ -24,14 +25,14 @@ struct Part {
   double *first, *second;  // of `width` results
 };
 
-// Mean and squared distances of na and nb elements (Chan, Golub and LeVeque).
+// Of na and nb elements.
 void join_moments(const Part& a, int64_t na, const Part& b, int64_t nb, int64_t width) {
-  const auto n = static_cast<double>(na + nb), share = static_cast<double>(nb) / n;
-  const double weight = static_cast<double>(na) * share;
+  const auto count = static_cast<double>(na), more = static_cast<double>(nb);
   for (int64_t i = 0; i < width; ++i) {
-    const double delta = b.first[i] - a.first[i];
-    a.first[i] += delta * share;
-    a.second[i] += b.second[i] + delta * delta * weight;
+    const Moments both =
+        Moments{count, a.first[i], a.second[i]} + Moments{more, b.first[i], b.second[i]};
+    a.first[i] = both.mean;
+    a.second[i] = both.squares;
   }
 }
 

@@ -1,15 +1,19 @@
 // The two numbers of a block of elements (pairs.h), in two passes over it while it is in cache: the
 // first finds a center, the second takes the elements' distances from it.
-#include "kinds.h"
 #include "levels.h"
 #include "math_exp.h"
+#include "row_terms.h"
 
 namespace tinyt::cpu {
 namespace {
 
 // What the second pass adds up, and what becomes of it.
-struct Moments {
+struct Distances {
   using First = Add;
+  template <class S, class T>
+  static TINYT_INLINE void row(const char* in, int64_t n, double* first, double* second) {
+    write(block_moments<S, T>(in, n), first, second);
+  }
   template <class V>
   static TINYT_INLINE V center(V sum, V n) {
     return sum / n;
@@ -19,19 +23,29 @@ struct Moments {
     sum += distance * distance;
     rest += distance;
   }
-  // What rounding the mean has cost is taken back (Chan, Golub and LeVeque, "Algorithms for
-  // computing the sample variance", 1983).
   static TINYT_INLINE void store(double, double center, double sum, double rest, int64_t n,
                                  double* first, double* second) {
-    const auto count = static_cast<double>(n);
-    const double squares = sum - rest * rest / count;
-    *first = center + rest / count;
-    *second = squares < 0 ? 0 : squares;
+    write(Moments::about(center, sum, rest, static_cast<double>(n)), first, second);
+  }
+
+ private:
+  static TINYT_INLINE void write(const Moments& found, double* first, double* second) {
+    *first = found.mean;
+    *second = found.squares;
   }
 };
 
 struct Exponentials {
   using First = Larger;
+  template <class S, class T>
+  static TINYT_INLINE void row(const char* in, int64_t n, double* first, double* second) {
+    const T top = reduce_block<Kind<S, T, Same, Larger>>(in, n);
+    const Vec<T> base = splat(center(top, T{}));
+    *first = top;
+    *second = sum_block<T>(0, n, [in, base](int64_t i, int64_t count) {
+      return exp(fetch_as<S, T>(in, i, count) - base);
+    });
+  }
   // Infinities and NaN need no shift.
   template <class V>
   static TINYT_INLINE V center(V top, V) {
@@ -50,30 +64,7 @@ struct Exponentials {
 
 template <class P, class S, class T>
 void row(const void* in, int64_t n, double* first, double* second) {
-  using K = Kind<S, T, Same, typename P::First>;
-  using L = Lanes<T, Add>;
-  using V = typename L::V;
-  constexpr int64_t kPart = L::kWidth * K::kItem;
-  const auto* p = static_cast<const char*>(in);
-  const T found = reduce_block<K>(p, n);
-  const T center = P::center(found, static_cast<T>(n));
-  L sum, rest;
-  int64_t k = 0;
-  for (; k + kReduceLanes <= n; k += kReduceLanes, p += kReduceLanes * K::kItem) {
-    for (int i = 0; i < L::kParts; ++i) {
-      P::add(K::template term<L::kWidth>(p + i * kPart) - center, sum.part[i], rest.part[i]);
-    }
-  }
-  for (int i = 0; i < L::kParts; ++i) {
-    const int64_t left = n - k - i * L::kWidth, count = left < L::kWidth ? left : L::kWidth;
-    if (count <= 0) break;
-    V s = {}, r = {};
-    P::add(load_lanes_part<S, T, L::kWidth>(p + i * kPart, count) - center, s, r);
-    const auto used = iota<T, L::kWidth>() < static_cast<T>(count);
-    sum.part[i] += used ? s : V{};
-    rest.part[i] += used ? r : V{};
-  }
-  P::store(found, center, sum.fold(), rest.fold(), n, first, second);
+  P::template row<S, T>(static_cast<const char*>(in), n, first, second);
 }
 
 // n rows of Count neighbouring registers, of which the last one has `last` columns.
@@ -132,7 +123,7 @@ struct Builder {
   }
   template <class S, class T>
   constexpr void put_all(DType dtype) {
-    put<Moments, S, T>(PairReduction::Moments, dtype);
+    put<Distances, S, T>(PairReduction::Moments, dtype);
     put<Exponentials, S, T>(PairReduction::Exponentials, dtype);
   }
 };

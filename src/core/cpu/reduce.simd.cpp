@@ -13,18 +13,9 @@ namespace {
 
 template <class K>
 void rows(const void* in, int64_t count, int64_t row_stride, int64_t n, void* out) {
-  using T = typename K::T;
   const auto* row = static_cast<const char*>(in);
-  auto* values = static_cast<T*>(out);
-  if (n <= kReduceLanes * kBlockLength<typename K::Op>) {
-    for (int64_t r = 0; r < count; ++r) values[r] = reduce_block<K>(row + r * row_stride, n);
-    return;
-  }
-  for (int64_t r = 0; r < count; ++r, row += row_stride) {
-    values[r] = reduce_blocks<T, typename K::Op>(0, n, [row](int64_t first, int64_t length) {
-      return reduce_block<K>(row + first * K::kItem, length);
-    });
-  }
+  auto* values = static_cast<typename K::T*>(out);
+  for (int64_t r = 0; r < count; ++r) values[r] = reduce_row<K>(row + r * row_stride, n);
 }
 
 template <class K>

@@ -2,7 +2,8 @@
 // a row's reduction (levels.h), and a result for each element.
 #pragma once
 
-#include "lanes.h"
+#include "kinds.h"
+#include "moments.h"
 #include "simd.h"
 
 namespace tinyt::cpu {
@@ -17,14 +18,36 @@ TINYT_INLINE Vec<T> fetch(const T* p, int64_t count) {
   return count == kWidth<T> ? load<T>(p) : load_part<T>(p, count);
 }
 
+// The same of elements [i, i + count) of S, as the T that kernels compute in.
+template <class S, class T>
+TINYT_INLINE Vec<T> fetch_as(const char* in, int64_t i, int64_t count) {
+  const char* p = in + i * static_cast<int64_t>(sizeof(S));
+  return count == kWidth<T> ? load_lanes<S, T, kWidth<T>>(p)
+                            : load_lanes_part<S, T, kWidth<T>>(p, count);
+}
+
 template <class T>
 TINYT_INLINE void put(T* p, Vec<T> v, int64_t count) {
   count == kWidth<T> ? store(p, v) : store_part(p, v, count);
 }
 
+// v in the first `count` lanes, zeros in the others.
+template <class T>
+TINYT_INLINE Vec<T> first_lanes(Vec<T> v, int64_t count) {
+  return iota<T, kWidth<T>>() < static_cast<T>(count) ? v : Vec<T>{};
+}
+
+// body(part, i, count): the registers of elements [k, n), fewer than kReduceLanes of them.
+template <class T, class F>
+TINYT_INLINE void for_each_rest(int64_t k, int64_t n, const F& body) {
+  for (int64_t part = 0; k < n; ++part, k += kWidth<T>) {
+    body(part, k, n - k < kWidth<T> ? n - k : int64_t{kWidth<T>});
+  }
+}
+
 // The sum of term(i, count), the terms of elements [i, i + count), over one block.
 template <class T, class F>
-T sum_block(int64_t first, int64_t n, const F& term) {
+TINYT_INLINE T sum_block(int64_t first, int64_t n, const F& term) {
   static_assert(kReduceLanes % kWidth<T> == 0);
   Lanes<T, Add> sum;
   int64_t k = 0;
@@ -33,18 +56,14 @@ T sum_block(int64_t first, int64_t n, const F& term) {
       sum.add(i, term(first + k + i * kWidth<T>, int64_t{kWidth<T>}));
     }
   }
-  if (k == n) return sum.fold();
-  T rest[kReduceLanes] = {};
-  for (int64_t i = k; i < n; i += kWidth<T>) {
-    const int64_t count = n - i < kWidth<T> ? n - i : kWidth<T>;
-    store_part(rest + (i - k), term(first + i, count), count);
-  }
-  sum.add(rest);
+  for_each_rest<T>(k, n, [&](int64_t part, int64_t i, int64_t count) {
+    sum.add_to(part, first_lanes<T>(term(first + i, count), count));
+  });
   return sum.fold();
 }
 
 template <class T, class F>
-T sum_terms(int64_t n, const F& term) {
+TINYT_INLINE T sum_terms(int64_t n, const F& term) {
   return reduce_blocks<T, Add>(
       0, n, [&term](int64_t first, int64_t count) { return sum_block<T>(first, count, term); });
 }
@@ -60,9 +79,8 @@ struct Pair {
 };
 
 template <class T, class F>
-Pair<T> pair_block(int64_t first, int64_t n, const F& term) {
+TINYT_INLINE Pair<T> pair_block(int64_t first, int64_t n, const F& term) {
   Lanes<T, Add> a, b;
-  T rest_a[kReduceLanes] = {}, rest_b[kReduceLanes] = {};
   int64_t k = 0;
   for (; k + kReduceLanes <= n; k += kReduceLanes) {
     for (int i = 0; i < a.kParts; ++i) {
@@ -71,24 +89,48 @@ Pair<T> pair_block(int64_t first, int64_t n, const F& term) {
       b.add(i, v.second);
     }
   }
-  for (int64_t i = k; i < n; i += kWidth<T>) {
-    const int64_t count = n - i < kWidth<T> ? n - i : kWidth<T>;
+  for_each_rest<T>(k, n, [&](int64_t part, int64_t i, int64_t count) {
     const Pair<Vec<T>> v = term(first + i, count);
-    store_part(rest_a + (i - k), v.first, count);
-    store_part(rest_b + (i - k), v.second, count);
-  }
-  if (k < n) {
-    a.add(rest_a);
-    b.add(rest_b);
-  }
+    a.add_to(part, first_lanes<T>(v.first, count));
+    b.add_to(part, first_lanes<T>(v.second, count));
+  });
   return {a.fold(), b.fold()};
 }
 
 // Two sums whose terms come together, each in its own order as sum_terms has it.
 template <class T, class F>
-Pair<T> sum_pairs(int64_t n, const F& term) {
+TINYT_INLINE Pair<T> sum_pairs(int64_t n, const F& term) {
   return reduce_blocks<Pair<T>, Add>(
       0, n, [&term](int64_t first, int64_t count) { return pair_block<T>(first, count, term); });
+}
+
+// Of one block of elements of S: their mean, then their distances from it, while they are in cache.
+template <class S, class T>
+TINYT_INLINE Moments block_moments(const char* in, int64_t n) {
+  const T center = reduce_block<Kind<S, T, Same, Add>>(in, n) / static_cast<T>(n);
+  const Vec<T> mean = splat(center);
+  const Pair<T> sums = pair_block<T>(0, n, [in, mean](int64_t i, int64_t count) {
+    const Vec<T> d = fetch_as<S, T>(in, i, count) - mean;
+    return Pair<Vec<T>>{d * d, d};
+  });
+  return Moments::about(center, sums.first, sums.second, static_cast<double>(n));
+}
+
+template <class T>
+TINYT_INLINE Moments row_moments(const T* x, int64_t n) {
+  const auto* in = reinterpret_cast<const char*>(x);
+  return reduce_blocks<Moments, Add>(0, n, [in](int64_t first, int64_t count) {
+    return block_moments<T, T>(in + first * static_cast<int64_t>(sizeof(T)), count);
+  });
+}
+
+template <class T, class Op>
+TINYT_INLINE T reduce_elements(const T* x, int64_t n) {
+  return reduce_row<Kind<T, T, Same, Op>>(x, n);
+}
+template <class T>
+TINYT_INLINE T row_squares(const T* x, int64_t n) {
+  return reduce_row<Kind<T, T, Square, Add>>(x, n);
 }
 
 // out[i] = value(i, count) for all elements.

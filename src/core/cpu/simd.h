@@ -28,7 +28,7 @@ namespace {
 
 // ---- the first n lanes, 0 <= n <= lanes; the others read as zero. Touches no memory beyond.
 
-#if TINYT_VECTOR_BYTES != 64  // AVX-512 has masked loads and stores
+#if TINYT_VECTOR_BYTES == 16  // wider registers have masked loads and stores
 template <class T>
 TINYT_INLINE Vec<T> load_part(const void* p, int64_t n) {
   Vec<T> v = {};

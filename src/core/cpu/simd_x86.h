@@ -177,6 +177,37 @@ TINYT_INLINE I64 pick(I64 a, I64 b, I64 index) {
   return select((I64)(index > 3), from_b, from_a);
 }
 
+// The first n lanes of 4 or 8 bytes.
+TINYT_INLINE __m256i first_lanes_32(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+TINYT_INLINE __m256i first_lanes_64(int64_t n) {
+  return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+template <class T>
+TINYT_INLINE Vec<T> load_part(const void* p, int64_t n) {
+  if constexpr (sizeof(T) == 4) {
+    return (Vec<T>)_mm256_maskload_epi32(static_cast<const int*>(p), first_lanes_32(n));
+  } else if constexpr (sizeof(T) == 8) {
+    return (Vec<T>)_mm256_maskload_epi64(static_cast<const long long*>(p), first_lanes_64(n));
+  } else {
+    Vec<T> v = {};
+    __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(T));
+    return v;
+  }
+}
+template <class V>
+TINYT_INLINE void store_part(void* p, V v, int64_t n) {
+  if constexpr (sizeof(Element<V>) == 4) {
+    _mm256_maskstore_epi32(static_cast<int*>(p), first_lanes_32(n), (__m256i)v);
+  } else if constexpr (sizeof(Element<V>) == 8) {
+    _mm256_maskstore_epi64(static_cast<long long*>(p), first_lanes_64(n), (__m256i)v);
+  } else {
+    __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(Element<V>));
+  }
+}
+
 TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) { return (I32)_mm256_cvtepi8_epi32(b); }
 TINYT_INLINE I64 bytes_to_lanes(__m128i b, I64*) { return (I64)_mm256_cvtepi8_epi64(b); }
 TINYT_INLINE __m128i lanes_to_bytes(I32 m) {

@@ -26,7 +26,7 @@ template <class T>
 void softmax(const void* from, int64_t n, void* to) {
   const auto* in = static_cast<const T*>(from);
   auto* out = static_cast<T*>(to);
-  const Vec<T> top = splat(reduce_row<T, Higher>(in, n));
+  const Vec<T> top = splat(reduce_elements<T, Higher>(in, n));
   const T sum = sum_terms<T>(n, [=](int64_t i, int64_t count) {
     const Vec<T> e = exp(fetch(in + i, count) - top);
     put(out + i, e, count);
@@ -48,7 +48,7 @@ T log_of_sum(const T* in, int64_t n, T max) {
 template <class T>
 void log_softmax(const void* from, int64_t n, void* to) {
   const auto* in = static_cast<const T*>(from);
-  const T max = reduce_row<T, Higher>(in, n);
+  const T max = reduce_elements<T, Higher>(in, n);
   const Vec<T> top = splat(max), log_sum = splat(log_of_sum(in, n, max));
   fill_row(n, static_cast<T*>(to),
            [=](int64_t i, int64_t count) { return (fetch(in + i, count) - top) - log_sum; });
@@ -67,7 +67,7 @@ void softmax_input(const void* grad, const void* output, int64_t n, void* out) {
 template <class T>
 void log_softmax_input(const void* grad, const void* output, int64_t n, void* out) {
   const auto *g = static_cast<const T*>(grad), *y = static_cast<const T*>(output);
-  const Vec<T> sum = splat(reduce_row<T, Add>(g, n));
+  const Vec<T> sum = splat(reduce_elements<T, Add>(g, n));
   fill_row(n, static_cast<T*>(out), [=](int64_t i, int64_t count) {
     return fetch(g + i, count) - exp(fetch(y + i, count)) * sum;
   });
@@ -77,7 +77,7 @@ template <class T>
 void log_sum(const void* from, int64_t n, void* to) {
   const auto* in = static_cast<const T*>(from);
   auto* out = static_cast<T*>(to);
-  out[0] = reduce_row<T, Higher>(in, n);
+  out[0] = reduce_elements<T, Higher>(in, n);
   out[1] = log_of_sum(in, n, out[0]);
 }
 
