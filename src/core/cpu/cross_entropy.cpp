@@ -68,14 +68,20 @@ double sum_rows(int64_t rows, const F& value) {
   return total;
 }
 
-// The losses and statistics of columns [first, first + count), whose logits are in the tile.
+// The losses and statistics of columns [first, first + count).
 template <class T>
-void forward_strip(const Classes& at, int64_t first, int64_t count, const char* tile, T* stats,
-                   T* losses) {
+void forward_strip(const Classes& at, int64_t first, int64_t count, const Source& x, char* tile,
+                   T* stats, T* losses) {
   alignas(64) T top[kStripColumns], log_sum[kStripColumns];
   const int64_t step = count * static_cast<int64_t>(sizeof(T));
-  kernels().softmax->strip_log_sum[static_cast<int>(at.dtype)](
-      {.n = at.classes, .count = count, .in = tile, .step = step, .top = top, .log_sum = log_sum});
+  kernels().softmax->strip_log_sum[static_cast<int>(at.dtype)]({.n = at.classes,
+                                                                .count = count,
+                                                                .in = x.data,
+                                                                .step = x.step,
+                                                                .work = tile,
+                                                                .work_step = step,
+                                                                .top = top,
+                                                                .log_sum = log_sum});
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = first + i;
     if (!at.used(row)) continue;
@@ -126,11 +132,8 @@ void forward_lines(const Tensor& x, const Classes& at, T* stats, T* losses) {
   const auto log_sum = kernels().softmax->log_sum[static_cast<int>(at.dtype)];
   const bool in_place = !cut.columns() && lines.in_place();
   cut.run(in_place ? 0 : sizeof(T), [&](int64_t first, int64_t count, char* tile) {
-    if (cut.columns()) {
-      lines.load(first, count, tile);
-      return forward_strip<T>(at, first, count, tile, stats, losses);
-    }
     const Source in(lines, first, count, tile);
+    if (cut.columns()) return forward_strip<T>(at, first, count, in, tile, stats, losses);
     for (int64_t row = first; row < first + count; ++row) {
       if (!at.used(row)) continue;
       const auto* logits = reinterpret_cast<const T*>(in.data + (row - first) * in.step);

@@ -134,8 +134,9 @@ struct SoftmaxStrip {
   const char* in;
   int64_t step;
   const char* grad = nullptr;  // of the output `in`, in the same places
-  char* work = nullptr;        // the same places: may be overwritten, and may be `in`
-  void* top = nullptr;         // kStripColumns each
+  char* work = nullptr;        // a tile for the elements, which later passes read; may be `in`
+  int64_t work_step = 0;
+  void* top = nullptr;  // kStripColumns each
   void* log_sum = nullptr;
   const void* scale = nullptr;
   char* out = nullptr;

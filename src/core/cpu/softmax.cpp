@@ -36,13 +36,14 @@ void forward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
   if (cut.columns()) {
     const StripKernel kernel = strips[job.index()];
     cut.run(job.item, [&](int64_t first, int64_t count, char* tile) {
-      from.load(first, count, tile);  // the strip stays in cache, whatever its step in memory
+      const Source in(from, first, count, tile);
       const Target out(to, first, count, tile);
       kernel({.n = n,
               .count = count,
-              .in = tile,
-              .step = from.tile_step(count),
-              .work = tile,
+              .in = in.data,
+              .step = in.step,
+              .work = tile,  // which stays in cache, whatever the step in memory
+              .work_step = from.tile_step(count),
               .out = out.data,
               .out_step = out.step});
       out.finish();

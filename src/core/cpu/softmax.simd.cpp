@@ -120,18 +120,35 @@ TINYT_INLINE Vec<T> sum_column(int64_t n, const F& term) {
   });
 }
 
-// The columns' maxima and sums of exp(x - maximum); with `Keep`, the terms go to `work`.
+// Copies the strip to `work`, along the rows of memory, and finds the columns' maxima on the way.
+template <class T>
+void load_strip(const SoftmaxStrip& s, T* top) {
+  for_each_vector<T>(s.count, [top](int64_t i, int64_t) { store(top + i, splat(kLowest<T>)); });
+  for (int64_t k = 0; k < s.n; ++k) {
+    const T* from = line<T>(s.in, k, s.step);
+    T* to = line<T>(s.work, k, s.work_step);
+    for_each_vector<T>(s.count, [=](int64_t i, int64_t count) {
+      const Vec<T> x = fetch(from + i, count);
+      put(to + i, x, count);
+      store(top + i, Higher::apply(load<T>(top + i), x));
+    });
+  }
+}
+
+// Element k of columns [i, i + count) of a strip that was loaded.
+template <class T>
+TINYT_INLINE Vec<T> loaded(const SoftmaxStrip& s, int64_t k, int64_t i, int64_t count) {
+  return fetch(line<T>(static_cast<const char*>(s.work), k, s.work_step) + i, count);
+}
+
+// The columns' sums of exp(x - maximum); with `Keep`, the terms take the place of the elements.
 template <bool Keep, class T>
-void exp_sums(const SoftmaxStrip& s, T* top, T* sum) {
+void exp_sums(const SoftmaxStrip& s, const T* top, T* sum) {
   for_each_vector<T>(s.count, [=, &s](int64_t i, int64_t count) {
-    Vec<T> max = splat(kLowest<T>);
-    for (int64_t k = 0; k < s.n; ++k) {
-      max = Higher::apply(max, fetch(line<T>(s.in, k, s.step) + i, count));
-    }
-    store(top + i, max);
+    const Vec<T> max = load<T>(top + i);
     store(sum + i, sum_column<T>(s.n, [=, &s](int64_t k) {
-            const Vec<T> e = exp(fetch(line<T>(s.in, k, s.step) + i, count) - max);
-            if constexpr (Keep) put(line<T>(s.work, k, s.step) + i, e, count);
+            const Vec<T> e = exp(loaded<T>(s, k, i, count) - max);
+            if constexpr (Keep) put(line<T>(s.work, k, s.work_step) + i, e, count);
             return e;
           }));
   });
@@ -154,18 +171,20 @@ struct alignas(64) PerColumn {
 template <class T>
 void strip_softmax(const SoftmaxStrip& s) {
   PerColumn<T> top, factor;
+  load_strip(s, top.value);
   exp_sums<true>(s, top.value, factor.value);
   fill_row(s.count, factor.value,
            [&factor](int64_t i, int64_t) { return 1 / load<T>(factor.value + i); });
   fill_strip<T>(s, [&](int64_t k, int64_t i, int64_t count) {
-    return fetch(line<T>(s.work, k, s.step) + i, count) * load<T>(factor.value + i);
+    return loaded<T>(s, k, i, count) * load<T>(factor.value + i);
   });
 }
 
 template <class T>
 void strip_log_sum(const SoftmaxStrip& s) {
-  auto* out = static_cast<T*>(s.log_sum);
-  exp_sums<false>(s, static_cast<T*>(s.top), out);
+  auto *top = static_cast<T*>(s.top), *out = static_cast<T*>(s.log_sum);
+  load_strip(s, top);
+  exp_sums<false>(s, top, out);
   for_each_vector<T>(s.count, [out](int64_t i, int64_t) { store(out + i, log(load<T>(out + i))); });
 }
 
@@ -177,8 +196,7 @@ void strip_log_softmax(const SoftmaxStrip& strip) {
   s.log_sum = log_sum.value;
   strip_log_sum<T>(s);
   fill_strip<T>(s, [&](int64_t k, int64_t i, int64_t count) {
-    const Vec<T> x = fetch(line<T>(s.in, k, s.step) + i, count);
-    return (x - load<T>(top.value + i)) - load<T>(log_sum.value + i);
+    return (loaded<T>(s, k, i, count) - load<T>(top.value + i)) - load<T>(log_sum.value + i);
   });
 }
 
