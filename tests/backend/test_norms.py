@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_group_norm(shape: tuple[int, ...], rng: Any) -> None:
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (127, 33), (70, 1000), (3, 5000), (1, 1)])
+@pytest.mark.parametrize("shape", [(1, 5), (127, 33), (70, 1000), (3, 5000), (2, 12289), (1, 1)])
 def test_layer_norm(shape: tuple[int, int], rng: Any) -> None:
     x, g = rng.standard_normal(shape) * 3 + 2, rng.standard_normal(shape)
     w, b = (rng.standard_normal(shape[1]) for _ in range(2))
@@ -144,6 +145,45 @@ def test_threads_change_no_bits(rng: Any) -> None:
                 np.testing.assert_array_equal(a, b)
     finally:
         tinyt.set_num_threads(before)
+
+
+# Over 16 MiB results are written past the caches, in pieces that begin anywhere in a line.
+FUNCTIONAL = tinyt.nn.functional
+ROWS, IMAGES, LAST = (4135, 1039), (9, 5, 97, 983), slice(-33, None)
+LARGE: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[slice, ...]]] = {
+    "softmax": (lambda x: x.softmax(1), ROWS, (LAST,)),
+    "log_softmax over columns": (lambda x: x.log_softmax(0), ROWS, (slice(None), LAST)),
+    "cross_entropy": (
+        lambda x: FUNCTIONAL.cross_entropy(
+            x, tinyt.full((len(x),), 7, dtype=tinyt.int64), reduction="sum"
+        ),
+        ROWS,
+        (LAST,),
+    ),
+    "layer_norm": (lambda x: FUNCTIONAL.layer_norm(x, (1039,)), ROWS, (LAST,)),
+    "batch_norm": (
+        lambda x: FUNCTIONAL.batch_norm(x, None, None, training=True),
+        IMAGES,
+        (slice(None), slice(3, 4)),
+    ),
+    "group_norm": (lambda x: FUNCTIONAL.group_norm(x, 5), IMAGES, (slice(4, 5),)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_results_have_the_bits_of_small_ones(name: str) -> None:
+    function, shape, part = LARGE[name]
+    values = (tinyt.arange(math.prod(shape), dtype=tinyt.float32) % 1009).reshape(shape) / 500
+    found = []
+    for x in (values, values[part].contiguous()):
+        leaf = x.detach().requires_grad_()
+        out = function(leaf)
+        out.backward(x - 1 if out.dim() else None)
+        found.append((out.detach(), leaf.grad))
+    (whole, of_whole), (alone, of_alone) = found
+    if whole.dim():
+        assert tinyt.equal(alone, whole[part])
+    assert tinyt.equal(of_alone, of_whole[part])
 
 
 def test_strides_change_no_bits(rng: Any) -> None:

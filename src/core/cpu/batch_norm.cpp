@@ -90,7 +90,7 @@ V sum_channel(const Layout& l, int64_t c, ChannelRow row, const char* x, const c
 
 template <class T>
 void forward_rows(const Layout& l, const char* x, const T* weight, const T* bias, bool training,
-                  const Stats<T>& stats, char* y) {
+                  const Stats<T>& stats, char* y, bool stream) {
   const auto& table = *kernels().batch_norm;
   const auto count = static_cast<double>(l.count());
   l.for_channels([&](int64_t c) {
@@ -103,21 +103,27 @@ void forward_rows(const Layout& l, const char* x, const T* weight, const T* bias
                    .mean = stats.mean(c),
                    .scale = stats.scale(c),
                    .weight = weight[c],
-                   .bias = bias[c]};
+                   .bias = bias[c],
+                   .stream = stream};
     for (int64_t i = 0; i < l.outer; ++i) {
       row.x = x + l.offset(i, c);
       table.forward[l.index()](row, y + l.offset(i, c));
     }
+    end_streams(stream);
   });
 }
 
 template <class T>
 void backward_rows(const Layout& l, const char* x, const char* g, const T* weight, bool training,
-                   const Stats<T>& stats, char* dx, T* params) {
+                   const Stats<T>& stats, char* dx, bool stream, T* params) {
   const auto& table = *kernels().batch_norm;
   const T count = static_cast<T>(l.count());
   l.for_channels([&](int64_t c) {
-    ChannelRow row{.n = l.n, .mean = stats.mean(c), .scale = stats.scale(c), .weight = weight[c]};
+    ChannelRow row{.n = l.n,
+                   .mean = stats.mean(c),
+                   .scale = stats.scale(c),
+                   .weight = weight[c],
+                   .stream = stream};
     const auto sums = sum_channel<Sums<T>>(l, c, row, x, g, table.sums[l.index()]);
     params[c] = sums.dot;
     params[l.channels + c] = sums.total;
@@ -130,6 +136,7 @@ void backward_rows(const Layout& l, const char* x, const char* g, const T* weigh
       row.grad = g + l.offset(i, c);
       table.input[l.index()](row, dx + l.offset(i, c));
     }
+    end_streams(stream);
   });
 }
 
@@ -293,8 +300,13 @@ void forward(const KernelCall& call, const Layout& l) {
       stats.set(c, mean.ptr<const T>()[c], var.ptr<const T>()[c]);
     }
   }
-  const auto run = l.columns() ? forward_columns<T> : forward_rows<T>;
-  run(l, x.data(), weight.ptr<const T>(), bias.ptr<const T>(), training, stats, y.data());
+  const T *w = weight.ptr<const T>(), *b = bias.ptr<const T>();
+  if (l.columns()) {
+    forward_columns<T>(l, x.data(), w, b, training, stats, y.data());
+  } else {
+    const bool stream = streams(y, out, l.n * l.size);
+    forward_rows<T>(l, x.data(), w, b, training, stats, y.data(), stream);
+  }
   finish(y, out);
 }
 
@@ -306,9 +318,14 @@ void backward(const KernelCall& call, const Layout& l) {
   const Tensor weight = per_channel<T>(call.inputs[3], l.dtype, l.channels, 1);
   const Stats<T> stats{kept.ptr<T>(), 0};
   const bool training = AttrReader(call.attrs).flag();
-  const auto run = l.columns() ? backward_columns<T> : backward_rows<T>;
-  run(l, x.data(), g.data(), weight.ptr<const T>(), training, stats, dx.data(),
-      call.outputs[1].ptr<T>());
+  const T* w = weight.ptr<const T>();
+  T* params = call.outputs[1].ptr<T>();
+  if (l.columns()) {
+    backward_columns<T>(l, x.data(), g.data(), w, training, stats, dx.data(), params);
+  } else {
+    const bool stream = streams(dx, out, l.n * l.size);
+    backward_rows<T>(l, x.data(), g.data(), w, training, stats, dx.data(), stream, params);
+  }
   finish(dx, out);
 }
 

@@ -21,8 +21,8 @@ void forward(const ChannelRow& r, void* out) {
   const auto* x = static_cast<const T*>(r.x);
   const Vec<T> mean = splat(static_cast<T>(r.mean)), scale = splat(static_cast<T>(r.scale));
   const Vec<T> w = splat(static_cast<T>(r.weight)), b = splat(static_cast<T>(r.bias));
-  fill_row(r.n, static_cast<T*>(out),
-           [=](int64_t i, int64_t k) { return (fetch(x + i, k) - mean) * scale * w + b; });
+  const auto value = [=](int64_t i, int64_t k) { return (fetch(x + i, k) - mean) * scale * w + b; };
+  fill_row(r.n, static_cast<T*>(out), value, r.stream);
 }
 
 // The sums of g h, with h = (x - mean) scale, and of g.
@@ -47,10 +47,11 @@ void input(const ChannelRow& r, void* out) {
   const Vec<T> mean = splat(static_cast<T>(r.mean)), scale = splat(static_cast<T>(r.scale));
   const Vec<T> w = splat(static_cast<T>(r.weight));
   const Vec<T> shift = splat(static_cast<T>(r.shift)), slope = splat(static_cast<T>(r.slope));
-  fill_row(r.n, static_cast<T*>(out), [=](int64_t i, int64_t k) {
+  const auto value = [=](int64_t i, int64_t k) {
     const Vec<T> h = (fetch(x + i, k) - mean) * scale;
     return scale * ((fetch(g + i, k) * w - shift) - h * slope);
-  });
+  };
+  fill_row(r.n, static_cast<T*>(out), value, r.stream);
 }
 
 // ---- columns

@@ -138,7 +138,7 @@ void forward_lines(const Tensor& x, const Classes& at, T* stats, T* losses) {
       if (!at.used(row)) continue;
       const auto* logits = reinterpret_cast<const T*>(in.data + (row - first) * in.step);
       T* of_row = stats + 2 * row;
-      log_sum(logits, at.classes, of_row);
+      log_sum({.n = at.classes, .in = logits, .out = of_row});
       losses[row] =
           (of_row[1] - (logits[at.class_of(row)] - of_row[0])) * at.template weight_of<T>(row);
     }
@@ -195,10 +195,13 @@ void backward(const KernelCall& call, const Classes& at) {
           std::fill_n(slope, at.classes, T{0});
           continue;
         }
-        const T of_row = share(row);
-        slopes(in.data + (row - first) * in.step, at.classes, stats + 2 * row, double{of_row},
-               slope);
-        slope[at.class_of(row)] -= of_row;
+        slopes({.n = at.classes,
+                .in = in.data + (row - first) * in.step,
+                .sums = stats + 2 * row,
+                .wanted = at.class_of(row),
+                .scale = double{share(row)},
+                .out = slope,
+                .stream = target.stream});
       }
     }
     target.finish();

@@ -27,6 +27,7 @@ struct Groups {
   }
   bool by_channel() const { return space >= kShortest; }
   int64_t repeat() const { return by_channel() ? 1 : space; }
+  int64_t run() const { return by_channel() ? space : n; }  // of elements written at once
   int index() const { return static_cast<int>(dtype); }
 
   // body(row, channel): all rows, and the first channel of each.
@@ -48,15 +49,17 @@ void forward(const KernelCall& call, const Groups& s, double eps) {
   const T *w = weight.ptr<const T>(), *b = bias.ptr<const T>();
   const auto& norm = *kernels().norm;
   const auto scale_channel = kernels().batch_norm->forward[s.index()];
+  const bool stream = streams(y, out, s.run() * s.size);
   s.for_rows([&](int64_t r, int64_t channel) {
     T* stats = call.outputs[1].ptr<T>() + 2 * r;
     const T* in = x.ptr<const T>() + r * s.n;
     T* to = y.ptr<T>() + r * s.n;
-    NormRow row{.n = s.n, .eps = eps, .x = in, .stats = stats, .out = to};
+    NormRow row{.n = s.n, .eps = eps, .x = in, .stats = stats, .out = to, .stream = stream};
     if (!s.by_channel()) {
       row.weight = w + channel * s.space;
       row.bias = b + channel * s.space;
-      return norm.forward[s.index()](row);
+      norm.forward[s.index()](row);
+      return end_streams(stream);
     }
     norm.stats[s.index()](row);
     for (int64_t c = 0; c < s.members; ++c) {
@@ -65,9 +68,11 @@ void forward(const KernelCall& call, const Groups& s, double eps) {
                      .scale = stats[1],
                      .weight = w[channel + c],
                      .bias = b[channel + c],
-                     .x = in + c * s.space},
+                     .x = in + c * s.space,
+                     .stream = stream},
                     to + c * s.space);
     }
+    end_streams(stream);
   });
   finish(y, out);
 }
@@ -76,13 +81,14 @@ void forward(const KernelCall& call, const Groups& s, double eps) {
 template <class T>
 struct RowGradient {
   const Groups& s;
+  bool stream;
   const T *x, *g, *stats, *weight;
   T *dx, *sums;
 
   // Channel by channel: their sums make those of the row.
   void by_channel() const {
     const auto& table = *kernels().batch_norm;
-    ChannelRow row{.n = s.space, .mean = stats[0], .scale = stats[1]};
+    ChannelRow row{.n = s.space, .mean = stats[0], .scale = stats[1], .stream = stream};
     double total = 0, dot = 0;
     for (int64_t c = 0; c < s.members; ++c) {
       row.x = x + c * s.space;
@@ -103,8 +109,13 @@ struct RowGradient {
   }
 
   void by_element() const {
-    kernels().norm->backward[s.index()](
-        {.n = s.n, .x = x, .grad = g, .weight = weight, .stats = const_cast<T*>(stats), .out = dx});
+    kernels().norm->backward[s.index()]({.n = s.n,
+                                         .x = x,
+                                         .grad = g,
+                                         .weight = weight,
+                                         .stats = const_cast<T*>(stats),
+                                         .out = dx,
+                                         .stream = stream});
     for (int64_t c = 0; c < s.members; ++c) {
       T dot = 0, total = 0;
       for (int64_t i = c * s.space; i < (c + 1) * s.space; ++i) {
@@ -124,8 +135,10 @@ void backward(const KernelCall& call, const Groups& s) {
   const Tensor stats = dense(call.inputs[2], s.dtype), dx = target(out, s.dtype);
   const Tensor weight = per_channel<T>(call.inputs[3], s.dtype, s.channels, 1, s.repeat());
   const Tensor sums = Tensor::empty(Dims{s.batch, s.channels, 2}, s.dtype);
+  const bool stream = streams(dx, out, s.run() * s.size);
   s.for_rows([&](int64_t r, int64_t channel) {
     const RowGradient<T> row{.s = s,
+                             .stream = stream,
                              .x = x.ptr<const T>() + r * s.n,
                              .g = g.ptr<const T>() + r * s.n,
                              .stats = stats.ptr<const T>() + 2 * r,
@@ -133,6 +146,7 @@ void backward(const KernelCall& call, const Groups& s) {
                              .dx = dx.ptr<T>() + r * s.n,
                              .sums = sums.ptr<T>() + 2 * r * s.members};
     s.by_channel() ? row.by_channel() : row.by_element();
+    end_streams(stream);
   });
   finish(dx, out);
   T* params = call.outputs[1].ptr<T>();

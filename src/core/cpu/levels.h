@@ -141,21 +141,35 @@ struct SoftmaxStrip {
   const void* scale = nullptr;
   char* out = nullptr;
   int64_t out_step = 0;
+  bool stream = false;  // `out` past the caches
 };
 inline constexpr int64_t kStripColumns = 127 * 16;
 
+// One contiguous row of n elements. `out` may be any of the inputs.
+struct SoftmaxRow {
+  int64_t n;
+  const void* in;
+  const void* grad = nullptr;  // of the output `in`
+  void* work = nullptr;        // of n elements; may be `in` or `out`
+  const void* sums = nullptr;  // what log_sum gave
+  int64_t wanted = 0;          // class of the row
+  double scale = 1;
+  void* out = nullptr;
+  bool stream = false;  // `out` past the caches
+};
+
+// Float32 and Float64.
 struct SoftmaxTable {
-  // One contiguous row of n elements; in may equal out. Float32 and Float64.
-  void (*softmax[kDTypeCount])(const void* in, int64_t n, void* out);
-  void (*log_softmax[kDTypeCount])(const void* in, int64_t n, void* out);
+  void (*softmax[kDTypeCount])(const SoftmaxRow& row);
+  void (*log_softmax[kDTypeCount])(const SoftmaxRow& row);
   // The gradient of the input from that of the output, and the output.
-  void (*softmax_input[kDTypeCount])(const void* grad, const void* y, int64_t n, void* out);
-  void (*log_softmax_input[kDTypeCount])(const void* grad, const void* y, int64_t n, void* out);
+  void (*softmax_input[kDTypeCount])(const SoftmaxRow& row);
+  void (*log_softmax_input[kDTypeCount])(const SoftmaxRow& row);
   // Two values: the maximum, and the logarithm of the sum of exp(x - maximum).
-  void (*log_sum[kDTypeCount])(const void* in, int64_t n, void* out);
-  // scale * exp(log_softmax) from what log_sum gave; in may equal out.
-  void (*slopes[kDTypeCount])(const void* in, int64_t n, const void* sums, double scale, void* out);
-  // The same, with the same bits, for columns.
+  void (*log_sum[kDTypeCount])(const SoftmaxRow& row);
+  // scale * (exp(log_softmax) - [i = wanted]).
+  void (*slopes[kDTypeCount])(const SoftmaxRow& row);
+  // The same, with the same bits, for columns; strip_slopes leaves the wanted class to the caller.
   void (*strip_softmax[kDTypeCount])(const SoftmaxStrip& strip);
   void (*strip_log_softmax[kDTypeCount])(const SoftmaxStrip& strip);
   void (*strip_softmax_input[kDTypeCount])(const SoftmaxStrip& strip);
@@ -232,6 +246,7 @@ struct NormRow {
   const void* bias = nullptr;
   void* stats = nullptr;  // mean and 1 / sqrt(var + eps)
   void* out = nullptr;
+  bool stream = false;         // `out` past the caches
   void* out_weight = nullptr;  // sums over rows of the gradients of weight and bias; null: none
   void* out_bias = nullptr;
 };
@@ -251,6 +266,7 @@ struct ChannelRow {
   double shift = 0, slope = 0;  // of the gradient
   const void* x = nullptr;
   const void* grad = nullptr;  // of the output
+  bool stream = false;         // the result past the caches
 };
 
 // The same for columns: one value of each number per column.

@@ -59,6 +59,8 @@ Lines::Lines(const Tensor& x, size_t dim, DType dtype, const LineCut& cut)
       across_(axes_of(x, dim, false)) {
   dense_ =
       x.dtype() == dtype && (columns_ ? across_.stride() == item_ : along_.dense(x.itemsize()));
+  const int64_t run = columns_ ? cut.group() : cut.length();
+  streams_ = dense_ && tinyt::cpu::streams(x.numel() * item_, run * item_);
 }
 
 Patch Lines::patch(int64_t first, int64_t lines) const {

@@ -26,6 +26,7 @@ class LineCut {
   bool columns() const { return columns_; }
   int64_t length() const { return length_; }
   int64_t count() const { return count_; }
+  int64_t group() const { return group_; }  // of lines, at most
 
   // body(first, lines, tile) for all lines in groups, which are not empty; `tile` has room for a
   // group of elements of `size` bytes.
@@ -68,6 +69,8 @@ class Lines {
   }
   // Whether `place` always finds them.
   bool in_place() const { return dense_ && across_.single(); }
+  // Whether lines that are in place are written past the caches.
+  bool streams() const { return streams_; }
   // To and from a dense tile: rows of a line each, or columns.
   void load(int64_t first, int64_t lines, char* tile) const;
   void store(const char* tile, int64_t first, int64_t lines) const;
@@ -80,7 +83,7 @@ class Lines {
   const Tensor& x_;
   DType dtype_;
   int64_t item_;
-  bool columns_, dense_;
+  bool columns_, dense_, streams_;
   Axes along_, across_;
 };
 
@@ -97,20 +100,24 @@ struct Source {
   }
 };
 
-// Lines for a kernel to write: those of the tensor, or in a tile that `finish` stores.
+// Lines for a kernel to write: those of the tensor, past the caches or not, or in a tile that
+// `finish` stores.
 struct Target {
   const Lines& lines;
   int64_t first, n;
   char *place, *data;
   int64_t step;
+  bool stream;
 
   Target(const Lines& to, int64_t first_line, int64_t count, char* tile)
       : lines(to), first(first_line), n(count), place(to.place(first_line, count)) {
     data = place != nullptr ? place : tile;
     step = place != nullptr ? to.step() : to.tile_step(count);
+    stream = place != nullptr && to.streams();
   }
   void finish() const {
     if (place == nullptr) lines.store(data, first, n);
+    if (stream) kernels().copy->fence();
   }
 };
 

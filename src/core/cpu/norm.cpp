@@ -44,6 +44,7 @@ void backward(const KernelCall& call, const Shape& shape, bool center) {
   const Tensor sums = summed ? Tensor::empty(Dims{blocks, 2, n}, shape.dtype) : Tensor();
   if (summed && shape.rows == 0) std::fill_n(sums.ptr<T>(), 2 * n, T{0});
   const auto kernel = kernels().norm->backward[shape.index()];
+  const bool stream = streams(dx, out, shape.row_bytes());
   parallel_ranges(shape.rows, block, [&](int64_t begin, int64_t end) {
     T* dw = summed ? sums.ptr<T>() + begin / block * 2 * n : nullptr;
     if (summed) std::fill_n(dw, 2 * n, T{0});
@@ -55,9 +56,11 @@ void backward(const KernelCall& call, const Shape& shape, bool center) {
               .weight = data_of(w),
               .stats = stats.data() + 2 * r * shape.size,
               .out = dx.data() + r * shape.row_bytes(),
+              .stream = stream,
               .out_weight = dw,
               .out_bias = summed ? dw + n : nullptr});
     }
+    end_streams(stream);
   });
   finish(dx, out);
   if (!summed) return;
@@ -76,6 +79,7 @@ void kernel_layer_norm(const KernelCall& call) {
   const Tensor x = dense(call.inputs[0], shape.dtype), y = target(out, shape.dtype);
   const Tensor w = part_of(call.inputs[1], shape.dtype), b = part_of(call.inputs[2], shape.dtype);
   const auto kernel = kernels().norm->forward[shape.index()];
+  const bool stream = streams(y, out, shape.row_bytes());
   parallel_ranges(shape.rows, shape.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       kernel({.n = shape.n,
@@ -85,8 +89,10 @@ void kernel_layer_norm(const KernelCall& call) {
               .weight = data_of(w),
               .bias = data_of(b),
               .stats = stats.data() + 2 * r * shape.size,
-              .out = y.data() + r * shape.row_bytes()});
+              .out = y.data() + r * shape.row_bytes(),
+              .stream = stream});
     }
+    end_streams(stream);
   });
   finish(y, out);
 }

@@ -29,11 +29,12 @@ void forward(const NormRow& r) {
   const auto* b = static_cast<const T*>(r.bias);
   const auto* of_row = static_cast<const T*>(r.stats);
   const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
-  fill_row(r.n, static_cast<T*>(r.out), [=](int64_t i, int64_t k) {
+  const auto value = [=](int64_t i, int64_t k) {
     Vec<T> h = (fetch(x + i, k) - mean) * scale;
     if (w != nullptr) h = h * fetch(w + i, k);
     return b != nullptr ? h + fetch(b + i, k) : h;
-  });
+  };
+  fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
 }
 
 // dx, and g h and g added to the sums over rows, where there are any.
@@ -43,8 +44,7 @@ void backward(const NormRow& r) {
   const auto* g = static_cast<const T*>(r.grad);
   const auto* w = static_cast<const T*>(r.weight);
   const auto* of_row = static_cast<const T*>(r.stats);
-  auto *dx = static_cast<T*>(r.out), *dw = static_cast<T*>(r.out_weight);
-  auto* db = static_cast<T*>(r.out_bias);
+  auto *dw = static_cast<T*>(r.out_weight), *db = static_cast<T*>(r.out_bias);
   const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
   const auto weighted = [=](int64_t i, int64_t k) {
     const Vec<T> v = fetch(g + i, k);
@@ -57,14 +57,16 @@ void backward(const NormRow& r) {
   const T count = static_cast<T>(r.n);
   const Vec<T> shift = splat(r.center ? sums.first / count : T{0});
   const Vec<T> slope = splat(sums.second / count);
-  for_each_vector<T>(r.n, [=](int64_t i, int64_t k) {
+  const auto value = [=](int64_t i, int64_t k) {
     const Vec<T> h = (fetch(x + i, k) - mean) * scale;
-    put(dx + i, scale * ((weighted(i, k) - shift) - h * slope), k);
-    if (dw == nullptr) return;
-    const Vec<T> v = fetch(g + i, k);
-    put(dw + i, fetch(dw + i, k) + v * h, k);
-    put(db + i, fetch(db + i, k) + v, k);
-  });
+    if (dw != nullptr) {
+      const Vec<T> v = fetch(g + i, k);
+      put(dw + i, fetch(dw + i, k) + v * h, k);
+      put(db + i, fetch(db + i, k) + v, k);
+    }
+    return scale * ((weighted(i, k) - shift) - h * slope);
+  };
+  fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "copy.h"
 #include "levels.h"
+#include "tiles.h"
 
 namespace tinyt::cpu {
 
@@ -24,6 +25,15 @@ inline Tensor target(const Tensor& out, DType dtype) {
 }
 inline void finish(const Tensor& result, const Tensor& out) {
   if (result.dtype() != out.dtype()) copy_into(result, out);
+}
+
+// Whether a result, which is `out` itself, is written past the caches, in runs of so many bytes.
+inline bool streams(const Tensor& result, const Tensor& out, int64_t run) {
+  return result.dtype() == out.dtype() &&
+         streams(out.numel() * static_cast<int64_t>(out.itemsize()), run);
+}
+inline void end_streams(bool stream) {
+  if (stream) kernels().copy->fence();
 }
 
 // Of a weight or bias; a 0-d tensor stands for none.

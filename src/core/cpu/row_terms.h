@@ -34,7 +34,7 @@ TINYT_INLINE void put(T* p, Vec<T> v, int64_t count) {
 // v in the first `count` lanes, zeros in the others.
 template <class T>
 TINYT_INLINE Vec<T> first_lanes(Vec<T> v, int64_t count) {
-  return iota<T, kWidth<T>>() < static_cast<T>(count) ? v : Vec<T>{};
+  return select(iota<T, kWidth<T>>() < static_cast<T>(count), v, Vec<T>{});
 }
 
 // body(part, i, count): the registers of elements [k, n), fewer than kReduceLanes of them.
@@ -133,11 +133,23 @@ TINYT_INLINE T row_squares(const T* x, int64_t n) {
   return reduce_row<Kind<T, T, Square, Add>>(x, n);
 }
 
-// out[i] = value(i, count) for all elements.
+// Elements before the first that a whole register can be streamed to.
+template <class T>
+TINYT_INLINE int64_t before_register(const T* out, int64_t n) {
+  const auto past = static_cast<int64_t>(reinterpret_cast<uint64_t>(out) % TINYT_VECTOR_BYTES);
+  const int64_t before = past == 0 ? 0 : kWidth<T> - past / static_cast<int64_t>(sizeof(T));
+  return before < n ? before : n;
+}
+
+// out[i] = value(i, count) for all elements; whole registers past the caches, if `past`.
 template <class T, class F>
-TINYT_INLINE void fill_row(int64_t n, T* out, const F& value) {
-  int64_t k = 0;
-  for (; k + kWidth<T> <= n; k += kWidth<T>) store(out + k, value(k, int64_t{kWidth<T>}));
+TINYT_INLINE void fill_row(int64_t n, T* out, const F& value, bool past = false) {
+  int64_t k = past ? before_register(out, n) : 0;
+  if (k > 0) store_part(out, value(0, k), k);
+  for (; k + kWidth<T> <= n; k += kWidth<T>) {
+    const Vec<T> v = value(k, int64_t{kWidth<T>});
+    past ? stream(out + k, v) : store(out + k, v);
+  }
   if (k < n) store_part(out + k, value(k, n - k), n - k);
 }
 

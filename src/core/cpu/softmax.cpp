@@ -6,8 +6,7 @@
 namespace tinyt::cpu {
 namespace {
 
-using RowKernel = void (*)(const void*, int64_t, void*);
-using RowGradient = void (*)(const void*, const void*, int64_t, void*);
+using RowKernel = void (*)(const SoftmaxRow&);
 using StripKernel = void (*)(const SoftmaxStrip&);
 
 // What both directions share: the dtype of the kernels, and the lines along the call's dimension.
@@ -45,22 +44,28 @@ void forward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
               .work = tile,  // which stays in cache, whatever the step in memory
               .work_step = from.tile_step(count),
               .out = out.data,
-              .out_step = out.step});
+              .out_step = out.step,
+              .stream = out.stream});
       out.finish();
     });
     return;
   }
   const RowKernel kernel = rows[job.index()];
-  const bool in_place = from.in_place() && to.in_place();
+  const bool in_place = from.in_place() && to.in_place() && !to.streams();
   cut.run(in_place ? 0 : job.item, [&](int64_t first, int64_t count, char* tile) {
     const Source in(from, first, count, tile);
     const Target out(to, first, count, tile);
-    for (int64_t r = 0; r < count; ++r) kernel(in.data + r * in.step, n, out.data + r * out.step);
+    for (int64_t r = 0; r < count; ++r) {
+      char* row = out.data + r * out.step;
+      // What is read again stays in a cache: a row of the tile, the same one if it can be.
+      char* work = !out.stream ? row : in.data == tile ? tile + r * in.step : tile;
+      kernel({.n = n, .in = in.data + r * in.step, .work = work, .out = row, .stream = out.stream});
+    }
     out.finish();
   });
 }
 
-void backward(const KernelCall& call, RowGradient const (&rows)[kDTypeCount],
+void backward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
               StripKernel const (&strips)[kDTypeCount]) {
   const Job job(call);
   if (job.out.numel() == 0) return;
@@ -82,19 +87,24 @@ void backward(const KernelCall& call, RowGradient const (&rows)[kDTypeCount],
               .step = of_y.tile_step(count),
               .grad = second,
               .out = out.data,
-              .out_step = out.step});
+              .out_step = out.step,
+              .stream = out.stream});
       out.finish();
     });
     return;
   }
-  const RowGradient kernel = rows[job.index()];
+  const RowKernel kernel = rows[job.index()];
   const bool in_place = of_grad.in_place() && of_y.in_place() && to.in_place();
   cut.run(in_place ? 0 : 2 * job.item, [&](int64_t first, int64_t count, char* tile) {
     const Source g(of_grad, first, count, tile);
     const Source in(of_y, first, count, tile + n * count * job.item);
     const Target out(to, first, count, tile);
     for (int64_t r = 0; r < count; ++r) {
-      kernel(g.data + r * g.step, in.data + r * in.step, n, out.data + r * out.step);
+      kernel({.n = n,
+              .in = in.data + r * in.step,
+              .grad = g.data + r * g.step,
+              .out = out.data + r * out.step,
+              .stream = out.stream});
     }
     out.finish();
   });

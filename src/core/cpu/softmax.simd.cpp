@@ -23,17 +23,18 @@ struct Higher {
 // ---- rows
 
 template <class T>
-void softmax(const void* from, int64_t n, void* to) {
-  const auto* in = static_cast<const T*>(from);
-  auto* out = static_cast<T*>(to);
-  const Vec<T> top = splat(reduce_elements<T, Higher>(in, n));
-  const T sum = sum_terms<T>(n, [=](int64_t i, int64_t count) {
+void softmax(const SoftmaxRow& r) {
+  const auto* in = static_cast<const T*>(r.in);
+  auto* work = static_cast<T*>(r.work);
+  const Vec<T> top = splat(reduce_elements<T, Higher>(in, r.n));
+  const T sum = sum_terms<T>(r.n, [=](int64_t i, int64_t count) {
     const Vec<T> e = exp(fetch(in + i, count) - top);
-    put(out + i, e, count);
+    put(work + i, e, count);
     return e;
   });
   const Vec<T> factor = splat(1 / sum);
-  fill_row(n, out, [=](int64_t i, int64_t count) { return fetch(out + i, count) * factor; });
+  const auto value = [=](int64_t i, int64_t count) { return fetch(work + i, count) * factor; };
+  fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
 }
 
 // The logarithm of the sum of exp(x - top).
@@ -46,50 +47,58 @@ T log_of_sum(const T* in, int64_t n, T max) {
 }
 
 template <class T>
-void log_softmax(const void* from, int64_t n, void* to) {
-  const auto* in = static_cast<const T*>(from);
-  const T max = reduce_elements<T, Higher>(in, n);
-  const Vec<T> top = splat(max), log_sum = splat(log_of_sum(in, n, max));
-  fill_row(n, static_cast<T*>(to),
-           [=](int64_t i, int64_t count) { return (fetch(in + i, count) - top) - log_sum; });
+void log_softmax(const SoftmaxRow& r) {
+  const auto* in = static_cast<const T*>(r.in);
+  const T max = reduce_elements<T, Higher>(in, r.n);
+  const Vec<T> top = splat(max), log_sum = splat(log_of_sum(in, r.n, max));
+  const auto value = [=](int64_t i, int64_t count) {
+    return (fetch(in + i, count) - top) - log_sum;
+  };
+  fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
 }
 
 template <class T>
-void softmax_input(const void* grad, const void* output, int64_t n, void* out) {
-  const auto *g = static_cast<const T*>(grad), *y = static_cast<const T*>(output);
+void softmax_input(const SoftmaxRow& r) {
+  const auto *g = static_cast<const T*>(r.grad), *y = static_cast<const T*>(r.in);
   const Vec<T> dot = splat(sum_terms<T>(
-      n, [=](int64_t i, int64_t count) { return fetch(g + i, count) * fetch(y + i, count); }));
-  fill_row(n, static_cast<T*>(out), [=](int64_t i, int64_t count) {
+      r.n, [=](int64_t i, int64_t count) { return fetch(g + i, count) * fetch(y + i, count); }));
+  const auto value = [=](int64_t i, int64_t count) {
     return fetch(y + i, count) * (fetch(g + i, count) - dot);
-  });
+  };
+  fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
 }
 
 template <class T>
-void log_softmax_input(const void* grad, const void* output, int64_t n, void* out) {
-  const auto *g = static_cast<const T*>(grad), *y = static_cast<const T*>(output);
-  const Vec<T> sum = splat(reduce_elements<T, Add>(g, n));
-  fill_row(n, static_cast<T*>(out), [=](int64_t i, int64_t count) {
+void log_softmax_input(const SoftmaxRow& r) {
+  const auto *g = static_cast<const T*>(r.grad), *y = static_cast<const T*>(r.in);
+  const Vec<T> sum = splat(reduce_elements<T, Add>(g, r.n));
+  const auto value = [=](int64_t i, int64_t count) {
     return fetch(g + i, count) - exp(fetch(y + i, count)) * sum;
-  });
+  };
+  fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
 }
 
 template <class T>
-void log_sum(const void* from, int64_t n, void* to) {
-  const auto* in = static_cast<const T*>(from);
-  auto* out = static_cast<T*>(to);
-  out[0] = reduce_elements<T, Higher>(in, n);
-  out[1] = log_of_sum(in, n, out[0]);
+void log_sum(const SoftmaxRow& r) {
+  const auto* in = static_cast<const T*>(r.in);
+  auto* out = static_cast<T*>(r.out);
+  out[0] = reduce_elements<T, Higher>(in, r.n);
+  out[1] = log_of_sum(in, r.n, out[0]);
 }
 
 template <class T>
-void slopes(const void* from, int64_t n, const void* sums, double scale, void* to) {
-  const auto* in = static_cast<const T*>(from);
-  const auto* of_row = static_cast<const T*>(sums);
+void slopes(const SoftmaxRow& r) {
+  const auto* in = static_cast<const T*>(r.in);
+  const auto* of_row = static_cast<const T*>(r.sums);
   const Vec<T> top = splat(of_row[0]), log_sum = splat(of_row[1]);
-  const Vec<T> factor = splat(static_cast<T>(scale));
-  fill_row(n, static_cast<T*>(to), [=](int64_t i, int64_t count) {
-    return exp((fetch(in + i, count) - top) - log_sum) * factor;
-  });
+  const Vec<T> scale = splat(static_cast<T>(r.scale));
+  const int64_t wanted = r.wanted;
+  const auto value = [=](int64_t i, int64_t count) {
+    const Vec<T> v = exp((fetch(in + i, count) - top) - log_sum) * scale;
+    if (wanted < i || wanted >= i + count) return v;
+    return select(iota<T, kWidth<T>>() == static_cast<T>(wanted - i), v - scale, v);
+  };
+  fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
 }
 
 // ---- columns
@@ -158,8 +167,8 @@ void exp_sums(const SoftmaxStrip& s, const T* top, T* sum) {
 template <class T, class F>
 TINYT_INLINE void fill_strip(const SoftmaxStrip& s, const F& value) {
   for (int64_t k = 0; k < s.n; ++k) {
-    fill_row(s.count, line<T>(s.out, k, s.out_step),
-             [&value, k](int64_t i, int64_t count) { return value(k, i, count); });
+    const auto of_row = [&value, k](int64_t i, int64_t count) { return value(k, i, count); };
+    fill_row(s.count, line<T>(s.out, k, s.out_step), of_row, s.stream);
   }
 }
 
