@@ -147,6 +147,20 @@ def test_threads_change_no_bits(rng: Any) -> None:
         tinyt.set_num_threads(before)
 
 
+@pytest.mark.parametrize("n", [40, 9001])
+def test_far_from_zero(n: int, rng: Any) -> None:
+    """The mean of float32 rounds, the distances from it must not."""
+    x = (4096 + rng.standard_normal((2, 3, n))).astype("float32")
+    functional, t = tinyt.nn.functional, tinyt.tensor(x)
+    for got, axes in (
+        (functional.layer_norm(t, (n,)), (2,)),
+        (functional.group_norm(t, 3), (2,)),
+        (functional.batch_norm(t, None, None, training=True), (0, 2)),
+    ):
+        want, _ = standardised(x.astype("float64"), axes, 1e-5)
+        np.testing.assert_allclose(got.numpy(), want, atol=5e-4)
+
+
 # Over 16 MiB results are written past the caches, in pieces that begin anywhere in a line.
 FUNCTIONAL = tinyt.nn.functional
 ROWS, IMAGES, LAST = (4135, 1039), (9, 5, 97, 983), slice(-33, None)

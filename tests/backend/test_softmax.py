@@ -61,6 +61,20 @@ def test_channels(shape: tuple[int, ...], rng: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("classes", [1, 2, 15, 16, 17, 33, 70])
+def test_cross_entropy_of_every_class(classes: int, rng: Any) -> None:
+    """The target's place in a register, in rows and in columns."""
+    data = rng.standard_normal((classes, classes)) * 3
+    want = reference(data, 1) - np.eye(classes)
+    target = tinyt.arange(classes)
+    for dtype, close in (("float64", 1e-13), ("float32", 1e-5)):
+        values = data.astype(dtype)
+        for x in (tinyt.tensor(values), tinyt.tensor(values.T.copy()).t()):
+            x.requires_grad_()
+            tinyt.nn.functional.cross_entropy(x, target, reduction="sum").backward()
+            np.testing.assert_allclose(x.grad.numpy(), want, atol=close)
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 def test_extreme_values(dim: int) -> None:
     """A NaN or +inf spoils its line, and no other; -inf has no weight."""
