@@ -33,6 +33,17 @@ TINYT_INLINE F32 exp(F32 x) {
   return scale(exp_reduced(r), n, k);
 }
 
+// e^x for x <= 0, or little above it, in few instructions at every level: 0 below e^-87.6, where
+// results would be subnormal; a NaN stays.
+TINYT_INLINE F32 exp_below(F32 x) {
+  // Adding 1.5 * 2^23 + 127 rounds to an integer k and leaves the exponent of 2^k in the low bits.
+  constexpr float kRound = 0x1.8p23f + 127.0f;
+  x = at_least(x, splat(-88.0f));
+  const F32 shifted = fma(x, splat(kLog2E32), splat(kRound)), n = shifted - kRound;
+  const F32 r = fma(n, splat(-kLn2Lo32), fma(n, splat(-kLn2Hi32), x));
+  return exp_reduced(r) * bit_cast<F32>(bit_cast<U32>(shifted) << 23);
+}
+
 // e^(x + low), |low| < 2^-40 or so.
 TINYT_INLINE F64 exp(F64 x, F64 low) {
   x = clamp(x, -746.0, 710.0);
@@ -42,6 +53,7 @@ TINYT_INLINE F64 exp(F64 x, F64 low) {
   return scale(fma(r * r, poly(r, kExp64), r) + 1.0, n, k);
 }
 TINYT_INLINE F64 exp(F64 x) { return exp(x, F64{}); }
+TINYT_INLINE F64 exp_below(F64 x) { return exp(x); }
 
 // (2^r - 1) / r on |r| <= 1/2; relative error of 2^r 2^-56.
 inline constexpr double kExp2[] = {

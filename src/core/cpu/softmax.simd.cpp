@@ -28,7 +28,7 @@ void softmax(const SoftmaxRow& r) {
   auto* work = static_cast<T*>(r.work);
   const Vec<T> top = splat(reduce_elements<T, Higher>(in, r.n));
   const T sum = sum_terms<T>(r.n, [=](int64_t i, int64_t count) {
-    const Vec<T> e = exp(fetch(in + i, count) - top);
+    const Vec<T> e = exp_below(fetch(in + i, count) - top);
     put(work + i, e, count);
     return e;
   });
@@ -41,8 +41,8 @@ void softmax(const SoftmaxRow& r) {
 template <class T>
 T log_of_sum(const T* in, int64_t n, T max) {
   const Vec<T> top = splat(max);
-  const T sum =
-      sum_terms<T>(n, [=](int64_t i, int64_t count) { return exp(fetch(in + i, count) - top); });
+  const T sum = sum_terms<T>(
+      n, [=](int64_t i, int64_t count) { return exp_below(fetch(in + i, count) - top); });
   return log(splat(sum))[0];
 }
 
@@ -73,7 +73,7 @@ void log_softmax_input(const SoftmaxRow& r) {
   const auto *g = static_cast<const T*>(r.grad), *y = static_cast<const T*>(r.in);
   const Vec<T> sum = splat(reduce_elements<T, Add>(g, r.n));
   const auto value = [=](int64_t i, int64_t count) {
-    return fetch(g + i, count) - exp(fetch(y + i, count)) * sum;
+    return fetch(g + i, count) - exp_below(fetch(y + i, count)) * sum;
   };
   fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
 }
@@ -94,7 +94,7 @@ void slopes(const SoftmaxRow& r) {
   const Vec<T> scale = splat(static_cast<T>(r.scale));
   const int64_t wanted = r.wanted;
   const auto value = [=](int64_t i, int64_t count) {
-    const Vec<T> v = exp((fetch(in + i, count) - top) - log_sum) * scale;
+    const Vec<T> v = exp_below((fetch(in + i, count) - top) - log_sum) * scale;
     if (wanted < i || wanted >= i + count) return v;
     return select(iota<T, kWidth<T>>() == static_cast<T>(wanted - i), v - scale, v);
   };
@@ -156,7 +156,7 @@ void exp_sums(const SoftmaxStrip& s, const T* top, T* sum) {
   for_each_vector<T>(s.count, [=, &s](int64_t i, int64_t count) {
     const Vec<T> max = load<T>(top + i);
     store(sum + i, sum_column<T>(s.n, [=, &s](int64_t k) {
-            const Vec<T> e = exp(loaded<T>(s, k, i, count) - max);
+            const Vec<T> e = exp_below(loaded<T>(s, k, i, count) - max);
             if constexpr (Keep) put(line<T>(s.work, k, s.work_step) + i, e, count);
             return e;
           }));
@@ -237,7 +237,7 @@ void strip_log_softmax_input(const SoftmaxStrip& s) {
     store(sum.value + i, sum_column<T>(s.n, [&, i, count](int64_t k) { return g(k, i, count); }));
   });
   fill_strip<T>(s, [&](int64_t k, int64_t i, int64_t count) {
-    const Vec<T> e = exp(fetch(line<T>(s.in, k, s.step) + i, count));
+    const Vec<T> e = exp_below(fetch(line<T>(s.in, k, s.step) + i, count));
     return g(k, i, count) - e * load<T>(sum.value + i);
   });
 }
@@ -248,7 +248,7 @@ void strip_slopes(const SoftmaxStrip& s) {
   const auto* scale = static_cast<const T*>(s.scale);
   fill_strip<T>(s, [=, &s](int64_t k, int64_t i, int64_t count) {
     const Vec<T> x = fetch(line<T>(s.in, k, s.step) + i, count);
-    return exp((x - load<T>(top + i)) - load<T>(log_sum + i)) * load<T>(scale + i);
+    return exp_below((x - load<T>(top + i)) - load<T>(log_sum + i)) * load<T>(scale + i);
   });
 }
 
