@@ -1,6 +1,7 @@
 #include "batch_norm.h"
 
 #include <cmath>
+#include <limits>
 
 #include "../parallel.h"
 #include "moments.h"
@@ -92,12 +93,12 @@ template <class T>
 void forward_rows(const Layout& l, const char* x, const T* weight, const T* bias, bool training,
                   const Stats<T>& stats, char* y, bool stream) {
   const auto& table = *kernels().batch_norm;
-  const auto count = static_cast<double>(l.count());
+  const T count = static_cast<T>(l.count());
   l.for_channels([&](int64_t c) {
     if (training) {
-      const auto found = sum_channel<Moments>(l, c, {.n = l.n}, x, x, table.moments[l.index()]);
-      const double mean = count > 0 ? found.mean : std::nan("");
-      stats.set(c, static_cast<T>(mean), static_cast<T>(found.squares / count));
+      const auto found = sum_channel<Moments<T>>(l, c, {.n = l.n}, x, x, table.moments[l.index()]);
+      const T none = std::numeric_limits<T>::quiet_NaN();
+      stats.set(c, count > 0 ? found.mean : none, found.squares / count);
     }
     ChannelRow row{.n = l.n,
                    .mean = stats.mean(c),

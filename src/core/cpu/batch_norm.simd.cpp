@@ -12,7 +12,7 @@ namespace {
 
 template <class T>
 void moments(const ChannelRow& r, void* out) {
-  *static_cast<Moments*>(out) = row_moments(static_cast<const T*>(r.x), r.n);
+  *static_cast<Moments<T>*>(out) = row_moments(static_cast<const T*>(r.x), r.n);
 }
 
 // (x - mean) scale weight + bias

@@ -15,9 +15,10 @@ template <class T>
 void stats(const NormRow& r) {
   const auto* x = static_cast<const T*>(r.x);
   auto* out = static_cast<T*>(r.stats);
-  const Moments moments = r.center ? row_moments(x, r.n) : Moments{.squares = row_squares(x, r.n)};
-  const auto var = static_cast<T>(moments.squares / static_cast<double>(r.n));
-  out[0] = static_cast<T>(moments.mean);
+  const Moments<T> moments =
+      r.center ? row_moments(x, r.n) : Moments<T>{.squares = row_squares(x, r.n)};
+  const T var = moments.squares / static_cast<T>(r.n);
+  out[0] = moments.mean;
   out[1] = (1 / sqrt(splat(var) + splat(static_cast<T>(r.eps))))[0];
 }
 

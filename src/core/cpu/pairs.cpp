@@ -29,8 +29,8 @@ struct Part {
 void join_moments(const Part& a, int64_t na, const Part& b, int64_t nb, int64_t width) {
   const auto count = static_cast<double>(na), more = static_cast<double>(nb);
   for (int64_t i = 0; i < width; ++i) {
-    const Moments both =
-        Moments{count, a.first[i], a.second[i]} + Moments{more, b.first[i], b.second[i]};
+    const auto both = Moments<double>{count, a.first[i], a.second[i]} +
+                      Moments<double>{more, b.first[i], b.second[i]};
     a.first[i] = both.mean;
     a.second[i] = both.squares;
   }

@@ -25,11 +25,11 @@ struct Distances {
   }
   static TINYT_INLINE void store(double, double center, double sum, double rest, int64_t n,
                                  double* first, double* second) {
-    write(Moments::about(center, sum, rest, static_cast<double>(n)), first, second);
+    write(Moments<double>::about(center, sum, rest, static_cast<double>(n)), first, second);
   }
 
  private:
-  static TINYT_INLINE void write(const Moments& found, double* first, double* second) {
+  static TINYT_INLINE void write(const Moments<double>& found, double* first, double* second) {
     *first = found.mean;
     *second = found.squares;
   }

@@ -104,26 +104,6 @@ TINYT_INLINE Pair<T> sum_pairs(int64_t n, const F& term) {
       0, n, [&term](int64_t first, int64_t count) { return pair_block<T>(first, count, term); });
 }
 
-// Of one block of elements of S: their mean, then their distances from it, while they are in cache.
-template <class S, class T>
-TINYT_INLINE Moments block_moments(const char* in, int64_t n) {
-  const T center = reduce_block<Kind<S, T, Same, Add>>(in, n) / static_cast<T>(n);
-  const Vec<T> mean = splat(center);
-  const Pair<T> sums = pair_block<T>(0, n, [in, mean](int64_t i, int64_t count) {
-    const Vec<T> d = fetch_as<S, T>(in, i, count) - mean;
-    return Pair<Vec<T>>{d * d, d};
-  });
-  return Moments::about(center, sums.first, sums.second, static_cast<double>(n));
-}
-
-template <class T>
-TINYT_INLINE Moments row_moments(const T* x, int64_t n) {
-  const auto* in = reinterpret_cast<const char*>(x);
-  return reduce_blocks<Moments, Add>(0, n, [in](int64_t first, int64_t count) {
-    return block_moments<T, T>(in + first * static_cast<int64_t>(sizeof(T)), count);
-  });
-}
-
 template <class T, class Op>
 TINYT_INLINE T reduce_elements(const T* x, int64_t n) {
   return reduce_row<Kind<T, T, Same, Op>>(x, n);
@@ -131,6 +111,35 @@ TINYT_INLINE T reduce_elements(const T* x, int64_t n) {
 template <class T>
 TINYT_INLINE T row_squares(const T* x, int64_t n) {
   return reduce_row<Kind<T, T, Square, Add>>(x, n);
+}
+
+// Of one block of elements of S: their mean, then their distances from it, while they are in cache.
+template <class S, class T>
+TINYT_INLINE Moments<double> block_moments(const char* in, int64_t n) {
+  const T center = reduce_block<Kind<S, T, Same, Add>>(in, n) / static_cast<T>(n);
+  const Vec<T> mean = splat(center);
+  const Pair<T> sums = pair_block<T>(0, n, [in, mean](int64_t i, int64_t count) {
+    const Vec<T> d = fetch_as<S, T>(in, i, count) - mean;
+    return Pair<Vec<T>>{d * d, d};
+  });
+  return Moments<double>::about(center, sums.first, sums.second, static_cast<double>(n));
+}
+
+// Of a row that its mean is taken off: what rounding the mean costs, that costs too.
+template <class T>
+TINYT_INLINE Moments<T> row_moments(const T* x, int64_t n) {
+  return reduce_blocks<Moments<T>, Add>(0, n, [x](int64_t first, int64_t length) {
+    const T* in = x + first;
+    const T size = static_cast<T>(length), center = reduce_block<Kind<T, T, Same, Add>>(
+                                                        reinterpret_cast<const char*>(in), length) /
+                                                    size;
+    const Vec<T> mean = splat(center);
+    const T squares = sum_block<T>(0, length, [in, mean](int64_t i, int64_t count) {
+      const Vec<T> d = fetch(in + i, count) - mean;
+      return d * d;
+    });
+    return Moments<T>{size, center, squares};
+  });
 }
 
 // Elements before the first that a whole register can be streamed to.
