@@ -75,6 +75,16 @@ def test_cross_entropy_of_every_class(classes: int, rng: Any) -> None:
             np.testing.assert_allclose(x.grad.numpy(), want, atol=close)
 
 
+@pytest.mark.parametrize("n", [1, 7, 16, 24, 25])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_short_rows_have_the_bits_of_single_ones(n: int, dtype: str, rng: Any) -> None:
+    """Many of them are worked on as columns."""
+    x, g = (tinyt.tensor(rng.standard_normal((50, n)).astype(dtype)) for _ in range(2))
+    single = zip(*(both(x[i : i + 1], g[i : i + 1], 1) for i in range(50)), strict=True)
+    for whole, parts in zip(both(x, g, 1), single, strict=True):
+        np.testing.assert_array_equal(whole, np.concatenate(parts))
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 def test_extreme_values(dim: int) -> None:
     """A NaN or +inf spoils its line, and no other; -inf has no weight."""

@@ -3,8 +3,9 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kMaxRows = 16;  // moved through one tile
-constexpr int64_t kMinRows = 4;   // the same, of long rows
+constexpr int64_t kShortLine = 24;  // up to this length, lines that lie dense are turned over
+constexpr int64_t kMaxRows = 16;    // moved through one tile
+constexpr int64_t kMinRows = 4;     // the same, of long rows
 
 // body(piece, first dense element) for pieces that are contiguous in a dense buffer and, if
 // `convert`, no larger than a tile.
@@ -36,12 +37,12 @@ LineCut::LineCut(std::initializer_list<const Tensor*> tensors, size_t dim) {
   const Tensor& last = *tensors.end()[-1];
   length_ = last.rank() == 0 ? 1 : last.size(dim);
   count_ = last.numel() / std::max<int64_t>(1, length_);
-  bool scattered = false;
+  bool scattered = false, dense = true;
   for (const Tensor* x : tensors) {
-    const bool dense = axes_of(*x, dim, true).dense(x->itemsize());
+    dense = axes_of(*x, dim, true).dense(x->itemsize());
     scattered |= !dense;
-    columns_ = !dense && count_ >= kMinColumns;
   }
+  columns_ = count_ >= kMinColumns && (!dense || length_ <= kShortLine);
   const int64_t fits = kChunkElements / std::max<int64_t>(1, length_);
   // Neighbours of a column an odd number of cache lines apart use all sets of the cache.
   const int64_t registers = ((fits / kMinColumns - 1) | 1) * kMinColumns;

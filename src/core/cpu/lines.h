@@ -19,8 +19,8 @@ inline constexpr int64_t kMinColumns = 16;  // worked on side by side: a registe
 // How the lines of one call are cut, from the shape alone.
 class LineCut {
  public:
-  // All tensors have one shape. Columns where there are enough lines, and the elements of one are
-  // scattered in the last tensor.
+  // All tensors have one shape. Columns where there are enough lines, and one is short, or its
+  // elements are scattered in the last tensor.
   LineCut(std::initializer_list<const Tensor*> tensors, size_t dim);
 
   bool columns() const { return columns_; }

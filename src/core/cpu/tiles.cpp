@@ -98,6 +98,8 @@ void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) 
     }
   } else if (from.col == -kSize && to.col == kSize) {
     copy_reversed<Size>(from, to, rows, cols);
+  } else if (Size < 16 && from.col == kSize && to.row == kSize) {
+    copy_transposed<Size>({from.data, from.col, from.row}, {to.data, to.col, to.row}, cols, rows);
   } else if (std::abs(from.row) < std::abs(from.col) && from.row != 0) {
     if constexpr (Size < 16) {
       if (from.row == kSize && to.col == kSize) {
