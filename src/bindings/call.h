@@ -145,12 +145,25 @@ inline PyObject* attrs_tuple(OpId op, const Attrs& attrs) {
   return out;
 }
 
+// Whether work on these operands is worth giving up the interpreter lock for.
+inline bool is_large(std::span<const Tensor> inputs) {
+  bool large = false;
+  for (const Tensor& t : inputs) large |= t.numel() >= kReleaseLockElements;
+  return large;
+}
+// The same for an op that makes a tensor: its first attribute is the size, a list or one number.
+inline bool makes_large(OpId op, const Attrs& attrs) {
+  AttrReader read(attrs);
+  if (attr_specs(op)[0].kind != 'I') return read.integer() >= kReleaseLockElements;
+  double count = 1;
+  for (int64_t n : read.list()) count *= static_cast<double>(n);
+  return count >= static_cast<double>(kReleaseLockElements);
+}
+
 // Releases the interpreter lock for its lifetime, where the work is large enough.
 class MaybeUnlocked {
  public:
-  explicit MaybeUnlocked(std::span<const Tensor> inputs, const Attrs& attrs) {
-    bool large = inputs.empty() && !attrs.ints.empty();  // creation: size unknown here
-    for (const Tensor& t : inputs) large |= t.numel() >= kReleaseLockElements;
+  explicit MaybeUnlocked(bool large) {
     if (large) state_ = PyEval_SaveThread();
   }
   ~MaybeUnlocked() {
@@ -197,22 +210,23 @@ class Operands {
 };
 
 inline Outputs call(int op, const Operands& in, const Attrs& attrs, Attrs* normalised) {
-  const MaybeUnlocked unlocked(in.span(), attrs);
-  return dispatch(static_cast<OpId>(op), in.span(), attrs, normalised);
+  const auto id = static_cast<OpId>(op);
+  const MaybeUnlocked unlocked(info(id).inputs ? is_large(in.span()) : makes_large(id, attrs));
+  return dispatch(id, in.span(), attrs, normalised);
 }
 
 inline void call_into(int op, const Operands& in, const Attrs& attrs, const Tensor& out) {
-  const MaybeUnlocked unlocked(in.span(), attrs);
+  const MaybeUnlocked unlocked(is_large(in.span()) || out.numel() >= kReleaseLockElements);
   dispatch_into(static_cast<OpId>(op), in.span(), attrs, out);
 }
 
 inline void call_out(int op, const Operands& in, const Attrs& attrs, Tensor& out) {
-  const MaybeUnlocked unlocked(in.span(), attrs);
+  const MaybeUnlocked unlocked(is_large(in.span()) || out.numel() >= kReleaseLockElements);
   dispatch_out(static_cast<OpId>(op), in.span(), attrs, out);
 }
 
 inline void call_assign(const Tensor& to, const Tensor& from) {
-  const MaybeUnlocked unlocked({&to, 1}, {});
+  const MaybeUnlocked unlocked(is_large({&to, 1}));
   assign(to, from);
 }
 
@@ -243,7 +257,7 @@ inline Tensor make_view(const Tensor& t, const Dims& shape, const Dims& strides,
   return t.view(shape, strides, offset);
 }
 inline Tensor copy_of(const Tensor& t) {
-  const MaybeUnlocked unlocked({&t, 1}, {});
+  const MaybeUnlocked unlocked(is_large({&t, 1}));
   return dispatch(OpId::copy, {&t, 1}).first;
 }
 // A Python number as an ordinary 0-d tensor, as a call of that dtype computes with it.

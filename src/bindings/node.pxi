@@ -351,19 +351,26 @@ cdef rebase(TensorBase x, Node node, int output=0):
 cdef class GradMode:
     """Turns recording on or off for a block or a function, and restores it after."""
 
-    cdef bint mode
-    cdef list previous
+    cdef public bint mode
+    cdef vector[int] previous
 
-    def __init__(self, bint mode):
-        self.mode = mode
-        self.previous = []
+    def __cinit__(self, *args, **kwargs):
+        """A subclass may be made from other arguments."""
+
+    def __init__(self, mode=None):
+        """``mode``: off unless it says otherwise."""
+        if mode is not None:
+            self.mode = mode
 
     def __enter__(self):
-        self.previous.append(grad_mode())
+        self.previous.push_back(grad_mode())
         set_grad_mode(self.mode)
 
     def __exit__(self, *exc):
-        set_grad_mode(self.previous.pop())
+        if self.previous.empty():
+            raise RuntimeError("grad mode: the block was left before it was entered")
+        set_grad_mode(self.previous.back())
+        self.previous.pop_back()
 
 
 def is_grad_enabled():

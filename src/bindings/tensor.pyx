@@ -24,8 +24,12 @@ cdef extern from *:
     static inline PyObject* tinyt_new_object(PyObject* base, PyObject* type, PyObject* empty) {
       return ((PyTypeObject*)base)->tp_new((PyTypeObject*)type, empty, NULL);
     }
+    static inline PyObject* tinyt_new_tuple(PyObject* type, Py_ssize_t n) {
+      return ((PyTypeObject*)type)->tp_alloc((PyTypeObject*)type, n);
+    }
     """
     object tinyt_new_object(object base, object type, object empty)
+    object tinyt_new_tuple(object type, Py_ssize_t n)
 
 
 include "types.pxi"
@@ -112,7 +116,7 @@ cdef class TensorBase:
     @property
     def shape(self):
         """Sizes of the dimensions."""
-        return Size(tuple_of(self.t.shape()))
+        return tuple_of(self.t.shape(), Size)
 
     @property
     def dtype(self):
@@ -526,6 +530,8 @@ cdef class BufferLayout:
 
 include "call.pxi"
 include "direct.pxi"
+include "direct_layers.pxi"
+include "direct_shapes.pxi"
 include "index.pxi"
 include "rules.pxi"
 include "walk.pxi"

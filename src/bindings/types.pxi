@@ -154,9 +154,10 @@ class Size(tuple):
         return Size(tuple.__add__(self, other))
 
 
-cdef object tuple_of(const Dims& dims):
+cdef object tuple_of(const Dims& dims, object kind=tuple):
+    """The sizes as a tuple, or as an instance of a subclass, filled where it lies."""
     cdef Py_ssize_t i, n = dims.size()
-    out = PyTuple_New(n)
+    out = PyTuple_New(n) if kind is tuple else tinyt_new_tuple(kind, n)
     for i in range(n):
         item = PyLong_FromLongLong(dims[i])
         Py_INCREF(item)

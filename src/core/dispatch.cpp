@@ -1,5 +1,6 @@
 #include "dispatch.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "backend.h"
@@ -29,6 +30,11 @@ void run_kernel(OpId op, Device device, std::span<const Tensor> inputs,
   kernel({op, inputs, outputs, inferred.attrs, inferred.compute});
 }
 
+bool have_dtype(std::span<const Tensor> inputs, DType dtype) {
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [dtype](const Tensor& t) { return t.dtype() == dtype; });
+}
+
 // The first output is written into `into` where that is given.
 Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
                 const Tensor* into = nullptr) {
@@ -44,7 +50,7 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
   for (int i = 0; i < count; ++i)
     out[i] = i == 0 && into ? *into : Tensor::empty(inferred.shape[i], inferred.dtype[i], device);
   const auto outputs = std::span<const Tensor>(out, static_cast<size_t>(count));
-  if (op != OpId::cat) {
+  if (op != OpId::cat || have_dtype(inputs, inferred.compute)) {
     run_kernel(op, device, inputs, outputs, inferred);
   } else {
     // The one structural op whose operands promote: bring them to one dtype first.

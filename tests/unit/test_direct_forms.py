@@ -243,3 +243,41 @@ def test_mse_loss():
     assert F.mse_loss(empty, empty).isnan().item()
     with pytest.warns(UserWarning, match="mse_loss: the target has shape"):
         F.mse_loss(x, x[:1])
+
+
+def test_tensor_of_numbers():
+    for data in (1, 2.5, True, [], [1, 2], (1.0, 2), [True, 2.5], [[1, 2]], [np.float64(1)], 1j):
+        for kwargs in ({}, {"dtype": None}, {"dtype": tinyt.float64}):
+            if data == 1j and kwargs.get("dtype"):
+                continue
+            expected = tinyt.tensor.__wrapped__(data, **kwargs)
+            assert facts(tinyt.tensor(data, **kwargs)) == facts(expected)
+    assert tinyt.tensor([1.0], requires_grad=True).requires_grad
+    with pytest.raises(ValueError, match="tensor: "):
+        tinyt.tensor([[1], [2, 3]])
+    with pytest.raises(TypeError, match="tensor: "):
+        tinyt.tensor("text")
+
+
+def test_transposed_properties():
+    for x in (tinyt.randn(2, 3, 4, requires_grad=True), tinyt.randn(3, 4), tinyt.randn(())):
+        assert facts(x.T) == facts(x.permute(tuple(reversed(range(x.dim())))))
+    assert facts(x.mT) == facts(x.permute(()))
+    assert tinyt.randn(2, 3, 4).mT.shape == (2, 4, 3)
+    with pytest.raises(RuntimeError, match="mT: needs at least 2 dimensions"):
+        _ = tinyt.randn(3).mT
+
+
+def test_shape_is_a_size():
+    for shape in ((), (3,), (2, 0, 4)):
+        size = tinyt.zeros(shape).shape
+        assert type(size) is tinyt.Size
+        assert size == shape
+        assert hash(size) == hash(shape)
+
+
+def test_new_tensors_small_and_large():
+    for name in ("zeros", "ones"):
+        whole = getattr(tinyt, name)(300, 400)  # large enough to give up the interpreter lock
+        assert (whole == (name == "ones")).all()
+    assert tinyt.arange(100_000)[-1].item() == 99_999

@@ -261,6 +261,7 @@ def hot_stub() -> str:
         _tensor.Node: (leaf * leaf).grad_fn,
         _tensor.dtype: dtypes.ALL[0],
         _tensor.device: leaf.device,
+        _tensor.GradMode: _tensor.GradMode(),
     }
     unused = HOT_TYPES.keys() | HOT_SIGNATURES.keys()
     classes, functions = [], []

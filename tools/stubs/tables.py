@@ -92,6 +92,7 @@ HOT_TYPES = {
     "Walk.found": "list[Tensor | None]",
     "Walk.run": "None",
     "Walk.finish": "None",
+    "GradMode.mode": "bool",
     "GradMode.__enter__": "None",
     "GradMode.__exit__": "None",
     "TensorBase.dim": "int",
@@ -165,7 +166,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     ],
     "Walk.start": [(["self", "output: TensorBase", "grad: Tensor"], "bool")],
     "Saved.__init__": [(["self", "x: TensorBase", "output: int"], "None")],
-    "GradMode.__init__": [(["self", "mode: bool"], "None")],
+    "GradMode.__init__": [(["self", "mode: bool | None = None"], "None")],
     "TensorBase.size": [(["self", "dim: None = None"], "Size"), (["self", "dim: int"], "int")],
     "TensorBase.stride": [
         (["self", "dim: None = None"], "tuple[int, ...]"),

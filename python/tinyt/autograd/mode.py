@@ -14,22 +14,12 @@ CO_GENERATOR = 0x20  # as in `inspect`, whose import takes milliseconds
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Mode:
+class _Mode(GradMode):
     """A grad mode for a block, or for every call of a decorated function or generator."""
-
-    def __init__(self, mode: bool) -> None:
-        self._block = GradMode(mode)
-        self._mode = mode
-
-    def __enter__(self) -> None:
-        self._block.__enter__()
-
-    def __exit__(self, *exc: object) -> None:
-        self._block.__exit__(*exc)
 
     def _again(self) -> Any:
         """A block of the same mode, of its own."""
-        return GradMode(self._mode)
+        return GradMode(self.mode)
 
     def __call__(self, function: F) -> F:
         if isinstance(function, FunctionType) and function.__code__.co_flags & CO_GENERATOR:
@@ -63,25 +53,23 @@ class _Mode:
         return wrapped  # type: ignore[return-value]
 
 
-class _BareMode(_Mode):
-    """A mode without arguments: as a decorator, it may stand without parentheses."""
-
-    def __new__(cls, orig_func: Any = None) -> Any:
-        return super().__new__(cls) if orig_func is None else cls()(orig_func)
-
-
-class no_grad(_BareMode):
+class no_grad(_Mode):
     """Operations in the block (or the decorated function) are not recorded for backward."""
 
-    def __init__(self) -> None:
-        super().__init__(False)
+    def __new__(cls, orig_func: Any = None) -> Any:  # noqa: D102
+        # As a decorator, it may stand without parentheses.
+        return GradMode.__new__(cls) if orig_func is None else cls()(orig_func)
 
 
-class enable_grad(_BareMode):
+class enable_grad(_Mode):
     """Operations in the block (or the decorated function) are recorded for backward."""
 
-    def __init__(self) -> None:
-        super().__init__(True)
+    def __new__(cls, orig_func: Any = None) -> Any:  # noqa: D102
+        if orig_func is not None:
+            return cls()(orig_func)
+        block = GradMode.__new__(cls)
+        block.mode = True
+        return block
 
 
 _inference = threading.local()
@@ -128,7 +116,7 @@ class set_grad_enabled(_Mode):
         _set_grad_enabled(mode)
 
     def __enter__(self) -> None:
-        _set_grad_enabled(self._mode)
+        _set_grad_enabled(self.mode)
 
     def __exit__(self, *exc: object) -> None:
         _set_grad_enabled(self._before)

@@ -158,10 +158,11 @@ class Module(Stateful):
 
     def __getattr__(self, name: str) -> Any:
         # Reached only when normal lookup fails, so ordinary attributes cost nothing extra.
-        for table in ("_parameters", "_buffers", "_modules"):
-            entries = self.__dict__.get(table)
-            if entries is not None and name in entries:
-                return entries[name]
+        tables = self.__dict__
+        if "_parameters" in tables:
+            for entries in (tables["_parameters"], tables["_buffers"], tables["_modules"]):
+                if name in entries:
+                    return entries[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:

@@ -65,8 +65,11 @@ class Tree:
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yields every parameter once: what an optimiser takes."""
-        for _, param in self.named_parameters(recurse=recurse):
-            yield param
+        if recurse and type(self).named_parameters is Tree.named_parameters:
+            yield from self._members("_parameters")
+        else:
+            for _, param in self.named_parameters(recurse=recurse):
+                yield param
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -78,6 +81,21 @@ class Tree:
         """Yields every buffer once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
+
+    def _members(self, table: str) -> Iterator[Any]:
+        """What :meth:`_named_members` yields, without the names."""
+        seen: set[int] = set()
+        waiting: list[Tree] = [self]
+        while waiting:
+            module = waiting.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            for member in getattr(module, table).values():
+                if member is not None and id(member) not in seen:
+                    seen.add(id(member))
+                    yield member
+            waiting += [child for child in reversed(module._modules.values()) if child is not None]
 
     def _named_members(
         self, table: str, prefix: str, recurse: bool, remove_duplicate: bool

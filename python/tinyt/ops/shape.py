@@ -9,7 +9,7 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._core import ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.ops.common import Sizes, sizes_of, wrap_dim
+from tinyt.ops.common import Sizes, renamed, sizes_of, wrap_dim
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.tensor import Tensor, attach, method, prim
 
@@ -132,8 +132,8 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 
 attach(
-    T=property(_all_reversed),
-    mT=property(_matrix_transposed),
+    T=property(renamed(_all_reversed)),
+    mT=property(renamed(_matrix_transposed)),
     swapdims=transpose,
     moveaxis=movedim,
 )
