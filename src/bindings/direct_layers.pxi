@@ -63,16 +63,29 @@ cdef object direct_mean(PyObject* const* args, Py_ssize_t n, PyObject* names):
 
 
 cdef object direct_linear(PyObject* const* args, Py_ssize_t n, PyObject* names):
-    cdef TensorBase x = operand(args, n, names), weight
+    cdef TensorBase x = operand(args, n, names), weight, bias = None
+    cdef Operands operands
+    cdef Attrs none
     if x is None or n < 2 or n > 3 or not isinstance(<object>args[1], TensorBase):
         return NotImplemented
     weight = <TensorBase>args[1]
-    bias = <object>args[2] if n == 3 else None
-    if (bias is not None and not isinstance(bias, TensorBase)) or x.t.rank() == 0 or (
-            weight.t.rank() != 2 or x.t.size(x.t.rank() - 1) != weight.t.size(1)):
+    if x.t.rank() == 0 or weight.t.rank() != 2 or (
+            x.t.size(x.t.rank() - 1) != weight.t.size(1)):
         return NotImplemented
-    out = binary(OP_MATMUL, x, swapped(weight, 0, 1))
-    return out if bias is None else binary(OP_ADD, out, bias)
+    if n == 3 and <object>args[2] is not None:
+        if not isinstance(<object>args[2], TensorBase):
+            return NotImplemented
+        bias = <TensorBase>args[2]
+        if bias.t.rank() != 1 or bias.t.size(0) != weight.t.size(0) or (
+                bias.t.dtype() != x.t.dtype()):
+            return NotImplemented
+    operands.add(x.t, <PyObject*>x)
+    operands.add(weight.t, <PyObject*>weight)
+    if bias is None:
+        operands.add(CTensor.number(0), NULL)
+    else:
+        operands.add(bias.t, <PyObject*>bias)
+    return finish(OP_LINEAR, operands, none, None)
 
 
 cdef object direct_relu(PyObject* const* args, Py_ssize_t n, PyObject* names):

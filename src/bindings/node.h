@@ -44,7 +44,7 @@ class Few {
 struct NodeData {
   Attrs attrs;
   Few<InputMeta, 3> inputs;
-  Few<SavedTensor, 4> saved;  // inputs first, then the outputs; empty where not needed
+  Few<SavedTensor, 5> saved;  // inputs first, then the outputs; empty where not needed
   Dims out_shape;
   DType out_dtype = DType::Float32;
 };

@@ -95,7 +95,34 @@ cdef object slope_matmul_left(TensorBase g, Node n):
 cdef object slope_matmul_right(TensorBase g, Node n):
     if n.data.inputs[0].shape.size() < 2 or n.data.inputs[1].shape.size() < 2:
         return NotImplemented
+    if n.data.inputs[1].shape.size() == 2:
+        return product_over_rows(n.unpack(0, 0), g)
     return binary(OP_MATMUL, transposed(n.unpack(0, 0)), g)
+
+
+cdef object product_over_rows(TensorBase a, TensorBase b):
+    """The transpose of one times the other, both as matrices: no product for each of a batch."""
+    return binary(OP_MATMUL, transposed(as_rows(a)), as_rows(b))
+
+
+cdef TensorBase as_rows(TensorBase x):
+    """x as a matrix of its lines along the last dimension."""
+    cdef Attrs shape
+    cdef int64_t rows = 1, d
+    if x.t.rank() == 2:
+        return x
+    for d in range(x.t.rank() - 1):
+        rows *= x.t.size(d)
+    shape.add(2).add(rows).add(x.t.size(x.t.rank() - 1))
+    return <TensorBase>run_one(OP_RESHAPE, x, shape)
+
+
+cdef object slope_linear_input(TensorBase g, Node n):
+    return binary(OP_MATMUL, g, n.unpack(1, 1))
+
+
+cdef object slope_linear_weight(TensorBase g, Node n):
+    return product_over_rows(g, n.unpack(0, 0))
 
 
 cdef Attrs list_attr(const Dims& values):
@@ -122,6 +149,8 @@ def compiled_slope(str name, general=None):
     elif name == "sum": out.compiled = slope_sum
     elif name == "matmul_left": out.compiled = slope_matmul_left
     elif name == "matmul_right": out.compiled = slope_matmul_right
+    elif name == "linear_input": out.compiled = slope_linear_input
+    elif name == "linear_weight": out.compiled = slope_linear_weight
     else:
         raise ValueError(f"slope: {name!r} is not compiled")
     return out

@@ -261,6 +261,28 @@ void infer_int_mm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Infer
   out.dtype[0] = DType::Int32;
 }
 
+void infer_linear(OpId op, std::span<const Tensor> in, const Attrs&, Inferred& out) {
+  const Tensor &x = in[0], &weight = in[1], &bias = in[2];
+  const int64_t last = x.rank() - 1;
+  require(last >= 0 && weight.rank() == 2 && x.size(last) == weight.size(1), ErrorKind::Shape,
+          name_of(op), ": needs input [..., in] and weight [out, in], got ", x.shape(), " and ",
+          weight.shape());
+  require(x.dtype() == weight.dtype(), ErrorKind::DType, name_of(op),
+          ": input and weight must have one dtype, got ", name_of(x.dtype()), " and ",
+          name_of(weight.dtype()));
+  require(!is_bool(x.dtype()), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
+  if (bias.rank() != 0) {
+    require(bias.shape() == Dims{weight.size(0)}, ErrorKind::Shape, name_of(op), ": a weight ",
+            weight.shape(), " needs a bias of shape (", weight.size(0), ",), got ", bias.shape());
+    require(bias.dtype() == x.dtype(), ErrorKind::DType, name_of(op),
+            ": input and bias must have one dtype, got ", name_of(x.dtype()), " and ",
+            name_of(bias.dtype()));
+  }
+  first_shape(x, out);
+  out.shape[0][last] = weight.size(0);
+  numel_of(out.shape[0]);
+}
+
 void infer_conv(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   check_conv_rank(op, in[0].shape());
   AttrReader read(attrs);

@@ -103,6 +103,17 @@ def class_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
         yield g, y, target, weight, stats, *numbers
 
 
+def layers(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    """Rows, stacks of them and one row; one output and several; with and without a bias."""
+    width = x.shape[-1]
+    stack, line = (tinyt.tensor(rng.standard_normal(s)) for s in ((2, *x.shape), (width,)))
+    for y in (x, stack, line):
+        for outputs in (1, 5):
+            w = tinyt.tensor(rng.standard_normal((outputs, width)))
+            yield y, w, tinyt.tensor(rng.standard_normal(outputs))
+            yield y, w.t().clone().t(), tinyt.tensor(0.0)
+
+
 def heads(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     """Groups of heads, masks of every kind, with the sizes of x for queries and keys."""
     queries, keys = (min(n, 150) for n in x.shape[:2])
@@ -183,6 +194,7 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "log_softmax_input": along_each_dim_backward,
     "softmax_nll": classes,
     "softmax_nll_input": class_gradients,
+    "linear": layers,
     "attention": heads,
     "attention_backward": head_gradients,
     "layer_norm": normalised,
@@ -220,6 +232,7 @@ def test_fused_equals_its_composite(name: str, shape: tuple[int, ...], rng: Any)
 
 WITH_GRADIENT = [
     "matmul_add",
+    "linear",
     "softmax",
     "softmax_nll",
     "attention",

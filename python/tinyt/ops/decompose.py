@@ -153,6 +153,10 @@ def int_mm(a: Tensor, b: Tensor) -> Tensor:
 def matmul_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     """a @ b + c."""
     return prim.matmul(a, b) + c
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A product with the transposed weight; a 0-d bias is none."""
+    product = prim.matmul(x, prim.permute(weight, (1, 0)))
+    return product + bias if bias.dim() else product
 
 
 def sum_squares(tensors: Sequence[Tensor]) -> Tensor:
@@ -170,6 +174,7 @@ DECOMPOSE: dict[str, Callable[..., Any]] = {
     "matmul_add": matmul_add,
     "int_mm": int_mm,
     **ATTENTION,
+    "linear": linear,
     "nansum": nansum,
     "norm": norm,
     "var": var,

@@ -303,11 +303,14 @@ def linear(
             f"linear: the last dimension must match weight's, got input {tuple(input.shape)} and "
             f"weight {tuple(weight.shape)}"
         )
+    if weight.dim() == 2:
+        if bias is None:
+            return prim.linear(input, weight, prim.fill((), input.dtype, 0.0, 0), out=out)
+        if bias.shape == weight.shape[:1] and bias.dtype is input.dtype:
+            return prim.linear(input, weight, bias, out=out)
     columns = weight if weight.dim() == 1 else prim.permute(weight, (1, 0))
     if bias is None:
         return prim.matmul(input, columns, out=out)
-    if weight.dim() == 2 and bias.dim() == 1 and bias.dtype is input.dtype:
-        return prim.matmul_add(input, columns, bias, out=out)
     return prim.add(prim.matmul(input, columns), bias, out=out)
 
 

@@ -10,6 +10,7 @@
 #include "elementwise.h"
 #include "group_norm.h"
 #include "index.h"
+#include "linear.h"
 #include "matmul.h"
 #include "norm.h"
 #include "optim.h"

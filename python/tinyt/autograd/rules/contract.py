@@ -64,6 +64,7 @@ FACTORS = (
 )
 rule("matmul", *FACTORS)
 rule("matmul_add", *FACTORS, (SAME,))
+rule("linear", (compiled_slope("linear_input"), 1), (compiled_slope("linear_weight"), 0), (SAME,))
 rule(
     "conv",
     (lambda g, n: prim.conv_input(g, n.input(1), n.shape(0), *n.attrs), 1),
