@@ -48,6 +48,25 @@ cdef object slope_square(TensorBase g, Node n):
     return binary(OP_MUL, g, binary(OP_MUL, n.unpack(0, 0), 2.0))
 
 
+# The rows of activations' gradients, by the activation's number.
+cdef vector[int] ACTIVATION_GRADIENTS
+for _op in range(kOpCount):
+    ACTIVATION_GRADIENTS.push_back(OP_NUMBERS.get(OP_NAMES[_op] + "_backward", -1))
+
+
+cdef object slope_from_input(TensorBase g, Node n):
+    """By the row of an activation's gradient, unless that is differentiated too."""
+    if grad_mode():
+        return NotImplemented
+    return binary(ACTIVATION_GRADIENTS[n.op], g, n.unpack(0, 0))
+
+
+cdef object slope_from_output(TensorBase g, Node n):
+    if grad_mode():
+        return NotImplemented
+    return binary(ACTIVATION_GRADIENTS[n.op], g, n.unpack(n.data.inputs.size(), -1))
+
+
 cdef object slope_reshape(TensorBase g, Node n):
     return run_one(OP_RESHAPE, g, list_attr(n.data.inputs[0].shape))
 
@@ -144,6 +163,8 @@ def compiled_slope(str name, general=None):
     elif name == "times_right": out.compiled = slope_times_right
     elif name == "over_right": out.compiled = slope_over_right
     elif name == "square": out.compiled = slope_square
+    elif name == "from_input": out.compiled = slope_from_input
+    elif name == "from_output": out.compiled = slope_from_output
     elif name == "reshape": out.compiled = slope_reshape
     elif name == "permute": out.compiled = slope_permute
     elif name == "sum": out.compiled = slope_sum

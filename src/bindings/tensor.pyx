@@ -17,6 +17,7 @@ cdef extern from "Python.h":
     int PyFloat_CheckExact(object)
     int PyLong_CheckExact(object)
     Py_ssize_t Py_REFCNT(object)
+    Py_ssize_t references "Py_REFCNT"(PyObject*)
     object PyLong_FromLongLong(long long)
 
 cdef extern from *:
@@ -44,6 +45,7 @@ cdef int OP_SUM = OP_NUMBERS["sum"]
 cdef int OP_RESHAPE = OP_NUMBERS["reshape"]
 cdef int OP_CAST = OP_NUMBERS["cast"]
 cdef int OP_COPY = OP_NUMBERS["copy"]
+cdef int OP_SLICE = OP_NUMBERS["slice"]
 cdef int OP_EXPAND = OP_NUMBERS["expand"]
 cdef int OP_PERMUTE = OP_NUMBERS["permute"]
 cdef int OP_FILL = OP_NUMBERS["fill"]

@@ -71,32 +71,52 @@ cdef class Walk:
         """Of each input of a node, whether its gradient is of use."""
         return tuple([edge is not None and self.takes(edge) for edge in node.edges])
 
+    cdef Waiting* waiting(self, object edge) noexcept:
+        """What has arrived at an edge so far, or NULL."""
+        if isinstance(edge, Node):
+            return self.agenda.find((<Node>edge).seq)
+        return self.leaves.find(<PyObject*>edge)
+
     cdef send(self, object edge, int output, object grad):
-        cdef Waiting* have
-        cdef Node node
+        cdef Waiting* have = self.waiting(edge)
         cdef list slots
-        if not isinstance(edge, Node):
-            have = self.leaves.find(<PyObject*>edge)
+        if has_outputs(edge):
             if have == NULL:
-                self.leaves.add(<PyObject*>edge, <PyObject*>grad)
-                return
+                slots = [None] * (<Node>edge).outputs
+                self.agenda.add((<Node>edge).seq, <PyObject*>edge, <PyObject*>slots)
+            else:
+                slots = <list>have.grad
+            old = slots[output]
+            slots[output] = grad if old is None else binary(OP_ADD, old, grad)
+        elif have != NULL:
+            if is_free(have.grad):
+                inplace(OP_ADD, <TensorBase>have.grad, grad)
+            else:
+                total = binary(OP_ADD, <object>have.grad, grad)
+                have.replace(<PyObject*>total)
+        elif isinstance(edge, Node):
+            self.agenda.add((<Node>edge).seq, <PyObject*>edge, <PyObject*>grad)
         else:
-            node = <Node>edge
-            have = self.agenda.find(node.seq)
-            if node.outputs != 1:
-                if have == NULL:
-                    slots = [None] * node.outputs
-                    self.agenda.add(node.seq, <PyObject*>node, <PyObject*>slots)
-                else:
-                    slots = <list>have.grad
-                old = slots[output]
-                slots[output] = grad if old is None else binary(OP_ADD, old, grad)
-                return
-            if have == NULL:
-                self.agenda.add(node.seq, <PyObject*>node, <PyObject*>grad)
-                return
-        total = binary(OP_ADD, <object>have.grad, grad)
-        have.replace(<PyObject*>total)
+            self.leaves.add(<PyObject*>edge, <PyObject*>grad)
+
+    cdef bint send_slice(self, Node node, TensorBase grad) except -1:
+        """Adds the gradient of a slice to its part of the whole's, so that many slices of one
+        tensor cost no more than their own size. False where the rule must do it: the first one,
+        which it pads."""
+        cdef const InputMeta* meta = &node.data.inputs[0]
+        cdef Waiting* have
+        edge = node.edges[0]
+        if edge is None or not self.takes(edge):
+            return True
+        if grad.t.shape() == meta.shape:
+            self.send(edge, meta.output, grad)
+            return True
+        have = self.waiting(edge)
+        if have == NULL or has_outputs(edge) or not is_free(have.grad):
+            return False
+        part = run_one(OP_SLICE, <TensorBase>have.grad, node.data.attrs)
+        inplace(OP_ADD, <TensorBase>part, grad)
+        return True
 
     cdef collect(self, object edge, int output, object grad):
         if self.wanted is not None and grad is not None:
@@ -154,6 +174,8 @@ cdef class Walk:
     cdef spread(self, Node node, tuple rule, TensorBase grad):
         """Sends what the functions of the inputs make of a gradient."""
         cdef Py_ssize_t i
+        if node.op == OP_SLICE and not grad_mode() and self.send_slice(node, grad):
+            return
         for i in range(len(node.edges)):
             edge = node.edges[i]
             if edge is None or rule[i] is None or not self.takes(edge):
@@ -207,6 +229,16 @@ cdef size_t address(object x):
     return <size_t><PyObject*>x
 
 
+cdef bint has_outputs(object edge) noexcept:
+    """Whether an edge is a node of several outputs, at which a list of gradients waits."""
+    return isinstance(edge, Node) and (<Node>edge).outputs != 1
+
+
+cdef bint is_free(PyObject* grad) noexcept:
+    """Whether nobody else sees a gradient that waits, so that it can be added to where it lies."""
+    return references(grad) == 1 and not grad_mode() and sole_owner((<TensorBase>grad).t)
+
+
 cdef accumulate_grad(TensorBase leaf, TensorBase grad, bint create_graph):
     """Adds to ``.grad``, which owns its memory."""
     if leaf._grad is None:
@@ -227,7 +259,6 @@ cdef object direct_backward(PyObject* const* args, Py_ssize_t n, PyObject* names
     cdef TensorBase root = operand(args, n, names)
     cdef Walk walk
     cdef bint mode = grad_mode()
-    cdef Attrs one
     if root is None or n != 1 or root.t.numel() != 1 or not wants_grad(root):
         return NotImplemented
     set_grad_mode(False)
@@ -243,10 +274,6 @@ cdef object direct_backward(PyObject* const* args, Py_ssize_t n, PyObject* names
 
 cdef TensorBase ones_like(const CTensor& t):
     cdef Operands none
-    cdef Attrs attrs
-    cdef int64_t d
-    attrs.add(t.rank())
-    for d in range(t.rank()):
-        attrs.add(t.size(d))
+    cdef Attrs attrs = list_attr(t.shape())
     attrs.add(<int64_t>t.dtype()).add(1).add_float(1).add_float(0)
     return <TensorBase>finish(OP_FILL, none, attrs, None)

@@ -197,6 +197,12 @@ def test_no_grad() -> None:
     assert not double(x).requires_grad
 
 
+def test_a_grad_mode_block_that_was_not_entered() -> None:
+    with pytest.raises(RuntimeError, match="left before it was entered"):
+        tinyt.no_grad().__exit__(None, None, None)
+    assert tinyt.is_grad_enabled()
+
+
 def test_no_grad_ends_with_an_error() -> None:
     with pytest.raises(ZeroDivisionError), tinyt.no_grad():
         raise ZeroDivisionError

@@ -52,6 +52,24 @@ def test_parameter_containers_equal_pytorchs(make: Callable[[Any], Any]) -> None
         ours()
 
 
+def test_parameters_without_names_are_those_with_names() -> None:
+    shared = nn.Linear(3, 3)
+    inner = nn.Sequential(shared, nn.ReLU(), nn.Linear(3, 2, bias=False))
+    net = nn.ModuleList([inner, shared, nn.Sequential(inner, nn.Linear(2, 1)), filled_list(tinyt)])
+    net[2][1].weight = shared.weight
+    net.register_module("none", None)
+    named = [param for _, param in net.named_parameters()]
+    assert [id(p) for p in net.parameters()] == [id(p) for p in named]
+    assert len(named) == 8
+
+    class Chosen(nn.Linear):
+        def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
+            return [("weight", self.weight)]
+
+    only = Chosen(2, 2)
+    assert [p is only.weight for p in only.parameters()] == [True]
+
+
 def test_parameter_list() -> None:
     held = filled_list(tinyt)
     assert held[-1].tolist() == [0.0, 0.0]

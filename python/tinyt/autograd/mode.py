@@ -56,7 +56,7 @@ class _Mode(GradMode):
 class no_grad(_Mode):
     """Operations in the block (or the decorated function) are not recorded for backward."""
 
-    def __new__(cls, orig_func: Any = None) -> Any:  # noqa: D102
+    def __new__(cls, orig_func: Any = None) -> no_grad:  # noqa: D102
         # As a decorator, it may stand without parentheses.
         return GradMode.__new__(cls) if orig_func is None else cls()(orig_func)
 
@@ -64,12 +64,10 @@ class no_grad(_Mode):
 class enable_grad(_Mode):
     """Operations in the block (or the decorated function) are recorded for backward."""
 
-    def __new__(cls, orig_func: Any = None) -> Any:  # noqa: D102
-        if orig_func is not None:
-            return cls()(orig_func)
+    def __new__(cls, orig_func: Any = None) -> enable_grad:  # noqa: D102
         block = GradMode.__new__(cls)
         block.mode = True
-        return block
+        return block if orig_func is None else block(orig_func)
 
 
 _inference = threading.local()
