@@ -140,6 +140,63 @@ def test_winograd(
         assert np.abs(got - want).max() < 32 * 2**-24 * scale.max()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_shapes(seed: int, rng: np.random.Generator) -> None:
+    """Sides, steps and groups of all kinds against the definition in float64."""
+    groups = int(rng.choice([1, 1, 2, 5]))
+    ins, outs = (int(rng.integers(1, 4)) * groups for _ in range(2))
+    if seed % 3 == 0:
+        ins = outs = groups = int(rng.integers(1, 20))  # depthwise
+    kernel = tuple(int(k) for k in rng.integers(1, 6, 2))
+    stride, dilation = (tuple(int(k) for k in rng.integers(1, 4, 2)) for _ in range(2))
+    padding = tuple(int(k) for k in rng.integers(0, 5, 2))
+    size = tuple(
+        max(d * (k - 1) + 1 - 2 * p, 1) + int(rng.integers(0, 40))
+        for d, k, p in zip(dilation, kernel, padding, strict=True)
+    )
+    x = rng.normal(size=(int(rng.integers(1, 6)), ins, *size)).astype(np.float32)
+    w = rng.normal(size=(outs, ins // groups, *kernel)).astype(np.float32)
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    (y, dx, dw), g = float32_conv(x, w, None, **options)
+
+    def conv(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        return ref.conv(a, b, None, stride, padding, dilation, groups)
+
+    np.testing.assert_array_less(np.abs(y - conv(x, w)), 2e-6 * conv(np.abs(x), np.abs(w)) + 1e-30)
+    other_x, other_w = rng.normal(size=x.shape), rng.normal(size=w.shape)
+    for got, want, bound in (
+        (dx * other_x, g * conv(other_x, w), np.abs(g) * conv(np.abs(other_x), np.abs(w))),
+        (dw * other_w, g * conv(x, other_w), np.abs(g) * conv(np.abs(x), np.abs(other_w))),
+    ):
+        assert abs(got.sum() - want.sum()) <= 2e-6 * bound.sum()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(
+    ("kernel", "size", "options"),
+    [
+        ((7, 3), (11, 34), {"padding": (0, 0)}),  # rows and lines that fill no whole block
+        ((5, 5), (9, 97), {"padding": (4, 2), "dilation": (2, 1)}),
+        ((9, 2), (17, 140), {"padding": (3, 1), "stride": (2, 1)}),
+        ((8, 3), (30, 75), {"padding": (1, 9), "stride": 2, "dilation": (1, 3)}),
+        ((10, 1), (60, 100), {"padding": 0, "stride": 3}),
+    ],
+)
+def test_tall_kernels_of_few_channels(
+    kernel: tuple[int, ...], size: tuple[int, ...], options: dict[str, Any], dtype: type,
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Small integers: exact in every dtype and any order."""
+    x = rng.integers(-4, 5, (2, 3, *size)).astype(dtype)
+    w = rng.integers(-4, 5, (6, 1, *kernel)).astype(dtype)
+    want = ref.conv(x, w, groups=3, **options)
+    for threads in (1, 3):
+        with tinyt.num_threads(threads):
+            got = tinyt.conv2d(tinyt.tensor(x), tinyt.tensor(w), groups=3, **options)
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
 def test_winograd_spreads_nothing(value: float, rng: np.random.Generator) -> None:
     """What is not finite, or overflows in the transforms only, stays in its own windows."""

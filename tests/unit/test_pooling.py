@@ -52,6 +52,49 @@ def test_a_nan_is_the_largest() -> None:
     assert indices.tolist() == [[[1, 2]]]
 
 
+def largest_of_windows(
+    x: np.ndarray, kernel: tuple[int, ...], stride: int, padding: tuple[int, ...], dilation: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values and positions, tap by tap: a larger value or a NaN beats those before it."""
+    at = [
+        np.arange((n + 2 * p - dilation * (k - 1) - 1) // stride + 1) * stride - p
+        for n, k, p in zip(x.shape[2:], kernel, padding, strict=True)
+    ]
+    height, width = x.shape[2:]
+    values = np.zeros((*x.shape[:2], len(at[0]), len(at[1])), x.dtype)
+    index = np.full(values.shape, -1)
+    for i, j in np.ndindex(*kernel):
+        rows, columns = (at[0] + i * dilation)[:, None], (at[1] + j * dilation)[None]
+        there = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+        taken = x[:, :, np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)]
+        better = there & ((index < 0) | (taken > values) | np.isnan(taken))
+        values = np.where(better, taken, values)
+        index = np.where(better, rows * width + columns, index)
+    return values, index
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("seed", range(10))
+def test_largest_of_drawn_windows(seed: int, dtype: type, rng: np.random.Generator) -> None:
+    """Windows of all kinds, with many equal values and some that are not finite."""
+    kernel = tuple(int(k) for k in rng.integers(1, 5, 2))
+    stride, dilation = (seed % 4) + 1, int(rng.integers(1, 3))
+    padding = tuple(int(rng.integers(0, k // 2 + 1)) for k in kernel)
+    size = [dilation * (k - 1) + 1 + int(rng.integers(0, 40)) for k in kernel]
+    x = rng.integers(-2, 3, (2, 3, *size)).astype(dtype)
+    if dtype is not np.int64:
+        for value in (np.nan, np.inf, -np.inf, -0.0):
+            x[rng.random(x.shape) < 0.03] = value
+    want, at = largest_of_windows(x, kernel, stride, padding, dilation)
+    for threads in (1, 3):
+        with tinyt.num_threads(threads):
+            values, indices = F.max_pool2d(
+                tinyt.tensor(x), kernel, stride, padding, dilation, return_indices=True
+            )
+        np.testing.assert_array_equal(values.numpy(), want)
+        np.testing.assert_array_equal(indices.numpy(), at)
+
+
 @pytest.mark.parametrize("name", ["avg_pool2d", "max_pool2d", "adaptive_avg_pool2d"])
 def test_same_bits_for_any_number_of_threads(name: str, rng: np.random.Generator) -> None:
     x = tinyt.tensor(rng.normal(size=(3, 5, 41, 67)).astype(np.float32), requires_grad=True)

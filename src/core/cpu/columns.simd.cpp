@@ -38,32 +38,37 @@ struct Tap {
   }
 };
 
-// Where the positions of a panel start in the source.
-struct PanelPositions {
-  int64_t count;
-  int64_t at[3][kMaxColumnLines];
-  int64_t offset[kMaxColumnLines];
+// A position of the convolution.
+struct Position {
+  int64_t image, z, y, x;
 
-  PanelPositions(const ColumnSource& c, int64_t first, int64_t n) : count(n) {
-    int64_t x = first % c.positions[2], rest = first / c.positions[2];
-    int64_t y = rest % c.positions[1];
-    rest /= c.positions[1];
-    int64_t z = rest % c.positions[0], image = rest / c.positions[0];
-    for (int64_t i = 0; i < n; ++i) {
-      at[0][i] = z * c.multiply[0];
-      at[1][i] = y * c.multiply[1];
-      at[2][i] = x * c.multiply[2];
-      offset[i] =
-          image * c.image_stride + (at[0][i] * c.source[1] + at[1][i]) * c.source[2] + at[2][i];
-      if (++x < c.positions[2]) continue;
-      x = 0;
+  Position(const ColumnSource& c, int64_t i)
+      : image(i / c.positions[2] / c.positions[1] / c.positions[0]),
+        z(i / c.positions[2] / c.positions[1] % c.positions[0]),
+        y(i / c.positions[2] % c.positions[1]),
+        x(i % c.positions[2]) {}
+
+  void advance(const ColumnSource& c, int64_t n) {
+    for (x += n; x >= c.positions[2]; x -= c.positions[2]) {
       if (++y == c.positions[1]) y = 0, ++z;
       if (z == c.positions[0]) z = 0, ++image;
     }
   }
+  int64_t offset(const ColumnSource& c) const {
+    return image * c.image_stride +
+           (z * c.multiply[0] * c.source[1] + y * c.multiply[1]) * c.source[2] + x * c.multiply[2];
+  }
 };
 
-// The positions of one register.
+// Whether coordinates, and distances between neighbours, fit in lanes.
+bool fits_lanes(const ColumnSource& c) {
+  for (int d = 0; d < 3; ++d) {
+    if (c.positions[d] * c.multiply[d] >= kLimit || c.source[d] >= kLimit) return false;
+  }
+  return c.multiply[1] * c.source[2] + c.positions[2] * c.multiply[2] < kLimit / 64;
+}
+
+// Up to kL positions next to each other.
 template <class T>
 class Register {
  public:
@@ -71,39 +76,14 @@ class Register {
   using V = Vec<Int>;
   static constexpr int kL = kWidth<T>;
 
-  Register(const ColumnSource& c, const PanelPositions& p, int64_t first)
-      : c_(c), p_(p), first_(first) {
-    count_ = p.count - first < kL ? p.count - first : kL;
-    if (count_ < 0) count_ = 0;
-    Int lane_at[3][kL], pick[kL] = {}, lanes[kL] = {};
-    for (int i = 0; i < kL; ++i) {
-      for (int d = 0; d < 3; ++d) {
-        const bool near = i < count_ && p.at[d][first + i] < kLimit;
-        lane_at[d][i] = near ? static_cast<Int>(p.at[d][first + i]) : static_cast<Int>(-kLimit);
-        if (i < count_ && !near) scattered_ = true;
-      }
+  Register(const ColumnSource& c, const Position& first, int64_t count)
+      : c_(c), first_(first), count_(count < kL ? count : kL) {
+    if (count_ <= 0 || !fits_lanes(c)) {
+      count_ = count_ < 0 ? 0 : count_;
+      for (int d = 0; d < 3; ++d) at_[d] = V{} - kLimit;
+      return;  // no windows: element by element
     }
-    for (int d = 0; d < 3; ++d) at_[d] = load<Int>(lane_at[d]);
-    for (int64_t i = 0; i < count_; ++i) {
-      const int64_t offset = p.offset[first + i];
-      // A row can start before the last one ended: in the padding.
-      const int64_t last = windows_ > 0 ? window_[windows_ - 1].offset : 0;
-      if (windows_ == 0 || offset < last || offset - last >= 2 * kL) {
-        if (windows_ == kMaxWindows) {
-          scattered_ = true;
-          return;
-        }
-        if (windows_ > 0) close_window(lanes, pick);
-        window_[windows_++].offset = offset;
-        if (windows_ == 1 || offset < lowest_) lowest_ = offset;
-        if (windows_ == 1 || offset > highest_) highest_ = offset;
-      }
-      const int64_t in_window = offset - window_[windows_ - 1].offset;
-      pick[i] = static_cast<Int>(in_window);
-      lanes[i] = -1;
-      in_order_ = in_order_ && in_window == i;
-    }
-    if (windows_ > 0) close_window(lanes, pick);
+    if (!in_one_window()) look_at_each();
   }
 
   // The rows first, first + step, ... < depth of one tap, from channel `channel` on.
@@ -133,6 +113,62 @@ class Register {
     V pick;          // their elements in the window
   };
 
+  // Positions of one plane that are close together.
+  bool in_one_window() {
+    const int64_t width = c_.positions[2];
+    if ((c_.positions[1] - first_.y) * width - first_.x < count_) return false;
+    V lane;
+    for (int i = 0; i < kL; ++i) lane[i] = i;
+    const V there = (V)(lane < static_cast<Int>(count_)), none = V{} - kLimit;
+    V x = lane + static_cast<Int>(first_.x), y = V{} + static_cast<Int>(first_.y);
+    for (V over = (V)(x >= static_cast<Int>(width)) & there; any(over);
+         over = (V)(x >= static_cast<Int>(width)) & there) {
+      x -= over & static_cast<Int>(width);
+      y -= over;
+    }
+    const V distance = ((y - static_cast<Int>(first_.y)) * static_cast<Int>(c_.multiply[1]) *
+                            static_cast<Int>(c_.source[2]) +
+                        (x - static_cast<Int>(first_.x)) * static_cast<Int>(c_.multiply[2])) &
+                       there;
+    at_[0] = select(there, V{} + static_cast<Int>(first_.z * c_.multiply[0]), none);
+    at_[1] = select(there, y * static_cast<Int>(c_.multiply[1]), none);
+    at_[2] = select(there, x * static_cast<Int>(c_.multiply[2]), none);
+    if (any((V)(distance < 0) | (V)(distance >= 2 * kL))) return false;
+    lowest_ = highest_ = first_.offset(c_);
+    window_[0] = {lowest_, there, distance};
+    windows_ = 1;
+    in_order_ = !any((V)(distance != lane) & there);
+    return true;
+  }
+
+  void look_at_each() {
+    Int at[3][kL], pick[kL] = {}, lanes[kL] = {};
+    for (int i = 0; i < kL; ++i) at[0][i] = at[1][i] = at[2][i] = -kLimit;
+    Position p = first_;
+    for (int64_t i = 0; i < count_; ++i, p.advance(c_, 1)) {
+      at[0][i] = static_cast<Int>(p.z * c_.multiply[0]);
+      at[1][i] = static_cast<Int>(p.y * c_.multiply[1]);
+      at[2][i] = static_cast<Int>(p.x * c_.multiply[2]);
+      const int64_t offset = p.offset(c_);
+      // A row can start before the last one ended: in the padding.
+      const int64_t last = windows_ > 0 ? window_[windows_ - 1].offset : 0;
+      if (windows_ == 0 || offset < last || offset - last >= 2 * kL) {
+        if (windows_ == kMaxWindows) {
+          windows_ = 0;
+          break;
+        }
+        if (windows_ > 0) close_window(lanes, pick);
+        window_[windows_++].offset = offset;
+        if (windows_ == 1 || offset < lowest_) lowest_ = offset;
+        if (windows_ == 1 || offset > highest_) highest_ = offset;
+      }
+      pick[i] = static_cast<Int>(offset - window_[windows_ - 1].offset);
+      lanes[i] = -1;
+    }
+    if (windows_ > 0) close_window(lanes, pick);
+    for (int d = 0; d < 3; ++d) at_[d] = load<Int>(at[d]);
+  }
+
   void close_window(Int (&lanes)[kL], Int (&pick)[kL]) {
     window_[windows_ - 1].lanes = load<Int>(lanes);
     window_[windows_ - 1].pick = load<Int>(pick);
@@ -155,7 +191,7 @@ class Register {
     begin = end = rows;
     const bool near = tap.at[0] > -kLimit && tap.at[0] < kLimit && tap.at[1] > -kLimit &&
                       tap.at[1] < kLimit && tap.at[2] > -kLimit && tap.at[2] < kLimit;
-    if (scattered_ || windows_ == 0 || !near || c_.channel_stride <= 0) return;
+    if (windows_ == 0 || !near || c_.channel_stride <= 0) return;
     const int64_t first = from + lowest_;
     const int64_t last = from + highest_ + (in_order_ ? kL : 2 * kL);
     const int64_t step = c_.channel_stride;
@@ -185,34 +221,39 @@ class Register {
   // Element by element, where a window would reach beyond the source.
   void read_row(const Tap& tap, int64_t channel, T* to) const {
     const T* data = static_cast<const T*>(c_.data) + channel * c_.channel_stride;
+    Position p = first_;
     for (int i = 0; i < kL; ++i) {
-      bool inside = i < count_;
-      for (int d = 0; d < 3; ++d) {
-        if (!inside) break;
-        const int64_t at = p_.at[d][first_ + i] + tap.at[d];
-        inside = at >= 0 && at < c_.source[d];
+      if (i >= count_) {
+        to[i] = T{0};
+        continue;
       }
-      to[i] = inside ? data[p_.offset[first_ + i] + tap.offset] : T{0};
+      const int64_t z = p.z * c_.multiply[0] + tap.at[0], y = p.y * c_.multiply[1] + tap.at[1];
+      const int64_t x = p.x * c_.multiply[2] + tap.at[2];
+      const bool inside =
+          z >= 0 && z < c_.source[0] && y >= 0 && y < c_.source[1] && x >= 0 && x < c_.source[2];
+      to[i] = inside ? data[p.offset(c_) + tap.offset] : T{0};
+      if (i + 1 < count_) p.advance(c_, 1);
     }
   }
 
   const ColumnSource& c_;
-  const PanelPositions& p_;
-  int64_t first_, count_;
+  Position first_;
+  int64_t count_;
   V at_[3];
   Window window_[kMaxWindows] = {};
   int windows_ = 0;
   int64_t lowest_ = 0, highest_ = 0;  // offsets of windows
-  bool in_order_ = true, scattered_ = false;
+  bool in_order_ = false;             // one window, its elements one after another
 };
 
 template <class T>
 void pack(const void* context, const Panel& p, void* out) {
   const auto& c = *static_cast<const ColumnSource*>(context);
   const int64_t taps = c.kernel[0] * c.kernel[1] * c.kernel[2];
-  const PanelPositions positions(c, p.first, p.count);
+  Position first(c, p.first);
   for (int64_t v = 0; v < p.width; v += kWidth<T>) {
-    const Register<T> lanes(c, positions, v);
+    const Register<T> lanes(c, first, p.count - v);
+    if (v + kWidth<T> < p.count) first.advance(c, kWidth<T>);
     for (int64_t i = 0; i < (taps < p.depth ? taps : p.depth); ++i) {
       lanes.read_tap(Tap(c, (p.k0 + i) % taps), (p.k0 + i) / taps, i, taps, p.depth, p.width,
                      static_cast<T*>(out) + v);

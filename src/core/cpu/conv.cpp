@@ -329,12 +329,13 @@ void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Te
 void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Tensor& x,
                      const Tensor& result) {
   const auto size = static_cast<int64_t>(size_of(work));
+  const Direct direct{work,         g.images,      g.groups,
+                      g.group_in(), g.group_out(), columns_of_input(g, x.data())};
+  if (winograd_pays(direct) && winograd_weights(direct, grad, result)) return;
   const int64_t enough = kMinBlockDepth / std::max<int64_t>(1, g.out_size()) + 1;
   const int64_t per_block = std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
   const int64_t blocks = std::max<int64_t>(1, (g.images + per_block - 1) / per_block);
   const Tensor parts = blocks == 1 ? result : Tensor::empty(Dims{blocks, result.numel()}, work);
-  const Direct direct{work,         g.images,      g.groups,
-                      g.group_in(), g.group_out(), columns_of_input(g, x.data())};
   if (direct.pays()) {
     direct_weights(direct, grad, per_block, parts);
   } else {

@@ -20,6 +20,8 @@ constexpr int64_t kMaxPairs = 16;       // of channels in a group
 constexpr int64_t kMaxTerms = 256;      // of the sum for one element
 constexpr double kMaxPacked = 1 << 24;  // elements
 constexpr int64_t kWorkOfTask = int64_t{1} << 18;
+// Where rows side by side pay: their number, length and taps from one down to the next.
+constexpr int64_t kMinRows = 4, kMinLength = 32, kMinReach = 4;
 
 class Layout {
  public:
@@ -31,34 +33,51 @@ class Layout {
     pitch_ = c_.positions[2] + span_[2] / c_.multiply[2];
     rows_ = std::clamp<int64_t>(kBand / pitch_, 1, c_.positions[1]);
     height_ = rows_ + span_[1] / c_.multiply[1];
+    reach_ = span_[1] / c_.multiply[1] + 1;
     for (int64_t i = 0; i < ins_; ++i) {
       for (int64_t t = 0; t < product(c_.kernel); ++t) offsets_.push_back(offset_of(i, t));
+      for (int64_t z = 0; z < c_.kernel[0]; ++z) add_columns(i, z);
     }
   }
   int64_t pitch() const { return pitch_; }
   int64_t rows() const { return rows_; }  // of a band
   int64_t bands() const { return (c_.positions[1] + rows_ - 1) / rows_; }
   int64_t band_size() const { return rows_ * pitch_; }
-  int64_t size() const { return ins_ * c_.kernel[0] * parts() * part_size(); }
+  int64_t size() const { return ins_ * c_.kernel[0] * parts() * part_size() + kMaxLanes; }
   // Of (in, tap) in the packed lines, for the first element of a band.
   const int64_t* offsets() const { return offsets_.data(); }
+  // Whether several rows are computed side by side; else a band is one line.
+  bool in_rows() const {
+    return c_.positions[1] >= kMinRows && c_.positions[2] >= kMinLength && reach_ >= kMinReach;
+  }
+  // What all rows of a plane have in common.
+  DirectRows columns() const {
+    return {.in = nullptr,
+            .pitch = pitch_,
+            .columns = static_cast<int64_t>(columns_.size()),
+            .reach = reach_,
+            .offset = columns_.data(),
+            .tap = column_taps_.data(),
+            .weight = nullptr,
+            .out = nullptr,
+            .rows = 0,
+            .n = c_.positions[2],
+            .out_row = c_.positions[2]};
+  }
 
-  // Packs what output rows [y, y + rows) of plane z read of the group's channels.
+  // Packs what the output rows from y on of plane z read of the group's channels, where the zeros
+  // beside the lines are already.
   template <class T>
-  void pack(const T* channels, int64_t z, int64_t y, T* to) const {
+  void pack(DType dtype, const T* channels, int64_t z, int64_t y, T* to) const {
     const int64_t top = y * c_.multiply[1] + c_.offset[1] + before_[1];
     for (int64_t i = 0; i < ins_; ++i) {
       for (int64_t t = 0; t < c_.kernel[0]; ++t) {
         const int64_t plane = z * c_.multiply[0] + c_.offset[0] + t * c_.tap_step[0];
         const bool there = plane >= 0 && plane < c_.source[0];
+        const T* from =
+            channels + i * c_.channel_stride + (there ? plane : 0) * c_.source[1] * c_.source[2];
         for (int64_t part = 0; part < c_.multiply[1]; ++part) {
-          for (int64_t r = 0; r < height_; ++r) {
-            const int64_t line = top + r * c_.multiply[1] + part;
-            const bool inside = there && line >= 0 && line < c_.source[1];
-            const T* from =
-                channels + i * c_.channel_stride + (plane * c_.source[1] + line) * c_.source[2];
-            pack_line(inside ? from : nullptr, to + r * pitch_);
-          }
+          pack_lines(dtype, there ? from : nullptr, top + part, to);
           to += c_.multiply[2] * part_size();
         }
       }
@@ -78,38 +97,66 @@ class Layout {
            x / c_.multiply[2];
   }
 
-  // One line of the source (null: zeros), dealt to the parts along x.
+  // The taps of channel `in` and plane tap z: a column for each part along y and tap along x.
+  void add_columns(int64_t in, int64_t z) {
+    const int64_t taps = product(c_.kernel), first = z * c_.kernel[1] * c_.kernel[2];
+    for (int64_t part = 0; part < c_.multiply[1]; ++part) {
+      for (int64_t x = 0; x < c_.kernel[2]; ++x) {
+        std::vector<int32_t> column(static_cast<size_t>(reach_), -1);
+        int64_t offset = -1;
+        for (int64_t k = 0; k < c_.kernel[1]; ++k) {
+          const int64_t y = k * c_.tap_step[1] - before_[1], tap = first + k * c_.kernel[2] + x;
+          if (y % c_.multiply[1] != part) continue;
+          const int64_t down = y / c_.multiply[1];
+          column[static_cast<size_t>(down)] = static_cast<int32_t>(in * taps + tap);
+          offset = offset_of(in, tap) - down * pitch_;
+        }
+        if (offset < 0) continue;
+        columns_.push_back(offset);
+        column_taps_.insert(column_taps_.end(), column.begin(), column.end());
+      }
+    }
+  }
+
+  // Every multiply[1]-th line of a plane (null: zeros) from `top` on, dealt to the parts along x.
   template <class T>
-  void pack_line(const T* line, T* to) const {
-    const int64_t step = c_.multiply[2];
+  void pack_lines(DType dtype, const T* plane, int64_t top, T* to) const {
+    const auto rows_before = [&](int64_t line) {  // that start above it
+      return line <= top ? 0 : std::min(height_, (line - top - 1) / c_.multiply[1] + 1);
+    };
+    const int64_t begin = plane == nullptr ? height_ : rows_before(0);
+    const int64_t end = std::max(begin, rows_before(c_.source[1])), step = c_.multiply[2];
     for (int64_t part = 0; part < step; ++part, to += part_size()) {
+      std::fill_n(to, begin * pitch_, T{0});
+      std::fill_n(to + end * pitch_, (height_ - end) * pitch_, T{0});
       const int64_t left = c_.offset[2] + before_[2] + part;  // of the part's first element
-      const int64_t begin = left >= 0 ? 0 : std::min(pitch_, (-left + step - 1) / step);
+      const int64_t first = left >= 0 ? 0 : std::min(pitch_, (-left + step - 1) / step);
       const int64_t room = c_.source[2] - left;
-      const int64_t end = std::clamp(room > 0 ? (room + step - 1) / step : 0, begin, pitch_);
-      if (line == nullptr || begin == end) {
-        zero_run(to, pitch_);
-        continue;
-      }
-      zero_run(to, begin);
-      if (step == 1) {
-        copy_run(line + left + begin, to + begin, end - begin);
-      } else {
-        for (int64_t k = begin; k < end; ++k) to[k] = line[left + k * step];
-      }
-      zero_run(to + end, pitch_ - end);
+      const int64_t last = std::clamp(room > 0 ? (room + step - 1) / step : 0, first, pitch_);
+      if (begin == end || first == last) continue;
+      kernels().direct->copy[static_cast<int>(dtype)](
+          {.from = plane + (top + begin * c_.multiply[1]) * c_.source[2] + left + first * step,
+           .from_row = c_.multiply[1] * c_.source[2],
+           .step = step,
+           .rows = end - begin,
+           .n = last - first,
+           .to = to + begin * pitch_ + first,
+           .to_row = pitch_});
     }
   }
 
   Columns c_;
-  int64_t ins_, pitch_, rows_, height_;
+  int64_t ins_, pitch_, rows_, height_, reach_;
   Sizes span_, before_;
   std::vector<int64_t> offsets_;
+  std::vector<int64_t> columns_;
+  std::vector<int32_t> column_taps_;
 };
 
-// Runs body(unit, scratch) for units that each do `work` multiplications, with room for `elements`.
+// Runs body(unit, scratch) for units that each do `work` multiplications, with room for `elements`;
+// the first `zeros` are zero at the start of a task.
 template <class T, class F>
-void for_units(int64_t units, int64_t work, int64_t elements, F&& body) {
+void for_units(int64_t units, int64_t work, int64_t elements, int64_t zeros, F&& body) {
   const int64_t grain = std::max<int64_t>(1, kWorkOfTask / std::max<int64_t>(1, work));
   const int threads = units > grain ? num_threads() : 1;
   constexpr auto kAlign = static_cast<int64_t>(memory::kAlignment);
@@ -118,6 +165,7 @@ void for_units(int64_t units, int64_t work, int64_t elements, F&& body) {
   Slots slots(memory.data(), bytes, threads);
   parallel_ranges(units, grain, [&](int64_t begin, int64_t end) {
     slots.with_one([&](char* scratch) {
+      std::fill_n(reinterpret_cast<T*>(scratch), zeros, T{0});
       for (int64_t i = begin; i < end; ++i) body(i, reinterpret_cast<T*>(scratch));
     });
   });
@@ -130,30 +178,45 @@ const T* channels_of(const Direct& d, int64_t image, int64_t group) {
          group * d.ins * d.columns.channel_stride;
 }
 
+// Output rows [top, top + rows) of one channel, from the packed lines.
+template <class T>
+void rows_of(const Direct& d, const Layout& layout, const T* packed, T* band, const T* weight,
+             int64_t rows, T* to) {
+  const int64_t depth = d.ins * d.taps(), pitch = layout.pitch(), n = d.columns.positions[2];
+  const auto type = static_cast<int>(d.dtype);
+  if (layout.in_rows()) {
+    DirectRows args = layout.columns();
+    args.in = packed;
+    args.weight = weight;
+    args.out = to;
+    args.rows = rows;
+    return kernels().direct->rows[type](args);
+  }
+  T* out = pitch == n ? to : band;
+  kernels().direct->correlate[type](packed, layout.offsets(), weight, depth, (rows - 1) * pitch + n,
+                                    out);
+  if (out == to) return;
+  for (int64_t r = 0; r < rows; ++r) copy_run(band + r * pitch, to + r * n, n);
+}
+
 template <class T>
 void product_of(const Direct& d, const T* lines, T* y) {
   const Layout layout(d);
-  const auto correlate = kernels().direct->correlate[static_cast<int>(d.dtype)];
   const Sizes& out = d.columns.positions;
-  const int64_t depth = d.ins * d.taps(), pitch = layout.pitch();
+  const int64_t depth = d.ins * d.taps();
   const int64_t units = d.images * d.groups * out[0] * layout.bands();
   for_units<T>(units, layout.band_size() * depth * d.outs, layout.size() + layout.band_size(),
-               [&](int64_t unit, T* packed) {
+               layout.size(), [&](int64_t unit, T* packed) {
                  const int64_t top = unit % layout.bands() * layout.rows();
                  const int64_t z = unit / layout.bands() % out[0];
                  const int64_t plane = unit / layout.bands() / out[0];  // image and group
                  const int64_t group = plane % d.groups;
                  const int64_t rows = std::min(layout.rows(), out[1] - top);
-                 layout.pack(channels_of<T>(d, plane / d.groups, group), z, top, packed);
+                 layout.pack(d.dtype, channels_of<T>(d, plane / d.groups, group), z, top, packed);
                  for (int64_t o = 0; o < d.outs; ++o) {
                    T* to = y + ((plane * d.outs + o) * out[0] + z) * out[1] * out[2] + top * out[2];
-                   T* band = pitch == out[2] ? to : packed + layout.size();
-                   correlate(packed, layout.offsets(), lines + (group * d.outs + o) * depth, depth,
-                             (rows - 1) * pitch + out[2], band);
-                   if (band == to) continue;
-                   for (int64_t r = 0; r < rows; ++r) {
-                     copy_run(band + r * pitch, to + r * out[2], out[2]);
-                   }
+                   rows_of(d, layout, packed, packed + layout.size(),
+                           lines + (group * d.outs + o) * depth, rows, to);
                  }
                });
 }
@@ -166,7 +229,8 @@ void weights_of(const Direct& d, const T* grad, int64_t per_block, T* parts) {
   const int64_t depth = d.ins * d.taps(), pitch = layout.pitch();
   const int64_t units = (d.images + per_block - 1) / per_block * d.groups;
   const int64_t work = d.positions() * depth * d.outs * per_block;
-  for_units<T>(units, work, layout.size() + layout.band_size(), [&](int64_t unit, T* packed) {
+  const int64_t size = layout.size();
+  for_units<T>(units, work, size + layout.band_size(), size, [&](int64_t unit, T* packed) {
     const int64_t group = unit % d.groups, first = unit / d.groups * per_block;
     T* sums = parts + unit * d.outs * depth;
     T* band = packed + layout.size();
@@ -176,7 +240,7 @@ void weights_of(const Direct& d, const T* grad, int64_t per_block, T* parts) {
       for (int64_t at = 0; at < out[0] * layout.bands(); ++at) {
         const int64_t z = at / layout.bands(), top = at % layout.bands() * layout.rows();
         const int64_t rows = std::min(layout.rows(), out[1] - top);
-        layout.pack(channels_of<T>(d, image, group), z, top, packed);
+        layout.pack(d.dtype, channels_of<T>(d, image, group), z, top, packed);
         for (int64_t o = 0; o < d.outs; ++o) {
           const T* from =
               grad + (((image * d.groups + group) * d.outs + o) * out[0] + z) * out[1] * out[2] +

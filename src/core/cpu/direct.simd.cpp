@@ -1,4 +1,4 @@
-// Sums of shifted lines, and products of a line with shifted ones.
+// Sums of shifted lines, products of a line with shifted ones, and copies of lines.
 #include "lanes.h"
 #include "levels.h"
 #include "simd.h"
@@ -11,6 +11,17 @@ TINYT_INLINE U64 fma(U64 a, U64 b, U64 c) { return a * b + c; }
 TINYT_INLINE U64 broadcast(uint64_t x) { return U64{} + x; }
 TINYT_INLINE F32 broadcast(float x) { return splat(x); }
 TINYT_INLINE F64 broadcast(double x) { return splat(x); }
+
+template <class T>
+struct LaneOf {
+  using type = int64_t;
+};
+template <>
+struct LaneOf<float> {
+  using type = int32_t;
+};
+template <class T>
+using Lane = typename LaneOf<T>::type;  // an integer as wide as T
 
 // The first n lanes, zeros in the others.
 template <class T>
@@ -72,6 +83,105 @@ void correlate(const void* lines, const int64_t* offset, const void* weights, in
   store_first(out + i, sum, n - i);
 }
 
+constexpr int kRows = 4;                                    // computed side by side
+constexpr int kVectors = TINYT_VECTOR_BYTES == 64 ? 4 : 2;  // of a row
+
+// kRows rows of Vectors registers, of which `rows` and n elements count. Each register of the
+// source is read once for all rows it belongs to.
+template <class T, int Vectors>
+void block_of_rows(const DirectRows& g, int64_t row, int64_t rows, int64_t col, int64_t n) {
+  constexpr int kL = kRegister<T>;
+  const auto* in = static_cast<const T*>(g.in) + row * g.pitch + col;
+  const auto* weight = static_cast<const T*>(g.weight);
+  Vec<T> sum[kRows][Vectors];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) sum[r][v] = Vec<T>{};
+  }
+  for (int64_t c = 0; c < g.columns; ++c) {
+    const int32_t* tap = g.tap + c * g.reach;
+    const T* line = in + g.offset[c];
+    for (int64_t i = 0; i < rows + g.reach - 1; ++i, line += g.pitch) {
+      Vec<T> x[Vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < Vectors; ++v) x[v] = load<T>(line + v * kL);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const int64_t down = i - r;
+        if (down < 0 || down >= g.reach || tap[down] < 0) continue;
+        const Vec<T> w = broadcast(weight[tap[down]]);
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(w, x[v], sum[r][v]);
+      }
+    }
+  }
+  T* out = static_cast<T*>(g.out) + row * g.out_row + col;
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r, out += g.out_row) {
+    if (r >= rows) return;
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) {
+      const int64_t left = n - v * kL;
+      if (left >= kL) {
+        store(out + v * kL, sum[r][v]);
+      } else if (left > 0) {
+        store_first(out + v * kL, sum[r][v], left);
+      }
+    }
+  }
+}
+
+template <class T>
+void rows(const DirectRows& g) {
+  constexpr int kL = kRegister<T>;
+  for (int64_t col = 0; col < g.n;) {
+    const int64_t left = g.n - col,
+                  vectors = left < kVectors * kL ? (left + kL - 1) / kL : kVectors;
+    for (int64_t row = 0; row < g.rows; row += kRows) {
+      const int64_t count = g.rows - row < kRows ? g.rows - row : kRows;
+      if (vectors == 1) block_of_rows<T, 1>(g, row, count, col, left);
+      if (vectors == 2) block_of_rows<T, 2>(g, row, count, col, left);
+      if constexpr (kVectors > 2) {
+        if (vectors == 3) block_of_rows<T, 3>(g, row, count, col, left);
+        if (vectors == 4) block_of_rows<T, 4>(g, row, count, col, left);
+      }
+    }
+    col += vectors * kL;
+  }
+}
+
+TINYT_INLINE F32 pick_bits(F32 a, F32 b, I32 i) {
+  return bit_cast<F32>(pick(bit_cast<I32>(a), bit_cast<I32>(b), i));
+}
+template <class V>
+TINYT_INLINE V pick_bits(V a, V b, I64 i) {
+  return bit_cast<V>(pick(bit_cast<I64>(a), bit_cast<I64>(b), i));
+}
+
+template <class T>
+void copy(const DirectLines& g) {
+  constexpr int kL = kRegister<T>;
+  Vec<Lane<T>> evens;
+  for (int i = 0; i < kL; ++i) evens[i] = 2 * i;
+  const auto* from = static_cast<const T*>(g.from);
+  auto* to = static_cast<T*>(g.to);
+  for (int64_t r = 0; r < g.rows; ++r, from += g.from_row, to += g.to_row) {
+    int64_t i = 0;
+    if (g.step == 1) {
+      for (; i + kL <= g.n; i += kL) store(to + i, load<T>(from + i));
+      if (i < g.n) store_first(to + i, load_first(from + i, g.n - i), g.n - i);
+      continue;
+    }
+    if (g.step == 2) {  // what lies between is read too, but not what follows the last element
+      for (; i + kL < g.n; i += kL) {
+        store(to + i, pick_bits(load<T>(from + 2 * i), load<T>(from + 2 * i + kL), evens));
+      }
+    }
+    for (; i < g.n; ++i) to[i] = from[i * g.step];
+  }
+}
+
 // Lanes combine in halves.
 template <class T>
 TINYT_INLINE T add_lanes(Vec<T> v) {
@@ -119,7 +229,9 @@ void dots(const void* line, const void* lines, const int64_t* offset, int64_t ta
 extern "C" const DirectTable TINYT_TABLE(direct);
 const DirectTable TINYT_TABLE(direct) = {
     TINYT_BY_DTYPE(correlate),
+    TINYT_BY_DTYPE(rows),
     TINYT_BY_DTYPE(dots),
+    TINYT_BY_DTYPE(copy),
 };
 
 }  // namespace tinyt::cpu

@@ -139,7 +139,8 @@ bool supports_neon() { return true; }  // every AArch64 has it
   extern "C" const ResampleTable tinyt_resample_##level;       \
   extern "C" const DirectTable tinyt_direct_##level;           \
   extern "C" const ColumnsTable tinyt_columns_##level;         \
-  extern "C" const WinogradTable tinyt_winograd_##level;
+  extern "C" const WinogradTable tinyt_winograd_##level;       \
+  extern "C" const PoolTable tinyt_pool_##level;
 TINYT_BASE_LEVELS(TINYT_DECLARE)
 #undef TINYT_DECLARE
 extern "C" const AmxTable tinyt_matmul_amx;
@@ -167,6 +168,7 @@ const Kernels kLevels[] = {
    &tinyt_direct_##base,                      \
    &tinyt_columns_##base,                     \
    &tinyt_winograd_##base,                    \
+   &tinyt_pool_##base,                        \
    amx},
     TINYT_ALL_LEVELS(TINYT_KERNELS)
 #undef TINYT_KERNELS

@@ -525,14 +525,41 @@ struct ResampleTable {
                               int64_t taps, int64_t n, void* out);
 };
 
+// Rows of the output of one plane, from lines in memory. A column is the taps that meet the lines
+// at one place, but for how many lines down: tap[column * reach + q] is its tap q lines down, -1
+// for none, and the first one's line is at `offset`.
+struct DirectRows {
+  const void* in;
+  int64_t pitch;  // elements from one line to the next
+  int64_t columns, reach;
+  const int64_t* offset;
+  const int32_t* tap;
+  const void* weight;  // by tap
+  void* out;
+  int64_t rows, n, out_row;
+};
+
+// Elements of lines `from_row` apart, `step` apart in them, to lines `to_row` apart.
+struct DirectLines {
+  const void* from;
+  int64_t from_row, step;
+  int64_t rows, n;
+  void* to;
+  int64_t to_row;
+};
+
 // Lines at given offsets from one place. Float32, Float64 and Int64 (which wraps).
 struct DirectTable {
   // out[i] = sum over t of weight[t] * in[offset[t] + i], a chain of fma, for i < n.
   void (*correlate[kDTypeCount])(const void* in, const int64_t* offset, const void* weight,
                                  int64_t taps, int64_t n, void* out);
+  // The same for rows: a chain of fma over the columns, and down each. Reads up to kMaxLanes
+  // elements beyond a line.
+  void (*rows[kDTypeCount])(const DirectRows& rows);
   // out[t] += sum over i < n of a[i] * b[offset[t] + i]: element i in lane i % lanes of a register.
   void (*dots[kDTypeCount])(const void* a, const void* b, const int64_t* offset, int64_t taps,
                             int64_t n, void* out);
+  void (*copy[kDTypeCount])(const DirectLines& lines);
 };
 
 // A transposing copy: item j of line i goes to item i of line j. Steps are in bytes; an item is as
@@ -593,13 +620,34 @@ struct WinogradTable {
   // Tile k has its element (i, j) in planes[(4 * i + j % 4) * plane + j / 4 + index[k]];
   // index[k] < 2 * lanes.
   void (*input)(const float* planes, int64_t plane, const int32_t* index, float* out, int64_t step);
+  // The same for a 4x4 tile of the output's gradient.
+  void (*gradient)(const float* planes, int64_t plane, const int32_t* index, float* out,
+                   int64_t step);
   // out[r + ...] from the 3x3 weights at w + r * row, for r < rows.
   void (*weights)(const float* w, int64_t row, bool flipped, int64_t rows, float* out,
                   int64_t step);
   // The 4x4 results, out[(i * lanes + k) * 4 + j] of tile k; false where one is not finite.
   bool (*output)(const float* products, int64_t step, float* out);
+  // The gradients of n 3x3 weights, one after another; false where one is not finite.
+  bool (*weight_gradients)(const float* products, int64_t step, int64_t n, float* out);
 };
 inline constexpr int64_t kMaxLanes = 16;
+
+// Windows next to each other, each with the same taps, of which there is at least one.
+struct PoolRow {
+  const void* in;  // a plane
+  int64_t start;   // of the first window, in the plane
+  int64_t step;    // from one window to the next
+  int64_t taps[3], tap_step[3];
+  int64_t n;
+  void* value;     // for each window, the largest element
+  int64_t* index;  // and its position in the plane
+};
+
+// Float32, Float64 and Int64.
+struct PoolTable {
+  void (*row[kDTypeCount])(const PoolRow& row);
+};
 
 struct Kernels {
   std::string_view level;
@@ -621,6 +669,7 @@ struct Kernels {
   const DirectTable* direct;
   const ColumnsTable* columns;
   const WinogradTable* winograd;
+  const PoolTable* pool;
   const AmxTable* amx = nullptr;
 };
 

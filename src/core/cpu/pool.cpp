@@ -3,30 +3,49 @@
 #include <algorithm>
 #include <limits>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "../parallel.h"
 #include "copy.h"
+#include "levels.h"
 #include "spatial.h"
 
 namespace tinyt::cpu {
 namespace {
 
-constexpr int kLanes = 16;  // windows computed side by side
 constexpr int64_t kWorkOfTask = 32768;
 
-// One element of a window.
-struct Tap {
-  Sizes at;        // from the window's start
-  int64_t offset;  // the same in the flattened plane
+// Windows along one dimension, each `step` after the last, with equally many taps.
+struct Run {
+  int64_t first, count;  // output positions
+  int64_t begin, step, taps;
 };
+
+std::vector<Run> runs_of(std::span<const int64_t> begin, std::span<const int64_t> end,
+                         int64_t tap_step) {
+  std::vector<Run> runs;
+  for (size_t i = 0; i < begin.size(); ++i) {
+    const int64_t length = std::max<int64_t>(0, end[i] - begin[i]);
+    const int64_t taps = (length + tap_step - 1) / tap_step;
+    if (!runs.empty() && runs.back().taps == taps) {
+      Run& run = runs.back();
+      const int64_t step = begin[i] - (run.begin + (run.count - 1) * run.step);
+      if (step > 0 && (run.count == 1 || step == run.step)) {
+        run.step = step;
+        ++run.count;
+        continue;
+      }
+    }
+    runs.push_back({static_cast<int64_t>(i), 1, begin[i], 1, taps});
+  }
+  return runs;
+}
 
 struct Windows {
   Sizes in, out, step;
   std::span<const int64_t> begin[kSpatial], end[kSpatial];  // by output position
-  Sizes reach;  // from the first to the last element of the largest window
-  std::vector<Tap> taps;
+  std::vector<Run> across;                                  // along the last dimension
+  int64_t taps = 1;                                         // of the largest window
 
   Windows(std::span<const int64_t> in_shape, AttrReader attrs)
       : in(spatial(in_shape.subspan(2), 1)) {
@@ -35,163 +54,65 @@ struct Windows {
     std::span<const int64_t> begins = attrs.list(), ends = attrs.list();
     step = spatial(attrs.list(), 1);
     static constexpr int64_t kZero = 0, kOne = 1;
-    Sizes kernel;
     for (int d = 0; d < kSpatial; ++d) {
       const bool listed = d >= kSpatial - static_cast<int>(size.size());
       const auto n = static_cast<size_t>(out[d]);
       begin[d] = listed ? begins.first(n) : std::span(&kZero, 1);
       end[d] = listed ? ends.first(n) : std::span(&kOne, 1);
       if (listed) begins = begins.subspan(n), ends = ends.subspan(n);
-      kernel[d] = 0;
-      for (size_t i = 0; i < n; ++i) {
-        kernel[d] = std::max(kernel[d], (end[d][i] - begin[d][i] + step[d] - 1) / step[d]);
-      }
-      reach[d] = (kernel[d] - 1) * step[d];
+      int64_t most = 0;
+      for (const Run& run : runs_of(begin[d], end[d], step[d])) most = std::max(most, run.taps);
+      taps *= most;
     }
-    for (int64_t z = 0; z < kernel[0]; ++z) {
-      for (int64_t y = 0; y < kernel[1]; ++y) {
-        for (int64_t x = 0; x < kernel[2]; ++x) {
-          const Sizes at = {z * step[0], y * step[1], x * step[2]};
-          taps.push_back({at, flat(at)});
-        }
-      }
-    }
+    across = runs_of(begin[2], end[2], step[2]);
   }
-  int64_t flat(const Sizes& at) const { return (at[0] * in[1] + at[1]) * in[2] + at[2]; }
-  int64_t in_size() const { return product(in); }
-};
-
-// Walks over the outputs in order.
-class Cursor {
- public:
-  Cursor(const Windows& w, int64_t output) : w_(w) {
-    for (int d = kSpatial - 1; d >= 0; --d) {
-      index_[d] = output % w.out[d];
-      output /= w.out[d];
-      look_up(d);
-    }
-    plane_ = output * w.in_size();
-  }
-  void next() {
-    for (int d = kSpatial - 1; d >= 0; --d) {
-      const bool carry = ++index_[d] == w_.out[d];
-      if (carry) index_[d] = 0;
-      look_up(d);
-      if (!carry) return;
-    }
-    plane_ += w_.in_size();
-  }
-  const Sizes& begin() const { return begin_; }
-  const Sizes& end() const { return end_; }
-  int64_t plane() const { return plane_; }
-
- private:
-  void look_up(int d) {
-    begin_[d] = w_.begin[d][static_cast<size_t>(index_[d])];
-    end_[d] = w_.end[d][static_cast<size_t>(index_[d])];
-  }
-
-  const Windows& w_;
-  Sizes index_, begin_, end_;
-  int64_t plane_;
-};
-
-// Windows of kLanes neighbouring outputs.
-struct Lanes {
-  int64_t plane[kLanes];          // offset of the plane in the input
-  int64_t start[kLanes];          // of the window in the flattened plane
-  int64_t at[kSpatial][kLanes];   // the same by dimension
-  int64_t end[kSpatial][kLanes];  // of the window
-  bool whole;                     // every window has all taps
-
-  // Lanes past the end repeat the last window.
-  Lanes(const Windows& w, Cursor& cursor, int64_t count) : whole(true) {
-    for (int i = 0; i < kLanes; ++i) {
-      plane[i] = cursor.plane();
-      start[i] = w.flat(cursor.begin());
-      for (int d = 0; d < kSpatial; ++d) {
-        at[d][i] = cursor.begin()[d];
-        end[d][i] = cursor.end()[d];
-        whole = whole && at[d][i] + w.reach[d] < end[d][i];
-      }
-      if (i + 1 < count) cursor.next();
-    }
-    cursor.next();
-  }
-  bool holds(int i, const Tap& tap) const {
-    bool in_range = true;
-    for (int d = 0; d < kSpatial; ++d) in_range &= at[d][i] + tap.at[d] < end[d][i];
-    return in_range;
+  int64_t taps_at(int d, int64_t i) const {
+    const auto at = static_cast<size_t>(i);
+    return std::max<int64_t>(0, (end[d][at] - begin[d][at] + step[d] - 1) / step[d]);
   }
 };
 
-// The largest element of each window and the tap it was at. A NaN beats everything before it.
+// Row `row` of all output rows.
 template <class T>
-struct Best {
-  // As wide as T, so that comparisons select both.
-  using TapNumber = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  T value[kLanes];
-  TapNumber tap[kLanes];
-
-  explicit Best(T lowest) {
-    for (int i = 0; i < kLanes; ++i) {
+void max_pool_row(const Windows& w, int64_t row, DType dtype, const T* x, T lowest, T* values,
+                  int64_t* indices) {
+  const int64_t y = row % w.out[1], z = row / w.out[1] % w.out[0];
+  const int64_t from_z = w.begin[0][static_cast<size_t>(z)];
+  const int64_t from_y = w.begin[1][static_cast<size_t>(y)];
+  for (const Run& run : w.across) {
+    T* value = values + row * w.out[2] + run.first;
+    int64_t* index = indices + row * w.out[2] + run.first;
+    const PoolRow args = {
+        .in = x + row / w.out[1] / w.out[0] * product(w.in),
+        .start = (from_z * w.in[1] + from_y) * w.in[2] + run.begin,
+        .step = run.step,
+        .taps = {w.taps_at(0, z), w.taps_at(1, y), run.taps},
+        .tap_step = {w.step[0] * w.in[1] * w.in[2], w.step[1] * w.in[2], w.step[2]},
+        .n = run.count,
+        .value = value,
+        .index = index};
+    if (args.taps[0] * args.taps[1] * args.taps[2] > 0) {
+      kernels().pool->row[static_cast<int>(dtype)](args);
+      continue;
+    }
+    // An empty window: its first element, or where that would be.
+    const auto inside = [&](int64_t at, int d) { return std::min(at, w.in[d] - 1); };
+    const int64_t line = (inside(from_z, 0) * w.in[1] + inside(from_y, 1)) * w.in[2];
+    for (int64_t i = 0; i < run.count; ++i) {
       value[i] = lowest;
-      tap[i] = -1;
+      index[i] = line + inside(run.begin + i * run.step, 2);
     }
   }
-  void take(const T (&v)[kLanes], TapNumber number) {
-    for (int i = 0; i < kLanes; ++i) {
-      const bool better = v[i] > value[i] || v[i] != v[i];
-      value[i] = better ? v[i] : value[i];
-      tap[i] = better ? number : tap[i];
-    }
-  }
-};
-
-template <class T>
-Best<T> best_of(const Windows& w, const Lanes& lanes, const T* x, T lowest) {
-  Best<T> best(lowest);
-  T v[kLanes];
-  typename Best<T>::TapNumber number = 0;
-  for (const Tap& tap : w.taps) {
-    if (lanes.whole) {
-      for (int i = 0; i < kLanes; ++i) v[i] = x[lanes.plane[i] + lanes.start[i] + tap.offset];
-    } else {
-      for (int i = 0; i < kLanes; ++i) {
-        const bool there = lanes.holds(i, tap);
-        const int64_t at = lanes.plane[i] + (there ? lanes.start[i] + tap.offset : 0);
-        v[i] = there ? x[at] : lowest;
-      }
-    }
-    best.take(v, number++);
-  }
-  return best;
-}
-
-// Of a window in which nothing beat the lowest value: its first element, or where that would be.
-int64_t first_position(const Windows& w, const Lanes& lanes, int64_t i) {
-  Sizes p;
-  for (int d = 0; d < kSpatial; ++d) p[d] = std::min(lanes.at[d][i], w.in[d] - 1);
-  return w.flat(p);
 }
 
 template <class T>
-void max_pool(const Windows& w, const Tensor& x, T lowest, const Tensor& values,
+void max_pool(const Windows& w, DType dtype, const Tensor& x, T lowest, const Tensor& values,
               const Tensor& indices) {
-  const auto work = std::max<int64_t>(1, static_cast<int64_t>(w.taps.size())) * kLanes;
-  const int64_t grain = std::max<int64_t>(1, kWorkOfTask / work) * kLanes;
-  parallel_ranges(values.numel(), grain, [&](int64_t begin, int64_t end) {
-    Cursor cursor(w, begin);
-    for (int64_t first = begin; first < end; first += kLanes) {
-      const int64_t count = std::min<int64_t>(kLanes, end - first);
-      const Lanes lanes(w, cursor, count);
-      const Best<T> best = best_of(w, lanes, x.ptr<T>(), lowest);
-      for (int64_t i = 0; i < count; ++i) {
-        values.ptr<T>()[first + i] = best.value[i];
-        indices.ptr<int64_t>()[first + i] =
-            best.tap[i] < 0 ? first_position(w, lanes, i)
-                            : lanes.start[i] + w.taps[static_cast<size_t>(best.tap[i])].offset;
-      }
+  const int64_t work = std::max<int64_t>(1, w.taps * w.out[2]);
+  const int64_t grain = std::max<int64_t>(1, kWorkOfTask / work);
+  parallel_ranges(values.numel() / w.out[2], grain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      max_pool_row(w, row, dtype, x.ptr<T>(), lowest, values.ptr<T>(), indices.ptr<int64_t>());
     }
   });
 }
@@ -215,13 +136,15 @@ void kernel_max_pool(const KernelCall& call) {
   if (!same) copy_into(x, dense);
   switch (work) {
     case DType::Float32:
-      max_pool<float>(windows, dense, -std::numeric_limits<float>::infinity(), result, indices);
+      max_pool<float>(windows, work, dense, -std::numeric_limits<float>::infinity(), result,
+                      indices);
       break;
     case DType::Float64:
-      max_pool<double>(windows, dense, -std::numeric_limits<double>::infinity(), result, indices);
+      max_pool<double>(windows, work, dense, -std::numeric_limits<double>::infinity(), result,
+                       indices);
       break;
     default:
-      max_pool<int64_t>(windows, dense, lowest_integer(x.dtype()), result, indices);
+      max_pool<int64_t>(windows, work, dense, lowest_integer(x.dtype()), result, indices);
   }
   if (!same) copy_into(result, values);
 }

@@ -15,4 +15,8 @@ bool winograd_pays(const Direct& d);
 // transforms spread those over a tile, and overflow before the sums themselves do.
 bool winograd_product(const Direct& d, const Tensor& lines, const Tensor& y);
 
+// dw [groups * outs, ins, taps], the gradient of the weights from that of the output, `grad`
+// [images, groups * outs, positions]. False, and dw is unfinished, as above.
+bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& dw);
+
 }  // namespace tinyt::cpu

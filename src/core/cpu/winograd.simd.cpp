@@ -45,6 +45,26 @@ TINYT_INLINE void transform_products(const F32 (&m)[6], F32 (&y)[4]) {
   y[3] = fma(splat(0.125f), m[3], fma(splat(-8.0f), m[4], difference)) + m[5];
 }
 
+// ---- and the transposed forms: a gradient of four results to six, six products to three weights
+
+TINYT_INLINE void transform_gradient(const F32 (&y)[4], F32 (&m)[6]) {
+  const F32 even = y[0] + y[2], odd = y[1] + y[3];
+  m[0] = y[0];
+  m[1] = even + odd;
+  m[2] = even - odd;
+  m[3] = fma(splat(0.125f), y[3], fma(splat(0.25f), y[2], fma(splat(0.5f), y[1], y[0])));
+  m[4] = fma(splat(-8.0f), y[3], fma(splat(4.0f), y[2], fma(splat(-2.0f), y[1], y[0])));
+  m[5] = y[3];
+}
+
+TINYT_INLINE void transform_weight_products(const F32 (&u)[6], F32 (&g)[3]) {
+  const F32 sum = (u[1] - u[2]) * (1.0f / 3), difference = (u[1] + u[2]) * (1.0f / 3);
+  const F32 three = u[3] * (-4.0f / 15), four = u[4] * (1.0f / 15);
+  g[0] = u[0] + (sum + fma(splat(4.0f), three, four));
+  g[1] = difference + fma(splat(2.0f), three, four * -2.0f);
+  g[2] = u[5] + (sum + fma(splat(4.0f), four, three));
+}
+
 // ---- two dimensions
 
 TINYT_INLINE F32 pick(F32 a, F32 b, I32 index) {
@@ -92,6 +112,30 @@ void input(const float* planes, int64_t plane, const int32_t* index, float* out,
     transform_data(d[i]);
 #pragma GCC unroll 6
     for (int j = 0; j < 6; ++j) store(out + (6 * i + j) * step, d[i][j]);
+  }
+}
+
+void gradient(const float* planes, int64_t plane, const int32_t* index, float* out, int64_t step) {
+  const I32 lanes = load<int32_t>(index);
+  F32 d[6][4];
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    F32 column[4], m[6];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const float* from = planes + (4 * i + j) * plane;
+      column[i] = pick(load<float>(from), load<float>(from + kL), lanes);
+    }
+    transform_gradient(column, m);
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) d[i][j] = m[i];
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < 6; ++i) {
+    F32 m[6];
+    transform_gradient(d[i], m);
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) store(out + (6 * i + j) * step, m[j]);
   }
 }
 
@@ -148,9 +192,35 @@ bool output(const float* products, int64_t step, float* out) {
   return !any((I32)(zeros != 0.0f));
 }
 
+bool weight_gradients(const float* products, int64_t step, int64_t n, float* out) {
+  F32 zeros = {};  // of finite values
+  for (int64_t k = 0; k < n; k += kL, products += kL, out += 9 * kL) {
+    const int64_t count = n - k < kL ? n - k : kL;
+    F32 half[3][6];
+    for (int j = 0; j < 6; ++j) {
+      F32 u[6], g[3];
+      for (int i = 0; i < 6; ++i) u[i] = load_part<float>(products + (6 * i + j) * step, count);
+      transform_weight_products(u, g);
+      for (int i = 0; i < 3; ++i) half[i][j] = g[i];
+    }
+    for (int i = 0; i < 3; ++i) {
+      F32 g[3];
+      transform_weight_products(half[i], g);
+      for (int j = 0; j < 3; ++j) {
+        zeros += g[j] * 0.0f;
+        float lane[kL];
+        store(lane, g[j]);
+        for (int64_t l = 0; l < count; ++l) out[l * 9 + i * 3 + j] = lane[l];
+      }
+    }
+  }
+  return !any((I32)(zeros != 0.0f));
+}
+
 }  // namespace
 
 extern "C" const WinogradTable TINYT_TABLE(winograd);
-const WinogradTable TINYT_TABLE(winograd) = {kL, deal, input, weights, output};
+const WinogradTable TINYT_TABLE(winograd) = {kL,      deal,   input,           gradient,
+                                             weights, output, weight_gradients};
 
 }  // namespace tinyt::cpu
