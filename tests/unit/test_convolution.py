@@ -85,23 +85,38 @@ def test_gradients_of_larger_planes(stride: int, groups: int, rng: np.random.Gen
     np.testing.assert_allclose((dw * other_w).sum(), (g * conv(x, other_w)).sum(), rtol=1e-9)
 
 
-def float32_conv(
-    x: np.ndarray, w: np.ndarray, g: np.ndarray | None, **options: Any
+def conv_by_threads(
+    x: np.ndarray, w: np.ndarray, dtype: tinyt.dtype = tinyt.float32, **options: Any
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """The output and both gradients, the same for 1, 2, 3 and 7 threads; and the output's
     gradient."""
     results = []
     for threads in (1, 2, 3, 7):
         with tinyt.num_threads(threads):
-            tx, tw = (tinyt.tensor(a, requires_grad=True) for a in (x, w))
+            tx, tw = (tinyt.tensor(a).to(dtype).requires_grad_() for a in (x, w))
             y = getattr(tinyt, f"conv{x.ndim - 2}d")(tx, tw, **options)
-            g = np.cos(np.arange(y.numel())).reshape(tuple(y.shape)) if g is None else g
-            y.backward(tinyt.tensor(g.astype(np.float32)))
-        results.append([t.detach().numpy() for t in (y, tx.grad, tw.grad)])
+            g = np.cos(np.arange(y.numel(), dtype=np.float32)).reshape(tuple(y.shape))
+            grad = tinyt.tensor(g).to(dtype)
+            y.backward(grad)
+        results.append([t.detach().float().numpy() for t in (y, tx.grad, tw.grad)])
     for other in results[1:]:
         for once, again in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(once, again)
-    return results[0], g
+    return results[0], grad.float().numpy()
+
+
+def exact_conv(
+    x: np.ndarray, w: np.ndarray, g: np.ndarray, **options: Any
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The output and both gradients in float64, and their sums of absolute products."""
+    sums = []
+    with tinyt.num_threads(1):
+        for sign in (np.asarray, np.abs):
+            tx, tw = (tinyt.tensor(sign(a.astype(np.float64)), requires_grad=True) for a in (x, w))
+            ty = getattr(tinyt, f"conv{x.ndim - 2}d")(tx, tw, **options)
+            ty.backward(tinyt.tensor(sign(g.astype(np.float64))))
+            sums.append([t.detach().numpy() for t in (ty, tx.grad, tw.grad)])
+    return sums[0], sums[1]
 
 
 @pytest.mark.parametrize(
@@ -127,17 +142,53 @@ def test_winograd(
     groups = options.get("groups", 1)
     x = rng.normal(size=(images, ins, *size)).astype(np.float32)
     w = rng.normal(size=(outs, ins // groups, *[3] * len(size))).astype(np.float32)
-    (y, dx, dw), g = float32_conv(x, w, None, **options)
-
-    with tinyt.num_threads(1):
-        exact, bound = [], []
-        for out, sign in ((exact, lambda a: a), (bound, np.abs)):
-            tx, tw = (tinyt.tensor(sign(a.astype(np.float64)), requires_grad=True) for a in (x, w))
-            ty = getattr(tinyt, f"conv{len(size)}d")(tx, tw, **options)
-            ty.backward(tinyt.tensor(sign(g.astype(np.float32).astype(np.float64))))
-            out += [t.detach().numpy() for t in (ty, tx.grad, tw.grad)]
-    for got, want, scale in zip((y, dx, dw), exact, bound, strict=True):
+    results, g = conv_by_threads(x, w, **options)
+    for got, want, scale in zip(results, *exact_conv(x, w, g, **options), strict=True):
         assert np.abs(got - want).max() < 32 * 2**-24 * scale.max()
+
+
+@pytest.mark.parametrize(
+    ("images", "ins", "outs", "size", "kernel", "options"),
+    [
+        (2, 16, 16, (9, 13), (3, 3), {"padding": 1}),
+        (1, 17, 33, (7, 31), (3, 3), {"padding": 1}),
+        (40, 31, 17, (5, 5), (3, 3), {"padding": 1}),  # images side by side
+        (2, 65, 48, (12, 12), (3, 3), {"padding": (0, 2)}),  # several blocks of channels
+        (1, 64, 32, (40, 60), (1, 1), {}),  # several blocks of one line
+        (3, 33, 20, (13, 11), (1, 1), {"stride": 2}),
+        (2, 32, 40, (21, 18), (3, 3), {"stride": 2, "padding": 1}),
+        (2, 20, 18, (23, 25), (5, 2), {"stride": (3, 2), "padding": (2, 1)}),
+        (1, 48, 16, (19, 20), (3, 3), {"dilation": 3, "padding": 2}),
+        (2, 64, 48, (10, 9), (3, 3), {"groups": 2}),
+        (1, 16, 24, (2500,), (3,), {"padding": 1}),  # several blocks with ends of their own
+        (1, 24, 16, (5, 9, 11), (3, 3, 3), {"padding": 1, "stride": (2, 1, 1)}),
+    ],
+)
+def test_bfloat16(
+    images: int, ins: int, outs: int, size: tuple[int, ...], kernel: tuple[int, ...],
+    options: dict[str, Any], rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Sums in float32, rounded once."""
+    x, w = (
+        tinyt.tensor(rng.normal(size=s).astype(np.float32)).bfloat16().float().numpy()
+        for s in ((images, ins, *size), (outs, ins // options.get("groups", 1), *kernel))
+    )
+    results, g = conv_by_threads(x, w, tinyt.bfloat16, **options)
+    for got, want, scale in zip(results, *exact_conv(x, w, g, **options), strict=True):
+        assert (np.abs(got - want) <= 2**-8 * np.abs(want) + 32 * 2**-24 * scale.max()).all()
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_bfloat16_spreads_nothing(value: float, rng: np.random.Generator) -> None:
+    """What is not finite stays in its own windows: copies of the source have zeros between."""
+    x = rng.normal(size=(3, 17, 6, 7)).astype(np.float32)
+    w = np.abs(rng.normal(size=(18, 17, 3, 3))).astype(np.float32)
+    x[1, 16, 5, 6] = value
+    y = tinyt.conv2d(tinyt.tensor(x).bfloat16(), tinyt.tensor(w).bfloat16(), padding=1)
+    finite = np.isfinite(y.float().numpy())
+    assert not finite[1, :, 4:, 5:].any()
+    finite[1, :, 4:, 5:] = True
+    assert finite.all()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -157,7 +208,7 @@ def test_drawn_shapes(seed: int, rng: np.random.Generator) -> None:
     x = rng.normal(size=(int(rng.integers(1, 6)), ins, *size)).astype(np.float32)
     w = rng.normal(size=(outs, ins // groups, *kernel)).astype(np.float32)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    (y, dx, dw), g = float32_conv(x, w, None, **options)
+    (y, dx, dw), g = conv_by_threads(x, w, **options)
 
     def conv(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         a, b = a.astype(np.float64), b.astype(np.float64)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "columns.h"
+#include "conv_low.h"
 #include "copy.h"
 #include "direct.h"
 #include "matmul.h"
@@ -192,6 +193,7 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
   const int64_t images = y.size(0), channels = y.size(1) / groups;
   const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
   const Direct direct{work, images, groups, ins, channels, columns};
+  if (work == DType::BFloat16) return low_conv(direct, lines, y);
   if (direct.pays()) return direct_product(direct, lines, y);
   if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
@@ -250,26 +252,42 @@ void input_gradient_of(DType work, const Geometry& g, const Phase (&phase)[kSpat
 
 // The input's positions fall into phases, one for each remainder by the strides, that meet
 // different taps: a product for each instead of one with mostly zeros.
-void input_gradient(DType work, const Geometry& g, const Tensor& grad, const Tensor& w,
-                    const Tensor& dx) {
-  std::vector<Phase> phases[kSpatial];  // those with taps
-  int64_t covered = 1;
-  for (int d = 0; d < kSpatial; ++d) {
-    int64_t positions = 0;
-    for (int64_t at = 0; at < std::min(g.stride[d], g.in[d]); ++at) {
-      const Phase p(at, g.in[d], g.kernel[d], g.stride[d], g.padding[d], g.dilation[d]);
-      if (p.taps > 0) phases[d].push_back(p), positions += p.count;
+class Phases {
+ public:
+  explicit Phases(const Geometry& g) : all_(g.in_size()) {
+    for (int d = 0; d < kSpatial; ++d) {
+      int64_t positions = 0;
+      for (int64_t at = 0; at < std::min(g.stride[d], g.in[d]); ++at) {
+        const Phase p(at, g.in[d], g.kernel[d], g.stride[d], g.padding[d], g.dilation[d]);
+        if (p.taps > 0) along_[d].push_back(p), positions += p.count;
+      }
+      covered_ *= positions;
     }
-    covered *= positions;
   }
-  if (covered < g.in_size()) {
+  // Whether every position meets a tap.
+  bool cover_all() const { return covered_ == all_; }
+
+  template <class F>
+  void for_each(F&& body) const {
+    for (const Phase& z : along_[0]) {
+      for (const Phase& y : along_[1]) {
+        for (const Phase& x : along_[2]) body({z, y, x});
+      }
+    }
+  }
+
+ private:
+  std::vector<Phase> along_[kSpatial];  // those with taps
+  int64_t covered_ = 1, all_;
+};
+
+void input_gradient(DType work, const Geometry& g, const Phases& phases, const Tensor& grad,
+                    const Tensor& w, const Tensor& dx) {
+  if (!phases.cover_all()) {
     std::memset(dx.data(), 0, static_cast<size_t>(dx.numel()) * size_of(work));
   }
-  for (const Phase& z : phases[0]) {
-    for (const Phase& y : phases[1]) {
-      for (const Phase& x : phases[2]) input_gradient_of(work, g, {z, y, x}, grad, w, dx);
-    }
-  }
+  phases.for_each(
+      [&](const Phase(&phase)[kSpatial]) { input_gradient_of(work, g, phase, grad, w, dx); });
 }
 
 // parts[0] += parts[1] + ... in a fixed tree: neighbours first.
@@ -350,9 +368,11 @@ void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Te
 
 void kernel_conv(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
-  const DType work = info(call.compute).compute;
   AttrReader attrs(call.attrs);
   const Geometry g(x.shape(), w.shape(), out.shape(), attrs);
+  const bool low = low_conv_pays(
+      {x.dtype(), g.images, g.groups, g.group_in(), g.group_out(), columns_of_input(g, nullptr)});
+  const DType work = low ? x.dtype() : info(call.compute).compute;
   in_compute_dtype(out, work, [&](const Tensor& y) {
     const Tensor dense = dense_as(x, work);
     multiply_columns(work, g.groups, dense_as(w, work), columns_of_input(g, dense.data()),
@@ -362,12 +382,18 @@ void kernel_conv(const KernelCall& call) {
 
 void kernel_conv_input(const KernelCall& call) {
   const Tensor &grad = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
-  const DType work = info(call.compute).compute;
   AttrReader attrs(call.attrs);
   const auto size = attrs.list();
   const Geometry g(size, w.shape(), grad.shape(), attrs);
+  const Phases phases(g);
+  bool low = true;
+  phases.for_each([&](const Phase(&phase)[kSpatial]) {
+    low = low && low_conv_pays({grad.dtype(), g.images, g.groups, g.group_out(), g.group_in(),
+                                columns_of_gradient(g, phase, nullptr)});
+  });
+  const DType work = low ? grad.dtype() : info(call.compute).compute;
   in_compute_dtype(out, work, [&](const Tensor& dx) {
-    input_gradient(work, g, dense_as(grad, work), dense_as(w, work), dx);
+    input_gradient(work, g, phases, dense_as(grad, work), dense_as(w, work), dx);
   });
 }
 

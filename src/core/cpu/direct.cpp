@@ -1,7 +1,5 @@
-// The source's lines are copied, zeros around them, so that every tap of a band of output rows
-// reads one contiguous run: with a stride, a line's elements (and the lines) are dealt to as many
-// parts as the stride. Rows of the output then lie `pitch` apart, with a few unused elements
-// between them.
+// The source's lines are copied, zeros around them; a tap of a band of output rows reads one
+// contiguous run of the copy.
 #include "direct.h"
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 
 #include "../parallel.h"
 #include "levels.h"
+#include "padded_lines.h"
 #include "scratch.h"
 
 namespace tinyt::cpu {
@@ -23,39 +22,38 @@ constexpr int64_t kWorkOfTask = int64_t{1} << 18;
 // Where rows side by side pay: their number, length and taps from one down to the next.
 constexpr int64_t kMinRows = 4, kMinLength = 32, kMinReach = 4;
 
+// How a plane of the output is cut into bands of rows, and what its sums read.
 class Layout {
  public:
-  explicit Layout(const Direct& d) : c_(d.columns), ins_(d.ins) {
-    for (int i = 0; i < kSpatial; ++i) {
-      span_[i] = (c_.kernel[i] - 1) * std::abs(c_.tap_step[i]);
-      before_[i] = std::min<int64_t>(0, (c_.kernel[i] - 1) * c_.tap_step[i]);
-    }
-    pitch_ = c_.positions[2] + span_[2] / c_.multiply[2];
-    rows_ = std::clamp<int64_t>(kBand / pitch_, 1, c_.positions[1]);
-    height_ = rows_ + span_[1] / c_.multiply[1];
-    reach_ = span_[1] / c_.multiply[1] + 1;
+  explicit Layout(const Direct& d)
+      : c_(d.columns),
+        ins_(d.ins),
+        rows_(std::clamp<int64_t>(kBand / PaddedLines::pitch_of(c_, c_.positions[2]), 1,
+                                  c_.positions[1])),
+        lines_(c_, rows_, c_.positions[2]) {
     for (int64_t i = 0; i < ins_; ++i) {
       for (int64_t t = 0; t < product(c_.kernel); ++t) offsets_.push_back(offset_of(i, t));
       for (int64_t z = 0; z < c_.kernel[0]; ++z) add_columns(i, z);
     }
   }
-  int64_t pitch() const { return pitch_; }
+  int64_t pitch() const { return lines_.pitch(); }
   int64_t rows() const { return rows_; }  // of a band
   int64_t bands() const { return (c_.positions[1] + rows_ - 1) / rows_; }
-  int64_t band_size() const { return rows_ * pitch_; }
-  int64_t size() const { return ins_ * c_.kernel[0] * parts() * part_size() + kMaxLanes; }
+  int64_t band_size() const { return rows_ * pitch(); }
+  int64_t size() const { return ins_ * lines_.size() + kMaxLanes; }
   // Of (in, tap) in the packed lines, for the first element of a band.
   const int64_t* offsets() const { return offsets_.data(); }
   // Whether several rows are computed side by side; else a band is one line.
   bool in_rows() const {
-    return c_.positions[1] >= kMinRows && c_.positions[2] >= kMinLength && reach_ >= kMinReach;
+    return c_.positions[1] >= kMinRows && c_.positions[2] >= kMinLength &&
+           lines_.reach() >= kMinReach;
   }
   // What all rows of a plane have in common.
   DirectRows columns() const {
     return {.in = nullptr,
-            .pitch = pitch_,
+            .pitch = pitch(),
             .columns = static_cast<int64_t>(columns_.size()),
-            .reach = reach_,
+            .reach = lines_.reach(),
             .offset = columns_.data(),
             .tap = column_taps_.data(),
             .weight = nullptr,
@@ -69,32 +67,24 @@ class Layout {
   // beside the lines are already.
   template <class T>
   void pack(DType dtype, const T* channels, int64_t z, int64_t y, T* to) const {
-    const int64_t top = y * c_.multiply[1] + c_.offset[1] + before_[1];
-    for (int64_t i = 0; i < ins_; ++i) {
-      for (int64_t t = 0; t < c_.kernel[0]; ++t) {
-        const int64_t plane = z * c_.multiply[0] + c_.offset[0] + t * c_.tap_step[0];
-        const bool there = plane >= 0 && plane < c_.source[0];
-        const T* from =
-            channels + i * c_.channel_stride + (there ? plane : 0) * c_.source[1] * c_.source[2];
-        for (int64_t part = 0; part < c_.multiply[1]; ++part) {
-          pack_lines(dtype, there ? from : nullptr, top + part, to);
-          to += c_.multiply[2] * part_size();
-        }
-      }
+    for (int64_t i = 0; i < ins_; ++i, channels += c_.channel_stride, to += lines_.size()) {
+      lines_.for_lines(
+          z, y, 0, [&](int64_t at, int64_t n) { std::fill_n(to + at, n, T{0}); },
+          [&](const LineRun& run) {
+            kernels().direct->copy[static_cast<int>(dtype)]({.from = channels + run.from,
+                                                             .from_row = run.from_row,
+                                                             .step = run.step,
+                                                             .rows = run.rows,
+                                                             .n = run.n,
+                                                             .to = to + run.to,
+                                                             .to_row = pitch()});
+          });
     }
   }
 
  private:
-  int64_t parts() const { return c_.multiply[1] * c_.multiply[2]; }
-  int64_t part_size() const { return height_ * pitch_; }
-
   int64_t offset_of(int64_t in, int64_t tap) const {
-    const int64_t x = tap % c_.kernel[2] * c_.tap_step[2] - before_[2];
-    const int64_t y = tap / c_.kernel[2] % c_.kernel[1] * c_.tap_step[1] - before_[1];
-    const int64_t z = tap / c_.kernel[2] / c_.kernel[1];  // has lines of its own
-    const int64_t part = y % c_.multiply[1] * c_.multiply[2] + x % c_.multiply[2];
-    return ((in * c_.kernel[0] + z) * parts() + part) * part_size() + y / c_.multiply[1] * pitch_ +
-           x / c_.multiply[2];
+    return in * lines_.size() + lines_.offset_of(tap);
   }
 
   // The taps of channel `in` and plane tap z: a column for each part along y and tap along x.
@@ -102,14 +92,14 @@ class Layout {
     const int64_t taps = product(c_.kernel), first = z * c_.kernel[1] * c_.kernel[2];
     for (int64_t part = 0; part < c_.multiply[1]; ++part) {
       for (int64_t x = 0; x < c_.kernel[2]; ++x) {
-        std::vector<int32_t> column(static_cast<size_t>(reach_), -1);
+        std::vector<int32_t> column(static_cast<size_t>(lines_.reach()), -1);
         int64_t offset = -1;
         for (int64_t k = 0; k < c_.kernel[1]; ++k) {
-          const int64_t y = k * c_.tap_step[1] - before_[1], tap = first + k * c_.kernel[2] + x;
-          if (y % c_.multiply[1] != part) continue;
-          const int64_t down = y / c_.multiply[1];
-          column[static_cast<size_t>(down)] = static_cast<int32_t>(in * taps + tap);
-          offset = offset_of(in, tap) - down * pitch_;
+          const PaddedLines::Place y = lines_.place_of(k);
+          if (y.part != part) continue;
+          const int64_t tap = first + k * c_.kernel[2] + x;
+          column[static_cast<size_t>(y.down)] = static_cast<int32_t>(in * taps + tap);
+          offset = offset_of(in, tap) - y.down * pitch();
         }
         if (offset < 0) continue;
         columns_.push_back(offset);
@@ -118,36 +108,9 @@ class Layout {
     }
   }
 
-  // Every multiply[1]-th line of a plane (null: zeros) from `top` on, dealt to the parts along x.
-  template <class T>
-  void pack_lines(DType dtype, const T* plane, int64_t top, T* to) const {
-    const auto rows_before = [&](int64_t line) {  // that start above it
-      return line <= top ? 0 : std::min(height_, (line - top - 1) / c_.multiply[1] + 1);
-    };
-    const int64_t begin = plane == nullptr ? height_ : rows_before(0);
-    const int64_t end = std::max(begin, rows_before(c_.source[1])), step = c_.multiply[2];
-    for (int64_t part = 0; part < step; ++part, to += part_size()) {
-      std::fill_n(to, begin * pitch_, T{0});
-      std::fill_n(to + end * pitch_, (height_ - end) * pitch_, T{0});
-      const int64_t left = c_.offset[2] + before_[2] + part;  // of the part's first element
-      const int64_t first = left >= 0 ? 0 : std::min(pitch_, (-left + step - 1) / step);
-      const int64_t room = c_.source[2] - left;
-      const int64_t last = std::clamp(room > 0 ? (room + step - 1) / step : 0, first, pitch_);
-      if (begin == end || first == last) continue;
-      kernels().direct->copy[static_cast<int>(dtype)](
-          {.from = plane + (top + begin * c_.multiply[1]) * c_.source[2] + left + first * step,
-           .from_row = c_.multiply[1] * c_.source[2],
-           .step = step,
-           .rows = end - begin,
-           .n = last - first,
-           .to = to + begin * pitch_ + first,
-           .to_row = pitch_});
-    }
-  }
-
   Columns c_;
-  int64_t ins_, pitch_, rows_, height_, reach_;
-  Sizes span_, before_;
+  int64_t ins_, rows_;
+  PaddedLines lines_;
   std::vector<int64_t> offsets_;
   std::vector<int64_t> columns_;
   std::vector<int32_t> column_taps_;

@@ -91,7 +91,7 @@ bool supports_neon() { return true; }  // every AArch64 has it
 
 }  // namespace
 
-// One row per level the compiler had: suffix, name, whose tables it has, its table for AMX.
+// One row per level the compiler had: suffix, name, whose tables it has, its tables for AMX.
 #if defined(TINYT_HAS_V2)
 #define TINYT_ROW_V2(ROW) ROW(v2, "x86-64-v2", v2, nullptr)
 #else
@@ -113,7 +113,8 @@ bool supports_neon() { return true; }  // every AArch64 has it
 #define TINYT_ROW_NEON(ROW)
 #endif
 #if defined(TINYT_HAS_AMX)
-#define TINYT_ROW_AMX(ROW) ROW(amx, "x86-64-v4-amx", v4, &tinyt_matmul_amx)
+#define TINYT_AMX_TABLES &tinyt_matmul_amx, &tinyt_conv_amx
+#define TINYT_ROW_AMX(ROW) ROW(amx, "x86-64-v4-amx", v4, TINYT_AMX_TABLES)
 #else
 #define TINYT_ROW_AMX(ROW)
 #endif
@@ -144,6 +145,7 @@ bool supports_neon() { return true; }  // every AArch64 has it
 TINYT_BASE_LEVELS(TINYT_DECLARE)
 #undef TINYT_DECLARE
 extern "C" const AmxTable tinyt_matmul_amx;
+extern "C" const ConvTilesTable tinyt_conv_amx;
 
 namespace {
 

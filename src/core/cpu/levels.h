@@ -513,6 +513,40 @@ struct AmxTable {
   bool (*block[kDTypeCount])(const TileBlock& block);
 };
 
+// ---- convolutions of bfloat16 on AMX tiles (conv_low_amx.simd.cpp)
+
+// Lines of two channels (`high` null: of one and zeros) as lines of pairs, 4 bytes a position.
+struct PairLines {
+  const void *low, *high;
+  int64_t from_row, step;  // in elements
+  int64_t rows, n;
+  void* to;
+  int64_t to_row;  // in pairs
+};
+
+// The outputs at the positions row * pitch + x, x < width, of some images. In a step they take the
+// products of kStepPairs pairs of channels.
+struct ConvTiles {
+  int64_t outs, steps;
+  const void* weights;  // panels of kTilePanel outputs: each step of one 64 bytes for each output
+  // Bytes: for step s, its pair p meets a position at offset[s] + p * stride + 4 * position.
+  const void* source;
+  const int64_t* offset;
+  int64_t stride;
+  int64_t images, image;  // `image`: bytes of the source from one to the next
+  int64_t rows, width, pitch;
+  void* sums;  // 4 bytes for each element of whole panels, of outputs and of positions
+  void* out;
+  int64_t out_channel, out_image, out_row;  // in elements
+};
+inline constexpr int64_t kStepPairs = 16;
+
+struct ConvTilesTable {
+  void (*pair)(const PairLines& lines);
+  // Between `begin` and `end` of the AmxTable. Each sum takes its steps in order.
+  void (*multiply)(const ConvTiles& g);
+};
+
 // Sums over a sparse matrix's rows. Float32, Float64 and Int64 (which wraps). Each sum starts with
 // its first product and takes the others in order.
 struct ResampleTable {
@@ -671,6 +705,7 @@ struct Kernels {
   const WinogradTable* winograd;
   const PoolTable* pool;
   const AmxTable* amx = nullptr;
+  const ConvTilesTable* conv_tiles = nullptr;
 };
 
 // The level in use: the best the machine has, or the lower one named by TINYT_ISA.

@@ -75,15 +75,6 @@ struct Blocking {
   int64_t bytes() const { return packed_bytes + sum_bytes; }
 };
 
-// The tiles' registers are a thread's own.
-struct UsingTiles {
-  explicit UsingTiles(const AmxTable& table) : amx(table) { amx.begin(); }
-  ~UsingTiles() { amx.end(); }
-  UsingTiles(const UsingTiles&) = delete;
-  UsingTiles& operator=(const UsingTiles&) = delete;
-  const AmxTable& amx;
-};
-
 // One product, block by block.
 class TiledProduct {
  public:

@@ -23,6 +23,15 @@ struct LowProduct {
   Addend add = {};  // of a bfloat16 C only, to the rounded product
 };
 
+// The tiles' registers are a thread's own.
+struct UsingTiles {
+  explicit UsingTiles(const AmxTable& table) : amx(table) { amx.begin(); }
+  ~UsingTiles() { amx.end(); }
+  UsingTiles(const UsingTiles&) = delete;
+  UsingTiles& operator=(const UsingTiles&) = delete;
+  const AmxTable& amx;
+};
+
 // Whether the level in use has such units for the dtype.
 bool has_low_units(DType dtype);
 
