@@ -184,10 +184,16 @@ def test_bfloat16_spreads_nothing(value: float, rng: np.random.Generator) -> Non
     x = rng.normal(size=(3, 17, 6, 7)).astype(np.float32)
     w = np.abs(rng.normal(size=(18, 17, 3, 3))).astype(np.float32)
     x[1, 16, 5, 6] = value
-    y = tinyt.conv2d(tinyt.tensor(x).bfloat16(), tinyt.tensor(w).bfloat16(), padding=1)
-    finite = np.isfinite(y.float().numpy())
+    tw = tinyt.tensor(w).bfloat16().requires_grad_()
+    y = tinyt.conv2d(tinyt.tensor(x).bfloat16(), tw, padding=1)
+    finite = np.isfinite(y.detach().float().numpy())
     assert not finite[1, :, 4:, 5:].any()
     finite[1, :, 4:, 5:] = True
+    assert finite.all()
+    y.backward(tinyt.ones_like(y))
+    finite = np.isfinite(tw.grad.float().numpy())
+    assert not finite[:, 16, 1:, 1:].any()
+    finite[:, 16, 1:, 1:] = True
     assert finite.all()
 
 

@@ -193,7 +193,7 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
   const int64_t images = y.size(0), channels = y.size(1) / groups;
   const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
   const Direct direct{work, images, groups, ins, channels, columns};
-  if (work == DType::BFloat16) return low_conv(direct, lines, y);
+  if (work == DType::BFloat16) return low_conv_product(direct, lines, y);
   if (direct.pays()) return direct_product(direct, lines, y);
   if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
@@ -364,6 +364,17 @@ void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Te
   std::memcpy(result.data(), parts.data(), static_cast<size_t>(result.numel() * size));
 }
 
+// Whether `out` was computed on units made for its dtype.
+bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
+                         const Tensor& out) {
+  Direct direct{out.dtype(),  g.images,      g.groups,
+                g.group_in(), g.group_out(), columns_of_input(g, nullptr)};
+  if (!low_conv_pays(direct)) return false;
+  const Tensor dense = as_contiguous(x);
+  direct.columns.data = dense.data();
+  return low_conv_weights(direct, as_contiguous(grad), out);
+}
+
 }  // namespace
 
 void kernel_conv(const KernelCall& call) {
@@ -403,6 +414,7 @@ void kernel_conv_weight(const KernelCall& call) {
   AttrReader attrs(call.attrs);
   const auto size = attrs.list();
   const Geometry g(x.shape(), size, grad.shape(), attrs);
+  if (low_weight_gradient(g, grad, x, out)) return;
   in_compute_dtype(out, work, [&](const Tensor& dw) {
     weight_gradient(work, g, dense_as(grad, work), dense_as(x, work), dw);
   });

@@ -5,6 +5,7 @@
 
 #include "levels.h"
 #include "simd_types.h"
+#include "transpose.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -12,7 +13,10 @@ namespace {
 constexpr int64_t kTile = 1024;                 // bytes
 constexpr int64_t kStep = 2 * kTile;            // of a panel of weights
 constexpr int64_t kSteps = 9, kMostSteps = 18;  // of a panel in L1; of one that is a single block
+constexpr int64_t kWeightSteps = 10;            // whose operands, of two tiles each, share L1
 using Row = Vec<uint32_t>;                      // of a tile
+
+constexpr int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // The instruction looks at the lowest byte of n only.
 TINYT_INLINE uint64_t first_bits(int64_t n) {
@@ -62,23 +66,52 @@ void pair(const PairLines& g) {
   }
 }
 
-// ---- the products: C in tiles 0 to 3, weights in 4 and 5, the source in 6 and 7
-
-// Rows and Cols: tiles of the weights and of the source in use.
-template <int Rows, int Cols>
-TINYT_INLINE void multiply(const char* a, const char* b, const int64_t* offset, int64_t stride,
-                           int64_t steps) {
-  for (int64_t i = 0; i < steps; ++i, a += kStep) {
-    const char* from = b + offset[i];
-    _tile_loadd(4, a, 64);
-    if constexpr (Rows == 2) _tile_loadd(5, a + kTile, 64);
-    _tile_loadd(6, from, stride);
-    if constexpr (Cols == 2) _tile_loadd(7, from + 64, stride);
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (Cols == 2) _tile_dpbf16ps(1, 4, 7);
-    if constexpr (Rows == 2) _tile_dpbf16ps(2, 5, 6);
-    if constexpr (Rows == 2 && Cols == 2) _tile_dpbf16ps(3, 5, 7);
+// Lines of single channels.
+void copy(const DirectLines& g) {
+  const auto* from = static_cast<const uint16_t*>(g.from);
+  auto* to = static_cast<uint16_t*>(g.to);
+  for (int64_t r = 0; r < g.rows; ++r, from += g.from_row, to += g.to_row) {
+    if (g.step == 1) {
+      for (int64_t i = 0; i < g.n; i += 32) {
+        const auto lanes = static_cast<__mmask32>(first_bits(at_most(g.n - i, 32)));
+        _mm512_mask_storeu_epi16(to + i, lanes, _mm512_maskz_loadu_epi16(lanes, from + i));
+      }
+    } else if (g.step == 2) {
+      for (int64_t i = 0; i < g.n; i += 16) {
+        const int64_t count = at_most(g.n - i, 16);
+        const Row v = load_every<2>(from + 2 * i, count);
+        _mm512_mask_cvtepi32_storeu_epi16(to + i, static_cast<__mmask16>(first_bits(count)),
+                                          (__m512i)v);
+      }
+    } else {
+      for (int64_t i = 0; i < g.n; ++i) to[i] = from[i * g.step];
+    }
   }
+}
+
+// ---- the products: C in tiles 0 to 3, A in 4 and 5, B in 6 and 7
+
+// Up to two tiles side by side: `next` bytes from one to the other, `row` from a row to the next.
+struct TilePair {
+  const char* at;
+  int64_t row, next;
+};
+struct TileSquare {
+  char* at;
+  int64_t row, down, across;  // bytes
+};
+
+// Rows and Cols: tiles of A and of B in use.
+template <int Rows, int Cols>
+TINYT_INLINE void step(const TilePair& a, const TilePair& b) {
+  _tile_loadd(4, a.at, a.row);
+  if constexpr (Rows == 2) _tile_loadd(5, a.at + a.next, a.row);
+  _tile_loadd(6, b.at, b.row);
+  if constexpr (Cols == 2) _tile_loadd(7, b.at + b.next, b.row);
+  _tile_dpbf16ps(0, 4, 6);
+  if constexpr (Cols == 2) _tile_dpbf16ps(1, 4, 7);
+  if constexpr (Rows == 2) _tile_dpbf16ps(2, 5, 6);
+  if constexpr (Rows == 2 && Cols == 2) _tile_dpbf16ps(3, 5, 7);
 }
 
 template <int Rows, int Cols>
@@ -90,20 +123,22 @@ TINYT_INLINE void clear_tiles() {
 }
 
 template <int Rows, int Cols>
-TINYT_INLINE void load_tiles(const char* c) {
-  _tile_loadd(0, c, 64);
-  if constexpr (Cols == 2) _tile_loadd(1, c + kTile, 64);
-  if constexpr (Rows == 2) _tile_loadd(2, c + 2 * kTile, 64);
-  if constexpr (Rows == 2 && Cols == 2) _tile_loadd(3, c + 3 * kTile, 64);
+TINYT_INLINE void load_tiles(const TileSquare& c) {
+  _tile_loadd(0, c.at, c.row);
+  if constexpr (Cols == 2) _tile_loadd(1, c.at + c.across, c.row);
+  if constexpr (Rows == 2) _tile_loadd(2, c.at + c.down, c.row);
+  if constexpr (Rows == 2 && Cols == 2) _tile_loadd(3, c.at + c.down + c.across, c.row);
 }
 
 template <int Rows, int Cols>
-TINYT_INLINE void store_tiles(char* c) {
-  _tile_stored(0, c, 64);
-  if constexpr (Cols == 2) _tile_stored(1, c + kTile, 64);
-  if constexpr (Rows == 2) _tile_stored(2, c + 2 * kTile, 64);
-  if constexpr (Rows == 2 && Cols == 2) _tile_stored(3, c + 3 * kTile, 64);
+TINYT_INLINE void store_tiles(const TileSquare& c) {
+  _tile_stored(0, c.at, c.row);
+  if constexpr (Cols == 2) _tile_stored(1, c.at + c.across, c.row);
+  if constexpr (Rows == 2) _tile_stored(2, c.at + c.down, c.row);
+  if constexpr (Rows == 2 && Cols == 2) _tile_stored(3, c.at + c.down + c.across, c.row);
 }
+
+// ---- outputs: A are weights, B the source
 
 // Outputs [out, out + outs) at positions [at, at + count) of an image.
 struct Corner {
@@ -146,28 +181,31 @@ void write(const ConvTiles& g, const Corner& c, const char* sums) {
 }
 
 // A block of steps of one corner; `offset` is that of its first step.
-struct Block {
-  const char *a, *b;
+struct StepBlock {
+  const char *weights, *source;
   const int64_t* offset;
   int64_t steps;
   bool first, last;
 };
 
 template <int Rows, int Cols>
-void corner(const ConvTiles& g, const Corner& c, const Block& k, char* partial) {
+void corner(const ConvTiles& g, const Corner& c, const StepBlock& k, char* partial) {
+  const TileSquare kept = {partial, 64, 2 * kTile, kTile};
   if (k.first) {
     clear_tiles<Rows, Cols>();
   } else {
-    load_tiles<Rows, Cols>(partial);
+    load_tiles<Rows, Cols>(kept);
   }
-  multiply<Rows, Cols>(k.a, k.b, k.offset, g.stride, k.steps);
-  if (!k.last) return store_tiles<Rows, Cols>(partial);
+  for (int64_t i = 0; i < k.steps; ++i) {
+    step<Rows, Cols>({k.weights + i * kStep, 64, kTile}, {k.source + k.offset[i], g.stride, 64});
+  }
+  if (!k.last) return store_tiles<Rows, Cols>(kept);
   alignas(64) char sums[4 * kTile];
-  store_tiles<Rows, Cols>(sums);
+  store_tiles<Rows, Cols>({sums, 64, 2 * kTile, kTile});
   write(g, c, sums);
 }
 
-void corner_of(const ConvTiles& g, const Corner& c, const Block& k, char* partial) {
+void corner_of(const ConvTiles& g, const Corner& c, const StepBlock& k, char* partial) {
   if (c.outs > 16) {
     if (c.count > 16) return corner<2, 2>(g, c, k, partial);
     return corner<2, 1>(g, c, k, partial);
@@ -176,25 +214,23 @@ void corner_of(const ConvTiles& g, const Corner& c, const Block& k, char* partia
   corner<1, 1>(g, c, k, partial);
 }
 
-constexpr int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-
 void multiply_all(const ConvTiles& g) {
   const int64_t positions = (g.rows - 1) * g.pitch + g.width;
   const int64_t most = g.steps <= kMostSteps ? kMostSteps : kSteps;
   __asm__ volatile("" : : : "memory");  // what was packed is in memory: GCC's loads do not say so
   for (int64_t k = 0; k < g.steps; k += most) {
-    Block block = {static_cast<const char*>(g.weights) + k * kStep,
-                   nullptr,
-                   g.offset + k,
-                   at_most(most, g.steps - k),
-                   k == 0,
-                   k + most >= g.steps};
+    StepBlock block = {static_cast<const char*>(g.weights) + k * kStep,
+                       nullptr,
+                       g.offset + k,
+                       at_most(most, g.steps - k),
+                       k == 0,
+                       k + most >= g.steps};
     char* partial = static_cast<char*>(g.sums);
-    for (int64_t o = 0; o < g.outs; o += kTilePanel, block.a += g.steps * kStep) {
+    for (int64_t o = 0; o < g.outs; o += kTilePanel, block.weights += g.steps * kStep) {
       for (int64_t image = 0; image < g.images; ++image) {
         const char* source = static_cast<const char*>(g.source) + image * g.image;
         for (int64_t i = 0; i < positions; i += kTilePanel, partial += 4 * kTile) {
-          block.b = source + 4 * i;
+          block.source = source + 4 * i;
           corner_of(
               g, {o, at_most(kTilePanel, g.outs - o), image, i, at_most(kTilePanel, positions - i)},
               block, partial);
@@ -204,9 +240,64 @@ void multiply_all(const ConvTiles& g) {
   }
 }
 
+// ---- gradients of weights: A is the source, a line for each channel, B the outputs' gradients
+
+// A corner of C: up to 32 channels by 32 outputs, for one tap.
+template <int Rows, int Cols>
+void add_steps(const WeightTiles& g, int64_t first, int64_t steps, int64_t tap, char* sums) {
+  const TileSquare c = {sums, g.sums_row, 16 * g.sums_row, 64};
+  load_tiles<Rows, Cols>(c);
+  const char* source = static_cast<const char*>(g.source) + tap;
+  const char* grads = static_cast<const char*>(g.grads) + first * 16 * g.pair;
+  for (int64_t i = 0; i < steps; ++i, grads += 16 * g.pair) {
+    step<Rows, Cols>({source + g.offset[first + i], g.stride, 16 * g.stride}, {grads, g.pair, 64});
+  }
+  store_tiles<Rows, Cols>(c);
+}
+
+// Block by block of positions, whose lines stay in L1 for all taps.
+template <int Rows, int Cols>
+void add_weights(const WeightTiles& g) {
+  for (int64_t k = 0; k < g.steps; k += kWeightSteps) {
+    const int64_t steps = at_most(kWeightSteps, g.steps - k);
+    char* sums = static_cast<char*>(g.sums);
+    for (int64_t t = 0; t < g.taps; ++t, sums += g.sums_tap) {
+      add_steps<Rows, Cols>(g, k, steps, g.tap[t], sums);
+    }
+  }
+}
+
+void weights(const WeightTiles& g) {
+  __asm__ volatile("" : : : "memory");
+  if (g.channels > 16) {
+    if (g.outs > 16) return add_weights<2, 2>(g);
+    return add_weights<2, 1>(g);
+  }
+  if (g.outs > 16) return add_weights<1, 2>(g);
+  add_weights<1, 1>(g);
+}
+
+// 16 lines, of which there are `count`, of n positions: a pair of positions of all lines a row.
+void turn(const void* lines, int64_t line, int64_t count, int64_t n, void* out, int64_t row) {
+  for (int64_t i = 0; i < n; i += 32) {
+    const __mmask64 bytes = first_bits(2 * (n - i));
+    const char* from = static_cast<const char*>(lines) + 2 * i;
+    Row square[16];
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) {
+      const bool there = k < count;
+      square[k] = (Row)_mm512_maskz_loadu_epi8(there ? bytes : 0, from + (there ? k * line : 0));
+    }
+    transpose(square);
+    char* to = static_cast<char*>(out) + i / 2 * row;
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) __builtin_memcpy(to + k * row, &square[k], 64);
+  }
+}
+
 }  // namespace
 
 extern "C" const ConvTilesTable TINYT_TABLE(conv);
-const ConvTilesTable TINYT_TABLE(conv) = {pair, multiply_all};
+const ConvTilesTable TINYT_TABLE(conv) = {pair, multiply_all, copy, turn, weights};
 
 }  // namespace tinyt::cpu

@@ -513,6 +513,15 @@ struct AmxTable {
   bool (*block[kDTypeCount])(const TileBlock& block);
 };
 
+// Elements of lines `from_row` apart, `step` apart in them, to lines `to_row` apart.
+struct DirectLines {
+  const void* from;
+  int64_t from_row, step;
+  int64_t rows, n;
+  void* to;
+  int64_t to_row;
+};
+
 // ---- convolutions of bfloat16 on AMX tiles (conv_low_amx.simd.cpp)
 
 // Lines of two channels (`high` null: of one and zeros) as lines of pairs, 4 bytes a position.
@@ -541,10 +550,30 @@ struct ConvTiles {
 };
 inline constexpr int64_t kStepPairs = 16;
 
+// Adds to the gradients of the weights of up to kTilePanel channels and outputs.
+struct WeightTiles {
+  int64_t channels, outs, taps, steps;
+  // A step is 32 positions of all channels, a line each: those of the first tap are at
+  // offset[step], those of tap t tap[t] further, and `stride` bytes from one channel to the next.
+  const void* source;
+  int64_t stride;
+  const int64_t *offset, *tap;
+  const void* grads;  // of outputs: `pair` bytes from two positions of all to the next two
+  int64_t pair;
+  void* sums;  // of tap t, channel c and output o: t * sums_tap + c * sums_row + 4 * o
+  int64_t sums_tap, sums_row;
+};
+
+// `begin` and `end` of the AmxTable are around multiply and weights.
 struct ConvTilesTable {
   void (*pair)(const PairLines& lines);
-  // Between `begin` and `end` of the AmxTable. Each sum takes its steps in order.
+  // Each sum takes its steps in order.
   void (*multiply)(const ConvTiles& g);
+  void (*copy)(const DirectLines& lines);  // of 16-bit elements
+  // Position i of `count` <= 16 lines to out + i / 2 * row, where they lie side by side in pairs;
+  // zeros beyond both. `line` is in bytes, and positions come in whole steps of 32.
+  void (*turn)(const void* lines, int64_t line, int64_t count, int64_t n, void* out, int64_t row);
+  void (*weights)(const WeightTiles& g);
 };
 
 // Sums over a sparse matrix's rows. Float32, Float64 and Int64 (which wraps). Each sum starts with
@@ -571,15 +600,6 @@ struct DirectRows {
   const void* weight;  // by tap
   void* out;
   int64_t rows, n, out_row;
-};
-
-// Elements of lines `from_row` apart, `step` apart in them, to lines `to_row` apart.
-struct DirectLines {
-  const void* from;
-  int64_t from_row, step;
-  int64_t rows, n;
-  void* to;
-  int64_t to_row;
 };
 
 // Lines at given offsets from one place. Float32, Float64 and Int64 (which wraps).
