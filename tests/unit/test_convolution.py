@@ -254,6 +254,23 @@ def test_tall_kernels_of_few_channels(
         np.testing.assert_array_equal(got.numpy(), want)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(16, 16, 0), (4, 4, 0), (11, 4, 2), (3, 40, 1), (2, 9, 1)]
+)
+def test_long_steps(
+    kernel: int, stride: int, padding: int, dtype: type, rng: np.random.Generator
+) -> None:
+    """Positions far apart: small integers, exact in any order."""
+    x = rng.integers(-3, 4, (3, 3, 45, 100)).astype(dtype)
+    w = rng.integers(-3, 4, (20, 3, kernel, kernel)).astype(dtype)
+    want = ref.conv(x, w, None, stride, padding)
+    for threads in (1, 3):
+        with tinyt.num_threads(threads):
+            got = tinyt.conv2d(tinyt.tensor(x), tinyt.tensor(w), None, stride, padding)
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
 def test_winograd_spreads_nothing(value: float, rng: np.random.Generator) -> None:
     """What is not finite, or overflows in the transforms only, stays in its own windows."""

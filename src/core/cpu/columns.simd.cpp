@@ -1,6 +1,7 @@
 // Panels of the columns of a convolution. Which elements of the source a register of neighbouring
 // positions meets is the same for every channel and, but for the padding, for every tap: one or a
-// few windows of two registers of the source, from which the lanes are picked.
+// few windows of two registers of the source, from which the lanes are picked. Where positions are
+// further apart, lanes are gathered.
 #include "levels.h"
 #include "simd.h"
 
@@ -24,10 +25,46 @@ struct LanesOf<8> {
   using Int = int64_t;
 };
 
+// base[index] in the lanes of `mask`, zeros in the others, where nothing is read.
+#if TINYT_VECTOR_BYTES == 64
+TINYT_INLINE I32 gather(const void* base, I32 index, I32 mask) {
+  return (I32)_mm512_mask_i32gather_epi32(__m512i{}, _mm512_movepi32_mask((__m512i)mask),
+                                          (__m512i)index, base, 4);
+}
+TINYT_INLINE I64 gather(const void* base, I64 index, I64 mask) {
+  return (I64)_mm512_mask_i64gather_epi64(__m512i{}, _mm512_movepi64_mask((__m512i)mask),
+                                          (__m512i)index, base, 8);
+}
+#elif TINYT_VECTOR_BYTES == 32
+TINYT_INLINE I32 gather(const void* base, I32 index, I32 mask) {
+  return (I32)_mm256_mask_i32gather_epi32(__m256i{}, static_cast<const int*>(base), (__m256i)index,
+                                          (__m256i)mask, 4);
+}
+TINYT_INLINE I64 gather(const void* base, I64 index, I64 mask) {
+  return (I64)_mm256_mask_i64gather_epi64(__m256i{}, static_cast<const long long*>(base),
+                                          (__m256i)index, (__m256i)mask, 8);
+}
+#else
+template <class V>
+TINYT_INLINE V gather(const void* base, V index, V mask) {
+  V out = {};
+  for (int i = 0; i < kLanes<V>; ++i) {
+    Element<V> lane = 0;
+    if (mask[i]) {
+      constexpr auto kSize = static_cast<int64_t>(sizeof lane);
+      __builtin_memcpy(&lane, static_cast<const char*>(base) + index[i] * kSize, sizeof lane);
+    }
+    out[i] = lane;
+  }
+  return out;
+}
+#endif
+
 // One tap of the kernel.
 struct Tap {
   int64_t at[3];   // from a position, along each dimension
   int64_t offset;  // the same in the source
+  bool near;       // `at` fits in lanes
 
   Tap(const ColumnSource& c, int64_t tap) {
     for (int d = 2; d >= 0; --d) {
@@ -35,6 +72,8 @@ struct Tap {
       tap /= c.kernel[d];
     }
     offset = (at[0] * c.source[1] + at[1]) * c.source[2] + at[2];
+    near = true;
+    for (int d = 0; d < 3; ++d) near &= at[d] > -kLimit && at[d] < kLimit;
   }
 };
 
@@ -89,11 +128,15 @@ class Register {
   // The rows first, first + step, ... < depth of one tap, from channel `channel` on.
   void read_tap(const Tap& tap, int64_t channel, int64_t row, int64_t step, int64_t depth,
                 int64_t width, T* out) const {
-    const V inside = mask_of(tap);
     const int64_t rows = (depth - row + step - 1) / step;
     const int64_t from = channel * c_.channel_stride + tap.offset;
     T* to = out + row * width;
     const int64_t to_step = step * width;
+    const V inside = mask_of(tap);
+    if (scattered_ && tap.near) {
+      const T* data = static_cast<const T*>(c_.data) + from + lowest_;
+      return read_scattered(data, inside, rows, to, to_step);
+    }
     int64_t begin = 0, end = 0;  // the rows whose windows lie in the source
     safe_rows(tap, from, rows, begin, end);
     for (int64_t i = 0; i < begin; ++i) read_row(tap, channel + i, to + i * to_step);
@@ -142,21 +185,24 @@ class Register {
   }
 
   void look_at_each() {
-    Int at[3][kL], pick[kL] = {}, lanes[kL] = {};
+    Int at[3][kL], distance[kL] = {}, pick[kL] = {}, lanes[kL] = {};
     for (int i = 0; i < kL; ++i) at[0][i] = at[1][i] = at[2][i] = -kLimit;
+    const int64_t start = first_.offset(c_);
+    bool close = true;  // distances from the first one fit in lanes
     Position p = first_;
     for (int64_t i = 0; i < count_; ++i, p.advance(c_, 1)) {
       at[0][i] = static_cast<Int>(p.z * c_.multiply[0]);
       at[1][i] = static_cast<Int>(p.y * c_.multiply[1]);
       at[2][i] = static_cast<Int>(p.x * c_.multiply[2]);
       const int64_t offset = p.offset(c_);
+      close &= offset - start > -kLimit && offset - start < kLimit;
+      distance[i] = static_cast<Int>(offset - start);
+      if (scattered_) continue;
       // A row can start before the last one ended: in the padding.
       const int64_t last = windows_ > 0 ? window_[windows_ - 1].offset : 0;
       if (windows_ == 0 || offset < last || offset - last >= 2 * kL) {
-        if (windows_ == kMaxWindows) {
-          windows_ = 0;
-          break;
-        }
+        scattered_ = windows_ == kMaxWindows;
+        if (scattered_) continue;
         if (windows_ > 0) close_window(lanes, pick);
         window_[windows_++].offset = offset;
         if (windows_ == 1 || offset < lowest_) lowest_ = offset;
@@ -165,7 +211,14 @@ class Register {
       pick[i] = static_cast<Int>(offset - window_[windows_ - 1].offset);
       lanes[i] = -1;
     }
-    if (windows_ > 0) close_window(lanes, pick);
+    if (scattered_) {
+      windows_ = 0;  // element by element, if that is not possible either
+      scattered_ = close;
+      lowest_ = start;
+      distance_ = load<Int>(distance);
+    } else if (windows_ > 0) {
+      close_window(lanes, pick);
+    }
     for (int d = 0; d < 3; ++d) at_[d] = load<Int>(at[d]);
   }
 
@@ -180,8 +233,7 @@ class Register {
     V inside = V{} - 1;
     for (int d = 0; d < 3; ++d) {
       const int64_t size = c_.source[d] < kLimit ? c_.source[d] : kLimit;
-      const bool near = tap.at[d] > -kLimit && tap.at[d] < kLimit;
-      const V at = at_[d] + static_cast<Int>(near ? tap.at[d] : 0);
+      const V at = at_[d] + static_cast<Int>(tap.near ? tap.at[d] : 0);
       inside &= (V)(at >= 0) & (V)(at < static_cast<Int>(size));
     }
     return inside;
@@ -189,9 +241,7 @@ class Register {
 
   void safe_rows(const Tap& tap, int64_t from, int64_t rows, int64_t& begin, int64_t& end) const {
     begin = end = rows;
-    const bool near = tap.at[0] > -kLimit && tap.at[0] < kLimit && tap.at[1] > -kLimit &&
-                      tap.at[1] < kLimit && tap.at[2] > -kLimit && tap.at[2] < kLimit;
-    if (windows_ == 0 || !near || c_.channel_stride <= 0) return;
+    if (windows_ == 0 || !tap.near || c_.channel_stride <= 0) return;
     const int64_t first = from + lowest_;
     const int64_t last = from + highest_ + (in_order_ ? kL : 2 * kL);
     const int64_t step = c_.channel_stride;
@@ -215,6 +265,12 @@ class Register {
         value |= pick(load<Int>(from), load<Int>(from + kL), window_[w].pick) & window_[w].lanes;
       }
       store(to, value & inside);
+    }
+  }
+
+  void read_scattered(const T* data, V inside, int64_t rows, T* to, int64_t to_step) const {
+    for (int64_t i = 0; i < rows; ++i, data += c_.channel_stride, to += to_step) {
+      store(to, gather(data, distance_, inside));
     }
   }
 
@@ -244,6 +300,8 @@ class Register {
   int windows_ = 0;
   int64_t lowest_ = 0, highest_ = 0;  // offsets of windows
   bool in_order_ = false;             // one window, its elements one after another
+  bool scattered_ = false;            // too many windows:
+  V distance_ = {};                   // each lane's from lowest_
 };
 
 template <class T>
