@@ -254,6 +254,34 @@ def test_tall_kernels_of_few_channels(
         np.testing.assert_array_equal(got.numpy(), want)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(
+    ("channels", "kernel", "options"),
+    [
+        ((5, 6), (2, 2), {"stride": 2}),  # phases that are alike: one product
+        ((5, 6), (4, 4), {"stride": 2}),
+        ((6, 4), (3, 2), {"stride": (3, 2), "groups": 2}),
+        ((3, 5), (5, 3), {"stride": (3, 1), "padding": 1}),
+        ((3, 5), (3, 4), {"stride": 2, "padding": 1, "output_padding": 1}),
+        ((3, 5), (2, 3), {"stride": (4, 5), "output_padding": (1, 3)}),  # elements without a tap
+        ((4, 4), (3, 3), {"stride": (2, 3), "dilation": (2, 3), "groups": 4}),
+    ],
+)
+def test_transposed(
+    channels: tuple[int, int], kernel: tuple[int, ...], options: dict[str, Any], dtype: type,
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Small integers: exact in every dtype and any order."""
+    ins, outs = channels
+    x = rng.integers(-3, 4, (3, ins, 11, 20)).astype(dtype)
+    w = rng.integers(-3, 4, (ins, outs // options.get("groups", 1), *kernel)).astype(dtype)
+    want = ref.conv_transpose(x, w, **options)
+    for threads in (1, 3):
+        with tinyt.num_threads(threads):
+            got = tinyt.conv_transpose2d(tinyt.tensor(x), tinyt.tensor(w), **options)
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding"), [(16, 16, 0), (4, 4, 0), (11, 4, 2), (3, 40, 1), (2, 9, 1)]

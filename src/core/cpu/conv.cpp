@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "columns.h"
+#include "conv_forms.h"
 #include "conv_low.h"
 #include "copy.h"
 #include "direct.h"
@@ -21,34 +21,6 @@ namespace {
 constexpr int64_t kMaxImageBlocks = 16;   // partial sums of a weight gradient
 constexpr int64_t kMinBlockDepth = 2048;  // positions in one of them
 
-struct Geometry {
-  int64_t images, in_channels, out_channels, groups;
-  Sizes in, out, kernel, stride, padding, dilation;
-
-  Geometry(std::span<const int64_t> x, std::span<const int64_t> w, std::span<const int64_t> y,
-           AttrReader& attrs)
-      : images(x[0]),
-        in_channels(x[1]),
-        out_channels(w[0]),
-        in(spatial(x.subspan(2), 1)),
-        out(spatial(y.subspan(2), 1)),
-        kernel(spatial(w.subspan(2), 1)),
-        stride(spatial(attrs.list(), 1)),
-        padding(spatial(attrs.list(), 0)),
-        dilation(spatial(attrs.list(), 1)) {
-    groups = attrs.integer();
-    constexpr Sizes kOnes = {1, 1, 1};
-    if (kernel == kOnes && stride == kOnes && in == out) {  // pointwise: a position is a position
-      in = out = {1, 1, product(in)};
-    }
-  }
-  int64_t taps() const { return product(kernel); }
-  int64_t in_size() const { return product(in); }
-  int64_t out_size() const { return product(out); }
-  int64_t group_in() const { return in_channels / groups; }
-  int64_t group_out() const { return out_channels / groups; }
-};
-
 Columns columns_of_input(const Geometry& g, const char* data) {
   Columns c{.data = data,
             .image_stride = g.in_channels * g.in_size(),
@@ -60,46 +32,6 @@ Columns columns_of_input(const Geometry& g, const char* data) {
             .offset = {},
             .tap_step = g.dilation};
   for (int d = 0; d < kSpatial; ++d) c.offset[d] = -g.padding[d];
-  return c;
-}
-
-// Along one dimension, the input positions first, first + stride, ... and the only taps that meet
-// elements of the gradient there: tap, tap + step, ...
-struct Phase {
-  int64_t first, count, tap, taps, step;
-  int64_t source;  // the gradient's element that the first tap meets at the first position
-  int64_t tap_step;
-
-  // The phase of position `at` < stride: position + padding = tap * dilation (mod stride).
-  Phase(int64_t at, int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation)
-      : first(at),
-        count((size - at + stride - 1) / stride),
-        step(stride / std::gcd(stride, dilation)) {
-    const int64_t rest = (at + padding) % stride, end = std::min(step, kernel);
-    for (tap = 0; tap < end && tap * dilation % stride != rest; ++tap) {
-    }
-    taps = tap < end ? (kernel - tap + step - 1) / step : 0;
-    source = taps > 0 ? (at + padding - tap * dilation) / stride : 0;
-    tap_step = -(dilation / std::gcd(stride, dilation));
-  }
-};
-
-Columns columns_of_gradient(const Geometry& g, const Phase (&phase)[kSpatial], const char* data) {
-  Columns c{.data = data,
-            .image_stride = g.out_channels * g.out_size(),
-            .channel_stride = g.out_size(),
-            .source = g.out,
-            .positions = {},
-            .kernel = {},
-            .multiply = {1, 1, 1},
-            .offset = {},
-            .tap_step = {}};
-  for (int d = 0; d < kSpatial; ++d) {
-    c.positions[d] = phase[d].count;
-    c.kernel[d] = phase[d].taps;
-    c.offset[d] = phase[d].source;
-    c.tap_step[d] = phase[d].tap_step;
-  }
   return c;
 }
 
@@ -167,127 +99,6 @@ void pack_images(const void* context, const Panel& p, void* out) {
     to += depth * p.width;
     k += depth;
   }
-}
-
-Tensor dense_as(const Tensor& t, DType work) {
-  if (t.dtype() == work) return as_contiguous(t);
-  const Tensor converted = Tensor::empty(t.shape(), work);
-  copy_into(t, converted);
-  return converted;
-}
-
-// Runs body(result), with result in the compute dtype, and rounds it to `out`.
-template <class F>
-void in_compute_dtype(const Tensor& out, DType work, F&& body) {
-  if (out.numel() == 0) return;
-  const Tensor result = out.dtype() == work ? out : Tensor::empty(out.shape(), work);
-  body(result);
-  if (out.dtype() != work) copy_into(result, out);
-}
-
-// y [images, channels, positions] = lines (one row per channel, in memory) times the columns, of
-// which `ins` channels belong to each group.
-void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
-                      int64_t ins, const Tensor& y) {
-  const auto size = static_cast<int64_t>(size_of(work));
-  const int64_t images = y.size(0), channels = y.size(1) / groups;
-  const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
-  const Direct direct{work, images, groups, ins, channels, columns};
-  if (work == DType::BFloat16) return low_conv_product(direct, lines, y);
-  if (direct.pays()) return direct_product(direct, lines, y);
-  if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
-  const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
-  const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
-  multiply_batch(
-      work, groups, channels, images * positions, depth, [&](int64_t i, Compute compute) {
-        const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
-        const ColumnSource b = source_of(work, columns, images, i * ins * columns.channel_stride);
-        compute({.dtype = work,
-                 .m = channels,
-                 .n = images * positions,
-                 .k = depth,
-                 .a = {pack_lines, &a},
-                 .b = {pack_columns, &b},
-                 .c = y.data() + i * channels * positions * size,
-                 .c_row = positions,
-                 .run = positions,
-                 .c_run = y.size(1) * positions});
-      });
-}
-
-// w [groups * O, C, taps] as [groups * C, O, taps of the phases]: the weights each input channel
-// meets.
-Tensor swap_channels(const Geometry& g, const Phase (&phase)[kSpatial], const Tensor& w) {
-  const int64_t o = g.group_out(), c = g.group_in(), taps = g.taps();
-  const Sizes step = {g.kernel[1] * g.kernel[2], g.kernel[2], 1};
-  Dims shape{g.groups, c, o}, strides{o * c * taps, taps, c * taps};
-  int64_t offset = w.offset();
-  for (int d = 0; d < kSpatial; ++d) {
-    shape.push_back(phase[d].taps);
-    strides.push_back(phase[d].step * step[d]);
-    offset += phase[d].tap * step[d];
-  }
-  return as_contiguous(w.view(shape, strides, offset));
-}
-
-// One phase along each dimension: a product, and its elements put where they belong.
-void input_gradient_of(DType work, const Geometry& g, const Phase (&phase)[kSpatial],
-                       const Tensor& grad, const Tensor& w, const Tensor& dx) {
-  const Columns columns = columns_of_gradient(g, phase, grad.data());
-  const Sizes& n = columns.positions;
-  const Dims shape{g.images, g.in_channels, n[0], n[1], n[2]};
-  const bool whole = n == g.in;
-  const Tensor result = whole ? dx : Tensor::empty(shape, work);
-  multiply_columns(work, g.groups, swap_channels(g, phase, w), columns, g.group_out(), result);
-  if (whole) return;
-  const Sizes step = {g.in[1] * g.in[2], g.in[2], 1};
-  Dims strides{g.in_channels * g.in_size(), g.in_size()};
-  int64_t offset = dx.offset();
-  for (int d = 0; d < kSpatial; ++d) {
-    strides.push_back(g.stride[d] * step[d]);
-    offset += phase[d].first * step[d];
-  }
-  copy_into(result, dx.view(shape, strides, offset));
-}
-
-// The input's positions fall into phases, one for each remainder by the strides, that meet
-// different taps: a product for each instead of one with mostly zeros.
-class Phases {
- public:
-  explicit Phases(const Geometry& g) : all_(g.in_size()) {
-    for (int d = 0; d < kSpatial; ++d) {
-      int64_t positions = 0;
-      for (int64_t at = 0; at < std::min(g.stride[d], g.in[d]); ++at) {
-        const Phase p(at, g.in[d], g.kernel[d], g.stride[d], g.padding[d], g.dilation[d]);
-        if (p.taps > 0) along_[d].push_back(p), positions += p.count;
-      }
-      covered_ *= positions;
-    }
-  }
-  // Whether every position meets a tap.
-  bool cover_all() const { return covered_ == all_; }
-
-  template <class F>
-  void for_each(F&& body) const {
-    for (const Phase& z : along_[0]) {
-      for (const Phase& y : along_[1]) {
-        for (const Phase& x : along_[2]) body({z, y, x});
-      }
-    }
-  }
-
- private:
-  std::vector<Phase> along_[kSpatial];  // those with taps
-  int64_t covered_ = 1, all_;
-};
-
-void input_gradient(DType work, const Geometry& g, const Phases& phases, const Tensor& grad,
-                    const Tensor& w, const Tensor& dx) {
-  if (!phases.cover_all()) {
-    std::memset(dx.data(), 0, static_cast<size_t>(dx.numel()) * size_of(work));
-  }
-  phases.for_each(
-      [&](const Phase(&phase)[kSpatial]) { input_gradient_of(work, g, phase, grad, w, dx); });
 }
 
 // parts[0] += parts[1] + ... in a fixed tree: neighbours first.
@@ -377,6 +188,41 @@ bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
 
 }  // namespace
 
+Tensor dense_as(const Tensor& t, DType work) {
+  if (t.dtype() == work) return as_contiguous(t);
+  const Tensor converted = Tensor::empty(t.shape(), work);
+  copy_into(t, converted);
+  return converted;
+}
+
+void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
+                      int64_t ins, const Tensor& y) {
+  const auto size = static_cast<int64_t>(size_of(work));
+  const int64_t images = y.size(0), channels = y.size(1) / groups;
+  const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
+  const Direct direct{work, images, groups, ins, channels, columns};
+  if (work == DType::BFloat16) return low_conv_product(direct, lines, y);
+  if (direct.pays()) return direct_product(direct, lines, y);
+  if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
+  const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
+  const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
+  multiply_batch(
+      work, groups, channels, images * positions, depth, [&](int64_t i, Compute compute) {
+        const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
+        const ColumnSource b = source_of(work, columns, images, i * ins * columns.channel_stride);
+        compute({.dtype = work,
+                 .m = channels,
+                 .n = images * positions,
+                 .k = depth,
+                 .a = {pack_lines, &a},
+                 .b = {pack_columns, &b},
+                 .c = y.data() + i * channels * positions * size,
+                 .c_row = positions,
+                 .run = positions,
+                 .c_run = y.size(1) * positions});
+      });
+}
+
 void kernel_conv(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
   AttrReader attrs(call.attrs);
@@ -388,23 +234,6 @@ void kernel_conv(const KernelCall& call) {
     const Tensor dense = dense_as(x, work);
     multiply_columns(work, g.groups, dense_as(w, work), columns_of_input(g, dense.data()),
                      g.group_in(), y);
-  });
-}
-
-void kernel_conv_input(const KernelCall& call) {
-  const Tensor &grad = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
-  AttrReader attrs(call.attrs);
-  const auto size = attrs.list();
-  const Geometry g(size, w.shape(), grad.shape(), attrs);
-  const Phases phases(g);
-  bool low = true;
-  phases.for_each([&](const Phase(&phase)[kSpatial]) {
-    low = low && low_conv_pays({grad.dtype(), g.images, g.groups, g.group_out(), g.group_in(),
-                                columns_of_gradient(g, phase, nullptr)});
-  });
-  const DType work = low ? grad.dtype() : info(call.compute).compute;
-  in_compute_dtype(out, work, [&](const Tensor& dx) {
-    input_gradient(work, g, phases, dense_as(grad, work), dense_as(w, work), dx);
   });
 }
 
