@@ -154,6 +154,12 @@ void check_norm_gradient(OpId op, std::span<const Tensor> in, const Dims& stats)
           in[1].shape());
 }
 
+// The first output: the gradient of x, or nothing.
+void input_gradient(const Tensor& x, bool wanted, Inferred& out) {
+  first_shape(x, out);
+  if (!wanted) out.shape[0] = {0};
+}
+
 }  // namespace
 
 void infer_layer_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
@@ -174,9 +180,9 @@ void infer_layer_norm_backward(OpId op, std::span<const Tensor> in, const Attrs&
   check_norm_gradient(op, in, stats_shape(in[1], dims));
   check_norm_part(op, in[1], in[3], dims);
   out.attrs.add(read.flag());
-  const bool params = read.flag();
-  out.attrs.add(params);
-  first_shape(in[1], out);
+  const bool dx = read.flag(), params = read.flag();
+  out.attrs.add(dx).add(params);
+  input_gradient(in[1], dx, out);
   out.shape[1] = {params ? 2 : 0};
   for (int64_t size : last_dims(in[1], dims)) out.shape[1].push_back(size);
   out.dtype[1] = info(in[1].dtype()).compute;
@@ -202,8 +208,8 @@ void check_groups(OpId op, const Tensor& x, int64_t groups) {
 }
 
 // The gradients: of the input, and of weight and bias.
-void channel_gradients(const Tensor& x, Inferred& out) {
-  first_shape(x, out);
+void channel_gradients(const Tensor& x, bool dx, Inferred& out) {
+  input_gradient(x, dx, out);
   out.shape[1] = {2, x.size(1)};
   out.dtype[1] = info(x.dtype()).compute;
 }
@@ -223,11 +229,12 @@ void infer_group_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, I
 void infer_group_norm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
                                Inferred& out) {
   check_channels(op, in[1], in.subspan(3));
-  const int64_t groups = AttrReader(attrs).integer();
+  AttrReader read(attrs);
+  const int64_t groups = read.integer();
   check_groups(op, in[1], groups);
   check_norm_gradient(op, in, {in[1].size(0), groups, 2});
   out.attrs = attrs;
-  channel_gradients(in[1], out);
+  channel_gradients(in[1], read.flag(), out);
 }
 
 void infer_batch_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
@@ -244,8 +251,10 @@ void infer_batch_norm_backward(OpId op, std::span<const Tensor> in, const Attrs&
                                Inferred& out) {
   check_channels(op, in[1], in.subspan(3));
   check_norm_gradient(op, in, {in[1].size(1), 3});
+  AttrReader read(attrs);
+  read.flag();  // training
   out.attrs = attrs;
-  channel_gradients(in[1], out);
+  channel_gradients(in[1], read.flag(), out);
 }
 
 // ---- attention and its gradients

@@ -42,8 +42,9 @@ def normalised(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
 def norm_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     for _, w, b, dims, center, eps in normalised(x, rng):
         stats = prim.layer_norm(x, w, b, dims, center, eps)[1]
-        for params in (True, False):
-            yield tinyt.tensor(rng.standard_normal(x.shape)), x, stats, w, dims, center, params
+        g = tinyt.tensor(rng.standard_normal(x.shape))
+        for wanted in ((True, True), (True, False), (False, True), (False, False)):
+            yield g, x, stats, w, dims, center, *wanted
 
 
 NONE = (tinyt.tensor(1.0), tinyt.tensor(0.0))
@@ -68,7 +69,8 @@ def channels(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
 def channel_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     for y, w, b, mean, var, eps in channels(x, rng):
         g = tinyt.tensor(rng.standard_normal(y.shape))
-        yield g, y, prim.batch_norm(y, w, b, mean, var, eps)[1], w, mean.dim() == 0
+        stats = prim.batch_norm(y, w, b, mean, var, eps)[1]
+        yield from ((g, y, stats, w, mean.dim() == 0, dx) for dx in (True, False))
 
 
 def groups(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
@@ -80,7 +82,8 @@ def groups(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
 def group_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     for y, w, b, number, eps in groups(x, rng):
         g = tinyt.tensor(rng.standard_normal(y.shape))
-        yield g, y, prim.group_norm(y, w, b, number, eps)[1], w, number
+        stats = prim.group_norm(y, w, b, number, eps)[1]
+        yield from ((g, y, stats, w, number, dx) for dx in (True, False))
 
 
 def classes(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:

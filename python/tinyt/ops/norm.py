@@ -95,13 +95,16 @@ def decompose_layer_norm_backward(
     weight: Tensor,
     dims: int,
     center: bool,
+    dx: bool,
     params: bool,
 ) -> tuple[Tensor, Tensor]:
     """What the fused layer_norm_backward computes, in primitives."""
     h, scale = _standardised_by(input, stats, dims)
     lead = h.dim() - dims
-    part = wide(weight) if weight.dim() else None
-    of_input = norm_input(wide(g), h, scale, part, tuple(range(lead, h.dim())), center)
+    of_input = prim.fill((0,), h.dtype, 0.0, 0)
+    if dx:
+        part = wide(weight) if weight.dim() else None
+        of_input = norm_input(wide(g), h, scale, part, tuple(range(lead, h.dim())), center)
     shape = tuple(h.shape[lead:])
     if not params:
         return to_dtype(of_input, input.dtype), prim.fill((0, *shape), h.dtype, 0.0, 0)
@@ -130,7 +133,7 @@ def decompose_group_norm(
 
 
 def decompose_group_norm_backward(
-    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, groups: int
+    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, groups: int, dx: bool
 ) -> tuple[Tensor, Tensor]:
     """What the fused group_norm_backward computes, in primitives."""
     shape = _in_groups(input, groups)
@@ -139,8 +142,10 @@ def decompose_group_norm_backward(
         prim.reshape(prim.slice(stats, 2, i, i + 1), (*shape[:2], 1, 1)) for i in (0, 1)
     )
     h = (x - average) * scale
-    part = prim.reshape(wide(weight), (1, *shape[1:3], 1)) if weight.dim() else None
-    of_input = prim.reshape(norm_input(g, h, scale, part, (2, 3), True), tuple(input.shape))
+    of_input = prim.fill((0,), h.dtype, 0.0, 0)
+    if dx:
+        part = prim.reshape(wide(weight), (1, *shape[1:3], 1)) if weight.dim() else None
+        of_input = prim.reshape(norm_input(g, h, scale, part, (2, 3), True), tuple(input.shape))
     sums = [prim.reshape(prim.sum(t, (0, 3), False), (1, -1)) for t in (g * h, g)]
     return to_dtype(of_input, input.dtype), prim.cat(sums, 0)
 
@@ -164,14 +169,16 @@ def decompose_batch_norm(
 
 
 def decompose_batch_norm_backward(
-    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, training: bool
+    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, training: bool, dx: bool
 ) -> tuple[Tensor, Tensor]:
     """What the fused batch_norm_backward computes, in primitives."""
     h, scale = standardised_channels(input, stats)
     g = wide(g)
     axes = tuple(d for d in range(h.dim()) if d != 1)
     part = _per_channel(wide(weight), h.dim()) if weight.dim() else None
-    if training:
+    if not dx:
+        of_input = prim.fill((0,), h.dtype, 0.0, 0)
+    elif training:
         of_input = norm_input(g, h, scale, part, axes, True)
     else:
         of_input = g * scale if part is None else g * part * scale

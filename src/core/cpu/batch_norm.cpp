@@ -132,7 +132,7 @@ void backward_rows(const Layout& l, const char* x, const char* g, const T* weigh
       row.shift = weight[c] * (sums.total / count);
       row.slope = weight[c] * (sums.dot / count);
     }
-    for (int64_t i = 0; i < l.outer; ++i) {
+    for (int64_t i = 0; i < l.outer && dx != nullptr; ++i) {
       row.x = x + l.offset(i, c);
       row.grad = g + l.offset(i, c);
       table.input[l.index()](row, dx + l.offset(i, c));
@@ -276,6 +276,7 @@ void backward_columns(const Layout& l, const char* x, const char* g, const T* we
   const Tensor totals = columns.sums(plain, table.column_sums[l.index()]);
   std::copy_n(dots.ptr<const T>(), l.channels, params);
   std::copy_n(totals.ptr<const T>(), l.channels, params + l.channels);
+  if (dx == nullptr) return;
   const T count = static_cast<T>(l.count());
   const auto share = [&](T sum, int64_t c) { return training ? weight[c] * (sum / count) : T{0}; };
   const Tensor shift = columns.spread([&](int64_t c) { return share(params[l.channels + c], c); });
@@ -318,14 +319,16 @@ void backward(const KernelCall& call, const Layout& l) {
   const Tensor kept = dense(call.inputs[2], l.dtype), dx = target(out, l.dtype);
   const Tensor weight = per_channel<T>(call.inputs[3], l.dtype, l.channels, 1);
   const Stats<T> stats{kept.ptr<T>(), 0};
-  const bool training = AttrReader(call.attrs).flag();
+  AttrReader read(call.attrs);
+  const bool training = read.flag(), wanted = read.flag();
+  char* to = wanted ? dx.data() : nullptr;
   const T* w = weight.ptr<const T>();
   T* params = call.outputs[1].ptr<T>();
   if (l.columns()) {
-    backward_columns<T>(l, x.data(), g.data(), w, training, stats, dx.data(), params);
+    backward_columns<T>(l, x.data(), g.data(), w, training, stats, to, params);
   } else {
     const bool stream = streams(dx, out, l.n * l.size);
-    backward_rows<T>(l, x.data(), g.data(), w, training, stats, dx.data(), stream, params);
+    backward_rows<T>(l, x.data(), g.data(), w, training, stats, to, stream, params);
   }
   finish(dx, out);
 }

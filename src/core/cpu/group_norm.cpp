@@ -83,7 +83,7 @@ struct RowGradient {
   const Groups& s;
   bool stream;
   const T *x, *g, *stats, *weight;
-  T *dx, *sums;
+  T *dx, *sums;  // dx null: not asked for
 
   // Channel by channel: their sums make those of the row.
   void by_channel() const {
@@ -97,6 +97,7 @@ struct RowGradient {
       dot += double{weight[c]} * double{sums[2 * c]};
       total += double{weight[c]} * double{sums[2 * c + 1]};
     }
+    if (dx == nullptr) return;
     const auto count = static_cast<double>(s.n);
     row.slope = dot / count;
     row.shift = total / count;
@@ -109,13 +110,15 @@ struct RowGradient {
   }
 
   void by_element() const {
-    kernels().norm->backward[s.index()]({.n = s.n,
-                                         .x = x,
-                                         .grad = g,
-                                         .weight = weight,
-                                         .stats = const_cast<T*>(stats),
-                                         .out = dx,
-                                         .stream = stream});
+    if (dx != nullptr) {
+      kernels().norm->backward[s.index()]({.n = s.n,
+                                           .x = x,
+                                           .grad = g,
+                                           .weight = weight,
+                                           .stats = const_cast<T*>(stats),
+                                           .out = dx,
+                                           .stream = stream});
+    }
     for (int64_t c = 0; c < s.members; ++c) {
       T dot = 0, total = 0;
       for (int64_t i = c * s.space; i < (c + 1) * s.space; ++i) {
@@ -129,7 +132,7 @@ struct RowGradient {
 };
 
 template <class T>
-void backward(const KernelCall& call, const Groups& s) {
+void backward(const KernelCall& call, const Groups& s, bool wanted) {
   const Tensor& out = call.outputs[0];
   const Tensor g = dense(call.inputs[0], s.dtype), x = dense(call.inputs[1], s.dtype);
   const Tensor stats = dense(call.inputs[2], s.dtype), dx = target(out, s.dtype);
@@ -143,7 +146,7 @@ void backward(const KernelCall& call, const Groups& s) {
                              .g = g.ptr<const T>() + r * s.n,
                              .stats = stats.ptr<const T>() + 2 * r,
                              .weight = weight.ptr<const T>() + channel * s.repeat(),
-                             .dx = dx.ptr<T>() + r * s.n,
+                             .dx = wanted ? dx.ptr<T>() + r * s.n : nullptr,
                              .sums = sums.ptr<T>() + 2 * r * s.members};
     s.by_channel() ? row.by_channel() : row.by_element();
     end_streams(stream);
@@ -173,9 +176,11 @@ void kernel_group_norm(const KernelCall& call) {
 }
 
 void kernel_group_norm_backward(const KernelCall& call) {
-  const Groups s(call.inputs[1], AttrReader(call.attrs).integer());
-  if (s.dtype == DType::Float32) return backward<float>(call, s);
-  backward<double>(call, s);
+  AttrReader read(call.attrs);
+  const Groups s(call.inputs[1], read.integer());
+  const bool wanted = read.flag();
+  if (s.dtype == DType::Float32) return backward<float>(call, s, wanted);
+  backward<double>(call, s, wanted);
 }
 
 }  // namespace tinyt::cpu

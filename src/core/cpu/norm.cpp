@@ -33,7 +33,7 @@ int64_t rows_of_block(int64_t n) {
 }
 
 template <class T>
-void backward(const KernelCall& call, const Shape& shape, bool center) {
+void backward(const KernelCall& call, const Shape& shape, bool center, bool wanted) {
   const Tensor &out = call.outputs[0], &params = call.outputs[1];
   const Tensor g = dense(call.inputs[0], shape.dtype), x = dense(call.inputs[1], shape.dtype);
   const Tensor stats = dense(call.inputs[2], shape.dtype), dx = target(out, shape.dtype);
@@ -55,7 +55,7 @@ void backward(const KernelCall& call, const Shape& shape, bool center) {
               .grad = g.data() + r * shape.row_bytes(),
               .weight = data_of(w),
               .stats = stats.data() + 2 * r * shape.size,
-              .out = dx.data() + r * shape.row_bytes(),
+              .out = wanted ? dx.data() + r * shape.row_bytes() : nullptr,
               .stream = stream,
               .out_weight = dw,
               .out_bias = summed ? dw + n : nullptr});
@@ -99,10 +99,11 @@ void kernel_layer_norm(const KernelCall& call) {
 
 void kernel_layer_norm_backward(const KernelCall& call) {
   AttrReader read(call.attrs);
-  const Shape shape(call.outputs[0], read.integer());
-  const bool center = read.flag();
-  if (shape.dtype == DType::Float32) return backward<float>(call, shape, center);
-  backward<double>(call, shape, center);
+  const Shape shape(call.inputs[1], read.integer());
+  const bool center = read.flag(), wanted = read.flag();
+  if (!wanted && call.outputs[1].size(0) == 0) return;
+  if (shape.dtype == DType::Float32) return backward<float>(call, shape, center, wanted);
+  backward<double>(call, shape, center, wanted);
 }
 
 }  // namespace tinyt::cpu

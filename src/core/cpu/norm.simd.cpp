@@ -38,7 +38,7 @@ void forward(const NormRow& r) {
   fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
 }
 
-// dx, and g h and g added to the sums over rows, where there are any.
+// dx and, added to the sums over rows, g h and g: what of them is asked for.
 template <class T>
 void backward(const NormRow& r) {
   const auto* x = static_cast<const T*>(r.x);
@@ -47,24 +47,30 @@ void backward(const NormRow& r) {
   const auto* of_row = static_cast<const T*>(r.stats);
   auto *dw = static_cast<T*>(r.out_weight), *db = static_cast<T*>(r.out_bias);
   const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
+  const auto standardised = [=](int64_t i, int64_t k) { return (fetch(x + i, k) - mean) * scale; };
+  const auto add_to_sums = [=](int64_t i, int64_t k, Vec<T> h) {
+    const Vec<T> v = fetch(g + i, k);
+    put(dw + i, fetch(dw + i, k) + v * h, k);
+    put(db + i, fetch(db + i, k) + v, k);
+  };
+  if (r.out == nullptr) {
+    for_each_vector<T>(r.n, [=](int64_t i, int64_t k) { add_to_sums(i, k, standardised(i, k)); });
+    return;
+  }
   const auto weighted = [=](int64_t i, int64_t k) {
     const Vec<T> v = fetch(g + i, k);
     return w != nullptr ? v * fetch(w + i, k) : v;
   };
   const Pair<T> sums = sum_pairs<T>(r.n, [=](int64_t i, int64_t k) {
     const Vec<T> u = weighted(i, k);
-    return Pair<Vec<T>>{u, u * ((fetch(x + i, k) - mean) * scale)};
+    return Pair<Vec<T>>{u, u * standardised(i, k)};
   });
   const T count = static_cast<T>(r.n);
   const Vec<T> shift = splat(r.center ? sums.first / count : T{0});
   const Vec<T> slope = splat(sums.second / count);
   const auto value = [=](int64_t i, int64_t k) {
-    const Vec<T> h = (fetch(x + i, k) - mean) * scale;
-    if (dw != nullptr) {
-      const Vec<T> v = fetch(g + i, k);
-      put(dw + i, fetch(dw + i, k) + v * h, k);
-      put(db + i, fetch(db + i, k) + v, k);
-    }
+    const Vec<T> h = standardised(i, k);
+    if (dw != nullptr) add_to_sums(i, k, h);
     return scale * ((weighted(i, k) - shift) - h * slope);
   };
   fill_row(r.n, static_cast<T*>(r.out), value, r.stream);

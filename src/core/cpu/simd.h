@@ -39,6 +39,9 @@ template <class V>
 TINYT_INLINE void store_part(void* p, V v, int64_t n) {
   __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(Element<V>));
 }
+#endif
+
+#if TINYT_VECTOR_BYTES < 64  // there one instruction
 TINYT_INLINE bool any_above(F32 x, float limit) { return any((I32)(x > limit)); }
 #endif
 

@@ -178,7 +178,7 @@ def layer_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor
     if not (needed[0] or needed[1]):
         return [None, None, prim.sum(g, tuple(range(lead)), False) if lead else g]
     params = needed[1] or needed[2]
-    found = prim.layer_norm_backward(g, n.input(0), n.second(), n.input(1), dims, center, params)
+    found = prim.layer_norm_backward(g, n.input(0), n.second(), n.input(1), dims, center, needed[0], params)
     return _fused(*found, n, needed)
 
 
@@ -195,7 +195,7 @@ def group_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor
         batch, channels, *space = n.shape(0)
         view = (batch, groups, channels // groups, math.prod(space))
         return _recorded(g, n, needed, (2, 3), (1, *view[1:3], 1), True, eps, view)
-    found = prim.group_norm_backward(g, n.input(0), n.second(), n.input(1), groups)
+    found = prim.group_norm_backward(g, n.input(0), n.second(), n.input(1), groups, needed[0])
     return _fused(*found, n, needed)
 
 
@@ -210,7 +210,7 @@ def batch_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor
     shape = n.shape(0)
     training = not n.shape(3)
     if not is_grad_enabled():
-        found = prim.batch_norm_backward(g, n.input(0), n.second(), n.input(1), training)
+        found = prim.batch_norm_backward(g, n.input(0), n.second(), n.input(1), training, needed[0])
         return [*_fused(*found, n, needed), None, None]
     wide = tuple(size if d == 1 else 1 for d, size in enumerate(shape))
     if training:
