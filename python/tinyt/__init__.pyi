@@ -120,6 +120,7 @@ from tinyt.legacy import (
     set_default_tensor_type,
 )
 from tinyt.ops import (
+    _int_mm,
     abs,
     abs_,
     absolute,
@@ -601,6 +602,7 @@ __all__ = [
     "ShortTensor",
     "Size",
     "Tensor",
+    "_int_mm",
     "abs",
     "abs_",
     "absolute",

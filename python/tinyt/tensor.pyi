@@ -1443,6 +1443,9 @@ class _Primitives(Protocol):
     def pad(
         self, input: Tensor, pad: _Sizes, value: float = 0.0, *, out: Tensor | None = None
     ) -> Tensor: ...
+    def pad_border(
+        self, input: Tensor, pad: _Sizes, mode: int, *, out: Tensor | None = None
+    ) -> Tensor: ...
     def flip(self, input: Tensor, dims: _Sizes, *, out: Tensor | None = None) -> Tensor: ...
     def cat(
         self, tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None
@@ -1544,6 +1547,9 @@ class _Primitives(Protocol):
         self, input: Tensor, other: Tensor, right: bool = False, *, out: Tensor | None = None
     ) -> Tensor: ...
     def nonzero(self, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def masked_select(
+        self, input: Tensor, other: Tensor, *, out: Tensor | None = None
+    ) -> Tensor: ...
     def gather(
         self, input: Tensor, other: Tensor, dim: int, *, out: Tensor | None = None
     ) -> Tensor: ...
@@ -1637,6 +1643,13 @@ class _Primitives(Protocol):
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
+    def matmul_add(
+        self, input: Tensor, index: Tensor, source: Tensor, /, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def int_mm(self, input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def linear(
+        self, input: Tensor, index: Tensor, source: Tensor, /, *, out: Tensor | None = None
+    ) -> Tensor: ...
     def sum_squares(self, tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
     def softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
     def log_softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
@@ -1674,13 +1687,21 @@ class _Primitives(Protocol):
         /,
         dims: int,
         center: bool,
+        dx: bool,
         params: bool,
     ) -> tuple[Tensor, Tensor]: ...
     def group_norm(
         self, input: Tensor, index: Tensor, source: Tensor, /, groups: int, eps: float
     ) -> tuple[Tensor, Tensor]: ...
     def group_norm_backward(
-        self, input: Tensor, operand1: Tensor, operand2: Tensor, operand3: Tensor, /, groups: int
+        self,
+        input: Tensor,
+        operand1: Tensor,
+        operand2: Tensor,
+        operand3: Tensor,
+        /,
+        groups: int,
+        dx: bool,
     ) -> tuple[Tensor, Tensor]: ...
     def batch_norm(
         self,
@@ -1693,7 +1714,14 @@ class _Primitives(Protocol):
         eps: float,
     ) -> tuple[Tensor, Tensor]: ...
     def batch_norm_backward(
-        self, input: Tensor, operand1: Tensor, operand2: Tensor, operand3: Tensor, /, training: bool
+        self,
+        input: Tensor,
+        operand1: Tensor,
+        operand2: Tensor,
+        operand3: Tensor,
+        /,
+        training: bool,
+        dx: bool,
     ) -> tuple[Tensor, Tensor]: ...
     def attention(
         self,

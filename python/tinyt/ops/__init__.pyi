@@ -193,6 +193,7 @@ from tinyt.ops.join import cat as concat
 from tinyt.ops.join import cat as concatenate
 from tinyt.ops.join import vstack as row_stack
 from tinyt.ops.linalg import (
+    _int_mm,
     addbmm,
     addmm,
     addmv,
@@ -382,6 +383,7 @@ __all__ = [
     "EXPORTS",
     "FAMILIES",
     "FUNCTIONAL",
+    "_int_mm",
     "abs",
     "abs_",
     "absolute",

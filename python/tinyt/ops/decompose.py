@@ -153,6 +153,8 @@ def int_mm(a: Tensor, b: Tensor) -> Tensor:
 def matmul_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     """a @ b + c."""
     return prim.matmul(a, b) + c
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """A product with the transposed weight; a 0-d bias is none."""
     product = prim.matmul(x, prim.permute(weight, (1, 0)))

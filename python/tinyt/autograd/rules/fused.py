@@ -178,7 +178,9 @@ def layer_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor
     if not (needed[0] or needed[1]):
         return [None, None, prim.sum(g, tuple(range(lead)), False) if lead else g]
     params = needed[1] or needed[2]
-    found = prim.layer_norm_backward(g, n.input(0), n.second(), n.input(1), dims, center, needed[0], params)
+    found = prim.layer_norm_backward(
+        g, n.input(0), n.second(), n.input(1), dims, center, needed[0], params
+    )
     return _fused(*found, n, needed)
 
 
