@@ -56,12 +56,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
-def pytest_collection_finish() -> None:
-    # What exists now is not looked at again, so that the collection before each test is quick.
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield
@@ -75,6 +69,7 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     """Live tensors return to what they were, with the garbage collector off: reference cycles
     count as leaks. (`pytest.raises(...) as info` makes such a cycle; use `match=`.)"""
     gc.collect()
+    gc.freeze()  # what is left (modules, results of tests) is not looked at again
     gc.disable()
     before = tinyt.memory.live_tensors()
     try:

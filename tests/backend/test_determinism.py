@@ -22,7 +22,7 @@ from sampling import (
     flat,
 )
 
-THREADS = (2, 3)
+THREADS = (2, 3, 7)
 
 
 @pytest.fixture(autouse=True)

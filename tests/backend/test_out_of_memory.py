@@ -1,0 +1,131 @@
+"""Every allocation of every operation fails once: an OutOfMemoryError, and nothing left alive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyt
+import tinyt.nn.functional as F
+from op_rows import Op
+from op_samples import OPS
+from sampling import assert_same_bits, build, flat
+from tinyt import memory
+
+FIRST_SAMPLES = 4  # of an operation: the rest takes the same ways
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> Iterator[None]:
+    threads = tinyt.get_num_threads()
+    yield
+    memory.fail_nth_allocation(0)
+    tinyt.set_num_threads(threads)
+
+
+def assert_fails_cleanly(call: Callable[[], Any], what: str) -> None:
+    """The result after all failures is that of an undisturbed call."""
+    want = list(flat(call()))
+    for n in count(1):
+        before = memory.live_tensors(), memory.statistics()["live_blocks"]
+        memory.fail_nth_allocation(n)
+        try:
+            found = call()
+        except tinyt.OutOfMemoryError:
+            found = None
+        finally:
+            memory.fail_nth_allocation(0)
+        if found is not None:
+            break
+        after = memory.live_tensors(), memory.statistics()["live_blocks"]
+        assert after == before, f"{what}, allocation {n}"
+    for got, expected in zip(flat(found), want, strict=True):
+        assert_same_bits(got, expected, what)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_every_op(op: Op, rng: np.random.Generator) -> None:
+    for number, sample in zip(range(FIRST_SAMPLES), op.samples(rng, op.dtypes[0]), strict=False):
+        args, kwargs = build(tinyt, sample.args), build(tinyt, sample.kwargs)
+
+        def call(args: Any = args, kwargs: Any = kwargs) -> Any:
+            tinyt.manual_seed(0)
+            return op.function(tinyt)(*args, **kwargs)
+
+        assert_fails_cleanly(call, f"{op.name} sample {number}")
+
+
+def images(*shape: int) -> Any:
+    return tinyt.randn(*shape)
+
+
+# Kernels that take scratch memory, at sizes where several threads do.
+LARGE: dict[str, Callable[[], Callable[[], Any]]] = {
+    "sum": lambda: images(300_001).sum,
+    "column sums": lambda: (lambda x: lambda: x.sum(0))(images(3000, 130)),
+    "var": lambda: (lambda x: lambda: x.var((0, 2)))(images(30, 9, 800)),
+    "sort": lambda: (lambda x: lambda: x.sort())(images(200_001)),
+    "sort of rows": lambda: (lambda x: lambda: x.sort(1))(images(64, 3000)),
+    "topk": lambda: (lambda x: lambda: x.topk(50))(images(8, 20_000)),
+    "median": lambda: images(100_001).median,
+    "cumsum": lambda: (lambda x: lambda: x.cumsum(0))(images(200_001)),
+    "nonzero": lambda: (lambda x: lambda: (x > 0).nonzero())(images(300, 401)),
+    "softmax of columns": lambda: (lambda x: lambda: x.softmax(0))(images(300, 401)),
+    "matmul": lambda: (lambda x: lambda: x @ x)(images(300, 300)),
+    "transposed matmul": lambda: (lambda x: lambda: x.t() @ x)(images(700, 130)),
+    "long inner dimension": lambda: (lambda x: lambda: x @ x.t())(images(4, 50_000)),
+    "bfloat16 matmul": lambda: (lambda x: lambda: (x @ x).float())(
+        images(300, 300).to(tinyt.bfloat16)
+    ),
+    "float16 matmul": lambda: (lambda x: lambda: x @ x.t())(images(300, 300).to(tinyt.float16)),
+    "conv 3x3": lambda: (lambda x, w: lambda: F.conv2d(x, w, padding=1))(
+        images(4, 32, 28, 28), images(32, 32, 3, 3)
+    ),
+    "conv 5x5": lambda: (lambda x, w: lambda: F.conv2d(x, w, stride=2))(
+        images(4, 32, 28, 28), images(40, 32, 5, 5)
+    ),
+    "depthwise": lambda: (lambda x, w: lambda: F.conv2d(x, w, groups=32))(
+        images(4, 32, 28, 28), images(32, 1, 3, 3)
+    ),
+    "bfloat16 conv": lambda: (lambda x, w: lambda: F.conv2d(x, w, padding=1).float())(
+        images(4, 32, 28, 28).to(tinyt.bfloat16), images(32, 32, 3, 3).to(tinyt.bfloat16)
+    ),
+    "attention": lambda: (
+        lambda x: lambda: F.scaled_dot_product_attention(x, x, x, is_causal=True)
+    )(images(2, 4, 300, 32)),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", LARGE)
+def test_large(name: str, threads: int) -> None:
+    tinyt.set_num_threads(threads)
+    assert_fails_cleanly(LARGE[name](), name)
+
+
+GRADIENTS: dict[str, Callable[..., Any]] = {
+    "conv 3x3": lambda x, w: F.conv2d(x, w.view(16, 16, 3, 3), padding=1),
+    "conv 3x3 /2": lambda x, w: F.conv2d(x, w.view(16, 16, 3, 3), stride=2),
+    "layer_norm": lambda x, w: F.layer_norm(x, (20,), w.view(-1)[:20]),
+    "group_norm": lambda x, w: F.group_norm(x, 4, w.view(-1)[:16]),
+    "batch_norm": lambda x, w: F.batch_norm(x, None, None, w.view(-1)[:16], training=True),
+    "attention": lambda x, w: F.scaled_dot_product_attention(x, x, x * w.sum()),
+    "linear": lambda x, w: F.linear(x, w.view(-1)[:60].view(3, 20)),
+    "max_pool": lambda x, w: F.max_pool2d(x, 2) * w.sum(),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name: str) -> None:
+    x, w = images(4, 16, 20, 20), images(16 * 16 * 9)
+
+    def call() -> Any:
+        leaves = [t.detach().requires_grad_() for t in (x, w)]
+        GRADIENTS[name](*leaves).square().sum().backward()
+        return [leaf.grad for leaf in leaves]
+
+    assert_fails_cleanly(call, name)
