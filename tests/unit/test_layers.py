@@ -27,14 +27,15 @@ PYTHON_LAYERS = [
     {"compiler"},
     {"compile"},
     {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
-    {"accelerator", "amp", "backends", "legacy", "testing", "utils", "version"},
+    {"amp"},
+    {"accelerator", "backends", "legacy", "testing", "utils", "version"},
     {"cuda"},
     {"models"},
     {"cli"},
     {"__main__"},
 ]
 # Within a group modules do not see each other, except:
-SIBLINGS = {("serialization", "io"), ("optim", "nn"), ("utils", "amp")}
+SIBLINGS = {("serialization", "io"), ("optim", "nn")}
 # The compiler sees tensors and operations, never autograd or nn; only compile.py sees it.
 COMPILER_MAY_IMPORT = {"_core", "_tensor", "dtypes", "tensor", "ops", "compiler"}
 MAY_IMPORT_COMPILER = {"compile", "compiler"}
