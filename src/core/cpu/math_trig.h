@@ -232,7 +232,7 @@ TINYT_INLINE F32 turned_sin(F32 x) {
   const F32 z = square_of(a);
   const F32 s = a.y + fma(z * a.y, horner(z, kSin32), a.low);
   const F32 c = fma(z, horner(z, kCos32), splat(1.0f));
-  const I32 q = a.quadrant + Shift;
+  const I32 q = (I32)(wrap(a.quadrant) + Shift);
   const I32 sign = Shift == 0 ? (q << 30) ^ bit_cast<I32>(x) : q << 30;  // sin is odd, cos even
   const F32 y = select((q & 1) != 0, c, s);
   const F32 signed_y = bit_cast<F32>(bit_cast<I32>(y) ^ (sign & INT32_MIN));
