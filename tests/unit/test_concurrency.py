@@ -84,6 +84,10 @@ def test_fork_after_use() -> None:
     want = perceptron()
     child = os.fork()
     if child == 0:
-        os._exit(0 if perceptron() == want else 1)
+        same = False
+        try:
+            same = perceptron() == want
+        finally:  # whatever happens, no second run of the tests goes on
+            os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert perceptron() == want
