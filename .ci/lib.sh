@@ -6,8 +6,9 @@ TORCH_REQUIREMENT="torch==2.13.0"
 CI_START=$(date +%s)
 export CI=true PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=1
 export MPLBACKEND=Agg
-# Two workers for every pytest; a file stays together, so that its tests keep their order.
-export PYTEST_ADDOPTS="-n 2 --dist loadfile"
+# Two workers for every pytest; a file stays together, so that its tests keep their order. After a
+# crash the run fails at once: with another worker it may never end.
+export PYTEST_ADDOPTS="-n 2 --dist loadfile --max-worker-restart 0"
 
 elapsed() {
   local seconds=$(($(date +%s) - CI_START))
@@ -117,13 +118,14 @@ sanitizer_environment() {
   echo "PYTHONMALLOC=malloc"
 }
 
-# with_sanitizers VENV COMMAND...: for pytest give -p no:faulthandler, so that the sanitizer and
-# not Python reports a crash.
-with_sanitizers() {
+# sanitized_pytest VENV ARGUMENT...: the sanitizer and not Python reports a crash, and pytest does
+# not keep the report.
+sanitized_pytest() {
   local venv=$1 variables
   shift
   mapfile -t variables < <(sanitizer_environment)
-  in_venv "$venv" env "${variables[@]}" "$@"
+  in_venv "$venv" env "${variables[@]}" \
+    pytest -q -p no:cacheprovider -p no:faulthandler --capture=sys "$@"
 }
 
 # supported_levels VENV: the instruction-set levels this machine can run, best first.
