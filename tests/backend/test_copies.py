@@ -248,3 +248,48 @@ def test_float32_to_float16(rng: np.random.Generator) -> None:
     assert_same_halves(got, want)
     twice = tinyt.from_numpy(a).double().half().numpy()
     np.testing.assert_array_equal(got.view(np.uint16), twice.view(np.uint16))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize("shape", [(2, 9, 130, 131), (1, 3, 400, 400), (300, 31, 29)])
+def test_borders_in_pieces(shape: tuple[int, ...], mode: str, rng: np.random.Generator) -> None:
+    """Borders are made together with a few planes at a time, the last ones fewer."""
+    pads = [(0, 0)] * (len(shape) - 2) + [(3, 2), (1, 9)]
+    a = numbers(shape, "float32", rng)
+    name = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
+    swapped = tinyt.from_numpy(a.swapaxes(0, 1).copy()).transpose(0, 1)
+    for threads in (1, 3):
+        tinyt.set_num_threads(threads)
+        for view in (tinyt.from_numpy(a), swapped):
+            got = tinyt.nn.functional.pad(view, (1, 9, 3, 2), name)
+            np.testing.assert_array_equal(got.numpy(), np.pad(a, pads, mode))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_one_element_spread_out(dtype: str, rng: np.random.Generator) -> None:
+    """The zeros that gradients of lookups start from lie in memory once."""
+    zero = tinyt.zeros((), dtype=getattr(tinyt, dtype)).expand(70, 33)
+    np.testing.assert_array_equal(zero.contiguous().numpy(), np.zeros((70, 33), dtype))
+    index = rng.integers(0, 70, (40, 33))
+    a = rng.integers(-8, 8, (40, 33)).astype(dtype)
+    want = np.zeros((70, 33), dtype)
+    np.add.at(want, (index, np.arange(33)), a)
+    got = zero.scatter_add(0, tinyt.from_numpy(index), tinyt.from_numpy(a))
+    np.testing.assert_array_equal(got.numpy(), want)
+
+
+@pytest.mark.parametrize("size", [1, 64, 256, 2048, 3000])
+def test_gather_of_whole_rows(size: int, rng: np.random.Generator) -> None:
+    """Rows of which most lines are read are fetched ahead, longer ones are not."""
+    a, index = rng.standard_normal((37, size), np.float32), rng.integers(0, size, (29, 200))
+    got = tinyt.from_numpy(a).gather(1, tinyt.from_numpy(index))
+    np.testing.assert_array_equal(got.numpy(), np.take_along_axis(a[:29], index, 1))
+
+
+def test_streamed_outer_sum(rng: np.random.Generator) -> None:
+    a = rng.standard_normal((2049, 1), np.float32)
+    b = rng.standard_normal(2100, np.float32)
+    for threads in (1, 2, 3, 7):
+        tinyt.set_num_threads(threads)
+        got = tinyt.from_numpy(a) + tinyt.from_numpy(b)
+        np.testing.assert_array_equal(got.numpy(), a + b)

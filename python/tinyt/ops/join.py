@@ -29,13 +29,16 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
     items = _some("stack", tensors)
-    first = tuple(items[0].shape)
+    first = items[0].shape
     for i, x in enumerate(items):
-        if tuple(x.shape) != first:
+        if x.shape != first:
             raise ShapeError(
-                f"stack: all tensors must have one shape, got {first} and {tuple(x.shape)} at {i}"
+                "stack: all tensors must have one shape, got "
+                f"{tuple(first)} and {tuple(x.shape)} at {i}"
             )
     at = wrap_dim("stack", dim, len(first) + 1)
+    if out is None and at < len(first):  # one view rather than one of each tensor
+        return prim.reshape(prim.cat(items, at), (*first[:at], len(items), *first[at:]))
     return prim.cat(tuple(unsqueeze(x, at) for x in items), at, out=out)
 
 

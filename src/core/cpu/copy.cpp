@@ -58,12 +58,12 @@ void copy_transposed(char* data, const Tensor& to, const Loops& loops) {
   const int64_t rows = std::min(kTransposedBytes / size, loops.rows().size);
   const int64_t lines = std::max(128 / size, kChunkElements / rows / 4);
   const bool stream = to.numel() * size >= kStreamTransposedBytes;
-  for_each_tile(TileGrid(loops, rows, lines), 2, [&](const TileCursor& at) {
+  const auto piece = [&](const TileCursor& at) {
     const Block in = loops.block(1, data + at.offset(1));
     const Block out = loops.block(0, to.data() + at.offset(0));
     transpose({in.data, in.col, out.data, out.row, at.cols(), at.rows(), stream}, item);
-    if (stream) kernels().copy->fence();
-  });
+  };
+  for_each_tile(TileGrid(loops, rows, lines), 2, piece, 1, stream);
 }
 
 // Whether the source's rows and the target's columns are dense.
@@ -88,7 +88,7 @@ void copy_strided(char* data, const Tensor& to, const Loops& loops) {
                         ? TileGrid::filling(loops, kTileElements)
                         : TileGrid(loops, kChunkElements / loops.cols().size, kChunkElements);
   const bool stream = streams_rows(to, loops);
-  for_each_tile(grid, 2, [&](const TileCursor& at) {
+  const auto piece = [&](const TileCursor& at) {
     const Block in = loops.block(1, data + at.offset(1));
     const Block out = loops.block(0, to.data() + at.offset(0));
     if (!stream) return copy_block(in, out, to.itemsize(), at.rows(), at.cols());
@@ -96,8 +96,8 @@ void copy_strided(char* data, const Tensor& to, const Loops& loops) {
     for (int64_t r = 0; r < at.rows(); ++r) {
       kernels().copy->stream(in.data + r * in.row, out.data + r * out.row, bytes);
     }
-    kernels().copy->fence();
-  });
+  };
+  for_each_tile(grid, 2, piece, 1, stream);
 }
 
 // Rows that are contiguous on both sides convert where they lie, others through tiles.
@@ -138,13 +138,14 @@ struct Constant {
   }
 };
 
-void fill_flat(Constant value, const Tensor& to) {
+// A dense target with copies of one element.
+void fill_flat(const char* value, const Tensor& to) {
   const auto size = static_cast<int64_t>(to.itemsize());
   const int64_t step = static_cast<int64_t>(sizeof(Tile)) / size;
   const bool stream = to.numel() * size >= kStreamBytes;
   Tile tile;
   const int64_t copies = stream ? step : std::min(step, to.numel());
-  copy_block({value.bytes, 0, 0}, {tile.bytes, 0, size}, to.itemsize(), 1, copies);
+  copy_block({const_cast<char*>(value), 0, 0}, {tile.bytes, 0, size}, to.itemsize(), 1, copies);
   parallel_ranges(to.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += step) {
       const int64_t bytes = std::min(step, end - i) * size;
@@ -158,6 +159,14 @@ void fill_flat(Constant value, const Tensor& to) {
   });
 }
 
+// Whether all elements are the same one.
+bool repeats_one(const Tensor& x) {
+  for (size_t d = 0; d < x.shape().size(); ++d) {
+    if (x.size(d) != 1 && x.stride(d) != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void copy_into(const Tensor& from, const Tensor& to) {
@@ -167,11 +176,13 @@ void copy_into(const Tensor& from, const Tensor& to) {
   }
   const Tensor* operands[] = {&to, &from};
   const Loops loops(operands);
+  if (repeats_one(from)) {
+    alignas(kMaxItemSize) char value[kMaxItemSize];
+    cast_elements(from.data(), from.dtype(), value, to.dtype(), 1);
+    return to.is_contiguous() ? fill_flat(value, to) : copy_strided(value, to, loops);
+  }
   if (from.dtype() == to.dtype()) return copy_strided(from.data(), to, loops);
-  if (from.numel() > 1) return copy_converted(from, to, loops);
-  alignas(kMaxItemSize) char value[kMaxItemSize];
-  cast_elements(from.data(), from.dtype(), value, to.dtype(), 1);
-  copy_strided(value, to, loops);
+  copy_converted(from, to, loops);
 }
 
 Tensor as_contiguous(const Tensor& x) {
@@ -199,7 +210,7 @@ void kernel_fill(const KernelCall& call) {
     const ComplexDouble z{real, read.real()};
     cast_elements(reinterpret_cast<const char*>(&z), DType::Complex128, value.bytes, dtype, 1);
   }
-  fill_flat(value, call.outputs[0]);
+  fill_flat(value.bytes, call.outputs[0]);
 }
 
 void kernel_iota(const KernelCall& call) {

@@ -182,7 +182,6 @@ void store_result(const Job& job, char* dense, const Block& to, int64_t rows, in
     for (int64_t r = 0; r < (one_run ? 1 : rows); ++r) {
       kernels().copy->stream(dense + r * cols * size, to.data + r * to.row, bytes);
     }
-    kernels().copy->fence();
     return;
   }
   round_tile(job, 0, dense, rows * cols);
@@ -227,8 +226,9 @@ void run_tiled(const Job& job) {
   // With nothing to gather, rows are as long as they come.
   const auto grid = all ? TileGrid(loops, kChunkElements / loops.cols().size, kChunkElements)
                         : TileGrid::filling(loops, tile_elements(job));
-  for_each_tile(grid, job.operands,
-                [&](const TileCursor& at) { run_tile(job, loops, at, lies, stream); });
+  for_each_tile(
+      grid, job.operands, [&](const TileCursor& at) { run_tile(job, loops, at, lies, stream); }, 1,
+      stream);
 }
 
 }  // namespace

@@ -31,7 +31,16 @@ void check_index(OpId op, const Tensor& index, int64_t dim, int64_t size) {
 
 namespace {
 
-void gather_tile(const Block& x, const Block& index, const Block& out, int64_t step,
+constexpr int64_t kLineBytes = 64;        // of a cache
+constexpr int64_t kFetchBytes = 1 << 13;  // which leave room in the first-level cache
+
+// A row of the source of which nearly all lines will be read, in no order: fetched along memory.
+void fetch_row(const char* row, int64_t bytes) {
+  for (int64_t k = 0; k < bytes; k += kLineBytes) __builtin_prefetch(row + k);
+}
+
+// `extent`: bytes that the indices of a row span.
+void gather_tile(const Block& x, const Block& index, const Block& out, int64_t step, int64_t extent,
                  size_t itemsize, int64_t rows, int64_t cols) {
   const auto item = static_cast<int64_t>(itemsize);
   if (index.col == 0) {  // one index a row: copy the row
@@ -48,7 +57,10 @@ void gather_tile(const Block& x, const Block& index, const Block& out, int64_t s
   }
   if (item <= 8 && index.col == 8 && out.col == item) {
     const auto gather = kernels().copy->gather[std::countr_zero(itemsize)];
+    const bool fetch = x.col == 0 && x.row != 0 && extent > 0 && extent <= kFetchBytes &&
+                       extent <= cols * kLineBytes;
     for (int64_t r = 0; r < rows; ++r) {
+      if (fetch && r + 1 < rows) fetch_row(x.data + (r + 1) * x.row, extent);
       gather(x.data + r * x.row, x.col, step, index.data + r * index.row, out.data + r * out.row,
              cols);
     }
@@ -150,9 +162,10 @@ void kernel_gather(const KernelCall& call) {
   const Loops loops(operands);
   const TileGrid grid(loops, kChunkElements / loops.cols().size, kChunkElements);
   for_each_tile(grid, 3, [&](const TileCursor& at) {
-    gather_tile(
-        loops.block(2, lines.data() + at.offset(2)), loops.block(1, index.data() + at.offset(1)),
-        loops.block(0, out.data() + at.offset(0)), step, x.itemsize(), at.rows(), at.cols());
+    gather_tile(loops.block(2, lines.data() + at.offset(2)),
+                loops.block(1, index.data() + at.offset(1)),
+                loops.block(0, out.data() + at.offset(0)), step, step * x.size(dim), x.itemsize(),
+                at.rows(), at.cols());
   });
 }
 

@@ -73,6 +73,9 @@ void copy_transposed(const Block& from, const Block& to, int64_t rows, int64_t c
   transpose({from.data, from.col, to.data, to.row, cols, rows, false}, Size);
 }
 
+// Shorter rows are not worth the start of a loop over vectors.
+constexpr int64_t kReversedColumns = 8;
+
 // Rows read backwards: constant steps, so that the compiler reverses whole vectors.
 template <size_t Size>
 void copy_reversed(const Block& from, const Block& to, int64_t rows, int64_t cols) {
@@ -96,7 +99,7 @@ void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) 
     } else {
       kernels().copy->rows({from.data, from.row, to.data, to.row, rows, bytes});
     }
-  } else if (from.col == -kSize && to.col == kSize) {
+  } else if (from.col == -kSize && to.col == kSize && cols >= kReversedColumns) {
     copy_reversed<Size>(from, to, rows, cols);
   } else if (Size < 16 && from.col == kSize && to.row == kSize) {
     copy_transposed<Size>({from.data, from.col, from.row}, {to.data, to.col, to.row}, cols, rows);
@@ -106,6 +109,8 @@ void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) 
         return copy_transposed<Size>(from, to, rows, cols);
       }
     }
+    copy_down<Size>(from, to, rows, cols);
+  } else if (from.col == -kSize && cols < rows) {
     copy_down<Size>(from, to, rows, cols);
   } else {
     copy_strided<Size>(from, to, rows, cols);
@@ -257,7 +262,7 @@ TileGrid TileGrid::filling(const Loops& loops, int64_t elements) {
   int64_t cols = elements;
   if (loops.transposed()) {
     cols = 16;
-    while (cols * cols < elements) cols *= 2;
+    while (2 * cols * cols < elements) cols *= 2;
     cols = std::max(cols, elements / loops.rows().size);
   }
   cols = std::min(cols, loops.cols().size);

@@ -120,7 +120,8 @@ struct TileGrid {
   int64_t row_tiles, col_tiles, tiles;
 
   TileGrid(const Loops& loops, int64_t max_rows, int64_t max_cols);
-  // The tile shape that fills `elements`; square-like when the loops are transposed.
+  // The tile shape that fills `elements`. When the loops are transposed, with about twice as many
+  // rows, along which a source is read: reading waits for memory, writing does not.
   static TileGrid filling(const Loops& loops, int64_t elements);
 };
 
@@ -145,9 +146,11 @@ class TileCursor {
 };
 
 // Calls body(cursor) for every tile, in parallel chunks of about kChunkElements; `work` is how many
-// elements one position of the loops stands for.
+// elements one position of the loops stands for. Where tiles are streamed, each chunk ends with a
+// fence: it waits for memory, so one for each tile would be too many.
 template <class F>
-void for_each_tile(const TileGrid& grid, int operands, F&& body, int64_t work = 1) {
+void for_each_tile(const TileGrid& grid, int operands, F&& body, int64_t work = 1,
+                   bool streamed = false) {
   const int64_t per_chunk = std::max<int64_t>(1, kChunkElements / work / (grid.rows * grid.cols));
   parallel_ranges(grid.tiles, per_chunk, [&](int64_t begin, int64_t end) {
     TileCursor cursor(grid, operands, begin);
@@ -156,6 +159,7 @@ void for_each_tile(const TileGrid& grid, int operands, F&& body, int64_t work = 
       if (++t == end) break;
       cursor.next();
     }
+    if (streamed) kernels().copy->fence();
   });
 }
 

@@ -34,6 +34,11 @@ def zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
     return prim.fill(shape, like.dtype, 0.0, 0)
 
 
+def blank(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Zeros to start from: one element, expanded, which the operation itself spreads out."""
+    return prim.expand(zeros((), like), shape)
+
+
 def widen(x: Tensor) -> Tensor:
     """Halves as float32, others as they are."""
     return prim.cast(x, 8) if x.dtype.itemsize == 2 else x
@@ -59,7 +64,7 @@ def keep_dims(x: Tensor, n: Node) -> Tensor:
 
 def scatter_back(g: Tensor, n: Node, index: Tensor, dim: int) -> Tensor:
     """Adds gradients into zeros of the input's shape."""
-    return prim.scatter_add(zeros(n.shape(0), g), index, g, dim)
+    return prim.scatter_add(blank(n.shape(0), g), index, g, dim)
 
 
 def transposed(x: Tensor) -> Tensor:

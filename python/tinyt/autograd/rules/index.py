@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.autograd.rules.common import OUT, rule, scatter_back, zeros
+from tinyt.autograd.rules.common import OUT, blank, rule, scatter_back, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def used(n: Node) -> Tensor:
 
 def added(x: Tensor, n: Node) -> Tensor:
     """x, which has the index's shape, summed where the index says."""
-    return prim.scatter_add(zeros(n.shape(0), x), n.input(1), x, n.attrs[0])
+    return prim.scatter_add(blank(n.shape(0), x), n.input(1), x, n.attrs[0])
 
 
 def zeros_and_rest(n: Node) -> tuple[Tensor, Tensor]:
@@ -95,7 +95,7 @@ def selected_back(g: Tensor, n: Node) -> Tensor:
     count, row = mask.numel(), shape[mask.dim() :]
     places = prim.nonzero(prim.reshape(mask, (count,)))
     index = prim.expand(prim.reshape(places, (g.shape[0], *(1 for _ in row))), tuple(g.shape))
-    return prim.reshape(prim.scatter(zeros((count, *row), g), index, g, 0), shape)
+    return prim.reshape(prim.scatter(blank((count, *row), g), index, g, 0), shape)
 
 
 rule("masked_select", (selected_back, 1), None)

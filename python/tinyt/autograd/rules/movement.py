@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import compiled_slope, register_rule
-from tinyt.autograd.rules.common import SAME, contiguous_strides, rule, zeros
+from tinyt.autograd.rules.common import SAME, blank, contiguous_strides, rule, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def as_strided_grad(g: Tensor, n: Node) -> Tensor:
     index = prim.as_strided(prim.iota(count, 5, 0.0, 0.0, 0, 1), size, stride, offset)
     total = math.prod(size)
     flat = prim.scatter_add(
-        zeros((count,), g), prim.reshape(index, (total,)), prim.reshape(g, (total,)), 0
+        blank((count,), g), prim.reshape(index, (total,)), prim.reshape(g, (total,)), 0
     )
     return prim.reshape(flat, shape)
 
@@ -44,7 +44,7 @@ def slice_grad(g: Tensor, n: Node) -> Tensor:
     strides = list(contiguous_strides(shape))
     offset = start * strides[dim]
     strides[dim] *= step
-    return prim.update(zeros(shape, g), g, tuple(g.shape), strides, offset if g.numel() else 0)
+    return prim.update(blank(shape, g), g, tuple(g.shape), strides, offset if g.numel() else 0)
 
 
 def cat_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
