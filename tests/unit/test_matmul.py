@@ -59,6 +59,15 @@ SHAPES = [
     ((3,), 16, 16, 16),
     ((40,), 9, 20, 27),
     ((2, 3), 5, 40, 7),
+    # few rows against many columns: multiplied the other way round where B lies transposed
+    ((), 2, 40, 3),
+    ((), 6, 593, 215),
+    ((), 9, 1030, 97),
+    ((), 16, 96, 500),
+    ((), 32, 257, 61),
+    ((), 33, 257, 61),
+    ((3,), 7, 520, 40),
+    ((), 16, 4097, 20),
     # a vector: lanes, blocks of the reduction
     ((), 1, 31, 40),
     ((), 1, 4096, 33),
@@ -71,6 +80,8 @@ SHAPES = [
     # few elements, sums long enough to be cut
     ((), 3, 8193, 2),
     ((2,), 5, 17000, 4),
+    ((), 6, 9000, 31),
+    ((), 16, 8200, 16),
 ]
 
 
@@ -130,6 +141,7 @@ def test_rows_do_not_depend_on_their_neighbours(rng: np.random.Generator) -> Non
         ((), 97, 4, 49),
         ((3,), 1, 40, 7),
         ((2, 3), 5, 20, 17),
+        ((), 14, 1030, 45),
         ((4,), 6, 5, 1),
         ((), 1, 4100, 3),
         ((), 2, 8200, 3),
@@ -155,9 +167,10 @@ def test_an_addend_has_the_bits_of_an_addition(
             want = prim.add(product, addend)
             for threads in (1, 3):
                 tinyt.set_num_threads(threads)
-                got = prim.matmul_add(a, b, addend)
-                assert got.dtype is to
-                assert got.tolist() == want.tolist(), f"{size}, {threads} threads"
+                for right in (b, b.mT.contiguous().mT):
+                    got = prim.matmul_add(a, right, addend)
+                    assert got.dtype is to
+                    assert got.tolist() == want.tolist(), f"{size}, {threads} threads"
 
 
 def test_an_addend_does_not_widen_the_product() -> None:

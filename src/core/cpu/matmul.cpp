@@ -1,6 +1,7 @@
 #include "matmul.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "complex.h"
 #include "copy.h"
@@ -55,6 +56,15 @@ const char* start_of(const MatmulShape& s, const Operand& o, int64_t i) {
          batch_offset(s, o.batch, i) * static_cast<int64_t>(size_of(o.tensor.dtype()));
 }
 
+// Few rows of A against columns of B that run along memory are multiplied the other way round,
+// C^T = B^T A^T: the columns are read where they are, and only A is transposed.
+bool is_transposed(const MatmulShape& s, const Operand& b, const Addend& add, int64_t depth) {
+  const DType dtype = b.tensor.dtype();
+  const GemmTile& tile = kernels().gemm->tile[static_cast<int>(dtype)];
+  return b.depth == 1 && b.line != 1 && s.m <= tile.cols && s.m % tile.step == 0 && s.m < s.n &&
+         s.m * depth * static_cast<int64_t>(size_of(dtype)) <= kSmallB && add.row <= 1;
+}
+
 // The products of the batch, cut along k into `parts`: C is [parts][batch][m, n], of dtype `want`
 // (of bytes: Int32).
 void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
@@ -65,6 +75,8 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
   const PackKernel convert = want == DType::Int32 ? pack_pairs : pack_converted;
   const int64_t unit = want == DType::Int32 ? 2 : 1;  // of depth, packed as one element
   const int64_t count = numel_of(s.batch), depth = parts == 1 ? s.k : kPartDepth;
+  const bool transposed = have == want && is_transposed(s, b, add, depth);
+  const Scratch columns(transposed ? parts * count * depth * s.m * size : 0);
   const auto multiply = [&](int64_t i, Compute compute) {
     const int64_t k = i / count * depth, left = std::min(depth, s.k - k);
     const auto lines = [&](const Operand& o) {
@@ -89,8 +101,23 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
       p.a_lines = &la.lines;
       p.b_lines = &lb.lines;
     }
+    if (!transposed) return compute(p);
+    char* rows = columns.data() + i * depth * s.m * size;
+    strided(&la.lines, {0, s.m, 0, left, s.m}, rows);
+    const StridedLines turned = {rows, 1, s.m};
+    std::swap(p.m, p.n);
+    p.a = {strided, &lb.lines};
+    p.b = {strided, &turned};
+    p.a_lines = &lb.lines;
+    p.b_lines = &turned;
+    p.c_row = p.run = 1;
+    p.c_run = s.n;
+    p.add = {add.data, add.col, add.row};
     compute(p);
   };
+  if (transposed) {
+    return multiply_batch(want, parts * count, s.n, s.m, depth, multiply, {.a = true, .b = true});
+  }
   multiply_batch(want, parts * count, s.m, s.n, (depth + unit - 1) / unit, multiply,
                  {.a = have == want, .b = have == want && b.line == 1});
 }

@@ -38,6 +38,9 @@ struct Product {
   Addend add = {};
 };
 
+// Bytes of a B, or of a block of it, that is read where it is by more rows than a tile has.
+inline constexpr int64_t kSmallB = int64_t{1} << 18;
+
 // Which operands all products of a batch have lines of. Of B neighbouring columns are next to each
 // other then.
 struct InMemory {

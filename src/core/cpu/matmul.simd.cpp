@@ -39,10 +39,26 @@ TINYT_INLINE void store_row(const GemmBlock& g, const T* sums, const T* add, int
   }
 }
 
+// The same where C is transposed: columns run along memory.
+template <class T>
+void store_columns(const GemmBlock& g, const TileOfC<T>& t, const T* sums) {
+  for (int64_t j = 0; j < t.cols; ++j) {
+    T* c = static_cast<T*>(g.c) + t.row + (t.col + j) * g.c_run;
+    const T* add = static_cast<const T*>(g.add) + t.row * g.add_row + (t.col + j) * g.add_col;
+    for (int64_t r = 0; r < t.rows; ++r) {
+      T value = sums[r * kCols<T> + j];
+      if (g.accumulate) value = c[r] + value;
+      if (g.add != nullptr) value += add[r * g.add_row];
+      c[r] = value;
+    }
+  }
+}
+
 // Sums that go to C row by row: those of columns that cross from one run to the next or fill a part
 // of a vector, and those to which something is added.
 template <class T>
 TINYT_OUTLINE void store_rows(const GemmBlock& g, const TileOfC<T>& t, const T* sums) {
+  if (g.c_row == 1 && g.run == 1) return store_columns(g, t, sums);
   for (int64_t done = 0; done < t.cols;) {
     const int64_t col = t.col + done, in_run = col % g.run;
     const int64_t left = g.run - in_run, n = left < t.cols - done ? left : t.cols - done;

@@ -7,7 +7,7 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kDepth = 512;      // most of k in one chain of fma
+constexpr int64_t kDepth = 2048;     // most bytes of k in one chain of fma
 constexpr int64_t kRowsOfTask = 96;  // a multiple of every GemmTile::rows
 constexpr int64_t kColsOfTask = 512;
 constexpr int64_t kPackedA = int64_t{1} << 19;  // bytes of A and of B packed at a time
@@ -20,7 +20,6 @@ constexpr int64_t kLargestTask = int64_t{1} << 23;
 constexpr int64_t kLargeProduct = int64_t{1} << 24;  // uses all threads by itself,
 constexpr int64_t kLargeBatch = 16;                  // but not in a batch of so many
 constexpr int64_t kFewCols = 512;                    // for which A is read where it is
-constexpr int64_t kSmallB = int64_t{1} << 18;        // bytes of a B that is read where it is
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
@@ -33,21 +32,21 @@ int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 struct Blocking {
   GemmTile tile;
   int64_t size;  // bytes of an element
-  bool a_in_place, b_in_place;
-  bool narrow;
+  bool a_in_place, narrow;
   int64_t depth;  // of a block of k
-  int64_t span;   // of k for which A is packed: a multiple of depth
-  int64_t rows;   // of A packed at a time
-  int64_t cols;   // of B: by all threads (wide) or by each task (narrow)
+  bool b_in_place;
+  int64_t span;  // of k for which A is packed: a multiple of depth
+  int64_t rows;  // of A packed at a time
+  int64_t cols;  // of B: by all threads (wide) or by each task (narrow)
 
   Blocking(DType dtype, int64_t m, int64_t n, int64_t k, InMemory memory)
       : tile(kernels().gemm->tile[static_cast<int>(dtype)]),
         size(static_cast<int64_t>(size_of(dtype))),
         a_in_place(memory.a && n <= kFewCols),
-        b_in_place(memory.b && n % tile.step == 0 &&
-                   (m <= tile.rows || (a_in_place && k * n * size <= kSmallB))),
         narrow(m <= kRowsOfTask),
-        depth(k > 0 ? ceil_div(k, ceil_div(k, kDepth)) : 1),
+        depth(k > 0 ? ceil_div(k, ceil_div(k * size, kDepth)) : 1),
+        b_in_place(memory.b && n % tile.step == 0 &&
+                   (m <= tile.rows || (a_in_place && (narrow ? depth : k) * n * size <= kSmallB))),
         span(depth),
         rows(round_up(m, tile.rows)),
         cols(tile.cols) {
