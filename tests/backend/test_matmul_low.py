@@ -210,6 +210,16 @@ def test_addends(dtype: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("like", [0.0, 1.0, np.inf], ids=str)
+def test_every_addend(like: float, dtype: str, rng: np.random.Generator) -> None:
+    """All 65536 halves are added to a product with the bits of a product and a sum."""
+    c = tinyt.tensor(np.arange(2**16, dtype=np.int32).astype(np.int16)).view(getattr(tinyt, dtype))
+    c = c.reshape(64, 1024)
+    a, b = operand(rng, (64, 40), dtype) * like, operand(rng, (40, 1024), dtype)
+    same_bits(tinyt.addmm(c, a, b), a @ b + c, "every half")
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 def test_linear_with_gradients(dtype: str, rng: np.random.Generator) -> None:
     x, w = operand(rng, (70, 40), dtype), operand(rng, (90, 40), dtype)
     for t in (x, w):

@@ -40,16 +40,6 @@ struct ToBFloat16 {
     _mm512_mask_storeu_epi8(c, first_bits(2 * n), v);
   }
 };
-// Of float32s that are bfloat16s already.
-struct ToUpperHalf {
-  static constexpr int kBytes = 2;
-  static TINYT_INLINE void store(char* c, Row low, Row high, int64_t n) {
-    const __m256i l = _mm512_maskz_cvtepi32_epi16(0xFFFF, (__m512i)(low >> 16));
-    const __m256i h = _mm512_maskz_cvtepi32_epi16(0xFFFF, (__m512i)(high >> 16));
-    const __m512i v = _mm512_maskz_inserti64x4(0xFF, _mm512_castsi256_si512(l), h, 1);
-    _mm512_mask_storeu_epi8(c, first_bits(2 * n), v);
-  }
-};
 struct ToFloat16 {
   static constexpr int kBytes = 2;
   static TINYT_INLINE __m256i narrow(Row x) {
@@ -72,23 +62,28 @@ struct ToInt8 {
   }
 };
 
-// The product rounded to bfloat16, plus a bfloat16, rounded again: as float32. The second rounding
-// is done by hand, since here a result may be subnormal.
-TINYT_INLINE Row add_rounded(Row sum, Row addend) {
-  const auto product = (__m256i)_mm512_maskz_cvtneps_pbh(0xFFFF, (__m512)sum);
-  const Row wide = (Row)_mm512_maskz_cvtepu16_epi32(0xFFFF, product) << 16;
-  const __m512 total = (__m512)wide + (__m512)addend;
-  const Row bits = (Row)total, rounded = bits + 0x7FFFu + (bits >> 16 & 1u);
-  return (Row)_mm512_mask_blend_epi32(_mm512_cmp_ps_mask(total, total, _CMP_UNORD_Q),
-                                      (__m512i)rounded, _mm512_set1_epi32(0x7FC00000));
+// As a bfloat16 in the upper half. NaNs need no care: a sum of bfloat16s that is one has zeros in
+// the lower half, so nothing is carried.
+TINYT_INLINE Row round_upper(__m512 x) {
+  const Row bits = (Row)x;
+  return bits + 0x7FFFu + (bits >> 16 & 1u);
 }
 
-// Adds columns [col, col + n), n <= 16, of a row's addends.
-TINYT_INLINE Row with_addends(const TileBlock& g, int64_t row, int64_t col, int64_t n, Row sums) {
+// The sums rounded to bfloat16, plus bfloat16s, rounded again: even and odd columns apart, so that
+// neither needs converting. The second rounding is by hand, since here a result may be subnormal.
+TINYT_INLINE void store_added(char* c, Row low, Row high, Row addends, int64_t n) {
+  constexpr uint32_t kUpper = 0xFFFF0000;
+  const Row sums = (Row)_mm512_maskz_cvtne2ps_pbh(0xFFFFFFFF, (__m512)high, (__m512)low);
+  const Row even = round_upper((__m512)(sums << 16) + (__m512)(addends << 16));
+  const Row odd = round_upper((__m512)(sums & kUpper) + (__m512)(addends & kUpper));
+  _mm512_mask_storeu_epi8(c, first_bits(2 * n), (__m512i)(even >> 16 | (odd & kUpper)));
+}
+
+// Those of columns [col, col + n) of a row.
+TINYT_INLINE Row load_addends(const TileBlock& g, int64_t row, int64_t col, int64_t n) {
   const auto* p = static_cast<const BFloat16*>(g.add) + row * g.add_row + col * g.add_col;
-  const Row bits = g.add_col == 0 ? Row{} + uint32_t{p->bits}
-                                  : load_lanes(p, static_cast<__mmask16>(first_bits(n)));
-  return add_rounded(sums, bits << 16);
+  if (g.add_col == 0) return Row{} + p->bits * 0x10001u;
+  return (Row)_mm512_maskz_loadu_epi8(first_bits(2 * n), p);
 }
 
 TINYT_INLINE char* element_of_c(const TileBlock& g, int64_t row, int64_t col, int64_t item) {
@@ -112,22 +107,25 @@ TINYT_INLINE void write_rows(const TileBlock& g, Leaving& l, int64_t end) {
   bool nan = false;
   for (int64_t r = l.done; r < end; ++r) {
     const char* row = l.sums + r / 16 * 2 * kTile + r % 16 * 64;
-    Row low = load<uint32_t>(row);
-    Row high = l.cols > 16 ? load<uint32_t>(row + kTile) : Row{};
+    const Row low = load<uint32_t>(row);
+    const Row high = l.cols > 16 ? load<uint32_t>(row + kTile) : Row{};
     if constexpr (kParts<T> == 2) {
       nan |= (_mm512_cmp_ps_mask((__m512)low, (__m512)low, _CMP_UNORD_Q) |
               _mm512_cmp_ps_mask((__m512)high, (__m512)high, _CMP_UNORD_Q)) != 0;
     }
-    if constexpr (Adds) {
-      low = with_addends(g, l.row + r, l.col, l.cols, low);
-      if (l.cols > 16) high = with_addends(g, l.row + r, l.col + 16, l.cols - 16, high);
-    }
+    const auto store = [&](char* c) {
+      if constexpr (Adds) {
+        store_added(c, low, high, load_addends(g, l.row + r, l.col, l.cols), l.cols);
+      } else {
+        To::store(c, low, high, l.cols);
+      }
+    };
     if (l.one_run) {
-      To::store(l.c + r * g.c_row * kBytes, low, high, l.cols);
+      store(l.c + r * g.c_row * kBytes);
       continue;
     }
     char values[kTilePanel * kBytes];
-    To::store(values, low, high, l.cols);
+    store(values);
     for (int64_t j = 0; j < l.cols; ++j) {
       __builtin_memcpy(element_of_c(g, l.row + r, l.col + j, kBytes), values + j * kBytes, kBytes);
     }
@@ -148,7 +146,7 @@ TINYT_OUTLINE void write_some(const TileBlock& g, Leaving& l, int64_t count) {
   } else if constexpr (kParts<T> == 2) {
     write_rows<T, ToFloat16>(g, l, end);
   } else {
-    if (g.add != nullptr) return write_rows<T, ToUpperHalf, true>(g, l, end);
+    if (g.add != nullptr) return write_rows<T, ToBFloat16, true>(g, l, end);
     write_rows<T, ToBFloat16>(g, l, end);
   }
 }
