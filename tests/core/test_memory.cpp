@@ -107,6 +107,25 @@ void test_statistics() {
   return pages < 0 ? -1 : pages * int64_t(sysconf(_SC_PAGESIZE));
 }
 
+// Released blocks of one class serve others before a page is touched for the first time.
+void test_classes_join() {
+  Allocator& a = caching();
+  empty_cache();
+  for (const size_t first : {size_t{40000}, size_t{200000}, size_t{900000}}) {
+    std::vector<Block> blocks;
+    for (size_t held = 0; held < 6 * kMiB; held += first) blocks.push_back(a.allocate(first));
+    for (const Block& b : blocks) a.release(b);
+    const int64_t full = statistics().reserved_bytes;
+    for (const size_t next : {size_t{50000}, size_t{150000}, size_t{700000}, size_t{900000}}) {
+      blocks.clear();
+      for (size_t held = 0; held < 4 * kMiB; held += next) blocks.push_back(a.allocate(next));
+      CHECK_EQ(statistics().reserved_bytes, full);
+      for (const Block& b : blocks) a.release(b);
+    }
+    empty_cache();
+  }
+}
+
 // Small blocks that live on hold the pages they lie on and no others.
 void test_pinned_slabs() {
   Allocator& a = caching();
@@ -561,6 +580,7 @@ int main() {
   test_statistics();
   test_limits();
   test_cache_limit();
+  test_classes_join();
   test_pinned_slabs();
   test_ranges();
   test_scattered_ranges();

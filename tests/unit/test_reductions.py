@@ -171,3 +171,32 @@ def test_products_around_their_blocks(n: int, rng: np.random.Generator) -> None:
         np.testing.assert_allclose(got.numpy(), want, rtol=n * 2**-24)  # one rounding a factor
     wrapping = rng.integers(-5, 6, n) * 2 + 1
     assert tinyt.tensor(wrapping).prod().item() == np.prod(wrapping)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("n", [1, 15, 31, 32, 33, 63, 64, 100, 4097])
+def test_extremes_of_rows(n: int, dtype: str, rng: np.random.Generator) -> None:
+    """A NaN wins wherever it stands; an infinity is a number."""
+    numbers = tinyt.tensor(rng.standard_normal((3, n))).to(getattr(tinyt, dtype))
+    want = numbers.double().numpy().max(1)
+    np.testing.assert_array_equal(numbers.amax(1).double().numpy(), want)
+    np.testing.assert_array_equal((-numbers).amin(1).double().numpy(), -want)
+    for at in {0, n // 2, n - 1}:
+        for number in (math.nan, math.inf, -math.inf):
+            x = numbers.clone()
+            x[1, at] = number
+            a = x.double().numpy()
+            np.testing.assert_array_equal(x.amax(1).double().numpy(), a.max(1))
+            np.testing.assert_array_equal(x.amin(1).double().numpy(), a.min(1))
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 31, 33, 63, 64, 65, 255, 4097, 70000])
+def test_sums_of_bytes(n: int, rng: np.random.Generator) -> None:
+    x = rng.integers(0, 256, (2, n)).astype(np.uint8)
+    t = tinyt.tensor(x)
+    np.testing.assert_array_equal(t.sum(1).numpy(), x.sum(1, dtype=np.int64))
+    np.testing.assert_array_equal(tinyt.count_nonzero(t, 1).numpy(), np.count_nonzero(x, 1))
+    assert tinyt.count_nonzero(t[:, ::2]).item() == np.count_nonzero(x[:, ::2])
+    truth = t > 200
+    assert truth.any().item() == (x > 200).any()
+    assert truth.all().item() == (x > 200).all()

@@ -45,10 +45,32 @@ inline constexpr int64_t kLowest<int64_t> = INT64_MIN;
 template <>
 inline constexpr uint8_t kLowest<uint8_t> = 0;
 
-// A NaN wins; of two zeros the second one does.
-struct Larger {
+// Of values none of which is a NaN; of two zeros the second one wins. One instruction.
+struct LargerNumber {
   template <class V>
   static TINYT_INLINE V apply(V a, V b) {
+    return a > b ? a : b;
+  }
+  template <class T>
+  static constexpr T kIdentity = kLowest<T>;
+};
+
+struct SmallerNumber {
+  template <class V>
+  static TINYT_INLINE V apply(V a, V b) {
+    return a < b ? a : b;
+  }
+  template <class T>
+  static constexpr T kIdentity = kHighest<T>;
+};
+
+// The same, and a NaN wins. Integers are what has bit operations.
+struct Larger {
+  using OfNumbers = LargerNumber;
+
+  template <class V>
+  static TINYT_INLINE V apply(V a, V b) {
+    if constexpr (requires { a & b; }) return OfNumbers::apply(a, b);
     return ((a > b) | (a != a)) ? a : b;
   }
   template <class T>
@@ -56,8 +78,11 @@ struct Larger {
 };
 
 struct Smaller {
+  using OfNumbers = SmallerNumber;
+
   template <class V>
   static TINYT_INLINE V apply(V a, V b) {
+    if constexpr (requires { a & b; }) return OfNumbers::apply(a, b);
     return ((a < b) | (a != a)) ? a : b;
   }
   template <class T>

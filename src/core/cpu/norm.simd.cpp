@@ -11,6 +11,10 @@
 namespace tinyt::cpu {
 namespace {
 
+// Of one number: roots and quotients of whole registers take several times as long.
+TINYT_INLINE float inverse_root(float x) { return 1 / __builtin_sqrtf(x); }
+TINYT_INLINE double inverse_root(double x) { return 1 / __builtin_sqrt(x); }
+
 template <class T>
 void stats(const NormRow& r) {
   const auto* x = static_cast<const T*>(r.x);
@@ -19,7 +23,7 @@ void stats(const NormRow& r) {
       r.center ? row_moments(x, r.n) : Moments<T>{.squares = row_squares(x, r.n)};
   const T var = moments.squares / static_cast<T>(r.n);
   out[0] = moments.mean;
-  out[1] = (1 / sqrt(splat(var) + splat(static_cast<T>(r.eps))))[0];
+  out[1] = inverse_root(var + static_cast<T>(r.eps));
 }
 
 template <class T>
@@ -30,7 +34,8 @@ void forward(const NormRow& r) {
   const auto* b = static_cast<const T*>(r.bias);
   const auto* of_row = static_cast<const T*>(r.stats);
   const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
-  const auto value = [=](int64_t i, int64_t k) {
+  const auto value = [=, &r](int64_t i, int64_t k) {
+    read_ahead(x + i, r.n);
     Vec<T> h = (fetch(x + i, k) - mean) * scale;
     if (w != nullptr) h = h * fetch(w + i, k);
     return b != nullptr ? h + fetch(b + i, k) : h;
@@ -68,7 +73,9 @@ void backward(const NormRow& r) {
   const T count = static_cast<T>(r.n);
   const Vec<T> shift = splat(r.center ? sums.first / count : T{0});
   const Vec<T> slope = splat(sums.second / count);
-  const auto value = [=](int64_t i, int64_t k) {
+  const auto value = [=, &r](int64_t i, int64_t k) {
+    read_ahead(x + i, r.n);
+    read_ahead(g + i, r.n);
     const Vec<T> h = standardised(i, k);
     if (dw != nullptr) add_to_sums(i, k, h);
     return scale * ((weighted(i, k) - shift) - h * slope);

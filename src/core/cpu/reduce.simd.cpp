@@ -11,11 +11,28 @@ namespace {
 
 // ---- rows
 
+// Integers wrap, so that their sums are the same in any order.
+TINYT_INLINE uint64_t sum_of_bytes(const char* in, int64_t n) {
+  U64 sums{};
+  for (; n >= kLanes<B8>; n -= kLanes<B8>, in += kLanes<B8>) sums += sum_bytes(load<uint8_t>(in));
+  sums += sum_bytes(load_part<uint8_t>(in, n));
+  uint64_t sum = 0;
+  for (int i = 0; i < kLanes<U64>; ++i) sum += sums[i];
+  return sum;
+}
+
 template <class K>
 void rows(const void* in, int64_t count, int64_t row_stride, int64_t n, void* out) {
+  constexpr bool kBytes = std::is_same_v<K, Kind<uint8_t, uint64_t, Same, Add>>;
   const auto* row = static_cast<const char*>(in);
   auto* values = static_cast<typename K::T*>(out);
-  for (int64_t r = 0; r < count; ++r) values[r] = reduce_row<K>(row + r * row_stride, n);
+  for (int64_t r = 0; r < count; ++r, row += row_stride) {
+    if constexpr (kBytes) {
+      values[r] = sum_of_bytes(row, n);
+    } else {
+      values[r] = reduce_row<K>(row, n);
+    }
+  }
 }
 
 template <class K>

@@ -7,6 +7,8 @@
 //   stream, stream_fence                       stores past the caches
 //   splat, select, any, bit_cast               broadcast, blend, "is any lane set"
 //   any_above                                  whether a lane is larger than a number
+//   has_nan                                    whether a lane of two registers is a NaN
+//   sum_bytes                                  sums of neighbouring bytes, by eights
 //   load_mask<V>, store_mask                   lane masks from and to bools in memory
 //   fma                                        a * b + c, rounded once where kHasFma, else twice
 //   sqrt, floor, ceil, trunc, round_even, abs, copysign, maximum, minimum
@@ -43,6 +45,10 @@ TINYT_INLINE void store_part(void* p, V v, int64_t n) {
 
 #if TINYT_VECTOR_BYTES < 64  // there one instruction
 TINYT_INLINE bool any_above(F32 x, float limit) { return any((I32)(x > limit)); }
+template <class V>
+TINYT_INLINE bool has_nan(V a, V b) {
+  return any((Mask<V>)((a != a) | (b != b)));
+}
 #endif
 
 // Lane i of the result is lane index[i] of a and b side by side.

@@ -95,6 +95,12 @@ TINYT_INLINE bool any(M mask) {
   return (w[0] | w[1]) != 0;
 }
 
+TINYT_INLINE U64 sum_bytes(B8 x) {
+  U64 sums{};
+  for (int i = 0; i < kLanes<B8>; ++i) sums[i / 8] += x[i];
+  return sums;
+}
+
 template <class M>
 TINYT_INLINE M bytes_to_mask(const void* p, M*) {
   Vec<int8_t, kLanes<M>> b;

@@ -72,6 +72,9 @@ TINYT_INLINE bool any(M mask) {
 TINYT_INLINE bool any_above(F32 x, float limit) {
   return _mm512_cmp_ps_mask(x, splat(limit), _CMP_GT_OQ) != 0;
 }
+TINYT_INLINE bool has_nan(F32 a, F32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0; }
+TINYT_INLINE bool has_nan(F64 a, F64 b) { return _mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q) != 0; }
+TINYT_INLINE U64 sum_bytes(B8 x) { return (U64)_mm512_sad_epu8((__m512i)x, __m512i{}); }
 
 TINYT_INLINE I32 pick(I32 a, I32 b, I32 index) {
   return (I32)_mm512_permutex2var_epi32((__m512i)a, (__m512i)index, (__m512i)b);
@@ -164,6 +167,7 @@ template <class M>
 TINYT_INLINE bool any(M mask) {
   return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
 }
+TINYT_INLINE U64 sum_bytes(B8 x) { return (U64)_mm256_sad_epu8((__m256i)x, __m256i{}); }
 
 TINYT_INLINE I32 pick(I32 a, I32 b, I32 index) {
   const I32 from_a = (I32)_mm256_permutevar8x32_epi32((__m256i)a, (__m256i)index);
@@ -256,6 +260,7 @@ template <class M>
 TINYT_INLINE bool any(M mask) {
   return !_mm_testz_si128((__m128i)mask, (__m128i)mask);
 }
+TINYT_INLINE U64 sum_bytes(B8 x) { return (U64)_mm_sad_epu8((__m128i)x, __m128i{}); }
 
 TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) { return (I32)_mm_cvtepi8_epi32(b); }
 TINYT_INLINE I64 bytes_to_lanes(__m128i b, I64*) { return (I64)_mm_cvtepi8_epi64(b); }

@@ -27,7 +27,8 @@ void softmax(const SoftmaxRow& r) {
   const auto* in = static_cast<const T*>(r.in);
   auto* work = static_cast<T*>(r.work);
   const Vec<T> top = splat(reduce_elements<T, Higher>(in, r.n));
-  const T sum = sum_terms<T>(r.n, [=](int64_t i, int64_t count) {
+  const T sum = sum_terms<T>(r.n, [=, &r](int64_t i, int64_t count) {
+    read_ahead(in + i, r.n);
     const Vec<T> e = exp_below(fetch(in + i, count) - top);
     put(work + i, e, count);
     return e;
@@ -41,8 +42,10 @@ void softmax(const SoftmaxRow& r) {
 template <class T>
 T log_of_sum(const T* in, int64_t n, T max) {
   const Vec<T> top = splat(max);
-  const T sum = sum_terms<T>(
-      n, [=](int64_t i, int64_t count) { return exp_below(fetch(in + i, count) - top); });
+  const T sum = sum_terms<T>(n, [=](int64_t i, int64_t count) {
+    read_ahead(in + i, n);
+    return exp_below(fetch(in + i, count) - top);
+  });
   return log(splat(sum))[0];
 }
 
@@ -62,7 +65,9 @@ void softmax_input(const SoftmaxRow& r) {
   const auto *g = static_cast<const T*>(r.grad), *y = static_cast<const T*>(r.in);
   const Vec<T> dot = splat(sum_terms<T>(
       r.n, [=](int64_t i, int64_t count) { return fetch(g + i, count) * fetch(y + i, count); }));
-  const auto value = [=](int64_t i, int64_t count) {
+  const auto value = [=, &r](int64_t i, int64_t count) {
+    read_ahead(g + i, r.n);
+    read_ahead(y + i, r.n);
     return fetch(y + i, count) * (fetch(g + i, count) - dot);
   };
   fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
@@ -72,7 +77,9 @@ template <class T>
 void log_softmax_input(const SoftmaxRow& r) {
   const auto *g = static_cast<const T*>(r.grad), *y = static_cast<const T*>(r.in);
   const Vec<T> sum = splat(reduce_elements<T, Add>(g, r.n));
-  const auto value = [=](int64_t i, int64_t count) {
+  const auto value = [=, &r](int64_t i, int64_t count) {
+    read_ahead(g + i, r.n);
+    read_ahead(y + i, r.n);
     return fetch(g + i, count) - exp_below(fetch(y + i, count)) * sum;
   };
   fill_row(r.n, static_cast<T*>(r.out), value, r.stream);

@@ -168,19 +168,28 @@ void* CachingAllocator::take_shared(size_t bytes) {
   return data != nullptr ? data : ranges_.grow(size_of_range(padded));
 }
 
-// A block of a class that lies ready, or else, unless only what is `at_hand` will do, from a slab:
-// where much is free in other classes it joins before there is one more. The lock is held.
+// A block of a class that lies ready, or else, unless only what is `at_hand` will do, from a slab.
+// Blocks that threads do not keep join before a page is touched for the first time, and where much
+// is free in all classes that joins before there is one more slab. The lock is held.
 void* CachingAllocator::carve(size_t cls, bool at_hand) {
   const size_t bytes = kClassBytes[cls];
   if (void* data = shared_[cls].pop()) {
     cached_ -= bytes;
     return data;
   }
-  if (at_hand) return slabs_.at_hand(bytes) ? slabs_.carve(bytes, false) : nullptr;
-  void* data = slabs_.carve(bytes, cached_ < kSweepBytes);
-  if (data != nullptr || cached_ < kSweepBytes) return data;
+  if (at_hand) return slabs_.at_hand(bytes) ? slabs_.carve(bytes, Slabs::Room::Mapped) : nullptr;
+  if (cls >= kThreadClasses) {
+    if (void* data = slabs_.carve(bytes, Slabs::Room::Touched)) return data;
+    if (cached_ >= bytes) {
+      cached_ -= slabs_.sweep(shared_, kThreadClasses);
+      if (void* data = slabs_.carve(bytes, Slabs::Room::Touched)) return data;
+    }
+  }
+  const bool little = cached_ < kSweepBytes;
+  void* data = slabs_.carve(bytes, little ? Slabs::Room::New : Slabs::Room::Mapped);
+  if (data != nullptr || little) return data;
   cached_ -= slabs_.sweep(shared_);
-  return slabs_.carve(bytes, true);
+  return slabs_.carve(bytes, Slabs::Room::New);
 }
 
 // One block for the caller, and some more for its thread while the lock is held anyway.

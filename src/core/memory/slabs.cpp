@@ -28,6 +28,10 @@ struct Slabs::Slab {
   size_t granule_of(const void* block) {
     return static_cast<size_t>(static_cast<const char*>(block) - at(0)) / kGranule;
   }
+  // Whether no page of granules [from, to) is cold.
+  bool touched(size_t from, size_t to) const {
+    return cold.count(from * kGranule / kPage, (to * kGranule + kPage - 1) / kPage) == 0;
+  }
   // Granules [from, to) belong to no block any more.
   void free(size_t from, size_t to) {
     holes.fill(from, to, true);
@@ -60,19 +64,19 @@ bool Slabs::grow() noexcept {
 }
 
 // The first hole of at least `least` bytes, up to `most` of it.
-char* Slabs::take(size_t least, size_t most, bool may_grow, size_t& taken) noexcept {
+char* Slabs::take(size_t least, size_t most, Room room, size_t& taken) noexcept {
   const size_t need = least / kGranule;
   for (Slab* slab = oldest_;; slab = slab->next) {
     if (slab == nullptr) {
-      if (!may_grow || !grow()) return nullptr;
-      return take(least, most, false, taken);
+      if (room != Room::New || !grow()) return nullptr;
+      return take(least, most, Room::Mapped, taken);
     }
     if (slab->longest < need) continue;
     size_t longest = 0;
     size_t start = slab->lowest = slab->holes.find(slab->lowest, true);
     while (start < kGranules) {
       const size_t stop = slab->holes.find(start, false);
-      if (stop - start >= need) {
+      if (stop - start >= need && (room != Room::Touched || slab->touched(start, start + need))) {
         const size_t count = std::min(stop - start, most / kGranule);
         slab->holes.fill(start, start + count, false);
         warm(*slab, start, count);
@@ -86,12 +90,12 @@ char* Slabs::take(size_t least, size_t most, bool may_grow, size_t& taken) noexc
   }
 }
 
-void* Slabs::carve(size_t bytes, bool may_grow) noexcept {
+void* Slabs::carve(size_t bytes, Room room) noexcept {
   size_t taken = 0;
-  if (bytes > kWindowMax) return take(bytes, bytes, may_grow, taken);
+  if (bytes > kWindowMax) return take(bytes, bytes, room, taken);
   if (!at_hand(bytes)) {
     close_window();
-    char* start = take(bytes, kWindow, may_grow, taken);
+    char* start = take(bytes, kWindow, room, taken);
     if (start == nullptr) return nullptr;
     cursor_ = start;
     end_ = start + taken;
@@ -141,10 +145,10 @@ void Slabs::unmap(Slab* slab) noexcept {
   unmap_pages(slab, kSlabBytes, kSlabBytes);
 }
 
-size_t Slabs::sweep(std::span<FreeList> lists) noexcept {
-  close_window();
+size_t Slabs::sweep(std::span<FreeList> lists, size_t first) noexcept {
+  if (first < kThreadClasses) close_window();
   size_t swept = 0;
-  for (size_t cls = 0; cls < lists.size(); ++cls) {
+  for (size_t cls = first; cls < lists.size(); ++cls) {
     while (void* data = lists[cls].pop()) {
       Slab* slab = slab_of(data);
       const size_t from = slab->granule_of(data);

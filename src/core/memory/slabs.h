@@ -17,15 +17,17 @@ class Slabs {
  public:
   static constexpr size_t kSlabBytes = size_t{16} << 20;
 
-  // A closed block; null when there is no room, and the system refuses a slab if it `may_grow`.
+  // Where a block may come from: pages that were touched, any hole, or else one more slab.
+  enum class Room : uint8_t { Touched, Mapped, New };
+  // A closed block; null when there is no such room, or the system refuses a slab.
   // Blocks up to kWindowMax are kept together, since one that lives long holds its page.
-  void* carve(size_t bytes, bool may_grow) noexcept;
+  void* carve(size_t bytes, Room room) noexcept;
   // Room for one more without searching.
   bool at_hand(size_t bytes) const { return static_cast<size_t>(end_ - cursor_) >= bytes; }
 
-  // Takes back all blocks of `lists` (one for each class from 0 on), which join, and returns their
-  // bytes.
-  size_t sweep(std::span<FreeList> lists) noexcept;
+  // Takes back all blocks of `lists` (one for each class from `first` on), which join, and returns
+  // their bytes.
+  size_t sweep(std::span<FreeList> lists, size_t first = 0) noexcept;
   // Gives whole `unit`s of all holes to the system.
   void trim(size_t unit) noexcept;
 
@@ -38,7 +40,7 @@ class Slabs {
 
   static Slab* slab_of(void* block);
   bool grow() noexcept;
-  char* take(size_t least, size_t most, bool may_grow, size_t& taken) noexcept;
+  char* take(size_t least, size_t most, Room room, size_t& taken) noexcept;
   void close_window() noexcept;
   void warm(Slab& slab, size_t first, size_t count) noexcept;
   void give_back(Slab& slab, size_t first, size_t last, size_t unit) noexcept;
