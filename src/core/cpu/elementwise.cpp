@@ -77,13 +77,17 @@ bool streams(const Job& job) {
   return fresh;
 }
 
+// Results go past the caches in pieces of half a page. A load of a kernel's constant waits for a
+// store under way whose address ends in the same 12 bits, and behind a whole page every load would.
+constexpr size_t kStreamPiece = 2048;
+
 // How many elements of every operand fit into a tile.
-int64_t tile_elements(const Job& job) {
+int64_t tile_elements(const Job& job, bool stream) {
   size_t widest = size_of(job.compute);
   for (int k = 0; k < job.operands; ++k) {
     widest = std::max({widest, size_of(job.want[k]), job.tensor[k]->itemsize()});
   }
-  return static_cast<int64_t>(sizeof(Tile) / widest);
+  return static_cast<int64_t>((stream ? kStreamPiece : sizeof(Tile)) / widest);
 }
 
 // One contiguous range through a tile.
@@ -91,7 +95,7 @@ void stream_range(const Job& job, std::array<char*, kMaxOperands> ptr,
                   const std::array<uint8_t, kMaxOperands>& inner,
                   const std::array<int64_t, kMaxOperands>& item, int64_t n) {
   constexpr int64_t kNoRows[kMaxOperands] = {};
-  const int64_t step = tile_elements(job);
+  const int64_t step = static_cast<int64_t>(kStreamPiece) / item[0];
   char* out = ptr[0];
   Tile tile;
   ptr[0] = tile.bytes;
@@ -225,7 +229,7 @@ void run_tiled(const Job& job) {
   }
   // With nothing to gather, rows are as long as they come.
   const auto grid = all ? TileGrid(loops, kChunkElements / loops.cols().size, kChunkElements)
-                        : TileGrid::filling(loops, tile_elements(job));
+                        : TileGrid::filling(loops, tile_elements(job, stream));
   for_each_tile(
       grid, job.operands, [&](const TileCursor& at) { run_tile(job, loops, at, lies, stream); }, 1,
       stream);
