@@ -131,6 +131,7 @@ void map_elements(OpId op, DType dtype, void* values, int64_t n) {
 }
 
 void cast_elements(const char* from, DType from_dtype, char* to, DType to_dtype, int64_t n) {
+  if (n == 0) return;  // what is empty may be nowhere
   kernels().elementwise->cast[static_cast<int>(from_dtype)][static_cast<int>(to_dtype)](from, to,
                                                                                         n);
 }
