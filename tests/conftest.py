@@ -82,6 +82,13 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
         assert after == before, f"{after - before} tensors leaked (or are held by a cycle)"
 
 
+@pytest.fixture(autouse=True)
+def threads_as_before() -> Iterator[None]:
+    """A test may set the number of threads; the next one has what there was."""
+    with tinyt.num_threads(tinyt.get_num_threads()):
+        yield
+
+
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Seeded by --seed and the name of the test."""

@@ -4,7 +4,6 @@ heads, few queries, threads, memory."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,13 +29,6 @@ SIZES = [
     (250, 400, 5, 6),
 ]
 RTOL = {"float32": 3e-6, "float64": 1e-13}
-
-
-@pytest.fixture(autouse=True)
-def _restore_threads() -> Iterator[None]:
-    before = tinyt.get_num_threads()
-    yield
-    tinyt.set_num_threads(before)
 
 
 def expected(

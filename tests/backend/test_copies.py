@@ -4,8 +4,6 @@ caches, conversions with instructions of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -16,13 +14,6 @@ DTYPES = ("int8", "int16", "float32", "float64", "complex128")
 # Sides of squares at any level, one more and one less; rows that begin anywhere in a cache line.
 SIDES = (1, 2, 3, 15, 16, 17, 31, 33, 64, 65, 130)
 MIB = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def _restore_threads() -> Iterator[None]:
-    before = tinyt.get_num_threads()
-    yield
-    tinyt.set_num_threads(before)
 
 
 def numbers(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> np.ndarray:

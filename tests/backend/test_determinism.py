@@ -3,7 +3,7 @@ several threads share one call. (Layouts of small inputs: test_ops_forward.py.)"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,6 @@ from sampling import (
 )
 
 THREADS = (2, 3, 7)
-
-
-@pytest.fixture(autouse=True)
-def _restore_threads() -> Iterator[None]:
-    before = tinyt.get_num_threads()
-    yield
-    tinyt.set_num_threads(before)
 
 
 def assert_same_for_threads(call: Callable[[], Any], what: str) -> list[Any]:

@@ -41,13 +41,6 @@ SHAPES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _restore_threads() -> Iterator[None]:
-    before = tinyt.get_num_threads()
-    yield
-    tinyt.set_num_threads(before)
-
-
 def operand(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
     if dtype in HALVES:
         return tinyt.tensor(rng.standard_normal(shape).astype("float32")).to(getattr(tinyt, dtype))

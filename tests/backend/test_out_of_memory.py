@@ -21,10 +21,8 @@ FIRST_SAMPLES = 4  # of an operation: the rest takes the same ways
 
 @pytest.fixture(autouse=True)
 def _restore() -> Iterator[None]:
-    threads = tinyt.get_num_threads()
     yield
     memory.fail_nth_allocation(0)
-    tinyt.set_num_threads(threads)
 
 
 def assert_fails_cleanly(call: Callable[[], Any], what: str) -> None:

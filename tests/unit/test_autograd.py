@@ -627,14 +627,10 @@ def test_same_bits_for_any_threads() -> None:
         loss.backward()
         return [t.detach().numpy().tobytes() for t in (loss, x.grad, w.grad)]
 
-    threads = tinyt.get_num_threads()
-    try:
-        found = []
-        for n in (1, 2, 3):
-            tinyt.set_num_threads(n)
-            found.append(step())
-    finally:
-        tinyt.set_num_threads(threads)
+    found = []
+    for n in (1, 2, 3):
+        tinyt.set_num_threads(n)
+        found.append(step())
     assert found[0] == found[1] == found[2]
 
 

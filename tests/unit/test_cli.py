@@ -30,13 +30,6 @@ def in_empty_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture(autouse=True)
-def threads():
-    before = tinyt.get_num_threads()
-    yield
-    tinyt.set_num_threads(before)
-
-
 @pytest.fixture
 def no_pictures(monkeypatch):
     """matplotlib is slow to load, and its pictures are tested on their own."""

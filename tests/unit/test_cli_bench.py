@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-import tinyt
 from tinyt.cli import bench
 from tinyt.cli.__main__ import main
 
@@ -23,12 +22,11 @@ def quick(monkeypatch):
             function()
         return [1e-6 * (1 + i) for i in range(len(functions))]
 
-    before = tinyt.get_num_threads(), torch and torch.get_num_threads()
+    before = torch and torch.get_num_threads()
     monkeypatch.setattr(bench, "interleaved", once)
     yield
-    tinyt.set_num_threads(before[0])
     if torch:
-        torch.set_num_threads(before[1])
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("with_torch", [False, True])

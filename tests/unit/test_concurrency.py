@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,11 +16,8 @@ from tinyt import nn, optim
 
 
 @pytest.fixture(autouse=True)
-def three_threads() -> Iterator[None]:
-    before = tinyt.get_num_threads()
+def three_threads() -> None:
     tinyt.set_num_threads(3)
-    yield
-    tinyt.set_num_threads(before)
 
 
 def trained(model: nn.Module, x: Any, target: Any) -> list[Any]:

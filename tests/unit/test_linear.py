@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,6 @@ from tinyt.ops.decompose import DECOMPOSE
 from tinyt.tensor import prim
 
 linear = tinyt.nn.functional.linear
-
-
-@pytest.fixture(autouse=True)
-def _restore_threads() -> Iterator[None]:
-    before = tinyt.get_num_threads()
-    yield
-    tinyt.set_num_threads(before)
 
 
 # input, outputs: one line, none, no width, edges of tiles, several blocks of a sum, stacks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,6 @@ import pytest
 
 import tinyt
 from tinyt.tensor import prim
-
-
-@pytest.fixture(autouse=True)
-def _restore_threads() -> Iterator[None]:
-    before = tinyt.get_num_threads()
-    yield
-    tinyt.set_num_threads(before)
 
 
 def transposed(array: np.ndarray) -> tinyt.Tensor:

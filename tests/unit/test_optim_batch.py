@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,13 +28,6 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("Adagrad", {"weight_decay": 0.1, "maximize": True}),
 ]
 DTYPES = ["float32", "float64", "float16", "bfloat16"]
-
-
-@pytest.fixture(autouse=True)
-def _restore_threads() -> Iterator[None]:
-    before = tinyt.get_num_threads()
-    yield
-    tinyt.set_num_threads(before)
 
 
 def assert_same_bits(got: Any, want: Any, what: str) -> None:
