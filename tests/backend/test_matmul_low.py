@@ -80,14 +80,20 @@ def check_values(a: Any, b: Any, c: Any, dtype: str) -> None:
     assert (np.abs(got - want) <= bound + 1e-7).all()
 
 
+def checked_product(a: Any, b: Any, dtype: str) -> Any:
+    """On one thread, which is what others are compared with."""
+    tinyt.set_num_threads(1)
+    product = a @ b
+    check_values(a, b, product, dtype)
+    return product
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_products(shape: tuple[int, int, int], dtype: str, rng: np.random.Generator) -> None:
     m, k, n = shape
     a, b = operand(rng, (m, k), dtype), operand(rng, (k, n), dtype)
-    tinyt.set_num_threads(1)
-    want = a @ b
-    check_values(a, b, want, dtype)
+    want = checked_product(a, b, dtype)
     for number, (x, y) in enumerate(zip(layouts(a), reversed(list(layouts(b))), strict=True)):
         for threads in (1, 2, 3, 7):
             tinyt.set_num_threads(threads)
@@ -103,9 +109,7 @@ LARGE = [(321, 2100, 330), (170, 8000, 180), (170, 8300, 180)]
 def test_large_products(shape: tuple[int, int, int], dtype: str, rng: np.random.Generator) -> None:
     m, k, n = shape
     a, b = operand(rng, (m, k), dtype), operand(rng, (k, n), dtype)
-    tinyt.set_num_threads(1)
-    want = a @ b
-    check_values(a, b, want, dtype)
+    want = checked_product(a, b, dtype)
     tinyt.set_num_threads(3)
     same_bits(a.mT.contiguous().mT @ b.mT.contiguous().mT, want, "another layout, three threads")
 
@@ -125,9 +129,7 @@ def test_products_of_several_regions(shape: tuple[int, int, int], rng: np.random
 )
 def test_batches(shapes: Any, dtype: str, rng: np.random.Generator) -> None:
     a, b = (operand(rng, shape, dtype) for shape in shapes)
-    tinyt.set_num_threads(1)
-    want = a @ b
-    check_values(a, b, want, dtype)
+    want = checked_product(a, b, dtype)
     tinyt.set_num_threads(3)
     for x in layouts(a):
         same_bits(x @ b, want, "three threads")

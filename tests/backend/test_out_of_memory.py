@@ -57,44 +57,42 @@ def test_every_op(op: Op, rng: np.random.Generator) -> None:
         assert_fails_cleanly(call, f"{op.name} sample {number}")
 
 
-def images(*shape: int) -> Any:
-    return tinyt.randn(*shape)
-
-
 # Kernels that take scratch memory, at sizes where several threads do.
 LARGE: dict[str, Callable[[], Callable[[], Any]]] = {
-    "sum": lambda: images(300_001).sum,
-    "column sums": lambda: (lambda x: lambda: x.sum(0))(images(3000, 130)),
-    "var": lambda: (lambda x: lambda: x.var((0, 2)))(images(30, 9, 800)),
-    "sort": lambda: (lambda x: lambda: x.sort())(images(200_001)),
-    "sort of rows": lambda: (lambda x: lambda: x.sort(1))(images(64, 3000)),
-    "topk": lambda: (lambda x: lambda: x.topk(50))(images(8, 20_000)),
-    "median": lambda: images(100_001).median,
-    "cumsum": lambda: (lambda x: lambda: x.cumsum(0))(images(200_001)),
-    "nonzero": lambda: (lambda x: lambda: (x > 0).nonzero())(images(300, 401)),
-    "softmax of columns": lambda: (lambda x: lambda: x.softmax(0))(images(300, 401)),
-    "matmul": lambda: (lambda x: lambda: x @ x)(images(300, 300)),
-    "transposed matmul": lambda: (lambda x: lambda: x.t() @ x)(images(700, 130)),
-    "long inner dimension": lambda: (lambda x: lambda: x @ x.t())(images(4, 50_000)),
+    "sum": lambda: tinyt.randn(300_001).sum,
+    "column sums": lambda: (lambda x: lambda: x.sum(0))(tinyt.randn(3000, 130)),
+    "var": lambda: (lambda x: lambda: x.var((0, 2)))(tinyt.randn(30, 9, 800)),
+    "sort": lambda: (lambda x: lambda: x.sort())(tinyt.randn(200_001)),
+    "sort of rows": lambda: (lambda x: lambda: x.sort(1))(tinyt.randn(64, 3000)),
+    "topk": lambda: (lambda x: lambda: x.topk(50))(tinyt.randn(8, 20_000)),
+    "median": lambda: tinyt.randn(100_001).median,
+    "cumsum": lambda: (lambda x: lambda: x.cumsum(0))(tinyt.randn(200_001)),
+    "nonzero": lambda: (lambda x: lambda: (x > 0).nonzero())(tinyt.randn(300, 401)),
+    "softmax of columns": lambda: (lambda x: lambda: x.softmax(0))(tinyt.randn(300, 401)),
+    "matmul": lambda: (lambda x: lambda: x @ x)(tinyt.randn(300, 300)),
+    "transposed matmul": lambda: (lambda x: lambda: x.t() @ x)(tinyt.randn(700, 130)),
+    "long inner dimension": lambda: (lambda x: lambda: x @ x.t())(tinyt.randn(4, 50_000)),
     "bfloat16 matmul": lambda: (lambda x: lambda: (x @ x).float())(
-        images(300, 300).to(tinyt.bfloat16)
+        tinyt.randn(300, 300).to(tinyt.bfloat16)
     ),
-    "float16 matmul": lambda: (lambda x: lambda: x @ x.t())(images(300, 300).to(tinyt.float16)),
+    "float16 matmul": lambda: (lambda x: lambda: x @ x.t())(
+        tinyt.randn(300, 300).to(tinyt.float16)
+    ),
     "conv 3x3": lambda: (lambda x, w: lambda: F.conv2d(x, w, padding=1))(
-        images(4, 32, 28, 28), images(32, 32, 3, 3)
+        tinyt.randn(4, 32, 28, 28), tinyt.randn(32, 32, 3, 3)
     ),
     "conv 5x5": lambda: (lambda x, w: lambda: F.conv2d(x, w, stride=2))(
-        images(4, 32, 28, 28), images(40, 32, 5, 5)
+        tinyt.randn(4, 32, 28, 28), tinyt.randn(40, 32, 5, 5)
     ),
     "depthwise": lambda: (lambda x, w: lambda: F.conv2d(x, w, groups=32))(
-        images(4, 32, 28, 28), images(32, 1, 3, 3)
+        tinyt.randn(4, 32, 28, 28), tinyt.randn(32, 1, 3, 3)
     ),
     "bfloat16 conv": lambda: (lambda x, w: lambda: F.conv2d(x, w, padding=1).float())(
-        images(4, 32, 28, 28).to(tinyt.bfloat16), images(32, 32, 3, 3).to(tinyt.bfloat16)
+        tinyt.randn(4, 32, 28, 28).to(tinyt.bfloat16), tinyt.randn(32, 32, 3, 3).to(tinyt.bfloat16)
     ),
     "attention": lambda: (
         lambda x: lambda: F.scaled_dot_product_attention(x, x, x, is_causal=True)
-    )(images(2, 4, 300, 32)),
+    )(tinyt.randn(2, 4, 300, 32)),
 }
 
 
@@ -119,7 +117,7 @@ GRADIENTS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
-    x, w = images(4, 16, 20, 20), images(16 * 16 * 9)
+    x, w = tinyt.randn(4, 16, 20, 20), tinyt.randn(16 * 16 * 9)
 
     def call() -> Any:
         leaves = [t.detach().requires_grad_() for t in (x, w)]

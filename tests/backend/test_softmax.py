@@ -41,9 +41,7 @@ def test_columns_have_the_bits_of_rows(shape: tuple[int, int], dtype: str, rng: 
         np.testing.assert_array_equal(spaced, by_column)
 
 
-@pytest.mark.parametrize(
-    "shape", [(3, 5, 4), (2, 40, 3, 7), (2, 3, 30, 20), (0, 3, 20), (4, 0, 20)]
-)
+@pytest.mark.parametrize("shape", CHANNELS)
 def test_channels(shape: tuple[int, ...], rng: Any) -> None:
     data, slope = rng.standard_normal(shape) * 5, rng.standard_normal(shape)
     if 0 in shape:

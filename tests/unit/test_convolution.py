@@ -308,7 +308,7 @@ def test_winograd_spreads_nothing(value: float, rng: np.random.Generator) -> Non
     y = tinyt.conv2d(tinyt.tensor(x), tinyt.tensor(w), padding=1).numpy()
     x[1, 3, 5, 6] = 0
     plain = tinyt.conv2d(tinyt.tensor(x), tinyt.tensor(w), padding=1).numpy()
-    touched = np.zeros((18, 20), bool)[1:-1, 1:-1]
+    touched = np.zeros((16, 18), bool)
     touched[4:7, 5:8] = True
     np.testing.assert_allclose(y[0], plain[0], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(y[1][:, ~touched], plain[1][:, ~touched], rtol=1e-4, atol=1e-6)

@@ -27,7 +27,7 @@ CUTS: dict[str, Callable[[Any], Any]] = {
     "slice first": lambda x: [x * 2, x[:1], x[1:]],
     "of a view": lambda x: [x.permute(2, 0, 1)[1:], x.reshape(30, 4)[3:20:2]],
     "one element": lambda x: [x[0, 0, 0], x[5, 4, 3] * 2],
-}  # fmt: skip
+}
 
 
 def total(pieces: list[Tensor]) -> Tensor:

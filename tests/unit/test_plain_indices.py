@@ -53,18 +53,15 @@ def test_one_tensor_in_brackets_out_of_range():
 def test_numbers_written_at_masks_and_positions(rng, dtype, value):
     start = tinyt.from_numpy(rng.integers(0, 2, (4, 3))).to(getattr(tinyt, dtype))
     mask = tinyt.from_numpy(rng.random((4, 3)) < 0.5)
-    for x in (start, start[:, ::2], start.t()):
-        for index in (mask[: x.shape[0], : x.shape[1]] if x.shape == (4, 2) else mask, 1, slice(3)):
-            if isinstance(index, tinyt.Tensor) and index.shape != x.shape:
-                index = index.t()
+    for x, its_mask in ((start, mask), (start[:, ::2], mask[:, ::2]), (start.t(), mask.t())):
+        for index in (its_mask, 1, slice(3)):
             results = []
             for write in (indexing.setitem, tinyt.Tensor.__setitem__):
                 target = x.clone() if x is start else x.clone().t().contiguous().t()
                 try:
                     write(target, index, value)
                 except (RuntimeError, TypeError, OverflowError) as error:
-                    target = tinyt.tensor([]), type(error), str(error)
-                    results.append(str(target))
+                    results.append((type(error), str(error)))
                 else:
                     results.append((target.numpy().tobytes(), target._version))
             assert results[0] == results[1]
