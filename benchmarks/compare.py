@@ -100,7 +100,11 @@ def run_worker(job: Job, show: Callable[[Row], None]) -> Result:
         if not result.facts:
             raise SystemExit(f"the worker ended with status {status} before it began")
         done = {row.id for row in result.rows}
-        culprit, *others = [case for case in job.cases if case not in done]
+        missing = [case for case in job.cases if case not in done]
+        if not missing:
+            print(f"note: the worker ended with status {status} after its last case", flush=True)
+            break
+        culprit, *others = missing
         group, _, name = culprit.partition("/")
         result.rows.append(Row(group, name, error=f"the process ended with status {status}"))
         show(result.rows[-1])
@@ -204,6 +208,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 | {"cases": [asdict(row) for row in result.rows]}
             )
     if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(head | {"combinations": written}, indent=1) + "\n")
     if args.check:
         print("\n" + ("\n".join(complaints) or "every floor holds"))
