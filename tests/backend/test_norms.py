@@ -104,6 +104,7 @@ def test_no_rows() -> None:
         (tinyt.ones(0, 4, 3), lambda x, w: functional.group_norm(x, 2, w)),
         (tinyt.ones(0, 4, 3), lambda x, w: functional.batch_norm(x, None, None, w, training=True)),
         (tinyt.ones(0, 4, 20), lambda x, w: functional.batch_norm(x, None, None, w, training=True)),
+        (tinyt.ones(2, 4, 0), lambda x, w: functional.batch_norm(x, None, None, w, training=True)),
     ):
         w = tinyt.ones(4, requires_grad=True)
         function(x, w).sum().backward()

@@ -27,7 +27,7 @@ struct Layout {
         size(static_cast<int64_t>(size_of(dtype))) {
     for (int64_t d = 2; d < x.rank(); ++d) n *= x.size(d);
   }
-  bool columns() const { return n < kShortest; }
+  bool columns() const { return n > 0 && n < kShortest; }
   int64_t width() const { return channels * n; }
   int64_t count() const { return outer * n; }
   int64_t offset(int64_t i, int64_t c) const { return (i * channels + c) * n * size; }
