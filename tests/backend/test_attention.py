@@ -248,11 +248,20 @@ def test_memory_grows_with_the_length_only() -> None:
     assert large < 2 * 6144 * 6144 * 4 / 32
 
 
-def test_empty() -> None:
-    for shape in [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0)]:
-        x = tinyt.ones(*shape).requires_grad_()
+@pytest.mark.parametrize("dtype", [tinyt.float32, tinyt.bfloat16])
+def test_empty(dtype: Any) -> None:
+    for shape in [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0), (2, 2, 20, 0)]:
+        x = tinyt.ones(*shape, dtype=dtype).requires_grad_()
         attention(x, x, x).sum().backward()
         assert x.grad.shape == shape
+    q, v = (
+        tinyt.ones(2, 2, 20, 4, dtype=dtype).requires_grad_(),
+        tinyt.ones(2, 2, 20, 0, dtype=dtype),
+    )
+    out = attention(q, q, v)
+    out.sum().backward()
+    assert out.shape == (2, 2, 20, 0)
+    assert (q.grad == 0).all()
     q, none = tinyt.ones(2, 2, 3, 4).requires_grad_(), tinyt.ones(2, 2, 0, 4)
     out = attention(q, none, none)
     out.sum().backward()

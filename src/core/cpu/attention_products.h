@@ -131,6 +131,7 @@ class TileProducts {
   }
   void multiply(int64_t rows, int64_t cols, int64_t depth, int64_t a_panel, const float* a,
                 const float* b, float* c, float* sums) const {
+    if (rows == 0) return;  // values without elements
     const int64_t block = format_.block_steps * format_.bytes;
     amx_.block[kIndex]({.rows = rows,
                         .cols = cols,
