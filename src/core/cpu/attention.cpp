@@ -15,7 +15,6 @@ constexpr int64_t kMaskedKeys = 128;  // beside their masks
 constexpr int64_t kRowsOfTask = 512;  // queries, of all heads that share their keys
 constexpr int64_t kLeastRows = 128;
 constexpr int64_t kTasks = 32;                       // worth having, where there is work for them
-constexpr int64_t kTaskWork = int64_t{1} << 18;      // multiplications worth a task
 constexpr int64_t kFewRows = 8;                      // do not pay for packing queries
 constexpr int64_t kPackedMasks = int64_t{32} << 20;  // bytes
 
@@ -56,7 +55,7 @@ class BlockedAttention {
   void run() {
     const int64_t all = s_.batch * s_.groups, tasks = parts_ * all;
     const int64_t work = rows_ * s_.shared * s_.keys * (s_.width + s_.out_width);
-    const int64_t grain = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, work), 1, all);
+    const int64_t grain = tasks_at_once(all, work);
     constexpr auto kItem = static_cast<int64_t>(sizeof(T));
     const int64_t threads = std::min<int64_t>(num_threads(), std::max(tasks, masks_));
     const Scratch packed(masks_ * mask_size() * kItem);

@@ -4,6 +4,7 @@
 #include "math_exp.h"
 #include "math_log.h"
 #include "simd.h"
+#include "stored.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -30,42 +31,30 @@ TINYT_INLINE F32 weight(F32 x) {
 }
 TINYT_INLINE F64 weight(F64 x) { return exp(x); }
 
-// The mask of one vector of scores.
+// One vector of scores with the masks from element `at` on, if there are any.
 template <MaskKind Kind, class T>
-TINYT_INLINE Vec<T> masked(Vec<T> score, const T* mask) {
-  if constexpr (Kind == MaskKind::Add) return score + load<T>(mask);
-  if constexpr (Kind == MaskKind::Keep) return select(load<T>(mask) != 0, score, splat(-kInf<T>));
-  return score;
-}
-
-TINYT_INLINE I32 steps(I32) {
-  I32 v;
-  for (int i = 0; i < kLanes<I32>; ++i) v[i] = i;
-  return v;
-}
-TINYT_INLINE I64 steps(I64) {
-  I64 v;
-  for (int i = 0; i < kLanes<I64>; ++i) v[i] = i;
-  return v;
+TINYT_INLINE Vec<T> masked(Vec<T> score, const void* mask, int64_t at) {
+  if constexpr (Kind == MaskKind::None) return score;
+  const Vec<T> m = load<T>(static_cast<const T*>(mask) + at);
+  return Kind == MaskKind::Add ? score + m : select(m != 0, score, splat(-kInf<T>));
 }
 
 // Lanes of numbers first, first + 1, ... that are at most `last`, clamped to what a lane counts.
 template <class T>
 TINYT_INLINE Mask<Vec<T>> up_to(int64_t last) {
-  using I = Mask<Vec<T>>;
+  using I = Element<Mask<Vec<T>>>;
   const int64_t near = last < -1 ? -1 : last > kWidth<T> ? kWidth<T> : last;
-  return (I)(steps(I{}) <= splat(static_cast<Element<I>>(near)));
+  return (Mask<Vec<T>>)(iota<I, kWidth<T>>() <= splat(static_cast<I>(near)));
 }
 
-// One vector of queries against all keys of the block. Ready: nothing is to be done to the scores.
 constexpr int kChains = 4;  // maxima side by side: one would wait for itself
 
+// One vector of queries against all keys of the block. Ready: nothing is to be done to the scores.
 template <MaskKind Kind, bool Ready, class T>
 void weigh_lanes(const AttentionBlock& b, int64_t lane) {
   using V = Vec<T>;
   const int64_t keys = b.keys, lanes = b.lanes;
   T* const scores = static_cast<T*>(b.scores) + lane;
-  const T* const mask = static_cast<const T*>(b.mask) + (Kind == MaskKind::None ? 0 : lane);
   T* const top = static_cast<T*>(b.top) + lane;
   T* const sum = static_cast<T*>(b.sum) + lane;
   const V before = load<T>(top);
@@ -77,7 +66,7 @@ void weigh_lanes(const AttentionBlock& b, int64_t lane) {
   const V scale = splat(static_cast<T>(b.scale));
   const auto score = [&](int64_t k) {
     const V s = load<T>(scores + k * lanes);
-    return Ready ? s : masked<Kind>(s * scale, mask + k * lanes);
+    return Ready ? s : masked<Kind, T>(s * scale, b.mask, k * lanes + lane);
   };
   const auto take = [&](int64_t k, V& most_so_far) {
     const V s = score(k);
@@ -156,15 +145,12 @@ void slopes_of_row(const AttentionSlopes& b, int64_t row) {
   using V = Vec<T>;
   T* const scores = static_cast<T*>(b.scores) + row * b.lanes;
   T* const slopes = static_cast<T*>(b.slopes) + row * b.lanes;
-  const T* mask = static_cast<const T*>(b.mask);
-  if constexpr (Kind != MaskKind::None) mask += row * b.mask_row;
   const T of_row = static_cast<const T*>(b.log_sum)[row];
   // A row that sees no key has no weights, whatever its scores.
   const V base = splat(of_row == -kInf<T> ? kInf<T> : of_row);
   const V delta = splat(static_cast<const T*>(b.delta)[row]);
   for (int64_t lane = 0; lane < b.used; lane += kWidth<T>) {
-    const T* of_lanes = Kind == MaskKind::None ? nullptr : mask + lane;
-    V p = weight(masked<Kind>(load<T>(scores + lane), of_lanes) - base);
+    V p = weight(masked<Kind, T>(load<T>(scores + lane), b.mask, row * b.mask_row + lane) - base);
     if (b.diagonal + row < lane + kWidth<T> - 1) {
       p = select(up_to<T>(b.diagonal + row - lane), p, V{});
     }
@@ -175,19 +161,10 @@ void slopes_of_row(const AttentionSlopes& b, int64_t row) {
 
 template <class T>
 void slopes(const AttentionSlopes& b) {
-  for (int64_t row = 0; row < b.queries; ++row) {
-    switch (b.kind) {
-      case MaskKind::None:
-        slopes_of_row<MaskKind::None, T>(b, row);
-        break;
-      case MaskKind::Add:
-        slopes_of_row<MaskKind::Add, T>(b, row);
-        break;
-      case MaskKind::Keep:
-        slopes_of_row<MaskKind::Keep, T>(b, row);
-        break;
-    }
-  }
+  const auto of_row = b.kind == MaskKind::Add    ? slopes_of_row<MaskKind::Add, T>
+                      : b.kind == MaskKind::Keep ? slopes_of_row<MaskKind::Keep, T>
+                                                 : slopes_of_row<MaskKind::None, T>;
+  for (int64_t row = 0; row < b.queries; ++row) of_row(b, row);
 }
 
 // ---- few queries: rows of keys and values as they lie in memory

@@ -11,7 +11,6 @@ constexpr int64_t kKeys = 128;         // of a block, at most: a multiple of eve
 constexpr int64_t kStrip = 48;         // queries at a time where the diagonal crosses a block
 constexpr int64_t kKeysOfPass = 1152;  // whose gradients a task sums up at a time: some blocks
 constexpr int64_t kTasks = 16;         // worth having, where there is work for them
-constexpr int64_t kTaskWork = int64_t{1} << 18;  // multiplications worth a task
 
 struct Operands {
   const Tensor &grad, &q, &k, &v;
@@ -65,7 +64,7 @@ class Gradients {
     const Scratch scratch(at_.elements() * kItem * threads);
     Slots slots(scratch.data(), at_.elements() * kItem, threads);
     const int64_t work = s_.shared * s_.queries * part_keys_ * (s_.width + s_.out_width);
-    const int64_t grain = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, work), 1, all);
+    const int64_t grain = tasks_at_once(all, work);
     const int64_t tasks = all * parts_;
     // What this thread probably gets next.
     const int64_t step = grain == 1 ? threads : 1;

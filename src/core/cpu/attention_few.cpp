@@ -7,8 +7,7 @@ namespace {
 
 constexpr int64_t kKeysOfSplit = 1024;
 constexpr int64_t kSplits = 16;
-constexpr int64_t kConverted = 64;               // keys converted at a time
-constexpr int64_t kTaskWork = int64_t{1} << 18;  // multiplications worth a task
+constexpr int64_t kConverted = 64;  // keys converted at a time
 
 // Few queries, as when tokens are generated one by one: keys and values are read once, where they
 // lie, in ranges that are combined in order.
@@ -37,8 +36,7 @@ class FewQueries {
     T* const partial = reinterpret_cast<T*>(scratch.data());
     Slots slots(scratch.data() + partial_.elements() * kItem, task_.elements() * kItem, threads);
     const int64_t work = rows_ * keys_ * (s_.width + s_.out_width);
-    const int64_t grain =
-        std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, work), 1, all * splits_);
+    const int64_t grain = tasks_at_once(all * splits_, work);
     parallel_ranges(all * splits_, grain, [&](int64_t begin, int64_t end) {
       slots.with_one([&](char* memory) {
         for (int64_t i = begin; i < end; ++i) task(i, reinterpret_cast<T*>(memory), partial);
