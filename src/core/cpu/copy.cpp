@@ -218,7 +218,9 @@ void kernel_iota(const KernelCall& call) {
   const int64_t n = read.integer();
   const DType dtype = read.dtype();
   const double start = read.real(), step = read.real();
-  const int64_t istart = read.integer(), istep = read.integer();
+  // Unsigned: a product may wrap where the sum with the start does not.
+  const auto istart = static_cast<uint64_t>(read.integer());
+  const auto istep = static_cast<uint64_t>(read.integer());
   const auto size = static_cast<int64_t>(size_of(dtype));
   char* data = call.outputs[0].data();
   parallel_ranges(n, kTileElements * 32, [&](int64_t begin, int64_t end) {
@@ -226,7 +228,9 @@ void kernel_iota(const KernelCall& call) {
       const int64_t count = std::min(kTileElements, end - i);
       if (is_integral(dtype)) {
         int64_t tile[kTileElements];
-        for (int64_t k = 0; k < count; ++k) tile[k] = istart + (i + k) * istep;
+        for (int64_t k = 0; k < count; ++k) {
+          tile[k] = static_cast<int64_t>(istart + static_cast<uint64_t>(i + k) * istep);
+        }
         cast_elements(reinterpret_cast<char*>(tile), DType::Int64, data + i * size, dtype, count);
       } else {
         double tile[kTileElements];

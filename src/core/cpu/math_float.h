@@ -26,7 +26,7 @@ template <class V>
 TINYT_INLINE V nextafter(V x, V y) {
   using M = Mask<V>;
   const M bits = bit_cast<M>(x), away = (M)((y > x) == (x > 0));
-  const V moved = bit_cast<V>((M)(bits - away + ~away));
+  const V moved = bit_cast<V>(wrap(bits) - wrap(away) + wrap(~away));
   const V least = copysign(bit_cast<V>(M{} + 1), y);
   const V next = select(x == y, y, select(x == 0, least, moved));
   return select((x != x) | (y != y), x + y, next);
