@@ -290,14 +290,14 @@ void backward_columns(const Layout& l, const char* x, const char* g, const T* we
 
 template <class T>
 void forward(const KernelCall& call, const Layout& l) {
-  const Tensor &out = call.outputs[0], x = dense(call.inputs[0], l.dtype);
+  const Tensor &out = call.outputs[0], x = dense_as(call.inputs[0], l.dtype);
   const Tensor y = target(out, l.dtype);
   const Tensor weight = per_channel<T>(call.inputs[1], l.dtype, l.channels, 1);
   const Tensor bias = per_channel<T>(call.inputs[2], l.dtype, l.channels, 0);
   const bool training = !given(call.inputs[3]);
   const Stats<T> stats{call.outputs[1].ptr<T>(), static_cast<T>(AttrReader(call.attrs).real())};
   if (!training) {
-    const Tensor mean = dense(call.inputs[3], l.dtype), var = dense(call.inputs[4], l.dtype);
+    const Tensor mean = dense_as(call.inputs[3], l.dtype), var = dense_as(call.inputs[4], l.dtype);
     for (int64_t c = 0; c < l.channels; ++c) {
       stats.set(c, mean.ptr<const T>()[c], var.ptr<const T>()[c]);
     }
@@ -315,8 +315,8 @@ void forward(const KernelCall& call, const Layout& l) {
 template <class T>
 void backward(const KernelCall& call, const Layout& l) {
   const Tensor& out = call.outputs[0];
-  const Tensor g = dense(call.inputs[0], l.dtype), x = dense(call.inputs[1], l.dtype);
-  const Tensor kept = dense(call.inputs[2], l.dtype), dx = target(out, l.dtype);
+  const Tensor g = dense_as(call.inputs[0], l.dtype), x = dense_as(call.inputs[1], l.dtype);
+  const Tensor kept = dense_as(call.inputs[2], l.dtype), dx = target(out, l.dtype);
   const Tensor weight = per_channel<T>(call.inputs[3], l.dtype, l.channels, 1);
   const Stats<T> stats{kept.ptr<T>(), 0};
   AttrReader read(call.attrs);

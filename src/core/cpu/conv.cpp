@@ -188,13 +188,6 @@ bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
 
 }  // namespace
 
-Tensor dense_as(const Tensor& t, DType work) {
-  if (t.dtype() == work) return as_contiguous(t);
-  const Tensor converted = Tensor::empty(t.shape(), work);
-  copy_into(t, converted);
-  return converted;
-}
-
 void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
                       int64_t ins, const Tensor& y) {
   const auto size = static_cast<int64_t>(size_of(work));

@@ -38,9 +38,6 @@ struct Geometry {
   int64_t group_out() const { return out_channels / groups; }
 };
 
-// t, contiguous and in the dtype.
-Tensor dense_as(const Tensor& t, DType work);
-
 // Runs body(result), with result in the compute dtype, and rounds it to `out`.
 template <class F>
 void in_compute_dtype(const Tensor& out, DType work, F&& body) {

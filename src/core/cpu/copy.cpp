@@ -185,9 +185,11 @@ void copy_into(const Tensor& from, const Tensor& to) {
   copy_converted(from, to, loops);
 }
 
-Tensor as_contiguous(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  const Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
+Tensor as_contiguous(const Tensor& x) { return dense_as(x, x.dtype()); }
+
+Tensor dense_as(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype && x.is_contiguous()) return x;
+  const Tensor out = Tensor::empty(x.shape(), dtype, x.device());
   copy_into(x, out);
   return out;
 }

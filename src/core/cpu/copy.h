@@ -11,6 +11,8 @@ void copy_into(const Tensor& from, const Tensor& to);
 
 // x itself when it is contiguous, else a contiguous copy.
 Tensor as_contiguous(const Tensor& x);
+// The same in a dtype.
+Tensor dense_as(const Tensor& x, DType dtype);
 
 void kernel_cast(const KernelCall& call);
 void kernel_copy(const KernelCall& call);

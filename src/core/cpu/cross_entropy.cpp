@@ -14,13 +14,6 @@ constexpr int64_t kSumBlock = 4096;  // losses summed one after another
 
 enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
 
-Tensor dense(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype && x.is_contiguous()) return x;
-  Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
-  copy_into(x, copy);
-  return copy;
-}
-
 // The classes, targets and weights of one call.
 struct Classes {
   size_t dim;
@@ -33,7 +26,7 @@ struct Classes {
         classes(x.size(dim)),
         dtype(info(x.dtype()).compute),
         target(as_contiguous(target_)),
-        weight(weight_.rank() == 0 ? Tensor() : dense(weight_, dtype)) {
+        weight(weight_.rank() == 0 ? Tensor() : dense_as(weight_, dtype)) {
     AttrReader read(call.attrs);
     ignored = read.integer();
     reduction = read.integer();
@@ -172,7 +165,7 @@ void forward(const KernelCall& call, const Classes& at) {
 template <class T>
 void backward(const KernelCall& call, const Classes& at) {
   const Tensor &x = call.inputs[1], &out = call.outputs[0];
-  const Tensor grad = dense(call.inputs[0], at.dtype), kept = dense(call.inputs[4], at.dtype);
+  const Tensor grad = dense_as(call.inputs[0], at.dtype), kept = dense_as(call.inputs[4], at.dtype);
   const T *g = grad.ptr<const T>(), *stats = kept.ptr<const T>();
   const T total = stats[2 * at.target.numel()];
   const auto share = [&](int64_t row) {

@@ -42,7 +42,7 @@ struct Groups {
 
 template <class T>
 void forward(const KernelCall& call, const Groups& s, double eps) {
-  const Tensor &out = call.outputs[0], x = dense(call.inputs[0], s.dtype);
+  const Tensor &out = call.outputs[0], x = dense_as(call.inputs[0], s.dtype);
   const Tensor y = target(out, s.dtype);
   const Tensor weight = per_channel<T>(call.inputs[1], s.dtype, s.channels, 1, s.repeat());
   const Tensor bias = per_channel<T>(call.inputs[2], s.dtype, s.channels, 0, s.repeat());
@@ -134,8 +134,8 @@ struct RowGradient {
 template <class T>
 void backward(const KernelCall& call, const Groups& s, bool wanted) {
   const Tensor& out = call.outputs[0];
-  const Tensor g = dense(call.inputs[0], s.dtype), x = dense(call.inputs[1], s.dtype);
-  const Tensor stats = dense(call.inputs[2], s.dtype), dx = target(out, s.dtype);
+  const Tensor g = dense_as(call.inputs[0], s.dtype), x = dense_as(call.inputs[1], s.dtype);
+  const Tensor stats = dense_as(call.inputs[2], s.dtype), dx = target(out, s.dtype);
   const Tensor weight = per_channel<T>(call.inputs[3], s.dtype, s.channels, 1, s.repeat());
   const Tensor sums = Tensor::empty(Dims{s.batch, s.channels, 2}, s.dtype);
   const bool stream = streams(dx, out, s.run() * s.size);

@@ -176,12 +176,8 @@ void kernel_linear_index(const KernelCall& call) {
   const std::span<const int64_t> sizes = read.list(), dims = read.list(), shape = read.list();
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     const Dims strides = broadcast_strides(call.inputs[k].shape(), call.inputs[k].strides(), shape);
-    Tensor index = call.inputs[k].view(shape, strides, call.inputs[k].offset());
-    if (index.dtype() != DType::Int64 || !index.is_contiguous()) {
-      const Tensor places = Tensor::empty(index.shape(), DType::Int64, out.device());
-      copy_into(index, places);
-      index = places;
-    }
+    const Tensor index =
+        dense_as(call.inputs[k].view(shape, strides, call.inputs[k].offset()), DType::Int64);
     const int64_t size = sizes[k];
     const auto* at = index.ptr<const int64_t>();
     auto* sum = out.ptr<int64_t>();

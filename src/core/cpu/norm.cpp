@@ -21,7 +21,7 @@ struct Shape {
   int index() const { return static_cast<int>(dtype); }
 };
 
-Tensor part_of(const Tensor& x, DType dtype) { return given(x) ? dense(x, dtype) : Tensor(); }
+Tensor part_of(const Tensor& x, DType dtype) { return given(x) ? dense_as(x, dtype) : Tensor(); }
 
 const void* data_of(const Tensor& x) { return x ? x.data() : nullptr; }
 
@@ -35,8 +35,8 @@ int64_t rows_of_block(int64_t n) {
 template <class T>
 void backward(const KernelCall& call, const Shape& shape, bool center, bool wanted) {
   const Tensor &out = call.outputs[0], &params = call.outputs[1];
-  const Tensor g = dense(call.inputs[0], shape.dtype), x = dense(call.inputs[1], shape.dtype);
-  const Tensor stats = dense(call.inputs[2], shape.dtype), dx = target(out, shape.dtype);
+  const Tensor g = dense_as(call.inputs[0], shape.dtype), x = dense_as(call.inputs[1], shape.dtype);
+  const Tensor stats = dense_as(call.inputs[2], shape.dtype), dx = target(out, shape.dtype);
   const Tensor w = part_of(call.inputs[3], shape.dtype);
   const bool summed = params.size(0) != 0;
   const int64_t n = shape.n, block = summed ? rows_of_block(n) : shape.grain();
@@ -76,7 +76,7 @@ void kernel_layer_norm(const KernelCall& call) {
   const Shape shape(out, read.integer());
   const bool center = read.flag();
   const double eps = read.real();
-  const Tensor x = dense(call.inputs[0], shape.dtype), y = target(out, shape.dtype);
+  const Tensor x = dense_as(call.inputs[0], shape.dtype), y = target(out, shape.dtype);
   const Tensor w = part_of(call.inputs[1], shape.dtype), b = part_of(call.inputs[2], shape.dtype);
   const auto kernel = kernels().norm->forward[shape.index()];
   const bool stream = streams(y, out, shape.row_bytes());

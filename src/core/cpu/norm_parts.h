@@ -11,14 +11,6 @@ namespace tinyt::cpu {
 
 inline constexpr int64_t kNormChunk = 16384;  // elements of a unit of parallel work
 
-// x in the dtype the kernels work in, contiguous.
-inline Tensor dense(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype && x.is_contiguous()) return x;
-  Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
-  copy_into(x, copy);
-  return copy;
-}
-
 // The output itself where the kernels can write to it, else memory for `finish` to convert.
 inline Tensor target(const Tensor& out, DType dtype) {
   return out.dtype() == dtype ? out : Tensor::empty(out.shape(), dtype, out.device());
@@ -42,7 +34,7 @@ inline bool given(const Tensor& part) { return part.rank() != 0; }
 // One value of `part` for each channel, each `repeat` times.
 template <class T>
 Tensor per_channel(const Tensor& part, DType dtype, int64_t channels, T none, int64_t repeat = 1) {
-  Tensor values = given(part) ? dense(part, dtype) : Tensor::empty(Dims{channels}, dtype);
+  Tensor values = given(part) ? dense_as(part, dtype) : Tensor::empty(Dims{channels}, dtype);
   if (!given(part)) std::fill_n(values.ptr<T>(), channels, none);
   if (repeat == 1) return values;
   Tensor repeated = Tensor::empty(Dims{channels * repeat}, dtype);

@@ -84,13 +84,6 @@ void run_narrow(OptimRule rule, const OptimItem& item, int64_t n, const Pointers
 // A tensor's blocks, each of which gives one value.
 int64_t blocks_of(const Tensor& x) { return (x.numel() + kRowBlock - 1) / kRowBlock; }
 
-Tensor dense(const Tensor& x) {
-  if (x.is_contiguous()) return x;
-  Tensor copy = Tensor::empty(x.shape(), x.dtype(), x.device());
-  copy_into(x, copy);
-  return copy;
-}
-
 // The order of a row's reduction (levels.h), so that each sum equals that of its tensor alone.
 template <class T>
 void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
@@ -136,7 +129,7 @@ void optim_step(OptimRule rule, std::span<const OptimItem> items) {
 void kernel_sum_squares(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   std::vector<Tensor> inputs;
-  for (const Tensor& x : call.inputs) inputs.push_back(dense(x));
+  for (const Tensor& x : call.inputs) inputs.push_back(as_contiguous(x));
   out.dtype() == DType::Float32 ? sum_squares<float>(inputs, out)
                                 : sum_squares<double>(inputs, out);
 }

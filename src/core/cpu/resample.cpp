@@ -239,13 +239,6 @@ void run(const Attrs& attrs, DType dtype, const Tensor& x, const Tensor& weight,
   resample<T>(dtype, in, out, matrix, x, y);
 }
 
-Tensor dense_as(const Tensor& t, DType dtype) {
-  if (t.dtype() == dtype) return as_contiguous(t);
-  const Tensor converted = Tensor::empty(t.shape(), dtype);
-  copy_into(t, converted);
-  return converted;
-}
-
 }  // namespace
 
 void kernel_resample(const KernelCall& call) {

@@ -62,22 +62,14 @@ void search(const Search& s, bool right) {
   right ? search_lines<T, true>(s) : search_lines<T, false>(s);
 }
 
-// Contiguous, in the dtype that is compared.
-Tensor comparable(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype) return as_contiguous(x);
-  const Tensor to = Tensor::empty(x.shape(), dtype, x.device());
-  copy_into(x, to);
-  return to;
-}
-
 }  // namespace
 
 void kernel_searchsorted(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   if (out.numel() == 0) return;
   const DType dtype = is_integral(call.compute) ? DType::Int64 : info(call.compute).compute;
-  const Tensor sorted = comparable(call.inputs[0], dtype);
-  const Tensor values = comparable(call.inputs[1], dtype);
+  const Tensor sorted = dense_as(call.inputs[0], dtype);
+  const Tensor values = dense_as(call.inputs[1], dtype);
   const Search s{sorted,
                  values,
                  out,
