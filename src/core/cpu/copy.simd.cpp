@@ -4,6 +4,7 @@
 
 #include "levels.h"
 #include "simd.h"
+#include "stored.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -13,25 +14,9 @@ constexpr int kLaneBytes = 16;      // within which registers interleave
 constexpr int kGroups = TINYT_VECTOR_BYTES / kLaneBytes;
 
 template <int Size>
-struct ItemOf;
-template <>
-struct ItemOf<1> {
-  using type = uint8_t;
-};
-template <>
-struct ItemOf<2> {
-  using type = uint16_t;
-};
-template <>
-struct ItemOf<4> {
-  using type = uint32_t;
-};
-template <>
-struct ItemOf<8> {
-  using type = uint64_t;
-};
+using Item = typename RawOf<Size>::type;
 template <int Size>
-using Items = Vec<typename ItemOf<Size>::type>;
+using Items = Vec<Item<Size>>;
 
 // The items of the lower (upper) halves of every lane of a and b in turn.
 template <class V, bool Upper, size_t... I>
@@ -105,8 +90,7 @@ TINYT_INLINE void whole_square(const Transposition& t, int64_t line, int64_t ite
   const char* in = t.from + line * t.from_step + item * Size;
   char* out = t.to + item * t.to_step + line * Size;
 #pragma GCC unroll 64
-  for (int i = 0; i < s.kSide; ++i)
-    s.line[i] = load<typename ItemOf<Size>::type>(in + i * t.from_step);
+  for (int i = 0; i < s.kSide; ++i) s.line[i] = load<Item<Size>>(in + i * t.from_step);
   s.transpose();
 #pragma GCC unroll 64
   for (int i = 0; i < s.kSide; ++i) {
@@ -249,7 +233,7 @@ TINYT_INLINE V even_items(V a, V b, std::index_sequence<I...>) {
 template <int Size>
 void pick_items(const char* from, int64_t step, char* to, int64_t n) {
   constexpr int64_t kItems = TINYT_VECTOR_BYTES / Size;
-  using T = typename ItemOf<Size>::type;
+  using T = Item<Size>;
   int64_t i = 0;
   if (step == 2 * Size) {
     for (; i + kItems < n; i += kItems) {

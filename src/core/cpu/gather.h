@@ -11,8 +11,13 @@
 namespace tinyt::cpu {
 
 inline constexpr int64_t kMaxAccumulator = 8;  // bytes of the largest dtype kernels accumulate in
-inline constexpr int64_t kRowChunk = 16 * kRowBlock;  // elements of one result in a unit of work
-inline constexpr int64_t kGatherRows = 16;            // results gathered side by side, at most
+// One unit of work takes this many blocks of one result: a power of two, so that its value is a
+// node of the tree.
+inline constexpr int64_t kChunkBlocks = 16;
+inline constexpr int64_t kRowChunk = kChunkBlocks * kRowBlock;
+inline constexpr int64_t kColumnChunk = kChunkBlocks * kColumnBlock;
+inline constexpr int64_t kGatherRows = 16;  // results gathered side by side from rows, at most
+inline constexpr int64_t kTileCols = 32;    // and from columns
 
 // The dimensions of a reduction: those reduced, the kept ones around and inside of them.
 struct ReduceAxes {

@@ -51,11 +51,7 @@ TINYT_INLINE Vec<T> get(const void* p, int64_t i, int64_t count) {
 }
 template <class T>
 TINYT_INLINE void put(void* p, Vec<T> v, int64_t i, int64_t count) {
-  if (count == kWidth<T>) {
-    store(static_cast<T*>(p) + i, v);
-  } else {
-    store_part(static_cast<T*>(p) + i, v, count);
-  }
+  put(static_cast<T*>(p) + i, v, count);
 }
 
 // A number of the step in every lane.

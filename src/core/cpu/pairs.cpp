@@ -13,10 +13,6 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kChunkBlocks = 16;  // blocks of one result in a unit of work, a power of two
-static_assert(kRowChunk == kChunkBlocks * kRowBlock);
-constexpr int64_t kColumnChunk = kChunkBlocks * kColumnBlock;
-constexpr int64_t kTileCols = 32;     // columns gathered at once
 constexpr int64_t kDirectCols = 128;  // columns reduced in place at once
 
 // ---- joining the pairs of neighbouring parts

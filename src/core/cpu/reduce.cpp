@@ -13,16 +13,9 @@
 namespace tinyt::cpu {
 namespace {
 
-// One unit of work takes this many blocks of one result: a power of two, so that its value is a
-// node of the tree.
-constexpr int64_t kChunkBlocks = 16;
-static_assert(kRowChunk == kChunkBlocks * kRowBlock);
-constexpr int64_t kColumnChunk = kChunkBlocks * kColumnBlock;
 constexpr int64_t kMaxBlocks = kColumnChunk / kProductBlock;  // of a unit of work
-constexpr int64_t kTileCols = 32;                             // columns gathered at once, at most
 constexpr int64_t kDirectCols = 256;                          // columns reduced in place at once
 constexpr int64_t kAcross = 128;  // neighbouring results whose lanes run side by side
-
 constexpr int64_t kLongRun = 64;  // neighbouring elements that are worth reducing in place
 
 // Of what a reduction has found so far.
@@ -71,7 +64,7 @@ struct Functions {
     from = static_cast<int64_t>(size_of(source));
     item = static_cast<int64_t>(size_of(dtype));
     block = reduction == Reduction::Prod ? kProductBlock : kColumnBlock;
-    rows(nullptr, 1, 0, 0, identity);
+    rows(&item, 1, 0, 0, identity);  // of no elements
   }
 
   int64_t row_block() const { return block * kReduceLanes; }
