@@ -190,12 +190,12 @@ class Columns {
   }
 
  private:
-  int64_t blocks() const { return (l_.outer + kColumnBlock - 1) / kColumnBlock; }
+  int64_t blocks() const { return ceil_div(l_.outer, kColumnBlock); }
 
   // body(block, row, rows, col, cols) for blocks of rows and parts of the columns.
   template <class F>
   void for_each_block(const F& body) const {
-    const int64_t width = l_.width(), parts = (width + kColumnsOfTask - 1) / kColumnsOfTask;
+    const int64_t width = l_.width(), parts = ceil_div(width, kColumnsOfTask);
     const int64_t work = std::min(l_.outer, kColumnBlock) * std::min(width, kColumnsOfTask);
     const int64_t grain = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(work, 1));
     parallel_ranges(blocks() * parts, grain, [&](int64_t begin, int64_t end) {

@@ -40,7 +40,7 @@ void backward(const KernelCall& call, const Shape& shape, bool center, bool want
   const Tensor w = part_of(call.inputs[3], shape.dtype);
   const bool summed = params.size(0) != 0;
   const int64_t n = shape.n, block = summed ? rows_of_block(n) : shape.grain();
-  const int64_t blocks = std::max<int64_t>(1, (shape.rows + block - 1) / block);
+  const int64_t blocks = std::max<int64_t>(1, ceil_div(shape.rows, block));
   const Tensor sums = summed ? Tensor::empty(Dims{blocks, 2, n}, shape.dtype) : Tensor();
   if (summed && shape.rows == 0) std::fill_n(sums.ptr<T>(), 2 * n, T{0});
   const auto kernel = kernels().norm->backward[shape.index()];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "axes.h"
 #include "copy.h"
 #include "levels.h"
 #include "tiles.h"

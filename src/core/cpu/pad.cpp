@@ -1,7 +1,9 @@
 // Padding: the interior, and slabs around it. The slabs of dimension d span the interior of the
 // dimensions before it and all of those after it, so every element is written once.
 #include <algorithm>
+#include <array>
 
+#include "axes.h"
 #include "copy.h"
 #include "tiles.h"
 
@@ -110,7 +112,7 @@ void kernel_pad_border(const KernelCall& call) {
   if (cut == 0) return pad_border(x, out, pad, mode);
   const int64_t last = out.size(cut - 1);
   const int64_t together = std::clamp<int64_t>(kBorderElements / elements, 1, last);
-  const int64_t runs = (last + together - 1) / together;
+  const int64_t runs = ceil_div(last, together);
   parallel_ranges(pieces / last * runs, 1, [&](int64_t piece, int64_t) {
     Dims from(x.shape().size()), x_end(x.shape()), out_end(out.shape());
     int64_t rest = piece / runs;
