@@ -10,7 +10,6 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kShortest = 16;        // elements of a row that is worked on as one
 constexpr int64_t kColumnsOfTask = 256;  // of kColumnBlock rows
 
 // x as rows of n elements: row (i, c) starts at (i * channels + c) * n. Where those are short, x is
@@ -35,8 +34,7 @@ struct Layout {
 
   template <class F>
   void for_channels(F&& body) const {
-    const int64_t grain = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(count(), 1));
-    parallel_ranges(channels, grain, [&](int64_t begin, int64_t end) {
+    parallel_ranges(channels, norm_grain(count()), [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) body(c);
     });
   }
@@ -197,8 +195,7 @@ class Columns {
   void for_each_block(const F& body) const {
     const int64_t width = l_.width(), parts = ceil_div(width, kColumnsOfTask);
     const int64_t work = std::min(l_.outer, kColumnBlock) * std::min(width, kColumnsOfTask);
-    const int64_t grain = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(work, 1));
-    parallel_ranges(blocks() * parts, grain, [&](int64_t begin, int64_t end) {
+    parallel_ranges(blocks() * parts, norm_grain(work), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t block = task / parts, row = block * kColumnBlock;
         const int64_t col = task % parts * kColumnsOfTask;

@@ -6,8 +6,6 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kShortest = 16;  // elements of a channel that is worked on as one row
-
 // x as rows of n elements, `groups` of them a sample; a row is `members` channels of `space`
 // elements each. Where those are few, weight and bias are repeated for every element of a channel.
 struct Groups {
@@ -33,8 +31,7 @@ struct Groups {
   // body(row, channel): all rows, and the first channel of each.
   template <class F>
   void for_rows(F&& body) const {
-    const int64_t grain = std::max<int64_t>(1, kNormChunk / std::max<int64_t>(n, 1));
-    parallel_ranges(batch * groups, grain, [&](int64_t begin, int64_t end) {
+    parallel_ranges(batch * groups, norm_grain(n), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) body(r, r % groups * members);
     });
   }

@@ -17,7 +17,7 @@ struct Shape {
     for (int64_t d = 0; d < x.rank(); ++d) (d < x.rank() - dims ? rows : n) *= x.size(d);
   }
   int64_t row_bytes() const { return n * size; }
-  int64_t grain() const { return std::max<int64_t>(1, kNormChunk / std::max<int64_t>(n, 1)); }
+  int64_t grain() const { return norm_grain(n); }
   int index() const { return static_cast<int>(dtype); }
 };
 

@@ -10,7 +10,13 @@
 
 namespace tinyt::cpu {
 
-inline constexpr int64_t kNormChunk = 16384;  // elements of a unit of parallel work
+inline constexpr int64_t kShortest = 16;  // elements of a channel that is worked on as one row
+
+// How many pieces of so many elements make a unit of parallel work.
+inline int64_t norm_grain(int64_t elements) {
+  constexpr int64_t kChunk = 16384;
+  return std::max<int64_t>(1, kChunk / std::max<int64_t>(elements, 1));
+}
 
 // The output itself where the kernels can write to it, else memory for `finish` to convert.
 inline Tensor target(const Tensor& out, DType dtype) {
