@@ -6,36 +6,6 @@
 namespace tinyt::cpu {
 namespace {
 
-// Unsigned, because integers wrap.
-TINYT_INLINE U64 fma(U64 a, U64 b, U64 c) { return a * b + c; }
-TINYT_INLINE U64 broadcast(uint64_t x) { return U64{} + x; }
-TINYT_INLINE F32 broadcast(float x) { return splat(x); }
-TINYT_INLINE F64 broadcast(double x) { return splat(x); }
-
-template <class T>
-struct LaneOf {
-  using type = int64_t;
-};
-template <>
-struct LaneOf<float> {
-  using type = int32_t;
-};
-template <class T>
-using Lane = typename LaneOf<T>::type;  // an integer as wide as T
-
-// The first n lanes, zeros in the others.
-template <class T>
-TINYT_INLINE Vec<T> load_first(const T* p, int64_t n) {
-  if constexpr (sizeof(T) == 8 && T(0.5) == 0) {
-    return (Vec<T>)load_part<int64_t>(p, n);
-  } else {
-    return load_part<T>(p, n);
-  }
-}
-TINYT_INLINE void store_first(double* p, F64 v, int64_t n) { store_part(p, v, n); }
-TINYT_INLINE void store_first(float* p, F32 v, int64_t n) { store_part(p, v, n); }
-TINYT_INLINE void store_first(uint64_t* p, U64 v, int64_t n) { store_part(p, (I64)v, n); }
-
 template <class T, int Count>
 TINYT_INLINE void correlate_vectors(const T* in, const int64_t* offset, const T* weight,
                                     int64_t taps, T* out) {
@@ -43,7 +13,7 @@ TINYT_INLINE void correlate_vectors(const T* in, const int64_t* offset, const T*
 #pragma GCC unroll 8
   for (int v = 0; v < Count; ++v) sum[v] = Vec<T>{};
   for (int64_t t = 0; t < taps; ++t) {
-    const Vec<T> w = broadcast(weight[t]);
+    const Vec<T> w = splat(weight[t]);
     const T* from = in + offset[t];
 #pragma GCC unroll 8
     for (int v = 0; v < Count; ++v) sum[v] = fma(w, load<T>(from + v * kRegister<T>), sum[v]);
@@ -78,9 +48,9 @@ void correlate(const void* lines, const int64_t* offset, const void* weights, in
   if (i == n) return;
   Vec<T> sum = {};
   for (int64_t t = 0; t < taps; ++t) {
-    sum = fma(broadcast(weight[t]), load_first(in + offset[t] + i, n - i), sum);
+    sum = fma(splat(weight[t]), load_part<T>(in + offset[t] + i, n - i), sum);
   }
-  store_first(out + i, sum, n - i);
+  store_part(out + i, sum, n - i);
 }
 
 constexpr int kRows = 4;                                    // computed side by side
@@ -110,7 +80,7 @@ void block_of_rows(const DirectRows& g, int64_t row, int64_t rows, int64_t col, 
       for (int r = 0; r < kRows; ++r) {
         const int64_t down = i - r;
         if (down < 0 || down >= g.reach || tap[down] < 0) continue;
-        const Vec<T> w = broadcast(weight[tap[down]]);
+        const Vec<T> w = splat(weight[tap[down]]);
 #pragma GCC unroll 4
         for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(w, x[v], sum[r][v]);
       }
@@ -126,7 +96,7 @@ void block_of_rows(const DirectRows& g, int64_t row, int64_t rows, int64_t col, 
       if (left >= kL) {
         store(out + v * kL, sum[r][v]);
       } else if (left > 0) {
-        store_first(out + v * kL, sum[r][v], left);
+        store_part(out + v * kL, sum[r][v], left);
       }
     }
   }
@@ -151,18 +121,10 @@ void rows(const DirectRows& g) {
   }
 }
 
-TINYT_INLINE F32 pick_bits(F32 a, F32 b, I32 i) {
-  return bit_cast<F32>(pick(bit_cast<I32>(a), bit_cast<I32>(b), i));
-}
-template <class V>
-TINYT_INLINE V pick_bits(V a, V b, I64 i) {
-  return bit_cast<V>(pick(bit_cast<I64>(a), bit_cast<I64>(b), i));
-}
-
 template <class T>
 void copy(const DirectLines& g) {
   constexpr int kL = kRegister<T>;
-  Vec<Lane<T>> evens;
+  Mask<Vec<T>> evens;
   for (int i = 0; i < kL; ++i) evens[i] = 2 * i;
   const auto* from = static_cast<const T*>(g.from);
   auto* to = static_cast<T*>(g.to);
@@ -170,12 +132,12 @@ void copy(const DirectLines& g) {
     int64_t i = 0;
     if (g.step == 1) {
       for (; i + kL <= g.n; i += kL) store(to + i, load<T>(from + i));
-      if (i < g.n) store_first(to + i, load_first(from + i, g.n - i), g.n - i);
+      if (i < g.n) store_part(to + i, load_part<T>(from + i, g.n - i), g.n - i);
       continue;
     }
     if (g.step == 2) {  // what lies between is read too, but not what follows the last element
       for (; i + kL < g.n; i += kL) {
-        store(to + i, pick_bits(load<T>(from + 2 * i), load<T>(from + 2 * i + kL), evens));
+        store(to + i, pick(load<T>(from + 2 * i), load<T>(from + 2 * i + kL), evens));
       }
     }
     for (; i < g.n; ++i) to[i] = from[i * g.step];
@@ -205,9 +167,9 @@ TINYT_INLINE void dot_taps(const T* a, const T* b, const int64_t* offset, int64_
     for (int t = 0; t < Count; ++t) sum[t] = fma(x, load<T>(b + offset[t] + i), sum[t]);
   }
   if (i < n) {
-    const Vec<T> x = load_first(a + i, n - i);
+    const Vec<T> x = load_part<T>(a + i, n - i);
     for (int t = 0; t < Count; ++t) {
-      sum[t] = fma(x, load_first(b + offset[t] + i, n - i), sum[t]);
+      sum[t] = fma(x, load_part<T>(b + offset[t] + i, n - i), sum[t]);
     }
   }
   for (int t = 0; t < Count; ++t) out[t] += add_lanes<T>(sum[t]);

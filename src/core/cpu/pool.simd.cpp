@@ -6,17 +6,6 @@ namespace tinyt::cpu {
 namespace {
 
 template <class T>
-struct LaneOf {
-  using type = int64_t;
-};
-template <>
-struct LaneOf<float> {
-  using type = int32_t;
-};
-template <class T>
-using Lane = typename LaneOf<T>::type;  // an integer as wide as T
-
-template <class T>
 constexpr int kWidth = static_cast<int>(TINYT_VECTOR_BYTES / sizeof(T));
 constexpr int64_t kFew = 3;  // windows that do not pay for a register
 
@@ -50,8 +39,7 @@ TINYT_INLINE Vec<T> load_every(const T* from, int64_t step, int64_t n, bool more
   constexpr int kL = kWidth<T>;
   if (step == 1) return n == kL ? load<T>(from) : load_part<T>(from, n);
   if (step == 2) {
-    using Bits = Vec<Lane<T>>;
-    Bits even;
+    Mask<Vec<T>> even;
     for (int i = 0; i < kL; ++i) even[i] = 2 * i;
     const int64_t reach = 2 * n - 1;
     const Vec<T> low = reach >= kL ? load<T>(from) : load_part<T>(from, reach);
@@ -61,7 +49,7 @@ TINYT_INLINE Vec<T> load_every(const T* from, int64_t step, int64_t n, bool more
     } else if (reach > kL) {
       high = load_part<T>(from + kL, reach - kL);
     }
-    return bit_cast<Vec<T>>(pick(bit_cast<Bits>(low), bit_cast<Bits>(high), even));
+    return pick(low, high, even);
   }
   T value[kL] = {};
   for (int64_t i = 0; i < n; ++i) value[i] = from[i * step];
@@ -71,7 +59,7 @@ TINYT_INLINE Vec<T> load_every(const T* from, int64_t step, int64_t n, bool more
 // Windows [window, window + n), n <= kWidth. Positions are counted from the first one's start.
 template <class T>
 void scan_windows(const PoolRow& p, int64_t window, int64_t n, T* value, int64_t* index) {
-  using Int = Lane<T>;
+  using Int = Element<Mask<Vec<T>>>;
   constexpr int kL = kWidth<T>;
   const int64_t start = p.start + window * p.step;
   const T* in = static_cast<const T*>(p.in) + start;

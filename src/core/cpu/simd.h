@@ -62,7 +62,15 @@ TINYT_INLINE V pick(V a, V b, Mask<V> index) {
   for (int i = 0; i < kLanes<V>; ++i) out[i] = lanes[index[i]];
   return out;
 }
+#else  // of others than signed integers: as bits
+template <class V>
+TINYT_INLINE V pick(V a, V b, Mask<V> index) {
+  return bit_cast<V>(pick(bit_cast<Mask<V>>(a), bit_cast<Mask<V>>(b), index));
+}
 #endif
+
+// Of integers, which wrap: unsigned.
+TINYT_INLINE U64 fma(U64 a, U64 b, U64 c) { return a * b + c; }
 
 // ---- lane masks of V from bools in memory, one byte a lane, and back
 

@@ -69,6 +69,11 @@ struct VecTraits<I64> {
   using Mask = I64;
 };
 template <>
+struct VecTraits<U32> {
+  using Element = uint32_t;
+  using Mask = I32;
+};
+template <>
 struct VecTraits<U64> {
   using Element = uint64_t;
   using Mask = I64;

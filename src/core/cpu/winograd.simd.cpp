@@ -67,10 +67,6 @@ TINYT_INLINE void transform_weight_products(const F32 (&u)[6], F32 (&g)[3]) {
 
 // ---- two dimensions
 
-TINYT_INLINE F32 pick(F32 a, F32 b, I32 index) {
-  return bit_cast<F32>(pick(bit_cast<I32>(a), bit_cast<I32>(b), index));
-}
-
 // Lanes first, first + step, ... of two registers side by side.
 TINYT_INLINE I32 every(int first, int step) {
   I32 index;
