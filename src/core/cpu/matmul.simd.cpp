@@ -22,7 +22,7 @@ struct TileOfC {
 // n < kWidth<T> elements, or a whole vector.
 template <class T>
 TINYT_INLINE Vec<T> load_most(const T* p, int64_t n) {
-  return n < kWidth<T> ? load_first<T>(p, n) : load<T>(p);
+  return n < kWidth<T> ? load_part<T>(p, n) : load<T>(p);
 }
 
 // c[i] = (c[i] +) sums[i] (+ add[i * add_col]) for i < n.
@@ -33,7 +33,7 @@ TINYT_INLINE void store_row(const GemmBlock& g, const T* sums, const T* add, int
     Vec<T> value = load_most(sums, n);
     if (g.accumulate) value = load_most(c, n) + value;
     if (g.add != nullptr) value += g.add_col == 0 ? broadcast(*add) : load_most(add, n);
-    if (n < kL) return store_first<T>(c, value, n);
+    if (n < kL) return store_part(c, value, n);
     store(c, value);
     add += kL * g.add_col;
   }
@@ -89,7 +89,7 @@ TINYT_INLINE void multiply(const GemmBlock& g, const TileOfC<T>& t, int64_t last
     for (int v = 0; v < Vectors; ++v) {
       const T* from = b + v * kWidth<T>;
       __builtin_prefetch(from + kAhead * g.b_step);
-      line[v] = Part && v + 1 == Vectors ? load_first<T>(from, last) : load<T>(from);
+      line[v] = Part && v + 1 == Vectors ? load_part<T>(from, last) : load<T>(from);
     }
 #pragma GCC unroll 12
     for (int r = 0; r < Rows; ++r) {
@@ -141,8 +141,8 @@ void tile(const GemmBlock& g, const TileOfC<T>& t) {
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) {
       if (kMasked && v + 1 == Vectors && last != kL) {
-        if (g.accumulate) acc[r][v] = load_first<T>(c + v * kL, last) + acc[r][v];
-        store_first<T>(c + v * kL, acc[r][v], last);
+        if (g.accumulate) acc[r][v] = load_part<T>(c + v * kL, last) + acc[r][v];
+        store_part(c + v * kL, acc[r][v], last);
       } else {
         if (g.accumulate) acc[r][v] = load<T>(c + v * kL) + acc[r][v];
         store(c + v * kL, acc[r][v]);

@@ -4,6 +4,7 @@
 
 #include "levels.h"
 #include "simd.h"
+#include "stored.h"
 #include "transpose.h"
 
 namespace tinyt::cpu {
@@ -25,9 +26,6 @@ template <class T>
 constexpr int kCols = kVectors * kWidth<T>;
 static_assert(kRows <= kMaxTileLines && kCols<float> <= kMaxTileLines);
 
-// Unsigned, because integer matmul wraps.
-TINYT_INLINE U64 fma(U64 a, U64 b, U64 c) { return a * b + c; }
-TINYT_INLINE U64 broadcast(uint64_t x) { return U64{} + x; }
 // Pairs of int16: the sum of two products.
 TINYT_INLINE U32 fma(U32 a, U32 b, U32 c) {
 #if TINYT_VECTOR_BYTES == 64
@@ -42,53 +40,12 @@ TINYT_INLINE U32 fma(U32 a, U32 b, U32 c) {
 #endif
 }
 TINYT_INLINE U32 broadcast(uint32_t x) { return U32{} + x; }
+TINYT_INLINE U64 broadcast(uint64_t x) { return splat(x); }
 TINYT_INLINE F32 broadcast(float x) { return splat(x); }
 TINYT_INLINE F64 broadcast(double x) { return splat(x); }
 
-// The first n lanes, by a mask where the level has masked loads and stores.
+// Whether parts of a register are loaded and stored by a mask.
 constexpr bool kMasked = TINYT_VECTOR_BYTES >= 32;
-#if TINYT_VECTOR_BYTES == 32
-template <class T>
-TINYT_INLINE __m256i first_lanes(int64_t n) {
-  if constexpr (sizeof(T) == 8) {
-    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
-  } else {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
-                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  }
-}
-template <class T>
-TINYT_INLINE Vec<T> load_first(const T* p, int64_t n) {
-  if constexpr (sizeof(T) == 8) {
-    return (Vec<T>)_mm256_maskload_epi64(reinterpret_cast<const long long*>(p), first_lanes<T>(n));
-  } else {
-    return (Vec<T>)_mm256_maskload_epi32(reinterpret_cast<const int*>(p), first_lanes<T>(n));
-  }
-}
-template <class T>
-TINYT_INLINE void store_first(T* p, Vec<T> x, int64_t n) {
-  if constexpr (sizeof(T) == 8) {
-    _mm256_maskstore_epi64(reinterpret_cast<long long*>(p), first_lanes<T>(n), (__m256i)x);
-  } else {
-    _mm256_maskstore_epi32(reinterpret_cast<int*>(p), first_lanes<T>(n), (__m256i)x);
-  }
-}
-#else
-TINYT_INLINE I64 storable(U64 x) { return (I64)x; }
-TINYT_INLINE I32 storable(U32 x) { return (I32)x; }
-template <class V>
-TINYT_INLINE V storable(V x) {
-  return x;
-}
-template <class T>
-TINYT_INLINE Vec<T> load_first(const T* p, int64_t n) {
-  return load_part<T>(p, n);
-}
-template <class T>
-TINYT_INLINE void store_first(T* p, Vec<T> x, int64_t n) {
-  store_part(p, storable(x), n);
-}
-#endif
 
 // Lines next to each other: each k is a copy of `Width` values.
 template <class T, int Width>
@@ -107,27 +64,13 @@ void pack_some_rows(const T* from, int64_t step, const Panel& p, T* to) {
   const bool wide = p.count > kWidth<T>;
   const int64_t rest = wide ? p.count - kWidth<T> : p.count;
   for (int64_t k = 0; k < p.depth; ++k) {
-    const Vec<T> part = load_first<T>(from + (wide ? kWidth<T> : 0), rest);
+    const Vec<T> part = load_part<T>(from + (wide ? kWidth<T> : 0), rest);
     store(to, wide ? load<T>(from) : part);
     store(to + kWidth<T>, wide ? part : Vec<T>{});
     from += step;
     to += kCols<T>;
   }
 }
-
-template <int Size>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<4> {
-  using type = uint32_t;
-};
-template <>
-struct UnsignedOf<8> {
-  using type = uint64_t;
-};
-// The bits of `Side` values of T: of a register, or of 16 bytes.
-template <class T, int Side = kWidth<T>>
-using Bits = typename VecOf<typename UnsignedOf<sizeof(T)>::type, Side>::type;
 
 // Packs `Side` lines that run along memory: a transposition, as bits. The same lines of the next
 // panel are fetched meanwhile (if it is the last, a fetch of anything does no harm).
@@ -140,7 +83,7 @@ void pack_square_lines(const T* lines, int64_t line, const Panel& p, T* out) {
 #pragma GCC unroll 16
       for (int64_t s = 0; s < Side; ++s) __builtin_prefetch(lines + (s + p.width) * line + k);
     }
-    Bits<T, Side> square[Side];
+    Vec<typename RawOf<sizeof(T)>::type, Side> square[Side];
 #pragma GCC unroll 16
     for (int64_t s = 0; s < Side; ++s) {
       __builtin_memcpy(&square[s], lines + s * line + k, sizeof square[s]);

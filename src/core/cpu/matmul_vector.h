@@ -23,19 +23,11 @@ TINYT_INLINE Vec<T> replace_first(Vec<T> now, Vec<T> next, int64_t n) {
 // Elements of S, which is T or what converts to it: a register, or its first n lanes.
 template <class T, class S>
 TINYT_INLINE Vec<T> load_as(const S* p) {
-  if constexpr (__is_same(S, T)) {
-    return load<T>(p);
-  } else {
-    return load_lanes<S, T, kWidth<T>>(p);
-  }
+  return load_lanes<S, T, kWidth<T>>(p);
 }
 template <class T, class S>
 TINYT_INLINE Vec<T> load_first_as(const S* p, int64_t n) {
-  if constexpr (__is_same(S, T)) {
-    return load_first<T>(p, n);
-  } else {
-    return load_lanes_part<S, T, kWidth<T>>(p, n);
-  }
+  return load_lanes_part<S, T, kWidth<T>>(p, n);
 }
 
 // `Count` lines at once, so that there are enough chains to fill the pipes.
@@ -59,7 +51,7 @@ TINYT_INLINE void dot_lines(const DotBlock& d, const S* b, T* sums) {
   }
   for (int i = 0; k < d.depth; ++i, k += kL) {
     const int64_t n = d.depth - k < kL ? d.depth - k : kL;
-    const Vec<T> v = load_first<T>(x + k, n);
+    const Vec<T> v = load_part<T>(x + k, n);
     for (int c = 0; c < Count; ++c) {
       const Vec<T> next = fma(v, load_first_as<T>(b + c * d.stride + k, n), lanes[c].part[i]);
       lanes[c].part[i] = replace_first<T>(lanes[c].part[i], next, n);
@@ -96,12 +88,12 @@ TINYT_INLINE void add_rows(const T* x, int64_t x_step, const S* b, int64_t b_ste
     store(sums + j, sum);
   }
   if (j == cols) return;
-  Vec<T> sum = load_first<T>(sums + j, cols - j);
+  Vec<T> sum = load_part<T>(sums + j, cols - j);
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
     sum = fma(value[i], load_first_as<T>(b + i * b_step + j, cols - j), sum);
   }
-  store_first(sums + j, sum, cols - j);
+  store_part(sums + j, sum, cols - j);
 }
 
 // Lines next to each other: all of a lane's rows, lane after lane. The lanes come in the order in
