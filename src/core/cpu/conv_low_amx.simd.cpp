@@ -1,27 +1,15 @@
 // Convolutions of bfloat16 on AMX tiles (conv_low.cpp). The source lies in memory so that a tile of
 // it can be read at any position: its rows are pairs of neighbouring channels, 16 positions of each
 // next to each other. Tiles, steps and their order are those of matmul_low_amx.simd.cpp.
-#include <immintrin.h>
-
+#include "amx_tiles.h"
 #include "levels.h"
-#include "simd_types.h"
 #include "transpose.h"
 
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kTile = 1024;                 // bytes
-constexpr int64_t kStep = 2 * kTile;            // of a panel of weights
 constexpr int64_t kSteps = 9, kMostSteps = 18;  // of a panel in L1; of one that is a single block
 constexpr int64_t kWeightSteps = 10;            // whose operands, of two tiles each, share L1
-using Row = Vec<uint32_t>;                      // of a tile
-
-constexpr int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-
-// The instruction looks at the lowest byte of n only.
-TINYT_INLINE uint64_t first_bits(int64_t n) {
-  return _bzhi_u64(~uint64_t{0}, static_cast<unsigned>(n < 64 ? n : 64));
-}
 
 // ---- the source
 
@@ -96,10 +84,6 @@ struct TilePair {
   const char* at;
   int64_t row, next;
 };
-struct TileSquare {
-  char* at;
-  int64_t row, down, across;  // bytes
-};
 
 // Rows and Cols: tiles of A and of B in use.
 template <int Rows, int Cols>
@@ -112,30 +96,6 @@ TINYT_INLINE void step(const TilePair& a, const TilePair& b) {
   if constexpr (Cols == 2) _tile_dpbf16ps(1, 4, 7);
   if constexpr (Rows == 2) _tile_dpbf16ps(2, 5, 6);
   if constexpr (Rows == 2 && Cols == 2) _tile_dpbf16ps(3, 5, 7);
-}
-
-template <int Rows, int Cols>
-TINYT_INLINE void clear_tiles() {
-  _tile_zero(0);
-  if constexpr (Cols == 2) _tile_zero(1);
-  if constexpr (Rows == 2) _tile_zero(2);
-  if constexpr (Rows == 2 && Cols == 2) _tile_zero(3);
-}
-
-template <int Rows, int Cols>
-TINYT_INLINE void load_tiles(const TileSquare& c) {
-  _tile_loadd(0, c.at, c.row);
-  if constexpr (Cols == 2) _tile_loadd(1, c.at + c.across, c.row);
-  if constexpr (Rows == 2) _tile_loadd(2, c.at + c.down, c.row);
-  if constexpr (Rows == 2 && Cols == 2) _tile_loadd(3, c.at + c.down + c.across, c.row);
-}
-
-template <int Rows, int Cols>
-TINYT_INLINE void store_tiles(const TileSquare& c) {
-  _tile_stored(0, c.at, c.row);
-  if constexpr (Cols == 2) _tile_stored(1, c.at + c.across, c.row);
-  if constexpr (Rows == 2) _tile_stored(2, c.at + c.down, c.row);
-  if constexpr (Rows == 2 && Cols == 2) _tile_stored(3, c.at + c.down + c.across, c.row);
 }
 
 // ---- outputs: A are weights, B the source
@@ -190,7 +150,7 @@ struct StepBlock {
 
 template <int Rows, int Cols>
 void corner(const ConvTiles& g, const Corner& c, const StepBlock& k, char* partial) {
-  const TileSquare kept = {partial, 64, 2 * kTile, kTile};
+  const TileSquare kept = dense_square(partial);
   if (k.first) {
     clear_tiles<Rows, Cols>();
   } else {
@@ -201,7 +161,7 @@ void corner(const ConvTiles& g, const Corner& c, const StepBlock& k, char* parti
   }
   if (!k.last) return store_tiles<Rows, Cols>(kept);
   alignas(64) char sums[4 * kTile];
-  store_tiles<Rows, Cols>({sums, 64, 2 * kTile, kTile});
+  store_tiles<Rows, Cols>(dense_square(sums));
   write(g, c, sums);
 }
 

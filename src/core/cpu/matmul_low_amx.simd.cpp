@@ -1,7 +1,5 @@
 // Products of bfloat16, float16, int8 and uint8 on AMX tiles (docs/adr/0022): two tiles of A, two
 // of B and the four of C that they make fill the eight registers.
-#include <immintrin.h>
-
 #include "levels.h"
 #include "matmul_low_pack.h"
 
@@ -134,8 +132,6 @@ TINYT_INLINE void write_rows(const TileBlock& g, Leaving& l, int64_t end) {
   l.nan |= nan;
 }
 
-constexpr int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-
 // The next `count` rows, or those that are left.
 template <class T>
 TINYT_OUTLINE void write_some(const TileBlock& g, Leaving& l, int64_t count) {
@@ -236,40 +232,16 @@ TINYT_INLINE void multiply(const TileBlock& g, const Corner& at, Leaving& before
 #undef TINYT_LOAD_B
 #undef TINYT_LOAD_PAIR
 
-template <int Rows, int Cols>
-TINYT_INLINE void clear_tiles() {
-  _tile_zero(0);
-  if constexpr (Cols == 2) _tile_zero(1);
-  if constexpr (Rows == 2) _tile_zero(2);
-  if constexpr (Rows == 2 && Cols == 2) _tile_zero(3);
-}
-
-template <int Rows, int Cols>
-TINYT_INLINE void load_tiles(const char* c) {
-  _tile_loadd(0, c, 64);
-  if constexpr (Cols == 2) _tile_loadd(1, c + kTile, 64);
-  if constexpr (Rows == 2) _tile_loadd(2, c + 2 * kTile, 64);
-  if constexpr (Rows == 2 && Cols == 2) _tile_loadd(3, c + 3 * kTile, 64);
-}
-
-template <int Rows, int Cols>
-TINYT_INLINE void store_tiles(char* c) {
-  _tile_stored(0, c, 64);
-  if constexpr (Cols == 2) _tile_stored(1, c + kTile, 64);
-  if constexpr (Rows == 2) _tile_stored(2, c + 2 * kTile, 64);
-  if constexpr (Rows == 2 && Cols == 2) _tile_stored(3, c + 3 * kTile, 64);
-}
-
 template <class T, int Rows, int Cols, bool ByRows>
 void corner(const TileBlock& g, const Corner& at, Leaving& sums) {
   if (at.first) {
     clear_tiles<Rows, Cols>();
   } else {
-    load_tiles<Rows, Cols>(at.sums);
+    load_tiles<Rows, Cols>(dense_square(at.sums));
   }
   multiply<T, Rows, Cols, ByRows>(g, at, sums);
-  if (!at.last) return store_tiles<Rows, Cols>(at.sums);
-  store_tiles<Rows, Cols>(sums.sums);  // those before have left
+  if (!at.last) return store_tiles<Rows, Cols>(dense_square(at.sums));
+  store_tiles<Rows, Cols>(dense_square(sums.sums));  // those before have left
   sums.row = at.row;
   sums.col = at.col;
   sums.rows = at.rows;

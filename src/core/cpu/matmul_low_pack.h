@@ -5,18 +5,14 @@
 // at once.
 #pragma once
 
-#include <immintrin.h>
-
+#include "amx_tiles.h"
 #include "levels.h"
 #include "transpose.h"
 
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kTile = 1024;              // bytes
-constexpr int64_t kStep = 2 * kTile;         // of a panel
 constexpr int64_t kBlockBytes = 16 * kStep;  // of the panel that stays in L1
-using Row = Vec<uint32_t>;                   // of a tile
 
 // ---- dtypes
 
@@ -42,11 +38,6 @@ constexpr int kParts<Float16> = 2;
 // ---- packing
 //
 // Each load fetches what the next block of depth, or the next panel, will read from the same line.
-
-// The instruction looks at the lowest byte of n only.
-TINYT_INLINE uint64_t first_bits(int64_t n) {
-  return _bzhi_u64(~uint64_t{0}, static_cast<unsigned>(n < 64 ? n : 64));
-}
 
 template <class T>
 TINYT_INLINE Row load_lanes(const T* p, __mmask16 lanes) {
