@@ -38,6 +38,10 @@ void set_num_threads(int n);
 // threads at once, and in a child after fork.
 void parallel_for(int64_t chunks, FunctionRef<void(int64_t)> body);
 
+// Chunks of b in a, and what they hold; a is not negative.
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
 // Splits [0, n) into chunks of `grain` (the last one shorter): body(begin, end).
 template <class F>
 void parallel_ranges(int64_t n, int64_t grain, F&& body) {
@@ -45,7 +49,7 @@ void parallel_ranges(int64_t n, int64_t grain, F&& body) {
     if (n > 0) body(int64_t{0}, n);
     return;
   }
-  parallel_for((n + grain - 1) / grain, [&](int64_t c) {
+  parallel_for(ceil_div(n, grain), [&](int64_t c) {
     const int64_t begin = c * grain;
     body(begin, begin + grain < n ? begin + grain : n);
   });

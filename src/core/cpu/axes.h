@@ -5,11 +5,10 @@
 #include <cstdint>
 
 #include "../dtype.h"
+#include "../parallel.h"
 #include "../shape.h"
 
 namespace tinyt::cpu {
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Of `all` columns side by side those that a unit of work takes: a quarter, so that there are
 // several units, but at least most / 4, so that rows are long runs of memory.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "../parallel.h"
 #include "direct.h"
 #include "padded_lines.h"
 
@@ -13,8 +14,6 @@ namespace tinyt::cpu::low_conv {
 inline constexpr int64_t kMinBlock = 64;  // positions
 inline constexpr int64_t kCacheLine = 64;
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 // The size of equal parts, at most `most`.
 inline int64_t even_part(int64_t n, int64_t most) { return ceil_div(n, ceil_div(n, most)); }
 

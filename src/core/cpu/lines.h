@@ -39,7 +39,7 @@ class LineCut {
     if (size == 0) {
       return parallel_ranges(count_, grain, [&](int64_t a, int64_t z) { range(a, z, nullptr); });
     }
-    const int64_t bytes = ceil_div(length_ * group_ * size, kAlign) * kAlign;
+    const int64_t bytes = round_up(length_ * group_ * size, memory::kAlignment);
     const int64_t slots = std::min<int64_t>(num_threads(), ceil_div(count_, grain));
     const Scratch memory(bytes * slots);
     Slots tiles(memory.data(), bytes, slots);
@@ -49,8 +49,6 @@ class LineCut {
   }
 
  private:
-  static constexpr int64_t kAlign = 64;
-
   bool columns_;
   int64_t length_, count_, group_;
 };

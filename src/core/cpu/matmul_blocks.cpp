@@ -21,9 +21,6 @@ constexpr int64_t kLargeProduct = int64_t{1} << 24;  // uses all threads by itse
 constexpr int64_t kLargeBatch = 16;                  // but not in a batch of so many
 constexpr int64_t kFewCols = 512;                    // for which A is read where it is
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
 // How one product is cut. Only `depth` shows in the results.
 //   in place: both operands are read where they are; tasks are parts of C.
 //   narrow (few rows): all rows of A are packed for `span` of k; a task packs its panels of B one

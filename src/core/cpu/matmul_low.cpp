@@ -23,8 +23,6 @@ constexpr int64_t kSmallestTask = int64_t{1} << 21;         // multiplications w
 constexpr int64_t kLargestTask = int64_t{1} << 27;
 constexpr int64_t kLargeProduct = int64_t{1} << 25;  // uses all threads by itself
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 int64_t panels(int64_t lines) { return ceil_div(lines, kTilePanel); }
 
 // How one product is cut, which does not show in the results, and the memory it needs.

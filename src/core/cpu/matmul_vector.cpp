@@ -12,8 +12,6 @@ constexpr int64_t kTask = int64_t{1} << 17;  // multiplications of a task
 constexpr int64_t kLinesAtLeast = 16;
 constexpr int64_t kColsAtLeast = 1024;  // of rows: what lies together is read together
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 template <class T>
 void add_in_order(const T* parts, int64_t count, int64_t n, const Addend& add, T* out) {
   const T* from = static_cast<const T*>(add.data);

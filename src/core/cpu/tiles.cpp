@@ -117,8 +117,6 @@ void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) 
   }
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 void map_elements(OpId op, DType dtype, void* values, int64_t n) {

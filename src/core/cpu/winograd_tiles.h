@@ -21,9 +21,6 @@ inline constexpr int64_t kChannelsOfTask = 8;
 inline constexpr int64_t kWeightsOfTask = 512;  // 3x3 kernels
 inline constexpr int64_t kMaxTiles = 256;       // of a block
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
 // The problem and how it is cut.
 struct Plan {
   const Direct& d;
