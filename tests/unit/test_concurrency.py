@@ -74,6 +74,31 @@ def test_networks_trained_side_by_side() -> None:
         assert values == want[function]
 
 
+def test_threads_set_while_kernels_run() -> None:
+    """Kernels that began with one thread may be handed more: each task has memory of its own."""
+    tinyt.set_num_threads(1)
+    x, w = tinyt.randn(600, 1500), tinyt.randn(1500, 600)
+    images, taps = tinyt.randn(8, 32, 40, 40), tinyt.randn(32, 32, 3, 3)
+    calls = [lambda: x @ w, lambda: x.bfloat16() @ w.bfloat16(), lambda: F.conv2d(images, taps)]
+    want = [call() for call in calls]
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            for count in (1, 3):
+                tinyt.set_num_threads(count)
+
+    other = threading.Thread(target=change)
+    other.start()
+    try:
+        for _ in range(40):
+            for call, expected in zip(calls, want, strict=True):
+                assert tinyt.equal(call(), expected)
+    finally:
+        done.set()
+        other.join()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # Python 3.12: other threads
 def test_fork_after_use() -> None:

@@ -29,15 +29,15 @@ class Slots {
  public:
   Slots(char* memory, int64_t bytes, int64_t count)
       : memory_(memory), bytes_(bytes), count_(count) {
-    if (count > 1) busy_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(count));
+    if (count > 1) more_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(count - 1));
   }
 
   // Waits only when more tasks run than there were threads at the construction.
   template <class F>
   void with_one(F&& body) {
-    if (!busy_) return body(memory_);
+    if (bytes_ == 0) return body(memory_);  // nothing to share
     int64_t i = 0;
-    while (busy_[static_cast<size_t>(i)].exchange(true, std::memory_order_acquire)) {
+    while (busy(i).exchange(true, std::memory_order_acquire)) {
       if (++i == count_) {
         i = 0;
         std::this_thread::yield();
@@ -46,14 +46,18 @@ class Slots {
     struct Release {
       std::atomic<bool>& busy;
       ~Release() { busy.store(false, std::memory_order_release); }
-    } release{busy_[static_cast<size_t>(i)]};
+    } release{busy(i)};
     body(memory_ + i * bytes_);
   }
 
  private:
+  // The first needs no allocation; another thread may raise the number of threads at any time.
+  std::atomic<bool>& busy(int64_t i) { return i == 0 ? first_ : more_[static_cast<size_t>(i - 1)]; }
+
   char* memory_;
   int64_t bytes_, count_;
-  std::unique_ptr<std::atomic<bool>[]> busy_;
+  std::atomic<bool> first_ = false;
+  std::unique_ptr<std::atomic<bool>[]> more_;
 };
 
 }  // namespace tinyt::cpu
