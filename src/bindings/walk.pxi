@@ -164,11 +164,9 @@ cdef class Walk:
     cdef object hooked(self, Node node, object grad):
         """The gradients of a node's outputs as its hooks leave them."""
         cdef list grads = [grad] if node.outputs == 1 else <list>grad
-        for number, hook in node.hooks:
+        for number, hook in tuple(node.hooks):   # which may remove themselves
             if grads[number] is not None:
-                replaced = hook(grads[number])
-                if replaced is not None:
-                    grads[number] = <TensorBase?>replaced
+                grads[number] = through_hook(hook, <TensorBase>grads[number])
         return grads[0] if node.outputs == 1 else grads
 
     cdef spread(self, Node node, tuple rule, TensorBase grad):
@@ -213,16 +211,34 @@ cdef class Walk:
             grad = <TensorBase>next.grad
             Py_DECREF(leaf)
             Py_DECREF(grad)
-            for hook in leaf._hooks or ():
-                replaced = hook(grad)
-                if replaced is not None:
-                    grad = <TensorBase?>replaced
+            for hook in tuple(leaf._hooks or ()):
+                grad = through_hook(hook, grad)
             self.collect(leaf, 0, grad)
             if accumulate:
                 accumulate_grad(leaf, grad, create_graph)
                 grad = None
-                for hook in leaf._post_hooks or ():
+                for hook in tuple(leaf._post_hooks or ()):
                     hook(leaf)
+
+
+cdef TensorBase through_hook(object hook, TensorBase grad):
+    """What a hook makes of a gradient."""
+    cdef TensorBase out
+    replaced = hook(grad)
+    if replaced is None:
+        return grad
+    if not isinstance(replaced, TensorBase):
+        raise TypeError(f"expected a Tensor, a hook returned {type(replaced).__name__}")
+    out = <TensorBase>replaced
+    if not (out.t.shape() == grad.t.shape()):
+        raise RuntimeError(
+            f"a hook has changed the size of the gradient, from {tuple(grad.shape)} to "
+            f"{tuple(out.shape)}")
+    if out.t.dtype() != grad.t.dtype():
+        raise RuntimeError(
+            f"a hook has changed the type of the gradient, from {grad.dtype.name} to "
+            f"{out.dtype.name}")
+    return out
 
 
 cdef size_t address(object x):

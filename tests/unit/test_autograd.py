@@ -701,6 +701,31 @@ def test_hook_must_return_a_tensor():
         handle.remove()
 
 
+def test_hook_keeps_size_and_type():
+    x = tinyt.ones(2, requires_grad=True)
+    for hooked in (x, x * 1.0):
+        for change, what in ((lambda g: g[:1], "size"), (lambda g: g.double(), "type")):
+            with hooked.register_hook(change), pytest.raises(RuntimeError, match=what):
+                (hooked * 2.0).sum().backward()
+    assert x.grad is None
+
+
+def test_hook_may_remove_itself():
+    x = tinyt.ones(2, requires_grad=True)
+    for hooked in (x, x * 1.0):
+        runs, handles = [], []
+
+        def once(grad, runs=runs, handles=handles):
+            runs.append("once")
+            handles[0].remove()
+
+        handles.append(hooked.register_hook(once))
+        hooked.register_hook(lambda g, runs=runs: runs.append("always"))
+        (hooked * 2.0).sum().backward(retain_graph=True)
+        (hooked * 2.0).sum().backward()
+        assert runs == ["once", "always", "always"]
+
+
 def test_gradient_is_taken_over_only_where_nobody_else_sees_it():
     x, y = (tinyt.ones(3, requires_grad=True) for _ in range(2))
     kept = []
