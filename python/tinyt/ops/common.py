@@ -232,8 +232,13 @@ def _others(function: Callable[..., Any]) -> dict[str, str]:
     return {other: name for other, name in OTHER_NAMES.items() if name in own and other not in own}
 
 
-def _in_own_names(kwargs: dict[str, Any], others: dict[str, str]) -> dict[str, Any] | None:
-    """The arguments by their own names; None where they have them, or one is given twice."""
+def _in_own_names(
+    function: Callable[..., Any], kwargs: dict[str, Any], error: Exception
+) -> dict[str, Any] | None:
+    """The arguments of a call that failed on an unknown one, by their own names; else None."""
+    if not kwargs or not isinstance(error, TypeError):
+        return None
+    others = _others(function)
     own = {others.get(name, name): value for name, value in kwargs.items()}
     return None if own.keys() == kwargs.keys() or len(own) < len(kwargs) else own
 
@@ -242,9 +247,7 @@ def _retried(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
 ) -> Any:
     """Calls a function that failed on an unknown argument once more, by its own names."""
-    own = None
-    if kwargs and isinstance(error, TypeError):
-        own = _in_own_names(kwargs, _others(function))
+    own = _in_own_names(function, kwargs, error)
     return error if own is None else (function(*args, **own),)
 
 
@@ -281,9 +284,7 @@ def _explained(
         if not isinstance(given, TensorBase) and any(given is value for value in values):
             return TypeError(f"{name}: expected a Tensor, got {type(given).__name__}")
     elif isinstance(error, (RuntimeError, IndexError, TypeError, ValueError)):
-        own = None
-        if kwargs and isinstance(error, TypeError):
-            own = _in_own_names(kwargs, _others(function))
+        own = _in_own_names(function, kwargs, error)
         if own is not None:
             return (named(function)(*args, **own),)
         _put_name(error, name)
