@@ -14,7 +14,8 @@ cdef extern from "errors.h" namespace "tinyt" nogil:
 
 cdef extern from "dtype.h" namespace "tinyt" nogil:
     cdef enum class DType "tinyt::DType"(uint8_t):
-        pass
+        Float16
+        Float32
     size_t size_of(DType)
     cbool is_integral(DType)
     cbool is_float(DType)

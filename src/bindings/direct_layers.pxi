@@ -42,10 +42,13 @@ cdef object average(TensorBase x, int64_t count, const Attrs& attrs):
     """The sum that the attributes say, divided by the number of elements in it."""
     cdef Operands quotient
     cdef Attrs none
+    cdef DType kept = x.t.dtype()
+    if kept == DType.Float16:   # whose range the sum may leave
+        x = convert(x, DType.Float32)
     total = run_one(OP_SUM, x, attrs)
     quotient.add((<TensorBase>total).t, <PyObject*>total)
     quotient.add(CTensor.number(<double>count), NULL)
-    return finish(OP_DIV, quotient, none, None)
+    return convert(<TensorBase>finish(OP_DIV, quotient, none, None), kept)
 
 
 cdef object direct_mean(PyObject* const* args, Py_ssize_t n, PyObject* names):

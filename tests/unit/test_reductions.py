@@ -196,3 +196,18 @@ def test_sums_of_bytes(n: int, rng: np.random.Generator) -> None:
     truth = t > 200
     assert truth.any().item() == (x > 200).any()
     assert truth.all().item() == (x > 200).all()
+
+
+def test_mean_of_float16_whose_sum_is_out_of_range() -> None:
+    x = tinyt.full((3, 1000), 1000.0, dtype=tinyt.float16, requires_grad=True)
+    out = tinyt.zeros(3, dtype=tinyt.float16)
+    with tinyt.no_grad():
+        assert tinyt.mean(x, 1, out=out) is out
+    for mean in (x.mean(), x.mean(1), x.mean(dim=(0, 1)), out):
+        assert mean.dtype is tinyt.float16
+        assert mean.unique().tolist() == [1000.0]
+    loss = tinyt.nn.functional.mse_loss(x / 5.0, tinyt.zeros_like(x))
+    assert loss.item() == 40000.0
+    x.mean().backward()
+    assert x.grad.dtype is tinyt.float16
+    assert x.grad.unique().tolist() == [tinyt.tensor(1 / 3000, dtype=tinyt.float16).item()]

@@ -8,6 +8,7 @@ from typing import overload
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
+from tinyt.dtypes import float16
 from tinyt.ops.common import (
     Number,
     dims_of,
@@ -94,7 +95,11 @@ def mean(
             f"mean: the input must be of a float or complex dtype, got {x.dtype.name}; pass dtype="
         )
     dims = dims_of(dim)
-    return prim.div(prim.sum(x, dims, keepdim), float(element_count("mean", x, dims)), out=out)
+    count = float(element_count("mean", x, dims))
+    if x.dtype is not float16:
+        return prim.div(prim.sum(x, dims, keepdim), count, out=out)
+    # The sum may leave the range of float16.
+    return write_out(out, to_dtype(prim.div(prim.sum(wide(x), dims, keepdim), count), float16))
 
 
 @method
