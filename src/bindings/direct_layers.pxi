@@ -72,15 +72,11 @@ cdef object direct_linear(PyObject* const* args, Py_ssize_t n, PyObject* names):
     if x is None or n < 2 or n > 3 or not isinstance(<object>args[1], TensorBase):
         return NotImplemented
     weight = <TensorBase>args[1]
-    if x.t.rank() == 0 or weight.t.rank() != 2 or (
-            x.t.size(x.t.rank() - 1) != weight.t.size(1)):
-        return NotImplemented
     if n == 3 and <object>args[2] is not None:
         if not isinstance(<object>args[2], TensorBase):
             return NotImplemented
         bias = <TensorBase>args[2]
-        if bias.t.rank() != 1 or bias.t.size(0) != weight.t.size(0) or (
-                bias.t.dtype() != x.t.dtype()):
+        if bias.t.rank() == 0:   # none, to the primitive
             return NotImplemented
     operands.add(x.t, <PyObject*>x)
     operands.add(weight.t, <PyObject*>weight)
