@@ -247,7 +247,8 @@ cdef void set_meta(Node node, Py_ssize_t i, TensorBase x, object edge):
     if isinstance(edge, Node):
         meta.output = x.output
     Py_INCREF(edge)
-    PyTuple_SET_ITEM(node.edges, i, edge)   # in place of None
+    Py_DECREF(None)   # which it replaces
+    PyTuple_SET_ITEM(node.edges, i, edge)
 
 
 cdef Node record(int op, Operands& args, const Attrs& attrs, TensorBase into=None):
