@@ -89,6 +89,30 @@ def test_threads_have_their_own() -> None:
     assert seen == [float32]
 
 
+def test_threads_share_a_block() -> None:
+    """Each ends in the state that it came from, the first to enter first."""
+    block = tinyt.autocast("cpu", dtype=float16)
+    entered, left = threading.Event(), threading.Event()
+    seen: list[Any] = []
+
+    def work() -> None:
+        with tinyt.autocast("cpu"):
+            with block:
+                entered.set()
+                left.wait(10)
+                seen.append(product_dtype())
+            seen.append(product_dtype())
+
+    thread = threading.Thread(target=work)
+    with block:
+        thread.start()
+        entered.wait(10)
+    assert product_dtype() is float32
+    left.set()
+    thread.join()
+    assert seen == [float16, bfloat16]
+
+
 @pytest.mark.parametrize("cache", [True, False])
 def test_gradients_add_up_inside_one_block(cache: bool) -> None:
     weight = tinyt.ones(2, 2, requires_grad=True)

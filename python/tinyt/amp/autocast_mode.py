@@ -17,11 +17,14 @@ from tinyt.tensor import Tensor
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Nesting(threading.local):
-    depth = 0
+class _Outer(threading.local):
+    """What was set outside each block that this thread is in."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[bool, DType, bool]] = []
 
 
-_nesting = _Nesting()
+_outer = _Outer()
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -75,20 +78,17 @@ class autocast:
         self.fast_dtype = autocast_state()[1] if dtype is None else dtype
         self._enabled = enabled
         self._cache = cache_enabled
-        self._outer: list[tuple[bool, DType, bool]] = []
 
     def __enter__(self) -> autocast:
-        self._outer.append(autocast_state())
-        _nesting.depth += 1
+        _outer.states.append(autocast_state())
         if self.device == "cpu":
-            cache = self._outer[-1][2] if self._cache is None else self._cache
+            cache = is_autocast_cache_enabled() if self._cache is None else self._cache
             set_autocast_state(self._enabled, self.fast_dtype, cache)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        set_autocast_state(*self._outer.pop())
-        _nesting.depth -= 1
-        if _nesting.depth == 0:
+        set_autocast_state(*_outer.states.pop())
+        if not _outer.states:
             clear_autocast_cache()
 
     def __call__(self, function: F) -> F:  # noqa: D102
