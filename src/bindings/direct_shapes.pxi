@@ -87,17 +87,13 @@ cdef object direct_unsqueeze(PyObject* const* args, Py_ssize_t n, PyObject* name
 cdef object direct_squeeze(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     cdef Dims kept
-    cdef Attrs shape
     cdef int64_t at = -1, d
     if x is None or n > 2 or (n == 2 and not as_dim(<object>args[1], x.t.rank(), &at)):
         return NotImplemented
     for d in range(x.t.rank()):
         if x.t.size(d) != 1 or (n == 2 and d != at):
             kept.push_back(x.t.size(d))
-    shape.add(<int64_t>kept.size())
-    for d in range(<int64_t>kept.size()):
-        shape.add(kept[d])
-    return run_one(OP_RESHAPE, x, shape)
+    return run_one(OP_RESHAPE, x, list_attr(kept))
 
 
 cdef object direct_flatten(PyObject* const* args, Py_ssize_t n, PyObject* names):

@@ -173,29 +173,21 @@ cdef raise_freed(str name):
 
 cdef TensorBase fit_gradient(TensorBase g, const InputMeta& meta):
     """Sums what was broadcast and converts what was promoted."""
-    cdef Attrs dims, dtype, shape
-    cdef Py_ssize_t lead, i, count = 0
+    cdef Attrs dims
+    cdef Dims summed
+    cdef Py_ssize_t lead, i
     if not (g.t.shape() == meta.shape):
         lead = g.t.rank() - <Py_ssize_t>meta.shape.size()
         for i in range(g.t.rank()):
             if i < lead or (meta.shape[i - lead] == 1 and g.t.size(i) != 1):
-                count += 1
-        if count:
-            dims.add(count)
-            for i in range(g.t.rank()):
-                if i < lead or (meta.shape[i - lead] == 1 and g.t.size(i) != 1):
-                    dims.add(i)
+                summed.push_back(i)
+        if summed.size():
+            dims = list_attr(summed)
             dims.add(1)
             g = <TensorBase>run_one(OP_SUM, g, dims)
         if not (g.t.shape() == meta.shape):
-            shape.add(<int64_t>meta.shape.size())
-            for i in range(<Py_ssize_t>meta.shape.size()):
-                shape.add(meta.shape[i])
-            g = <TensorBase>run_one(OP_RESHAPE, g, shape)
-    if g.t.dtype() != meta.dtype:
-        dtype.add(<int64_t>meta.dtype)
-        g = <TensorBase>run_one(OP_CAST, g, dtype)
-    return g
+            g = <TensorBase>run_one(OP_RESHAPE, g, list_attr(meta.shape))
+    return convert(g, meta.dtype)
 
 
 cdef bint wants_grad(TensorBase x):
