@@ -66,7 +66,7 @@ class Tree:
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yields every parameter once: what an optimiser takes."""
         if recurse and type(self).named_parameters is Tree.named_parameters:
-            yield from self._members("_parameters")
+            yield from self._all_parameters()
         else:
             for _, param in self.named_parameters(recurse=recurse):
                 yield param
@@ -82,8 +82,8 @@ class Tree:
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def _members(self, table: str) -> Iterator[Any]:
-        """What :meth:`_named_members` yields, without the names."""
+    def _all_parameters(self) -> Iterator[Parameter]:
+        """What :meth:`named_parameters` yields, without the names."""
         seen: set[int] = set()
         waiting: list[Tree] = [self]
         while waiting:
@@ -91,10 +91,10 @@ class Tree:
             if id(module) in seen:
                 continue
             seen.add(id(module))
-            for member in getattr(module, table).values():
-                if member is not None and id(member) not in seen:
-                    seen.add(id(member))
-                    yield member
+            for param in module._parameters.values():
+                if param is not None and id(param) not in seen:
+                    seen.add(id(param))
+                    yield param
             waiting += [child for child in reversed(module._modules.values()) if child is not None]
 
     def _named_members(
