@@ -32,6 +32,13 @@ def test_nested_blocks_end_in_the_state_before() -> None:
     assert not tinyt.is_autocast_enabled("cpu")
 
 
+def test_a_block_that_is_off_takes_any_dtype() -> None:
+    with tinyt.autocast("cpu"), tinyt.autocast("cpu", dtype=float32, enabled=False):
+        assert product_dtype() is float32
+    assert tinyt.get_autocast_dtype("cpu") is bfloat16
+    assert tinyt.autocast("cuda", enabled=False).fast_dtype is float16
+
+
 def test_an_error_ends_the_block_and_no_more() -> None:
     with tinyt.autocast("cpu"):
         with pytest.raises(tinyt.ShapeError, match="mm"):

@@ -60,7 +60,7 @@ class autocast:
             raise RuntimeError(
                 f"autocast: unsupported autocast device_type {device_type!r}; this build has: cpu"
             )
-        if dtype is not None and dtype not in (bfloat16, float16) and device_type == "cpu":
+        if enabled and device_type == "cpu" and dtype not in (None, bfloat16, float16):
             warnings.warn(
                 "autocast: on the CPU only bfloat16 and float16 are lower precisions; disabling",
                 UserWarning,
@@ -75,7 +75,7 @@ class autocast:
             )
             enabled = False
         self.device = device_type
-        self.fast_dtype = autocast_state()[1] if dtype is None else dtype
+        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._enabled = enabled
         self._cache = cache_enabled
 
