@@ -4,6 +4,8 @@ caches, conversions with instructions of their own."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,7 @@ def test_transposed_past_the_caches(threads: int, rng: np.random.Generator) -> N
 
 def test_results_past_the_caches(rng: np.random.Generator) -> None:
     tinyt.set_num_threads(3)
-    n = 4 * MIB + 5
+    n = 10 * MIB + 5
     a = rng.integers(-100, 100, n).astype(np.float32)
     x = tinyt.from_numpy(a)
     later = tinyt.empty(n + 3)[3:]  # no whole cache line at either end
@@ -73,11 +75,11 @@ def test_results_past_the_caches(rng: np.random.Generator) -> None:
 
 def test_broadcasts_past_the_caches(rng: np.random.Generator) -> None:
     tinyt.set_num_threads(3)
-    a = rng.integers(-100, 100, (2100, 2003)).astype(np.float32)
-    b = rng.integers(-100, 100, (2100, 1)).astype(np.float32)
+    a = rng.integers(-100, 100, (5300, 2003)).astype(np.float32)
+    b = rng.integers(-100, 100, (5300, 1)).astype(np.float32)
     x = tinyt.from_numpy(a)
     np.testing.assert_array_equal((x * tinyt.from_numpy(b)).numpy(), a * b)
-    into = tinyt.zeros(2100, 2010)
+    into = tinyt.zeros(5300, 2010)
     tinyt.add(x, tinyt.from_numpy(a[0]), out=into[:, 4:-3])
     np.testing.assert_array_equal(into.numpy()[:, 4:-3], a + a[0])
     assert not into.numpy()[:, [0, 1, 2, 3, -3, -2, -1]].any()
@@ -277,8 +279,48 @@ def test_gather_of_whole_rows(size: int, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(got.numpy(), np.take_along_axis(a[:29], index, 1))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+def test_rows_read_backwards(dtype: str, rng: np.random.Generator) -> None:
+    a = numbers((5, 310), dtype, rng)
+    x = tinyt.from_numpy(a)
+    for width in WIDTHS:
+        part = a[:, 3 : 3 + width]
+        got = x[:, 3 : 3 + width].flip(1)
+        np.testing.assert_array_equal(got.numpy(), part[:, ::-1])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 5, 7, 2), (1, 70, 33, 65), (2, 300, 129, 1)])
+def test_operands_across_the_result(shape: tuple[int, ...], dtype: str) -> None:
+    """One transposed operand goes through the result, unless that is an operand too."""
+    x = (tinyt.arange(math.prod(shape)) % 251 - 120).reshape(shape).to(getattr(tinyt, dtype))
+    turned = x.permute(0, 3, 1, 2)
+    dense = turned.contiguous()
+    mask = dense > 3
+    for threads in (1, 3):
+        tinyt.set_num_threads(threads)
+        for function in (
+            lambda t: t.abs() if dtype != "bool" else ~t,
+            lambda t: tinyt.maximum(t, dense),
+            lambda t: tinyt.where(mask, dense, t),
+            lambda t: t > dense[:1, :1],
+            lambda t: t * t,
+            lambda t: tinyt.maximum(dense.clone(), t, out=dense.clone()),
+        ):
+            assert tinyt.equal(function(turned), function(dense))
+        into = dense.clone()
+        into.copy_(tinyt.maximum(into, turned))
+        assert tinyt.equal(into, dense)
+        square = (tinyt.arange(90 * 90) % 37).reshape(90, 90).to(getattr(tinyt, dtype))
+        own = square.clone()
+        own.mul_(square.t())
+        assert tinyt.equal(own, square * square.t().contiguous())
+        with pytest.raises(RuntimeError, match="overlaps"):
+            own.mul_(own.t())
+
+
 def test_streamed_outer_sum(rng: np.random.Generator) -> None:
-    a = rng.standard_normal((2049, 1), np.float32)
+    a = rng.standard_normal((5003, 1), np.float32)
     b = rng.standard_normal(2100, np.float32)
     for threads in (1, 2, 3, 7):
         tinyt.set_num_threads(threads)

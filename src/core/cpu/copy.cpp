@@ -9,7 +9,6 @@ namespace tinyt::cpu {
 namespace {
 
 // Of a line of the source in one piece of a transposing copy.
-constexpr int64_t kTransposedBytes = 4096;
 // Shorter rows have too large a part in incomplete cache lines to go past the caches.
 constexpr int64_t kStreamRowBytes = 2048;
 
@@ -50,27 +49,17 @@ void copy_flat(const Tensor& from, const Tensor& to) {
   });
 }
 
-// Lines of the source, two cache lines' worth of the target's rows, in long pieces: reading goes
-// along memory, and writing fills every cache line at once. `data` is the source's first element.
+// `data` is the source's first element.
 void copy_transposed(char* data, const Tensor& to, const Loops& loops) {
   const size_t item = to.itemsize();
   const auto size = static_cast<int64_t>(item);
-  const int64_t rows = std::min(kTransposedBytes / size, loops.rows().size);
-  const int64_t lines = std::max(128 / size, kChunkElements / rows / 4);
   const bool stream = to.numel() * size >= kStreamTransposedBytes;
   const auto piece = [&](const TileCursor& at) {
     const Block in = loops.block(1, data + at.offset(1));
     const Block out = loops.block(0, to.data() + at.offset(0));
     transpose({in.data, in.col, out.data, out.row, at.cols(), at.rows(), stream}, item);
   };
-  for_each_tile(TileGrid(loops, rows, lines), 2, piece, 1, stream);
-}
-
-// Whether the source's rows and the target's columns are dense.
-bool transposes(const Tensor& to, const Loops& loops) {
-  const auto size = static_cast<int64_t>(to.itemsize());
-  return loops.transposed() && size <= 8 && loops.rows().stride[1] == size &&
-         loops.cols().stride[0] == size;
+  for_each_tile(TileGrid::crossing(loops, size), 2, piece, 1, stream);
 }
 
 // Whether rows are dense on both sides, and long and many enough to go past the caches.
@@ -83,7 +72,9 @@ bool streams_rows(const Tensor& to, const Loops& loops) {
 
 // Equal dtypes: straight from strides to strides. `data` is the source's first element.
 void copy_strided(char* data, const Tensor& to, const Loops& loops) {
-  if (transposes(to, loops)) return copy_transposed(data, to, loops);
+  if (loops.crosses(1, static_cast<int64_t>(to.itemsize()))) {
+    return copy_transposed(data, to, loops);
+  }
   const auto grid = loops.transposed()
                         ? TileGrid::filling(loops, kTileElements)
                         : TileGrid(loops, kChunkElements / loops.cols().size, kChunkElements);

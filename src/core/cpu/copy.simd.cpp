@@ -228,14 +228,24 @@ TINYT_INLINE V even_items(V a, V b, std::index_sequence<I...>) {
   return __builtin_shufflevector(a, b, (2 * I)...);
 }
 
-// Every `step` bytes an item; every second one with whole registers, but for the last, beyond which
-// nothing may be read.
+template <class V, size_t... I>
+TINYT_INLINE V reversed(V v, std::index_sequence<I...>) {
+  return __builtin_shufflevector(v, v, (sizeof...(I) - 1 - I)...);
+}
+
+// Every `step` bytes an item; backwards with whole registers, and every second one too, but for the
+// last, beyond which nothing may be read.
 template <int Size>
 void pick_items(const char* from, int64_t step, char* to, int64_t n) {
   constexpr int64_t kItems = TINYT_VECTOR_BYTES / Size;
   using T = Item<Size>;
   int64_t i = 0;
-  if (step == 2 * Size) {
+  if (step == -Size) {
+    for (; i + kItems <= n; i += kItems) {
+      store(to + i * Size,
+            reversed(load<T>(from - (i + kItems - 1) * Size), std::make_index_sequence<kItems>{}));
+    }
+  } else if (step == 2 * Size) {
     for (; i + kItems < n; i += kItems) {
       const char* in = from + i * step;
       store(to + i * Size, even_items(load<T>(in), load<T>(in + TINYT_VECTOR_BYTES),

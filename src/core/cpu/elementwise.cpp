@@ -218,8 +218,47 @@ void run_tile(const Job& job, const Loops& loops, const TileCursor& at,
   }
 }
 
+// The operand that crosses the result, where all others lie along it; else 0.
+int crossing_operand(const Job& job, const Loops& loops) {
+  const auto size = static_cast<int64_t>(job.tensor[0]->itemsize());
+  if (!in_place(job, loops, 0)) return 0;
+  int found = 0;
+  for (int k = 1; k < job.operands; ++k) {
+    if (job.data[k] == job.data[0]) return 0;
+    if (in_place(job, loops, k)) continue;
+    const bool crosses = job.direct(k) && job.want[k] == job.want[0] && loops.crosses(k, size);
+    if (found != 0 || !crosses) return 0;
+    found = k;
+  }
+  return found;
+}
+
+// Pieces of that operand are transposed into the result, longer ones than a tile could hold, and
+// the kernel reads them there.
+void run_crossing(const Job& job, const Loops& loops, int crossing) {
+  const size_t item = job.tensor[0]->itemsize();
+  const auto grid = TileGrid::crossing(loops, static_cast<int64_t>(item));
+  for_each_tile(grid, job.operands, [&](const TileCursor& at) {
+    std::array<char*, kMaxOperands> ptr{};
+    std::array<int64_t, kMaxOperands> row{};
+    std::array<uint8_t, kMaxOperands> inner{};
+    const auto block_of = [&](int k) { return loops.block(k, job.data[k] + at.offset(k)); };
+    for (int k = 0; k < job.operands; ++k) {
+      const Block block = block_of(k == crossing ? 0 : k);
+      ptr[k] = block.data;
+      row[k] = block.row;
+      inner[k] = block.col != 0;
+    }
+    const Block in = block_of(crossing);
+    transpose({in.data, in.col, ptr[0], row[0], at.cols(), at.rows(), false}, item);
+    job.kernel({ptr.data(), at.rows(), at.cols(), row.data(), inner.data()});
+  });
+}
+
 void run_tiled(const Job& job) {
   const Loops loops({job.tensor.data(), static_cast<size_t>(job.operands)});
+  const int crossing = crossing_operand(job, loops);
+  if (crossing > 0) return run_crossing(job, loops, crossing);
   const bool stream = streams(job);
   std::array<bool, kMaxOperands> lies{};
   bool all = true;

@@ -113,13 +113,11 @@ void tile(const GemmBlock& g, const TileOfC<T>& t) {
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) acc[r][v] = Vec<T>{};
   }
-  if (g.accumulate) {
-    const T* c = t.c;
+  const T* ahead = t.c;
 #pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r, c += g.c_row) {
-      __builtin_prefetch(c, 1);
-      __builtin_prefetch(c + Vectors * kL - 1, 1);
-    }
+  for (int r = 0; r < Rows; ++r, ahead += g.c_row) {
+    __builtin_prefetch(ahead, 1);
+    __builtin_prefetch(ahead + Vectors * kL - 1, 1);
   }
   if (kMasked && t.part) {
     multiply<true>(g, t, last, acc);

@@ -73,19 +73,8 @@ void copy_transposed(const Block& from, const Block& to, int64_t rows, int64_t c
   transpose({from.data, from.col, to.data, to.row, cols, rows, false}, Size);
 }
 
-// Shorter rows are not worth the start of a loop over vectors.
+// Shorter rows are not worth the start of a loop over registers.
 constexpr int64_t kReversedColumns = 8;
-
-// Rows read backwards: constant steps, so that the compiler reverses whole vectors.
-template <size_t Size>
-void copy_reversed(const Block& from, const Block& to, int64_t rows, int64_t cols) {
-  constexpr auto kSize = static_cast<int64_t>(Size);
-  for (int64_t r = 0; r < rows; ++r) {
-    const char* __restrict in = from.data + r * from.row;
-    char* __restrict out = to.data + r * to.row;
-    for (int64_t c = 0; c < cols; ++c) __builtin_memcpy(out + c * kSize, in - c * kSize, Size);
-  }
-}
 
 template <size_t Size>
 void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) {
@@ -100,7 +89,7 @@ void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) 
       kernels().copy->rows({from.data, from.row, to.data, to.row, rows, bytes});
     }
   } else if (from.col == -kSize && to.col == kSize && cols >= kReversedColumns) {
-    copy_reversed<Size>(from, to, rows, cols);
+    copy_strided<Size>(from, to, rows, cols);
   } else if (Size < 16 && from.col == kSize && to.row == kSize) {
     copy_transposed<Size>({from.data, from.col, from.row}, {to.data, to.col, to.row}, cols, rows);
   } else if (std::abs(from.row) < std::abs(from.col) && from.row != 0) {
@@ -266,6 +255,12 @@ TileGrid TileGrid::filling(const Loops& loops, int64_t elements) {
   }
   cols = std::min(cols, loops.cols().size);
   return TileGrid(loops, elements / cols, cols);
+}
+
+TileGrid TileGrid::crossing(const Loops& loops, int64_t itemsize) {
+  constexpr int64_t kPieceOfLine = 4096, kPieceOfRow = 128;  // bytes
+  const int64_t rows = std::min(kPieceOfLine / itemsize, loops.rows().size);
+  return TileGrid(loops, rows, std::max(kPieceOfRow / itemsize, kChunkElements / rows / 4));
 }
 
 TileCursor::TileCursor(const TileGrid& grid, int operands, int64_t first)
