@@ -163,6 +163,7 @@ void exp_sums(const SoftmaxStrip& s, const T* top, T* sum) {
   for_each_vector<T>(s.count, [=, &s](int64_t i, int64_t count) {
     const Vec<T> max = load<T>(top + i);
     store(sum + i, sum_column<T>(s.n, [=, &s](int64_t k) {
+            __builtin_prefetch(line<T>(s.in, k, s.step) + s.count + i, 0, 2);  // of the next strip
             const Vec<T> e = exp_below(loaded<T>(s, k, i, count) - max);
             if constexpr (Keep) put(line<T>(s.work, k, s.work_step) + i, e, count);
             return e;
