@@ -24,6 +24,7 @@ struct Composite {
   PyObject* function;
   PyObject* handler;  // handler(function, args, kwargs, error): (result,), or the error to raise
   PyObject* policy;   // null, or the call inside `autocast`: policy(composite, args, kwargs)
+  PyObject* weak_references;
 };
 
 inline Composite* as_composite(PyObject* self) { return reinterpret_cast<Composite*>(self); }
@@ -151,6 +152,7 @@ inline int composite_clear(PyObject* self) {
 }
 inline void composite_free(PyObject* self) {
   PyObject_GC_UnTrack(self);
+  if (as_composite(self)->weak_references) PyObject_ClearWeakRefs(self);
   composite_clear(self);
   PyObject_GC_Del(self);
 }
@@ -170,6 +172,7 @@ inline PyTypeObject* composite_type() {
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                  Py_TPFLAGS_METHOD_DESCRIPTOR;
     t.tp_vectorcall_offset = offsetof(Composite, vectorcall);
+    t.tp_weaklistoffset = offsetof(Composite, weak_references);
     t.tp_call = PyVectorcall_Call;
     t.tp_descr_get = composite_bind;
     t.tp_getattro = composite_attribute;
@@ -206,6 +209,7 @@ inline PyObject* make_composite(PyObject* function, PyObject* handler, PyObject*
   self->function = function;
   self->handler = handler;
   self->policy = policy;
+  self->weak_references = nullptr;
   PyObject_GC_Track(self);
   return reinterpret_cast<PyObject*>(self);
 }

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import weakref
 
 import numpy as np
 import pytest
@@ -211,6 +212,9 @@ def test_composite_is_like_a_function():
     assert facts(x.unsqueeze.__func__(x, 0)) == facts(x.unsqueeze(0))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = F.mse_loss.nonsense
+    weak = weakref.ref(_tensor.composite(Layer, Layer))
+    assert weak() is None
+    assert weakref.ref(F.mse_loss)() is F.mse_loss
 
 
 @pytest.mark.parametrize(
