@@ -121,6 +121,7 @@ cdef extern from "node.h" namespace "tinyt" nogil:
         DType out_dtype
     uint64_t kReadsOutput
     uint64_t kReadsSecond
+    int kReadableInputs
     uint64_t reads_bit(int)
     cbool grad_mode()
     void set_grad_mode(cbool)

@@ -49,7 +49,8 @@ struct NodeData {
   DType out_dtype = DType::Float32;
 };
 
-// Positions that a gradient rule reads, as bits: the inputs, and the two outputs.
+// Positions that a gradient rule reads, as bits: the first inputs, and the two outputs.
+inline constexpr int kReadableInputs = 62;
 inline constexpr uint64_t kReadsOutput = uint64_t{1} << 62, kReadsSecond = uint64_t{1} << 63;
 inline uint64_t reads_bit(int position) {
   return position == -1 ? kReadsOutput : position == -2 ? kReadsSecond : uint64_t{1} << position;

@@ -19,6 +19,12 @@ def register_rule(str name, functions, needs):
     cdef uint64_t reads
     if RULES[op] is not None:
         raise ValueError(f"rule: {name} has a rule already")
+    for positions in needs or ():
+        for position in positions:
+            if not -2 <= position < kReadableInputs:
+                raise ValueError(
+                    f"rule: {name} must read the outputs (-1, -2) or inputs below "
+                    f"{kReadableInputs}, got {position}")
     RULES[op] = functions
     for positions in needs or ():
         reads = 0

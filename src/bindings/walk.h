@@ -83,6 +83,10 @@ class Leaves : public WaitingList {
     index_.emplace(leaf, items_.size());
     items_.push_back(owned(0, leaf, grad));
   }
+  Waiting pop() {
+    index_.erase(items_.back().target);  // the leaf may go, and its address be another's
+    return WaitingList::pop();
+  }
 
  private:
   std::unordered_map<PyObject*, size_t> index_;

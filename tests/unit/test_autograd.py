@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tinyt
-from tinyt import autograd
+from tinyt import _tensor, autograd
 
 
 def leaf(*values: float) -> Any:
@@ -690,6 +690,12 @@ def test_backward_that_fails_runs_once_and_leaves_the_mode():
     assert runs == [False]
     assert tinyt.is_grad_enabled()
     assert x.grad is None
+
+
+def test_a_rule_reads_what_has_a_bit():
+    for positions in ((62,), (0, 64), (-3,)):
+        with pytest.raises(ValueError, match="rule: eq must read"):
+            _tensor.register_rule("eq", (None, None), (positions, ()))
 
 
 def test_hook_must_return_a_tensor():
