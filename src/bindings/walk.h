@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -30,11 +32,7 @@ class WaitingList {
   WaitingList(const WaitingList&) = delete;
   WaitingList& operator=(const WaitingList&) = delete;
   ~WaitingList() {
-    while (!items_.empty()) {
-      const Waiting last = pop();
-      Py_DECREF(last.target);
-      Py_DECREF(last.grad);
-    }
+    while (!items_.empty()) drop(pop());
   }
   bool empty() const { return items_.empty(); }
   // Hands its two references over.
@@ -50,26 +48,52 @@ class WaitingList {
     Py_INCREF(grad);
     return {seq, target, grad};
   }
+  static void drop(const Waiting& last) {
+    Py_DECREF(last.target);
+    Py_DECREF(last.grad);
+  }
   std::vector<Waiting> items_;
 };
 
 // Nodes in the order of their numbers, so that `pop` gives the newest. What is inserted is mostly
-// older than the newest and newer than the rest: near the end, where inserting costs least.
+// older than the newest and newer than the rest: near the end, where inserting costs least. What
+// would go far from it, as where a node has thousands of inputs in another order, goes to a tree.
 class Agenda : public WaitingList {
  public:
+  ~Agenda() {
+    while (!empty()) drop(pop());
+  }
+  bool empty() const { return items_.empty() && far_.empty(); }
   Waiting* find(uint64_t seq) {
     const auto at = place(seq);
-    return at != items_.end() && at->seq == seq ? &*at : nullptr;
+    if (at != items_.end() && at->seq == seq) return &*at;
+    if (far_.empty()) return nullptr;
+    const auto found = far_.find(seq);
+    return found == far_.end() ? nullptr : &found->second;
   }
   void add(uint64_t seq, PyObject* node, PyObject* grad) {
-    items_.insert(place(seq), owned(seq, node, grad));
+    const auto at = place(seq);
+    if (items_.end() - at > kNear)
+      far_.emplace(seq, owned(seq, node, grad));
+    else
+      items_.insert(at, owned(seq, node, grad));
+  }
+  Waiting pop() {
+    if (far_.empty() || (!items_.empty() && items_.back().seq > far_.rbegin()->first))
+      return WaitingList::pop();
+    const auto last = std::prev(far_.end());
+    const Waiting newest = last->second;
+    far_.erase(last);
+    return newest;
   }
 
  private:
+  static constexpr int kNear = 64;
   std::vector<Waiting>::iterator place(uint64_t seq) {
     return std::lower_bound(items_.begin(), items_.end(), seq,
                             [](const Waiting& w, uint64_t s) { return w.seq < s; });
   }
+  std::map<uint64_t, Waiting> far_;
 };
 
 // Leaves by address; `pop` gives the one that was reached last.

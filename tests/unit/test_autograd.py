@@ -663,10 +663,13 @@ def test_random_graphs(steps: list[int], seed: int) -> None:
 def test_gradients_that_meet_at_a_node_and_at_a_leaf():
     x, y = tinyt.tensor([2.0, 3.0], requires_grad=True), tinyt.tensor(5.0, requires_grad=True)
     middle = x * y
-    parts = [middle * float(k) for k in range(40)]  # every one sends to `middle` and none to x
-    tinyt.stack([p.sum() for p in reversed(parts)]).sum().backward()
-    assert x.grad.tolist() == [780.0 * 5.0] * 2
-    assert y.grad.item() == 780.0 * 5.0
+    parts = [middle * float(k) for k in range(200)]  # every one sends to `middle` and none to x
+    orders = (range(200), range(199, -1, -1), np.random.default_rng(1).permutation(200))
+    for order in orders:  # of the numbers that nodes come in
+        x.grad = y.grad = None
+        tinyt.stack([parts[k].sum() for k in order]).sum().backward(retain_graph=True)
+        assert x.grad.tolist() == [19900.0 * 5.0] * 2
+        assert y.grad.item() == 19900.0 * 5.0
     leaves = [tinyt.tensor(float(k), requires_grad=True) for k in range(50)]
     total = leaves[0] * 0.0
     for leaf in leaves:
