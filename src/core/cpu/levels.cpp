@@ -64,15 +64,24 @@ constexpr bool has_all(uint64_t value, uint64_t bits) { return (value & bits) ==
          has_all(enabled_states(), kOpmaskZmm);
 }
 
-// The operating system grants the tiles' registers on request, to the whole process.
-bool tiles_granted() {
+// The operating system grants the tiles' registers on request, to the whole process, whose signal
+// frames then need 8 KiB more: so only a level that is about to be used asks.
+// Documentation/arch/x86/xstate.rst
 #if defined(__linux__)
-  constexpr int kRequest = 0x1023, kTileData = 18;  // Documentation/arch/x86/xstate.rst
-  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
-#else
-  return false;
-#endif
+constexpr int kTileData = 18;
+bool tiles_offered() {
+  constexpr int kSupported = 0x1021;
+  uint64_t states = 0;
+  return syscall(SYS_arch_prctl, kSupported, &states) == 0 && (states >> kTileData & 1) != 0;
 }
+bool tiles_granted() {
+  constexpr int kRequest = 0x1023;
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+#else
+bool tiles_offered() { return false; }
+bool tiles_granted() { return false; }
+#endif
 
 [[maybe_unused]] bool supports_amx() {
   constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
@@ -80,12 +89,13 @@ bool tiles_granted() {
   constexpr uint64_t kTileStates = 0x60000;
   return supports_v4() && has_all(cpuid(7).edx, kBf16 | kTile | kInt8) &&
          has_all(cpuid(7, 1).eax, kAvx512Bf16) && has_all(cpuid(0x80000001).ecx, kPrefetchw) &&
-         has_all(enabled_states(), kTileStates) && tiles_granted();
+         has_all(enabled_states(), kTileStates) && tiles_offered();
 }
 
 #else
 
 bool supports_neon() { return true; }  // every AArch64 has it
+bool tiles_granted() { return false; }
 
 #endif
 
@@ -191,7 +201,9 @@ const Kernels& choose() {
   const std::string_view asked = value != nullptr ? value : "";
   const auto list = levels();
   for (int i = kLevelCount - 1; i >= 0; --i) {
-    if (list[i].supported && (asked.empty() || asked == list[i].name)) return kLevels[i];
+    if (list[i].supported && (asked.empty() || asked == list[i].name) &&
+        (kLevels[i].amx == nullptr || tiles_granted()))
+      return kLevels[i];
   }
   fail_level(asked);
 }
