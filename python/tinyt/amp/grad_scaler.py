@@ -12,7 +12,7 @@ from typing import Any
 
 from tinyt._core import scale_all
 from tinyt.autograd import no_grad
-from tinyt.dtypes import float32
+from tinyt.dtypes import float16, float32
 from tinyt.optim import Optimizer
 from tinyt.tensor import Tensor, prim
 
@@ -54,25 +54,35 @@ class GradScaler:
                 stacklevel=2,
             )
             enabled = False
-        if growth_factor <= 1.0:
-            raise ValueError(f"The growth factor must be > 1.0, got {growth_factor}")
-        if backoff_factor >= 1.0:
-            raise ValueError(f"The backoff factor must be < 1.0, got {backoff_factor}")
+        if enabled and growth_factor <= 1.0:
+            raise AssertionError(f"The growth factor must be > 1.0, got {growth_factor}")
+        if enabled and backoff_factor >= 1.0:
+            raise AssertionError(f"The backoff factor must be < 1.0, got {backoff_factor}")
         self._enabled = enabled
         self._scale = init_scale
+        self._has_scaled = False
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._growth_tracker = 0
-        # Of each optimiser unscaled since the last update: whether its gradients were finite.
-        self._finite: dict[int, bool] = {}
+        # Of each optimiser unscaled since the last update: whether its gradients were finite; None
+        # where it had none.
+        self._finite: dict[int, bool | None] = {}
         self._stepped: set[int] = set()
+
+    def _need_scaled(self, method: str) -> None:
+        if not self._has_scaled:
+            raise AssertionError(
+                f"Attempted {method} but _scale is None. This may indicate your script did not use "
+                "scaler.scale(loss or outputs) earlier in the iteration."
+            )
 
     def scale(self, outputs: Any) -> Any:
         """A tensor, or each in an iterable, times the scale."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
+            self._has_scaled = True
             return outputs * self._scale
         if isinstance(outputs, Iterable):
             scaled = [self.scale(x) for x in outputs]
@@ -83,6 +93,7 @@ class GradScaler:
         """Divides the optimiser's gradients by the scale, as for clipping before `step`."""
         if not self._enabled:
             return
+        self._need_scaled("unscale_")
         key = id(optimizer)
         if key in self._stepped:
             raise RuntimeError("unscale_() is being called after step().")
@@ -92,10 +103,12 @@ class GradScaler:
             )
         params = (param for group in optimizer.param_groups for param in group["params"])
         grads = [param.grad for param in params if param.grad is not None]
+        if any(grad.dtype is float16 for grad in grads):
+            raise ValueError("Attempting to unscale FP16 gradients.")
         with no_grad():
             for i in scale_all(grads, 1.0 / self._scale):
                 grads[i].mul_(1.0 / self._scale)
-            self._finite[key] = _all_finite(grads)
+            self._finite[key] = _all_finite(grads) if grads else None
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step(...)` if all gradients are finite, after unscaling them."""
@@ -103,11 +116,14 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs or args:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._need_scaled("step")
         key = id(optimizer)
         if key in self._stepped:
             raise RuntimeError("step() has already been called since the last update().")
         if key not in self._finite:
             self.unscale_(optimizer)
+        if self._finite[key] is None:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
         self._stepped.add(key)
         return optimizer.step() if self._finite[key] else None
 
@@ -115,11 +131,13 @@ class GradScaler:
         """Ends an iteration: the scale shrinks, grows, or becomes `new_scale`."""
         if not self._enabled:
             return
+        self._need_scaled("update")
+        checks = [finite for finite in self._finite.values() if finite is not None]
         if new_scale is not None:
             self._scale = float(new_scale)
-        elif not self._finite:
-            raise RuntimeError("No inf checks were recorded prior to update.")
-        elif not all(self._finite.values()):
+        elif not checks:
+            raise AssertionError("No inf checks were recorded prior to update.")
+        elif not all(checks):
             self._scale *= self._backoff_factor
             self._growth_tracker = 0
         else:
@@ -133,6 +151,30 @@ class GradScaler:
     def get_scale(self) -> float:
         """The scale; 1 where the scaler is off."""
         return self._scale if self._enabled else 1.0
+
+    def get_growth_factor(self) -> float:
+        """By which the scale grows."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Sets what `get_growth_factor` gives."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """By which the scale shrinks."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Sets what `get_backoff_factor` gives."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """After how many steps in a row the scale grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Sets what `get_growth_interval` gives."""
+        self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
         """Whether it does anything."""
