@@ -227,3 +227,16 @@ def test_reductions_of_narrow_dtypes(reduce: str, dtype: str) -> None:
     want = wide.scatter_reduce(0, index, src.to(wide.dtype), reduce, include_self=False)
     assert got.dtype is src.dtype
     assert got.double().tolist() == want.to(src.dtype).double().tolist()
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_a_stack_is_a_view_of_nothing(dim: int) -> None:
+    x, y = tinyt.randn(2, 3), tinyt.randn(2, 3).requires_grad_()
+    assert tinyt.stack([x, x], dim)._base is None
+    both = tinyt.stack([x, y], dim)
+    assert both._base is None
+    assert both.is_contiguous()
+    both.mul_(2.0)
+    both.select(dim, 1).mul_(3.0)
+    both.sum().backward()
+    assert y.grad.tolist() == [[6.0] * 3] * 2

@@ -37,8 +37,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
                 f"{tuple(first)} and {tuple(x.shape)} at {i}"
             )
     at = wrap_dim("stack", dim, len(first) + 1)
-    if out is None and at < len(first):  # one view rather than one of each tensor
-        return prim.reshape(prim.cat(items, at), (*first[:at], len(items), *first[at:]))
+    if out is None and at < len(first):  # one reshape rather than one of each tensor
+        joined = prim.cat(items, at)
+        shape = (*first[:at], len(items), *first[at:])
+        return _tensor.become(joined, prim.reshape(joined, shape))  # a view of nothing else
     return prim.cat(tuple(unsqueeze(x, at) for x in items), at, out=out)
 
 
