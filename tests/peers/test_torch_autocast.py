@@ -12,20 +12,9 @@ import torch
 import tinyt
 from op_rows import Op
 from op_samples import OPS
-from sampling import Sample, build, dtype_name, flat
+from sampling import Sample, arrays_in, build, dtype_name, flat
 from tinyt.ops import autocast
 
-# Rows whose dtypes differ, and why.
-EXCEPTIONS: dict[str, str] = {
-    "cov": "stays in float32; a product inside is lowered in PyTorch",
-    "corrcoef": "as cov",
-    "affine_grid": "as cov",
-    "einsum": "of one operand, too, is lowered",
-    "inner": "of vectors, too, is lowered",
-    "matrix_power": "to the power 0, too, is lowered",
-    "local_response_norm": "of four dimensions, too, keeps the lower precision",
-    "pad_repeating": "copies are as exact in the lower precision",
-}
 # PyTorch's names of what is called otherwise here, and of what is inside a function here.
 OTHER_NAMES = {
     "cross_entropy_loss": "cross_entropy",
@@ -64,24 +53,30 @@ def cast(tt: Any, value: Any, dtype: str) -> Any:
     return type(value)(cast(tt, x, dtype) for x in value) if type(value) in (list, tuple) else value
 
 
-def call(tt: Any, op: Op, sample: Sample, dtype: str) -> list[str] | None:
-    """Names of the dtypes of the results; None where the call is refused."""
+def call(tt: Any, op: Op, sample: Sample, dtype: str) -> list[str] | str:
+    """Names of the dtypes of the results; the error where the call is refused."""
     args, kwargs = build(tt, sample.args), build(tt, sample.kwargs)
     try:
         with tt.autocast("cpu", dtype=tt.bfloat16):
             out = op.function(tt)(*cast(tt, args, dtype), **kwargs)
-    except Exception:
-        return None
+    except Exception as error:
+        return repr(error)
     return [dtype_name(x) for x in flat(out) if isinstance(x, tt.Tensor)]
+
+
+def is_excused(op: Op, sample: Sample) -> bool:
+    """Of more than two operands the order of the products decides which dtypes meet in them, and
+    the two libraries choose it by different rules."""
+    return op.name == "einsum" and len(arrays_in(sample.args)) > 2
 
 
 def differences(op: Op, dtype: str, rng: np.random.Generator) -> list[str]:
     """Samples whose results have other dtypes than PyTorch's."""
     found = []
-    for sample in op.samples(rng, "float32")[:3]:
+    for sample in op.samples(rng, "float32"):
         want = call(torch, op, sample, dtype)
         got = call(tinyt, op, sample, dtype)
-        if want is not None and got is not None and got != want:
+        if isinstance(want, list) and got != want and not is_excused(op, sample):
             found.append(f"{sample}: {got}, not {want}")
     return found
 
@@ -91,18 +86,9 @@ FLOATING = [op for op in OPS if "float32" in op.dtypes]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    "op", [op for op in FLOATING if op.name not in EXCEPTIONS], ids=lambda op: op.name
-)
+@pytest.mark.parametrize("op", FLOATING, ids=lambda op: op.name)
 def test_dtypes(op: Op, dtype: str, rng: np.random.Generator) -> None:
     assert differences(op, dtype, rng) == []
-
-
-@pytest.mark.parametrize("name", EXCEPTIONS)
-def test_exceptions_differ(name: str, rng: np.random.Generator) -> None:
-    """One that has come to agree is none any more."""
-    ops = [op for op in FLOATING if op.name == name]
-    assert any(differences(op, dtype, rng) for op in ops for dtype in DTYPES)
 
 
 def network(tt: Any) -> Any:

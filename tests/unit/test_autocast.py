@@ -78,6 +78,26 @@ def test_full_precision_and_the_widest() -> None:
         assert tinyt.stack([low, tinyt.ones(2, 2)]).dtype is float32
 
 
+def test_products_inside_other_operations() -> None:
+    x, v, low = tinyt.ones(2, 2), tinyt.ones(2), tinyt.ones(1, 2, 4, 4, dtype=bfloat16)
+    with tinyt.autocast("cpu"):
+        assert tinyt.einsum("ij,jk->ik", x, x).dtype is bfloat16
+        assert tinyt.einsum("ij->j", x).dtype is float32
+        assert tinyt.tensordot(x, x, 1).dtype is tinyt.inner(x, v).dtype is bfloat16
+        assert tinyt.tensordot(x, x, 2).dtype is tinyt.inner(v, v).dtype is float32
+        powers = [tinyt.linalg.matrix_power(x, n).dtype for n in range(3)]
+        assert powers == [float32, float32, bfloat16]
+        assert tinyt.cov(x).dtype is tinyt.corrcoef(x).dtype is bfloat16
+        assert [
+            tinyt.nn.functional.pad(low, (1, 1, 1, 1), mode).dtype
+            for mode in ("constant", "circular", "reflect", "replicate")
+        ] == [bfloat16, bfloat16, float32, float32]
+        assert tinyt.nn.functional.local_response_norm(low, 2).dtype is float32
+        pooled = tinyt.nn.functional.max_pool3d(low, 2, return_indices=True)
+        assert pooled[0].dtype is bfloat16
+        assert tinyt.nn.functional.max_pool3d(low, 2).dtype is float32
+
+
 def test_a_decorator() -> None:
     @tinyt.autocast("cpu", dtype=float16)
     def dtype() -> Any:

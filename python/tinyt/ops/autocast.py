@@ -30,12 +30,12 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# The last line of each but WIDEST: composites of others in PyTorch.
+# The last line of FULL: composites of others in PyTorch. Those that only call a product are in no
+# list: they call it as users do.
 LOWER = _names(
     """
     addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d
     conv_transpose3d linear matmul mm prelu scaled_dot_product_attention vecdot
-    chain_matmul einsum inner matrix_power multi_dot tensordot
     """
 )
 FULL = _names(
@@ -92,9 +92,18 @@ def _mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
     return value
 
 
+def _alone(composite: Composite, args: Args, kwargs: Kwargs) -> Any:
+    """The call; what it calls casts nothing."""
+    _, lower, cache = autocast_state()
+    set_autocast_state(False, lower, cache)
+    try:
+        return composite(*args, **kwargs)
+    finally:
+        set_autocast_state(True, lower, cache)
+
+
 def _call(composite: Composite, to: dtype, args: Args, kwargs: Kwargs) -> Any:
-    """The call with its tensors in one dtype, one given twice cast once; what it calls casts no
-    more."""
+    """:func:`_alone` with its tensors in one dtype; one given twice is cast once."""
     _, lower, cache = autocast_state()
     done: dict[int, Tensor] = {}
 
@@ -106,11 +115,7 @@ def _call(composite: Composite, to: dtype, args: Args, kwargs: Kwargs) -> Any:
     if kwargs.get("out") is None:  # PyTorch has no policy for what writes to a given tensor
         args = tuple(_mapped(change, value) for value in args)
         kwargs = {name: _mapped(change, value) for name, value in kwargs.items()}
-    set_autocast_state(False, lower, cache)
-    try:
-        return composite(*args, **kwargs)
-    finally:
-        set_autocast_state(True, lower, cache)
+    return _alone(composite, args, kwargs)
 
 
 def _lower(composite: Composite, args: Args, kwargs: Kwargs) -> Any:
@@ -119,6 +124,12 @@ def _lower(composite: Composite, args: Args, kwargs: Kwargs) -> Any:
 
 def _full(composite: Composite, args: Args, kwargs: Kwargs) -> Any:
     return _call(composite, float32, args, kwargs)
+
+
+def _full_without_indices(composite: Composite, args: Args, kwargs: Kwargs) -> Any:
+    """`max_pool3d`, which with ``return_indices`` is an operation without a policy."""
+    indices = args[6] if len(args) > 6 else kwargs.get("return_indices", False)
+    return (_alone if indices else _full)(composite, args, kwargs)
 
 
 def _widest(composite: Composite, args: Args, kwargs: Kwargs) -> Any:
@@ -135,8 +146,15 @@ def _widest(composite: Composite, args: Args, kwargs: Kwargs) -> Any:
     return _call(composite, lower if dtypes == {lower} else float32, args, kwargs)
 
 
+def in_full(x: Tensor) -> Tensor:
+    """A tensor as an operation in float32 gets it."""
+    return _cast(x, float32, False) if autocast_state()[0] and _is_castable(x) else x
+
+
 def policy_of(name: str) -> Callable[[Composite, Args, Kwargs], Any] | None:
     """How a composite is called inside `autocast`; None for as it is."""
     if name in LOWER:
         return _lower
+    if name == "max_pool3d":
+        return _full_without_indices
     return _full if name in FULL else _widest if name in WIDEST else None

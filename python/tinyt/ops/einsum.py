@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tinyt._core import ShapeError
 from tinyt.ops.common import need_tensor, to_dtype, wrap_dim, write_out
+from tinyt.ops.linalg import public_matmul
 from tinyt.ops.strides import diagonal
 from tinyt.tensor import Tensor, prim
 
@@ -168,10 +169,12 @@ def _sizes(terms: Sequence[_Term]) -> dict[int, int]:
     return sizes
 
 
-def _narrowed(term: _Term, sizes: dict[int, int]) -> _Term:
-    """Without the dimensions of size 1 that another operand has in full."""
+def _narrowed(term: _Term, sizes: dict[int, int], out: set[int]) -> _Term:
+    """Without the dimensions of size 1 that another operand has in full, or the output not."""
     keep = [
-        d for d, label in enumerate(term.labels) if term.tensor.shape[d] != 1 or sizes[label] == 1
+        d
+        for d, (label, n) in enumerate(zip(term.labels, term.tensor.shape, strict=True))
+        if n != 1 or (sizes[label] == 1 and label in out)
     ]
     if len(keep) == len(term.labels):
         return term
@@ -219,7 +222,7 @@ def _multiply(a: _Term, b: _Term, keep: set[int], sizes: dict[int, int]) -> _Ter
         return _Term(prim.mul(wide_a, wide_b), (*batch, *left, *right))
     lead = (math.prod(shape(batch)),) if batch else ()
     m, n, k = (math.prod(shape(labels)) for labels in (left, right, inner))
-    product = prim.matmul(
+    product = public_matmul(
         _arranged(a, batch + left + inner, (*lead, m, k)),
         _arranged(b, batch + inner + right, (*lead, k, n)),
     )
@@ -258,8 +261,9 @@ def einsum(*args: Any) -> Tensor:
         _distinct(x, labels, i) for i, (x, labels) in enumerate(zip(operands, spread, strict=True))
     ]
     sizes = _sizes(terms)
-    terms = [_narrowed(term, sizes) for term in terms]
     keep = set(order)
+    if len(terms) > 1:
+        terms = [_narrowed(term, sizes, keep) for term in terms]
     while len(terms) > 1:
         i, j = _next_pair(terms, keep, sizes) if len(terms) > 2 else (0, 1)
         second, first = terms.pop(j), terms.pop(i)
@@ -323,7 +327,8 @@ def tensordot(
     k = math.prod(a.shape[d] for d in left)
     rows = prim.reshape(prim.permute(a, (*rest_a, *left)), (math.prod(shape_a), k))
     columns = prim.reshape(prim.permute(b, (*right, *rest_b)), (k, math.prod(shape_b)))
-    return write_out(out, prim.reshape(prim.matmul(rows, columns), shape_a + shape_b))
+    product = public_matmul if rest_a or rest_b else prim.matmul  # a number: `dot`, as in PyTorch
+    return write_out(out, prim.reshape(product(rows, columns), shape_a + shape_b))
 
 
 EXPORTS: dict[str, Any] = {f.__name__: f for f in (einsum, tensordot)}

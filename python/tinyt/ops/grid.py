@@ -15,6 +15,7 @@ from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
 from tinyt.dtypes import float64, int64
 from tinyt.ops.common import need_tensor
+from tinyt.ops.linalg import public_matmul
 from tinyt.ops.resample import cubic_weights
 from tinyt.ops.windows import check_positions
 from tinyt.tensor import Tensor, prim
@@ -205,7 +206,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         columns.append(prim.reshape(prim.expand(line, sizes), (-1, 1)))
     columns.append(prim.fill(tuple(columns[0].shape), float64, 1.0, 1))
     base = prim.cast(prim.cat(tuple(columns), 1), theta.dtype)
-    return prim.reshape(prim.matmul(base, prim.permute(theta, (0, 2, 1))), (size[0], *sizes, n))
+    places = public_matmul(base, prim.permute(theta, (0, 2, 1)))
+    return prim.reshape(places, (size[0], *sizes, n))
 
 
 EXPORTS: dict[str, Any] = {}

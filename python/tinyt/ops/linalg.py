@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
-from tinyt.ops.common import Number, write_out
+from tinyt.ops.common import Number, renamed, write_out
 from tinyt.tensor import Tensor, method, prim
 
 
@@ -14,6 +14,10 @@ from tinyt.tensor import Tensor, method, prim
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Matrix product of the last two dimensions, batches broadcast; vectors as NumPy does."""
     return prim.matmul(input, other, out=out)
+
+
+# As users call it: `autocast` lowers the products inside other operations, too.
+public_matmul = renamed(matmul)
 
 
 def _need(op: str, name: str, x: Tensor, rank: int) -> None:
@@ -95,9 +99,11 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     left, right = tuple(input.shape), tuple(other.shape)
     if left[-1] != right[-1]:
         raise ShapeError(f"inner: the last dimensions must agree, got {left} and {right}")
+    if len(left) == len(right) == 1:
+        return prim.matmul(input, other, out=out)
     rows = prim.reshape(input, (math.prod(left[:-1]), left[-1]))
     columns = prim.reshape(other, (math.prod(right[:-1]), right[-1]))
-    product = prim.matmul(rows, prim.permute(columns, (1, 0)))
+    product = public_matmul(rows, prim.permute(columns, (1, 0)))
     return write_out(out, prim.reshape(product, left[:-1] + right[:-1]))
 
 

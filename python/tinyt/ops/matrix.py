@@ -12,6 +12,7 @@ from tinyt._tensor import dtype as DType
 from tinyt.dtypes import float32
 from tinyt.ops.common import Number, dims_of, named, to_dtype, wrap_dim, write_out
 from tinyt.ops.elementwise import broadcast_shapes
+from tinyt.ops.linalg import public_matmul
 from tinyt.ops.ranges import eye
 from tinyt.ops.shape import transpose
 from tinyt.ops.strides import diagonal
@@ -111,11 +112,11 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     square = input
     while True:
         if n & 1:
-            result = square if result is None else prim.matmul(result, square)
+            result = square if result is None else public_matmul(result, square)
         n >>= 1
         if n == 0:
             break
-        square = prim.matmul(square, square)
+        square = public_matmul(square, square)
     assert result is not None
     return write_out(out, prim.copy(result) if result is input else result)
 
@@ -145,7 +146,7 @@ def _chain_product(chain: list[Tensor], split: list[list[int]], i: int, j: int) 
     if i == j:
         return chain[i]
     k = split[i][j]
-    return prim.matmul(_chain_product(chain, split, i, k), _chain_product(chain, split, k + 1, j))
+    return public_matmul(_chain_product(chain, split, i, k), _chain_product(chain, split, k + 1, j))
 
 
 @named

@@ -7,9 +7,10 @@ from typing import Any
 
 from tinyt._core import ShapeError
 from tinyt.ops import attention, linalg
-from tinyt.ops.common import named, renamed, to_dtype
+from tinyt.ops.common import named, to_dtype
 from tinyt.ops.dropout import dropout
 from tinyt.ops.join import cat
+from tinyt.ops.linalg import public_matmul
 from tinyt.ops.pad import pad
 from tinyt.ops.reduce import mean
 from tinyt.ops.shape import transpose
@@ -19,7 +20,6 @@ from tinyt.tensor import Tensor, prim
 OP = "multi_head_attention_forward"
 # As users call them: `autocast` has a policy for each.
 linear = named(linalg.linear)
-matmul = renamed(linalg.matmul)
 scaled_dot_product_attention = named(attention.scaled_dot_product_attention)
 
 
@@ -141,13 +141,13 @@ def _attend(
     """The heads' outputs, and their weights where they are needed."""
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, probability, is_causal), None
-    scores = matmul(q * (1.0 / math.sqrt(q.shape[-1])), transpose(k, -2, -1))
+    scores = public_matmul(q * (1.0 / math.sqrt(q.shape[-1])), transpose(k, -2, -1))
     if mask is not None:
         scores = scores + to_dtype(mask, scores.dtype)
     weights = prim.softmax(scores, -1)
     if probability:
         weights = dropout(weights, probability)
-    return matmul(weights, v), weights
+    return public_matmul(weights, v), weights
 
 
 def multi_head_attention(

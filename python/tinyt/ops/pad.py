@@ -8,6 +8,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.autograd.rules.common import zeros
+from tinyt.ops.autocast import in_full
 from tinyt.ops.common import Number, tuple_of
 from tinyt.ops.strides import as_strided
 from tinyt.tensor import Tensor, prim
@@ -83,7 +84,7 @@ def pad(
         raise ShapeError(
             f"pad: mode {mode!r} needs elements to repeat, got shape {tuple(input.shape)}"
         )
-    out, by_dim = input, [0] * (2 * rank)
+    out, by_dim = input if mode == "circular" else in_full(input), [0] * (2 * rank)
     for i in range(count):
         d, before, after = rank - 1 - i, pad[2 * i], pad[2 * i + 1]
         if mode == "circular":  # what is removed does not come in at the other end

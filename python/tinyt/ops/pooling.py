@@ -13,6 +13,7 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._core import DTypeError
 from tinyt.dtypes import float32, float64, int64
+from tinyt.ops.autocast import in_full
 from tinyt.ops.common import need_tensor, tuple_of, write_out
 from tinyt.ops.windows import (
     OutputSizes,
@@ -346,6 +347,8 @@ def local_response_norm(
     shape = tuple(input.shape)
     lines = prim.reshape(input, (shape[0], 1, shape[1], math.prod(shape[2:])))
     squares = prim.pad(lines * lines, [0, 0, 0, 0, size // 2, (size - 1) // 2, 0, 0])
+    if rank > 3:  # PyTorch takes avg_pool3d
+        squares = in_full(squares)
     mean = prim.reshape(avg_pool2d(squares, (size, 1), 1), shape)
     return input / (mean * alpha + k) ** beta
 

@@ -15,6 +15,7 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
 from tinyt.dtypes import float64
+from tinyt.ops.autocast import in_full
 from tinyt.ops.common import need_tensor, remembered
 from tinyt.ops.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from tinyt.ops.windows import check_positions
@@ -231,7 +232,7 @@ def interpolate(
     recompute = bool(recompute_scale_factor) or (mode == "area" and size is None)
     wanted, factors = _sizes(x, size, scale_factor, recompute)
     if mode == "area":
-        return AREAS[len(wanted) - 1](x, wanted)
+        return AREAS[len(wanted) - 1](in_full(x) if len(wanted) == 3 else x, wanted)
     rows = [
         _rows(mode, n, m, bool(align_corners), factor, x, antialias)
         for n, m, factor in zip(x.shape[2:], wanted, factors, strict=True)

@@ -8,6 +8,7 @@ import warnings
 from tinyt._core import DTypeError
 from tinyt._tensor import is_grad_enabled
 from tinyt.ops.common import Number, dims_of, write_out
+from tinyt.ops.linalg import public_matmul
 from tinyt.ops.reduce import Dim, element_count, mean
 from tinyt.tensor import Tensor, method, prim
 
@@ -165,7 +166,7 @@ def cov(
     x = x - center
     weighted = x if weights is None else prim.cast(x * weights, x.dtype)
     weighted = prim.conj_physical(weighted) if weighted.dtype.is_complex else weighted
-    matrix = prim.div(prim.matmul(x, prim.permute(weighted, (1, 0))), freedom)
+    matrix = prim.div(public_matmul(x, prim.permute(weighted, (1, 0))), freedom)
     return prim.reshape(matrix, tuple(n for n in matrix.shape if n != 1))
 
 
