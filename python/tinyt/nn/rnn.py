@@ -18,6 +18,7 @@ from tinyt.nn.parameter import Parameter
 from tinyt.nn.rnn_cells import GATES, State, Weights, next_state
 from tinyt.nn.utils.rnn import PackedSequence
 from tinyt.ops import cat, empty, index_select, split, stack, zeros
+from tinyt.ops.autocast import in_lower
 from tinyt.tensor import Tensor
 
 
@@ -205,6 +206,8 @@ class RNNBase(Module):
         if times == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         first = self._initial(given, batch, x)
+        if self.mode == "LSTM" and not self.proj_size:  # one operation in PyTorch
+            first = tuple(map(in_lower, first))
         data = x.reshape(times * batch, x.shape[2])
         data, last = self._run_layers(data, [batch] * times, first)
         out = data.reshape(times, batch, data.shape[1])

@@ -146,6 +146,12 @@ def _widest(composite: Composite, args: Args, kwargs: Kwargs) -> Any:
     return _call(composite, lower if dtypes == {lower} else float32, args, kwargs)
 
 
+def in_lower(x: Tensor) -> Tensor:
+    """A tensor as an operation in the lower precision gets it."""
+    active, lower, _ = autocast_state()
+    return _cast(x, lower, False) if active and _is_castable(x) else x
+
+
 def in_full(x: Tensor) -> Tensor:
     """A tensor as an operation in float32 gets it."""
     return _cast(x, float32, False) if autocast_state()[0] and _is_castable(x) else x
