@@ -50,14 +50,10 @@ inline const std::vector<AttrSpec>& attr_specs(OpId op) {
 inline int (*dtype_number)(PyObject* object) = nullptr;
 
 inline int64_t to_int64(OpId op, const AttrSpec& spec, PyObject* value) {
-  const int64_t v = PyLong_Check(value) ? PyLong_AsLongLong(value) : [&]() -> int64_t {
-    PyObject* index = PyNumber_Index(value);
-    if (!index) return -1;
-    const int64_t r = PyLong_AsLongLong(index);
-    Py_DECREF(index);
-    return r;
-  }();
-  if (v == -1 && PyErr_Occurred()) {
+  PyObject* index = PyBool_Check(value) ? nullptr : PyNumber_Index(value);
+  const int64_t v = index ? PyLong_AsLongLong(index) : -1;
+  Py_XDECREF(index);
+  if (!index || (v == -1 && PyErr_Occurred())) {
     PyErr_Clear();
     fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be an integer, got ",
          Py_TYPE(value)->tp_name);

@@ -480,11 +480,11 @@ cdef class TensorBase:
     def __rmod__(self, other): return binary(OP_REMAINDER, other, self)
     def __imod__(self, other): return inplace(OP_REMAINDER, self, other)
     def __matmul__(self, other):
-        if t_autocast.active and isinstance(other, TensorBase):
-            return self.matmul(other)
-        return binary(OP_MATMUL, self, other)
+        if not isinstance(other, TensorBase):
+            return NotImplemented
+        return self.matmul(other) if t_autocast.active else binary(OP_MATMUL, self, other)
 
-    def __rmatmul__(self, other): return binary(OP_MATMUL, other, self)
+    def __rmatmul__(self, other): return NotImplemented
     def __and__(self, other): return binary(OP_AND, self, other)
     def __rand__(self, other): return binary(OP_AND, other, self)
     def __iand__(self, other): return inplace(OP_AND, self, other)

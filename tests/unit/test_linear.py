@@ -122,10 +122,9 @@ def test_a_stack_times_a_matrix_sums_over_all_rows(rng: np.random.Generator) -> 
     assert weights[0].grad.tolist() == weights[1].grad.tolist()
 
 
-def test_biases_that_broadcast_or_promote() -> None:
+def test_biases_that_broadcast() -> None:
     x, w = tinyt.ones(2, 3), tinyt.ones(4, 3)
     assert linear(x, w, tinyt.ones(1)).tolist() == [[4.0] * 4] * 2
-    assert linear(x, w, tinyt.ones(4, dtype=tinyt.float64)).dtype is tinyt.float64
 
 
 def test_errors() -> None:
@@ -140,3 +139,14 @@ def test_errors() -> None:
         prim.linear(x, w, tinyt.ones(4, dtype=tinyt.int64))
     with pytest.raises(tinyt.DTypeError, match="linear: not defined for dtype bool"):
         prim.linear(x.bool(), w.bool(), tinyt.tensor(False))
+
+
+@pytest.mark.parametrize("wrong", ["input", "weight", "bias"])
+@pytest.mark.parametrize("bias", [(4,), (1,), (), (2, 4)])
+def test_one_dtype(wrong: str, bias: tuple[int, ...]) -> None:
+    shapes = {"input": (2, 3), "weight": (4, 3), "bias": bias}
+    operands = {name: tinyt.ones(shape) for name, shape in shapes.items()}
+    assert linear(**operands).dtype is tinyt.float32
+    operands[wrong] = operands[wrong].double()
+    with pytest.raises(RuntimeError, match=r"linear: .* one dtype, got .*float"):
+        linear(**operands)

@@ -378,3 +378,39 @@ def test_only_tensors_are_joined() -> None:
     for join in (tinyt.stack, tinyt.hstack, tinyt.vstack, tinyt.cat):
         with pytest.raises(TypeError, match=r"expected.*ensor.*got int"):
             join([tinyt.ones(2), 3])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: tinyt.zeros(True),
+        lambda x: tinyt.zeros((True, 2)),
+        lambda x: tinyt.full((True,), 1.0),
+        lambda x: x.view(True, 6),
+        lambda x: x.sum(True),
+        lambda x: x.sum(dim=True),
+        lambda x: x.sum((True,)),
+        lambda x: x.argmax(True),
+        lambda x: x.softmax(True),
+        lambda x: x.unsqueeze(True),
+        lambda x: x.transpose(True, 0),
+        lambda x: tinyt.stack([x, x], True),
+        lambda x: x.topk(True),
+        lambda x: tinyt.set_grad_enabled(None),
+        lambda x: tinyt.set_grad_enabled(1),
+        lambda x: 3 @ x,
+        lambda x: x @ 3,
+        lambda x: True @ x,
+        lambda x: [1.0] @ x,
+    ],
+)
+def test_arguments_of_another_type(call: Any) -> None:
+    with pytest.raises(TypeError):
+        call(tinyt.ones(2, 3))
+    assert tinyt.is_grad_enabled()
+
+
+def test_sizes_and_integers_that_look_otherwise() -> None:
+    assert tuple(tinyt.zeros(2, True).shape) == (2, 1)  # as in PyTorch, the first one decides
+    assert tuple(tinyt.zeros(np.int64(2), tinyt.tensor(3)).shape) == (2, 3)
+    assert tuple(tinyt.zeros(n for n in (2, 3)).shape) == (2, 3)

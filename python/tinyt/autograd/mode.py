@@ -109,6 +109,8 @@ class set_grad_enabled(_Mode):
     in each call and leaves it outside."""
 
     def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled: mode must be a bool, got {type(mode).__name__}")
         super().__init__(mode)
         self._before = is_grad_enabled()
         _set_grad_enabled(mode)

@@ -62,8 +62,10 @@ def sizes_of(first: Any, more: tuple[Any, ...] = ()) -> tuple[int, ...]:
     ``f(x, (1, 2))`` and ``f(x, dims=(1, 2))`` are understood.
     """
     one_by_one = more or isinstance(first, (int, TensorBase)) or not hasattr(first, "__iter__")
-    size = (first, *more) if one_by_one else first
+    size = (first, *more) if one_by_one else tuple(first)
     try:
+        if size and isinstance(size[0], bool):  # a later one is 0 or 1, as in PyTorch
+            raise TypeError
         return tuple(map(index, size))  # int() would cut the 3.5 of a `width / 2` to 3
     except TypeError:
         raise TypeError(f"sizes must be integers, got {size!r}") from None
@@ -72,6 +74,8 @@ def sizes_of(first: Any, more: tuple[Any, ...] = ()) -> tuple[int, ...]:
 def wrap_dim(op: str, dim: int, rank: int) -> int:
     """A dimension number in [0, rank); DimError outside [-rank, rank)."""
     bound = max(rank, 1)
+    if isinstance(dim, bool):
+        raise TypeError(f"{op}: dim must be an integer, got bool")
     if not -bound <= dim < bound:
         raise _core.DimError(f"{op}: dim {dim} is out of range [{-bound}, {bound - 1}]")
     return dim + bound if dim < 0 else dim

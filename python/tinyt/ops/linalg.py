@@ -317,6 +317,11 @@ def linear(
     columns = weight if weight.dim() == 1 else prim.permute(weight, (1, 0))
     if bias is None:
         return prim.matmul(input, columns, out=out)
+    if bias.dtype is not input.dtype:
+        raise DTypeError(
+            f"linear: input and bias must have one dtype, got {input.dtype.name} and "
+            f"{bias.dtype.name}"
+        )
     return prim.add(prim.matmul(input, columns), bias, out=out)
 
 
