@@ -4,6 +4,8 @@
 #include <Python.h>
 
 #include <array>
+#include <cfloat>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -139,6 +141,23 @@ inline PyObject* attrs_tuple(OpId op, const Attrs& attrs) {
     PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), item);
   }
   return out;
+}
+
+// Whether a number, or a part of one, lies within the limits of a dtype, as PyTorch has it: floats
+// take infinities and NaN, bool takes everything, and negative integers wrap in unsigned dtypes.
+inline bool holds(DType dtype, double v, bool integer) {
+  if (is_bool(dtype)) return true;
+  if (is_differentiable(dtype)) {
+    const double largest = dtype == DType::Float16            ? 65504
+                           : dtype == DType::BFloat16         ? 0x1.FEp127
+                           : real_of(dtype) == DType::Float32 ? FLT_MAX
+                                                              : DBL_MAX;
+    return !std::isfinite(v) || std::abs(v) <= largest;
+  }
+  const bool wraps = dtype == DType::UInt8;
+  const auto end = static_cast<double>(uint64_t{1} << (8 * size_of(dtype) - !wraps));
+  const double least = !wraps ? -end : integer ? 1 - end : 0;
+  return least <= v && v <= end - 1 && v < end;  // the last for int64, where end - 1 is end
 }
 
 // Whether work on these operands is worth giving up the interpreter lock for.

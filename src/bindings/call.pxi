@@ -47,6 +47,47 @@ cdef int add_operand(Operands& args, object x) except -1:
     return 0
 
 
+cdef inline int check_number(str what, object value, DType dtype) except -1:
+    """Fails where a dtype cannot hold a number."""
+    cdef int overflow = 0
+    cdef int64_t whole
+    if PyFloat_CheckExact(value):
+        if holds(dtype, <double>value, False):
+            return 0
+    elif PyLong_CheckExact(value):
+        whole = PyLong_AsLongLongAndOverflow(value, &overflow)
+        # Float64 cannot tell the ends of int64 from their neighbours.
+        if not overflow and (dtype == DType.Int64 or holds(dtype, <double>whole, True)):
+            return 0
+    return check_any_number(what, value, dtype)
+
+
+cdef int check_any_number(str what, object value, DType dtype) except -1:
+    cdef bint fits
+    if not is_number(value):
+        if not hasattr(value, "item"):
+            raise TypeError(f"{what}: expected a number, got {type(value).__name__}")
+        value = value.item()   # a NumPy scalar
+    if isinstance(value, float):
+        fits = holds(dtype, value, False)
+    elif isinstance(value, complex):
+        if value.imag != 0 and not is_complex(dtype):
+            raise RuntimeError(f"{what}: the value {value} has an imaginary part, "
+                               f"{DTYPES[<int>dtype].name} has none")
+        fits = holds(dtype, value.real, False) and holds(dtype, value.imag, False)
+    else:
+        fits = holds(dtype, value, True)
+    if not fits:
+        raise RuntimeError(f"{what}: the value {value} cannot be converted to "
+                           f"{DTYPES[<int>dtype].name} without overflow")
+    return 0
+
+
+def require_held(str what, value, dtype dt not None):
+    """RuntimeError where a dtype cannot hold a number."""
+    check_number(what, value, <DType>dt.number)
+
+
 cdef inline bint is_operand(object x):
     return isinstance(x, TensorBase) or is_number(x) or (
         hasattr(x, "item") and getattr(x, "ndim", 1) == 0)

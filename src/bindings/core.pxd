@@ -14,8 +14,11 @@ cdef extern from "errors.h" namespace "tinyt" nogil:
 
 cdef extern from "dtype.h" namespace "tinyt" nogil:
     cdef enum class DType "tinyt::DType"(uint8_t):
+        Int64
         Float16
+        BFloat16
         Float32
+        Float64
     size_t size_of(DType)
     cbool is_integral(DType)
     cbool is_float(DType)
@@ -145,6 +148,7 @@ cdef extern from "call.h" namespace "tinyt":
     void add_attr_at(int, size_t, PyObject*, Attrs&) except +raise_python_error
     object attrs_tuple_of(int, const Attrs&)
     object op_name(int)
+    cbool holds(DType, double, cbool)
     CTensor new_empty(PyObject*, int) except +raise_python_error
     CTensor view_as_dtype(const CTensor&, int) except +raise_python_error
     int64_t storage_elements(const CTensor& t)

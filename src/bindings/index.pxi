@@ -41,10 +41,23 @@ cdef int set_item(TensorBase x, object index, object value) except -1:
         elif number or isinstance(value, TensorBase):
             view = plain_view(x, index)
             if view is not None and (number or (<TensorBase>value).t.rank() <= view.t.rank()):
+                if number:
+                    check_item(value, x.t.dtype())
                 view._assign(value)
                 return 0
     GENERAL_SETITEM(x, index, value)
     return 0
+
+
+cdef inline int check_item(object value, DType to) except -1:
+    """Fails where a dtype cannot hold a number; halves take large ones as inf, as in PyTorch."""
+    cdef bint half = to == DType.Float16 or to == DType.BFloat16
+    return check_number("index", value, DType.Float64 if half else to)
+
+
+def require_item(value, dtype to not None):
+    """RuntimeError where a number cannot be written in brackets to a tensor of a dtype."""
+    check_item(value, <DType>to.number)
 
 
 cdef TensorBase plain_view(TensorBase x, object index):
@@ -158,6 +171,7 @@ cdef bint fill_mask(TensorBase x, const CTensor& mask, object value) except -1:
     if mask.rank() != x.t.rank() or not covers(mask, x.t) or not x.t.is_contiguous() or (
             x.t.storage().read_only or &mask.storage() == &x.t.storage()):
         return False
+    check_item(value, x.t.dtype())
     if is_float(x.t.dtype()) and not isinstance(value, complex):
         number = CTensor.number(value)
     elif is_integral(x.t.dtype()) and isinstance(value, int):

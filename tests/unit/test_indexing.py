@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -302,3 +303,67 @@ def test_values_at_tensor_indices_have_the_dtype(key: Any) -> None:
     x[0] = tinyt.ones(3, dtype=tinyt.int64)  # a view takes any
     x[tinyt.tensor(MASK)] = tinyt.tensor(7)  # and a mask any single value
     assert x[0].sum().item() == 7 * 15
+
+
+# ------------------------------------------------------------------ numbers that a dtype lacks
+
+ODD = tinyt.tensor([True, False, True])
+WRITES = {
+    "an item": lambda x, v: x.__setitem__(0, v),
+    "a slice": lambda x, v: x.__setitem__(slice(2), v),
+    "nothing": lambda x, v: x.__setitem__(slice(0, 0), v),
+    "a mask": lambda x, v: x.__setitem__(ODD, v),
+    "an expanded mask": lambda x, v: x.view(3, 1).__setitem__(ODD, v),
+    "positions": lambda x, v: x.__setitem__(tinyt.tensor([1, 1]), v),
+    "fill_": lambda x, v: x.fill_(v),
+    "masked_fill": lambda x, v: x.masked_fill(ODD, v),
+    "masked_fill_": lambda x, v: x.masked_fill_(ODD, v),
+    "index_fill": lambda x, v: x.index_fill(0, tinyt.tensor([0]), v),
+    "scatter": lambda x, v: x.scatter(0, tinyt.tensor([0]), v),
+    "full_like": lambda x, v: tinyt.full_like(x, v),
+}
+TOO_LARGE = [
+    ("int8", 300), ("int8", -129), ("int8", 127.5), ("uint8", 256), ("uint8", -256),
+    ("uint8", -1.0), ("int16", 2**15), ("int32", -(2.0**31) - 1), ("int64", 2**63),
+    ("int64", math.nan), ("int64", math.inf), ("int32", math.nan), ("float32", 1e39),
+    ("complex64", 1e39), ("float32", 1j), ("int64", 1j),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(("dtype", "value"), TOO_LARGE, ids=str)
+def test_numbers_that_a_dtype_lacks(write: str, dtype: str, value: complex) -> None:
+    x = tinyt.tensor([1, 2, 3]).to(getattr(tinyt, dtype))
+    with pytest.raises(RuntimeError, match=r"value .*(converted to|imaginary)"):
+        WRITES[write](x, value)
+    assert x.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("write", [w for w in WRITES if w != "nothing"])
+@pytest.mark.parametrize(
+    ("dtype", "value", "want"),
+    [
+        ("int8", -128, -128), ("int8", 126.5, 126), ("uint8", -1, 255), ("uint8", -255, 1),
+        ("int64", 2**63 - 1, 2**63 - 1), ("int64", -(2**63), -(2**63)), ("int32", 1.9, 1),
+        ("bool", 300, True), ("bool", math.nan, True), ("float32", -math.inf, -math.inf),
+        ("float64", 1e300, 1e300), ("float16", -math.inf, -math.inf), ("complex64", 2j, 2j),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_numbers_at_the_ends_of_a_dtype(write: str, dtype: str, value: Any, want: Any) -> None:
+    x = tinyt.zeros(3, dtype=getattr(tinyt, dtype))
+    out = WRITES[write](x, value)
+    assert want in (x if out is None else out).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("write", WRITES)
+def test_halves_in_brackets_become_infinite(write: str, dtype: str) -> None:
+    """As in PyTorch, where everything else refuses them."""
+    x = tinyt.zeros(3, dtype=getattr(tinyt, dtype))
+    if write.split()[0] in ("a", "an", "nothing", "positions"):
+        WRITES[write](x, 1e39)
+        assert (math.inf in x.tolist()) == (write != "nothing")
+    else:
+        with pytest.raises(RuntimeError, match=r"value .* converted to"):
+            WRITES[write](x, 1e39)

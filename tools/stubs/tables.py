@@ -43,6 +43,8 @@ HOT_PARAMETERS = {
     "to": "_DType",
     "trace": "Callable[[], Any] | None",
     "unpack": "Callable[[Any], Tensor]",
+    "value": "complex",
+    "what": "str",
     "x": "TensorBase",
 }
 SIZES = "_Sizes: TypeAlias = int | tuple[int, ...] | list[int]\n"
@@ -78,6 +80,8 @@ HOT_TYPES = {
     "set_written": "None",
     "autocast_state": "tuple[bool, _DType, bool]",
     "set_autocast_state": "None",
+    "require_held": "None",
+    "require_item": "None",
     "Node.name": "str",
     "Node.op_name": "str",
     "Node.next_functions": "tuple[tuple[Node | None, int], ...]",

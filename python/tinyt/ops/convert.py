@@ -70,7 +70,9 @@ def copy_(self: Tensor, src: Tensor | Scalar, non_blocking: bool = False) -> Ten
 @method
 def fill_(input: Tensor, value: Tensor | Scalar) -> Tensor:
     """Writes one value to every element."""
-    if isinstance(value, Tensor) and value.dim():
+    if not isinstance(value, Tensor):
+        _tensor.require_held("fill_", value, input.dtype)
+    elif value.dim():
         raise RuntimeError(
             f"fill_: only supports 0-d value tensors, got shape {tuple(value.shape)}"
         )

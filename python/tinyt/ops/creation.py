@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _tensor
 from tinyt._core import ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.dtypes import ALL, finfo, get_default_dtype, iinfo, promote_types
+from tinyt.dtypes import ALL, get_default_dtype, promote_types
 from tinyt.dtypes import bool as bool_
 from tinyt.formats import ORDERS
 from tinyt.formats import memory_format as Format
@@ -139,32 +138,15 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return placed("from_dlpack", prim.copy(shared) if copy else shared, {"device": device})
 
 
-def _limits(dtype: DType) -> tuple[float, float, bool]:
-    """The least and the largest value of a dtype, and whether it holds integers alone; negative
-    values wrap in unsigned dtypes."""
-    if dtype.is_floating_point or dtype.is_complex:
-        return finfo(dtype).min, finfo(dtype).max, False
-    return iinfo(dtype).min or -iinfo(dtype).max, iinfo(dtype).max, True
-
-
-_LIMITS = {dtype: _limits(dtype) for dtype in ALL if dtype is not bool_}
-
-
 def filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
     """One value in a shape, exactly; RuntimeError where the dtype cannot hold it."""
     if not isinstance(dtype, DType):
         raise TypeError(f"full: dtype must be a dtype, got {type(dtype).__name__}")
     if dtype is bool_:
         return prim.fill(tuple(size), dtype, float(value != 0), int(value != 0))
-    real, imag = value.real, value.imag
-    if imag != 0 and not dtype.is_complex:
-        raise RuntimeError(f"full: the value {value} has an imaginary part, {dtype.name} has none")
-    least, largest, whole = _LIMITS[dtype]
-    if not (least <= real <= largest and least <= imag <= largest) and (
-        whole or any(math.isfinite(part) and abs(part) > largest for part in (real, imag))
-    ):
-        raise RuntimeError(f"full: the value {value} cannot be converted to {dtype.name}")
-    return prim.fill(tuple(size), dtype, float(real), int(real) if whole else 0, float(imag))
+    _tensor.require_held("full", value, dtype)
+    real, whole = value.real, not (dtype.is_floating_point or dtype.is_complex)
+    return prim.fill(tuple(size), dtype, float(real), int(real) if whole else 0, float(value.imag))
 
 
 def dtype_for(dtype: DType | None, out: Tensor | None, default: DType | None = None) -> DType:

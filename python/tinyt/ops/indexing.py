@@ -9,7 +9,8 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
 from tinyt.autograd.rules.movement import inverse
-from tinyt.ops.common import Scalar
+from tinyt.dtypes import bfloat16, float16, float64
+from tinyt.ops.creation import filled
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.tensor import Tensor, attach, method, prim
 
@@ -258,7 +259,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     A view takes a tensor of any dtype; tensor indices only one of the dtype of x, as in PyTorch.
     """
     given = value
-    if not isinstance(value, (Tensor, bool, int, float, complex)):
+    if isinstance(value, (bool, int, float, complex)):
+        _tensor.require_item(value, x.dtype)
+    elif not isinstance(value, Tensor):
         value = (
             _tensor.from_data(value)
             if isinstance(value, (list, tuple))
@@ -284,17 +287,11 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     plan.write(view, prim.cast(source, x.dtype))
 
 
-def scalar_like(value: Scalar, x: Tensor) -> Tensor:
-    """A number as a 0-d tensor of the dtype of x."""
-    if isinstance(value, complex):
-        return prim.fill((), x.dtype, 0.0)._assign(value)
-    return prim.fill((), x.dtype, float(value), int(value) if not x.dtype.is_floating_point else 0)
-
-
 def _one_value(value: Any, x: Tensor) -> Tensor:
-    if not isinstance(value, Tensor):
-        return scalar_like(value, x)
-    return prim.reshape(value, ())
+    """A 0-d tensor, in the dtype of x or one that converts to it."""
+    if isinstance(value, Tensor):
+        return prim.reshape(value, ())
+    return filled((), float64 if x.dtype in (float16, bfloat16) else x.dtype, value)
 
 
 def _strip(value: Any, rank: int) -> Any:

@@ -8,8 +8,9 @@ from typing import Any, Literal, overload
 
 from tinyt._core import DTypeError
 from tinyt.ops.common import Scalar, need_tensor, write_out
+from tinyt.ops.creation import filled
 from tinyt.ops.elementwise import broadcast_shapes
-from tinyt.ops.indexing import is_integral, scalar_like
+from tinyt.ops.indexing import is_integral
 from tinyt.tensor import Tensor, attach, method, prim
 
 
@@ -23,7 +24,7 @@ def _fill_value(op: str, input: Tensor, mask: Tensor, value: Tensor | Scalar) ->
     if mask.dtype.name != "bool":
         raise DTypeError(f"{op}: the mask must be bool, got {mask.dtype.name}")
     if not isinstance(value, Tensor):
-        return scalar_like(value, input)
+        return filled((), input.dtype, value)
     if value.dim():
         raise RuntimeError(
             f"{op}: only supports a 0-d value tensor, got shape {tuple(value.shape)}"

@@ -7,8 +7,8 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.ops.common import Scalar, need_tensor, wrap_dim, write_out
+from tinyt.ops.creation import filled
 from tinyt.ops.elementwise import broadcast_shapes
-from tinyt.ops.indexing import scalar_like
 from tinyt.tensor import Tensor, method, prim
 
 # ---- gather and scatter
@@ -46,7 +46,7 @@ def _source(op: str, input: Tensor, index: Tensor, src: Any, value: Any) -> Tens
         return given
     if isinstance(given, Tensor):
         given = given.item()
-    return prim.expand(scalar_like(given, input), tuple(index.shape))
+    return prim.expand(filled((), input.dtype, given), tuple(index.shape))
 
 
 # The primitives' numbers of scatter_reduce; see ops.def.
@@ -123,14 +123,14 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def _identity(reduce: str, like: Tensor) -> Tensor:
     """What changes nothing when combined: 0, 1, or the extreme value of the dtype."""
     if reduce in ("sum", "mean"):
-        return scalar_like(0, like)
+        return filled((), like.dtype, 0)
     if reduce == "prod":
-        return scalar_like(1, like)
+        return filled((), like.dtype, 1)
     low = reduce == "amax"
     if like.dtype.name == "bool":
-        return scalar_like(not low, like)
+        return filled((), like.dtype, not low)
     if like.dtype.is_floating_point:
-        return scalar_like(-math.inf if low else math.inf, like)
+        return filled((), like.dtype, -math.inf if low else math.inf)
     bits = 8 * like.itemsize
     signed = like.dtype.is_signed
     least = -(2 ** (bits - 1)) if signed else 0

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.ops.common import Number, Scalar, wrap_dim, write_out
-from tinyt.ops.indexing import scalar_like
+from tinyt.ops.creation import filled
 from tinyt.ops.scatter import combined, int64_index
 from tinyt.tensor import Tensor, method, prim
 
@@ -115,7 +115,8 @@ def _index_fill(
         d = wrap_dim(op, dim, input.dim())
         index = prim.linear_index((prim.reshape(index, (index.numel(),)),), [input.shape[d]], [d])
     places, d = _along(op, input, dim, index)
-    fill = prim.cast(value, input.dtype) if isinstance(value, Tensor) else scalar_like(value, input)
+    dtype = input.dtype
+    fill = prim.cast(value, dtype) if isinstance(value, Tensor) else filled((), dtype, value)
     return prim.scatter(input, places, prim.expand(fill, tuple(places.shape)), d, out=into)
 
 
