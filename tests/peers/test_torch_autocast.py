@@ -3,6 +3,7 @@ table, in float32 and in bfloat16. Which operations have a policy is read off Py
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,55 @@ def test_recurrent_layers(layer: str, form: str, dtype: str) -> None:
             out, last = module(x[:, 0] if form == "one sequence" else x, hx)
         tensors = [out.data if form == "packed" else out, *flat(last)]
         found.append([dtype_name(t) for t in tensors])
+    assert found[0] == found[1]
+
+
+SWITCHES = {
+    "enabled": lambda tt, device: tt.is_autocast_enabled(device),
+    "dtype": lambda tt, device: str(tt.get_autocast_dtype(device)).rpartition(".")[2],
+    "set enabled": lambda tt, device: tt.set_autocast_enabled(device, False),
+    "set dtype": lambda tt, device: tt.set_autocast_dtype(device, tt.get_autocast_dtype(device)),
+    "block": lambda tt, device: tt.autocast(device, enabled=False).device,
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0", "cuda", "cuda:0", "foo", "tpu:0", "", "CPU", 3])
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_devices(switch: str, device: Any) -> None:
+    """The answer, or the error's class."""
+    found: list[Any] = []
+    for tt in (tinyt, torch):
+        try:
+            found.append(SWITCHES[switch](tt, device))
+        except Exception as error:
+            found.append(type(error))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int64", None, 3])
+def test_lower_precisions(dtype: Any) -> None:
+    """Those that can be set, and those that a block takes: the product's dtype there."""
+    found: list[list[Any]] = []
+    for tt in (tinyt, torch):
+        to = getattr(tt, dtype) if isinstance(dtype, str) else dtype
+        seen: list[Any] = []
+        before = tt.get_autocast_dtype("cpu")
+        try:
+            tt.set_autocast_dtype("cpu", to)
+            tt.set_autocast_enabled("cpu", True)
+            seen.append(dtype_name(tt.ones(2, 2) @ tt.ones(2, 2)))
+        except TypeError as error:
+            seen.append(type(error))
+        finally:
+            tt.set_autocast_enabled("cpu", False)
+            tt.set_autocast_dtype("cpu", before)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if isinstance(dtype, str):
+                with tt.autocast("cpu:0", dtype=to):
+                    seen.append(dtype_name(tt.ones(2, 2) @ tt.ones(2, 2)))
+                    seen.append(str(tt.get_autocast_dtype("cpu")).rpartition(".")[2])
+        found.append([*seen, len(caught)])
     assert found[0] == found[1]
 
 

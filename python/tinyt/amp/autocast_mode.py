@@ -27,9 +27,26 @@ class _Outer(threading.local):
 _outer = _Outer()
 
 
+# Of PyTorch's kinds of device, those whose `autocast` is in float16 unless it is told otherwise.
+OTHER_DEVICES = ("cuda", "mps", "xpu", "mtia", "maia", "ipu")
+
+
+def _kind(device_type: str) -> str:
+    """The kind of a device with or without a number; RuntimeError for none of PyTorch's."""
+    if not isinstance(device_type, str):
+        raise TypeError(f"autocast: device_type must be a str, got {type(device_type).__name__}")
+    kind = device_type.partition(":")[0]
+    if kind != "cpu" and kind not in OTHER_DEVICES:
+        raise RuntimeError(
+            f"autocast: unsupported autocast device_type {device_type!r}, expected one of cpu, "
+            f"{', '.join(OTHER_DEVICES)}"
+        )
+    return kind
+
+
 def is_autocast_available(device_type: str) -> bool:
-    """Whether `autocast` knows the kind of device: "cpu"."""
-    return device_type == "cpu"
+    """Whether `autocast` does something on the kind of device: "cpu"."""
+    return _kind(device_type) == "cpu"
 
 
 class autocast:
@@ -40,7 +57,7 @@ class autocast:
     dtype its forward had; parameters keep theirs, and so do their gradients.
 
     Args:
-        device_type: "cpu"; "cuda" warns and is off, as PyTorch does without CUDA.
+        device_type: "cpu" or "cpu:0"; "cuda" warns and is off, as PyTorch does without CUDA.
         dtype: bfloat16 (the default) or float16; with another the block warns and is off.
         enabled: False turns autocast off inside another block.
         cache_enabled: whether all uses of a parameter in the block share one copy (default True).
@@ -56,18 +73,22 @@ class autocast:
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
-        if device_type not in ("cpu", "cuda"):
+        if not isinstance(device_type, str):
+            raise ValueError(f"autocast: device_type must be a str, got {device_type!r}")
+        kind = _kind(device_type)
+        if kind not in ("cpu", "cuda"):
             raise RuntimeError(
                 f"autocast: unsupported autocast device_type {device_type!r}; this build has: cpu"
             )
-        if enabled and device_type == "cpu" and dtype not in (None, bfloat16, float16):
+        self.fast_dtype = get_autocast_dtype(kind) if dtype is None else dtype
+        if enabled and kind == "cpu" and self.fast_dtype not in (bfloat16, float16):
             warnings.warn(
                 "autocast: on the CPU only bfloat16 and float16 are lower precisions; disabling",
                 UserWarning,
                 stacklevel=2,
             )
-            dtype, enabled = None, False
-        if device_type == "cuda" and enabled:
+            enabled = False
+        if kind == "cuda" and enabled:
             warnings.warn(
                 "User provided device_type of 'cuda', but CUDA is not available. Disabling",
                 UserWarning,
@@ -75,13 +96,12 @@ class autocast:
             )
             enabled = False
         self.device = device_type
-        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._enabled = enabled
         self._cache = cache_enabled
 
     def __enter__(self) -> autocast:
         _outer.states.append(autocast_state())
-        if self.device == "cpu":
+        if _kind(self.device) == "cpu":
             cache = is_autocast_cache_enabled() if self._cache is None else self._cache
             set_autocast_state(self._enabled, self.fast_dtype, cache)
         return self
@@ -102,23 +122,25 @@ class autocast:
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether this thread is inside `autocast`; no argument means "cuda", as in PyTorch."""
-    return device_type == "cpu" and autocast_state()[0]
+    return device_type is not None and _kind(device_type) == "cpu" and autocast_state()[0]
 
 
 def get_autocast_dtype(device_type: str) -> DType:
     """The lower precision of this thread's `autocast` on a kind of device."""
-    return autocast_state()[1] if device_type == "cpu" else float16
+    return autocast_state()[1] if _kind(device_type) == "cpu" else float16
 
 
 def set_autocast_enabled(device_type: str, enabled: bool) -> None:
     """Turns this thread's `autocast` on or off; a block is the usual way."""
-    if device_type == "cpu":
+    if _kind(device_type) == "cpu":
         set_autocast_state(enabled, *autocast_state()[1:])
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
-    """Sets the lower precision of this thread's `autocast`."""
-    if device_type == "cpu":
+    """Sets the lower precision of this thread's `autocast`; a block refuses others than halves."""
+    if not isinstance(dtype, DType):
+        raise TypeError(f"set_autocast_dtype: expected a dtype, got {type(dtype).__name__}")
+    if _kind(device_type) == "cpu":
         active, _, cache = autocast_state()
         set_autocast_state(active, dtype, cache)
 
