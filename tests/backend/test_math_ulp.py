@@ -307,6 +307,20 @@ def test_remainder_is_exact(dtype: type[np.floating], rng: np.random.Generator) 
     np.testing.assert_array_equal(compute("remainder", a, b), np.array(want, dtype))
 
 
+@pytest.mark.parametrize("name", ["rsqrt", "sin", "tan", "gelu"])
+def test_rare_lanes_leave_their_neighbours_alone(name: str, rng: np.random.Generator) -> None:
+    """These take a second way where a lane of a register needs it."""
+    function = getattr(tinyt, name, None) or getattr(tinyt.nn.functional, name)
+    x = samples(np.float32, rng, 100)
+    x = rng.permutation(np.concatenate([x[x != 0], specials(np.float32)]))
+    got = function(tinyt.from_numpy(x)).numpy()
+    alone = np.concatenate(
+        [function(tinyt.from_numpy(x[i : i + 1])).numpy() for i in range(x.size)]
+    )
+    np.testing.assert_array_equal(got, alone)
+    np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(alone[got == 0]))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("name", UNARY)

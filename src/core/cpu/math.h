@@ -14,6 +14,7 @@
 #include "math_hyperbolic.h"
 #include "math_integer.h"
 #include "math_log.h"
+#include "math_root.h"
 #include "math_trig.h"
 
 namespace tinyt::cpu {
@@ -106,7 +107,7 @@ TINYT_UNARY(log2, cpu::log2(x))
 TINYT_UNARY(log10, cpu::log10(x))
 TINYT_UNARY(log1p, cpu::log1p(x))
 TINYT_UNARY(sqrt, cpu::sqrt(x))
-TINYT_UNARY(rsqrt, 1 / cpu::sqrt(x))
+TINYT_UNARY(rsqrt, cpu::rsqrt(x))
 TINYT_UNARY(reciprocal, 1 / x)
 TINYT_UNARY(sin, cpu::sin(x))
 TINYT_UNARY(cos, cpu::cos(x))
