@@ -15,6 +15,7 @@
 #include "math_integer.h"
 #include "math_log.h"
 #include "math_root.h"
+#include "math_tanh.h"
 #include "math_trig.h"
 
 namespace tinyt::cpu {

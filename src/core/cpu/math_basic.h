@@ -34,6 +34,24 @@ TINYT_INLINE V horner(V x, const Element<V> (&c)[N]) {
   return y;
 }
 
+#if TINYT_VECTOR_BYTES == 64
+// A polynomial in d of each lane's own: x = k step + d, |d| <= step / 2, for k = 0 to 31. Two
+// registers hold a coefficient of all 32.
+template <int N>
+TINYT_INLINE F32 piecewise(F32 x, float step, const float (&c)[N][32]) {
+  // The integer lies in the lowest bits of `shifted`, as in nearest(); pick looks at 5 of them.
+  const F32 shifted = fma(x, splat(1 / step), splat(0x1.8p23f));
+  const F32 d = fma(shifted - 0x1.8p23f, splat(-step), x);
+  F32 y = {};
+#pragma GCC unroll 16
+  for (int i = N - 1; i >= 0; --i) {
+    const F32 own = pick(load<float>(c[i]), load<float>(c[i] + 16), bit_cast<I32>(shifted));
+    y = i == N - 1 ? own : fma(y, d, own);
+  }
+  return y;
+}
+#endif
+
 template <class V>
 TINYT_INLINE V clamp(V x, Element<V> low, Element<V> high) {  // a NaN stays
   return at_most(at_least(x, splat(low)), splat(high));

@@ -1,4 +1,4 @@
-// exp, exp2, expm1, sigmoid, tanh.
+// exp, exp2, expm1, sigmoid.
 #pragma once
 
 #include "math_basic.h"
@@ -92,24 +92,6 @@ template <class V>
 TINYT_INLINE V sigmoid(V x) {
   const V e = exp(-abs(x));
   return select(x < 0, e, V{} + 1) / (1 + e);
-}
-
-// (tanh(x) / x - 1) / x^2 as a polynomial in x^2, |x| <= 0.625; relative error of tanh 2^-32.
-inline constexpr float kTanh32[] = {-0x1.555554p-2f, 0x1.11106cp-3f,  -0x1.b9efb2p-5f,
-                                    0x1.6396dp-6f,   -0x1.0c29cep-7f, 0x1.199786p-9f};
-
-TINYT_INLINE F32 tanh(F32 x) {
-  const F32 a = abs(x), z = x * x;
-  const F32 small = fma(a * z, poly(z, kTanh32), a);
-  const F32 large = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
-  return copysign(select(a < 0.625f, small, large), x);
-}
-// From t = e^2|x| - 1: t / (t + 2), or 1 - 2 / (t + 2) where that is the more accurate.
-TINYT_INLINE F64 tanh(F64 x) {
-  const F64 a = abs(x), t = expm1(2.0 * a);
-  const I64 large = (I64)(a >= 1.0);
-  const F64 q = select(large, splat(2.0), t) / (t + 2.0);
-  return copysign(select(large, 1.0 - q, q), x);
 }
 
 }  // namespace
