@@ -8,6 +8,7 @@ namespace tinyt {
 
 namespace {
 
+// Of convolutions and pools: sizes are computed from products of steps, which must not overflow.
 constexpr int64_t kLargestStep = std::numeric_limits<int32_t>::max();
 
 // The attributes of a convolution, one entry per spatial dimension.
@@ -27,7 +28,6 @@ ConvAttrs read_conv(OpId op, AttrReader& read, int64_t spatial, Inferred& out) {
     require(a.stride[i] > 0 && a.padding[i] >= 0 && a.dilation[i] > 0, ErrorKind::Runtime,
             name_of(op), ": stride and dilation must be positive and padding not negative, got ",
             a.stride, ", ", a.dilation, ", ", a.padding);
-  // Sizes are computed from products of these, which must not overflow.
   for (size_t i = 0; i < n; ++i)
     require(std::max({a.stride[i], a.padding[i], a.dilation[i]}) <= kLargestStep,
             ErrorKind::Runtime, name_of(op), ": stride, padding and dilation must be at most ",
@@ -312,6 +312,8 @@ void infer_max_pool(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inf
   size_t at = 0;
   for (size_t d = 0; d < size.size(); ++d) {
     require(step[d] > 0, ErrorKind::Shape, name_of(op), ": step must be positive, got ", step[d]);
+    require(step[d] <= kLargestStep, ErrorKind::Runtime, name_of(op), ": step must be at most ",
+            kLargestStep, ", got ", step[d]);
     for (int64_t i = 0; i < size[d]; ++i, ++at)
       require(begin[at] >= 0 && end[at] <= x.size(d + 2) && x.size(d + 2) > 0, ErrorKind::Shape,
               name_of(op), ": the window from ", begin[at], " to ", end[at],

@@ -45,6 +45,15 @@ def test_sums_of_long_windows_go_by_blocks() -> None:
         np.testing.assert_allclose(out.numpy(), np.float32(0.1), rtol=2e-6)
 
 
+@pytest.mark.parametrize("dilation", [2**31, 2**63 - 1])
+def test_a_step_between_taps_has_a_limit(dilation: int) -> None:
+    """Sizes are computed from it: as for convolutions, and PyTorch's integers end there too."""
+    x = tinyt.ones(1, 1, 3, 4)
+    with pytest.raises(RuntimeError, match=rf"max_pool2d: .* 2147483647, got {dilation}"):
+        F.max_pool2d(x, 1, dilation=(1, dilation))
+    assert F.max_pool2d(x, 1, dilation=(1, 2**31 - 1)).tolist() == x.tolist()
+
+
 def test_a_nan_is_the_largest() -> None:
     x = tinyt.tensor([[[1.0, float("nan"), 3.0, float("-inf")]]])
     values, indices = F.adaptive_max_pool1d(x, 2, return_indices=True)
