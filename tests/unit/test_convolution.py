@@ -178,6 +178,52 @@ def test_bfloat16(
         assert (np.abs(got - want) <= 2**-8 * np.abs(want) + 32 * 2**-24 * scale.max()).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(
+    ("images", "channels", "size", "kernel", "options"),
+    [
+        (3, (5, 13), (19, 32), (5, 5), {"padding": 2}),  # row by row
+        (2, (5, 13), (19, 33), (4, 5), {"padding": 2}),  # rows as one
+        (2, (5, 13), (25, 27), (5, 2), {}),  # where they lie in the source
+        (2, (70, 3), (24, 24), (1, 1), {}),
+        (520, (20, 3), (1, 1), (1, 1), {}),  # too short for it: packed
+        (9, (20, 40), (7, 9), (1, 1), {}),
+        (2, (300, 25), (23, 45), (1, 1), {"stride": 2}),  # two chains of terms
+        (1, (70, 24), (40, 50), (3, 2), {"stride": 2, "padding": 1}),
+        (2, (12, 20), (30, 75), (2, 3), {"stride": (2, 3), "dilation": (3, 2), "groups": 2}),
+        (1, (17, 30), (9003,), (2,), {"dilation": 60}),  # several blocks of one line
+        (1, (17, 30), (9003,), (5,), {"padding": 2}),
+        (2, (5, 30), (4, 18, 20), (2, 3, 5), {"padding": (1, 1, 2), "stride": (2, 1, 1)}),
+    ],
+)
+def test_columns_read_in_lines(
+    images: int, channels: tuple[int, int], size: tuple[int, ...], kernel: tuple[int, ...],
+    options: dict[str, Any], dtype: type, rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Small integers: exact in every dtype and any order, with any number of threads."""
+    ins, outs = channels
+    x = rng.integers(-3, 4, (images, ins, *size)).astype(dtype)
+    w = rng.integers(-3, 4, (outs, ins // options.get("groups", 1), *kernel)).astype(dtype)
+    want = ref.conv(x, w, **options)
+    for threads in (1, 2, 7):
+        with tinyt.num_threads(threads):
+            got = getattr(tinyt, f"conv{len(size)}d")(tinyt.tensor(x), tinyt.tensor(w), **options)
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_columns_read_in_lines_spread_nothing(value: float, rng: np.random.Generator) -> None:
+    """What is not finite stays in its own windows: unused elements lie between rows."""
+    x = rng.normal(size=(2, 9, 30, 33)).astype(np.float32)
+    w = np.abs(rng.normal(size=(14, 9, 5, 5))).astype(np.float32)
+    x[1, 8, 10, 32] = value
+    y = tinyt.conv2d(tinyt.tensor(x), tinyt.tensor(w), padding=2).numpy()
+    finite = np.isfinite(y)
+    assert not finite[1, :, 8:13, 30:].any()
+    finite[1, :, 8:13, 30:] = True
+    assert finite.all()
+
+
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_bfloat16_spreads_nothing(value: float, rng: np.random.Generator) -> None:
     """What is not finite stays in its own windows: copies of the source have zeros between."""

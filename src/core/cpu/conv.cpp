@@ -8,6 +8,7 @@
 
 #include "columns.h"
 #include "conv_forms.h"
+#include "conv_lines.h"
 #include "conv_low.h"
 #include "copy.h"
 #include "direct.h"
@@ -80,7 +81,8 @@ void pack_taps(const void* context, const Panel& p, void* out) {
   }
 }
 
-// A gradient as A of a weight gradient: the lines are channels, the depth is (image, position).
+// A gradient as A of a weight gradient, and as B the source of a pointwise convolution: the lines
+// are channels, the depth is (image, position).
 struct ImageLines {
   const char* data;  // of the group's first channel in the first image
   int64_t image_stride, size;
@@ -127,30 +129,33 @@ void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Te
   const auto size = static_cast<int64_t>(size_of(work));
   const int64_t m = g.group_out(), n = g.group_in() * g.taps(), positions = g.out_size();
   const bool narrow = size == 4;
-  const PackKernel pack_grad = narrow ? pack_images<uint32_t> : pack_images<uint64_t>;
-  const PackKernel pack_x = narrow ? pack_taps<uint32_t> : pack_taps<uint64_t>;
-  multiply_batch(
-      work, blocks * g.groups, m, n, std::min(per_block, g.images) * positions,
-      [&](int64_t i, Compute compute) {
-        const int64_t group = i % g.groups, first = i / g.groups * per_block;
-        const int64_t images = std::min(per_block, g.images - first);
-        const int64_t out_image = g.out_channels * positions;
-        const int64_t in_image = g.in_channels * g.in_size();
-        const ImageLines a = {grad.data() + (first * out_image + group * m * positions) * size,
-                              out_image, positions};
-        const Columns columns = columns_of_input(g, x.data() + first * in_image * size);
-        const ColumnSource b = source_of(work, columns, images, group * g.group_in() * g.in_size());
-        compute({.dtype = work,
-                 .m = m,
-                 .n = n,
-                 .k = images * positions,
-                 .a = {pack_grad, &a},
-                 .b = {pack_x, &b},
-                 .c = parts.data() + i * m * n * size,
-                 .c_row = n,
-                 .run = n,
-                 .c_run = 0});
-      });
+  const PackKernel of_images = narrow ? pack_images<uint32_t> : pack_images<uint64_t>;
+  const PackKernel of_taps = narrow ? pack_taps<uint32_t> : pack_taps<uint64_t>;
+  const bool pointwise = g.taps() == 1 && g.stride == Sizes{1, 1, 1} && g.in == g.out;
+  multiply_batch(work, blocks * g.groups, m, n, std::min(per_block, g.images) * positions,
+                 [&](int64_t i, Compute compute) {
+                   const int64_t group = i % g.groups, first = i / g.groups * per_block;
+                   const int64_t images = std::min(per_block, g.images - first);
+                   const int64_t out_image = g.out_channels * positions;
+                   const int64_t in_image = g.in_channels * g.in_size();
+                   const ImageLines a = {
+                       grad.data() + (first * out_image + group * m * positions) * size, out_image,
+                       positions};
+                   const Columns columns = columns_of_input(g, x.data() + first * in_image * size);
+                   const int64_t skipped = group * g.group_in() * g.in_size();
+                   const ColumnSource b = source_of(work, columns, images, skipped);
+                   const ImageLines lines = {columns.data + skipped * size, in_image, positions};
+                   compute({.dtype = work,
+                            .m = m,
+                            .n = n,
+                            .k = images * positions,
+                            .a = {of_images, &a},
+                            .b = pointwise ? Packer{of_images, &lines} : Packer{of_taps, &b},
+                            .c = parts.data() + i * m * n * size,
+                            .c_row = n,
+                            .run = n,
+                            .c_run = 0});
+                 });
 }
 
 // The images are cut into fixed blocks, each with a partial sum of its own.
@@ -196,6 +201,7 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
   if (work == DType::BFloat16) return low_conv_product(direct, lines, y);
   if (direct.pays()) return direct_product(direct, lines, y);
   if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
+  if (lines_pay(direct)) return lines_product(direct, lines, y);
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
   const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
   multiply_batch(

@@ -3,12 +3,11 @@
 #include "conv_low.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "../parallel.h"
-#include "conv_low_blocks.h"
+#include "conv_blocks.h"
 #include "copy.h"
 #include "levels.h"
 #include "matmul_low.h"
@@ -17,7 +16,7 @@
 namespace tinyt::cpu {
 namespace {
 
-using namespace low_conv;
+using namespace conv_blocks;
 
 constexpr int64_t kMinChannels = 16;
 constexpr int64_t kMinPositions = 16;
@@ -173,16 +172,7 @@ bool low_conv_pays(const Direct& d) {
   if (d.dtype != DType::BFloat16 || kernels().conv_tiles == nullptr) return false;
   if (d.ins < kMinChannels || d.outs < kMinChannels || d.taps() == 0) return false;
   if (d.images * d.positions() < kMinPositions) return false;
-  // The lines of a smallest block, which may be astronomical.
-  double packed = static_cast<double>(d.ins * d.columns.kernel[0]);
-  for (int i = 1; i < kSpatial; ++i) {
-    const auto step = static_cast<double>(d.columns.multiply[i]);
-    const auto span = static_cast<double>(d.columns.kernel[i] - 1) *
-                      static_cast<double>(std::abs(d.columns.tap_step[i]));
-    const auto size = static_cast<double>(std::min(d.columns.positions[i], kMinBlock));
-    packed *= step * (size + span / step);
-  }
-  return packed <= kMaxPacked;
+  return Blocks::smallest(d) <= kMaxPacked;
 }
 
 void low_conv_product(const Direct& d, const Tensor& lines, const Tensor& y) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "../parallel.h"
+#include "conv_blocks.h"
 #include "conv_low.h"
-#include "conv_low_blocks.h"
 #include "copy.h"
 #include "levels.h"
 #include "matmul_low.h"
@@ -17,7 +17,7 @@
 namespace tinyt::cpu {
 namespace {
 
-using namespace low_conv;
+using namespace conv_blocks;
 
 constexpr int64_t kSide = 16;                      // of a tile
 constexpr int64_t kStepLength = 32;                // positions

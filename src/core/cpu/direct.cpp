@@ -3,7 +3,6 @@
 #include "direct.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <vector>
 
 #include "../parallel.h"
@@ -67,19 +66,8 @@ class Layout {
   // beside the lines are already.
   template <class T>
   void pack(DType dtype, const T* channels, int64_t z, int64_t y, T* to) const {
-    for (int64_t i = 0; i < ins_; ++i, channels += c_.channel_stride, to += lines_.size()) {
-      lines_.for_lines(
-          z, y, 0, [&](int64_t at, int64_t n) { std::fill_n(to + at, n, T{0}); },
-          [&](const LineRun& run) {
-            kernels().direct->copy[static_cast<int>(dtype)]({.from = channels + run.from,
-                                                             .from_row = run.from_row,
-                                                             .step = run.step,
-                                                             .rows = run.rows,
-                                                             .n = run.n,
-                                                             .to = to + run.to,
-                                                             .to_row = pitch()});
-          });
-    }
+    copy_channels(lines_, c_, dtype, ins_, z, y, 0, reinterpret_cast<const char*>(channels),
+                  reinterpret_cast<char*>(to));
   }
 
  private:
@@ -224,14 +212,9 @@ void weights_of(const Direct& d, const T* grad, int64_t per_block, T* parts) {
 bool Direct::pays() const {
   if (images == 0 || taps() == 0 || ins * outs > kMaxPairs || ins * taps() > kMaxTerms)
     return false;
-  double packed = static_cast<double>(ins * columns.kernel[0]);  // elements; may be astronomical
-  for (int d = 1; d < kSpatial; ++d) {
-    const auto step = static_cast<double>(columns.multiply[d]);
-    const auto span = static_cast<double>(columns.kernel[d] - 1) *
-                      static_cast<double>(std::abs(columns.tap_step[d]));
-    const auto size = static_cast<double>(columns.positions[d]);
-    packed *= step * ((d == 1 ? std::min(size, static_cast<double>(kBand)) : size) + span / step);
-  }
+  const Sizes& n = columns.positions;
+  const double packed =
+      static_cast<double>(ins) * PaddedLines::elements(columns, std::min(n[1], kBand), n[2]);
   return packed <= kMaxPacked;
 }
 

@@ -411,13 +411,17 @@ struct GemmBlock {
   // a_panel elements lie between one and the next, or all rows are one panel (0).
   const void* a;
   int64_t a_line, a_step, a_panel;
-  // Element (k, j) of a panel of B is at k * b_step + j; a panel has GemmTile::cols columns.
+  // Element (k, j) of a panel of B is at k * b_step + j, or where b_offset is not null at
+  // b_offset[k] + j; a panel has GemmTile::cols columns.
   const void* b;
   int64_t b_step, b_panel;
+  const int64_t* b_offset = nullptr;
   void* c;           // element (0, 0) of the whole C
   int64_t row, col;  // where the block starts in C
-  // Element (i, j) of C is c[i * c_row + (j / run) * c_run + j % run].
+  // Element (i, j) of C is c[i * c_row + (j / run) * c_run + j % run]; those of a run from `used`
+  // on are left alone.
   int64_t c_row, run, c_run;
+  int64_t used = INT64_MAX;
   bool accumulate;
   // Null, or what is added to the finished sums: element (i, j) is add[i * add_row + j * add_col],
   // add_col being 0 or 1.

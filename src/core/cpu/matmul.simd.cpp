@@ -62,16 +62,18 @@ TINYT_OUTLINE void store_rows(const GemmBlock& g, const TileOfC<T>& t, const T* 
   for (int64_t done = 0; done < t.cols;) {
     const int64_t col = t.col + done, in_run = col % g.run;
     const int64_t left = g.run - in_run, n = left < t.cols - done ? left : t.cols - done;
+    const int64_t used = g.used - in_run < n ? g.used - in_run : n;
     T* c = static_cast<T*>(g.c) + t.row * g.c_row + col / g.run * g.c_run + in_run;
     const T* add = static_cast<const T*>(g.add) + t.row * g.add_row + col * g.add_col;
     for (int64_t r = 0; r < t.rows; ++r) {
-      store_row(g, sums + r * kCols<T> + done, add + r * g.add_row, n, c + r * g.c_row);
+      store_row(g, sums + r * kCols<T> + done, add + r * g.add_row, used, c + r * g.c_row);
     }
     done += n;
   }
 }
 
-// So many steps of k are fetched ahead of B: its panels need not fit the first-level cache.
+// So many steps of k are fetched ahead of a packed B: its panels need not fit the first-level
+// cache. Of lines in memory the next panel is.
 constexpr int kAhead = 8;
 
 // The chains of fma. Part: the last vector of B has only `last` columns in memory.
@@ -83,12 +85,14 @@ TINYT_INLINE void multiply(const GemmBlock& g, const TileOfC<T>& t, int64_t last
 #pragma GCC unroll 4
   for (int i = 0; i < kPointers; ++i) a[i] = t.a + 3 * i * g.a_line;
   const T* b = t.b;
+  const int64_t ahead = g.b_offset != nullptr ? kCols<T> : kAhead * g.b_step;
   for (int64_t k = 0; k < g.depth; ++k) {
+    if (g.b_offset != nullptr) b = t.b + g.b_offset[k];
     Vec<T> line[Vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) {
       const T* from = b + v * kWidth<T>;
-      __builtin_prefetch(from + kAhead * g.b_step);
+      __builtin_prefetch(from + ahead);
       line[v] = Part && v + 1 == Vectors ? load_part<T>(from, last) : load<T>(from);
     }
 #pragma GCC unroll 12
@@ -182,7 +186,8 @@ void block(const GemmBlock& g) {
     const int64_t in_run = t.col < g.run ? t.col : t.col % g.run;
     T* c = static_cast<T*>(g.c) + g.row * g.c_row + t.col / g.run * g.c_run + in_run;
     t.part = g.b_panel == 0 && t.cols % kWidth<T> != 0;
-    t.plain = g.add == nullptr && g.run - in_run >= t.cols && (kMasked || t.cols % kWidth<T> == 0);
+    const int64_t room = (g.run < g.used ? g.run : g.used) - in_run;
+    t.plain = g.add == nullptr && room >= t.cols && (kMasked || t.cols % kWidth<T> == 0);
     const auto& kernels = t.cols > kWidth<T> ? Tiles<T, 2>::kernel : Tiles<T, 1>::kernel;
     t.a = static_cast<const T*>(g.a);
     for (int64_t i = 0; i < g.rows; i += height, t.a += next_a) {

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #include "columns.h"
+#include "levels.h"
 
 namespace tinyt::cpu {
 
@@ -38,6 +40,16 @@ class PaddedLines {
   }
   static int64_t pitch_of(const Columns& c, int64_t cols) {
     return cols + span(c, 2) / c.multiply[2];
+  }
+  // About size() for such blocks; may be astronomical.
+  static double elements(const Columns& c, int64_t rows, int64_t cols) {
+    auto size = static_cast<double>(c.kernel[0]);
+    for (int d = 1; d < kSpatial; ++d) {
+      const double reach = static_cast<double>(c.kernel[d] - 1) * std::abs(c.tap_step[d]);
+      size *=
+          static_cast<double>(c.multiply[d]) * static_cast<double>(d == 1 ? rows : cols) + reach;
+    }
+    return size;
   }
 
   int64_t pitch() const { return pitch_; }
@@ -127,5 +139,30 @@ class PaddedLines {
   int64_t pitch_, height_, part_size_;
   Sizes before_;
 };
+
+// Copies what the block of positions from (z, y, x) on reads of `count` channels, the first one at
+// `from`, to `to`, where the zeros beside the lines are already.
+inline void copy_channels(const PaddedLines& lines, const Columns& c, DType dtype, int64_t count,
+                          int64_t z, int64_t y, int64_t x, const char* from, char* to) {
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  for (int64_t i = 0; i < count; ++i) {
+    lines.for_lines(
+        z, y, x,
+        [&](int64_t at, int64_t n) {
+          std::memset(to + at * size, 0, static_cast<size_t>(n * size));
+        },
+        [&](const LineRun& run) {
+          kernels().direct->copy[static_cast<int>(dtype)]({.from = from + run.from * size,
+                                                           .from_row = run.from_row,
+                                                           .step = run.step,
+                                                           .rows = run.rows,
+                                                           .n = run.n,
+                                                           .to = to + run.to * size,
+                                                           .to_row = lines.pitch()});
+        });
+    from += c.channel_stride * size;
+    to += lines.size() * size;
+  }
+}
 
 }  // namespace tinyt::cpu

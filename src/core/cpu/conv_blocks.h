@@ -1,5 +1,5 @@
-// How bfloat16 convolutions are cut into blocks of output positions. What a block reads of the
-// source is copied, zeros around it (padded_lines.h), to be read there as tiles.
+// How a convolution is cut into blocks of output positions. What a block reads of the source is
+// copied, zeros around it (padded_lines.h), and each tap reads the copy at another place.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,10 @@
 #include "direct.h"
 #include "padded_lines.h"
 
-namespace tinyt::cpu::low_conv {
+namespace tinyt::cpu::conv_blocks {
 
 inline constexpr int64_t kMinBlock = 64;  // positions
+inline constexpr int64_t kPart = 32;      // parts of rows have a multiple of so many
 inline constexpr int64_t kCacheLine = 64;
 
 // The size of equal parts, at most `most`.
@@ -36,7 +37,8 @@ class Blocks {
   Blocks(const Direct& d, int64_t most, int64_t wide)
       : n_(d.columns.positions),
         all_images_(d.images),
-        cols_(even_part(n_[2], std::max(kMinBlock, std::min(most, wide)))),
+        cols_(std::min(
+            n_[2], round_up(even_part(n_[2], std::max(kMinBlock, std::min(most, wide))), kPart))),
         rows_(
             even_part(n_[1], std::max<int64_t>(1, most / PaddedLines::pitch_of(d.columns, cols_)))),
         lines_(d.columns, rows_, cols_),
@@ -63,6 +65,12 @@ class Blocks {
     return b;
   }
 
+  // Elements that the smallest block reads, about; may be astronomical.
+  static double smallest(const Direct& d) {
+    const Sizes& n = d.columns.positions;
+    return static_cast<double>(d.ins) *
+           PaddedLines::elements(d.columns, std::min(n[1], kMinBlock), std::min(n[2], kMinBlock));
+  }
   // Elements of a channel that a position of a row by itself reads, about.
   static int64_t depth_of_row(const Columns& c) {
     return c.kernel[0] * (c.multiply[1] + PaddedLines::span(c, 1)) * c.multiply[2];
@@ -79,4 +87,4 @@ class Blocks {
   int64_t images_;
 };
 
-}  // namespace tinyt::cpu::low_conv
+}  // namespace tinyt::cpu::conv_blocks
