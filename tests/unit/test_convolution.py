@@ -284,6 +284,8 @@ def test_drawn_shapes(seed: int, rng: np.random.Generator) -> None:
         ((9, 2), (17, 140), {"padding": (3, 1), "stride": (2, 1)}),
         ((8, 3), (30, 75), {"padding": (1, 9), "stride": 2, "dilation": (1, 3)}),
         ((10, 1), (60, 100), {"padding": 0, "stride": 3}),
+        ((31, 2), (40, 60), {"padding": (15, 0)}),
+        ((3, 3), (9, 70), {"padding": 1}),
     ],
 )
 def test_tall_kernels_of_few_channels(

@@ -18,8 +18,7 @@ constexpr int64_t kMaxPairs = 16;       // of channels in a group
 constexpr int64_t kMaxTerms = 256;      // of the sum for one element
 constexpr double kMaxPacked = 1 << 24;  // elements
 constexpr int64_t kWorkOfTask = int64_t{1} << 18;
-// Where rows side by side pay: their number, length and taps from one down to the next.
-constexpr int64_t kMinRows = 4, kMinLength = 32, kMinReach = 4;
+constexpr int64_t kRowsAtOnce = 4;  // computed side by side
 
 // How a plane of the output is cut into bands of rows, and what its sums read.
 class Layout {
@@ -34,6 +33,7 @@ class Layout {
       for (int64_t t = 0; t < product(c_.kernel); ++t) offsets_.push_back(offset_of(i, t));
       for (int64_t z = 0; z < c_.kernel[0]; ++z) add_columns(i, z);
     }
+    in_rows_ = rows_pay(d.dtype);
   }
   int64_t pitch() const { return lines_.pitch(); }
   int64_t rows() const { return rows_; }  // of a band
@@ -43,10 +43,7 @@ class Layout {
   // Of (in, tap) in the packed lines, for the first element of a band.
   const int64_t* offsets() const { return offsets_.data(); }
   // Whether several rows are computed side by side; else a band is one line.
-  bool in_rows() const {
-    return c_.positions[1] >= kMinRows && c_.positions[2] >= kMinLength &&
-           lines_.reach() >= kMinReach;
-  }
+  bool in_rows() const { return in_rows_; }
   // What all rows of a plane have in common.
   DirectRows columns() const {
     return {.in = nullptr,
@@ -71,6 +68,22 @@ class Layout {
   }
 
  private:
+  // Measured, in cycles. Four rows load all their lines, each with some two cycles more, and take
+  // two fma a cycle. Lines by themselves take a load for each fma, which crosses a cache line the
+  // more often the longer registers are, and a copy of the band.
+  bool rows_pay(DType dtype) const {
+    const int64_t lanes = kernels().gemm->tile[static_cast<int>(dtype)].cols / 2;
+    const int64_t bytes = lanes * static_cast<int64_t>(size_of(dtype)), n = c_.positions[2];
+    const int64_t registers = std::min(ceil_div(n, lanes), bytes / 16);  // of a row, at once
+    const int64_t taps = ins_ * product(c_.kernel);
+    const auto lines = static_cast<int64_t>(columns_.size()) * (lines_.reach() + kRowsAtOnce - 1);
+    const auto in_rows = static_cast<double>(lines * (registers + 2) + taps * registers / 2);
+    const auto in_lines = static_cast<double>(kRowsAtOnce * registers * (taps + 3) * pitch()) /
+                          static_cast<double>(round_up(n, lanes));
+    return c_.positions[1] >= kRowsAtOnce &&
+           in_rows < in_lines * static_cast<double>(64 + bytes) / 128;
+  }
+
   int64_t offset_of(int64_t in, int64_t tap) const {
     return in * lines_.size() + lines_.offset_of(tap);
   }
@@ -99,6 +112,7 @@ class Layout {
   Columns c_;
   int64_t ins_, rows_;
   PaddedLines lines_;
+  bool in_rows_;
   std::vector<int64_t> offsets_;
   std::vector<int64_t> columns_;
   std::vector<int32_t> column_taps_;
