@@ -131,6 +131,11 @@ def exact_conv(
         (1, 300, 20, (21, 20), {"padding": 1}),  # more than one chain of terms
         (1, 16, 16, (5, 9, 11), {"padding": 1, "stride": (2, 1, 1)}),
         (2, 24, 16, (24, 150), {"padding": 1}),  # several blocks
+        (2, 16, 16, (9, 28), {"padding": 1}),  # rows of few tiles and of one more
+        (2, 16, 16, (9, 29), {"padding": 1}),
+        (2, 16, 16, (5, 12), {"padding": (6, 1)}),
+        (2, 16, 16, (5, 13), {"padding": (6, 1)}),
+        (1, 16, 16, (6, 50), {"padding": (1, 19)}),  # zeros for more than a register
     ],
 )
 def test_winograd(

@@ -669,12 +669,25 @@ struct CopyTable {
   void (*fence)();
 };
 
+// Lines of a source with zeros around it: of `lines` those in [first, last) are there, and of the
+// elements of each those in [begin, end).
+struct DealtLines {
+  const float* from;
+  int64_t at, width;  // of element 0 of line 0, and from one line to the next
+  int64_t lines, first, last;
+  int64_t begin, end;
+  int64_t groups;  // of four elements
+  float* to;
+  int64_t plane;
+};
+
 // The transforms of Winograd's F(4x4, 3x3) (winograd.cpp), `lanes` tiles side by side. Element
 // (i, j) of a 6x6 tile goes to or comes from step * (6 * i + j).
 struct WinogradTable {
   int64_t lanes;
-  // to[j * plane + g] = line[4 * g + j], for g < groups and up to a multiple of `lanes`.
-  void (*deal)(const float* line, int64_t groups, float* to, int64_t plane);
+  // to[(4 * i + j) * plane + g] = element 4 * g + j of line i, for g < groups; anything up to a
+  // multiple of `lanes`.
+  void (*deal)(const DealtLines& lines);
   // Tile k has its element (i, j) in planes[(4 * i + j % 4) * plane + j / 4 + index[k]];
   // index[k] < 2 * lanes.
   void (*input)(const float* planes, int64_t plane, const int32_t* index, float* out, int64_t step);

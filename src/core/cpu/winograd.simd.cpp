@@ -74,17 +74,38 @@ TINYT_INLINE I32 every(int first, int step) {
   return index;
 }
 
-void deal(const float* line, int64_t groups, float* to, int64_t plane) {
+// Elements [at, at + kL) of a line, of which those in [begin, end) are there.
+TINYT_INLINE F32 read_line(const DealtLines& g, int64_t line, int64_t at, int64_t end) {
+  const int64_t first = g.begin > at ? g.begin - at : 0, last = end - at < kL ? end - at : kL;
+  if (first >= last) return F32{};
+  const float* from = g.from + line + at + first;
+  const F32 value = last - first == kL ? load<float>(from) : load_part<float>(from, last - first);
+  return first == 0 ? value : pick(F32{}, value, every(0, 1) + static_cast<int32_t>(kL - first));
+}
+
+void deal(const DealtLines& g) {
   const I32 evens = every(0, 2), odds = every(1, 2);
-  for (int64_t g = 0; g < groups; g += kL, line += 4 * kL, to += kL) {
-    F32 v[4];
-    for (int i = 0; i < 4; ++i) v[i] = load<float>(line + i * kL);
-    const F32 even[2] = {pick(v[0], v[1], evens), pick(v[2], v[3], evens)};
-    const F32 odd[2] = {pick(v[0], v[1], odds), pick(v[2], v[3], odds)};
-    store(to, pick(even[0], even[1], evens));
-    store(to + plane, pick(odd[0], odd[1], evens));
-    store(to + 2 * plane, pick(even[0], even[1], odds));
-    store(to + 3 * plane, pick(odd[0], odd[1], odds));
+  const I32 fourths[4] = {every(0, 4), every(1, 4), every(2, 4), every(3, 4)};
+  int64_t line = g.at;
+  float* row = g.to;
+  for (int64_t i = 0; i < g.lines; ++i, line += g.width, row += 4 * g.plane) {
+    const int64_t end = i >= g.first && i < g.last ? g.end : g.begin;
+    if (g.groups <= kL / 2) {
+      const F32 v[2] = {read_line(g, line, 0, end), read_line(g, line, kL, end)};
+      for (int j = 0; j < 4; ++j) store(row + j * g.plane, pick(v[0], v[1], fourths[j]));
+      continue;
+    }
+    for (int64_t k = 0; k < g.groups; k += kL) {
+      F32 v[4];
+      for (int j = 0; j < 4; ++j) v[j] = read_line(g, line, 4 * k + j * kL, end);
+      const F32 even[2] = {pick(v[0], v[1], evens), pick(v[2], v[3], evens)};
+      const F32 odd[2] = {pick(v[0], v[1], odds), pick(v[2], v[3], odds)};
+      float* to = row + k;
+      store(to, pick(even[0], even[1], evens));
+      store(to + g.plane, pick(odd[0], odd[1], evens));
+      store(to + 2 * g.plane, pick(even[0], even[1], odds));
+      store(to + 3 * g.plane, pick(odd[0], odd[1], odds));
+    }
   }
 }
 

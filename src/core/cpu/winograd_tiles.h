@@ -129,6 +129,16 @@ class TilePlanes {
     first_x_ = rows_ == 1 ? first % p.across : 0;
     groups_ = rows_ == 1 ? count + 1 : p.across + 1;
     plane_ = rows_ * groups_ + 3 * p.lanes;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const TileAt tile(p, (first_row_ + r) * p.across);
+      const int64_t y = tile.y * kSide + source.top, x = first_x_ * kSide + source.left;
+      row_[r] = {.at = tile.plane / source.planes * source.image_stride + y * source.width + x,
+                 .plane = tile.plane % source.planes * source.multiply + source.first,
+                 .first = std::max<int64_t>(0, -y),
+                 .last = std::min(source.rows, source.height - y),
+                 .begin = std::max<int64_t>(0, -x),
+                 .end = source.width - x};
+    }
     for (int64_t i = 0; i < round_up(count, p.tile.cols); ++i) {
       const int64_t t = first + std::min(i, count - 1);
       const int64_t at = (t / p.across - first_row_) * groups_ + t % p.across - first_x_;
@@ -139,27 +149,30 @@ class TilePlanes {
 
   // Transforms lines [begin, end): (channel, tap).
   void transform(int64_t begin, int64_t end, float* memory, const Lines& to) const {
-    std::fill_n(memory, 4 * s_.rows * plane_ + 4 * round_up(groups_, p_.lanes), 0.0f);
     for (int64_t k = begin; k < end; ++k) transform_line(k, memory, to);
   }
 
  private:
   void transform_line(int64_t k, float* memory, const Lines& to) const {
     const int64_t channel = k / s_.taps, tap = k % s_.taps;
-    for (int64_t r = 0; r < rows_; ++r) {
-      const TileAt at(p_, (first_row_ + r) * p_.across);
-      const int64_t z = at.plane % s_.planes * s_.multiply + s_.first + tap * s_.step;
-      const bool there = z >= 0 && z < s_.depth;
-      const float* plane = s_.data + at.plane / s_.planes * s_.image_stride +
-                           channel * s_.channel_stride + (there ? z : 0) * s_.height * s_.width;
-      for (int64_t i = 0; i < s_.rows; ++i) {
-        const int64_t y = at.y * kSide + s_.top + i;
-        const bool inside = there && y >= 0 && y < s_.height;
-        deal(inside ? plane + y * s_.width : nullptr, memory + 4 * s_.rows * plane_,
-             memory + 4 * i * plane_ + r * groups_);
-      }
-    }
     const auto* winograd = kernels().winograd;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const Row& row = row_[r];
+      const int64_t plane = row.plane + tap * s_.step;
+      const bool there = plane >= 0 && plane < s_.depth;
+      winograd->deal(
+          {.from = s_.data,
+           .at = row.at + channel * s_.channel_stride + (there ? plane : 0) * s_.height * s_.width,
+           .width = s_.width,
+           .lines = s_.rows,
+           .first = row.first,
+           .last = there ? row.last : 0,
+           .begin = row.begin,
+           .end = row.end,
+           .groups = groups_,
+           .to = memory + r * groups_,
+           .plane = plane_});
+    }
     const auto apply = s_.rows == kSide ? winograd->gradient : winograd->input;
     for (int64_t i = 0; i < round_up(count_, p_.tile.cols); i += p_.lanes) {
       apply(memory + start_[i / p_.lanes], plane_, index_ + i,
@@ -167,22 +180,17 @@ class TilePlanes {
     }
   }
 
-  // One line of the source, null for zeros.
-  void deal(const float* from, float* line, float* to) const {
-    const int64_t x = first_x_ * kSide + s_.left;
-    const int64_t begin = std::clamp<int64_t>(-x, 0, 4 * groups_);
-    const int64_t end = std::clamp<int64_t>(s_.width - x, begin, 4 * groups_);
-    if (from != nullptr) {
-      copy_run(from + x + begin, line + begin, end - begin);
-    } else {
-      zero_run(line + begin, end - begin);
-    }
-    kernels().winograd->deal(line, groups_, to, plane_);
-  }
+  // A row of tiles, in the source.
+  struct Row {
+    int64_t at, plane;    // its first element but for the plane, and the plane
+    int64_t first, last;  // the lines that are there
+    int64_t begin, end;   // and their elements
+  };
 
   const Plan& p_;
   Source s_;
   int64_t count_, first_row_, rows_, first_x_, groups_, plane_;
+  Row row_[kMaxTiles];
   int64_t start_[kMaxTiles];  // of a register of tiles
   int32_t index_[kMaxTiles];
 };
@@ -203,7 +211,7 @@ inline int64_t bytes_of(int64_t elements) {
 // Room for TilePlanes of any block.
 inline int64_t bytes_of_planes(const Plan& p) {
   const int64_t plane = (p.block / p.across + 2) * (p.across + 1) + 3 * p.lanes;
-  return bytes_of(24 * plane + 4 * round_up(p.across + 1, p.lanes));
+  return bytes_of(24 * plane);
 }
 
 // The problem of one group.
