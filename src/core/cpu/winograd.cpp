@@ -16,6 +16,8 @@ using namespace winograd;
 
 constexpr int64_t kMinChannels = 16;
 constexpr int64_t kMinTiles = 32;
+// Products for a position, of which the definition has nine: tiles may stick out of a plane.
+constexpr double kMaxProducts = 6.5;
 constexpr int64_t kManyBlocks = 8;  // each is run by one thread
 
 // All weights, in panels as the products read them: element by element, chain by chain.
@@ -178,7 +180,9 @@ bool winograd_pays(const Direct& d) {
     if (c.kernel[i] != 3 || c.multiply[i] != 1 || std::abs(c.tap_step[i]) != 1) return false;
   }
   if (c.tap_step[1] != c.tap_step[2]) return false;
-  return Plan(d).tiles >= kMinTiles;
+  const int64_t tiles = Plan(d).tiles;
+  return tiles >= kMinTiles && static_cast<double>(kElements * tiles) <=
+                                   kMaxProducts * static_cast<double>(d.images * d.positions());
 }
 
 bool winograd_product(const Direct& d, const Tensor& lines, const Tensor& y) {

@@ -15,8 +15,8 @@ namespace tinyt::cpu::winograd {
 inline constexpr int64_t kSide = 4;       // of a tile of the output
 inline constexpr int64_t kElements = 36;  // of a tile of the input
 inline constexpr int64_t kDepth = 256;    // most terms in one chain of fma
-inline constexpr int64_t kMinBlock = 96;
-inline constexpr int64_t kBlockElements = int64_t{1} << 19;
+inline constexpr int64_t kMinBlock = 32;
+inline constexpr int64_t kBlockElements = int64_t{1} << 17;
 inline constexpr int64_t kChannelsOfTask = 8;
 inline constexpr int64_t kWeightsOfTask = 512;  // 3x3 kernels
 inline constexpr int64_t kMaxTiles = 256;       // of a block
@@ -35,7 +35,8 @@ struct Plan {
   int64_t left, top;     // of the first tile in the source
   bool flipped;
 
-  explicit Plan(const Direct& direct) : d(direct) {
+  // Of blocks of `least` tiles or more.
+  explicit Plan(const Direct& direct, int64_t least = kMinBlock) : d(direct) {
     const Columns& c = d.columns;
     down = ceil_div(c.positions[1], kSide);
     across = ceil_div(c.positions[2], kSide);
@@ -44,7 +45,7 @@ struct Plan {
     chain = ceil_div(depth, ceil_div(depth, kDepth));
     rows = round_up(d.outs, tile.rows);
     const int64_t fit = kBlockElements / (kElements * (depth + d.outs));
-    block = std::clamp(fit / tile.cols * tile.cols, round_up(kMinBlock, tile.cols),
+    block = std::clamp(fit / tile.cols * tile.cols, round_up(least, tile.cols),
                        kMaxTiles / tile.cols * tile.cols);
     block = std::min(block, round_up(tiles, tile.cols));
     flipped = c.tap_step[1] < 0;

@@ -10,6 +10,14 @@ namespace {
 
 using namespace winograd;
 
+constexpr int64_t kMaxLeast = 96;  // tiles
+
+// Each block adds to all sums: it has as many elements as there are sums, within reason.
+int64_t least_block(const Direct& d) {
+  const int64_t depth = d.ins * d.columns.kernel[0];
+  return std::clamp(depth * d.outs / (depth + d.outs), kMinBlock, kMaxLeast);
+}
+
 // The sums over all tiles of (element of the gradient) x (element of the input), for one group.
 class WeightProducts {
  public:
@@ -103,7 +111,7 @@ bool weights_of_group(const Plan& p, const float* grad, float* dw) {
 bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& dw) {
   for (int64_t g = 0; g < d.groups; ++g) {
     const Direct group = group_of(d, g);
-    const Plan plan(group);
+    const Plan plan(group, least_block(group));
     const float* of_group = grad.ptr<float>() + g * d.outs * d.positions();
     if (!weights_of_group(plan, of_group, dw.ptr<float>() + g * d.outs * d.ins * d.taps())) {
       return false;
