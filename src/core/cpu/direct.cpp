@@ -96,11 +96,11 @@ class Layout {
         std::vector<int32_t> column(static_cast<size_t>(lines_.reach()), -1);
         int64_t offset = -1;
         for (int64_t k = 0; k < c_.kernel[1]; ++k) {
-          const PaddedLines::Place y = lines_.place_of(k);
+          const PaddedLines::Place y = lines_.place_of(k, 1);
           if (y.part != part) continue;
           const int64_t tap = first + k * c_.kernel[2] + x;
-          column[static_cast<size_t>(y.down)] = static_cast<int32_t>(in * taps + tap);
-          offset = offset_of(in, tap) - y.down * pitch();
+          column[static_cast<size_t>(y.at)] = static_cast<int32_t>(in * taps + tap);
+          offset = offset_of(in, tap) - y.at * pitch();
         }
         if (offset < 0) continue;
         columns_.push_back(offset);

@@ -1,7 +1,7 @@
 // The lines of a convolution's source with zeros around them, so that every tap of a block of
 // output positions reads one contiguous run: with a stride, a line's elements (and the lines) are
-// dealt to as many parts as the stride. Rows of the output then lie `pitch` apart, with a few
-// unused elements between them.
+// dealt to as many parts as the stride, less those behind the last one that a tap reads. Rows of
+// the output then lie `pitch` apart, with a few unused elements between them.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +31,10 @@ class PaddedLines {
         part_size_(height_ * pitch_) {
     for (int d = 0; d < kSpatial; ++d) {
       before_[d] = std::min<int64_t>(0, (c.kernel[d] - 1) * c.tap_step[d]);
+      parts_[d] = 1;
+      for (int64_t tap = 0; tap < std::min(c.kernel[d], c.multiply[d]); ++tap) {
+        parts_[d] = std::max(parts_[d], place_of(tap, d).part + 1);
+      }
     }
   }
 
@@ -55,7 +59,8 @@ class PaddedLines {
   int64_t pitch() const { return pitch_; }
   // Lines that taps one below the other meet at most, for one row of the output.
   int64_t reach() const { return span(c_, 1) / c_.multiply[1] + 1; }
-  int64_t size() const { return c_.kernel[0] * parts() * part_size_; }  // of a channel
+  // Of a channel.
+  int64_t size() const { return c_.kernel[0] * parts_[1] * parts_[2] * part_size_; }
 
   // Whether taps meet zeros beside the lines.
   bool has_sides() const {
@@ -64,22 +69,22 @@ class PaddedLines {
     return left < 0 || right >= c_.source[2];
   }
 
-  // Along y, a tap's place in the part that it reads.
+  // Along a dimension, a tap's place in the part that it reads.
   struct Place {
-    int64_t part, down;
+    int64_t part, at;
   };
-  Place place_of(int64_t tap_along_y) const {
-    const int64_t y = tap_along_y * c_.tap_step[1] - before_[1];
-    return {y % c_.multiply[1], y / c_.multiply[1]};
+  Place place_of(int64_t tap, int d) const {
+    const int64_t at = tap * c_.tap_step[d] - before_[d];
+    return {at % c_.multiply[d], at / c_.multiply[d]};
   }
 
   // Of a tap in a channel's padded lines, for the first position of a block.
   int64_t offset_of(int64_t tap) const {
-    const int64_t x = tap % c_.kernel[2] * c_.tap_step[2] - before_[2];
-    const Place y = place_of(tap / c_.kernel[2] % c_.kernel[1]);
+    const Place x = place_of(tap % c_.kernel[2], 2);
+    const Place y = place_of(tap / c_.kernel[2] % c_.kernel[1], 1);
     const int64_t z = tap / c_.kernel[2] / c_.kernel[1];  // has lines of its own
-    const int64_t part = y.part * c_.multiply[2] + x % c_.multiply[2];
-    return (z * parts() + part) * part_size_ + y.down * pitch_ + x / c_.multiply[2];
+    const int64_t part = (z * parts_[1] + y.part) * parts_[2] + x.part;
+    return part * part_size_ + y.at * pitch_ + x.at;
   }
 
   // What the block of positions from (z, y, x) on reads of a channel: zero(to, n) for whole lines
@@ -94,11 +99,11 @@ class PaddedLines {
       const int64_t plane = z * c_.multiply[0] + c_.offset[0] + tap * c_.tap_step[0];
       const bool there = plane >= 0 && plane < c_.source[0];
       const int64_t first_line = (there ? plane : 0) * c_.source[1];
-      for (int64_t part = 0; part < c_.multiply[1]; ++part) {
+      for (int64_t part = 0; part < parts_[1]; ++part) {
         const int64_t begin = there ? lines_above(0, top + part) : height_;
         const int64_t end = std::max(begin, lines_above(c_.source[1], top + part));
         const int64_t line = first_line + top + part + begin * c_.multiply[1];
-        for (int64_t p = 0; p < c_.multiply[2]; ++p, to += part_size_) {
+        for (int64_t p = 0; p < parts_[2]; ++p, to += part_size_) {
           zero(to, begin * pitch_);
           zero(to + end * pitch_, (height_ - end) * pitch_);
           if (begin < end) copy_part(left + p, {line * c_.source[2], end - begin, begin}, to, copy);
@@ -128,8 +133,6 @@ class PaddedLines {
                  .to = to + lines.first * pitch_ + first});
   }
 
-  int64_t parts() const { return c_.multiply[1] * c_.multiply[2]; }
-
   // Lines of a part that starts at line `top` of the source: those above `line`.
   int64_t lines_above(int64_t line, int64_t top) const {
     return line <= top ? 0 : std::min(height_, (line - top - 1) / c_.multiply[1] + 1);
@@ -137,7 +140,7 @@ class PaddedLines {
 
   Columns c_;
   int64_t pitch_, height_, part_size_;
-  Sizes before_;
+  Sizes before_, parts_;
 };
 
 // Copies what the block of positions from (z, y, x) on reads of `count` channels, the first one at
