@@ -339,6 +339,18 @@ def test_numbers_that_a_dtype_lacks(write: str, dtype: str, value: complex) -> N
     assert x.tolist() == [1, 2, 3]
 
 
+def test_numpy_scalars_in_brackets() -> None:
+    x = tinyt.zeros(3, dtype=tinyt.int8)
+    for i, value in enumerate((np.int64(-5), np.float32(1.5), np.array(7))):
+        x[i] = value
+    assert x.tolist() == [-5, 1, 7]
+    for value in (np.int64(300), np.float32(math.nan), np.array(-129)):
+        for index in (0, ODD, tinyt.tensor([1])):
+            with pytest.raises(RuntimeError, match="converted to int8"):
+                x[index] = value
+    assert x.tolist() == [-5, 1, 7]
+
+
 @pytest.mark.parametrize("write", [w for w in WRITES if w != "nothing"])
 @pytest.mark.parametrize(
     ("dtype", "value", "want"),

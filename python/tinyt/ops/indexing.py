@@ -259,14 +259,14 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     A view takes a tensor of any dtype; tensor indices only one of the dtype of x, as in PyTorch.
     """
     given = value
-    if isinstance(value, (bool, int, float, complex)):
+    if isinstance(value, (list, tuple)):
+        value = _tensor.from_data(value)
+    elif getattr(value, "ndim", None) == 0 and not isinstance(value, Tensor):
+        value = value.item()  # of NumPy
+    elif not isinstance(value, (Tensor, bool, int, float, complex)):
+        value = _tensor.from_buffer_object(value)
+    if not isinstance(value, Tensor):
         _tensor.require_item(value, x.dtype)
-    elif not isinstance(value, Tensor):
-        value = (
-            _tensor.from_data(value)
-            if isinstance(value, (list, tuple))
-            else (_tensor.from_buffer_object(value))
-        )
     if _is_mask(x, index) and (not isinstance(value, Tensor) or value.numel() == 1):
         # One value everywhere: no need to look for the places.
         mask = prim.reshape(index, (*index.shape, *(1 for _ in x.shape[index.dim() :])))
