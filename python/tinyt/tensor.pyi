@@ -488,6 +488,75 @@ class Tensor(TensorBase):
         posinf: builtins.float | None = None,
         neginf: builtins.float | None = None,
     ) -> Tensor: ...
+    def matmul(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def mm(input, mat2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def bmm(input, mat2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def mv(input, vec: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def dot(input, tensor: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def vdot(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def outer(input, vec2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def ger(input, vec2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def inner(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def addmm(
+        input,
+        mat1: Tensor,
+        mat2: Tensor,
+        *,
+        beta: Number = 1,
+        alpha: Number = 1,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def addmm_(
+        self, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
+    ) -> Tensor: ...
+    def addmv(
+        input,
+        mat: Tensor,
+        vec: Tensor,
+        *,
+        beta: Number = 1,
+        alpha: Number = 1,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def addmv_(
+        input, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
+    ) -> Tensor: ...
+    def addr(
+        input,
+        vec1: Tensor,
+        vec2: Tensor,
+        *,
+        beta: Number = 1,
+        alpha: Number = 1,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def addr_(
+        self, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1
+    ) -> Tensor: ...
+    def baddbmm(
+        input,
+        batch1: Tensor,
+        batch2: Tensor,
+        *,
+        beta: Number = 1,
+        alpha: Number = 1,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def baddbmm_(
+        self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
+    ) -> Tensor: ...
+    def addbmm(
+        input,
+        batch1: Tensor,
+        batch2: Tensor,
+        *,
+        beta: Number = 1,
+        alpha: Number = 1,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def addbmm_(
+        self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
+    ) -> Tensor: ...
     def kron(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     def cross(
         input, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None
@@ -756,75 +825,6 @@ class Tensor(TensorBase):
     ) -> Tensor: ...
     def index_put(
         input, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False
-    ) -> Tensor: ...
-    def matmul(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def mm(input, mat2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def bmm(input, mat2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def mv(input, vec: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def dot(input, tensor: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def vdot(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def outer(input, vec2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def ger(input, vec2: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def inner(input, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def addmm(
-        input,
-        mat1: Tensor,
-        mat2: Tensor,
-        *,
-        beta: Number = 1,
-        alpha: Number = 1,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def addmm_(
-        self, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1
-    ) -> Tensor: ...
-    def addmv(
-        input,
-        mat: Tensor,
-        vec: Tensor,
-        *,
-        beta: Number = 1,
-        alpha: Number = 1,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def addmv_(
-        input, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1
-    ) -> Tensor: ...
-    def addr(
-        input,
-        vec1: Tensor,
-        vec2: Tensor,
-        *,
-        beta: Number = 1,
-        alpha: Number = 1,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def addr_(
-        self, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1
-    ) -> Tensor: ...
-    def baddbmm(
-        input,
-        batch1: Tensor,
-        batch2: Tensor,
-        *,
-        beta: Number = 1,
-        alpha: Number = 1,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def baddbmm_(
-        self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
-    ) -> Tensor: ...
-    def addbmm(
-        input,
-        batch1: Tensor,
-        batch2: Tensor,
-        *,
-        beta: Number = 1,
-        alpha: Number = 1,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def addbmm_(
-        self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
     ) -> Tensor: ...
     def masked_fill(input, mask: Tensor, value: Tensor | Scalar) -> Tensor: ...
     def masked_fill_(self, mask: Tensor, value: Tensor | Scalar) -> Tensor: ...
