@@ -248,3 +248,26 @@ def test_pickle_and_copy_do_not_share() -> None:
     y[0] = 9
     assert x[0].item() == 0
     assert not gc.isenabled()
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    x, one, two = tinyt.arange(12.0).view(3, 4), np.int64(1), np.int32(2)
+    images, functional = x[None, None], tinyt.nn.functional
+    for got, want in (
+        (x.sum(one), x.sum(1)),
+        (x.prod(one), x.prod(1)),
+        (x.any(one), x.any(1)),
+        (x.std(dim=one), x.std(dim=1)),
+        (x.squeeze(one), x.squeeze(1)),
+        (x.roll(one, one), x.roll(1, 1)),
+        (x.movedim(one, np.int8(0)), x.movedim(1, 0)),
+        (x.chunk(two)[0], x.chunk(2)[0]),
+        (x.tensor_split(two, one)[1], x.tensor_split(2, 1)[1]),
+        (x.view(two, -1), x.view(2, -1)),
+        (
+            functional.conv2d(images, images, padding=one),
+            functional.conv2d(images, images, padding=1),
+        ),
+        (functional.max_pool2d(images, two), functional.max_pool2d(images, 2)),
+    ):
+        assert tinyt.equal(got, want)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt._core import ShapeError
-from tinyt.ops.common import Sizes, sizes_of, wrap_dim, write_out
+from tinyt.ops.common import Sizes, as_tuple, sizes_of, wrap_dim, write_out
 from tinyt.ops.join import cat
-from tinyt.ops.shape import as_tuple, flatten, movedim, transpose
+from tinyt.ops.shape import flatten, movedim, transpose
 from tinyt.ops.split import select
 from tinyt.ops.strides import as_strided, diagonal
 from tinyt.tensor import Tensor, method, prim

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from numbers import Integral
 from operator import index
 from typing import Any, TypedDict, TypeVar, cast
 
@@ -48,11 +49,17 @@ def placed(op: str, x: Tensor, place: Placement) -> Tensor:
     return x.requires_grad_() if place.get("requires_grad") else x
 
 
+INTEGER = (int, Integral)  # NumPy's too
+
+
+def as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
+    """One integer or several as a tuple."""
+    return (index(value),) if isinstance(value, INTEGER) else tuple(value)
+
+
 def dims_of(dim: int | Sequence[int] | None) -> tuple[int, ...]:
     """A dim argument as a tuple; empty means all dimensions."""
-    if dim is None:
-        return ()
-    return (dim,) if isinstance(dim, int) else tuple(dim)
+    return () if dim is None else as_tuple(dim)
 
 
 def sizes_of(first: Any, more: tuple[Any, ...] = ()) -> tuple[int, ...]:
@@ -83,7 +90,7 @@ def wrap_dim(op: str, dim: int, rank: int) -> int:
 
 def tuple_of(op: str, name: str, value: int | Sequence[int], count: int) -> tuple[int, ...]:
     """One integer for all of ``count`` dimensions, or one each."""
-    if isinstance(value, int):
+    if isinstance(value, INTEGER):
         return (value,) * count
     values = tuple(value)
     if len(values) == 1:

@@ -10,6 +10,7 @@ from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import float16
 from tinyt.ops.common import (
+    INTEGER,
     Number,
     dims_of,
     float_or_default,
@@ -67,7 +68,7 @@ def prod(
     out: Tensor | None = None,
 ) -> Tensor:
     """Product over ``dim`` (all by default); bool and integers give int64."""
-    if dim is not None and not isinstance(dim, int):
+    if dim is not None and not isinstance(dim, INTEGER):
         raise TypeError(f"prod: dim must be one integer, got {dim!r}")
     return in_dtype(prim.prod, need_tensor("prod", input), dims_of(dim), dtype, out, keepdim)
 
@@ -307,7 +308,7 @@ def _quantified(
 ) -> Tensor:
     """all and any as the smallest and the largest of bools; uint8 stays uint8, as in PyTorch."""
     truth = _truth(need_tensor(name, input))
-    if dim is not None and not isinstance(dim, int) and not len(dim):
+    if dim is not None and not isinstance(dim, INTEGER) and not len(dim):
         found = prim.copy(truth)  # over no dimension at all, as in PyTorch
     elif input.numel():
         found = reduce(truth, dims_of(dim), keepdim)

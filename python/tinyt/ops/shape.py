@@ -9,7 +9,7 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._core import ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.ops.common import Sizes, renamed, sizes_of, wrap_dim
+from tinyt.ops.common import Sizes, as_tuple, renamed, sizes_of, wrap_dim
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.tensor import Tensor, attach, method, prim
 
@@ -118,11 +118,6 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
         order[b] = a
     rest = iter(d for d in range(rank) if d not in src)
     return prim.permute(input, [next(rest) if d < 0 else d for d in order])
-
-
-def as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
-    """One integer or several as a tuple."""
-    return (value,) if isinstance(value, int) else tuple(value)
 
 
 @method

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 from tinyt._core import DimError
-from tinyt.ops.common import wrap_dim
+from tinyt.ops.common import INTEGER, wrap_dim
 from tinyt.tensor import Tensor, method, prim
 
 
@@ -53,6 +54,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 @method
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most ``chunks`` pieces of equal size (the last may be shorter)."""
+    chunks = index(chunks)
     if chunks < 1:
         raise RuntimeError(f"chunk: expects at least 1 chunk, got {chunks}")
     _not_0d("chunk", input)
@@ -79,7 +81,8 @@ def tensor_split(
                 f"{cuts.dtype.name} of shape {tuple(cuts.shape)}"
             )
         cuts = cuts.tolist()
-    if isinstance(cuts, int):
+    if isinstance(cuts, INTEGER):
+        cuts = index(cuts)
         if cuts < 1:
             raise RuntimeError(f"tensor_split: number of sections must be positive, got {cuts}")
         small, larger = divmod(size, cuts)
@@ -95,7 +98,7 @@ def _named_split(
         raise RuntimeError(
             f"{op}: needs at least {rank} dimensions, got shape {tuple(input.shape)}"
         )
-    if isinstance(cuts, int) and (cuts < 1 or input.shape[dim] % cuts):
+    if isinstance(cuts, INTEGER) and (cuts < 1 or input.shape[dim] % cuts):
         raise RuntimeError(
             f"{op}: dimension {dim} of size {input.shape[dim]} is not divisible by {cuts}"
         )
