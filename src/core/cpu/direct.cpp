@@ -48,10 +48,9 @@ class Layout {
   DirectRows columns() const {
     return {.in = nullptr,
             .pitch = pitch(),
+            .column = columns_.data(),
             .columns = static_cast<int64_t>(columns_.size()),
-            .reach = lines_.reach(),
-            .offset = columns_.data(),
-            .tap = column_taps_.data(),
+            .step = c_.multiply[1] / c_.tap_step[1] * c_.kernel[2],
             .weight = nullptr,
             .out = nullptr,
             .rows = 0,
@@ -76,11 +75,12 @@ class Layout {
     const int64_t bytes = lanes * static_cast<int64_t>(size_of(dtype)), n = c_.positions[2];
     const int64_t registers = std::min(ceil_div(n, lanes), bytes / 16);  // of a row, at once
     const int64_t taps = ins_ * product(c_.kernel);
-    const auto lines = static_cast<int64_t>(columns_.size()) * (lines_.reach() + kRowsAtOnce - 1);
+    int64_t lines = 0;
+    for (const DirectColumn& column : columns_) lines += column.count + kRowsAtOnce - 1;
     const auto in_rows = static_cast<double>(lines * (registers + 2) + taps * registers / 2);
     const auto in_lines = static_cast<double>(kRowsAtOnce * registers * (taps + 3) * pitch()) /
                           static_cast<double>(round_up(n, lanes));
-    return c_.positions[1] >= kRowsAtOnce &&
+    return c_.positions[1] >= kRowsAtOnce && lines > 0 &&
            in_rows < in_lines * static_cast<double>(64 + bytes) / 128;
   }
 
@@ -88,23 +88,23 @@ class Layout {
     return in * lines_.size() + lines_.offset_of(tap);
   }
 
-  // The taps of channel `in` and plane tap z: a column for each part along y and tap along x.
+  // The taps of channel `in` and plane tap z: a column for each part along y and tap along x. None
+  // where lines that no tap reads lie between.
   void add_columns(int64_t in, int64_t z) {
-    const int64_t taps = product(c_.kernel), first = z * c_.kernel[1] * c_.kernel[2];
+    if (c_.multiply[1] % c_.tap_step[1] != 0) return;
+    const int64_t first = (in * c_.kernel[0] + z) * c_.kernel[1] * c_.kernel[2];
     for (int64_t part = 0; part < c_.multiply[1]; ++part) {
       for (int64_t x = 0; x < c_.kernel[2]; ++x) {
-        std::vector<int32_t> column(static_cast<size_t>(lines_.reach()), -1);
-        int64_t offset = -1;
+        DirectColumn column = {};
         for (int64_t k = 0; k < c_.kernel[1]; ++k) {
           const PaddedLines::Place y = lines_.place_of(k, 1);
           if (y.part != part) continue;
-          const int64_t tap = first + k * c_.kernel[2] + x;
-          column[static_cast<size_t>(y.at)] = static_cast<int32_t>(in * taps + tap);
-          offset = offset_of(in, tap) - y.at * pitch();
+          if (y.at == 0) column.tap = first + k * c_.kernel[2] + x;
+          ++column.count;
         }
-        if (offset < 0) continue;
-        columns_.push_back(offset);
-        column_taps_.insert(column_taps_.end(), column.begin(), column.end());
+        if (column.count == 0) continue;
+        column.offset = offset_of(in, column.tap - in * product(c_.kernel));
+        columns_.push_back(column);
       }
     }
   }
@@ -114,8 +114,7 @@ class Layout {
   PaddedLines lines_;
   bool in_rows_;
   std::vector<int64_t> offsets_;
-  std::vector<int64_t> columns_;
-  std::vector<int32_t> column_taps_;
+  std::vector<DirectColumn> columns_;
 };
 
 // Runs body(unit, scratch) for units that each do `work` multiplications, with room for `elements`;

@@ -69,18 +69,18 @@ void block_of_rows(const DirectRows& g, int64_t row, int64_t rows, int64_t col, 
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) sum[r][v] = Vec<T>{};
   }
-  for (int64_t c = 0; c < g.columns; ++c) {
-    const int32_t* tap = g.tap + c * g.reach;
-    const T* line = in + g.offset[c];
-    for (int64_t i = 0; i < rows + g.reach - 1; ++i, line += g.pitch) {
+  for (const DirectColumn* c = g.column; c < g.column + g.columns; ++c) {
+    const T* line = in + c->offset;
+    const T* tap = weight + c->tap;  // that row 0 meets in the line
+    for (int64_t i = 0; i < rows + c->count - 1; ++i, line += g.pitch, tap += g.step) {
       Vec<T> x[Vectors];
 #pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) x[v] = load<T>(line + v * kL);
+      const bool all = i >= kRows - 1 && i < c->count;
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
-        const int64_t down = i - r;
-        if (down < 0 || down >= g.reach || tap[down] < 0) continue;
-        const Vec<T> w = splat(weight[tap[down]]);
+        if (!all && (i < r || i - r >= c->count)) continue;
+        const Vec<T> w = splat(tap[-r * g.step]);
 #pragma GCC unroll 4
         for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(w, x[v], sum[r][v]);
       }

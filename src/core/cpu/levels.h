@@ -592,16 +592,18 @@ struct ResampleTable {
                               int64_t taps, int64_t n, void* out);
 };
 
-// Rows of the output of one plane, from lines in memory. A column is the taps that meet the lines
-// at one place, but for how many lines down: tap[column * reach + q] is its tap q lines down, -1
-// for none, and the first one's line is at `offset`.
+// Taps that lie one below the other in lines: the first one reads from `offset`.
+struct DirectColumn {
+  int64_t offset, tap, count;
+};
+
+// Rows of the output of one plane, from lines in memory.
 struct DirectRows {
   const void* in;
   int64_t pitch;  // elements from one line to the next
-  int64_t columns, reach;
-  const int64_t* offset;
-  const int32_t* tap;
-  const void* weight;  // by tap
+  const DirectColumn* column;
+  int64_t columns, step;  // and taps from one line to the next
+  const void* weight;     // by tap
   void* out;
   int64_t rows, n, out_row;
 };

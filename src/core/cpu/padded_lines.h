@@ -57,8 +57,6 @@ class PaddedLines {
   }
 
   int64_t pitch() const { return pitch_; }
-  // Lines that taps one below the other meet at most, for one row of the output.
-  int64_t reach() const { return span(c_, 1) / c_.multiply[1] + 1; }
   // Of a channel.
   int64_t size() const { return c_.kernel[0] * parts_[1] * parts_[2] * part_size_; }
 
