@@ -14,6 +14,8 @@ inline constexpr float kTailAbove32[] = {0x1.0423e2p-65f, 0x1.c848aep-66f, 0x1.7
                                          0x1.52ac94p-69f, 0x1.12a21p-72f};
 inline constexpr float kTailBelow32[] = {0x1.0423e2p+0f, 0x1.b3b432p+0f, 0x1.38fb6cp+0f,
                                          0x1.e8ed4p-2f,  0x1.a87ddap-4f, 0x1.583294p-7f};
+inline constexpr double kTailBelow64[] = {kTailBelow32[0], kTailBelow32[1], kTailBelow32[2],
+                                          kTailBelow32[3], kTailBelow32[4], kTailBelow32[5]};
 
 // The tail Phi(-|x|) is ratio bell: two factors, as it may be subnormal. Of float32, bell is
 // e^(-x^2/2) times kBellScale, so that it is not, and ratio as much smaller.
@@ -46,9 +48,14 @@ TINYT_INLINE F32 bell_of(F32 a) {
   const F32 e = fma(fma(horner(r, kBell32), r, splat(-0.5f)), r, splat(1.0f));
   return e * bit_cast<F32>(bit_cast<U32>(shifted) << 23);
 }
+// Q in float64 where products are rounded before they are added: it has the most of them.
+TINYT_INLINE F32 tail_below(F32 a) {
+  if constexpr (kHasFma) return poly(a, kTailBelow32);
+  return through_double(a, [](F64 d) { return horner(d, kTailBelow64); });
+}
 TINYT_INLINE Normal<F32> normal(F32 x) {
   const F32 a = at_most(abs(x), splat(14.75f));
-  return {a, poly(a, kTailAbove32) / poly(a, kTailBelow32), bell_of(a)};
+  return {a, poly(a, kTailAbove32) / tail_below(a), bell_of(a)};
 }
 // erfc(b) / 2 for b = a / sqrt(2), with the exponential of a itself.
 TINYT_INLINE Normal<F64> normal(F64 x) {
