@@ -51,7 +51,7 @@ inline float to_float(BFloat16 b) {
 inline BFloat16 to_bfloat16(float x) {
   const uint32_t f = __builtin_bit_cast(uint32_t, x);
   const uint32_t rounded = (f + 0x7FFF + (f >> 16 & 1)) >> 16;
-  return {static_cast<uint16_t>((f & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC0 : rounded)};
+  return {static_cast<uint16_t>(x != x ? 0x7FC0 : rounded)};
 }
 
 template <class T>
