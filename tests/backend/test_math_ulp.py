@@ -321,6 +321,20 @@ def test_rare_lanes_leave_their_neighbours_alone(name: str, rng: np.random.Gener
     np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(alone[got == 0]))
 
 
+@pytest.mark.parametrize("dtype", [tinyt.float16, tinyt.bfloat16])
+@pytest.mark.parametrize("name", ["neg", "abs", "relu"])
+def test_every_half(name: str, dtype: tinyt.dtype) -> None:
+    """Functions of the sign, which take halves as bits, give what float32 gives."""
+    x = tinyt.from_numpy(np.arange(1 << 16, dtype=np.uint16).view(np.int16)).view(dtype)
+    function = getattr(tinyt, name)
+    want = function(x.float()).numpy()
+    for got in (function(x), function(x.reshape(2, -1).t()).t().reshape(-1), function(x[1::2])):
+        each = want[1::2] if got.numel() < want.size else want
+        np.testing.assert_array_equal(got.float().numpy(), each)
+        np.testing.assert_array_equal(np.signbit(got.float().numpy()), np.signbit(each))
+    assert getattr(tinyt, name)(x[:1].expand(7)).dtype == dtype
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("name", UNARY)

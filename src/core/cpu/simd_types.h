@@ -42,6 +42,7 @@ using F32 = Vec<float>;
 using F64 = Vec<double>;
 using I32 = Vec<int32_t>;
 using I64 = Vec<int64_t>;
+using U16 = Vec<uint16_t>;
 using U32 = Vec<uint32_t>;
 using U64 = Vec<uint64_t>;
 using B8 = Vec<uint8_t>;  // bools, one byte each, 0 or 1
@@ -77,6 +78,11 @@ template <>
 struct VecTraits<U64> {
   using Element = uint64_t;
   using Mask = I64;
+};
+template <>
+struct VecTraits<U16> {
+  using Element = uint16_t;
+  using Mask = Vec<int16_t>;
 };
 template <>
 struct VecTraits<B8> {
@@ -116,6 +122,7 @@ TINYT_INLINE void store(void* p, V v) {
 TINYT_INLINE I32 splat(int32_t x) { return I32{} + x; }
 TINYT_INLINE I64 splat(int64_t x) { return I64{} + x; }
 TINYT_INLINE U64 splat(uint64_t x) { return U64{} + x; }
+TINYT_INLINE U16 splat(uint16_t x) { return U16{} + x; }
 TINYT_INLINE B8 splat(uint8_t x) { return B8{} + x; }
 TINYT_INLINE F32 splat(float x) { return bit_cast<F32>(splat(bit_cast<int32_t>(x))); }
 TINYT_INLINE F64 splat(double x) { return bit_cast<F64>(splat(bit_cast<int64_t>(x))); }
