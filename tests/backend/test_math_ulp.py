@@ -321,18 +321,53 @@ def test_rare_lanes_leave_their_neighbours_alone(name: str, rng: np.random.Gener
     np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(alone[got == 0]))
 
 
+def every_half(dtype: tinyt.dtype) -> tinyt.Tensor:
+    return tinyt.from_numpy(np.arange(1 << 16, dtype=np.uint16).view(np.int16)).view(dtype)
+
+
+def assert_same(got: tinyt.Tensor, want: tinyt.Tensor) -> None:
+    """Equal numbers, signs of zeros and NaNs, without their payloads."""
+    assert got.dtype is want.dtype
+    g, w = got.float().numpy(), want.float().numpy()
+    np.testing.assert_array_equal(g, w)
+    numbers = ~np.isnan(w)
+    np.testing.assert_array_equal(np.signbit(g[numbers]), np.signbit(w[numbers]))
+
+
 @pytest.mark.parametrize("dtype", [tinyt.float16, tinyt.bfloat16])
-@pytest.mark.parametrize("name", ["neg", "abs", "relu"])
+@pytest.mark.parametrize(
+    "name", ["neg", "abs", "relu", "sqrt", "exp", "sigmoid", "tanh", "silu", "gelu", "log"]
+)
 def test_every_half(name: str, dtype: tinyt.dtype) -> None:
-    """Functions of the sign, which take halves as bits, give what float32 gives."""
-    x = tinyt.from_numpy(np.arange(1 << 16, dtype=np.uint16).view(np.int16)).view(dtype)
+    """As float32 rounded once, whether the kernel takes halves, their bits, or float32 tiles."""
+    function = getattr(tinyt, name, None) or getattr(tinyt.nn.functional, name)
+    x = every_half(dtype)
+    want = function(x.float()).to(dtype)
+    assert_same(function(x), want)
+    assert_same(function(x[1:-6]), want[1:-6])
+    assert_same(function(x.reshape(2, -1).t()).t().reshape(-1), want)
+    assert_same(function(x[::3]), want[::3])
+    assert_same(function(x[9:10].expand(37)), want[9:10].expand(37))
+
+
+@pytest.mark.parametrize("dtype", [tinyt.float16, tinyt.bfloat16])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum"])
+def test_pairs_of_halves(name: str, dtype: tinyt.dtype, rng: np.random.Generator) -> None:
     function = getattr(tinyt, name)
-    want = function(x.float()).numpy()
-    for got in (function(x), function(x.reshape(2, -1).t()).t().reshape(-1), function(x[1::2])):
-        each = want[1::2] if got.numel() < want.size else want
-        np.testing.assert_array_equal(got.float().numpy(), each)
-        np.testing.assert_array_equal(np.signbit(got.float().numpy()), np.signbit(each))
-    assert getattr(tinyt, name)(x[:1].expand(7)).dtype == dtype
+    x = every_half(dtype)
+    y = x[tinyt.from_numpy(rng.permutation(1 << 16))]
+    want = function(x.float(), y.float()).to(dtype)
+    assert_same(function(x, y), want)
+    assert_same(function(x[3:], y[3:]), want[3:])
+    rows = x.reshape(-1, 64), y[:64], y[:1024, None]
+    for other in rows[1:]:
+        assert_same(function(rows[0], other), function(rows[0].float(), other.float()).to(dtype))
+    one = y[5:6]
+    assert_same(function(x, one), function(x.float(), one.float()).to(dtype))
+    assert_same(function(x, x.float()), function(x.float(), x.float()))
+    # A Python number is not rounded to the dtype first.
+    number = function(x.float(), tinyt.tensor(0.1)).to(dtype)
+    assert_same(function(x, tinyt.tensor(0.1)), number)
 
 
 @pytest.mark.slow

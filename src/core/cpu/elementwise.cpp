@@ -32,7 +32,11 @@ Job::Job(const KernelCall& call)
   const auto& table = kernels().elementwise->kernel[static_cast<int>(call.op)];
   DType dtype = call.compute;
   kernel = is_complex(dtype) ? complex_kernel(call.op, dtype) : table[static_cast<int>(dtype)];
-  if (kernel == nullptr) {
+  // A number beside halves is not rounded to them.
+  bool mixed = false;
+  for (const Tensor& t : call.inputs) mixed |= t.dtype() != dtype;
+  const bool half = dtype == DType::Float16 || dtype == DType::BFloat16;
+  if (kernel == nullptr || (half && mixed)) {
     dtype = info(dtype).compute;
     kernel = table[static_cast<int>(dtype)];
   }

@@ -5,6 +5,7 @@
 #include "convert.h"
 #include "levels.h"
 #include "math.h"
+#include "stored.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -55,27 +56,35 @@ struct Source {
   TINYT_INLINE auto first(int64_t n) const { return Operand::part(at, n); }
 };
 
-// A row of the output. Tests give lane masks, which are written as bools.
-template <class Op, class V, bool Test, class... Sources>
+// How results are written: as they are, or a test's lane mask as bools.
+template <class V>
+struct ToValues {
+  static constexpr int64_t kStep = sizeof(V);
+  static TINYT_INLINE void whole(void* p, V v) { store(p, v); }
+  static TINYT_INLINE void part(void* p, V v, int64_t n) { store_part(p, v, n); }
+};
+template <class V>
+struct ToBools {
+  static constexpr int64_t kStep = kLanes<V>;
+  static TINYT_INLINE void whole(void* p, Mask<V> v) { store_mask(p, v); }
+  static TINYT_INLINE void part(void* p, Mask<V> v, int64_t n) { store_mask_part(p, v, n); }
+};
+
+// A row of the output.
+template <class Op, class V, class Result, class... Sources>
 TINYT_INLINE void run_row(char* out, int64_t n, Sources... source) {
-  constexpr int64_t kStep = Test ? kLanes<V> : sizeof(V);
-  for (; n >= kLanes<V>; n -= kLanes<V>, out += kStep) {
-    const auto result = Op::apply(source.next()...);
-    if constexpr (Test) store_mask(out, result);
-    if constexpr (!Test) store(out, result);
+  for (; n >= kLanes<V>; n -= kLanes<V>, out += Result::kStep) {
+    Result::whole(out, Op::apply(source.next()...));
   }
-  if (n == 0) return;
-  const auto result = Op::apply(source.first(n)...);
-  if constexpr (Test) store_mask_part(out, result, n);
-  if constexpr (!Test) store_part(out, result, n);
+  if (n != 0) Result::part(out, Op::apply(source.first(n)...), n);
 }
 
-template <class Op, class T, bool Test, class... Operands>
+template <class Op, class T, class Result, class... Operands>
 void run(const TileArgs& args) {
   alignas(TINYT_VECTOR_BYTES) char copies[sizeof...(Operands)][TINYT_VECTOR_BYTES];
   for (int64_t r = 0; r < args.rows; ++r) {
-    run_row<Op, Vec<T>, Test>(args.ptr[0] + r * args.row_stride[0], args.cols,
-                              Source<Operands, kLanes<Vec<T>>>(args, r, copies)...);
+    run_row<Op, Vec<T>, Result>(args.ptr[0] + r * args.row_stride[0], args.cols,
+                                Source<Operands, kLanes<Vec<T>>>(args, r, copies)...);
   }
 }
 
@@ -90,19 +99,20 @@ constexpr bool takes(DTypeRule rule, uint32_t flags) {
 
 template <class Op, class T, int Arity, DTypeRule Rule, uint32_t Flags>
 constexpr TileKernel kernel_of() {
-  constexpr bool kTest = Rule == DTypeRule::Bool;
+  using V = Vec<T>;
+  using Result = std::conditional_t<Rule == DTypeRule::Bool, ToBools<V>, ToValues<V>>;
   if constexpr (!takes<T>(Rule, Flags)) {
     return nullptr;
   } else if constexpr (Arity == 1) {
-    return run<Op, T, kTest, Values<T, 1>>;
+    return run<Op, T, Result, Values<T, 1>>;
   } else if constexpr (Arity == 2) {
-    return run<Op, T, kTest, Values<T, 1>, Values<T, 2>>;
+    return run<Op, T, Result, Values<T, 1>, Values<T, 2>>;
   } else if constexpr ((Flags & op_flags::K) != 0) {
-    return run<Op, T, kTest, Conditions<T, 1>, Values<T, 2>, Values<T, 3>>;
+    return run<Op, T, Result, Conditions<T, 1>, Values<T, 2>, Values<T, 3>>;
   } else if constexpr (Arity == 3) {
-    return run<Op, T, kTest, Values<T, 1>, Values<T, 2>, Values<T, 3>>;
+    return run<Op, T, Result, Values<T, 1>, Values<T, 2>, Values<T, 3>>;
   } else {
-    return run<Op, T, kTest, Values<T, 1>, Values<T, 2>, Values<T, 3>, Values<T, 4>>;
+    return run<Op, T, Result, Values<T, 1>, Values<T, 2>, Values<T, 3>, Values<T, 4>>;
   }
 }
 
@@ -126,7 +136,56 @@ struct ReluHalf {
   static TINYT_INLINE U16 apply(U16 x) { return select((Mask<U16>)(x - 0x8001 < Inf), U16{}, x); }
 };
 template <class Op>
-constexpr TileKernel kHalfKernel = run<Op, uint16_t, false, Values<uint16_t, 1>>;
+constexpr TileKernel kHalfKernel = run<Op, uint16_t, ToValues<U16>, Values<uint16_t, 1>>;
+
+#if defined(TINYT_NATIVE_HALF)
+// The commonest functions of halves convert in registers; others, of which a copy for each dtype
+// would be too much code, convert through tiles.
+template <class S, int Index>
+struct Halves {
+  static constexpr int kIndex = Index;
+  using Item = S;
+  static TINYT_INLINE F32 whole(const void* p) { return load_lanes<S, float, kLanes<F32>>(p); }
+  static TINYT_INLINE F32 part(const void* p, int64_t n) {
+    return load_lanes_part<S, float, kLanes<F32>>(p, n);
+  }
+  static TINYT_INLINE U16 repeated(S x) { return splat(x.bits); }
+};
+template <class S>
+struct ToHalves {
+  static constexpr int64_t kStep = sizeof(F32) / 2;
+  static TINYT_INLINE void whole(void* p, F32 v) {
+    if constexpr (__is_same(S, Half)) store_half(p, v);
+    if constexpr (__is_same(S, BFloat16)) store_brain(p, v);
+  }
+  static TINYT_INLINE void part(void* p, F32 v, int64_t n) {
+    S rest[kLanes<F32>];
+    whole(rest, v);
+    __builtin_memcpy(p, rest, static_cast<size_t>(n) * sizeof(S));
+  }
+};
+template <class S>
+constexpr void fill_converting(ElementwiseTable& t) {
+  constexpr int kDType = static_cast<int>(__is_same(S, Half) ? DType::Float16 : DType::BFloat16);
+#define TINYT_UNARY_HALF(name) \
+  t.kernel[static_cast<int>(OpId::name)][kDType] = run<op::name, float, ToHalves<S>, Halves<S, 1>>;
+#define TINYT_BINARY_HALF(name)                    \
+  t.kernel[static_cast<int>(OpId::name)][kDType] = \
+      run<op::name, float, ToHalves<S>, Halves<S, 1>, Halves<S, 2>>;
+  TINYT_UNARY_HALF(sqrt)
+  TINYT_UNARY_HALF(exp)
+  TINYT_UNARY_HALF(sigmoid)
+  TINYT_UNARY_HALF(tanh)
+  TINYT_UNARY_HALF(silu)
+  TINYT_UNARY_HALF(gelu)
+  TINYT_BINARY_HALF(add)
+  TINYT_BINARY_HALF(sub)
+  TINYT_BINARY_HALF(mul)
+  TINYT_BINARY_HALF(div)
+#undef TINYT_UNARY_HALF
+#undef TINYT_BINARY_HALF
+}
+#endif
 
 constexpr void fill_half_kernels(ElementwiseTable& t) {
   constexpr int kHalf = static_cast<int>(DType::Float16),
@@ -138,6 +197,10 @@ constexpr void fill_half_kernels(ElementwiseTable& t) {
   abs[kHalf] = abs[kBrain] = kHalfKernel<AbsHalf>;
   relu[kHalf] = kHalfKernel<ReluHalf<0x7C00>>;
   relu[kBrain] = kHalfKernel<ReluHalf<0x7F80>>;
+#if defined(TINYT_NATIVE_HALF)
+  fill_converting<Half>(t);
+  fill_converting<BFloat16>(t);
+#endif
 }
 
 template <class To, class From>

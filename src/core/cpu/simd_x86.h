@@ -64,6 +64,10 @@ TINYT_INLINE void store_half(void* p, F32 x) {
       static_cast<__m256i*>(p),
       _mm512_maskz_cvtps_ph(0xFFFF, x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
+// Lanes of at most 16 bits.
+TINYT_INLINE void store_words(void* p, U32 x) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_maskz_cvtepi32_epi16(0xFFFF, (__m512i)x));
+}
 
 template <class M>
 TINYT_INLINE bool any(M mask) {
@@ -160,6 +164,12 @@ TINYT_INLINE F32 load_half(const void* p) {
 }
 TINYT_INLINE void store_half(void* p, F32 x) {
   _mm_storeu_si128(static_cast<__m128i*>(p), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+// Lanes of at most 16 bits.
+TINYT_INLINE void store_words(void* p, U32 x) {
+  const __m256i v = (__m256i)x;
+  _mm_storeu_si128(static_cast<__m128i*>(p),
+                   _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
 #endif
 

@@ -111,6 +111,14 @@ TINYT_INLINE Vec<T, N> load_lanes_part(const void* p, int64_t n) {
   return load_lanes<S, T, N>(&raw);
 }
 
+#if defined(TINYT_NATIVE_HALF)
+// Rounded as to_bfloat16 does.
+TINYT_INLINE void store_brain(void* p, F32 x) {
+  const U32 f = bit_cast<U32>(x), rounded = (f + 0x7FFF + (f >> 16 & 1)) >> 16;
+  store_words(p, select((I32)(x != x), U32{} + 0x7FC0, rounded));
+}
+#endif
+
 // 0, 1, 2, ...
 template <class T, int N>
 TINYT_INLINE Vec<T, N> iota() {
