@@ -54,7 +54,7 @@ INTEGER = (int, Integral)  # NumPy's too
 
 def as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
     """One integer or several as a tuple."""
-    return (index(value),) if isinstance(value, INTEGER) else tuple(value)
+    return (value,) if isinstance(value, INTEGER) else tuple(value)
 
 
 def dims_of(dim: int | Sequence[int] | None) -> tuple[int, ...]:
