@@ -87,8 +87,13 @@ inline void opaque(V& value) {
 #endif
 }
 
-// 12 chains of dependent steps fill two pipes of four cycles each and fit into 16 registers.
+// Chains of dependent steps: enough to fill two pipes of four cycles each, or of six, in 16 or 32
+// registers.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int kChains = 24;
+#else
 constexpr int kChains = 12;
+#endif
 
 // Runs `step` on every chain n times; the chains stay in registers.
 template <class V, class Step>
@@ -96,7 +101,7 @@ void chains(int64_t n, Step step) {
   V acc[kChains] = {};
   for (V& chain : acc) opaque(chain);
   for (int64_t i = 0; i < n; ++i) {
-#pragma GCC unroll 12
+#pragma GCC unroll 24
     for (int c = 0; c < kChains; ++c) acc[c] = step(acc[c]);
   }
   for (V& chain : acc) opaque(chain);

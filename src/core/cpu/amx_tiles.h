@@ -1,23 +1,10 @@
-// What the kernels on AMX tiles share: the four tiles of C, 0 to 3, and bits of masks.
+// What the kernels on AMX tiles share: the four tiles of C, 0 to 3.
 #pragma once
 
-#include <immintrin.h>
-
-#include "simd_types.h"
+#include "low_panels.h"
 
 namespace tinyt::cpu {
 namespace {
-
-constexpr int64_t kTile = 1024;       // bytes
-constexpr int64_t kStep = 2 * kTile;  // of a panel
-using Row = Vec<uint32_t>;            // of a tile
-
-constexpr int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-
-// The instruction looks at the lowest byte of n only.
-TINYT_INLINE uint64_t first_bits(int64_t n) {
-  return _bzhi_u64(~uint64_t{0}, static_cast<unsigned>(n < 64 ? n : 64));
-}
 
 // Where the tiles of C lie.
 struct TileSquare {

@@ -266,8 +266,8 @@ class BlockedAttention {
   int64_t query_, result_, top_, sum_, keys_, values_, scores_, mask_, factor_, work_;
 };
 
-// Whether AMX tiles take the operands' dtype.
-bool on_tiles(const Tensor& q) { return kernels().amx && q.dtype() == DType::BFloat16; }
+// Whether there are units for the operands' dtype.
+bool on_tiles(const Tensor& q) { return kernels().low && q.dtype() == DType::BFloat16; }
 
 template <class T>
 void attention(const KernelCall& call) {

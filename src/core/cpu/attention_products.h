@@ -58,14 +58,14 @@ class VectorProducts {
   AttentionGemm<T> gemm_;
 };
 
-// Of BFloat16 on AMX tiles, summed in Float32; weights are rounded to BFloat16.
+// Of BFloat16 on units of its own, summed in Float32; weights are rounded to BFloat16.
 class TileProducts {
  public:
   using Value = float;
   using Lines = const float*;  // packed
 
-  void begin() const { amx_.begin(); }
-  void end() const { amx_.end(); }
+  void begin() const { low_.begin(); }
+  void end() const { low_.end(); }
   int64_t lanes() const { return kTilePanel; }
   int64_t query_size(int64_t width) const { return panel(width) / kValue; }
   int64_t key_size(int64_t n, int64_t width) const { return panels(n) * panel(width) / kValue; }
@@ -125,7 +125,7 @@ class TileProducts {
   void pack(const StridedLines& from, int64_t count, int64_t depth, bool columns,
             float* out) const {
     for (int64_t i = 0; i < count; i += kTilePanel) {
-      amx_.pack[kIndex](from, {i, std::min(kTilePanel, count - i), 0, depth, columns},
+      low_.pack[kIndex](from, {i, std::min(kTilePanel, count - i), 0, depth, columns},
                         out + i / kTilePanel * panel(depth) / kValue);
     }
   }
@@ -133,7 +133,7 @@ class TileProducts {
                 const float* b, float* c, float* sums) const {
     if (rows == 0) return;  // values without elements
     const int64_t block = format_.block_steps * format_.bytes;
-    amx_.block[kIndex]({.rows = rows,
+    low_.block[kIndex]({.rows = rows,
                         .cols = cols,
                         .depth = depth,
                         .by_rows = false,
@@ -159,9 +159,9 @@ class TileProducts {
                         .add_col = 0});
   }
 
-  const AmxTable& amx_ = *kernels().amx;
+  const LowTable& low_ = *kernels().low;
   const AttentionTable& table_ = *kernels().attention;
-  const TileFormat format_ = kernels().amx->format[kIndex];
+  const TileFormat format_ = kernels().low->format[kIndex];
 };
 
 }  // namespace tinyt::cpu

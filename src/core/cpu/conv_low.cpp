@@ -110,7 +110,7 @@ class LowConv {
     const Sizes& n = d_.columns.positions;
     if (blocks_.sides_differ()) clear_source(slot);
     for (int64_t i = 0; i < b.images; ++i) pack_image(b, group, i, slot);
-    const UsingTiles tiles(*kernels().amx);
+    const UsingTiles tiles(*kernels().low);
     kernels().conv_tiles->multiply({.outs = d_.outs,
                                     .steps = steps_,
                                     .weights = weights + group * panels_ * steps_ * kStepBytes,

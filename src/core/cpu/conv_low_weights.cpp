@@ -145,7 +145,7 @@ class LowWeights {
     parallel_for(down * across * (d_.taps() / taps), [&](int64_t task) {
       const int64_t c = task % down * kTilePanel, o = task / down % across * kTilePanel;
       const int64_t tap = task / down / across * taps;
-      const UsingTiles tiles(*kernels().amx);
+      const UsingTiles tiles(*kernels().low);
       kernels().conv_tiles->weights({.channels = std::min(kTilePanel, channels_ - c),
                                      .outs = std::min(kTilePanel, outs_ - o),
                                      .taps = taps,

@@ -83,9 +83,17 @@ bool tiles_offered() { return false; }
 bool tiles_granted() { return false; }
 #endif
 
+constexpr unsigned kAvx512Bf16 = 1u << 5;
+
+[[maybe_unused]] bool supports_bf16() {
+  constexpr unsigned kAvx512Vnni = 1u << 11;
+  return supports_v4() && has_all(cpuid(7).ecx, kAvx512Vnni) &&
+         has_all(cpuid(7, 1).eax, kAvx512Bf16);
+}
+
 [[maybe_unused]] bool supports_amx() {
   constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
-  constexpr unsigned kAvx512Bf16 = 1u << 5, kPrefetchw = 1u << 8;
+  constexpr unsigned kPrefetchw = 1u << 8;
   constexpr uint64_t kTileStates = 0x60000;
   return supports_v4() && has_all(cpuid(7).edx, kBf16 | kTile | kInt8) &&
          has_all(cpuid(7, 1).eax, kAvx512Bf16) && has_all(cpuid(0x80000001).ecx, kPrefetchw) &&
@@ -101,38 +109,44 @@ bool tiles_granted() { return false; }
 
 }  // namespace
 
-// One row per level the compiler had: suffix, name, whose tables it has, its tables for AMX.
+// One row per level the compiler had: suffix, name, whose tables it has, its tables for halves and
+// bytes, whether it needs the tiles' registers.
 #if defined(TINYT_HAS_V2)
-#define TINYT_ROW_V2(ROW) ROW(v2, "x86-64-v2", v2, nullptr)
+#define TINYT_ROW_V2(ROW) ROW(v2, "x86-64-v2", v2, nullptr, nullptr, false)
 #else
 #define TINYT_ROW_V2(ROW)
 #endif
 #if defined(TINYT_HAS_V3)
-#define TINYT_ROW_V3(ROW) ROW(v3, "x86-64-v3", v3, nullptr)
+#define TINYT_ROW_V3(ROW) ROW(v3, "x86-64-v3", v3, nullptr, nullptr, false)
 #else
 #define TINYT_ROW_V3(ROW)
 #endif
 #if defined(TINYT_HAS_V4)
-#define TINYT_ROW_V4(ROW) ROW(v4, "x86-64-v4", v4, nullptr)
+#define TINYT_ROW_V4(ROW) ROW(v4, "x86-64-v4", v4, nullptr, nullptr, false)
 #else
 #define TINYT_ROW_V4(ROW)
 #endif
 #if defined(TINYT_HAS_NEON)
-#define TINYT_ROW_NEON(ROW) ROW(neon, "neon", neon, nullptr)
+#define TINYT_ROW_NEON(ROW) ROW(neon, "neon", neon, nullptr, nullptr, false)
 #else
 #define TINYT_ROW_NEON(ROW)
 #endif
+#if defined(TINYT_HAS_BF16)
+#define TINYT_ROW_BF16(ROW) \
+  ROW(bf16, "x86-64-v4-bf16", v4, &tinyt_matmul_bf16, &tinyt_conv_bf16, false)
+#else
+#define TINYT_ROW_BF16(ROW)
+#endif
 #if defined(TINYT_HAS_AMX)
-#define TINYT_AMX_TABLES &tinyt_matmul_amx, &tinyt_conv_amx
-#define TINYT_ROW_AMX(ROW) ROW(amx, "x86-64-v4-amx", v4, TINYT_AMX_TABLES)
+#define TINYT_ROW_AMX(ROW) ROW(amx, "x86-64-v4-amx", v4, &tinyt_matmul_amx, &tinyt_conv_amx, true)
 #else
 #define TINYT_ROW_AMX(ROW)
 #endif
 #define TINYT_BASE_LEVELS(ROW) \
   TINYT_ROW_V2(ROW) TINYT_ROW_V3(ROW) TINYT_ROW_V4(ROW) TINYT_ROW_NEON(ROW)
-#define TINYT_ALL_LEVELS(ROW) TINYT_BASE_LEVELS(ROW) TINYT_ROW_AMX(ROW)
+#define TINYT_ALL_LEVELS(ROW) TINYT_BASE_LEVELS(ROW) TINYT_ROW_BF16(ROW) TINYT_ROW_AMX(ROW)
 
-#define TINYT_DECLARE(level, name, base, amx)                  \
+#define TINYT_DECLARE(level, name, base, low, conv, tiles)     \
   extern "C" const ElementwiseTable tinyt_elementwise_##level; \
   extern "C" const CopyTable tinyt_copy_##level;               \
   extern "C" const ReduceTable tinyt_reduce_##level;           \
@@ -154,38 +168,46 @@ bool tiles_granted() { return false; }
   extern "C" const PoolTable tinyt_pool_##level;
 TINYT_BASE_LEVELS(TINYT_DECLARE)
 #undef TINYT_DECLARE
-extern "C" const AmxTable tinyt_matmul_amx;
+extern "C" const LowTable tinyt_matmul_bf16;
+extern "C" const LowTable tinyt_matmul_amx;
+extern "C" const ConvTilesTable tinyt_conv_bf16;
 extern "C" const ConvTilesTable tinyt_conv_amx;
 
 namespace {
 
 const Kernels kLevels[] = {
-#define TINYT_KERNELS(level, name, base, amx) \
-  {name,                                      \
-   &tinyt_elementwise_##base,                 \
-   &tinyt_copy_##base,                        \
-   &tinyt_reduce_##base,                      \
-   &tinyt_pairs_##base,                       \
-   &tinyt_scan_##base,                        \
-   &tinyt_sort_##base,                        \
-   &tinyt_select_##base,                      \
-   &tinyt_softmax_##base,                     \
-   &tinyt_norm_##base,                        \
-   &tinyt_batch_norm_##base,                  \
-   &tinyt_optim_##base,                       \
-   &tinyt_attention_##base,                   \
-   &tinyt_random_##base,                      \
-   &tinyt_gemm_##base,                        \
-   &tinyt_resample_##base,                    \
-   &tinyt_direct_##base,                      \
-   &tinyt_columns_##base,                     \
-   &tinyt_winograd_##base,                    \
-   &tinyt_pool_##base,                        \
-   amx},
+#define TINYT_KERNELS(level, name, base, low, conv, tiles) \
+  {name,                                                   \
+   &tinyt_elementwise_##base,                              \
+   &tinyt_copy_##base,                                     \
+   &tinyt_reduce_##base,                                   \
+   &tinyt_pairs_##base,                                    \
+   &tinyt_scan_##base,                                     \
+   &tinyt_sort_##base,                                     \
+   &tinyt_select_##base,                                   \
+   &tinyt_softmax_##base,                                  \
+   &tinyt_norm_##base,                                     \
+   &tinyt_batch_norm_##base,                               \
+   &tinyt_optim_##base,                                    \
+   &tinyt_attention_##base,                                \
+   &tinyt_random_##base,                                   \
+   &tinyt_gemm_##base,                                     \
+   &tinyt_resample_##base,                                 \
+   &tinyt_direct_##base,                                   \
+   &tinyt_columns_##base,                                  \
+   &tinyt_winograd_##base,                                 \
+   &tinyt_pool_##base,                                     \
+   low,                                                    \
+   conv},
     TINYT_ALL_LEVELS(TINYT_KERNELS)
 #undef TINYT_KERNELS
 };
 constexpr int kLevelCount = sizeof(kLevels) / sizeof(kLevels[0]);
+constexpr bool kNeedsTiles[] = {
+#define TINYT_TILES(level, name, base, low, conv, tiles) tiles,
+    TINYT_ALL_LEVELS(TINYT_TILES)
+#undef TINYT_TILES
+};
 
 [[noreturn]] void fail_level(std::string_view asked) {
   std::ostringstream names;
@@ -202,7 +224,7 @@ const Kernels& choose() {
   const auto list = levels();
   for (int i = kLevelCount - 1; i >= 0; --i) {
     if (list[i].supported && (asked.empty() || asked == list[i].name) &&
-        (kLevels[i].amx == nullptr || tiles_granted()))
+        (!kNeedsTiles[i] || tiles_granted()))
       return kLevels[i];
   }
   fail_level(asked);
@@ -211,7 +233,7 @@ const Kernels& choose() {
 }  // namespace
 
 std::span<const LevelInfo> levels() {
-#define TINYT_INFO(level, name, base, amx) {name, supports_##level()},
+#define TINYT_INFO(level, name, base, low, conv, tiles) {name, supports_##level()},
   static const LevelInfo list[] = {TINYT_ALL_LEVELS(TINYT_INFO)};
 #undef TINYT_INFO
   return list;

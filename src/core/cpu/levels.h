@@ -16,8 +16,8 @@
 
 // A *.simd.cpp file is built with TINYT_LEVEL set to v2, v3, v4 or neon; its table is
 //   extern "C" const ReduceTable TINYT_TABLE(reduce) = {...};
-// A level that only adds units for some products (amx) has the tables of the level below, and of
-// its own those of *_LEVEL.simd.cpp.
+// A level that only adds units for some products (bf16, amx) has the tables of v4, and of its own
+// those of *_LEVEL.simd.cpp.
 #define TINYT_TABLE_CAT(kind, level) tinyt_##kind##_##level
 #define TINYT_TABLE_AT(kind, level) TINYT_TABLE_CAT(kind, level)
 #define TINYT_TABLE(kind) TINYT_TABLE_AT(kind, TINYT_LEVEL)
@@ -459,7 +459,8 @@ struct GemmTable {
   void (*row_sums[kDTypeCount])(const DotBlock& block);
 };
 
-// ---- products on AMX tiles (matmul_low_amx.simd.cpp): uint8, int8, float16 and bfloat16
+// ---- products on AMX tiles (matmul_low_amx.simd.cpp) or AVX512-BF16 and AVX512-VNNI
+// (matmul_low_bf16.simd.cpp): uint8, int8, bfloat16 and, with AMX, float16
 
 inline constexpr int64_t kTilePanel = 32;  // lines of a panel: rows of A, columns of B
 
@@ -506,7 +507,7 @@ struct TileBlock {
   int64_t add_row, add_col;
 };
 
-struct AmxTable {
+struct LowTable {
   // Around the calls of `block` by a thread.
   void (*begin)();
   void (*end)();
@@ -526,7 +527,7 @@ struct DirectLines {
   int64_t to_row;
 };
 
-// ---- convolutions of bfloat16 on AMX tiles (conv_low_amx.simd.cpp)
+// ---- convolutions of bfloat16 on the same units (conv_low_amx.simd.cpp, conv_low_bf16.simd.cpp)
 
 // Lines of two channels (`high` null: of one and zeros) as lines of pairs, 4 bytes a position.
 struct PairLines {
@@ -568,7 +569,7 @@ struct WeightTiles {
   int64_t sums_tap, sums_row;
 };
 
-// `begin` and `end` of the AmxTable are around multiply and weights.
+// `begin` and `end` of the LowTable are around multiply and weights.
 struct ConvTilesTable {
   void (*pair)(const PairLines& lines);
   // Each sum takes its steps in order.
@@ -743,7 +744,7 @@ struct Kernels {
   const ColumnsTable* columns;
   const WinogradTable* winograd;
   const PoolTable* pool;
-  const AmxTable* amx = nullptr;
+  const LowTable* low = nullptr;
   const ConvTilesTable* conv_tiles = nullptr;
 };
 

@@ -15,6 +15,7 @@ constexpr int64_t kNarrow = int64_t{5} << 18;
 constexpr int64_t kResident = int64_t{1} << 20;
 constexpr int64_t kLinesOfTask = 16 * kTilePanel;    // beside their sums by a panel
 constexpr int64_t kTasks = 4;                        // at least, along the longer operand
+constexpr int64_t kMostTasks = 64;                   // so that all threads end together
 constexpr int64_t kLinesOfSums = 64 * kTilePanel;    // at a time, where there are several spans
 constexpr int64_t kPackedBytes = int64_t{16} << 20;  // by all threads at a time
 constexpr int64_t kSumBytes = 4 * kTilePanel * kTilePanel;  // of one panel by another
@@ -45,7 +46,7 @@ struct Blocking {
   int64_t slot_bytes;      // of each running task: what it packs, and sums
 
   Blocking(DType dtype, int64_t m, int64_t n, int64_t k)
-      : format(kernels().amx->format[static_cast<int>(dtype)]),
+      : format(kernels().low->format[static_cast<int>(dtype)]),
         steps(k <= format.depth * format.most_steps ? format.most_steps : format.block_steps),
         block(format.depth * steps),
         span(std::min(round_up(k, format.depth), kSpanBlocks * block)),
@@ -61,7 +62,8 @@ struct Blocking {
       if (!one_span) longer = std::min(longer, kLinesOfSums);
       shorter = std::min(shorter, kPackedBytes / panel_span() * kTilePanel);
       const int64_t fit = std::max<int64_t>(1, kResident / panel_span()) * kTilePanel;
-      const int64_t tasks = std::max(ceil_div(longer, std::min(fit, kLinesOfTask)), kTasks);
+      const int64_t least = std::max(ceil_div(longer, std::min(fit, kLinesOfTask)), kTasks);
+      const int64_t tasks = round_up(least, num_threads());  // the same number for each
       task_lines = panels(ceil_div(longer, tasks)) * kTilePanel;
       slot_bytes = panels(task_lines) * (panel_span() + kSumBytes);
     }
@@ -80,7 +82,7 @@ class TiledProduct {
                std::atomic<bool>& nan)
       : p_(p),
         cut_(cut),
-        amx_(*kernels().amx),
+        low_(*kernels().low),
         packed_(memory),
         sums_(memory + cut.packed_bytes),
         slots_(slots),
@@ -118,7 +120,7 @@ class TiledProduct {
     const Lines lines = of_shorter ? r.shorter : r.longer;
     const int64_t count = std::min(kTilePanel, lines.count - i * kTilePanel);
     for (int64_t at = 0; at < r.depth; at += cut_.block, out += block_bytes) {
-      amx_.pack[static_cast<int>(p_.dtype)](from,
+      low_.pack[static_cast<int>(p_.dtype)](from,
                                             {lines.first + i * kTilePanel, count, r.k + at,
                                              std::min(cut_.block, r.depth - at), columns},
                                             out);
@@ -163,7 +165,7 @@ class TiledProduct {
                              .add = p_.add.data,
                              .add_row = p_.add.row,
                              .add_col = p_.add.col};
-    if (amx_.block[static_cast<int>(p_.dtype)](block)) nan_.store(true, std::memory_order_relaxed);
+    if (low_.block[static_cast<int>(p_.dtype)](block)) nan_.store(true, std::memory_order_relaxed);
   }
 
   int64_t shorter() const { return cut_.short_b ? p_.n : p_.m; }
@@ -173,13 +175,13 @@ class TiledProduct {
 
   void run_narrow() {
     const int64_t count = panels(longer()), work = kTilePanel * cut_.span * cut_.shorter;
-    const int64_t share = std::clamp(count * work / 16, kSmallestTask, kLargestTask);
+    const int64_t share = std::clamp(count * work / kMostTasks, kSmallestTask, kLargestTask);
     for (int64_t k = 0; k < p_.k; k += cut_.span) {
       const Region r = {{0, shorter()}, {0, longer()}, k, std::min(cut_.span, p_.k - k)};
       pack_blocks(r);
       parallel_ranges(count, ceil_div(share, work), [&](int64_t begin, int64_t end) {
         slots_.with_one([&](char* slot) {
-          const UsingTiles tiles(amx_);
+          const UsingTiles tiles(low_);
           for (int64_t i = begin; i < end; ++i) compute_narrow(r, i, slot);
         });
       });
@@ -188,14 +190,14 @@ class TiledProduct {
 
   // The shorter operand, block of depth by block of depth.
   void pack_blocks(const Region& r) const {
-    const int64_t count = panels(r.shorter.count), block_bytes = count * cut_.panel_bytes;
-    const int64_t grain = ceil_div(kPackTask, block_bytes);
-    parallel_ranges(ceil_div(r.depth, cut_.block), grain, [&](int64_t begin, int64_t end) {
-      Region part = r;
-      part.k += begin * cut_.block;
-      part.depth = std::min(end * cut_.block, r.depth) - begin * cut_.block;
-      for (int64_t i = 0; i < count; ++i) {
-        pack(true, part, i, packed_ + begin * block_bytes + i * cut_.panel_bytes, block_bytes);
+    const int64_t count = panels(r.shorter.count), blocks = ceil_div(r.depth, cut_.block);
+    const int64_t grain = ceil_div(kPackTask, cut_.panel_bytes);
+    parallel_ranges(blocks * count, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Region part = r;
+        part.k += i / count * cut_.block;
+        part.depth = std::min(cut_.block, r.k + r.depth - part.k);
+        pack(true, part, i % count, packed_ + i * cut_.panel_bytes, 0);
       }
     });
   }
@@ -255,7 +257,7 @@ class TiledProduct {
         }
         char* sums = cut_.one_span ? slot + panels(cut_.task_lines) * cut_.panel_span()
                                    : sums_ + panels(begin) * all * kSumBytes;
-        const UsingTiles tiles(amx_);
+        const UsingTiles tiles(low_);
         multiply(part, {packed_, all_block}, {slot, block}, sums,
                  cut_.one_span ? 0 : count * kSumBytes);
       });
@@ -264,7 +266,7 @@ class TiledProduct {
 
   const LowProduct& p_;
   const Blocking& cut_;
-  const AmxTable& amx_;
+  const LowTable& low_;
   char *packed_, *sums_;
   Slots& slots_;
   std::atomic<bool>& nan_;
@@ -273,8 +275,8 @@ class TiledProduct {
 }  // namespace
 
 bool has_low_units(DType dtype) {
-  const AmxTable* amx = kernels().amx;
-  return amx != nullptr && amx->block[static_cast<int>(dtype)] != nullptr;
+  const LowTable* low = kernels().low;
+  return low != nullptr && low->block[static_cast<int>(dtype)] != nullptr;
 }
 
 bool multiply_low(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,

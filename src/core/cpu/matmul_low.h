@@ -25,11 +25,11 @@ struct LowProduct {
 
 // The tiles' registers are a thread's own.
 struct UsingTiles {
-  explicit UsingTiles(const AmxTable& table) : amx(table) { amx.begin(); }
-  ~UsingTiles() { amx.end(); }
+  explicit UsingTiles(const LowTable& table) : low(table) { low.begin(); }
+  ~UsingTiles() { low.end(); }
   UsingTiles(const UsingTiles&) = delete;
   UsingTiles& operator=(const UsingTiles&) = delete;
-  const AmxTable& amx;
+  const LowTable& low;
 };
 
 // Whether the level in use has such units for the dtype.

@@ -1,18 +1,24 @@
-// Packing for AMX tiles, for matmul_low_amx.simd.cpp (docs/adr/0022).
+// Packing of halves and bytes for units made for them (docs/adr/0022).
 //
 // A tile has 16 rows of 64 bytes. In a step, 16 lines of A by 64 bytes of depth meet 16 columns of
 // B, stored as rows of units: the 4 bytes of depth (two halves, four bytes) that a column adds up
 // at once.
 #pragma once
 
-#include "amx_tiles.h"
 #include "levels.h"
+#include "low_panels.h"
 #include "transpose.h"
 
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 16 * kStep;  // of the panel that stays in L1
+// The panel that stays in L1. Tiles take most of it; the others read a panel that passes several
+// times, so it has to stay there, too.
+#if defined(__AMX_TILE__)
+constexpr int64_t kBlockBytes = 16 * kStep;
+#else
+constexpr int64_t kBlockBytes = 8 * kStep;
+#endif
 
 // ---- dtypes
 

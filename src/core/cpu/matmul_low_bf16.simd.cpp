@@ -1,0 +1,129 @@
+// Products of bfloat16, int8 and uint8 on AVX512-BF16 and AVX512-VNNI (docs/adr/0022).
+#include "dot_rows.h"
+#include "matmul_low_block.h"
+
+namespace tinyt::cpu {
+namespace {
+
+void nothing() {}
+
+// The instruction multiplies bytes with a sign by bytes without. One operand of each is there if
+// A's are 128 away from what they are: then sums have 128 times the sum of B's column too many, or
+// too few, which is what a row of 128s gives.
+constexpr uint32_t kAway = 0x80808080;
+struct Int8Dot {
+  static TINYT_INLINE Row add(Row sums, Row a, Row b) {
+    return (Row)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
+  }
+};
+struct UInt8Dot {
+  static TINYT_INLINE Row add(Row sums, Row a, Row b) {
+    return (Row)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)b, (__m512i)a);
+  }
+};
+template <class T>
+struct DotOf {
+  using type = BFloat16Dot;
+};
+template <>
+struct DotOf<int8_t> {
+  using type = Int8Dot;
+};
+template <>
+struct DotOf<uint8_t> {
+  using type = UInt8Dot;
+};
+template <class T>
+using Dot = typename DotOf<T>::type;
+
+template <class T>
+void pack_away(const StridedLines& m, const TilePanel& p, void* out) {
+  pack<T>(m, p, out);
+  if (sizeof(T) != 1 || p.columns) return;
+  const int64_t steps = (p.depth + kDepthOfStep<T> - 1) / kDepthOfStep<T>;
+  char* const end = static_cast<char*>(out) + steps * kStep;
+  for (char* at = static_cast<char*>(out); at != end; at += 64) {
+    store(at, load<uint32_t>(at) ^ kAway);
+  }
+}
+
+// What the sums of bytes have too much, by column.
+template <class T, int Vectors>
+TINYT_INLINE void add_excess(const Corner& at, Row (&excess)[Vectors]) {
+  const char* b = at.b;
+  for (int64_t i = 0; i < at.steps; ++i, b += kStep) {
+    for (int64_t u = 0; u < 16; ++u) {
+#pragma GCC unroll 2
+      for (int v = 0; v < Vectors; ++v) {
+        const Row bytes = load<uint32_t>(b + u * 64 + v * kTile);
+        excess[v] = Dot<T>::add(excess[v], Row{} + kAway, bytes);
+      }
+    }
+  }
+}
+
+template <class T, int Rows, int Vectors>
+TINYT_OUTLINE void rows_of_corner(const Corner& at, int64_t first, const Row* excess, char* to) {
+  Row sums[Rows][Vectors];
+#pragma GCC unroll 12
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Vectors; ++v) {
+      sums[r][v] = at.first ? Row{} : load<uint32_t>(sums_of_row(at.sums, first + r, v));
+    }
+  }
+  const char *a = at.a + first * 64, *b = at.b, *ahead = at.ahead;
+  const bool fetches = ahead != nullptr && first == 0;
+  if (at.c != nullptr) claim_rows(at, first, Rows);
+  for (int64_t i = 0; i < at.steps; ++i, a += kStep, b += kStep) {
+    if (fetches) ahead = fetch(ahead, at.ahead_lines);
+    add_step<Dot<T>>({a, 64}, {b, 64, kTile}, sums);
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Vectors; ++v) {
+      store(sums_of_row(to, first + r, v), sums[r][v] - (sizeof(T) == 1 ? excess[v] : Row{}));
+    }
+  }
+}
+
+template <class T, int Vectors>
+void corner_of(const Corner& at, char* to) {
+  Row excess[Vectors] = {};
+  if constexpr (sizeof(T) == 1) add_excess<T, Vectors>(at, excess);
+  by_rows(at.rows, [&]<int Rows>(int64_t first) {
+    rows_of_corner<T, Rows, Vectors>(at, first, excess, to);
+  });
+}
+
+struct Dots {
+  template <class T>
+  static void corner(const TileBlock& g, const Corner& at, Leaving& sums) {
+    char* const to = at.last ? sums.sums : at.sums;
+    at.cols > 16 ? corner_of<T, 2>(at, to) : corner_of<T, 1>(at, to);
+    if (!at.last) return;
+    leave(g, at, sums);
+    write_some<T>(g, sums, kTilePanel);
+  }
+};
+
+template <class T>
+bool block(const TileBlock& g) {
+  return block_on<T, Dots>(g);
+}
+
+// By dtype: uint8, int8 and bfloat16. A float16 is of four products too many here.
+#define TINYT_BY_DOT(kernel)                                                              \
+  {                                                                                       \
+    {}, kernel<uint8_t>, kernel<int8_t>, {}, {}, {}, {}, kernel<BFloat16>, {}, {}, {}, {} \
+  }
+
+}  // namespace
+
+extern "C" const LowTable TINYT_TABLE(matmul);
+const LowTable TINYT_TABLE(matmul) = {
+    nothing, nothing, TINYT_BY_DOT(kFormat), TINYT_BY_DOT(pack_away), TINYT_BY_DOT(block),
+};
+
+}  // namespace tinyt::cpu
