@@ -34,6 +34,7 @@ TINYT_INLINE void add_step(DotRows rows, DotColumns columns, Row (&sums)[Rows][V
   const char* a[kPointers];
 #pragma GCC unroll 4
   for (int i = 0; i < kPointers; ++i) a[i] = rows.at + 3 * i * rows.line;
+#pragma GCC unroll 1
   for (int64_t u = 0; u < 16; ++u) {
     Row b[Vectors];
 #pragma GCC unroll 2
@@ -55,7 +56,7 @@ TINYT_INLINE void add_step(DotRows rows, DotColumns columns, Row (&sums)[Rows][V
 // Row r of the sums of a corner, which lie as the four tiles of AMX do, and its register v.
 template <class Char>
 TINYT_INLINE Char* sums_of_row(Char* sums, int64_t r, int v) {
-  return sums + r / 16 * 2 * kTile + r % 16 * 64 + v * kTile;
+  return sums + 64 * (r + (r & -16)) + v * kTile;
 }
 
 // Calls body.template operator()<Rows>(first) for rows [first, first + Rows) of some: as few parts

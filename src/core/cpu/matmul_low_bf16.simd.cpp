@@ -24,14 +24,17 @@ struct UInt8Dot {
 template <class T>
 struct DotOf {
   using type = BFloat16Dot;
+  using To = ToBFloat16;
 };
 template <>
 struct DotOf<int8_t> {
   using type = Int8Dot;
+  using To = ToInt8;
 };
 template <>
 struct DotOf<uint8_t> {
   using type = UInt8Dot;
+  using To = ToInt8;
 };
 template <class T>
 using Dot = typename DotOf<T>::type;
@@ -62,8 +65,20 @@ TINYT_INLINE void add_excess(const Corner& at, Row (&excess)[Vectors]) {
   }
 }
 
+// Finished sums from registers to C, whole ones.
+template <class To, int Rows, int Vectors>
+TINYT_INLINE void store_rows(const Corner& at, int64_t first, const Row (&sums)[Rows][Vectors]) {
+  char* c = at.c + first * at.c_step;
+#pragma GCC unroll 12
+  for (int r = 0; r < Rows; ++r, c += at.c_step) {
+    To::store(c, sums[r][0], Vectors == 2 ? sums[r][Vectors - 1] : Row{}, 16 * Vectors);
+  }
+}
+
+// Rows from `first` on; their sums go `to` a buffer, or to C (null).
 template <class T, int Rows, int Vectors>
-TINYT_OUTLINE void rows_of_corner(const Corner& at, int64_t first, const Row* excess, char* to) {
+TINYT_OUTLINE void rows_of_corner(const TileBlock& g, const Corner& at, int64_t first,
+                                  const Row* excess, char* to) {
   Row sums[Rows][Vectors];
 #pragma GCC unroll 12
   for (int r = 0; r < Rows; ++r) {
@@ -72,37 +87,47 @@ TINYT_OUTLINE void rows_of_corner(const Corner& at, int64_t first, const Row* ex
       sums[r][v] = at.first ? Row{} : load<uint32_t>(sums_of_row(at.sums, first + r, v));
     }
   }
-  const char *a = at.a + first * 64, *b = at.b, *ahead = at.ahead;
-  const bool fetches = ahead != nullptr && first == 0;
-  if (at.c != nullptr) claim_rows(at, first, Rows);
+  const char *a = at.a + first * 64, *b = at.b;
   for (int64_t i = 0; i < at.steps; ++i, a += kStep, b += kStep) {
-    if (fetches) ahead = fetch(ahead, at.ahead_lines);
     add_step<Dot<T>>({a, 64}, {b, 64, kTile}, sums);
+  }
+  if constexpr (sizeof(T) == 1) {
+#pragma GCC unroll 12
+    for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < Vectors; ++v) sums[r][v] -= excess[v];
+    }
+  }
+  if (to == nullptr) {
+    if (g.wide) return store_rows<AsTheyAre>(at, first, sums);
+    return store_rows<typename DotOf<T>::To>(at, first, sums);
   }
 #pragma GCC unroll 12
   for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) {
-      store(sums_of_row(to, first + r, v), sums[r][v] - (sizeof(T) == 1 ? excess[v] : Row{}));
-    }
+    for (int v = 0; v < Vectors; ++v) store(sums_of_row(to, first + r, v), sums[r][v]);
   }
 }
 
 template <class T, int Vectors>
-void corner_of(const Corner& at, char* to) {
+void corner_of(const TileBlock& g, const Corner& at, char* to) {
   Row excess[Vectors] = {};
   if constexpr (sizeof(T) == 1) add_excess<T, Vectors>(at, excess);
+  if (at.ahead != nullptr) fetch(at.ahead, at.steps * at.ahead_lines);
   by_rows(at.rows, [&]<int Rows>(int64_t first) {
-    rows_of_corner<T, Rows, Vectors>(at, first, excess, to);
+    if (at.c != nullptr) claim_rows(at, first, Rows);
+    rows_of_corner<T, Rows, Vectors>(g, at, first, excess, to);
   });
 }
 
 struct Dots {
   template <class T>
   static void corner(const TileBlock& g, const Corner& at, Leaving& sums) {
-    char* const to = at.last ? sums.sums : at.sums;
-    at.cols > 16 ? corner_of<T, 2>(at, to) : corner_of<T, 1>(at, to);
-    if (!at.last) return;
+    char* to = at.sums;
+    const bool plain = g.add == nullptr && at.cols % 16 == 0 && in_one_run(g, at);
+    if (at.last) to = plain ? nullptr : sums.sums;
+    at.cols > 16 ? corner_of<T, 2>(g, at, to) : corner_of<T, 1>(g, at, to);
+    if (!at.last || to == nullptr) return;
     leave(g, at, sums);
     write_some<T>(g, sums, kTilePanel);
   }

@@ -150,6 +150,11 @@ struct Corner {
   int64_t c_step;       // bytes of a row there
 };
 
+// Whether a row of a corner is one run of C.
+TINYT_INLINE bool in_one_run(const TileBlock& g, const Corner& at) {
+  return at.col % g.run + at.cols <= g.run;
+}
+
 // The sums of a corner are finished.
 TINYT_INLINE void leave(const TileBlock& g, const Corner& at, Leaving& l) {
   l.row = at.row;
@@ -158,7 +163,7 @@ TINYT_INLINE void leave(const TileBlock& g, const Corner& at, Leaving& l) {
   l.cols = at.cols;
   l.done = 0;
   l.c = at.c;
-  l.one_run = at.col % g.run + at.cols <= g.run;
+  l.one_run = in_one_run(g, at);
 }
 
 constexpr int64_t kLine = 64;  // bytes of the cache's

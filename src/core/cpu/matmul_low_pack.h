@@ -190,6 +190,10 @@ void pack(const StridedLines& m, const TilePanel& p, void* out) {
   }
   pack_scattered<T>(m, p, to);
 }
+template <>
+void pack<int8_t>(const StridedLines& m, const TilePanel& p, void* out) {
+  pack<uint8_t>(m, p, out);
+}
 
 }  // namespace
 }  // namespace tinyt::cpu
