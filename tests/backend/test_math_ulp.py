@@ -307,7 +307,7 @@ def test_remainder_is_exact(dtype: type[np.floating], rng: np.random.Generator) 
     np.testing.assert_array_equal(compute("remainder", a, b), np.array(want, dtype))
 
 
-@pytest.mark.parametrize("name", ["rsqrt", "sin", "tan", "gelu"])
+@pytest.mark.parametrize("name", ["rsqrt", "sin", "cos", "tan", "gelu"])
 def test_rare_lanes_leave_their_neighbours_alone(name: str, rng: np.random.Generator) -> None:
     """These take a second way where a lane of a register needs it."""
     function = getattr(tinyt, name, None) or getattr(tinyt.nn.functional, name)
