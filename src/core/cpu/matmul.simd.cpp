@@ -73,8 +73,9 @@ TINYT_OUTLINE void store_rows(const GemmBlock& g, const TileOfC<T>& t, const T* 
 }
 
 // So many steps of k are fetched ahead of a packed B: its panels need not fit the first-level
-// cache. Of lines in memory the next panel is.
+// cache. Of lines in memory the next panel is. A packed A comes from further away.
 constexpr int kAhead = 8;
+constexpr int64_t kBytesAheadOfA = 3072;
 
 // The chains of fma. Part: the last vector of B has only `last` columns in memory.
 template <bool Part, class T, int Rows, int Vectors>
@@ -86,8 +87,10 @@ TINYT_INLINE void multiply(const GemmBlock& g, const TileOfC<T>& t, int64_t last
   for (int i = 0; i < kPointers; ++i) a[i] = t.a + 3 * i * g.a_line;
   const T* b = t.b;
   const int64_t ahead = g.b_offset != nullptr ? kCols<T> : kAhead * g.b_step;
+  const int64_t ahead_of_a = g.a_panel != 0 ? kBytesAheadOfA / static_cast<int64_t>(sizeof(T)) : 0;
   for (int64_t k = 0; k < g.depth; ++k) {
     if (g.b_offset != nullptr) b = t.b + g.b_offset[k];
+    __builtin_prefetch(a[0] + ahead_of_a);
     Vec<T> line[Vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) {

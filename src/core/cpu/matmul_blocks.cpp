@@ -7,11 +7,11 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kDepth = 2048;     // most bytes of k in one chain of fma
+constexpr int64_t kDepth = 4096;     // most bytes of k in one chain of fma
 constexpr int64_t kRowsOfTask = 96;  // a multiple of every GemmTile::rows
 constexpr int64_t kColsOfTask = 512;
-constexpr int64_t kPackedA = int64_t{1} << 19;  // bytes of A and of B packed at a time
-constexpr int64_t kPackedB = int64_t{4} << 20;
+constexpr int64_t kPackedA = int64_t{1} << 20;  // bytes of A and of B packed at a time
+constexpr int64_t kPackedB = int64_t{8} << 20;
 constexpr int64_t kStackBytes = 32 * 1024;
 constexpr int64_t kPackTask = 64 * 1024;             // elements packed by one unit of parallel work
 constexpr int64_t kPackDepth = 16;                   // of lines next to each other, at a time
