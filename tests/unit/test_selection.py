@@ -56,7 +56,7 @@ def test_ranks_of_any_length(dtype: str, rng: np.random.Generator) -> None:
         check(t.median(0), (values[(n - 1) // 2], places[(n - 1) // 2]))
 
 
-@pytest.mark.parametrize("n", [100, 500, 6000])
+@pytest.mark.parametrize("n", [30, 100, 500, 6000])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_nan(dtype: str, n: int, rng: np.random.Generator) -> None:
     for share in (0.001, 0.3, 0.7, 1.0):

@@ -62,6 +62,15 @@ class Next {
 template <class K, class I, KeyKind Kind>
 void insert_first(const Selection& s, const char* line, const KeyReader<K, Kind>& key,
                   Entry<K, I>* entries) {
+  if (s.k == 1 && s.length <= kMaxRanked) {  // sooner than a guess at each of them
+    Entry<K, I> best = {key(line, 0), 0};
+    for (int64_t i = 1; i < s.length; ++i) {
+      const Entry<K, I> entry = {key(line, i), static_cast<I>(i)};
+      best = entry.key < best.key ? entry : best;
+    }
+    entries[0] = best;
+    return;
+  }
   const Next<K> next(s);
   for (int64_t i = 0; i < s.length; ++i) {
     if (i >= s.k && (i = next(line, i, entries[s.k - 1].index)) == s.length) break;
@@ -215,7 +224,7 @@ void select_lines(const Selection& s, const Tensor& x, const Tensor& values,
 
 // Lines along the last dimension of contiguous tensors.
 void select_last(const Selection& s, const Tensor& x, const Tensor& values, const Tensor& indices) {
-  if (!s.by_rank() && (s.length <= kMaxRanked || s.k >= s.length / kSortedShare)) {
+  if (!s.by_rank() && s.k != 1 && (s.length <= kMaxRanked || s.k >= s.length / kSortedShare)) {
     return sort_last(x, values, indices, s.descending);
   }
   with_key_of(s.dtype, [&]<class K, KeyKind Kind>() {
