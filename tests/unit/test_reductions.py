@@ -186,6 +186,25 @@ def test_extremes_of_rows(n: int, dtype: str, rng: np.random.Generator) -> None:
             np.testing.assert_array_equal(x.amin(1).double().numpy(), a.min(1))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 4, 15, 17, 32, 33, 49, 100, 256, 257])
+def test_sums_of_short_rows(n: int, dtype: str, rng: np.random.Generator) -> None:
+    """32 lanes, whose halves are added: the order that docs/adr/0004 states."""
+    x = rng.standard_normal((37, n)).astype(dtype)
+    lanes = np.zeros((37, 32), dtype)
+    for k in range(0, n, 32):
+        part = x[:, k : k + 32]
+        lanes[:, : part.shape[1]] += part
+    while lanes.shape[1] > 1:
+        half = lanes.shape[1] // 2
+        lanes = lanes[:, :half] + lanes[:, half:]
+    t = tinyt.tensor(x)
+    for rows in (1, 2, 3, 4, 7, 8, 16, 31, 37):
+        np.testing.assert_array_equal(t[:rows].sum(1).numpy(), lanes[:rows, 0])
+    wide = tinyt.tensor(np.concatenate([x, x], 1))[:, :n]
+    np.testing.assert_array_equal(wide.sum(1).numpy(), lanes[:, 0])
+
+
 @pytest.mark.parametrize("n", [0, 1, 15, 31, 33, 63, 64, 65, 255, 4097, 70000])
 def test_sums_of_bytes(n: int, rng: np.random.Generator) -> None:
     x = rng.integers(0, 256, (2, n)).astype(np.uint8)

@@ -101,11 +101,7 @@ TINYT_INLINE bool extreme_block(const char* in, int64_t n, typename K::T& found)
 }
 
 template <class K>
-TINYT_INLINE typename K::T reduce_block(const char* in, int64_t n) {
-  if constexpr (K::kOrdersFloats) {
-    typename K::T found;
-    if (extreme_block<K>(in, n, found)) return found;
-  }
+TINYT_INLINE Lanes<typename K::T, typename K::Op> lanes_of_block(const char* in, int64_t n) {
   using L = Lanes<typename K::T, typename K::Op>;
   constexpr int64_t kPart = L::kWidth * K::kItem;
   L lanes;
@@ -113,7 +109,16 @@ TINYT_INLINE typename K::T reduce_block(const char* in, int64_t n) {
     for (int i = 0; i < L::kParts; ++i) lanes.add(i, K::template term<L::kWidth>(in + i * kPart));
   }
   add_rest<K, 0>(lanes, in, n);
-  return lanes.fold();
+  return lanes;
+}
+
+template <class K>
+TINYT_INLINE typename K::T reduce_block(const char* in, int64_t n) {
+  if constexpr (K::kOrdersFloats) {
+    typename K::T found;
+    if (extreme_block<K>(in, n, found)) return found;
+  }
+  return lanes_of_block<K>(in, n).fold();
 }
 
 template <class K>

@@ -127,12 +127,13 @@ struct Lanes {
     }
   }
 
-  TINYT_INLINE T fold() {
+  TINYT_INLINE V fold_parts() {
     for (int half = kParts / 2; half > 0; half /= 2) {
       for (int i = 0; i < half; ++i) add(i, part[i + half]);
     }
-    return fold_halves<kWidth / 2>(part[0]);
+    return part[0];
   }
+  TINYT_INLINE T fold() { return fold_halves<kWidth / 2>(fold_parts()); }
 
  private:
   template <int Half, class Wide>
@@ -143,6 +144,40 @@ struct Lanes {
       constexpr auto kHalf = std::make_index_sequence<Half>{};
       return fold_halves<Half / 2>(Op::apply(lanes_from<0>(v, kHalf), lanes_from<Half>(v, kHalf)));
     }
+  }
+};
+
+// The registers of as many rows as they have lanes, each folded as Lanes::fold does: lane i is row
+// i's. Halves of two registers meet in one; those of less than 16 bytes stay where they are.
+template <class T, class Op>
+struct FoldedRows {
+  static constexpr int kWidth = kRegister<T>, kInside = 16 / sizeof(T), kAcross = kWidth / kInside;
+  using V = Vec<T, kWidth>;
+
+  // Of `Count` registers from number Begin on, in the order in which halves meet.
+  template <int Count, int Begin>
+  static TINYT_INLINE V fold(const V* rows) {
+    if constexpr (Count == 1) {
+      return rows[Begin % kAcross * kInside + Begin / kAcross];
+    } else {
+      const V a = fold<Count / 2, Begin>(rows), b = fold<Count / 2, Begin + Count / 2>(rows);
+      constexpr auto kAll = std::make_index_sequence<kWidth>{};
+      return Op::apply(halves<Count, 0>(a, b, kAll), halves<Count, 1>(a, b, kAll));
+    }
+  }
+
+ private:
+  // Where lane i of the first (second) halves comes from, those of b following those of a.
+  template <int Count, int Second>
+  static constexpr int source(int i) {
+    constexpr int kHalf = kWidth / Count, kPeriod = kHalf < kInside ? kInside : kWidth;
+    const int period = i / kPeriod, in = i % kPeriod, group = in / kHalf;
+    const int of_each = kPeriod / kHalf / 2, from_b = group / of_each;
+    return from_b * kWidth + period * kPeriod + (group % of_each * 2 + Second) * kHalf + in % kHalf;
+  }
+  template <int Count, int Second, size_t... I>
+  static TINYT_INLINE V halves(V a, V b, std::index_sequence<I...>) {
+    return __builtin_shufflevector(a, b, source<Count, Second>(I)...);
   }
 };
 

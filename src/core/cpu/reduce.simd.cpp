@@ -21,12 +21,40 @@ TINYT_INLINE uint64_t sum_of_bytes(const char* in, int64_t n) {
   return sum;
 }
 
+// Short rows, whose lanes are folded for a register of rows at once.
+constexpr int64_t kFoldedTogether = 256;
+template <class K>
+constexpr bool kFoldsTogether =
+    std::is_same_v<typename K::Op, Add> &&
+    (std::is_same_v<typename K::T, float> || std::is_same_v<typename K::T, double>);
+
+template <class K>
+TINYT_INLINE int64_t rows_together(const char* row, int64_t count, int64_t row_stride, int64_t n,
+                                   typename K::T* values) {
+  using Folded = FoldedRows<typename K::T, typename K::Op>;
+  constexpr int kWidth = Folded::kWidth;
+  int64_t r = 0;
+  for (; r + kWidth <= count; r += kWidth) {
+    typename Folded::V folded[kWidth];
+    for (int i = 0; i < kWidth; ++i, row += row_stride) {
+      folded[i] = lanes_of_block<K>(row, n).fold_parts();
+    }
+    store(values + r, Folded::template fold<kWidth, 0>(folded));
+  }
+  return r;
+}
+
 template <class K>
 void rows(const void* in, int64_t count, int64_t row_stride, int64_t n, void* out) {
   constexpr bool kBytes = std::is_same_v<K, Kind<uint8_t, uint64_t, Same, Add>>;
   const auto* row = static_cast<const char*>(in);
   auto* values = static_cast<typename K::T*>(out);
-  for (int64_t r = 0; r < count; ++r, row += row_stride) {
+  int64_t r = 0;
+  if constexpr (kFoldsTogether<K>) {
+    if (n <= kFoldedTogether) r = rows_together<K>(row, count, row_stride, n, values);
+    row += r * row_stride;
+  }
+  for (; r < count; ++r, row += row_stride) {
     if constexpr (kBytes) {
       values[r] = sum_of_bytes(row, n);
     } else {
