@@ -52,6 +52,14 @@ SHAPES = [
     ((3,), 16, 16, 16),
     ((40,), 9, 20, 27),
     ((2, 3), 5, 40, 7),
+    # batches of small products: sizes of tiles and past them, several runs and tasks
+    ((5, 700), 3, 3, 3),
+    ((3000,), 4, 4, 4),
+    ((257,), 8, 8, 8),
+    ((9, 7), 17, 6, 33),
+    ((19,), 49, 32, 49),
+    ((3,), 2, 512, 4),
+    ((3,), 4, 513, 2),
     # few rows against many columns: multiplied the other way round where B lies transposed
     ((), 2, 40, 3),
     ((), 6, 593, 215),
@@ -182,6 +190,28 @@ def test_an_expanded_matrix_is_the_same_as_its_copies(
         a, b = draw(rng, (*batch, m, 300), "float32"), draw(rng, (300, 40), "float32")
         x, y = tinyt.tensor(a), tinyt.tensor(b).expand(*batch, 300, 40)
         assert (x @ y).tolist() == (x @ y.clone()).tolist()
+
+
+@pytest.mark.parametrize("sizes", [(4, 4, 4), (8, 16, 8), (13, 20, 35), (2, 500, 3)], ids=str)
+def test_small_products_of_a_batch_have_the_bits_of_large_ones(
+    sizes: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    m, k, n = sizes
+    a, b = draw(rng, (6, 5, m, k), "float32"), draw(rng, (6, 5, k, n), "float32")
+    x, y = tinyt.tensor(a), tinyt.tensor(b)
+    got = (x @ y).numpy()
+    tall = tinyt.tensor(np.concatenate([a, draw(rng, (6, 5, 400, k), "float32")], -2))
+    wide = tinyt.tensor(np.concatenate([b, draw(rng, (6, 5, k, 600), "float32")], -1))
+    large = (tall @ wide).numpy()
+    np.testing.assert_array_equal(got, large[..., :m, :n])
+    # Dimensions of the batch that no single step walks through, and operands that broadcast.
+    np.testing.assert_array_equal((x.mT.contiguous().mT @ y).numpy(), got)
+    turned = x.permute(1, 0, 2, 3) @ y.permute(1, 0, 2, 3)
+    np.testing.assert_array_equal(turned.numpy(), got.swapaxes(0, 1))
+    for left, right in ((x[:1], y), (x, y[:, 1:2]), (x[:, ::2], y[:, ::2]), (x[0, 0], y)):
+        both = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        copied = left.expand(*both, m, k).clone() @ right.expand(*both, k, n).clone()
+        np.testing.assert_array_equal((left @ right).numpy(), copied.numpy())
 
 
 @pytest.mark.parametrize("m", [1, 2, 40])

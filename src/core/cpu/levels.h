@@ -445,6 +445,16 @@ struct DotBlock {
   void* sums;      // one for each line
 };
 
+// C = A B for each of `count` products; element (i, j) of C is one chain of fma over k, as in a
+// GemmBlock. B holds at most kSmallB bytes, and k is not 0.
+struct SmallProducts {
+  int64_t count, m, n, k;
+  StridedLines a, b;       // rows of the first A, columns of the first B
+  int64_t a_next, b_next;  // elements from one product to the next
+  void* c;                 // [count][m, n]
+};
+inline constexpr int64_t kSmallB = 8192;
+
 // Float32, Float64 and Int64 (which wraps). Tiles and blocks also of Int32: there an element of A
 // or B is a pair of int16, whose products add up to int32 (which wraps).
 struct GemmTable {
@@ -457,6 +467,7 @@ struct GemmTable {
   // of the lines, also Float16 and BFloat16: x and the sums are float32 then.
   void (*dots[kDTypeCount])(const DotBlock& block);
   void (*row_sums[kDTypeCount])(const DotBlock& block);
+  void (*small[kDTypeCount])(const SmallProducts& products);
 };
 
 // ---- products on AMX tiles (matmul_low_amx.simd.cpp) or AVX512-BF16 and AVX512-VNNI

@@ -62,7 +62,7 @@ bool is_transposed(const MatmulShape& s, const Operand& b, const Addend& add, in
   const DType dtype = b.tensor.dtype();
   const GemmTile& tile = kernels().gemm->tile[static_cast<int>(dtype)];
   return b.depth == 1 && b.line != 1 && s.m <= tile.cols && s.m % tile.step == 0 && s.m < s.n &&
-         s.m * depth * static_cast<int64_t>(size_of(dtype)) <= kSmallB && add.row <= 1;
+         s.m * depth * static_cast<int64_t>(size_of(dtype)) <= kNearB && add.row <= 1;
 }
 
 // The products of the batch, cut along k into `parts`: C is [parts][batch][m, n], of dtype `want`
@@ -73,6 +73,18 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
   const auto size = static_cast<int64_t>(size_of(want)), item = static_cast<int64_t>(size_of(have));
   const PackKernel strided = kernels().gemm->pack[static_cast<int>(want)];
   const PackKernel convert = want == DType::Int32 ? pack_pairs : pack_converted;
+  if (have == want && add.data == nullptr && is_small(want, s.m, s.n, s.k)) {
+    return multiply_small({want,
+                           s.m,
+                           s.n,
+                           s.k,
+                           {a.tensor.data(), a.line, a.depth},
+                           {b.tensor.data(), b.line, b.depth},
+                           s.batch,
+                           a.batch,
+                           b.batch,
+                           c});
+  }
   const int64_t unit = want == DType::Int32 ? 2 : 1;  // of depth, packed as one element
   const int64_t count = numel_of(s.batch), depth = parts == 1 ? s.k : kPartDepth;
   const bool transposed = have == want && is_transposed(s, b, add, depth);

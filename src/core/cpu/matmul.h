@@ -38,8 +38,10 @@ struct Product {
   Addend add = {};
 };
 
+inline constexpr int64_t kDepth = 4096;  // most bytes of k in one chain of fma
+
 // Bytes of a B, or of a block of it, that is read where it is by more rows than a tile has.
-inline constexpr int64_t kSmallB = int64_t{1} << 18;
+inline constexpr int64_t kNearB = int64_t{1} << 18;
 
 // Which operands all products of a batch have lines of. Of B neighbouring columns are next to each
 // other then.
@@ -54,6 +56,18 @@ struct InMemory {
 using Compute = FunctionRef<void(const Product&)>;
 void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
                     FunctionRef<void(int64_t, Compute)> body, InMemory memory = {});
+
+// Products so small that setting each one up would cost more than computing it, in a batch of any
+// shape: strides of an operand along it are in elements.
+struct SmallBatch {
+  DType dtype;
+  int64_t m, n, k;
+  StridedLines a, b;
+  Dims batch, a_batch, b_batch;
+  void* c;
+};
+bool is_small(DType dtype, int64_t m, int64_t n, int64_t k);
+void multiply_small(SmallBatch s);
 
 // out[i * n + j] = the dot product of x and line j of batch i (+ addend), in the order of a
 // reduction (docs/adr/0004). Both are read from dtype `from` as `work`.

@@ -3,6 +3,7 @@
 // Per k, a tile of C loads the vectors of B once and broadcasts each row's value of A against them.
 #include "levels.h"
 #include "matmul_pack.h"
+#include "matmul_small.h"
 #include "matmul_vector.h"
 #include "simd.h"
 
@@ -18,12 +19,6 @@ struct TileOfC {
   bool part;   // B has no more columns than the tile
   bool plain;  // one run of C, nothing to add, and no part of a vector but where masks serve it
 };
-
-// n < kWidth<T> elements, or a whole vector.
-template <class T>
-TINYT_INLINE Vec<T> load_most(const T* p, int64_t n) {
-  return n < kWidth<T> ? load_part<T>(p, n) : load<T>(p);
-}
 
 // c[i] = (c[i] +) sums[i] (+ add[i * add_col]) for i < n.
 template <class T>
@@ -223,7 +218,7 @@ constexpr GemmTile kTile = {kRows, kCols<T>, kMasked ? 1 : kWidth<T>};
 extern "C" const GemmTable TINYT_TABLE(gemm);
 const GemmTable TINYT_TABLE(gemm) = {
     TINYT_BY_PRODUCT(kTile), TINYT_BY_PRODUCT(block),  TINYT_BY_DTYPE(pack),
-    TINYT_BY_LINES(dots),    TINYT_BY_LINES(row_sums),
+    TINYT_BY_LINES(dots),    TINYT_BY_LINES(row_sums), TINYT_BY_DTYPE(small),
 };
 
 }  // namespace tinyt::cpu

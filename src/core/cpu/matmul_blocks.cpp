@@ -7,7 +7,6 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kDepth = 4096;     // most bytes of k in one chain of fma
 constexpr int64_t kRowsOfTask = 96;  // a multiple of every GemmTile::rows
 constexpr int64_t kColsOfTask = 512;
 constexpr int64_t kPackedA = int64_t{1} << 20;  // bytes of A and of B packed at a time
@@ -43,7 +42,7 @@ struct Blocking {
         narrow(m <= kRowsOfTask),
         depth(k > 0 ? ceil_div(k, ceil_div(k * size, kDepth)) : 1),
         b_in_place(memory.b && n % tile.step == 0 &&
-                   (m <= tile.rows || (a_in_place && (narrow ? depth : k) * n * size <= kSmallB))),
+                   (m <= tile.rows || (a_in_place && (narrow ? depth : k) * n * size <= kNearB))),
         span(depth),
         rows(round_up(m, tile.rows)),
         cols(tile.cols) {

@@ -47,6 +47,12 @@ TINYT_INLINE F64 broadcast(double x) { return splat(x); }
 // Whether parts of a register are loaded and stored by a mask.
 constexpr bool kMasked = TINYT_VECTOR_BYTES >= 32;
 
+// n < kWidth<T> elements, or a whole vector.
+template <class T>
+TINYT_INLINE Vec<T> load_most(const T* p, int64_t n) {
+  return n < kWidth<T> ? load_part<T>(p, n) : load<T>(p);
+}
+
 // Lines next to each other: each k is a copy of `Width` values.
 template <class T, int Width>
 void pack_rows(const T* from, int64_t step, int64_t depth, T* to) {
