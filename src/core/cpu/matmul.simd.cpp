@@ -17,7 +17,7 @@ struct TileOfC {
   T* c;  // of the first element
   int64_t row, rows, col, cols;
   bool part;   // B has no more columns than the tile
-  bool plain;  // one run of C, nothing to add, and no part of a vector but where masks serve it
+  bool plain;  // one run of C, and no part of a vector but where masks serve it
 };
 
 // c[i] = (c[i] +) sums[i] (+ add[i * add_col]) for i < n.
@@ -105,6 +105,24 @@ TINYT_INLINE void multiply(const GemmBlock& g, const TileOfC<T>& t, int64_t last
   }
 }
 
+// sums = (C +) sums + what is added.
+template <class T, int Rows, int Vectors>
+TINYT_INLINE void add_in_registers(const GemmBlock& g, const TileOfC<T>& t, int64_t last,
+                                   Vec<T> (&acc)[Rows][Vectors]) {
+  constexpr int kL = kWidth<T>;
+  const T* add = static_cast<const T*>(g.add) + t.row * g.add_row + t.col * g.add_col;
+  const T* c = t.c;
+#pragma GCC unroll 12
+  for (int r = 0; r < Rows; ++r, c += g.c_row, add += g.add_row) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Vectors; ++v) {
+      const int64_t n = v + 1 == Vectors ? last : kL;
+      if (g.accumulate) acc[r][v] = load_most(c + v * kL, n) + acc[r][v];
+      acc[r][v] += g.add_col == 0 ? broadcast(*add) : load_most(add + v * kL, n);
+    }
+  }
+}
+
 template <class T, int Rows, int Vectors>
 void tile(const GemmBlock& g, const TileOfC<T>& t) {
   constexpr int kL = kWidth<T>;
@@ -136,15 +154,17 @@ void tile(const GemmBlock& g, const TileOfC<T>& t) {
     return store_rows(g, t, sums);
   }
   T* c = t.c;
+  const bool accumulate = g.accumulate && g.add == nullptr;
+  if (g.add != nullptr) add_in_registers(g, t, last, acc);
 #pragma GCC unroll 12
   for (int r = 0; r < Rows; ++r, c += g.c_row) {
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) {
       if (kMasked && v + 1 == Vectors && last != kL) {
-        if (g.accumulate) acc[r][v] = load_part<T>(c + v * kL, last) + acc[r][v];
+        if (accumulate) acc[r][v] = load_part<T>(c + v * kL, last) + acc[r][v];
         store_part(c + v * kL, acc[r][v], last);
       } else {
-        if (g.accumulate) acc[r][v] = load<T>(c + v * kL) + acc[r][v];
+        if (accumulate) acc[r][v] = load<T>(c + v * kL) + acc[r][v];
         store(c + v * kL, acc[r][v]);
       }
     }
@@ -185,7 +205,7 @@ void block(const GemmBlock& g) {
     T* c = static_cast<T*>(g.c) + g.row * g.c_row + t.col / g.run * g.c_run + in_run;
     t.part = g.b_panel == 0 && t.cols % kWidth<T> != 0;
     const int64_t room = (g.run < g.used ? g.run : g.used) - in_run;
-    t.plain = g.add == nullptr && room >= t.cols && (kMasked || t.cols % kWidth<T> == 0);
+    t.plain = room >= t.cols && (kMasked || t.cols % kWidth<T> == 0);
     const auto& kernels = t.cols > kWidth<T> ? Tiles<T, 2>::kernel : Tiles<T, 1>::kernel;
     t.a = static_cast<const T*>(g.a);
     for (int64_t i = 0; i < g.rows; i += height, t.a += next_a) {
