@@ -1,6 +1,8 @@
 // The thread pool. One job runs at a time: the caller offers it to sleeping or spinning workers,
 // one word each, and takes chunks itself; whoever did not take up the offer by the time the chunks
-// are gone has it withdrawn, so that a worker slow to wake costs nothing.
+// are gone has it withdrawn, so that a worker slow to wake costs nothing. Every thread has a share
+// of neighbouring chunks, the same one in every job, and so finds in its caches what it wrote there
+// in the last one; whoever is done helps the others.
 #include "parallel.h"
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 
@@ -91,29 +94,37 @@ class FpMode {
 #endif
 };
 
+// The chunks that one thread takes first.
+struct alignas(64) Share {
+  std::atomic<int64_t> next{0};
+  int64_t end = 0;
+};
+
 struct Job {
   FunctionRef<void(int64_t)> body;
-  int64_t chunks;
+  std::span<Share> shares;
   FpMode mode{};
-  std::atomic<int64_t> next{0};
   std::mutex error_mutex{};
-  int64_t error_chunk = INT64_MAX;
+  std::atomic<int64_t> error_chunk{INT64_MAX};
   std::exception_ptr error{};
 
-  void run() noexcept {
-    for (int64_t c; (c = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
+  // All chunks of a share that nobody has taken. Those past one that threw do not matter.
+  void run_share(Share& share) noexcept {
+    for (int64_t c; (c = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+      if (c > error_chunk.load(std::memory_order_relaxed)) return;
       try {
         body(c);
       } catch (...) {
-        // Chunks are handed out in order: all lower ones are under way, no higher one matters.
-        next.store(chunks, std::memory_order_relaxed);
         const std::lock_guard lock(error_mutex);
-        if (c < error_chunk) {
-          error_chunk = c;
-          error = std::current_exception();
-        }
+        if (c > error_chunk.load(std::memory_order_relaxed)) return;
+        error_chunk.store(c, std::memory_order_relaxed);
+        error = std::current_exception();
       }
     }
+  }
+  // Thread `own` of the job.
+  void run(size_t own) noexcept {
+    for (size_t i = 0; i < shares.size(); ++i) run_share(shares[(own + i) % shares.size()]);
   }
 };
 
@@ -137,6 +148,7 @@ struct Pool {
   int workers = 0;  // changed by whoever holds busy
   bool hooked = false;
   Worker slots[kMaxWorkers];
+  Share shares[kMaxWorkers + 1];  // the caller's is the first
 };
 constinit Pool g_pool;
 constinit std::atomic<int> g_threads{0};  // 0: not asked for yet
@@ -154,7 +166,7 @@ void work(Worker& self) noexcept {
     uint32_t expected = kOffered;
     if (!state.compare_exchange_strong(expected, kRunning)) continue;
     g_pool.job->mode.apply();
-    g_pool.job->run();
+    g_pool.job->run(static_cast<size_t>(&self - g_pool.slots) + 1);
     if (state.exchange(kIdle) == kAwaited) state.notify_one();
   }
 }
@@ -213,11 +225,16 @@ void run_shared(int64_t chunks, FunctionRef<void(int64_t)> body, int threads) {
   while (g_pool.workers < wanted && add_worker()) {
   }
   const int helpers = std::min(wanted, g_pool.workers);
-  Job job{body, chunks};
+  const std::span<Share> shares(g_pool.shares, static_cast<size_t>(helpers) + 1);
+  for (int64_t i = 0, n = helpers + 1; i < n; ++i) {
+    shares[i].next.store(i * chunks / n, std::memory_order_relaxed);
+    shares[i].end = (i + 1) * chunks / n;
+  }
+  Job job{body, shares};
   g_pool.job = &job;
   for (int i = 0; i < helpers; ++i) offer(g_pool.slots[i]);
   t_inside = true;
-  job.run();
+  job.run(0);
   t_inside = false;
   for (int i = 0; i < helpers; ++i) collect(g_pool.slots[i]);
   g_pool.busy.store(false, std::memory_order_release);

@@ -69,6 +69,19 @@ void test_really_parallel() {
   CHECK_EQ(inside.load(), 3);
 }
 
+// One that is held up leaves the rest of its share to the others.
+void test_help() {
+  set_num_threads(3);
+  for (int64_t held : {0, 4, 8}) {
+    std::atomic<int> done{0};
+    parallel_for(9, [&](int64_t c) {
+      while (c == held && done < 8) std::this_thread::yield();
+      ++done;
+    });
+    CHECK_EQ(done.load(), 9);
+  }
+}
+
 void test_nested() {
   set_num_threads(3);
   std::vector<int> runs(50, 0);
@@ -214,6 +227,7 @@ int main(int argc, char** argv) {
   test_coverage();
   test_many_small_jobs();
   test_really_parallel();
+  test_help();
   test_nested();
   test_errors();
   test_callers();
