@@ -44,6 +44,33 @@ def test_permuted(dtype: str, order: tuple[int, ...], rng: np.random.Generator) 
         np.testing.assert_array_equal(got, part.transpose(order))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", *DTYPES])
+@pytest.mark.parametrize("channels", [2, 3, 4, 5])
+def test_pixels_and_planes(channels: int, dtype: str, rng: np.random.Generator) -> None:
+    """A few items side by side to planes and back; the last is large enough to be streamed."""
+    for pixels in (1, 7, 16, 47, 64, 65, 1000, 700_001):
+        a = numbers((1 if pixels > 1000 else 2, pixels, channels), dtype, rng)
+        planes = tinyt.from_numpy(a).transpose(1, 2).contiguous()
+        np.testing.assert_array_equal(planes.numpy(), a.transpose(0, 2, 1))
+        np.testing.assert_array_equal(planes.transpose(1, 2).contiguous().numpy(), a)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int64", "float32", "float64"])
+def test_rows_added_at_computed_places(dtype: str, rng: np.random.Generator) -> None:
+    """Of any width, one or several pieces side by side, in the order of the index."""
+    for width in (1, 5, 16, 31, 32, 33, 64, 180):
+        a, rows = numbers((50, width), dtype, rng), numbers((300, width), dtype, rng)
+        rows = rows / 7 if "float" in dtype else rows
+        places = rng.integers(0, 50, 300)
+        want = a.astype(rows.dtype)
+        np.add.at(want, places, rows)
+        for threads in (1, 2, 3):
+            tinyt.set_num_threads(threads)
+            x, y = tinyt.from_numpy(a.astype(rows.dtype)), tinyt.from_numpy(rows)
+            got = x.index_add(0, tinyt.from_numpy(places), y)
+            np.testing.assert_array_equal(got.numpy(), want)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_transposed_past_the_caches(threads: int, rng: np.random.Generator) -> None:
     """Large enough to be streamed; rows that fill cache lines, and rows that do not."""

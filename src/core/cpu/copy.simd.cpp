@@ -2,6 +2,7 @@
 // transposing copies, and copies past the caches.
 #include <utility>
 
+#include "interleave.h"
 #include "levels.h"
 #include "simd.h"
 #include "stored.h"
@@ -140,9 +141,35 @@ TINYT_INLINE void transpose_as(const Transposition& t) {
   }
 }
 
+// A few items a line, or lines, that lie side by side; what is left are less than a register's.
+template <int Size>
+bool transpose_interleaved(const Transposition& t) {
+  const auto to = reinterpret_cast<uint64_t>(t.to);
+  const bool split = t.from_step == t.items * Size && t.items <= kMostInterleaved;
+  const bool join = t.to_step == t.lines * Size && t.lines <= kMostInterleaved;
+  if (!split && !join) return false;
+  const bool past =
+      t.stream && (split ? to | static_cast<uint64_t>(t.to_step) : to) % kLineBytes == 0;
+  const int64_t done = with_interleaved(split ? t.items : t.lines, [&]<int K>() {
+    constexpr auto kParts = std::make_index_sequence<K>{};
+    using I = Interleaved<Size, K>;
+    if (split && past) return I::template split<true>(t.from, t.to, t.to_step, t.lines, kParts);
+    if (split) return I::template split<false>(t.from, t.to, t.to_step, t.lines, kParts);
+    if (past) return I::template join<true>(t.from, t.from_step, t.to, t.items, kParts);
+    return I::template join<false>(t.from, t.from_step, t.to, t.items, kParts);
+  });
+  Transposition rest = t;
+  rest.from += done * (split ? t.from_step : Size);
+  rest.to += done * (split ? Size : t.to_step);
+  (split ? rest.lines : rest.items) -= done;
+  transpose_as<Size, false>(rest);
+  return true;
+}
+
 template <int Size>
 void transpose(const Transposition& t) {
   const auto to = reinterpret_cast<uint64_t>(t.to) | static_cast<uint64_t>(t.to_step);
+  if (transpose_interleaved<Size>(t)) return;
   if (t.stream && to % kLineBytes == 0) {
     transpose_as<Size, true>(t);
   } else {
@@ -210,6 +237,27 @@ void gather_rows(const RowCopy& c, const char* index, int64_t index_step) {
     }
     copy_run(c.from + index_at(index + r * index_step) * c.from_step, c.to + r * c.to_step,
              c.bytes);
+  }
+}
+
+// Every row after those before it: an index may come again.
+template <class T>
+void add_rows(const RowCopy& c, const char* index, int64_t index_step) {
+  constexpr int64_t kAhead = 8, kAheadBytes = 512, kItems = kLanes<Vec<T>>;
+  const int64_t n = c.bytes / static_cast<int64_t>(sizeof(T));
+  const int64_t fetch = c.bytes < kAheadBytes ? c.bytes : kAheadBytes;
+  for (int64_t r = 0; r < c.rows; ++r) {
+    if (r + kAhead < c.rows) {
+      const char* next = c.to + index_at(index + (r + kAhead) * index_step) * c.to_step;
+      for (int64_t k = 0; k < fetch; k += kLineBytes) __builtin_prefetch(next + k, 1);
+    }
+    const char* from = c.from + r * c.from_step;
+    char* to = c.to + index_at(index + r * index_step) * c.to_step;
+    int64_t i = 0;
+    for (; i + kItems <= n; i += kItems, from += TINYT_VECTOR_BYTES, to += TINYT_VECTOR_BYTES) {
+      store(to, load<T>(to) + load<T>(from));
+    }
+    if (i < n) store_part(to, load_part<T>(to, n - i) + load_part<T>(from, n - i), n - i);
   }
 }
 
@@ -353,6 +401,7 @@ extern "C" constinit const CopyTable TINYT_TABLE(copy) = {
     .transpose = {transpose<1>, transpose<2>, transpose<4>, transpose<8>},
     .rows = copy_rows,
     .gather_rows = gather_rows,
+    .add_rows = TINYT_BY_DTYPE(add_rows),
     .gather = {gather_items<1>, gather_items<2>, gather_items<4>, gather_items<8>},
     .pick = {pick_items<1>, pick_items<2>, pick_items<4>, pick_items<8>},
     .find = find_set,

@@ -657,12 +657,16 @@ struct RowCopy {
 // Of a mask, at most so many at once.
 inline constexpr int64_t kMaskItems = 512;
 
+// Adds row r to the one at index r, for all rows in turn.
+using AddRows = void (*)(const RowCopy& copy, const char* index, int64_t index_step);
+
 // The arrays are by the logarithm of an item's size: 1, 2, 4, 8 bytes.
 struct CopyTable {
   void (*transpose[4])(const Transposition& t);
   void (*rows)(const RowCopy& copy);
   // Row r is the one at index r (int64, index_step bytes apart).
   void (*gather_rows)(const RowCopy& copy, const char* index, int64_t index_step);
+  AddRows add_rows[kDTypeCount];  // Float32, Float64 and Int64
   // to[i] = from[i col + index[i] step]: dense int64 indices, dense target, steps in bytes.
   void (*gather[4])(const char* from, int64_t col, int64_t step, const char* index, char* to,
                     int64_t n);

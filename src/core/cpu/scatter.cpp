@@ -12,8 +12,9 @@
 namespace tinyt::cpu {
 namespace {
 
-// Least number of lines side by side in one piece of scatter work.
+// Least number of lines side by side in one piece of scatter work; less where that were all.
 constexpr int64_t kMinLines = 64;
+constexpr int64_t kLineBytes = 64;  // of a cache
 
 // The output starts as the input; in place it is the input.
 void copy_unless_same(const Tensor& from, const Tensor& to) {
@@ -62,6 +63,15 @@ void scatter_rows(const Line& line, const Block& out, const Block& index, const 
   }
 }
 
+// The sums of that.
+void add_row_blocks(const Line& line, const Block& out, const Block& index, const Block& src,
+                    int64_t rows, int64_t bytes, AddRows add) {
+  for (int64_t r = 0; r < rows; ++r) {
+    add({src.data + r * src.row, line.src, out.data + r * out.row, line.out, line.length, bytes},
+        index.data + r * index.row, line.index);
+  }
+}
+
 // Runs body(line, out, index, src, rows, cols) over tiles of lines.
 template <class Body>
 void for_each_line_tile(const Tensor& out, const Tensor& index, const Tensor& src, size_t dim,
@@ -78,7 +88,11 @@ void for_each_line_tile(const Tensor& out, const Tensor& index, const Tensor& sr
                           src.view(starts, src.strides(), src.offset())};
   const Tensor* operands[] = {&views[0], &views[1], &views[2]};
   const Loops loops(operands);
-  const int64_t lines = std::max(kMinLines, kChunkElements / line.length);
+  // Every piece goes through all of the index; two of whole cache lines are still worth it.
+  const int64_t few = kLineBytes / item, row = loops.cols().size;
+  const bool halves = loops.rows().size == 1 && row >= 2 * few;
+  const int64_t least = halves ? std::min(kMinLines, round_up(row / 2, few)) : kMinLines;
+  const int64_t lines = std::max(least, kChunkElements / line.length);
   const TileGrid grid(loops, lines / loops.cols().size, lines);
   for_each_tile(
       grid, 3,
@@ -123,10 +137,14 @@ void combine_at(const Tensor& out, const Tensor& index, const Tensor& src, size_
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   const auto& kernel_of = kernels().elementwise->kernel[static_cast<int>(op)];
   const TileKernel kernel = kernel_of[static_cast<int>(out.dtype())];
+  const AddRows add_rows =
+      op == OpId::add ? kernels().copy->add_rows[static_cast<int>(out.dtype())] : nullptr;
   for_each_line_tile(out, index, src, dim,
                      [&](const Line& line, const Block& to, const Block& at, const Block& from,
                          int64_t rows, int64_t cols) {
                        if (is_row(to, at, from, kItem)) {
+                         if (add_rows != nullptr)
+                           return add_row_blocks(line, to, at, from, rows, cols * kItem, add_rows);
                          scatter_rows(line, to, at, from, rows, [&](char* target, char* source) {
                            char* const ptr[] = {target, target, source};
                            constexpr int64_t kNoRows[3] = {};

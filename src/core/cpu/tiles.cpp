@@ -260,7 +260,7 @@ TileGrid TileGrid::filling(const Loops& loops, int64_t elements) {
 TileGrid TileGrid::crossing(const Loops& loops, int64_t itemsize) {
   constexpr int64_t kPieceOfLine = 4096, kPieceOfRow = 128;  // bytes
   const int64_t rows = std::min(kPieceOfLine / itemsize, loops.rows().size);
-  return TileGrid(loops, rows, std::max(kPieceOfRow / itemsize, kChunkElements / rows / 4));
+  return TileGrid(loops, rows, round_up(kChunkElements / rows / 4, kPieceOfRow / itemsize));
 }
 
 TileCursor::TileCursor(const TileGrid& grid, int operands, int64_t first)
@@ -273,6 +273,7 @@ TileCursor::TileCursor(const TileGrid& grid, int operands, int64_t first)
   for (size_t i = outer.size(); i-- > 0;) {
     index_[i] = first % outer[i].size;
     first /= outer[i].size;
+    for (int k = 0; k < operands_; ++k) outer_[k] += index_[i] * outer[i].stride[k];
   }
   place();
 }
@@ -286,7 +287,10 @@ void TileCursor::next() {
       row_ = 0;
       const auto outer = grid_.loops.outer();
       for (size_t i = outer.size(); i-- > 0;) {
-        if (++index_[i] < outer[i].size) break;
+        const bool wraps = ++index_[i] == outer[i].size;
+        const int64_t steps = wraps ? 1 - outer[i].size : 1;
+        for (int k = 0; k < operands_; ++k) outer_[k] += steps * outer[i].stride[k];
+        if (!wraps) break;
         index_[i] = 0;
       }
     }
@@ -296,11 +300,8 @@ void TileCursor::next() {
 
 void TileCursor::place() {
   const Loops& loops = grid_.loops;
-  const auto outer = loops.outer();
   for (int k = 0; k < operands_; ++k) {
-    int64_t at = row_ * loops.rows().stride[k] + col_ * loops.cols().stride[k];
-    for (size_t i = 0; i < outer.size(); ++i) at += index_[i] * outer[i].stride[k];
-    offset_[k] = at;
+    offset_[k] = outer_[k] + row_ * loops.rows().stride[k] + col_ * loops.cols().stride[k];
   }
 }
 
