@@ -66,6 +66,99 @@ void pad_border(const Tensor& x, const Tensor& out, std::span<const int64_t> pad
   }
 }
 
+// Index i of a padded dimension, whose interior begins at `begin`, as one of the n of the source.
+int64_t source_of(int64_t mode, int64_t i, int64_t begin, int64_t n) {
+  i -= begin;
+  if (mode == kReplicate) return std::clamp<int64_t>(i, 0, n - 1);
+  if (i < 0) return mode == kReflect ? -i : i + n;
+  if (i >= n) return mode == kReflect ? 2 * (n - 1) - i : i - n;
+  return i;
+}
+
+// Rows, along the last dimension that is padded and those after it, made in one go.
+class BorderRows {
+ public:
+  BorderRows(const Tensor& x, const Tensor& out, std::span<const int64_t> pad, int64_t mode)
+      : x_(x), out_(out), pad_(pad), mode_(mode), dim_(x.shape().size() - 1) {
+    while (dim_ > 0 && pad[2 * dim_] == 0 && pad[2 * dim_ + 1] == 0) unit_ *= x.size(dim_--);
+    step_ = mode == kReflect ? -1 : mode == kReplicate ? 0 : 1;
+  }
+
+  // Whether the source's rows lie dense and are short enough to share out.
+  bool fit() const {
+    int64_t dense = 1;
+    for (size_t d = x_.shape().size(); d-- > dim_; dense *= x_.size(d)) {
+      if (x_.size(d) > 1 && x_.stride(d) != dense) return false;
+    }
+    return unit_ * out_.size(dim_) <= kChunkElements;
+  }
+
+  void run() const {
+    const int64_t row = unit_ * out_.size(dim_);
+    with_item_size(out_.itemsize(), [&]<size_t Size>() {
+      parallel_ranges(out_.numel() / row, kChunkElements / row, [&](int64_t begin, int64_t end) {
+        make_rows<Size>(begin, end, row * static_cast<int64_t>(Size));
+      });
+    });
+  }
+
+ private:
+  // The source's row for row r of the result, up to the last dimension before the row.
+  const char* plane_of(int64_t r) const {
+    int64_t at = 0;
+    for (size_t d = dim_; d-- > 0; r /= out_.size(d)) {
+      if (d + 1 == dim_) continue;
+      at += source_of(mode_, r % out_.size(d), pad_[2 * d], x_.size(d)) * x_.stride(d);
+    }
+    return x_.data() + at * static_cast<int64_t>(x_.itemsize());
+  }
+
+  template <size_t Size>
+  void make_rows(int64_t begin, int64_t end, int64_t row_bytes) const {
+    const size_t above = dim_ == 0 ? 0 : dim_ - 1;
+    const int64_t lines = dim_ == 0 ? 1 : out_.size(above);
+    const int64_t step = dim_ == 0 ? 0 : x_.stride(above) * static_cast<int64_t>(Size);
+    char* to = out_.data() + begin * row_bytes;
+    for (int64_t r = begin; r < end;) {
+      const char* plane = plane_of(r);
+      const int64_t first = r % lines, last = std::min(lines, first + end - r);
+      for (int64_t i = first; i < last; ++i, to += row_bytes) {
+        const int64_t line = dim_ == 0 ? 0 : source_of(mode_, i, pad_[2 * above], x_.size(above));
+        make_row<Size>(plane + line * step, to);
+      }
+      r += last - first;
+    }
+  }
+
+  template <size_t Size>
+  void make_row(const char* from, char* to) const {
+    const int64_t unit = unit_ * static_cast<int64_t>(Size);
+    const int64_t begin = pad_[2 * dim_], n = x_.size(dim_);
+    border<Size>(from, to, 0, begin);
+    kernels().copy->rows({from, 0, to + begin * unit, 0, 1, n * unit});
+    border<Size>(from, to, begin + n, out_.size(dim_));
+  }
+
+  // Indices [first, last) of a row, all before or all after the interior.
+  template <size_t Size>
+  void border(const char* from, char* to, int64_t first, int64_t last) const {
+    if (first == last) return;
+    const int64_t bytes = unit_ * static_cast<int64_t>(Size), step = step_ * bytes;
+    from += source_of(mode_, first, pad_[2 * dim_], x_.size(dim_)) * bytes;
+    to += first * bytes;
+    if (unit_ > 1) return kernels().copy->rows({from, step, to, bytes, last - first, bytes});
+    for (int64_t i = 0; i < last - first; ++i)
+      __builtin_memcpy(to + i * bytes, from + i * step, Size);
+  }
+
+  const Tensor &x_, &out_;
+  std::span<const int64_t> pad_;
+  int64_t mode_;
+  size_t dim_;        // the last that is padded
+  int64_t unit_ = 1;  // elements of one index of it
+  int64_t step_;      // from one index of a border to the next, in the source
+};
+
 }  // namespace
 
 void kernel_pad(const KernelCall& call) {
@@ -95,13 +188,17 @@ void kernel_pad(const KernelCall& call) {
   copy_into(window(x, from, to), window(out, begin, end));
 }
 
-// In pieces of the dimensions in front of all that are padded.
+// Other sources in pieces of the dimensions in front of all that are padded.
 void kernel_pad_border(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &out = call.outputs[0];
   if (out.numel() == 0) return;
   AttrReader read(call.attrs);
   const std::span<const int64_t> pad = read.list();
   const int64_t mode = read.integer();
+  if (!x.shape().empty()) {
+    const BorderRows rows(x, out, pad, mode);
+    if (rows.fit()) return rows.run();
+  }
   size_t cut = 0;  // dimensions of which a piece has one index
   int64_t pieces = 1, elements = out.numel();
   while (cut < out.shape().size() && elements > kBorderElements && pad[2 * cut] == 0 &&
