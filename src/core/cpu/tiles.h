@@ -150,7 +150,7 @@ class TileCursor {
   const TileGrid& grid_;
   int operands_;
   int64_t row_, col_;
-  SmallVec<int64_t, 6> index_;  // of the outer loops
+  SmallVec<int64_t, 6> index_;                 // of the outer loops
   std::array<int64_t, kMaxOperands> outer_{};  // what the outer loops add to the offsets
   std::array<int64_t, kMaxOperands> offset_{};
 };
