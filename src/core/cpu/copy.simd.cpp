@@ -249,7 +249,11 @@ void add_rows(const RowCopy& c, const char* index, int64_t index_step) {
   for (int64_t r = 0; r < c.rows; ++r) {
     if (r + kAhead < c.rows) {
       const char* next = c.to + index_at(index + (r + kAhead) * index_step) * c.to_step;
-      for (int64_t k = 0; k < fetch; k += kLineBytes) __builtin_prefetch(next + k, 1);
+      const char* source = c.from + (r + kAhead) * c.from_step;
+      for (int64_t k = 0; k < fetch; k += kLineBytes) {
+        __builtin_prefetch(next + k, 1);
+        __builtin_prefetch(source + k);
+      }
     }
     const char* from = c.from + r * c.from_step;
     char* to = c.to + index_at(index + r * index_step) * c.to_step;

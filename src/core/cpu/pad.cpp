@@ -75,6 +75,8 @@ int64_t source_of(int64_t mode, int64_t i, int64_t begin, int64_t n) {
   return i;
 }
 
+constexpr int64_t kTogether = 1 << 10;  // bytes
+
 // Rows, along the last dimension that is padded and those after it, made in one go.
 class BorderRows {
  public:
@@ -115,40 +117,62 @@ class BorderRows {
 
   template <size_t Size>
   void make_rows(int64_t begin, int64_t end, int64_t row_bytes) const {
-    const size_t above = dim_ == 0 ? 0 : dim_ - 1;
-    const int64_t lines = dim_ == 0 ? 1 : out_.size(above);
-    const int64_t step = dim_ == 0 ? 0 : x_.stride(above) * static_cast<int64_t>(Size);
+    const int64_t lines = dim_ == 0 ? 1 : out_.size(dim_ - 1);
     char* to = out_.data() + begin * row_bytes;
     for (int64_t r = begin; r < end;) {
-      const char* plane = plane_of(r);
       const int64_t first = r % lines, last = std::min(lines, first + end - r);
-      for (int64_t i = first; i < last; ++i, to += row_bytes) {
-        const int64_t line = dim_ == 0 ? 0 : source_of(mode_, i, pad_[2 * above], x_.size(above));
-        make_row<Size>(plane + line * step, to);
-      }
+      make_lines<Size>(plane_of(r), to, row_bytes, first, last);
+      to += (last - first) * row_bytes;
       r += last - first;
     }
   }
 
+  // Rows [first, last) of a plane: before, in and after its interior.
   template <size_t Size>
-  void make_row(const char* from, char* to) const {
-    const int64_t unit = unit_ * static_cast<int64_t>(Size);
-    const int64_t begin = pad_[2 * dim_], n = x_.size(dim_);
-    border<Size>(from, to, 0, begin);
-    kernels().copy->rows({from, 0, to + begin * unit, 0, 1, n * unit});
-    border<Size>(from, to, begin + n, out_.size(dim_));
+  void make_lines(const char* plane, char* to, int64_t row_bytes, int64_t first,
+                  int64_t last) const {
+    if (dim_ == 0) return make_part<Size>(plane, 0, to, row_bytes, 1);
+    const int64_t begin = pad_[2 * dim_ - 2], n = x_.size(dim_ - 1);
+    const int64_t step = x_.stride(dim_ - 1) * static_cast<int64_t>(Size);
+    const int64_t edges[] = {0, begin, begin + n, last};
+    for (int part = 0; part < 3; ++part) {
+      const int64_t from = std::max(first, edges[part]), end = std::min(last, edges[part + 1]);
+      if (from >= end) continue;
+      make_part<Size>(plane + source_of(mode_, from, begin, n) * step,
+                      part == 1 ? step : step_ * step, to + (from - first) * row_bytes, row_bytes,
+                      end - from);
+    }
   }
 
-  // Indices [first, last) of a row, all before or all after the interior.
+  // Short rows together, to save calls; long ones whole: measured faster than their borders later.
   template <size_t Size>
-  void border(const char* from, char* to, int64_t first, int64_t last) const {
+  void make_part(const char* from, int64_t from_step, char* to, int64_t to_step,
+                 int64_t rows) const {
+    const int64_t unit = unit_ * static_cast<int64_t>(Size);
+    const int64_t begin = pad_[2 * dim_], n = x_.size(dim_);
+    const int64_t most = std::max<int64_t>(1, kTogether / to_step);
+    for (int64_t r = 0; r < rows; r += most) {
+      const RowCopy c{from + r * from_step,     from_step, to + r * to_step, to_step,
+                      std::min(most, rows - r), unit};
+      kernels().copy->rows({c.from, from_step, c.to + begin * unit, to_step, c.rows, n * unit});
+      border<Size>(c, 0, begin);
+      border<Size>(c, begin + n, out_.size(dim_));
+    }
+  }
+
+  // Indices [first, last) of rows, all before or all after the interior.
+  template <size_t Size>
+  void border(const RowCopy& c, int64_t first, int64_t last) const {
     if (first == last) return;
-    const int64_t bytes = unit_ * static_cast<int64_t>(Size), step = step_ * bytes;
-    from += source_of(mode_, first, pad_[2 * dim_], x_.size(dim_)) * bytes;
-    to += first * bytes;
-    if (unit_ > 1) return kernels().copy->rows({from, step, to, bytes, last - first, bytes});
-    for (int64_t i = 0; i < last - first; ++i)
-      __builtin_memcpy(to + i * bytes, from + i * step, Size);
+    const int64_t step = step_ * c.bytes, count = last - first, items = unit_ > 1 ? 0 : count;
+    const char* from = c.from + source_of(mode_, first, pad_[2 * dim_], x_.size(dim_)) * c.bytes;
+    char* to = c.to + first * c.bytes;
+    for (int64_t r = 0; r < c.rows; ++r, from += c.from_step, to += c.to_step) {
+      if (unit_ > 1) kernels().copy->rows({from, step, to, c.bytes, count, c.bytes});
+      for (int64_t i = 0; i < items; ++i) {
+        __builtin_memcpy(to + i * static_cast<int64_t>(Size), from + i * step, Size);
+      }
+    }
   }
 
   const Tensor &x_, &out_;

@@ -28,16 +28,18 @@ struct Line {
   int64_t out, index, src;
 };
 
-// Calls put(target, source) for all elements of rows x cols lines.
+// Calls put(target, source) for all elements of rows x cols lines. By value: what is written may be
+// anything, and would have the steps read again for every element.
 template <class Put>
-void scatter_elements(const Line& line, const Block& out, const Block& index, const Block& src,
-                      int64_t rows, int64_t cols, Put put) {
+void scatter_elements(Line line, Block out, Block index, Block src, int64_t rows, int64_t cols,
+                      Put put) {
   const auto one = [&](int64_t r, int64_t c, int64_t i) {
     const int64_t at = load_index(index.data + r * index.row + c * index.col + i * line.index);
     put(out.data + r * out.row + c * out.col + at * line.out,
         src.data + r * src.row + c * src.col + i * line.src);
   };
-  const bool across = std::abs(index.col) <= std::abs(line.index);  // follow the index's memory
+  // Follow the index's memory.
+  const bool across = cols > 1 && std::abs(index.col) <= std::abs(line.index);
   for (int64_t r = 0; r < rows; ++r) {
     if (across) {
       for (int64_t i = 0; i < line.length; ++i) {
