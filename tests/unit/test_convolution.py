@@ -216,6 +216,80 @@ def test_columns_read_in_lines(
         np.testing.assert_array_equal(got.numpy(), want)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("images", "channels", "size", "kernel", "options"),
+    [
+        (2, (96, 80), (28, 30), (3, 3), {"padding": 6, "dilation": 6}),
+        (2, (96, 80), (28, 30), (3, 3), {"padding": 9, "dilation": 4}),  # positions without a tap
+        (4, (130, 300), (900,), (3,), {"padding": 200, "dilation": 400}),
+        (5, (200, 200), (40, 36), (3, 3), {"padding": 8, "dilation": 8, "stride": 2, "groups": 2}),
+        (1, (64, 128), (6, 18, 20), (3, 2, 2), {"padding": (3, 1, 1), "dilation": (3, 1, 1)}),
+    ],
+)
+def test_regions_that_meet_the_same_taps(
+    images: int, channels: tuple[int, int], size: tuple[int, ...], kernel: tuple[int, ...],
+    options: dict[str, Any], dtype: type, rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Small integers: exact in any order, with any number of threads."""
+    ins, outs = channels
+    x = rng.integers(-3, 4, (images, ins, *size)).astype(dtype)
+    w = rng.integers(-3, 4, (outs, ins // options.get("groups", 1), *kernel)).astype(dtype)
+    want = ref.conv(x, w, **options)
+    for threads in (1, 2, 3, 7):
+        with tinyt.num_threads(threads):
+            got = getattr(tinyt, f"conv{len(size)}d")(tinyt.tensor(x), tinyt.tensor(w), **options)
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
+@pytest.mark.parametrize(
+    ("images", "channels", "size", "kernel", "options"),
+    [
+        (10, (64, 80), (12, 14), (4, 4), {"stride": 2}),
+        (2, (96, 80), (28, 30), (3, 3), {"padding": 6, "dilation": 6}),
+    ],
+)
+def test_transposed_in_regions(
+    images: int, channels: tuple[int, int], size: tuple[int, int], kernel: tuple[int, int],
+    options: dict[str, Any], rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """As above, for the transposed form."""
+    ins, outs = channels
+    x = rng.integers(-3, 4, (images, ins, *size)).astype(np.float32)
+    w = rng.integers(-3, 4, (ins, outs, *kernel)).astype(np.float32)
+    want = ref.conv_transpose(x, w, **options)
+    for threads in (1, 2, 7):
+        with tinyt.num_threads(threads):
+            got = tinyt.conv_transpose2d(tinyt.tensor(x), tinyt.tensor(w), **options)
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_regions_have_the_same_bits(threads: int) -> None:
+    """Drawn reals, against one thread and another alignment of the source."""
+    x, w = tinyt.randn(2, 96, 28, 30), tinyt.randn(80, 96, 3, 3)
+    with tinyt.num_threads(1):
+        want = tinyt.conv2d(x, w, padding=6, dilation=6).numpy()
+    shifted = tinyt.cat([tinyt.zeros(1), x.flatten()])[1:].reshape(2, 96, 28, 30)
+    with tinyt.num_threads(threads):
+        for source in (x, shifted):
+            got = tinyt.conv2d(source, w, padding=6, dilation=6).numpy()
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_regions_spread_nothing(value: float, rng: np.random.Generator) -> None:
+    """What is not finite stays with the positions that meet it."""
+    x = rng.normal(size=(2, 96, 28, 30)).astype(np.float32)
+    w = np.abs(rng.normal(size=(80, 96, 3, 3))).astype(np.float32)
+    x[1, 50, 3, 28] = value
+    y = tinyt.conv2d(tinyt.tensor(x), tinyt.tensor(w), padding=6, dilation=6).numpy()
+    touched = np.zeros((28, 30), bool)
+    touched[np.ix_([3, 9], [22, 28])] = True
+    assert np.isfinite(y[0]).all()
+    np.testing.assert_array_equal(np.isfinite(y[1]).all(0), ~touched)
+
+
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_columns_read_in_lines_spread_nothing(value: float, rng: np.random.Generator) -> None:
     """What is not finite stays in its own windows: unused elements lie between rows."""

@@ -10,6 +10,7 @@
 #include "conv_forms.h"
 #include "conv_lines.h"
 #include "conv_low.h"
+#include "conv_regions.h"
 #include "copy.h"
 #include "direct.h"
 #include "matmul.h"
@@ -202,6 +203,7 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
   if (direct.pays()) return direct_product(direct, lines, y);
   if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
   if (lines_pay(direct)) return lines_product(direct, lines, y);
+  if (regions_pay(direct)) return regions_product(direct, lines, y);
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
   const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
   multiply_batch(
