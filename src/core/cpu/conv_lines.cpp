@@ -14,7 +14,7 @@ namespace {
 
 using namespace conv_blocks;
 
-constexpr int64_t kDepth = 256;  // most of the terms in one chain of fma
+constexpr int64_t kDepth = 256;                       // most of the terms in one chain of fma
 constexpr int64_t kBlockElements = int64_t{1} << 16;  // of the lines of a block
 constexpr int64_t kMaxBlock = 4096;                   // positions
 constexpr int64_t kMinBlocks = 8;
