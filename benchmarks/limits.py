@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
 from benchmarks.case import Work
@@ -18,6 +19,9 @@ KINDS = ("float32", "float64", "bfloat16", "int8")
 
 MIXES = ((1, 0), (3, 1), (2, 1), (1, 1), (1, 2), (0, 1))
 """Arrays read and written, as `peak_bandwidth` has them."""
+
+UNTIL_PARKED = 0.3
+"""Seconds after which the threads of both libraries wait without spinning (OpenMP: 0.2)."""
 
 ON_X86 = platform.machine() in ("x86_64", "AMD64", "amd64")
 FLAGS = {
@@ -83,6 +87,7 @@ class Limits:
     def rate(self, kind: str) -> float:
         """Operations per second. Where no unit is better, halves and bytes go through float32's."""
         if kind not in self.rates:
+            time.sleep(UNTIL_PARKED)
             found = self._rate(KINDS.index(kind), self.threads)
             if kind in ("bfloat16", "int8"):
                 found = max(found, self.rate("float32"))
@@ -93,6 +98,7 @@ class Limits:
         """Bytes per second over a memory of ``nbytes``."""
         found = self.bandwidths.setdefault(f"{mix[0]}:{mix[1]}", {})
         if str(nbytes) not in found:
+            time.sleep(UNTIL_PARKED)
             found[str(nbytes)] = self._bandwidth(*mix, self.threads, nbytes)
         return found[str(nbytes)]
 

@@ -183,6 +183,21 @@ def test_bfloat16(
         assert (np.abs(got - want) <= 2**-8 * np.abs(want) + 32 * 2**-24 * scale.max()).all()
 
 
+def check_exact(
+    images: int, channels: tuple[int, int], size: tuple[int, ...], kernel: tuple[int, ...],
+    options: dict[str, Any], dtype: type, rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Small integers: exact in every dtype and any order, with any number of threads."""
+    ins, outs = channels
+    x = rng.integers(-3, 4, (images, ins, *size)).astype(dtype)
+    w = rng.integers(-3, 4, (outs, ins // options.get("groups", 1), *kernel)).astype(dtype)
+    want = ref.conv(x, w, **options)
+    for threads in (1, 2, 3, 7):
+        with tinyt.num_threads(threads):
+            got = getattr(tinyt, f"conv{len(size)}d")(tinyt.tensor(x), tinyt.tensor(w), **options)
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize(
     ("images", "channels", "size", "kernel", "options"),
@@ -205,15 +220,7 @@ def test_columns_read_in_lines(
     images: int, channels: tuple[int, int], size: tuple[int, ...], kernel: tuple[int, ...],
     options: dict[str, Any], dtype: type, rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """Small integers: exact in every dtype and any order, with any number of threads."""
-    ins, outs = channels
-    x = rng.integers(-3, 4, (images, ins, *size)).astype(dtype)
-    w = rng.integers(-3, 4, (outs, ins // options.get("groups", 1), *kernel)).astype(dtype)
-    want = ref.conv(x, w, **options)
-    for threads in (1, 2, 7):
-        with tinyt.num_threads(threads):
-            got = getattr(tinyt, f"conv{len(size)}d")(tinyt.tensor(x), tinyt.tensor(w), **options)
-        np.testing.assert_array_equal(got.numpy(), want)
+    check_exact(images, channels, size, kernel, options, dtype, rng)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -231,15 +238,7 @@ def test_regions_that_meet_the_same_taps(
     images: int, channels: tuple[int, int], size: tuple[int, ...], kernel: tuple[int, ...],
     options: dict[str, Any], dtype: type, rng: np.random.Generator,
 ) -> None:  # fmt: skip
-    """Small integers: exact in any order, with any number of threads."""
-    ins, outs = channels
-    x = rng.integers(-3, 4, (images, ins, *size)).astype(dtype)
-    w = rng.integers(-3, 4, (outs, ins // options.get("groups", 1), *kernel)).astype(dtype)
-    want = ref.conv(x, w, **options)
-    for threads in (1, 2, 3, 7):
-        with tinyt.num_threads(threads):
-            got = getattr(tinyt, f"conv{len(size)}d")(tinyt.tensor(x), tinyt.tensor(w), **options)
-        np.testing.assert_array_equal(got.numpy(), want)
+    check_exact(images, channels, size, kernel, options, dtype, rng)
 
 
 @pytest.mark.parametrize(

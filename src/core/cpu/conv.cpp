@@ -189,8 +189,7 @@ bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
   if (!low_conv_pays(direct)) return false;
   Direct wide = direct;
   wide.dtype = DType::Float32;
-  // Units without float16 are no tiles: at twice float32's rate a quarter of its products is less.
-  if (!has_low_units(DType::Float16) && winograd_pays(wide)) return false;
+  if (kernels().conv_tiles->winograd_weights && winograd_pays(wide)) return false;
   const Tensor dense = as_contiguous(x);
   direct.columns.data = dense.data();
   return low_conv_weights(direct, as_contiguous(grad), out);

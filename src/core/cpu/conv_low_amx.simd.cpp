@@ -97,6 +97,6 @@ void weights(const WeightTiles& g) {
 }  // namespace
 
 extern "C" const ConvTilesTable TINYT_TABLE(conv);
-const ConvTilesTable TINYT_TABLE(conv) = {pair, multiply_all<Tiles>, copy, turn, weights};
+const ConvTilesTable TINYT_TABLE(conv) = {pair, multiply_all<Tiles>, copy, turn, weights, false};
 
 }  // namespace tinyt::cpu

@@ -8,23 +8,13 @@ namespace {
 template <int Rows, int Vectors>
 TINYT_OUTLINE void rows_of_corner(const ConvTiles& g, const StepBlock& k, int64_t first,
                                   const char* partial, char* to) {
-  Row sums[Rows][Vectors];
-#pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) {
-      sums[r][v] = k.first ? Row{} : load<uint32_t>(sums_of_row(partial, first + r, v));
-    }
-  }
+  Row sums[Rows][Vectors] = {};
+  if (!k.first) load_sums(partial, first, sums);
   const char* weights = k.weights + first * 64;
   for (int64_t i = 0; i < k.steps; ++i, weights += kStep) {
     add_step<BFloat16Dot>({weights, 64}, {k.source + k.offset[i], g.stride, 64}, sums);
   }
-#pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) store(sums_of_row(to, first + r, v), sums[r][v]);
-  }
+  store_sums(sums, to, first);
 }
 
 struct Dots {
@@ -83,6 +73,6 @@ void weights(const WeightTiles& g) {
 }  // namespace
 
 extern "C" const ConvTilesTable TINYT_TABLE(conv);
-const ConvTilesTable TINYT_TABLE(conv) = {pair, multiply_all<Dots>, copy, turn, weights};
+const ConvTilesTable TINYT_TABLE(conv) = {pair, multiply_all<Dots>, copy, turn, weights, true};
 
 }  // namespace tinyt::cpu

@@ -59,6 +59,24 @@ TINYT_INLINE Char* sums_of_row(Char* sums, int64_t r, int v) {
   return sums + 64 * (r + (r & -16)) + v * kTile;
 }
 
+// The same of `Rows` rows from `first` on, for all their registers.
+template <int Rows, int Vectors>
+TINYT_INLINE void load_sums(const char* sums, int64_t first, Row (&to)[Rows][Vectors]) {
+#pragma GCC unroll 12
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Vectors; ++v) to[r][v] = load<uint32_t>(sums_of_row(sums, first + r, v));
+  }
+}
+template <int Rows, int Vectors>
+TINYT_INLINE void store_sums(const Row (&from)[Rows][Vectors], char* sums, int64_t first) {
+#pragma GCC unroll 12
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Vectors; ++v) store(sums_of_row(sums, first + r, v), from[r][v]);
+  }
+}
+
 // Calls body.template operator()<Rows>(first) for rows [first, first + Rows) of some: as few parts
 // as possible, of heights as equal as possible.
 template <class Body>

@@ -590,6 +590,9 @@ struct ConvTilesTable {
   // zeros beyond both. `line` is in bytes, and positions come in whole steps of 32.
   void (*turn)(const void* lines, int64_t line, int64_t count, int64_t n, void* out, int64_t row);
   void (*weights)(const WeightTiles& g);
+  // Whether float32's Winograd form takes less time for gradients of weights where it serves: at
+  // twice float32's rate a quarter of its products does.
+  bool winograd_weights;
 };
 
 // Sums over a sparse matrix's rows. Float32, Float64 and Int64 (which wraps). Each sum starts with

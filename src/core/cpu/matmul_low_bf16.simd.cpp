@@ -79,14 +79,8 @@ TINYT_INLINE void store_rows(const Corner& at, int64_t first, const Row (&sums)[
 template <class T, int Rows, int Vectors>
 TINYT_OUTLINE void rows_of_corner(const TileBlock& g, const Corner& at, int64_t first,
                                   const Row* excess, char* to) {
-  Row sums[Rows][Vectors];
-#pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) {
-      sums[r][v] = at.first ? Row{} : load<uint32_t>(sums_of_row(at.sums, first + r, v));
-    }
-  }
+  Row sums[Rows][Vectors] = {};
+  if (!at.first) load_sums(at.sums, first, sums);
   const char *a = at.a + first * 64, *b = at.b;
   for (int64_t i = 0; i < at.steps; ++i, a += kStep, b += kStep) {
     add_step<Dot<T>>({a, 64}, {b, 64, kTile}, sums);
@@ -102,11 +96,7 @@ TINYT_OUTLINE void rows_of_corner(const TileBlock& g, const Corner& at, int64_t 
     if (g.wide) return store_rows<AsTheyAre>(at, first, sums);
     return store_rows<typename DotOf<T>::To>(at, first, sums);
   }
-#pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) store(sums_of_row(to, first + r, v), sums[r][v]);
-  }
+  store_sums(sums, to, first);
 }
 
 template <class T, int Vectors>

@@ -248,10 +248,10 @@ bool block_on(const TileBlock& g) {
 }
 
 template <class T>
-constexpr int64_t kBlockSteps = kBlockBytes / (kStep * kParts<T>);
+constexpr int64_t kStepBytes = kStep * kParts<T>;
 template <class T>
-constexpr TileFormat kFormat = {kDepthOfStep<T>, kStep * kParts<T>, kBlockSteps<T>,
-                                kBlockSteps<T> + kBlockSteps<T> / 2};
+constexpr TileFormat kFormat = {kDepthOfStep<T>, kStepBytes<T>, kBlockBytes / kStepBytes<T>,
+                                kMostBlockBytes / kStepBytes<T>};
 
 // By dtype: uint8, int8, float16 and bfloat16.
 #define TINYT_BY_LOW(kernel)                                                                    \

@@ -15,9 +15,9 @@ namespace {
 // The panel that stays in L1. Tiles take most of it; the others read a panel that passes several
 // times, so it has to stay there, too.
 #if defined(__AMX_TILE__)
-constexpr int64_t kBlockBytes = 16 * kStep;
+constexpr int64_t kBlockBytes = 16 * kStep, kMostBlockBytes = 20 * kStep;
 #else
-constexpr int64_t kBlockBytes = 8 * kStep;
+constexpr int64_t kBlockBytes = 8 * kStep, kMostBlockBytes = 12 * kStep;
 #endif
 
 // ---- dtypes
