@@ -1746,6 +1746,12 @@ class _Primitives(Protocol):
         causal: bool,
         scale: float,
     ) -> tuple[Tensor, Tensor]: ...
+    def lstm(
+        self, input: Tensor, operand1: Tensor, operand2: Tensor, operand3: Tensor, /, reverse: bool
+    ) -> tuple[Tensor, Tensor]: ...
+    def lstm_backward(
+        self, input: Tensor, operand1: Tensor, operand2: Tensor, operand3: Tensor, /, reverse: bool
+    ) -> tuple[Tensor, Tensor]: ...
 
 prim: _Primitives
 

@@ -1,4 +1,5 @@
-// Shape rules of the fused rows: reductions, softmax, cross-entropy, normalisation, attention.
+// Shape rules of the fused rows: reductions, softmax, cross-entropy, normalisation, attention,
+// long short-term memory.
 #include <cmath>
 
 #include "infer_rules.h"
@@ -311,6 +312,51 @@ void infer_attention_backward(OpId op, std::span<const Tensor> in, const Attrs& 
   first_shape(q, out);
   out.shape[1] = {k.numel() + v.numel()};
   out.dtype[1] = q.dtype();
+}
+
+// ---- long short-term memory
+
+namespace {
+
+void check_lstm(OpId op, std::span<const Tensor> parts, bool fit) {
+  const DType dtype = parts[0].dtype();
+  bool same = is_float(dtype) && info(dtype).compute == dtype;
+  for (const Tensor& part : parts) same &= part.dtype() == dtype;
+  require(same, ErrorKind::DType, name_of(op), ": needs one dtype, float32 or float64, got ",
+          name_of(dtype), " and ", name_of(parts[3].dtype()));
+  require(fit, ErrorKind::Shape, name_of(op), ": shapes ", parts[0].shape(), ", ", parts[1].shape(),
+          ", ", parts[2].shape(), " and ", parts[3].shape(), " do not fit");
+}
+
+}  // namespace
+
+void infer_lstm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  const Tensor &gates = in[0], &state = in[1], &weight = in[3];
+  const bool matrices = gates.rank() == 3 && state.rank() == 2 && weight.rank() == 2;
+  check_lstm(op, in,
+             matrices && in[2].shape() == state.shape() && gates.size(1) == state.size(0) &&
+                 gates.size(2) == 4 * state.size(1) && weight.size(0) == 4 * state.size(1) &&
+                 weight.size(1) == state.size(1));
+  out.attrs = attrs;
+  first_shape(gates, out);
+  out.shape[0] = {gates.size(0) + 1, state.size(0), state.size(1)};
+  out.shape[1] = {gates.size(0), 5 * state.numel()};
+  out.dtype[1] = gates.dtype();
+}
+
+void infer_lstm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  const Tensor &grad = in[0], &saved = in[1], &state = in[2], &weight = in[3];
+  const bool matrices =
+      grad.rank() == 3 && saved.rank() == 2 && state.rank() == 2 && weight.rank() == 2;
+  check_lstm(op, in,
+             matrices && grad.size(0) == saved.size(0) + 1 && grad.size(1) == state.size(0) &&
+                 grad.size(2) == state.size(1) && saved.size(1) == 5 * state.numel() &&
+                 weight.size(0) == 4 * state.size(1) && weight.size(1) == state.size(1));
+  out.attrs = attrs;
+  first_shape(grad, out);
+  out.shape[0] = {saved.size(0), state.size(0), 4 * state.size(1)};
+  out.shape[1] = {2, state.size(0), state.size(1)};
+  out.dtype[1] = grad.dtype();
 }
 
 }  // namespace tinyt

@@ -142,6 +142,25 @@ def head_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
         yield g, *parts, out, sums, causal, scale
 
 
+def sequences(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    """As many sequences as x has rows; one time and several; both directions."""
+    batch, width = min(x.shape[0], 40), min(x.shape[-1], 50)
+
+    def draw(*shape: int) -> Any:
+        return tinyt.tensor(rng.standard_normal(shape))
+
+    for times, reverse in ((1, False), (3, False), (3, True)):
+        states = draw(batch, width), draw(batch, width)
+        yield draw(times, batch, 4 * width), *states, draw(4 * width, width) / 4, reverse
+
+
+def sequence_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
+    for *parts, memory, weight, reverse in sequences(x, rng):
+        out, saved = prim.lstm(*parts, memory, weight, reverse)
+        g = tinyt.tensor(rng.standard_normal(tuple(out.shape)))
+        yield g, saved, memory, weight, reverse
+
+
 def sums_of_products(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     """A row, a column, an element and a number for each; matrices and a vector."""
     for cols in (4, 1):
@@ -200,6 +219,8 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "linear": layers,
     "attention": heads,
     "attention_backward": head_gradients,
+    "lstm": sequences,
+    "lstm_backward": sequence_gradients,
     "layer_norm": normalised,
     "layer_norm_backward": norm_gradients,
     "group_norm": groups,
@@ -239,6 +260,7 @@ WITH_GRADIENT = [
     "softmax",
     "softmax_nll",
     "attention",
+    "lstm",
     "log_softmax",
     "layer_norm",
     "group_norm",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt._tensor import dtype as DType
+from tinyt.dtypes import float32, float64
 from tinyt.nn import functional as F
 from tinyt.nn import init
 from tinyt.nn.module import Module
@@ -19,7 +20,7 @@ from tinyt.nn.rnn_cells import GATES, State, Weights, next_state
 from tinyt.nn.utils.rnn import PackedSequence
 from tinyt.ops import cat, empty, index_select, split, stack, zeros
 from tinyt.ops.autocast import in_lower
-from tinyt.tensor import Tensor
+from tinyt.tensor import Tensor, prim
 
 
 def _run(
@@ -52,6 +53,30 @@ def _run(
         parts = [state, *reversed(ended)]
         state = tuple(cat([part[i] for part in parts]) for i in range(len(state)))
     return outputs, state
+
+
+def _is_one_row(gates: Tensor, sizes: list[int], state: State, weights: Weights) -> bool:
+    """Whether the fused row `lstm` does a whole layer: sequences of one length, one dtype."""
+    parts = (*state, weights[1])
+    return (
+        sizes[0] == sizes[-1]
+        and weights[4] is None
+        and gates.dtype in (float32, float64)
+        and all(part.dtype == gates.dtype for part in parts)
+    )
+
+
+def _run_lstm(
+    gates: Tensor, times: int, state: State, weights: Weights, backwards: bool
+) -> tuple[Tensor, State]:
+    """Outputs of all time steps, one after the other, and the last state."""
+    hidden, memory = state
+    if weights[3] is not None:
+        gates = gates + weights[3]
+    gates = gates.reshape(times, hidden.shape[0], gates.shape[1])
+    out = prim.lstm(gates, hidden, memory, weights[1], backwards)[0]
+    found = out[:times].reshape(times * hidden.shape[0], hidden.shape[1])
+    return found, (out[0 if backwards else times - 1], out[times])
 
 
 class RNNBase(Module):
@@ -170,10 +195,15 @@ class RNNBase(Module):
             outputs = []
             for direction in range(directions):
                 weights = self._weights(layer, direction)
-                gates = split(F.linear(data, weights[0], weights[2]), sizes)
                 state = tuple(s[layer * directions + direction] for s in first)
-                found, state = _run(self.mode, gates, state, weights, direction == 1)
-                outputs.append(cat(found))
+                gates = F.linear(data, weights[0], weights[2])
+                if self.mode == "LSTM" and _is_one_row(gates, sizes, state, weights):
+                    found, state = _run_lstm(gates, len(sizes), state, weights, direction == 1)
+                else:
+                    steps = split(gates, sizes)
+                    parts, state = _run(self.mode, steps, state, weights, direction == 1)
+                    found = cat(parts)
+                outputs.append(found)
                 last.append(state)
             data = outputs[0] if directions == 1 else cat(outputs, 1)
             if self.dropout and layer + 1 < self.num_layers:

@@ -14,6 +14,7 @@ from tinyt.dtypes import int32
 from tinyt.ops.attention import DECOMPOSE as ATTENTION
 from tinyt.ops.matrix import composed_norm
 from tinyt.ops.norm import DECOMPOSE as NORMS
+from tinyt.ops.recurrent import DECOMPOSE as RECURRENT
 from tinyt.ops.statistics import composed_variance
 from tinyt.tensor import Tensor, prim
 
@@ -176,6 +177,7 @@ DECOMPOSE: dict[str, Callable[..., Any]] = {
     "matmul_add": matmul_add,
     "int_mm": int_mm,
     **ATTENTION,
+    **RECURRENT,
     "linear": linear,
     "nansum": nansum,
     "norm": norm,

@@ -11,6 +11,7 @@
 #include "group_norm.h"
 #include "index.h"
 #include "linear.h"
+#include "lstm.h"
 #include "matmul.h"
 #include "norm.h"
 #include "optim.h"

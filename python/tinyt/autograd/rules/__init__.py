@@ -13,6 +13,7 @@ from tinyt.autograd.rules import (
     index,
     movement,
     order,
+    recurrent,
     reduce,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "index",
     "movement",
     "order",
+    "recurrent",
     "reduce",
 ]
