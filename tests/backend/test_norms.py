@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tinyt
+from tinyt.tensor import prim
 
 # Channels with no, little and some space; more rows than a block; odd ends of registers.
 CHANNELS = [(2, 3), (129, 35), (300, 7, 2), (5, 6, 15), (5, 6, 16), (3, 4, 5, 7), (257, 2, 3)]
@@ -94,6 +95,19 @@ def test_layer_norm(shape: tuple[int, int], rng: Any) -> None:
         lambda x, w, b: tinyt.nn.functional.layer_norm(x, shape[1:], w, b, 1e-3),
         [x, w, b], g, [h * w + b, dx, (g * h).sum(0), g.sum(0)],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 3, 16, 96, 255, 256, 257])
+def test_rows_computed_together_have_the_bits_of_one(n: int, dtype: type, rng: Any) -> None:
+    x = tinyt.tensor((rng.standard_normal((37, n)) * 3 + 2).astype(dtype))
+    w, b = (tinyt.tensor(rng.standard_normal(n).astype(dtype)) for _ in range(2))
+    for center in (True, False):
+        found = prim.layer_norm(x, w, b, 1, center, 1e-5)
+        for i in range(37):
+            alone = prim.layer_norm(x[i : i + 1], w, b, 1, center, 1e-5)
+            for got, want in zip(found, alone, strict=True):
+                np.testing.assert_array_equal(got[i : i + 1].numpy(), want.numpy())
 
 
 def test_no_rows() -> None:

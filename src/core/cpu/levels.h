@@ -235,9 +235,11 @@ struct SelectTable {
 };
 inline constexpr int64_t kSelectPart = 4096;
 
-// One contiguous row of a normalisation, or of its gradients (norm.simd.cpp).
+// A contiguous row of a normalisation, or of its gradients (norm.simd.cpp). `forward` takes several
+// that follow each other, with their statistics and results.
 struct NormRow {
   int64_t n;
+  int64_t rows = 1;
   double eps = 0;
   bool center = true;
   const void* x = nullptr;
@@ -254,7 +256,7 @@ struct NormRow {
 // Float32 and Float64.
 struct NormTable {
   void (*stats[kDTypeCount])(const NormRow& row);
-  void (*forward[kDTypeCount])(const NormRow& row);  // the statistics too
+  void (*forward[kDTypeCount])(const NormRow& rows);  // the statistics too
   void (*backward[kDTypeCount])(const NormRow& row);
 };
 

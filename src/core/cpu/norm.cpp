@@ -81,17 +81,16 @@ void kernel_layer_norm(const KernelCall& call) {
   const auto kernel = kernels().norm->forward[shape.index()];
   const bool stream = streams(y, out, shape.row_bytes());
   parallel_ranges(shape.rows, shape.grain(), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      kernel({.n = shape.n,
-              .eps = eps,
-              .center = center,
-              .x = x.data() + r * shape.row_bytes(),
-              .weight = data_of(w),
-              .bias = data_of(b),
-              .stats = stats.data() + 2 * r * shape.size,
-              .out = y.data() + r * shape.row_bytes(),
-              .stream = stream});
-    }
+    kernel({.n = shape.n,
+            .rows = end - begin,
+            .eps = eps,
+            .center = center,
+            .x = x.data() + begin * shape.row_bytes(),
+            .weight = data_of(w),
+            .bias = data_of(b),
+            .stats = stats.data() + 2 * begin * shape.size,
+            .out = y.data() + begin * shape.row_bytes(),
+            .stream = stream});
     end_streams(stream);
   });
   finish(y, out);

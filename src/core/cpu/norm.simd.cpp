@@ -26,21 +26,75 @@ void stats(const NormRow& r) {
   out[1] = inverse_root(var + static_cast<T>(r.eps));
 }
 
+// Short rows, so many together that their sums are folded, and their roots and quotients computed,
+// a row a lane.
+constexpr int64_t kShortRow = 256;
+
 template <class T>
-void forward(const NormRow& r) {
-  stats<T>(r);
-  const auto* x = static_cast<const T*>(r.x);
+void stats_together(const NormRow& r) {
+  using Folded = FoldedRows<T, Add>;
+  constexpr int kRows = kWidth<T>;
+  static_assert(Folded::kWidth == kRows);
+  const auto* x = static_cast<const char*>(r.x);
+  auto* out = static_cast<T*>(r.stats);
+  const int64_t row = r.n * static_cast<int64_t>(sizeof(T));
+  const Vec<T> count = splat(static_cast<T>(r.n));
+  Vec<T> folded[kRows];
+  alignas(TINYT_VECTOR_BYTES) T mean[kRows] = {}, scale[kRows];
+  if (r.center) {
+    for (int i = 0; i < kRows; ++i) {
+      folded[i] = lanes_of_block<Kind<T, T, Same, Add>>(x + i * row, r.n).fold_parts();
+    }
+    store(mean, Folded::template fold<kRows, 0>(folded) / count);
+  }
+  for (int i = 0; i < kRows; ++i) {
+    const auto* in = reinterpret_cast<const T*>(x + i * row);
+    const Vec<T> center = splat(mean[i]);
+    folded[i] = lanes_of_terms<T>(0, r.n, [in, center](int64_t k, int64_t n) {
+                  const Vec<T> d = fetch(in + k, n) - center;
+                  return d * d;
+                }).fold_parts();
+  }
+  const Vec<T> var = Folded::template fold<kRows, 0>(folded) / count;
+  store(scale, splat(T{1}) / sqrt(var + splat(static_cast<T>(r.eps))));
+  for (int i = 0; i < kRows; ++i) {
+    out[2 * i] = mean[i];
+    out[2 * i + 1] = scale[i];
+  }
+}
+
+// The results of row i; `together` rows are computed one right after the other.
+template <class T>
+void normalise(const NormRow& r, int64_t i, int64_t together) {
+  const auto* x = static_cast<const T*>(r.x) + i * r.n;
   const auto* w = static_cast<const T*>(r.weight);
   const auto* b = static_cast<const T*>(r.bias);
-  const auto* of_row = static_cast<const T*>(r.stats);
+  const auto* of_row = static_cast<const T*>(r.stats) + 2 * i;
   const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
-  const auto value = [=, &r](int64_t i, int64_t k) {
-    read_ahead(x + i, r.n);
-    Vec<T> h = (fetch(x + i, k) - mean) * scale;
-    if (w != nullptr) h = h * fetch(w + i, k);
-    return b != nullptr ? h + fetch(b + i, k) : h;
+  const int64_t ahead = together * r.n;
+  const auto value = [=](int64_t k, int64_t n) {
+    read_ahead(x + k, ahead);
+    Vec<T> h = (fetch(x + k, n) - mean) * scale;
+    if (w != nullptr) h = h * fetch(w + k, n);
+    return b != nullptr ? h + fetch(b + k, n) : h;
   };
-  fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
+  fill_row(r.n, static_cast<T*>(r.out) + i * r.n, value, r.stream);
+}
+
+template <class T>
+void forward(const NormRow& all) {
+  constexpr int64_t kRows = kWidth<T>;
+  NormRow r = all;
+  for (int64_t i = 0; i < all.rows;) {
+    const bool together = r.n <= kShortRow && all.rows - i >= kRows;
+    const int64_t count = together ? kRows : 1;
+    r.x = static_cast<const T*>(all.x) + i * r.n;
+    r.stats = static_cast<T*>(all.stats) + 2 * i;
+    r.out = static_cast<T*>(all.out) + i * r.n;
+    together ? stats_together<T>(r) : stats<T>(r);
+    for (int64_t k = 0; k < count; ++k) normalise<T>(r, k, count);
+    i += count;
+  }
 }
 
 // dx and, added to the sums over rows, g h and g: what of them is asked for.

@@ -31,8 +31,8 @@ TINYT_INLINE void put(T* p, Vec<T> v, int64_t count) {
   count == kWidth<T> ? store(p, v) : store_part(p, v, count);
 }
 
-// Rows of n elements mostly follow each other: while one is computed, the place that corresponds
-// to `in` in the next one, or what lies 2 KB ahead, is on its way to the caches.
+// Rows of n elements mostly follow each other: while one is computed (or some, n in all), the place
+// that corresponds to `in` in the next one, or what lies 2 KB ahead, is on its way to the caches.
 template <class T>
 TINYT_INLINE void read_ahead(const T* in, int64_t n) {
   constexpr int64_t kLeast = 2048 / sizeof(T);
@@ -53,9 +53,9 @@ TINYT_INLINE void for_each_rest(int64_t k, int64_t n, const F& body) {
   }
 }
 
-// The sum of term(i, count), the terms of elements [i, i + count), over one block.
+// The lanes of term(i, count), the terms of elements [i, i + count), over one block.
 template <class T, class F>
-TINYT_INLINE T sum_block(int64_t first, int64_t n, const F& term) {
+TINYT_INLINE Lanes<T, Add> lanes_of_terms(int64_t first, int64_t n, const F& term) {
   static_assert(kReduceLanes % kWidth<T> == 0);
   Lanes<T, Add> sum;
   int64_t k = 0;
@@ -67,7 +67,13 @@ TINYT_INLINE T sum_block(int64_t first, int64_t n, const F& term) {
   for_each_rest<T>(k, n, [&](int64_t part, int64_t i, int64_t count) {
     sum.add_to(part, first_lanes<T>(term(first + i, count), count));
   });
-  return sum.fold();
+  return sum;
+}
+
+// Their sum.
+template <class T, class F>
+TINYT_INLINE T sum_block(int64_t first, int64_t n, const F& term) {
+  return lanes_of_terms<T>(first, n, term).fold();
 }
 
 template <class T, class F>
