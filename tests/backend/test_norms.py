@@ -98,7 +98,7 @@ def test_layer_norm(shape: tuple[int, int], rng: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [1, 3, 16, 96, 255, 256, 257])
+@pytest.mark.parametrize("n", [1, 3, 16, 96, 256, 257, 512, 513])
 def test_rows_computed_together_have_the_bits_of_one(n: int, dtype: type, rng: Any) -> None:
     x = tinyt.tensor((rng.standard_normal((37, n)) * 3 + 2).astype(dtype))
     w, b = (tinyt.tensor(rng.standard_normal(n).astype(dtype)) for _ in range(2))

@@ -26,9 +26,9 @@ void stats(const NormRow& r) {
   out[1] = inverse_root(var + static_cast<T>(r.eps));
 }
 
-// Short rows, so many together that their sums are folded, and their roots and quotients computed,
-// a row a lane.
-constexpr int64_t kShortRow = 256;
+// As many short rows as a register has lanes are computed together: their sums are folded, and
+// their roots and quotients taken, a row a lane. So many bytes of them stay in L1.
+constexpr int64_t kTogetherBytes = 32768;
 
 template <class T>
 void stats_together(const NormRow& r) {
@@ -63,15 +63,15 @@ void stats_together(const NormRow& r) {
   }
 }
 
-// The results of row i; `together` rows are computed one right after the other.
+// The results of row i of `rows` that are computed one right after the other.
 template <class T>
-void normalise(const NormRow& r, int64_t i, int64_t together) {
+void normalise(const NormRow& r, int64_t i, int64_t rows) {
   const auto* x = static_cast<const T*>(r.x) + i * r.n;
   const auto* w = static_cast<const T*>(r.weight);
   const auto* b = static_cast<const T*>(r.bias);
   const auto* of_row = static_cast<const T*>(r.stats) + 2 * i;
   const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
-  const int64_t ahead = together * r.n;
+  const int64_t ahead = rows * r.n;
   const auto value = [=](int64_t k, int64_t n) {
     read_ahead(x + k, ahead);
     Vec<T> h = (fetch(x + k, n) - mean) * scale;
@@ -84,14 +84,14 @@ void normalise(const NormRow& r, int64_t i, int64_t together) {
 template <class T>
 void forward(const NormRow& all) {
   constexpr int64_t kRows = kWidth<T>;
+  const bool short_rows = all.n * TINYT_VECTOR_BYTES <= kTogetherBytes;
   NormRow r = all;
   for (int64_t i = 0; i < all.rows;) {
-    const bool together = r.n <= kShortRow && all.rows - i >= kRows;
-    const int64_t count = together ? kRows : 1;
+    const int64_t count = short_rows && all.rows - i >= kRows ? kRows : 1;
     r.x = static_cast<const T*>(all.x) + i * r.n;
     r.stats = static_cast<T*>(all.stats) + 2 * i;
     r.out = static_cast<T*>(all.out) + i * r.n;
-    together ? stats_together<T>(r) : stats<T>(r);
+    count > 1 ? stats_together<T>(r) : stats<T>(r);
     for (int64_t k = 0; k < count; ++k) normalise<T>(r, k, count);
     i += count;
   }
