@@ -163,7 +163,8 @@ TINYT_INLINE V copysign(V x, V s) {
   return bit_cast<V>(bit_cast<Mask<V>>(abs(x)) | sign_bit(s));
 }
 
-// ---- minimum, maximum: a NaN wins, and +0 is above -0, so the operands' order is the same
+// ---- minimum, maximum: a NaN wins, and +0 is above -0, so the operands' order is the same. Floats
+// of 64-byte registers have forms of their own.
 
 template <class V>
 TINYT_INLINE V maximum(V a, V b) {

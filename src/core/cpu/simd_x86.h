@@ -45,6 +45,23 @@ TINYT_INLINE F32 at_least(F32 x, F32 low) { return _mm512_maskz_max_ps(0xFFFF, l
 TINYT_INLINE F64 at_least(F64 x, F64 low) { return _mm512_maskz_max_pd(0xFF, low, x); }
 TINYT_INLINE F32 at_most(F32 x, F32 high) { return _mm512_maskz_min_ps(0xFFFF, high, x); }
 TINYT_INLINE F64 at_most(F64 x, F64 high) { return _mm512_maskz_min_pd(0xFF, high, x); }
+// One instruction for numbers and zeros of both signs; of two NaNs the first operand's stays.
+template <int Which>  // 4: the smaller one, 5: the larger one
+TINYT_INLINE F32 extreme(F32 a, F32 b) {
+  const __m512i nans = _mm512_set1_epi32(0x11);  // in place of a number
+  const F32 numbers = _mm512_maskz_range_ps(0xFFFF, a, b, Which);
+  return _mm512_fixupimm_ps(_mm512_fixupimm_ps(numbers, b, nans, 0), a, nans, 0);
+}
+template <int Which>
+TINYT_INLINE F64 extreme(F64 a, F64 b) {
+  const __m512i nans = _mm512_set1_epi64(0x11);
+  const F64 numbers = _mm512_maskz_range_pd(0xFF, a, b, Which);
+  return _mm512_fixupimm_pd(_mm512_fixupimm_pd(numbers, b, nans, 0), a, nans, 0);
+}
+TINYT_INLINE F32 maximum(F32 a, F32 b) { return extreme<5>(a, b); }
+TINYT_INLINE F64 maximum(F64 a, F64 b) { return extreme<5>(a, b); }
+TINYT_INLINE F32 minimum(F32 a, F32 b) { return extreme<4>(a, b); }
+TINYT_INLINE F64 minimum(F64 a, F64 b) { return extreme<4>(a, b); }
 TINYT_INLINE F64Pair widen(F32 x) {
   return {_mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, x, 0)),
           _mm512_maskz_cvtps_pd(0xFF, _mm512_maskz_extractf32x8_ps(0xFF, x, 1))};
