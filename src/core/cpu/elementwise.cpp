@@ -84,6 +84,7 @@ bool streams(const Job& job) {
 // Results go past the caches in pieces of half a page. A load of a kernel's constant waits for a
 // store under way whose address ends in the same 12 bits, and behind a whole page every load would.
 constexpr size_t kStreamPiece = 2048;
+constexpr int64_t kLineBytes = 64;  // of a cache
 
 // How many elements of every operand fit into a tile.
 int64_t tile_elements(const Job& job, bool stream) {
@@ -259,8 +260,54 @@ void run_crossing(const Job& job, const Loops& loops, int crossing) {
   });
 }
 
+// Whether every operand that is not a constant crosses the result, and no dtype changes.
+bool all_cross(const Job& job, const Loops& loops) {
+  const auto size = static_cast<int64_t>(job.tensor[0]->itemsize());
+  bool crosses = in_place(job, loops, 0);
+  for (int k = 1; k < job.operands && crosses; ++k) {
+    if (is_constant(job, k)) continue;
+    crosses = job.direct(k) && job.want[k] == job.want[0] && loops.crosses(k, size) &&
+              job.data[k] != job.data[0];
+  }
+  return crosses;
+}
+
+// The kernel runs along the operands, and what it makes is transposed out of the cache.
+void run_along_operands(const Job& job, const Loops& loops) {
+  const size_t item = job.tensor[0]->itemsize();
+  const auto size = static_cast<int64_t>(item);
+  const int64_t bytes = job.tensor[0]->numel() * size;
+  const bool stream = bytes >= kStreamTransposedBytes;
+  const int64_t fit = static_cast<int64_t>(sizeof(Tile)) / size;
+  const int64_t least = kLineBytes / size;  // of a piece of the result's rows
+  const int64_t most = std::max(2 * least, fit / loops.rows().size / least * least);
+  for_each_tile(
+      TileGrid(loops, fit / std::min(most, loops.cols().size), most), job.operands,
+      [&](const TileCursor& at) {
+        Tile dense;
+        std::array<char*, kMaxOperands> ptr{dense.bytes};
+        std::array<int64_t, kMaxOperands> row{at.rows() * size};
+        std::array<uint8_t, kMaxOperands> inner{1};
+        const auto block_of = [&](int k) { return loops.block(k, job.data[k] + at.offset(k)); };
+        bool one_run = true;
+        for (int k = 1; k < job.operands; ++k) {
+          const Block block = block_of(k);
+          ptr[k] = block.data;
+          row[k] = block.col;
+          inner[k] = block.row != 0;
+          one_run &= inner[k] == 0 || row[k] == row[0];
+        }
+        const int64_t lines = one_run ? 1 : at.cols(), items = one_run ? at.cols() : 1;
+        job.kernel({ptr.data(), lines, items * at.rows(), row.data(), inner.data()});
+        const Block out = block_of(0);
+        transpose({dense.bytes, row[0], out.data, out.row, at.cols(), at.rows(), stream}, item);
+      },
+      1, stream);
+}
+
 void run_tiled(const Job& job) {
   const Loops loops({job.tensor.data(), static_cast<size_t>(job.operands)});
+  if (all_cross(job, loops)) return run_along_operands(job, loops);
   const int crossing = crossing_operand(job, loops);
   if (crossing > 0) return run_crossing(job, loops, crossing);
   const bool stream = streams(job);
