@@ -111,10 +111,11 @@ void sort_short(const SortJob& job, int64_t line) {
   int64_t* indices = job.indices.ptr<int64_t>() + line * job.kept;
   Rank<K> ranks[kMaxRanked];
   rank_line(KeyReader<K, Kind>(job.x.dtype(), job.descending), in, job.length, ranks);
-  for (int64_t i = 0; i < job.length; ++i) {
-    if (ranks[i] >= job.kept) continue;
-    __builtin_memcpy(values + ranks[i] * kItem, in + i * kItem, sizeof(K));
-    indices[ranks[i]] = i;
+  int64_t places[kMaxRanked];  // of all: no branch that depends on values
+  for (int64_t i = 0; i < job.length; ++i) places[ranks[i]] = i;
+  for (int64_t r = 0; r < job.kept; ++r) {
+    __builtin_memcpy(values + r * kItem, in + places[r] * kItem, sizeof(K));
+    indices[r] = places[r];
   }
 }
 

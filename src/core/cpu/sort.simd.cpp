@@ -5,7 +5,8 @@
 namespace tinyt::cpu {
 namespace {
 
-// Elements before it in the line come first also when they are equal.
+// Elements before it in the line come first also when they are equal. `rank` has room for whole
+// registers.
 template <class T>
 void ranks(const T* keys, int64_t n, T* rank) {
   using V = Vec<T>;
@@ -21,7 +22,7 @@ void ranks(const T* keys, int64_t n, T* rank) {
       before += (key < v) | ((key == v) & (splat(static_cast<T>(i - j)) < lane));
     }
     for (int64_t i = j + count; i < n; ++i) before += splat(keys[i]) < v;
-    store_part(rank + j, V{} - before, count);
+    store(rank + j, V{} - before);  // what is read from it soon would wait for a masked store
   }
 }
 

@@ -64,9 +64,10 @@ class KeyReader {
   KeyReader(DType dtype, bool descending)
       : infinity_(static_cast<K>(infinity_bits(dtype))), flip_(descending ? kNaN : K{0}) {}
 
-  K operator()(const char* line, int64_t i) const {
-    return static_cast<K>(order(bits_at(line, i)) ^ flip_);
-  }
+  K operator()(const char* line, int64_t i) const { return of(bits_at(line, i)); }
+
+  // The key of an element of these bits.
+  K of(K bits) const { return static_cast<K>(order(bits) ^ flip_); }
 
   // The bits of element i, from its key where that says them.
   K bits_of(K key, const char* line, int64_t i) const {
@@ -91,14 +92,15 @@ class KeyReader {
     return bits;
   }
 
-  // A zero has the key kSign, a NaN kNaN, whatever their bits.
+  // A zero has the key kSign, a NaN kNaN, whatever their bits. No branches: signs are random.
   K order(K bits) const {
     if constexpr (Kind == KeyKind::Unsigned) return bits;
     if constexpr (Kind == KeyKind::Signed) return bits ^ kSign;
-    const K magnitude = bits & static_cast<K>(~kSign);
-    if (magnitude > infinity_) return kNaN;
-    if (magnitude == 0) return kSign;
-    return bits & kSign ? static_cast<K>(~bits) : static_cast<K>(bits | kSign);
+    using S = std::make_signed_t<K>;  // which all processors compare
+    const K negative = static_cast<K>(-static_cast<K>(bits >> (sizeof(K) * 8 - 1)));
+    const bool nan = static_cast<S>(bits & static_cast<K>(~kSign)) > static_cast<S>(infinity_);
+    const K ordered = static_cast<K>((bits ^ (negative | kSign)) + (bits == kSign));
+    return static_cast<K>(ordered | static_cast<K>(-static_cast<K>(nan)));
   }
 
   K infinity_, flip_;
@@ -112,8 +114,16 @@ void rank_line(const KeyReader<K, Kind>& key, const char* line, int64_t n, Rank<
   // The kernels compare signed integers.
   constexpr bool kSameSize = sizeof(K) == sizeof(Rank<K>);
   constexpr K kFlip = kSameSize ? static_cast<K>(K{1} << (8 * sizeof(K) - 1)) : K{0};
+  const auto key_of = [&](K bits) { return static_cast<Rank<K>>(key.of(bits) ^ kFlip); };
+  constexpr int64_t kAtOnce = 16;  // a number of elements that compilers make registers of
   Rank<K> keys[kMaxRanked];
-  for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Rank<K>>(key(line, i) ^ kFlip);
+  int64_t i = 0;
+  for (; i + kAtOnce <= n; i += kAtOnce) {
+    K bits[kAtOnce];
+    __builtin_memcpy(bits, line + i * static_cast<int64_t>(sizeof(K)), sizeof bits);
+    for (int64_t k = 0; k < kAtOnce; ++k) keys[i + k] = key_of(bits[k]);
+  }
+  for (; i < n; ++i) keys[i] = static_cast<Rank<K>>(key(line, i) ^ kFlip);
   const SortTable& table = *kernels().sort;
   if constexpr (sizeof(Rank<K>) == 8) {
     table.ranks64(keys, n, ranks);
