@@ -4,6 +4,7 @@ caches, conversions with instructions of their own."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -314,6 +315,80 @@ def test_rows_read_backwards(dtype: str, rng: np.random.Generator) -> None:
         part = a[:, 3 : 3 + width]
         got = x[:, 3 : 3 + width].flip(1)
         np.testing.assert_array_equal(got.numpy(), part[:, ::-1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "shape",
+    [(17, 3, 15, 4), (25, 5, 56, 3), (3, 2, 601, 3), (4, 7, 1031, 2), (6, 5, 4, 3), (9, 12, 8, 16)],
+)
+def test_short_dimensions_in_any_order(
+    shape: tuple[int, ...], dtype: str, rng: np.random.Generator
+) -> None:
+    """Single items and short rows by their places; also into a target with gaps."""
+    a = numbers(shape, dtype, rng)
+    x = tinyt.from_numpy(a)
+    for order in itertools.permutations(range(4)):
+        want = a.transpose(order)
+        np.testing.assert_array_equal(x.permute(order).contiguous().numpy(), want)
+        backwards = x.flip(1)[..., 1:].permute(order).contiguous()
+        np.testing.assert_array_equal(backwards.numpy(), a[:, ::-1][..., 1:].transpose(order))
+        wide = tinyt.zeros((want.shape[0], 2 * want.shape[1], *want.shape[2:]), dtype=x.dtype)
+        wide[:, ::2].copy_(x.permute(order))
+        np.testing.assert_array_equal(wide[:, ::2].numpy(), want)
+        assert not wide[:, 1::2].numpy().any()
+
+
+@pytest.mark.parametrize("width", [16, 31, 64, 257, 2100])
+def test_rows_that_lie_apart(width: int, rng: np.random.Generator) -> None:
+    """Fetched ahead; of 8 KiB and more in one go."""
+    a = numbers((90, width + 5), "float32", rng)
+    x = tinyt.from_numpy(a)
+    np.testing.assert_array_equal(x[:, 2:-3].contiguous().numpy(), a[:, 2:-3])
+    heads = numbers((2, 70, 3, width), "float32", rng)
+    got = tinyt.from_numpy(heads).transpose(1, 2).contiguous()
+    np.testing.assert_array_equal(got.numpy(), heads.transpose(0, 2, 1, 3))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 3), (3, 28, 9, 32), (2, 70, 150, 64), (1, 31, 33, 65)])
+def test_operands_that_all_cross_the_result(
+    shape: tuple[int, ...], dtype: str, rng: np.random.Generator
+) -> None:
+    """Channels-last images, whose results are contiguous; the largest are streamed."""
+    a, b = numbers(shape, dtype, rng), numbers(shape, dtype, rng)
+    x, y = tinyt.from_numpy(a).permute(0, 3, 1, 2), tinyt.from_numpy(b).permute(0, 3, 1, 2)
+    v, w = a.transpose(0, 3, 1, 2), b.transpose(0, 3, 1, 2)
+    for threads in (1, 2, 3):
+        tinyt.set_num_threads(threads)
+        np.testing.assert_array_equal(tinyt.relu(x).numpy(), np.maximum(v, 0))
+        np.testing.assert_array_equal((x * 2).numpy(), v * 2)
+        np.testing.assert_array_equal((x + y).numpy(), v + w)
+        np.testing.assert_array_equal((x + y.contiguous()).numpy(), v + w)
+        np.testing.assert_array_equal(tinyt.where(x > y, x, y).numpy(), np.maximum(v, w))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_larger_and_smaller(dtype: str) -> None:
+    """Of NaN the first operand's bits stay, +0 is above -0, at every level."""
+    bits = np.uint32 if dtype == "float32" else np.uint64
+    odd = np.array([0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, 5e-324, -5e-324, 1e-40], dtype)
+    high = bits(0x7FC if dtype == "float32" else 0x7FF8) << bits(20 if dtype == "float32" else 48)
+    nans = (np.arange(1, 4, dtype=bits) + high) | np.array([0, 1, 0], bits) << bits(
+        8 * odd.itemsize - 1
+    )
+    values = np.concatenate([odd, nans.view(dtype)])
+    n = len(values)
+    a, b = np.repeat(values, n), np.tile(values, n)
+    first = np.isnan(a) | ~np.isnan(b) & ((a > b) | (a == b) & np.signbit(b))
+    last = np.isnan(a) | ~np.isnan(b) & ((a < b) | (a == b) & np.signbit(a))
+    x, y = tinyt.from_numpy(a), tinyt.from_numpy(b)
+    for got, want in (
+        (tinyt.maximum(x, y), np.where(first, a, b)),
+        (tinyt.minimum(x, y), np.where(last, a, b)),
+        (tinyt.clamp(x, min=y), np.where(first, a, b)),
+    ):
+        np.testing.assert_array_equal(got.numpy().view(bits), want.view(bits))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "bfloat16", "float32", "float64"])

@@ -1,6 +1,7 @@
 #include "copy.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "tiles.h"
@@ -70,9 +71,75 @@ bool streams_rows(const Tensor& to, const Loops& loops) {
          cols.stride[0] == size && cols.stride[1] == size;
 }
 
+// Where what lies side by side in the target comes from: `count` items, or rows of `bytes` dense on
+// both sides, by their places in the source.
+struct Places {
+  static constexpr int64_t kMost = 512;
+  int64_t bytes, count = 1;
+  int64_t at[kMost];
+
+  explicit Places(int64_t size) : bytes(size) { at[0] = 0; }
+  void repeat(int64_t times, int64_t step) {
+    for (int64_t i = count; i < times * count; ++i) at[i] = at[i - count] + step;
+    count *= times;
+  }
+};
+
+// Tiles of so few elements cost less by places than to start on: a square of a transposition takes
+// as long as some tens of single items.
+bool small_tiles(const Loops& loops, int64_t itemsize) {
+  constexpr int64_t kMostItems = 128, kPerSquare = 32, kMostRows = 32, kMostBytes = 4096;
+  const Loop &rows = loops.rows(), &cols = loops.cols();
+  if (cols.stride[0] != itemsize || itemsize > 8 || loops.outer().empty()) return false;
+  const int64_t items = rows.size * cols.size;
+  if (cols.stride[1] == itemsize) return rows.size <= kMostRows && items * itemsize <= kMostBytes;
+  const int64_t side = 64 / itemsize;
+  const int64_t squares = ceil_div(rows.size, side) * ceil_div(cols.size, side);
+  return items <= std::min(kMostItems, kPerSquare * (squares + 1));
+}
+
+// Takes loops over what is dense in the target into one run of places, as many as they may be.
+// Returns how many steps of the last loop that is left a run goes along.
+int64_t find_places(Loops& loops, int64_t itemsize, Places& places) {
+  if (loops.cols().stride[1] == itemsize) places.bytes *= loops.take(itemsize).size;
+  Loop loop = loops.take(places.bytes);
+  for (; loop.size > 0; loop = loops.take(places.count * places.bytes)) {
+    if (places.count * loop.size > Places::kMost) break;
+    places.repeat(loop.size, loop.stride[1]);
+  }
+  const int64_t steps = loop.size == 0 ? 1 : Places::kMost / places.count;
+  loops.walk(loop.size == 0 ? Loop{1, {}} : loop);
+  return steps;
+}
+
+// A copy whose runs are longer in the target than its tiles; whether they are.
+bool copy_by_places(char* data, const Tensor& to, Loops loops) {
+  const size_t item = to.itemsize();
+  const int64_t tile = loops.rows().size * loops.cols().size * static_cast<int64_t>(item);
+  Places places(static_cast<int64_t>(item));
+  const int64_t steps = find_places(loops, static_cast<int64_t>(item), places);
+  const int64_t each = places.count, elements = each * places.bytes / static_cast<int64_t>(item);
+  if (each * steps * places.bytes < 2 * tile) return false;
+  places.repeat(steps, loops.cols().stride[1]);
+  const bool items = places.bytes == static_cast<int64_t>(item);
+  const CopyTable& copy = *kernels().copy;
+  const auto* index = reinterpret_cast<const char*>(places.at);
+  const auto piece = [&](const TileCursor& at) {
+    const char* in = data + at.offset(1);
+    char* out = to.data() + at.offset(0);
+    const int64_t n = at.cols() * each;
+    if (items) return copy.gather[std::countr_zero(item)](in, 0, 1, index, out, n);
+    copy.gather_rows({in, 1, out, places.bytes, n, places.bytes}, index, sizeof(int64_t));
+  };
+  for_each_tile(TileGrid(loops, 1, steps), 2, piece, elements);
+  return true;
+}
+
 // Equal dtypes: straight from strides to strides. `data` is the source's first element.
 void copy_strided(char* data, const Tensor& to, const Loops& loops) {
-  if (loops.crosses(1, static_cast<int64_t>(to.itemsize()))) {
+  const auto size = static_cast<int64_t>(to.itemsize());
+  if (small_tiles(loops, size) && copy_by_places(data, to, loops)) return;
+  if (loops.crosses(1, size)) {
     return copy_transposed(data, to, loops);
   }
   const auto grid = loops.transposed()

@@ -214,8 +214,19 @@ TINYT_INLINE void copy_run(const char* in, char* out, int64_t bytes) {
   if (i < bytes) store(out + last, load<uint8_t>(in + last));
 }
 
+// Rows that lie apart are no stream that the processor would see coming.
 void copy_rows(const RowCopy& c) {
-  for (int64_t r = 0; r < c.rows; ++r) {
+  constexpr int64_t kAheadBytes = 4096;
+  const bool apart = c.from_step != c.bytes && c.bytes >= kLineBytes;
+  const int64_t ahead = apart ? kAheadBytes / c.bytes : 0;
+  int64_t r = 0;
+  for (; ahead > 0 && r + ahead < c.rows; ++r) {
+    const char* next = c.from + (r + ahead) * c.from_step;
+    for (int64_t k = 0; k < c.bytes; k += kLineBytes) __builtin_prefetch(next + k);
+    __builtin_prefetch(next + c.bytes - 1);
+    copy_run(c.from + r * c.from_step, c.to + r * c.to_step, c.bytes);
+  }
+  for (; r < c.rows; ++r) {
     copy_run(c.from + r * c.from_step, c.to + r * c.to_step, c.bytes);
   }
 }

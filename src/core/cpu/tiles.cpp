@@ -76,6 +76,9 @@ void copy_transposed(const Block& from, const Block& to, int64_t rows, int64_t c
 // Shorter rows are not worth the start of a loop over registers.
 constexpr int64_t kReversedColumns = 8;
 
+// The C library knows how the processor copies much at once without reading the target first.
+constexpr int64_t kLongRow = 8192;
+
 template <size_t Size>
 void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) {
   constexpr auto kSize = static_cast<int64_t>(Size);
@@ -85,6 +88,10 @@ void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) 
     const int64_t bytes = cols * kSize;
     if (rows == 1 || (from.row == bytes && to.row == bytes)) {
       std::memcpy(to.data, from.data, static_cast<size_t>(rows * bytes));
+    } else if (bytes >= kLongRow) {
+      for (int64_t r = 0; r < rows; ++r) {
+        std::memcpy(to.data + r * to.row, from.data + r * from.row, static_cast<size_t>(bytes));
+      }
     } else {
       kernels().copy->rows({from.data, from.row, to.data, to.row, rows, bytes});
     }
@@ -234,6 +241,23 @@ void Loops::choose_rows(std::span<const Tensor* const> operands) {
       std::rotate(loops_.begin() + d, loops_.begin() + d + 1, loops_.begin() + rows + 1);
     }
   }
+}
+
+Loop Loops::take(int64_t step) {
+  for (size_t i = loops_.size(); i-- > 0;) {
+    const Loop loop = loops_[i];
+    if (loop.size == 1 || loop.stride[0] != step) continue;
+    std::rotate(loops_.begin() + i, loops_.begin() + i + 1, loops_.end());
+    loops_.resize(loops_.size() - 1);
+    return loop;
+  }
+  return {0, {}};
+}
+
+void Loops::walk(const Loop& inner) {
+  if (loops_.empty()) loops_.push_back({1, {}});
+  loops_.push_back(inner);
+  transposed_ = false;
 }
 
 TileGrid::TileGrid(const Loops& nest, int64_t max_rows, int64_t max_cols)

@@ -110,6 +110,10 @@ class Loops {
   Block block(int operand, char* data) const {
     return {data, rows().stride[operand], cols().stride[operand]};
   }
+  // Takes out the loop, longer than 1, in which operand 0 goes on by `step` bytes; else the size is
+  // 0. What is left is to be walked position by position, `inner` as the last loop.
+  Loop take(int64_t step);
+  void walk(const Loop& inner);
 
  private:
   void sort_and_merge(int operands);
