@@ -29,13 +29,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
     items = _some("stack", tensors)
-    first = items[0].shape
-    for i, x in enumerate(items):
-        if x.shape != first:
-            raise ShapeError(
-                "stack: all tensors must have one shape, got "
-                f"{tuple(first)} and {tuple(x.shape)} at {i}"
-            )
+    shapes = [x.shape for x in items]
+    first = shapes[0]
+    if shapes.count(first) != len(shapes):
+        at = next(i for i, shape in enumerate(shapes) if shape != first)
+        raise ShapeError(
+            "stack: all tensors must have one shape, got "
+            f"{tuple(first)} and {tuple(shapes[at])} at {at}"
+        )
     at = wrap_dim("stack", dim, len(first) + 1)
     if out is None and at < len(first):  # one reshape rather than one of each tensor
         joined = prim.cat(items, at)
@@ -45,7 +46,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
 
 
 def _some(op: str, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    items = tuple(need_tensor(op, x) for x in tensors)
+    items = tuple(tensors)
+    for x in items:
+        if not isinstance(x, Tensor):
+            need_tensor(op, x)
     if not items:
         raise RuntimeError(f"{op}: expects a non-empty list of tensors")
     return items
