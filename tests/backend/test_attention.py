@@ -27,6 +27,8 @@ SIZES = [
     (49, 49, 48, 25),
     (193, 97, 7, 64),
     (250, 400, 5, 6),
+    (1, 1100, 64, 250),  # few queries: parts of 8, 4, 2 and 1 registers, and a rest
+    (3, 45, 70, 33),
 ]
 RTOL = {"float32": 3e-6, "float64": 1e-13}
 

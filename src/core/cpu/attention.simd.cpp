@@ -5,6 +5,7 @@
 #include "math_log.h"
 #include "simd.h"
 #include "stored.h"
+#include "transpose.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -218,36 +219,68 @@ void weigh_row(MaskKind kind, void* scores, const void* mask, int64_t n, void* t
   weigh_row_masked<MaskKind::None>(s, m, n, t, u);
 }
 
+// Keys and values come from memory: so many lines ahead of the one in use are fetched.
+constexpr int64_t kLinesAhead = 32;
+template <class T>
+TINYT_INLINE void fetch_ahead(const T* at, int64_t line) {
+  __builtin_prefetch(at + kLinesAhead * line);
+}
+
+// The sums of the lanes of each register, by the tree of `fold`.
+template <class T>
+TINYT_INLINE Vec<T> sums_of_lanes(Vec<T> (&v)[kWidth<T>]) {
+  transpose(v);
+#pragma GCC unroll 4
+  for (int64_t half = kWidth<T> / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < half; ++i) v[i] += v[i + half];
+  }
+  return v[0];
+}
+
 template <class T, int Lines>
 TINYT_INLINE void dot_lines(const T* x, const T* lines, int64_t line, int64_t n, T* out) {
+  constexpr int kPointers = (Lines + 3) / 4;  // four lines share one
+  const T* at[kPointers];
+#pragma GCC unroll 4
+  for (int i = 0; i < kPointers; ++i) at[i] = lines + 4 * i * line;
   Vec<T> acc[Lines] = {};
-  int64_t i = 0;
-  for (; i + kWidth<T> <= n; i += kWidth<T>) {
-    const Vec<T> v = load<T>(x + i);
-#pragma GCC unroll 8
-    for (int l = 0; l < Lines; ++l) acc[l] = fma(v, load<T>(lines + l * line + i), acc[l]);
-  }
-  if (i < n) {
-    const Vec<T> v = load_part<T>(x + i, n - i);
-#pragma GCC unroll 8
+  const auto add = [&](const auto& load_some) {
+    const Vec<T> v = load_some(x);
+#pragma GCC unroll 16
     for (int l = 0; l < Lines; ++l) {
-      acc[l] = fma(v, load_part<T>(lines + l * line + i, n - i), acc[l]);
+      const T* from = at[l / 4] + l % 4 * line;
+      fetch_ahead(from, line);
+      acc[l] = fma(v, load_some(from), acc[l]);
     }
+#pragma GCC unroll 4
+    for (int i = 0; i < kPointers; ++i) at[i] += kWidth<T>;
+    x += kWidth<T>;
+    n -= kWidth<T>;
+  };
+  while (n >= kWidth<T>) add([](const T* p) { return load<T>(p); });
+  if (n > 0) add([n](const T* p) { return load_part<T>(p, n); });
+  if constexpr (Lines == kWidth<T>) {
+    store(out, sums_of_lanes<T>(acc));
+  } else {
+#pragma GCC unroll 4
+    for (int l = 0; l < Lines; ++l) out[l] = sum_lanes<T>(acc[l]);
   }
-#pragma GCC unroll 8
-  for (int l = 0; l < Lines; ++l) out[l] = sum_lanes<T>(acc[l]);
 }
 
 template <class T>
 void dots(const void* x, const void* lines, int64_t line, int64_t count, int64_t n, void* out) {
   const T *of_x = static_cast<const T*>(x), *at = static_cast<const T*>(lines);
   T* to = static_cast<T*>(out);
+  constexpr int kLines = static_cast<int>(kWidth<T>);
   int64_t l = 0;
-  for (; l + 4 <= count; l += 4) dot_lines<T, 4>(of_x, at + l * line, line, n, to + l);
+  for (; l + kLines <= count; l += kLines) {
+    dot_lines<T, kLines>(of_x, at + l * line, line, n, to + l);
+  }
   for (; l < count; ++l) dot_lines<T, 1>(of_x, at + l * line, line, n, to + l);
 }
 
-// Vectors [i, i + Vectors) of the sum.
+// A part of the sum, in as many chains.
 template <class T, int Vectors>
 TINYT_INLINE void add_part(const T* weights, const T* lines, int64_t line, int64_t count, T* out) {
   Vec<T> acc[Vectors];
@@ -256,7 +289,10 @@ TINYT_INLINE void add_part(const T* weights, const T* lines, int64_t line, int64
   for (int64_t l = 0; l < count; ++l, lines += line) {
     const Vec<T> w = splat(weights[l]);
 #pragma GCC unroll 8
-    for (int v = 0; v < Vectors; ++v) acc[v] = fma(w, load<T>(lines + v * kWidth<T>), acc[v]);
+    for (int v = 0; v < Vectors; ++v) {
+      fetch_ahead(lines + v * kWidth<T>, line);
+      acc[v] = fma(w, load<T>(lines + v * kWidth<T>), acc[v]);
+    }
   }
 #pragma GCC unroll 8
   for (int v = 0; v < Vectors; ++v) store(out + v * kWidth<T>, acc[v]);
@@ -268,8 +304,14 @@ void add_lines(const void* weights, const void* lines, int64_t line, int64_t cou
   const T *w = static_cast<const T*>(weights), *at = static_cast<const T*>(lines);
   T* to = static_cast<T*>(out);
   int64_t i = 0;
-  for (; i + 8 * kWidth<T> <= n; i += 8 * kWidth<T>) add_part<T, 8>(w, at + i, line, count, to + i);
-  for (; i + kWidth<T> <= n; i += kWidth<T>) add_part<T, 1>(w, at + i, line, count, to + i);
+  const auto add = [&]<int Vectors>() {
+    add_part<T, Vectors>(w, at + i, line, count, to + i);
+    i += Vectors * kWidth<T>;
+  };
+  while (i + 8 * kWidth<T> <= n) add.template operator()<8>();
+  if (i + 4 * kWidth<T> <= n) add.template operator()<4>();
+  if (i + 2 * kWidth<T> <= n) add.template operator()<2>();
+  if (i + kWidth<T> <= n) add.template operator()<1>();
   if (i == n) return;
   Vec<T> acc = load_part<T>(to + i, n - i);
   for (int64_t l = 0; l < count; ++l) {
