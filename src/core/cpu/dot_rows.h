@@ -21,6 +21,22 @@ struct DotColumns {
   int64_t unit, next;
 };
 
+// Lines of the cache to be fetched during a step: two with each unit, so that memory works while
+// units do. A fetch of what is near costs nothing.
+struct NothingAhead {
+  TINYT_INLINE void fetch() {}
+};
+constexpr int64_t kLinesOfStep = 32;
+struct LinesAhead {
+  const char* at;
+  int64_t step;
+  TINYT_INLINE void fetch() {
+    _mm_prefetch(at, _MM_HINT_T1);
+    _mm_prefetch(at + step, _MM_HINT_T1);
+    at += 2 * step;
+  }
+};
+
 struct BFloat16Dot {
   static TINYT_INLINE Row add(Row sums, Row a, Row b) {
     return (Row)_mm512_dpbf16_ps((__m512)sums, (__m512bh)a, (__m512bh)b);
@@ -28,14 +44,16 @@ struct BFloat16Dot {
 };
 
 // The sums of a step: 16 units.
-template <class Dot, int Rows, int Vectors>
-TINYT_INLINE void add_step(DotRows rows, DotColumns columns, Row (&sums)[Rows][Vectors]) {
+template <class Dot, class Ahead = NothingAhead, int Rows, int Vectors>
+TINYT_INLINE void add_step(DotRows rows, DotColumns columns, Row (&sums)[Rows][Vectors],
+                           Ahead ahead = {}) {
   constexpr int kPointers = (Rows + 2) / 3;  // three rows share one
   const char* a[kPointers];
 #pragma GCC unroll 4
   for (int i = 0; i < kPointers; ++i) a[i] = rows.at + 3 * i * rows.line;
 #pragma GCC unroll 1
   for (int64_t u = 0; u < 16; ++u) {
+    ahead.fetch();
     Row b[Vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) b[v] = load<uint32_t>(columns.at + v * columns.next);

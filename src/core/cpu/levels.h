@@ -492,6 +492,12 @@ struct TilePanel {
   bool columns;
 };
 
+// Memory that will be read soon: runs of `lines` lines of the cache, `stride` bytes apart.
+struct Coming {
+  const char* at = nullptr;
+  int64_t lines = 0, runs = 0, stride = 0;
+};
+
 // A block of C, from panels of A and B. One panel after the other stays in the nearest cache while
 // all of the other operand's pass by: one of A, `by_rows`, or of B.
 struct TileBlock {
@@ -518,6 +524,7 @@ struct TileBlock {
   // rounded.
   const void* add;
   int64_t add_row, add_col;
+  Coming coming = {};  // what the caller packs next
 };
 
 struct LowTable {

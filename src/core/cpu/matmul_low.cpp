@@ -13,7 +13,8 @@ constexpr int64_t kSpanBlocks = 8;  // blocks of depth packed at a time
 // Bytes of packed lines that pass again and again and stay in L2: of a whole operand, of a task.
 constexpr int64_t kNarrow = int64_t{5} << 18;
 constexpr int64_t kResident = int64_t{1} << 20;
-constexpr int64_t kLinesOfTask = 16 * kTilePanel;    // beside their sums by a panel
+constexpr int64_t kLinesOfTask = 16 * kTilePanel;  // beside their sums by a panel
+constexpr int64_t kCacheLine = 64;
 constexpr int64_t kTasks = 4;                        // at least, along the longer operand
 constexpr int64_t kMostTasks = 64;                   // so that all threads end together
 constexpr int64_t kLinesOfSums = 64 * kTilePanel;    // at a time, where there are several spans
@@ -135,8 +136,8 @@ class TiledProduct {
 
   // `sums_panel`: bytes from the sums of one panel that stays in L1 to the next. That is one of the
   // operand that is not in L2.
-  void multiply(const Region& r, Packed shorter, Packed longer, char* sums,
-                int64_t sums_panel) const {
+  void multiply(const Region& r, Packed shorter, Packed longer, char* sums, int64_t sums_panel,
+                const Coming& coming = {}) const {
     const Lines& rows = cut_.short_b ? r.longer : r.shorter;
     const Lines& cols = cut_.short_b ? r.shorter : r.longer;
     const Packed& a = cut_.short_b ? longer : shorter;
@@ -164,7 +165,8 @@ class TiledProduct {
                              .wide = p_.wide,
                              .add = p_.add.data,
                              .add_row = p_.add.row,
-                             .add_col = p_.add.col};
+                             .add_col = p_.add.col,
+                             .coming = coming};
     if (low_.block[static_cast<int>(p_.dtype)](block)) nan_.store(true, std::memory_order_relaxed);
   }
 
@@ -213,9 +215,24 @@ class TiledProduct {
       part.k = r.k + done;
       part.depth = std::min(cut_.block, r.depth - done);
       pack(false, part, 0, slot, 0);
-      multiply(part, {packed, 0}, {slot, 0}, sums, 0);
+      multiply(part, {packed, 0}, {slot, 0}, sums, 0, coming(r, i + 1, done, part.depth));
       packed += count * cut_.panel_bytes;
     }
+  }
+
+  // Of panel i of the longer operand the share for a block of depth: some of its lines, where they
+  // run along memory.
+  Coming coming(const Region& r, int64_t i, int64_t done, int64_t depth) const {
+    const StridedLines& from = cut_.short_b ? p_.a : p_.b;
+    const int64_t count = std::min(kTilePanel, r.longer.count - i * kTilePanel);
+    if (count <= 0 || from.depth != 1) return {};
+    const int64_t begin = count * done / r.depth, runs = count * (done + depth) / r.depth - begin;
+    const auto item = static_cast<int64_t>(size_of(p_.dtype));
+    const int64_t first = (i * kTilePanel + begin) * from.line + r.k;
+    const char* at = static_cast<const char*>(from.data) + first * item;
+    const int64_t lines = ceil_div(r.depth * item, kCacheLine);
+    if (from.line == r.depth) return {at, lines * runs, 1, 0};
+    return {at, lines, runs, from.line * item};
   }
 
   // ---- wide

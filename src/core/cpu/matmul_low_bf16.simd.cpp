@@ -75,15 +75,33 @@ TINYT_INLINE void store_rows(const Corner& at, int64_t first, const Row (&sums)[
   }
 }
 
+// Fetches what is coming, the lines of a step at a time.
+struct Fetching {
+  Coming coming;
+  int64_t taken = 0;  // lines of the run
+
+  TINYT_INLINE LinesAhead take(const char* near) {
+    if (coming.runs == 0) return {near, 0};
+    const LinesAhead some = {coming.at + taken * kLine, kLine};
+    taken += kLinesOfStep;
+    if (taken >= coming.lines) {
+      taken = 0;
+      coming.at += coming.stride;
+      --coming.runs;
+    }
+    return some;
+  }
+};
+
 // Rows from `first` on; their sums go `to` a buffer, or to C (null).
 template <class T, int Rows, int Vectors>
 TINYT_OUTLINE void rows_of_corner(const TileBlock& g, const Corner& at, int64_t first,
-                                  const Row* excess, char* to) {
+                                  const Row* excess, char* to, Fetching& ahead) {
   Row sums[Rows][Vectors] = {};
   if (!at.first) load_sums(at.sums, first, sums);
   const char *a = at.a + first * 64, *b = at.b;
   for (int64_t i = 0; i < at.steps; ++i, a += kStep, b += kStep) {
-    add_step<Dot<T>>({a, 64}, {b, 64, kTile}, sums);
+    add_step<Dot<T>>({a, 64}, {b, 64, kTile}, sums, ahead.take(b));
   }
   if constexpr (sizeof(T) == 1) {
 #pragma GCC unroll 12
@@ -100,23 +118,25 @@ TINYT_OUTLINE void rows_of_corner(const TileBlock& g, const Corner& at, int64_t 
 }
 
 template <class T, int Vectors>
-void corner_of(const TileBlock& g, const Corner& at, char* to) {
+void corner_of(const TileBlock& g, const Corner& at, char* to, Fetching& ahead) {
   Row excess[Vectors] = {};
   if constexpr (sizeof(T) == 1) add_excess<T, Vectors>(at, excess);
-  if (at.ahead != nullptr) fetch(at.ahead, at.steps * at.ahead_lines);
   by_rows(at.rows, [&]<int Rows>(int64_t first) {
     if (at.c != nullptr) claim_rows(at, first, Rows);
-    rows_of_corner<T, Rows, Vectors>(g, at, first, excess, to);
+    rows_of_corner<T, Rows, Vectors>(g, at, first, excess, to, ahead);
   });
 }
 
 struct Dots {
+  Fetching ahead;
+
   template <class T>
-  static void corner(const TileBlock& g, const Corner& at, Leaving& sums) {
+  void corner(const TileBlock& g, const Corner& at, Leaving& sums) {
+    if (at.ahead != nullptr) ahead = {{at.ahead, at.steps * at.ahead_lines, 1, 0}};
     char* to = at.sums;
     const bool plain = g.add == nullptr && at.cols % 16 == 0 && in_one_run(g, at);
     if (at.last) to = plain ? nullptr : sums.sums;
-    at.cols > 16 ? corner_of<T, 2>(g, at, to) : corner_of<T, 1>(g, at, to);
+    at.cols > 16 ? corner_of<T, 2>(g, at, to, ahead) : corner_of<T, 1>(g, at, to, ahead);
     if (!at.last || to == nullptr) return;
     leave(g, at, sums);
     write_some<T>(g, sums, kTilePanel);

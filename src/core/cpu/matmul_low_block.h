@@ -1,4 +1,5 @@
-// A block of C from packed panels (docs/adr/0022), for the kernels of any units. `Unit` multiplies:
+// A block of C from packed panels (docs/adr/0022), for the kernels of any units. A `Unit`, which is
+// made with what is coming, multiplies:
 // corner<T>(block, corner, leaving) adds a block of depth to the sums of a corner, and leaves the
 // finished ones in `leaving`.
 #pragma once
@@ -195,7 +196,7 @@ struct Side {
 // panels pass by, and what follows it comes closer.
 template <class T, class Unit>
 void panel_by_all(const TileBlock& g, const Side& stays, const Side& passes, int64_t line,
-                  Leaving& sums) {
+                  Unit& unit, Leaving& sums) {
   constexpr int64_t kStepBytes = kStep * kParts<T>;
   const int64_t item = g.wide ? 4 : static_cast<int64_t>(sizeof(T));
   const int64_t total = (g.depth + kDepthOfStep<T> - 1) / kDepthOfStep<T>;
@@ -224,7 +225,7 @@ void panel_by_all(const TileBlock& g, const Side& stays, const Side& passes, int
       const int64_t fetched = i / kTilePanel * at.steps * at.ahead_lines * kLine;
       at.ahead = next != nullptr && fetched < at.steps * kStepBytes ? next + fetched : nullptr;
       at.c = at.last ? element_of_c(g, at.row, at.col, item) : nullptr;
-      Unit::template corner<T>(g, at, sums);
+      unit.template corner<T>(g, at, sums);
       pass += g.panel;
       at.sums += 4 * kTile;
     }
@@ -236,12 +237,13 @@ bool block_on(const TileBlock& g) {
   const Side a = {static_cast<const char*>(g.a), g.a_block, g.rows};
   const Side b = {static_cast<const char*>(g.b), g.b_block, g.cols};
   const Side &stays = g.by_rows ? a : b, &passes = g.by_rows ? b : a;
+  Unit unit{g.coming};
   Leaving sums;
   sums.rows = sums.done = 0;
   sums.nan = false;
   __asm__ volatile("" : : : "memory");  // what was packed is in memory: GCC's loads do not say so
   for (int64_t i = 0; i < stays.lines; i += kTilePanel) {
-    panel_by_all<T, Unit>(g, stays, passes, i, sums);
+    panel_by_all<T>(g, stays, passes, i, unit, sums);
   }
   write_some<T>(g, sums, kTilePanel);
   return sums.nan;
