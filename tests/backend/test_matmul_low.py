@@ -18,7 +18,7 @@ SUBNORMAL = {"bfloat16": 2.0**-130, "float16": 2.0**-20}
 DTYPES = (*HALVES, "int8", "uint8")
 
 # Edges of 16 lines, of 32, of steps of 32 and 64 along k, of blocks of k; several spans of k;
-# one short operand (of either side) and none; vectors.
+# one short operand (of either side) and none, with and without several spans; vectors.
 SHAPES = [
     (1, 1, 1),
     (3, 0, 2),
@@ -38,6 +38,7 @@ SHAPES = [
     (90, 5000, 1),
     (40, 8200, 20),
     (70, 4200, 66),
+    (200, 4200, 200),
 ]
 
 

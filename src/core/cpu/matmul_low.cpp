@@ -9,10 +9,11 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kSpanBlocks = 8;  // blocks of depth packed at a time
-// Bytes of packed lines that pass again and again and stay in L2: of a whole operand, of a task.
+constexpr int64_t kSpanBytes = int64_t{256} << 10;  // of a panel: the depth packed at a time
+// Packed lines that pass again and again and stay in L2: bytes of a whole operand; of a task, so
+// many blocks as the one that stays in L1.
 constexpr int64_t kNarrow = int64_t{5} << 18;
-constexpr int64_t kResident = int64_t{1} << 20;
+constexpr int64_t kResidentBlocks = 32;
 constexpr int64_t kLinesOfTask = 16 * kTilePanel;  // beside their sums by a panel
 constexpr int64_t kCacheLine = 64;
 constexpr int64_t kTasks = 4;                        // at least, along the longer operand
@@ -50,7 +51,7 @@ struct Blocking {
       : format(kernels().low->format[static_cast<int>(dtype)]),
         steps(k <= format.depth * format.most_steps ? format.most_steps : format.block_steps),
         block(format.depth * steps),
-        span(std::min(round_up(k, format.depth), kSpanBlocks * block)),
+        span(std::min(round_up(k, format.depth), kSpanBytes / (format.bytes * steps) * block)),
         panel_bytes(ceil_div(std::min(span, block), format.depth) * format.bytes),
         narrow(panels(std::min(m, n)) * panel_span() <= kNarrow),
         short_b(narrow ? n < m : 2 * n < m),
@@ -62,7 +63,8 @@ struct Blocking {
     } else {
       if (!one_span) longer = std::min(longer, kLinesOfSums);
       shorter = std::min(shorter, kPackedBytes / panel_span() * kTilePanel);
-      const int64_t fit = std::max<int64_t>(1, kResident / panel_span()) * kTilePanel;
+      const int64_t resident = kResidentBlocks * format.block_steps * format.bytes;
+      const int64_t fit = std::max<int64_t>(1, resident / panel_span()) * kTilePanel;
       const int64_t least = std::max(ceil_div(longer, std::min(fit, kLinesOfTask)), kTasks);
       const int64_t tasks = round_up(least, num_threads());  // the same number for each
       task_lines = panels(ceil_div(longer, tasks)) * kTilePanel;
