@@ -9,7 +9,8 @@ namespace {
 
 constexpr int64_t kRowsOfTask = 96;  // a multiple of every GemmTile::rows
 constexpr int64_t kColsOfTask = 512;
-constexpr int64_t kPackedA = int64_t{1} << 20;  // bytes of A and of B packed at a time
+constexpr int64_t kFewRows = int64_t{1} << 20;  // bytes of a narrow A packed at a time: in L2
+constexpr int64_t kPackedA = int64_t{4} << 20;  // of a wide A, and of B
 constexpr int64_t kPackedB = int64_t{8} << 20;
 constexpr int64_t kStackBytes = 32 * 1024;
 constexpr int64_t kPackTask = 64 * 1024;             // elements packed by one unit of parallel work
@@ -50,7 +51,7 @@ struct Blocking {
       span = round_up(k, depth);
     } else if (narrow) {
       const int64_t fit =
-          std::max<int64_t>(1, kPackedA / std::max<int64_t>(1, rows * depth * size));
+          std::max<int64_t>(1, kFewRows / std::max<int64_t>(1, rows * depth * size));
       span = std::min(fit * depth, round_up(k, depth));
     } else {
       rows = std::min(rows, round_up(kPackedA / (depth * size), kRowsOfTask));
