@@ -104,27 +104,6 @@ void pack_images(const void* context, const Panel& p, void* out) {
   }
 }
 
-// parts[0] += parts[1] + ... in a fixed tree: neighbours first.
-template <class T>
-void add_parts(T* parts, int64_t count, int64_t n) {
-  parallel_ranges(n, int64_t{1} << 14, [&](int64_t begin, int64_t end) {
-    for (int64_t step = 1; step < count; step *= 2) {
-      for (int64_t p = 0; p + step < count; p += 2 * step) {
-        T* to = parts + p * n;
-        const T* from = parts + (p + step) * n;
-        for (int64_t i = begin; i < end; ++i) to[i] += from[i];
-      }
-    }
-  });
-}
-
-void add_parts(const Tensor& parts) {
-  const int64_t count = parts.size(0), n = parts.numel() / count;
-  if (parts.dtype() == DType::Float32) return add_parts(parts.ptr<float>(), count, n);
-  if (parts.dtype() == DType::Float64) return add_parts(parts.ptr<double>(), count, n);
-  add_parts(parts.ptr<uint64_t>(), count, n);
-}
-
 // Block i of the images into part i.
 void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Tensor& x,
                      int64_t per_block, int64_t blocks, const Tensor& parts) {
@@ -177,7 +156,7 @@ void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Te
     multiply_blocks(work, g, grad, x, per_block, blocks, parts);
   }
   if (blocks == 1) return;
-  add_parts(parts);
+  add_parts(work, parts.data(), blocks, result.numel());
   std::memcpy(result.data(), parts.data(), static_cast<size_t>(result.numel() * size));
 }
 
@@ -196,6 +175,24 @@ bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
 }
 
 }  // namespace
+
+void add_parts(DType dtype, void* parts, int64_t count, int64_t n) {
+  constexpr int64_t kGrain = int64_t{1} << 14, kNoRows[3] = {};
+  constexpr uint8_t kInner[] = {1, 1, 1};
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  const auto add =
+      kernels().elementwise->kernel[static_cast<int>(OpId::add)][static_cast<int>(dtype)];
+  parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
+    char* const at = static_cast<char*>(parts) + begin * size;
+    for (int64_t step = 1; step < count; step *= 2) {
+      for (int64_t p = 0; p + step < count; p += 2 * step) {
+        char* const to = at + p * n * size;
+        char* const operands[] = {to, to, to + step * n * size};
+        add({operands, 1, end - begin, kNoRows, kInner});
+      }
+    }
+  });
+}
 
 void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
                       int64_t ins, const Tensor& y) {

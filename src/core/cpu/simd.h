@@ -5,6 +5,7 @@
 //
 //   load<T>, store, load_part<T>, store_part   unaligned, whole or the first n lanes
 //   stream, stream_fence                       stores past the caches
+//   load_between<T>                            lanes first to last of a register, unaligned
 //   splat, select, any, bit_cast               broadcast, blend, "is any lane set"
 //   any_above                                  whether a lane is larger than a number
 //   has_nan                                    whether a lane of two registers is a NaN
@@ -40,6 +41,14 @@ TINYT_INLINE Vec<T> load_part(const void* p, int64_t n) {
 template <class V>
 TINYT_INLINE void store_part(void* p, V v, int64_t n) {
   __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(Element<V>));
+}
+// Lanes [first, last) of 4 bytes each; the others read as zero. Touches no memory beside them.
+template <class T>
+TINYT_INLINE Vec<T> load_between(const T* p, int64_t first, int64_t last) {
+  if (last - first == kLanes<Vec<T>>) return load<T>(p);
+  Vec<T> v = {};
+  for (int64_t i = first; i < last; ++i) v[i] = p[i];
+  return v;
 }
 #endif
 

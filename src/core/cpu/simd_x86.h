@@ -115,6 +115,13 @@ template <class V>
 TINYT_INLINE void store_part(void* p, V v, int64_t n) {
   _mm512_mask_storeu_epi8(p, first_bytes(n * static_cast<int64_t>(sizeof(Element<V>))), (__m512i)v);
 }
+// Lanes [first, last) of 4 bytes each; the others read as zero. Touches no memory beside them.
+template <class T>
+TINYT_INLINE Vec<T> load_between(const T* p, int64_t first, int64_t last) {
+  const unsigned lanes = _bzhi_u32(0xFFFF, static_cast<unsigned>(last));
+  const unsigned before = _bzhi_u32(0xFFFF, static_cast<unsigned>(first));
+  return (Vec<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>(lanes & ~before), p);
+}
 
 // The bytes of 16 or 8 bools to lanes (sign-extended from -1 or 0) and back.
 TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) {
@@ -237,6 +244,13 @@ TINYT_INLINE void store_part(void* p, V v, int64_t n) {
   } else {
     __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(Element<V>));
   }
+}
+
+// Lanes [first, last) of 4 bytes each; the others read as zero. Touches no memory beside them.
+template <class T>
+TINYT_INLINE Vec<T> load_between(const T* p, int64_t first, int64_t last) {
+  const __m256i lanes = _mm256_andnot_si256(first_lanes_32(first), first_lanes_32(last));
+  return (Vec<T>)_mm256_maskload_epi32(reinterpret_cast<const int*>(p), lanes);
 }
 
 TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) { return (I32)_mm256_cvtepi8_epi32(b); }

@@ -18,7 +18,6 @@ constexpr int64_t kMinChannels = 16;
 constexpr int64_t kMinTiles = 32;
 // Products for a position, of which the definition has nine: tiles may stick out of a plane.
 constexpr double kMaxProducts = 6.5;
-constexpr int64_t kManyBlocks = 8;  // each is run by one thread
 
 // All weights, in panels as the products read them: element by element, chain by chain.
 void transform_weights(const Plan& p, const float* w, float* out) {

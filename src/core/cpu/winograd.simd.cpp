@@ -74,37 +74,45 @@ TINYT_INLINE I32 every(int first, int step) {
   return index;
 }
 
-// Elements [at, at + kL) of a line, of which those in [begin, end) are there.
-TINYT_INLINE F32 read_line(const DealtLines& g, int64_t line, int64_t at, int64_t end) {
-  const int64_t first = g.begin > at ? g.begin - at : 0, last = end - at < kL ? end - at : kL;
-  if (first >= last) return F32{};
-  const float* from = g.from + line + at + first;
-  const F32 value = last - first == kL ? load<float>(from) : load_part<float>(from, last - first);
-  return first == 0 ? value : pick(F32{}, value, every(0, 1) + static_cast<int32_t>(kL - first));
+// Groups from k on, of lines that fill so many registers there.
+template <int Registers>
+void deal_groups(const DealtLines& g, int64_t k) {
+  const I32 evens = every(0, 2), odds = every(1, 2);
+  const I32 fourths[4] = {every(0, 4), every(1, 4), every(2, 4), every(3, 4)};
+  int64_t first[Registers], last[Registers];  // of a register's lanes that are there
+  for (int r = 0; r < Registers; ++r) {
+    const int64_t at = 4 * k + r * kL;
+    first[r] = g.begin < at ? 0 : g.begin < at + kL ? g.begin - at : kL;
+    last[r] = g.end < at ? 0 : g.end < at + kL ? g.end - at : kL;
+  }
+  const float* from = g.from + g.at + 4 * k;
+  float* to = g.to + k;
+  for (int64_t i = 0; i < g.lines; ++i, from += g.width, to += 4 * g.plane) {
+    F32 v[Registers] = {}, dealt[4];
+    if (i >= g.first && i < g.last) {
+      for (int r = 0; r < Registers; ++r)
+        v[r] = load_between<float>(from + r * kL, first[r], last[r]);
+    }
+    if constexpr (Registers == 2) {
+      for (int j = 0; j < 4; ++j) dealt[j] = pick(v[0], v[1], fourths[j]);
+    } else {
+      const F32 even[2] = {pick(v[0], v[1], evens), pick(v[2], v[3], evens)};
+      const F32 odd[2] = {pick(v[0], v[1], odds), pick(v[2], v[3], odds)};
+      for (int j = 0; j < 4; ++j) {
+        const auto& half = j % 2 == 0 ? even : odd;
+        dealt[j] = pick(half[0], half[1], j < 2 ? evens : odds);
+      }
+    }
+    for (int j = 0; j < 4; ++j) store(to + j * g.plane, dealt[j]);
+  }
 }
 
 void deal(const DealtLines& g) {
-  const I32 evens = every(0, 2), odds = every(1, 2);
-  const I32 fourths[4] = {every(0, 4), every(1, 4), every(2, 4), every(3, 4)};
-  int64_t line = g.at;
-  float* row = g.to;
-  for (int64_t i = 0; i < g.lines; ++i, line += g.width, row += 4 * g.plane) {
-    const int64_t end = i >= g.first && i < g.last ? g.end : g.begin;
-    if (g.groups <= kL / 2) {
-      const F32 v[2] = {read_line(g, line, 0, end), read_line(g, line, kL, end)};
-      for (int j = 0; j < 4; ++j) store(row + j * g.plane, pick(v[0], v[1], fourths[j]));
-      continue;
-    }
-    for (int64_t k = 0; k < g.groups; k += kL) {
-      F32 v[4];
-      for (int j = 0; j < 4; ++j) v[j] = read_line(g, line, 4 * k + j * kL, end);
-      const F32 even[2] = {pick(v[0], v[1], evens), pick(v[2], v[3], evens)};
-      const F32 odd[2] = {pick(v[0], v[1], odds), pick(v[2], v[3], odds)};
-      float* to = row + k;
-      store(to, pick(even[0], even[1], evens));
-      store(to + g.plane, pick(odd[0], odd[1], evens));
-      store(to + 2 * g.plane, pick(even[0], even[1], odds));
-      store(to + 3 * g.plane, pick(odd[0], odd[1], odds));
+  for (int64_t k = 0; k < g.groups; k += kL) {
+    if (g.groups - k <= kL / 2) {
+      deal_groups<2>(g, k);
+    } else {
+      deal_groups<4>(g, k);
     }
   }
 }

@@ -20,6 +20,8 @@ inline constexpr int64_t kBlockElements = int64_t{1} << 17;
 inline constexpr int64_t kChannelsOfTask = 8;
 inline constexpr int64_t kWeightsOfTask = 512;  // 3x3 kernels
 inline constexpr int64_t kMaxTiles = 256;       // of a block
+inline constexpr int64_t kLineOfCache = 16;     // floats
+inline constexpr int64_t kManyBlocks = 8;       // each is run by one thread
 
 // The problem and how it is cut.
 struct Plan {
@@ -119,8 +121,8 @@ struct Lines {
 };
 
 // A block's tiles in a form that has each tile's elements at one place in four planes for each row
-// of a tile, the columns dealt to four. Next to each other in a plane are the tiles of a row and
-// one more, for the last two columns.
+// of a tile, the columns dealt to four. Next to each other in a plane are the tiles of a row and,
+// of the input, one more for the last two columns.
 class TilePlanes {
  public:
   TilePlanes(const Plan& p, const Source& source, int64_t first, int64_t count)
@@ -128,7 +130,7 @@ class TilePlanes {
     first_row_ = first / p.across;
     rows_ = (first + count - 1) / p.across - first_row_ + 1;
     first_x_ = rows_ == 1 ? first % p.across : 0;
-    groups_ = rows_ == 1 ? count + 1 : p.across + 1;
+    groups_ = (rows_ == 1 ? count : p.across) + (source.rows > kSide ? 1 : 0);
     plane_ = rows_ * groups_ + 3 * p.lanes;
     for (int64_t r = 0; r < rows_; ++r) {
       const TileAt tile(p, (first_row_ + r) * p.across);
@@ -173,6 +175,7 @@ class TilePlanes {
            .groups = groups_,
            .to = memory + r * groups_,
            .plane = plane_});
+      if (there) fetch(row, plane, channel + 1);
     }
     const auto apply = s_.rows == kSide ? winograd->gradient : winograd->input;
     for (int64_t i = 0; i < round_up(count_, p_.tile.cols); i += p_.lanes) {
@@ -187,6 +190,17 @@ class TilePlanes {
     int64_t first, last;  // the lines that are there
     int64_t begin, end;   // and their elements
   };
+
+  // The lines of a row lie in short runs, channel by channel, which no machine foresees. Past the
+  // last channel a fetch of anything does no harm.
+  void fetch(const Row& row, int64_t plane, int64_t channel) const {
+    const float* line = s_.data + row.at + channel * s_.channel_stride +
+                        plane * s_.height * s_.width + row.first * s_.width;
+    const int64_t end = std::min(row.end, groups_ * kSide);
+    for (int64_t i = row.first; i < row.last; ++i, line += s_.width) {
+      for (int64_t x = row.begin; x < end; x += kLineOfCache) __builtin_prefetch(line + x);
+    }
+  }
 
   const Plan& p_;
   Source s_;

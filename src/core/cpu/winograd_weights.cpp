@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "conv_forms.h"
 #include "winograd.h"
 #include "winograd_tiles.h"
 
@@ -11,6 +12,9 @@ namespace {
 using namespace winograd;
 
 constexpr int64_t kMaxLeast = 96;  // tiles
+// Small sums are kept in parts, each of which one thread adds to: of at most so many elements.
+constexpr int64_t kParts = 16;
+constexpr int64_t kMaxPart = int64_t{1} << 16;
 
 // Each block adds to all sums: it has as many elements as there are sums, within reason.
 int64_t least_block(const Direct& d) {
@@ -18,13 +22,24 @@ int64_t least_block(const Direct& d) {
   return std::clamp(depth * d.outs / (depth + d.outs), kMinBlock, kMaxLeast);
 }
 
-// The sums over all tiles of (element of the gradient) x (element of the input), for one group.
+int64_t sums_of(const Plan& p) { return kElements * p.d.outs * p.depth; }
+
+// The sums over tiles of (element of the gradient) x (element of the input), for one group.
 class WeightProducts {
  public:
   WeightProducts(const Plan& p, float* memory, float* products)
       : p_(p), data_(memory), grads_(memory + p.data_size()), products_(products) {}
 
-  void add_block(int64_t first, const float* grad, Slots& planes, Slots& panels) const {
+  // Of blocks [first, last).
+  void add(int64_t first, int64_t last, const float* grad, Slots& planes, Slots& panels) const {
+    for (int64_t i = first; i < last; ++i) add_block(i * p_.block, i > first, grad, planes, panels);
+  }
+  // Room for the packed input of one element.
+  static int64_t panel_size(const Plan& p) { return p.tile.cols * p.block; }
+
+ private:
+  void add_block(int64_t first, bool accumulate, const float* grad, Slots& planes,
+                 Slots& panels) const {
     const int64_t count = std::min(p_.block, p_.tiles - first);
     const TilePlanes of_input(p_, input_of(p_), first, count);
     const TilePlanes of_grad(p_, gradient_of(p_, grad), first, count);
@@ -32,37 +47,28 @@ class WeightProducts {
     transform_block(of_input, p_.depth, planes, {data_, p_.depth * p_.block, p_.block, cols});
     transform_block(of_grad, p_.d.outs, planes, {grads_, p_.d.outs * p_.block, p_.block, cols});
     parallel_for(kElements, [&](int64_t element) {
-      panels.with_one(
-          [&](char* slot) { multiply(element, count, first > 0, reinterpret_cast<float*>(slot)); });
+      panels.with_one([&](char* slot) {
+        multiply(element, count, accumulate, reinterpret_cast<float*>(slot));
+      });
     });
   }
-  // Room for the packed operands of one element.
-  static int64_t panels_size(const Plan& p) { return (p.rows + p.tile.cols) * p.block; }
 
- private:
   void multiply(int64_t element, int64_t count, bool accumulate, float* packed) const {
     const auto type = static_cast<int>(DType::Float32);
-    const PackKernel pack = kernels().gemm->pack[type];
-    const StridedLines a = {grads_ + element * p_.d.outs * p_.block, p_.block, 1};
-    for (int64_t i = 0; i < p_.d.outs; i += p_.tile.rows) {
-      pack(&a, {i, std::min(p_.tile.rows, p_.d.outs - i), 0, count, p_.tile.rows},
-           packed + i * count);
-    }
-    float* packed_b = packed + p_.rows * p_.block;
     const StridedLines b = {data_ + element * p_.depth * p_.block, p_.block, 1};
     for (int64_t j = 0; j < p_.depth; j += p_.tile.cols) {
-      const int64_t cols = std::min(p_.tile.cols, p_.depth - j);
-      pack(&b, {j, cols, 0, count, p_.tile.cols}, packed_b);
+      const int64_t cols = std::min(p_.tile.cols, p_.depth - j), width = round_up(cols, p_.lanes);
+      kernels().gemm->pack[type](&b, {j, cols, 0, count, width}, packed);
       kernels().gemm->block[type]({.rows = p_.d.outs,
                                    .cols = cols,
                                    .depth = count,
-                                   .a = packed,
-                                   .a_line = 1,
-                                   .a_step = p_.tile.rows,
-                                   .a_panel = p_.tile.rows * count,
-                                   .b = packed_b,
-                                   .b_step = p_.tile.cols,
-                                   .b_panel = p_.tile.cols * count,
+                                   .a = grads_ + element * p_.d.outs * p_.block,
+                                   .a_line = p_.block,
+                                   .a_step = 1,
+                                   .a_panel = 0,
+                                   .b = packed,
+                                   .b_step = width,
+                                   .b_panel = width * count,
                                    .c = products_ + element * p_.d.outs * p_.depth,
                                    .row = 0,
                                    .col = j,
@@ -80,19 +86,34 @@ class WeightProducts {
   float *data_, *grads_, *products_;
 };
 
-bool weights_of_group(const Plan& p, const float* grad, float* dw) {
-  const int64_t threads = num_threads(), planes_bytes = bytes_of_planes(p);
-  const int64_t panels_bytes = bytes_of(WeightProducts::panels_size(p));
-  const Scratch memory(bytes_of(p.data_size() + p.products_size()));
-  const Scratch sums(bytes_of(kElements * p.d.outs * p.depth));
-  const Scratch planes(planes_bytes * threads), panels(panels_bytes * threads);
+// The products of all tiles, in `parts` runs of blocks.
+void add_products(const Plan& p, const float* grad, int64_t parts, float* sums) {
+  const int64_t blocks = ceil_div(p.tiles, p.block), threads = num_threads();
+  const int64_t block_bytes = bytes_of(p.data_size() + p.products_size());
+  const int64_t planes_bytes = bytes_of_planes(p);
+  const int64_t panel_bytes = bytes_of(WeightProducts::panel_size(p));
+  const int64_t at_once = std::min(threads, parts);
+  const Scratch memory(block_bytes * at_once);
+  const Scratch planes(planes_bytes * threads), panels(panel_bytes * threads);
+  Slots block_slots(memory.data(), block_bytes, at_once);
   Slots plane_slots(planes.data(), planes_bytes, threads);
-  Slots panel_slots(panels.data(), panels_bytes, threads);
-  auto* products = reinterpret_cast<float*>(sums.data());
-  const WeightProducts blocks(p, reinterpret_cast<float*>(memory.data()), products);
-  for (int64_t first = 0; first < p.tiles; first += p.block) {
-    blocks.add_block(first, grad, plane_slots, panel_slots);
-  }
+  Slots panel_slots(panels.data(), panel_bytes, threads);
+  parallel_for(parts, [&](int64_t i) {
+    block_slots.with_one([&](char* slot) {
+      const WeightProducts part(p, reinterpret_cast<float*>(slot), sums + i * sums_of(p));
+      part.add(i * blocks / parts, (i + 1) * blocks / parts, grad, plane_slots, panel_slots);
+    });
+  });
+}
+
+bool weights_of_group(const Plan& p, const float* grad, float* dw) {
+  const int64_t blocks = ceil_div(p.tiles, p.block);
+  const int64_t parts =
+      blocks >= kManyBlocks && sums_of(p) <= kMaxPart ? std::min(blocks, kParts) : 1;
+  const Scratch memory(bytes_of(sums_of(p) * parts));
+  auto* products = reinterpret_cast<float*>(memory.data());
+  add_products(p, grad, parts, products);
+  add_parts(DType::Float32, products, parts, sums_of(p));
   std::atomic<bool> finite{true};
   const int64_t grain = std::max<int64_t>(1, kWeightsOfTask / p.depth);
   parallel_ranges(p.d.outs, grain, [&](int64_t begin, int64_t end) {
