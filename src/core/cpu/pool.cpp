@@ -14,6 +14,7 @@ namespace tinyt::cpu {
 namespace {
 
 constexpr int64_t kWorkOfTask = 32768;
+constexpr int64_t kWideElements = int64_t{1} << 19;  // converted at once, about
 
 // Windows along one dimension, each `step` after the last, with equally many taps.
 struct Run {
@@ -122,31 +123,50 @@ int64_t lowest_integer(DType t) {
   return std::numeric_limits<int64_t>::min() >> (64 - 8 * size_of(t));
 }
 
+// x and the results are contiguous, of a dtype that has a kernel; `stored` is x's dtype at first.
+void max_pool_in(DType work, DType stored, const Windows& w, const Tensor& x, const Tensor& values,
+                 const Tensor& indices) {
+  switch (work) {
+    case DType::Float32:
+      return max_pool<float>(w, work, x, -std::numeric_limits<float>::infinity(), values, indices);
+    case DType::Float64:
+      return max_pool<double>(w, work, x, -std::numeric_limits<double>::infinity(), values,
+                              indices);
+    default:
+      max_pool<int64_t>(w, work, x, lowest_integer(stored), values, indices);
+  }
+}
+
+// `count` images of a tensor, from `first` on.
+Tensor images_of(const Tensor& x, int64_t first, int64_t count) {
+  Dims shape(x.shape());
+  shape[0] = count;
+  return x.view(shape, x.strides(), x.offset() + first * x.stride(0));
+}
+
 }  // namespace
 
 void kernel_max_pool(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &values = call.outputs[0], &indices = call.outputs[1];
   if (values.numel() == 0) return;
   const Windows windows(x.shape(), AttrReader(call.attrs));
-  // Other dtypes convert: that is exact both ways.
-  const DType work = is_bool(x.dtype()) ? DType::Int64 : info(x.dtype()).compute;
-  const bool same = work == x.dtype();
-  const Tensor dense = same ? as_contiguous(x) : Tensor::empty(x.shape(), work);
-  const Tensor result = same ? values : Tensor::empty(values.shape(), work);
-  if (!same) copy_into(x, dense);
-  switch (work) {
-    case DType::Float32:
-      max_pool<float>(windows, work, dense, -std::numeric_limits<float>::infinity(), result,
-                      indices);
-      break;
-    case DType::Float64:
-      max_pool<double>(windows, work, dense, -std::numeric_limits<double>::infinity(), result,
-                       indices);
-      break;
-    default:
-      max_pool<int64_t>(windows, work, dense, lowest_integer(x.dtype()), result, indices);
+  const DType stored = x.dtype(), work = is_bool(stored) ? DType::Int64 : info(stored).compute;
+  if (work == stored) {
+    return max_pool_in(work, stored, windows, as_contiguous(x), values, indices);
   }
-  if (!same) copy_into(result, values);
+  // Other dtypes convert, which is exact both ways; some images at a time, for the whole would take
+  // several times the memory.
+  const int64_t images = x.size(0);
+  const int64_t some =
+      std::max<int64_t>(1, kWideElements * images / std::max(x.numel(), values.numel()));
+  for (int64_t first = 0; first < images; first += some) {
+    const int64_t count = std::min(some, images - first);
+    const Tensor from = images_of(x, first, count), to = images_of(values, first, count);
+    const Tensor wide = Tensor::empty(from.shape(), work), result = Tensor::empty(to.shape(), work);
+    copy_into(from, wide);
+    max_pool_in(work, stored, windows, wide, result, images_of(indices, first, count));
+    copy_into(result, to);
+  }
 }
 
 }  // namespace tinyt::cpu

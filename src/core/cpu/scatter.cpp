@@ -14,7 +14,8 @@ namespace {
 
 // Least number of lines side by side in one piece of scatter work; less where that were all.
 constexpr int64_t kMinLines = 64;
-constexpr int64_t kLineBytes = 64;  // of a cache
+constexpr int64_t kLineBytes = 64;                   // of a cache
+constexpr int64_t kWideElements = int64_t{1} << 19;  // converted at once, about
 
 // The output starts as the input; in place it is the input.
 void copy_unless_same(const Tensor& from, const Tensor& to) {
@@ -181,25 +182,48 @@ void combine_at_any(const Tensor& out, const Tensor& index, const Tensor& src, s
   }
 }
 
+// `count` of the rows of a tensor, from `first` on.
+Tensor rows_of(const Tensor& x, int64_t first, int64_t count) {
+  Dims shape(x.shape());
+  shape[0] = count;
+  return x.view(shape, x.strides(), x.offset() + first * x.stride(0));
+}
+
 // float16 and bfloat16 accumulate in float32, narrow integers in int64; one rounding at the end.
 template <OpId op>
-void scatter_combine(const KernelCall& call) {
-  const Tensor index = at_least_1d(call.inputs[1]), out = call.outputs[0];
-  Tensor src = at_least_1d(call.inputs[2]);
-  const int64_t dim = AttrReader(call.attrs).integer();
-  check_index(call.op, index, dim, at_least_1d(out).size(dim));
-  const DType wide = info(out.dtype()).compute;
-  if (wide == out.dtype()) {
-    copy_unless_same(call.inputs[0], out);
-    return combine_at_any<op>(at_least_1d(out), index, src, dim);
-  }
-  src = src.view(index.shape(), src.strides(), src.offset());
+void combine_wide(const Tensor& in, const Tensor& index, const Tensor& src, const Tensor& out,
+                  size_t dim, DType wide) {
   const Tensor result = Tensor::empty(out.shape(), wide, out.device());
   const Tensor values = Tensor::empty(index.shape(), wide, out.device());
-  copy_into(call.inputs[0], result);
+  copy_into(in, result);
   copy_into(src, values);
-  combine_at_any<op>(at_least_1d(result), index, values, dim);
+  combine_at_any<op>(result, index, values, dim);
   copy_into(result, out);
+}
+
+template <OpId op>
+void scatter_combine(const KernelCall& call) {
+  const Tensor in = at_least_1d(call.inputs[0]), index = at_least_1d(call.inputs[1]);
+  const Tensor out = at_least_1d(call.outputs[0]);
+  Tensor src = at_least_1d(call.inputs[2]);
+  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  check_index(call.op, index, static_cast<int64_t>(dim), out.size(dim));
+  const DType wide = info(out.dtype()).compute;
+  if (wide == out.dtype()) {
+    copy_unless_same(in, out);
+    return combine_at_any<op>(out, index, src, dim);
+  }
+  src = src.view(index.shape(), src.strides(), src.offset());
+  if (dim == 0 || out.numel() == 0) return combine_wide<op>(in, index, src, out, dim, wide);
+  // Some rows at a time: the whole would take several times the memory.
+  const int64_t rows = out.size(0), some = std::max<int64_t>(1, kWideElements * rows / out.numel());
+  for (int64_t first = 0; first < rows; first += some) {
+    const int64_t count = std::min(some, rows - first);
+    const int64_t at = std::min(first, index.size(0)),
+                  indices = std::min(count, index.size(0) - at);
+    combine_wide<op>(rows_of(in, first, count), rows_of(index, at, indices),
+                     rows_of(src, at, indices), rows_of(out, first, count), dim, wide);
+  }
 }
 
 }  // namespace
