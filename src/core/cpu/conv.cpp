@@ -140,12 +140,14 @@ void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Te
 }
 
 // The images are cut into fixed blocks, each with a partial sum of its own.
-void weight_gradient(DType work, const Geometry& g, const Tensor& grad, const Tensor& x,
+void weight_gradient(DType work, const Geometry& g, const Tensor& any_grad, const Tensor& any_x,
                      const Tensor& result) {
   const auto size = static_cast<int64_t>(size_of(work));
-  const Direct direct{work,         g.images,      g.groups,
-                      g.group_in(), g.group_out(), columns_of_input(g, x.data())};
-  if (winograd_pays(direct) && winograd_weights(direct, grad, result)) return;
+  Direct direct{work,         g.images,      g.groups,
+                g.group_in(), g.group_out(), columns_of_input(g, nullptr)};
+  if (winograd_pays(direct) && winograd_weights(direct, any_grad, any_x, result)) return;
+  const Tensor grad = dense_as(any_grad, work), x = dense_as(any_x, work);
+  direct.columns.data = x.data();
   const int64_t enough = kMinBlockDepth / std::max<int64_t>(1, g.out_size()) + 1;
   const int64_t per_block = std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
   const int64_t blocks = std::max<int64_t>(1, (g.images + per_block - 1) / per_block);
@@ -245,9 +247,7 @@ void kernel_conv_weight(const KernelCall& call) {
   const auto size = attrs.list();
   const Geometry g(x.shape(), size, grad.shape(), attrs);
   if (low_weight_gradient(g, grad, x, out)) return;
-  in_compute_dtype(out, work, [&](const Tensor& dw) {
-    weight_gradient(work, g, dense_as(grad, work), dense_as(x, work), dw);
-  });
+  in_compute_dtype(out, work, [&](const Tensor& dw) { weight_gradient(work, g, grad, x, dw); });
 }
 
 }  // namespace tinyt::cpu

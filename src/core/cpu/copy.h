@@ -13,6 +13,12 @@ void copy_into(const Tensor& from, const Tensor& to);
 Tensor as_contiguous(const Tensor& x);
 // The same in a dtype.
 Tensor dense_as(const Tensor& x, DType dtype);
+// `count` rows along the first dimension, from `first` on.
+inline Tensor rows_of(const Tensor& x, int64_t first, int64_t count) {
+  Dims shape(x.shape());
+  shape[0] = count;
+  return x.view(shape, x.strides(), x.offset() + first * x.stride(0));
+}
 
 void kernel_cast(const KernelCall& call);
 void kernel_copy(const KernelCall& call);

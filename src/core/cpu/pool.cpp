@@ -137,13 +137,6 @@ void max_pool_in(DType work, DType stored, const Windows& w, const Tensor& x, co
   }
 }
 
-// `count` images of a tensor, from `first` on.
-Tensor images_of(const Tensor& x, int64_t first, int64_t count) {
-  Dims shape(x.shape());
-  shape[0] = count;
-  return x.view(shape, x.strides(), x.offset() + first * x.stride(0));
-}
-
 }  // namespace
 
 void kernel_max_pool(const KernelCall& call) {
@@ -161,10 +154,10 @@ void kernel_max_pool(const KernelCall& call) {
       std::max<int64_t>(1, kWideElements * images / std::max(x.numel(), values.numel()));
   for (int64_t first = 0; first < images; first += some) {
     const int64_t count = std::min(some, images - first);
-    const Tensor from = images_of(x, first, count), to = images_of(values, first, count);
+    const Tensor from = rows_of(x, first, count), to = rows_of(values, first, count);
     const Tensor wide = Tensor::empty(from.shape(), work), result = Tensor::empty(to.shape(), work);
     copy_into(from, wide);
-    max_pool_in(work, stored, windows, wide, result, images_of(indices, first, count));
+    max_pool_in(work, stored, windows, wide, result, rows_of(indices, first, count));
     copy_into(result, to);
   }
 }

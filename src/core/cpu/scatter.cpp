@@ -182,13 +182,6 @@ void combine_at_any(const Tensor& out, const Tensor& index, const Tensor& src, s
   }
 }
 
-// `count` of the rows of a tensor, from `first` on.
-Tensor rows_of(const Tensor& x, int64_t first, int64_t count) {
-  Dims shape(x.shape());
-  shape[0] = count;
-  return x.view(shape, x.strides(), x.offset() + first * x.stride(0));
-}
-
 // float16 and bfloat16 accumulate in float32, narrow integers in int64; one rounding at the end.
 template <OpId op>
 void combine_wide(const Tensor& in, const Tensor& index, const Tensor& src, const Tensor& out,

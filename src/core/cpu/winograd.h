@@ -16,7 +16,8 @@ bool winograd_pays(const Direct& d);
 bool winograd_product(const Direct& d, const Tensor& lines, const Tensor& y);
 
 // dw [groups * outs, ins, taps], the gradient of the weights from that of the output, `grad`
-// [images, groups * outs, positions]. False, and dw is unfinished, as above.
-bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& dw);
+// [images, groups * outs, positions], and the source `x`, which d.columns does not point to: both
+// of any dtype that computes in float32. False, and dw is unfinished, as above.
+bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, const Tensor& dw);
 
 }  // namespace tinyt::cpu

@@ -15,6 +15,8 @@ constexpr int64_t kMaxLeast = 96;  // tiles
 // Small sums are kept in parts, each of which one thread adds to: of at most so many elements.
 constexpr int64_t kParts = 16;
 constexpr int64_t kMaxPart = int64_t{1} << 16;
+// Of halves, images with about so many elements are converted at once.
+constexpr int64_t kWideElements = int64_t{1} << 19;
 
 // Each block adds to all sums: it has as many elements as there are sums, within reason.
 int64_t least_block(const Direct& d) {
@@ -31,8 +33,11 @@ class WeightProducts {
       : p_(p), data_(memory), grads_(memory + p.data_size()), products_(products) {}
 
   // Of blocks [first, last).
-  void add(int64_t first, int64_t last, const float* grad, Slots& planes, Slots& panels) const {
-    for (int64_t i = first; i < last; ++i) add_block(i * p_.block, i > first, grad, planes, panels);
+  void add(int64_t first, int64_t last, bool accumulate, const float* grad, Slots& planes,
+           Slots& panels) const {
+    for (int64_t i = first; i < last; ++i) {
+      add_block(i * p_.block, accumulate || i > first, grad, planes, panels);
+    }
   }
   // Room for the packed input of one element.
   static int64_t panel_size(const Plan& p) { return p.tile.cols * p.block; }
@@ -87,7 +92,7 @@ class WeightProducts {
 };
 
 // The products of all tiles, in `parts` runs of blocks.
-void add_products(const Plan& p, const float* grad, int64_t parts, float* sums) {
+void add_products(const Plan& p, const float* grad, int64_t parts, bool accumulate, float* sums) {
   const int64_t blocks = ceil_div(p.tiles, p.block), threads = num_threads();
   const int64_t block_bytes = bytes_of(p.data_size() + p.products_size());
   const int64_t planes_bytes = bytes_of_planes(p);
@@ -101,24 +106,19 @@ void add_products(const Plan& p, const float* grad, int64_t parts, float* sums) 
   parallel_for(parts, [&](int64_t i) {
     block_slots.with_one([&](char* slot) {
       const WeightProducts part(p, reinterpret_cast<float*>(slot), sums + i * sums_of(p));
-      part.add(i * blocks / parts, (i + 1) * blocks / parts, grad, plane_slots, panel_slots);
+      part.add(i * blocks / parts, (i + 1) * blocks / parts, accumulate, grad, plane_slots,
+               panel_slots);
     });
   });
 }
 
-bool weights_of_group(const Plan& p, const float* grad, float* dw) {
-  const int64_t blocks = ceil_div(p.tiles, p.block);
-  const int64_t parts =
-      blocks >= kManyBlocks && sums_of(p) <= kMaxPart ? std::min(blocks, kParts) : 1;
-  const Scratch memory(bytes_of(sums_of(p) * parts));
-  auto* products = reinterpret_cast<float*>(memory.data());
-  add_products(p, grad, parts, products);
-  add_parts(DType::Float32, products, parts, sums_of(p));
+// The weights of one group from its sums; false where one is not finite.
+bool finish_weights(const Plan& p, const float* sums, float* dw) {
   std::atomic<bool> finite{true};
   const int64_t grain = std::max<int64_t>(1, kWeightsOfTask / p.depth);
   parallel_ranges(p.d.outs, grain, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
-      if (!kernels().winograd->weight_gradients(products + o * p.depth, p.d.outs * p.depth, p.depth,
+      if (!kernels().winograd->weight_gradients(sums + o * p.depth, p.d.outs * p.depth, p.depth,
                                                 dw + o * p.depth * 9)) {
         finite.store(false, std::memory_order_relaxed);
       }
@@ -127,18 +127,47 @@ bool weights_of_group(const Plan& p, const float* grad, float* dw) {
   return finite.load();
 }
 
+// Images that are converted at once: of small ones those of whole blocks.
+int64_t images_at_once(const Plan& p, DType dtype) {
+  if (dtype == DType::Float32) return p.d.images;
+  const int64_t of_x = p.d.groups * p.d.ins * p.d.columns.channel_stride;
+  const int64_t of_grad = p.d.groups * p.d.outs * p.d.positions();
+  const int64_t some = std::max<int64_t>(1, kWideElements / std::max(of_x, of_grad));
+  const int64_t of_block = std::max<int64_t>(1, p.block * p.d.images / p.tiles);
+  return std::min(p.d.images, std::max(some / of_block, int64_t{1}) * of_block);
+}
+
 }  // namespace
 
-bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& dw) {
-  for (int64_t g = 0; g < d.groups; ++g) {
-    const Direct group = group_of(d, g);
-    const Plan plan(group, least_block(group));
-    const float* of_group = grad.ptr<float>() + g * d.outs * d.positions();
-    if (!weights_of_group(plan, of_group, dw.ptr<float>() + g * d.outs * d.ins * d.taps())) {
-      return false;
+bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, const Tensor& dw) {
+  const Plan whole(d, least_block(d));
+  const int64_t some = images_at_once(whole, x.dtype());
+  Direct images = d;
+  images.images = some;
+  const int64_t blocks = ceil_div(Plan(images, least_block(d)).tiles, whole.block);
+  const int64_t parts =
+      blocks >= kManyBlocks && sums_of(whole) <= kMaxPart ? std::min(blocks, kParts) : 1;
+  const int64_t group_size = sums_of(whole) * parts;
+  const Scratch memory(bytes_of(group_size * d.groups));
+  auto* sums = reinterpret_cast<float*>(memory.data());
+  for (int64_t first = 0; first < d.images; first += some) {
+    images.images = std::min(some, d.images - first);
+    const Tensor dense_x = dense_as(rows_of(x, first, images.images), DType::Float32);
+    const Tensor dense_grad = dense_as(rows_of(grad, first, images.images), DType::Float32);
+    images.columns.data = dense_x.data();
+    for (int64_t g = 0; g < d.groups; ++g) {
+      const Direct group = group_of(images, g);
+      const float* of_group = dense_grad.ptr<float>() + g * d.outs * d.positions();
+      add_products(Plan(group, least_block(d)), of_group, parts, first > 0, sums + g * group_size);
     }
   }
-  return true;
+  bool finite = true;
+  for (int64_t g = 0; finite && g < d.groups; ++g) {
+    add_parts(DType::Float32, sums + g * group_size, parts, sums_of(whole));
+    finite = finish_weights(whole, sums + g * group_size,
+                            dw.ptr<float>() + g * d.outs * d.ins * d.taps());
+  }
+  return finite;
 }
 
 }  // namespace tinyt::cpu
