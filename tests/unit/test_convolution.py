@@ -131,6 +131,7 @@ def exact_conv(
         (1, 300, 20, (21, 20), {"padding": 1}),  # more than one chain of terms
         (1, 16, 16, (5, 9, 11), {"padding": 1, "stride": (2, 1, 1)}),
         (2, 24, 16, (24, 150), {"padding": 1}),  # several blocks
+        (9, 17, 16, (35, 45), {"padding": 1}),  # gradients in parts
         (2, 16, 16, (9, 28), {"padding": 1}),  # rows of few tiles and of one more
         (2, 16, 16, (9, 29), {"padding": 1}),
         (2, 16, 16, (5, 12), {"padding": (6, 1)}),
@@ -158,6 +159,8 @@ def test_winograd(
         (2, 16, 16, (9, 13), (3, 3), {"padding": 1}),
         (1, 17, 33, (7, 31), (3, 3), {"padding": 1}),
         (40, 31, 17, (5, 5), (3, 3), {"padding": 1}),  # images side by side
+        (40, 16, 34, (24, 24), (3, 3), {"padding": 1}),  # some images at a time
+        (36, 32, 32, (24, 24), (3, 3), {"padding": 1, "groups": 2}),
         (2, 65, 48, (12, 12), (3, 3), {"padding": (0, 2)}),  # several blocks of channels
         (1, 64, 32, (40, 60), (1, 1), {}),  # several blocks of one line
         (3, 33, 20, (13, 11), (1, 1), {"stride": 2}),

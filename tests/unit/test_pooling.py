@@ -33,6 +33,39 @@ def test_half_precision_averages_are_rounded_once(dtype: tinyt.dtype) -> None:
         assert set(out.float().flatten().tolist()) == {x.float()[0, 0, 0, 0].item()}
 
 
+@pytest.mark.parametrize("dtype", [tinyt.float16, tinyt.bfloat16, tinyt.float32])
+def test_maxima_of_many_images(dtype: tinyt.dtype, rng: np.random.Generator) -> None:
+    """Halves convert some images at a time, forward and in the sums of the gradient."""
+    x = tinyt.tensor(rng.integers(-99, 99, (7, 3, 130, 200))).to(dtype).requires_grad_()
+    tiles = x.detach().float().numpy().reshape(7, 3, 65, 2, 100, 2).swapaxes(3, 4)
+    tiles = tiles.reshape(-1, 4)
+    g = rng.integers(-9, 9, len(tiles)).astype(np.float32)
+    y = F.max_pool2d(x, 2)
+    np.testing.assert_array_equal(y.detach().float().numpy().ravel(), tiles.max(1))
+    y.backward(tinyt.tensor(g).to(dtype).reshape(tuple(y.shape)))
+    want = np.zeros_like(tiles)
+    want[np.arange(len(g)), tiles.argmax(1)] = g
+    want = want.reshape(7, 3, 65, 100, 2, 2).swapaxes(3, 4).reshape(x.shape)
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.float().numpy(), want)
+
+
+@pytest.mark.parametrize("rows", [3, 9])
+def test_sums_of_halves_at_positions(rows: int, rng: np.random.Generator) -> None:
+    """With fewer rows of positions than of the result; each row's sums are rounded once."""
+    shape = (9, 4, 40_000)
+    index = rng.integers(0, shape[2], (rows, 4, 500))
+    index[:, :, :50] = 7
+    values = rng.integers(-9, 9, index.shape)
+    want = np.ones(shape)
+    for i in np.ndindex(index.shape):
+        want[i[0], i[1], index[i]] += values[i]
+    out = tinyt.ones(*shape, dtype=tinyt.bfloat16)
+    got = out.scatter_add(2, tinyt.tensor(index), tinyt.tensor(values).bfloat16())
+    want = tinyt.tensor(want).bfloat16().float().numpy()
+    np.testing.assert_array_equal(got.float().numpy(), want)
+
+
 def test_integer_averages_round_towards_zero() -> None:
     x = tinyt.tensor([[-3, -4, 3, 4]])
     assert F.avg_pool1d(x, 2).tolist() == [[-3, 3]]

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "../parallel.h"
+#include "channel_rows.h"
 #include "moments.h"
 #include "norm_parts.h"
 
@@ -11,34 +11,6 @@ namespace tinyt::cpu {
 namespace {
 
 constexpr int64_t kColumnsOfTask = 256;  // of kColumnBlock rows
-
-// x as rows of n elements: row (i, c) starts at (i * channels + c) * n. Where those are short, x is
-// `outer` rows of channels * n columns, each with the numbers of its channel.
-struct Layout {
-  int64_t outer, channels, n = 1;
-  DType dtype;
-  int64_t size;  // bytes of an element in the kernels
-
-  explicit Layout(const Tensor& x)
-      : outer(x.size(0)),
-        channels(x.size(1)),
-        dtype(info(x.dtype()).compute),
-        size(static_cast<int64_t>(size_of(dtype))) {
-    for (int64_t d = 2; d < x.rank(); ++d) n *= x.size(d);
-  }
-  bool columns() const { return n > 0 && n < kShortest; }
-  int64_t width() const { return channels * n; }
-  int64_t count() const { return outer * n; }
-  int64_t offset(int64_t i, int64_t c) const { return (i * channels + c) * n * size; }
-  int index() const { return static_cast<int>(dtype); }
-
-  template <class F>
-  void for_channels(F&& body) const {
-    parallel_ranges(channels, norm_grain(count()), [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c) body(c);
-    });
-  }
-};
 
 // The statistics [channels, 3] of a call: mean, 1 / sqrt(var + eps) and var.
 template <class T>
@@ -73,14 +45,14 @@ V sum_rows(int64_t first, int64_t last, const F& value) {
   return left + sum_rows<V>(middle, last, value);
 }
 
-// The sum of a kernel's values over the rows of channel c; `row` holds what they share.
+// The sum of a kernel's values over the rows of a channel; `row` holds what they share.
 template <class V>
-V sum_channel(const Layout& l, int64_t c, ChannelRow row, const char* x, const char* g,
+V sum_channel(const ChannelLayout& l, ChannelRow row, const ChannelRows& x, const ChannelRows& g,
               void (*sum)(const ChannelRow&, void*)) {
   if (l.outer == 0) return {};
   return sum_rows<V>(0, l.outer, [&](int64_t i) {
-    row.x = x + l.offset(i, c);
-    row.grad = g + l.offset(i, c);
+    row.x = x.row(i);
+    row.grad = g.row(i);
     V value;
     sum(row, &value);
     return value;
@@ -88,13 +60,14 @@ V sum_channel(const Layout& l, int64_t c, ChannelRow row, const char* x, const c
 }
 
 template <class T>
-void forward_rows(const Layout& l, const char* x, const T* weight, const T* bias, bool training,
-                  const Stats<T>& stats, char* y, bool stream) {
+void forward_rows(const ChannelLayout& l, const ByChannel& all_x, const T* weight, const T* bias,
+                  bool training, const Stats<T>& stats, const ByChannel& all_y, bool stream) {
   const auto& table = *kernels().batch_norm;
   const T count = static_cast<T>(l.count());
-  l.for_channels([&](int64_t c) {
+  l.for_channels(all_x.bytes() + all_y.bytes(), [&](int64_t c, char* memory) {
+    const ChannelRows x = all_x.read(c, memory), y = all_y.rows(c, memory + all_x.bytes());
     if (training) {
-      const auto found = sum_channel<Moments<T>>(l, c, {.n = l.n}, x, x, table.moments[l.index()]);
+      const auto found = sum_channel<Moments<T>>(l, {.n = l.n}, x, x, table.moments[l.index()]);
       const T none = std::numeric_limits<T>::quiet_NaN();
       stats.set(c, count > 0 ? found.mean : none, found.squares / count);
     }
@@ -105,36 +78,43 @@ void forward_rows(const Layout& l, const char* x, const T* weight, const T* bias
                    .bias = bias[c],
                    .stream = stream};
     for (int64_t i = 0; i < l.outer; ++i) {
-      row.x = x + l.offset(i, c);
-      table.forward[l.index()](row, y + l.offset(i, c));
+      row.x = x.row(i);
+      table.forward[l.index()](row, y.row(i));
     }
+    all_y.write(c, y);
     end_streams(stream);
   });
 }
 
+// `all_dx` may not be wanted.
 template <class T>
-void backward_rows(const Layout& l, const char* x, const char* g, const T* weight, bool training,
-                   const Stats<T>& stats, char* dx, bool stream, T* params) {
+void backward_rows(const ChannelLayout& l, const ByChannel& all_x, const ByChannel& all_g,
+                   const T* weight, bool training, const Stats<T>& stats, const ByChannel& all_dx,
+                   bool wanted, bool stream, T* params) {
   const auto& table = *kernels().batch_norm;
   const T count = static_cast<T>(l.count());
-  l.for_channels([&](int64_t c) {
+  l.for_channels(all_x.bytes() + all_g.bytes() + all_dx.bytes(), [&](int64_t c, char* memory) {
+    const ChannelRows x = all_x.read(c, memory), g = all_g.read(c, memory += all_x.bytes());
     ChannelRow row{.n = l.n,
                    .mean = stats.mean(c),
                    .scale = stats.scale(c),
                    .weight = weight[c],
                    .stream = stream};
-    const auto sums = sum_channel<Sums<T>>(l, c, row, x, g, table.sums[l.index()]);
+    const auto sums = sum_channel<Sums<T>>(l, row, x, g, table.sums[l.index()]);
     params[c] = sums.dot;
     params[l.channels + c] = sums.total;
+    if (!wanted) return;
     if (training) {
       row.shift = weight[c] * (sums.total / count);
       row.slope = weight[c] * (sums.dot / count);
     }
-    for (int64_t i = 0; i < l.outer && dx != nullptr; ++i) {
-      row.x = x + l.offset(i, c);
-      row.grad = g + l.offset(i, c);
-      table.input[l.index()](row, dx + l.offset(i, c));
+    const ChannelRows dx = all_dx.rows(c, memory + all_g.bytes());
+    for (int64_t i = 0; i < l.outer; ++i) {
+      row.x = x.row(i);
+      row.grad = g.row(i);
+      table.input[l.index()](row, dx.row(i));
     }
+    all_dx.write(c, dx);
     end_streams(stream);
   });
 }
@@ -146,7 +126,7 @@ class Columns {
  public:
   using Kernel = void (*)(const ChannelColumns&);
 
-  explicit Columns(const Layout& l) : l_(l) {}
+  explicit Columns(const ChannelLayout& l) : l_(l) {}
 
   // One value of each channel for its columns.
   template <class F>
@@ -221,12 +201,12 @@ class Columns {
     return part;
   }
 
-  const Layout& l_;
+  const ChannelLayout& l_;
 };
 
 template <class T>
-void forward_columns(const Layout& l, const char* x, const T* weight, const T* bias, bool training,
-                     const Stats<T>& stats, char* y) {
+void forward_columns(const ChannelLayout& l, const char* x, const T* weight, const T* bias,
+                     bool training, const Stats<T>& stats, char* y) {
   const auto& table = *kernels().batch_norm;
   const Columns<T> columns(l);
   ChannelColumns all{.step = l.width(), .x = x, .out = y};
@@ -254,8 +234,8 @@ void forward_columns(const Layout& l, const char* x, const T* weight, const T* b
 }
 
 template <class T>
-void backward_columns(const Layout& l, const char* x, const char* g, const T* weight, bool training,
-                      const Stats<T>& stats, char* dx, T* params) {
+void backward_columns(const ChannelLayout& l, const char* x, const char* g, const T* weight,
+                      bool training, const Stats<T>& stats, char* dx, T* params) {
   const auto& table = *kernels().batch_norm;
   const Columns<T> columns(l);
   const Tensor mean = columns.spread([&](int64_t c) { return stats.mean(c); });
@@ -285,10 +265,14 @@ void backward_columns(const Layout& l, const char* x, const char* g, const T* we
 
 // ---- both
 
+// Whether a result is written past the caches, row by row.
+bool streams_rows(const ChannelLayout& l, const Tensor& out) {
+  return streams(out, out, l.n * l.size);
+}
+
 template <class T>
-void forward(const KernelCall& call, const Layout& l) {
-  const Tensor &out = call.outputs[0], x = dense_as(call.inputs[0], l.dtype);
-  const Tensor y = target(out, l.dtype);
+void forward(const KernelCall& call, const ChannelLayout& l) {
+  const Tensor &out = call.outputs[0], &x = call.inputs[0];
   const Tensor weight = per_channel<T>(call.inputs[1], l.dtype, l.channels, 1);
   const Tensor bias = per_channel<T>(call.inputs[2], l.dtype, l.channels, 0);
   const bool training = !given(call.inputs[3]);
@@ -300,46 +284,47 @@ void forward(const KernelCall& call, const Layout& l) {
     }
   }
   const T *w = weight.ptr<const T>(), *b = bias.ptr<const T>();
-  if (l.columns()) {
-    forward_columns<T>(l, x.data(), w, b, training, stats, y.data());
-  } else {
-    const bool stream = streams(y, out, l.n * l.size);
-    forward_rows<T>(l, x.data(), w, b, training, stats, y.data(), stream);
+  if (!l.columns()) {
+    const bool stream = out.dtype() == l.dtype && streams_rows(l, out);
+    return forward_rows<T>(l, {l, x}, w, b, training, stats, {l, out}, stream);
   }
+  const Tensor y = target(out, l.dtype);
+  forward_columns<T>(l, dense_as(x, l.dtype).data(), w, b, training, stats, y.data());
   finish(y, out);
 }
 
 template <class T>
-void backward(const KernelCall& call, const Layout& l) {
-  const Tensor& out = call.outputs[0];
-  const Tensor g = dense_as(call.inputs[0], l.dtype), x = dense_as(call.inputs[1], l.dtype);
-  const Tensor kept = dense_as(call.inputs[2], l.dtype), dx = target(out, l.dtype);
+void backward(const KernelCall& call, const ChannelLayout& l) {
+  const Tensor &out = call.outputs[0], &g = call.inputs[0], &x = call.inputs[1];
+  const Tensor kept = dense_as(call.inputs[2], l.dtype);
   const Tensor weight = per_channel<T>(call.inputs[3], l.dtype, l.channels, 1);
   const Stats<T> stats{kept.ptr<T>(), 0};
   AttrReader read(call.attrs);
   const bool training = read.flag(), wanted = read.flag();
-  char* to = wanted ? dx.data() : nullptr;
   const T* w = weight.ptr<const T>();
   T* params = call.outputs[1].ptr<T>();
-  if (l.columns()) {
-    backward_columns<T>(l, x.data(), g.data(), w, training, stats, to, params);
-  } else {
-    const bool stream = streams(dx, out, l.n * l.size);
-    backward_rows<T>(l, x.data(), g.data(), w, training, stats, to, stream, params);
+  if (!l.columns()) {
+    const bool stream = out.dtype() == l.dtype && streams_rows(l, out);
+    return backward_rows<T>(l, {l, x}, {l, g}, w, training, stats, {l, out}, wanted, stream,
+                            params);
   }
+  const Tensor dx = target(out, l.dtype);
+  const Tensor dense_x = dense_as(x, l.dtype), dense_g = dense_as(g, l.dtype);
+  backward_columns<T>(l, dense_x.data(), dense_g.data(), w, training, stats,
+                      wanted ? dx.data() : nullptr, params);
   finish(dx, out);
 }
 
 }  // namespace
 
 void kernel_batch_norm(const KernelCall& call) {
-  const Layout l(call.inputs[0]);
+  const ChannelLayout l(call.inputs[0]);
   if (l.dtype == DType::Float32) return forward<float>(call, l);
   forward<double>(call, l);
 }
 
 void kernel_batch_norm_backward(const KernelCall& call) {
-  const Layout l(call.inputs[1]);
+  const ChannelLayout l(call.inputs[1]);
   if (l.dtype == DType::Float32) return backward<float>(call, l);
   backward<double>(call, l);
 }
