@@ -11,7 +11,7 @@ namespace {
 
 using namespace winograd;
 
-constexpr int64_t kMaxLeast = 96;  // tiles
+constexpr int64_t kMaxLeast = 64;  // tiles
 // Small sums are kept in parts, each of which one thread adds to: of at most so many elements.
 constexpr int64_t kParts = 16;
 constexpr int64_t kMaxPart = int64_t{1} << 16;
