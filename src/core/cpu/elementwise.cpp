@@ -229,33 +229,43 @@ int crossing_operand(const Job& job, const Loops& loops) {
   if (!in_place(job, loops, 0)) return 0;
   int found = 0;
   for (int k = 1; k < job.operands; ++k) {
-    if (job.data[k] == job.data[0]) return 0;
     if (in_place(job, loops, k)) continue;
-    const bool crosses = job.direct(k) && job.want[k] == job.want[0] && loops.crosses(k, size);
+    const bool crosses = job.direct(k) && job.want[k] == job.want[0] && loops.crosses(k, size) &&
+                         job.data[k] != job.data[0];
     if (found != 0 || !crosses) return 0;
     found = k;
   }
   return found;
 }
 
-// Pieces of that operand are transposed into the result, longer ones than a tile could hold, and
-// the kernel reads them there.
+// Pieces of that operand are transposed into L2, where the kernel reads them: not into the result,
+// whose rows may share a few sets of a cache.
 void run_crossing(const Job& job, const Loops& loops, int crossing) {
+  struct alignas(64) Piece {
+    char bytes[1 << 16];
+  };
+  constexpr int64_t kPieceOfLine = 256;  // bytes: rows of 1 KiB take longer runs of the others
   const size_t item = job.tensor[0]->itemsize();
-  const auto grid = TileGrid::crossing(loops, static_cast<int64_t>(item));
+  const auto size = static_cast<int64_t>(item);
+  const int64_t rows = std::min(kPieceOfLine / size, loops.rows().size);
+  const TileGrid grid(loops, rows, static_cast<int64_t>(sizeof(Piece)) / size / rows);
   for_each_tile(grid, job.operands, [&](const TileCursor& at) {
+    Piece dense;
     std::array<char*, kMaxOperands> ptr{};
     std::array<int64_t, kMaxOperands> row{};
     std::array<uint8_t, kMaxOperands> inner{};
     const auto block_of = [&](int k) { return loops.block(k, job.data[k] + at.offset(k)); };
     for (int k = 0; k < job.operands; ++k) {
-      const Block block = block_of(k == crossing ? 0 : k);
+      const Block block = block_of(k);
       ptr[k] = block.data;
       row[k] = block.row;
       inner[k] = block.col != 0;
     }
+    ptr[crossing] = dense.bytes;
+    row[crossing] = at.cols() * size;
+    inner[crossing] = 1;
     const Block in = block_of(crossing);
-    transpose({in.data, in.col, ptr[0], row[0], at.cols(), at.rows(), false}, item);
+    transpose({in.data, in.col, dense.bytes, row[crossing], at.cols(), at.rows(), false}, item);
     job.kernel({ptr.data(), at.rows(), at.cols(), row.data(), inner.data()});
   });
 }
