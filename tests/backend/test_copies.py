@@ -212,6 +212,32 @@ def test_mask_written_to_before_its_gradient() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["bool", *DTYPES])
+def test_constant_pads(dtype: str, threads: int, rng: np.random.Generator) -> None:
+    """What is added and taken away in any dimension, of inputs that lie dense or do not."""
+    tinyt.set_num_threads(threads)
+    a = numbers((3, 40, 36, 33), dtype, rng)
+    pads = ((1, 1, 1, 1), (0, 0, 3, 2), (0, 20), (-3, 1, 2, -30), (2, 0, 0, 0, 1, 3), (1,) * 8)
+    for flat in (*pads, (0, 0, 0, 0, 0, 0, 2, 1), (0, 0), (-33, 2), (0, 0, -36, 1)):
+        sides = [(0, 0)] * (4 - len(flat) // 2) + list(zip(flat[::2], flat[1::2], strict=True))[
+            ::-1
+        ]
+        for x in (a[:2], a[:2].transpose(0, 1, 3, 2), a[:2, :, ::2, ::3], a[:2, :, 1:, 2:]):
+            parts = tuple(
+                slice(max(0, -b), max(0, n + min(0, e)))
+                for n, (b, e) in zip(x.shape, sides, strict=True)
+            )
+            added = [(max(0, b), max(0, e)) for b, e in sides]
+            if any(n + min(0, b) + min(0, e) < 0 for n, (b, e) in zip(x.shape, sides, strict=True)):
+                continue
+            got = tinyt.nn.functional.pad(tinyt.from_numpy(x), flat, value=1)
+            want = np.pad(x[parts], added, constant_values=1)
+            np.testing.assert_array_equal(got.numpy(), want)
+    got = tinyt.nn.functional.pad(tinyt.from_numpy(a[0, 0, 0]), (2, 3))
+    np.testing.assert_array_equal(got.numpy(), np.pad(a[0, 0, 0], (2, 3)))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     "mode", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
 )

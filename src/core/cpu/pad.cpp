@@ -2,6 +2,7 @@
 // dimensions before it and all of those after it, so every element is written once.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "axes.h"
 #include "copy.h"
@@ -22,8 +23,8 @@ Tensor window(const Tensor& t, const Dims& begin, const Dims& end) {
 }
 
 // Where a border's elements come from: mirrored at the edge elements, the edge itself, the other
-// end.
-enum Border : int64_t { kReflect, kReplicate, kCircular };
+// end, or one constant.
+enum Border : int64_t { kReflect, kReplicate, kCircular, kConstant };
 
 // `count` indices of dimension d from `first` on, which `source` gives in steps of 1, 0 or -1.
 struct Slab {
@@ -75,13 +76,20 @@ int64_t source_of(int64_t mode, int64_t i, int64_t begin, int64_t n) {
   return i;
 }
 
-constexpr int64_t kTogether = 1 << 10;  // bytes
+constexpr int64_t kTogether = 1 << 10;   // bytes
+constexpr int64_t kConstants = 4 << 10;  // bytes of a constant, copied where it is to be
 
 // Rows, along the last dimension that is padded and those after it, made in one go.
 class BorderRows {
  public:
-  BorderRows(const Tensor& x, const Tensor& out, std::span<const int64_t> pad, int64_t mode)
-      : x_(x), out_(out), pad_(pad), mode_(mode), dim_(x.shape().size() - 1) {
+  BorderRows(const Tensor& x, const Tensor& out, std::span<const int64_t> pad, int64_t mode,
+             const char* constants = nullptr)
+      : x_(x),
+        out_(out),
+        pad_(pad),
+        mode_(mode),
+        constants_(constants),
+        dim_(x.shape().size() - 1) {
     while (dim_ > 0 && pad[2 * dim_] == 0 && pad[2 * dim_ + 1] == 0) unit_ *= x.size(dim_--);
     step_ = mode == kReflect ? -1 : mode == kReplicate ? 0 : 1;
   }
@@ -105,11 +113,14 @@ class BorderRows {
   }
 
  private:
-  // The source's row for row r of the result, up to the last dimension before the row.
+  // The source's row for row r of the result, up to the last dimension before the row; nowhere if
+  // that is of the constant alone.
   const char* plane_of(int64_t r) const {
     int64_t at = 0;
     for (size_t d = dim_; d-- > 0; r /= out_.size(d)) {
       if (d + 1 == dim_) continue;
+      const int64_t i = r % out_.size(d) - pad_[2 * d];
+      if (mode_ == kConstant && (i < 0 || i >= x_.size(d))) return nullptr;
       at += source_of(mode_, r % out_.size(d), pad_[2 * d], x_.size(d)) * x_.stride(d);
     }
     return x_.data() + at * static_cast<int64_t>(x_.itemsize());
@@ -131,6 +142,8 @@ class BorderRows {
   template <size_t Size>
   void make_lines(const char* plane, char* to, int64_t row_bytes, int64_t first,
                   int64_t last) const {
+    if (plane == nullptr) return fill(to, (last - first) * row_bytes);
+    if (dim_ == 0 && mode_ == kConstant) return make_filled(plane, 0, to, row_bytes, 1);
     if (dim_ == 0) return make_part<Size>(plane, 0, to, row_bytes, 1);
     const int64_t begin = pad_[2 * dim_ - 2], n = x_.size(dim_ - 1);
     const int64_t step = x_.stride(dim_ - 1) * static_cast<int64_t>(Size);
@@ -138,6 +151,15 @@ class BorderRows {
     for (int part = 0; part < 3; ++part) {
       const int64_t from = std::max(first, edges[part]), end = std::min(last, edges[part + 1]);
       if (from >= end) continue;
+      if (mode_ == kConstant && part != 1) {
+        fill(to + (from - first) * row_bytes, (end - from) * row_bytes);
+        continue;
+      }
+      if (mode_ == kConstant) {
+        make_filled(plane + (from - begin) * step, step, to + (from - first) * row_bytes, row_bytes,
+                    end - from);
+        continue;
+      }
       make_part<Size>(plane + source_of(mode_, from, begin, n) * step,
                       part == 1 ? step : step_ * step, to + (from - first) * row_bytes, row_bytes,
                       end - from);
@@ -175,13 +197,58 @@ class BorderRows {
     }
   }
 
+  // Short rows together over a run of the constant, in a cache by then; of long ones the ends.
+  void make_filled(const char* from, int64_t from_step, char* to, int64_t to_step,
+                   int64_t rows) const {
+    const int64_t unit = unit_ * static_cast<int64_t>(out_.itemsize());
+    const int64_t before = pad_[2 * dim_] * unit, bytes = x_.size(dim_) * unit;
+    const int64_t most = std::max<int64_t>(1, kTogether / to_step);
+    for (int64_t r = 0; r < rows; r += most, to += most * to_step) {
+      const int64_t count = std::min(most, rows - r), all = count * to_step;
+      fill(to, count > 1 ? all : before);
+      if (count == 1) fill(to + before + bytes, all - before - bytes);
+      kernels().copy->rows({from + r * from_step, from_step, to + before, to_step, count, bytes});
+    }
+  }
+
+  void fill(char* to, int64_t bytes) const {
+    for (int64_t i = 0; i < bytes; i += kConstants) {
+      std::memcpy(to + i, constants_, static_cast<size_t>(std::min(kConstants, bytes - i)));
+    }
+  }
+
   const Tensor &x_, &out_;
   std::span<const int64_t> pad_;
   int64_t mode_;
-  size_t dim_;        // the last that is padded
-  int64_t unit_ = 1;  // elements of one index of it
-  int64_t step_;      // from one index of a border to the next, in the source
+  const char* constants_;  // kConstants bytes of them
+  size_t dim_;             // the last that is padded
+  int64_t unit_ = 1;       // elements of one index of it
+  int64_t step_;           // from one index of a border to the next, in the source
 };
+
+// With a constant, whatever the pads take away; results that go past the caches are better made
+// slab by slab. Whether it was done.
+bool pads_by_rows(const Tensor& x, const Tensor& out, std::span<const int64_t> pad,
+                  const Tensor& constant) {
+  if (x.shape().empty() || out.numel() * static_cast<int64_t>(out.itemsize()) >= kStreamBytes) {
+    return false;
+  }
+  Dims begin(x.shape().size()), end(x.shape()), added(pad);
+  for (size_t d = 0; d < begin.size(); ++d) {
+    begin[d] = std::max<int64_t>(0, -pad[2 * d]);
+    end[d] -= std::max<int64_t>(0, -pad[2 * d + 1]);
+    if (begin[d] >= end[d]) return false;
+  }
+  for (int64_t& n : added) n = std::max<int64_t>(0, n);
+  const Tensor inside = window(x, begin, end);
+  alignas(kMaxItemSize) char constants[kConstants];
+  const BorderRows rows(inside, out, added, kConstant, constants);
+  if (out.numel() == 0 || !rows.fit()) return false;
+  const auto size = static_cast<int64_t>(x.itemsize());
+  copy_block({constant.data(), 0, 0}, {constants, 0, size}, x.itemsize(), 1, kConstants / size);
+  rows.run();
+  return true;
+}
 
 }  // namespace
 
@@ -193,6 +260,7 @@ void kernel_pad(const KernelCall& call) {
   const Tensor constant = Tensor::empty({}, x.dtype(), x.device());
   cast_elements(reinterpret_cast<const char*>(&value), DType::Float64, constant.data(), x.dtype(),
                 1);
+  if (pads_by_rows(x, out, pad, constant)) return;
   Dims begin(out.shape().size()), end(out.shape());
   Dims from(x.shape().size()), to(x.shape());
   for (size_t d = 0; d < begin.size(); ++d) {
