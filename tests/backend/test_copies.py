@@ -238,6 +238,27 @@ def test_constant_pads(dtype: str, threads: int, rng: np.random.Generator) -> No
 
 
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_joined_runs(dtype: str, threads: int, rng: np.random.Generator) -> None:
+    """Rows of one run of each input: short and long, empty ones among them, more than one chunk."""
+    tinyt.set_num_threads(threads)
+    for rows, widths in (
+        (1, (1,)),
+        (300, (57, 57, 1)),
+        (2000, (0, 3, 70, 0)),
+        (3, (40_000, 0, 7, 33_000)),
+        (1, [12_345] * 9),
+        (1, [1] * 40 + [100_000]),
+    ):
+        parts = [numbers((rows, n), dtype, rng) for n in widths]
+        got = tinyt.cat([tinyt.from_numpy(a) for a in parts], 1)
+        np.testing.assert_array_equal(got.numpy(), np.concatenate(parts, 1))
+    odd = numbers((50, 40), dtype, rng)
+    got = tinyt.cat([tinyt.from_numpy(odd), tinyt.from_numpy(odd.T[:, ::2]).t()], 0)
+    np.testing.assert_array_equal(got.numpy(), np.concatenate((odd, odd.T[:, ::2].T), 0))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     "mode", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
 )

@@ -225,6 +225,57 @@ bool repeats_one(const Tensor& x) {
   return true;
 }
 
+// Whether the result has `rows` of a run of each input, all dense and of one dtype.
+bool joins_runs(std::span<const Tensor> inputs, const Tensor& out, int64_t rows) {
+  constexpr int64_t kShortest = 64;  // bytes: shorter runs may be better copied as columns
+  const int64_t bytes = out.numel() * static_cast<int64_t>(out.itemsize());
+  if (!out.is_contiguous() || bytes >= kStreamBytes) return false;
+  return std::ranges::all_of(inputs, [&](const Tensor& x) {
+    if (x.numel() == 0) return true;
+    const bool runs =
+        rows == 1 || x.numel() * static_cast<int64_t>(x.itemsize()) >= rows * kShortest;
+    return runs && x.dtype() == out.dtype() && x.is_contiguous();
+  });
+}
+
+// Short rows, as many at a time as stay in L2: input by input, the lines between two runs would
+// come from memory twice.
+void join_rows(std::span<const Tensor> inputs, const Tensor& out, int64_t rows) {
+  constexpr int64_t kTogether = 64 << 10;  // bytes
+  const auto size = static_cast<int64_t>(out.itemsize());
+  const int64_t row = out.numel() / rows, step = row * size;
+  const int64_t most = std::max<int64_t>(1, kTogether / step);
+  parallel_ranges(rows, kChunkElements / row, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r += most) {
+      char* to = out.data() + r * step;
+      for (const Tensor& x : inputs) {
+        const int64_t cols = x.numel() / rows, run = cols * size;
+        if (cols == 0) continue;
+        copy_block({x.data() + r * run, run, size}, {to, step, size}, out.itemsize(),
+                   std::min(most, end - r), cols);
+        to += run;
+      }
+    }
+  });
+}
+
+// One after the other, shared out by what there is of all of them.
+void join_whole(std::span<const Tensor> inputs, const Tensor& out) {
+  const auto size = static_cast<int64_t>(out.itemsize());
+  SmallVec<int64_t, 8> ends;
+  for (const Tensor& x : inputs) ends.push_back((ends.empty() ? 0 : ends.back()) + x.numel());
+  parallel_ranges(out.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
+    auto k = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
+    for (; begin < end; ++k) {
+      const int64_t first = ends[k] - inputs[k].numel(), n = std::min(ends[k], end) - begin;
+      if (n == 0) continue;
+      std::memcpy(out.data() + begin * size, inputs[k].data() + (begin - first) * size,
+                  static_cast<size_t>(n * size));
+      begin += n;
+    }
+  });
+}
+
 }  // namespace
 
 void copy_into(const Tensor& from, const Tensor& to) {
@@ -316,6 +367,13 @@ void kernel_flip(const KernelCall& call) {
 void kernel_cat(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  if (out.numel() == 0) return;
+  int64_t rows = 1;
+  for (size_t d = 0; d < dim; ++d) rows *= out.size(d);
+  if (joins_runs(call.inputs, out, rows)) {
+    if (rows == 1) return join_whole(call.inputs, out);
+    if (out.numel() / rows <= kChunkElements) return join_rows(call.inputs, out, rows);
+  }
   int64_t at = out.offset();
   for (const Tensor& x : call.inputs) {
     if (x.numel() == 0) continue;
