@@ -110,7 +110,7 @@ class FetchAhead {
     const Block from = r.block();
     const auto item = static_cast<int64_t>(r.x.itemsize());
     if (r.count <= 0 || from.col != item) return;
-    const int64_t lines = ceil_div(r.width() * item, kLine);
+    const int64_t lines = ceil_div(r.width() * item, kCacheLine);
     parts_[count_++] = {from.data, from.row, lines, r.count};
     lines_ += lines * r.count;
   }
@@ -118,7 +118,7 @@ class FetchAhead {
   void some() {
     for (int64_t n = ceil_div(lines_, calls_); n > 0 && next_ < count_; --n) {
       Part& p = parts_[next_];
-      __builtin_prefetch(p.data + line_ * kLine, 0, 2);
+      __builtin_prefetch(p.data + line_ * kCacheLine, 0, 2);
       if (++line_ < p.lines) continue;
       line_ = 0;
       p.data += p.step;
@@ -128,7 +128,6 @@ class FetchAhead {
 
  private:
   static constexpr int kParts = 5;
-  static constexpr int64_t kLine = 64;  // bytes
   struct Part {
     const char* data;
     int64_t step;   // bytes from one row to the next

@@ -6,6 +6,7 @@
 #include "channel_rows.h"
 #include "moments.h"
 #include "norm_parts.h"
+#include "reduce.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -158,7 +159,7 @@ class Columns {
       part.out = values + block * width + col;
       kernel(part);
     });
-    add_blocks(values, blocks(), width);
+    add_parts(l_.dtype, values, blocks(), width);
     for (int64_t c = 0; c < l_.channels && l_.n > 1; ++c) {
       T total = values[c * l_.n];
       for (int64_t i = 1; i < l_.n; ++i) total += values[c * l_.n + i];

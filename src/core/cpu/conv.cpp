@@ -15,6 +15,7 @@
 #include "direct.h"
 #include "matmul.h"
 #include "matmul_low.h"
+#include "reduce.h"
 #include "winograd.h"
 
 namespace tinyt::cpu {
@@ -177,24 +178,6 @@ bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
 }
 
 }  // namespace
-
-void add_parts(DType dtype, void* parts, int64_t count, int64_t n) {
-  constexpr int64_t kGrain = int64_t{1} << 14, kNoRows[3] = {};
-  constexpr uint8_t kInner[] = {1, 1, 1};
-  const auto size = static_cast<int64_t>(size_of(dtype));
-  const auto add =
-      kernels().elementwise->kernel[static_cast<int>(OpId::add)][static_cast<int>(dtype)];
-  parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
-    char* const at = static_cast<char*>(parts) + begin * size;
-    for (int64_t step = 1; step < count; step *= 2) {
-      for (int64_t p = 0; p + step < count; p += 2 * step) {
-        char* const to = at + p * n * size;
-        char* const operands[] = {to, to, to + step * n * size};
-        add({operands, 1, end - begin, kNoRows, kInner});
-      }
-    }
-  });
-}
 
 void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
                       int64_t ins, const Tensor& y) {

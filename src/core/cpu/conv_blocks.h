@@ -13,7 +13,6 @@ namespace tinyt::cpu::conv_blocks {
 
 inline constexpr int64_t kMinBlock = 64;  // positions
 inline constexpr int64_t kPart = 32;      // parts of rows have a multiple of so many
-inline constexpr int64_t kCacheLine = 64;
 
 // The size of equal parts, at most `most`.
 inline int64_t even_part(int64_t n, int64_t most) { return ceil_div(n, ceil_div(n, most)); }

@@ -52,7 +52,4 @@ void in_compute_dtype(const Tensor& out, DType work, F&& body) {
 void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
                       int64_t ins, const Tensor& y);
 
-// parts[0] += parts[1] + ..., each of n elements, in a fixed tree: neighbours first.
-void add_parts(DType dtype, void* parts, int64_t count, int64_t n);
-
 }  // namespace tinyt::cpu

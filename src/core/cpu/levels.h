@@ -38,6 +38,8 @@ namespace tinyt::cpu {
 static_assert(static_cast<int>(DType::Int64) == 5 && static_cast<int>(DType::Float32) == 8 &&
               static_cast<int>(DType::Float64) == 9 && kDTypeCount == 12);
 
+inline constexpr int64_t kCacheLine = 64;  // bytes
+
 // rows x cols elements. Operand 0 is the output. Row strides are in bytes; the inner stride of an
 // input is one element (1) or repeats the first (0). The output's inner stride is one element.
 // All operands have the kernel's dtype, except: comparisons and tests write bool (one byte), a

@@ -14,8 +14,7 @@ constexpr int64_t kSpanBytes = int64_t{256} << 10;  // of a panel: the depth pac
 // many blocks as the one that stays in L1.
 constexpr int64_t kNarrow = int64_t{5} << 18;
 constexpr int64_t kResidentBlocks = 32;
-constexpr int64_t kLinesOfTask = 16 * kTilePanel;  // beside their sums by a panel
-constexpr int64_t kCacheLine = 64;
+constexpr int64_t kLinesOfTask = 16 * kTilePanel;    // beside their sums by a panel
 constexpr int64_t kTasks = 4;                        // at least, along the longer operand
 constexpr int64_t kMostTasks = 64;                   // so that all threads end together
 constexpr int64_t kLinesOfSums = 64 * kTilePanel;    // at a time, where there are several spans

@@ -95,7 +95,7 @@ void corner_of(const TileBlock& g, const Corner& at, Leaving& sums) {
 }
 
 struct Tiles {
-  Coming coming;  // is fetched while it is packed
+  explicit Tiles(const Coming&) {}  // is fetched while it is packed
   template <class T>
   static void corner(const TileBlock& g, const Corner& at, Leaving& sums) {
     g.by_rows ? corner_of<T, true>(g, at, sums) : corner_of<T, false>(g, at, sums);

@@ -82,7 +82,7 @@ struct Fetching {
 
   TINYT_INLINE LinesAhead take(const char* near) {
     if (coming.runs == 0) return {near, 0};
-    const LinesAhead some = {coming.at + taken * kLine, kLine};
+    const LinesAhead some = {coming.at + taken * kCacheLine, kCacheLine};
     taken += kLinesOfStep;
     if (taken >= coming.lines) {
       taken = 0;

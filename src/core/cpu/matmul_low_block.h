@@ -167,11 +167,9 @@ TINYT_INLINE void leave(const TileBlock& g, const Corner& at, Leaving& l) {
   l.one_run = in_one_run(g, at);
 }
 
-constexpr int64_t kLine = 64;  // bytes of the cache's
-
 // Brings lines closer, to L2.
 TINYT_INLINE const char* fetch(const char* p, int64_t lines) {
-  for (const char* const end = p + lines * kLine; p != end; p += kLine) {
+  for (const char* const end = p + lines * kCacheLine; p != end; p += kCacheLine) {
     _mm_prefetch(p, _MM_HINT_T1);
   }
   return p;
@@ -182,7 +180,7 @@ TINYT_INLINE void claim_rows(const Corner& at, int64_t first, int64_t count) {
   const int64_t end = at_most(at.rows, first + count);
   for (int64_t r = first; r < end; ++r) {
     __builtin_prefetch(at.c + r * at.c_step, 1);
-    __builtin_prefetch(at.c + r * at.c_step + kLine - 1, 1);
+    __builtin_prefetch(at.c + r * at.c_step + kCacheLine - 1, 1);
   }
 }
 
@@ -192,19 +190,21 @@ struct Side {
   int64_t block, lines;
 };
 
+template <class T>
+constexpr int64_t kStepBytes = kStep * kParts<T>;
+
 // A panel of one operand by all of the other: a block of depth of it stays in L1 while the other's
 // panels pass by, and what follows it comes closer.
 template <class T, class Unit>
 void panel_by_all(const TileBlock& g, const Side& stays, const Side& passes, int64_t line,
                   Unit& unit, Leaving& sums) {
-  constexpr int64_t kStepBytes = kStep * kParts<T>;
   const int64_t item = g.wide ? 4 : static_cast<int64_t>(sizeof(T));
   const int64_t total = (g.depth + kDepthOfStep<T> - 1) / kDepthOfStep<T>;
   const int64_t panel = line / kTilePanel, others = (passes.lines + kTilePanel - 1) / kTilePanel;
   const char* stay = stays.data + panel * g.panel;
   const char* const next_panel = line + kTilePanel < stays.lines ? stay + g.panel : nullptr;
   Corner at{};
-  at.ahead_lines = (kStepBytes / kLine + others - 1) / others;
+  at.ahead_lines = (kStepBytes<T> / kCacheLine + others - 1) / others;
   at.c_step = g.c_row * item;
   for (int64_t k = 0; k < total; k += g.steps, stay += stays.block) {
     const char* pass = passes.data + k / g.steps * passes.block;
@@ -222,8 +222,8 @@ void panel_by_all(const TileBlock& g, const Side& stays, const Side& passes, int
       at.cols = at_most(kTilePanel, g.cols - col);
       at.a = g.by_rows ? stay : pass;
       at.b = g.by_rows ? pass : stay;
-      const int64_t fetched = i / kTilePanel * at.steps * at.ahead_lines * kLine;
-      at.ahead = next != nullptr && fetched < at.steps * kStepBytes ? next + fetched : nullptr;
+      const int64_t fetched = i / kTilePanel * at.steps * at.ahead_lines * kCacheLine;
+      at.ahead = next != nullptr && fetched < at.steps * kStepBytes<T> ? next + fetched : nullptr;
       at.c = at.last ? element_of_c(g, at.row, at.col, item) : nullptr;
       unit.template corner<T>(g, at, sums);
       pass += g.panel;
@@ -249,8 +249,6 @@ bool block_on(const TileBlock& g) {
   return sums.nan;
 }
 
-template <class T>
-constexpr int64_t kStepBytes = kStep * kParts<T>;
 template <class T>
 constexpr TileFormat kFormat = {kDepthOfStep<T>, kStepBytes<T>, kBlockBytes / kStepBytes<T>,
                                 kMostBlockBytes / kStepBytes<T>};

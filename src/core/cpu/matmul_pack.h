@@ -82,10 +82,10 @@ void pack_some_rows(const T* from, int64_t step, const Panel& p, T* to) {
 // panel are fetched meanwhile (if it is the last, a fetch of anything does no harm).
 template <class T, int Side>
 void pack_square_lines(const T* lines, int64_t line, const Panel& p, T* out) {
-  constexpr int64_t kCacheLine = 64 / sizeof(T);
+  constexpr int64_t kOfLine = kCacheLine / sizeof(T);
   int64_t k = 0;
   for (; k + Side <= p.depth; k += Side) {
-    if (k % kCacheLine == 0) {
+    if (k % kOfLine == 0) {
 #pragma GCC unroll 16
       for (int64_t s = 0; s < Side; ++s) __builtin_prefetch(lines + (s + p.width) * line + k);
     }

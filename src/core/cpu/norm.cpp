@@ -2,6 +2,7 @@
 
 #include "../parallel.h"
 #include "norm_parts.h"
+#include "reduce.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -64,7 +65,7 @@ void backward(const KernelCall& call, const Shape& shape, bool center, bool want
   });
   finish(dx, out);
   if (!summed) return;
-  add_blocks(sums.ptr<T>(), blocks, 2 * n);
+  add_parts(shape.dtype, sums.data(), blocks, 2 * n);
   copy_into(sums.view(params.shape(), params.strides(), 0), params);
 }
 

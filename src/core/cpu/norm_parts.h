@@ -51,16 +51,4 @@ Tensor per_channel(const Tensor& part, DType dtype, int64_t channels, T none, in
   return repeated;
 }
 
-// Sums of several blocks of rows, n values each, combine as in a column reduction: neighbours
-// first, an odd one out moves up unchanged. The result takes the first one's place.
-template <class T>
-void add_blocks(T* sums, int64_t blocks, int64_t n) {
-  for (int64_t step = 1; step < blocks; step *= 2) {
-    for (int64_t i = 0; i + step < blocks; i += 2 * step) {
-      T *to = sums + i * n, *from = sums + (i + step) * n;
-      for (int64_t k = 0; k < n; ++k) to[k] += from[k];
-    }
-  }
-}
-
 }  // namespace tinyt::cpu

@@ -14,7 +14,6 @@ namespace tinyt::cpu {
 namespace {
 
 constexpr int64_t kWorkOfTask = 32768;
-constexpr int64_t kWideElements = int64_t{1} << 19;  // converted at once, about
 
 // Windows along one dimension, each `step` after the last, with equally many taps.
 struct Run {

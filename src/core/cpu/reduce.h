@@ -14,6 +14,10 @@ namespace tinyt::cpu {
 // Of sum, prod, amax and amin.
 Reduction reduction_of(OpId op);
 
+// Sums of several blocks of rows, n values each, combine as in a column reduction: neighbours
+// first, an odd one out moves up unchanged. The result takes the first one's place.
+void add_parts(DType dtype, void* parts, int64_t count, int64_t n);
+
 void kernel_reduce(const KernelCall& call);
 void kernel_nansum(const KernelCall& call);
 void kernel_norm(const KernelCall& call);

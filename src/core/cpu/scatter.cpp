@@ -14,8 +14,6 @@ namespace {
 
 // Least number of lines side by side in one piece of scatter work; less where that were all.
 constexpr int64_t kMinLines = 64;
-constexpr int64_t kLineBytes = 64;                   // of a cache
-constexpr int64_t kWideElements = int64_t{1} << 19;  // converted at once, about
 
 // The output starts as the input; in place it is the input.
 void copy_unless_same(const Tensor& from, const Tensor& to) {
@@ -92,7 +90,7 @@ void for_each_line_tile(const Tensor& out, const Tensor& index, const Tensor& sr
   const Tensor* operands[] = {&views[0], &views[1], &views[2]};
   const Loops loops(operands);
   // Every piece goes through all of the index; two of whole cache lines are still worth it.
-  const int64_t few = kLineBytes / item, row = loops.cols().size;
+  const int64_t few = kCacheLine / item, row = loops.cols().size;
   const bool halves = loops.rows().size == 1 && row >= 2 * few;
   const int64_t least = halves ? std::min(kMinLines, round_up(row / 2, few)) : kMinLines;
   const int64_t lines = std::max(least, kChunkElements / line.length);

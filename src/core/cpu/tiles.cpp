@@ -18,8 +18,7 @@ inline void copy_element(const char* from, char* to) {
 // A row that is read backwards and lies before the next is no stream that the processor would see
 // coming.
 inline void fetch_reversed(const char* last, int64_t bytes) {
-  constexpr int64_t kLineBytes = 64;
-  for (int64_t k = 0; k < bytes; k += kLineBytes) __builtin_prefetch(last - k);
+  for (int64_t k = 0; k < bytes; k += kCacheLine) __builtin_prefetch(last - k);
 }
 
 template <size_t Size>

@@ -30,8 +30,8 @@ inline constexpr int64_t kStreamTransposedBytes = int64_t{2} << 20;
 // Whether a result that is written in runs of so many bytes goes past the caches. The ends of a run
 // go through them, unless it is whole lines: of short runs they would be too much.
 inline bool streams(int64_t bytes, int64_t run) {
-  constexpr int64_t kLine = 64, kFewLines = 16;
-  return bytes >= kStreamBytes && (run >= kFewLines * kLine || run % kLine == 0);
+  constexpr int64_t kFewLines = 16;
+  return bytes >= kStreamBytes && (run >= kFewLines * kCacheLine || run % kCacheLine == 0);
 }
 
 // Calls f.operator()<Size>() with the item size as a constant.

@@ -20,7 +20,6 @@ inline constexpr int64_t kBlockElements = int64_t{1} << 17;
 inline constexpr int64_t kChannelsOfTask = 8;
 inline constexpr int64_t kWeightsOfTask = 512;  // 3x3 kernels
 inline constexpr int64_t kMaxTiles = 256;       // of a block
-inline constexpr int64_t kLineOfCache = 16;     // floats
 inline constexpr int64_t kManyBlocks = 8;       // each is run by one thread
 
 // The problem and how it is cut.
@@ -197,8 +196,9 @@ class TilePlanes {
     const float* line = s_.data + row.at + channel * s_.channel_stride +
                         plane * s_.height * s_.width + row.first * s_.width;
     const int64_t end = std::min(row.end, groups_ * kSide);
+    constexpr int64_t kStep = kCacheLine / static_cast<int64_t>(sizeof(float));
     for (int64_t i = row.first; i < row.last; ++i, line += s_.width) {
-      for (int64_t x = row.begin; x < end; x += kLineOfCache) __builtin_prefetch(line + x);
+      for (int64_t x = row.begin; x < end; x += kStep) __builtin_prefetch(line + x);
     }
   }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "conv_forms.h"
+#include "reduce.h"
 #include "winograd.h"
 #include "winograd_tiles.h"
 
@@ -15,8 +16,6 @@ constexpr int64_t kMaxLeast = 64;  // tiles
 // Small sums are kept in parts, each of which one thread adds to: of at most so many elements.
 constexpr int64_t kParts = 16;
 constexpr int64_t kMaxPart = int64_t{1} << 16;
-// Of halves, images with about so many elements are converted at once.
-constexpr int64_t kWideElements = int64_t{1} << 19;
 
 // Each block adds to all sums: it has as many elements as there are sums, within reason.
 int64_t least_block(const Direct& d) {
