@@ -1,8 +1,13 @@
-"""What `benchmarks.compare` prints."""
+"""What `benchmarks.compare` prints, and the page of its results of record, which
+`python -m benchmarks.report benchmarks/results/*.json > benchmarks/results/README.md` writes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.floors import FLOORS, group_means
@@ -94,3 +99,41 @@ def peaks(found: dict[str, Any]) -> str:
         ]
         lines.append(f"  {mix:<10}GB/s at {', '.join(parts)}")
     return "\n".join(lines)
+
+
+def columns(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def page(records: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """The lines of the page of results of record, by the names of their files."""
+    found = [(name, record, c) for name, record in records.items() for c in record["combinations"]]
+    yield "# Results of record"
+    yield ""
+    yield "Written by `python -m benchmarks.report` from the files beside it; not edited by hand."
+    yield "Ratios are PyTorch's time by tinyt's ([what they say](../README.md))."
+    yield ""
+    yield columns(["Run", "File", "Commit", "Processor", "tinyt", "PyTorch", "Threads", "Seed"])
+    yield columns(["---"] * 8)
+    for run, (name, record, c) in enumerate(found, 1):
+        processor = f"{record['processor']}, {record['cores']} cores"
+        peer = f"{c['torch']} {c['torch_level']}"
+        yield columns(
+            [run, name, record["commit"], processor, c["level"], peer, c["threads"], record["seed"]]
+        )
+    yield ""
+    yield columns(["Geometric mean", "Asked", *(f"Run {i + 1}" for i in range(len(found)))])
+    yield columns(["---"] * (len(found) + 2))
+    for group, floor in FLOORS.items():
+        means = (c["means"].get(group) for _, _, c in found)
+        yield columns([floor.title, floor.mean, *("" if m is None else f"{m:.2f}" for m in means)])
+    for run, (_, _, c) in enumerate(found, 1):
+        yield ""
+        yield f"Run {run}, missed in three processes: {len(c['missed'])} of {len(c['cases'])} cases"
+        yield ""
+        yield from (f"- {text}" for text in c["missed"])
+
+
+if __name__ == "__main__":
+    files = map(Path, sys.argv[1:])
+    print("\n".join(page({file.name: json.loads(file.read_text()) for file in files})))

@@ -309,7 +309,8 @@ def worker(monkeypatch):
             rows.append(Row(group, name, 1.0, ratio, ratio, ratio))
             show(rows[-1])
         peaks = {"rates": {"float32": 1e9}, "bandwidths": {"1:1": {"1048576": 2e9}}}
-        return compare.Result({"level": "some"}, rows, peaks)
+        facts = {"level": "some", "threads": job.threads, "torch": "2.13", "torch_level": "any"}
+        return compare.Result(facts, rows, peaks)
 
     run.slow, run.jobs = False, jobs
     monkeypatch.setattr(compare, "run_worker", run)
@@ -338,6 +339,20 @@ def test_check_fails_after_three_runs(worker, capsys):
     assert "native, 2 threads: overhead/t: ratio 0.50" in capsys.readouterr().out
     assert [len(job.cases) for job in worker.jobs[1:3]] == [1, 1]
     assert len(worker.jobs) == 6
+
+
+def test_page_of_record(worker, tmp_path):
+    """One column of means a combination, and what it missed."""
+    worker.slow = True
+    assert compare.main([*ARGUMENTS, "--json", str(tmp_path / "r.json")]) == 1
+    record = json.loads((tmp_path / "r.json").read_text())
+    lines = list(report.page({"r.json": record}))
+    assert sum(line.startswith(("| 1 | r.json", "| 2 | r.json")) for line in lines) == 2
+    mean = record["combinations"][0]["means"]["overhead"]
+    assert f"| call overhead | 2.0 | {mean:.2f} | {mean:.2f} |" in lines
+    assert "| elementwise | 1.5 |  |  |" in lines
+    missed = [line for line in lines if line.startswith("- overhead/t: ratio 0.50")]
+    assert len(missed) == 2
 
 
 def test_cases_by_name(worker, capsys):
