@@ -113,6 +113,13 @@ void stream_range(const Job& job, std::array<char*, kMaxOperands> ptr,
   kernels().copy->fence();
 }
 
+// Several chunks are even in number and size: a short last one would leave a thread idle.
+int64_t even_chunk(int64_t n) {
+  constexpr int64_t kRound = 1024;  // elements: whole cache lines, and pieces that are streamed
+  if (n <= kChunkElements) return kChunkElements;
+  return round_up(ceil_div(n, round_up(ceil_div(n, kChunkElements), 2)), kRound);
+}
+
 // Same dtypes, and every operand either as dense as the output or one element: a flat range.
 bool run_flat(const Job& job) {
   const Tensor& out = *job.tensor[0];
@@ -129,7 +136,7 @@ bool run_flat(const Job& job) {
   }
   const std::array<int64_t, kMaxOperands> no_rows{};
   const bool stream = streams(job);
-  parallel_ranges(n, kChunkElements, [&](int64_t begin, int64_t end) {
+  parallel_ranges(n, even_chunk(n), [&](int64_t begin, int64_t end) {
     std::array<char*, kMaxOperands> ptr{};
     for (int k = 0; k < job.operands; ++k) ptr[k] = job.data[k] + begin * item[k];
     if (stream) return stream_range(job, ptr, inner, item, end - begin);
