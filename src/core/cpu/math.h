@@ -178,8 +178,35 @@ TINYT_BINARY(minimum, cpu::minimum(x, y))
 TINYT_BINARY(fmod, cpu::fmod(x, y))
 TINYT_BINARY(fmax, cpu::fmax(x, y))
 TINYT_BINARY(fmin, cpu::fmin(x, y))
-TINYT_BINARY(clamp_min, cpu::maximum(x, y))
-TINYT_BINARY(clamp_max, cpu::minimum(x, y))
+// Where no bound is a NaN or -0, a clamp's Plain form gives the same with fewer instructions.
+struct clamp_min {
+  template <class V>
+  static TINYT_INLINE V apply(V x, V low) {
+    return cpu::maximum(x, low);
+  }
+  struct Plain {
+    template <class V>
+    static TINYT_INLINE V apply(V x, V low) {
+      return select(x <= low, low, x);
+    }
+  };
+};
+struct clamp_max {
+  template <class V>
+  static TINYT_INLINE V apply(V x, V high) {
+    return cpu::minimum(x, high);
+  }
+  struct Plain {
+    template <class V>
+    static TINYT_INLINE V apply(V x, V high) {
+      return at_most(x, high);
+    }
+  };
+};
+template <class T>
+TINYT_INLINE bool is_plain_bound(T bound) {
+  return bound == bound && !(bound == 0 && __builtin_signbit(bound));
+}
 TINYT_BINARY(atan2, cpu::atan2(x, y))
 TINYT_BINARY(hypot, cpu::hypot(x, y))
 TINYT_BINARY(copysign, cpu::copysign(x, y))
@@ -231,7 +258,18 @@ struct where {
   }
 };
 
-TINYT_TERNARY(clamp, cpu::minimum(cpu::maximum(x, y), z))
+struct clamp {
+  template <class V>
+  static TINYT_INLINE V apply(V x, V low, V high) {
+    return clamp_max::apply(clamp_min::apply(x, low), high);
+  }
+  struct Plain {
+    template <class V>
+    static TINYT_INLINE V apply(V x, V low, V high) {
+      return clamp_max::Plain::apply(clamp_min::Plain::apply(x, low), high);
+    }
+  };
+};
 TINYT_TERNARY(lerp, cpu::lerp(x, y, z))
 struct addcmul {
   template <class V>

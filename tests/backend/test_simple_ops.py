@@ -1,0 +1,69 @@
+"""Ops and conversions of a few instructions, whose loops take several registers at once: an element
+for all beside rows, bounds of any kind, lengths about whole registers and chunks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import tinyt
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_clamped_by_one_bound(dtype: str) -> None:
+    """A bound for all, of any kind, gives what the same bound for each does: in whole registers
+    and in what is left of them, in rows of their own and in place."""
+    kind = getattr(tinyt, dtype)
+    bits = np.uint32 if dtype == "float32" else np.uint64
+    bounds = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, 1e-40, math.nan]
+    x = np.resize(np.array([*bounds, 0.5, -0.5, 2.0, -2.0, -1e-40], dtype), (3, 77))
+    last = tinyt.from_numpy(x)
+    rows = tinyt.from_numpy(np.concatenate([x, x], 1))[:, :77]
+
+    def larger(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.where(np.isnan(a) | ~np.isnan(b) & ((a > b) | (a == b) & np.signbit(b)), a, b)
+
+    def smaller(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.where(np.isnan(a) | ~np.isnan(b) & ((a < b) | (a == b) & np.signbit(a)), a, b)
+
+    for low, high in itertools.product([None, *bounds], [None, *bounds]):
+        if low is None and high is None:
+            continue
+        want = x if low is None else larger(x, np.array(low, dtype))
+        want = want if high is None else smaller(want, np.array(high, dtype))
+        low_bound = None if low is None else tinyt.tensor(low, dtype=kind)
+        high_bound = None if high is None else tinyt.tensor(high, dtype=kind)
+        in_place = last.clone()
+        in_place.clamp_(low_bound, high_bound)
+        for got in (last.clamp(low_bound, high_bound), rows.clamp(low_bound, high_bound), in_place):
+            np.testing.assert_array_equal(got.numpy().view(bits), want.view(bits), f"{low} {high}")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16", "bool"])
+@pytest.mark.parametrize("n", [1, 15, 31, 32, 33, 67, 40000, 98305])
+def test_rows_beside_one_element(n: int, dtype: str, rng: np.random.Generator) -> None:
+    """An element for all is read on either side, and as a product's factor."""
+    a, b = ((rng.integers(-9, 9, n)).astype(dtype) for _ in range(2))
+    x, y = tinyt.from_numpy(a), tinyt.from_numpy(b)
+    one = np.array(3).astype(dtype)
+    number = tinyt.from_numpy(one)
+    for threads in (1, 3):
+        tinyt.set_num_threads(threads)
+        np.testing.assert_array_equal((x + y).numpy(), a + b)
+        np.testing.assert_array_equal((x * number).numpy(), a * one)
+        np.testing.assert_array_equal((number + x).numpy(), one + a)
+        np.testing.assert_array_equal(
+            tinyt.where(x > y, x, number).numpy(), np.where(a > b, a, one)
+        )
+        np.testing.assert_array_equal(
+            tinyt.where(x > y, number, y).numpy(), np.where(a > b, one, b)
+        )
+        if dtype != "bool":
+            np.testing.assert_array_equal((number - x).numpy(), one - a)
+            np.testing.assert_array_equal(
+                tinyt.addcmul(x, y, number, value=2).numpy(), a + 2 * b * 3
+            )
+            np.testing.assert_array_equal(x.add(y, alpha=2).numpy(), a + 2 * b)
