@@ -42,6 +42,24 @@ def test_clamped_by_one_bound(dtype: str) -> None:
             np.testing.assert_array_equal(got.numpy().view(bits), want.view(bits), f"{low} {high}")
 
 
+def test_float32_to_narrower(rng: np.random.Generator) -> None:
+    """Conversions of float32 to bfloat16, float16 and bool, of whole registers and what is left."""
+    special = np.array([0x7F800001, 0xFFC00000, 0x7F800000, 0x80000000, 0x7F7FFFFF, 1], np.uint32)
+    for n in (1, 5, 7, 8, 15, 16, 31, 32, 33, 65, 150, 1000):
+        bits = rng.integers(0, 1 << 32, n, dtype=np.uint32)
+        bits[: len(special)] = special[:n]
+        values = bits.view(np.float32)
+        x = tinyt.from_numpy(values)
+        rounded = ((bits.astype(np.uint64) + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+        want = np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+        got = x.to(tinyt.bfloat16).float().numpy().view(np.uint32) >> 16
+        np.testing.assert_array_equal(got, want)
+        with np.errstate(over="ignore", invalid="ignore"):
+            half = values.astype(np.float16)
+        np.testing.assert_array_equal(x.to(tinyt.float16).numpy(), half)
+        np.testing.assert_array_equal(x.to(tinyt.bool).numpy(), values != 0)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16", "bool"])
 @pytest.mark.parametrize("n", [1, 15, 31, 32, 33, 67, 40000, 98305])
 def test_rows_beside_one_element(n: int, dtype: str, rng: np.random.Generator) -> None:

@@ -8,6 +8,10 @@
 
 #include "../dtype.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace tinyt::cpu {
 namespace {
 
@@ -63,11 +67,17 @@ inline int32_t to_int32(float x) {
 inline int32_t to_int32(double x) {
   return x > -2147483649.0 && x < 0x1p31 ? static_cast<int32_t>(x) : INT32_MIN;
 }
+#if defined(__SSE2__) && !defined(__AVX512DQ__)
+// The instruction itself: the lines below become branches without registers of such conversions.
+inline int64_t to_int64(float x) { return _mm_cvttss_si64(_mm_set_ss(x)); }
+inline int64_t to_int64(double x) { return _mm_cvttsd_si64(_mm_set_sd(x)); }
+#else
 template <class T>
 inline int64_t to_int64(T x) {
   constexpr T kLimit = 0x1p63f;
   return x >= -kLimit && x < kLimit ? static_cast<int64_t>(x) : INT64_MIN;
 }
+#endif
 
 // Between the arithmetic types.
 template <class To, class From>

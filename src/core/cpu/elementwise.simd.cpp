@@ -255,6 +255,11 @@ struct ToHalves {
     if constexpr (__is_same(S, Half)) store_half(p, v);
     if constexpr (__is_same(S, BFloat16)) store_brain(p, v);
   }
+  static TINYT_INLINE void two(S* p, F32 a, F32 b) {
+    if constexpr (__is_same(S, BFloat16)) return store_words(p, brain_bits(a), brain_bits(b));
+    whole(p, a);
+    whole(p + kLanes<F32>, b);
+  }
   static TINYT_INLINE void part(void* p, F32 v, int64_t n) {
     S rest[kLanes<F32>];
     whole(rest, v);
@@ -323,16 +328,42 @@ void cast_loop<float, Half>(const void* from, void* to, int64_t n) {
   __builtin_memcpy(rest, in + i, static_cast<size_t>(n - i) * sizeof(Half));
   store_part(out + i, load_half(rest), n - i);
 }
+template <class S>
+TINYT_INLINE void narrow_loop(const void* from, void* to, int64_t n) {
+  constexpr int64_t kLength = kLanes<F32>;
+  const auto* in = static_cast<const float*>(from);
+  auto* out = static_cast<S*>(to);
+  int64_t i = 0;
+#pragma GCC unroll 2
+  for (; i + 2 * kLength <= n; i += 2 * kLength) {
+    ToHalves<S>::two(out + i, load<float>(in + i), load<float>(in + i + kLength));
+  }
+  for (; i < n; i += kLength) {
+    const int64_t items = n - i < kLength ? n - i : kLength;
+    ToHalves<S>::part(out + i, load_part<float>(in + i, items), items);
+  }
+}
 template <>
 void cast_loop<Half, float>(const void* from, void* to, int64_t n) {
+  narrow_loop<Half>(from, to, n);
+}
+template <>
+void cast_loop<BFloat16, float>(const void* from, void* to, int64_t n) {
+  narrow_loop<BFloat16>(from, to, n);
+}
+#endif
+
+#if defined(TINYT_JOIN_MASKS)
+template <>
+void cast_loop<BoolByte, float>(const void* from, void* to, int64_t n) {
   const auto* in = static_cast<const float*>(from);
-  auto* out = static_cast<Half*>(to);
+  auto* out = static_cast<uint8_t*>(to);
+  const auto set = [&](int64_t i) { return (I32)(load<float>(in + i) != 0); };
   int64_t i = 0;
-  for (; i + kLanes<F32> <= n; i += kLanes<F32>) store_half(out + i, load<float>(in + i));
-  if (i == n) return;
-  Half rest[kLanes<F32>];
-  store_half(rest, load_part<float>(in + i, n - i));
-  __builtin_memcpy(out + i, rest, static_cast<size_t>(n - i) * sizeof(Half));
+  for (; i + kLanes<B8> <= n; i += kLanes<B8>) {
+    store(out + i, join_masks(set(i), set(i + 8), set(i + 16), set(i + 24)) & 1);
+  }
+  for (; i < n; ++i) out[i] = in[i] != 0;
 }
 #endif
 

@@ -85,6 +85,10 @@ TINYT_INLINE void store_half(void* p, F32 x) {
 TINYT_INLINE void store_words(void* p, U32 x) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_maskz_cvtepi32_epi16(0xFFFF, (__m512i)x));
 }
+TINYT_INLINE void store_words(void* p, U32 a, U32 b) {
+  store_words(p, a);
+  store_words(static_cast<char*>(p) + sizeof a / 2, b);
+}
 
 template <class M>
 TINYT_INLINE bool any(M mask) {
@@ -195,6 +199,10 @@ TINYT_INLINE void store_words(void* p, U32 x) {
   _mm_storeu_si128(static_cast<__m128i*>(p),
                    _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
+TINYT_INLINE void store_words(void* p, U32 a, U32 b) {
+  const __m256i packed = _mm256_packus_epi32((__m256i)a, (__m256i)b);  // within 16 bytes
+  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xD8));
+}
 #endif
 
 template <class M>
@@ -251,6 +259,15 @@ template <class T>
 TINYT_INLINE Vec<T> load_between(const T* p, int64_t first, int64_t last) {
   const __m256i lanes = _mm256_andnot_si256(first_lanes_32(first), first_lanes_32(last));
   return (Vec<T>)_mm256_maskload_epi32(reinterpret_cast<const int*>(p), lanes);
+}
+
+// Lane masks of 4 bytes as such of one byte, in order.
+#define TINYT_JOIN_MASKS
+TINYT_INLINE B8 join_masks(I32 a, I32 b, I32 c, I32 d) {
+  const __m256i low = _mm256_packs_epi32((__m256i)a, (__m256i)b);
+  const __m256i high = _mm256_packs_epi32((__m256i)c, (__m256i)d);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // packed within 16 bytes
+  return (B8)_mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
 }
 
 TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) { return (I32)_mm256_cvtepi8_epi32(b); }

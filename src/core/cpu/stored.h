@@ -113,10 +113,11 @@ TINYT_INLINE Vec<T, N> load_lanes_part(const void* p, int64_t n) {
 
 #if defined(TINYT_NATIVE_HALF)
 // Rounded as to_bfloat16 does.
-TINYT_INLINE void store_brain(void* p, F32 x) {
+TINYT_INLINE U32 brain_bits(F32 x) {
   const U32 f = bit_cast<U32>(x), rounded = (f + 0x7FFF + (f >> 16 & 1)) >> 16;
-  store_words(p, select((I32)(x != x), U32{} + 0x7FC0, rounded));
+  return select((I32)(x != x), U32{} + 0x7FC0, rounded);
 }
+TINYT_INLINE void store_brain(void* p, F32 x) { store_words(p, brain_bits(x)); }
 #endif
 
 // 0, 1, 2, ...
