@@ -258,15 +258,16 @@ def test_joined_runs(dtype: str, threads: int, rng: np.random.Generator) -> None
     np.testing.assert_array_equal(got.numpy(), np.concatenate((odd, odd.T[:, ::2].T), 0))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     "mode", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
 )
-def test_borders(mode: tuple[str, str], threads: int, rng: np.random.Generator) -> None:
+def test_borders(mode: tuple[str, str], threads: int, dtype: str, rng: np.random.Generator) -> None:
     """The largest that a mode allows, on one side, on both; of inputs that do not lie dense."""
     tinyt.set_num_threads(threads)
-    a = numbers((3, 40, 36, 33), "float32", rng)
-    for pads in ((32, 32, 0, 0), (1, 0, 0, 2), (5, 32, 35, 1), (0, 4, 2, 0, 39, 3)):
+    a = numbers((3, 40, 36, 33), dtype, rng)
+    for pads in ((32, 32, 0, 0), (2, 3, 0, 0), (1, 0, 0, 2), (5, 32, 35, 1), (0, 4, 2, 0, 39, 3)):
         for x in (a[:2], a[:2].transpose(0, 1, 3, 2), a[:2, :, ::2, ::3]):
             sides = [(0, 0)] * 4
             for k in range(len(pads) // 2):

@@ -38,22 +38,24 @@ _BORDERS = ("reflect", "replicate", "circular")
 
 def _check_border(x: Tensor, d: int, before: int, after: int, mode: str) -> None:
     n, most = x.shape[d], max(before, after)
+    if most < n or mode == "replicate" or (most == n and mode == "circular"):
+        return
     at = f"got ({before}, {after}) for dimension {d} of {tuple(x.shape)}"
-    if mode == "reflect" and most >= n:
+    if mode == "reflect":
         raise RuntimeError(f"pad: reflect needs padding smaller than the dimension, {at}")
-    if mode == "circular" and most > n:
-        raise RuntimeError(f"pad: circular would wrap around more than once, {at}")
+    raise RuntimeError(f"pad: circular would wrap around more than once, {at}")
 
 
 def _crop(x: Tensor, d: int, before: int, after: int) -> Tensor:
     """x without what negative padding removes."""
-    n = x.shape[d]
-    first, last = max(-before, 0), n - max(-after, 0)
+    if before >= 0 and after >= 0:
+        return x
+    first, last = max(-before, 0), x.shape[d] - max(-after, 0)
     if first > last:
         raise ShapeError(
             f"pad: ({before}, {after}) removes more than dimension {d} of {tuple(x.shape)} holds"
         )
-    return prim.slice(x, d, first, last) if (first, last) != (0, n) else x
+    return prim.slice(x, d, first, last)
 
 
 def pad(

@@ -200,13 +200,12 @@ TINYT_INLINE void copy_short(const char* in, char* out, int64_t bytes) {
 #endif
 }
 
-// The first and the last register may copy what others do too: those between are whole and aligned
-// in the target.
+// The last register may copy what the one before it does too. Rows are rarely a multiple of a
+// register apart, and to align each in the target took another number of steps, which is
+// mispredicted.
 TINYT_INLINE void copy_run(const char* in, char* out, int64_t bytes) {
   if (bytes < TINYT_VECTOR_BYTES) return copy_short(in, out, bytes);
-  store(out, load<uint8_t>(in));
-  const auto past = static_cast<int64_t>(reinterpret_cast<uint64_t>(out) % TINYT_VECTOR_BYTES);
-  int64_t i = TINYT_VECTOR_BYTES - past;
+  int64_t i = 0;
   for (; i + TINYT_VECTOR_BYTES <= bytes; i += TINYT_VECTOR_BYTES) {
     store(out + i, load<uint8_t>(in + i));
   }
@@ -319,6 +318,34 @@ void pick_items(const char* from, int64_t step, char* to, int64_t n) {
   for (; i < n; ++i) __builtin_memcpy(to + i * Size, from + i * step, Size);
 }
 
+// Items side by side in the target, of Size bytes or, where that is 0, of any.
+template <int Size>
+TINYT_INLINE void copy_border(const char* from, int64_t item, int64_t step, char* to, int64_t n) {
+  if constexpr (Size == 0) {
+    for (int64_t i = 0; i < n; ++i) copy_run(from + i * step, to + i * item, item);
+  } else if (n >= TINYT_VECTOR_BYTES / Size) {
+    if (step == Size) return copy_run(from, to, n * Size);
+    pick_items<Size>(from, step, to, n);
+  } else {
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < n; ++i) __builtin_memcpy(to + i * Size, from + i * step, Size);
+  }
+}
+
+// In the order in which they lie in the target.
+template <int Size>
+void bordered_rows(const RowCopy& c, int64_t item, int64_t step, const RowBorder& before,
+                   const RowBorder& after) {
+  for (int64_t r = 0; r < c.rows; ++r) {
+    const char* from = c.from + r * c.from_step;
+    char* to = c.to + r * c.to_step;
+    copy_border<Size>(from + before.from, item, step, to, before.count);
+    to += before.count * item;
+    copy_run(from, to, c.bytes);
+    copy_border<Size>(from + after.from, item, step, to + c.bytes, after.count);
+  }
+}
+
 #if defined(TINYT_COMPRESS)
 // The places of the ones, eight at a time.
 int64_t find_set(const uint8_t* set, int64_t n, int64_t first, int64_t* found) {
@@ -415,6 +442,8 @@ void stream_bytes(const void* from, void* to, int64_t bytes) {
 extern "C" constinit const CopyTable TINYT_TABLE(copy) = {
     .transpose = {transpose<1>, transpose<2>, transpose<4>, transpose<8>},
     .rows = copy_rows,
+    .bordered = {bordered_rows<1>, bordered_rows<2>, bordered_rows<4>, bordered_rows<8>,
+                 bordered_rows<0>},
     .gather_rows = gather_rows,
     .add_rows = TINYT_BY_DTYPE(add_rows),
     .gather = {gather_items<1>, gather_items<2>, gather_items<4>, gather_items<8>},

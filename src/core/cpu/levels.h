@@ -668,6 +668,12 @@ struct RowCopy {
   int64_t rows, bytes;
 };
 
+// `count` items from `from` bytes after the beginning of a source's row on.
+struct RowBorder {
+  int64_t from, count;
+};
+inline constexpr size_t kAnyItem = 4;  // an item's size is none of the powers of two below it
+
 // Of a mask, at most so many at once.
 inline constexpr int64_t kMaskItems = 512;
 
@@ -678,6 +684,9 @@ using AddRows = void (*)(const RowCopy& copy, const char* index, int64_t index_s
 struct CopyTable {
   void (*transpose[4])(const Transposition& t);
   void (*rows)(const RowCopy& copy);
+  // Rows between items of `item` bytes each, which lie `step` bytes apart in the source.
+  void (*bordered[kAnyItem + 1])(const RowCopy& copy, int64_t item, int64_t step,
+                                 const RowBorder& before, const RowBorder& after);
   // Row r is the one at index r (int64, index_step bytes apart).
   void (*gather_rows)(const RowCopy& copy, const char* index, int64_t index_step);
   AddRows add_rows[kDTypeCount];  // Float32, Float64 and Int64

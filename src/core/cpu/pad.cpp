@@ -2,6 +2,7 @@
 // dimensions before it and all of those after it, so every element is written once.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "axes.h"
@@ -76,7 +77,7 @@ int64_t source_of(int64_t mode, int64_t i, int64_t begin, int64_t n) {
   return i;
 }
 
-constexpr int64_t kTogether = 1 << 10;   // bytes
+constexpr int64_t kTogether = 1 << 10;   // bytes of short rows of a constant pad
 constexpr int64_t kConstants = 4 << 10;  // bytes of a constant, copied where it is to be
 
 // Rows, along the last dimension that is padded and those after it, made in one go.
@@ -105,10 +106,8 @@ class BorderRows {
 
   void run() const {
     const int64_t row = unit_ * out_.size(dim_);
-    with_item_size(out_.itemsize(), [&]<size_t Size>() {
-      parallel_ranges(out_.numel() / row, kChunkElements / row, [&](int64_t begin, int64_t end) {
-        make_rows<Size>(begin, end, row * static_cast<int64_t>(Size));
-      });
+    parallel_ranges(out_.numel() / row, kChunkElements / row, [&](int64_t begin, int64_t end) {
+      make_rows(begin, end, row * static_cast<int64_t>(out_.itemsize()));
     });
   }
 
@@ -126,27 +125,25 @@ class BorderRows {
     return x_.data() + at * static_cast<int64_t>(x_.itemsize());
   }
 
-  template <size_t Size>
   void make_rows(int64_t begin, int64_t end, int64_t row_bytes) const {
     const int64_t lines = dim_ == 0 ? 1 : out_.size(dim_ - 1);
     char* to = out_.data() + begin * row_bytes;
     for (int64_t r = begin; r < end;) {
       const int64_t first = r % lines, last = std::min(lines, first + end - r);
-      make_lines<Size>(plane_of(r), to, row_bytes, first, last);
+      make_lines(plane_of(r), to, row_bytes, first, last);
       to += (last - first) * row_bytes;
       r += last - first;
     }
   }
 
   // Rows [first, last) of a plane: before, in and after its interior.
-  template <size_t Size>
   void make_lines(const char* plane, char* to, int64_t row_bytes, int64_t first,
                   int64_t last) const {
     if (plane == nullptr) return fill(to, (last - first) * row_bytes);
     if (dim_ == 0 && mode_ == kConstant) return make_filled(plane, 0, to, row_bytes, 1);
-    if (dim_ == 0) return make_part<Size>(plane, 0, to, row_bytes, 1);
+    if (dim_ == 0) return make_part(plane, 0, to, row_bytes, 1);
     const int64_t begin = pad_[2 * dim_ - 2], n = x_.size(dim_ - 1);
-    const int64_t step = x_.stride(dim_ - 1) * static_cast<int64_t>(Size);
+    const int64_t step = x_.stride(dim_ - 1) * static_cast<int64_t>(x_.itemsize());
     const int64_t edges[] = {0, begin, begin + n, last};
     for (int part = 0; part < 3; ++part) {
       const int64_t from = std::max(first, edges[part]), end = std::min(last, edges[part + 1]);
@@ -160,41 +157,22 @@ class BorderRows {
                     end - from);
         continue;
       }
-      make_part<Size>(plane + source_of(mode_, from, begin, n) * step,
-                      part == 1 ? step : step_ * step, to + (from - first) * row_bytes, row_bytes,
-                      end - from);
+      make_part(plane + source_of(mode_, from, begin, n) * step, part == 1 ? step : step_ * step,
+                to + (from - first) * row_bytes, row_bytes, end - from);
     }
   }
 
-  // Short rows together, to save calls; long ones whole: measured faster than their borders later.
-  template <size_t Size>
   void make_part(const char* from, int64_t from_step, char* to, int64_t to_step,
                  int64_t rows) const {
-    const int64_t unit = unit_ * static_cast<int64_t>(Size);
-    const int64_t begin = pad_[2 * dim_], n = x_.size(dim_);
-    const int64_t most = std::max<int64_t>(1, kTogether / to_step);
-    for (int64_t r = 0; r < rows; r += most) {
-      const RowCopy c{from + r * from_step,     from_step, to + r * to_step, to_step,
-                      std::min(most, rows - r), unit};
-      kernels().copy->rows({c.from, from_step, c.to + begin * unit, to_step, c.rows, n * unit});
-      border<Size>(c, 0, begin);
-      border<Size>(c, begin + n, out_.size(dim_));
-    }
-  }
-
-  // Indices [first, last) of rows, all before or all after the interior.
-  template <size_t Size>
-  void border(const RowCopy& c, int64_t first, int64_t last) const {
-    if (first == last) return;
-    const int64_t step = step_ * c.bytes, count = last - first, items = unit_ > 1 ? 0 : count;
-    const char* from = c.from + source_of(mode_, first, pad_[2 * dim_], x_.size(dim_)) * c.bytes;
-    char* to = c.to + first * c.bytes;
-    for (int64_t r = 0; r < c.rows; ++r, from += c.from_step, to += c.to_step) {
-      if (unit_ > 1) kernels().copy->rows({from, step, to, c.bytes, count, c.bytes});
-      for (int64_t i = 0; i < items; ++i) {
-        __builtin_memcpy(to + i * static_cast<int64_t>(Size), from + i * step, Size);
-      }
-    }
+    const auto size = static_cast<int64_t>(out_.itemsize());
+    const int64_t unit = unit_ * size, begin = pad_[2 * dim_], n = x_.size(dim_);
+    const auto border = [&](int64_t first, int64_t end) {
+      return RowBorder{source_of(mode_, first, begin, n) * unit, end - first};
+    };
+    const size_t kernel = unit_ > 1 || size > 8 ? kAnyItem : std::countr_zero(out_.itemsize());
+    kernels().copy->bordered[kernel]({from, from_step, to, to_step, rows, n * unit}, unit,
+                                     step_ * unit, border(0, begin),
+                                     border(begin + n, out_.size(dim_)));
   }
 
   // Short rows together over a run of the constant, in a cache by then; of long ones the ends.
