@@ -11,7 +11,7 @@ namespace {
 template <class T>
 constexpr int kWidth = static_cast<int>(TINYT_VECTOR_BYTES / sizeof(T));
 constexpr int kMaxWindows = 4;                // of one register
-constexpr int64_t kLimit = int64_t{1} << 30;  // of coordinates in lanes
+constexpr int64_t kLimit = int64_t{1} << 29;  // of coordinates in lanes
 
 // Moving bits, so one kernel serves all dtypes of a size.
 template <int Size>
@@ -62,18 +62,40 @@ TINYT_INLINE V gather(const void* base, V index, V mask) {
 
 // One tap of the kernel.
 struct Tap {
-  int64_t at[3];   // from a position, along each dimension
-  int64_t offset;  // the same in the source
-  bool near;       // `at` fits in lanes
+  int64_t index[3];  // in the kernel
+  int64_t at[3];     // from a position, along each dimension
+  int64_t offset;    // the same in the source
+  bool near = true;  // `at` of all taps fits in lanes
 
   Tap(const ColumnSource& c, int64_t tap) {
     for (int d = 2; d >= 0; --d) {
-      at[d] = tap % c.kernel[d] * c.tap_step[d] + c.offset[d];
+      index[d] = tap % c.kernel[d];
+      at[d] = index[d] * c.tap_step[d] + c.offset[d];
       tap /= c.kernel[d];
+      for (const int64_t i : {c.offset[d], c.offset[d] + (c.kernel[d] - 1) * c.tap_step[d]}) {
+        near &= i > -kLimit && i < kLimit;
+      }
     }
-    offset = (at[0] * c.source[1] + at[1]) * c.source[2] + at[2];
-    near = true;
-    for (int d = 0; d < 3; ++d) near &= at[d] > -kLimit && at[d] < kLimit;
+    offset = offset_in(c);
+  }
+
+  // To the one after it, or from the last one to the first; whether it was that. Divisions for each
+  // would take longer than a register of columns.
+  bool advance(const ColumnSource& c) {
+    int d = 2;
+    for (; d >= 0; --d) {
+      at[d] += c.tap_step[d];
+      if (++index[d] < c.kernel[d]) break;
+      index[d] = 0;
+      at[d] = c.offset[d];
+    }
+    offset = offset_in(c);
+    return d < 0;
+  }
+
+ private:
+  int64_t offset_in(const ColumnSource& c) const {
+    return (at[0] * c.source[1] + at[1]) * c.source[2] + at[2];
   }
 };
 
@@ -117,6 +139,9 @@ class Register {
 
   Register(const ColumnSource& c, const Position& first, int64_t count)
       : c_(c), first_(first), count_(count < kL ? count : kL) {
+    for (int d = 0; d < 3; ++d) {
+      last_[d] = static_cast<Int>(c.source[d] < kLimit ? c.source[d] : kLimit) - 1;
+    }
     if (count_ <= 0 || !fits_lanes(c)) {
       count_ = count_ < 0 ? 0 : count_;
       for (int d = 0; d < 3; ++d) at_[d] = V{} - kLimit;
@@ -125,14 +150,13 @@ class Register {
     if (!in_one_window()) look_at_each();
   }
 
-  // The rows first, first + step, ... < depth of one tap, from channel `channel` on.
-  void read_tap(const Tap& tap, int64_t channel, int64_t row, int64_t step, int64_t depth,
-                int64_t width, T* out) const {
-    const int64_t rows = (depth - row + step - 1) / step;
+  // Before the first tap of each row of the kernel.
+  void look_at_row(const Tap& tap) { outside_row_ = outside(tap, 0) | outside(tap, 1); }
+
+  // `rows` rows of one tap, from channel `channel` on.
+  void read_tap(const Tap& tap, int64_t channel, int64_t rows, T* to, int64_t to_step) const {
     const int64_t from = channel * c_.channel_stride + tap.offset;
-    T* to = out + row * width;
-    const int64_t to_step = step * width;
-    const V inside = mask_of(tap);
+    const V inside = (V)((outside_row_ | outside(tap, 2)) >= 0);
     if (scattered_ && tap.near) {
       const T* data = static_cast<const T*>(c_.data) + from + lowest_;
       return read_scattered(data, inside, rows, to, to_step);
@@ -142,7 +166,7 @@ class Register {
     for (int64_t i = 0; i < begin; ++i) read_row(tap, channel + i, to + i * to_step);
     const T* data = static_cast<const T*>(c_.data) + from + begin * c_.channel_stride;
     if (begin < end && in_order_) {
-      read_in_order(data + window_[0].offset, inside, end - begin, to + begin * to_step, to_step);
+      read_in_order(data + lowest_, inside, end - begin, to + begin * to_step, to_step);
     } else if (begin < end) {
       read_windows(data, inside, end - begin, to + begin * to_step, to_step);
     }
@@ -228,15 +252,10 @@ class Register {
     for (int i = 0; i < kL; ++i) lanes[i] = 0;
   }
 
-  // The lanes whose element is in the source.
-  V mask_of(const Tap& tap) const {
-    V inside = V{} - 1;
-    for (int d = 0; d < 3; ++d) {
-      const int64_t size = c_.source[d] < kLimit ? c_.source[d] : kLimit;
-      const V at = at_[d] + static_cast<Int>(tap.near ? tap.at[d] : 0);
-      inside &= (V)(at >= 0) & (V)(at < static_cast<Int>(size));
-    }
-    return inside;
+  // Negative in the lanes whose element is not in the source along dimension d.
+  V outside(const Tap& tap, int d) const {
+    const V at = at_[d] + static_cast<Int>(tap.near ? tap.at[d] : 0);
+    return at | (last_[d] - at);
   }
 
   void safe_rows(const Tap& tap, int64_t from, int64_t rows, int64_t& begin, int64_t& end) const {
@@ -246,8 +265,11 @@ class Register {
     const int64_t last = from + highest_ + (in_order_ ? kL : 2 * kL);
     const int64_t step = c_.channel_stride;
     begin = first >= c_.begin ? 0 : (c_.begin - first + step - 1) / step;
-    end = last <= c_.end ? (c_.end - last) / step + 1 : 0;
-    if (end > rows) end = rows;
+    if (last > c_.end) {
+      end = 0;
+    } else if (last + (rows - 1) * step > c_.end) {
+      end = (c_.end - last) / step + 1;
+    }
     if (begin >= end) begin = end = rows;
   }
 
@@ -295,8 +317,9 @@ class Register {
   const ColumnSource& c_;
   Position first_;
   int64_t count_;
-  V at_[3];
-  Window window_[kMaxWindows] = {};
+  V at_[3], outside_row_ = {};
+  Int last_[3];                 // of the source
+  Window window_[kMaxWindows];  // of which there are windows_
   int windows_ = 0;
   int64_t lowest_ = 0, highest_ = 0;  // offsets of windows
   bool in_order_ = false;             // one window, its elements one after another
@@ -308,13 +331,21 @@ template <class T>
 void pack(const void* context, const Panel& p, void* out) {
   const auto& c = *static_cast<const ColumnSource*>(context);
   const int64_t taps = c.kernel[0] * c.kernel[1] * c.kernel[2];
+  if (p.depth == 0) return;
+  const int64_t each = p.depth / taps, more = p.depth % taps;  // rows of a tap; taps with one more
+  const int64_t channel = p.k0 / taps;
+  const Tap first_tap(c, p.k0 % taps);
   Position first(c, p.first);
   for (int64_t v = 0; v < p.width; v += kWidth<T>) {
-    const Register<T> lanes(c, first, p.count - v);
+    Register<T> lanes(c, first, p.count - v);
     if (v + kWidth<T> < p.count) first.advance(c, kWidth<T>);
-    for (int64_t i = 0; i < (taps < p.depth ? taps : p.depth); ++i) {
-      lanes.read_tap(Tap(c, (p.k0 + i) % taps), (p.k0 + i) / taps, i, taps, p.depth, p.width,
-                     static_cast<T*>(out) + v);
+    Tap tap = first_tap;
+    int64_t next = 0;
+    for (int64_t i = 0; i < (each > 0 ? taps : more); ++i) {
+      if (i == 0 || tap.index[2] == 0) lanes.look_at_row(tap);
+      lanes.read_tap(tap, channel + next, each + (i < more ? 1 : 0),
+                     static_cast<T*>(out) + v + i * p.width, taps * p.width);
+      if (tap.advance(c)) next = 1;
     }
   }
 }

@@ -96,11 +96,20 @@ class LinesProduct {
 
   Products products_of(const PositionBlock& b) const {
     const int64_t lanes = tile_.cols / 2, all = (b.rows - 1) * pitch_ + b.cols;
-    const int64_t each = b.rows * round_up(b.cols, lanes), one = round_up(all, lanes);
+    const int64_t each = b.rows * time_of(b.cols), one = round_up(all, lanes);
     if (pitch_ == b.cols && b.cols == d_.columns.positions[2]) return {1, all, all, all, one};
     const int64_t parts = one + all / kStoresOfRow;
     if (parts < each) return {1, all, pitch_, b.cols, parts};
     return {b.rows, b.cols, b.cols, b.cols, each};
+  }
+
+  // In elements of whole tiles: one register by itself may have too few rows for as many chains as
+  // hide the latency of an fma.
+  int64_t time_of(int64_t cols) const {
+    constexpr int64_t kChains = 8;
+    const int64_t lanes = tile_.cols / 2, single = lanes * std::max(kChains, tile_.rows);
+    const int64_t registers = ceil_div(cols, lanes);
+    return registers / 2 * tile_.cols + registers % 2 * (single / tile_.rows);
   }
 
   // Tiles read beyond the last position.
