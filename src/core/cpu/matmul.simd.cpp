@@ -49,6 +49,15 @@ void store_columns(const GemmBlock& g, const TileOfC<T>& t, const T* sums) {
   }
 }
 
+// Of each row, at most a vector; what the caller's description of C holds is not looked up anew.
+template <bool Accumulate, class T>
+TINYT_INLINE void store_pieces(const T* sums, int64_t rows, int64_t n, T* c, int64_t c_row) {
+  for (int64_t r = 0; r < rows; ++r, sums += kCols<T>, c += c_row) {
+    const Vec<T> value = load<T>(sums);
+    store_part(c, Accumulate ? load_most(c, n) + value : value, n);
+  }
+}
+
 // Sums that go to C row by row: those of columns that cross from one run to the next or fill a part
 // of a vector, and those to which something is added.
 template <class T>
@@ -60,10 +69,16 @@ TINYT_OUTLINE void store_rows(const GemmBlock& g, const TileOfC<T>& t, const T* 
     const int64_t used = g.used - in_run < n ? g.used - in_run : n;
     T* c = static_cast<T*>(g.c) + t.row * g.c_row + col / g.run * g.c_run + in_run;
     const T* add = static_cast<const T*>(g.add) + t.row * g.add_row + col * g.add_col;
-    for (int64_t r = 0; r < t.rows; ++r) {
-      store_row(g, sums + r * kCols<T> + done, add + r * g.add_row, used, c + r * g.c_row);
-    }
+    const T* from = sums + done;
     done += n;
+    if (used > 0 && used <= kWidth<T> && g.add == nullptr) {
+      if (g.accumulate) store_pieces<true>(from, t.rows, used, c, g.c_row);
+      if (!g.accumulate) store_pieces<false>(from, t.rows, used, c, g.c_row);
+      continue;
+    }
+    for (int64_t r = 0; r < t.rows; ++r) {
+      store_row(g, from + r * kCols<T>, add + r * g.add_row, used, c + r * g.c_row);
+    }
   }
 }
 
@@ -145,7 +160,7 @@ void tile(const GemmBlock& g, const TileOfC<T>& t) {
     multiply<false>(g, t, last, acc);
   }
   if (!t.plain) {
-    T sums[Rows * kCols<T>];
+    T sums[Rows * kCols<T> + kL];  // whole vectors are read from the last row's columns on
 #pragma GCC unroll 12
     for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 2
