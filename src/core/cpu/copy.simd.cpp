@@ -10,8 +10,7 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kLineBytes = 64;  // of a cache
-constexpr int kLaneBytes = 16;      // within which registers interleave
+constexpr int kLaneBytes = 16;  // within which registers interleave
 constexpr int kGroups = TINYT_VECTOR_BYTES / kLaneBytes;
 
 template <int Size>
@@ -149,7 +148,7 @@ bool transpose_interleaved(const Transposition& t) {
   const bool join = t.to_step == t.lines * Size && t.lines <= kMostInterleaved;
   if (!split && !join) return false;
   const bool past =
-      t.stream && (split ? to | static_cast<uint64_t>(t.to_step) : to) % kLineBytes == 0;
+      t.stream && (split ? to | static_cast<uint64_t>(t.to_step) : to) % kCacheLine == 0;
   const int64_t done = with_interleaved(split ? t.items : t.lines, [&]<int K>() {
     constexpr auto kParts = std::make_index_sequence<K>{};
     using I = Interleaved<Size, K>;
@@ -170,7 +169,7 @@ template <int Size>
 void transpose(const Transposition& t) {
   const auto to = reinterpret_cast<uint64_t>(t.to) | static_cast<uint64_t>(t.to_step);
   if (transpose_interleaved<Size>(t)) return;
-  if (t.stream && to % kLineBytes == 0) {
+  if (t.stream && to % kCacheLine == 0) {
     transpose_as<Size, true>(t);
   } else {
     transpose_as<Size, false>(t);
@@ -216,12 +215,12 @@ TINYT_INLINE void copy_run(const char* in, char* out, int64_t bytes) {
 // Rows that lie apart are no stream that the processor would see coming.
 void copy_rows(const RowCopy& c) {
   constexpr int64_t kAheadBytes = 4096;
-  const bool apart = c.from_step != c.bytes && c.bytes >= kLineBytes;
+  const bool apart = c.from_step != c.bytes && c.bytes >= kCacheLine;
   const int64_t ahead = apart ? kAheadBytes / c.bytes : 0;
   int64_t r = 0;
   for (; ahead > 0 && r + ahead < c.rows; ++r) {
     const char* next = c.from + (r + ahead) * c.from_step;
-    for (int64_t k = 0; k < c.bytes; k += kLineBytes) __builtin_prefetch(next + k);
+    for (int64_t k = 0; k < c.bytes; k += kCacheLine) __builtin_prefetch(next + k);
     __builtin_prefetch(next + c.bytes - 1);
     copy_run(c.from + r * c.from_step, c.to + r * c.to_step, c.bytes);
   }
@@ -243,7 +242,7 @@ void gather_rows(const RowCopy& c, const char* index, int64_t index_step) {
   for (int64_t r = 0; r < c.rows; ++r) {
     if (r + kAhead < c.rows) {
       const char* next = c.from + index_at(index + (r + kAhead) * index_step) * c.from_step;
-      for (int64_t k = 0; k < fetch; k += kLineBytes) __builtin_prefetch(next + k);
+      for (int64_t k = 0; k < fetch; k += kCacheLine) __builtin_prefetch(next + k);
     }
     copy_run(c.from + index_at(index + r * index_step) * c.from_step, c.to + r * c.to_step,
              c.bytes);
@@ -260,7 +259,7 @@ void add_rows(const RowCopy& c, const char* index, int64_t index_step) {
     if (r + kAhead < c.rows) {
       const char* next = c.to + index_at(index + (r + kAhead) * index_step) * c.to_step;
       const char* source = c.from + (r + kAhead) * c.from_step;
-      for (int64_t k = 0; k < fetch; k += kLineBytes) {
+      for (int64_t k = 0; k < fetch; k += kCacheLine) {
         __builtin_prefetch(next + k, 1);
         __builtin_prefetch(source + k);
       }
@@ -420,17 +419,17 @@ bool add_index(const int64_t* index, int64_t n, int64_t size, bool first, int64_
 void stream_bytes(const void* from, void* to, int64_t bytes) {
   const auto* in = static_cast<const char*>(from);
   auto* out = static_cast<char*>(to);
-  const auto past = static_cast<int64_t>(reinterpret_cast<uint64_t>(to) % kLineBytes);
-  const int64_t head = past == 0 ? 0 : kLineBytes - past;
-  if (bytes < head + kLineBytes) {
+  const auto past = static_cast<int64_t>(reinterpret_cast<uint64_t>(to) % kCacheLine);
+  const int64_t head = past == 0 ? 0 : kCacheLine - past;
+  if (bytes < head + kCacheLine) {
     __builtin_memcpy(out, in, static_cast<size_t>(bytes));
     return;
   }
   __builtin_memcpy(out, in, static_cast<size_t>(head));
   int64_t i = head;
-  for (; i + kLineBytes <= bytes; i += kLineBytes) {
+  for (; i + kCacheLine <= bytes; i += kCacheLine) {
 #pragma GCC unroll 4
-    for (int64_t k = 0; k < kLineBytes; k += TINYT_VECTOR_BYTES) {
+    for (int64_t k = 0; k < kCacheLine; k += TINYT_VECTOR_BYTES) {
       stream(out + i + k, load<uint8_t>(in + i + k));
     }
   }

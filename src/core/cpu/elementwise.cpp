@@ -84,7 +84,6 @@ bool streams(const Job& job) {
 // Results go past the caches in pieces of half a page. A load of a kernel's constant waits for a
 // store under way whose address ends in the same 12 bits, and behind a whole page every load would.
 constexpr size_t kStreamPiece = 2048;
-constexpr int64_t kLineBytes = 64;  // of a cache
 
 // How many elements of every operand fit into a tile.
 int64_t tile_elements(const Job& job, bool stream) {
@@ -296,7 +295,7 @@ void run_along_operands(const Job& job, const Loops& loops) {
   const int64_t bytes = job.tensor[0]->numel() * size;
   const bool stream = bytes >= kStreamTransposedBytes;
   const int64_t fit = static_cast<int64_t>(sizeof(Tile)) / size;
-  const int64_t least = kLineBytes / size;  // of a piece of the result's rows
+  const int64_t least = kCacheLine / size;  // of a piece of the result's rows
   const int64_t most = std::max(2 * least, fit / loops.rows().size / least * least);
   for_each_tile(
       TileGrid(loops, fit / std::min(most, loops.cols().size), most), job.operands,

@@ -31,12 +31,11 @@ void check_index(OpId op, const Tensor& index, int64_t dim, int64_t size) {
 
 namespace {
 
-constexpr int64_t kLineBytes = 64;        // of a cache
 constexpr int64_t kFetchBytes = 1 << 13;  // which leave room in the first-level cache
 
 // A row of the source of which nearly all lines will be read, in no order: fetched along memory.
 void fetch_row(const char* row, int64_t bytes) {
-  for (int64_t k = 0; k < bytes; k += kLineBytes) __builtin_prefetch(row + k);
+  for (int64_t k = 0; k < bytes; k += kCacheLine) __builtin_prefetch(row + k);
 }
 
 // `extent`: bytes that the indices of a row span.
@@ -58,7 +57,7 @@ void gather_tile(const Block& x, const Block& index, const Block& out, int64_t s
   if (item <= 8 && index.col == 8 && out.col == item) {
     const auto gather = kernels().copy->gather[std::countr_zero(itemsize)];
     const bool fetch = x.col == 0 && x.row != 0 && extent > 0 && extent <= kFetchBytes &&
-                       extent <= cols * kLineBytes;
+                       extent <= cols * kCacheLine;
     for (int64_t r = 0; r < rows; ++r) {
       if (fetch && r + 1 < rows) fetch_row(x.data + (r + 1) * x.row, extent);
       gather(x.data + r * x.row, x.col, step, index.data + r * index.row, out.data + r * out.row,
