@@ -1,7 +1,7 @@
 // Panels of the columns of a convolution. Which elements of the source a register of neighbouring
-// positions meets is the same for every channel and, but for the padding, for every tap: one or a
-// few windows of two registers of the source, from which the lanes are picked. Where positions are
-// further apart, lanes are gathered.
+// positions meets is the same for every channel and, but for the padding, for every tap: pieces of
+// a few rows of the source, or one or a few windows of two registers, from which the lanes are
+// picked. Where positions are further apart, lanes are gathered.
 #include "levels.h"
 #include "simd.h"
 
@@ -57,6 +57,25 @@ TINYT_INLINE V gather(const void* base, V index, V mask) {
     out[i] = lane;
   }
   return out;
+}
+#endif
+
+// `value`, but in the lanes of `mask` what lies there in memory; no other memory is touched.
+#if TINYT_VECTOR_BYTES == 64
+#define TINYT_MASKED_LOADS 1
+TINYT_INLINE I32 load_lanes(I32 value, const void* p, I32 mask) {
+  return (I32)_mm512_mask_loadu_epi32((__m512i)value, _mm512_movepi32_mask((__m512i)mask), p);
+}
+TINYT_INLINE I64 load_lanes(I64 value, const void* p, I64 mask) {
+  return (I64)_mm512_mask_loadu_epi64((__m512i)value, _mm512_movepi64_mask((__m512i)mask), p);
+}
+#elif TINYT_VECTOR_BYTES == 32
+#define TINYT_MASKED_LOADS 1
+TINYT_INLINE I32 load_lanes(I32 value, const void* p, I32 mask) {
+  return value | (I32)_mm256_maskload_epi32(static_cast<const int*>(p), (__m256i)mask);
+}
+TINYT_INLINE I64 load_lanes(I64 value, const void* p, I64 mask) {
+  return value | (I64)_mm256_maskload_epi64(static_cast<const long long*>(p), (__m256i)mask);
 }
 #endif
 
@@ -147,7 +166,7 @@ class Register {
       for (int d = 0; d < 3; ++d) at_[d] = V{} - kLimit;
       return;  // no windows: element by element
     }
-    if (!in_one_window()) look_at_each();
+    if (!in_one_plane()) look_at_each();
   }
 
   // Before the first tap of each row of the kernel.
@@ -161,6 +180,12 @@ class Register {
       const T* data = static_cast<const T*>(c_.data) + from + lowest_;
       return read_scattered(data, inside, rows, to, to_step);
     }
+#if defined(TINYT_MASKED_LOADS)
+    if (in_pieces_ && tap.near) {
+      const T* data = static_cast<const T*>(c_.data) + from;
+      return read_pieces(data, inside, rows, to, to_step);
+    }
+#endif
     int64_t begin = 0, end = 0;  // the rows whose windows lie in the source
     safe_rows(tap, from, rows, begin, end);
     for (int64_t i = 0; i < begin; ++i) read_row(tap, channel + i, to + i * to_step);
@@ -177,11 +202,11 @@ class Register {
   struct Window {
     int64_t offset;  // of its first element, from the tap's
     V lanes;         // a mask: those read from here
-    V pick;          // their elements in the window
+    V pick;          // their elements in the window; of a piece, each lane's is its own
   };
 
-  // Positions of one plane that are close together.
-  bool in_one_window() {
+  // Positions of one plane, in a window or in pieces of a few rows.
+  bool in_one_plane() {
     const int64_t width = c_.positions[2];
     if ((c_.positions[1] - first_.y) * width - first_.x < count_) return false;
     V lane;
@@ -200,11 +225,23 @@ class Register {
     at_[0] = select(there, V{} + static_cast<Int>(first_.z * c_.multiply[0]), none);
     at_[1] = select(there, y * static_cast<Int>(c_.multiply[1]), none);
     at_[2] = select(there, x * static_cast<Int>(c_.multiply[2]), none);
-    if (any((V)(distance < 0) | (V)(distance >= 2 * kL))) return false;
     lowest_ = highest_ = first_.offset(c_);
+    in_order_ = !any((V)(distance != lane) & there);
+#if defined(TINYT_MASKED_LOADS)
+    const int64_t pieces = (first_.x + count_ - 1) / width + 1;
+    if (!in_order_ && c_.multiply[2] == 1 && pieces <= kMaxWindows) {
+      for (int64_t i = 0; i < pieces; ++i) {
+        const V lanes = (V)(y == static_cast<Int>(first_.y + i)) & there;
+        window_[i] = {lowest_ + i * (c_.multiply[1] * c_.source[2] - width), lanes, V{}};
+      }
+      windows_ = static_cast<int>(pieces);
+      in_pieces_ = true;
+      return true;
+    }
+#endif
+    if (any((V)(distance < 0) | (V)(distance >= 2 * kL))) return false;
     window_[0] = {lowest_, there, distance};
     windows_ = 1;
-    in_order_ = !any((V)(distance != lane) & there);
     return true;
   }
 
@@ -290,6 +327,33 @@ class Register {
     }
   }
 
+#if defined(TINYT_MASKED_LOADS)
+  void read_pieces(const T* data, V inside, int64_t rows, T* to, int64_t to_step) const {
+    const auto read = windows_ == 2   ? &Register::read_as<2>
+                      : windows_ == 3 ? &Register::read_as<3>
+                                      : &Register::read_as<kMaxWindows>;
+    (this->*read)(data, inside, rows, to, to_step);
+  }
+
+  template <int Pieces>
+  void read_as(const T* data, V inside, int64_t rows, T* to, int64_t to_step) const {
+    Window piece[Pieces];  // of its own, which no store changes
+    for (int i = 0; i < Pieces; ++i) {
+      piece[i] = window_[i];
+      piece[i].lanes &= inside;
+    }
+    const int64_t step = c_.channel_stride;
+    for (int64_t i = 0; i < rows; ++i, data += step, to += to_step) {
+      V value = {};
+#pragma GCC unroll 4
+      for (int k = 0; k < Pieces; ++k) {
+        value = load_lanes(value, data + piece[k].offset, piece[k].lanes);
+      }
+      store(to, value);
+    }
+  }
+#endif
+
   void read_scattered(const T* data, V inside, int64_t rows, T* to, int64_t to_step) const {
     for (int64_t i = 0; i < rows; ++i, data += c_.channel_stride, to += to_step) {
       store(to, gather(data, distance_, inside));
@@ -323,6 +387,7 @@ class Register {
   int windows_ = 0;
   int64_t lowest_ = 0, highest_ = 0;  // offsets of windows
   bool in_order_ = false;             // one window, its elements one after another
+  bool in_pieces_ = false;            // of rows, one lane after another
   bool scattered_ = false;            // too many windows:
   V distance_ = {};                   // each lane's from lowest_
 };
