@@ -111,7 +111,8 @@ def page(records: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield "# Results of record"
     yield ""
     yield "Written by `python -m benchmarks.report` from the files beside it; not edited by hand."
-    yield "Ratios are PyTorch's time by tinyt's ([what they say](../README.md))."
+    yield "Ratios are PyTorch's time by tinyt's, percentages are shares of the machine's limit"
+    yield "([what they say](../README.md))."
     yield ""
     yield columns(["Run", "File", "Commit", "Processor", "tinyt", "PyTorch", "Threads", "Seed"])
     yield columns(["---"] * 8)
@@ -132,6 +133,28 @@ def page(records: dict[str, dict[str, Any]]) -> Iterator[str]:
         yield f"Run {run}, missed in three processes: {len(c['missed'])} of {len(c['cases'])} cases"
         yield ""
         yield from (f"- {text}" for text in c["missed"])
+    yield from tables([[Row(**case) for case in c["cases"]] for _, _, c in found])
+
+
+def tables(runs: list[list[Row]]) -> Iterator[str]:
+    """A table for each group: every case's ratio and share of the limit in every run."""
+    for group, floor in FLOORS.items():
+        cells: dict[str, list[str]] = {}
+        for run, rows in enumerate(runs):
+            for row in rows:
+                if row.group == group:
+                    cells.setdefault(row.name, [""] * len(runs))[run] = cell(row)
+        if cells:
+            yield f"\n## {floor.title}\n"
+            yield columns(["Case", *(f"Run {i + 1}" for i in range(len(runs)))])
+            yield columns(["---"] * (len(runs) + 1))
+            yield from (columns([name, *found]) for name, found in cells.items())
+
+
+def cell(row: Row) -> str:
+    if row.error:
+        return "failed"
+    return f"{row.ratio:.2f}" + ("" if row.share is None else f", {row.share:.0%}")
 
 
 if __name__ == "__main__":

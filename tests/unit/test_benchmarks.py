@@ -353,6 +353,9 @@ def test_page_of_record(worker, tmp_path):
     assert "| elementwise | 1.5 |  |  |" in lines
     missed = [line for line in lines if line.startswith("- overhead/t: ratio 0.50")]
     assert len(missed) == 2
+    assert "| t | 0.50 | 0.50 |" in lines
+    assert report.cell(replace(GOOD, limit=0.5)) == "2.00, 50%"
+    assert report.cell(Row("copies", "c", error="TypeError: no")) == "failed"
 
 
 def test_cases_by_name(worker, capsys):

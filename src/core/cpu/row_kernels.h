@@ -175,8 +175,11 @@ TINYT_INLINE void run_row(char* out, int64_t n, size_t dense, Sources... source)
 template <class Op, class T, class Result, class... Operands>
 void run(const TileArgs& args) {
   alignas(TINYT_VECTOR_BYTES) char copies[sizeof...(Operands)][TINYT_VECTOR_BYTES];
-  // Of the widest registers several short rows are faster one by one.
-  const bool simple = kSimple<Op> && (TINYT_VECTOR_BYTES < 64 || args.rows == 1);
+  // The widest registers are faster one by one in several rows, and in pieces that are streamed:
+  // with more loads under way, those pieces wait to get out.
+  constexpr int64_t kLongRow = 4096 / static_cast<int64_t>(sizeof(T));
+  const bool long_row = args.rows == 1 && args.cols >= kLongRow;
+  const bool simple = kSimple<Op> && (TINYT_VECTOR_BYTES < 64 || long_row);
   const size_t dense = simple ? leading_rows(args.inner, sizeof...(Operands)) : 0;
   for (int64_t r = 0; r < args.rows; ++r) {
     run_row<Op, Vec<T>, Result>(args.ptr[0] + r * args.row_stride[0], args.cols, dense,
