@@ -248,8 +248,10 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(prim.amax(input, (), False).item()) + 1
     elif input.numel() and prim.amax(input, (), False).item() >= num_classes:
         raise RuntimeError(f"one_hot: class values must be smaller than {num_classes}")
-    classes = prim.iota(num_classes, int64.number, 0.0, 0.0, 0, 1)
-    return prim.cast(prim.eq(prim.reshape(input, (*input.shape, 1)), classes), int64)
+    marked = prim.fill((*input.shape, num_classes), int64, 0.0, 0)
+    one = (*input.shape, 1)
+    places, ones = prim.reshape(input, one), prim.fill(one, int64, 0.0, 1)
+    return prim.scatter(marked, places, ones, input.dim(), out=marked)
 
 
 EXPORTS: dict[str, Any] = {"embedding_renorm_": embedding_renorm_}
