@@ -43,7 +43,8 @@ def warm_up(lib: Any) -> None:
             small = (
                 step("", networks.digits, normal(2, 1, 8, 8), 10, 2, **options),
                 step("", networks.gpt(8, 8, 1, 1, 4), integers(8, 2, 4), 8, 2, 4, **options),
-                step("", networks.lstm(8, 8), integers(8, 2, 4), 8, 2, 4, **options),
+                # No case has one of halves, which PyTorch refuses below AVX-512.
+                step("", networks.lstm(8, 8), integers(8, 2, 4), 8, 2, 4, optimizer=optimizer),
             )
             for case in small:
                 case.call(lib, case.arrays(0))()

@@ -129,10 +129,12 @@ def page(records: dict[str, dict[str, Any]]) -> Iterator[str]:
         means = (c["means"].get(group) for _, _, c in found)
         yield columns([floor.title, floor.mean, *("" if m is None else f"{m:.2f}" for m in means)])
     for run, (_, _, c) in enumerate(found, 1):
+        if c["missed"] is None:
+            continue
         yield ""
-        yield f"Run {run}, missed in three processes: {len(c['missed'])} of {len(c['cases'])} cases"
+        yield f"Run {run} of {len(c['cases'])} cases, missed in three processes:"
         yield ""
-        yield from (f"- {text}" for text in c["missed"])
+        yield from (f"- {text}" for text in c["missed"] or ["nothing"])
     yield from tables([[Row(**case) for case in c["cases"]] for _, _, c in found])
 
 
@@ -145,7 +147,7 @@ def tables(runs: list[list[Row]]) -> Iterator[str]:
                 if row.group == group:
                     cells.setdefault(row.name, [""] * len(runs))[run] = cell(row)
         if cells:
-            yield f"\n## {floor.title}\n"
+            yield from ("", f"## {floor.title}", "")
             yield columns(["Case", *(f"Run {i + 1}" for i in range(len(runs)))])
             yield columns(["---"] * (len(runs) + 1))
             yield from (columns([name, *found]) for name, found in cells.items())

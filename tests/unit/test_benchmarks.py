@@ -354,6 +354,11 @@ def test_page_of_record(worker, tmp_path):
     missed = [line for line in lines if line.startswith("- overhead/t: ratio 0.50")]
     assert len(missed) == 2
     assert "| t | 0.50 | 0.50 |" in lines
+    record["combinations"][1]["missed"] = []
+    assert "- nothing" in report.page({"r.json": record})
+    assert compare.main([*ARGUMENTS[1:], "--json", str(tmp_path / "r.json")]) == 0  # no --check
+    record = json.loads((tmp_path / "r.json").read_text())
+    assert not any("missed" in line for line in report.page({"r.json": record}))
     assert report.cell(replace(GOOD, limit=0.5)) == "2.00, 50%"
     assert report.cell(Row("copies", "c", error="TypeError: no")) == "failed"
 

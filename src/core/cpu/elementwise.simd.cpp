@@ -24,18 +24,19 @@ template <class Op, class T, int Arity, DTypeRule Rule, uint32_t Flags>
 constexpr TileKernel kernel_of() {
   using V = Vec<T>;
   using Result = std::conditional_t<Rule == DTypeRule::Bool, ToBools<V>, ToValues<V>>;
+  constexpr bool kLight = (Flags & op_flags::L) != 0;
   if constexpr (!takes<T>(Rule, Flags)) {
     return nullptr;
   } else if constexpr (Arity == 1) {
-    return run<Op, T, Result, Values<T, 1>>;
+    return run<Op, T, Result, kLight, Values<T, 1>>;
   } else if constexpr (Arity == 2) {
-    return run<Op, T, Result, Values<T, 1>, Values<T, 2>>;
+    return run<Op, T, Result, kLight, Values<T, 1>, Values<T, 2>>;
   } else if constexpr ((Flags & op_flags::K) != 0) {
-    return run<Op, T, Result, Conditions<T, 1>, Values<T, 2>, Values<T, 3>>;
+    return run<Op, T, Result, kLight, Conditions<T, 1>, Values<T, 2>, Values<T, 3>>;
   } else if constexpr (Arity == 3) {
-    return run<Op, T, Result, Values<T, 1>, Values<T, 2>, Values<T, 3>>;
+    return run<Op, T, Result, kLight, Values<T, 1>, Values<T, 2>, Values<T, 3>>;
   } else {
-    return run<Op, T, Result, Values<T, 1>, Values<T, 2>, Values<T, 3>, Values<T, 4>>;
+    return run<Op, T, Result, kLight, Values<T, 1>, Values<T, 2>, Values<T, 3>, Values<T, 4>>;
   }
 }
 
@@ -59,7 +60,7 @@ struct ReluHalf {
   static TINYT_INLINE U16 apply(U16 x) { return select((Mask<U16>)(x - 0x8001 < Inf), U16{}, x); }
 };
 template <class Op>
-constexpr TileKernel kHalfKernel = run<Op, uint16_t, ToValues<U16>, Values<uint16_t, 1>>;
+constexpr TileKernel kHalfKernel = run<Op, uint16_t, ToValues<U16>, false, Values<uint16_t, 1>>;
 
 #if defined(TINYT_NATIVE_HALF)
 // The commonest functions of halves convert in registers; others, of which a copy for each dtype
@@ -95,11 +96,12 @@ struct ToHalves {
 template <class S>
 constexpr void fill_converting(ElementwiseTable& t) {
   constexpr int kDType = static_cast<int>(__is_same(S, Half) ? DType::Float16 : DType::BFloat16);
-#define TINYT_UNARY_HALF(name) \
-  t.kernel[static_cast<int>(OpId::name)][kDType] = run<op::name, float, ToHalves<S>, Halves<S, 1>>;
+#define TINYT_UNARY_HALF(name)                     \
+  t.kernel[static_cast<int>(OpId::name)][kDType] = \
+      run<op::name, float, ToHalves<S>, false, Halves<S, 1>>;
 #define TINYT_BINARY_HALF(name)                    \
   t.kernel[static_cast<int>(OpId::name)][kDType] = \
-      run<op::name, float, ToHalves<S>, Halves<S, 1>, Halves<S, 2>>;
+      run<op::name, float, ToHalves<S>, true, Halves<S, 1>, Halves<S, 2>>;
   TINYT_UNARY_HALF(sqrt)
   TINYT_UNARY_HALF(exp)
   TINYT_UNARY_HALF(sigmoid)

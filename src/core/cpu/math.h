@@ -179,30 +179,22 @@ TINYT_BINARY(fmod, cpu::fmod(x, y))
 TINYT_BINARY(fmax, cpu::fmax(x, y))
 TINYT_BINARY(fmin, cpu::fmin(x, y))
 // Where no bound is a NaN or -0, a clamp's Plain form gives the same with fewer instructions.
-struct clamp_min {
-  template <class V>
-  static TINYT_INLINE V apply(V x, V low) {
-    return cpu::maximum(x, low);
-  }
-  struct Plain {
-    template <class V>
-    static TINYT_INLINE V apply(V x, V low) {
-      return select(x <= low, low, x);
-    }
+#define TINYT_BOUND(name, any_bound, plain_bound) \
+  struct name {                                   \
+    template <class V>                            \
+    static TINYT_INLINE V apply(V x, V y) {       \
+      return any_bound;                           \
+    }                                             \
+    struct Plain {                                \
+      template <class V>                          \
+      static TINYT_INLINE V apply(V x, V y) {     \
+        return plain_bound;                       \
+      }                                           \
+    };                                            \
   };
-};
-struct clamp_max {
-  template <class V>
-  static TINYT_INLINE V apply(V x, V high) {
-    return cpu::minimum(x, high);
-  }
-  struct Plain {
-    template <class V>
-    static TINYT_INLINE V apply(V x, V high) {
-      return at_most(x, high);
-    }
-  };
-};
+TINYT_BOUND(clamp_min, cpu::maximum(x, y), select(x <= y, y, x))
+TINYT_BOUND(clamp_max, cpu::minimum(x, y), at_most(x, y))
+#undef TINYT_BOUND
 template <class T>
 TINYT_INLINE bool is_plain_bound(T bound) {
   return bound == bound && !(bound == 0 && __builtin_signbit(bound));

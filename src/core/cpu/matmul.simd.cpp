@@ -72,8 +72,8 @@ TINYT_OUTLINE void store_rows(const GemmBlock& g, const TileOfC<T>& t, const T* 
     const T* from = sums + done;
     done += n;
     if (used > 0 && used <= kWidth<T> && g.add == nullptr) {
-      if (g.accumulate) store_pieces<true>(from, t.rows, used, c, g.c_row);
-      if (!g.accumulate) store_pieces<false>(from, t.rows, used, c, g.c_row);
+      g.accumulate ? store_pieces<true>(from, t.rows, used, c, g.c_row)
+                   : store_pieces<false>(from, t.rows, used, c, g.c_row);
       continue;
     }
     for (int64_t r = 0; r < t.rows; ++r) {

@@ -89,14 +89,7 @@ struct ToBools {
   static TINYT_INLINE void part(void* p, Mask<V> v, int64_t n) { store_mask_part(p, v, n); }
 };
 
-// Ops of a few instructions, whose time is that of their loads and stores: two cache lines in one
-// turn of the loop, with as little else as can be.
-template <class Op, class... Ops>
-constexpr bool is_one_of = (__is_same(Op, Ops) || ...);
-template <class Op>
-constexpr bool kSimple = is_one_of<Op, op::neg, op::abs, op::square, op::relu, op::add, op::sub,
-                                   op::mul, op::clamp_min, op::clamp_max, op::maximum, op::minimum,
-                                   op::where, op::clamp, op::addcmul, op::relu_backward>;
+// Light ops take two cache lines in one turn of the loop, with as little else as can be.
 constexpr int64_t kAtOnce = TINYT_VECTOR_BYTES == 64 ? 2 : 4;  // registers
 
 // How many elements that was.
@@ -135,13 +128,13 @@ TINYT_INLINE int64_t run_held(char* out, int64_t n, std::index_sequence<I...>,
                                   Held<typename Sources::Operand, (I >= Dense)>(source.at)...);
 }
 template <class Op, class V, class Result, size_t Dense, class... Sources>
-TINYT_INLINE int64_t run_simple(char* out, int64_t n, size_t dense, const Sources&... source) {
+TINYT_INLINE int64_t run_light(char* out, int64_t n, size_t dense, const Sources&... source) {
   constexpr size_t kOperands = sizeof...(Sources);
   if (dense == Dense) {
     return run_held<Op, V, Result, Dense>(out, n, std::make_index_sequence<kOperands>{}, source...);
   }
   if constexpr (Dense < kOperands) {
-    return run_simple<Op, V, Result, Dense + 1>(out, n, dense, source...);
+    return run_light<Op, V, Result, Dense + 1>(out, n, dense, source...);
   } else {
     return 0;
   }
@@ -158,10 +151,10 @@ TINYT_INLINE size_t leading_rows(const uint8_t* inner, size_t operands) {
 }
 
 // A row of the output.
-template <class Op, class V, class Result, class... Sources>
+template <class Op, class V, class Result, bool Light, class... Sources>
 TINYT_INLINE void run_row(char* out, int64_t n, size_t dense, Sources... source) {
-  if constexpr (kSimple<Op>) {
-    const int64_t done = run_simple<Op, V, Result, 1>(out, n, dense, source...);
+  if constexpr (Light) {
+    const int64_t done = run_light<Op, V, Result, 1>(out, n, dense, source...);
     n -= done;
     out += done / kLanes<V> * Result::kStep;
     (source.skip(done / kLanes<V>), ...);
@@ -172,18 +165,18 @@ TINYT_INLINE void run_row(char* out, int64_t n, size_t dense, Sources... source)
   if (n != 0) Result::part(out, Op::apply(source.first(n)...), n);
 }
 
-template <class Op, class T, class Result, class... Operands>
+template <class Op, class T, class Result, bool Light, class... Operands>
 void run(const TileArgs& args) {
   alignas(TINYT_VECTOR_BYTES) char copies[sizeof...(Operands)][TINYT_VECTOR_BYTES];
   // The widest registers are faster one by one in several rows, and in pieces that are streamed:
   // with more loads under way, those pieces wait to get out.
   constexpr int64_t kLongRow = 4096 / static_cast<int64_t>(sizeof(T));
   const bool long_row = args.rows == 1 && args.cols >= kLongRow;
-  const bool simple = kSimple<Op> && (TINYT_VECTOR_BYTES < 64 || long_row);
-  const size_t dense = simple ? leading_rows(args.inner, sizeof...(Operands)) : 0;
+  const bool in_lines = Light && (TINYT_VECTOR_BYTES < 64 || long_row);
+  const size_t dense = in_lines ? leading_rows(args.inner, sizeof...(Operands)) : 0;
   for (int64_t r = 0; r < args.rows; ++r) {
-    run_row<Op, Vec<T>, Result>(args.ptr[0] + r * args.row_stride[0], args.cols, dense,
-                                Source<Operands, kLanes<Vec<T>>>(args, r, copies)...);
+    run_row<Op, Vec<T>, Result, Light>(args.ptr[0] + r * args.row_stride[0], args.cols, dense,
+                                       Source<Operands, kLanes<Vec<T>>>(args, r, copies)...);
   }
 }
 
