@@ -38,6 +38,8 @@ TINYT_INLINE void dot_lines(const DotBlock& d, const S* b, T* sums) {
   static_assert(Sums::kWidth == kL);
   const T* x = static_cast<const T*>(d.x);
   Sums lanes[Count];
+  // To the next lines: the processor fetches ahead within a page.
+  const int64_t ahead = Count * d.stride;
   int64_t k = 0;
   for (; k + kReduceLanes <= d.depth; k += kReduceLanes) {
 #pragma GCC unroll 16
@@ -45,7 +47,9 @@ TINYT_INLINE void dot_lines(const DotBlock& d, const S* b, T* sums) {
       const Vec<T> v = load<T>(x + k + i * kL);
 #pragma GCC unroll 4
       for (int c = 0; c < Count; ++c) {
-        lanes[c].part[i] = fma(v, load_as<T>(b + c * d.stride + k + i * kL), lanes[c].part[i]);
+        const S* at = b + c * d.stride + k + i * kL;
+        if (i * kL * sizeof(S) % kCacheLine == 0) __builtin_prefetch(at + ahead);
+        lanes[c].part[i] = fma(v, load_as<T>(at), lanes[c].part[i]);
       }
     }
   }
@@ -63,7 +67,7 @@ TINYT_INLINE void dot_lines(const DotBlock& d, const S* b, T* sums) {
 // Lines that run along memory.
 template <class T, class S = T>
 void dots(const DotBlock& d) {
-  constexpr int kParts = kReduceLanes / kWidth<T>, kAtOnce = kParts < 8 ? 8 / kParts : 1;
+  constexpr int kParts = kReduceLanes / kWidth<T>, kAtOnce = kParts < 4 ? 4 / kParts : 1;
   const S* b = static_cast<const S*>(d.b);
   T* sums = static_cast<T*>(d.sums);
   int64_t j = 0;
