@@ -127,9 +127,7 @@ void backward(const NormRow& r) {
   const T count = static_cast<T>(r.n);
   const Vec<T> shift = splat(r.center ? sums.first / count : T{0});
   const Vec<T> slope = splat(sums.second / count);
-  const auto value = [=, &r](int64_t i, int64_t k) {
-    read_ahead(x + i, r.n);
-    read_ahead(g + i, r.n);
+  const auto value = [=](int64_t i, int64_t k) {
     const Vec<T> h = standardised(i, k);
     if (dw != nullptr) add_to_sums(i, k, h);
     return scale * ((weighted(i, k) - shift) - h * slope);

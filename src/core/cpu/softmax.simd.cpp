@@ -65,9 +65,7 @@ void softmax_input(const SoftmaxRow& r) {
   const auto *g = static_cast<const T*>(r.grad), *y = static_cast<const T*>(r.in);
   const Vec<T> dot = splat(sum_terms<T>(
       r.n, [=](int64_t i, int64_t count) { return fetch(g + i, count) * fetch(y + i, count); }));
-  const auto value = [=, &r](int64_t i, int64_t count) {
-    read_ahead(g + i, r.n);
-    read_ahead(y + i, r.n);
+  const auto value = [=](int64_t i, int64_t count) {
     return fetch(y + i, count) * (fetch(g + i, count) - dot);
   };
   fill_row(r.n, static_cast<T*>(r.out), value, r.stream);
