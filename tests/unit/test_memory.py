@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tinyt
-from tinyt import memory, nn
+from tinyt import Tensor, memory, nn
 
 MIB = 1 << 20
 
@@ -132,6 +132,33 @@ def test_peak() -> None:
     assert memory.statistics()["peak_bytes"] == start + 4 * MIB
     memory.reset_peak()
     assert memory.statistics()["peak_bytes"] == memory.statistics()["current_bytes"]
+
+
+def _spread(op: str) -> tuple[Callable[[], Tensor], int]:
+    """What writes 1 MiB of values into zeros, and the bytes of what it makes."""
+    F = nn.functional
+    if op == "max_pool2d":
+        x = tinyt.randn(1, 16, 256, 256, requires_grad=True)
+        y = F.max_pool2d(x, 2)
+        return lambda: tinyt.autograd.grad(y.sum(), [x], retain_graph=True)[0], 4 * MIB
+    if op == "fold":
+        patches = tinyt.randn(16, 64, 256)
+        return lambda: F.fold(patches, 128, 8, stride=8), MIB
+    if op == "max_unpool2d":
+        y, at = F.max_pool2d(tinyt.randn(1, 16, 256, 256), 2, return_indices=True)
+        return lambda: F.max_unpool2d(y, at, 2), 4 * MIB
+    rows, bags = tinyt.randn(4096, 64), tinyt.arange(4096)
+    return lambda: F.embedding_bag(bags, rows, bags, mode="sum"), 2 * MIB  # and of the rows
+
+
+@pytest.mark.parametrize("op", ["max_pool2d", "fold", "max_unpool2d", "embedding_bag"])
+def test_values_spread_over_zeros_need_no_second_copy(op: str) -> None:
+    call, made = _spread(op)
+    call()
+    before = memory.statistics()["current_bytes"]
+    memory.reset_peak()
+    call()
+    assert memory.statistics()["peak_bytes"] - before < made + MIB // 2
 
 
 def test_empty_tensors_need_no_memory() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import GradMode
+from tinyt.autograd.rules.common import blank
 from tinyt.dtypes import int64
 from tinyt.ops.common import to_dtype
 from tinyt.ops.matrix import p_norm
@@ -226,7 +227,7 @@ def embedding_bag(
     if used is not None:
         rows = prim.where(used, rows, 0.0)
     places = prim.expand(prim.reshape(bag, (count, 1)), (count, width))
-    sums = prim.scatter_add(prim.fill((bags, width), rows.dtype, 0.0, 0), places, rows, 0)
+    sums = prim.scatter_add(blank((bags, width), rows), places, rows, 0)
     if mode == "sum":
         return sums
     divisor = prim.reshape(prim.maximum(sizes, 1), (bags, 1))

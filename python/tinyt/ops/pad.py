@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
-from tinyt.autograd.rules.common import zeros
+from tinyt.autograd.rules.common import blank
 from tinyt.ops.autocast import in_full
 from tinyt.ops.common import Number, tuple_of
 from tinyt.ops.strides import as_strided
@@ -257,7 +257,7 @@ def fold(
     places = prim.as_strided(prim.iota(plane, 5, 0.0, 0.0, 0, 1), blocks.shape, blocks.steps, 0)
     flat = (n, c, per_block * count)
     index = prim.expand(prim.reshape(places, (per_block * count,)), flat)
-    out = prim.scatter_add(zeros((n, c, plane), x), index, prim.reshape(x, flat), 2)
+    out = prim.scatter_add(blank((n, c, plane), x), index, prim.reshape(x, flat), 2)
     out = prim.reshape(out, (n, c, *blocks.size))
     top, left = blocks.padding
     out = prim.pad(out, (0, 0, 0, 0, -top, -top, -left, -left), 0.0) if top or left else out

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
+from tinyt.autograd.rules.common import blank
 from tinyt.dtypes import int64
 from tinyt.ops.common import need_tensor, tuple_of
 from tinyt.ops.windows import Sizes, with_batch
@@ -65,7 +66,7 @@ def _max_unpool(
         raise ShapeError(f"{op}: no output of size {size} with stride {steps}")
     lead = tuple(x.shape[:2])
     flat = (*lead, math.prod(x.shape[2:]))
-    planes = prim.fill((*lead, math.prod(size)), x.dtype, 0.0, 0)
+    planes = blank((*lead, math.prod(size)), x)
     try:
         out = prim.scatter(planes, prim.reshape(indices, flat), prim.reshape(x, flat), 2)
     except IndexError as error:

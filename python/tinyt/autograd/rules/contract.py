@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import compiled_slope
-from tinyt.autograd.rules.common import SAME, SECOND, as_column, as_row, rule, transposed, zeros
+from tinyt.autograd.rules.common import SAME, SECOND, as_column, as_row, blank, rule, transposed
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def max_pool_grad(g: Tensor, n: Node) -> Tensor:
     lead = shape[:2]
     flat = (*lead, math.prod(g.shape[2:]))
     index = prim.reshape(n.second(), flat)
-    planes = zeros((*lead, math.prod(shape[2:])), g)
+    planes = blank((*lead, math.prod(shape[2:])), g)
     return prim.reshape(prim.scatter_add(planes, index, prim.reshape(g, flat), 2), shape)
 
 
