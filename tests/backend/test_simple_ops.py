@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 
 import numpy as np
 import pytest
 
 import tinyt
+
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -79,6 +82,10 @@ def test_rows_beside_one_element(n: int, dtype: str, rng: np.random.Generator) -
         np.testing.assert_array_equal(
             tinyt.where(x > y, number, y).numpy(), np.where(a > b, one, b)
         )
+        for compare in COMPARISONS:
+            np.testing.assert_array_equal(compare(x, y).numpy(), compare(a, b))
+            np.testing.assert_array_equal(compare(x, number).numpy(), compare(a, one))
+            np.testing.assert_array_equal(compare(number, x).numpy(), compare(one, a))
         if dtype != "bool":
             np.testing.assert_array_equal((number - x).numpy(), one - a)
             np.testing.assert_array_equal(

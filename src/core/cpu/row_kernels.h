@@ -87,6 +87,13 @@ struct ToBools {
   static constexpr int64_t kStep = kLanes<V>;
   static TINYT_INLINE void whole(void* p, Mask<V> v) { store_mask(p, v); }
   static TINYT_INLINE void part(void* p, Mask<V> v, int64_t n) { store_mask_part(p, v, n); }
+#if defined(TINYT_JOIN_MASKS)
+  template <class M>
+    requires(sizeof(Element<M>) >= 4)
+  static TINYT_INLINE void several(void* p, const M (&v)[4]) {
+    store(p, join_masks(v[0], v[1], v[2], v[3]) & 1);
+  }
+#endif
 };
 
 // Light ops take two cache lines in one turn of the loop, with as little else as can be.
@@ -98,9 +105,12 @@ TINYT_INLINE int64_t run_lines(char* out, int64_t n, Operands... operand) {
   constexpr int64_t kLength = kLanes<V>;
   int64_t i = 0;
   for (; i + kAtOnce * kLength <= n; i += kAtOnce * kLength, out += kAtOnce * Result::kStep) {
+    const auto value = [&](int64_t k) { return Op::apply(operand.get(i + k * kLength)...); };
+    if constexpr (requires { Result::several(out, {value(0), value(0), value(0), value(0)}); }) {
+      Result::several(out, {value(0), value(1), value(2), value(3)});
+    } else {
 #pragma GCC unroll 4
-    for (int64_t k = 0; k < kAtOnce; ++k) {
-      Result::whole(out + k * Result::kStep, Op::apply(operand.get(i + k * kLength)...));
+      for (int64_t k = 0; k < kAtOnce; ++k) Result::whole(out + k * Result::kStep, value(k));
     }
   }
   return i;

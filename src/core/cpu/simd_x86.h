@@ -269,6 +269,16 @@ TINYT_INLINE B8 join_masks(I32 a, I32 b, I32 c, I32 d) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // packed within 16 bytes
   return (B8)_mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
 }
+// The same of 8 bytes each.
+TINYT_INLINE Vec<uint8_t, 16> join_masks(I64 a, I64 b, I64 c, I64 d) {
+  const __m256i low = _mm256_packs_epi32((__m256i)a, (__m256i)b);
+  const __m256i high = _mm256_packs_epi32((__m256i)c, (__m256i)d);
+  const __m256i words = _mm256_packs_epi16(low, high);  // of each two in turn: 0, 1, then 2, 3
+  const __m128i bytes =
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  const __m128i order = _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+  return (Vec<uint8_t, 16>)_mm_shuffle_epi8(bytes, order);
+}
 
 TINYT_INLINE I32 bytes_to_lanes(__m128i b, I32*) { return (I32)_mm256_cvtepi8_epi32(b); }
 TINYT_INLINE I64 bytes_to_lanes(__m128i b, I64*) { return (I64)_mm256_cvtepi8_epi64(b); }
