@@ -98,6 +98,9 @@ struct ToBools {
 
 // Light ops take two cache lines in one turn of the loop, with as little else as can be.
 constexpr int64_t kAtOnce = TINYT_VECTOR_BYTES == 64 ? 2 : 4;  // registers
+#if defined(TINYT_JOIN_MASKS)
+static_assert(kAtOnce == 4);  // as ToBools::several takes them
+#endif
 
 // How many elements that was.
 template <class Op, class V, class Result, class... Operands>
