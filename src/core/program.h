@@ -16,7 +16,7 @@ struct TileProgram {
     OpId op;
     DType dtype;  // of the kernel
     int out;
-    int in[3];
+    int in[4];
     int inputs;
   };
   std::vector<DType> registers;

@@ -78,6 +78,16 @@ def test_inputs_of_any_strides(view):
     assert recording.steps()[-1] == ("mul", "sub", "tanh")
 
 
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_ops_of_four_operands(name):
+    x, y, z = (tinyt.randn(4, 300) for _ in range(3))
+
+    def function(a, b, c):
+        return getattr(a.exp(), name)(b, c, value=0.3).tanh()
+
+    assert check(function, x, y, z).steps() == [("exp", name, "tanh")]
+
+
 def test_values_used_twice_end_a_region():
     x = tinyt.randn(4, 6)
 
