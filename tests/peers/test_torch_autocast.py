@@ -189,31 +189,41 @@ def network(tt: Any) -> Any:
     return Network()
 
 
-def trained(tt: Any, state: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Dtypes, loss and gradients of one step."""
+def trained(
+    tt: Any, state: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray, *, exact: bool = False
+) -> dict[str, Any]:
+    """Dtypes, loss and gradients of one step; an exact one is in float64."""
     model = network(tt)
     model.load_state_dict({name: tt.from_numpy(value) for name, value in state.items()})
-    with tt.autocast("cpu", dtype=tt.bfloat16):
-        out = model(tt.from_numpy(x))
+    images = tt.from_numpy(x)
+    if exact:
+        model, images = model.double(), images.double()
+    with tt.autocast("cpu", dtype=tt.bfloat16, enabled=not exact):
+        out = model(images)
         loss = tt.nn.functional.cross_entropy(out, tt.from_numpy(y))
     loss.backward()
     return {
         "dtypes": [dtype_name(t) for t in (out, loss, model.head.weight.grad)],
         "loss": loss.item(),
-        "grads": [p.grad.numpy() for p in model.parameters()],
+        "grads": np.concatenate([p.grad.numpy().ravel() for p in model.parameters()]),
     }
 
 
-def test_a_training_step(rng: np.random.Generator) -> None:
-    state = {name: value.numpy() for name, value in network(torch).state_dict().items()}
-    x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
-    y = rng.integers(0, 5, 4)
-    got, want = trained(tinyt, state, x, y), trained(torch, state, x, y)
-    assert got["dtypes"] == want["dtypes"] == ["bfloat16", "float32", "float32"]
-    assert got["loss"] == pytest.approx(want["loss"], rel=0.02)
-    largest = max(abs(grad).max() for grad in want["grads"])
-    for ours, theirs in zip(got["grads"], want["grads"], strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=0.02 * largest)
+def test_training_steps(rng: np.random.Generator) -> None:
+    """The gradients of drawn networks are no further from float64's than PyTorch's are: a distance
+    of rounding alone, which differs between networks tenfold."""
+    ratios = []
+    for _ in range(24):
+        state = {name: value.numpy() for name, value in network(torch).state_dict().items()}
+        x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
+        y = rng.integers(0, 5, 4)
+        got, want = trained(tinyt, state, x, y), trained(torch, state, x, y)
+        assert got["dtypes"] == want["dtypes"] == ["bfloat16", "float32", "float32"]
+        assert got["loss"] == pytest.approx(want["loss"], rel=0.01)
+        exact = trained(torch, state, x, y, exact=True)["grads"]
+        ours, theirs = (np.linalg.norm(run["grads"] - exact) for run in (got, want))
+        ratios.append(ours / theirs)
+    assert np.exp(np.log(ratios).mean()) <= 1.1
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
