@@ -13,6 +13,8 @@ import numpy as np
 Call = Callable[[], Any]
 Setup = Callable[..., Call]
 """(lib, *tensors) -> the call to time. ``lib`` is tinyt or torch; what it builds is not timed."""
+Make = Callable[[Any], Callable[..., Any]]
+"""lib -> a function of the inputs."""
 
 SIZES = {
     "float64": 8,
@@ -98,6 +100,10 @@ class Case:
     """The share of the limit it must reach: a key of `floors.SHARES`."""
     memory: bool = False
     """Peak memory is compared too."""
+    eager: Setup | None = None
+    """For a compiled one, the same without the compiler: tinyt is compared with itself too."""
+    part: str = ""
+    """A part of the group with a floor of its own: a key of `floors.FLOORS`."""
     group: str = ""
 
     @property
@@ -119,6 +125,10 @@ class Case:
         tensors = [i.tensor(lib, a) for i, a in zip(self.inputs, arrays, strict=True)]
         return self.setup(lib, *tensors)
 
+    def uncompiled(self) -> Case:
+        """The same case without the compiler."""
+        return self if self.eager is None else replace(self, setup=self.eager, eager=None)
+
     def within(self, group: str) -> Case:
         return replace(self, group=group)
 
@@ -126,6 +136,16 @@ class Case:
 def moving(inputs: tuple[Input, ...], writes: int) -> Work:
     """Every input is read once, ``writes`` bytes are written."""
     return Work(reads=sum(i.nbytes for i in inputs), writes=writes)
+
+
+def calling(make: Make) -> Setup:
+    """Times the function that ``make`` gives, called with the inputs."""
+
+    def setup(lib: Any, *tensors: Any) -> Call:
+        function = make(lib)
+        return lambda: function(*tensors)
+
+    return setup
 
 
 def with_backward(function: Callable[..., Any]) -> Setup:

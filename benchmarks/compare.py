@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks import facts, report
 from benchmarks.cases import GROUPS, collect
 from benchmarks.floors import group_means, judge, suspects
-from benchmarks.protocol import Job, Row
+from benchmarks.protocol import PEERS, Job, Row
 from tinyt.config import get_num_threads
 
 # Each library's own switch for the same instruction set. PyTorch hands products and convolutions
@@ -77,7 +77,7 @@ def start_worker(job: Job, result: Result, show: Callable[[Row], None]) -> int:
         for line in process.stdout:
             ((kind, value),) = json.loads(line).items()
             if kind == "row":
-                result.rows.append(Row(**value))
+                result.rows.append(Row.read(value))
                 show(result.rows[-1])
             elif kind == "facts":
                 result.facts = value
@@ -163,8 +163,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="of both (all cores)",
     )
     add("--isa", type=names(list(ISAS)), default=["native"], metavar="native,avx2", help="(native)")
-    add("--groups", type=names(GROUPS), default=list(GROUPS), metavar="A,B", help=", ".join(GROUPS))
+    add(
+        "--groups",
+        "--only",
+        type=names(GROUPS),
+        default=list(GROUPS),
+        metavar="A,B",
+        help=", ".join(GROUPS),
+    )
     add("--cases", type=re.compile, default=re.compile(""), metavar="REGEX", help="in group/name")
+    add("--peers", type=names(PEERS), default=[], metavar="A,B", help=f"too: {', '.join(PEERS)}")
     add("--rounds", type=int, default=9, metavar="N", help="of each case, the best counts (9)")
     add("--seconds", type=float, default=0.03, help="of a library in a round (0.03)")
     add("--seed", type=int, default=None, metavar="N", help="of values and drawn shapes (fresh)")
@@ -197,7 +205,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     for isa in args.isa:
         for threads in args.threads:
             job = Job(
-                threads, isa, args.seed, tuple(chosen), args.rounds, args.seconds, not args.quick
+                threads,
+                isa,
+                args.seed,
+                tuple(chosen),
+                args.rounds,
+                args.seconds,
+                memory=not args.quick,
+                peers=tuple(args.peers),
             )
             print(f"\n== {isa}, {threads} threads ==")
             result, found = run_combination(job, args.check)

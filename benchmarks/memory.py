@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks import networks
 from benchmarks.case import integers, normal
-from benchmarks.cases import find
+from benchmarks.cases import compile, find
 from benchmarks.cases.training import step
 
 STATUS = Path("/proc/self/status")
@@ -48,6 +48,8 @@ def warm_up(lib: Any) -> None:
             )
             for case in small:
                 case.call(lib, case.arrays(0))()
+    case = compile.step("", "", networks.mlp(8, 8), normal(2, 8), 8, 2)
+    case.call(lib, case.arrays(0))()
 
 
 def growth(library: str, case_id: str, seed: int) -> int:

@@ -69,6 +69,16 @@ def cifar(lib: Any) -> Any:
     )  # fmt: skip
 
 
+def mnist_cnn(lib: Any) -> Any:
+    """Two convolutions and two linear layers, for 28x28 images."""
+    nn = lib.nn
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(12544, 128), nn.ReLU(), nn.Linear(128, 10),
+    )  # fmt: skip
+
+
 def resnet20(lib: Any) -> Any:
     """He et al. 2016, section 4.2: three stages of three blocks."""
     nn = lib.nn

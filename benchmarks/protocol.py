@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 SMALLEST = 1 << 20
 """Bytes of a process's growth below which allocators' own steps are all one sees."""
+
+
+PEERS = ("torch.compile",)
+"""What compiled cases can be timed beside, too."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,26 @@ class Job:
     """For each library in each round."""
     memory: bool
     """Measure peak memory where a case asks for it."""
+    peers: tuple[str, ...] = ()
+    """Of `PEERS`."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled function beside tinyt's own eager one."""
+
+    eager: float
+    """Seconds of one call."""
+    ratio: float
+    """Eager's time by the compiled function's."""
+    upper: float
+    first: float
+    """Seconds that the first two calls take beyond two eager ones."""
+    peak: int
+    """Bytes of tensors alive at the highest point of later calls, by `tinyt.memory`."""
+    eager_peak: int
+    system_allocations: int
+    """How often later calls ask the system for memory."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +67,22 @@ class Row:
     torch_bytes: int | None = None
     """Peak memory of a training step."""
     error: str = ""
+    part: str = ""
+    """As in `Case`."""
+    compiled: Compiled | None = None
+    peers: dict[str, float] = field(default_factory=dict)
+    """Seconds of one call by each of the job's."""
+
+    @classmethod
+    def read(cls, values: dict[str, Any]) -> Row:
+        """A row from what JSON makes of it."""
+        compiled = values.get("compiled")
+        return cls(**values | {"compiled": compiled and Compiled(**compiled)})
+
+    @property
+    def key(self) -> str:
+        """Of its floor, in `floors.FLOORS`."""
+        return self.part or self.group
 
     @property
     def id(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.floors import FLOORS, group_means
-from benchmarks.protocol import Row
+from benchmarks.protocol import Compiled, Row
 
 
 def duration(seconds: float) -> str:
@@ -41,13 +41,13 @@ class Table:
 
     def __init__(self, cases: Sequence[str]) -> None:
         self.width = max((len(case.partition("/")[2]) for case in cases), default=0)
-        self.group = ""
+        self.key = ""
 
     def row(self, row: Row) -> None:
-        if row.group != self.group:
-            self.group = row.group
+        if row.key != self.key:
+            self.key = row.key
             print(
-                f"\n{FLOORS[row.group].title:<{self.width}}  {'tinyt':>8}  {'torch':>8}  "
+                f"\n{FLOORS[row.key].title:<{self.width}}  {'tinyt':>8}  {'torch':>8}  "
                 f"{'ratio':>6}  {'up to':>6}  {'limit':>5}"
             )
         print(self.line(row), flush=True)
@@ -62,17 +62,32 @@ class Table:
         )
         if row.tinyt_bytes is not None and row.torch_bytes is not None:
             text += f"  peak {row.tinyt_bytes / 1e6:.1f} MB, torch {row.torch_bytes / 1e6:.1f} MB"
+        if row.compiled is not None:
+            text += f"  {beside_eager(row.compiled)}"
+        for name, seconds in row.peers.items():
+            text += f", {name} {duration(seconds)}"
         return text.rstrip()
 
 
+def beside_eager(found: Compiled) -> str:
+    """A compiled function by eager tinyt's figures; system allocations only where there are any."""
+    text = (
+        f"eager {found.ratio:.2f} up to {found.upper:.2f}, first {duration(max(found.first, 0))}, "
+        f"tensors {found.peak / 1e6:.3g} MB, eager {found.eager_peak / 1e6:.3g} MB"
+    )
+    if found.system_allocations:
+        text += f", {found.system_allocations} system allocations"
+    return text
+
+
 def means(rows: Sequence[Row]) -> str:
-    """One line a group: geometric mean, floor, how many cases are below one."""
+    """One line a group or part: geometric mean, floor, how many cases are below one."""
     lines = [
         f"\n{'geometric mean of the ratios':<44}{'mean':>6}{'floor':>7}{'cases':>7}{'below':>7}"
     ]
     for group, mean in group_means(rows).items():
         floor = FLOORS[group]
-        ratios = [row.ratio for row in rows if row.group == group and not row.error]
+        ratios = [row.ratio for row in rows if row.key == group and not row.error]
         below = sum(ratio < floor.case for ratio in ratios)
         lines.append(f"{floor.title:<44}{mean:6.2f}{floor.mean:7.1f}{len(ratios):7}{below:7}")
     errors = sum(bool(row.error) for row in rows)
@@ -111,8 +126,9 @@ def page(records: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield "# Results of record"
     yield ""
     yield "Written by `python -m benchmarks.report` from the files beside it; not edited by hand."
-    yield "Ratios are PyTorch's time by tinyt's, percentages are shares of the machine's limit"
-    yield "([what they say](../README.md))."
+    yield "Ratios are PyTorch's time by tinyt's, percentages are shares of the machine's limit;"
+    yield "of compiled functions also eager tinyt's time by theirs, and how much longer their first"
+    yield "two calls take ([what they say](../README.md))."
     yield ""
     yield columns(["Run", "File", "Commit", "Processor", "tinyt", "PyTorch", "Threads", "Seed"])
     yield columns(["---"] * 8)
@@ -126,7 +142,9 @@ def page(records: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield columns(["Geometric mean", "Asked", *(f"Run {i + 1}" for i in range(len(found)))])
     yield columns(["---"] * (len(found) + 2))
     for group, floor in FLOORS.items():
-        means = (c["means"].get(group) for _, _, c in found)
+        means = [c["means"].get(group) for _, _, c in found]
+        if means.count(None) == len(means):
+            continue
         yield columns([floor.title, floor.mean, *("" if m is None else f"{m:.2f}" for m in means)])
     for run, (_, _, c) in enumerate(found, 1):
         if c["missed"] is None:
@@ -135,7 +153,7 @@ def page(records: dict[str, dict[str, Any]]) -> Iterator[str]:
         yield f"Run {run} of {len(c['cases'])} cases, missed in three processes:"
         yield ""
         yield from (f"- {text}" for text in c["missed"] or ["nothing"])
-    yield from tables([[Row(**case) for case in c["cases"]] for _, _, c in found])
+    yield from tables([[Row.read(case) for case in c["cases"]] for _, _, c in found])
 
 
 def tables(runs: list[list[Row]]) -> Iterator[str]:
@@ -144,7 +162,7 @@ def tables(runs: list[list[Row]]) -> Iterator[str]:
         cells: dict[str, list[str]] = {}
         for run, rows in enumerate(runs):
             for row in rows:
-                if row.group == group:
+                if row.key == group:
                     cells.setdefault(row.name, [""] * len(runs))[run] = cell(row)
         if cells:
             yield from ("", f"## {floor.title}", "")
@@ -156,7 +174,10 @@ def tables(runs: list[list[Row]]) -> Iterator[str]:
 def cell(row: Row) -> str:
     if row.error:
         return "failed"
-    return f"{row.ratio:.2f}" + ("" if row.share is None else f", {row.share:.0%}")
+    text = f"{row.ratio:.2f}" + ("" if row.share is None else f", {row.share:.0%}")
+    if row.compiled is not None:
+        text += f", eager {row.compiled.ratio:.2f}, first {duration(max(row.compiled.first, 0))}"
+    return text
 
 
 if __name__ == "__main__":

@@ -13,14 +13,15 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 
 import tinyt
-from benchmarks import facts, memory
-from benchmarks.case import Case
+from benchmarks import compiled, facts, memory
+from benchmarks.case import Call, Case
 from benchmarks.cases import collect
 from benchmarks.limits import Limits, NoLimits
-from benchmarks.protocol import Job, Row
+from benchmarks.protocol import Compiled, Job, Row
 from benchmarks.stats import ratio_of_bests, upper_bound
 from tinyt.cli.timing import rounds_of
 
@@ -34,10 +35,23 @@ PATIENCE = 30.0
 """Seconds of a case, after which it gets no more than three rounds."""
 
 
+def peer(name: str, case: Case, arrays: list[np.ndarray]) -> Call:
+    """The case by another compiler."""
+    compilers = {"torch.compile": torch.compile}
+    return compilers[name](case.uncompiled().call(torch, arrays))
+
+
 def times(case: Case, job: Job) -> list[list[float]]:
-    """The seconds of every round, in each library."""
+    """The seconds of every round, in each library; of a compiled case by eager tinyt and the
+    job's peers too.
+    """
     arrays = case.arrays(job.seed)
     calls = [case.call(lib, arrays) for lib in LIBRARIES]
+    if case.eager:
+        calls.append(case.uncompiled().call(tinyt, arrays))
+        calls += [peer(name, case, arrays) for name in job.peers]
+        for call in 2 * calls:  # a compiler's work is measured by itself
+            call()
     del arrays
 
     def settle() -> None:
@@ -54,16 +68,35 @@ def times(case: Case, job: Job) -> list[list[float]]:
         tinyt.memory.empty_cache()
 
 
+def beside_eager(case: Case, job: Job, ours: list[float], eager: list[float]) -> Compiled:
+    """The compiled case beside the same without the compiler."""
+    arrays = case.arrays(job.seed)
+    planned, unplanned = (compiled.footprint(c, arrays) for c in (case, case.uncompiled()))
+    return Compiled(
+        min(eager),
+        ratio_of_bests(ours, eager),
+        upper_bound(ours, eager),
+        compiled.first_calls(case, arrays),
+        planned.peak,
+        unplanned.peak,
+        planned.system_allocations,
+    )
+
+
 def measure(case: Case, job: Job, limits: Limits | None) -> Row:
     """One case; what it raises is a result too."""
     peaks: list[int | None] = [None, None]
+    found = None
     try:
-        ours, theirs = times(case, job)
+        ours, theirs, *others = times(case, job)
+        if others:
+            found = beside_eager(case, job, ours, others[0])
         if case.memory and job.memory:
             peaks = [memory.peak(lib.__name__, case.id, job.seed) for lib in LIBRARIES]
     except Exception as error:  # whatever it is, the other cases are still of interest
         message = str(error).strip().partition("\n")[0]
-        return Row(case.group, case.name, error=f"{type(error).__name__}: {message}")
+        text = f"{type(error).__name__}: {message}"
+        return Row(case.group, case.name, error=text, part=case.part)
     return Row(
         case.group,
         case.name,
@@ -75,6 +108,9 @@ def measure(case: Case, job: Job, limits: Limits | None) -> Row:
         demand=case.demand,
         tinyt_bytes=peaks[0],
         torch_bytes=peaks[1],
+        part=case.part,
+        compiled=found,
+        peers=dict(zip(job.peers, map(min, others[1:]), strict=False)),
     )
 
 

@@ -7,6 +7,7 @@ import random
 from benchmarks.case import Case
 from benchmarks.cases import (
     attention,
+    compile,
     convolution,
     copies,
     elementwise,
@@ -27,6 +28,7 @@ MODULES = {
     "convolution": convolution,
     "attention": attention,
     "training": training,
+    "compile": compile,
 }
 GROUPS = tuple(MODULES)
 

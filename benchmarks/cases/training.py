@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from random import Random
 from typing import Any
 
 from benchmarks import networks
-from benchmarks.case import Call, Case, Input, Work, integers, normal
+from benchmarks.case import Case, Input, Make, Setup, Work, calling, integers, normal
 from benchmarks.networks import Model, fill
 
 
-def step(
-    of: str, model: Model, x: Input, classes: int, *targets: int, optimizer: str = "AdamW",
-    bf16: bool = False, flops: float = 0.0, **options: Any,
-) -> Case:  # fmt: skip
-    """Cross-entropy over ``classes``; ``targets`` is the shape of the labels."""
+def training(
+    model: Model, classes: int, optimizer: str = "AdamW", bf16: bool = False, **options: Any
+) -> Make:
+    """The step as a function of a batch and its labels; cross-entropy over ``classes``."""
 
-    def setup(lib: Any, x: Any, y: Any) -> Call:
+    def make(lib: Any) -> Callable[..., Any]:
         net = fill(lib, model(lib))
         update = getattr(lib.optim, optimizer)(net.parameters(), lr=1e-3, **options)
         autocast = lib.autocast("cpu", dtype=lib.bfloat16) if bf16 else nullcontext()
 
-        def call() -> Any:
+        def step(x: Any, y: Any) -> Any:
             update.zero_grad()
             with autocast:
                 logits = net(x)
@@ -33,8 +32,17 @@ def step(
             update.step()
             return loss.detach()
 
-        return call
+        return step
 
+    return make
+
+
+def step(
+    of: str, model: Model, x: Input, classes: int, *targets: int, optimizer: str = "AdamW",
+    bf16: bool = False, flops: float = 0.0, by: Callable[[Make], Setup] = calling, **options: Any,
+) -> Case:  # fmt: skip
+    """``targets`` is the shape of the labels."""
+    setup = by(training(model, classes, optimizer, bf16, **options))
     name = f"{of}, {'bfloat16 autocast' if bf16 else 'float32'}, {optimizer}"
     peak = "bfloat16" if bf16 else "float32"
     return Case(name, (x, integers(classes, *targets)), setup, Work(flops, peak=peak), memory=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import torch
 from benchmarks import compare, memory
 from benchmarks.case import Case
 from benchmarks.cases import GROUPS, collect
+from benchmarks.floors import FLOORS, judge
+from benchmarks.protocol import Compiled, Row
 
 import tinyt
 
@@ -39,6 +42,11 @@ def quick() -> list[Case]:
 
 QUICK = quick()
 LONG = [case for case in collect(SEED) if case not in QUICK]
+COMPILED = [
+    pytest.param(case, id=case.id, marks=[] if case in QUICK else pytest.mark.slow)
+    for case in collect(SEED)
+    if case.eager
+]
 
 
 def leaves(result: Any) -> Iterator[Any]:
@@ -87,6 +95,27 @@ def test_quick_cases(case: Case) -> None:
 @pytest.mark.parametrize("case", LONG, ids=lambda case: case.id)
 def test_long_cases(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("case", COMPILED)
+def test_compiled_cases(case: Case) -> None:
+    """The same bits as without the compiler, which `check` has compared with PyTorch's."""
+    arrays = case.arrays(SEED)
+    ours, eager = (outcome(tinyt, side, arrays) for side in (case, case.uncompiled()))
+    for (dtype, a), (expected, b) in zip(ours, eager, strict=True):
+        assert dtype == expected
+        np.testing.assert_array_equal(a, b)
+
+
+def test_compiled_floors() -> None:
+    """Every part has its own, and what only compiled functions are asked is judged."""
+    assert {case.part or case.group for case in collect(SEED)} == set(FLOORS)
+    good = Compiled(1e-3, 1.5, 1.6, first=0.01, peak=10, eager_peak=10, system_allocations=0)
+    row = Row("compile", "", 1e-3, 9e-3, 9.0, 9.1, part="compile MLP", compiled=good)
+    assert judge([[row]]) == []
+    assert Row.read(asdict(row)) == row
+    for worse in ({"upper": 0.9}, {"first": 0.03}, {"peak": 11}, {"system_allocations": 1}):
+        assert len(judge([[replace(row, compiled=replace(good, **worse))]])) == 1
 
 
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:

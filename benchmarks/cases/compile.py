@@ -1,0 +1,239 @@
+"""``tinyt.compile`` beside eager PyTorch and eager tinyt: training steps, chains of elementwise
+operations, and what people write from primitives although there is a fused function for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from benchmarks import networks
+from benchmarks.case import Case, Input, Make, Setup, calling, integers, moving, normal
+from benchmarks.cases import training
+from benchmarks.cases.elementwise import K, M, count
+
+
+def compiling(make: Make) -> Setup:
+    """As `calling`, but tinyt compiles the function."""
+
+    def compiled(lib: Any) -> Callable[..., Any]:
+        function = make(lib)
+        if lib.__name__ != "tinyt":
+            return function
+        from tinyt.compile import compile
+
+        return compile(function)
+
+    return calling(compiled)
+
+
+def case(part: str, name: str, make: Make, inputs: tuple[Input, ...], writes: int) -> Case:
+    """Reads every input once and writes ``writes`` bytes."""
+    work = moving(inputs, writes)
+    return Case(name, inputs, compiling(make), work, eager=calling(make), part=part)
+
+
+# ---- training steps
+
+
+def step(part: str, *args: Any, **options: Any) -> Case:
+    """A step as in the group `training`, with the faster of PyTorch's two AdamW."""
+    compiled, eager = (
+        training.step(*args, fused=True, by=by, **options) for by in (compiling, calling)
+    )
+    return replace(compiled, eager=eager.setup, part=part)
+
+
+# ---- chains
+
+OPERATIONS = (
+    "lib.tanh(x)", "x + y", "x * 0.75", "lib.maximum(x, y)", "lib.sin(x)", "x.abs()", "y - x",
+    "x.clamp(-2.0, 2.0)", "lib.sigmoid(x)", "lib.minimum(x, y)", "lib.relu(x)", "x + 0.5",
+    "lib.erf(x)", "-x", "lib.cos(x)",
+)  # fmt: skip
+"""None moves two values much further apart than they are: what the libraries' results differ by
+does not grow along a chain."""
+
+
+def chain(operations: Iterable[str], x: Input, y: Input, of: str = "") -> Case:
+    """One operation after another on x, some with y, in straight code as people write it."""
+    lines = [f"    x = {operation}\n" for operation in operations]
+    source = f"def function(x, y):\n{''.join(lines)}    return x\n"
+
+    def make(lib: Any) -> Any:
+        names = {"lib": lib}
+        exec(source, names)
+        return names["function"]
+
+    name = f"{len(lines)} operations {count(x.numel)} {x.dtype}" + (f" ({of})" if of else "")
+    return case("compile chains", name, make, (x, y), x.nbytes)
+
+
+def first(n: int) -> Iterator[str]:
+    """That many operations, in the table's order."""
+    return itertools.islice(itertools.cycle(OPERATIONS), n)
+
+
+def chain_of(length: int, n: int, **options: Any) -> Case:
+    return chain(first(length), normal(n, **options), normal(n, **options))
+
+
+# ---- by hand
+
+Function = Callable[..., Any]
+"""(lib, *tensors) -> a tensor."""
+
+
+def by_hand(name: str, function: Function, *inputs: Input, loss: bool = False) -> Case:
+    """Forward, and backward from a random gradient like the first input; a loss needs none."""
+    result = normal(*inputs[0].shape)
+
+    def make(lib: Any) -> Callable[..., Any]:
+        def call(*tensors: Any) -> Any:
+            given = tensors if loss else tensors[:-1]
+            y = function(lib, *given)
+            leaves = [t for t in given if t.requires_grad]
+            return y.detach(), *lib.autograd.grad(y, leaves, None if loss else tensors[-1])
+
+        return call
+
+    writes = sum(i.nbytes for i in inputs if i.grad) + (0 if loss else result.nbytes)
+    every = inputs if loss else (*inputs, result)
+    name = f"{name} {'x'.join(map(str, inputs[0].shape))}"
+    return case("compile by hand", name, make, every, writes)
+
+
+def softmax(lib: Any, x: Any) -> Any:
+    e = lib.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+
+
+def log_softmax(lib: Any, x: Any) -> Any:
+    x = x - x.amax(-1, keepdim=True)
+    return x - lib.log(lib.exp(x).sum(-1, keepdim=True))
+
+
+def layer_norm(lib: Any, x: Any, weight: Any, bias: Any) -> Any:
+    centred = x - x.mean(-1, keepdim=True)
+    variance = (centred * centred).mean(-1, keepdim=True)
+    return centred * lib.rsqrt(variance + 1e-5) * weight + bias
+
+
+def rms_norm_silu(lib: Any, x: Any, weight: Any) -> Any:
+    y = x * lib.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * weight
+    return y * lib.sigmoid(y)
+
+
+def gelu(lib: Any, x: Any) -> Any:
+    return 0.5 * x * (1.0 + lib.erf(x * math.sqrt(0.5)))
+
+
+def rotary(lib: Any, x: Any, angles: Any) -> Any:
+    """Su et al. 2021: turns the pairs (x[i], x[i + half]) by the angles of their position."""
+    cos, sin = lib.cos(angles), lib.sin(angles)
+    a, b = x.chunk(2, -1)
+    return lib.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def cross_entropy(lib: Any, x: Any, y: Any) -> Any:
+    return -log_softmax(lib, x).gather(-1, y.unsqueeze(-1)).mean()
+
+
+def smooth_l1(lib: Any, x: Any, y: Any) -> Any:
+    d = (x - y).abs()
+    return lib.where(d < 1.0, 0.5 * d * d, d - 0.5).mean()
+
+
+def binary_cross_entropy(lib: Any, x: Any, y: Any) -> Any:
+    """Of logits, with targets of one where y is positive."""
+    target = (y > 0).to(x.dtype)
+    return (x.clamp(min=0.0) - x * target + lib.log1p(lib.exp(-x.abs()))).mean()
+
+
+def kl_divergence(lib: Any, x: Any, y: Any) -> Any:
+    """Of the distributions with the logits x from those with the logits y."""
+    target = log_softmax(lib, y)
+    return (lib.exp(target) * (target - log_softmax(lib, x))).sum(-1).mean()
+
+
+def norm(name: str, function: Function, parameters: int, *shape: int) -> Case:
+    weights = [normal(shape[-1], grad=True)] * parameters
+    return by_hand(name, function, normal(*shape, grad=True), *weights)
+
+
+def turned(*shape: int) -> Case:
+    """``shape``: batch, heads, positions, width."""
+    angles = normal(shape[-2], shape[-1] // 2)
+    return by_hand("rotary embedding", rotary, normal(*shape, grad=True), angles)
+
+
+def loss(name: str, function: Function, *shape: int) -> Case:
+    return by_hand(name, function, normal(*shape, grad=True), normal(*shape), loss=True)
+
+
+def classes(rows: int, number: int) -> Case:
+    inputs = normal(rows, number, grad=True), integers(number, rows)
+    return by_hand("cross-entropy", cross_entropy, *inputs, loss=True)
+
+
+# Three products a weight and sample: 6 FLOPs each.
+GPT = 6 * 8 * 256 * (6 * 12 * 384**2 + 384 * 256) + 6 * 8 * 6 * 2 * 256**2 * 384
+TRANSFORMER = ("transformer, 6 layers of 384, 8x256", networks.gpt(256, 384, 6, 6, 256),
+               integers(256, 8, 256), 256, 8, 256)  # fmt: skip
+FIXED = (
+    step("compile MLP", "MLP 64-128-128-10, batch 64", networks.mlp(64, 128, 128, 10),
+         normal(64, 64), 10, 64, flops=6 * 64 * (64 * 128 + 128 * 128 + 128 * 10)),
+    step("compile CNN", "CNN for MNIST, batch 64", networks.mnist_cnn, normal(64, 1, 28, 28), 10,
+         64, flops=6 * 64 * (784 * 9 * 32 + 784 * 9 * 32 * 64 + 12544 * 128 + 1280)),
+    step("compile transformer", *TRANSFORMER, flops=GPT),
+    step("compile bfloat16", *TRANSFORMER, flops=GPT, bf16=True),
+    step("", "CNN of digits, batch 64", networks.digits, normal(64, 1, 8, 8), 10, 64,
+         flops=6 * 64 * (64 * 9 * 32 + 64 * 9 * 32 * 64 + 10240)),
+    step("", "transformer, 2 layers of 64, 16x32", networks.gpt(64, 64, 2, 2, 32),
+         integers(64, 16, 32), 64, 16, 32, bf16=True,
+         flops=6 * 16 * 32 * (2 * 12 * 64**2 + 64 * 64) + 6 * 16 * 2 * 2 * 32**2 * 64),
+    chain_of(5, K),
+    chain_of(30, K),
+    chain_of(10, 64 * K),
+    chain_of(20, M),
+    chain_of(10, M, dtype="bfloat16"),
+    chain_of(5, 16 * M),
+    chain_of(30, 16 * M),
+    chain(first(15), normal(512, 2048), normal(2048), "a row with each"),
+    norm("softmax", softmax, 0, 64, 10),
+    norm("softmax", softmax, 0, 12, 512, 512),
+    norm("layer norm", layer_norm, 2, 64, 128),
+    norm("layer norm", layer_norm, 2, 8, 512, 768),
+    norm("RMS norm, SiLU", rms_norm_silu, 1, 64, 128),
+    norm("RMS norm, SiLU", rms_norm_silu, 1, 512, 4096),
+    norm("GELU", gelu, 0, 64, 128),
+    norm("GELU", gelu, 0, 8, 512, 3072),
+    turned(2, 4, 32, 32),
+    turned(1, 32, 512, 128),
+    classes(64, 10),
+    classes(2048, 1000),
+    loss("smooth L1", smooth_l1, 256, 4),
+    loss("smooth L1", smooth_l1, 64, 3, 64, 64),
+    loss("binary cross-entropy", binary_cross_entropy, 64, 1),
+    loss("binary cross-entropy", binary_cross_entropy, 16, 256, 256),
+    loss("KL divergence", kl_divergence, 64, 10),
+    loss("KL divergence", kl_divergence, 2048, 1000),
+)  # fmt: skip
+
+
+def drawn(draw: Random) -> Iterator[Case]:
+    """Any chain, any shapes by hand, a multi-layer perceptron of any sizes."""
+    batch, sizes = draw.randint(8, 200), [draw.randint(16, 700) for _ in range(4)]
+    work = 6.0 * batch * sum(a * b for a, b in itertools.pairwise(sizes))
+    yield step("", f"MLP {sizes}, batch {batch} (drawn)", networks.mlp(*sizes),
+               normal(batch, sizes[0]), sizes[-1], batch, flops=work)  # fmt: skip
+    for _ in range(3):
+        x = normal(int(2 ** draw.uniform(10, 24)))
+        yield chain(draw.choices(OPERATIONS, k=draw.randint(5, 30)), x, x, "drawn")
+    shape = draw.randint(2, 3000), draw.randint(2, 3000)
+    for found in (norm("layer norm", layer_norm, 2, *shape), classes(*shape)):
+        yield replace(found, name=f"{found.name} (drawn)")
