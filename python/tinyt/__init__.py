@@ -103,13 +103,13 @@ from tinyt.legacy import (  # isort: skip
     set_default_tensor_type,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
+from tinyt.compile import compile  # isort: skip
 
 __version__ = version.__version__
 newaxis = None
 
 # Parts of PyTorch that do not exist here, and what to do without them.
 _ABSENT = {
-    "compile": "operations run eagerly; leave the call out",
     "jit": "there is no TorchScript; use the module itself",
     "distributed": "there is one process",
     "multiprocessing": "DataLoader workers are threads; use Python's multiprocessing",
@@ -166,6 +166,7 @@ __all__ = [
     "contiguous_format",
     "cuda",
     "data",
+    "compile",
     "default_generator",
     "device",
     "dtype",

@@ -53,6 +53,7 @@ from tinyt.autograd import (
     no_grad,
     set_grad_enabled,
 )
+from tinyt.compile import compile
 from tinyt.config import (
     are_deterministic_algorithms_enabled,
     get_default_device,
@@ -716,6 +717,7 @@ __all__ = [
     "clone",
     "column_stack",
     "combinations",
+    "compile",
     "complex",
     "complex64",
     "complex128",

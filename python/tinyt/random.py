@@ -26,6 +26,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts the stream of ``seed`` (any 64-bit integer) from its beginning."""
+        _tensor.refuse_recording("manual_seed")
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise ValueError(f"manual_seed: the seed must fit in 64 bits, got {seed}")
@@ -50,6 +51,7 @@ class Generator:
 
     def set_state(self, state: Tensor) -> None:
         """Goes back to a state from :meth:`get_state`."""
+        _tensor.refuse_recording("set_state")
         values = state.tolist()
         if len(values) != 2 or values[1] < 0:
             raise ValueError(f"set_state: expected (seed, counter), got {values}")
@@ -61,6 +63,10 @@ class Generator:
 
         Threads that share the generator get counters of their own.
         """
+        recorder = _tensor.recorder()
+        if recorder is not None:  # each run draws anew
+            drawn: Tensor = recorder.draw(self, numel, make)
+            return drawn
         with _LOCK:
             seed, first = self._seed, self._offset
             self._offset = end = first + -(-numel // 4)
@@ -72,6 +78,19 @@ class Generator:
                     self._offset = first
             raise
 
+    def take(self, counters: int) -> tuple[int, int]:
+        """(seed, first counter) for a program that draws so many counters."""
+        with _LOCK:
+            first = self._offset
+            self._offset = first + counters
+            return self._seed, first
+
+    def give_back(self, counters: int, taken: tuple[int, int]) -> None:
+        """Undoes :meth:`take` where nobody has drawn since."""
+        with _LOCK:
+            if (self._seed, self._offset) == (taken[0], taken[1] + counters):
+                self._offset = taken[1]
+
 
 _thread = threading.local()  # .generator: what stands in for the default one in this thread
 
@@ -82,7 +101,22 @@ class _DefaultGenerator(Generator):
     def draw(self, numel: int, make: Callable[[int, int], Tensor]) -> Tensor:
         """As :meth:`Generator.draw`, from this thread's own stream where it has one."""
         own: Generator | None = getattr(_thread, "generator", None)
-        return super().draw(numel, make) if own is None else own.draw(numel, make)
+        if own is None or _tensor.recorder() is not None:
+            return super().draw(numel, make)
+        return own.draw(numel, make)
+
+    def take(self, counters: int) -> tuple[int, int]:
+        """As :meth:`Generator.take`, from this thread's own stream where it has one."""
+        own: Generator | None = getattr(_thread, "generator", None)
+        return super().take(counters) if own is None else own.take(counters)
+
+    def give_back(self, counters: int, taken: tuple[int, int]) -> None:
+        """As :meth:`Generator.give_back`."""
+        own: Generator | None = getattr(_thread, "generator", None)
+        if own is None:
+            super().give_back(counters, taken)
+        else:
+            own.give_back(counters, taken)
 
 
 default_generator: Generator = _DefaultGenerator()

@@ -51,6 +51,15 @@ inline const std::vector<AttrSpec>& attr_specs(OpId op) {
 // A dtype object to its number, set by the hot module; -1 when it is none.
 inline int (*dtype_number)(PyObject* object) = nullptr;
 
+// A float's value. One that is read anew at every run hears of it: an attribute stays as it is.
+inline double exact_double(PyObject* value) {
+  if (PyFloat_CheckExact(value) || !PyFloat_Check(value)) return PyFloat_AsDouble(value);
+  PyObject* exact = PyNumber_Float(value);
+  const double v = exact ? PyFloat_AS_DOUBLE(exact) : -1;
+  Py_XDECREF(exact);
+  return v;
+}
+
 inline int64_t to_int64(OpId op, const AttrSpec& spec, PyObject* value) {
   PyObject* index = PyBool_Check(value) ? nullptr : PyNumber_Index(value);
   const int64_t v = index ? PyLong_AsLongLong(index) : -1;
@@ -91,7 +100,7 @@ inline void add_attr(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attr
   }
   switch (spec.kind) {
     case 'f': {
-      const double v = PyFloat_AsDouble(value);
+      const double v = exact_double(value);
       if (v == -1 && PyErr_Occurred()) {
         PyErr_Clear();
         fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be a number, got ",
@@ -268,6 +277,14 @@ inline int64_t storage_elements(const Tensor& t) {
   return static_cast<int64_t>(t.storage().block.bytes / t.itemsize());
 }
 inline bool is_recording() { return recording() != nullptr; }
+// The Python object that keeps this thread's recording (borrowed), or null.
+inline PyObject* recording_owner() {
+  return recording() ? static_cast<PyObject*>(recording()->owner) : nullptr;
+}
+inline uint64_t recording_id() { return recording() ? recording()->id() : 0; }
+inline Tensor add_argument(const Tensor& like) { return recording()->add_argument(like); }
+inline Tensor number_cell(int64_t number) { return recording()->cell(number); }
+inline Numbers& recorded_numbers() { return recording()->numbers(); }
 inline Tensor make_view(const Tensor& t, const Dims& shape, const Dims& strides, int64_t offset) {
   return t.view(shape, strides, offset);
 }

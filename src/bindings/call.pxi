@@ -11,6 +11,8 @@ def make_subclass(cls, TensorBase x, bint requires_grad=False):
 cdef TensorBase wrap(const CTensor& t):
     cdef TensorBase out = <TensorBase>tinyt_new_object(TensorBase, PUBLIC, EMPTY)
     out.t = t
+    if recording_owner() != NULL:
+        (<Recorder><object>recording_owner()).made.append(PyWeakref_NewRef(out, None))
     return out
 
 
@@ -35,7 +37,7 @@ cdef int add_operand(Operands& args, object x) except -1:
     elif isinstance(x, bool):
         args.add(CTensor.truth(<cbool>x), NULL)
     elif isinstance(x, float):
-        args.add(CTensor.number(x), NULL)
+        args.add(number_cell((<Number>x).index) if is_live(x) else CTensor.number(x), NULL)
     elif isinstance(x, int):
         args.add(CTensor.integer(x), NULL)
     elif isinstance(x, complex):
@@ -116,6 +118,8 @@ cdef object finish(int op, Operands& args, Attrs& attrs, object into):
     cdef size_t i
     cdef unsigned flags = op_flags_of(op)
     cdef bint tape = False
+    if is_recording():
+        watch(args)
     if grad_mode() and flags & FLAG_DIFFERENTIABLE:
         for i in range(args.size()):
             if args.object(i) != NULL and wants_grad(<TensorBase>args.object(i)):
@@ -267,12 +271,16 @@ op_call = op_entry
 
 def from_data(data, dtype dt=None):
     """A new tensor from nested sequences and numbers."""
-    return wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number))
+    hold_all(data)
+    out = noted(wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number)))
+    # Each run has one of its own.
+    return run_one(OP_COPY, out, Attrs()) if is_recording() else out
 
 
 def empty(sizes, dtype dt not None):
-    """An uninitialised tensor."""
-    return wrap(new_empty(<PyObject*>sizes, dt.number))
+    """An uninitialised tensor; while recording, zeros."""
+    cdef CTensor out = new_empty(<PyObject*>sizes, dt.number)
+    return filled(out, 0.0) if is_recording() else wrap(out)
 
 
 def view_dtype(TensorBase x not None, dtype dt not None):
@@ -292,7 +300,7 @@ def become(TensorBase x not None, TensorBase view not None):
 
 def from_buffer_object(data):
     """A tensor over the memory of an object with the buffer protocol."""
-    return wrap(from_buffer(<PyObject*>data))
+    return noted(wrap(from_buffer(<PyObject*>data)))
 
 
 def from_capsule(capsule):
@@ -340,3 +348,4 @@ def set_autocast_state(bint active, dtype to not None, bint cache):
 dtype_number = number_of_dtype
 python_seam().wrap = wrap_for_core
 python_seam().unwrap = unwrap_for_core
+python_seam().number_index = number_index_for_core

@@ -6,7 +6,33 @@
 #include "errors.h"
 #include "seam.h"
 
+namespace tinyt {
+
+// A float, and while recording where it stands among the numbers that are read anew.
+struct LiveNumber {
+  double value = 0;
+  int64_t index = -1;
+};
+
+}  // namespace tinyt
+
 namespace pybind11::detail {
+
+template <>
+struct type_caster<tinyt::LiveNumber> {
+  PYBIND11_TYPE_CASTER(tinyt::LiveNumber, const_name("float"));
+
+  bool load(handle source, bool) {
+    value.value = PyFloat_AsDouble(source.ptr());
+    if (value.value == -1 && PyErr_Occurred()) {
+      PyErr_Clear();
+      return false;
+    }
+    const auto index = tinyt::python_seam().number_index;
+    if (index) value.index = index(source.ptr());
+    return true;
+  }
+};
 
 template <>
 struct type_caster<tinyt::Tensor> {

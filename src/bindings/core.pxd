@@ -132,6 +132,30 @@ cdef extern from "node.h" namespace "tinyt" nogil:
     void set_saved_hooks_active(cbool)
 
 
+cdef extern from "numbers.h" namespace "tinyt":
+    cdef enum class NumberOp "tinyt::Numbers::Op"(uint8_t):
+        Add
+        Sub
+        Mul
+        Div
+        Pow
+        Neg
+        Abs
+        Lt
+        Le
+        Eq
+        Ne
+        Gt
+        Ge
+    cdef cppclass Numbers "tinyt::Numbers":
+        int64_t give(double)
+        int64_t item(const CTensor&) except +raise_python_error
+        int64_t constant(double)
+        int64_t apply(NumberOp, int64_t, int64_t) except +raise_python_error
+        void hold(int64_t)
+        double value(int64_t)
+
+
 cdef extern from "call.h" namespace "tinyt":
     cdef cppclass Operands "tinyt::Operands":
         Operands()
@@ -153,6 +177,11 @@ cdef extern from "call.h" namespace "tinyt":
     CTensor view_as_dtype(const CTensor&, int) except +raise_python_error
     int64_t storage_elements(const CTensor& t)
     cbool is_recording()
+    PyObject* recording_owner()
+    uint64_t recording_id()
+    CTensor add_argument(const CTensor&) except +raise_python_error
+    CTensor number_cell(int64_t) except +raise_python_error
+    Numbers& recorded_numbers()
     CTensor make_view(const CTensor&, const Dims&, const Dims&, int64_t) except +raise_python_error
     CTensor complex_scalar(double, double) except +raise_python_error
     CTensor copy_of(const CTensor&) except +raise_python_error
@@ -215,6 +244,7 @@ cdef extern from "seam.h" namespace "tinyt":
     cdef cppclass PythonSeam "tinyt::PythonSeam":
         void* (*wrap)(const CTensor&)
         const CTensor* (*unwrap)(void*)
+        int64_t (*number_index)(void*)
     PythonSeam& python_seam()
 
 cdef extern from "autocast.h" namespace "tinyt":

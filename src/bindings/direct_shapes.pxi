@@ -174,7 +174,8 @@ cdef object direct_ones(PyObject* const* args, Py_ssize_t n, PyObject* names):
 cdef object direct_tensor(PyObject* const* args, Py_ssize_t n, PyObject* names):
     """A number, or one list or tuple of numbers."""
     cdef int number = -1
-    if n != 1 or (names != NULL and not plain_dtype(args, n, names, &number)):
+    if n != 1 or is_recording() or (
+            names != NULL and not plain_dtype(args, n, names, &number)):
         return NotImplemented
     if names != NULL and <object>args[1] is None:
         number = -1

@@ -23,77 +23,183 @@ py::object tuple_from(std::span<const int64_t> dims) {
 
 py::list nodes_of(const Graph& g) {
   py::list out;
-  for (const Graph::Node& n : g.nodes())
-    out.append(py::make_tuple(name_of(n.op),
-                              py::reinterpret_steal<py::object>(attrs_tuple(n.op, n.attrs)),
-                              tuple_from(n.inputs), tuple_from(n.outputs)));
+  for (const Graph::Node& n : g.nodes()) {
+    py::object attrs = py::tuple();
+    if (!n.opaque) attrs = py::reinterpret_steal<py::object>(attrs_tuple(n.op, n.attrs));
+    out.append(py::make_tuple(n.name(), attrs, tuple_from(n.inputs), tuple_from(n.outputs)));
+  }
   return out;
 }
 
-py::list values_of(const Graph& g) {
+py::list inputs_of(const Graph& g) {
   py::list out;
-  for (const Graph::Value& v : g.values())
-    out.append(py::make_tuple(tuple_from(v.shape), static_cast<int>(v.dtype), v.node));
+  for (const Graph::Input& i : g.inputs()) {
+    py::object tensor = py::none();
+    if (i.argument < 0) tensor = py::cast(i.tensor);
+    out.append(py::make_tuple(i.value, tensor, i.argument, i.number));
+  }
+  return out;
+}
+
+py::list outputs_of(const Graph& g) {
+  py::list out;
+  for (const Graph::Output& o : g.outputs())
+    out.append(py::make_tuple(o.value, tuple_from(o.tensor.shape()), tuple_from(o.tensor.strides()),
+                              o.tensor.offset()));
+  return out;
+}
+
+py::list writes_of(const Graph& g) {
+  py::list out;
+  for (const Graph::Write& w : g.writes()) {
+    py::object target = py::none();
+    if (w.argument < 0) target = py::cast(w.target);
+    out.append(py::make_tuple(w.value, target, w.argument));
+  }
+  return out;
+}
+
+py::list numbers_of(Graph& g) {
+  py::list out;
+  for (const Numbers::Number& n : g.numbers().all()) {
+    const char* kind = n.op == Numbers::Op::Given      ? "given"
+                       : n.op == Numbers::Op::Item     ? "item"
+                       : n.op == Numbers::Op::Constant ? "constant"
+                                                       : "computed";
+    out.append(py::make_tuple(kind, static_cast<int>(n.op), n.left, n.right, n.value));
+  }
+  return out;
+}
+
+// What an opaque node makes of given inputs.
+py::tuple run_opaque(const Graph& g, size_t node, const std::vector<Tensor>& inputs) {
+  const Graph::Node& n = g.nodes().at(node);
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < n.outputs.size(); ++i)
+    outputs.push_back(Tensor::empty(inputs.at(i).shape(), inputs.at(i).dtype()));
+  std::vector<Tensor> dense;
+  for (const Tensor& t : inputs) dense.push_back(contiguous(t));
+  n.opaque->bind(dense, outputs)->run();
+  py::tuple out(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) out[i] = py::cast(outputs[i]);
+  return out;
+}
+
+py::list steps_of(const Program& p) {
+  py::list out;
+  for (const Program::Step& s : p.steps()) {
+    py::list names;
+    if (s.kind == Program::Kind::Region) {
+      const TileProgram& tiles = p.regions()[static_cast<size_t>(s.index)].tiles;
+      for (const TileProgram::Step& t : tiles.steps) names.append(name_of(t.op));
+      if (tiles.reduces) names.append(name_of(tiles.reduction));
+    } else {
+      names.append(p.name(s));
+    }
+    out.append(py::tuple(names));
+  }
+  return out;
+}
+
+// Runs a program, without the interpreter's lock; None where its numbers make it stale.
+std::optional<py::tuple> run_program(Program& p,
+                                     const std::vector<std::optional<Tensor>>& given_arguments,
+                                     const std::vector<double>& given, const Draws& draws) {
+  std::vector<Tensor> arguments;
+  for (const std::optional<Tensor>& x : given_arguments) arguments.push_back(x.value_or(Tensor()));
+  std::optional<std::vector<Tensor>> values;
+  {
+    const py::gil_scoped_release unlocked;
+    values = p.run(arguments, given, draws);
+  }
+  if (!values) return std::nullopt;
+  py::tuple out(values->size());
+  for (size_t i = 0; i < values->size(); ++i) out[i] = py::cast((*values)[i]);
   return out;
 }
 
 }  // namespace
 
 void bind_graph(py::module_& m) {
+  using py::arg;
   py::class_<Graph>(m, "Graph", "A recording: nodes over values, in order.")
       .def(py::init<>())
-      .def("begin",
-           [](Graph& g) {
-             require(!recording(), ErrorKind::Capture, "record: a recording is already under way");
-             set_recording(&g);
-           })
+      .def(
+          "begin",
+          [](Graph& g, py::handle owner, int64_t nudged, double factor) {
+            require(!recording(), ErrorKind::Capture, "record: a recording is already under way");
+            g.owner = owner.ptr();
+            g.numbers().nudge(nudged, factor);
+            set_recording(&g);
+          },
+          arg("owner"), arg("nudged") = -1, arg("factor") = 1.0,
+          "Records this thread's operations; the owner must outlive the recording. Nudged: the "
+          "given number that is recorded times a factor; -2 those read from tensors, -3 all.")
       .def("end",
            [](Graph& g) {
              set_recording(nullptr);
+             g.owner = nullptr;
              g.finish();
            })
-      .def("add_output", &Graph::add_output)
+      .def("add_output", &Graph::add_output, arg("x"))
+      .def("set_mark", &Graph::set_mark,
+           "What is recorded from here on is a program that runs later.")
       .def("nodes", nodes_of, "(op, attributes, input values, output values) per node.")
-      .def("values", values_of, "(shape, dtype number, producing node or -1) per value.")
-      .def("inputs",
-           [](const Graph& g) {
-             py::list out;
-             for (const Graph::Input& i : g.inputs()) out.append(py::make_tuple(i.value, i.tensor));
-             return out;
-           })
-      .def("outputs", &Graph::outputs)
-      .def("writes", [](const Graph& g) {
-        py::list out;
-        for (const Graph::Write& w : g.writes()) out.append(py::make_tuple(w.value, w.target));
-        return out;
-      });
-  py::class_<Program>(m, "Program", "A planned graph: single ops, and regions run tile by tile.")
-      .def(py::init<const Graph&>(), py::arg("graph"))
-      .def("run",
-           [](const Program& p) {
-             py::tuple out(p.outputs());
-             const std::vector<Tensor> values = p.run();
-             for (size_t i = 0; i < values.size(); ++i) out[i] = py::cast(values[i]);
-             return out;
-           })
       .def(
-          "steps",
-          [](const Program& p) {
+          "values",
+          [](const Graph& g) {
             py::list out;
-            for (const Program::Step& s : p.steps()) {
-              py::list names;
-              if (s.region < 0) {
-                names.append(name_of(p.nodes()[s.node].op));
-              } else {
-                const TileProgram& tiles = p.regions()[s.region].tiles;
-                for (const TileProgram::Step& t : tiles.steps) names.append(name_of(t.op));
-                if (tiles.reduces) names.append(name_of(tiles.reduction));
-              }
-              out.append(py::tuple(names));
-            }
+            for (const Graph::Value& v : g.values())
+              out.append(py::make_tuple(tuple_from(v.shape), static_cast<int>(v.dtype), v.node));
             return out;
           },
-          "The op names of every step; more than one where a region fused them.");
+          "(shape, dtype number, producing node or -1) per value.")
+      .def("inputs", inputs_of,
+           "(value, tensor or None, argument or -1, whether it is a number read anew) per input.")
+      .def("outputs", outputs_of, "(value, shape, strides, offset) per output.")
+      .def("writes", writes_of, "(value, tensor or None, argument or -1) per write.")
+      .def("run_opaque", run_opaque, arg("node"), arg("inputs"),
+           "The outputs of a node that is no row of the op table.")
+      .def(
+          "holds",
+          [](Graph& g, const std::vector<double>& given) { return g.numbers().holds(given); },
+          arg("given"), "Whether the graph stands for a call with these numbers.")
+      .def(
+          "refresh",
+          [](Graph& g, const std::vector<double>& given) { return g.numbers().refresh(given); },
+          arg("given"), "Sets the numbers that are read anew; false where the graph is stale.")
+      .def(
+          "number", [](Graph& g, int64_t position) { return g.numbers().value(position); },
+          arg("position"), "A number as it was at the last run.")
+      .def("numbers", numbers_of, "(kind, operation, left, right, value) per number.")
+      .def(
+          "hold", [](Graph& g, int64_t position) { g.numbers().hold(position); }, arg("position"),
+          "The graph stands for calls in which this number is what it is.");
+  py::class_<Program>(m, "Program", "A planned graph: a flat list of steps over placed values.")
+      .def(py::init([](const Graph& g, int part) {
+             require(part >= 0 && part <= 2 && (part == 0) == (g.mark().node < 0), ErrorKind::Value,
+                     "program: a graph with a mark has parts 1 and 2, one without is part 0");
+             return std::make_unique<Program>(g, static_cast<Program::Part>(part));
+           }),
+           arg("graph"), arg("part") = 0)
+      .def("run", run_program, arg("arguments"), arg("given"), arg("draws"),
+           "The outputs; None where the numbers given make the program stale. Draws: (seed, first "
+           "counter) of every generator.")
+      .def(
+          "uses",
+          [](const Program& p) {
+            py::list out;
+            for (size_t i = 0; i < p.arguments(); ++i) out.append(p.uses(i));
+            return out;
+          },
+          "Of each argument, whether a run needs it; None will do for others.")
+      .def("captured", &Program::captured, "The captured tensors that a run reads.")
+      .def("steps", steps_of,
+           "The op names of every step; more than one where a region fused them.")
+      .def_property_readonly(
+          "address", [](const Program& p) { return reinterpret_cast<size_t>(&p); },
+          "Where the hot module finds it.")
+      .def_property_readonly("arena_bytes", &Program::arena_bytes);
   m.def("is_recording", [] { return recording() != nullptr; });
 }
 

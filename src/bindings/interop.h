@@ -209,8 +209,10 @@ void fill_nested(PyObject* data, const Dims& shape, size_t depth, T*& out, Read 
     fill_nested(PySequence_Fast_GET_ITEM(data, i), shape, depth + 1, out, read);
 }
 
-// Nested lists, tuples and numbers; `wanted` is a dtype number or -1 to infer it.
+// Nested lists, tuples and numbers; `wanted` is a dtype number or -1 to infer it. A constant, also
+// while recording.
 inline Tensor from_sequence(PyObject* data, int wanted) {
+  const PausedRecording paused;
   Dims shape;
   for (PyObject* at = data; PyList_Check(at) || PyTuple_Check(at);) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(at);

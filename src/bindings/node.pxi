@@ -75,6 +75,11 @@ cdef class Node:
         return tuple((e if isinstance(e, Node) else None, self.data.inputs[i].output)
                      for i, e in enumerate(self.edges))
 
+    @property
+    def is_freed(self):
+        """Whether a backward pass has freed what was saved."""
+        return bool(self.freed)
+
     def __repr__(self):
         return f"<{self.name()}>"
 
@@ -330,6 +335,8 @@ cdef rebase(TensorBase x, Node node, int output=0):
     """x was overwritten by the output of `node`; its base and the base's other views follow."""
     cdef TensorBase base = x.base
     cdef Node update
+    met(x)
+    met(base)
     attach(node, x)
     x.output = output
     if base is None:

@@ -5,10 +5,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cmath>
 #include <optional>
 
 #include "casters.h"
+#include "step_node.h"
 #include "submodules.h"
 
 namespace py = pybind11;
@@ -21,7 +21,7 @@ using Tensors = std::vector<Tensor>;
 
 // The items of a step; `states` in the order of the rule, an empty list for one that is not kept.
 std::vector<OptimItem> items_of(const Tensors& params, const Tensors& grads,
-                                std::span<const Tensors* const> states, const OptimTerms& terms) {
+                                std::span<const Tensors* const> states) {
   for (const Tensors* list : states)
     require(list->empty() || list->size() == params.size(), ErrorKind::Value,
             "step: needs one state tensor for each of the ", params.size(), " parameters, got ",
@@ -30,7 +30,7 @@ std::vector<OptimItem> items_of(const Tensors& params, const Tensors& grads,
           "the ", params.size(), " parameters, got ", grads.size());
   std::vector<OptimItem> items(params.size());
   for (size_t i = 0; i < params.size(); ++i) {
-    items[i] = {params[i], grads[i], {}, {}, terms};
+    items[i] = {params[i], grads[i], {}, {}, {}};
     for (size_t s = 0; s < states.size(); ++s)
       if (!states[s]->empty()) items[i].state[s] = (*states[s])[i];
   }
@@ -44,88 +44,74 @@ void add_steps(std::vector<OptimItem>& items, const Tensors& steps) {
   for (size_t i = 0; i < items.size(); ++i) items[i].step = steps[i];
 }
 
-std::vector<int64_t> run(std::string_view name, OptimRule rule,
-                         const std::vector<OptimItem>& items) {
+std::vector<int64_t> run(const OptimSettings& settings, std::vector<OptimItem> items,
+                         std::initializer_list<LiveNumber> numbers) {
+  if (Graph* graph = recording()) {
+    std::vector<Tensor> cells;
+    for (const LiveNumber& n : numbers)
+      cells.push_back(graph->cell(n.index < 0 ? graph->numbers().constant(n.value) : n.index));
+    return record_optim_step(*graph, settings, items, cells);
+  }
+  std::vector<double> values;
+  for (const LiveNumber& n : numbers) values.push_back(n.value);
   int64_t elements = 0;
-  for (const OptimItem& item : items) elements += item.param.numel();
+  for (OptimItem& item : items) {
+    elements += item.param.numel();
+    set_terms(item.terms, settings, values, next_step(item));
+  }
   std::optional<py::gil_scoped_release> unlocked;
   if (elements >= kReleaseLockElements) unlocked.emplace();
-  return optim_step(name, rule, items);
+  return optim_step(settings.name, settings.rule, items);
 }
 
 std::vector<int64_t> sgd_step(const Tensors& params, const Tensors& grads, const Tensors& momenta,
-                              const std::vector<bool>& first, double lr, double momentum,
-                              double dampening, double weight_decay, bool nesterov, bool maximize) {
+                              const std::vector<bool>& first, LiveNumber lr, LiveNumber momentum,
+                              LiveNumber dampening, LiveNumber weight_decay, bool nesterov,
+                              bool maximize) {
   const Tensors* states[] = {&momenta};
-  auto items = items_of(params, grads, states,
-                        {.maximize = maximize,
-                         .nesterov = nesterov,
-                         .decay = weight_decay,
-                         .momentum = momentum,
-                         .take = 1 - dampening,
-                         .rate = -lr});
+  auto items = items_of(params, grads, states);
   for (size_t i = 0; i < items.size() && i < first.size(); ++i) items[i].terms.first = first[i];
-  return run("SGD", OptimRule::Sgd, items);
+  return run({"SGD", OptimRule::Sgd, maximize, nesterov}, std::move(items),
+             {lr, momentum, dampening, weight_decay});
 }
 
 std::vector<int64_t> adam_step(const Tensors& params, const Tensors& grads, const Tensors& steps,
                                const Tensors& means, const Tensors& squares, const Tensors& largest,
-                               double lr, double beta1, double beta2, double eps,
-                               double weight_decay, bool decoupled, bool maximize) {
+                               LiveNumber lr, LiveNumber beta1, LiveNumber beta2, LiveNumber eps,
+                               LiveNumber weight_decay, bool decoupled, bool maximize) {
   const Tensors* states[] = {&means, &squares, &largest};
-  auto items = items_of(params, grads, states,
-                        {.maximize = maximize,
-                         .shrink = decoupled && weight_decay != 0 ? 1 - lr * weight_decay : 1,
-                         .decay = decoupled ? 0 : weight_decay,
-                         .take = 1 - beta1,
-                         .keep = beta2,
-                         .join = 1 - beta2,
-                         .eps = eps});
+  auto items = items_of(params, grads, states);
   add_steps(items, steps);
-  for (OptimItem& item : items) {
-    const double step = next_step(item);
-    item.terms.correction = std::pow(1 - std::pow(beta2, step), 0.5);
-    item.terms.rate = -lr / (1 - std::pow(beta1, step));
-  }
-  return run("Adam", OptimRule::Adam, items);
+  return run({"Adam", OptimRule::Adam, maximize, false, decoupled}, std::move(items),
+             {lr, beta1, beta2, eps, weight_decay});
 }
 
 std::vector<int64_t> rmsprop_step(const Tensors& params, const Tensors& grads, const Tensors& steps,
                                   const Tensors& squares, const Tensors& means,
-                                  const Tensors& momenta, double lr, double alpha, double eps,
-                                  double weight_decay, double momentum, bool maximize) {
+                                  const Tensors& momenta, LiveNumber lr, LiveNumber alpha,
+                                  LiveNumber eps, LiveNumber weight_decay, LiveNumber momentum,
+                                  bool maximize) {
   const Tensors* states[] = {&squares, &means, &momenta};
-  auto items = items_of(params, grads, states,
-                        {.maximize = maximize,
-                         .decay = weight_decay,
-                         .momentum = momentum,
-                         .take = 1 - alpha,
-                         .keep = alpha,
-                         .join = 1 - alpha,
-                         .eps = eps,
-                         .rate = -lr});
+  auto items = items_of(params, grads, states);
   add_steps(items, steps);
-  return run("RMSprop", OptimRule::RmsProp, items);
+  return run({"RMSprop", OptimRule::RmsProp, maximize}, std::move(items),
+             {lr, alpha, eps, weight_decay, momentum});
 }
 
 std::vector<int64_t> adagrad_step(const Tensors& params, const Tensors& grads, const Tensors& steps,
-                                  const Tensors& sums, double lr, double lr_decay, double eps,
-                                  double weight_decay, bool maximize) {
+                                  const Tensors& sums, LiveNumber lr, LiveNumber lr_decay,
+                                  LiveNumber eps, LiveNumber weight_decay, bool maximize) {
   const Tensors* states[] = {&sums};
-  auto items =
-      items_of(params, grads, states, {.maximize = maximize, .decay = weight_decay, .eps = eps});
+  auto items = items_of(params, grads, states);
   add_steps(items, steps);
-  for (OptimItem& item : items) item.terms.rate = -(lr / (1 + (next_step(item) - 1) * lr_decay));
-  return run("Adagrad", OptimRule::Adagrad, items);
+  return run({"Adagrad", OptimRule::Adagrad, maximize}, std::move(items),
+             {lr, lr_decay, eps, weight_decay});
 }
 
-std::vector<int64_t> scale_all(const Tensors& tensors, double factor) {
+std::vector<int64_t> scale_all(const Tensors& tensors, LiveNumber factor) {
   std::vector<OptimItem> items(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    items[i].param = tensors[i];
-    items[i].terms.rate = factor;
-  }
-  return run("mul_", OptimRule::Scale, items);
+  for (size_t i = 0; i < tensors.size(); ++i) items[i].param = tensors[i];
+  return run({"mul_", OptimRule::Scale}, std::move(items), {factor});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ from cpython.buffer cimport (PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_C
 from cpython.object cimport PyObject, Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.weakref cimport PyWeakref_NewRef
 
 import threading
 
@@ -19,6 +20,8 @@ cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(object)
     Py_ssize_t references "Py_REFCNT"(PyObject*)
     object PyLong_FromLongLong(long long)
+    double PyFloat_AsDouble(object) except? -1
+    object PyFloat_FromDouble(double)
 
 cdef extern from *:
     """
@@ -88,11 +91,13 @@ OP_COMPARE[Py_GE] = OP_NUMBERS["ge"]
 
 # Loads the module that registers the backends and the error classes.
 import tinyt._core  # noqa: E402
+from tinyt._core import CaptureError  # noqa: E402
 
 cdef CTensor EMPTY_TENSOR = empty_tensor()
 cdef object PUBLIC = None     # the public Tensor class
 cdef tuple EMPTY = ()
 
+include "recorder.pxi"
 include "node.pxi"
 include "function.pxi"
 
@@ -154,6 +159,11 @@ cdef class TensorBase:
     def _storage_elements(self):
         """Elements that the storage has room for."""
         return storage_elements(self.t)
+
+    @property
+    def _storage_id(self):
+        """The same number for all views of a memory, as long as one of them lives."""
+        return <size_t>&self.t.storage()
 
     @property
     def _is_recorded(self):
@@ -267,7 +277,7 @@ cdef class TensorBase:
     @property
     def grad(self):
         """The gradient that backward accumulated, or None."""
-        return self._grad
+        return grad_of(self)
 
     @grad.setter
     def grad(self, value):
@@ -281,7 +291,7 @@ cdef class TensorBase:
             if (<TensorBase>value).t.dtype() != self.t.dtype():
                 raise RuntimeError(
                     f"grad: the gradient is {value.dtype.name}, the tensor {self.dtype.name}")
-        self._grad = value
+        set_grad(self, value)
 
     def detach(self):
         """The same memory, outside the tape."""
@@ -297,12 +307,16 @@ cdef class TensorBase:
         if self.leaf_grad and not is_float(value.t.dtype()):
             raise RuntimeError(
                 f"data: a tensor that requires grad needs float elements, got {value.dtype.name}")
+        if recording_owner() != NULL and not self.t.is_recorded():
+            raise CaptureError("data: a program cannot give a tensor other memory; copy into it "
+                               "(x.data.copy_(value)), or assign outside the compiled function")
         self.t = value.t
 
     def detach_(self):
         """Takes this tensor off the tape."""
         if self.base is not None:
             raise RuntimeError("detach_: a view cannot be detached in place; use detach()")
+        met(self)
         self.node = None
         self.leaf_grad = False
         return self
@@ -314,6 +328,8 @@ cdef class TensorBase:
             raise RuntimeError(
                 f"item: a Tensor with {self.t.numel()} elements cannot be converted to a number")
         require_readable("item", self.t)
+        if is_recording():
+            return recorded_item(self)
         return element_to_python(self.t.data(), self.t.dtype())
 
     def tolist(self):
@@ -537,3 +553,5 @@ include "direct_shapes.pxi"
 include "index.pxi"
 include "rules.pxi"
 include "walk.pxi"
+include "guard.pxi"
+include "compiled.pxi"

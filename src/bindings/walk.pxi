@@ -201,6 +201,15 @@ cdef class Walk:
                     out[i] = fit_gradient(<TensorBase?>result, node.data.inputs[i])
         return out
 
+    def arrived(self):
+        """The gradients of the leaves that were asked for, in ``found``; their hooks are not run."""
+        cdef Waiting next
+        while not self.leaves.empty():
+            next = self.leaves.pop()
+            self.collect(<object>next.target, 0, <object>next.grad)
+            Py_DECREF(<object>next.target)
+            Py_DECREF(<object>next.grad)
+
     cpdef finish(self, bint accumulate, bint create_graph):
         """Runs the hooks of the leaves and fills their ``.grad``."""
         cdef Waiting next
@@ -219,6 +228,37 @@ cdef class Walk:
                 grad = None
                 for hook in tuple(leaf._post_hooks or ()):
                     hook(leaf)
+
+
+def outer_edges(list roots, uint64_t first):
+    """(edge, output) of what the tapes of tensors reach outside: leaves, and nodes older than
+    number ``first``. In the order in which they are met."""
+    cdef Node node
+    cdef dict found = {}
+    cdef set seen = set()
+    cdef list waiting = []
+    cdef Py_ssize_t i
+    for x in roots:
+        edge = edge_of(<TensorBase>x)
+        if isinstance(edge, Node):
+            waiting.append(edge)
+    while waiting:
+        node = <Node>waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for i in range(len(node.edges)):
+            edge = node.edges[i]
+            if isinstance(edge, Node) and (<Node>edge).seq >= first:
+                waiting.append(edge)
+            elif edge is not None:
+                found[(id(edge), node.data.inputs[i].output)] = edge
+    return [(edge, key[1]) for key, edge in found.items()]
+
+
+def next_number():
+    """The number that the next tape node gets."""
+    return next_seq
 
 
 cdef TensorBase through_hook(object hook, TensorBase grad):
@@ -257,16 +297,17 @@ cdef bint is_free(PyObject* grad) noexcept:
 
 cdef accumulate_grad(TensorBase leaf, TensorBase grad, bint create_graph):
     """Adds to ``.grad``, which owns its memory."""
-    if leaf._grad is None:
+    have = grad_of(leaf)
+    if have is None:
         # The pass's own gradient is taken as it is when nobody else can see it.
         if create_graph or (Py_REFCNT(grad) == 1 and sole_owner(grad.t)):
-            leaf._grad = grad
+            set_grad(leaf, grad)
         else:
-            leaf._grad = run_one(OP_COPY, grad, Attrs())
+            set_grad(leaf, run_one(OP_COPY, grad, Attrs()))
     elif create_graph:
-        leaf._grad = binary(OP_ADD, leaf._grad, grad)
+        set_grad(leaf, binary(OP_ADD, have, grad))
     else:
-        inplace(OP_ADD, <TensorBase>leaf._grad, grad)
+        inplace(OP_ADD, <TensorBase>have, grad)
 
 
 # ---- the usual pass: from one number to all leaves
@@ -289,7 +330,12 @@ cdef object direct_backward(PyObject* const* args, Py_ssize_t n, PyObject* names
 
 
 cdef TensorBase ones_like(const CTensor& t):
+    return filled(t, 1.0)
+
+
+cdef TensorBase filled(const CTensor& t, double value):
+    """A tensor like ``t``, all of one value."""
     cdef Operands none
     cdef Attrs attrs = list_attr(t.shape())
-    attrs.add(<int64_t>t.dtype()).add(1).add_float(1).add_float(0)
+    attrs.add(<int64_t>t.dtype()).add(<int64_t>value).add_float(value).add_float(0)
     return <TensorBase>finish(OP_FILL, none, attrs, None)

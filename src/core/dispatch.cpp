@@ -130,12 +130,12 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
   infer(op, inputs, attrs, inferred);
   check_out(op, inferred, out);
   require_writable(name_of(op), out);
+  check_overlap(op, inputs, out);
   if (Graph* graph = recording()) [[unlikely]] {
     graph->write(out, graph->record(op, inputs, inferred).first);
     return;
   }
   check_recorded(op, inputs);
-  check_overlap(op, inputs, out);
   if (info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out)) {
     run_kernel(op, common_device(op, inputs), inputs, {&out, 1}, inferred);
   } else if (takes_result(op, inputs, inferred, out)) {

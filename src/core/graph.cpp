@@ -24,7 +24,7 @@ Attrs view_attrs(const Tensor& x) {
 Graph* recording() { return t_recording; }
 Graph* set_recording(Graph* graph) { return std::exchange(t_recording, graph); }
 
-Graph::Graph() : id_(g_next_id.fetch_add(1)) {}
+Graph::Graph() : id_(g_next_id.fetch_add(1)), numbers_(std::make_shared<Numbers>()) {}
 
 int64_t Graph::add_value(const Dims& shape, DType dtype, int64_t node) {
   values_.push_back({shape, dtype, node});
@@ -33,7 +33,7 @@ int64_t Graph::add_value(const Dims& shape, DType dtype, int64_t node) {
 
 int64_t Graph::add_input(const Tensor& tensor) {
   const int64_t value = add_value(tensor.shape(), tensor.dtype(), -1);
-  inputs_.push_back({value, tensor});
+  inputs_.push_back({.value = value, .tensor = tensor});
   return value;
 }
 
@@ -41,7 +41,7 @@ int64_t Graph::add_node(OpId op, const Attrs& attrs, DType compute, SmallVec<int
                         const Dims& shape, DType dtype) {
   const auto node = static_cast<int64_t>(nodes_.size());
   const int64_t value = add_value(shape, dtype, node);
-  nodes_.push_back({op, compute, attrs, std::move(inputs), {value}});
+  nodes_.push_back({op, compute, attrs, std::move(inputs), {value}, nullptr});
   return value;
 }
 
@@ -76,6 +76,49 @@ void Graph::remember(const Tensor& x, int64_t value) const {
   x.impl()->value = value;
   x.impl()->value_version = x.version();
   x.impl()->value_graph = id_;
+}
+
+// A tensor without data whose memory has that value.
+Tensor Graph::make(const Dims& shape, DType dtype, int64_t value) const {
+  Ref<Storage> storage(new Storage);
+  storage->graph = id_;
+  storage->value = value;
+  storage->block.bytes = static_cast<size_t>(numel_of(shape)) * size_of(dtype);
+  return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
+}
+
+Tensor Graph::add_argument(const Tensor& like) {
+  int64_t first = 0, last = 0;  // the elements it reaches, from its own first one
+  for (size_t d = 0; d < like.shape().size(); ++d) {
+    const int64_t span = (like.size(d) - 1) * like.stride(d);
+    (span < 0 ? first : last) += span;
+  }
+  const auto number = static_cast<int64_t>(arguments_.size());
+  Tensor stand_in;
+  if (like.is_contiguous()) {
+    stand_in = make(like.shape(), like.dtype(), add_value(like.shape(), like.dtype(), -1));
+    inputs_.push_back({stand_in.storage().value, stand_in, number});
+    // Of a dimension of one element any stride will do.
+    if (stand_in.strides() != like.strides())
+      stand_in = stand_in.view(like.shape(), like.strides(), 0);
+  } else {
+    const Dims flat{like.numel() == 0 ? 0 : last - first + 1};
+    const Tensor whole = make(flat, like.dtype(), add_value(flat, like.dtype(), -1));
+    inputs_.push_back({whole.storage().value, whole, number});
+    stand_in = whole.view(like.shape(), like.strides(), like.numel() == 0 ? 0 : -first);
+  }
+  arguments_.push_back(stand_in);
+  return stand_in;
+}
+
+Tensor Graph::cell(int64_t number) {
+  const Tensor& cell = numbers_->cell(number);
+  if (cell.impl()->value_graph != id_) {
+    const int64_t value = add_value(cell.shape(), cell.dtype(), -1);
+    inputs_.push_back({.value = value, .tensor = cell, .number = true});
+    remember(cell, value);
+  }
+  return cell;
 }
 
 Graph::Cell& Graph::cell_of(const Tensor& x) {
@@ -116,8 +159,9 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
   // Its geometry counts from the start of the storage, not of the view: read() makes the node.
   if (op == OpId::as_strided)
     return {inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset), {}};
-  Node node{op, inferred.compute, inferred.attrs, {}, {}};
-  for (const Tensor& t : inputs) node.inputs.push_back(read(t));
+  Node node{op, inferred.compute, inferred.attrs, {}, {}, nullptr};
+  for (const Tensor& t : inputs)
+    node.inputs.push_back(read(op == OpId::cat ? cast(t, inferred.compute) : t));
   const auto index = static_cast<int64_t>(nodes_.size());
   Tensor out[2];
   for (int i = 0; i < info(op).outputs; ++i) {
@@ -127,17 +171,27 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
     if (inferred.is_view) {
       out[i] = inputs[0].view_as(inferred.dtype[i], shape, inferred.strides, inferred.offset);
     } else {
-      Ref<Storage> cell(new Storage);
-      cell->graph = id_;
-      cell->value = value;
-      cell->block.bytes = static_cast<size_t>(numel_of(shape)) * size_of(inferred.dtype[i]);
-      out[i] = Tensor::from_storage(std::move(cell), shape, contiguous_strides(shape), 0,
-                                    inferred.dtype[i]);
+      out[i] = make(shape, inferred.dtype[i], value);
     }
     remember(out[i], value);
   }
   nodes_.push_back(std::move(node));
   return {std::move(out[0]), std::move(out[1])};
+}
+
+void Graph::record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs,
+                   size_t written) {
+  Node node{OpId::kCount, inputs[0].dtype(), {}, {}, {}, std::move(opaque)};
+  for (const Tensor& t : inputs) node.inputs.push_back(read(t));
+  const auto index = static_cast<int64_t>(nodes_.size());
+  std::vector<Tensor> results;
+  for (const Tensor& t : inputs.first(written)) {
+    node.outputs.push_back(add_value(t.shape(), t.dtype(), index));
+    results.push_back(make(t.shape(), t.dtype(), node.outputs[node.outputs.size() - 1]));
+    remember(results.back(), results.back().storage().value);
+  }
+  nodes_.push_back(std::move(node));
+  for (size_t i = 0; i < written; ++i) write(inputs[i], results[i]);
 }
 
 void Graph::write(const Tensor& to, const Tensor& from) {
@@ -164,27 +218,40 @@ void Graph::write(const Tensor& to, const Tensor& from) {
   } else {
     current = value;
   }
-  if (!storage.graph) cell_of(to).written = true;
+  if (!storage.graph) ++cell_of(to).writes;
   ++storage.version;
   remember(to, value);
 }
 
 bool Graph::has_written(const Tensor& x) const {
   const auto it = cells_.find(&x.storage());
-  return it != cells_.end() && it->second.written;
+  return it != cells_.end() && it->second.writes > 0;
 }
 
-int64_t Graph::add_output(const Tensor& x) {
-  outputs_.push_back(read(x));
-  return outputs_.back();
+void Graph::add_output(const Tensor& x) {
+  int64_t argument = -1;
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (&arguments_[i].storage() == &x.storage()) argument = static_cast<int64_t>(i);
+  require(!x.is_recorded() || x.storage().graph == id_, ErrorKind::Capture,
+          "record: a tensor of another recording was returned");
+  const int64_t whole = x.is_recorded() ? x.storage().value : cell_of(x).value;
+  outputs_.push_back({as_dtype(whole, x.dtype()), x, argument});
 }
 
 void Graph::finish() {
+  // The memory is as it was.
+  for (auto& [storage, cell] : cells_) cell.whole.storage().version -= cell.writes;
   // In the order the storages were first read, so that equal recordings give equal graphs.
-  for (const Input& input : inputs_)
-    if (auto it = cells_.find(&input.tensor.storage());
-        it != cells_.end() && it->second.written && it->second.whole.impl() == input.tensor.impl())
+  for (const Input& input : inputs_) {
+    if (input.argument >= 0) {
+      const int64_t value = input.tensor.storage().value;
+      if (value != input.value) writes_.push_back({value, input.tensor, input.argument});
+    } else if (auto it = cells_.find(&input.tensor.storage());
+               it != cells_.end() && it->second.writes > 0 &&
+               it->second.whole.impl() == input.tensor.impl()) {
       writes_.push_back({it->second.value, it->second.whole});
+    }
+  }
 }
 
 }  // namespace tinyt

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "dispatch.h"
 #include "infer.h"
+#include "numbers.h"
+#include "opaque.h"
 
 namespace tinyt {
 
@@ -19,29 +22,62 @@ class Graph {
     int64_t node;  // its producer, -1: an input of the graph
   };
   struct Node {
-    OpId op;
+    OpId op;  // kCount: an opaque step
     DType compute;
     Attrs attrs;
     SmallVec<int64_t, 4> inputs;
     SmallVec<int64_t, 2> outputs;
+    std::shared_ptr<const Opaque> opaque;
+
+    std::string_view name() const { return opaque ? opaque->name() : name_of(op); }
   };
-  // Real memory the recording read: the tensor as it is seen at each run.
+  // Real memory the recording read, the tensor as it is seen at each run; or an argument, for which
+  // the tensor only stands; or the cell of a number.
   struct Input {
     int64_t value;
     Tensor tensor;
+    int64_t argument = -1;
+    bool number = false;
   };
-  // Real memory the recording wrote: gets the value after everything else has run.
+  // A returned tensor: a view of the value that its memory has in the end; where that is an
+  // argument's, a view of the argument.
+  struct Output {
+    int64_t value;
+    Tensor tensor;
+    int64_t argument = -1;
+  };
+  // Real memory, or an argument's, that the recording wrote: gets the value after everything else
+  // has run.
   struct Write {
     int64_t value;
     Tensor target;
+    int64_t argument = -1;
   };
 
   Graph();
   Outputs record(OpId op, std::span<const Tensor> inputs, const Inferred& inferred);
+  // The first tensors are those that the step writes, as Opaque has them.
+  void record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs, size_t written);
   void write(const Tensor& to, const Tensor& from);
   bool has_written(const Tensor& x) const;
-  // The value a tensor has now; marks it as an output of the graph.
-  int64_t add_output(const Tensor& x);
+  // A tensor of the same geometry that stands for the argument of each run, in memory of its own.
+  Tensor add_argument(const Tensor& like);
+  // The operand that a number is.
+  Tensor cell(int64_t number);
+  Numbers& numbers() { return *numbers_; }
+  const std::shared_ptr<Numbers>& shared_numbers() const { return numbers_; }
+  // Marks a tensor as an output of the graph.
+  void add_output(const Tensor& x);
+  // What is recorded from here on runs later: a program of its own.
+  struct Mark {
+    int64_t node = -1;  // the first one; -1: all is one program
+    size_t output = 0;
+    size_t argument = 0;
+  };
+  void set_mark() {
+    mark_ = {static_cast<int64_t>(nodes_.size()), outputs_.size(), arguments_.size()};
+  }
+  const Mark& mark() const { return mark_; }
   // Ends the recording: collects the writes. No more nodes may be added.
   void finish();
 
@@ -49,19 +85,24 @@ class Graph {
   const std::deque<Node>& nodes() const { return nodes_; }
   const std::deque<Value>& values() const { return values_; }
   const std::vector<Input>& inputs() const { return inputs_; }
-  const std::vector<int64_t>& outputs() const { return outputs_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
   const std::vector<Write>& writes() const { return writes_; }
+  // What stands for the arguments.
+  const std::vector<Tensor>& arguments() const { return arguments_; }
+
+  void* owner = nullptr;  // the object of the front end that records
 
  private:
   // A real storage seen while recording.
   struct Cell {
     Tensor whole;
     int64_t value;
-    bool written = false;
+    uint64_t writes = 0;
   };
 
   int64_t add_value(const Dims& shape, DType dtype, int64_t node);
   int64_t add_input(const Tensor& tensor);
+  Tensor make(const Dims& shape, DType dtype, int64_t value) const;
   Cell& cell_of(const Tensor& x);
   int64_t read(const Tensor& x);
   int64_t add_node(OpId op, const Attrs& attrs, DType compute, SmallVec<int64_t, 4> inputs,
@@ -74,8 +115,11 @@ class Graph {
   std::deque<Node> nodes_;
   std::deque<Value> values_;
   std::vector<Input> inputs_;
-  std::vector<int64_t> outputs_;
+  std::vector<Output> outputs_;
   std::vector<Write> writes_;
+  std::vector<Tensor> arguments_;
+  Mark mark_;
+  std::shared_ptr<Numbers> numbers_;
   std::unordered_map<const Storage*, Cell> cells_;
 };
 
@@ -83,5 +127,16 @@ class Graph {
 Graph* recording();
 // Starts (or with null ends) recording on this thread; returns what was there before.
 Graph* set_recording(Graph* graph);
+// Operations of this thread run at once for its lifetime.
+class PausedRecording {
+ public:
+  PausedRecording() : graph_(set_recording(nullptr)) {}
+  ~PausedRecording() { set_recording(graph_); }
+  PausedRecording(const PausedRecording&) = delete;
+  PausedRecording& operator=(const PausedRecording&) = delete;
+
+ private:
+  Graph* graph_;
+};
 
 }  // namespace tinyt

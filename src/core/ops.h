@@ -1,6 +1,7 @@
 // The op enum and facts, derived from ops.def, and the attributes of one call.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -21,6 +22,17 @@ enum class OpId : uint8_t {
   kCount,
 };
 inline constexpr int kOpCount = static_cast<int>(OpId::kCount);
+
+// The most inputs that a scalar op takes.
+inline constexpr int kMaxScalarInputs = std::max({
+#define SCALAR_OP(name, inputs, ...) inputs,
+#define STRUCT_OP(...)
+#define REDUCE_OP(...)
+#include "ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+});
 
 enum class OpKind : uint8_t { Scalar, Struct, Reduce };
 enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };

@@ -1,6 +1,7 @@
 #include "optim.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend.h"
 #include "dispatch.h"
@@ -26,10 +27,10 @@ bool counts_steps(const Tensor& step) {
 bool is_plain(const OptimItem& item, Device device) {
   const Tensor& p = item.param;
   bool plain = is_float(p.dtype()) && (!item.step || counts_steps(item.step));
-  for_each_tensor(item, [&](const Tensor& t, bool) {
+  for_each_tensor(item, [&](const Tensor& t, bool written) {
     if (t.impl() == item.step.impl()) return;
     plain = plain && t.dtype() == p.dtype() && t.shape() == p.shape() && t.device() == device &&
-            !t.is_recorded();
+            !(written && t.is_recorded());
   });
   return plain;
 }
@@ -45,7 +46,7 @@ bool are_apart(std::span<const OptimItem> items) {
   ranges.reserve(items.size() * 4);
   for (const OptimItem& item : items) {
     for_each_tensor(item, [&](const Tensor& t, bool written) {
-      if (t.numel() == 0) return;
+      if (t.numel() == 0 || t.is_recorded()) return;
       const auto [begin, end] = byte_range(t);
       ranges.push_back({begin, end, written});
     });
@@ -82,20 +83,69 @@ double next_step(const OptimItem& item) {
   return item.step && counts_steps(item.step) ? double{*item.step.ptr<float>() + 1.0F} : 0;
 }
 
+void set_terms(OptimTerms& t, const OptimSettings& settings, std::span<const double> n,
+               double step) {
+  t.maximize = settings.maximize;
+  t.nesterov = settings.nesterov;
+  switch (settings.rule) {
+    case OptimRule::Sgd:
+      t.decay = n[3];
+      t.momentum = n[1];
+      t.take = 1 - n[2];
+      t.rate = -n[0];
+      return;
+    case OptimRule::Adam:
+      t.shrink = settings.decoupled && n[4] != 0 ? 1 - n[0] * n[4] : 1;
+      t.decay = settings.decoupled ? 0 : n[4];
+      t.take = 1 - n[1];
+      t.keep = n[2];
+      t.join = 1 - n[2];
+      t.eps = n[3];
+      t.correction = std::pow(1 - std::pow(n[2], step), 0.5);
+      t.rate = -n[0] / (1 - std::pow(n[1], step));
+      return;
+    case OptimRule::RmsProp:
+      t.decay = n[3];
+      t.momentum = n[4];
+      t.take = 1 - n[1];
+      t.keep = n[1];
+      t.join = 1 - n[1];
+      t.eps = n[2];
+      t.rate = -n[0];
+      return;
+    case OptimRule::Adagrad:
+      t.decay = n[3];
+      t.eps = n[2];
+      t.rate = -(n[0] / (1 + (step - 1) * n[1]));
+      return;
+    default:
+      t.rate = n[0];
+  }
+}
+
+std::vector<int64_t> left_alone(std::span<const OptimItem> items) {
+  std::vector<int64_t> left;
+  const bool apart = are_apart(items);
+  for (size_t i = 0; i < items.size(); ++i)
+    if (!apart || !is_plain(items[i], items[0].param.device()))
+      left.push_back(static_cast<int64_t>(i));
+  return left;
+}
+
 std::vector<int64_t> optim_step(std::string_view name, OptimRule rule,
                                 std::span<const OptimItem> items) {
-  std::vector<int64_t> left;
-  if (items.empty()) return left;
-  const bool apart = are_apart(items);
-  const Device device = items[0].param.device();
+  std::vector<int64_t> left = left_alone(items);
   std::vector<const OptimItem*> ready;
+  auto skipped = left.begin();
   for (size_t i = 0; i < items.size(); ++i) {
-    if (apart && is_plain(items[i], device)) {
-      ready.push_back(&items[i]);
+    if (skipped != left.end() && *skipped == static_cast<int64_t>(i)) {
+      ++skipped;
     } else {
-      left.push_back(static_cast<int64_t>(i));
+      ready.push_back(&items[i]);
     }
   }
+  if (ready.empty()) return left;
+  const Device device = items[0].param.device();
   for (const OptimItem* item : ready)
     for_each_tensor(*item, [&](const Tensor& t, bool written) {
       if (written) require_writable(name, t);

@@ -21,8 +21,27 @@ struct OptimItem {
   OptimTerms terms;
 };
 
+// What an optimiser is asked for. Its numbers, in the order of the rule:
+//   Sgd: rate, momentum, dampening, decay;  Adam: rate, keep of the mean, keep of the mean of
+//   squares, eps, decay;  RmsProp: rate, keep, eps, decay, momentum;  Adagrad: rate, decay of the
+//   rate, eps, decay;  Scale: factor.
+struct OptimSettings {
+  const char* name;  // the optimiser's, in errors
+  OptimRule rule;
+  bool maximize = false;
+  bool nesterov = false;
+  bool decoupled = false;  // the decay acts on the parameter, not on the gradient
+};
+
+// Sets what an update is made with; `step` is where its counter will stand after it.
+void set_terms(OptimTerms& terms, const OptimSettings& settings, std::span<const double> numbers,
+               double step);
+
 // Where an item's step counter will stand after the update; 0 where it has none that is known.
 double next_step(const OptimItem& item);
+
+// The numbers of the items that are not plain enough for optim_step.
+std::vector<int64_t> left_alone(std::span<const OptimItem> items);
 
 // Updates the parameters of all items that are plain enough (one floating dtype and shape each, no
 // memory shared) and returns the numbers of the others, which are as they were: they need the

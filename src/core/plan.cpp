@@ -1,149 +1,545 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <map>
 
 namespace tinyt {
 
 namespace {
 
-// Dtypes with kernels of their own: no conversion inside a region.
-bool has_kernels(DType t) { return info(t).compute == t && !is_complex(t); }
+constexpr int64_t kAlways = INT64_MAX;
 
-// The dtype a region's register must have to be input `i` of the node.
-DType operand_dtype(const Graph::Node& node, size_t i) {
-  return i == 0 && has_flag(node.op, op_flags::K) ? DType::Bool : node.compute;
+// From this size on, a block of its own costs nothing beside what is done with it, and leaves room
+// for others outside its lifetime: results, too.
+constexpr size_t kOwnBlock = size_t{1} << 15;
+
+// Whether a node may find its operands wanting when it runs, as an index out of range.
+bool may_fail(const Graph::Node& node) {
+  if (node.opaque) return false;
+  if (info(node.op).kind == OpKind::Scalar) return is_integral(node.compute) && divides(node.op);
+  return info(node.op).kind != OpKind::Reduce && !has_flag(node.op, op_flags::V);
 }
 
 }  // namespace
 
-Fuser::Fuser(Program& program, const Graph& graph)
+Planner::Planner(Program& program, const Graph& graph, Program::Part part)
     : program_(program),
       graph_(graph),
-      uses_(graph.values().size(), 0),
-      last_user_(graph.values().size(), -1) {
-  for (size_t n = 0; n < graph.nodes().size(); ++n)
-    for (int64_t v : graph.nodes()[n].inputs) {
-      ++uses_[v];
-      last_user_[v] = static_cast<int64_t>(n);
-    }
-  for (int64_t v : graph.outputs()) ++uses_[v];
-  for (const Graph::Write& w : graph.writes()) ++uses_[w.value];
-}
-
-// Every operand has the kernel's dtype, or is a single number that converts beforehand.
-bool Fuser::can_fuse(const Graph::Node& node) const {
-  if (info(node.op).kind != OpKind::Scalar || !has_kernels(node.compute)) return false;
-  // Integer division checks its divisors first, which a region cannot.
-  if (is_integral(node.compute) && divides(node.op)) return false;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const Graph::Value& v = graph_.values()[node.inputs[i]];
-    if (v.dtype != operand_dtype(node, i) && !(v.node < 0 && numel_of(v.shape) == 1)) return false;
+      part_(part),
+      outputs_(graph.outputs()),
+      values_(graph.values().size()),
+      last_read_(graph.values().size(), -1),
+      is_number_(graph.values().size(), false),
+      done_(graph.writes().size(), false) {
+  if (part != Program::Part::All) cut_ = cut_of(graph);
+  const size_t first = graph.mark().output;
+  if (part == Program::Part::First) outputs_ = outputs_.first(first);
+  if (part == Program::Part::Later) outputs_ = outputs_.subspan(first);
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const auto n = static_cast<int64_t>(i);
+    if (!is_in_part(n)) continue;
+    for (int64_t v : graph.nodes()[i].inputs) last_read_[v] = n;
+    if (may_fail(graph.nodes()[i])) last_failing_ = n;
   }
-  return true;
-}
-
-// All uses of the value are by that one node.
-bool Fuser::feeds_only(int64_t value, int64_t consumer) const {
-  const auto& inputs = graph_.nodes()[consumer].inputs;
-  return uses_[value] == std::count(inputs.begin(), inputs.end(), value) && uses_[value] > 0;
-}
-
-bool Fuser::can_end(const Graph::Node& node, const std::vector<int64_t>& chain) const {
-  if (info(node.op).kind != OpKind::Reduce ||
-      node.inputs[0] != graph_.nodes()[chain.back()].outputs[0])
-    return false;
-  const Graph::Value& in = graph_.values()[node.inputs[0]];
-  if (in.dtype != graph_.values()[node.outputs[0]].dtype || is_bool(in.dtype)) return false;
-  const auto dims = AttrReader(node.attrs).list();
-  const auto rank = static_cast<int64_t>(in.shape.size());
-  for (size_t i = 0; i < dims.size(); ++i)
-    if (dims[i] != rank - static_cast<int64_t>(dims.size() - i)) return false;
-  return !dims.empty() && numel_of(in.shape) > 0;
-}
-
-void Fuser::run() {
-  const auto& nodes = graph_.nodes();
-  const auto count = static_cast<int64_t>(nodes.size());
-  std::vector<int64_t> chain;
-  auto shape_of = [&](int64_t n) -> const Dims& {
-    return graph_.values()[nodes[n].outputs[0]].shape;
-  };
-  for (int64_t n = 0; n < count; ++n) {
-    if (!chain.empty()) {
-      const int64_t previous = nodes[chain.back()].outputs[0];
-      const bool linked = feeds_only(previous, n);
-      if (linked && can_end(nodes[n], chain)) {
-        emit(chain, n);
-        chain.clear();
-        continue;
-      }
-      if (!(linked && can_fuse(nodes[n]) && shape_of(n) == shape_of(chain.back()) &&
-            chain.size() < TileProgram::kMaxSteps)) {
-        emit(chain, -1);
-        chain.clear();
-      }
-    }
-    if (can_fuse(nodes[n]) && numel_of(shape_of(n)) > 0)
-      chain.push_back(n);
-    else
-      program_.steps_.push_back({n, -1});
+  for (const Graph::Output& output : outputs_) last_read_[output.value] = kAlways;
+  if (part == Program::Part::First)
+    for (int64_t v : cut_.carried) last_read_[v] = kAlways;
+  for (size_t w = 0; w < done_.size(); ++w) {
+    const int64_t v = graph.writes()[w].value;
+    done_[w] = part != Program::Part::All &&
+               (graph.values()[v].node >= cut_.node) != (part == Program::Part::Later);
+    if (!done_[w]) last_read_[v] = kAlways;
   }
-  if (!chain.empty()) emit(chain, -1);
 }
 
-// The register that holds a value as `want`; an input the region has not seen yet gets a new one.
-int Fuser::register_of(int64_t value, DType want, Program::Region& region,
-                       std::vector<std::pair<int64_t, int>>& known) const {
-  for (const auto& [v, r] : known)
-    if (v == value && region.tiles.registers[static_cast<size_t>(r)] == want) return r;
-  const int r = region.tiles.inputs++;
-  region.tiles.registers.push_back(want);
-  region.inputs.push_back(value);
-  known.emplace_back(value, r);
-  return r;
+bool Planner::is_in_part(int64_t node) const {
+  switch (part_) {
+    case Program::Part::First:
+      return node < cut_.node;
+    case Program::Part::Later:
+      return node >= cut_.node ||
+             std::binary_search(cut_.repeated.begin(), cut_.repeated.end(), node);
+    default:
+      return true;
+  }
 }
 
-void Fuser::emit(const std::vector<int64_t>& chain, int64_t reduction) {
-  if (chain.size() == 1 && reduction < 0) {
-    program_.steps_.push_back({chain[0], -1});
+void Planner::run() {
+  take_inputs();
+  for (const Group& group : Fuser(graph_).run())
+    if (is_in_part(group.nodes[0])) plan_group(group);
+  plan_results();
+  plan_writes();
+  place();
+}
+
+// A storage whose address is set at each run.
+Tensor Planner::add_argument(const Tensor& like, std::span<const int64_t> shape, DType dtype,
+                             size_t bytes) {
+  Ref<Storage> storage(new Storage);
+  storage->block.bytes = bytes;
+  argument_of_[storage.get()] = program_.arguments_.size();
+  program_.arguments_.push_back({storage, like});
+  return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
+}
+
+// Arguments and what another part carried; captured memory is read where it lies.
+void Planner::take_inputs() {
+  for (const Graph::Input& input : graph_.inputs()) {
+    is_number_[input.value] = input.number;
+    const Tensor& t = input.tensor;
+    if (input.argument < 0) {
+      values_[input.value] = t;
+      if (!input.number && last_read_[input.value] >= 0) program_.captured_.push_back(t);
+    } else {
+      values_[input.value] = add_argument(graph_.arguments()[input.argument], t.shape(), t.dtype(),
+                                          t.storage().block.bytes);
+    }
+  }
+  if (part_ != Program::Part::Later) return;
+  for (int64_t v : cut_.carried) {
+    const Graph::Value& kept = graph_.values()[v];
+    const Tensor like = Tensor::from_storage(Ref<Storage>(new Storage), kept.shape,
+                                             contiguous_strides(kept.shape), 0, kept.dtype);
+    values_[v] = add_argument(like, kept.shape, kept.dtype,
+                              static_cast<size_t>(numel_of(kept.shape)) * size_of(kept.dtype));
+  }
+}
+
+void Planner::set(int64_t v, Tensor t) {
+  int64_t& until = until_.try_emplace(&t.storage(), -1).first->second;
+  until = std::max(until, last_read_[v]);
+  values_[v] = std::move(t);
+}
+
+Tensor Planner::fresh(std::span<const int64_t> shape, DType dtype) {
+  Ref<Storage> storage(new Storage);
+  storage->block.bytes = static_cast<size_t>(numel_of(shape)) * size_of(dtype);
+  buffer_of_[storage.get()] = static_cast<int64_t>(buffers_.size());
+  buffers_.push_back({storage, kAlways, -1});
+  return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
+}
+
+Tensor Planner::copied(const Tensor& t) {
+  Tensor out = fresh(t.shape(), t.dtype());
+  add_copy(t, out);
+  return out;
+}
+
+Program::Step& Planner::add_step(Program::Kind kind, std::span<const Tensor> inputs,
+                                 std::span<const Tensor> outputs) {
+  const auto now = static_cast<int64_t>(program_.steps_.size());
+  auto& operands = program_.operands_;
+  Program::Step step{.kind = kind, .first = static_cast<int64_t>(operands.size())};
+  step.inputs = static_cast<int32_t>(inputs.size());
+  step.outputs = static_cast<int32_t>(outputs.size());
+  operands.insert(operands.end(), inputs.begin(), inputs.end());
+  operands.insert(operands.end(), outputs.begin(), outputs.end());
+  for (size_t i = static_cast<size_t>(step.first); i < operands.size(); ++i) {
+    if (const auto it = buffer_of_.find(&operands[i].storage()); it != buffer_of_.end()) {
+      Buffer& buffer = buffers_[it->second];
+      buffer.first = std::min(buffer.first, now);
+      buffer.last = now;
+    }
+    if (const auto it = argument_of_.find(&operands[i].storage()); it != argument_of_.end())
+      program_.arguments_[it->second].used = true;
+  }
+  program_.steps_.push_back(step);
+  return program_.steps_.back();
+}
+
+void Planner::plan_group(const Group& group) {
+  const int64_t number = group.nodes[0];
+  const Graph::Node& node = graph_.nodes()[number];
+  if (group.is_region()) {
+    plan_region(group);
+  } else if (node.opaque) {
+    plan_opaque(node, number);
+  } else {
+    plan_op(node, number);
+  }
+}
+
+// Nobody reads the memory of `base` after this node, so that the node may write there.
+bool Planner::may_overwrite(const Tensor& base, int64_t node) const {
+  return buffer_of_.contains(&base.storage()) && base.is_contiguous() &&
+         until_.at(&base.storage()) <= node;
+}
+
+// The operand of an elementwise op whose memory the result may take: nobody reads it any more, and
+// whatever else lies there is the same tensor.
+const Tensor* Planner::operand_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
+                                       int64_t number) const {
+  for (const Tensor& t : in) {
+    if (t.shape() != inferred.shape[0] || t.itemsize() != size_of(inferred.dtype[0]) ||
+        !until_.contains(&t.storage()) || !may_overwrite(t, number))
+      continue;
+    if (std::all_of(in.begin(), in.end(), [&](const Tensor& other) {
+          return &other.storage() != &t.storage() ||
+                 (other.shape() == t.shape() && other.strides() == t.strides() &&
+                  other.offset() == t.offset());
+        }))
+      return &t;
+  }
+  return nullptr;
+}
+
+void Planner::plan_op(const Graph::Node& node, int64_t number) {
+  std::vector<Tensor> in;
+  for (int64_t v : node.inputs) in.push_back(value(v));
+  // Geometry attributes count from the start of a dense value.
+  if (node.op == OpId::as_strided) in[0] = dense(in[0]);
+  if (node.op == OpId::update && may_overwrite(in[0], number) &&
+      &in[0].storage() != &in[1].storage()) {
+    AttrReader read(node.attrs);
+    const auto shape = read.list(), strides = read.list();
+    add_copy(in[1], in[0].view(shape, strides, in[0].offset() + read.integer()));
+    set(node.outputs[0], in[0]);
     return;
   }
-  const auto& nodes = graph_.nodes();
-  Program::Region region;
-  region.shape = graph_.values()[nodes[chain[0]].outputs[0]].shape;
-  std::vector<std::pair<int64_t, int>> known;
-  // Inputs first, so that their registers come first.
-  for (int64_t n : chain)
-    for (size_t i = 0; i < nodes[n].inputs.size(); ++i) {
-      const int64_t v = nodes[n].inputs[i];
-      const int64_t producer = graph_.values()[v].node;
-      const bool inside = std::find(chain.begin(), chain.end(), producer) != chain.end();
-      if (!inside) register_of(v, operand_dtype(nodes[n], i), region, known);
+  Inferred inferred;
+  infer(node.op, in, node.attrs, inferred);
+  if (inferred.is_view) {
+    set(node.outputs[0],
+        in[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset));
+    return;
+  }
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const Tensor* taken =
+        info(node.op).kind == OpKind::Scalar ? operand_to_take(in, inferred, number) : nullptr;
+    out.push_back(taken ? taken->view_as(inferred.dtype[i], inferred.shape[i],
+                                         contiguous_strides(inferred.shape[i]), taken->offset())
+                        : fresh(inferred.shape[i], inferred.dtype[i]));
+    set(node.outputs[i], out[i]);
+  }
+  const Backend& backend = backend_of({});
+  Program::Step& step = add_step(Program::Kind::Op, in, out);
+  step.op = node.op;
+  step.compute = inferred.compute;
+  step.kernel = backend.kernels[static_cast<size_t>(node.op)];
+  require(step.kernel, ErrorKind::NotImplemented, name_of(node.op), ": no kernel on ",
+          backend.name);
+  step.index = static_cast<int64_t>(program_.attrs_.size());
+  if (has_flag(node.op, op_flags::R)) {
+    const auto& ints = inferred.attrs.ints;
+    program_.draws_.push_back({step.index, ints[ints.size() - 2], ints[ints.size() - 1]});
+  }
+  program_.attrs_.push_back(inferred.attrs);
+}
+
+// A number in the dtype of a region's register.
+Tensor Planner::converted(int64_t v, DType dtype) {
+  const Tensor& t = value(v);
+  if (t.dtype() == dtype) return t;
+  if (t.impl()->is_scalar && !is_number_[v]) return cast(t, dtype);
+  Tensor out = fresh(t.shape(), dtype);
+  add_copy(t, out);
+  return out;
+}
+
+// Finds the loops over a region's shape, merged where all operands allow. An operand that is
+// neither dense nor one element along the rows is copied.
+void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group) {
+  const std::span<const int64_t> shape(group.shape);
+  const size_t split = shape.size() - group.reduced;
+  const Dims row{numel_of(shape.subspan(split))};  // that is reduced
+  const auto fits = [&](const Dims& strides) {
+    if (group.reduced > 0) {
+      const auto step =
+          view_strides(shape.subspan(split), {strides.data() + split, group.reduced}, row);
+      return step && (*step)[0] <= 1 && (*step)[0] >= 0;
     }
-  for (int64_t n : chain) {
-    const Graph::Node& node = nodes[n];
-    TileProgram::Step step{node.op, node.compute, 0, {}, static_cast<int>(node.inputs.size())};
-    for (size_t i = 0; i < node.inputs.size(); ++i)
-      step.in[i] = register_of(node.inputs[i], operand_dtype(node, i), region, known);
-    step.out = static_cast<int>(region.tiles.registers.size());
-    region.tiles.registers.push_back(graph_.values()[node.outputs[0]].dtype);
-    known.emplace_back(node.outputs[0], step.out);
-    region.tiles.steps.push_back(step);
+    for (size_t d = shape.size(); d-- > 0;)
+      if (shape[d] > 1) return strides[d] == 0 || strides[d] == 1;
+    return true;
+  };
+  std::vector<Dims> strides;  // in elements
+  for (Tensor& t : in) {
+    strides.push_back(broadcast_strides(t.shape(), t.strides(), shape));
+    if (fits(strides.back())) continue;
+    t = copied(t.view(shape, strides.back(), t.offset()));
+    strides.back() = t.strides();
   }
-  const int64_t last = reduction < 0 ? chain.back() : reduction;
-  region.output = nodes[last].outputs[0];
-  const int64_t total = numel_of(region.shape);
-  region.space = {1, total};
-  if (reduction >= 0) {
-    region.tiles.reduces = true;
-    region.tiles.reduction = nodes[reduction].op;
-    region.space.rows = numel_of(graph_.values()[region.output].shape);
-  } else if (!region.shape.empty()) {
-    region.space.rows = total / region.shape.back();
+  struct Loop {
+    int64_t size;
+    Dims strides;
+  };
+  std::vector<Loop> loops;
+  const auto add_loops = [&](size_t from, size_t to) {
+    const size_t others = loops.size();
+    for (size_t d = from; d < to; ++d) {
+      if (shape[d] == 1) continue;
+      Dims steps;
+      bool merges = loops.size() > others;
+      for (size_t k = 0; k < in.size(); ++k) {
+        steps.push_back(strides[k][d]);
+        merges = merges && loops.back().strides[k] == steps[k] * shape[d];
+      }
+      if (merges) {
+        loops.back() = {loops.back().size * shape[d], steps};
+      } else {
+        loops.push_back({shape[d], steps});
+      }
+    }
+  };
+  add_loops(0, split);
+  Loop last{1, {}};
+  if (group.reduced > 0) {
+    last.size = row[0];
+    for (const Dims& s : strides) {
+      int64_t step = 0;
+      for (size_t d = split; d < shape.size(); ++d)
+        if (shape[d] > 1) step = s[d];
+      last.strides.push_back(step);
+    }
+  } else if (!loops.empty()) {
+    last = loops.back();
+    loops.pop_back();
   }
-  region.space.cols = total / region.space.rows;
-  program_.steps_.push_back({-1, static_cast<int64_t>(program_.regions_.size())});
+  region.space.cols = last.size;
+  for (const Loop& loop : loops) region.space.outer.push_back(loop.size);
+  for (size_t k = 0; k < in.size(); ++k) {
+    TileOperand operand;
+    operand.inner = last.size > 1 && last.strides[k] != 0;
+    for (const Loop& loop : loops)
+      operand.stride.push_back(loop.strides[k] * static_cast<int64_t>(in[k].itemsize()));
+    region.operands.push_back(std::move(operand));
+  }
+}
+
+// The result takes the place of an operand that nobody reads any more, where all operands that lie
+// there run through it in the same order; else new memory.
+Tensor Planner::result_of(const Group& group, const Program::Region& region,
+                          const std::vector<Tensor>& in) {
+  const Graph::Value& made = graph_.values()[group.output];
+  const auto is_dense = [&](const TileOperand& operand) {
+    int64_t step = region.space.cols * static_cast<int64_t>(size_of(made.dtype));
+    for (size_t d = operand.stride.size(); d-- > 0; step *= region.space.outer[d])
+      if (operand.stride[d] != step) return false;
+    return operand.inner || region.space.cols == 1;
+  };
+  const auto takes = [&](size_t i) {
+    const Tensor& t = in[i];
+    if (t.itemsize() != size_of(made.dtype) || t.numel() != numel_of(made.shape) ||
+        !until_.contains(&t.storage()) || !may_overwrite(t, group.nodes.back()))
+      return false;
+    for (size_t k = 0; k < in.size(); ++k)
+      if (&in[k].storage() == &t.storage() &&
+          !(in[k].offset() == t.offset() && is_dense(region.operands[k])))
+        return false;
+    return true;
+  };
+  if (!group.tiles.reduces)
+    for (size_t i = 0; i < in.size(); ++i)
+      if (takes(i))
+        return in[i].view_as(made.dtype, made.shape, contiguous_strides(made.shape),
+                             in[i].offset());
+  return fresh(made.shape, made.dtype);
+}
+
+void Planner::plan_region(const Group& group) {
+  Program::Region region{group.tiles, {}, {}};
+  std::vector<Tensor> in;
+  for (size_t i = 0; i < group.inputs.size(); ++i)
+    in.push_back(converted(group.inputs[i], group.tiles.registers[i]));
+  lay_out(region, in, group);
+  const Tensor out = result_of(group, region, in);
+  set(group.output, out);
+  add_step(Program::Kind::Region, in, {&out, 1}).index =
+      static_cast<int64_t>(program_.regions_.size());
   program_.regions_.push_back(std::move(region));
+}
+
+// Whether output i of the last node may be written where its captured input lies: the step works
+// in place, nothing reads the old value after it, and no step that could fail comes after it.
+bool Planner::writes_captured(const Graph::Node& node, int64_t number, size_t i) const {
+  const Tensor& old = value(node.inputs[i]);
+  const auto until = until_.find(&old.storage());  // of its views
+  if (until != until_.end() && until->second > number) return false;
+  if (number < last_failing_ || last_read_[node.inputs[i]] > number ||
+      std::count(node.inputs.begin(), node.inputs.end(), node.inputs[i]) != 1)
+    return false;
+  for (const Graph::Write& w : graph_.writes())
+    if (w.argument < 0 && w.value == node.outputs[i] && w.target.impl() == old.impl()) return true;
+  return false;
+}
+
+void Planner::plan_opaque(const Graph::Node& node, int64_t number) {
+  std::vector<Tensor> in, out;
+  for (int64_t v : node.inputs) {
+    const bool written = in.size() < node.outputs.size();
+    in.push_back(written || value(v).is_contiguous() ? value(v) : copied(value(v)));
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (writes_captured(node, number, i)) {
+      out.push_back(in[i]);
+      for (size_t w = 0; w < done_.size(); ++w)
+        if (graph_.writes()[w].value == node.outputs[i]) done_[w] = true;
+      program_.written_.push_back(in[i]);
+      values_[node.outputs[i]] = in[i];
+    } else {
+      out.push_back(fresh(in[i].shape(), in[i].dtype()));
+      set(node.outputs[i], out[i]);
+    }
+  }
+  add_step(Program::Kind::Opaque, in, out).index = static_cast<int64_t>(program_.bound_.size());
+  program_.bound_.push_back(node.opaque->bind(in, out));
+  program_.names_.emplace_back(node.opaque->name());
+}
+
+// Whether a write that is still to come changes what the value's tensor sees.
+bool Planner::is_overwritten(int64_t v) const {
+  for (size_t w = 0; w < done_.size(); ++w) {
+    const Graph::Write& write = graph_.writes()[w];
+    const Storage* target = write.argument < 0 ? &write.target.storage()
+                                               : program_.arguments_[write.argument].storage.get();
+    if (!done_[w] && target == &value(v).storage()) return true;
+  }
+  return false;
+}
+
+// The memory of a result, which the step that makes it writes at once where it has its own.
+int64_t Planner::memory_for(int64_t v) {
+  Tensor made = value(v);
+  const auto buffer = buffer_of_.find(&made.storage());
+  if (buffer == buffer_of_.end() || !made.is_contiguous() || made.offset() != 0 ||
+      static_cast<size_t>(made.numel()) * made.itemsize() != made.storage().block.bytes)
+    made = copied(made);
+  const auto number = static_cast<int64_t>(program_.memories_.size());
+  Buffer& taken = buffers_[buffer_of_.at(&made.storage())];
+  program_.memories_.push_back({taken.storage, taken.storage->block.bytes});
+  buffer_of_.erase(&made.storage());
+  const auto last = static_cast<int64_t>(program_.steps_.size()) - 1;
+  program_.taken_.push_back({std::min(taken.first, last), program_.memories_.back()});
+  taken.storage = {};
+  memory_of_[&made.storage()] = number;
+  return number;
+}
+
+void Planner::plan_results() {
+  std::unordered_map<const Storage*, int64_t> returned;  // recorded memory: one for all its views
+  for (const Graph::Output& output : outputs_) {
+    const Tensor& t = output.tensor;
+    if (output.argument >= 0) program_.arguments_[output.argument].used = true;
+    if (output.argument >= 0 || !t.is_recorded()) {
+      program_.results_.push_back({t, -1, output.argument});
+      continue;
+    }
+    const auto it = returned.find(&t.storage());
+    const int64_t memory = it != returned.end() ? it->second : memory_for(output.value);
+    returned[&t.storage()] = memory;
+    program_.results_.push_back({t, memory, -1});
+  }
+  if (part_ != Program::Part::First) return;
+  for (int64_t v : cut_.carried) {
+    const Graph::Value& kept = graph_.values()[v];
+    // What is returned, too, is kept as it is: its version tells whether it was written to.
+    const auto it = memory_of_.find(&value(v).storage());
+    const bool is_returned =
+        it != memory_of_.end() && value(v).is_contiguous() && value(v).offset() == 0;
+    const int64_t memory = is_returned ? it->second : memory_for(v);
+    program_.results_.push_back(
+        {Tensor::from_storage(Ref<Storage>(new Storage), kept.shape, contiguous_strides(kept.shape),
+                              0, kept.dtype),
+         memory, -1});
+  }
+}
+
+void Planner::plan_writes() {
+  // What lies in memory that is written is taken from there before.
+  std::vector<Tensor> sources(done_.size());
+  for (size_t w = 0; w < done_.size(); ++w) {
+    const int64_t v = graph_.writes()[w].value;
+    if (!done_[w]) sources[w] = is_overwritten(v) ? copied(value(v)) : value(v);
+  }
+  for (size_t w = 0; w < done_.size(); ++w) {
+    if (done_[w]) continue;
+    const Graph::Write& write = graph_.writes()[w];
+    if (write.argument < 0) {
+      add_copy(sources[w], write.target);
+      program_.written_.push_back(write.target);
+    } else {
+      Program::Argument& argument = program_.arguments_[write.argument];
+      argument.used = argument.written = true;
+      add_copy(sources[w], Tensor::from_storage(argument.storage, write.target.shape(),
+                                                write.target.strides(), 0, write.target.dtype()));
+    }
+  }
+}
+
+// Small buffers in one arena: each gets the smallest gap that holds it, from its first step to its
+// last.
+void Planner::place() {
+  constexpr size_t kAlign = memory::kAlignment;
+  const auto steps = static_cast<int64_t>(program_.steps_.size());
+  std::vector<std::vector<int64_t>> starts(steps), ends(steps);
+  for (size_t b = 0; b < buffers_.size(); ++b) {
+    const Buffer& buffer = buffers_[b];
+    if (!buffer.storage || buffer.last < 0) continue;
+    if (buffer.storage->block.bytes >= kOwnBlock) {
+      const Program::Memory memory{buffer.storage, buffer.storage->block.bytes};
+      program_.taken_.push_back({buffer.first, memory});
+      program_.given_back_.push_back({buffer.last, memory});
+      continue;
+    }
+    starts[buffers_[b].first].push_back(static_cast<int64_t>(b));
+    ends[buffers_[b].last].push_back(static_cast<int64_t>(b));
+  }
+  std::map<size_t, size_t> gaps;  // offset to bytes
+  std::vector<size_t> offset(buffers_.size());
+  size_t& top = program_.arena_bytes_;
+  const auto room = [&](int64_t b) {
+    return (buffers_[b].storage->block.bytes + kAlign - 1) / kAlign * kAlign;
+  };
+  for (int64_t s = 0; s < steps; ++s) {
+    for (int64_t b : starts[s]) {
+      const size_t bytes = room(b);
+      auto best = gaps.end();
+      for (auto it = gaps.begin(); it != gaps.end(); ++it)
+        if (it->second >= bytes && (best == gaps.end() || it->second < best->second)) best = it;
+      if (best == gaps.end()) {
+        // The last gap grows where it reaches the top.
+        auto last = gaps.empty() ? gaps.end() : std::prev(gaps.end());
+        if (last != gaps.end() && last->first + last->second == top) {
+          offset[b] = last->first;
+          gaps.erase(last);
+        } else {
+          offset[b] = top;
+        }
+        top = offset[b] + bytes;
+        continue;
+      }
+      offset[b] = best->first;
+      if (best->second > bytes) gaps[best->first + bytes] = best->second - bytes;
+      gaps.erase(offset[b]);
+    }
+    for (int64_t b : ends[s]) {
+      if (room(b) == 0) continue;
+      auto it = gaps.emplace(offset[b], room(b)).first;
+      if (auto next = std::next(it); next != gaps.end() && it->first + it->second == next->first) {
+        it->second += next->second;
+        gaps.erase(next);
+      }
+      if (it != gaps.begin()) {
+        auto before = std::prev(it);
+        if (before->first + before->second == it->first) {
+          before->second += it->second;
+          gaps.erase(it);
+        }
+      }
+    }
+  }
+  for (size_t b = 0; b < buffers_.size(); ++b) {
+    const Ref<Storage>& storage = buffers_[b].storage;
+    if (storage && storage->block.bytes != 0 && storage->block.bytes < kOwnBlock)
+      program_.placed_.emplace_back(storage, offset[b]);
+  }
+  const auto by_step = [](const Program::Turn& a, const Program::Turn& b) {
+    return a.step < b.step;
+  };
+  std::stable_sort(program_.taken_.begin(), program_.taken_.end(), by_step);
+  std::stable_sort(program_.given_back_.begin(), program_.given_back_.end(), by_step);
 }
 
 }  // namespace tinyt

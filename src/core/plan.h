@@ -1,30 +1,75 @@
-// Chooses which nodes of a graph run as one region.
+// Gives every value of a graph its place: tensors for all operands before the first run, views
+// where nothing moves, writes in place where nobody sees it, and one arena for the rest.
 #pragma once
 
+#include <unordered_map>
+
+#include "cut.h"
+#include "fuse.h"
 #include "program.h"
 
 namespace tinyt {
 
-// Grows regions: a scalar op joins the region of the node before it when it works on the same
-// shape and the values between them are needed nowhere else; a reduction of the last dimensions
-// may end one.
-class Fuser {
+class Planner {
  public:
-  Fuser(Program& program, const Graph& graph);
+  Planner(Program& program, const Graph& graph, Program::Part part);
   void run();
 
  private:
-  bool can_fuse(const Graph::Node& node) const;
-  bool can_end(const Graph::Node& node, const std::vector<int64_t>& chain) const;
-  bool feeds_only(int64_t value, int64_t consumer) const;
-  void emit(const std::vector<int64_t>& chain, int64_t reduction);
-  int register_of(int64_t value, DType want, Program::Region& region,
-                  std::vector<std::pair<int64_t, int>>& known) const;
+  // Memory that steps write and read; `last` is the last step that does.
+  struct Buffer {
+    Ref<Storage> storage;
+    int64_t first, last;
+  };
+
+  bool is_in_part(int64_t node) const;
+  void take_inputs();
+  Tensor add_argument(const Tensor& like, std::span<const int64_t> shape, DType dtype,
+                      size_t bytes);
+  void plan_group(const Group& group);
+  void plan_op(const Graph::Node& node, int64_t number);
+  void plan_region(const Group& group);
+  void plan_opaque(const Graph::Node& node, int64_t number);
+  void plan_results();
+  int64_t memory_for(int64_t v);
+  void plan_writes();
+  void place();
+
+  const Tensor& value(int64_t v) const { return values_[v]; }
+  void set(int64_t v, Tensor t);
+  Tensor fresh(std::span<const int64_t> shape, DType dtype);
+  Tensor copied(const Tensor& t);
+  Tensor dense(const Tensor& t) { return t.is_contiguous() && t.offset() == 0 ? t : copied(t); }
+  Tensor converted(int64_t v, DType dtype);
+  void lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group);
+  const Tensor* operand_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
+                                int64_t number) const;
+  Tensor result_of(const Group& group, const Program::Region& region,
+                   const std::vector<Tensor>& in);
+  bool is_overwritten(int64_t v) const;
+  bool may_overwrite(const Tensor& base, int64_t node) const;
+  bool writes_captured(const Graph::Node& node, int64_t number, size_t i) const;
+  Program::Step& add_step(Program::Kind kind, std::span<const Tensor> inputs,
+                          std::span<const Tensor> outputs);
+  void add_copy(const Tensor& from, const Tensor& to) {
+    add_step(Program::Kind::Copy, {&from, 1}, {&to, 1});
+  }
 
   Program& program_;
   const Graph& graph_;
-  std::vector<int64_t> uses_;       // of each value, by nodes and outputs
-  std::vector<int64_t> last_user_;  // the last node that reads it
+  Program::Part part_;
+  Cut cut_;
+  std::span<const Graph::Output> outputs_;
+  std::vector<Tensor> values_;
+  std::vector<int64_t> last_read_;  // of each value: the last node, or beyond all
+  int64_t last_failing_ = -1;       // the last node that may fail
+  std::vector<bool> is_number_;
+  std::unordered_map<const Storage*, int64_t> until_;  // the last node that reads any of its values
+  std::unordered_map<const Storage*, int64_t> buffer_of_;
+  std::unordered_map<const Storage*, size_t> argument_of_;
+  std::vector<Buffer> buffers_;
+  std::unordered_map<const Storage*, int64_t> memory_of_;  // of results
+  std::vector<bool> done_;                                 // writes that are no copies any more
 };
 
 }  // namespace tinyt

@@ -1,96 +1,142 @@
 #include "program.h"
 
-#include "backend.h"
 #include "plan.h"
 
 namespace tinyt {
 
-namespace {
+Program::Program(const Graph& graph, Part part) : numbers_(graph.shared_numbers()) {
+  Planner(*this, graph, part).run();
+}
 
-// Shows `x` (broadcast to the region's shape) as rows x cols, copying only what has no such view.
-Tensor as_operand(const Tensor& x, DType want, const Program::Region& region, TileOperand& out) {
-  const Tensor t = cast(x, want);
-  const auto item = static_cast<int64_t>(t.itemsize());
-  const Dims strides = broadcast_strides(t.shape(), t.strides(), region.shape);
-  // Split the dimensions where the columns begin.
-  size_t split = region.shape.size();
-  for (int64_t cols = 1; cols < region.space.cols;) cols *= region.shape[--split];
-  const std::span<const int64_t> shape(region.shape), steps(strides);
-  const Dims rows{region.space.rows}, cols{region.space.cols};
-  const auto row = view_strides(shape.first(split), steps.first(split), rows);
-  const auto col = view_strides(shape.subspan(split), steps.subspan(split), cols);
-  if (row && col && ((*col)[0] == 1 || (*col)[0] == 0)) {
-    out = {t.data(), (*row)[0] * item, (*col)[0] == 1};
-    return t;
+std::string_view Program::name(const Step& step) const {
+  switch (step.kind) {
+    case Kind::Op:
+      return name_of(step.op);
+    case Kind::Opaque:
+      return names_[step.index];
+    default:
+      return "copy";
   }
-  Attrs size;
-  size.add(shape);
-  const Tensor wide = dispatch(OpId::expand, {&t, 1}, size).first;
-  const Tensor dense = contiguous(wide);
-  out = {dense.data(), region.space.cols * item, true};
-  return dense;
 }
 
-}  // namespace
-
-Program::Program(const Graph& graph)
-    : nodes_(graph.nodes().begin(), graph.nodes().end()),
-      values_(graph.values().begin(), graph.values().end()),
-      inputs_(graph.inputs()),
-      outputs_(graph.outputs()),
-      writes_(graph.writes()) {
-  Fuser(*this, graph).run();
+void Program::give_back(Memory& memory) {
+  memory::Block& block = memory.storage->block;
+  if (block.from) block.from->release(block);
+  block = {.bytes = memory.bytes};
 }
 
-void Program::run_node(const Graph::Node& node, std::vector<Tensor>& values) const {
-  std::vector<Tensor> in;
-  for (int64_t v : node.inputs) in.push_back(values[v]);
-  // Geometry attributes count from the start of a dense value.
-  if (node.op == OpId::as_strided && (in[0].offset() != 0 || !in[0].is_contiguous()))
-    in[0] = dispatch(OpId::copy, {in.data(), 1}).first;
-  Outputs out = dispatch(node.op, in, node.attrs);
-  values[node.outputs[0]] = out.first;
-  if (node.outputs.size() > 1) values[node.outputs[1]] = out.second;
+void Program::bind(std::span<const Tensor> arguments, const Draws& draws) {
+  require(arguments.size() == arguments_.size(), ErrorKind::Runtime, "program: takes ",
+          arguments_.size(), " arguments, got ", arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments_[i].used) continue;
+    require(static_cast<bool>(arguments[i]), ErrorKind::Runtime, "program: argument ", i,
+            " is missing");
+    const Tensor &x = arguments[i], &like = arguments_[i].like;
+    require(x.dtype() == like.dtype() && x.shape() == like.shape() && x.strides() == like.strides(),
+            ErrorKind::Runtime, "program: argument ", i, " must be ", name_of(like.dtype()), " ",
+            like.shape(), " with strides ", like.strides(), ", got ", name_of(x.dtype()), " ",
+            x.shape(), " with strides ", x.strides());
+    arguments_[i].storage->block.data =
+        x.numel() == 0 ? x.data() : const_cast<char*>(byte_range(x).first);
+  }
+  for (const Draw& draw : draws_) {
+    require(draw.generator < static_cast<int64_t>(draws.size()), ErrorKind::Runtime,
+            "program: draws from ", draw.generator + 1, " generators, got ", draws.size());
+    const auto& [seed, first] = draws[draw.generator];
+    auto& ints = attrs_[draw.attrs].ints;
+    ints[ints.size() - 2] = seed;
+    ints[ints.size() - 1] = first + draw.first;
+  }
 }
 
-void Program::run_region(const Region& region, std::vector<Tensor>& values) const {
-  std::vector<Tensor> alive;
-  std::vector<TileOperand> operands(region.inputs.size());
-  for (size_t i = 0; i < region.inputs.size(); ++i)
-    alive.push_back(
-        as_operand(values[region.inputs[i]], region.tiles.registers[i], region, operands[i]));
-  const Graph::Value& out = values_[region.output];
-  values[region.output] = Tensor::empty(out.shape, out.dtype);
-  backend_of({}).run_tiles(region.tiles, operands, region.space, values[region.output].data());
+void Program::place(const memory::Block& arena) {
+  if (arena.data == arena_) return;
+  arena_ = static_cast<char*>(arena.data);
+  for (const auto& [storage, offset] : placed_) storage->block.data = arena_ + offset;
 }
 
-std::vector<Tensor> Program::run() const {
-  std::vector<Tensor> values(values_.size());
-  for (const Graph::Input& input : inputs_) values[input.value] = input.tensor;
-  for (const Step& step : steps_) {
-    if (step.region >= 0)
-      run_region(regions_[step.region], values);
-    else
-      run_node(nodes_[step.node], values);
+void Program::execute(const Step& step) {
+  const std::span<const Tensor> inputs(operands_.data() + step.first,
+                                       static_cast<size_t>(step.inputs));
+  const std::span<const Tensor> outputs(inputs.data() + step.inputs,
+                                        static_cast<size_t>(step.outputs));
+  switch (step.kind) {
+    case Kind::Op:
+      step.kernel({step.op, inputs, outputs, attrs_[step.index], step.compute});
+      return;
+    case Kind::Region: {
+      Region& region = regions_[step.index];
+      for (size_t i = 0; i < inputs.size(); ++i) region.operands[i].data = inputs[i].data();
+      backend_of({}).run_tiles(region.tiles, region.operands, region.space, outputs[0].data());
+      return;
+    }
+    case Kind::Copy:
+      backend_of({}).copy_into(inputs[0], outputs[0]);
+      return;
+    case Kind::Opaque:
+      bound_[step.index]->run();
+      return;
+  }
+}
+
+void Program::run_steps() {
+  auto taken = taken_.begin(), given = given_back_.begin();
+  for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
+    for (; taken != taken_.end() && taken->step == s; ++taken)
+      taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
+    execute(steps_[s]);
+    for (; given != given_back_.end() && given->step == s; ++given) give_back(given->memory);
+  }
+}
+
+std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
+  std::vector<Ref<Storage>> made;
+  for (Memory& memory : memories_) {
+    made.emplace_back(new Storage);
+    made.back()->block = std::exchange(memory.storage->block, {.bytes = memory.bytes});
   }
   std::vector<Tensor> out;
-  for (int64_t v : outputs_) out.push_back(values[v]);
-  // An output that is, or is a view of, memory about to be written keeps its value of now.
-  for (Tensor& t : out)
-    for (const Graph::Write& w : writes_)
-      if (ranges_overlap(t, w.target)) t = dispatch(OpId::copy, {&t, 1}).first;
-  std::vector<Tensor> sources;
-  for (const Graph::Write& w : writes_) {
-    Tensor source = values[w.value];
-    for (const Graph::Write& other : writes_)
-      if (ranges_overlap(source, other.target)) {
-        source = dispatch(OpId::copy, {&source, 1}).first;
-        break;
-      }
-    sources.push_back(source);
+  for (const Result& r : results_) {
+    const Tensor& t = r.tensor;
+    if (r.memory >= 0) {
+      out.push_back(
+          Tensor::from_storage(made[r.memory], t.shape(), t.strides(), t.offset(), t.dtype()));
+    } else if (r.argument >= 0) {
+      const Tensor& x = arguments[r.argument];
+      const char* first = x.numel() == 0 ? x.data() : byte_range(x).first;
+      const int64_t bytes = first - static_cast<char*>(x.storage().block.data) +
+                            t.offset() * static_cast<int64_t>(t.itemsize());
+      out.push_back(
+          x.view_as(t.dtype(), t.shape(), t.strides(), bytes / static_cast<int64_t>(t.itemsize())));
+    } else {
+      out.push_back(t);
+    }
   }
-  for (size_t i = 0; i < writes_.size(); ++i) assign(writes_[i].target, sources[i]);
   return out;
+}
+
+std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> arguments,
+                                                std::span<const double> given, const Draws& draws) {
+  while (busy_.test_and_set(std::memory_order_acquire)) busy_.wait(true);
+  struct Release {
+    Program& p;
+    memory::Block arena{};
+    ~Release() {
+      if (arena.from) arena.from->release(arena);
+      for (Turn& turn : p.taken_) give_back(turn.memory);
+      p.busy_.clear(std::memory_order_release);
+      p.busy_.notify_one();
+    }
+  } release{*this};
+  if (!numbers_->refresh(given)) return std::nullopt;
+  bind(arguments, draws);
+  if (arena_bytes_ > 0) place(release.arena = memory::current().allocate(arena_bytes_));
+  run_steps();
+  for (const Tensor& t : written_) ++t.storage().version;
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (arguments_[i].written) ++arguments[i].storage().version;
+  return results(arguments);
 }
 
 }  // namespace tinyt

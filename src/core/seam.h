@@ -10,6 +10,7 @@ namespace tinyt {
 struct PythonSeam {
   void* (*wrap)(const Tensor& t) = nullptr;         // a new reference to a Python Tensor
   const Tensor* (*unwrap)(void* object) = nullptr;  // null when it is not a Tensor
+  int64_t (*number_index)(void* object) = nullptr;  // in the recording's table; -1: a plain number
   void* exceptions[static_cast<int>(ErrorKind::Count)] = {};
 };
 PythonSeam& python_seam();

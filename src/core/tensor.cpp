@@ -94,28 +94,45 @@ Tensor Tensor::view_as(DType dtype, std::span<const int64_t> shape,
   return make_tensor(impl_->storage, shape, strides, offset, dtype);
 }
 
-std::pair<const char*, const char*> byte_range(const Tensor& t) {
-  int64_t low = 0, high = 0;
+namespace {
+
+// The bytes that a tensor's elements lie in, from its storage's first one.
+std::pair<int64_t, int64_t> byte_span(const Tensor& t) {
+  int64_t low = t.offset(), high = t.offset();
   for (size_t d = 0; d < t.shape().size(); ++d) {
     const int64_t span = (t.size(d) - 1) * t.stride(d);
     (span < 0 ? low : high) += span;
   }
   const auto item = static_cast<int64_t>(t.itemsize());
-  return {t.data() + low * item, t.data() + (high + 1) * item};
+  return {low * item, (high + 1) * item};
+}
+
+}  // namespace
+
+std::pair<const char*, const char*> byte_range(const Tensor& t) {
+  const auto [first, last] = byte_span(t);
+  const auto* data = static_cast<const char*>(t.storage().block.data);
+  return {data + first, data + last};
 }
 
 bool ranges_overlap(const Tensor& a, const Tensor& b) {
-  if (a.impl()->storage.get() != b.impl()->storage.get() && !a.storage().release_foreign &&
-      !b.storage().release_foreign)
-    return false;
   if (a.numel() == 0 || b.numel() == 0) return false;
+  if (&a.storage() == &b.storage()) {  // which need have no memory
+    const auto [a0, a1] = byte_span(a);
+    const auto [b0, b1] = byte_span(b);
+    return a0 < b1 && b0 < a1;
+  }
+  if (!a.storage().release_foreign && !b.storage().release_foreign) return false;
   const auto [a0, a1] = byte_range(a);
   const auto [b0, b1] = byte_range(b);
   return a0 < b1 && b0 < a1;
 }
 
 bool same_view(const Tensor& a, const Tensor& b) {
-  return a.data() == b.data() && a.dtype() == b.dtype() && a.shape() == b.shape() &&
+  const bool same_start = &a.storage() == &b.storage() && a.dtype() == b.dtype()
+                              ? a.offset() == b.offset()
+                              : a.data() == b.data();
+  return same_start && a.dtype() == b.dtype() && a.shape() == b.shape() &&
          a.strides() == b.strides();
 }
 

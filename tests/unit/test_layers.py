@@ -25,9 +25,8 @@ PYTHON_LAYERS = [
     {"autograd"},
     {"ops"},
     {"compiler"},
-    {"compile"},
     {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
-    {"amp"},
+    {"amp", "compile"},
     {"accelerator", "backends", "legacy", "testing", "utils", "version"},
     {"cuda"},
     {"models"},
@@ -46,7 +45,9 @@ CORE_LAYERS = [
     {"dtype", "shape", "random", "parallel", "memory"},
     {"tensor"},
     {"ops", "backend", "dispatch", "infer", "optim", "seam"},
-    {"graph", "plan", "program"},
+    {"numbers", "opaque"},
+    {"graph"},
+    {"step", "cut", "fuse", "plan", "program"},
 ]
 # The steps to the right, in implementation files only: a storage asks its device's backend for
 # memory, and the one dispatcher appends to the graph that is being recorded.

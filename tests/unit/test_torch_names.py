@@ -61,8 +61,6 @@ def test_what_is_not_there_says_so() -> None:
             getattr(tinyt.cuda, name)(0)
     with pytest.raises(RuntimeError, match="'cuda' is not available"):
         tinyt.set_default_device("cuda")
-    with pytest.raises(AttributeError, match=r"no attribute 'compile'.*eagerly"):
-        tinyt.compile(print)
     with pytest.raises(AttributeError, match=r"no attribute 'jit'.*TorchScript"):
         _ = tinyt.jit
     with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):

@@ -64,7 +64,7 @@ def bound_function(owner: str, name: str, signature: str, unused: set[str]) -> F
         raise ValueError(f"{owner}{name}: not a signature: {signature!r}")
     parameters: list[str] = []
     unnamed = False
-    for text in filter(None, found[1].split(", ")):
+    for text in filter(None, re.split(r", (?![^\[]*\])", found[1])):
         text = text.replace("typing.SupportsInt | typing.SupportsIndex", "int")
         text = text.replace("typing.SupportsFloat | typing.SupportsIndex", "float")
         text = text.replace("collections.abc.Sequence", "Sequence")
@@ -73,9 +73,9 @@ def bound_function(owner: str, name: str, signature: str, unused: set[str]) -> F
             text = "self"
         unnamed |= bool(re.match(r"arg\d", text))
         parameters.append("*args: object" if text == "*args" else text)
-    returns = found[2]
+    returns = found[2].replace("tinyt.Tensor", "Tensor")
     if owner + name in CORE_RESULTS:
-        if returns not in ("list", "dict", "tuple"):
+        if returns not in ("list", "dict", "tuple", "tuple | None"):
             raise ValueError(f"{owner}{name}: C++ says {returns} already")
         returns = CORE_RESULTS[owner + name]
         unused.discard(owner + name)
@@ -224,6 +224,8 @@ def hot_class(cls: type, example: object, unused: set[str]) -> str:
     for name, member in vars(cls).items():
         if HIDDEN.fullmatch(name) or (name in COMPARISONS and cls is _tensor.device):
             continue
+        if issubclass(cls, float) and hasattr(float, name):  # to a type checker it is a float
+            continue
         special = operator(name) if owner + name not in HOT_TYPES | HOT_SIGNATURES else None
         if special is not None:
             lines.append(special.text("    "))
@@ -240,9 +242,10 @@ def hot_class(cls: type, example: object, unused: set[str]) -> str:
         # The slot is called so from Python 3.12 on.
         lines.append(Function("__buffer__", ["self", "flags: int", "/"], "memoryview").text("    "))
     bases = "(tuple[int, ...])" if issubclass(cls, tuple) else ""
+    bases = "(float)" if issubclass(cls, float) else bases
     # Its C struct is larger than its base's, so nothing else of that kind can be mixed in.
     can_be_base = cls.__flags__ & BASE_TYPE
-    head = "" if bases else "@disjoint_base\n" if can_be_base else "@final\n"
+    head = "" if issubclass(cls, tuple) else "@disjoint_base\n" if can_be_base else "@final\n"
     if not lines:
         return f"{head}class {cls.__name__}: ...\n\n"
     return f"{head}class {cls.__name__}{bases}:\n" + "".join(lines) + "\n"
@@ -254,6 +257,7 @@ def hot_stub() -> str:
     stub.need("collections.abc", "Callable", "Iterable", "Sequence")
     stub.need("typing", "Any", "SupportsIndex", "TypeAlias", "TypeVar", "final", "overload")
     stub.need("typing_extensions", "Self", "disjoint_base")
+    stub.need("weakref", "ReferenceType")
     stub.need("tinyt.tensor", "Tensor")
     leaf = tinyt.tensor([1.0], requires_grad=True)
     examples: dict[type[Any], object] = {
@@ -262,13 +266,19 @@ def hot_stub() -> str:
         _tensor.dtype: dtypes.ALL[0],
         _tensor.device: leaf.device,
         _tensor.GradMode: _tensor.GradMode(),
+        _tensor.CompiledBase: _tensor.CompiledBase(print),
     }
     unused = HOT_TYPES.keys() | HOT_SIGNATURES.keys()
-    classes, functions = [], []
+    constants, classes, functions = [], [], []
     for name, member in vars(_tensor).items():
         if name.startswith("__") or isinstance(member, (ModuleType, int)):
             continue
-        if isinstance(member, type):
+        if type(member) is object:
+            unused.discard(name)
+            constants.append(f"{name}: {entry(HOT_TYPES, 'HOT_TYPES', name)}\n")
+        elif isinstance(member, type) and issubclass(member, Exception):
+            continue  # imported
+        elif isinstance(member, type):
             classes.append(hot_class(member, examples.get(member), unused))
         else:
             functions.append(hot_function("", name, member, unused))
@@ -281,6 +291,7 @@ def hot_stub() -> str:
         "_Operand: TypeAlias = TensorBase | complex\n",
         SIZES,
         *aliases,
+        *constants,
         "\n",
         *classes,
         *functions,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt.dtypes import ALL
 
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from tinyt.tensor import Tensor
 
 
-@dataclass(slots=True)
-class Value:
+class Value(NamedTuple):
     """One edge: shape, dtype and the node that makes it (-1: an input)."""
 
     shape: tuple[int, ...]
@@ -22,8 +20,7 @@ class Value:
     node: int
 
 
-@dataclass(slots=True)
-class Node:
+class Node(NamedTuple):
     """One op: its attributes, and the numbers of the values it reads and makes."""
 
     op: str
@@ -32,30 +29,60 @@ class Node:
     outputs: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class Graph:
-    """Nodes in program order. ``inputs`` and ``writes`` pair value numbers with tensors."""
+class Input(NamedTuple):
+    """A value from outside: a tensor that is there, or (None) the argument of that number.
 
+    ``live``: the tensor holds a number that is read anew at every run.
+    """
+
+    value: int
+    tensor: Tensor | None
+    argument: int
+    live: bool
+
+
+class Output(NamedTuple):
+    """A returned tensor: how it lies in a dense value."""
+
+    value: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+
+class Write(NamedTuple):
+    """The value that a tensor, or the memory of an argument, gets in the end."""
+
+    value: int
+    target: Tensor | None
+    argument: int
+
+
+class Graph(NamedTuple):
+    """Nodes in program order, and what goes in and comes out."""
+
+    core: _core.Graph
     nodes: list[Node]
     values: list[Value]
-    inputs: list[tuple[int, Tensor]]
-    outputs: list[int]
-    writes: list[tuple[int, Tensor]]
+    inputs: list[Input]
+    outputs: list[Output]
+    writes: list[Write]
 
     @classmethod
     def from_core(cls, graph: _core.Graph) -> Graph:
         """Reads a finished recording."""
         return cls(
+            graph,
             [Node(*row) for row in graph.nodes()],
             [Value(shape, ALL[number], node) for shape, number, node in graph.values()],
-            graph.inputs(),
-            graph.outputs(),
-            graph.writes(),
+            [Input(*row) for row in graph.inputs()],
+            [Output(*row) for row in graph.outputs()],
+            [Write(*row) for row in graph.writes()],
         )
 
     def verify(self) -> None:
         """Checks that every value is made before it is read, once; RuntimeError otherwise."""
-        known = {number for number, _ in self.inputs}
+        known = {item.value for item in self.inputs}
         for i, node in enumerate(self.nodes):
             for value in node.inputs:
                 if value not in known:
@@ -64,21 +91,25 @@ class Graph:
                 if value in known or self.values[value].node != i:
                     raise RuntimeError(f"graph: node {i} ({node.op}) remakes %{value}")
                 known.add(value)
-        for value in [*self.outputs, *(number for number, _ in self.writes)]:
+        for value in [o.value for o in self.outputs] + [w.value for w in self.writes]:
             if value not in known:
                 raise RuntimeError(f"graph: %{value} is returned or written but never made")
 
     def __str__(self) -> str:
-        lines = [f"%{number} = input {self._type(number)}" for number, _ in self.inputs]
+        lines = [f"%{item.value} = {_name(item)} {self._type(item.value)}" for item in self.inputs]
         for node in self.nodes:
             made = ", ".join(f"%{v}" for v in node.outputs)
             read = ", ".join(f"%{v}" for v in node.inputs)
             attrs = f" {node.attrs}" if node.attrs else ""
             lines.append(f"{made} = {node.op}({read}){attrs} {self._type(node.outputs[0])}")
-        lines += [f"write %{v} to {tuple(t.shape)}" for v, t in self.writes]
-        lines.append("return " + ", ".join(f"%{v}" for v in self.outputs))
+        lines += [f"write %{w.value} to {_name(w)} {self._type(w.value)}" for w in self.writes]
+        lines.append("return " + ", ".join(f"%{o.value}" for o in self.outputs))
         return "\n".join(lines)
 
     def _type(self, number: int) -> str:
         value = self.values[number]
         return f"{value.dtype.name}{list(value.shape)}"
+
+
+def _name(item: Input | Write) -> str:
+    return "input" if item.argument < 0 else f"argument {item.argument}"

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tinyt import _core
-from tinyt._tensor import GradMode
+from tinyt._tensor import GradMode, Recorder
 from tinyt.compiler.graph import Graph
 from tinyt.tensor import Tensor
+
+
+@contextmanager
+def recording(nudged: int = -1, factor: float = 1.0) -> Iterator[tuple[_core.Graph, Recorder]]:
+    """Records the operations of the block; ``nudged`` and ``factor`` as `begin` has them."""
+    core, recorder = _core.Graph(), Recorder()
+    core.begin(recorder, nudged, factor)
+    try:
+        yield core, recorder
+    finally:
+        core.end()
 
 
 class Recording:
     """A captured function. Its inputs are the tensors that it touched, as they are at each run."""
 
-    def __init__(self, core: _core.Graph) -> None:
-        self._core = core
+    def __init__(self, core: _core.Graph, recorder: Recorder) -> None:
         self.graph = Graph.from_core(core)
+        self._recorder = recorder
         self._program = _core.Program(core)
 
     def run(self) -> tuple[Tensor, ...]:
         """Runs the planned program: fused regions in tiles, the same bits as eager."""
-        return self._program.run()
+        recorder = self._recorder
+        arguments = [leaf._grad for _, leaf in recorder.arguments]
+        given = [source() for source in recorder.numbers]
+        draws = [generator.take(count) for generator, count in recorder.draws]
+        results = self._program.run(arguments, given, draws)
+        if results is not None:
+            return results
+        raise _core.CaptureError("record: a number that was recorded is another now")
 
     def steps(self) -> list[tuple[str, ...]]:
         """The op names of every step; more than one where ops were fused."""
@@ -34,9 +53,7 @@ def record(function: Callable[..., Any], *args: Any) -> Recording:
     Nothing is computed and no memory is written. CaptureError where the function looks at a value
     (``item``, ``numpy``, ``if tensor``) or at a size that depends on data.
     """
-    core = _core.Graph()
-    core.begin()
-    try:
+    with recording() as (core, recorder):
         with GradMode(False):
             result = function(*args)
         outputs = [result] if isinstance(result, Tensor) else list(result or ())
@@ -46,6 +63,4 @@ def record(function: Callable[..., Any], *args: Any) -> Recording:
                     f"record: the function must return tensors, got {type(x).__name__} at {i}"
                 )
             core.add_output(x)
-    finally:
-        core.end()
-    return Recording(core)
+    return Recording(core, recorder)

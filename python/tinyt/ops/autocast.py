@@ -8,7 +8,8 @@ given. `torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU")` na
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tinyt._tensor import (
@@ -65,6 +66,16 @@ _casts = _Casts()
 def clear_autocast_cache() -> None:
     """Forgets the lower-precision copies of parameters that this thread keeps."""
     _casts.kept.clear()
+
+
+@contextmanager
+def own_casts() -> Iterator[None]:
+    """For a block, which finds no copies and leaves none."""
+    before, _casts.kept = _casts.kept, {}
+    try:
+        yield
+    finally:
+        _casts.kept = before
 
 
 def _is_castable(x: object) -> bool:

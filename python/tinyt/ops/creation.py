@@ -145,8 +145,10 @@ def filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
     if dtype is bool_:
         return prim.fill(tuple(size), dtype, float(value != 0), int(value != 0))
     _tensor.require_held("full", value, dtype)
-    real, whole = value.real, not (dtype.is_floating_point or dtype.is_complex)
-    return prim.fill(tuple(size), dtype, float(real), int(real) if whole else 0, float(value.imag))
+    # A float as it is, so that a recording sees that its value is used.
+    real, imag = (value, 0.0) if isinstance(value, float) else (value.real, float(value.imag))
+    whole = not (dtype.is_floating_point or dtype.is_complex)
+    return prim.fill(tuple(size), dtype, float(real), int(real) if whole else 0, imag)
 
 
 def dtype_for(dtype: DType | None, out: Tensor | None, default: DType | None = None) -> DType:

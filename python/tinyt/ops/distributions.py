@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tinyt._core import is_recording
 from tinyt.dtypes import float32, float64
 from tinyt.ops.common import to_dtype, write_out
 from tinyt.ops.random import draw, draw_into, need_floats, working_dtype
@@ -40,7 +41,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
         self,
         prim.uniform,
         generator,
-        lambda u: prim.floor(prim.log1p(-u) / math.log1p(-p)) + 1.0,
+        lambda u: prim.floor(prim.log1p(-u) / math.log1p(-float(p))) + 1.0,
     )
 
 
@@ -79,7 +80,7 @@ def _probabilities(op: str, p: Tensor | float) -> Any:
     """Probabilities off the tape; RuntimeError outside [0, 1]."""
     if isinstance(p, Tensor):
         p = p.detach()
-        if p._is_recorded or not p.numel():
+        if is_recording() or not p.numel():
             return p
         low, high = p.amin().item(), p.amax().item()
     else:
@@ -153,7 +154,7 @@ def multinomial(
 
 
 def _check_weights(weights: Tensor) -> None:
-    if weights._is_recorded or not weights.numel():
+    if is_recording() or not weights.numel():
         return
     total = prim.amin(prim.sum(weights, (-1,), False), (), False).item()
     if not (prim.amin(weights, (), False).item() >= 0 and 0 < total < math.inf):

@@ -62,6 +62,7 @@ def _alpha_drop(
         return input
     if p == 1.0:
         return _drop(op, input, p, training, feature, inplace)
+    p = float(p)  # a recording sees that its value is used, which math.sqrt does not show
     a = 1.0 / math.sqrt((SATURATION**2 * p + 1.0) * (1.0 - p))
     b = a * SATURATION * p
 

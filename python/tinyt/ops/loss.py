@@ -10,7 +10,7 @@ import math
 import warnings
 from typing import Any
 
-from tinyt._core import DTypeError
+from tinyt._core import DTypeError, is_recording
 from tinyt.ops.activation import logsigmoid
 from tinyt.ops.bounded import clamp_min
 from tinyt.ops.common import to_dtype
@@ -195,7 +195,7 @@ def binary_cross_entropy(
             f"{op}: the target must have the input's dtype {input.dtype.name}, got "
             f"{target.dtype.name}"
         )
-    if input.numel() and not input._is_recorded:
+    if input.numel() and not is_recording():
         x = input.detach()
         low, high = prim.amin(x, (), False).item(), prim.amax(x, (), False).item()
         if not (low >= 0 and high <= 1):
@@ -309,7 +309,7 @@ def gaussian_nll_loss(
     reduction = reduction_of("gaussian_nll_loss", None, None, reduction)
     if not isinstance(var, Tensor):
         var = prim.fill(tuple(input.shape), input.dtype, float(var), 0)
-    if var.numel() and not var._is_recorded:
+    if var.numel() and not is_recording():
         lowest = prim.amin(var.detach(), (), False).item()
         if lowest < 0:
             raise ValueError(f"gaussian_nll_loss: var has negative entries, the least is {lowest}")

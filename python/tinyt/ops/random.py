@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinyt._core import DTypeError
+from tinyt._core import DTypeError, is_recording
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import finfo, float32, float64, get_default_dtype, iinfo, int64
 from tinyt.ops.common import Placement, Sizes, placed, sizes_of, to_dtype, write_out
@@ -212,7 +212,7 @@ def normal(
         shape = (size,) if isinstance(size, int) else tuple(size)
         target = dtype or (get_default_dtype() if out is None else out.dtype)
     if isinstance(std, Tensor):
-        lowest = 0.0 if std._is_recorded or not std.numel() else std.detach().amin().item()
+        lowest = 0.0 if is_recording() or not std.numel() else std.detach().amin().item()
     else:
         lowest = std
     if lowest < 0:

@@ -14,6 +14,7 @@ from tinyt.optim.optimizer import (
     Params,
     ParamState,
     decayed,
+    learning_rate,
     next_step,
     refuse_differentiable,
     require_non_negative,
@@ -83,7 +84,7 @@ class Adagrad(Optimizer):
             batch.grads,
             batch.state("step"),
             batch.state("sum"),
-            float(group["lr"]),
+            learning_rate(group),
             group["lr_decay"],
             group["eps"],
             group["weight_decay"],
@@ -94,7 +95,7 @@ class Adagrad(Optimizer):
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
     ) -> None:
         step = next_step(state)
-        lr = float(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
+        lr = learning_rate(group) / (1 + (step - 1) * group["lr_decay"])
         grad = decayed(param, grad, group)
         scale = state["sum"].addcmul_(grad, grad, value=1).sqrt().add_(group["eps"])
         param.addcdiv_(grad, scale, value=-lr)
@@ -163,4 +164,4 @@ class Adadelta(Optimizer):
         scale = square.add(eps).sqrt_()
         delta = moved.add(eps).sqrt_().div_(scale).mul_(grad)
         moved.mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        param.add_(delta, alpha=-float(group["lr"]))
+        param.add_(delta, alpha=-learning_rate(group))

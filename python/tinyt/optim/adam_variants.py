@@ -10,6 +10,7 @@ from tinyt.optim.optimizer import (
     Params,
     ParamState,
     decayed,
+    learning_rate,
     moments,
     next_step,
     refuse_differentiable,
@@ -78,7 +79,7 @@ class Adamax(Optimizer):
         mean = state["exp_avg"].lerp_(grad, 1 - beta1)
         largest = state["exp_inf"].mul_(beta2)
         maximum(largest, grad.abs().add_(group["eps"]), out=largest)
-        param.addcdiv_(mean, largest, value=-float(group["lr"]) / (1 - beta1**step))
+        param.addcdiv_(mean, largest, value=-learning_rate(group) / (1 - beta1**step))
 
 
 class NAdam(Optimizer):
@@ -141,7 +142,7 @@ class NAdam(Optimizer):
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
     ) -> None:
-        (beta1, beta2), lr, decay = group["betas"], float(group["lr"]), group["momentum_decay"]
+        (beta1, beta2), lr, decay = group["betas"], learning_rate(group), group["momentum_decay"]
         step = next_step(state)
         grad = decayed(param, grad, group)
         now, ahead = (beta1 * (1.0 - 0.5 * 0.96 ** (t * decay)) for t in (step, step + 1))
@@ -209,7 +210,7 @@ class RAdam(Optimizer):
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
     ) -> None:
-        (beta1, beta2), lr = group["betas"], float(group["lr"])
+        (beta1, beta2), lr = group["betas"], learning_rate(group)
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         step = next_step(state)
         grad = decayed(param, grad, group)

@@ -13,6 +13,7 @@ from tinyt.optim.optimizer import (
     Params,
     ParamState,
     decayed,
+    learning_rate,
     moments,
     next_step,
     refuse_differentiable,
@@ -90,7 +91,7 @@ class Adam(Optimizer):
             batch.state("exp_avg"),
             batch.state("exp_avg_sq"),
             batch.state("max_exp_avg_sq") if group["amsgrad"] else [],
-            float(group["lr"]),
+            learning_rate(group),
             beta1,
             beta2,
             group["eps"],
@@ -103,7 +104,7 @@ class Adam(Optimizer):
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
     ) -> None:
         """In PyTorch's order of operations."""
-        (beta1, beta2), lr = group["betas"], float(group["lr"])
+        (beta1, beta2), lr = group["betas"], learning_rate(group)
         mean, mean_square = state["exp_avg"], state["exp_avg_sq"]
         step = next_step(state)
         grad = decayed(param, grad, group)

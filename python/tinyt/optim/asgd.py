@@ -10,6 +10,7 @@ from tinyt.optim.optimizer import (
     Params,
     ParamState,
     decayed,
+    learning_rate,
     next_step,
     refuse_differentiable,
     require_non_negative,
@@ -65,14 +66,14 @@ class ASGD(Optimizer):
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
         state["step"] = tensor(0.0, dtype=float32)
-        state["eta"] = tensor(float(group["lr"]), dtype=float32)
+        state["eta"] = tensor(learning_rate(group), dtype=float32)
         state["mu"] = tensor(1.0, dtype=float32)
         state["ax"] = zeros_like(param)
 
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
     ) -> None:
-        lr, lambd = float(group["lr"]), group["lambd"]
+        lr, lambd = learning_rate(group), group["lambd"]
         step, rate, weight = next_step(state), state["eta"].item(), state["mu"].item()
         grad = decayed(param, grad, group)
         param.mul_(1 - lambd * rate).add_(grad, alpha=-rate)

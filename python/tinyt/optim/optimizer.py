@@ -8,7 +8,7 @@ from copy import deepcopy
 from functools import wraps
 from typing import Any, NamedTuple
 
-from tinyt._core import is_recording
+from tinyt._tensor import Place, recorder
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad
 from tinyt.dtypes import float32
 from tinyt.nn.parameter import clear_grads
@@ -149,7 +149,7 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         with no_grad():
-            for group in self.param_groups:
+            for group in _live(self):
                 self._update_group(group)
         return loss
 
@@ -158,9 +158,7 @@ class Optimizer:
         if not batch.params:
             return
         try:
-            # A recorded step is made of the composites, which a planner fuses.
-            left = range(len(batch.params)) if is_recording() else self._update_all(batch, group)
-            for i in left:
+            for i in self._update_all(batch, group):
                 grad = -batch.grads[i] if group["maximize"] else batch.grads[i]
                 self._update_param(batch.params[i], grad, batch.states[i], group)
         finally:
@@ -180,6 +178,8 @@ class Optimizer:
             if not state:
                 state = {}
                 self._init_state(state, param, group)
+                if state:
+                    need_states()
             batch.params.append(param)
             batch.grads.append(grad)
             batch.states.append(state)
@@ -322,6 +322,13 @@ def _adopt(value: Any, key: str, param: Tensor) -> Any:
     return value.clone()
 
 
+def need_states() -> None:
+    """Stops a recording that would make states: later steps find them."""
+    recording = recorder()
+    if recording is not None:
+        recording.need_run("step: the optimiser has no states yet")
+
+
 def require_betas(betas: tuple[float, float]) -> None:
     """Raises ValueError for a decay of a running mean outside [0, 1)."""
     for i, beta in enumerate(betas):
@@ -329,10 +336,42 @@ def require_betas(betas: tuple[float, float]) -> None:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
 
 
+def _live(optimizer: Optimizer) -> list[ParamGroup]:
+    """The groups; while recording, with numbers that a program reads anew at every run."""
+    groups, recording = optimizer.param_groups, recorder()
+    if recording is None:
+        return groups
+    recording.reads.extend([(optimizer.__dict__, key, optimizer.__dict__[key]) for key in _PARTS])
+    live = []
+    for group in groups:
+        copy = dict(group)
+        for key, value in group.items():
+            if isinstance(value, float):
+                copy[key] = recording.number(value, Place(group, key))
+            elif isinstance(value, tuple) and all(isinstance(x, float) for x in value):
+                copy[key] = tuple(
+                    recording.number(x, Place(group, key, i)) for i, x in enumerate(value)
+                )
+            else:
+                recording.reads.append((group, key, value))
+        live.append(copy)
+    return live
+
+
+_PARTS = ("param_groups", "state")
+
+
+def learning_rate(group: ParamGroup) -> float:
+    """The learning rate of a group as a number."""
+    lr: float | Tensor = group["lr"]
+    return lr.item() if isinstance(lr, Tensor) else lr
+
+
 def next_step(state: ParamState) -> float:
     """Counts a step in `state["step"]` and returns its number."""
+    number: float = state["step"].item() + 1.0
     state["step"].add_(1)
-    return float(state["step"].item())
+    return number
 
 
 def moments(param: Tensor) -> ParamState:

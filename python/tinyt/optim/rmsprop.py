@@ -14,6 +14,7 @@ from tinyt.optim.optimizer import (
     Params,
     ParamState,
     decayed,
+    learning_rate,
     refuse_differentiable,
     require_non_negative,
 )
@@ -87,7 +88,7 @@ class RMSprop(Optimizer):
             batch.state("square_avg"),
             batch.state("grad_avg") if group["centered"] else [],
             batch.state("momentum_buffer") if group["momentum"] > 0 else [],
-            float(group["lr"]),
+            learning_rate(group),
             group["alpha"],
             group["eps"],
             group["weight_decay"],
@@ -98,7 +99,7 @@ class RMSprop(Optimizer):
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
     ) -> None:
-        alpha, lr, square = group["alpha"], float(group["lr"]), state["square_avg"]
+        alpha, lr, square = group["alpha"], learning_rate(group), state["square_avg"]
         state["step"].add_(1)
         grad = decayed(param, grad, group)
         square.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)

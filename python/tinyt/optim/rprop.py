@@ -9,6 +9,7 @@ from tinyt.optim.optimizer import (
     ParamGroup,
     Params,
     ParamState,
+    learning_rate,
     refuse_differentiable,
     require_non_negative,
 )
@@ -60,7 +61,7 @@ class Rprop(Optimizer):
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
         state["step"] = tensor(0.0, dtype=float32)
         state["prev"] = zeros_like(param)
-        state["step_size"] = full_like(param, float(group["lr"]))
+        state["step_size"] = full_like(param, learning_rate(group))
 
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup

@@ -13,6 +13,8 @@ from tinyt.optim.optimizer import (
     Params,
     ParamState,
     decayed,
+    learning_rate,
+    need_states,
     refuse_differentiable,
     require_non_negative,
 )
@@ -73,6 +75,8 @@ class SGD(Optimizer):
         if group["momentum"] != 0:
             for param, state in zip(batch.params, batch.states, strict=True):
                 velocity = state.get("momentum_buffer")
+                if velocity is None:
+                    need_states()
                 first.append(velocity is None)
                 momenta.append(empty_like(param) if velocity is None else velocity)
         left = sgd_step(
@@ -80,7 +84,7 @@ class SGD(Optimizer):
             batch.grads,
             momenta,
             first,
-            float(group["lr"]),
+            learning_rate(group),
             group["momentum"],
             group["dampening"],
             group["weight_decay"],
@@ -104,4 +108,4 @@ class SGD(Optimizer):
             else:
                 velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
             grad = grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity
-        param.add_(grad, alpha=-float(group["lr"]))
+        param.add_(grad, alpha=-learning_rate(group))

@@ -63,7 +63,7 @@ struct Functions {
     combine = table.accumulate[values][t];
     from = static_cast<int64_t>(size_of(source));
     item = static_cast<int64_t>(size_of(dtype));
-    block = reduction == Reduction::Prod ? kProductBlock : kColumnBlock;
+    block = column_block_of(reduction);
     rows(&item, 1, 0, 0, identity);  // of no elements
   }
 

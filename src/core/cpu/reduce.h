@@ -14,6 +14,11 @@ namespace tinyt::cpu {
 // Of sum, prod, amax and amin.
 Reduction reduction_of(OpId op);
 
+// Elements that a column, or a lane of a row, takes in order before blocks combine.
+inline int64_t column_block_of(Reduction reduction) {
+  return reduction == Reduction::Prod ? kProductBlock : kColumnBlock;
+}
+
 // Sums of several blocks of rows, n values each, combine as in a column reduction: neighbours
 // first, an odd one out moves up unchanged. The result takes the first one's place.
 void add_parts(DType dtype, void* parts, int64_t count, int64_t n);

@@ -15,9 +15,9 @@
 
 namespace tinyt::cpu {
 
-inline constexpr int kMaxOperands = 5;
-inline constexpr int64_t kTileElements = 512;     // of a dense tile
-inline constexpr int64_t kChunkElements = 32768;  // of one unit of parallel work
+inline constexpr int kMaxOperands = 1 + kMaxScalarInputs;  // the output first
+inline constexpr int64_t kTileElements = 512;              // of a dense tile
+inline constexpr int64_t kChunkElements = 32768;           // of one unit of parallel work
 inline constexpr size_t kMaxItemSize = 16;
 
 // From this size on, results are written past the caches: the next reader would not find them

@@ -1,0 +1,304 @@
+"""``compile``: a function whose calls are captured once and then run as planned programs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import update_wrapper
+from typing import Any, NamedTuple
+
+from tinyt import _core
+from tinyt._core import CaptureError
+from tinyt._tensor import ByIdentity, CompiledBase, Entry, Place, describe, modes, rebuild
+from tinyt.compiler.capture import Capture, FirstRun
+from tinyt.compiler.compare import difference
+from tinyt.compiler.guards import StateError, changed_floats
+from tinyt.nn import Module
+
+__all__ = ["CacheInfo", "Compiled", "OptimizedModule", "compile"]
+
+
+# Which numbers a recording nudges (Numbers of numbers.h).
+_NONE, _ITEMS, _ALL = -1, -2, -3
+_FAR, _NEAR = 0.43, 1.0 - 2.0**-20  # by which factor; smaller, so that a probability stays one
+
+
+class CacheInfo(NamedTuple):
+    """Calls that a program stood for, calls that it did not, and how many programs there are."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+class Compiled(CompiledBase):
+    """A compiled function. Called as the function is; see :func:`compile`."""
+
+    def __init__(
+        self, function: Callable[..., Any], limit: int = 64, name: str | None = None
+    ) -> None:
+        super().__init__(function)
+        self._limit, self._given_name = limit, name
+        self._places: dict[tuple[int, Any], Place] = {}  # of floats that have changed once
+        self._reasons: deque[str] = deque(maxlen=2 * limit)
+        self._captures = 0
+        self._warm = False
+        update_wrapper(self, function, updated=())
+
+    def cache_info(self) -> CacheInfo:
+        """How often a program was there, as ``functools.lru_cache`` tells it."""
+        return CacheInfo(self.hits, self.misses, self._limit, len(self.entries))
+
+    def cache_clear(self) -> None:
+        """Forgets all programs."""
+        self.entries.clear()
+        self._places.clear()
+        self._reasons.clear()
+        self._captures, self._warm = 0, False
+        self.hits = self.misses = 0
+
+    def explain(self) -> str:
+        """A line for each call that was captured: which one, and why no program stood for it."""
+        return "\n".join(self._reasons)
+
+    def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call that no program stands for yet."""
+        reason = self._reason(args, kwargs)
+        for entry in self.entries:
+            for guard in entry.capture.guards:
+                for place in changed_floats(guard):
+                    self._places[id(place.holder), place.key] = place
+        leaves: list[Any] = []
+        description = describe(args, leaves), describe(kwargs, leaves)
+        if self._warm:
+            try:
+                return self._captured(description, leaves, reason).call(leaves)
+            except FirstRun:
+                pass
+            except CaptureError:
+                raise
+            except Exception:  # the function's own, perhaps: then the call below has it, too
+                pass
+        # Run once: what later calls find, as the states of an optimiser, comes to exist.
+        result = self.function(*args, **kwargs)
+        self._warm = True
+        try:
+            self._captured(description, leaves, reason)
+        except Exception as error:
+            what = str(error) if isinstance(error, CaptureError) else f"compile: {error!r}"
+            raise CaptureError(
+                f"{what} (while {self._name()} was captured; the call has run)"
+            ) from (error)
+        return result
+
+    def confirm(self, entry: Entry, leaves: list[Any]) -> None:
+        """Captures again: what was captured must not depend on what changes between calls.
+
+        Of a number that is read anew a function may hold the value fast, as one of C does: what
+        another number changes in the graph tells. The program stands for this value then.
+        """
+        core, numbers = entry.capture.core, entry.capture.core.numbers()
+        given = entry.given(leaves)
+
+        def other(which: int, factor: float = _FAR) -> str | None:
+            nudged = which, factor
+            try:
+                again = self._capture(entry.description, leaves, entry.capture.places, nudged)
+            except Exception as error:
+                if which == _NONE:
+                    raise
+                return str(error)
+            return difference(entry.capture, again)
+
+        def is_held(n: int) -> bool:
+            # Where a comparison has another outcome then, only a number that is nearer tells.
+            far = [*given[:n], given[n] * _FAR, *given[n + 1 :]]
+            return other(n, _FAR if core.holds(far) else _NEAR) is not None
+
+        held: set[int] = set()
+        if other(_ALL) is not None:
+            found = other(_NONE)
+            if found is not None:
+                held |= {n for kind, _, n, _, v in numbers if kind == "given" and v != given[n]}
+                if not held:
+                    raise CaptureError(f"compile: the second call is not as the first: {found}")
+            else:
+                held |= {n for n in range(len(given)) if is_held(n)}
+                held |= {_ITEMS} if other(_ITEMS) else set()
+        for position, (kind, _, count, _, value) in enumerate(numbers):
+            which = {"given": count, "item": _ITEMS}.get(kind)
+            if which is not None and (which in held or value == 0.0 or not math.isfinite(value)):
+                core.hold(position)
+        if core.holds(given):
+            entry.confirm()
+
+    def _reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        if not self.entries:
+            return "the first call"
+        return self.entries[0].reason(args, kwargs) or "a number or gradient that it depends on"
+
+    def _captured(self, description: Any, leaves: list[Any], reason: str) -> Entry:
+        """A new program, for these arguments."""
+        capture = self._capture(description, leaves, list(self._places.values()))
+        if capture.later is not None:
+            capture.later.plan(capture.core)
+        program = _core.Program(capture.core, 0 if capture.later is None else 1)
+        entry = Entry(capture, program, description, modes(), leaves)
+        self._captures += 1
+        self._reasons.append(f"{self._captures}: {reason}")
+        self.entries.insert(0, entry)
+        if len(self.entries) > self._limit:
+            self.entries.pop()
+            if self._captures == self._limit + 1:
+                warnings.warn(
+                    f"compile: {self._name()} has been captured {self._captures} times, the last "
+                    f"time because of: {reason}. Each time takes milliseconds; explain() lists all",
+                    stacklevel=4,
+                )
+        return entry
+
+    def _capture(
+        self,
+        description: Any,
+        leaves: list[Any],
+        places: Sequence[Place],
+        nudged: tuple[int, float] = (_NONE, 1.0),
+    ) -> Capture:
+        """Records the call; twice where it has set what it reads, as ``model.train()`` does: the
+        second time finds it so."""
+        try:
+            return self._capture_once(description, leaves, places, nudged)
+        except StateError:
+            return self._capture_once(description, leaves, places, nudged)
+
+    def _capture_once(
+        self,
+        description: Any,
+        leaves: list[Any],
+        places: Sequence[Place],
+        nudged: tuple[int, float],
+    ) -> Capture:
+        def arguments(stand_ins: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            args: tuple[Any, ...]
+            args, kwargs = rebuild((tuple, description), stand_ins)
+            return args, kwargs
+
+        objects = list(_objects_of(description))
+        return Capture(self.function, leaves, arguments, objects, places, nudged)
+
+    def __reduce__(self) -> Any:  # a copy captures anew
+        return Compiled, (self.function, self._limit, self._given_name)
+
+    def _name(self) -> str:
+        default = type(self.function).__qualname__
+        return self._given_name or str(getattr(self.function, "__qualname__", default))
+
+
+def _objects_of(description: Any) -> Iterator[Any]:
+    """The objects that a description holds."""
+    if isinstance(description, ByIdentity):
+        yield description.held
+    elif isinstance(description, tuple):
+        for part in description:
+            yield from _objects_of(part)
+
+
+class OptimizedModule(Module):
+    """A module whose calls are compiled; everything else is the module's own."""
+
+    _orig_mod: Module
+
+    def __init__(self, module: Module, limit: int = 64, name: str | None = None) -> None:
+        super().__init__()
+        name = name or type(module).__name__
+        object.__setattr__(self, "compiled", Compiled(module.__call__, limit, name))
+        self._modules["_orig_mod"] = module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's result, by a program where one stands for the call."""
+        return self.compiled(*args, **kwargs)
+
+    @property
+    def training(self) -> bool:
+        """The module's."""
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "_orig_mod" in self._modules:
+            self._orig_mod.training = mode
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("_orig_mod"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = name == "training" or name.startswith("_")  # hooks, too
+        if own or "_orig_mod" not in self.__dict__.get("_modules", ()):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._orig_mod[index]  # type: ignore[index]
+
+    def __reduce__(self) -> Any:
+        compiled = self.compiled
+        return OptimizedModule, (self._orig_mod, compiled._limit, compiled._given_name)
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: object = None,
+) -> Any:
+    """A function or module that runs as a planned program from its second call on.
+
+    The results have eager's bits. ``model`` may be any function of tensors, numbers, containers and
+    modules, a whole training step included (the result is a :class:`Compiled`), or a module (an
+    :class:`OptimizedModule`); without it, a decorator is returned. What cannot be captured is a
+    CaptureError: the graph is always whole, whatever ``fullgraph`` says.
+
+    ``recompile_limit`` (64) bounds the programs that are kept, for arguments of other shapes and
+    the like: the one that was used longest ago goes. ``name`` is the function's in messages.
+    ``disable`` returns ``model`` as it is. ``backend``, ``mode``, ``options`` and
+    ``isolate_recompiles`` are PyTorch's and change nothing; ``dynamic=True`` and ``shapes_spec``
+    are a NotImplementedError.
+    """
+    if dynamic or shapes_spec is not None:
+        raise NotImplementedError("compile: every size has a program of its own, none is dynamic")
+    limit = 64 if recompile_limit is None else recompile_limit
+    if limit < 1:
+        raise ValueError(f"compile: recompile_limit must be at least 1, got {limit}")
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        if not callable(function):
+            kind = type(function).__name__
+            raise TypeError(f"compile: expected a function or module, got {kind}")
+        if disable:
+            return function
+        if isinstance(function, Module):
+            return OptimizedModule(function, limit, name)
+        return Compiled(function, limit, name)
+
+    return decorate if model is None else decorate(model)

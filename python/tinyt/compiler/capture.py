@@ -1,0 +1,268 @@
+"""A captured call: its graph, and what of Python goes in and comes out at every run.
+
+Arguments are stood in for by recorded tensors of the same geometry, floats by numbers that are read
+anew. Leaves get their gradients as the function leaves them. Anything else that the function
+touches (parameters, optimiser states) is captured: read and written where it lies.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Collection, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType
+
+from tinyt import _core
+from tinyt._core import CaptureError
+from tinyt._tensor import Number, Place, describe, firsts, is_grad_enabled, next_number
+from tinyt.compiler.graph import Graph
+from tinyt.compiler.guards import Tracer, in_place_of
+from tinyt.compiler.later import Later
+from tinyt.compiler.record import recording
+from tinyt.ops.autocast import own_casts
+from tinyt.tensor import Tensor, prim
+
+if TYPE_CHECKING:
+    from tinyt._tensor import Recorder, dtype
+
+# What a returned leaf is: an output of the graph, an argument, a number, the object itself, or a
+# view on the tape of an output or argument (ResultKind of compiled.pxi).
+_OUTPUT, _ARGUMENT, _NUMBER, _OBJECT, _VIEW = range(5)
+
+
+def _is_result(value: Any) -> bool:
+    return isinstance(value, (Tensor, Number))
+
+
+class FirstRun(Exception):
+    """The function must run once before it can be recorded."""
+
+
+class _StandIns:
+    """What a recording sees in the place of its arguments."""
+
+    def __init__(self, recorder: Recorder, leaves: Sequence[Any], kept: Collection[int]) -> None:
+        self._recorder = recorder
+        self._leaves = leaves
+        memories = [first for first, _ in firsts(list(leaves))]
+        self._shared = {i for i, first in enumerate(memories) if memories.count(first) > 1}
+        self._memories: dict[tuple[int, dtype], Tensor] = {}
+        self._known: dict[int, Tensor] = {}
+        self._wanting: list[Tensor] = []
+        self.all = [x if i in kept else self._stand_in(i, x) for i, x in enumerate(leaves)]
+
+    def _stand_in(self, i: int, x: Any) -> Any:
+        if isinstance(x, float):
+            return self._recorder.number(x, i)
+        if id(x) not in self._known:
+            if i in self._shared:
+                whole = self._memory(i, x)
+                place = tuple(x.shape), x.stride(), x.storage_offset()
+                self._known[id(x)] = prim.as_strided(whole, *place)
+            else:
+                self._known[id(x)] = self._recorder.stand_in(x, i)
+            if x.requires_grad and is_grad_enabled():
+                self._known[id(x)].requires_grad_()
+                self._wanting.append(self._known[id(x)])
+        return self._known[id(x)]
+
+    def check(self) -> None:
+        """CaptureError where the function changed what an argument's tape is."""
+        for x in self._known.values():
+            wants = any(x is y for y in self._wanting)
+            if x.requires_grad != wants or not x.is_leaf:
+                raise CaptureError(
+                    "compile: an argument does not require grad as it did before the call, which a "
+                    "program cannot change; call requires_grad_() outside, and write what requires "
+                    "grad into a clone of the argument"
+                )
+            if x._grad is not None:
+                raise CaptureError(
+                    "compile: backward() reaches through an argument that has a tape; detach it, "
+                    "or call backward() outside"
+                )
+
+    def _memory(self, i: int, x: Tensor) -> Tensor:
+        """What stands for a memory that several arguments lie in."""
+        key = x._storage_id, x.dtype
+        if key not in self._memories:
+            if any(storage == key[0] for storage, _ in self._memories):
+                raise CaptureError(
+                    "compile: arguments of different dtypes share memory; clone one of them"
+                )
+            self._memories[key] = self._recorder.stand_in(_whole_memory(x), ("memory", i))
+        return self._memories[key]
+
+
+def _whole_memory(x: Tensor) -> Tensor:
+    """All elements of a tensor's memory."""
+    return prim.as_strided(x.detach(), (x._storage_elements,), (1,), 0)
+
+
+def _require_gone(made: Sequence[ReferenceType[Tensor]]) -> None:
+    """CaptureError where a tensor without data outlives the recording."""
+
+    if any(_is_left(ref) for ref in made):
+        gc.collect()  # it may be in a cycle of the function's own
+    for ref in made:
+        if _is_left(ref) and (x := ref()) is not None:
+            raise CaptureError(
+                f"compile: the function keeps a tensor of shape {tuple(x.shape)} that it computes, "
+                f"in {_where(x)}; a program would not renew it. Return it, as it is or in a list, "
+                "tuple or dict"
+            )
+
+
+def _is_left(ref: ReferenceType[Tensor]) -> bool:
+    x = ref()
+    return x is not None and x._is_recorded
+
+
+def _where(x: Tensor) -> str:
+    """What refers to a tensor."""
+    for holder in gc.get_referrers(x):
+        if isinstance(holder, dict):
+            for key, value in holder.items():
+                if value is x:
+                    return f"item or attribute {key!r}"
+        elif not isinstance(holder, FrameType):
+            return f"a {type(holder).__name__}"
+    return "an object"
+
+
+class Capture:
+    """A call of a function, recorded.
+
+    ``leaves`` are the tensors and floats among its arguments, ``rebuild`` makes the call's
+    arguments of what stands for them. A leaf that requires grad, or an argument whose memory the
+    function reads without it, is kept: the program holds for this tensor alone. ``objects`` are the
+    other arguments, ``places`` those of floats that are read anew at every run; ``nudged`` is
+    what `Graph.begin` takes.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        leaves: Sequence[Any],
+        rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+        objects: Sequence[Any] = (),
+        places: Sequence[Place] = (),
+        nudged: tuple[int, float] = (-1, 1.0),
+    ) -> None:
+        self.places, self._nudged = places, nudged
+        tensors = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
+        self.kept = {i: x for i, x in tensors.items() if x.requires_grad and x.is_leaf}
+        while True:
+            tracer = Tracer(function, objects)
+            made = self._record(function, leaves, rebuild, tracer)
+            inputs = (item.tensor for item in self.graph.inputs)
+            self.captured = {x._storage_id for x in inputs if x is not None}
+            aliased = {i: x for i, x in tensors.items() if x._storage_id in self.captured}
+            if aliased.keys() <= self.kept.keys():
+                break
+            self.kept.update(aliased)
+        self.guards = tracer.guards(self._reads, self._tensors)
+        del tracer
+        _require_gone(made)
+
+    def _record(
+        self,
+        function: Callable[..., Any],
+        leaves: Sequence[Any],
+        rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+        tracer: Tracer,
+    ) -> list[ReferenceType[Tensor]]:
+        """Records the call; returns references to the tensors that it made."""
+        with recording(*self._nudged) as (core, recorder), own_casts():
+            first_node = next_number()
+            known = _StandIns(recorder, leaves, self.kept)
+            args, kwargs = rebuild(list(known.all))
+            try:
+                with in_place_of(self.places, recorder), tracer:
+                    result = function(*args, **kwargs)
+            except CaptureError as error:
+                if recorder.needs_run:
+                    raise FirstRun from error
+                raise
+            finally:
+                is_changed = recorder.restore()
+            if is_changed:
+                raise CaptureError(
+                    "compile: the function writes what requires grad into a tensor that was there "
+                    "before; detach it, or return it"
+                )
+            known.check()
+            roots = self._take_result(core, result, known.all)
+            self._take_gradients(core, recorder)
+            with tracer:  # hooks of the tape, and backwards of functions
+                self.later = Later(core, recorder, roots, first_node, known.all) if roots else None
+        self.core = core
+        self.graph = Graph.from_core(core)
+        self.arguments, self.layouts = recorder.arguments, recorder.layouts
+        self.numbers, self.draws = recorder.numbers, recorder.draws
+        self._reads, self._tensors = recorder.reads, list(recorder.tensors.values())
+        self.constants = frozenset(x.data_ptr() for x in recorder.constants)
+        return recorder.made
+
+    def _take_result(
+        self, core: _core.Graph, result: Any, stand_ins: list[Any]
+    ) -> dict[int, Tensor]:
+        """Notes where every leaf of the result comes from; returns those that have a tape, by the
+        numbers of their outputs."""
+        leaves: list[Any] = []
+        self.tree = describe(result, leaves, _is_result)
+        self.results: list[tuple[int, Any]] = []
+        self._outputs = 0
+        known: dict[int, int] = {}
+        roots: dict[int, Tensor] = {}
+        place = {id(x): i for i, x in enumerate(stand_ins)}
+
+        def output(x: Tensor) -> int:
+            if id(x) not in known:
+                known[id(x)] = self._add_output(core, x)
+                if x.requires_grad:
+                    roots[known[id(x)]] = x
+            return known[id(x)]
+
+        for x in leaves:
+            base = x._base if isinstance(x, Tensor) and x.requires_grad else None
+            if id(x) in place:
+                self.results.append((_ARGUMENT, place[id(x)]))
+            elif isinstance(x, Number):
+                self.results.append((_NUMBER, x.position))
+            elif not x._is_recorded:
+                self.results.append((_OBJECT, x))
+            elif base is not None and base.requires_grad:
+                of = (_ARGUMENT, place[id(base)]) if id(base) in place else (_OUTPUT, output(base))
+                offset = x.storage_offset() - base.storage_offset()
+                # What is repeated is added up as `expand` does it.
+                once = tuple(n if s else 1 for n, s in zip(x.shape, x.stride(), strict=True))
+                self.results.append((_VIEW, (*of, once, tuple(x.shape), x.stride(), offset)))
+            else:
+                self.results.append((_OUTPUT, output(x)))
+        for x in roots.values():
+            if x.is_leaf:
+                raise CaptureError(
+                    "compile: a result that requires grad is made in the function; make it outside"
+                )
+        return roots
+
+    def _add_output(self, core: _core.Graph, x: Tensor) -> int:
+        core.add_output(x)
+        self._outputs += 1
+        return self._outputs - 1
+
+    def _take_gradients(self, core: _core.Graph, recorder: Any) -> None:
+        """Notes what ``.grad`` of every leaf must be before, and is after."""
+        self.no_grad: list[Tensor] = []
+        self.set_grads: list[tuple[Tensor, int, Tensor | None]] = []
+        for leaf, (before, was_read, after) in recorder.grads.items():
+            if was_read and before is None:
+                self.no_grad.append(leaf)
+            if after is before or recorder.is_stand_in(after):
+                continue
+            if after is not None and after._is_recorded:
+                self.set_grads.append((leaf, self._add_output(core, after), None))
+            else:
+                self.set_grads.append((leaf, -1, after))

@@ -1,0 +1,90 @@
+"""Where two recordings of the same function differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from tinyt import _core
+from tinyt._tensor import is_same
+from tinyt.compiler.graph import Graph, Node
+from tinyt.tensor import Tensor
+
+
+class Recorded(Protocol):
+    """A graph, the addresses of the constants that were made while it was recorded, and where
+    results and gradients come from."""
+
+    core: _core.Graph
+    graph: Graph
+    constants: frozenset[int]
+    tree: Any
+    results: list[tuple[int, Any]]
+    set_grads: list[tuple[Tensor, int, Tensor | None]]
+
+
+def _same(first: Recorded, x: Tensor, second: Recorded, y: Tensor) -> bool:
+    """The same memory; of numbers and of constants made in the recording, the same values."""
+    if x.data_ptr() == y.data_ptr():
+        return True
+    of_value = (x.dim() == 0 and y.dim() == 0) or (
+        x.data_ptr() in first.constants and y.data_ptr() in second.constants
+    )
+    return of_value and x.dtype is y.dtype and x.numpy().tobytes() == y.numpy().tobytes()
+
+
+def difference(one: Recorded, other: Recorded) -> str | None:
+    """What is not the same in the other recording; None where they are equal."""
+    first, second = one.graph, other.graph
+    for i, (a, b) in enumerate(zip(first.nodes, second.nodes, strict=False)):
+        if a != b:
+            return f"operation {i} was {_text(a)}, now it is {_text(b)}"
+    if len(first.nodes) != len(second.nodes):
+        return f"there were {len(first.nodes)} operations, now there are {len(second.nodes)}"
+    if len(first.inputs) != len(second.inputs):
+        return f"there were {len(first.inputs)} inputs, now there are {len(second.inputs)}"
+    for x, y in zip(first.inputs, second.inputs, strict=True):
+        if (x.value, x.argument, x.live) != (y.value, y.argument, y.live):
+            return "an input is used elsewhere"
+        if x.live:
+            continue
+        if (
+            x.tensor is not None
+            and y.tensor is not None
+            and not _same(one, x.tensor, other, y.tensor)
+        ):
+            return f"another tensor of shape {tuple(y.tensor.shape)} is read"
+    if first.values != second.values:
+        return "shapes or dtypes"
+    if first.outputs != second.outputs or len(first.writes) != len(second.writes):
+        return "what is returned or written"
+    if _formulas(one) != _formulas(other):
+        return "what is computed from numbers"
+    if not is_same(one.tree, other.tree):
+        return "how results are nested"
+    if not _all_same(one, one.results, other, other.results):
+        return "what is returned"
+    grads = ([row for row in x.set_grads if row[1:] != (-1, None)] for x in (one, other))
+    if not _all_same(one, next(grads), other, next(grads)):
+        return "which gradients are set"
+    return None
+
+
+def _formulas(x: Recorded) -> list[tuple[Any, ...]]:
+    """What is computed from numbers; of constants the value, too."""
+    return [row[:4] + (row[4] if row[0] == "constant" else None,) for row in x.core.numbers()]
+
+
+def _all_same(one: Recorded, first: Sequence[Any], other: Recorded, second: Sequence[Any]) -> bool:
+    """Of rows of numbers and tensors."""
+    return len(first) == len(second) and all(
+        _same(one, x, other, y)
+        if isinstance(x, Tensor) and isinstance(y, Tensor)
+        else is_same(x, y)
+        for a, b in zip(first, second, strict=True)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _text(node: Node) -> str:
+    return f"{node.op}{list(node.attrs)}" if node.attrs else node.op

@@ -1,0 +1,544 @@
+"""What a recorded call read of Python's objects: whether it is so still, a later call asks.
+
+A tracer follows the lines of the user's own code while a call is recorded and notes every value
+that it reads of objects that outlive the call: globals, closures, attributes, items, contents of
+containers, the functions it calls. Values that compare (numbers, strings) are held by value, all
+others by identity.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gc
+import os
+import sys
+from array import array
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import resolve_name
+from operator import attrgetter, itemgetter, methodcaller
+from types import (
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+from tinyt._core import CaptureError
+from tinyt._tensor import (
+    MISSING,
+    Guard,
+    Number,
+    Place,
+    Recorder,
+    TensorBase,
+    bytes_of,
+    class_attribute,
+    contents_of,
+    is_same,
+)
+from tinyt.compiler.reads import IMPORT, LOCAL, LOOSE, PATTERN, WHOLE, Chain, Reads, reads_of
+
+_BY_VALUE = (int, bool, float, complex, str, bytes, type(None))
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+_INDEXED = (list, tuple, dict, deque)  # with items that constants are keys of
+_ITEM_OF = [kind.__getitem__ for kind in _INDEXED]
+_WRAPPERS = (UserDict, UserList, ChainMap)  # containers whose lines are Python's own
+_BUFFERS = (bytearray, memoryview, array)
+# Of containers in containers that an attribute of "something on this line" is looked for in.
+_DEPTH = 3
+# These read or write attributes whose names are computed, of what they are given; the last ones of
+# what that holds as well.
+_BY_NAME: tuple[Any, ...] = (getattr, hasattr, setattr, delattr, vars, dir, copy.copy)
+_BY_NAME += (object.__getattribute__, dataclasses.replace, attrgetter, itemgetter, methodcaller)
+_DEEP: tuple[Any, ...] = (copy.deepcopy, dataclasses.asdict, dataclasses.astuple, repr, str, format)
+_READERS = {**{id(x): 1 for x in _BY_NAME}, **{id(x): _DEPTH for x in _DEEP}}
+_METHODS = {"__getattribute__", "format"}  # so do these
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
+# Code that is not looked into: Python's own, and of this library all but modules and schedules,
+# which hold what the user sets (an optimiser says itself what it reads).
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _folder(*parts: str) -> str:
+    return os.path.normcase(os.path.join(*parts)) + os.sep
+
+
+_LIBRARY = _folder(_HERE)
+_SEEN = (_folder(_HERE, "nn"), _folder(_HERE, "optim", "lr_scheduler"))
+_PYTHON = (_folder(os.path.dirname(os.__file__)), "<frozen")
+_INSTALLED = _folder("", "site-packages"), _folder("", "dist-packages")
+
+
+def _is_library(code: CodeType) -> bool:
+    name = os.path.normcase(code.co_filename)
+    if name not in _known:
+        seen = name.startswith(_SEEN) if name.startswith(_LIBRARY) else not _is_python(name)
+        _known[name] = not seen
+    return _known[name]
+
+
+_known: dict[str, bool] = {}  # files
+
+
+def _is_python(name: str) -> bool:
+    return name.startswith(_PYTHON) and not any(folder in name for folder in _INSTALLED)
+
+
+@contextmanager
+def in_place_of(places: Iterable[Place], recorder: Recorder) -> Iterator[None]:
+    """While the block runs, numbers that a program reads anew lie where the floats do."""
+    before = [(place, place()) for place in places]
+    try:
+        for place, value in before:
+            if type(value) is float:
+                place.put(recorder.number(value, place))
+        yield
+    finally:
+        for place, value in before:
+            place.put(value)
+
+
+def changed_floats(guard: Guard) -> Iterator[Place]:
+    """Where floats lie that are other floats now."""
+    now: tuple[Any, ...] = (guard.now(),)
+    keys: tuple[Any, ...] = (guard.what,)
+    expected: tuple[Any, ...] = (guard.expected,)
+    if guard.kind == "contents" and type(guard.place) in (list, dict):
+        is_dict = type(guard.place) is dict
+        keys = tuple(guard.place) if is_dict else tuple(range(len(guard.place)))
+        now = tuple(guard.place.values()) if is_dict else guard.now()
+        expected = tuple(value for _, value in guard.expected) if is_dict else guard.expected
+    elif guard.kind not in ("item", "cell"):
+        return
+    for key, old, new in zip(keys, expected, now, strict=False):
+        if type(old) is float and type(new) is float and not is_same(old, new):
+            yield Place(guard.place, key)
+
+
+def _parts(container: Any) -> tuple[Any, ...]:
+    """The values in a container."""
+    if isinstance(container, _WRAPPERS):
+        return tuple(vars(container).values())
+    if isinstance(container, dict):
+        return tuple(dict.values(container))
+    return contents_of(container)
+
+
+def _own(value: Any) -> dict[str, Any] | None:
+    """The attributes that a plain object has itself."""
+    own = getattr(value, "__dict__", None)
+    is_plain = isinstance(own, dict) and not isinstance(value, (TensorBase, ModuleType, type))
+    return own if is_plain else None
+
+
+def _is_ours(cls: type) -> bool:
+    return f"{cls.__module__}.".startswith("tinyt.")
+
+
+def _is_array(kind: type) -> bool:
+    """Whether it is NumPy's, which need not be there."""
+    return kind.__name__ == "ndarray" and kind.__module__ == "numpy"
+
+
+def _user_line(frame: FrameType | None) -> str:
+    """The line of the user's own code that a frame runs for."""
+    while frame is not None and os.path.normcase(frame.f_code.co_filename).startswith(_LIBRARY):
+        frame = frame.f_back
+    return (
+        "a step of an optimiser"
+        if frame is None
+        else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    )
+
+
+def _depth_of(value: Any) -> int:
+    """How much of what a line comes to is read where it comes to this."""
+    if isinstance(value, (itemgetter, methodcaller)):
+        return 1
+    return _READERS.get(id(value), 0)
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+class StateError(CaptureError):
+    """The function changes what it reads; perhaps only once."""
+
+
+class Tracer:
+    """Collects guards while it is the trace function; ``roots`` are objects that outlive the
+    call."""
+
+    def __init__(self, function: Callable[..., Any], roots: Iterable[Any]) -> None:
+        self._guards: dict[tuple[str, int, Any], Guard] = {}
+        self._lasting: dict[int, Any] = {}
+        self._closures: dict[CodeType, list[tuple[CellType, ...]]] = {}
+        self._inner: set[CodeType] = set()  # of functions that are made in the call
+        # id -> code that ran, and what it reads; None where it is not looked into. (Code is slow to
+        # hash: by all that it holds.)
+        self._codes: dict[int, tuple[CodeType, Reads | None]] = {}
+        self._looked: set[int] = set()  # ids of what lasts
+        self._frame: FrameType | None = None  # whose line is followed
+        for root in roots:
+            self._keep(root)
+        self._keep(function)
+        self._look(function)
+
+    def __enter__(self) -> Tracer:
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        sys.settrace(self._before)
+        self._frame = None
+
+    def guards(
+        self, reads: Iterable[tuple[dict[str, Any], str, Any]], tensors: Iterable[TensorBase]
+    ) -> list[Guard]:
+        """What was read, with what the library says itself that it read: (dict, key, value), and
+        tensors.
+
+        CaptureError where the call itself has changed it.
+        """
+        for x in tensors:
+            self._note("tensor", x, None, None)
+        for place, key, value in reads:
+            self._note("item", place, key, value)
+            self._look(value)
+        for guard in self._guards.values():
+            if not guard.holds():
+                raise StateError(
+                    f"compile: the function changes what it reads, which a program cannot do: "
+                    f"{guard}; do it outside the compiled function"
+                )
+        return list(self._guards.values())
+
+    # ---- frames
+
+    def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+        code = frame.f_code
+        if id(code) not in self._codes:
+            is_seen = not _is_library(code)
+            self._codes[id(code)] = code, reads_of(code) if is_seen else None
+            if is_seen:
+                self._enter(code)
+        reads = self._codes[id(code)][1]
+        if event != "call" or reads is None:
+            return None
+        frame.f_trace_lines = True
+        frame.f_trace_opcodes = bool(reads.again)
+        return self._local
+
+    def _enter(self, code: CodeType) -> None:
+        """Finds the closures of a function that came to run through no chain: as a hook, a
+        property, an operator, behind a decorator of Python's."""
+        self._inner.update(x for x in code.co_consts if isinstance(x, CodeType))
+        free = set(code.co_freevars) - {"__class__"}
+        if not free or code in self._closures or code in self._inner:
+            return
+        for function in gc.get_referrers(code):
+            if isinstance(function, FunctionType) and function.__code__ is code:
+                self._keep(function)
+                self._look(function)
+
+    def _local(self, frame: FrameType, event: str, arg: Any) -> Any:
+        reads = self._codes[id(frame.f_code)][1]
+        if event == "return":
+            if self._lasts(arg):
+                self._whole(arg)
+        elif reads is not None and (event == "line" or frame.f_lasti in reads.again):
+            chains = reads.chains.get(frame.f_lineno)
+            if chains:
+                self._frame = frame
+                self._follow_all(frame, chains)
+        return self._local
+
+    def _follow_all(self, frame: FrameType, chains: Iterable[Chain]) -> None:
+        """Notes what the chains of a line read."""
+        through: list[Any] = []
+        ends: list[Any] = []
+        loose: list[str] = []
+        pattern: list[str] = []
+        whole = 0
+        for chain in chains:
+            if chain.kind == LOOSE:
+                loose.append(chain.name)
+            elif chain.kind == PATTERN:
+                pattern.append(chain.name)
+            elif chain.kind == WHOLE:
+                whole = _DEPTH
+            elif (end := self._follow(frame, chain, through, loose)) is not MISSING:
+                ends.append(end)
+                by_name = bool(chain.steps) and chain.steps[-1][1] in _METHODS
+                whole = max(whole, _depth_of(end), by_name)
+                if end is super:
+                    ends += self._bases(frame)
+                elif isinstance(end, attrgetter):
+                    loose += (name for path in end.__reduce__()[1] for name in path.split("."))
+        if whole or not _METHODS.isdisjoint(loose):
+            for value in ends:
+                self._whole(value, max(whole, 1) + isinstance(value, _CONTAINERS))
+            if loose:  # an attribute of one of them
+                ends += [x for end in ends if self._lasts(end) for x in _parts(_own(end) or ())]
+        if loose:
+            for value in (*(x for x in through if isinstance(x, _CONTAINERS)), *ends):
+                self._loosely(value, loose, _DEPTH)
+        if pattern:
+            self._match([x for x in ends if isinstance(x, type)], pattern)
+
+    def _bases(self, frame: FrameType) -> tuple[type, ...]:
+        """Where `super` looks."""
+        receiver = frame.f_locals.get("".join(frame.f_code.co_varnames[:1]))
+        cls = receiver if isinstance(receiver, type) else type(receiver)
+        return cls.__mro__[1:]
+
+    def _follow(self, frame: FrameType, chain: Chain, through: list[Any], loose: list[str]) -> Any:
+        """Notes what a chain reads, as far as it can be looked at without running code; returns
+        where it ends (at a method of a container, there) and adds what it leads through and the
+        names that are left."""
+        value = self._root(frame, chain)
+        for i, (kind, what) in enumerate(chain.steps):
+            if value is MISSING:
+                break
+            if chain.stores and i == len(chain.steps) - 1 and not self._lasts(value):
+                break
+            through.append(value)
+            holder = value
+            value = self._attribute(value, what) if kind == "attr" else self._item(value, what)
+            if value is MISSING:
+                loose += (what if kind == "attr" else "" for kind, what in chain.steps[i + 1 :])
+                is_held = isinstance(holder, _CONTAINERS) or what in _METHODS
+                return holder if is_held else MISSING
+        if value is not MISSING:
+            self._look(value)
+            through.append(value)
+        return value
+
+    def _root(self, frame: FrameType, chain: Chain) -> Any:
+        code, name = frame.f_code, chain.name
+        if chain.kind == IMPORT:
+            return self._module(frame, name)
+        if chain.kind != LOCAL:
+            return self._global(frame, name)
+        if name in code.co_freevars:
+            for cells in self._closures.get(code, ()):
+                cell = cells[code.co_freevars.index(name)]
+                self._note("cell", cell, None, _contents(cell))
+        return frame.f_locals.get(name, MISSING)
+
+    def _module(self, frame: FrameType, name: str) -> Any:
+        name = resolve_name(name, frame.f_globals.get("__package__"))
+        if name not in sys.modules:
+            return MISSING
+        return self._note("item", sys.modules, name, sys.modules[name])
+
+    def _loosely(self, value: Any, names: list[str], depth: int) -> None:
+        """An attribute or item is read of something that a line has come to: of an object on the
+        line, or of what is in it."""
+        if isinstance(value, type):  # perhaps of an instance that is made here
+            for name in names:
+                self._look(self._of_class(value, name))
+        elif depth == 0 or not self._lasts(value) or isinstance(value, (ModuleType, *_BY_VALUE)):
+            return
+        elif isinstance(value, (*_CONTAINERS, *_WRAPPERS)):
+            self._look(value)
+            for item in _parts(value):
+                self._loosely(item, names, depth - 1)
+        else:
+            for name in names:
+                if self._has(value, name):
+                    found = self._attribute(value, name)
+                    self._look(found)
+                    self._loosely(found, names, depth - 1)
+
+    def _match(self, classes: list[type], names: list[str]) -> None:
+        """A class pattern reads attributes of an instance of its class."""
+        for cls in classes:
+            by_position = class_attribute(cls, "__match_args__") if "" in names else ()
+            wanted = [*names, *(by_position if isinstance(by_position, tuple) else ())]
+            for value in list(self._lasting.values()):
+                if cls in type(value).__mro__:
+                    self._loosely(value, wanted, _DEPTH)
+
+    def _global(self, frame: FrameType, name: str) -> Any:
+        names: dict[str, Any] = frame.f_globals
+        if name in names:  # of `eval` they may be made in the call
+            is_kept = names.get("__name__") in sys.modules or self._lasts(names)
+            return self._note("item", names, name, names[name]) if is_kept else names[name]
+        return frame.f_builtins.get(name, MISSING)
+
+    # ---- objects
+
+    def _attribute(self, value: Any, name: str) -> Any:
+        if isinstance(value, ModuleType):
+            return self._of_module(value, name)
+        if isinstance(value, type):
+            return self._of_class(value, name)
+        self._look(value)
+        lasts = self._lasts(value)
+        own = getattr(value, "__dict__", None)
+        if name == "__dict__" and lasts:
+            self._whole(value)
+            return MISSING if own is None else own
+        is_read = not name.endswith("_")  # not a method that writes
+        if isinstance(value, TensorBase) and lasts and is_read and not value._is_recorded:
+            self._note("tensor", value, None, None)
+        where = self._registered(own, name) if isinstance(own, dict) else {}
+        found = self._of_class(type(value), name, is_there=name in where)
+        if found is not MISSING and hasattr(type(found), "__set__"):
+            # A property's own lines are seen; a slot is read here.
+            is_slot = type(found).__name__ in ("member_descriptor", "_tuplegetter")
+            if is_slot and lasts:
+                return self._note("slot", value, name, getattr(value, name, MISSING))
+            return getattr(value, name, MISSING) if is_slot else MISSING
+        if isinstance(own, dict):
+            item = where.get(name, MISSING)
+            # What is not there hides the class's as soon as it is set.
+            if lasts and (item is not MISSING or not isinstance(value, TensorBase)):
+                self._note("item", where, name, item)
+            if item is not MISSING:
+                return item
+        if isinstance(found, FunctionType):
+            self._look(found)
+            return MISSING
+        return MISSING if hasattr(type(found), "__get__") else found
+
+    def _has(self, value: Any, name: str) -> bool:
+        own = getattr(value, "__dict__", None)
+        if isinstance(own, dict) and name in self._registered(own, name):
+            return True
+        return bool(name) and class_attribute(type(value), name) is not MISSING
+
+    def _registered(self, own: dict[str, Any], name: str) -> Mapping[str, Any]:
+        """Where an object keeps an attribute: a module its parameters, buffers and parts apart."""
+        if name not in own:
+            for table in ("_parameters", "_buffers", "_modules"):
+                found: Mapping[str, Any] = own.get(table, {})
+                if isinstance(found, dict) and name in found:
+                    return found
+        return own
+
+    def _of_module(self, module: ModuleType, name: str) -> Any:
+        names = vars(module)
+        return self._note("item", names, name, names[name]) if name in names else MISSING
+
+    def _of_class(self, cls: type, name: str, is_there: bool = False) -> Any:
+        """What a class has under a name; where an instance has it too, only that counts."""
+        if (known := self._guards.get(("class", id(cls), name))) is not None:
+            return known.expected
+        found = class_attribute(cls, name)
+        is_fixed = not cls.__flags__ & _HEAP_TYPE or issubclass(cls, TensorBase)
+        if is_fixed or (is_there and found is MISSING) or not name:
+            return found
+        if "<locals>" in cls.__qualname__ and not self._lasts(cls):  # perhaps made in the call
+            return found
+        if name.startswith("_") and any(name in vars(c) for c in cls.__mro__ if _is_ours(c)):
+            return found
+        return self._note("class", cls, name, found)
+
+    def _item(self, value: Any, key: Any) -> Any:
+        """An item of a container; the container's contents are held by then."""
+        self._look(value)
+        if isinstance(value, MappingProxyType):
+            return self._item(gc.get_referents(value)[0], key)
+        if isinstance(value, _INDEXED) and type(value).__getitem__ in _ITEM_OF:
+            try:
+                return dict.get(value, key, MISSING) if isinstance(value, dict) else value[key]
+            except (LookupError, TypeError):
+                pass
+        return MISSING
+
+    def _look(self, value: Any) -> None:
+        """Notes what is in a container that lasts, what a function is made of, what an object is an
+        instance of."""
+        kind = type(value)
+        # What is made in the call is made anew at the next one.
+        if not self._lasts(value) or id(value) in self._looked:
+            return
+        self._looked.add(id(value))
+        if isinstance(value, TensorBase):
+            for hook in (*(value._hooks or ()), *(value._post_hooks or ())):
+                self._keep(hook)
+                self._look(hook)
+            return
+        cls = value if isinstance(value, type) else kind
+        if cls.__flags__ & _HEAP_TYPE:
+            for base in cls.__mro__:
+                self._keep(base)
+            if cls is kind:
+                self._note("type", value, None, kind)
+        if isinstance(value, _CONTAINERS):
+            self._note("contents", value, None, contents_of(value))
+            for item in _parts(value):
+                self._keep(item)
+        elif isinstance(value, _WRAPPERS):
+            self._note("contents", vars(value), None, contents_of(vars(value)))
+            for part in _parts(value):
+                self._keep(part)
+                self._loosely(part, [""], _DEPTH)
+        elif kind is MappingProxyType:
+            self._all((gc.get_referents(value)[0],))
+        elif kind is MethodType:
+            self._all((value.__self__, value.__func__))
+        elif isinstance(value, partial):
+            self._all((value.func, value.args, value.keywords))
+        elif isinstance(value, _BUFFERS) or any(map(_is_array, kind.__mro__)):
+            self._note("array", value, None, bytes_of(value))
+        elif kind is FunctionType and not _is_library(value.__code__):
+            self._function(value)
+
+    def _all(self, parts: Iterable[Any]) -> None:
+        for part in parts:
+            self._keep(part)
+            self._look(part)
+
+    def _function(self, function: FunctionType) -> None:
+        made_of = function.__code__, function.__defaults__, function.__kwdefaults__
+        self._note("function", function, None, made_of)
+        self._keep(function.__globals__)
+        self._closures.setdefault(function.__code__, []).append(function.__closure__ or ())
+        self._all(x for x in (function.__defaults__, function.__kwdefaults__) if x)
+
+    def _whole(self, value: Any, depth: int = 1) -> None:
+        """All attributes of an object are read, or all that a container holds, and at a greater
+        depth all that these are."""
+        self._look(value)
+        if depth == 0 or not self._lasts(value):
+            return
+        own = _own(value)
+        if own is not None:
+            self._keep(own)
+            self._look(own)
+        for item in _parts(value if isinstance(value, _CONTAINERS) else own or ()):
+            self._keep(item)
+            if depth > 1:
+                self._whole(item, depth - 1)
+
+    def _note(self, kind: str, place: Any, what: Any, value: Any) -> Any:
+        key = (kind, id(place), what)
+        if key not in self._guards:
+            if type(value) is Number or (isinstance(value, TensorBase) and value._is_recorded):
+                return value  # it stands for another one in this call alone
+            self._guards[key] = Guard(kind, place, what, value, _user_line(self._frame))
+        self._keep(value)
+        return value
+
+    def _keep(self, value: Any) -> None:
+        if not isinstance(value, _BY_VALUE):
+            self._lasting[id(value)] = value
+
+    def _lasts(self, value: Any) -> bool:
+        return id(value) in self._lasting

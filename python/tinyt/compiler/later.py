@@ -1,0 +1,227 @@
+"""The backward pass of a compiled function whose result requires grad: a program of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tinyt import _core
+from tinyt._core import CaptureError
+from tinyt._tensor import (
+    GradMode,
+    Walk,
+    is_grad_enabled,
+    make_function_node,
+    outer_edges,
+    set_node,
+)
+from tinyt.tensor import Tensor, prim
+
+if TYPE_CHECKING:
+    from tinyt._tensor import Node, Recorder
+
+
+class Target(NamedTuple):
+    """Where a gradient goes: a leaf, or the argument of that position."""
+
+    leaf: Tensor | None
+    position: int
+    output: int  # of the later program; -1: no gradient arrives
+
+
+class Later:
+    """What was recorded after the mark: from gradients of results to gradients of what they are
+    computed from. ``roots`` are the results that have a tape, by the numbers of their outputs."""
+
+    def __init__(
+        self,
+        core: _core.Graph,
+        recorder: Recorder,
+        roots: Mapping[int, Tensor],
+        first_node: int,
+        stand_ins: Sequence[Any],
+    ) -> None:
+        self.error: str | None = None
+        self.targets: list[Target] = []
+        self._spent = [k for k, x in roots.items() if _is_spent(x)]
+        self._roots = [k for k in roots if k not in self._spent]
+        tensors = [roots[k] for k in self._roots]
+        self._shapes = [(tuple(x.shape), x.dtype) for x in tensors]
+        edges = outer_edges(tensors, first_node)
+        for edge, _ in edges:
+            if not isinstance(edge, Tensor):
+                raise CaptureError(
+                    "compile: the result depends on a tensor with a tape that was made outside; "
+                    "pass it as an argument, or detach it"
+                )
+        core.set_mark()
+        self.outputs = len(core.outputs())
+        try:
+            self._record(core, recorder, tensors, edges, stand_ins)
+        except CaptureError:
+            raise
+        except RuntimeError as error:  # as eager's backward has it
+            self.error = str(error)
+
+    def _record(
+        self,
+        core: _core.Graph,
+        recorder: Recorder,
+        roots: Sequence[Tensor],
+        edges: Sequence[tuple[Node | Tensor, int]],
+        stand_ins: Sequence[Any],
+    ) -> None:
+        place = {id(x): i for i, x in enumerate(stand_ins)}
+        seeds = [recorder.seed(x, ("seed", k)) for k, x in enumerate(roots)]
+        found: list[Tensor | None] = [None] * len(edges)
+        walk = Walk({(id(edge), output): i for i, (edge, output) in enumerate(edges)}, found)
+        with GradMode(False):
+            for root, seed in zip(roots, seeds, strict=True):
+                walk.start(root, seed)
+            walk.run(False)
+            walk.arrived()
+        outputs = 0
+        for (edge, _), gradient in zip(edges, found, strict=True):
+            position = place.get(id(edge), -1)
+            leaf = edge if position < 0 and isinstance(edge, Tensor) else None
+            self.targets.append(Target(leaf, position, -1 if gradient is None else outputs))
+            if gradient is not None:
+                core.add_output(gradient)
+                outputs += 1
+
+    def plan(self, core: _core.Graph) -> None:
+        """Makes the program; the recording has ended."""
+        if self.error is not None:
+            return
+        self.program = _core.Program(core, 2)
+        self._uses = self.program.uses()
+
+    def attach(
+        self,
+        outputs: Sequence[Tensor],
+        leaves: Sequence[Any],
+        arguments: Sequence[Tensor | None],
+        given: Sequence[float],
+        draws: Sequence[tuple[int, int]],
+    ) -> None:
+        """Makes the results of a run, which come first among its outputs, outputs of one node of
+        the tape; of those whose tape is spent, of nodes that say so."""
+        inputs = [t.leaf if t.leaf is not None else leaves[t.position] for t in self.targets]
+        backward: Any
+        if self.error is None:
+            backward = _Backward(self, arguments, given, draws, outputs[self.outputs :])
+        else:
+            backward = _Refusal(self.error)
+        node = make_function_node(backward, inputs, len(self._roots))
+        for k, output in enumerate(self._roots):
+            set_node(outputs[output], node, k)
+        for output in self._spent:
+            set_node(outputs[output], make_function_node(_Refusal(_SECOND_TIME), [], 1), 0)
+
+    def run(
+        self,
+        grads: Sequence[Tensor | None],
+        arguments: Sequence[Tensor | None],
+        given: Sequence[float],
+        draws: Sequence[tuple[int, int]],
+        carried: Sequence[Tensor],
+    ) -> list[Tensor | None]:
+        """The gradients of the targets."""
+        seeds = [
+            prim.fill(shape, dtype, 0.0, 0)
+            if g is None
+            else g
+            if g.is_contiguous()
+            else prim.copy(g)
+            for g, (shape, dtype) in zip(grads, self._shapes, strict=True)
+        ]
+        with GradMode(False):
+            outputs = self.program.run([*arguments, *seeds, *carried], given, draws)
+        if outputs is None:
+            raise RuntimeError("backward: a number that the compiled function read is another now")
+        return [None if t.output < 0 else outputs[t.output] for t in self.targets]
+
+
+_SECOND_TIME = (
+    "backward: trying to backward through the graph a second time (at Compiled), but its saved "
+    "tensors have been freed; pass retain_graph=True to the first call"
+)
+
+
+def _is_spent(x: Tensor) -> bool:
+    """Whether a backward pass has freed a part of a tensor's tape."""
+    waiting, seen = [x.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        if node.is_freed:
+            return True
+        seen.add(node)
+        waiting += [edge for edge, _ in node.next_functions]
+    return False
+
+
+class _Refusal:
+    """The backward of what has none: an error."""
+
+    __name__ = "Compiled"
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def release(self) -> None:
+        """Nothing is saved."""
+
+    def __call__(self, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+        raise RuntimeError(self._message)
+
+
+class _Backward:
+    """The backward of one run. Keeps what the later program reads, as the tape would."""
+
+    __name__ = "Compiled"
+
+    def __init__(
+        self,
+        later: Later,
+        arguments: Sequence[Tensor | None],
+        given: Sequence[float],
+        draws: Sequence[tuple[int, int]],
+        carried: Sequence[Tensor],
+    ) -> None:
+        self._later = later
+        taken = arguments[: len(arguments) - len(later._shapes)]
+        self._arguments = [
+            x.detach() if used and x is not None else None
+            for x, used in zip(taken, later._uses, strict=False)
+        ]
+        self._given, self._draws, self._carried = given, draws, carried
+        self._versions = [x._version for x in self._saved()]
+        self._freed = False
+
+    def _saved(self) -> list[Tensor]:
+        arguments = [x for x in self._arguments if x is not None]
+        return [*arguments, *self._carried, *self._later.program.captured()]
+
+    def release(self) -> None:
+        """Frees what was saved."""
+        self._arguments, self._carried, self._freed = [], (), True
+
+    def __call__(self, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+        if self._freed:
+            raise RuntimeError(_SECOND_TIME)
+        if is_grad_enabled():
+            raise RuntimeError(
+                "backward: create_graph=True does not reach through a compiled function; "
+                "differentiate inside it, or call the function itself"
+            )
+        for x, version in zip(self._saved(), self._versions, strict=True):
+            if x._version != version:
+                raise RuntimeError(
+                    "backward: one of the variables needed for gradient computation has been "
+                    f"modified by an inplace operation: [{x.dtype.name} {tuple(x.shape)}], read by "
+                    f"a compiled function, is at version {x._version}; expected version {version} "
+                    "instead"
+                )
+        return self._later.run(grads, self._arguments, self._given, self._draws, self._carried)

@@ -1,0 +1,461 @@
+# A compiled call in the steady state: whether a captured program stands for it, and its run.
+
+import collections
+import types
+
+cdef extern from "compiled.h" namespace "tinyt" nogil:
+    cdef cppclass Program:
+        cbool holds(const vector[double]&)
+    cdef cppclass Draws:
+        void emplace_back(int64_t, int64_t) except +
+        void clear()
+    cdef cppclass PlannedRun:
+        vector[CTensor] arguments
+        vector[double] given
+        Draws draws
+        vector[CTensor] outputs
+        cbool run(Program&) except +raise_python_error
+    CTensor whole_memory(const CTensor&) except +raise_python_error
+
+cdef object LEAF = None   # in a description: a tensor or a float
+cdef object MISS = object()
+
+cdef enum SourceKind:
+    FROM_LEAF, FROM_MEMORY, FROM_GRAD, FROM_LATER
+
+cdef enum ResultKind:
+    AN_OUTPUT, AN_ARGUMENT, A_NUMBER, AN_OBJECT, A_VIEW
+
+
+cdef class ByIdentity:
+    """An object that a description holds: equal to itself only, and kept alive."""
+
+    cdef readonly object held
+
+    def __init__(self, held):
+        self.held = held
+
+
+cdef bint is_leaf(object value):
+    return isinstance(value, (TensorBase, float))
+
+
+def describe(value, list leaves, is_leaf=is_leaf):
+    """Adds the leaves of a nested value to a list; returns a description of the rest."""
+    if is_leaf(value):
+        leaves.append(value)
+        return LEAF
+    kind = type(value)
+    if kind is list or isinstance(value, tuple):
+        return kind, tuple([describe(item, leaves, is_leaf) for item in value])
+    if kind is slice:
+        return kind, tuple([describe(x, leaves, is_leaf) for x in parts_of(value)])
+    if isinstance(value, dict):
+        parts = tuple([(key, describe(item, leaves, is_leaf)) for key, item in value.items()])
+        if isinstance(value, collections.defaultdict):
+            return kind, parts, value.default_factory
+        return kind, parts
+    if kind in (int, bool, float, str, bytes, complex, type(None), type(...)):
+        return "value", kind, value
+    return "object", ByIdentity(value)
+
+
+cdef tuple parts_of(object x):
+    """Of a slice."""
+    return x.start, x.stop, x.step
+
+
+cdef bint matches(object description, object value, list leaves) except -1:
+    """Whether a value has that description; adds its leaves."""
+    cdef tuple parts
+    cdef Py_ssize_t i
+    if description is LEAF:
+        leaves.append(value)
+        return is_leaf(value)
+    kind = (<tuple>description)[0]
+    if kind is "object":
+        return value is (<ByIdentity>(<tuple>description)[1]).held
+    if kind is "value":
+        return same(<PyObject*>value, <PyObject*>(<tuple>description)[2])
+    if type(value) is not kind:
+        return False
+    parts = <tuple>(<tuple>description)[1]
+    if kind is slice:
+        value = parts_of(value)
+    if len(value) != len(parts):
+        return False
+    i = 0
+    if isinstance(value, dict):
+        if (<tuple>description)[2:] and value.default_factory is not (<tuple>description)[2]:
+            return False
+        for key in value:
+            part = <tuple>parts[i]
+            if not (same(<PyObject*>key, <PyObject*>part[0]) and matches(part[1], value[key], leaves)):
+                return False
+            i += 1
+        return True
+    for item in value:
+        if not matches(parts[i], item, leaves):
+            return False
+        i += 1
+    return True
+
+
+def rebuild(description, list leaves):
+    """The nested value again, with other leaves."""
+    return built(description, iter(leaves))
+
+
+cdef object built(object description, object leaves):
+    if description is LEAF:
+        return next(leaves)
+    kind, parts = description[0], description[1]
+    if kind is "value":
+        return description[2]
+    if kind is "object":
+        return (<ByIdentity>parts).held
+    if issubclass(kind, dict):
+        items = {key: built(item, leaves) for key, item in parts}
+        return items if kind is dict else kind(*description[2:], items)
+    values = [built(item, leaves) for item in parts]
+    if kind is list:
+        return values
+    return kind(*values) if kind is slice or hasattr(kind, "_fields") else kind(values)
+
+
+def modes():
+    """What else of this thread and process a recording depends on."""
+    return (bool(grad_mode()), bool(t_autocast.active), <int>t_autocast.dtype,
+            bool(t_autocast.cache), <int>default_dtype(), bool(saved_hooks_active()))
+
+
+cdef bint modes_are(tuple wanted):
+    return (grad_mode() == <bint>wanted[0] and t_autocast.active == <bint>wanted[1]
+            and <int>t_autocast.dtype == <int>wanted[2] and t_autocast.cache == <bint>wanted[3]
+            and <int>default_dtype() == <int>wanted[4] and saved_hooks_active() == <bint>wanted[5])
+
+
+cdef inline int wants_of(TensorBase x):
+    return 0 if not wants_grad(x) else 1 if x.node is not None else 2
+
+
+cdef class LeafFacts:
+    """What of a tensor among the arguments a program is made for. Where arguments share a memory,
+    ``first`` is the first of them, and where they lie in it counts; ``same`` is the first that is
+    the same tensor."""
+
+    cdef Dims shape, strides
+    cdef DType dtype
+    cdef int wants
+    cdef int64_t offset, elements
+    cdef readonly Py_ssize_t first, same
+    cdef readonly bint shared
+
+    def __init__(self, TensorBase x not None, Py_ssize_t first=0, Py_ssize_t same=0,
+                 bint shared=False):
+        self.shape, self.strides, self.dtype = x.t.shape(), x.t.strides(), x.t.dtype()
+        self.wants, self.first, self.same, self.shared = wants_of(x), first, same, shared
+        self.offset, self.elements = x.t.offset(), storage_elements(x.t)
+
+    cdef str difference(self, TensorBase x):
+        """What of a tensor is not as it must be, but for its memory."""
+        if x.t.dtype() != self.dtype:
+            return f"dtype {DTYPES[<int>x.t.dtype()]}, not {DTYPES[<int>self.dtype]}"
+        if not x.t.shape() == self.shape:
+            return f"shape {tuple_of(x.t.shape())}, not {tuple_of(self.shape)}"
+        if not x.t.strides() == self.strides:
+            return f"strides {tuple_of(x.t.strides())}, not {tuple_of(self.strides)}"
+        if wants_of(x) != self.wants:
+            return "whether it requires grad, or is a leaf"
+        if self.shared and (x.t.offset() != self.offset or storage_elements(x.t) != self.elements):
+            return "where it lies in a memory that arguments share"
+        return None
+
+
+def firsts(list leaves):
+    """Of each leaf, the first that lies in the same memory, and the first that is the same."""
+    cdef dict memories = {}, seen = {}
+    return [(memories.setdefault(<size_t>&(<TensorBase>x).t.storage(), i)
+             if isinstance(x, TensorBase) else i, seen.setdefault(id(x), i))
+            for i, x in enumerate(leaves)]
+
+
+cdef class Entry:
+    """A captured call and its program. ``capture`` says what the program takes and gives
+    (`tinyt.compiler.capture.Capture`)."""
+
+    cdef readonly object capture
+    cdef readonly bint confirmed  # by a second capture
+    cdef readonly tuple description   # of the arguments and of those with names
+    cdef object program_object
+    cdef tuple modes
+    cdef list facts, guards, places, no_grad, numbers, generators, set_grads, results
+    cdef list renewed                 # leaves whose gradients a run replaces without reading them
+    cdef dict kept
+    cdef unordered_set[size_t] captured
+    cdef vector[int] source_kinds
+    cdef list sources, layouts
+    cdef object result_description, later
+    cdef Program* program
+
+    def __init__(self, capture, program, description, modes, list leaves):
+        at = firsts(leaves)
+        memories = [first for first, _ in at]
+        self.capture, self.program_object, self.modes = capture, program, modes
+        self.program = <Program*><size_t>program.address
+        self.description = description
+        self.facts = [LeafFacts(x, *at[i], memories.count(at[i][0]) > 1)
+                      if isinstance(x, TensorBase) else None for i, x in enumerate(leaves)]
+        self.guards, self.places = list(capture.guards), list(capture.places)
+        self.no_grad, self.kept = list(capture.no_grad), dict(capture.kept)
+        for storage in capture.captured:
+            self.captured.insert(<size_t>storage)
+        self.sources, self.layouts = [], []
+        for source, layout in zip(capture.arguments, capture.layouts, strict=True):
+            kind, what = (FROM_LEAF, source) if isinstance(source, int) else (
+                {"memory": FROM_MEMORY, "grad": FROM_GRAD, "seed": FROM_LATER}[source[0]], source[1])
+            self.source_kinds.push_back(kind)
+            self.sources.append(what)
+            self.layouts.append(layout)
+        self.numbers, self.generators = list(capture.numbers), list(capture.draws)
+        self.set_grads = list(capture.set_grads)
+        self.result_description, self.results = capture.tree, list(capture.results)
+        read = {id(leaf) for kind, leaf in zip(self.source_kinds, self.sources) if kind == FROM_GRAD}
+        self.renewed = [leaf for leaf, _, _ in self.set_grads if id(leaf) not in read]
+        self.later = capture.later
+
+    # ---- does it stand for a call?
+
+    cdef bint stands_for(self, tuple args, dict kwargs, list leaves) except -1:
+        """Whether it does, as far as is known before its numbers are computed; fills in the leaves."""
+        if not (modes_are(self.modes) and matches(self.description[0], args, leaves)
+                and matches(self.description[1], kwargs, leaves) and self.leaves_fit(leaves) is None):
+            return False
+        for guard in self.guards:
+            if not holds_still(<Guard>guard):
+                return False
+        for place in self.places:
+            if type((<Place>place)()) is not float:
+                return False
+        for leaf in self.no_grad:
+            if (<TensorBase>leaf)._grad is not None:
+                return False
+        return True
+
+    cdef str leaves_fit(self, list leaves):
+        """None, or what of which argument is not as it must be."""
+        cdef LeafFacts facts
+        cdef TensorBase x, kept
+        cdef Py_ssize_t i, first, same
+        cdef size_t storage
+        cdef list at = firsts(leaves) if len(leaves) > 8 else None
+        for i in range(len(leaves)):
+            facts = <LeafFacts>self.facts[i]
+            if (facts is not None) != isinstance(leaves[i], TensorBase):
+                return f"argument {i}: a tensor where a float was, or the other way round"
+            if facts is None:
+                continue
+            x = <TensorBase>leaves[i]
+            found = facts.difference(x)
+            if found is not None:
+                return f"argument {i}: {found}"
+            if at is None:
+                first = first_of(x, leaves, i, &same)
+            else:
+                first, same = at[i]
+            if facts.first != first or facts.same != same:
+                return f"argument {i}: which arguments share its memory"
+            storage = <size_t>&x.t.storage()
+            if self.captured.empty():
+                continue
+            kept = <TensorBase>self.kept.get(i)
+            if kept is None:
+                if self.captured.count(storage):
+                    return f"argument {i}: its memory is read by the function otherwise, too"
+            elif x is not kept and (wants_grad(x) or storage != <size_t>&kept.t.storage()
+                                    or x.t.offset() != kept.t.offset()):
+                return f"argument {i}: another tensor"
+        return None
+
+    def reason(self, tuple args, dict kwargs):
+        """Why it does not stand for a call; None where only the numbers can be why."""
+        cdef list leaves = []
+        now = modes()
+        if now != self.modes:
+            names = ("grad mode", "autocast", "autocast's dtype", "autocast's cache",
+                     "the default dtype", "hooks of saved tensors")
+            return next(name for name, a, b in zip(names, now, self.modes, strict=True) if a != b)
+        if not (matches(self.description[0], args, leaves)
+                and matches(self.description[1], kwargs, leaves)):
+            return "other arguments than tensors and floats, or how they are nested"
+        found = self.leaves_fit(leaves)
+        if found is not None:
+            return found
+        for guard in self.guards:
+            if not holds_still(<Guard>guard):
+                return str(guard)
+        return None
+
+    def confirm(self):
+        """A second capture was the same."""
+        self.confirmed = True
+
+    def ready(self, list leaves):
+        """Whether the gradients and numbers that it takes are there, and as they must be."""
+        cdef PlannedRun run
+        return self.take(leaves, run) and self.capture.core.holds(list(run.given))
+
+    def call(self, list leaves):
+        """The result of the call that was captured."""
+        result = self.run(leaves)
+        if result is MISS:
+            raise CaptureError("compile: what the function reads has changed while it was captured")
+        return result
+
+    def given(self, list leaves):
+        """The numbers that a run with these arguments takes."""
+        return [leaves[source] if type(source) is int else source() for source in self.numbers]
+
+    def inputs(self, list leaves):
+        """(arguments, numbers given, draws) of a run, which takes the draws of its generators."""
+        cdef PlannedRun run
+        if not self.take(leaves, run):
+            raise CaptureError("compile: a gradient that the program takes is not there")
+        return taken(run), list(run.given), self.take_draws()
+
+    # ---- its run
+
+    cdef bint take(self, list leaves, PlannedRun& run) except -1:
+        """Collects the tensors and numbers of a run; whether they are there."""
+        cdef Py_ssize_t i
+        cdef TensorBase x
+        for i in range(len(self.sources)):
+            kind, source = self.source_kinds[i], self.sources[i]
+            if kind == FROM_LEAF:
+                run.arguments.push_back((<TensorBase>leaves[source]).t)
+                continue
+            if kind == FROM_LATER:
+                run.arguments.push_back(CTensor())
+                continue
+            if kind == FROM_MEMORY:
+                run.arguments.push_back(whole_memory((<TensorBase>leaves[source]).t))
+                continue
+            found = (<TensorBase>source)._grad
+            if found is None:
+                return False
+            x = <TensorBase>found
+            layout = <LeafFacts>self.layouts[i]
+            if layout.difference(x) is not None:
+                return False
+            run.arguments.push_back(x.t)
+        for source in self.numbers:
+            run.given.push_back(leaves[source] if type(source) is int else source())
+        return True
+
+    cdef object run(self, list leaves):
+        """The result; MISS, and nothing is run, where the program does not stand for the call."""
+        cdef PlannedRun run
+        cdef bint ran = False
+        if not self.take(leaves, run):
+            return MISS
+        draws = self.take_draws()
+        for seed, counter in draws:
+            run.draws.emplace_back(<int64_t>seed, <int64_t>counter)
+        try:
+            if self.renewed and self.program.holds(run.given):   # as in eager, their memory is free
+                for leaf in self.renewed:
+                    (<TensorBase>leaf)._grad = None
+            with nogil:
+                ran = run.run(self.program[0])
+        finally:
+            if not ran:
+                for (generator, count), draw in zip(self.generators, draws, strict=True):
+                    generator.give_back(count, draw)
+        return self.finish(run, leaves, draws) if ran else MISS
+
+    cdef list take_draws(self):
+        return [(<object>generator).take(count) for generator, count in self.generators]
+
+    cdef object finish(self, PlannedRun& run, list leaves, list draws):
+        cdef size_t i
+        cdef list outputs = [wrap(run.outputs[i]) for i in range(run.outputs.size())]
+        for leaf, output, fixed in self.set_grads:
+            (<TensorBase>leaf)._grad = fixed if <Py_ssize_t>output < 0 else outputs[output]
+        if self.later is not None:
+            self.later.attach(outputs, leaves, taken(run), list(run.given), draws)
+        values = []
+        for kind, what in self.results:
+            if kind == AN_OUTPUT:
+                values.append(outputs[what])
+            elif kind == AN_ARGUMENT:
+                values.append(leaves[what])
+            elif kind == A_NUMBER:
+                values.append(self.capture.core.number(what))
+            elif kind == A_VIEW:   # on the tape of what it is a view of
+                source, i, once, shape, stride, offset = what
+                x = (outputs if source == AN_OUTPUT else leaves)[i]
+                x = x.as_strided(once, stride, x.storage_offset() + offset)
+                values.append(x if once == shape else x.expand(shape))
+            else:
+                values.append(what)
+        if self.result_description is LEAF:
+            return values[0]
+        return rebuild(self.result_description, values)
+
+
+cdef list taken(PlannedRun& run):
+    """The arguments of a run; None where a later program has its own."""
+    cdef size_t i
+    return [wrap(run.arguments[i]) if run.arguments[i] else None for i in range(run.arguments.size())]
+
+
+cdef Py_ssize_t first_of(TensorBase x, list leaves, Py_ssize_t i, Py_ssize_t* same) noexcept:
+    """As `firsts` has it; for few leaves."""
+    cdef Py_ssize_t j, first = i
+    same[0] = i
+    for j in range(i - 1, -1, -1):
+        if not isinstance(leaves[j], TensorBase):
+            continue
+        if leaves[j] is x:
+            same[0] = j
+        if &(<TensorBase>leaves[j]).t.storage() == &x.t.storage():
+            first = j
+    return first
+
+
+cdef class CompiledBase:
+    """A compiled function: the program of an entry runs where one stands for the call."""
+
+    cdef readonly object function
+    cdef readonly list entries       # the last used first
+    cdef public Py_ssize_t hits, misses
+
+    def __init__(self, function):
+        self.function, self.entries = function, []
+
+    def __call__(self, *args, **kwargs):
+        """The function's result."""
+        cdef Py_ssize_t i = 0
+        cdef Entry entry
+        cdef list leaves
+        if recording_owner() != NULL:   # a part of what is captured now
+            return self.function(*args, **kwargs)
+        while i < len(self.entries):
+            entry = <Entry>self.entries[i]
+            leaves = []
+            if entry.stands_for(args, kwargs, leaves):
+                if not entry.confirmed and entry.ready(leaves):
+                    self.confirm(entry, leaves)
+                result = entry.run(leaves)   # MISS, too, where it turned out not to stand for it
+                if result is not MISS:
+                    self.hits += 1
+                    if i > 0 and entry in self.entries:
+                        self.entries.remove(entry)
+                        self.entries.insert(0, entry)
+                    return result
+            i += 1
+        self.misses += 1
+        return self.miss(args, kwargs)
+
+    def __get__(self, instance, owner):
+        return self if instance is None else types.MethodType(self, instance)

@@ -1,0 +1,242 @@
+# What a recorded call read of Python's objects, and whether it is still what it was.
+# Numbers and strings are held by value, all else by identity; no user's code runs.
+
+import collections
+
+from cpython.dict cimport PyDict_CheckExact, PyDict_Next, PyDict_Size
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+
+cdef extern from "Python.h":
+    PyObject* PyDict_GetItemWithError(object, object) except? NULL
+    PyObject* cell_contents "PyCell_GET"(PyObject*)
+    int is_cell "PyCell_Check"(object)
+    ctypedef struct PyTypeObject:
+        pass
+    PyObject* look_up "_PyType_Lookup"(PyTypeObject*, object)
+    PyObject* function_code "PyFunction_GET_CODE"(PyObject*)
+    PyObject* function_defaults "PyFunction_GET_DEFAULTS"(PyObject*)
+    PyObject* function_keywords "PyFunction_GET_KW_DEFAULTS"(PyObject*)
+
+MISSING = object()
+cdef PyObject* missing = <PyObject*>MISSING
+
+cdef enum GuardKind:
+    ITEM       # of a dict
+    CELL       # of a closure
+    CONTENTS   # of a container, one level deep
+    SLOT       # an attribute that lies in no dict
+    TENSOR     # its memory, whether it wants a gradient, its hooks
+    FUNCTION   # its code and defaults
+    ARRAY      # what NumPy or a buffer holds
+    CLASS      # what a class has under a name, of its own or of its bases
+    TYPE       # of an instance
+
+cdef tuple GUARD_KINDS = (
+    "item", "cell", "contents", "slot", "tensor", "function", "array", "class", "type")
+# Whose own methods tell what a container holds, whatever a subclass makes of them; an OrderedDict
+# has an order that its dict does not know.
+cdef tuple CONTAINERS = (
+    collections.OrderedDict, dict, list, tuple, set, frozenset, collections.deque)
+
+
+def class_attribute(cls, str name not None):
+    """What a class has under a name, of its own or of its bases, or MISSING; runs nothing."""
+    found = look_up(<PyTypeObject*>cls, name)
+    return MISSING if found == NULL else <object>found
+
+
+def contents_of(container):
+    """What a container holds: of a dict, its (key, value) pairs; no subclass's code runs."""
+    for base in CONTAINERS:
+        if isinstance(container, base):
+            return tuple(base.items(container) if issubclass(base, dict) else base.__iter__(container))
+    raise TypeError(f"contents_of: no container: {type(container).__name__}")
+
+
+def bytes_of(array):
+    """What a NumPy array or a buffer holds."""
+    if isinstance(array, (bytearray, memoryview)) or not hasattr(array, "dtype"):
+        return bytes(array)
+    return array.shape, array.dtype.str, array.tobytes()
+
+
+cdef bint same(PyObject* x, PyObject* y) except -1:
+    """Whether a value is what it was."""
+    if x == y:
+        return True
+    a, b = <object>x, <object>y
+    if type(a) is not type(b):
+        return False
+    if PyFloat_CheckExact(a):
+        return same_bits(PyFloat_AsDouble(a), PyFloat_AsDouble(b))
+    if type(a) is complex:
+        return same_bits(a.real, b.real) and same_bits(a.imag, b.imag)
+    if type(a) in (int, str, bytes):
+        return a == b
+    return type(a) is ByIdentity and (<ByIdentity>a).held is (<ByIdentity>b).held
+
+
+cdef inline bint same_bits(double x, double y) noexcept:
+    return (<uint64_t*>&x)[0] == (<uint64_t*>&y)[0]
+
+
+cdef bint alike(PyObject* x, PyObject* y) except -1:
+    """Of a container's parts; where a number was that is read anew, any float will do."""
+    cdef Py_ssize_t i
+    a, b = <object>x, <object>y
+    if type(b) is Number:
+        return type(a) is float
+    if type(a) is tuple and type(b) is tuple:
+        if PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b):
+            return False
+        for i in range(PyTuple_GET_SIZE(a)):
+            if not alike(<PyObject*>(<tuple>a)[i], <PyObject*>(<tuple>b)[i]):
+                return False
+        return True
+    return same(x, y)
+
+
+def is_same(x, y):
+    """Whether a value is what it was: numbers and strings by value, tuples by their items, all else
+    by identity."""
+    return bool(alike(<PyObject*>x, <PyObject*>y))
+
+
+cdef class Place:
+    """Where a float lies that may change from call to call: in a dict, a list, a tuple in a dict,
+    or (key None) a cell."""
+
+    cdef readonly object holder, key
+    cdef Py_ssize_t index
+
+    def __init__(self, holder, key, Py_ssize_t index=-1):
+        """``index``: of the tuple that lies there."""
+        self.holder, self.key, self.index = holder, key, index
+
+    def __call__(self):
+        """What lies there."""
+        found = self.holder.cell_contents if self.key is None else self.holder[self.key]
+        return found if self.index < 0 else found[self.index]
+
+    def put(self, value):
+        """Puts something else there."""
+        if self.key is None:
+            self.holder.cell_contents = value
+        else:
+            self.holder[self.key] = value
+
+
+cdef class Guard:
+    """One place that was read: where, what was there, and the line that read it."""
+
+    cdef GuardKind number
+    cdef readonly object place, what, expected
+    cdef readonly str line
+
+    def __init__(self, str kind, place, what, expected, str line):
+        """``expected``: a value; of contents a tuple of them; None where it is read off the place."""
+        self.number = <GuardKind>GUARD_KINDS.index(kind)
+        self.place, self.what, self.line = place, what, line
+        self.expected = state_of(place) if self.number == TENSOR else expected
+
+    @property
+    def kind(self):
+        """What kind of place it is."""
+        return GUARD_KINDS[self.number]
+
+    def holds(self):
+        """Whether it is what it was."""
+        return bool(holds_still(self))
+
+    def now(self):
+        """What is there now."""
+        place = self.place
+        if self.number == ITEM:
+            return place.get(self.what, MISSING)
+        if self.number == CELL:
+            return MISSING if cell_contents(<PyObject*>place) == NULL else place.cell_contents
+        if self.number == CONTENTS:
+            return contents_of(place)
+        if self.number == SLOT:
+            return getattr(place, self.what, MISSING)
+        if self.number == TENSOR:
+            return state_of(place)
+        if self.number == ARRAY:
+            return bytes_of(place)
+        if self.number == CLASS:
+            return class_attribute(place, self.what)
+        if self.number == TYPE:
+            return type(place)
+        return place.__code__, place.__defaults__, place.__kwdefaults__
+
+    def __str__(self):
+        what = f"{self.what!r} " if self.number in (ITEM, SLOT, CLASS) else ""
+        return f"{self.line}: {self.kind} {what}of {type(self.place).__name__}"
+
+
+cdef tuple state_of(TensorBase x):
+    """What a recording relies on."""
+    return (<size_t>x.t.impl(), bool(x.leaf_grad), bool(wants_grad(x)),
+            tuple(x._hooks or ()), tuple(x._post_hooks or ()))
+
+
+cdef bint tensor_holds(TensorBase x, tuple expected) except -1:
+    if x._hooks or x._post_hooks or expected[3] or expected[4]:
+        return state_of(x) == expected
+    return (<size_t>x.t.impl() == <size_t>expected[0] and x.leaf_grad == <bint>expected[1]
+            and wants_grad(x) == <bint>expected[2])
+
+
+cdef inline bint is_pointer(object x, PyObject* pointer):
+    """Whether it is that object; null stands for None."""
+    return x is None if pointer == NULL else <PyObject*>x == pointer
+
+
+cdef bint holds_still(Guard guard) except -1:
+    cdef PyObject *found
+    cdef PyObject *value
+    cdef PyObject *wanted = <PyObject*>guard.expected
+    cdef Py_ssize_t i = 0
+    cdef Py_ssize_t at = 0
+    place = guard.place
+    if guard.number == ITEM and isinstance(place, dict):
+        found = PyDict_GetItemWithError(place, guard.what)
+        return same(missing if found == NULL else found, wanted)
+    if guard.number == CELL:
+        found = cell_contents(<PyObject*>place)
+        return same(missing if found == NULL else found, wanted)
+    if guard.number == TENSOR:
+        return tensor_holds(<TensorBase>place, <tuple>guard.expected)
+    if guard.number == CLASS:
+        found = look_up(<PyTypeObject*>place, guard.what)
+        return same(missing if found == NULL else found, wanted)
+    if guard.number == TYPE:
+        return type(place) is guard.expected
+    if guard.number == CONTENTS:
+        if PyDict_CheckExact(place):
+            if PyDict_Size(place) != PyTuple_GET_SIZE(guard.expected):
+                return False
+            while PyDict_Next(place, &at, &found, &value):
+                pair = <tuple><object>PyTuple_GET_ITEM(guard.expected, i)
+                if not (same(found, <PyObject*>PyTuple_GET_ITEM(pair, 0))
+                        and alike(value, <PyObject*>PyTuple_GET_ITEM(pair, 1))):
+                    return False
+                i += 1
+            return True
+        if isinstance(place, list):
+            if PyList_GET_SIZE(place) != PyTuple_GET_SIZE(guard.expected):
+                return False
+            for i in range(PyTuple_GET_SIZE(guard.expected)):
+                if not alike(<PyObject*>PyList_GET_ITEM(place, i),
+                             <PyObject*>PyTuple_GET_ITEM(guard.expected, i)):
+                    return False
+            return True
+    if guard.number == FUNCTION:
+        found = <PyObject*>place
+        if (function_code(found) == <PyObject*>guard.expected[0]
+                and is_pointer(guard.expected[1], function_defaults(found))
+                and is_pointer(guard.expected[2], function_keywords(found))):
+            return True
+    now = guard.now()
+    return alike(<PyObject*>now, wanted)

@@ -1,0 +1,397 @@
+# Recordings, seen from Python: what must be put back after one, and the numbers it reads anew.
+
+
+cdef class Recorder:
+    """What one recording notes of Python's side.
+
+    ``grads``: leaf -> [its gradient before, whether that was read, its gradient now]; the leaves
+    keep theirs. ``arguments``, ``numbers`` and
+    ``generators``: where the arguments, given numbers and draws of each run come from.
+    ``layouts``: what an argument looks like. ``constants``: tensors made from Python's data. ``reads``: (dict, key, value) that the library
+    read of Python's objects. ``tensors``: those that were there, by id. ``made``: references to
+    those that came to be.
+    """
+
+    cdef readonly dict grads
+    cdef readonly list arguments
+    cdef readonly list layouts
+    cdef readonly list numbers
+    cdef readonly list generators
+    cdef readonly list constants
+    cdef readonly list reads
+    cdef readonly dict tensors
+    cdef readonly list made
+    cdef list nodes               # (tensor that was there, its node), as the recording met them
+    cdef list drawn               # counters taken of each generator
+    cdef readonly list stand_ins  # of the arguments
+    cdef readonly bint needs_run
+
+    def __cinit__(self):
+        self.grads = {}
+        self.arguments = []
+        self.layouts = []
+        self.numbers = []
+        self.generators = []
+        self.constants = []
+        self.reads = []
+        self.tensors = {}
+        self.made = []
+        self.nodes = []
+        self.drawn = []
+        self.stand_ins = []
+
+    def stand_in(self, TensorBase x not None, source):
+        """A tensor that stands for ``x``, which comes from ``source`` at each run."""
+        out = wrap(add_argument(x.t))
+        self.arguments.append(source)
+        self.stand_ins.append(out)
+        self.layouts.append(LeafFacts(x))
+        return out
+
+    def seed(self, TensorBase like not None, source):
+        """What stands for the gradient of an output, in row-major order."""
+        shape = tuple_of(like.t.shape())
+        return self.stand_in(wrap(new_empty(<PyObject*>shape, <int>like.t.dtype())), source)
+
+    def need_run(self, str what):
+        """Stops a recording that would make what later calls find, as an optimiser's states."""
+        self.needs_run = True
+        raise CaptureError(f"{what}; run the function once before it is recorded")
+
+    def is_stand_in(self, x):
+        """Whether a tensor stands for an argument."""
+        return any([x is y for y in self.stand_ins])
+
+    def number(self, double value, source):
+        """A number that comes from ``source`` at each run."""
+        self.numbers.append(source)
+        return live_number(recorded_numbers().give(value))
+
+    def draw(self, generator, int64_t numel, make):
+        """``make(number of the generator, counters taken before)``, as ``Generator.draw`` has it."""
+        cdef Py_ssize_t at
+        if generator not in self.generators:
+            self.generators.append(generator)
+            self.drawn.append(0)
+        at = self.generators.index(generator)
+        first = self.drawn[at]
+        self.drawn[at] += -(-numel // 4)
+        return make(at, first)
+
+    @property
+    def draws(self):
+        """(generator, counters taken) pairs."""
+        return list(zip(self.generators, self.drawn))
+
+    cdef meet(self, TensorBase x):
+        if id(x) not in self.tensors:
+            self.tensors[id(x)] = x
+            self.nodes.append((x, x.node, x.output))
+
+    def restore(self):
+        """Puts back the tapes of the tensors that were there; whether the recording changed one."""
+        cdef TensorBase x
+        changed = False
+        for x, node, output in self.nodes:
+            if x.node is not node:
+                x.node, x.output = <Node?>node if node is not None else None, output
+                changed = True
+        return changed
+
+    cdef list seen(self, TensorBase leaf):
+        cdef list seen = self.grads.get(leaf)
+        if seen is None:
+            seen = self.grads[leaf] = [leaf._grad, False, leaf._grad]
+            self.meet(leaf)
+        return seen
+
+    cdef object grad(self, TensorBase leaf):
+        """The gradient of a leaf, as the recording sees it."""
+        cdef list seen = self.seen(leaf)
+        if not seen[1] and seen[2] is seen[0]:
+            seen[1] = True
+            if seen[0] is not None:
+                seen[2] = self.stand_in(<TensorBase>seen[0], ("grad", leaf))
+        return seen[2]
+
+
+def recorder():
+    """The recorder of this thread's recording, or None."""
+    cdef PyObject* owner = recording_owner()
+    return None if owner == NULL else <object>owner
+
+
+def refuse_recording(str what):
+    """CaptureError inside a recording: what changes Python's side cannot be part of a program."""
+    if recording_owner() != NULL:
+        raise CaptureError(f"{what}: a program cannot do this; call it outside the compiled function")
+
+
+cdef hold_all(object data):
+    """What becomes elements of a tensor is part of the recording."""
+    if recording_owner() == NULL:
+        return
+    if isinstance(data, (list, tuple)):
+        for x in data:
+            hold_all(x)
+    else:
+        hold(data)
+
+
+cdef TensorBase noted(TensorBase x):
+    """Notes a tensor that was made from Python's data."""
+    cdef PyObject* owner = recording_owner()
+    if owner != NULL and not x.t.is_recorded():
+        (<Recorder><object>owner).constants.append(x)
+    return x
+
+
+cdef met(TensorBase x):
+    """Notes a tensor whose tape is about to change, if it was there before the recording."""
+    cdef PyObject* owner = recording_owner()
+    if owner != NULL and x is not None and not x.t.is_recorded():
+        (<Recorder><object>owner).meet(x)
+
+
+cdef watch(Operands& args):
+    """Notes the tensors that were there before the recording."""
+    cdef PyObject* owner = recording_owner()
+    cdef size_t i
+    if owner == NULL:
+        return
+    for i in range(args.size()):
+        if args.object(i) != NULL and not args.at(i).is_recorded():
+            (<Recorder><object>owner).meet(<TensorBase><object>args.object(i))
+
+
+cdef inline Recorder recorder_of(TensorBase leaf):
+    """Where a leaf's gradient is while this thread records; None: in the leaf."""
+    cdef PyObject* owner = recording_owner()
+    return None if owner == NULL or leaf.t.is_recorded() else <Recorder><object>owner
+
+
+cdef inline object grad_of(TensorBase leaf):
+    cdef Recorder recording = recorder_of(leaf)
+    return leaf._grad if recording is None else recording.grad(leaf)
+
+
+cdef inline set_grad(TensorBase leaf, object value):
+    cdef Recorder recording = recorder_of(leaf)
+    if recording is None:
+        leaf._grad = value
+    else:
+        recording.seen(leaf)[2] = value
+
+
+cdef class Number(float):
+    """A number that a compiled program reads anew at every run, and what is computed from it.
+
+    Where the recorded function depends on its value in another way than by arithmetic, as by a
+    comparison, the program holds only as long as the outcome is the same.
+    """
+
+    cdef int64_t index
+    cdef uint64_t graph
+
+    @property
+    def position(self):
+        """Where it stands in the recording's table of numbers."""
+        return self.index
+
+    def __add__(self, other):
+        return combine(NumberOp.Add, float.__add__, self, other)
+
+    def __radd__(self, other):
+        return combine(NumberOp.Add, float.__add__, other, self)
+
+    def __sub__(self, other):
+        return combine(NumberOp.Sub, float.__sub__, self, other)
+
+    def __rsub__(self, other):
+        return combine(NumberOp.Sub, float.__sub__, other, self)
+
+    def __mul__(self, other):
+        return combine(NumberOp.Mul, float.__mul__, self, other)
+
+    def __rmul__(self, other):
+        return combine(NumberOp.Mul, float.__mul__, other, self)
+
+    def __truediv__(self, other):
+        return combine(NumberOp.Div, float.__truediv__, self, other)
+
+    def __rtruediv__(self, other):
+        return combine(NumberOp.Div, float.__truediv__, other, self)
+
+    def __pow__(self, other, modulus):
+        return combine(NumberOp.Pow, float.__pow__, self, other)
+
+    def __rpow__(self, other, modulus):
+        return combine(NumberOp.Pow, float.__pow__, other, self)
+
+    def __neg__(self):
+        return alone(NumberOp.Neg, self, -plain(self))
+
+    def __abs__(self):
+        return alone(NumberOp.Abs, self, abs(plain(self)))
+
+    def __pos__(self):
+        return self
+
+    def __richcmp__(self, other, int op):
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        outcome = combine(COMPARE_NUMBERS[op], FLOAT_COMPARISONS[op], self, other)
+        if isinstance(outcome, Number):
+            hold(outcome)
+        return bool(plain(outcome))
+
+    def __bool__(self):
+        return self != 0.0
+
+    def __hash__(self):
+        return hash(held(self))
+
+    def __float__(self):
+        return held(self)
+
+    def __int__(self):
+        return int(held(self))
+
+    def __trunc__(self):
+        return int(held(self))
+
+    def __floor__(self):
+        return float.__floor__(held(self))
+
+    def __ceil__(self):
+        return float.__ceil__(held(self))
+
+    def __round__(self, *digits):
+        return round(held(self), *digits)
+
+    @property
+    def real(self):
+        """The number itself."""
+        return self
+
+    def conjugate(self):
+        """The number itself."""
+        return self
+
+    def hex(self):
+        """The value in hexadecimal."""
+        return held(self).hex()
+
+    def is_integer(self):
+        """Whether the value is whole."""
+        return held(self).is_integer()
+
+    def as_integer_ratio(self):
+        """The value as a fraction."""
+        return held(self).as_integer_ratio()
+
+    def __divmod__(self, other):
+        return divmod(held(self), held(other))
+
+    def __rdivmod__(self, other):
+        return divmod(held(other), held(self))
+
+    def __mod__(self, other):
+        return float.__mod__(held(self), held(other))
+
+    def __rmod__(self, other):
+        return float.__rmod__(held(self), held(other))
+
+    def __floordiv__(self, other):
+        return float.__floordiv__(held(self), held(other))
+
+    def __rfloordiv__(self, other):
+        return float.__rfloordiv__(held(self), held(other))
+
+    def __repr__(self):
+        return repr(held(self))
+
+    def __str__(self):
+        return str(held(self))
+
+    def __format__(self, spec):
+        return format(held(self), spec)
+
+    def __reduce__(self):
+        return float, (held(self),)
+
+
+cdef list FLOAT_COMPARISONS = [None] * 6
+cdef NumberOp[6] COMPARE_NUMBERS
+FLOAT_COMPARISONS[Py_LT], COMPARE_NUMBERS[Py_LT] = float.__lt__, NumberOp.Lt
+FLOAT_COMPARISONS[Py_LE], COMPARE_NUMBERS[Py_LE] = float.__le__, NumberOp.Le
+FLOAT_COMPARISONS[Py_EQ], COMPARE_NUMBERS[Py_EQ] = float.__eq__, NumberOp.Eq
+FLOAT_COMPARISONS[Py_NE], COMPARE_NUMBERS[Py_NE] = float.__ne__, NumberOp.Ne
+FLOAT_COMPARISONS[Py_GT], COMPARE_NUMBERS[Py_GT] = float.__gt__, NumberOp.Gt
+FLOAT_COMPARISONS[Py_GE], COMPARE_NUMBERS[Py_GE] = float.__ge__, NumberOp.Ge
+
+
+cdef object live_number(int64_t index):
+    cdef Number out = <Number>Number.__new__(Number, recorded_numbers().value(index))
+    out.index = index
+    out.graph = recording_id()
+    return out
+
+
+cdef inline bint is_live(object x):
+    return type(x) is Number and (<Number>x).graph == recording_id()
+
+
+cdef inline object plain(object x):
+    """A number as an ordinary float."""
+    return PyFloat_FromDouble(PyFloat_AsDouble(x))
+
+
+cdef hold(object x):
+    if is_live(x):
+        recorded_numbers().hold((<Number>x).index)
+
+
+cdef object held(object x):
+    """The value, on which the recorded function depends from now on."""
+    hold(x)
+    return plain(x)
+
+
+cdef int64_t number_position(object x):
+    return (<Number>x).index if is_live(x) else recorded_numbers().constant(PyFloat_AsDouble(x))
+
+
+cdef object combine(NumberOp op, function, left, right):
+    """Python's result; one to be computed anew where an operand is."""
+    cdef int64_t index
+    if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
+        return NotImplemented
+    result = function(plain(left), plain(right))
+    if not is_live(left) and not is_live(right):
+        return result
+    if not isinstance(result, (float, bool)):
+        hold(left)
+        hold(right)
+        return result
+    index = recorded_numbers().apply(op, number_position(left), number_position(right))
+    return live_number(index)
+
+
+cdef object alone(NumberOp op, object x, object result):
+    if not is_live(x):
+        return result
+    return live_number(recorded_numbers().apply(op, (<Number>x).index, -1))
+
+
+cdef int64_t number_index_for_core(void* x) noexcept:
+    return (<Number><object>x).index if is_live(<object>x) else -1
+
+
+cdef object recorded_item(TensorBase x):
+    """The value of a tensor that is there, as a recording may use it: anew at every run."""
+    cdef int64_t index = recorded_numbers().item(x.t)
+    if is_float(x.t.dtype()):
+        return live_number(index)
+    recorded_numbers().hold(index)
+    return element_to_python(x.t.data(), x.t.dtype())

@@ -1,0 +1,80 @@
+"""What changes of a module or an optimiser after the first call: eager's value, always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tinyt
+from tinyt import Tensor, nn, optim
+from tinyt.compile import compile
+
+MODULE_CHANGES: dict[str, Callable[[nn.Module], Any]] = {
+    "eval": lambda m: m.eval(),
+    "dropout": lambda m: setattr(m[1], "p", 0.9),
+    "replaced layer": lambda m: m.__setitem__(0, nn.Linear(3, 3)),
+    "appended layer": lambda m: m.append(nn.ReLU()),
+    "replaced parameter": lambda m: setattr(m[0], "weight", nn.Parameter(tinyt.ones(3, 3))),
+    "no bias": lambda m: setattr(m[0], "bias", None),
+    "hook": lambda m: m[0].register_forward_hook(lambda m, a, y: y * 2),
+    "attribute": lambda m: setattr(m[2], "negative_slope", 0.5),
+}
+
+
+@pytest.mark.parametrize("name", MODULE_CHANGES)
+def test_a_changed_module_is_seen(name: str) -> None:
+    found = []
+    for is_compiled in (False, True):
+        tinyt.manual_seed(0)
+        net = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5), nn.LeakyReLU(0.1))
+        call: Any = compile(net.forward) if is_compiled else net
+        for i in range(6):
+            if i == 3:
+                MODULE_CHANGES[name](net)
+            tinyt.manual_seed(i)
+            found.append(call(tinyt.ones(2, 3)).tolist())
+    assert found[:6] == found[6:]
+
+
+def step_of(net: nn.Module, optimizer: optim.Optimizer) -> Callable[[Tensor], Tensor]:
+    def step(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+OPTIMIZER_CHANGES: dict[str, Callable[[nn.Module, Any], Any]] = {
+    "lr": lambda m, o: o.param_groups[0].update(lr=0.5),
+    "lr int": lambda m, o: o.param_groups[0].update(lr=1),
+    "betas": lambda m, o: o.param_groups[0].update(betas=(0.5, 0.6)),
+    "decay": lambda m, o: o.param_groups[0].update(weight_decay=0.1),
+    "maximize": lambda m, o: o.param_groups[0].update(maximize=True),
+    "frozen": lambda m, o: m[0].weight.requires_grad_(False),
+    "group": lambda m, o: o.add_param_group({"params": [m[2].weight], "lr": 0.3}),
+    "dropped": lambda m, o: o.param_groups[0]["params"].pop(),
+    "state": lambda m, o: o.load_state_dict(o.state_dict()),
+    "data": lambda m, o: setattr(m[0].weight, "data", tinyt.full((3, 3), 0.25)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZER_CHANGES)
+def test_a_changed_optimizer_is_seen(name: str) -> None:
+    found = []
+    for is_compiled in (False, True):
+        tinyt.manual_seed(0)
+        net = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3, bias=False))
+        optimizer = optim.AdamW(net[0].parameters(), lr=0.1)
+        step: Any = step_of(net, optimizer)
+        step = compile(step) if is_compiled else step
+        for i in range(7):
+            if i == 3:
+                OPTIMIZER_CHANGES[name](net, optimizer)
+            found.append(step(tinyt.arange(6.0).reshape(2, 3)).tolist())
+        found.append([p.tolist() for p in net.parameters()])
+    assert found[:8] == found[8:]
