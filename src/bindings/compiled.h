@@ -6,7 +6,7 @@
 
 namespace tinyt {
 
-// The steady state of a program: its vectors keep their room from run to run.
+// What one run takes and gives.
 struct PlannedRun {
   std::vector<Tensor> arguments;
   std::vector<double> given;

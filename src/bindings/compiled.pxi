@@ -8,7 +8,6 @@ cdef extern from "compiled.h" namespace "tinyt" nogil:
         cbool holds(const vector[double]&)
     cdef cppclass Draws:
         void emplace_back(int64_t, int64_t) except +
-        void clear()
     cdef cppclass PlannedRun:
         vector[CTensor] arguments
         vector[double] given

@@ -10,7 +10,6 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object, object) except? NULL
     PyObject* cell_contents "PyCell_GET"(PyObject*)
-    int is_cell "PyCell_Check"(object)
     ctypedef struct PyTypeObject:
         pass
     PyObject* look_up "_PyType_Lookup"(PyTypeObject*, object)

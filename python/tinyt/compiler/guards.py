@@ -9,7 +9,6 @@ others by identity.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import gc
 import os
 import sys
@@ -57,9 +56,11 @@ _DEPTH = 3
 # These read or write attributes whose names are computed, of what they are given; the last ones of
 # what that holds as well.
 _BY_NAME: tuple[Any, ...] = (getattr, hasattr, setattr, delattr, vars, dir, copy.copy)
-_BY_NAME += (object.__getattribute__, dataclasses.replace, attrgetter, itemgetter, methodcaller)
-_DEEP: tuple[Any, ...] = (copy.deepcopy, dataclasses.asdict, dataclasses.astuple, repr, str, format)
+_BY_NAME += (object.__getattribute__, attrgetter, itemgetter, methodcaller)
+_DEEP: tuple[Any, ...] = (copy.deepcopy, repr, str, format)
 _READERS = {**{id(x): 1 for x in _BY_NAME}, **{id(x): _DEPTH for x in _DEEP}}
+# So do these of a module that takes as long to import as all of this one.
+_OF_DATACLASSES = {"replace": 1, "asdict": _DEPTH, "astuple": _DEPTH}
 _METHODS = {"__getattribute__", "format"}  # so do these
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
 # Code that is not looked into: Python's own, and of this library all but modules and schedules,
@@ -163,6 +164,8 @@ def _depth_of(value: Any) -> int:
     """How much of what a line comes to is read where it comes to this."""
     if isinstance(value, (itemgetter, methodcaller)):
         return 1
+    if getattr(value, "__module__", None) == "dataclasses" and isinstance(value, FunctionType):
+        return _OF_DATACLASSES.get(value.__name__, 0)
     return _READERS.get(id(value), 0)
 
 
