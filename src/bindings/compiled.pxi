@@ -5,7 +5,7 @@ import types
 
 cdef extern from "compiled.h" namespace "tinyt" nogil:
     cdef cppclass Program:
-        cbool holds(const vector[double]&)
+        cbool holds(const vector[double]&) except +raise_python_error
     cdef cppclass Draws:
         void emplace_back(int64_t, int64_t) except +
     cdef cppclass PlannedRun:
@@ -13,7 +13,8 @@ cdef extern from "compiled.h" namespace "tinyt" nogil:
         vector[double] given
         Draws draws
         vector[CTensor] outputs
-        cbool run(Program&) except +raise_python_error
+        vector[double] numbers
+        cbool run(Program&, cbool) except +raise_python_error
     CTensor whole_memory(const CTensor&) except +raise_python_error
 
 cdef object LEAF = None   # in a description: a tensor or a float
@@ -122,16 +123,15 @@ cdef object built(object description, object leaves):
     return kind(*values) if kind is slice or hasattr(kind, "_fields") else kind(values)
 
 
-def modes():
-    """What else of this thread and process a recording depends on."""
-    return (bool(grad_mode()), bool(t_autocast.active), <int>t_autocast.dtype,
-            bool(t_autocast.cache), <int>default_dtype(), bool(saved_hooks_active()))
+cdef tuple MODES = ("grad mode", "autocast", "autocast's dtype", "autocast's cache",
+                    "the default dtype", "hooks of saved tensors")
 
 
-cdef bint modes_are(tuple wanted):
-    return (grad_mode() == <bint>wanted[0] and t_autocast.active == <bint>wanted[1]
-            and <int>t_autocast.dtype == <int>wanted[2] and t_autocast.cache == <bint>wanted[3]
-            and <int>default_dtype() == <int>wanted[4] and saved_hooks_active() == <bint>wanted[5])
+cpdef int64_t modes():
+    """What else of this thread and process a recording depends on: a byte for each of MODES."""
+    return (<int64_t>grad_mode() | <int64_t>t_autocast.active << 8
+            | <int64_t>t_autocast.dtype << 16 | <int64_t>t_autocast.cache << 24
+            | <int64_t>default_dtype() << 32 | <int64_t>saved_hooks_active() << 40)
 
 
 cdef inline int wants_of(TensorBase x):
@@ -187,7 +187,7 @@ cdef class Entry:
     cdef readonly bint confirmed  # by a second capture
     cdef readonly tuple description   # of the arguments and of those with names
     cdef object program_object
-    cdef tuple modes
+    cdef int64_t modes
     cdef list facts, guards, places, no_grad, numbers, generators, set_grads, results
     cdef list renewed                 # leaves whose gradients a run replaces without reading them
     cdef dict kept
@@ -196,8 +196,9 @@ cdef class Entry:
     cdef list sources, layouts
     cdef object result_description, later
     cdef Program* program
+    cdef bint returns_numbers
 
-    def __init__(self, capture, program, description, modes, list leaves):
+    def __init__(self, capture, program, tuple description, int64_t modes, list leaves):
         at = firsts(leaves)
         memories = [first for first, _ in at]
         self.capture, self.program_object, self.modes = capture, program, modes
@@ -219,6 +220,7 @@ cdef class Entry:
         self.numbers, self.generators = list(capture.numbers), list(capture.draws)
         self.set_grads = list(capture.set_grads)
         self.result_description, self.results = capture.tree, list(capture.results)
+        self.returns_numbers = any([kind == A_NUMBER for kind, _ in self.results])
         read = {id(leaf) for kind, leaf in zip(self.source_kinds, self.sources) if kind == FROM_GRAD}
         self.renewed = [leaf for leaf, _, _ in self.set_grads if id(leaf) not in read]
         self.later = capture.later
@@ -227,7 +229,7 @@ cdef class Entry:
 
     cdef bint stands_for(self, tuple args, dict kwargs, list leaves) except -1:
         """Whether it does, as far as is known before its numbers are computed; fills in the leaves."""
-        if not (modes_are(self.modes) and matches(self.description[0], args, leaves)
+        if not (modes() == self.modes and matches(self.description[0], args, leaves)
                 and matches(self.description[1], kwargs, leaves) and self.leaves_fit(leaves) is None):
             return False
         for guard in self.guards:
@@ -279,11 +281,9 @@ cdef class Entry:
     def reason(self, tuple args, dict kwargs):
         """Why it does not stand for a call; None where only the numbers can be why."""
         cdef list leaves = []
-        now = modes()
-        if now != self.modes:
-            names = ("grad mode", "autocast", "autocast's dtype", "autocast's cache",
-                     "the default dtype", "hooks of saved tensors")
-            return next(name for name, a, b in zip(names, now, self.modes, strict=True) if a != b)
+        for i, name in enumerate(MODES):
+            if (modes() ^ self.modes) >> 8 * <int>i & 255:
+                return name
         if not (matches(self.description[0], args, leaves)
                 and matches(self.description[1], kwargs, leaves)):
             return "other arguments than tensors and floats, or how they are nested"
@@ -313,7 +313,9 @@ cdef class Entry:
 
     def given(self, list leaves):
         """The numbers that a run with these arguments takes."""
-        return [leaves[source] if type(source) is int else source() for source in self.numbers]
+        cdef vector[double] given
+        self.take_numbers(leaves, given)
+        return list(given)
 
     def inputs(self, list leaves):
         """(arguments, numbers given, draws) of a run, which takes the draws of its generators."""
@@ -347,25 +349,31 @@ cdef class Entry:
             if layout.difference(x) is not None:
                 return False
             run.arguments.push_back(x.t)
-        for source in self.numbers:
-            run.given.push_back(leaves[source] if type(source) is int else source())
+        self.take_numbers(leaves, run.given)
         return True
+
+    cdef int take_numbers(self, list leaves, vector[double]& given) except -1:
+        for source in self.numbers:
+            given.push_back(leaves[source] if type(source) is int else source())
+        return 0
 
     cdef object run(self, list leaves):
         """The result; MISS, and nothing is run, where the program does not stand for the call."""
         cdef PlannedRun run
-        cdef bint ran = False
+        cdef bint ran = False, stands = True
         if not self.take(leaves, run):
             return MISS
         draws = self.take_draws()
         for seed, counter in draws:
             run.draws.emplace_back(<int64_t>seed, <int64_t>counter)
         try:
-            if self.renewed and self.program.holds(run.given):   # as in eager, their memory is free
-                for leaf in self.renewed:
+            if self.renewed:   # as in eager, their memory is free
+                with nogil:
+                    stands = self.program.holds(run.given)
+                for leaf in self.renewed if stands else ():
                     (<TensorBase>leaf)._grad = None
             with nogil:
-                ran = run.run(self.program[0])
+                ran = run.run(self.program[0], self.returns_numbers)
         finally:
             if not ran:
                 for (generator, count), draw in zip(self.generators, draws, strict=True):
@@ -389,7 +397,7 @@ cdef class Entry:
             elif kind == AN_ARGUMENT:
                 values.append(leaves[what])
             elif kind == A_NUMBER:
-                values.append(self.capture.core.number(what))
+                values.append(run.numbers[<Py_ssize_t>what])
             elif kind == A_VIEW:   # on the tape of what it is a view of
                 source, i, once, shape, stride, offset = what
                 x = (outputs if source == AN_OUTPUT else leaves)[i]

@@ -59,9 +59,17 @@ py::list writes_of(const Graph& g) {
   return out;
 }
 
+// With the numbers of a graph, which programs that run may be reading.
+template <class F>
+auto with_numbers(Graph& g, const F& what) {
+  const py::gil_scoped_release unlocked;
+  const std::lock_guard lock(g.numbers());
+  return what(g.numbers());
+}
+
 py::list numbers_of(Graph& g) {
   py::list out;
-  for (const Numbers::Number& n : g.numbers().all()) {
+  for (const Numbers::Number& n : with_numbers(g, [](Numbers& all) { return all.all(); })) {
     const char* kind = n.op == Numbers::Op::Given      ? "given"
                        : n.op == Numbers::Op::Item     ? "item"
                        : n.op == Numbers::Op::Constant ? "constant"
@@ -162,19 +170,23 @@ void bind_graph(py::module_& m) {
            "The outputs of a node that is no row of the op table.")
       .def(
           "holds",
-          [](Graph& g, const std::vector<double>& given) { return g.numbers().holds(given); },
+          [](Graph& g, const std::vector<double>& given) {
+            return with_numbers(g, [&](Numbers& all) { return all.holds(given); });
+          },
           arg("given"), "Whether the graph stands for a call with these numbers.")
       .def(
           "refresh",
-          [](Graph& g, const std::vector<double>& given) { return g.numbers().refresh(given); },
+          [](Graph& g, const std::vector<double>& given) {
+            return with_numbers(g, [&](Numbers& all) { return all.refresh(given); });
+          },
           arg("given"), "Sets the numbers that are read anew; false where the graph is stale.")
-      .def(
-          "number", [](Graph& g, int64_t position) { return g.numbers().value(position); },
-          arg("position"), "A number as it was at the last run.")
       .def("numbers", numbers_of, "(kind, operation, left, right, value) per number.")
       .def(
-          "hold", [](Graph& g, int64_t position) { g.numbers().hold(position); }, arg("position"),
-          "The graph stands for calls in which this number is what it is.");
+          "hold",
+          [](Graph& g, int64_t position) {
+            with_numbers(g, [&](Numbers& all) { all.hold(position); });
+          },
+          arg("position"), "The graph stands for calls in which this number is what it is.");
   py::class_<Program>(m, "Program", "A planned graph: a flat list of steps over placed values.")
       .def(py::init([](const Graph& g, int part) {
              require(part >= 0 && part <= 2 && (part == 0) == (g.mark().node < 0), ErrorKind::Value,

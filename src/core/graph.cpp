@@ -88,11 +88,6 @@ Tensor Graph::make(const Dims& shape, DType dtype, int64_t value) const {
 }
 
 Tensor Graph::add_argument(const Tensor& like) {
-  int64_t first = 0, last = 0;  // the elements it reaches, from its own first one
-  for (size_t d = 0; d < like.shape().size(); ++d) {
-    const int64_t span = (like.size(d) - 1) * like.stride(d);
-    (span < 0 ? first : last) += span;
-  }
   const auto number = static_cast<int64_t>(arguments_.size());
   Tensor stand_in;
   if (like.is_contiguous()) {
@@ -102,10 +97,12 @@ Tensor Graph::add_argument(const Tensor& like) {
     if (stand_in.strides() != like.strides())
       stand_in = stand_in.view(like.shape(), like.strides(), 0);
   } else {
-    const Dims flat{like.numel() == 0 ? 0 : last - first + 1};
+    const auto [first, end] = element_range(like);
+    const Dims flat{like.numel() == 0 ? 0 : end - first};
     const Tensor whole = make(flat, like.dtype(), add_value(flat, like.dtype(), -1));
     inputs_.push_back({whole.storage().value, whole, number});
-    stand_in = whole.view(like.shape(), like.strides(), like.numel() == 0 ? 0 : -first);
+    stand_in =
+        whole.view(like.shape(), like.strides(), like.numel() == 0 ? 0 : like.offset() - first);
   }
   arguments_.push_back(stand_in);
   return stand_in;

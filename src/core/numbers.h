@@ -2,6 +2,7 @@
 // tensor, and what was computed from them. A value is computed as Python computes it.
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <vector>
 
@@ -42,9 +43,6 @@ class Numbers {
   int64_t item(const Tensor& source);
   int64_t constant(double value);
   int64_t apply(Op op, int64_t left, int64_t right = -1);
-  // The recorded function did what it did because this number is what it is.
-  void hold(int64_t number) { held_.push_back({number, numbers_[number].value}); }
-
   // Which numbers are recorded as other ones: what a graph holds fast of their values, as a
   // function of C does that was given one, differs then. That of a count, or all of a kind. Given
   // ones are multiplied by the factor, those read from tensors by one that is almost 1.
@@ -56,16 +54,29 @@ class Numbers {
 
   // The 0-d tensor of a number: weak in promotion, as Python's numbers are.
   const Tensor& cell(int64_t number);
+  int64_t given() const { return given_; }
+
+  // Once they are recorded, what follows is for whoever has locked them, as every run of a program
+  // does: programs of one graph share them.
+  void lock() {
+    while (busy_.test_and_set(std::memory_order_acquire)) busy_.wait(true);
+  }
+  void unlock() {
+    busy_.clear(std::memory_order_release);
+    busy_.notify_one();
+  }
+  const std::vector<Number>& all() const { return numbers_; }
   // As recorded, or as refreshed last.
   double value(int64_t number) const { return numbers_[number].value; }
-  int64_t given() const { return given_; }
-  const std::vector<Number>& all() const { return numbers_; }
-
+  // The recorded function did what it did because this number is what it is.
+  void hold(int64_t number) { held_.push_back({number, numbers_[number].value}); }
   // Whether the graph stands for the function with these numbers given: not where one that was
   // held has changed, or where Python would have raised an error.
   bool holds(std::span<const double> given) const;
   // Computes all of them anew, where it does; returns whether.
   bool refresh(std::span<const double> given);
+  // All of them, as refreshed last.
+  const std::vector<double>& values() const { return values_; }
 
  private:
   struct Held {
@@ -82,6 +93,7 @@ class Numbers {
   int64_t nudged_ = kNone;
   double factor_ = 1;
   int64_t given_ = 0;
+  std::atomic_flag busy_;
 };
 
 }  // namespace tinyt

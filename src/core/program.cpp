@@ -117,19 +117,19 @@ std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
 }
 
 std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> arguments,
-                                                std::span<const double> given, const Draws& draws) {
-  while (busy_.test_and_set(std::memory_order_acquire)) busy_.wait(true);
+                                                std::span<const double> given, const Draws& draws,
+                                                std::vector<double>* numbers) {
+  const std::lock_guard lock(*numbers_);
   struct Release {
     Program& p;
     memory::Block arena{};
     ~Release() {
       if (arena.from) arena.from->release(arena);
       for (Turn& turn : p.taken_) give_back(turn.memory);
-      p.busy_.clear(std::memory_order_release);
-      p.busy_.notify_one();
     }
   } release{*this};
   if (!numbers_->refresh(given)) return std::nullopt;
+  if (numbers) *numbers = numbers_->values();
   bind(arguments, draws);
   if (arena_bytes_ > 0) place(release.arena = memory::current().allocate(arena_bytes_));
   run_steps();

@@ -4,9 +4,9 @@
 // kernels' own scratch aside, no memory.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,12 +92,16 @@ class Program {
 
   // Runs on arguments of the geometry that was recorded; writes to captured memory come last.
   // Nothing, and nothing is run, where the numbers given make the graph stale (Numbers::refresh).
-  // Another thread's run is waited for.
+  // Another thread's run is waited for. `numbers` gets all numbers of the run.
   std::optional<std::vector<Tensor>> run(std::span<const Tensor> arguments,
-                                         std::span<const double> given, const Draws& draws);
+                                         std::span<const double> given, const Draws& draws,
+                                         std::vector<double>* numbers = nullptr);
 
   // Whether the numbers given leave the graph as it is.
-  bool holds(std::span<const double> given) const { return numbers_->holds(given); }
+  bool holds(std::span<const double> given) const {
+    const std::lock_guard lock(*numbers_);
+    return numbers_->holds(given);
+  }
 
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Region>& regions() const { return regions_; }
@@ -161,7 +165,6 @@ class Program {
   std::vector<std::pair<Ref<Storage>, size_t>> placed_;  // and their offsets
   size_t arena_bytes_ = 0;
   char* arena_ = nullptr;  // of the last run
-  std::atomic_flag busy_;
 };
 
 }  // namespace tinyt

@@ -94,17 +94,22 @@ Tensor Tensor::view_as(DType dtype, std::span<const int64_t> shape,
   return make_tensor(impl_->storage, shape, strides, offset, dtype);
 }
 
-namespace {
-
-// The bytes that a tensor's elements lie in, from its storage's first one.
-std::pair<int64_t, int64_t> byte_span(const Tensor& t) {
+std::pair<int64_t, int64_t> element_range(const Tensor& t) {
   int64_t low = t.offset(), high = t.offset();
   for (size_t d = 0; d < t.shape().size(); ++d) {
     const int64_t span = (t.size(d) - 1) * t.stride(d);
     (span < 0 ? low : high) += span;
   }
+  return {low, high + 1};
+}
+
+namespace {
+
+// The bytes that a tensor's elements lie in, from its storage's first one.
+std::pair<int64_t, int64_t> byte_span(const Tensor& t) {
+  const auto [first, last] = element_range(t);
   const auto item = static_cast<int64_t>(t.itemsize());
-  return {low * item, (high + 1) * item};
+  return {first * item, last * item};
 }
 
 }  // namespace

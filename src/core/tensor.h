@@ -139,6 +139,8 @@ class Tensor {
 
 // First and one-past-last byte a tensor that is not empty reaches.
 std::pair<const char*, const char*> byte_range(const Tensor& t);
+// The same in elements, from its storage's first one.
+std::pair<int64_t, int64_t> element_range(const Tensor& t);
 // True when the byte ranges the two tensors span have a byte in common.
 bool ranges_overlap(const Tensor& a, const Tensor& b);
 // True when both see exactly the same elements in the same order.

@@ -704,3 +704,59 @@ def test_threads_share_a_compiled_function() -> None:
     for worker in workers:
         worker.join()
     assert not failures
+
+
+def in_threads(*works: Callable[[], None]) -> None:
+    """Runs all at once; raises what one of them raises."""
+    failures: list[BaseException] = []
+
+    def run(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    workers = [threading.Thread(target=run, args=(work,)) for work in works]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if failures:
+        raise failures[0]
+
+
+def test_a_backward_beside_a_forward_has_its_own_numbers() -> None:
+    weight = tinyt.randn(20, 30).requires_grad_()
+
+    def function(scale: float) -> Tensor:
+        x = weight
+        for _ in range(8):
+            x = (x * scale).sin().cumsum(1)
+        return x.sum()
+
+    compiled = compile(function)
+
+    def work(scale: float) -> Callable[[], None]:
+        want = bits(tinyt.autograd.grad(function(scale), weight)[0])
+
+        def run() -> None:
+            for _ in range(200):
+                assert bits(tinyt.autograd.grad(compiled(scale), weight)[0]) == want
+
+        return run
+
+    in_threads(*(work(0.25 * i) for i in range(1, 5)))
+
+
+def test_a_returned_number_is_that_of_its_own_call() -> None:
+    compiled = compile(lambda x, scale: ((x * scale).exp(), scale * 2 + 1))
+    x = tinyt.randn(100, 300)
+
+    def work(scale: float) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(60):
+                assert compiled(x, scale)[1] == scale * 2 + 1
+
+        return run
+
+    in_threads(*(work(0.25 * i) for i in range(1, 5)))

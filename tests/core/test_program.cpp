@@ -1,0 +1,95 @@
+#include "program.h"
+
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "cpu/backend.h"
+#include "parallel.h"
+
+namespace {
+
+using namespace tinyt;
+
+constexpr int64_t kElements = 5000;
+
+Tensor ones() {
+  Tensor x = Tensor::empty(Dims{kElements}, DType::Float32);
+  for (int64_t i = 0; i < kElements; ++i) x.ptr<float>()[i] = 1;
+  return x;
+}
+
+Tensor apply(OpId op, const Tensor& a, const Tensor& b) {
+  const Tensor inputs[] = {a, b};
+  return dispatch(op, inputs, {}).first;
+}
+
+// x * scale, and later twice that plus the scale.
+void record(Graph& graph, const Tensor& x) {
+  set_recording(&graph);
+  const Tensor scale = graph.cell(graph.numbers().give(1));
+  const Tensor now = apply(OpId::mul, x, scale);
+  graph.add_output(now);
+  graph.set_mark();
+  graph.add_output(apply(OpId::add, apply(OpId::add, now, now), scale));
+  set_recording(nullptr);
+  graph.finish();
+}
+
+bool all_are(const Tensor& x, float value) {
+  bool good = true;
+  for (int64_t i = 0; i < kElements; ++i) good = good && x.ptr<float>()[i] == value;
+  return good;
+}
+
+// Each run of either program reads the numbers that it was given, and tells them.
+void test_programs_share_numbers() {
+  set_num_threads(2);
+  Graph graph;
+  record(graph, ones());
+  Program first(graph, Program::Part::First), later(graph, Program::Part::Later);
+  const auto work = [&](double scale) {
+    for (int i = 0; i < 200; ++i) {
+      const double given[] = {scale};
+      std::vector<double> numbers;
+      const auto now = first.run({}, given, {}, &numbers);
+      CHECK_EQ(numbers.at(0), scale);
+      const auto then = later.run({&now->back(), 1}, given, {});
+      CHECK(all_are(now->front(), static_cast<float>(scale)));
+      CHECK(all_are(then->front(), static_cast<float>(3 * scale)));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 1; t <= 4; ++t) threads.emplace_back(work, t);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A number that is held decides whether a program stands for a call, while others run.
+void test_held_numbers() {
+  Graph graph;
+  record(graph, ones());
+  Program first(graph, Program::Part::First);
+  {
+    const std::lock_guard lock(graph.numbers());
+    graph.numbers().hold(0);
+  }
+  const double same[] = {1}, other[] = {2};
+  std::thread runs([&] {
+    for (int i = 0; i < 100; ++i) CHECK(first.run({}, same, {}).has_value());
+  });
+  for (int i = 0; i < 100; ++i) {
+    CHECK(first.holds(same));
+    CHECK(!first.holds(other));
+    CHECK(!first.run({}, other, {}).has_value());
+  }
+  runs.join();
+}
+
+}  // namespace
+
+int main() {
+  cpu::register_cpu();
+  test_programs_share_numbers();
+  test_held_numbers();
+  return tinyt::test::summary();
+}
