@@ -18,6 +18,7 @@ from tinyt.cli.__main__ import main
 from tinyt.cli.digits import data as digits
 from tinyt.cli.digits import plots
 from tinyt.cli.digits.task import MODELS, Digits, DigitsConfig
+from tinyt.compile import compile
 
 pytest.importorskip("sklearn")
 
@@ -122,6 +123,20 @@ def test_result_does_not_depend_on_threads(no_pictures, model):
         assert main(["train", "digits", *options, "--out", threads]) == 0
         states.append(flatten(state_of(threads)))
     assert states[0] == states[1] == states[2]
+
+
+@pytest.mark.parametrize("model", ["cnn", "mlp"])
+def test_compiled_steps_give_the_bits_of_eager_ones(monkeypatch, no_pictures, model):
+    made = []
+    monkeypatch.setattr(
+        train_command, "compile", lambda step: made.append(compile(step)) or made[-1]
+    )
+    options = ["--model", model, "--epochs", "2", "--batch-size", "256"]
+    assert main(["train", "digits", *options, "--out", "compiled"]) == 0
+    assert main(["train", "digits", *options, "--out", "eager", "--eager"]) == 0
+    assert flatten(state_of("compiled")) == flatten(state_of("eager"))
+    (step,) = made
+    assert step.cache_info().hits > step.cache_info().misses
 
 
 def test_resuming_a_finished_run_prints_its_result_again(capsys, no_pictures):

@@ -52,6 +52,17 @@ def test_train_eval_generate(capsys):
     assert set(texts[0]) <= set(TEXT)
 
 
+def test_compiled_steps_give_the_bits_of_eager_ones():
+    assert train("--dropout", "0.1", out="compiled") == 0
+    assert train("--dropout", "0.1", "--eager", out="eager") == 0
+    one, other = (Path(f"{run}/checkpoint.safetensors") for run in ("compiled", "eager"))
+    a, b = (tinyt.load(str(path)) for path in (one, other))
+    for x, y in zip(a["model"].values(), b["model"].values(), strict=True):
+        assert x.numpy().tobytes() == y.numpy().tobytes()
+    for record, expected in zip(a["history"], b["history"], strict=True):
+        assert record | {"seconds": 0} == expected | {"seconds": 0}
+
+
 def test_learns_a_text_that_repeats(capsys):
     alphabet = "abcdefghijklmnopqrstuvwxyz\n"
     Path("abc.txt").write_text(alphabet * 100)
@@ -68,10 +79,10 @@ def test_resumed_elsewhere_equals_uninterrupted(capsys, monkeypatch, tmp_path):
     stop_after = iter([False, True])
     run_epoch = CharsTrainer.run_epoch
 
-    def interrupted(self, on_batch):
+    def interrupted(self, step, on_batch):
         if next(stop_after):
             raise KeyboardInterrupt
-        return run_epoch(self, on_batch)
+        return run_epoch(self, step, on_batch)
 
     with monkeypatch.context() as patch:
         patch.setattr(CharsTrainer, "run_epoch", interrupted)

@@ -19,6 +19,7 @@ from tinyt.random import default_generator, manual_seed
 from tinyt.tensor import Tensor
 
 OnBatch = Callable[[float], None]
+Step = Callable[[Any], Tensor]
 _LARGEST = 2**63 - 1
 
 
@@ -169,16 +170,14 @@ class Trainer(ABC):
         """Whether every epoch is done."""
         return self.epoch >= self.config.epochs
 
-    def run_epoch(self, on_batch: OnBatch) -> dict[str, Any]:
-        """One pass over the training data; returns and records its metrics."""
+    def run_epoch(self, step: Step, on_batch: OnBatch) -> dict[str, Any]:
+        """One pass over the training data by :meth:`step`, which may be compiled; returns and
+        records its metrics."""
         started = time.perf_counter()
         self.model.train()
         total = 0.0
         for batch in self.loader:
-            loss = self.loss(batch)
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
+            loss = step(batch)
             self.scheduler.step()
             value = loss.item()
             total += value
@@ -194,6 +193,14 @@ class Trainer(ABC):
         }
         self.history.append(record)
         return record
+
+    def step(self, batch: Any) -> Tensor:
+        """One update of the network; its loss before."""
+        loss = self.loss(batch)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides how training goes on, and how it went."""

@@ -12,7 +12,8 @@ import tinyt
 from tinyt.cli.errors import CommandError, at_least, is_installed
 from tinyt.cli.progress import make_progress
 from tinyt.cli.runs import Run
-from tinyt.cli.task import Task, Trainer
+from tinyt.cli.task import Step, Task, Trainer
+from tinyt.compile import compile
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
@@ -25,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser, task: type[Task]) -> None:
         type=at_least(1),
         metavar="N",
         help="processor threads; does not change the result (default: all cores)",
+    )
+    parser.add_argument(
+        "--eager",
+        action="store_true",
+        help="run every operation at once instead of compiled steps; does not change the result",
     )
     parser.add_argument(
         "--out", metavar="DIR", help=f"run folder to make (default: runs/{task.name}-<date-time>)"
@@ -68,7 +74,7 @@ def train(task: type[Task], args: argparse.Namespace) -> int:
     weights = sum(param.numel() for param in trainer.model.parameters())
     print(f"run: {run.folder}  model: {trainer.title} ({weights:,} weights)  seed: {config.seed}")
     try:
-        _train(trainer, run)
+        _train(trainer, run, trainer.step if args.eager else compile(trainer.step))
         _finish(trainer, run)
     except KeyboardInterrupt:
         print(
@@ -80,7 +86,7 @@ def train(task: type[Task], args: argparse.Namespace) -> int:
     return 0
 
 
-def _train(trainer: Trainer, run: Run) -> None:
+def _train(trainer: Trainer, run: Run, step: Step) -> None:
     """Runs the epochs that are left; each whole one is on disk before the next begins."""
     # A crash between checkpoint and metrics leaves the latter a line short; the former decides.
     run.write_metrics(trainer.history)
@@ -88,7 +94,7 @@ def _train(trainer: Trainer, run: Run) -> None:
     shown = make_progress(trainer.config.epochs, trainer.epoch, batches, trainer.summary)
     with shown as progress:
         while not trainer.finished:
-            record = trainer.run_epoch(progress.batch)
+            record = trainer.run_epoch(step, progress.batch)
             run.save_checkpoint(trainer.state_dict())
             run.write_metrics(trainer.history)
             progress.epoch(record)
