@@ -33,11 +33,6 @@ namespace {
 
 constexpr int64_t kFetchBytes = 1 << 13;  // which leave room in the first-level cache
 
-// A row of the source of which nearly all lines will be read, in no order: fetched along memory.
-void fetch_row(const char* row, int64_t bytes) {
-  for (int64_t k = 0; k < bytes; k += kCacheLine) __builtin_prefetch(row + k);
-}
-
 // `extent`: bytes that the indices of a row span.
 void gather_tile(const Block& x, const Block& index, const Block& out, int64_t step, int64_t extent,
                  size_t itemsize, int64_t rows, int64_t cols) {
@@ -59,7 +54,8 @@ void gather_tile(const Block& x, const Block& index, const Block& out, int64_t s
     const bool fetch = x.col == 0 && x.row != 0 && extent > 0 && extent <= kFetchBytes &&
                        extent <= cols * kCacheLine;
     for (int64_t r = 0; r < rows; ++r) {
-      if (fetch && r + 1 < rows) fetch_row(x.data + (r + 1) * x.row, extent);
+      // Nearly all of a row's lines will be read, in no order.
+      if (fetch && r + 1 < rows) fetch_lines(x.data + (r + 1) * x.row, extent);
       gather(x.data + r * x.row, x.col, step, index.data + r * index.row, out.data + r * out.row,
              cols);
     }

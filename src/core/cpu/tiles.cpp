@@ -15,12 +15,6 @@ inline void copy_element(const char* from, char* to) {
   __builtin_memcpy(to, from, Size);
 }
 
-// A row that is read backwards and lies before the next is no stream that the processor would see
-// coming.
-inline void fetch_reversed(const char* last, int64_t bytes) {
-  for (int64_t k = 0; k < bytes; k += kCacheLine) __builtin_prefetch(last - k);
-}
-
 template <size_t Size>
 void copy_strided(const Block& from, const Block& to, int64_t rows, int64_t cols) {
   constexpr auto kSize = static_cast<int64_t>(Size);
@@ -30,8 +24,10 @@ void copy_strided(const Block& from, const Block& to, int64_t rows, int64_t cols
       const auto pick = kernels().copy->pick[std::countr_zero(Size)];
       const int64_t ahead = from.col == -kSize ? kAheadBytes / (cols * kSize) : 0;
       for (int64_t r = 0; r < rows; ++r) {
+        // A row that is read backwards and lies before the next is no stream that the processor
+        // would see coming.
         if (ahead > 0 && r + ahead < rows) {
-          fetch_reversed(from.data + (r + ahead) * from.row, cols * kSize);
+          fetch_lines(from.data + (r + ahead) * from.row - (cols - 1) * kSize, cols * kSize);
         }
         pick(from.data + r * from.row, from.col, to.data + r * to.row, cols);
       }

@@ -54,7 +54,7 @@ class WinogradBlock {
     const TilePlanes planes(p_, input_of(p_), first_, count_);
     transform_block(planes, p_.depth, slots,
                     {.data = data_,
-                     .element = p_.depth * p_.block,
+                     .element = p_.data_step(),
                      .line = p_.tile.cols,
                      .panel = p_.tile.cols * p_.depth});
     parallel_for(kElements, [&](int64_t element) { multiply(element); });
@@ -79,10 +79,10 @@ class WinogradBlock {
            .a_line = 1,
            .a_step = p_.tile.rows,
            .a_panel = p_.tile.rows * depth,
-           .b = data_ + element * p_.depth * p_.block + k * p_.tile.cols,
+           .b = data_ + element * p_.data_step() + k * p_.tile.cols,
            .b_step = p_.tile.cols,
            .b_panel = p_.tile.cols * p_.depth,
-           .c = products_ + element * p_.d.outs * p_.block,
+           .c = products_ + element * p_.products_step(),
            .row = 0,
            .col = 0,
            .c_row = p_.block,
@@ -125,8 +125,7 @@ class WinogradBlock {
     const int64_t count = cut_runs(i, runs);
     bool finite = true;
     for (int64_t o = begin; o < end; ++o) {
-      finite &=
-          kernels().winograd->output(products_ + o * p_.block + i, p_.d.outs * p_.block, lines);
+      finite &= kernels().winograd->output(products_ + o * p_.block + i, p_.products_step(), lines);
       for (int64_t k = 0; k < count; ++k) {
         const Run& run = runs[k];
         float* to = y_ + o * product(n) + run.to;

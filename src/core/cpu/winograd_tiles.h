@@ -53,8 +53,16 @@ struct Plan {
     top = c.offset[1] - (flipped ? 2 : 0);
     left = c.offset[2] - (flipped ? 2 : 0);
   }
-  int64_t data_size() const { return kElements * depth * block; }
-  int64_t products_size() const { return kElements * d.outs * block; }
+  // From element to element of transformed tiles, of `lines` channels: an odd number of cache
+  // lines, as the 36 of a tile are written and read side by side and would share a set of the L1.
+  int64_t element_step(int64_t lines) const {
+    constexpr int64_t kOfLine = kCacheLine / static_cast<int64_t>(sizeof(float));
+    return (ceil_div(lines * block, kOfLine) | 1) * kOfLine;
+  }
+  int64_t data_step() const { return element_step(depth); }
+  int64_t products_step() const { return element_step(d.outs); }
+  int64_t data_size() const { return kElements * data_step(); }
+  int64_t products_size() const { return kElements * products_step(); }
 };
 
 // Where a tile lies.
@@ -192,14 +200,12 @@ class TilePlanes {
 
   // The lines of a row lie in short runs, channel by channel, which no machine foresees. Past the
   // last channel a fetch of anything does no harm.
-  void fetch(const Row& row, int64_t plane, int64_t channel) const {
+  [[gnu::always_inline]] void fetch(const Row& row, int64_t plane, int64_t channel) const {
     const float* line = s_.data + row.at + channel * s_.channel_stride +
                         plane * s_.height * s_.width + row.first * s_.width;
-    const int64_t end = std::min(row.end, groups_ * kSide);
-    constexpr int64_t kStep = kCacheLine / static_cast<int64_t>(sizeof(float));
-    for (int64_t i = row.first; i < row.last; ++i, line += s_.width) {
-      for (int64_t x = row.begin; x < end; x += kStep) __builtin_prefetch(line + x);
-    }
+    const int64_t count = std::min(row.end, groups_ * kSide) - row.begin;
+    for (int64_t i = row.first; i < row.last; ++i, line += s_.width)
+      fetch_lines(line + row.begin, count * static_cast<int64_t>(sizeof(float)));
   }
 
   const Plan& p_;

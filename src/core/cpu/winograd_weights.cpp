@@ -48,8 +48,8 @@ class WeightProducts {
     const TilePlanes of_input(p_, input_of(p_), first, count);
     const TilePlanes of_grad(p_, gradient_of(p_, grad), first, count);
     const int64_t cols = p_.tile.cols;
-    transform_block(of_input, p_.depth, planes, {data_, p_.depth * p_.block, p_.block, cols});
-    transform_block(of_grad, p_.d.outs, planes, {grads_, p_.d.outs * p_.block, p_.block, cols});
+    transform_block(of_input, p_.depth, planes, {data_, p_.data_step(), p_.block, cols});
+    transform_block(of_grad, p_.d.outs, planes, {grads_, p_.products_step(), p_.block, cols});
     parallel_for(kElements, [&](int64_t element) {
       panels.with_one([&](char* slot) {
         multiply(element, count, accumulate, reinterpret_cast<float*>(slot));
@@ -59,14 +59,14 @@ class WeightProducts {
 
   void multiply(int64_t element, int64_t count, bool accumulate, float* packed) const {
     const auto type = static_cast<int>(DType::Float32);
-    const StridedLines b = {data_ + element * p_.depth * p_.block, p_.block, 1};
+    const StridedLines b = {data_ + element * p_.data_step(), p_.block, 1};
     for (int64_t j = 0; j < p_.depth; j += p_.tile.cols) {
       const int64_t cols = std::min(p_.tile.cols, p_.depth - j), width = round_up(cols, p_.lanes);
       kernels().gemm->pack[type](&b, {j, cols, 0, count, width}, packed);
       kernels().gemm->block[type]({.rows = p_.d.outs,
                                    .cols = cols,
                                    .depth = count,
-                                   .a = grads_ + element * p_.d.outs * p_.block,
+                                   .a = grads_ + element * p_.products_step(),
                                    .a_line = p_.block,
                                    .a_step = 1,
                                    .a_panel = 0,
