@@ -223,6 +223,28 @@ void test_ranges() {
   CHECK_EQ(statistics().reserved_bytes, s0.reserved_bytes);
 }
 
+// Room that was asked for beforehand serves blocks side by side, and is none of them.
+void test_room() {
+  Allocator& a = caching();
+  empty_cache();
+  const Statistics s0 = statistics();
+  a.make_room(64 * kMiB);
+  const Statistics s1 = statistics();
+  CHECK(s1.reserved_bytes >= s0.reserved_bytes + int64_t(64 * kMiB));
+  CHECK_EQ(s1.current_bytes, s0.current_bytes);
+  CHECK_EQ(s1.live_blocks, s0.live_blocks);
+  a.make_room(60 * kMiB);
+  std::vector<Block> blocks;
+  for (int i = 0; i < 3; ++i) blocks.push_back(a.allocate(21 * kMiB));
+  CHECK_EQ(statistics().system_allocations, s1.system_allocations);
+  for (const Block& b : blocks) a.release(b);
+  a.make_room(0);
+  a.make_room(SIZE_MAX / 4);  // more than there is: nothing happens
+  CHECK_EQ(statistics().reserved_bytes, s1.reserved_bytes);
+  empty_cache();
+  CHECK_EQ(statistics().reserved_bytes, s0.reserved_bytes);
+}
+
 // Free huge pages that lie apart serve one large block, where the system can move pages.
 void test_scattered_ranges() {
   Allocator& a = caching();
@@ -583,6 +605,7 @@ int main() {
   test_classes_join();
   test_pinned_slabs();
   test_ranges();
+  test_room();
   test_scattered_ranges();
   test_lists_of_other_threads();
   test_threads();

@@ -168,6 +168,16 @@ void* CachingAllocator::take_shared(size_t bytes) {
   return data != nullptr ? data : ranges_.grow(size_of_range(padded));
 }
 
+void CachingAllocator::make_room(size_t bytes) noexcept {
+  const size_t size = size_of_range(bytes);
+  if (bytes == 0 || size > most_) return;
+  const std::lock_guard lock(mutex_);
+  void* data = ranges_.take(size);
+  if (data == nullptr) data = ranges_.grow(size);
+  if (data != nullptr) ranges_.put_back(data, size);
+  keep_to_limit();
+}
+
 // A block of a class that lies ready, or else, unless only what is `at_hand` will do, from a slab.
 // Blocks that threads do not keep join before a page is touched for the first time, and where much
 // is free in all classes that joins before there is one more slab. The lock is held.

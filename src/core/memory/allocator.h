@@ -24,6 +24,9 @@ class Allocator {
   // Fails with OutOfMemoryError; never returns null for bytes > 0. Zero bytes gives data == null.
   virtual Block allocate(size_t bytes) = 0;
   virtual void release(const Block& block) noexcept = 0;
+  // Sees to it that blocks of so many bytes find room side by side. A hint: nothing is taken, and
+  // where there is no memory nothing happens.
+  virtual void make_room(size_t) noexcept {}
 };
 
 // The process-wide caching allocator of the CPU. Safe from any thread.

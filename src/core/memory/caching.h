@@ -32,6 +32,7 @@ class CachingAllocator final : public Allocator {
   CachingAllocator();
   Block allocate(size_t bytes) override;
   void release(const Block& block) noexcept override;
+  void make_room(size_t bytes) noexcept override;
 
   Statistics statistics();
   void reset_peak();
