@@ -73,6 +73,9 @@ need_sanitizers() {
   need valgrind has valgrind
 }
 
+# Opens the pages that compiled functions write.
+need_browser() { need chromium has chromium; }
+
 # new_venv DIR: a new environment; the python to use is DIR/bin/python.
 new_venv() {
   python3 -m venv "$1"

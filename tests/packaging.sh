@@ -62,6 +62,9 @@ import shutil
 assert not any(map(shutil.which, ["cc", "gcc", "g++", "clang", "cmake"]))
 import tinyt
 print(tinyt.show_config())
+function = tinyt.compile(lambda x: (x + 1).exp())
+function(tinyt.ones(3))
+assert function.graph().html().endswith("</html>\n")  # its parts are in the wheel
 '
 readme_block ci:example >"$WORK/example.py"
 clean_python "$WORK/example.py"

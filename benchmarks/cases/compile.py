@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from benchmarks import networks
-from benchmarks.case import Case, Input, Make, Setup, calling, integers, moving, normal
+from benchmarks.case import Case, Input, Make, Setup, Work, calling, integers, moving, normal
 from benchmarks.cases import training
 from benchmarks.cases.elementwise import K, M, count
 
@@ -180,6 +180,44 @@ def classes(rows: int, number: int) -> Case:
     return by_hand("cross-entropy", cross_entropy, *inputs, loss=True)
 
 
+# ---- loops
+
+
+def recurrent(batch: int, width: int, hidden: int, steps: int = 256) -> Case:
+    """Long short-term memory by hand, forward and backward: a loop in PyTorch, a scan in tinyt."""
+
+    def make(lib: Any) -> Callable[..., Any]:
+        def call(xs: Any, inward: Any, across: Any, bias: Any) -> Any:
+            weights = inward * width**-0.5, across * hidden**-0.5
+
+            def cell(state: Any, x: Any) -> Any:
+                h, c = state
+                i, f, g, o = (x @ weights[0] + h @ weights[1] + bias).chunk(4, -1)
+                c = lib.sigmoid(f) * c + lib.sigmoid(i) * lib.tanh(g)
+                h = lib.sigmoid(o) * lib.tanh(c)
+                return (h, c), h
+
+            state = lib.zeros(batch, hidden), lib.zeros(batch, hidden)
+            if lib.__name__ == "tinyt":
+                _, ys = lib.scan(cell, state, xs)
+            else:
+                rows = []
+                for x in xs:
+                    state, y = cell(state, x)
+                    rows.append(y)
+                ys = lib.stack(rows)
+            loss = (ys * ys).mean()
+            return ys.detach(), *lib.autograd.grad(loss, [xs, inward, across, bias])
+
+        return call
+
+    shapes = (steps, batch, width), (width, 4 * hidden), (hidden, 4 * hidden), (4 * hidden,)
+    inputs = tuple(normal(*shape, grad=True) for shape in shapes)
+    name = f"LSTM, {steps} steps of {batch}x{width} to {hidden}"
+    work = Work(flops=6.0 * steps * batch * (width + hidden) * 4 * hidden)
+    return Case(name, inputs, compiling(make), work, eager=calling(make), part="compile loops")
+
+
 # Three products a weight and sample: 6 FLOPs each.
 GPT = 6 * 8 * 256 * (6 * 12 * 384**2 + 384 * 256) + 6 * 8 * 6 * 2 * 256**2 * 384
 TRANSFORMER = ("transformer, 6 layers of 384, 8x256", networks.gpt(256, 384, 6, 6, 256),
@@ -222,6 +260,7 @@ FIXED = (
     loss("binary cross-entropy", binary_cross_entropy, 16, 256, 256),
     loss("KL divergence", kl_divergence, 64, 10),
     loss("KL divergence", kl_divergence, 2048, 1000),
+    recurrent(16, 64, 128),
 )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from tinyt.config import (
     show_config,
     use_deterministic_algorithms,
 )
+from tinyt.control import cond, scan, while_loop
 from tinyt.dtypes import (
     ALIASES,
     ALL,
@@ -75,7 +76,7 @@ from tinyt.tensor import Tensor
 
 from tinyt import autograd, data, linalg, nn, optim, utils  # isort: skip
 from tinyt import special  # isort: skip
-from tinyt import accelerator, amp, backends, cuda, testing, version  # isort: skip
+from tinyt import accelerator, amp, backends, cuda, library, testing, version  # isort: skip
 from tinyt.amp import (  # isort: skip
     GradScaler,
     autocast,
@@ -103,7 +104,7 @@ from tinyt.legacy import (  # isort: skip
     set_default_tensor_type,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
-from tinyt.compile import compile  # isort: skip
+from tinyt.compile import VerificationError, compile  # isort: skip
 
 __version__ = version.__version__
 newaxis = None
@@ -153,6 +154,7 @@ __all__ = [
     "ShortTensor",
     "Size",
     "Tensor",
+    "VerificationError",
     "accelerator",
     "amp",
     "are_deterministic_algorithms_enabled",
@@ -167,6 +169,7 @@ __all__ = [
     "cuda",
     "data",
     "compile",
+    "cond",
     "default_generator",
     "device",
     "dtype",
@@ -195,6 +198,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "layout",
+    "library",
     "linalg",
     "load",
     "manual_seed",
@@ -211,6 +215,7 @@ __all__ = [
     "result_type",
     "return_types",
     "save",
+    "scan",
     "seed",
     "set_autocast_cache_enabled",
     "set_autocast_dtype",
@@ -231,6 +236,7 @@ __all__ = [
     "use_deterministic_algorithms",
     "utils",
     "version",
+    "while_loop",
     *ops.EXPORTS,
     *(t.name for t in ALL),
     *ALIASES,

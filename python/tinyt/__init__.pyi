@@ -9,6 +9,7 @@ from tinyt import (
     backends,
     cuda,
     data,
+    library,
     linalg,
     memory,
     nn,
@@ -53,7 +54,7 @@ from tinyt.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from tinyt.compile import compile
+from tinyt.compile import VerificationError, compile
 from tinyt.config import (
     are_deterministic_algorithms_enabled,
     get_default_device,
@@ -69,6 +70,7 @@ from tinyt.config import (
     show_config,
     use_deterministic_algorithms,
 )
+from tinyt.control import cond, scan, while_loop
 from tinyt.dtypes import (
     bfloat16,
     bool,
@@ -603,6 +605,7 @@ __all__ = [
     "ShortTensor",
     "Size",
     "Tensor",
+    "VerificationError",
     "_int_mm",
     "abs",
     "abs_",
@@ -723,6 +726,7 @@ __all__ = [
     "complex128",
     "concat",
     "concatenate",
+    "cond",
     "conj",
     "conj_physical",
     "conj_physical_",
@@ -909,6 +913,7 @@ __all__ = [
     "less",
     "less_equal",
     "lgamma",
+    "library",
     "linalg",
     "linspace",
     "load",
@@ -1043,6 +1048,7 @@ __all__ = [
     "rsub",
     "save",
     "scalar_tensor",
+    "scan",
     "scatter",
     "scatter_add",
     "scatter_reduce",
@@ -1141,6 +1147,7 @@ __all__ = [
     "vsplit",
     "vstack",
     "where",
+    "while_loop",
     "xlogy",
     "xlogy_",
     "zero_",

@@ -9,15 +9,26 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import update_wrapper
 from typing import Any, NamedTuple
 
-from tinyt import _core
+from tinyt import _core, autograd
 from tinyt._core import CaptureError
-from tinyt._tensor import ByIdentity, CompiledBase, Entry, Place, describe, modes, rebuild
+from tinyt._tensor import ByIdentity, Entry, Place, describe, modes, rebuild
 from tinyt.compiler.capture import Capture, FirstRun
 from tinyt.compiler.compare import difference
 from tinyt.compiler.guards import StateError, changed_floats
+from tinyt.compiler.passes import simplify
+from tinyt.compiler.render.views import Profile, Views
+from tinyt.compiler.verify import Verification, VerificationError, Verifier
 from tinyt.nn import Module
+from tinyt.tensor import Tensor
 
-__all__ = ["CacheInfo", "Compiled", "OptimizedModule", "compile"]
+__all__ = [
+    "CacheInfo",
+    "Compiled",
+    "OptimizedModule",
+    "Verification",
+    "VerificationError",
+    "compile",
+]
 
 
 # Which numbers a recording nudges (Numbers of numbers.h).
@@ -34,13 +45,19 @@ class CacheInfo(NamedTuple):
     currsize: int
 
 
-class Compiled(CompiledBase):
+class Compiled(Views):
     """A compiled function. Called as the function is; see :func:`compile`."""
 
     def __init__(
-        self, function: Callable[..., Any], limit: int = 64, name: str | None = None
+        self,
+        function: Callable[..., Any],
+        limit: int = 64,
+        name: str | None = None,
+        verify: bool = False,
     ) -> None:
         super().__init__(function)
+        self._verifier = Verifier(function, _gradients) if verify else None
+        self._verifications: deque[Verification] = deque(maxlen=2 * limit)
         self._limit, self._given_name = limit, name
         self._places: dict[tuple[int, Any], Place] = {}  # of floats that have changed once
         self._reasons: deque[str] = deque(maxlen=2 * limit)
@@ -57,6 +74,7 @@ class Compiled(CompiledBase):
         self.entries.clear()
         self._places.clear()
         self._reasons.clear()
+        self._verifications.clear()
         self._captures, self._warm = 0, False
         self.hits = self.misses = 0
 
@@ -64,7 +82,13 @@ class Compiled(CompiledBase):
         """A line for each call that was captured: which one, and why no program stood for it."""
         return "\n".join(self._reasons)
 
-    def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def verifications(self) -> tuple[Verification, ...]:
+        """What ``verify=True`` has compared so far; the last ones where there are many."""
+        return tuple(self._verifications)
+
+    def miss(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], profile: Profile | None = None
+    ) -> Any:
         """The result of a call that no program stands for yet."""
         reason = self._reason(args, kwargs)
         for entry in self.entries:
@@ -75,10 +99,10 @@ class Compiled(CompiledBase):
         description = describe(args, leaves), describe(kwargs, leaves)
         if self._warm:
             try:
-                return self._captured(description, leaves, reason).call(leaves)
+                return self._captured(description, leaves, reason).call(leaves, profile)
             except FirstRun:
                 pass
-            except CaptureError:
+            except (CaptureError, VerificationError):
                 raise
             except Exception:  # the function's own, perhaps: then the call below has it, too
                 pass
@@ -87,6 +111,8 @@ class Compiled(CompiledBase):
         self._warm = True
         try:
             self._captured(description, leaves, reason)
+        except VerificationError:
+            raise
         except Exception as error:
             what = str(error) if isinstance(error, CaptureError) else f"compile: {error!r}"
             raise CaptureError(
@@ -134,6 +160,18 @@ class Compiled(CompiledBase):
                 core.hold(position)
         if core.holds(given):
             entry.confirm()
+            try:
+                self._verify(entry, leaves, "first run")
+            except VerificationError:
+                self.entries.remove(entry)
+                raise
+
+    def _verify(self, entry: Entry, leaves: list[Any], when: str) -> None:
+        """With ``verify=True``: VerificationError where the program is not the function."""
+        if self._verifier is not None:
+            found = self._verifier.check(entry, leaves, when)
+            if found is not None:
+                self._verifications.append(found)
 
     def _reason(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         if not self.entries:
@@ -143,10 +181,12 @@ class Compiled(CompiledBase):
     def _captured(self, description: Any, leaves: list[Any], reason: str) -> Entry:
         """A new program, for these arguments."""
         capture = self._capture(description, leaves, list(self._places.values()))
+        core = simplify(capture.graph).to_core()
         if capture.later is not None:
-            capture.later.plan(capture.core)
-        program = _core.Program(capture.core, 0 if capture.later is None else 1)
+            capture.later.plan(core)
+        program = _core.Program(core, 0 if capture.later is None else 1)
         entry = Entry(capture, program, description, modes(), leaves)
+        self._verify(entry, leaves, "captured")
         self._captures += 1
         self._reasons.append(f"{self._captures}: {reason}")
         self.entries.insert(0, entry)
@@ -190,11 +230,18 @@ class Compiled(CompiledBase):
         return Capture(self.function, leaves, arguments, objects, places, nudged)
 
     def __reduce__(self) -> Any:  # a copy captures anew
-        return Compiled, (self.function, self._limit, self._given_name)
+        return Compiled, (self.function, self._limit, self._given_name, self._verifier is not None)
 
     def _name(self) -> str:
         default = type(self.function).__qualname__
         return self._given_name or str(getattr(self.function, "__qualname__", default))
+
+
+def _gradients(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], grads: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
+    """Those of inputs that outputs depend on."""
+    return autograd.grad(outputs, inputs, grads, allow_unused=True)
 
 
 def _objects_of(description: Any) -> Iterator[Any]:
@@ -211,10 +258,12 @@ class OptimizedModule(Module):
 
     _orig_mod: Module
 
-    def __init__(self, module: Module, limit: int = 64, name: str | None = None) -> None:
+    def __init__(
+        self, module: Module, limit: int = 64, name: str | None = None, verify: bool = False
+    ) -> None:
         super().__init__()
         name = name or type(module).__name__
-        object.__setattr__(self, "compiled", Compiled(module.__call__, limit, name))
+        object.__setattr__(self, "compiled", Compiled(module.__call__, limit, name, verify))
         self._modules["_orig_mod"] = module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -254,8 +303,7 @@ class OptimizedModule(Module):
         return self._orig_mod[index]  # type: ignore[index]
 
     def __reduce__(self) -> Any:
-        compiled = self.compiled
-        return OptimizedModule, (self._orig_mod, compiled._limit, compiled._given_name)
+        return OptimizedModule, (self._orig_mod, *self.compiled.__reduce__()[1][1:])
 
 
 def compile(
@@ -271,6 +319,7 @@ def compile(
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
     shapes_spec: object = None,
+    verify: bool = False,
 ) -> Any:
     """A function or module that runs as a planned program from its second call on.
 
@@ -280,10 +329,13 @@ def compile(
     CaptureError: the graph is always whole, whatever ``fullgraph`` says.
 
     ``recompile_limit`` (64) bounds the programs that are kept, for arguments of other shapes and
-    the like: the one that was used longest ago goes. ``name`` is the function's in messages.
-    ``disable`` returns ``model`` as it is. ``backend``, ``mode``, ``options`` and
-    ``isolate_recompiles`` are PyTorch's and change nothing; ``dynamic=True`` and ``shapes_spec``
-    are a NotImplementedError.
+    the like: the one that was used longest ago goes. ``verify`` compares every program, when it is
+    captured and before its first run, with the function, an interpreter and float64, and raises a
+    VerificationError that names the first culprit; `Compiled.verifications` tells what was
+    compared. That takes the time of some eager calls, and memory for all values. ``name`` is the
+    function's in messages. ``disable`` returns ``model`` as it is. ``backend``, ``mode``,
+    ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; ``dynamic=True`` and
+    ``shapes_spec`` are a NotImplementedError.
     """
     if dynamic or shapes_spec is not None:
         raise NotImplementedError("compile: every size has a program of its own, none is dynamic")
@@ -298,7 +350,7 @@ def compile(
         if disable:
             return function
         if isinstance(function, Module):
-            return OptimizedModule(function, limit, name)
-        return Compiled(function, limit, name)
+            return OptimizedModule(function, limit, name, verify)
+        return Compiled(function, limit, name, verify)
 
     return decorate if model is None else decorate(model)

@@ -1,4 +1,4 @@
-"""`torch.testing.assert_close` for the tests of users."""
+"""For the tests of users: `torch.testing.assert_close`, and how many steps a program has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
+from tinyt.compile import Compiled, OptimizedModule
 from tinyt.ops import as_tensor
 from tinyt.tensor import Tensor
 
@@ -68,6 +69,41 @@ def assert_close(
             raise AssertionError(msg(text) if callable(msg) else msg or text)
 
     pair(actual, expected, "")
+
+
+def assert_kernels(
+    fn: Callable[..., Any], at_most: int, *, backward_at_most: int | None = None
+) -> None:
+    """Asserts that a compiled function or module runs in no more steps than these.
+
+    Args:
+        fn: what `tinyt.compile` returned, after the call in question: counted are the steps of the
+            program that stood for it, each one kernel.
+        at_most: steps of the call.
+        backward_at_most: steps of the backward pass that a call's results have a program for.
+
+    Raises:
+        AssertionError: there are more; lists them.
+        RuntimeError: no call has made a program yet; or none for a backward pass.
+        TypeError: `fn` is not compiled.
+    """
+    compiled = fn.compiled if isinstance(fn, OptimizedModule) else fn
+    if not isinstance(compiled, Compiled):
+        kind = type(fn).__name__
+        raise TypeError(f"assert_kernels: expected what tinyt.compile returned, got {kind}")
+    programs = {"call": at_most}
+    if backward_at_most is not None:
+        programs["backward"] = backward_at_most
+    report = compiled.report()
+    for name, most in programs.items():
+        if all(total.program != name for total in report.totals):
+            raise RuntimeError("assert_kernels: the results of the call have no backward program")
+        steps = [row for row in report.rows if row.program == name]
+        if len(steps) > most:
+            lines = [f"  {row.number}: {' '.join(row.ops)}, then {row.reason}" for row in steps]
+            raise AssertionError(
+                "\n".join([f"The {name} takes {len(steps)} steps, not at most {most}:", *lines])
+            )
 
 
 def _container(a: Any, b: Any, pair: Callable[[Any, Any, str], None], where: str) -> str | None:

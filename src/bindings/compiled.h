@@ -15,8 +15,8 @@ struct PlannedRun {
   std::vector<double> numbers;  // where they are wanted
 
   // False, and nothing is run, where the numbers given make the program stale.
-  bool run(Program& program, bool wants_numbers) {
-    auto found = program.run(arguments, given, draws, wants_numbers ? &numbers : nullptr);
+  bool run(Program& program, RunObserver* observer, bool wants_numbers) {
+    auto found = program.run(arguments, given, draws, observer, wants_numbers ? &numbers : nullptr);
     if (found) outputs = std::move(*found);
     return found.has_value();
   }

@@ -6,6 +6,8 @@ import types
 cdef extern from "compiled.h" namespace "tinyt" nogil:
     cdef cppclass Program:
         cbool holds(const vector[double]&) except +raise_python_error
+    cdef cppclass RunObserver:
+        pass
     cdef cppclass Draws:
         void emplace_back(int64_t, int64_t) except +
     cdef cppclass PlannedRun:
@@ -14,7 +16,7 @@ cdef extern from "compiled.h" namespace "tinyt" nogil:
         Draws draws
         vector[CTensor] outputs
         vector[double] numbers
-        cbool run(Program&, cbool) except +raise_python_error
+        cbool run(Program&, RunObserver*, cbool) except +raise_python_error
     CTensor whole_memory(const CTensor&) except +raise_python_error
 
 cdef object LEAF = None   # in a description: a tensor or a float
@@ -185,8 +187,9 @@ cdef class Entry:
 
     cdef readonly object capture
     cdef readonly bint confirmed  # by a second capture
+    cdef readonly object profile  # of the last measured call
     cdef readonly tuple description   # of the arguments and of those with names
-    cdef object program_object
+    cdef readonly object program_object  # what runs at a call; capture.later may have another
     cdef int64_t modes
     cdef list facts, guards, places, no_grad, numbers, generators, set_grads, results
     cdef list renewed                 # leaves whose gradients a run replaces without reading them
@@ -267,7 +270,7 @@ cdef class Entry:
             if facts.first != first or facts.same != same:
                 return f"argument {i}: which arguments share its memory"
             storage = <size_t>&x.t.storage()
-            if self.captured.empty():
+            if self.captured.empty() and not self.kept:
                 continue
             kept = <TensorBase>self.kept.get(i)
             if kept is None:
@@ -304,9 +307,9 @@ cdef class Entry:
         cdef PlannedRun run
         return self.take(leaves, run) and self.capture.core.holds(list(run.given))
 
-    def call(self, list leaves):
+    def call(self, list leaves, profile=None):
         """The result of the call that was captured."""
-        result = self.run(leaves)
+        result = self.run(leaves, profile)
         if result is MISS:
             raise CaptureError("compile: what the function reads has changed while it was captured")
         return result
@@ -357,15 +360,19 @@ cdef class Entry:
             given.push_back(leaves[source] if type(source) is int else source())
         return 0
 
-    cdef object run(self, list leaves):
-        """The result; MISS, and nothing is run, where the program does not stand for the call."""
+    cdef object run(self, list leaves, profile=None):
+        """The result; MISS, and nothing is run, where the program does not stand for the call.
+        A profile (`tinyt.compiler.render`) measures the run."""
         cdef PlannedRun run
+        cdef RunObserver* observer = NULL
         cdef bint ran = False, stands = True
         if not self.take(leaves, run):
             return MISS
         draws = self.take_draws()
         for seed, counter in draws:
             run.draws.emplace_back(<int64_t>seed, <int64_t>counter)
+        if profile is not None:
+            observer = <RunObserver*><size_t>profile.start(self.program_object)
         try:
             if self.renewed:   # as in eager, their memory is free
                 with nogil:
@@ -373,23 +380,30 @@ cdef class Entry:
                 for leaf in self.renewed if stands else ():
                     (<TensorBase>leaf)._grad = None
             with nogil:
-                ran = run.run(self.program[0], self.returns_numbers)
+                ran = run.run(self.program[0], observer, self.returns_numbers)
         finally:
             if not ran:
                 for (generator, count), draw in zip(self.generators, draws, strict=True):
                     generator.give_back(count, draw)
-        return self.finish(run, leaves, draws) if ran else MISS
+        if ran and profile is not None:
+            self.profile = profile
+        return self.finish(run, leaves, draws, profile) if ran else MISS
 
     cdef list take_draws(self):
         return [(<object>generator).take(count) for generator, count in self.generators]
 
-    cdef object finish(self, PlannedRun& run, list leaves, list draws):
+    cdef object finish(self, PlannedRun& run, list leaves, list draws, profile):
         cdef size_t i
         cdef list outputs = [wrap(run.outputs[i]) for i in range(run.outputs.size())]
+        if self.later is not None:
+            self.later.attach(outputs, leaves, taken(run), list(run.given), draws, profile)
+        return self.accept(outputs, leaves, list(run.numbers))
+
+    def accept(self, list outputs, list leaves, list numbers):
+        """Sets the gradients to those that a run gave; what the function returns of its outputs and
+        of its numbers, if it returns any."""
         for leaf, output, fixed in self.set_grads:
             (<TensorBase>leaf)._grad = fixed if <Py_ssize_t>output < 0 else outputs[output]
-        if self.later is not None:
-            self.later.attach(outputs, leaves, taken(run), list(run.given), draws)
         values = []
         for kind, what in self.results:
             if kind == AN_OUTPUT:
@@ -397,7 +411,7 @@ cdef class Entry:
             elif kind == AN_ARGUMENT:
                 values.append(leaves[what])
             elif kind == A_NUMBER:
-                values.append(run.numbers[<Py_ssize_t>what])
+                values.append(numbers[what])
             elif kind == A_VIEW:   # on the tape of what it is a view of
                 source, i, once, shape, stride, offset = what
                 x = (outputs if source == AN_OUTPUT else leaves)[i]
@@ -442,6 +456,9 @@ cdef class CompiledBase:
 
     def __call__(self, *args, **kwargs):
         """The function's result."""
+        return self.call(args, kwargs, None)
+
+    cdef object call(self, tuple args, dict kwargs, profile):
         cdef Py_ssize_t i = 0
         cdef Entry entry
         cdef list leaves
@@ -453,7 +470,7 @@ cdef class CompiledBase:
             if entry.stands_for(args, kwargs, leaves):
                 if not entry.confirmed and entry.ready(leaves):
                     self.confirm(entry, leaves)
-                result = entry.run(leaves)   # MISS, too, where it turned out not to stand for it
+                result = entry.run(leaves, profile)   # MISS, too, where it turned out not to stand for it
                 if result is not MISS:
                     self.hits += 1
                     if i > 0 and entry in self.entries:
@@ -462,7 +479,11 @@ cdef class CompiledBase:
                     return result
             i += 1
         self.misses += 1
-        return self.miss(args, kwargs)
+        return self.miss(args, kwargs, profile)
+
+    def call_measured(self, profile, tuple args, dict kwargs):
+        """A call that a profile measures, where a program stands for it."""
+        return self.call(args, kwargs, profile)
 
     def __get__(self, instance, owner):
         return self if instance is None else types.MethodType(self, instance)

@@ -3,16 +3,37 @@
 
 #include <Python.h>
 
+#include <memory>
 #include <new>
 
 #include "seam.h"
 
 namespace tinyt {
 
+// A Python exception on its way through C++.
+class PythonError : public Error {
+ public:
+  // Takes it over.
+  explicit PythonError(PyObject* raised)
+      : Error(ErrorKind::Runtime, "a Python exception"), raised_(raised, [](PyObject* p) {
+          const PyGILState_STATE state = PyGILState_Ensure();
+          Py_DECREF(p);
+          PyGILState_Release(state);
+        }) {}
+  void raise() const {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised_.get())), raised_.get());
+  }
+
+ private:
+  std::shared_ptr<PyObject> raised_;
+};
+
 // Turns the C++ exception being handled into the current Python exception.
 inline void raise_python_error() {
   try {
     throw;
+  } catch (const PythonError& e) {
+    e.raise();
   } catch (const Error& e) {
     auto* type = static_cast<PyObject*>(python_seam().exceptions[static_cast<int>(e.kind())]);
     PyErr_SetString(type ? type : PyExc_RuntimeError, e.what());

@@ -92,16 +92,21 @@ cdef class Saved:
         return t
 
 
-def make_function_node(function, list inputs, int outputs):
+def make_function_node(function, list inputs, int outputs, edges=()):
     """A node of a Python-defined backward: ``function(node, output_grads)`` gives a gradient or
-    None for each input; ``function.release()`` frees what it saved."""
-    cdef Node node = new_node(-1, len(inputs))
+    None for each input, then for each of the edges; ``function.release()`` frees what it saved."""
+    cdef Node node = new_node(-1, len(inputs) + len(edges))
     cdef Py_ssize_t i
     node.function = function
     node.outputs = outputs
     for i, x in enumerate(inputs):
         edge = edge_of(<TensorBase>x) if is_differentiable((<TensorBase>x).t.dtype()) else None
         set_meta(node, i, <TensorBase>x, edge)
+    for i, (edge, output) in enumerate(edges, len(inputs)):
+        node.data.inputs[i].output = output
+        Py_INCREF(edge)
+        Py_DECREF(None)   # which it replaces
+        PyTuple_SET_ITEM(node.edges, i, edge)
     if TRACE is not None:
         node.trace = TRACE()
     return node

@@ -4,9 +4,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstring>
+
 #include "call.h"
 #include "casters.h"
-#include "program.h"
+#include "measure.h"
 #include "submodules.h"
 
 namespace py = pybind11;
@@ -25,7 +27,11 @@ py::list nodes_of(const Graph& g) {
   py::list out;
   for (const Graph::Node& n : g.nodes()) {
     py::object attrs = py::tuple();
-    if (!n.opaque) attrs = py::reinterpret_steal<py::object>(attrs_tuple(n.op, n.attrs));
+    if (n.opaque) {
+      attrs = tuple_from(n.opaque->numbers());
+    } else {
+      attrs = py::reinterpret_steal<py::object>(attrs_tuple(n.op, n.attrs));
+    }
     out.append(py::make_tuple(n.name(), attrs, tuple_from(n.inputs), tuple_from(n.outputs)));
   }
   return out;
@@ -36,7 +42,8 @@ py::list inputs_of(const Graph& g) {
   for (const Graph::Input& i : g.inputs()) {
     py::object tensor = py::none();
     if (i.argument < 0) tensor = py::cast(i.tensor);
-    out.append(py::make_tuple(i.value, tensor, i.argument, i.number));
+    const bool weak = i.argument < 0 && !i.number && i.tensor.impl()->is_scalar;
+    out.append(py::make_tuple(i.value, tensor, i.argument, i.number, weak));
   }
   return out;
 }
@@ -79,15 +86,35 @@ py::list numbers_of(Graph& g) {
   return out;
 }
 
+std::shared_ptr<Graph> rewritten(const Graph& g, const py::bytes& flat,
+                                 const std::vector<Tensor>& inputs) {
+  const std::string_view bytes = flat;
+  std::vector<int64_t> words(bytes.size() / sizeof(int64_t));
+  require(words.size() * sizeof(int64_t) == bytes.size(), ErrorKind::Runtime,
+          "graph: the array holds int64s, got ", bytes.size(), " bytes");
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  return g.rewritten(words, inputs);
+}
+
+// The recordings that a node runs.
+py::list parts_of(const Graph& g, size_t node) {
+  py::list out;
+  const auto& opaque = g.nodes().at(node).opaque;
+  if (opaque)
+    for (const auto& part : opaque->graphs()) out.append(std::const_pointer_cast<Graph>(part));
+  return out;
+}
+
 // What an opaque node makes of given inputs.
-py::tuple run_opaque(const Graph& g, size_t node, const std::vector<Tensor>& inputs) {
+py::tuple run_opaque(const Graph& g, size_t node, const std::vector<Tensor>& inputs,
+                     const Draws& draws) {
   const Graph::Node& n = g.nodes().at(node);
   std::vector<Tensor> outputs;
-  for (size_t i = 0; i < n.outputs.size(); ++i)
-    outputs.push_back(Tensor::empty(inputs.at(i).shape(), inputs.at(i).dtype()));
+  for (int64_t v : n.outputs)
+    outputs.push_back(Tensor::empty(g.values()[v].shape, g.values()[v].dtype));
   std::vector<Tensor> dense;
   for (const Tensor& t : inputs) dense.push_back(contiguous(t));
-  n.opaque->bind(dense, outputs)->run();
+  n.opaque->bind(dense, outputs)->run(draws);
   py::tuple out(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) out[i] = py::cast(outputs[i]);
   return out;
@@ -99,8 +126,7 @@ py::list steps_of(const Program& p) {
     py::list names;
     if (s.kind == Program::Kind::Region) {
       const TileProgram& tiles = p.regions()[static_cast<size_t>(s.index)].tiles;
-      for (const TileProgram::Step& t : tiles.steps) names.append(name_of(t.op));
-      if (tiles.reduces) names.append(name_of(tiles.reduction));
+      for (const OpId op : tiles.ops) names.append(name_of(op));
     } else {
       names.append(p.name(s));
     }
@@ -109,16 +135,24 @@ py::list steps_of(const Program& p) {
   return out;
 }
 
+py::list boundaries_of(const Program& p) {
+  py::list out;
+  for (const Program::Step& s : p.steps())
+    out.append(py::make_tuple(text_of(s.boundary), s.boundary_bytes));
+  return out;
+}
+
 // Runs a program, without the interpreter's lock; None where its numbers make it stale.
 std::optional<py::tuple> run_program(Program& p,
                                      const std::vector<std::optional<Tensor>>& given_arguments,
-                                     const std::vector<double>& given, const Draws& draws) {
+                                     const std::vector<double>& given, const Draws& draws,
+                                     std::optional<Measures*> measures) {
   std::vector<Tensor> arguments;
   for (const std::optional<Tensor>& x : given_arguments) arguments.push_back(x.value_or(Tensor()));
   std::optional<std::vector<Tensor>> values;
   {
     const py::gil_scoped_release unlocked;
-    values = p.run(arguments, given, draws);
+    values = p.run(arguments, given, draws, measures.value_or(nullptr));
   }
   if (!values) return std::nullopt;
   py::tuple out(values->size());
@@ -130,7 +164,8 @@ std::optional<py::tuple> run_program(Program& p,
 
 void bind_graph(py::module_& m) {
   using py::arg;
-  py::class_<Graph>(m, "Graph", "A recording: nodes over values, in order.")
+  py::class_<Measures> measures(m, "Measures", "What one run of a program was like.");
+  py::class_<Graph, std::shared_ptr<Graph>>(m, "Graph", "A recording: nodes over values, in order.")
       .def(py::init<>())
       .def(
           "begin",
@@ -145,11 +180,23 @@ void bind_graph(py::module_& m) {
           "given number that is recorded times a factor; -2 those read from tensors, -3 all.")
       .def("end",
            [](Graph& g) {
-             set_recording(nullptr);
+             set_recording(g.outer());
              g.owner = nullptr;
              g.finish();
            })
       .def("add_output", &Graph::add_output, arg("x"))
+      .def(
+          "add_argument",
+          [](Graph& g, const std::vector<int64_t>& shape, int dtype) {
+            return g.add_argument(Tensor::from_storage(Ref<Storage>(new Storage), shape,
+                                                       contiguous_strides(shape), 0,
+                                                       static_cast<DType>(dtype)));
+          },
+          arg("shape"), arg("dtype"), "What stands for a dense argument of that geometry.")
+      .def_property_readonly("arguments", [](const Graph& g) { return g.arguments().size(); })
+      .def("add_result", &Graph::add_result, arg("x"),
+           "Marks what a tensor holds as an output; which one.")
+      .def("parts", parts_of, arg("node"), "The recordings that a node runs.")
       .def("set_mark", &Graph::set_mark,
            "What is recorded from here on is a program that runs later.")
       .def("nodes", nodes_of, "(op, attributes, input values, output values) per node.")
@@ -162,11 +209,20 @@ void bind_graph(py::module_& m) {
             return out;
           },
           "(shape, dtype number, producing node or -1) per value.")
-      .def("inputs", inputs_of,
-           "(value, tensor or None, argument or -1, whether it is a number read anew) per input.")
+      .def(
+          "inputs", inputs_of,
+          "(value, tensor or None, argument or -1, whether it is a number read anew, whether it is "
+          "one of Python's that is not) per input.")
+      .def(
+          "mark", [](const Graph& g) { return std::make_pair(g.mark().node, g.mark().output); },
+          "The first node and the first output of what runs later; -1: all is one program.")
+      .def("rewritten", rewritten, arg("flat"), arg("inputs") = std::vector<Tensor>(),
+           "Other nodes over the same inputs, new ones, and the same outputs and writes, as int64s "
+           "(graph.h has the format). RuntimeError where they are no graph, or the ends are "
+           "others.")
       .def("outputs", outputs_of, "(value, shape, strides, offset) per output.")
       .def("writes", writes_of, "(value, tensor or None, argument or -1) per write.")
-      .def("run_opaque", run_opaque, arg("node"), arg("inputs"),
+      .def("run_opaque", run_opaque, arg("node"), arg("inputs"), arg("draws"),
            "The outputs of a node that is no row of the op table.")
       .def(
           "holds",
@@ -195,6 +251,7 @@ void bind_graph(py::module_& m) {
            }),
            arg("graph"), arg("part") = 0)
       .def("run", run_program, arg("arguments"), arg("given"), arg("draws"),
+           arg("measures") = std::nullopt,
            "The outputs; None where the numbers given make the program stale. Draws: (seed, first "
            "counter) of every generator.")
       .def(
@@ -208,10 +265,21 @@ void bind_graph(py::module_& m) {
       .def("captured", &Program::captured, "The captured tensors that a run reads.")
       .def("steps", steps_of,
            "The op names of every step; more than one where a region fused them.")
+      .def("boundaries", boundaries_of,
+           "(why it ends there, bytes written and read because of that) of every step.")
       .def_property_readonly(
           "address", [](const Program& p) { return reinterpret_cast<size_t>(&p); },
           "Where the hot module finds it.")
+      .def("describe", describe_steps,
+           "(kind, op names, dtype number, attributes, elements of each op of a region, inputs, "
+           "outputs) per "
+           "step; an operand is (place, first byte, shape, strides, dtype number).")
+      .def("places", describe_places,
+           "(kind, bytes, position, first and last step) of all memory that steps use.")
+      .def("held_bytes", &Program::held_bytes, "What a run holds at each step.")
+      .def_property_readonly("peak_bytes", &Program::peak_bytes, "The most that a run holds.")
       .def_property_readonly("arena_bytes", &Program::arena_bytes);
+  bind_measures(measures);
   m.def("is_recording", [] { return recording() != nullptr; });
 }
 

@@ -27,7 +27,8 @@ py::list op_table() {
       {op_flags::R, "random"},      {op_flags::Y, "dynamic"},        {op_flags::F, "fused"},
       {op_flags::N, "not_bool"},    {op_flags::I, "integral"},       {op_flags::T, "floating"},
       {op_flags::K, "conditional"}, {op_flags::O, "no_in_place"},    {op_flags::X, "complex"},
-      {op_flags::A, "real_result"}, {op_flags::W, "in_place"},       {op_flags::L, "light"}};
+      {op_flags::A, "real_result"}, {op_flags::W, "in_place"},       {op_flags::L, "light"},
+      {op_flags::E, "faulting"}};
   py::list table;
   for (const OpInfo& row : kOps) {
     py::set flags;
@@ -122,7 +123,11 @@ PYBIND11_MODULE(_core, m) {
   });
   bind_memory(m);
   bind_graph(m);
+  bind_limits(m);
+  bind_host(m);
   bind_optim(m);
+  bind_verify(m);
+  bind_flow(m);
 }
 
 }  // namespace tinyt

@@ -23,6 +23,7 @@ cdef class Recorder:
     cdef readonly list made
     cdef list nodes               # (tensor that was there, its node), as the recording met them
     cdef list drawn               # counters taken of each generator
+    cdef list parts               # of the recordings around a part, what they have drawn
     cdef readonly list stand_ins  # of the arguments
     cdef readonly bint needs_run
 
@@ -38,6 +39,7 @@ cdef class Recorder:
         self.made = []
         self.nodes = []
         self.drawn = []
+        self.parts = []
         self.stand_ins = []
 
     def stand_in(self, TensorBase x not None, source):
@@ -83,6 +85,15 @@ cdef class Recorder:
         """(generator, counters taken) pairs."""
         return list(zip(self.generators, self.drawn))
 
+    def begin_part(self):
+        """What is drawn from here on is counted apart."""
+        self.parts.append((self.generators, self.drawn))
+        self.generators, self.drawn = [], []
+
+    def end_part(self):
+        """Ends what `begin_part` began."""
+        self.generators, self.drawn = self.parts.pop()
+
     cdef meet(self, TensorBase x):
         if id(x) not in self.tensors:
             self.tensors[id(x)] = x
@@ -100,6 +111,10 @@ cdef class Recorder:
 
     cdef list seen(self, TensorBase leaf):
         cdef list seen = self.grads.get(leaf)
+        if self.parts:
+            raise CaptureError(
+                "a function of cond, scan or while_loop uses `.grad`, which a compiled program does "
+                "outside of them only; return what tinyt.autograd.grad gives")
         if seen is None:
             seen = self.grads[leaf] = [leaf._grad, False, leaf._grad]
             self.meet(leaf)

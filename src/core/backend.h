@@ -39,9 +39,11 @@ struct Backend {
   memory::Allocator& (*allocator)();
   // Writes `from` (broadcast, converted) into `to`; any strides on both sides, no overlap.
   void (*copy_into)(const Tensor& from, const Tensor& to);
-  // Runs a region over its space; `out` is dense: rows x cols values, or one a row.
+  // Runs a region over its space; outputs are dense: rows x cols values, or one a row.
   void (*run_tiles)(const TileProgram& program, std::span<const TileOperand> operands,
-                    const TileSpace& space, char* out);
+                    const TileSpace& space, std::span<char* const> outputs);
+  // The dtype whose kernel a scalar op runs for a call of `compute`, `mixed` with other dtypes.
+  DType (*kernel_dtype)(OpId op, DType compute, bool mixed);
   // One update of every item: checked, contiguous, apart from each other. Step counters are not
   // its business.
   void (*optim_step)(OptimRule rule, std::span<const OptimItem> items);

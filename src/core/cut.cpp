@@ -23,12 +23,13 @@ std::set<int64_t> written_inputs(const Graph& graph) {
 }  // namespace
 
 Cut cut_of(const Graph& graph) {
-  Cut cut{graph.mark().node, {}, {}};
+  Cut cut{graph.mark().node, {}, {}, {}};
   const std::set<int64_t> written = written_inputs(graph);
-  std::set<int64_t> carried, repeated;
+  std::set<int64_t> carried, repeated, inputs;
   std::vector<int64_t> wanted;
   const auto want = [&](int64_t v) {
     const int64_t node = graph.values()[v].node;
+    if (node < 0 && !written.contains(v)) inputs.insert(v);
     if (node < 0 ? written.contains(v) : node < cut.node) wanted.push_back(v);
   };
   for (auto n = cut.node; n < static_cast<int64_t>(graph.nodes().size()); ++n)
@@ -52,6 +53,7 @@ Cut cut_of(const Graph& graph) {
   }
   cut.carried.assign(carried.begin(), carried.end());
   cut.repeated.assign(repeated.begin(), repeated.end());
+  cut.inputs.assign(inputs.begin(), inputs.end());
   return cut;
 }
 

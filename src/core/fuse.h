@@ -5,36 +5,88 @@
 
 namespace tinyt {
 
-// Nodes that run as one step: a single one, or scalar ops and perhaps the reduction that ends them.
+// An operand of a region. A single number is converted beforehand, through the dtype of the call.
+struct RegionInput {
+  int64_t value;
+  DType through;
+  bool per_row;  // its shape is that of the rows alone
+
+  bool operator==(const RegionInput&) const = default;
+};
+
+// Nodes that run as one step, and why no more of what reads their results does: a single one, or
+// scalar ops, casts and reductions over one iteration space.
 struct Group {
-  std::vector<int64_t> nodes;
-  TileProgram tiles;            // of more than one
-  std::vector<int64_t> inputs;  // value numbers, one per input register
-  int64_t output = -1;
-  Dims shape;          // of the scalar ops
-  size_t reduced = 0;  // how many of its last dimensions are reduced
+  std::vector<int64_t> nodes;  // in the order of the graph
+  TileProgram tiles;           // of more than one
+  std::vector<RegionInput> inputs;
+  std::vector<int64_t> outputs;  // value numbers
+  Dims shape;                    // of the space
+  size_t reduced = 0;            // how many of its last dimensions are reduced
+  Boundary boundary = Boundary::Result;
+  int64_t boundary_bytes = 0;
 
   bool is_region() const { return nodes.size() > 1; }
 };
 
-// Grows regions: a scalar op joins the region of the node before it, views and constants aside,
-// when it works on the same shape and the values between them are needed nowhere else; a reduction
-// of the last dimensions may end one.
+// Grows regions, node by node: one joins the regions of what it reads, and makes them one, where it
+// works on the same space: on all elements, or on one for each row that a reduction made. Nothing
+// outside may lie between a region's nodes, nor may a value live longer than what is saved.
 class Fuser {
  public:
   // No region reaches over the graph's mark.
   explicit Fuser(const Graph& graph);
+  // In an order to run them in.
   std::vector<Group> run();
 
  private:
+  friend class TileBuilder;
+  // A region under way. Its level is above those of all that it reads.
+  struct Region {
+    std::vector<int64_t> nodes;
+    Dims shape;
+    size_t reduced = 0;
+    int64_t level = 0;
+    int64_t reader = INT64_MAX;  // the lowest level that reads it
+    bool open = true;
+    Boundary boundary = Boundary::Result;
+  };
+  // How a member sees a member's value: all elements, one a row, or that one repeated along it.
+  enum class Form : uint8_t { None, Full, Row, Spread };
+  // Where a node stands in a region.
+  enum class Role : uint8_t { None, Full, Row, Reduction };
+
+  bool is_view(int64_t node) const;
+  bool is_made_inside(int64_t v, int64_t region) const;
+  int64_t region_of(int64_t v) const;
   bool can_fuse(const Graph::Node& node) const;
-  bool can_end(const Graph::Node& node, const std::vector<int64_t>& chain) const;
-  bool stands_aside(const Graph::Node& node, int64_t last) const;
-  bool feeds_only(int64_t value, int64_t consumer) const;
-  Group group_of(const std::vector<int64_t>& chain, int64_t reduction) const;
+  Dims rows_of(const Region& region, bool keep) const;
+  Form form_of(int64_t v, const Region& region) const;
+  Role role_of(int64_t n, const Region& region, Boundary& why) const;
+  bool is_long(const Region& region) const;
+  bool saves_memory(const Region& region, int64_t n, std::span<const int64_t> with) const;
+  Boundary obstacle(int64_t n, const Region& region, Role& role) const;
+  std::vector<int64_t> partners(int64_t n, std::vector<int64_t> found, Role& role);
+  void add_node(int64_t n);
+  bool join(int64_t n, const std::vector<int64_t>& found);
+  std::vector<int64_t> siblings(int64_t n) const;
+  void start(int64_t n);
+  void read(int64_t n);
+  void find_needed();
+  Group group_of(const Region& region) const;
+  std::vector<Group> in_order() const;
+  void count_bytes(std::vector<Group>& groups) const;
 
   const Graph& graph_;
-  std::vector<int64_t> uses_;  // of each value, by nodes and outputs
+  std::vector<int64_t> source_;       // of each value: what it is a view of
+  std::vector<int64_t> last_read_;    // of each source: the last node that reads it
+  std::vector<int64_t> last_reader_;  // and of those seen so far, the last outside of its region
+  std::vector<int64_t> steps_;        // of each node: how many before it are no views
+  std::vector<int64_t> region_;       // of each node
+  std::vector<Role> role_;
+  std::vector<Region> regions_;
+  std::vector<bool> read_outside_;  // of those seen so far
+  std::vector<bool> needed_;        // values that are read outside of their region
 };
 
 }  // namespace tinyt

@@ -24,7 +24,16 @@ Attrs view_attrs(const Tensor& x) {
 Graph* recording() { return t_recording; }
 Graph* set_recording(Graph* graph) { return std::exchange(t_recording, graph); }
 
-Graph::Graph() : id_(g_next_id.fetch_add(1)), numbers_(std::make_shared<Numbers>()) {}
+Graph::Graph()
+    : id_(g_next_id.fetch_add(1)), outermost_(id_), numbers_(std::make_shared<Numbers>()) {}
+
+Graph::Graph(Graph& outer)
+    : id_(g_next_id.fetch_add(1)),
+      outermost_(outer.outermost_),
+      outer_(&outer),
+      numbers_(outer.numbers_) {}
+
+bool Graph::is_outside(const Tensor& x) const { return outer_ && x.storage().graph != id_; }
 
 int64_t Graph::add_value(const Dims& shape, DType dtype, int64_t node) {
   values_.push_back({shape, dtype, node});
@@ -118,6 +127,15 @@ Tensor Graph::cell(int64_t number) {
   return cell;
 }
 
+// An argument of a part that stands for a dense tensor outside.
+void Graph::add_outside(int64_t value, const Tensor& x) {
+  const auto number = static_cast<int64_t>(arguments_.size());
+  const Tensor stand_in = make(x.shape(), x.dtype(), value);
+  inputs_.push_back({value, stand_in, number});
+  arguments_.push_back(stand_in);
+  outside_.emplace_back(number, x);
+}
+
 Graph::Cell& Graph::cell_of(const Tensor& x) {
   if (auto it = cells_.find(&x.storage()); it != cells_.end()) return it->second;
   Tensor whole = x;
@@ -125,27 +143,43 @@ Graph::Cell& Graph::cell_of(const Tensor& x) {
     const Dims flat{static_cast<int64_t>(x.storage().block.bytes / x.itemsize())};
     whole = x.view(flat, Dims{1}, 0);
   }
-  Cell cell{whole, add_input(whole)};
+  Cell cell{whole, -1};
+  if (outer_) {
+    cell.value = add_value(whole.shape(), whole.dtype(), -1);
+    add_outside(cell.value, whole);
+  } else {
+    cell.value = add_input(whole);
+  }
   return cells_.emplace(&x.storage(), std::move(cell)).first->second;
 }
 
 int64_t Graph::read(const Tensor& x) {
   TensorImpl& t = *x.impl();
   if (t.value_graph == id_ && t.value_version == x.version()) return t.value;
+  if (const auto it = seen_.find(&t); it != seen_.end()) return it->second.second;
   const uint64_t owner = x.storage().graph;
-  require(owner == 0 || owner == id_, ErrorKind::Capture,
+  const bool outside = is_outside(x);
+  require(owner == 0 || owner == id_ || (outside && outer_->reaches(owner)), ErrorKind::Capture,
           "record: a tensor of another recording was used");
   int64_t value;
   if (t.is_scalar && owner == 0) {
+    // The cell of a number may have been used by a part since.
+    if (const int64_t number = numbers_->number_of(x); number >= 0)
+      return cell(number).impl()->value;
     value = add_input(x);
   } else {
-    const int64_t base = as_dtype(owner ? x.storage().value : cell_of(x).value, x.dtype());
+    const bool own = owner != 0 && !outside;
+    const int64_t base = as_dtype(own ? x.storage().value : cell_of(x).value, x.dtype());
     const bool same = covers_storage(x) && values_[base].shape == x.shape();
     value =
         same ? base
              : add_node(OpId::as_strided, view_attrs(x), x.dtype(), {base}, x.shape(), x.dtype());
   }
-  remember(x, value);
+  if (outside) {  // what the recording around this one knows of it stays
+    seen_.emplace(&t, std::pair(x, value));
+  } else {
+    remember(x, value);
+  }
   return value;
 }
 
@@ -191,7 +225,30 @@ void Graph::record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor>
   for (size_t i = 0; i < written; ++i) write(inputs[i], results[i]);
 }
 
+std::vector<Tensor> Graph::record(std::shared_ptr<const Opaque> opaque,
+                                  std::span<const Tensor> inputs) {
+  Node node{OpId::kCount, inputs[0].dtype(), {}, {}, {}, std::move(opaque)};
+  for (const Tensor& t : inputs) node.inputs.push_back(read(t));
+  const auto index = static_cast<int64_t>(nodes_.size());
+  std::vector<Tensor> out;
+  for (const auto& [shape, dtype] : node.opaque->outputs()) {
+    node.outputs.push_back(add_value(shape, dtype, index));
+    out.push_back(make(shape, dtype, node.outputs[node.outputs.size() - 1]));
+    remember(out.back(), out.back().storage().value);
+  }
+  nodes_.push_back(std::move(node));
+  return out;
+}
+
 void Graph::write(const Tensor& to, const Tensor& from) {
+  if (outer_) {
+    bool given = is_outside(to);
+    for (const Tensor& argument : arguments_) given |= &argument.storage() == &to.storage();
+    require(!given, ErrorKind::Capture,
+            "a function of cond, scan or while_loop writes into a tensor that it was given or that "
+            "was there before, which a compiled program does not do; write into a clone and return "
+            "it, or do it outside");
+  }
   // Bring the value to the target's dtype and shape, as nodes of their own.
   Tensor source = cast(from, to.dtype());
   if (!(source.shape() == to.shape())) {
@@ -222,7 +279,7 @@ void Graph::write(const Tensor& to, const Tensor& from) {
 
 bool Graph::has_written(const Tensor& x) const {
   const auto it = cells_.find(&x.storage());
-  return it != cells_.end() && it->second.writes > 0;
+  return (it != cells_.end() && it->second.writes > 0) || (outer_ && outer_->has_written(x));
 }
 
 void Graph::add_output(const Tensor& x) {
@@ -233,6 +290,14 @@ void Graph::add_output(const Tensor& x) {
           "record: a tensor of another recording was returned");
   const int64_t whole = x.is_recorded() ? x.storage().value : cell_of(x).value;
   outputs_.push_back({as_dtype(whole, x.dtype()), x, argument});
+}
+
+size_t Graph::add_result(const Tensor& x) {
+  const int64_t value = read(x);
+  for (size_t i = mark_.output; i < outputs_.size(); ++i)
+    if (outputs_[i].value == value) return i;
+  outputs_.push_back({value, make(x.shape(), x.dtype(), value)});
+  return outputs_.size() - 1;
 }
 
 void Graph::finish() {
@@ -249,6 +314,10 @@ void Graph::finish() {
       writes_.push_back({it->second.value, it->second.whole});
     }
   }
+  if (!outer_) return;
+  cells_.clear();
+  seen_.clear();
+  outer_ = nullptr;
 }
 
 }  // namespace tinyt

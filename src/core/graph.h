@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "dispatch.h"
@@ -55,9 +56,14 @@ class Graph {
   };
 
   Graph();
+  // The recording of a part of another one, which it may read but not write: what it reads from
+  // outside becomes an argument. `outer` must outlive it, up to finish().
+  explicit Graph(Graph& outer);
   Outputs record(OpId op, std::span<const Tensor> inputs, const Inferred& inferred);
   // The first tensors are those that the step writes, as Opaque has them.
   void record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs, size_t written);
+  // A step whose outputs have geometries of their own.
+  std::vector<Tensor> record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs);
   void write(const Tensor& to, const Tensor& from);
   bool has_written(const Tensor& x) const;
   // A tensor of the same geometry that stands for the argument of each run, in memory of its own.
@@ -68,6 +74,8 @@ class Graph {
   const std::shared_ptr<Numbers>& shared_numbers() const { return numbers_; }
   // Marks a tensor as an output of the graph.
   void add_output(const Tensor& x);
+  // Marks what a tensor holds as an output, in memory of its own; returns which one.
+  size_t add_result(const Tensor& x);
   // What is recorded from here on runs later: a program of its own.
   struct Mark {
     int64_t node = -1;  // the first one; -1: all is one program
@@ -80,8 +88,22 @@ class Graph {
   const Mark& mark() const { return mark_; }
   // Ends the recording: collects the writes. No more nodes may be added.
   void finish();
+  // Other nodes over the same inputs, outputs, writes and numbers, from one array:
+  //   format (1), how many values were recorded, new values: count, then dtype and shape of each;
+  //   which of these are the new inputs, tensors that are there; count of nodes, the mark's node or
+  //   -1, and of each node where it was recorded, or -1, op, integer and float attributes (bits);
+  //   inputs, outputs; the values of outputs, those of writes.
+  // Lists follow their count. What is no graph, or stands for another one, is an error.
+  std::unique_ptr<Graph> rewritten(std::span<const int64_t> flat,
+                                   std::span<const Tensor> inputs = {}) const;
+  // Of a finished part, before its outside is taken: what its first part computes of that alone,
+  // and so in the same way each time it runs, is recorded outside, where it runs once. Views stay.
+  void hoist();
 
-  uint64_t id() const { return id_; }
+  // The recording that this is a part of, while it is under way.
+  Graph* outer() const { return outer_; }
+  // Of the outermost recording.
+  uint64_t id() const { return outermost_; }
   const std::deque<Node>& nodes() const { return nodes_; }
   const std::deque<Value>& values() const { return values_; }
   const std::vector<Input>& inputs() const { return inputs_; }
@@ -89,10 +111,13 @@ class Graph {
   const std::vector<Write>& writes() const { return writes_; }
   // What stands for the arguments.
   const std::vector<Tensor>& arguments() const { return arguments_; }
+  // The arguments that stand for tensors outside, and those; gives them away.
+  std::vector<std::pair<int64_t, Tensor>> take_outside() { return std::exchange(outside_, {}); }
 
   void* owner = nullptr;  // the object of the front end that records
 
  private:
+  friend class Rewriting;
   // A real storage seen while recording.
   struct Cell {
     Tensor whole;
@@ -103,15 +128,22 @@ class Graph {
   int64_t add_value(const Dims& shape, DType dtype, int64_t node);
   int64_t add_input(const Tensor& tensor);
   Tensor make(const Dims& shape, DType dtype, int64_t value) const;
+  void add_outside(int64_t value, const Tensor& x);
+  std::vector<Tensor> record_fixed() const;
   Cell& cell_of(const Tensor& x);
   int64_t read(const Tensor& x);
+  // Whether the memory is neither real nor this recording's own, or real and seen from a part.
+  bool is_outside(const Tensor& x) const;
+  // Whether that recording is this one or around it.
+  bool reaches(uint64_t id) const { return id == id_ || (outer_ && outer_->reaches(id)); }
   int64_t add_node(OpId op, const Attrs& attrs, DType compute, SmallVec<int64_t, 4> inputs,
                    const Dims& shape, DType dtype);
   int64_t as_dtype(int64_t value, DType dtype);
   int64_t reshaped(int64_t value, const Dims& shape);
   void remember(const Tensor& x, int64_t value) const;
 
-  uint64_t id_;
+  uint64_t id_, outermost_;
+  Graph* outer_ = nullptr;
   std::deque<Node> nodes_;
   std::deque<Value> values_;
   std::vector<Input> inputs_;
@@ -121,6 +153,9 @@ class Graph {
   Mark mark_;
   std::shared_ptr<Numbers> numbers_;
   std::unordered_map<const Storage*, Cell> cells_;
+  // Of a part: tensors from outside that it has read, and what its arguments stand for.
+  std::unordered_map<const TensorImpl*, std::pair<Tensor, int64_t>> seen_;
+  std::vector<std::pair<int64_t, Tensor>> outside_;
 };
 
 // The graph this thread records into, or null.

@@ -111,7 +111,10 @@ int64_t Numbers::apply(Op op, int64_t left, int64_t right) {
 
 const Tensor& Numbers::cell(int64_t number) {
   Number& n = numbers_[number];
-  if (!n.cell) n.cell = Tensor::scalar(n.value);
+  if (!n.cell) {
+    n.cell = Tensor::scalar(n.value);
+    cells_.emplace(n.cell.impl(), number);
+  }
   return n.cell;
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "tensor.h"
@@ -54,6 +55,11 @@ class Numbers {
 
   // The 0-d tensor of a number: weak in promotion, as Python's numbers are.
   const Tensor& cell(int64_t number);
+  // The number whose cell a tensor is; -1: of none.
+  int64_t number_of(const Tensor& x) const {
+    const auto it = cells_.find(x.impl());
+    return it == cells_.end() ? -1 : it->second;
+  }
   int64_t given() const { return given_; }
 
   // Once they are recorded, what follows is for whoever has locked them, as every run of a program
@@ -88,6 +94,7 @@ class Numbers {
   bool evaluate(std::span<const double> given, std::vector<double>& values) const;
 
   std::vector<Number> numbers_;
+  std::unordered_map<const TensorImpl*, int64_t> cells_;
   std::vector<Held> held_;
   std::vector<double> values_;  // of the last refresh
   int64_t nudged_ = kNone;

@@ -4,24 +4,43 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tensor.h"
 
 namespace tinyt {
 
-// A pure function of its inputs. Output i has the shape and dtype of input i, and may be given the
-// same memory: then the step works in place.
+class Graph;
+
+// The seed and first counter that a run's draws from a generator start with, per generator.
+using Draws = std::vector<std::pair<int64_t, int64_t>>;
+
+// A pure function of its inputs.
 class Opaque {
  public:
+  struct Geometry {
+    Dims shape;
+    DType dtype;
+  };
   // The step over tensors whose memory may move between runs, but whose geometry stays.
   class Bound {
    public:
     virtual ~Bound() = default;
-    virtual void run() const = 0;
+    // Draws: where those of the whole run start.
+    virtual void run(const Draws& draws) const = 0;
   };
 
   virtual ~Opaque() = default;
   virtual std::string_view name() const = 0;
+  // What the outputs look like. None: output i is like input i and may be given the same memory:
+  // then the step works in place.
+  virtual std::vector<Geometry> outputs() const { return {}; }
+  // Whether it may find its operands wanting when it runs, as an index out of range.
+  virtual bool may_fail() const { return false; }
+  // What tells it from another of the same name: recordings that it runs, and numbers.
+  virtual std::vector<std::shared_ptr<const Graph>> graphs() const { return {}; }
+  virtual std::vector<int64_t> numbers() const { return {}; }
   virtual std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
                                       std::span<const Tensor> outputs) const = 0;
 };

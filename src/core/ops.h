@@ -54,6 +54,7 @@ enum : uint32_t {
   A = 4096,   // complex gives its real dtype
   W = 8192,   // can write its output over its first input
   L = 16384,  // light: its time is that of its loads and stores
+  E = 32768,  // may find fault with values when it runs
 };
 }  // namespace op_flags
 
@@ -75,7 +76,7 @@ inline bool has_flag(OpId op, uint32_t flag) { return (info(op).flags & flag) !=
 
 // Whether integer divisors must be looked at before the call: 0 is an error there.
 inline bool divides(OpId op) {
-  return op == OpId::floor_divide || op == OpId::remainder || op == OpId::fmod;
+  return info(op).kind == OpKind::Scalar && has_flag(op, op_flags::E);
 }
 
 // Attributes of one call, in the order of the row: integers, flags, dtypes and lists (length

@@ -1,7 +1,9 @@
 #include "plan.h"
 
 #include <algorithm>
-#include <map>
+
+#include "memory/size_class.h"
+#include "pack.h"
 
 namespace tinyt {
 
@@ -13,9 +15,12 @@ constexpr int64_t kAlways = INT64_MAX;
 // for others outside its lifetime: results, too.
 constexpr size_t kOwnBlock = size_t{1} << 15;
 
+// What kernels are expected to take for themselves meanwhile.
+constexpr size_t kScratch = size_t{16} << 20;
+
 // Whether a node may find its operands wanting when it runs, as an index out of range.
 bool may_fail(const Graph::Node& node) {
-  if (node.opaque) return false;
+  if (node.opaque) return node.opaque->may_fail();
   if (info(node.op).kind == OpKind::Scalar) return is_integral(node.compute) && divides(node.op);
   return info(node.op).kind != OpKind::Reduce && !has_flag(node.op, op_flags::V);
 }
@@ -35,12 +40,6 @@ Planner::Planner(Program& program, const Graph& graph, Program::Part part)
   const size_t first = graph.mark().output;
   if (part == Program::Part::First) outputs_ = outputs_.first(first);
   if (part == Program::Part::Later) outputs_ = outputs_.subspan(first);
-  for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    const auto n = static_cast<int64_t>(i);
-    if (!is_in_part(n)) continue;
-    for (int64_t v : graph.nodes()[i].inputs) last_read_[v] = n;
-    if (may_fail(graph.nodes()[i])) last_failing_ = n;
-  }
   for (const Graph::Output& output : outputs_) last_read_[output.value] = kAlways;
   if (part == Program::Part::First)
     for (int64_t v : cut_.carried) last_read_[v] = kAlways;
@@ -64,10 +63,24 @@ bool Planner::is_in_part(int64_t node) const {
   }
 }
 
+// Who reads a value last, of what runs in this part.
+void Planner::find_readers(std::span<const Group> groups) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const auto now = static_cast<int64_t>(i);
+    if (!is_in_part(groups[i].nodes[0])) continue;
+    for (const int64_t n : groups[i].nodes) {
+      for (const int64_t v : graph_.nodes()[n].inputs) last_read_[v] = std::max(last_read_[v], now);
+      if (!groups[i].is_region() && may_fail(graph_.nodes()[n])) last_failing_ = now;
+    }
+  }
+}
+
 void Planner::run() {
+  const std::vector<Group> groups = Fuser(graph_).run();
+  find_readers(groups);
   take_inputs();
-  for (const Group& group : Fuser(graph_).run())
-    if (is_in_part(group.nodes[0])) plan_group(group);
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (is_in_part(groups[i].nodes[0])) plan_group(groups[i], static_cast<int64_t>(i));
   plan_results();
   plan_writes();
   place();
@@ -148,31 +161,52 @@ Program::Step& Planner::add_step(Program::Kind kind, std::span<const Tensor> inp
   return program_.steps_.back();
 }
 
-void Planner::plan_group(const Group& group) {
-  const int64_t number = group.nodes[0];
-  const Graph::Node& node = graph_.nodes()[number];
+void Planner::plan_group(const Group& group, int64_t now) {
+  const Graph::Node& node = graph_.nodes()[group.nodes[0]];
+  const size_t steps = program_.steps_.size();
+  note_touches(group, false);
   if (group.is_region()) {
-    plan_region(group);
+    if (!group.outputs.empty()) plan_region(group, now);
   } else if (node.opaque) {
-    plan_opaque(node, number);
+    plan_opaque(node, now);
   } else {
-    plan_op(node, number);
+    plan_op(node, now);
+  }
+  if (program_.steps_.size() == steps) return;
+  program_.steps_.back().boundary = group.boundary;
+  program_.steps_.back().boundary_bytes = group.boundary_bytes;
+  note_touches(group, true);
+}
+
+// Where the values that a group reads or has made lie, for who watches a run.
+void Planner::note_touches(const Group& group, bool made) {
+  const int64_t step = static_cast<int64_t>(program_.steps_.size()) - (made ? 1 : 0);
+  const auto note = [&](int64_t v) {
+    if (values_[v]) program_.touches_.push_back({step, v, values_[v], made});
+  };
+  for (int64_t n : group.nodes) {
+    const Graph::Node& node = graph_.nodes()[n];
+    if (made) {
+      for (int64_t v : node.outputs) note(v);
+    } else {
+      for (int64_t v : node.inputs) note(v);
+    }
   }
 }
 
-// Nobody reads the memory of `base` after this node, so that the node may write there.
-bool Planner::may_overwrite(const Tensor& base, int64_t node) const {
+// Nobody reads the memory of `base` after this group, so that it may write there.
+bool Planner::may_overwrite(const Tensor& base, int64_t now) const {
   return buffer_of_.contains(&base.storage()) && base.is_contiguous() &&
-         until_.at(&base.storage()) <= node;
+         until_.at(&base.storage()) <= now;
 }
 
 // The operand of an elementwise op whose memory the result may take: nobody reads it any more, and
 // whatever else lies there is the same tensor.
 const Tensor* Planner::operand_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
-                                       int64_t number) const {
+                                       int64_t now) const {
   for (const Tensor& t : in) {
     if (t.shape() != inferred.shape[0] || t.itemsize() != size_of(inferred.dtype[0]) ||
-        !until_.contains(&t.storage()) || !may_overwrite(t, number))
+        !until_.contains(&t.storage()) || !may_overwrite(t, now))
       continue;
     if (std::all_of(in.begin(), in.end(), [&](const Tensor& other) {
           return &other.storage() != &t.storage() ||
@@ -184,12 +218,24 @@ const Tensor* Planner::operand_to_take(const std::vector<Tensor>& in, const Infe
   return nullptr;
 }
 
-void Planner::plan_op(const Graph::Node& node, int64_t number) {
+void Planner::plan_op(const Graph::Node& node, int64_t now) {
   std::vector<Tensor> in;
   for (int64_t v : node.inputs) in.push_back(value(v));
+  // A single number is there before the first run.
+  if (node.op == OpId::fill && numel_of(graph_.values()[node.outputs[0]].shape) == 1) {
+    const PausedRecording paused;
+    values_[node.outputs[0]] = dispatch(OpId::fill, {}, node.attrs).first;
+    return;
+  }
   // Geometry attributes count from the start of a dense value.
-  if (node.op == OpId::as_strided) in[0] = dense(in[0]);
-  if (node.op == OpId::update && may_overwrite(in[0], number) &&
+  if (node.op == OpId::as_strided) {
+    const Tensor base = in[0].is_contiguous() ? in[0] : copied(in[0]);
+    AttrReader read(node.attrs);
+    const auto shape = read.list(), strides = read.list();
+    set(node.outputs[0], base.view(shape, strides, base.offset() + read.integer()));
+    return;
+  }
+  if (node.op == OpId::update && may_overwrite(in[0], now) &&
       &in[0].storage() != &in[1].storage()) {
     AttrReader read(node.attrs);
     const auto shape = read.list(), strides = read.list();
@@ -207,7 +253,7 @@ void Planner::plan_op(const Graph::Node& node, int64_t number) {
   std::vector<Tensor> out;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const Tensor* taken =
-        info(node.op).kind == OpKind::Scalar ? operand_to_take(in, inferred, number) : nullptr;
+        info(node.op).kind == OpKind::Scalar ? operand_to_take(in, inferred, now) : nullptr;
     out.push_back(taken ? taken->view_as(inferred.dtype[i], inferred.shape[i],
                                          contiguous_strides(inferred.shape[i]), taken->offset())
                         : fresh(inferred.shape[i], inferred.dtype[i]));
@@ -238,26 +284,52 @@ Tensor Planner::converted(int64_t v, DType dtype) {
   return out;
 }
 
+// As the region's register `i` takes it. Integers beyond the dtype of the call wrap.
+Tensor Planner::operand_of(const Group& group, size_t i) {
+  const RegionInput& input = group.inputs[i];
+  const DType dtype = group.tiles.registers[i].dtype;
+  Tensor t = value(input.value);
+  const bool wraps = is_integral(input.through) && t.dtype() != input.through &&
+                     dtype != input.through && dtype != DType::Bool;
+  if (t.numel() == 1 && (wraps || t.dtype() != dtype)) {
+    if (!wraps) return converted(input.value, dtype);
+    Tensor narrow = fresh(t.shape(), input.through), wide = fresh(t.shape(), dtype);
+    add_copy(t, narrow);
+    add_copy(narrow, wide);
+    return wide;
+  }
+  if (!input.per_row) return t;
+  Dims shape(t.shape()), strides(t.strides());
+  shape.resize(shape.size() + group.reduced, 1);
+  strides.resize(shape.size(), 0);
+  return t.view(shape, strides, t.offset());
+}
+
 // Finds the loops over a region's shape, merged where all operands allow. An operand that is
 // neither dense nor one element along the rows is copied.
 void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group) {
   const std::span<const int64_t> shape(group.shape);
   const size_t split = shape.size() - group.reduced;
   const Dims row{numel_of(shape.subspan(split))};  // that is reduced
-  const auto fits = [&](const Dims& strides) {
+  const auto fits = [&](const Dims& strides, bool dense) {
     if (group.reduced > 0) {
       const auto step =
           view_strides(shape.subspan(split), {strides.data() + split, group.reduced}, row);
-      return step && (*step)[0] <= 1 && (*step)[0] >= 0;
+      return step && ((*step)[0] == 1 || ((*step)[0] == 0 && !dense) || row[0] == 1);
     }
     for (size_t d = shape.size(); d-- > 0;)
       if (shape[d] > 1) return strides[d] == 0 || strides[d] == 1;
     return true;
   };
+  std::vector<bool> dense(in.size());  // as reductions take them
+  for (const TileProgram::Step& step : group.tiles.steps)
+    if (info(step.op).kind == OpKind::Reduce && step.in[0] < group.tiles.inputs)
+      dense[step.in[0]] = true;
   std::vector<Dims> strides;  // in elements
-  for (Tensor& t : in) {
+  for (size_t i = 0; i < in.size(); ++i) {
+    Tensor& t = in[i];
     strides.push_back(broadcast_strides(t.shape(), t.strides(), shape));
-    if (fits(strides.back())) continue;
+    if (fits(strides.back(), dense[i])) continue;
     t = copied(t.view(shape, strides.back(), t.offset()));
     strides.back() = t.strides();
   }
@@ -308,56 +380,74 @@ void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Gr
   }
 }
 
-// The result takes the place of an operand that nobody reads any more, where all operands that lie
-// there run through it in the same order; else new memory.
-Tensor Planner::result_of(const Group& group, const Program::Region& region,
-                          const std::vector<Tensor>& in) {
-  const Graph::Value& made = graph_.values()[group.output];
+// A result takes the place of an operand that nobody reads any more, neither later nor in steps
+// after the one that makes it, where all operands that lie there run through it in the same order;
+// else new memory.
+Tensor Planner::result_of(const Group& group, size_t output, const Program::Region& region,
+                          const std::vector<Tensor>& in, int64_t now, std::vector<bool>& taken) {
+  const TileProgram& tiles = group.tiles;
+  const Graph::Value& made = graph_.values()[group.outputs[output]];
   const auto is_dense = [&](const TileOperand& operand) {
     int64_t step = region.space.cols * static_cast<int64_t>(size_of(made.dtype));
     for (size_t d = operand.stride.size(); d-- > 0; step *= region.space.outer[d])
       if (operand.stride[d] != step) return false;
     return operand.inner || region.space.cols == 1;
   };
+  const auto is_read_after = [&](size_t i) {
+    bool written = false;
+    for (const TileProgram::Step& step : tiles.steps) {
+      const bool reads = std::count(step.in, step.in + step.inputs, static_cast<int>(i)) != 0;
+      written |= step.out == tiles.outputs[output];
+      const bool at_once =
+          step.out == tiles.outputs[output] && info(step.op).kind == OpKind::Scalar;
+      if (reads && written && !at_once) return true;
+    }
+    return false;
+  };
   const auto takes = [&](size_t i) {
     const Tensor& t = in[i];
     if (t.itemsize() != size_of(made.dtype) || t.numel() != numel_of(made.shape) ||
-        !until_.contains(&t.storage()) || !may_overwrite(t, group.nodes.back()))
+        !until_.contains(&t.storage()) || !may_overwrite(t, now))
       return false;
     for (size_t k = 0; k < in.size(); ++k)
       if (&in[k].storage() == &t.storage() &&
-          !(in[k].offset() == t.offset() && is_dense(region.operands[k])))
+          (taken[k] || in[k].itemsize() != t.itemsize() || in[k].offset() != t.offset() ||
+           !is_dense(region.operands[k]) || is_read_after(k)))
         return false;
     return true;
   };
-  if (!group.tiles.reduces)
+  if (!tiles.registers[tiles.outputs[output]].per_row)
     for (size_t i = 0; i < in.size(); ++i)
-      if (takes(i))
+      if (takes(i)) {
+        for (size_t k = 0; k < in.size(); ++k)
+          if (&in[k].storage() == &in[i].storage()) taken[k] = true;
         return in[i].view_as(made.dtype, made.shape, contiguous_strides(made.shape),
                              in[i].offset());
+      }
   return fresh(made.shape, made.dtype);
 }
 
-void Planner::plan_region(const Group& group) {
-  Program::Region region{group.tiles, {}, {}};
-  std::vector<Tensor> in;
-  for (size_t i = 0; i < group.inputs.size(); ++i)
-    in.push_back(converted(group.inputs[i], group.tiles.registers[i]));
+void Planner::plan_region(const Group& group, int64_t now) {
+  Program::Region region{group.tiles, {}, {}, {}};
+  std::vector<Tensor> in, out;
+  for (size_t i = 0; i < group.inputs.size(); ++i) in.push_back(operand_of(group, i));
   lay_out(region, in, group);
-  const Tensor out = result_of(group, region, in);
-  set(group.output, out);
-  add_step(Program::Kind::Region, in, {&out, 1}).index =
-      static_cast<int64_t>(program_.regions_.size());
+  std::vector<bool> taken(in.size());
+  for (size_t o = 0; o < group.outputs.size(); ++o)
+    out.push_back(result_of(group, o, region, in, now, taken));
+  for (size_t o = 0; o < group.outputs.size(); ++o) set(group.outputs[o], out[o]);
+  region.outputs.resize(out.size());
+  add_step(Program::Kind::Region, in, out).index = static_cast<int64_t>(program_.regions_.size());
   program_.regions_.push_back(std::move(region));
 }
 
 // Whether output i of the last node may be written where its captured input lies: the step works
 // in place, nothing reads the old value after it, and no step that could fail comes after it.
-bool Planner::writes_captured(const Graph::Node& node, int64_t number, size_t i) const {
+bool Planner::writes_captured(const Graph::Node& node, int64_t now, size_t i) const {
   const Tensor& old = value(node.inputs[i]);
   const auto until = until_.find(&old.storage());  // of its views
-  if (until != until_.end() && until->second > number) return false;
-  if (number < last_failing_ || last_read_[node.inputs[i]] > number ||
+  if (until != until_.end() && until->second > now) return false;
+  if (now < last_failing_ || last_read_[node.inputs[i]] > now ||
       std::count(node.inputs.begin(), node.inputs.end(), node.inputs[i]) != 1)
     return false;
   for (const Graph::Write& w : graph_.writes())
@@ -365,21 +455,23 @@ bool Planner::writes_captured(const Graph::Node& node, int64_t number, size_t i)
   return false;
 }
 
-void Planner::plan_opaque(const Graph::Node& node, int64_t number) {
+void Planner::plan_opaque(const Graph::Node& node, int64_t now) {
+  const bool in_place = node.opaque->outputs().empty();
   std::vector<Tensor> in, out;
   for (int64_t v : node.inputs) {
-    const bool written = in.size() < node.outputs.size();
+    const bool written = in_place && in.size() < node.outputs.size();
     in.push_back(written || value(v).is_contiguous() ? value(v) : copied(value(v)));
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (writes_captured(node, number, i)) {
+    if (in_place && writes_captured(node, now, i)) {
       out.push_back(in[i]);
       for (size_t w = 0; w < done_.size(); ++w)
         if (graph_.writes()[w].value == node.outputs[i]) done_[w] = true;
       program_.written_.push_back(in[i]);
       values_[node.outputs[i]] = in[i];
     } else {
-      out.push_back(fresh(in[i].shape(), in[i].dtype()));
+      const Graph::Value& made = graph_.values()[node.outputs[i]];
+      out.push_back(fresh(made.shape, made.dtype));
       set(node.outputs[i], out[i]);
     }
   }
@@ -411,7 +503,7 @@ int64_t Planner::memory_for(int64_t v) {
   program_.memories_.push_back({taken.storage, taken.storage->block.bytes});
   buffer_of_.erase(&made.storage());
   const auto last = static_cast<int64_t>(program_.steps_.size()) - 1;
-  program_.taken_.push_back({std::min(taken.first, last), program_.memories_.back()});
+  program_.taken_.push_back({std::min(taken.first, last), program_.memories_.back(), true});
   taken.storage = {};
   memory_of_[&made.storage()] = number;
   return number;
@@ -468,73 +560,34 @@ void Planner::plan_writes() {
   }
 }
 
-// Small buffers in one arena: each gets the smallest gap that holds it, from its first step to its
-// last.
+// Small buffers lie in one arena from their first step to their last; large ones have blocks of
+// their own, for which a run asks for room.
 void Planner::place() {
-  constexpr size_t kAlign = memory::kAlignment;
   const auto steps = static_cast<int64_t>(program_.steps_.size());
-  std::vector<std::vector<int64_t>> starts(steps), ends(steps);
-  for (size_t b = 0; b < buffers_.size(); ++b) {
-    const Buffer& buffer = buffers_[b];
-    if (!buffer.storage || buffer.last < 0) continue;
-    if (buffer.storage->block.bytes >= kOwnBlock) {
-      const Program::Memory memory{buffer.storage, buffer.storage->block.bytes};
-      program_.taken_.push_back({buffer.first, memory});
-      program_.given_back_.push_back({buffer.last, memory});
+  std::vector<Lifetime> small, large;
+  std::vector<Ref<Storage>> in_arena;
+  const auto add_large = [&](int64_t first, int64_t last, size_t bytes) {
+    if (bytes > memory::kSlabMax) large.push_back({first, last, bytes});
+  };
+  for (const Program::Turn& turn : program_.taken_)  // of results
+    if (turn.step >= 0) add_large(turn.step, steps - 1, turn.memory.bytes);
+  for (const Buffer& buffer : buffers_) {
+    if (!buffer.storage || buffer.last < 0 || buffer.storage->block.bytes == 0) continue;
+    const size_t bytes = buffer.storage->block.bytes;
+    if (bytes < kOwnBlock) {
+      small.push_back({buffer.first, buffer.last, bytes});
+      in_arena.push_back(buffer.storage);
       continue;
     }
-    starts[buffers_[b].first].push_back(static_cast<int64_t>(b));
-    ends[buffers_[b].last].push_back(static_cast<int64_t>(b));
+    program_.taken_.push_back({buffer.first, {buffer.storage, bytes}});
+    program_.given_back_.push_back({buffer.last, {buffer.storage, bytes}});
+    add_large(buffer.first, buffer.last, bytes);
   }
-  std::map<size_t, size_t> gaps;  // offset to bytes
-  std::vector<size_t> offset(buffers_.size());
-  size_t& top = program_.arena_bytes_;
-  const auto room = [&](int64_t b) {
-    return (buffers_[b].storage->block.bytes + kAlign - 1) / kAlign * kAlign;
-  };
-  for (int64_t s = 0; s < steps; ++s) {
-    for (int64_t b : starts[s]) {
-      const size_t bytes = room(b);
-      auto best = gaps.end();
-      for (auto it = gaps.begin(); it != gaps.end(); ++it)
-        if (it->second >= bytes && (best == gaps.end() || it->second < best->second)) best = it;
-      if (best == gaps.end()) {
-        // The last gap grows where it reaches the top.
-        auto last = gaps.empty() ? gaps.end() : std::prev(gaps.end());
-        if (last != gaps.end() && last->first + last->second == top) {
-          offset[b] = last->first;
-          gaps.erase(last);
-        } else {
-          offset[b] = top;
-        }
-        top = offset[b] + bytes;
-        continue;
-      }
-      offset[b] = best->first;
-      if (best->second > bytes) gaps[best->first + bytes] = best->second - bytes;
-      gaps.erase(offset[b]);
-    }
-    for (int64_t b : ends[s]) {
-      if (room(b) == 0) continue;
-      auto it = gaps.emplace(offset[b], room(b)).first;
-      if (auto next = std::next(it); next != gaps.end() && it->first + it->second == next->first) {
-        it->second += next->second;
-        gaps.erase(next);
-      }
-      if (it != gaps.begin()) {
-        auto before = std::prev(it);
-        if (before->first + before->second == it->first) {
-          before->second += it->second;
-          gaps.erase(it);
-        }
-      }
-    }
-  }
-  for (size_t b = 0; b < buffers_.size(); ++b) {
-    const Ref<Storage>& storage = buffers_[b].storage;
-    if (storage && storage->block.bytes != 0 && storage->block.bytes < kOwnBlock)
-      program_.placed_.emplace_back(storage, offset[b]);
-  }
+  const Packing arena = pack(small, steps, memory::kAlignment);
+  program_.arena_bytes_ = arena.bytes;
+  for (size_t i = 0; i < in_arena.size(); ++i)
+    program_.placed_.emplace_back(in_arena[i], arena.offsets[i]);
+  if (!large.empty()) program_.room_ = pack(large, steps, memory::kRangeStep).bytes + kScratch;
   const auto by_step = [](const Program::Turn& a, const Program::Turn& b) {
     return a.step < b.step;
   };

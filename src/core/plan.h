@@ -23,13 +23,16 @@ class Planner {
   };
 
   bool is_in_part(int64_t node) const;
+  void find_readers(std::span<const Group> groups);
   void take_inputs();
   Tensor add_argument(const Tensor& like, std::span<const int64_t> shape, DType dtype,
                       size_t bytes);
-  void plan_group(const Group& group);
-  void plan_op(const Graph::Node& node, int64_t number);
-  void plan_region(const Group& group);
-  void plan_opaque(const Graph::Node& node, int64_t number);
+  // `now`: the group's place in their order.
+  void plan_group(const Group& group, int64_t now);
+  void note_touches(const Group& group, bool made);
+  void plan_op(const Graph::Node& node, int64_t now);
+  void plan_region(const Group& group, int64_t now);
+  void plan_opaque(const Graph::Node& node, int64_t now);
   void plan_results();
   int64_t memory_for(int64_t v);
   void plan_writes();
@@ -39,16 +42,16 @@ class Planner {
   void set(int64_t v, Tensor t);
   Tensor fresh(std::span<const int64_t> shape, DType dtype);
   Tensor copied(const Tensor& t);
-  Tensor dense(const Tensor& t) { return t.is_contiguous() && t.offset() == 0 ? t : copied(t); }
   Tensor converted(int64_t v, DType dtype);
+  Tensor operand_of(const Group& group, size_t i);
   void lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group);
   const Tensor* operand_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
-                                int64_t number) const;
-  Tensor result_of(const Group& group, const Program::Region& region,
-                   const std::vector<Tensor>& in);
+                                int64_t now) const;
+  Tensor result_of(const Group& group, size_t output, const Program::Region& region,
+                   const std::vector<Tensor>& in, int64_t now, std::vector<bool>& taken);
   bool is_overwritten(int64_t v) const;
-  bool may_overwrite(const Tensor& base, int64_t node) const;
-  bool writes_captured(const Graph::Node& node, int64_t number, size_t i) const;
+  bool may_overwrite(const Tensor& base, int64_t now) const;
+  bool writes_captured(const Graph::Node& node, int64_t now, size_t i) const;
   Program::Step& add_step(Program::Kind kind, std::span<const Tensor> inputs,
                           std::span<const Tensor> outputs);
   void add_copy(const Tensor& from, const Tensor& to) {
@@ -61,10 +64,11 @@ class Planner {
   Cut cut_;
   std::span<const Graph::Output> outputs_;
   std::vector<Tensor> values_;
-  std::vector<int64_t> last_read_;  // of each value: the last node, or beyond all
-  int64_t last_failing_ = -1;       // the last node that may fail
+  std::vector<int64_t> last_read_;  // of each value: the last group, or beyond all
+  int64_t last_failing_ = -1;       // the last group that may fail
   std::vector<bool> is_number_;
-  std::unordered_map<const Storage*, int64_t> until_;  // the last node that reads any of its values
+  std::unordered_map<const Storage*, int64_t>
+      until_;  // the last group that reads any of its values
   std::unordered_map<const Storage*, int64_t> buffer_of_;
   std::unordered_map<const Storage*, size_t> argument_of_;
   std::vector<Buffer> buffers_;

@@ -25,7 +25,7 @@ void Program::give_back(Memory& memory) {
   block = {.bytes = memory.bytes};
 }
 
-void Program::bind(std::span<const Tensor> arguments, const Draws& draws) {
+void Program::bind(std::span<const Tensor> arguments) {
   require(arguments.size() == arguments_.size(), ErrorKind::Runtime, "program: takes ",
           arguments_.size(), " arguments, got ", arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -33,13 +33,17 @@ void Program::bind(std::span<const Tensor> arguments, const Draws& draws) {
     require(static_cast<bool>(arguments[i]), ErrorKind::Runtime, "program: argument ", i,
             " is missing");
     const Tensor &x = arguments[i], &like = arguments_[i].like;
-    require(x.dtype() == like.dtype() && x.shape() == like.shape() && x.strides() == like.strides(),
+    require(x.dtype() == like.dtype() && x.shape() == like.shape() &&
+                (x.strides() == like.strides() || x.numel() == 0),
             ErrorKind::Runtime, "program: argument ", i, " must be ", name_of(like.dtype()), " ",
             like.shape(), " with strides ", like.strides(), ", got ", name_of(x.dtype()), " ",
             x.shape(), " with strides ", x.strides());
     arguments_[i].storage->block.data =
         x.numel() == 0 ? x.data() : const_cast<char*>(byte_range(x).first);
   }
+}
+
+void Program::set_draws(const Draws& draws) {
   for (const Draw& draw : draws_) {
     require(draw.generator < static_cast<int64_t>(draws.size()), ErrorKind::Runtime,
             "program: draws from ", draw.generator + 1, " generators, got ", draws.size());
@@ -56,11 +60,8 @@ void Program::place(const memory::Block& arena) {
   for (const auto& [storage, offset] : placed_) storage->block.data = arena_ + offset;
 }
 
-void Program::execute(const Step& step) {
-  const std::span<const Tensor> inputs(operands_.data() + step.first,
-                                       static_cast<size_t>(step.inputs));
-  const std::span<const Tensor> outputs(inputs.data() + step.inputs,
-                                        static_cast<size_t>(step.outputs));
+void Program::execute(const Step& step, const Draws& draws) {
+  const std::span<const Tensor> inputs = this->inputs(step), outputs = this->outputs(step);
   switch (step.kind) {
     case Kind::Op:
       step.kernel({step.op, inputs, outputs, attrs_[step.index], step.compute});
@@ -68,24 +69,28 @@ void Program::execute(const Step& step) {
     case Kind::Region: {
       Region& region = regions_[step.index];
       for (size_t i = 0; i < inputs.size(); ++i) region.operands[i].data = inputs[i].data();
-      backend_of({}).run_tiles(region.tiles, region.operands, region.space, outputs[0].data());
+      for (size_t i = 0; i < outputs.size(); ++i) region.outputs[i] = outputs[i].data();
+      backend_of({}).run_tiles(region.tiles, region.operands, region.space, region.outputs);
       return;
     }
     case Kind::Copy:
       backend_of({}).copy_into(inputs[0], outputs[0]);
       return;
     case Kind::Opaque:
-      bound_[step.index]->run();
+      bound_[step.index]->run(draws);
       return;
   }
 }
 
-void Program::run_steps() {
+void Program::run_steps(const Draws& draws, bool has_memories, RunObserver* observer) {
   auto taken = taken_.begin(), given = given_back_.begin();
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
     for (; taken != taken_.end() && taken->step == s; ++taken)
-      taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
-    execute(steps_[s]);
+      if (!(taken->of_result && has_memories))
+        taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
+    if (observer) observer->before(static_cast<size_t>(s));
+    execute(steps_[s], draws);
+    if (observer) observer->after(static_cast<size_t>(s));
     for (; given != given_back_.end() && given->step == s; ++given) give_back(given->memory);
   }
 }
@@ -116,23 +121,54 @@ std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
   return out;
 }
 
+// The arena of a run, and what its steps have taken: given back at the end, come what may.
+struct Program::Borrowed {
+  Program& program;
+  memory::Block arena{};
+
+  explicit Borrowed(Program& p) : program(p) {}
+  void take_arena() {
+    if (program.arena_bytes_ > 0)
+      program.place(arena = memory::current().allocate(program.arena_bytes_));
+  }
+  ~Borrowed() {
+    if (arena.from) arena.from->release(arena);
+    for (Turn& turn : program.taken_) give_back(turn.memory);
+  }
+};
+
+void Program::run_at(std::span<char* const> arguments, std::span<char* const> memories,
+                     const Draws& draws) {
+  for (size_t i = 0; i < arguments.size(); ++i) arguments_[i].storage->block.data = arguments[i];
+  set_draws(draws);
+  Borrowed borrowed(*this);
+  borrowed.take_arena();
+  for (size_t i = 0; i < memories.size(); ++i) memories_[i].storage->block.data = memories[i];
+  run_steps(draws, true, nullptr);
+}
+
 std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> arguments,
                                                 std::span<const double> given, const Draws& draws,
+                                                RunObserver* observer,
                                                 std::vector<double>* numbers) {
   const std::lock_guard lock(*numbers_);
-  struct Release {
-    Program& p;
-    memory::Block arena{};
-    ~Release() {
-      if (arena.from) arena.from->release(arena);
-      for (Turn& turn : p.taken_) give_back(turn.memory);
-    }
-  } release{*this};
   if (!numbers_->refresh(given)) return std::nullopt;
   if (numbers) *numbers = numbers_->values();
-  bind(arguments, draws);
-  if (arena_bytes_ > 0) place(release.arena = memory::current().allocate(arena_bytes_));
-  run_steps();
+  bind(arguments);
+  set_draws(draws);
+  Borrowed borrowed(*this);
+  struct Observed {
+    RunObserver* observer;
+    bool ran = false;
+    ~Observed() {
+      if (observer) observer->end(ran);
+    }
+  } observed{observer};
+  if (observer) observer->begin();
+  memory::current().make_room(room_);
+  borrowed.take_arena();
+  run_steps(draws, false, observer);
+  observed.ran = true;
   for (const Tensor& t : written_) ++t.storage().version;
   for (size_t i = 0; i < arguments_.size(); ++i)
     if (arguments_[i].written) ++arguments[i].storage().version;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backend.h"
@@ -16,25 +17,43 @@
 
 namespace tinyt {
 
-// Scalar ops over rows x cols elements, one tile after another, optionally ended by a reduction of
-// every row. Values live in registers (tiles); the first registers are the inputs.
+// What runs over rows x cols elements, one tile after another: scalar ops, conversions, and
+// reductions of whole rows, whose results other steps may take. Values live in registers: a tile,
+// or one element a row; the first registers are the inputs.
 struct TileProgram {
-  static constexpr int kMaxSteps = 16;
-  static constexpr int kMaxInputs = kMaxSteps * kMaxScalarInputs;
+  // The limits of a region.
+  static constexpr int kMaxNodes = 64;
+  static constexpr int64_t kTileBytes = 16384;  // of a value's tile: a third of an L1
+  static constexpr int64_t kLiveBytes = 65536;  // of all tiles
+  static constexpr int64_t kLeastTileBytes = 4096;
+  static constexpr int64_t kRowBytes = 131072;  // of a row whose reductions are used again
+  static constexpr int64_t kFewRows = 8;        // are too few to share out among threads, if long
+  static constexpr int64_t kLongRow = 16384;    // elements
+
+  struct Register {
+    DType dtype;
+    bool per_row = false;
+    int place = 0;  // a tile (of those with one element a row: its own), or of an output ~number
+  };
   struct Step {
-    OpId op;
-    DType dtype;  // of the kernel
+    OpId op;      // scalar, cast, or a reduction
+    DType dtype;  // of the kernel, and of what a cast takes
     int out;
     int in[kMaxScalarInputs];
     int inputs;
+    // A half: float32 values that a cast rounds to it, or that are and become halves.
+    DType half = DType::Float32;
   };
-  std::vector<DType> registers;
+  std::vector<Register> registers;
   int inputs = 0;
   std::vector<Step> steps;
-  bool reduces = false;
-  OpId reduction = OpId::sum;
+  std::vector<int> outputs;  // registers
+  std::vector<OpId> ops;     // of the nodes
+  int tiles = 0, row_tiles = 0;
+  bool reduces = false;    // there are reductions
+  bool uses_rows = false;  // and steps over elements that take what they make
 
-  int result() const { return steps.back().out; }
+  bool is_row_step(const Step& s) const { return registers[static_cast<size_t>(s.out)].per_row; }
 };
 
 // The loops of a region: rows inside the outer loops, of which the last goes from row to row.
@@ -53,8 +72,30 @@ struct TileOperand {
   bool inner = true;
 };
 
-// The seed and first counter that a run's draws from a generator start with, per generator.
-using Draws = std::vector<std::pair<int64_t, int64_t>>;
+// Why a step ends where it does, and not with what reads its result.
+enum class Boundary : uint8_t {
+  Result,     // nothing in the graph reads it
+  RunsAlone,  // it or its reader is no elementwise op or reduction
+  DType,
+  Shape,
+  UsedElsewhere,
+  LeadingDimensions,
+  LongRows,
+  Memory,
+  Limit,
+  Later,  // its reader is after the graph's mark
+};
+std::string_view text_of(Boundary boundary);
+
+// Is told of a run and of each of its steps, by the thread that runs it.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void begin() {}                     // no memory is taken yet
+  virtual void before(size_t step) = 0;       // its memory is there
+  virtual void after(size_t step) = 0;        // and still is
+  virtual void end(bool /*ran*/) noexcept {}  // or has failed
+};
 
 class Program {
  public:
@@ -68,11 +109,15 @@ class Program {
     int64_t first = 0;  // operand
     int64_t index = 0;  // of its attributes, region or opaque step
     Kernel kernel = nullptr;
+    // Bytes that are written, and read again, because the step ends where it does.
+    Boundary boundary = Boundary::Result;
+    int64_t boundary_bytes = 0;
   };
   struct Region {
     TileProgram tiles;
     TileSpace space;
     std::vector<TileOperand> operands;  // strides; the addresses are those of the run
+    std::vector<char*> outputs;
   };
   // What is returned: a view of memory made for the run, of an argument, or a tensor that is there.
   struct Result {
@@ -81,6 +126,13 @@ class Program {
     int64_t argument = -1;
   };
 
+  // A value of the graph that a step reads before it runs, or has made when it is done.
+  struct Touch {
+    int64_t step;
+    int64_t value;
+    Tensor tensor;
+    bool made;
+  };
   // Of a graph with a mark: what comes before it returns its outputs and then what the later part
   // needs, which the later part takes after its arguments.
   enum class Part : uint8_t { All, First, Later };
@@ -95,7 +147,18 @@ class Program {
   // Another thread's run is waited for. `numbers` gets all numbers of the run.
   std::optional<std::vector<Tensor>> run(std::span<const Tensor> arguments,
                                          std::span<const double> given, const Draws& draws,
+                                         RunObserver* observer = nullptr,
                                          std::vector<double>* numbers = nullptr);
+
+  // Runs as a part of another program, which waits for it and refreshes the numbers: arguments lie
+  // dense at these addresses, and each memory of results is to be written at one.
+  void run_at(std::span<char* const> arguments, std::span<char* const> memories,
+              const Draws& draws);
+  // The memory of its own that a result lies in, as results of recorded parts do.
+  size_t memory_of(size_t result) const { return static_cast<size_t>(results_[result].memory); }
+  size_t memories() const { return memories_.size(); }
+  size_t memory_bytes(size_t memory) const { return memories_[memory].bytes; }
+  size_t results() const { return results_.size(); }
 
   // Whether the numbers given leave the graph as it is.
   bool holds(std::span<const double> given) const {
@@ -107,12 +170,41 @@ class Program {
   const std::vector<Region>& regions() const { return regions_; }
   const std::vector<std::unique_ptr<Opaque::Bound>>& opaque() const { return bound_; }
   std::string_view name(const Step& step) const;
+  // In the order of the steps; the last ones are of no step.
+  const std::vector<Touch>& touches() const { return touches_; }
   // Whether a run reads or writes an argument; one that it does not may be a null tensor.
   bool uses(size_t argument) const { return arguments_[argument].used; }
   size_t arguments() const { return arguments_.size(); }
   // The captured tensors that a run reads.
   const std::vector<Tensor>& captured() const { return captured_; }
   size_t arena_bytes() const { return arena_bytes_; }
+
+  std::span<const Tensor> inputs(const Step& step) const {
+    return {operands_.data() + step.first, static_cast<size_t>(step.inputs)};
+  }
+  std::span<const Tensor> outputs(const Step& step) const {
+    return {operands_.data() + step.first + step.inputs, static_cast<size_t>(step.outputs)};
+  }
+  // Of an Op.
+  const Attrs& attrs(const Step& step) const { return attrs_[step.index]; }
+  // The memory that operands lie in: a part of the arena, a block that the run takes and gives
+  // back, one that it returns, an argument's, or memory that is there before and after.
+  struct Place {
+    enum class Kind : uint8_t { Arena, Block, Result, Argument, Outside };
+    Kind kind;
+    size_t bytes;
+    int64_t position = -1;          // Arena: where; Result, Argument: which
+    int64_t first = -1, last = -1;  // the steps that it is used from and to, both included
+  };
+  struct Layout {
+    std::vector<Place> places;
+    std::unordered_map<const Storage*, size_t> place_of;
+  };
+  Layout layout() const;
+  // The bytes that a run holds during each step: the arena, blocks, results made so far.
+  std::vector<size_t> held_bytes() const;
+  // The most of them, known before the first run; what kernels need inside of a step aside.
+  size_t peak_bytes() const;
 
  private:
   friend class Planner;
@@ -131,6 +223,7 @@ class Program {
   struct Turn {
     int64_t step;
     Memory memory;
+    bool of_result = false;
   };
   // A random op: its attributes end with the generator's number and how far into its counters.
   struct Draw {
@@ -139,11 +232,14 @@ class Program {
     int64_t first;
   };
 
+  struct Borrowed;
+
   static void give_back(Memory& memory);
-  void bind(std::span<const Tensor> arguments, const Draws& draws);
+  void bind(std::span<const Tensor> arguments);
+  void set_draws(const Draws& draws);
   void place(const memory::Block& arena);
-  void run_steps();
-  void execute(const Step& step);
+  void run_steps(const Draws& draws, bool has_memories, RunObserver* observer);
+  void execute(const Step& step, const Draws& draws);
   std::vector<Tensor> results(std::span<const Tensor> arguments);
 
   std::shared_ptr<Numbers> numbers_;
@@ -153,6 +249,7 @@ class Program {
   std::vector<Region> regions_;
   std::vector<std::unique_ptr<Opaque::Bound>> bound_;
   std::vector<std::string> names_;  // of the opaque steps
+  std::vector<Touch> touches_;
   std::vector<Draw> draws_;
   std::vector<Argument> arguments_;
   std::vector<Memory> memories_;  // of results
@@ -164,6 +261,7 @@ class Program {
   // Others lie in one block, which a run borrows: mostly the same one.
   std::vector<std::pair<Ref<Storage>, size_t>> placed_;  // and their offsets
   size_t arena_bytes_ = 0;
+  size_t room_ = 0;        // that blocks of more than a slab's need side by side
   char* arena_ = nullptr;  // of the last run
 };
 

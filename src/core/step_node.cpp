@@ -26,7 +26,7 @@ class BoundStep : public Opaque::Bound {
         copies_(std::move(copies)),
         cells_(std::move(cells)) {}
 
-  void run() const override {
+  void run(const Draws&) const override {
     const Backend& backend = backend_of({});
     for (const auto& [from, to] : copies_) backend.copy_into(from, to);
     double numbers[8];

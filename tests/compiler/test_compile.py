@@ -678,6 +678,16 @@ def test_sizes_from_data_are_refused() -> None:
     assert tinyt.ones(1).item() == 1
 
 
+def test_backward_of_an_empty_result() -> None:
+    """Its gradient has no elements, and any strides."""
+    w = tinyt.ones(2, 3, requires_grad=True)
+    compiled = compile(lambda x: -(w * x)[:, :0])
+    for _ in range(3):
+        (tinyt.zeros(()) + compiled(tinyt.ones(3)).float().sum()).backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [[0.0] * 3] * 2
+
+
 def test_nested_compiled_functions_are_one_program() -> None:
     inner = compile(lambda x: x * 2)
     outer = compile(lambda x: inner(x) + inner(x + 1))

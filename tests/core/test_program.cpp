@@ -52,7 +52,7 @@ void test_programs_share_numbers() {
     for (int i = 0; i < 200; ++i) {
       const double given[] = {scale};
       std::vector<double> numbers;
-      const auto now = first.run({}, given, {}, &numbers);
+      const auto now = first.run({}, given, {}, nullptr, &numbers);
       CHECK_EQ(numbers.at(0), scale);
       const auto then = later.run({&now->back(), 1}, given, {});
       CHECK(all_are(now->front(), static_cast<float>(scale)));

@@ -57,6 +57,16 @@ def test_user_guide_runs_from_top_to_bottom(tmp_path: Path) -> None:
     output_of("\n".join(blocks), tmp_path)
 
 
+def test_compiler_page_prints_what_it_shows(tmp_path: Path) -> None:
+    """Each block of text is what the program above it prints."""
+    page = (ROOT / "docs" / "contributing-to-the-compiler.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(python|text)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    programs = [code for kind, code in blocks if kind == "python"]
+    shown = [text for kind, text in blocks if kind == "text"]
+    assert len(programs) == len(shown) > 3
+    assert output_of("\n".join(programs), tmp_path) == "".join(shown)
+
+
 @pytest.mark.parametrize(("marker", "then"), [("demo", "tinyt train digits"), ("test", "pytest")])
 def test_commands_use_what_the_package_declares(marker: str, then: str) -> None:
     assert block(f"ci:install-{marker}") == f'pip install ".[{marker}]" && {then}\n'

@@ -73,7 +73,7 @@ def bound_function(owner: str, name: str, signature: str, unused: set[str]) -> F
             text = "self"
         unnamed |= bool(re.match(r"arg\d", text))
         parameters.append("*args: object" if text == "*args" else text)
-    returns = found[2].replace("tinyt.Tensor", "Tensor")
+    returns = found[2].replace("tinyt._core.", "").replace("tinyt.Tensor", "Tensor")
     if owner + name in CORE_RESULTS:
         if returns not in ("list", "dict", "tuple", "tuple | None"):
             raise ValueError(f"{owner}{name}: C++ says {returns} already")

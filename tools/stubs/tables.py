@@ -119,7 +119,6 @@ HOT_TYPES = {
     "Recorder.needs_run": "bool",
     "Recorder.draws": "list[tuple[Any, int]]",
     "Recorder.is_stand_in": "bool",
-    "Recorder.draw": "Tensor",
     "Recorder.need_run": "None",
     "Number.position": "int",
     "MISSING": "object",
@@ -139,7 +138,9 @@ HOT_TYPES = {
     "LeafFacts.shared": "bool",
     "Entry.capture": "Any",
     "Entry.confirmed": "bool",
+    "Entry.program_object": "Any",
     "Entry.description": "tuple[Any, ...]",
+    "Entry.profile": "Any",
     "CompiledBase.function": "Callable[..., Any]",
     "CompiledBase.entries": "list[Entry]",
     "CompiledBase.hits": "int",
@@ -193,7 +194,6 @@ HOT_TYPES = {
     "register_rule": "None",
     "is_grad_enabled": "bool",
     "_set_grad_enabled": "None",
-    "make_function_node": "Node",
     "set_node": "None",
     "from_data": "Tensor",
     "empty": "Tensor",
@@ -222,6 +222,25 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "Recorder.number": [(["self", "value: float", "source: object"], "Number")],
     "Recorder.stand_in": [(["self", "x: TensorBase", "source: object"], "Tensor")],
     "Recorder.seed": [(["self", "like: TensorBase", "source: object"], "Tensor")],
+    "Recorder.draw": [
+        (
+            ["self", "generator: object", "numel: int", "make: Callable[[int, int], Any]"],
+            "Any",
+        )
+    ],
+    "Recorder.begin_part": [(["self"], "None")],
+    "Recorder.end_part": [(["self"], "None")],
+    "make_function_node": [
+        (
+            [
+                "function: Callable[..., Any]",
+                "inputs: list[Tensor]",
+                "outputs: int",
+                "edges: Sequence[tuple[Node | Tensor, int]] = ()",
+            ],
+            "Node",
+        )
+    ],
     "refuse_recording": [(["what: str"], "None")],
     "is_same": [(["x: object", "y: object"], "bool")],
     "class_attribute": [(["cls: type", "name: str"], "Any")],
@@ -261,7 +280,13 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "Entry.reason": [(["self", "args: tuple[Any, ...]", "kwargs: dict[str, Any]"], "str | None")],
     "Entry.confirm": [(["self"], "None")],
     "Entry.ready": [(["self", "leaves: list[Any]"], "bool")],
-    "Entry.call": [(["self", "leaves: list[Any]"], "Any")],
+    "Entry.accept": [
+        (
+            ["self", "outputs: list[Tensor]", "leaves: list[Any]", "numbers: list[float]"],
+            "Any",
+        )
+    ],
+    "Entry.call": [(["self", "leaves: list[Any]", "profile: Any = None"], "Any")],
     "Entry.given": [(["self", "leaves: list[Any]"], "list[float]")],
     "Entry.inputs": [
         (
@@ -271,6 +296,9 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     ],
     "CompiledBase.__init__": [(["self", "function: Callable[..., Any]"], "None")],
     "CompiledBase.__call__": [(["self", "*args: Any", "**kwargs: Any"], "Any")],
+    "CompiledBase.call_measured": [
+        (["self", "profile: Any", "args: tuple[Any, ...]", "kwargs: dict[str, Any]"], "Any")
+    ],
     "CompiledBase.__get__": [(["self", "instance: object", "owner: object = None", "/"], "Any")],
     "Walk.start": [(["self", "output: TensorBase", "grad: Tensor"], "bool")],
     "Saved.__init__": [(["self", "x: TensorBase", "output: int"], "None")],
@@ -324,11 +352,17 @@ CORE_RESULTS = {
     "Graph.nodes": "list[tuple[str, tuple[Any, ...], tuple[int, ...], tuple[int, ...]]]",
     "Graph.numbers": "list[tuple[str, int, int, int, float]]",
     "Graph.values": "list[tuple[tuple[int, ...], int, int]]",
-    "Graph.inputs": "list[tuple[int, Tensor | None, int, bool]]",
+    "Graph.inputs": "list[tuple[int, Tensor | None, int, bool, bool]]",
     "Graph.outputs": "list[tuple[int, tuple[int, ...], tuple[int, ...], int]]",
     "Graph.writes": "list[tuple[int, Tensor | None, int]]",
     "Graph.run_opaque": "tuple[Tensor, ...]",
+    "Graph.parts": "list[Graph]",
     "Program.run": "tuple[Tensor, ...] | None",
     "Program.uses": "list[bool]",
     "Program.steps": "list[tuple[str, ...]]",
+    "Program.boundaries": "list[tuple[str, int]]",
+    "Program.describe": "list[tuple[Any, ...]]",
+    "Program.places": "list[tuple[str, int, int, int, int]]",
+    "Measures.steps": "list[tuple[int, int, int, int, int]]",
+    "Measures.values": "list[list[Tensor]]",
 }

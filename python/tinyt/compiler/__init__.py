@@ -1,12 +1,23 @@
-"""Recorded programs: capture a function, interpret its graph, run it planned.
-
-``tinyt.compile`` will be built from these parts; for now they are the seam that its tests hold.
+"""What `tinyt.compile` is built of: capture a function, interpret its graph, simplify it, run it
+planned; and `rewrite`, by which users add their own simplifications.
 """
 
 from __future__ import annotations
 
 from tinyt.compiler.graph import Graph, Node, Value
 from tinyt.compiler.interpret import interpret
+from tinyt.compiler.passes import simplify
 from tinyt.compiler.record import Recording, record
+from tinyt.compiler.rewrite import Rewrite, rewrite
 
-__all__ = ["Graph", "Node", "Recording", "Value", "interpret", "record"]
+__all__ = [
+    "Graph",
+    "Node",
+    "Recording",
+    "Rewrite",
+    "Value",
+    "interpret",
+    "record",
+    "rewrite",
+    "simplify",
+]

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 # What a returned leaf is: an output of the graph, an argument, a number, the object itself, or a
 # view on the tape of an output or argument (ResultKind of compiled.pxi).
-_OUTPUT, _ARGUMENT, _NUMBER, _OBJECT, _VIEW = range(5)
+OUTPUT, _ARGUMENT, NUMBER, _OBJECT, VIEW = range(5)
+
+
+_LEAF_RETURNED = "compile: a result that requires grad is made in the function; make it outside"
 
 
 def _is_result(value: Any) -> bool:
@@ -162,7 +165,7 @@ class Capture:
             if aliased.keys() <= self.kept.keys():
                 break
             self.kept.update(aliased)
-        self.guards = tracer.guards(self._reads, self._tensors)
+        self.guards = tracer.guards(self._reads, self.tensors)
         del tracer
         _require_gone(made)
 
@@ -201,7 +204,7 @@ class Capture:
         self.graph = Graph.from_core(core)
         self.arguments, self.layouts = recorder.arguments, recorder.layouts
         self.numbers, self.draws = recorder.numbers, recorder.draws
-        self._reads, self._tensors = recorder.reads, list(recorder.tensors.values())
+        self._reads, self.tensors = recorder.reads, list(recorder.tensors.values())
         self.constants = frozenset(x.data_ptr() for x in recorder.constants)
         return recorder.made
 
@@ -230,23 +233,25 @@ class Capture:
             if id(x) in place:
                 self.results.append((_ARGUMENT, place[id(x)]))
             elif isinstance(x, Number):
-                self.results.append((_NUMBER, x.position))
+                self.results.append((NUMBER, x.position))
             elif not x._is_recorded:
                 self.results.append((_OBJECT, x))
             elif base is not None and base.requires_grad:
-                of = (_ARGUMENT, place[id(base)]) if id(base) in place else (_OUTPUT, output(base))
+                of = (_ARGUMENT, place[id(base)]) if id(base) in place else (OUTPUT, output(base))
                 offset = x.storage_offset() - base.storage_offset()
                 # What is repeated is added up as `expand` does it.
                 once = tuple(n if s else 1 for n, s in zip(x.shape, x.stride(), strict=True))
-                self.results.append((_VIEW, (*of, once, tuple(x.shape), x.stride(), offset)))
+                self.results.append((VIEW, (*of, once, tuple(x.shape), x.stride(), offset)))
             else:
-                self.results.append((_OUTPUT, output(x)))
+                self.results.append((OUTPUT, output(x)))
         for x in roots.values():
             if x.is_leaf:
-                raise CaptureError(
-                    "compile: a result that requires grad is made in the function; make it outside"
-                )
+                raise CaptureError(_LEAF_RETURNED)
         return roots
+
+    def _require_not_returned(self, leaf: Tensor) -> None:
+        if any(kind == _OBJECT and what is leaf for kind, what in self.results):
+            raise CaptureError(_LEAF_RETURNED)
 
     def _add_output(self, core: _core.Graph, x: Tensor) -> int:
         core.add_output(x)
@@ -254,10 +259,15 @@ class Capture:
         return self._outputs - 1
 
     def _take_gradients(self, core: _core.Graph, recorder: Any) -> None:
-        """Notes what ``.grad`` of every leaf must be before, and is after."""
+        """Notes what ``.grad`` of every leaf must be before, and is after. Leaves that the function
+        makes of captured memory are gone afterwards."""
         self.no_grad: list[Tensor] = []
         self.set_grads: list[tuple[Tensor, int, Tensor | None]] = []
+        made = {id(ref()) for ref in recorder.made}
         for leaf, (before, was_read, after) in recorder.grads.items():
+            if id(leaf) in made:
+                self._require_not_returned(leaf)
+                continue
             if was_read and before is None:
                 self.no_grad.append(leaf)
             if after is before or recorder.is_stand_in(after):

@@ -35,10 +35,29 @@ def _same(first: Recorded, x: Tensor, second: Recorded, y: Tensor) -> bool:
 
 def difference(one: Recorded, other: Recorded) -> str | None:
     """What is not the same in the other recording; None where they are equal."""
-    first, second = one.graph, other.graph
+    found = _graph_difference(one, one.graph, other, other.graph)
+    if found is not None:
+        return found
+    if _formulas(one) != _formulas(other):
+        return "what is computed from numbers"
+    if not is_same(one.tree, other.tree):
+        return "how results are nested"
+    if not _all_same(one, one.results, other, other.results):
+        return "what is returned"
+    grads = ([row for row in x.set_grads if row[1:] != (-1, None)] for x in (one, other))
+    if not _all_same(one, next(grads), other, next(grads)):
+        return "which gradients are set"
+    return None
+
+
+def _graph_difference(one: Recorded, first: Graph, other: Recorded, second: Graph) -> str | None:
+    """Of the graphs of recordings, or of the parts that a node of control flow runs."""
     for i, (a, b) in enumerate(zip(first.nodes, second.nodes, strict=False)):
         if a != b:
             return f"operation {i} was {_text(a)}, now it is {_text(b)}"
+        for part, now in zip(first.parts(i), second.parts(i), strict=True):
+            if (found := _graph_difference(one, part, other, now)) is not None:
+                return f"in {a.op}: {found}"
     if len(first.nodes) != len(second.nodes):
         return f"there were {len(first.nodes)} operations, now there are {len(second.nodes)}"
     if len(first.inputs) != len(second.inputs):
@@ -58,15 +77,6 @@ def difference(one: Recorded, other: Recorded) -> str | None:
         return "shapes or dtypes"
     if first.outputs != second.outputs or len(first.writes) != len(second.writes):
         return "what is returned or written"
-    if _formulas(one) != _formulas(other):
-        return "what is computed from numbers"
-    if not is_same(one.tree, other.tree):
-        return "how results are nested"
-    if not _all_same(one, one.results, other, other.results):
-        return "what is returned"
-    grads = ([row for row in x.set_grads if row[1:] != (-1, None)] for x in (one, other))
-    if not _all_same(one, next(grads), other, next(grads)):
-        return "which gradients are set"
     return None
 
 

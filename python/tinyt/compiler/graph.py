@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import struct
+from array import array
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt.dtypes import ALL
+from tinyt.ops.common import OP_TABLE
 
 if TYPE_CHECKING:
     from tinyt import _core
     from tinyt._tensor import dtype
     from tinyt.tensor import Tensor
+
+
+# The nodes that run recordings of their own.
+FLOW = frozenset({"cond", "scan", "while_loop"})
 
 
 class Value(NamedTuple):
@@ -21,24 +29,30 @@ class Value(NamedTuple):
 
 
 class Node(NamedTuple):
-    """One op: its attributes, and the numbers of the values it reads and makes."""
+    """One op: its attributes, and the numbers of the values it reads and makes.
+
+    ``origin``: which recorded node does the same; -1: a pass made it.
+    """
 
     op: str
     attrs: tuple[Any, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    origin: int = -1
 
 
 class Input(NamedTuple):
     """A value from outside: a tensor that is there, or (None) the argument of that number.
 
-    ``live``: the tensor holds a number that is read anew at every run.
+    ``live``: the tensor holds a number that is read anew at every run; ``weak``: one of Python's
+    that stays what it is.
     """
 
     value: int
     tensor: Tensor | None
     argument: int
     live: bool
+    weak: bool
 
 
 class Output(NamedTuple):
@@ -58,8 +72,16 @@ class Write(NamedTuple):
     argument: int
 
 
+class Mark(NamedTuple):
+    """The first node and output of what runs later; -1: all is one program."""
+
+    node: int
+    output: int
+
+
 class Graph(NamedTuple):
-    """Nodes in program order, and what goes in and comes out."""
+    """Nodes in program order, and what goes in and comes out. The first ``recorded`` values and
+    ``recorded_inputs`` are those of the recording, later ones those that passes made."""
 
     core: _core.Graph
     nodes: list[Node]
@@ -67,33 +89,97 @@ class Graph(NamedTuple):
     inputs: list[Input]
     outputs: list[Output]
     writes: list[Write]
+    mark: Mark
+    recorded: int
+    recorded_inputs: int
 
     @classmethod
     def from_core(cls, graph: _core.Graph) -> Graph:
         """Reads a finished recording."""
+        values = [Value(shape, ALL[number], node) for shape, number, node in graph.values()]
+        inputs = [Input(*row) for row in graph.inputs()]
         return cls(
             graph,
-            [Node(*row) for row in graph.nodes()],
-            [Value(shape, ALL[number], node) for shape, number, node in graph.values()],
-            [Input(*row) for row in graph.inputs()],
+            [Node(*row, i) for i, row in enumerate(graph.nodes())],
+            values,
+            inputs,
             [Output(*row) for row in graph.outputs()],
             [Write(*row) for row in graph.writes()],
+            Mark(*graph.mark()),
+            len(values),
+            len(inputs),
         )
 
+    def to_core(self) -> _core.Graph:
+        """What a program is planned from.
+
+        Everything is checked once more, with the shapes and dtypes of every node: RuntimeError, or
+        the op's own error, where a pass made something that is no graph.
+        """
+        flat = array("q", [_FORMAT, self.recorded, len(self.values) - self.recorded])
+        for value in self.values[self.recorded :]:
+            flat.extend((value.dtype.number, len(value.shape), *value.shape))
+        added = self.inputs[self.recorded_inputs :]
+        flat.extend((len(added), *(item.value for item in added)))
+        flat.extend((len(self.nodes), self.mark.node))
+        for op, attrs, inputs, outputs, origin in self.nodes:
+            flat.append(origin)
+            if origin < 0:
+                _add_op(flat, op, attrs)
+            flat.append(len(inputs))
+            flat.extend(inputs)
+            flat.append(len(outputs))
+            flat.extend(outputs)
+        for ends in (self.outputs, self.writes):
+            flat.append(len(ends))
+            flat.extend(end.value for end in ends)
+        tensors = [item.tensor for item in added if item.tensor is not None]
+        return self.core.rewritten(flat.tobytes(), tensors)
+
+    def parts(self, node: int) -> list[Graph]:
+        """What a node of control flow runs; nothing of another one."""
+        if self.nodes[node].op not in FLOW:
+            return []
+        return [Graph.from_core(part) for part in self.core.parts(self.nodes[node].origin)]
+
     def verify(self) -> None:
-        """Checks that every value is made before it is read, once; RuntimeError otherwise."""
-        known = {item.value for item in self.inputs}
+        """Checks that every value is made before it is read, once, in the shape and dtype that its
+        op gives where that is cheap to say; RuntimeError otherwise."""
+        known = bytearray(len(self.values))
+        for item in self.inputs:
+            known[item.value] = 1
         for i, node in enumerate(self.nodes):
             for value in node.inputs:
-                if value not in known:
+                if not known[value]:
                     raise RuntimeError(f"graph: node {i} ({node.op}) reads %{value} too early")
             for value in node.outputs:
-                if value in known or self.values[value].node != i:
+                if known[value] or self.values[value].node != i:
                     raise RuntimeError(f"graph: node {i} ({node.op}) remakes %{value}")
-                known.add(value)
+                known[value] = 1
+            if node.origin < 0:
+                self._verify_types(i, node)
         for value in [o.value for o in self.outputs] + [w.value for w in self.writes]:
-            if value not in known:
+            if not known[value]:
                 raise RuntimeError(f"graph: %{value} is returned or written but never made")
+        if self.mark.node > len(self.nodes):
+            raise RuntimeError(f"graph: the mark is at node {self.mark.node} of {len(self.nodes)}")
+
+    def _verify_types(self, i: int, node: Node) -> None:
+        """Of a node that a pass made; the core looks at all of them again."""
+        made = self.values[node.outputs[0]]
+        shape: tuple[int, ...] = made.shape
+        if node.op in ("reshape", "expand", "as_strided"):
+            shape = node.attrs[0]
+        elif node.op == "permute":
+            shape = tuple(self.values[node.inputs[0]].shape[d] for d in node.attrs[0])
+        if shape != made.shape:
+            raise RuntimeError(f"graph: node {i} ({node.op}) makes {shape}, not {made.shape}")
+        if node.op == "reshape" and prod(shape) != prod(self.values[node.inputs[0]].shape):
+            raise RuntimeError(f"graph: node {i} (reshape) has another number of elements")
+        if OPS[node.op]["dtype_rule"] == "first" and made.dtype is not (
+            read := self.values[node.inputs[0]].dtype
+        ):
+            raise RuntimeError(f"graph: node {i} ({node.op}) makes {made.dtype} of {read}")
 
     def __str__(self) -> str:
         lines = [f"%{item.value} = {_name(item)} {self._type(item.value)}" for item in self.inputs]
@@ -109,6 +195,28 @@ class Graph(NamedTuple):
     def _type(self, number: int) -> str:
         value = self.values[number]
         return f"{value.dtype.name}{list(value.shape)}"
+
+
+_FORMAT = 1  # of what the core reads (Graph::rewritten)
+OPS = {row["name"]: row for row in OP_TABLE}
+_NUMBER = {name: i for i, name in enumerate(OPS)}
+_KINDS = {
+    name: [word.partition(":")[2][0] for word in row["attributes"].split()]
+    for name, row in OPS.items()
+}
+
+
+def _add_op(flat: array[int], op: str, attrs: tuple[Any, ...]) -> None:
+    ints: list[int] = []
+    floats: list[int] = []
+    for kind, value in zip(_KINDS[op], attrs, strict=True):
+        if kind == "f":
+            floats += struct.unpack("<q", struct.pack("<d", value))
+        elif kind == "I":
+            ints += [len(value), *value]
+        else:
+            ints.append(int(value))
+    flat.extend((_NUMBER[op], len(ints), *ints, len(floats), *floats))
 
 
 def _name(item: Input | Write) -> str:

@@ -44,9 +44,9 @@ class Later:
         self.error: str | None = None
         self.targets: list[Target] = []
         self._spent = [k for k, x in roots.items() if _is_spent(x)]
-        self._roots = [k for k in roots if k not in self._spent]
-        tensors = [roots[k] for k in self._roots]
-        self._shapes = [(tuple(x.shape), x.dtype) for x in tensors]
+        self.roots = [k for k in roots if k not in self._spent]
+        tensors = [roots[k] for k in self.roots]
+        self.shapes = [(tuple(x.shape), x.dtype) for x in tensors]
         edges = outer_edges(tensors, first_node)
         for edge, _ in edges:
             if not isinstance(edge, Tensor):
@@ -103,17 +103,18 @@ class Later:
         arguments: Sequence[Tensor | None],
         given: Sequence[float],
         draws: Sequence[tuple[int, int]],
+        profile: Any = None,
     ) -> None:
         """Makes the results of a run, which come first among its outputs, outputs of one node of
         the tape; of those whose tape is spent, of nodes that say so."""
         inputs = [t.leaf if t.leaf is not None else leaves[t.position] for t in self.targets]
         backward: Any
         if self.error is None:
-            backward = _Backward(self, arguments, given, draws, outputs[self.outputs :])
+            backward = _Backward(self, arguments, given, draws, outputs[self.outputs :], profile)
         else:
             backward = _Refusal(self.error)
-        node = make_function_node(backward, inputs, len(self._roots))
-        for k, output in enumerate(self._roots):
+        node = make_function_node(backward, inputs, len(self.roots))
+        for k, output in enumerate(self.roots):
             set_node(outputs[output], node, k)
         for output in self._spent:
             set_node(outputs[output], make_function_node(_Refusal(_SECOND_TIME), [], 1), 0)
@@ -125,20 +126,24 @@ class Later:
         given: Sequence[float],
         draws: Sequence[tuple[int, int]],
         carried: Sequence[Tensor],
+        profile: Any = None,
     ) -> list[Tensor | None]:
-        """The gradients of the targets."""
+        """The gradients of the targets; a profile measures the run."""
         seeds = [
             prim.fill(shape, dtype, 0.0, 0)
             if g is None
             else g
             if g.is_contiguous()
             else prim.copy(g)
-            for g, (shape, dtype) in zip(grads, self._shapes, strict=True)
+            for g, (shape, dtype) in zip(grads, self.shapes, strict=True)
         ]
+        measures = None if profile is None else _core.Measures(self.program)
         with GradMode(False):
-            outputs = self.program.run([*arguments, *seeds, *carried], given, draws)
+            outputs = self.program.run([*arguments, *seeds, *carried], given, draws, measures)
         if outputs is None:
             raise RuntimeError("backward: a number that the compiled function read is another now")
+        if profile is not None:
+            profile.later = measures
         return [None if t.output < 0 else outputs[t.output] for t in self.targets]
 
 
@@ -189,9 +194,10 @@ class _Backward:
         given: Sequence[float],
         draws: Sequence[tuple[int, int]],
         carried: Sequence[Tensor],
+        profile: Any = None,
     ) -> None:
-        self._later = later
-        taken = arguments[: len(arguments) - len(later._shapes)]
+        self._later, self._profile = later, profile
+        taken = arguments[: len(arguments) - len(later.shapes)]
         self._arguments = [
             x.detach() if used and x is not None else None
             for x, used in zip(taken, later._uses, strict=False)
@@ -224,4 +230,6 @@ class _Backward:
                     f"a compiled function, is at version {x._version}; expected version {version} "
                     "instead"
                 )
-        return self._later.run(grads, self._arguments, self._given, self._draws, self._carried)
+        return self._later.run(
+            grads, self._arguments, self._given, self._draws, self._carried, self._profile
+        )

@@ -9,6 +9,7 @@ from typing import Any
 from tinyt import _core
 from tinyt._tensor import GradMode, Recorder
 from tinyt.compiler.graph import Graph
+from tinyt.compiler.passes import simplify
 from tinyt.tensor import Tensor
 
 
@@ -26,10 +27,10 @@ def recording(nudged: int = -1, factor: float = 1.0) -> Iterator[tuple[_core.Gra
 class Recording:
     """A captured function. Its inputs are the tensors that it touched, as they are at each run."""
 
-    def __init__(self, core: _core.Graph, recorder: Recorder) -> None:
+    def __init__(self, core: _core.Graph, recorder: Recorder, simplified: bool = True) -> None:
         self.graph = Graph.from_core(core)
         self._recorder = recorder
-        self._program = _core.Program(core)
+        self._program = _core.Program(simplify(self.graph).to_core() if simplified else core)
 
     def run(self) -> tuple[Tensor, ...]:
         """Runs the planned program: fused regions in tiles, the same bits as eager."""
@@ -47,8 +48,9 @@ class Recording:
         return self._program.steps()
 
 
-def record(function: Callable[..., Any], *args: Any) -> Recording:
-    """Records ``function(*args)``, which returns a tensor or a sequence of tensors.
+def record(function: Callable[..., Any], *args: Any, simplified: bool = True) -> Recording:
+    """Records ``function(*args)``, which returns a tensor or a sequence of tensors. Its program is
+    planned from the graph as passes simplify it, unless ``simplified`` is false.
 
     Nothing is computed and no memory is written. CaptureError where the function looks at a value
     (``item``, ``numpy``, ``if tensor``) or at a size that depends on data.
@@ -63,4 +65,4 @@ def record(function: Callable[..., Any], *args: Any) -> Recording:
                     f"record: the function must return tensors, got {type(x).__name__} at {i}"
                 )
             core.add_output(x)
-    return Recording(core, recorder)
+    return Recording(core, recorder, simplified)

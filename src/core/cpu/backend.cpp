@@ -54,6 +54,7 @@ const Backend kBackend{
     memory::current,
     copy_into,
     run_tiles,
+    kernel_dtype,
     optim_step,
     count_nonzero,
 };

@@ -29,17 +29,12 @@ struct Job {
 
 Job::Job(const KernelCall& call)
     : operands(static_cast<int>(call.inputs.size()) + 1), compute(call.compute) {
-  const auto& table = kernels().elementwise->kernel[static_cast<int>(call.op)];
-  DType dtype = call.compute;
-  kernel = is_complex(dtype) ? complex_kernel(call.op, dtype) : table[static_cast<int>(dtype)];
-  // A number beside halves is not rounded to them.
   bool mixed = false;
-  for (const Tensor& t : call.inputs) mixed |= t.dtype() != dtype;
-  const bool half = dtype == DType::Float16 || dtype == DType::BFloat16;
-  if (kernel == nullptr || (half && mixed)) {
-    dtype = info(dtype).compute;
-    kernel = table[static_cast<int>(dtype)];
-  }
+  for (const Tensor& t : call.inputs) mixed |= t.dtype() != compute;
+  const DType dtype = kernel_dtype(call.op, compute, mixed);
+  kernel = is_complex(dtype)
+               ? complex_kernel(call.op, dtype)
+               : kernels().elementwise->kernel[static_cast<int>(call.op)][static_cast<int>(dtype)];
   require(kernel != nullptr, ErrorKind::DType, name_of(call.op), ": not implemented for ",
           name_of(call.compute));
   tensor[0] = &call.outputs[0];
@@ -342,6 +337,14 @@ void run_tiled(const Job& job) {
 }
 
 }  // namespace
+
+DType kernel_dtype(OpId op, DType compute, bool mixed) {
+  if (is_complex(compute)) return compute;
+  const bool half = compute == DType::Float16 || compute == DType::BFloat16;
+  const bool has_one =
+      kernels().elementwise->kernel[static_cast<int>(op)][static_cast<int>(compute)] != nullptr;
+  return has_one && !(half && mixed) ? compute : info(compute).compute;
+}
 
 void kernel_elementwise(const KernelCall& call) {
   if (call.outputs[0].numel() == 0) return;

@@ -195,6 +195,33 @@ void cast_loop<BoolByte, float>(const void* from, void* to, int64_t n) {
 }
 #endif
 
+void round_to_brain(const void* from, void* to, int64_t n) {
+  const auto rounded = [](F32 x) {
+    const U32 f = bit_cast<U32>(x);
+    const U32 r = (f + 0x7FFF + (f >> 16 & 1)) & 0xFFFF0000;
+    return bit_cast<F32>(select(bit_cast<Mask<U32>>(x != x), U32{} + 0x7FC00000, r));
+  };
+  const auto* in = static_cast<const float*>(from);
+  auto* out = static_cast<float*>(to);
+  int64_t i = 0;
+  for (; i + kLanes<F32> <= n; i += kLanes<F32>) store(out + i, rounded(load<float>(in + i)));
+  if (i < n) store_part(out + i, rounded(load_part<float>(in + i, n - i)), n - i);
+}
+void round_to_half(const void* from, void* to, int64_t n) {
+  constexpr int64_t kPiece = 512;
+  Half piece[kPiece];
+  for (int64_t i = 0; i < n; i += kPiece) {
+    const int64_t items = n - i < kPiece ? n - i : kPiece;
+    cast_loop<Half, float>(static_cast<const float*>(from) + i, piece, items);
+    cast_loop<float, Half>(piece, static_cast<float*>(to) + i, items);
+  }
+}
+void narrow_to_brain(const void* from, void* to, int64_t n) {
+  const uint32_t* __restrict in = static_cast<const uint32_t*>(from);
+  uint16_t* __restrict out = static_cast<uint16_t*>(to);
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(in[i] >> 16);
+}
+
 template <DType D>
 struct StorageOf;
 #define TINYT_DTYPE(id, name, alias, storage, ...)                                \
@@ -229,6 +256,12 @@ constexpr ElementwiseTable make_table() {
 #define TINYT_DTYPE(id, ...) fill_casts<DType::id>(t.cast[static_cast<int>(DType::id)]);
 #include "../dtype.def"
 #undef TINYT_DTYPE
+  constexpr auto kHalf = static_cast<int>(DType::Float16),
+                 kBrain = static_cast<int>(DType::BFloat16);
+  t.round[kHalf] = round_to_half;
+  t.round[kBrain] = round_to_brain;
+  t.narrow[kHalf] = cast_loop<Half, float>;
+  t.narrow[kBrain] = narrow_to_brain;
   return t;
 }
 

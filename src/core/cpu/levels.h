@@ -67,6 +67,9 @@ using CastKernel = void (*)(const void* from, void* to, int64_t n);
 struct ElementwiseTable {
   TileKernel kernel[kOpCount][kDTypeCount];  // null: convert to the compute dtype, or no such op
   CastKernel cast[kDTypeCount][kDTypeCount];
+  // Of the halves: float32 values rounded to it, which may take each other's place; and such values
+  // as halves.
+  CastKernel round[kDTypeCount], narrow[kDTypeCount];
 };
 
 // NumberSum takes a NaN as zero; Abs and Square are of each element.

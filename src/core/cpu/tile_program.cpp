@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "../parallel.h"
+#include "gather.h"
 #include "levels.h"
 #include "reduce.h"
 #include "scratch.h"
@@ -12,29 +13,39 @@ namespace tinyt::cpu {
 
 namespace {
 
-constexpr int64_t kTileBytes = 16384;  // of the values in between: half of a small L1
-constexpr int64_t kStreamPiece =
-    2048;  // of what goes past the caches at once, as in elementwise.cpp
-constexpr int64_t kMostRowBlock = kColumnBlock * kReduceLanes;
+// Of what goes past the caches at once, as in elementwise.cpp.
+constexpr int64_t kStreamPiece = 2048;
+constexpr int64_t kManySteps = 8;
+constexpr int64_t kRowItem = 8;                            // bytes of the room for a value of a row
+constexpr int64_t kLeastChunk = 4096;                      // elements of a unit of parallel work
+constexpr int64_t kNear = TileProgram::kLiveBytes + 8192;  // of tiles on the stack
 
-// What of a region one call of the kernels computes: rows of one outer position, columns of each.
+// What of a region one turn computes: rows of one outer position, columns of each.
 struct Part {
   int64_t outer, row, rows, col, cols;
 };
 
 // A region cut into parts.
 struct Cut {
-  int64_t rows, cols;  // of a part, at most
+  static constexpr int64_t kEvenCols = 64;  // whole cache lines
+  int64_t rows, cols;                       // of a part, at most
   int64_t row_parts, col_parts, count;
   int64_t loop_rows, space_cols;  // of the space
 
+  // Parts of at most so many elements; of several, an even number as large as each other.
   Cut(const TileSpace& space, int64_t elements)
       : loop_rows(space.outer.empty() ? 1 : space.outer.back()), space_cols(space.cols) {
-    cols = std::min(space.cols, elements);
+    cols = even(space.cols, std::min(space.cols, elements), kEvenCols);
     rows = std::clamp<int64_t>(elements / std::max<int64_t>(1, cols), 1, loop_rows);
+    if (cols == space.cols) rows = even(loop_rows, rows, 1);
     row_parts = ceil_div(loop_rows, rows);
     col_parts = ceil_div(space.cols, cols);
     count = space.row_count() / loop_rows * row_parts * col_parts;
+  }
+
+  static int64_t even(int64_t n, int64_t most, int64_t multiple) {
+    if (n <= most) return most;
+    return std::min(most, round_up(ceil_div(n, round_up(ceil_div(n, most), 2)), multiple));
   }
 
   Part part(int64_t i) const {
@@ -44,184 +55,335 @@ struct Cut {
   }
 };
 
-// Runs the steps on parts, and reduces rows in the order of levels.h.
-class Runner {
- public:
-  Runner(const TileProgram& program, std::span<const TileOperand> operands, const TileSpace& space,
-         bool stream = false)
-      : program_(program),
-        operands_(operands),
-        space_(space),
-        stream_(stream),
-        loop_rows_(space.outer.empty() ? 1 : space.outer.back()),
-        dtype_(program.registers[static_cast<size_t>(program.result())]),
-        item_(static_cast<int64_t>(size_of(dtype_))) {}
+// A region and the memory of one run.
+struct Job {
+  const TileProgram& program;
+  std::span<const TileOperand> operands;
+  const TileSpace& space;
+  std::span<char* const> outputs;
+  uint64_t streams = 0;  // outputs that go past the caches, a bit each
 
-  // How many elements of every value fit into a tile.
-  static int64_t tile_elements(const TileProgram& program) {
-    size_t widest = 1;
-    for (const DType t : program.registers) widest = std::max(widest, size_of(t));
-    return kTileBytes / static_cast<int64_t>(widest);
+  const TileProgram::Register& reg(int r) const {
+    return program.registers[static_cast<size_t>(r)];
   }
+  int64_t item(int r) const { return static_cast<int64_t>(size_of(reg(r).dtype)); }
+  // Outputs that go past the caches have a tile each.
+  int stream_tiles() const { return streams == 0 ? 0 : static_cast<int>(outputs.size()); }
+  bool goes_past(size_t output) const { return (streams >> output & 1) != 0; }
+  int64_t loop_rows() const { return space.outer.empty() ? 1 : space.outer.back(); }
+};
 
-  // A part of the result, whose rows are dense.
-  void store(const Part& at, char* out) {
-    const int64_t row = at.outer * loop_rows_ + at.row;
-    char* to = out + (row * space_.cols + at.col) * item_;
-    if (!stream_) return compute(at, to, space_.cols * item_);
-    compute(at, last_, at.cols * item_);
-    const bool one_run = at.cols == space_.cols;
-    const int64_t bytes = at.cols * item_ * (one_run ? at.rows : 1);
-    for (int64_t r = 0; r < (one_run ? 1 : at.rows); ++r)
-      kernels().copy->stream(last_ + r * bytes, to + r * space_.cols * item_, bytes);
+struct Reducer {
+  const ReduceTable* table = kernels().reduce;
+  int op = 0, dtype = 0;
+  int64_t item = 0, block = 0;
+
+  Reducer() = default;
+  explicit Reducer(const TileProgram::Step& step)
+      : op(static_cast<int>(reduction_of(step.op))),
+        dtype(static_cast<int>(step.dtype)),
+        item(static_cast<int64_t>(size_of(step.dtype))),
+        block(column_block_of(reduction_of(step.op)) * kReduceLanes) {}
+
+  void rows(const char* in, int64_t count, int64_t row, int64_t n, char* out) const {
+    table->rows[op][dtype](in, count, row, n, out);
   }
-
-  // Rows of at most a block, reduced.
-  void reduce_rows(const Part& at, char* out) {
-    compute(at, last_, at.cols * item_);
-    kernels().reduce->rows[index()][static_cast<int>(dtype_)](
-        last_, at.rows, at.cols * item_, at.cols, out + (at.outer * loop_rows_ + at.row) * item_);
-  }
-
-  // One block of a row, reduced.
-  void reduce_block(const Part& at, char* value) {
-    const int64_t step = tile_elements(program_);
-    for (int64_t done = 0; done < at.cols; done += step)
-      compute({at.outer, at.row, 1, at.col + done, std::min(step, at.cols - done)},
-              last_ + done * item_, 0);
-    kernels().reduce->row[index()][static_cast<int>(dtype_)](last_, at.cols, value);
-  }
-
   // Values of blocks into the first one: neighbours first, an odd one out moves up.
-  void combine(char* values, int64_t count) {
-    if (count == 1) return;
-    int64_t left = 1;
-    while (2 * left < count) left *= 2;
-    combine(values, left);
-    combine(values + left * item_, count - left);
-    kernels().reduce->accumulate[index()][static_cast<int>(dtype_)](values + left * item_, 1, 1, 0,
-                                                                    values);
+  void combine(char* values, int64_t count) const {
+    for (int64_t step = 1; step < count; step *= 2)
+      for (int64_t i = 0; i + step < count; i += 2 * step)
+        table->accumulate[op][dtype](values + (i + step) * kRowItem, 1, 1, 0,
+                                     values + i * kRowItem);
+  }
+};
+
+// Runs the steps on parts of at most `elements` of at most `rows` rows.
+class Runner {
+  // Where a register lies; with rows this far apart, along which it is dense or one element.
+  struct View {
+    char* data;
+    int64_t row;
+    bool inner;
+  };
+
+ public:
+  // `memory`: as much as bytes() says.
+  Runner(const Job& job, int64_t elements, int64_t rows, char* memory)
+      : job_(job),
+        tile_bytes_(tile_bytes(job, elements)),
+        row_bytes_(row_bytes(rows)),
+        memory_(memory),
+        at_(reinterpret_cast<View*>(tile(job.program.tiles + job.stream_tiles()) +
+                                    job.program.row_tiles * row_bytes_)) {}
+
+  static int64_t bytes(const Job& job, int64_t elements, int64_t rows) {
+    return (job.program.tiles + job.stream_tiles()) * tile_bytes(job, elements) +
+           job.program.row_tiles * row_bytes(rows) +
+           static_cast<int64_t>(job.program.registers.size() * sizeof(View));
   }
 
-  int64_t item() const { return item_; }
+  static int64_t widest(const TileProgram& program) {
+    size_t bytes = 1;
+    for (const TileProgram::Register& r : program.registers)
+      bytes = std::max(bytes, size_of(r.dtype));
+    return static_cast<int64_t>(bytes);
+  }
 
- private:
-  // The last step writes to `out`, whose rows are `out_row` bytes apart. The others write over what
-  // they read where that is as large, else into another tile.
-  void compute(const Part& at, char* out, int64_t out_row) {
-    int64_t base[TileProgram::kMaxInputs];
-    for (int i = 0; i < program_.inputs; ++i) base[i] = offset(operands_[i], at);
-    char* made[TileProgram::kMaxSteps];
-    int tile = 0;
-    for (size_t s = 0; s < program_.steps.size(); ++s) {
-      const TileProgram::Step& step = program_.steps[s];
-      char* ptr[kMaxOperands];
-      int64_t row[kMaxOperands];
-      uint8_t inner[kMaxOperands] = {1};
-      const auto item = size_of(program_.registers[step.out]);
-      for (int i = 0; i < step.inputs; ++i) {
-        const int r = step.in[i];
-        const auto size = static_cast<int64_t>(size_of(program_.registers[r]));
-        if (r >= program_.inputs) {
-          ptr[i + 1] = made[r - program_.inputs];
-          row[i + 1] = at.cols * size;
-          inner[i + 1] = 1;
-          if (static_cast<size_t>(size) != item) tile = ptr[i + 1] == tiles_[0] ? 1 : 0;
-          continue;
-        }
-        const TileOperand& operand = operands_[r];
-        ptr[i + 1] = operand.data + base[r];
-        row[i + 1] = operand.stride.empty() ? 0 : operand.stride.back();
-        inner[i + 1] = operand.inner;
+  // How many elements a tile has, so that all of them stay close.
+  static int64_t tile_elements(const TileProgram& program) {
+    const int64_t bytes = std::clamp(TileProgram::kLiveBytes / std::max(1, program.tiles),
+                                     TileProgram::kLeastTileBytes, TileProgram::kTileBytes);
+    return bytes / widest(program);
+  }
+
+  void run(const Part& at) {
+    place(at);
+    for (const TileProgram::Step& step : job_.program.steps) execute(step, at);
+    for (size_t o = 0; o < job_.outputs.size(); ++o)
+      if (job_.goes_past(o)) stream(o, at);
+  }
+
+  // A block of a row, and its reductions' values, one after another every `step` bytes.
+  void run_block(const Part& at, char* value, int64_t step) {
+    place(at);
+    for (const TileProgram::Step& s : job_.program.steps) {
+      if (info(s.op).kind == OpKind::Reduce) {
+        Reducer(s).rows(at_[s.in[0]].data, 1, 0, at.cols, value);
+        value += step;
+      } else if (!job_.program.is_row_step(s)) {
+        execute(s, at);
       }
-      const bool is_last = s + 1 == program_.steps.size();
-      ptr[0] = made[s] = is_last ? out : tiles_[tile];
-      row[0] = is_last ? out_row : at.cols * static_cast<int64_t>(item);
-      kernels().elementwise->kernel[static_cast<int>(step.op)][static_cast<int>(step.dtype)](
-          {ptr, at.rows, at.cols, row, inner});
     }
   }
 
-  // Of a part's first element.
-  int64_t offset(const TileOperand& operand, const Part& at) const {
-    const auto r = static_cast<size_t>(&operand - operands_.data());
-    int64_t bytes =
-        operand.inner ? at.col * static_cast<int64_t>(size_of(program_.registers[r])) : 0;
-    if (operand.stride.empty()) return bytes;
-    bytes += at.row * operand.stride.back();
-    int64_t outer = at.outer;
-    for (size_t d = operand.stride.size() - 1; d-- > 0; outer /= space_.outer[d])
-      bytes += outer % space_.outer[d] * operand.stride[d];
-    return bytes;
+  // What is one element a row, where the reductions' values are given, one array after another.
+  void run_rows(const Part& at, char* const* values) {
+    place(at);
+    for (const TileProgram::Step& step : job_.program.steps) {
+      if (info(step.op).kind == OpKind::Reduce) {
+        std::memcpy(at_[step.out].data, *values++, at.rows * job_.item(step.out));
+      } else if (job_.program.is_row_step(step)) {
+        execute(step, at);
+      }
+    }
   }
 
-  int index() const { return static_cast<int>(reduction_of(program_.reduction)); }
+ private:
+  static int64_t tile_bytes(const Job& job, int64_t elements) {
+    return round_up(elements * widest(job.program), kCacheLine);
+  }
+  static int64_t row_bytes(int64_t rows) { return round_up(rows * kRowItem, kCacheLine); }
+  char* tile(int i) const { return memory_ + i * tile_bytes_; }
 
-  const TileProgram& program_;
-  std::span<const TileOperand> operands_;
-  const TileSpace& space_;
-  bool stream_;  // the result goes past the caches
-  int64_t loop_rows_;
-  DType dtype_;
-  int64_t item_;
-  alignas(64) char tiles_[2][kTileBytes];
-  alignas(64) char last_[kMostRowBlock * 8];
+  void place(const Part& at) {
+    const TileProgram& program = job_.program;
+    const int64_t first_row = at.outer * job_.loop_rows() + at.row;
+    char* const rows = tile(program.tiles + job_.stream_tiles());
+    for (size_t r = 0; r < program.registers.size(); ++r) {
+      const auto number = static_cast<int>(r);
+      if (number < program.inputs) {
+        at_[r] = input(number, at);
+        continue;
+      }
+      const TileProgram::Register& reg = program.registers[r];
+      const int64_t item = job_.item(number), cols = job_.space.cols;
+      if (reg.per_row) {
+        at_[r] = {reg.place >= 0 ? rows + reg.place * row_bytes_
+                                 : job_.outputs[~reg.place] + first_row * item,
+                  item, false};
+      } else if (reg.place >= 0) {
+        at_[r] = {tile(reg.place), at.cols * item, true};
+      } else if (job_.goes_past(static_cast<size_t>(~reg.place))) {
+        at_[r] = {tile(program.tiles + ~reg.place), at.cols * item, true};
+      } else {
+        at_[r] = {job_.outputs[~reg.place] + (first_row * cols + at.col) * item, cols * item, true};
+      }
+    }
+  }
+
+  View input(int r, const Part& at) const {
+    const TileOperand& operand = job_.operands[static_cast<size_t>(r)];
+    int64_t bytes = operand.inner ? at.col * job_.item(r) : 0, row = 0;
+    if (!operand.stride.empty()) {
+      row = operand.stride.back();
+      bytes += at.row * row;
+      int64_t outer = at.outer;
+      for (size_t d = operand.stride.size() - 1; d-- > 0; outer /= job_.space.outer[d])
+        bytes += outer % job_.space.outer[d] * operand.stride[d];
+    }
+    return {operand.data + bytes, row, operand.inner};
+  }
+
+  void execute(const TileProgram::Step& step, const Part& at) {
+    if (info(step.op).kind == OpKind::Reduce) {
+      const View& in = at_[step.in[0]];
+      Reducer(step).rows(in.data, at.rows, in.row, at.cols, at_[step.out].data);
+    } else if (step.op == OpId::cast) {
+      convert(step, at);
+    } else {
+      compute(step, at);
+    }
+  }
+
+  // As few rows as the operands' strides allow.
+  void compute(const TileProgram::Step& step, const Part& at) {
+    char* ptr[kMaxOperands];
+    int64_t row[kMaxOperands];
+    uint8_t inner[kMaxOperands];
+    const bool by_rows = job_.program.is_row_step(step);
+    const int64_t cols = by_rows ? 1 : at.cols;
+    bool one_run = at.rows > 1;
+    for (int k = 0; k <= step.inputs; ++k) {
+      const int r = k == 0 ? step.out : step.in[k - 1];
+      const View& v = at_[r];
+      ptr[k] = v.data;
+      row[k] = v.row;
+      inner[k] = (v.inner && !by_rows) || k == 0;
+      const bool is_dense = v.row == cols * job_.item(r) && (inner[k] != 0 || cols == 1);
+      one_run = one_run && (is_dense || (v.row == 0 && inner[k] == 0));
+    }
+    if (one_run)
+      for (int k = 0; k <= step.inputs; ++k) inner[k] = row[k] != 0;
+    kernels().elementwise->kernel[static_cast<int>(step.op)][static_cast<int>(step.dtype)](
+        {ptr, one_run ? 1 : at.rows, one_run ? at.rows * cols : cols, row, inner});
+  }
+
+  void convert(const TileProgram::Step& step, const Part& at) {
+    const auto from = static_cast<int>(step.dtype), to = static_cast<int>(job_.reg(step.out).dtype);
+    const auto half = static_cast<int>(step.half);
+    const ElementwiseTable& table = *kernels().elementwise;
+    const CastKernel kernel = step.half == DType::Float32 ? table.cast[from][to]
+                              : to == from                ? table.round[half]
+                                                          : table.narrow[half];
+    const View &in = at_[step.in[0]], &out = at_[step.out];
+    const int64_t cols = job_.program.is_row_step(step) ? 1 : at.cols, item = job_.item(step.out);
+    const bool is_dense = in.inner || cols == 1;
+    if (is_dense && in.row == cols * job_.item(step.in[0]) && out.row == cols * item)
+      return kernel(in.data, out.data, at.rows * cols);
+    for (int64_t r = 0; r < at.rows; ++r) {
+      char* const line = out.data + r * out.row;
+      kernel(in.data + r * in.row, line, is_dense ? cols : 1);
+      if (is_dense) continue;
+      for (int64_t done = item; done < cols * item; done *= 2)
+        std::memcpy(line + done, line, std::min(done, cols * item - done));
+    }
+  }
+
+  void stream(size_t o, const Part& at) {
+    const int r = job_.program.outputs[o];
+    const View& from = at_[r];
+    const int64_t item = job_.item(r), cols = job_.space.cols;
+    char* to = job_.outputs[o] + ((at.outer * job_.loop_rows() + at.row) * cols + at.col) * item;
+    const bool one_run = at.cols == cols;
+    const int64_t bytes = at.cols * item * (one_run ? at.rows : 1);
+    for (int64_t i = 0; i < (one_run ? 1 : at.rows); ++i)
+      kernels().copy->stream(from.data + i * bytes, to + i * cols * item, bytes);
+  }
+
+  const Job& job_;
+  int64_t tile_bytes_, row_bytes_;
+  char* memory_;
+  View* at_;  // of each register
 };
 
-// Rows longer than a block: their blocks are reduced side by side, then combined.
-void reduce_long_rows(const TileProgram& program, std::span<const TileOperand> operands,
-                      const TileSpace& space, int64_t block, char* out) {
-  const int64_t rows = space.row_count(), blocks = ceil_div(space.cols, block);
-  const int64_t loop_rows = space.outer.empty() ? 1 : space.outer.back();
-  const auto item = static_cast<int64_t>(size_of(program.registers[program.result()]));
-  const Scratch values(rows * blocks * item);
-  parallel_ranges(
-      rows * blocks, std::max<int64_t>(1, kChunkElements / block), [&](int64_t begin, int64_t end) {
-        Runner runner(program, operands, space);
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t row = i / blocks, first = i % blocks * block;
-          runner.reduce_block(
-              {row / loop_rows, row % loop_rows, 1, first, std::min(block, space.cols - first)},
-              values.data() + i * item);
-        }
-      });
-  Runner runner(program, operands, space);
-  for (int64_t row = 0; row < rows; ++row) {
-    runner.combine(values.data() + row * blocks * item, blocks);
-    std::memcpy(out + row * item, values.data() + row * blocks * item, static_cast<size_t>(item));
-  }
+// On the stack where that is enough: a page of it that is not used is not touched either.
+template <int64_t kBytes, class F>
+[[gnu::noinline]] void run_on_stack(const Job& job, int64_t elements, int64_t rows, F&& body) {
+  alignas(kCacheLine) char memory[kBytes];
+  Runner runner(job, elements, rows, memory);
+  body(runner);
+}
+template <class F>
+void with_runner(const Job& job, int64_t elements, int64_t rows, F&& body) {
+  const int64_t bytes = Runner::bytes(job, elements, rows);
+  if (bytes <= kNear / 8) return run_on_stack<kNear / 8>(job, elements, rows, body);
+  if (bytes <= kNear) return run_on_stack<kNear>(job, elements, rows, body);
+  const Scratch memory(bytes);
+  Runner runner(job, elements, rows, memory.data());
+  body(runner);
 }
 
-// Whether the result goes past the caches: not over an operand, whose lines have been read.
-bool streams(const TileProgram& program, std::span<const TileOperand> operands,
-             const TileSpace& space, const char* out) {
-  const auto item = static_cast<int64_t>(size_of(program.registers[program.result()]));
-  bool fresh = space.row_count() * space.cols * item >= kStreamBytes;
-  for (const TileOperand& operand : operands) fresh &= operand.data != out;
-  return fresh && !program.reduces;
+// Rows that are longer than a tile, of which only one element each is made: blocks are reduced side
+// by side, then combined.
+void reduce_long_rows(const Job& job) {
+  SmallVec<Reducer, 4> reducers;
+  for (const TileProgram::Step& step : job.program.steps)
+    if (info(step.op).kind == OpKind::Reduce) reducers.push_back(Reducer(step));
+  const int64_t block = reducers[0].block, cols = job.space.cols;
+  const int64_t rows = job.space.row_count(), blocks = ceil_div(cols, block);
+  const auto count = static_cast<int64_t>(reducers.size());
+  const int64_t loop_rows = job.loop_rows();
+  // values[reduction][row][block]
+  const Scratch values(count * rows * blocks * kRowItem);
+  const auto value = [&](int64_t k, int64_t i) {
+    return values.data() + k * rows * blocks * kRowItem + i * kRowItem;
+  };
+  parallel_ranges(
+      rows * blocks, std::max<int64_t>(1, kChunkElements / block), [&](int64_t begin, int64_t end) {
+        with_runner(job, block, 1, [&](Runner& runner) {
+          for (int64_t i = begin; i < end; ++i) {
+            const int64_t row = i / blocks, first = i % blocks * block;
+            runner.run_block(
+                {row / loop_rows, row % loop_rows, 1, first, std::min(block, cols - first)},
+                values.data() + i * kRowItem, rows * blocks * kRowItem);
+          }
+        });
+      });
+  for (int64_t k = 0; k < count; ++k)
+    for (int64_t row = 0; row < rows; ++row) {
+      reducers[k].combine(value(k, row * blocks), blocks);
+      std::memmove(values.data() + k * rows * blocks * kRowItem + row * reducers[k].item,
+                   value(k, row * blocks), reducers[k].item);
+    }
+  with_runner(job, 0, loop_rows, [&](Runner& runner) {
+    SmallVec<char*, 4> reduced(static_cast<size_t>(count));
+    for (int64_t outer = 0; outer < rows / loop_rows; ++outer) {
+      for (int64_t k = 0; k < count; ++k)
+        reduced[k] = value(k, 0) + outer * loop_rows * reducers[k].item;
+      runner.run_rows({outer, 0, loop_rows, 0, cols}, reduced.data());
+    }
+  });
+}
+
+// Which results go past the caches: not over an operand, whose lines have been read.
+uint64_t streams(const Job& job) {
+  uint64_t found = 0;
+  const int64_t elements = job.space.row_count() * job.space.cols;
+  for (size_t o = 0; o < job.outputs.size(); ++o) {
+    const int r = job.program.outputs[o];
+    if (job.reg(r).per_row || elements * job.item(r) < kStreamBytes) continue;
+    bool fresh = true;
+    for (const TileOperand& operand : job.operands) fresh &= operand.data != job.outputs[o];
+    found |= uint64_t{fresh} << o;
+  }
+  return found;
 }
 
 }  // namespace
 
 void run_tiles(const TileProgram& program, std::span<const TileOperand> operands,
-               const TileSpace& space, char* out) {
-  const bool stream = streams(program, operands, space, out);
-  int64_t elements = Runner::tile_elements(program);
-  if (program.reduces) {
-    const int64_t block = column_block_of(reduction_of(program.reduction)) * kReduceLanes;
-    if (space.cols > block) return reduce_long_rows(program, operands, space, block, out);
-    elements = std::max(elements, space.cols);
-  } else if (stream) {
-    elements = kStreamPiece * elements / kTileBytes;
+               const TileSpace& space, std::span<char* const> outputs) {
+  Job job{program, operands, space, outputs};
+  if (program.reduces && !program.uses_rows && space.cols > kRowBlock) return reduce_long_rows(job);
+  job.streams = streams(job);
+  int64_t elements = Runner::tile_elements(program), grain = kChunkElements;
+  const auto steps = static_cast<int64_t>(program.steps.size());
+  if (job.streams != 0) {
+    // Each chunk ends with a fence, which waits for memory; much work hides that stores do.
+    if (steps < kManySteps) elements = std::min(elements, kStreamPiece / Runner::widest(program));
+  } else {
+    // As much work as a single op's: half of a small region's elements may be that.
+    grain = std::max(kLeastChunk, 2 * kChunkElements / std::max<int64_t>(2, steps));
+    if (space.row_count() * space.cols > grain) elements = std::min(elements, grain);
   }
+  if (program.reduces) elements = std::max(elements, space.cols);
   const Cut cut(space, elements);
-  parallel_ranges(cut.count, std::max<int64_t>(1, kChunkElements / (cut.rows * cut.cols)),
+  parallel_ranges(cut.count, std::max<int64_t>(1, grain / (cut.rows * cut.cols)),
                   [&](int64_t begin, int64_t end) {
-                    Runner runner(program, operands, space, stream);
-                    for (int64_t i = begin; i < end; ++i)
-                      program.reduces ? runner.reduce_rows(cut.part(i), out)
-                                      : runner.store(cut.part(i), out);
-                    if (stream) kernels().copy->fence();
+                    with_runner(job, cut.rows * cut.cols, cut.rows, [&](Runner& runner) {
+                      for (int64_t i = begin; i < end; ++i) runner.run(cut.part(i));
+                    });
+                    if (job.streams != 0) kernels().copy->fence();
                   });
 }
 

@@ -6,8 +6,8 @@
 
 namespace tinyt::cpu {
 
-// Runs a region of scalar ops with the kernels of eager calls, on tiles of kTileElements.
+// Runs a region with the kernels of eager calls, tile by tile: the bits are theirs.
 void run_tiles(const TileProgram& program, std::span<const TileOperand> operands,
-               const TileSpace& space, char* out);
+               const TileSpace& space, std::span<char* const> outputs);
 
 }  // namespace tinyt::cpu

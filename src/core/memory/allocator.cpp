@@ -172,6 +172,7 @@ void CachingAllocator::make_room(size_t bytes) noexcept {
   const size_t size = size_of_range(bytes);
   if (bytes == 0 || size > most_) return;
   const std::lock_guard lock(mutex_);
+  if (size > cache_limit_) return;
   void* data = ranges_.take(size);
   if (data == nullptr) data = ranges_.grow(size);
   if (data != nullptr) ranges_.put_back(data, size);
@@ -229,6 +230,7 @@ void CachingAllocator::fail_nth(int64_t n) {
 Allocator& caching() { return instance(); }
 Statistics statistics() { return instance().statistics(); }
 void reset_peak() { instance().reset_peak(); }
+void raise_peak(int64_t bytes) { instance().raise_peak(bytes); }
 void empty_cache() { instance().empty_cache(); }
 int64_t limit() { return instance().limit(); }
 

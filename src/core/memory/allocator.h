@@ -47,6 +47,8 @@ struct Statistics {
 };
 Statistics statistics();
 void reset_peak();
+// The peak is at least this: for who has reset it and lets others see none of that.
+void raise_peak(int64_t bytes);
 
 // Bytes that may be live at once (0: no limit). More raises OutOfMemoryError after the cache
 // was emptied; nothing else changes.

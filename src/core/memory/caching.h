@@ -36,6 +36,7 @@ class CachingAllocator final : public Allocator {
 
   Statistics statistics();
   void reset_peak();
+  void raise_peak(int64_t used) noexcept;
   void empty_cache() noexcept;
   void set_cache_limit(size_t bytes);
   void set_limit(int64_t bytes);
@@ -56,7 +57,6 @@ class CachingAllocator final : public Allocator {
   [[noreturn]] void refuse(const char* why, size_t bytes);
   bool admit(size_t bytes);
   void update_guard() { guarded_ = limit_ != 0 || fail_in_ != 0; }
-  void raise_peak(int64_t used) noexcept;
   ThreadCache* open_thread() noexcept;
   void* find(size_t bytes, bool counted);
   void* take_shared(size_t bytes);

@@ -1,0 +1,42 @@
+"""What every operation means, in NumPy and float64, and how far its result may be from that.
+
+A table by operation: a function of the operands (float64 or complex128; integers in the dtype that
+the operation works in) and attributes, and a bound in units in the last place. A result got for a
+result wanted is right where, with eps that of the result's dtype and eps32 that of what it is
+computed in (float32 for halves),
+
+    |got - want| <= eps / 2 |want| + ulp eps32 (|want| + scale) + eps rounded
+
+The last two are what a function gives besides (`Sized`): the size of what is added up, times the
+number of additions, where terms cancel; and the size of what is rounded to the result's dtype on
+the way. Written from the definitions; nothing here runs tinyt's kernels.
+"""
+
+from __future__ import annotations
+
+from tinyt.compiler.float64 import (
+    elementwise,
+    geometry,
+    layers,
+    order,
+    products,
+    random,
+    reduce,
+)
+from tinyt.compiler.float64.form import Array, Row, Sized
+
+__all__ = ["Array", "Row", "Sized", "table"]
+
+_FAMILIES = (elementwise, geometry, reduce, order, products, layers, random)
+
+
+_TABLE: dict[str, Row] = {}
+
+
+def table() -> dict[str, Row]:
+    """The rows by the operation's name. Made when it is first asked for: NumPy need not be there
+    before."""
+    if not _TABLE:
+        for family in _FAMILIES:
+            _TABLE.update(family.rows())
+    return _TABLE

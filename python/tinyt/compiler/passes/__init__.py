@@ -1,0 +1,51 @@
+"""What simplifies a graph between capture and planning, one pass a file.
+
+A pass takes a graph and gives one that means the same (compiler/interpret.py) to the bit, or the
+same object where it finds nothing to do. It takes time linear in the nodes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tinyt.compiler.passes import (
+    common,
+    constants,
+    copies,
+    dead,
+    expands,
+    identities,
+    joins,
+    permutes,
+    rewrites,
+    views,
+)
+from tinyt.compiler.passes.edit import Pass
+
+if TYPE_CHECKING:
+    from tinyt.compiler.graph import Graph
+
+PASSES: tuple[tuple[str, Pass], ...] = (
+    ("rewrites", rewrites.run),
+    ("common", common.run),
+    ("copies", copies.run),
+    ("identities", identities.run),
+    ("views", views.run),
+    ("dead", dead.run),
+    ("permutes", permutes.run),
+    ("joins", joins.run),
+    ("expands", expands.run),
+    ("constants", constants.run),
+    ("common", common.run),
+    ("dead", dead.run),
+)
+
+
+def simplify(graph: Graph) -> Graph:
+    """The graph after all passes, checked after each one that changed it."""
+    for _, run in PASSES:
+        after = run(graph)
+        if after is not graph:
+            after.verify()
+            graph = after
+    return graph

@@ -1,0 +1,251 @@
+"""What passes share: one walk over a graph in program order that makes its nodes anew.
+
+A value may take another's place only where neither memory nor later runs would tell (`Edit.take`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from tinyt.compiler.graph import OPS, Graph, Node, Value
+
+if TYPE_CHECKING:
+    from tinyt._tensor import dtype
+
+VIEWS = frozenset(name for name, row in OPS.items() if "view" in row["flags"])
+SCALARS = frozenset(name for name, row in OPS.items() if row["kind"] == "scalar")
+RANDOM = frozenset(name for name, row in OPS.items() if "random" in row["flags"])
+FAULTING = frozenset(name for name, row in OPS.items() if "faulting" in row["flags"])
+
+# A value of at most that many bytes may be kept longer than the recorded function would.
+_SMALL = 4096
+
+Pass = Callable[[Graph], Graph]
+# Of a node: the values that take the places of its outputs, or None.
+Rule = Callable[["Edit", Node], "Sequence[int] | None"]
+
+
+class Edit:
+    """A graph that is being made of another one. ``at``: the node of the old graph that the walk is
+    at; ``makers``: of each value the node that makes it, or None."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.values = list(graph.values)
+        self.nodes: list[Node] = []
+        self.makers: list[Node | None] = [None] * len(self.values)
+        self.by: dict[int, int] = {}
+        self.at = 0
+        self.mark = graph.mark.node
+        self._values_before = 0  # of the first part
+        self.inputs = {item.value: item for item in graph.inputs}
+        self._roots: list[int] = [-1] * len(self.values)
+        self._last: list[int] | None = None
+        self._pinned: set[int] | None = None
+
+    def add(
+        self, op: str, inputs: Sequence[int], attrs: tuple[Any, ...], shape: Sequence[int], t: dtype
+    ) -> int:
+        """A new node; returns its value."""
+        value = self.reserve(shape, t)
+        self.append(op, inputs, attrs, (value,))
+        return value
+
+    def reserve(self, shape: Sequence[int], t: dtype) -> int:
+        """A new value."""
+        self.values.append(Value(tuple(shape), t, -1))
+        self.makers.append(None)
+        self._roots.append(-1)
+        if self._last is not None:
+            self._last.append(-1)
+        return len(self.values) - 1
+
+    def append(
+        self, op: str, inputs: Sequence[int], attrs: tuple[Any, ...], outputs: Sequence[int]
+    ) -> None:
+        """A new node that makes reserved values."""
+        self._append(Node(op, attrs, tuple(inputs), tuple(outputs)))
+
+    def _append(self, node: Node) -> None:
+        for v in node.outputs:
+            self.makers[v] = node
+        self.nodes.append(node)
+
+    def maker(self, value: int, op: str) -> Node | None:
+        """The node that makes a value, where it is of that op."""
+        node = self.makers[value]
+        return node if node is not None and node.op == op else None
+
+    def root(self, value: int) -> int:
+        """The value whose memory a value lies in: of views, what they are views of."""
+        path = []
+        while (found := self._roots[value]) < 0:
+            node = self.makers[value]
+            if node is None or node.op not in VIEWS:
+                found = self._roots[value] = value
+                break
+            path.append(value)
+            value = node.inputs[0]
+        for view in path:
+            self._roots[view] = found
+        return found
+
+    def may_read(self, value: int) -> bool:
+        """Whether a new node here may read a value that the old one did not: its memory is not
+        kept longer for that."""
+        root = self.root(value)
+        if self._lasts()[root] >= self.at:
+            return True
+        if self.crosses(value):
+            return False
+        return root in self.inputs or self.nbytes(root) <= _SMALL
+
+    def crosses(self, value: int) -> bool:
+        """Whether what runs later would need the memory of a value only for a new node here. The
+        caller might have written to it meanwhile."""
+        root = self.root(value)
+        if self.at < self.mark or self.mark < 0 or self._lasts()[root] >= self.at:
+            return False
+        if root < len(self.graph.values):
+            return self.graph.values[root].node < self.mark
+        return root < self._values_before
+
+    def nbytes(self, value: int) -> int:
+        """Of a dense value."""
+        shape, t, _ = self.values[value]
+        return prod(shape) * t.itemsize
+
+    def is_weak(self, value: int) -> bool:
+        """Whether it is a number of Python's, which counts for less in promotion."""
+        item = self.inputs.get(value)
+        return item is not None and (item.weak or item.live)
+
+    def keep(self, value: int) -> None:
+        """Notes that a new node here reads a value."""
+        root = self.root(value)
+        self._lasts()[root] = max(self._lasts()[root], self.at)
+
+    def take(self, old: int, new: int, saved: int | None = None) -> bool:
+        """Whether ``new``, which has the same bits, may stand for ``old``, and if so notes it.
+
+        Not where promotion would tell them apart. Nor where memory would be kept longer than it
+        was, unless that of ``old`` is saved, or of another value that nothing reads then. Nor where
+        a run's results are kept, or arguments, for a backward pass that would find them written to
+        when it had values of its own.
+        """
+        root, was = self.root(new), self.root(old)
+        if self.is_weak(old) != self.is_weak(new):
+            return False
+        if root == was:
+            return True
+        if self.mark >= 0 and (
+            root in self.inputs or root in self._returned() or was in self._returned()
+        ):
+            return False
+        last = self._lasts()
+        if last[old] == len(self.graph.nodes) and (
+            root in self.inputs or self.nbytes(root) != self.nbytes(old)
+        ):
+            return False  # a result needs memory of its own
+        end = max(last[root], last[was])
+        if root not in self.inputs and last[root] < end and self.nbytes(root) > _SMALL:
+            saved = old if saved is None and was == old else saved
+            if saved is None or self.nbytes(root) > self.nbytes(saved) or last[root] < self.at:
+                return False
+        last[root] = end
+        return True
+
+    def _returned(self) -> set[int]:
+        """The memory of the results of the first part."""
+        if self._pinned is None:
+            outputs = self.graph.outputs[: self.graph.mark.output]
+            self._pinned = {_old_root(self.graph, o.value) for o in outputs}
+        return self._pinned
+
+    def _lasts(self) -> list[int]:
+        """The last node of the old graph that reads the memory of each value."""
+        if self._last is None:
+            graph, end = self.graph, len(self.graph.nodes)
+            last = [-1] * len(graph.values)
+            for output in graph.outputs:
+                last[output.value] = end
+            for write in graph.writes:
+                last[write.value] = end
+            for i in range(end - 1, -1, -1):
+                node = graph.nodes[i]
+                used = i
+                if node.op in VIEWS:
+                    used = max(used, last[node.outputs[0]])
+                for v in node.inputs:
+                    if last[v] < used:
+                        last[v] = used
+            self._last = last + [-1] * (len(self.values) - len(last))
+        return self._last
+
+    def run(self, rule: Rule, ops: Collection[str]) -> Graph:
+        """Asks the rule about every node of these ops."""
+        graph, by = self.graph, self.by
+        mark = self.mark
+        for i, node in enumerate(graph.nodes):
+            self.at = i
+            if i == graph.mark.node:
+                mark, self._values_before = len(self.nodes), len(self.values)
+            if by:
+                inputs = tuple([by.get(v, v) for v in node.inputs])
+                if inputs != node.inputs:
+                    node = node._replace(inputs=inputs)
+            found = rule(self, node) if node.op in ops else None
+            if found is None:
+                self._append(node)
+            else:
+                by.update(zip(node.outputs, found, strict=True))
+        if graph.mark.node == len(graph.nodes):
+            mark = len(self.nodes)
+        if not by and len(self.nodes) == len(graph.nodes):
+            return graph
+        return self._graph(mark)
+
+    def _graph(self, mark: int) -> Graph:
+        by, old, values = self.by, self.graph, self.values
+        for v in by:
+            values[v] = values[v]._replace(node=-1)
+        for i, node in enumerate(self.nodes):
+            for v in node.outputs:
+                shape, t, before = values[v]
+                if before != i:
+                    values[v] = Value(shape, t, i)
+        return old._replace(
+            nodes=self.nodes,
+            values=values,
+            outputs=[o._replace(value=by.get(o.value, o.value)) for o in old.outputs],
+            writes=[w._replace(value=by.get(w.value, w.value)) for w in old.writes],
+            mark=old.mark._replace(node=mark),
+        )
+
+
+def _old_root(graph: Graph, value: int) -> int:
+    while (node := graph.values[value].node) >= 0 and graph.nodes[node].op in VIEWS:
+        value = graph.nodes[node].inputs[0]
+    return value
+
+
+def walk(graph: Graph, rule: Rule, ops: Collection[str]) -> Graph:
+    """The graph with a rule applied to every node of these ops; itself where nothing changes."""
+    if not any([node.op in ops for node in graph.nodes]):
+        return graph
+    return Edit(graph).run(rule, ops)
+
+
+def uses_of(graph: Graph) -> list[int]:
+    """How often each value is read, returned or written."""
+    uses = [0] * len(graph.values)
+    for node in graph.nodes:
+        for v in node.inputs:
+            uses[v] += 1
+    for output in graph.outputs:
+        uses[output.value] += 1
+    for write in graph.writes:
+        uses[write.value] += 1
+    return uses

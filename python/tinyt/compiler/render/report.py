@@ -1,0 +1,236 @@
+"""A report: what each step of a program works on, moves, computes and takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tinyt.compiler.render import machine
+from tinyt.compiler.render.cost import flops, traffic
+from tinyt.dtypes import float32
+
+if TYPE_CHECKING:
+    from tinyt.compiler.render.facts import Facts, Operand, Step
+
+
+class Row(NamedTuple):
+    """A step. What only a measured run tells is None without one.
+
+    ``share`` is the least time that the machine needs over the time that was measured, ``bound``
+    what that limit comes from: "memory" or "arithmetic". ``reason`` says why the step ends where it
+    does, ``boundary_bytes`` what is written and read again because of that. ``held_bytes`` is what
+    the run holds then (planned), ``scratch_bytes`` what the kernel needed on top.
+    """
+
+    program: str
+    number: int
+    kind: str
+    ops: tuple[str, ...]
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    bytes_read: int
+    bytes_written: int
+    flops: int
+    seconds: float | None
+    share: float | None
+    bound: str
+    reason: str
+    boundary_bytes: int
+    held_bytes: int
+    scratch_bytes: int | None
+
+
+class Totals(NamedTuple):
+    """A whole program; ``seconds`` is the sum of its steps, ``run_seconds`` the measured run with
+    what measuring takes. ``peak_bytes`` is planned, ``measured_peak_bytes`` what the memory
+    statistics showed at the steps, ``scratch_bytes`` the most that a kernel needed."""
+
+    program: str
+    steps: int
+    bytes_read: int
+    bytes_written: int
+    flops: int
+    arena_bytes: int
+    peak_bytes: int
+    seconds: float | None
+    run_seconds: float | None
+    measured_peak_bytes: int | None
+    scratch_bytes: int | None
+
+
+class Report:
+    """``rows`` and ``totals`` of the programs of a call; ``result`` is what the call returned,
+    where the report was asked for with arguments. Its text is a table."""
+
+    def __init__(self, rows: list[Row], totals: list[Totals], result: Any = None) -> None:
+        self.rows, self.totals, self.result = rows, totals, result
+
+    def __str__(self) -> str:
+        parts = []
+        for total in self.totals:
+            rows = [row for row in self.rows if row.program == total.program]
+            parts.append("\n".join([_title(total), *_table(rows), *_sums(total)]))
+        return "\n\n".join(parts)
+
+    __repr__ = __str__
+
+
+def make_report(programs: Iterable[Facts], result: Any = None) -> Report:
+    """The report of some programs."""
+    rows, totals = [], []
+    for program in programs:
+        own = _rows(program)
+        rows += own
+        totals.append(_total(program, own))
+    return Report(rows, totals, result)
+
+
+def limit_of(step: Step, again: bool = False) -> tuple[float, str]:
+    """The least seconds that this machine needs for a step, and what they are bound by."""
+    moved = sum(traffic(step))
+    seconds = moved / machine.bandwidth(moved, again) if moved else 0.0
+    work = flops(step)
+    products = work / machine.peak(step.dtype, float32, again) if work else 0.0
+    return (products, "arithmetic") if products > seconds else (seconds, "memory")
+
+
+def _rows(program: Facts) -> list[Row]:
+    times = program.measures.steps() if program.measures is not None else None
+    rows = []
+    for number, step in enumerate(program.steps):
+        seconds = share = scratch = None
+        bound = ""
+        if times is not None:
+            begin, end, _, scratch, _ = times[number]
+            seconds = (end - begin) * 1e-9
+            least, bound = limit_of(step)
+            if least > seconds:
+                least, bound = limit_of(step, again=True)
+            share = least / seconds if seconds > 0 else None
+        read, written = traffic(step)
+        rows.append(
+            Row(
+                program.name,
+                number,
+                step.kind,
+                step.ops,
+                step.inputs,
+                step.outputs,
+                read,
+                written,
+                flops(step),
+                seconds,
+                share,
+                bound,
+                step.reason,
+                step.boundary_bytes,
+                step.held_bytes,
+                scratch,
+            )
+        )
+    return rows
+
+
+def _total(program: Facts, rows: Sequence[Row]) -> Totals:
+    measures = program.measures
+    times = [] if measures is None else measures.steps()
+    return Totals(
+        program.name,
+        len(rows),
+        sum(row.bytes_read for row in rows),
+        sum(row.bytes_written for row in rows),
+        sum(row.flops for row in rows),
+        program.arena_bytes,
+        program.peak_bytes,
+        None if measures is None else sum(row.seconds or 0.0 for row in rows),
+        None if measures is None else measures.nanoseconds * 1e-9,
+        None if measures is None else max((held for _, _, held, _, _ in times), default=0),
+        None if measures is None else max((scratch for *_, scratch, _ in times), default=0),
+    )
+
+
+# ---- text
+
+_HEAD = ("#", "step", "result", "read", "written", "FLOP", "held", "time", "limit", "cost", "ends")
+_LEFT = {"step", "result", "ends"}
+_WIDEST = 40
+
+
+def _title(total: Totals) -> str:
+    title = f"{total.program}: {total.steps} steps, arena {in_bytes(total.arena_bytes)}"
+    title += f", peak {in_bytes(total.peak_bytes)} as planned"
+    if total.measured_peak_bytes is not None and total.scratch_bytes is not None:
+        title += f", {in_bytes(total.measured_peak_bytes)} as measured"
+        title += f"; scratch of kernels at most {in_bytes(total.scratch_bytes)}"
+    return title
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    cells = [_HEAD, *map(_cells, rows)]
+    shown = [i for i in range(len(_HEAD)) if any(line[i] for line in cells[1:])]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(_HEAD))]
+    return [
+        "  ".join(
+            line[i].ljust(widths[i]) if _HEAD[i] in _LEFT else line[i].rjust(widths[i])
+            for i in shown
+        ).rstrip()
+        for line in cells
+    ]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    limit = "" if row.share is None else f"{row.share:.0%} {row.bound[:3]}"
+    return (
+        str(row.number),
+        shortened(row.ops),
+        str(row.outputs[0]) if row.outputs else "",
+        in_bytes(row.bytes_read),
+        in_bytes(row.bytes_written),
+        scaled(row.flops),
+        in_bytes(row.held_bytes),
+        "" if row.seconds is None else in_seconds(row.seconds),
+        limit,
+        in_bytes(row.boundary_bytes) if row.boundary_bytes else "",
+        row.reason,
+    )
+
+
+def _sums(total: Totals) -> list[str]:
+    text = f"total: {in_bytes(total.bytes_read)} read, {in_bytes(total.bytes_written)} written"
+    text += f", {scaled(total.flops)}FLOP"
+    if total.seconds is not None and total.run_seconds is not None:
+        text += f", {in_seconds(total.seconds)} in steps"
+    return [text]
+
+
+def shortened(ops: Sequence[str], widest: int = _WIDEST) -> str:
+    """The names of a step's ops, the middle ones left out where they are many."""
+    text = " ".join(ops)
+    if len(text) <= widest:
+        return text
+    kept = list(ops[:-1])
+    while kept and len(f"{' '.join(kept)} … {ops[-1]} ({len(ops)})") > widest:
+        kept.pop()
+    return f"{' '.join(kept)} … {ops[-1]} ({len(ops)})".lstrip()
+
+
+def scaled(
+    x: float, factor: float = 1000.0, units: Sequence[str] = ("", "k", "M", "G", "T")
+) -> str:
+    """Three digits and a unit."""
+    unit = 0
+    while unit + 1 < len(units) and abs(x) >= factor - 0.5:
+        x /= factor
+        unit += 1
+    text = f"{x:.0f}" if unit == 0 or abs(x) >= 99.95 else f"{x:.3g}"
+    return f"{text} {units[unit]}" if units[unit] else text
+
+
+def in_bytes(nbytes: float) -> str:
+    """As in "1.5 MiB"."""
+    return scaled(nbytes, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB"))
+
+
+def in_seconds(seconds: float) -> str:
+    """As in "12.5 us"."""
+    return scaled(seconds * 1e9, 1000.0, ("ns", "us", "ms", "s"))

@@ -1,0 +1,109 @@
+#include "measure.h"
+
+#include <pybind11/stl.h>
+
+#include "call.h"
+#include "casters.h"
+#include "machine.h"
+#include "submodules.h"
+
+namespace py = pybind11;
+
+namespace tinyt {
+
+namespace {
+
+py::tuple tuple_of(std::span<const int64_t> dims) {
+  py::tuple out(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) out[i] = dims[i];
+  return out;
+}
+
+py::tuple operands_of(std::span<const Tensor> operands, const Program::Layout& layout) {
+  py::tuple out(operands.size());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Tensor& x = operands[i];
+    out[i] = py::make_tuple(layout.place_of.at(&x.storage()),
+                            x.offset() * static_cast<int64_t>(x.itemsize()), tuple_of(x.shape()),
+                            tuple_of(x.strides()), static_cast<int>(x.dtype()));
+  }
+  return out;
+}
+
+py::list values_of(const Measures& measures) {
+  py::list out;
+  for (const Measures::Step& step : measures.steps()) out.append(py::cast(step.values));
+  return out;
+}
+
+py::list times_of(const Measures& measures) {
+  py::list out;
+  for (const Measures::Step& s : measures.steps())
+    out.append(py::make_tuple(s.begin, s.end, s.held, s.scratch, s.thread));
+  return out;
+}
+
+}  // namespace
+
+py::list describe_steps(const Program& p) {
+  static constexpr const char* kKinds[] = {"op", "region", "copy", "opaque"};
+  const Program::Layout layout = p.layout();
+  py::list out;
+  for (const Program::Step& s : p.steps()) {
+    py::list names, elements;
+    py::object attrs = py::tuple();
+    if (s.kind == Program::Kind::Region) {
+      const Program::Region& region = p.regions()[static_cast<size_t>(s.index)];
+      const int64_t rows = region.space.row_count(), all = rows * region.space.cols;
+      for (const TileProgram::Step& t : region.tiles.steps) {
+        const bool reduces = info(t.op).kind == OpKind::Reduce;
+        names.append(name_of(t.op));
+        elements.append(region.tiles.is_row_step(t) && !reduces ? rows : all);
+      }
+    } else {
+      names.append(p.name(s));
+    }
+    if (s.kind == Program::Kind::Op)
+      attrs = py::reinterpret_steal<py::object>(attrs_tuple(s.op, p.attrs(s)));
+    out.append(py::make_tuple(kKinds[static_cast<int>(s.kind)], py::tuple(names),
+                              static_cast<int>(s.compute), attrs, py::tuple(elements),
+                              operands_of(p.inputs(s), layout), operands_of(p.outputs(s), layout)));
+  }
+  return out;
+}
+
+py::list describe_places(const Program& p) {
+  static constexpr const char* kKinds[] = {"arena", "block", "result", "argument", "outside"};
+  py::list out;
+  for (const Program::Place& place : p.layout().places)
+    out.append(py::make_tuple(kKinds[static_cast<int>(place.kind)], place.bytes, place.position,
+                              place.first, place.last));
+  return out;
+}
+
+void bind_measures(py::class_<Measures>& measures) {
+  measures.def(py::init<const Program&>(), py::arg("program"), py::keep_alive<1, 2>())
+      .def("steps", times_of,
+           "(begin, end, bytes held, bytes of scratch, thread) per step; times in nanoseconds "
+           "since the run began.")
+      .def("values", values_of, "The first elements of each output, per step.")
+      .def_property_readonly("complete", &Measures::complete, "Whether a run has been measured.")
+      .def_property_readonly("nanoseconds", &Measures::nanoseconds, "Of the whole run.")
+      .def_property_readonly("peak_bytes", &Measures::peak_bytes,
+                             "The most that the run held, scratch memory of kernels included.")
+      .def_property_readonly(
+          "address",
+          [](Measures& self) { return reinterpret_cast<size_t>(static_cast<RunObserver*>(&self)); },
+          "Where the hot module finds it.");
+}
+
+void bind_limits(py::module_& m) {
+  m.def("copy_rate", copy_rate, py::arg("nbytes"), py::call_guard<py::gil_scoped_release>(),
+        "Bytes a second of a copy that reads and writes so many together.");
+  m.def(
+      "product_rate", [](int dtype) { return product_rate(static_cast<DType>(dtype)); },
+      py::arg("dtype"), py::call_guard<py::gil_scoped_release>(),
+      "Operations a second of a product of large matrices of the dtype with that number.");
+}
+
+}  // namespace tinyt

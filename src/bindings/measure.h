@@ -1,0 +1,14 @@
+// Programs as reports for Python see them, and what their runs were like.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "program_measure.h"
+
+namespace tinyt {
+
+pybind11::list describe_steps(const Program& program);
+pybind11::list describe_places(const Program& program);
+void bind_measures(pybind11::class_<Measures>& measures);
+
+}  // namespace tinyt

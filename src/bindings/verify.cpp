@@ -1,0 +1,121 @@
+// What the verification of programs needs of the core: memory put back as it was, and a run that is
+// watched step by step.
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <unordered_set>
+
+#include "casters.h"
+#include "program.h"
+#include "submodules.h"
+
+namespace py = pybind11;
+
+namespace tinyt {
+
+namespace {
+
+// The bytes and versions of tensors' memory at one time.
+class Snapshot {
+ public:
+  explicit Snapshot(const std::vector<Tensor>& tensors) {
+    std::unordered_set<const Storage*> known;
+    for (const Tensor& t : tensors) {
+      if (t.is_recorded() || !known.insert(&t.storage()).second) continue;
+      const memory::Block& block = t.storage().block;
+      const auto* first = static_cast<const char*>(block.data);
+      kept_.push_back({t, std::vector<char>(first, first + block.bytes), t.storage().version});
+    }
+  }
+
+  // Puts them back; those who saw the memory between do not see that it was written.
+  void restore() const {
+    for (const Kept& kept : kept_) {
+      Storage& storage = kept.tensor.storage();
+      if (storage.version == kept.version) continue;
+      if (!kept.bytes.empty())
+        std::memcpy(storage.block.data, kept.bytes.data(), kept.bytes.size());
+      storage.version = kept.version;
+    }
+  }
+
+  // Of each memory the first of the tensors that lie there, and whether it holds something else
+  // now.
+  std::vector<Tensor> written() const {
+    std::vector<Tensor> out;
+    for (const Kept& kept : kept_) {
+      const Storage& storage = kept.tensor.storage();
+      if (storage.version != kept.version && !kept.bytes.empty() &&
+          std::memcmp(storage.block.data, kept.bytes.data(), kept.bytes.size()) != 0)
+        out.push_back(kept.tensor);
+    }
+    return out;
+  }
+
+ private:
+  struct Kept {
+    Tensor tensor;
+    std::vector<char> bytes;
+    uint64_t version;
+  };
+  std::vector<Kept> kept_;
+};
+
+// Lets a Python function look at the steps of a run.
+class Watcher final : public RunObserver {
+ public:
+  Watcher(const Program& program, const py::object& observer)
+      : observer_(observer), seen_(2 * program.steps().size()) {
+    for (const Program::Touch& touch : program.touches()) {
+      const auto at = static_cast<size_t>(2 * touch.step + (touch.made ? 1 : 0));
+      if (touch.step >= 0 && at < seen_.size()) seen_[at].push_back(&touch);
+    }
+  }
+  void begin() override {}
+  void before(size_t step) override { show(step, false); }
+  void after(size_t step) override { show(step, true); }
+  void end(bool) noexcept override {}
+
+ private:
+  void show(size_t step, bool done) const {
+    const py::gil_scoped_acquire locked;
+    py::list values;
+    for (const Program::Touch* touch : seen_[2 * step + (done ? 1 : 0)])
+      values.append(py::make_tuple(touch->value, touch->tensor));
+    observer_(step, done, values);
+  }
+
+  const py::object& observer_;
+  std::vector<std::vector<const Program::Touch*>> seen_;  // what each step reads, then makes
+};
+
+// A run whose steps are looked at: observer(step, done, what it reads or has made).
+std::optional<std::vector<Tensor>> watch(Program& program,
+                                         const std::vector<std::optional<Tensor>>& given_arguments,
+                                         const std::vector<double>& given, const Draws& draws,
+                                         const py::object& observer) {
+  std::vector<Tensor> arguments;
+  for (const std::optional<Tensor>& x : given_arguments) arguments.push_back(x.value_or(Tensor()));
+  Watcher watcher(program, observer);
+  const py::gil_scoped_release unlocked;
+  return program.run(arguments, given, draws, &watcher);
+}
+
+}  // namespace
+
+void bind_verify(py::module_& m) {
+  using py::arg;
+  py::class_<Snapshot>(m, "Snapshot", "The bytes and versions of memory at one time.")
+      .def(py::init<const std::vector<Tensor>&>(), arg("tensors"))
+      .def("restore", &Snapshot::restore, "Puts them back.")
+      .def("written", &Snapshot::written, "A tensor of each memory that holds something else now.");
+  m.def("watch", watch, arg("program"), arg("arguments"), arg("given"), arg("draws"),
+        arg("observer"),
+        "The outputs of a run, None where the numbers make the program stale; before and after "
+        "each step observer(step, done, [(value, tensor)]) sees "
+        "what the step reads, and what it has made.");
+}
+
+}  // namespace tinyt

@@ -1,0 +1,456 @@
+#include "flow_node.h"
+
+#include <array>
+#include <cstring>
+
+#include "cut.h"
+
+namespace tinyt {
+
+namespace {
+
+size_t bytes_of(const Graph& graph, int64_t value) {
+  const Graph::Value& v = graph.values()[value];
+  return static_cast<size_t>(numel_of(v.shape)) * size_of(v.dtype);
+}
+
+// Lists come after their lengths.
+void add_numbers(const FlowPart& part, std::vector<int64_t>& out) {
+  out.push_back(static_cast<int64_t>(part.part));
+  out.push_back(static_cast<int64_t>(part.sources.size()));
+  for (const FlowSource& source : part.sources)
+    out.insert(out.end(), {static_cast<int64_t>(source.kind), source.at, source.other});
+  out.push_back(static_cast<int64_t>(part.draws.size()));
+  for (const FlowDraw& draw : part.draws)
+    out.insert(out.end(), {draw.generator, draw.first, draw.count});
+}
+
+void add_numbers(const std::vector<int64_t>& list, std::vector<int64_t>& out) {
+  out.push_back(static_cast<int64_t>(list.size()));
+  out.insert(out.end(), list.begin(), list.end());
+}
+
+std::vector<int64_t> results_of(const FlowPart& part) {
+  return values_of(*part.graph, part.part).results;
+}
+
+// A part's program with the addresses of one step.
+class PartRun {
+ public:
+  explicit PartRun(const FlowPart& part)
+      : program_(*part.graph, part.part),
+        sources_(part.sources),
+        draws_(part.draws),
+        arguments(program_.arguments()),
+        memories(program_.memories()) {
+    const PartValues values = values_of(*part.graph, part.part);
+    require(values.arguments.size() == arguments.size() && sources_.size() == arguments.size(),
+            ErrorKind::Runtime, "control flow: a part takes ", arguments.size(), " arguments, but ",
+            sources_.size(), " sources were given");
+    for (int64_t v : values.arguments) argument_bytes_.push_back(bytes_of(*part.graph, v));
+    for (int64_t v : values.results) result_bytes_.push_back(bytes_of(*part.graph, v));
+  }
+
+  const std::vector<FlowSource>& sources() const { return sources_; }
+  size_t argument_bytes(size_t i) const { return argument_bytes_[i]; }
+  size_t result_bytes(int64_t r) const { return result_bytes_[r]; }
+  size_t memory_bytes(size_t m) const { return program_.memory_bytes(m); }
+  size_t memory_of(int64_t result) const { return program_.memory_of(result); }
+  // Whether the memory of a result holds nothing else.
+  bool is_whole(int64_t result) const {
+    return memory_bytes(memory_of(result)) == result_bytes(result);
+  }
+  char* result(int64_t r) const { return memories[memory_of(r)]; }
+
+  void run(const Draws& draws, int64_t step) {
+    own_draws_.clear();
+    for (const FlowDraw& d : draws_) {
+      require(d.generator < static_cast<int64_t>(draws.size()), ErrorKind::Runtime,
+              "program: draws from ", d.generator + 1, " generators, got ", draws.size());
+      const auto& [seed, first] = draws[d.generator];
+      own_draws_.emplace_back(seed, first + d.first + step * d.count);
+    }
+    program_.run_at(arguments, memories, own_draws_);
+  }
+
+ private:
+  Program program_;
+  std::vector<FlowSource> sources_;
+  std::vector<FlowDraw> draws_;
+  Draws own_draws_;
+  std::vector<size_t> argument_bytes_, result_bytes_;
+
+ public:
+  std::vector<char*> arguments, memories;
+};
+
+// Memory for the length of a run.
+class Borrowed {
+ public:
+  explicit Borrowed(size_t bytes) {
+    if (bytes > 0) block_ = memory::current().allocate(bytes);
+  }
+  ~Borrowed() {
+    if (block_.from) block_.from->release(block_);
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  char* data() const { return static_cast<char*>(block_.data); }
+
+ private:
+  memory::Block block_{};
+};
+
+// Two places for each of some memories, one after another: what a step makes of what the step
+// before it made.
+class Pairs {
+ public:
+  void add(size_t memory, size_t bytes) {
+    bytes = (bytes + memory::kAlignment - 1) / memory::kAlignment * memory::kAlignment;
+    places_.push_back({memory, total_, bytes});
+    total_ += 2 * bytes;
+  }
+  size_t bytes() const { return total_; }
+  void set(char* base, int64_t step, std::vector<char*>& memories) const {
+    for (const Place& p : places_)
+      memories[p.memory] = base + p.offset + static_cast<size_t>(step & 1) * p.bytes;
+  }
+
+ private:
+  struct Place {
+    size_t memory, offset, bytes;
+  };
+  std::vector<Place> places_;
+  size_t total_ = 0;
+};
+
+using Tensors = std::vector<Tensor>;
+
+class BoundScan : public Opaque::Bound {
+ public:
+  BoundScan(const ScanSettings& settings, Tensors inputs, Tensors outputs)
+      : settings_(settings),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        body_(settings.body) {
+    // A result goes to the first of its stacks at once; to others, and in the end, it is copied.
+    std::vector<bool> has_place(body_.memories.size(), false);
+    for (size_t i = 0; i < settings.stacks.size(); ++i) {
+      const int64_t r = settings.stacks[i];
+      const size_t m = body_.memory_of(r), output = settings.finals.size() + i;
+      const bool at_once = !has_place[m] && body_.is_whole(r);
+      has_place[m] = has_place[m] || at_once;
+      (at_once ? direct_ : copied_).push_back({output, m, body_.result_bytes(r)});
+    }
+    for (size_t m = 0; m < has_place.size(); ++m)
+      if (!has_place[m]) pairs_.add(m, body_.memory_bytes(m));
+  }
+
+  void run(const Draws& draws) const override {
+    const Borrowed rolling(pairs_.bytes());
+    for (int64_t s = 0; s < settings_.steps; ++s) {
+      for (size_t a = 0; a < body_.arguments.size(); ++a) set_argument(a, s);
+      pairs_.set(rolling.data(), s, body_.memories);
+      for (const Stack& stack : direct_) body_.memories[stack.memory] = slice(stack, s);
+      body_.run(draws, s);
+      for (const Stack& stack : copied_)
+        if (stack.bytes > 0)
+          std::memcpy(slice(stack, s), body_.memories[stack.memory], stack.bytes);
+    }
+    for (size_t i = 0; i < settings_.finals.size(); ++i) {
+      const int64_t r = settings_.finals[i];
+      if (body_.result_bytes(r) > 0)
+        std::memcpy(outputs_[i].data(), body_.result(r), body_.result_bytes(r));
+    }
+  }
+
+ private:
+  struct Stack {
+    size_t output, memory, bytes;
+  };
+
+  int64_t index(int64_t step) const {
+    return settings_.reversed ? settings_.steps - 1 - step : step;
+  }
+  char* slice(const Stack& stack, int64_t step) const {
+    return outputs_[stack.output].data() + static_cast<size_t>(index(step)) * stack.bytes;
+  }
+  void set_argument(size_t a, int64_t step) const {
+    const FlowSource& source = body_.sources()[a];
+    const auto slice_of = [&](int64_t s) {
+      return inputs_[source.at].data() + static_cast<size_t>(index(s)) * body_.argument_bytes(a);
+    };
+    char*& to = body_.arguments[a];
+    switch (source.kind) {
+      case FlowSource::kNowhere:
+        to = nullptr;
+        return;
+      case FlowSource::kWhole:
+        to = inputs_[source.at].data();
+        return;
+      case FlowSource::kSlice:
+        to = slice_of(step);
+        return;
+      case FlowSource::kCarry:
+        to = step == 0 ? inputs_[source.at].data() : body_.result(source.other);
+        return;
+      case FlowSource::kNext:
+        to = step + 1 < settings_.steps ? slice_of(step + 1) : inputs_[source.other].data();
+        return;
+    }
+  }
+
+  const ScanSettings settings_;
+  const Tensors inputs_, outputs_;
+  mutable PartRun body_;
+  std::vector<Stack> direct_, copied_;
+  Pairs pairs_;
+};
+
+class ScanNode : public Opaque {
+ public:
+  explicit ScanNode(ScanSettings settings) : settings_(std::move(settings)) {}
+
+  std::string_view name() const override { return "scan"; }
+  bool may_fail() const override { return true; }
+  std::vector<Geometry> outputs() const override {
+    const std::vector<int64_t> results = results_of(settings_.body);
+    const auto& values = settings_.body.graph->values();
+    std::vector<Geometry> out;
+    for (int64_t r : settings_.finals)
+      out.push_back({values[results[r]].shape, values[results[r]].dtype});
+    for (int64_t r : settings_.stacks) {
+      Dims shape{settings_.steps};
+      for (int64_t size : values[results[r]].shape) shape.push_back(size);
+      out.push_back({shape, values[results[r]].dtype});
+    }
+    return out;
+  }
+  std::vector<std::shared_ptr<const Graph>> graphs() const override {
+    return {settings_.body.graph};
+  }
+  std::vector<int64_t> numbers() const override {
+    std::vector<int64_t> out{settings_.steps, settings_.reversed};
+    add_numbers(settings_.body, out);
+    add_numbers(settings_.finals, out);
+    add_numbers(settings_.stacks, out);
+    return out;
+  }
+  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
+                              std::span<const Tensor> outputs) const override {
+    return std::make_unique<BoundScan>(settings_, Tensors(inputs.begin(), inputs.end()),
+                                       Tensors(outputs.begin(), outputs.end()));
+  }
+
+ private:
+  ScanSettings settings_;
+};
+
+class BoundCond : public Opaque::Bound {
+ public:
+  BoundCond(const CondSettings& settings, Tensors inputs, Tensors outputs)
+      : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+    for (size_t b = 0; b < 2; ++b) {
+      Branch& branch = branches_[b];
+      branch.run = std::make_unique<PartRun>(settings.parts[b]);
+      std::vector<bool> has_place(branch.run->memories.size(), false);
+      for (size_t o = 0; o < settings.results[b].size(); ++o) {
+        const int64_t r = settings.results[b][o];
+        if (r == kZeros) branch.zeros.push_back(o);
+        if (r < 0) continue;
+        const size_t m = branch.run->memory_of(r);
+        const bool at_once = !has_place[m] && branch.run->is_whole(r);
+        has_place[m] = has_place[m] || at_once;
+        (at_once ? branch.direct : branch.copied).push_back({o, m, branch.run->result_bytes(r)});
+      }
+      for (size_t m = 0; m < has_place.size(); ++m)
+        if (!has_place[m]) branch.others.add(m, branch.run->memory_bytes(m));
+    }
+  }
+
+  void run(const Draws& draws) const override {
+    const Branch& branch = branches_[*inputs_[0].ptr<uint8_t>() != 0];
+    PartRun& part = *branch.run;
+    const Borrowed rest(branch.others.bytes());
+    for (size_t a = 0; a < part.arguments.size(); ++a) {
+      const FlowSource& source = part.sources()[a];
+      part.arguments[a] = source.kind == FlowSource::kWhole ? inputs_[source.at].data() : nullptr;
+    }
+    branch.others.set(rest.data(), 0, part.memories);
+    for (const Result& r : branch.direct) part.memories[r.memory] = outputs_[r.output].data();
+    part.run(draws, 0);
+    for (size_t o : branch.zeros)
+      if (const Tensor& t = outputs_[o]; t.numel() > 0)
+        std::memset(t.data(), 0, static_cast<size_t>(t.numel()) * t.itemsize());
+    for (const Result& r : branch.copied)
+      if (r.bytes > 0) std::memcpy(outputs_[r.output].data(), part.memories[r.memory], r.bytes);
+  }
+
+ private:
+  struct Result {
+    size_t output, memory, bytes;
+  };
+  struct Branch {
+    std::unique_ptr<PartRun> run;
+    std::vector<Result> direct, copied;
+    std::vector<size_t> zeros;
+    Pairs others;
+  };
+  const Tensors inputs_, outputs_;
+  std::array<Branch, 2> branches_;
+};
+
+class CondNode : public Opaque {
+ public:
+  explicit CondNode(CondSettings settings) : settings_(std::move(settings)) {}
+
+  std::string_view name() const override { return "cond"; }
+  bool may_fail() const override { return true; }
+  std::vector<Geometry> outputs() const override {
+    std::vector<Geometry> out;
+    for (size_t o = 0; o < settings_.results[0].size(); ++o) {
+      const size_t b = settings_.results[0][o] >= 0 ? 0 : 1;
+      const FlowPart& part = settings_.parts[b];
+      const auto& value = part.graph->values()[results_of(part)[settings_.results[b][o]]];
+      out.push_back({value.shape, value.dtype});
+    }
+    return out;
+  }
+  std::vector<std::shared_ptr<const Graph>> graphs() const override {
+    return {settings_.parts[0].graph, settings_.parts[1].graph};
+  }
+  std::vector<int64_t> numbers() const override {
+    std::vector<int64_t> out;
+    for (size_t b = 0; b < 2; ++b) {
+      add_numbers(settings_.parts[b], out);
+      add_numbers(settings_.results[b], out);
+    }
+    return out;
+  }
+  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
+                              std::span<const Tensor> outputs) const override {
+    return std::make_unique<BoundCond>(settings_, Tensors(inputs.begin(), inputs.end()),
+                                       Tensors(outputs.begin(), outputs.end()));
+  }
+
+ private:
+  CondSettings settings_;
+};
+
+class BoundWhile : public Opaque::Bound {
+ public:
+  BoundWhile(const WhileSettings& settings, Tensors inputs, Tensors outputs)
+      : carries_(settings.carries),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        condition_(settings.condition),
+        body_(settings.body) {
+    for (size_t m = 0; m < condition_.memories.size(); ++m)
+      answer_.add(m, condition_.memory_bytes(m));
+    for (size_t m = 0; m < body_.memories.size(); ++m) pairs_.add(m, body_.memory_bytes(m));
+  }
+
+  void run(const Draws& draws) const override {
+    const Borrowed answer(answer_.bytes()), rolling(pairs_.bytes());
+    answer_.set(answer.data(), 0, condition_.memories);
+    std::vector<char*> carry;
+    for (int64_t i = 0; i < carries_; ++i) carry.push_back(inputs_[i].data());
+    for (int64_t step = 0;; ++step) {
+      set_arguments(condition_, carry);
+      condition_.run(draws, 0);
+      if (*condition_.result(0) == 0) break;
+      set_arguments(body_, carry);
+      pairs_.set(rolling.data(), step, body_.memories);
+      body_.run(draws, 0);
+      for (int64_t i = 0; i < carries_; ++i) carry[i] = body_.result(i);
+    }
+    for (int64_t i = 0; i < carries_; ++i) {
+      const size_t bytes = static_cast<size_t>(outputs_[i].numel()) * outputs_[i].itemsize();
+      if (bytes > 0) std::memcpy(outputs_[i].data(), carry[i], bytes);
+    }
+  }
+
+ private:
+  void set_arguments(PartRun& part, const std::vector<char*>& carry) const {
+    for (size_t a = 0; a < part.arguments.size(); ++a) {
+      const FlowSource& source = part.sources()[a];
+      part.arguments[a] = source.kind == FlowSource::kCarry   ? carry[source.at]
+                          : source.kind == FlowSource::kWhole ? inputs_[source.at].data()
+                                                              : nullptr;
+    }
+  }
+
+  const int64_t carries_;
+  const Tensors inputs_, outputs_;
+  mutable PartRun condition_, body_;
+  Pairs answer_, pairs_;
+};
+
+class WhileNode : public Opaque {
+ public:
+  explicit WhileNode(WhileSettings settings) : settings_(std::move(settings)) {}
+
+  std::string_view name() const override { return "while_loop"; }
+  bool may_fail() const override { return true; }
+  std::vector<Geometry> outputs() const override {
+    std::vector<Geometry> out;
+    const std::vector<int64_t> results = results_of(settings_.body);
+    for (int64_t i = 0; i < settings_.carries; ++i) {
+      const Graph::Value& value = settings_.body.graph->values()[results[i]];
+      out.push_back({value.shape, value.dtype});
+    }
+    return out;
+  }
+  std::vector<std::shared_ptr<const Graph>> graphs() const override {
+    return {settings_.condition.graph, settings_.body.graph};
+  }
+  std::vector<int64_t> numbers() const override {
+    std::vector<int64_t> out{settings_.carries};
+    add_numbers(settings_.condition, out);
+    add_numbers(settings_.body, out);
+    return out;
+  }
+  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
+                              std::span<const Tensor> outputs) const override {
+    return std::make_unique<BoundWhile>(settings_, Tensors(inputs.begin(), inputs.end()),
+                                        Tensors(outputs.begin(), outputs.end()));
+  }
+
+ private:
+  WhileSettings settings_;
+};
+
+}  // namespace
+
+PartValues values_of(const Graph& graph, Program::Part part) {
+  PartValues out;
+  const auto count = static_cast<int64_t>(graph.nodes().size());
+  const bool is_first = part == Program::Part::First, is_later = part == Program::Part::Later;
+  Cut cut;
+  if (part != Program::Part::All) cut = cut_of(graph);
+  for (const Graph::Input& input : graph.inputs())
+    if (input.argument >= 0) out.arguments.push_back(input.value);
+  if (is_later) out.arguments.insert(out.arguments.end(), cut.carried.begin(), cut.carried.end());
+  const size_t mark = graph.mark().output, end = is_first ? mark : graph.outputs().size();
+  for (size_t i = is_later ? mark : 0; i < end; ++i)
+    out.results.push_back(graph.outputs()[i].value);
+  if (is_first) out.results.insert(out.results.end(), cut.carried.begin(), cut.carried.end());
+  if (is_later) out.nodes = cut.repeated;
+  for (int64_t n = is_later ? cut.node : 0; n < (is_first ? cut.node : count); ++n)
+    out.nodes.push_back(n);
+  return out;
+}
+
+std::shared_ptr<const Opaque> scan_node(ScanSettings settings) {
+  return std::make_shared<ScanNode>(std::move(settings));
+}
+
+std::shared_ptr<const Opaque> cond_node(CondSettings settings) {
+  return std::make_shared<CondNode>(std::move(settings));
+}
+
+std::shared_ptr<const Opaque> while_node(WhileSettings settings) {
+  return std::make_shared<WhileNode>(std::move(settings));
+}
+
+}  // namespace tinyt

@@ -1,0 +1,120 @@
+// The regions that a fuser found, in an order to run them in, and what their boundaries cost.
+#include <algorithm>
+
+#include "fuse.h"
+#include "fuse_tiles.h"
+
+namespace tinyt {
+
+std::string_view text_of(Boundary boundary) {
+  switch (boundary) {
+    case Boundary::Result:
+      return "a result";
+    case Boundary::RunsAlone:
+      return "an operation that runs alone";
+    case Boundary::DType:
+      return "a dtype or check that regions do not have";
+    case Boundary::Shape:
+      return "another shape";
+    case Boundary::UsedElsewhere:
+      return "a value is used outside before";
+    case Boundary::LeadingDimensions:
+      return "a reduction of leading dimensions";
+    case Boundary::LongRows:
+      return "rows too long for the cache";
+    case Boundary::Memory:
+      return "values would live longer";
+    case Boundary::Limit:
+      return "the limit of a region";
+    case Boundary::Later:
+      return "a part that runs later";
+  }
+  return {};
+}
+
+// Values that are read outside of their region; a view of one that is inside alone is no step.
+void Fuser::find_needed() {
+  for (auto n = static_cast<int64_t>(graph_.nodes().size()); n-- > 0;) {
+    const Graph::Node& node = graph_.nodes()[n];
+    for (const int64_t v : node.inputs) {
+      if (is_view(n)) {
+        if (needed_[node.outputs[0]]) needed_[v] = true;
+      } else if (region_of(v) != region_[n]) {
+        needed_[v] = true;
+      }
+    }
+  }
+}
+
+// As late as the last node of each, but before what reads it.
+std::vector<Group> Fuser::in_order() const {
+  const auto& nodes = graph_.nodes();
+  std::vector<Group> groups;
+  std::vector<bool> done(nodes.size());
+  const auto is_done = [&](int64_t v) {
+    const int64_t n = graph_.values()[v].node;
+    return n < 0 || done[n];
+  };
+  const auto emit = [&](auto&& self, int64_t n) -> void {
+    if (done[n]) return;
+    if (is_view(n)) {
+      done[n] = true;
+      const int64_t v = nodes[n].inputs[0];
+      if (!is_done(v)) self(self, graph_.values()[v].node);
+      Group view;
+      view.nodes = {n};
+      if (needed_[nodes[n].outputs[0]]) groups.push_back(std::move(view));
+      return;
+    }
+    const Region& region = regions_[region_[n]];
+    for (const int64_t m : region.nodes) done[m] = true;
+    for (const int64_t m : region.nodes)
+      for (const int64_t v : nodes[m].inputs)
+        if (region_of(v) != region_[n] && !is_done(v)) self(self, graph_.values()[v].node);
+    groups.push_back(group_of(region));
+  };
+  for (int64_t n = 0; n < static_cast<int64_t>(nodes.size()); ++n) {
+    if (is_view(n) ? is_done(nodes[n].inputs[0]) : regions_[region_[n]].nodes.back() == n)
+      emit(emit, n);
+  }
+  for (int64_t n = 0; n < static_cast<int64_t>(nodes.size()); ++n) emit(emit, n);
+  return groups;
+}
+
+Group Fuser::group_of(const Region& region) const {
+  Group group;
+  group.nodes = region.nodes;
+  group.boundary = region.boundary;
+  group.shape = region.shape;
+  group.reduced = region.reduced;
+  if (group.is_region()) TileBuilder(*this, group).run();
+  return group;
+}
+
+// What a boundary costs: a value that would not have to be written, and every step that reads it.
+void Fuser::count_bytes(std::vector<Group>& groups) const {
+  std::vector<int64_t> readers(graph_.values().size());
+  for (const Group& group : groups) {
+    if (is_view(group.nodes[0])) continue;
+    std::vector<int64_t> read;
+    for (const int64_t n : group.nodes)
+      for (const int64_t v : graph_.nodes()[n].inputs)
+        if (region_of(v) != region_[n]) read.push_back(source_[v]);
+    std::sort(read.begin(), read.end());
+    read.erase(std::unique(read.begin(), read.end()), read.end());
+    for (const int64_t v : read) ++readers[v];
+  }
+  for (Group& group : groups) {
+    if (is_view(group.nodes[0])) continue;
+    for (const int64_t n : group.nodes)
+      for (const int64_t v : graph_.nodes()[n].outputs) {
+        if (readers[v] == 0) continue;
+        const int64_t written = last_read_[v] == INT64_MAX ? 0 : 1;
+        group.boundary_bytes += (readers[v] + written) * numel_of(graph_.values()[v].shape) *
+                                static_cast<int64_t>(size_of(graph_.values()[v].dtype));
+      }
+    if (group.boundary_bytes == 0) group.boundary = Boundary::Result;
+  }
+}
+
+}  // namespace tinyt

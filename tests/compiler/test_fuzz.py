@@ -1,0 +1,110 @@
+"""Random graphs in all ways: so many of one seed here, more by `python -m tests.fuzz`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzz.case import Case, Input, Ref, Step, text
+from fuzz.check import check
+from fuzz.draw import KINDS, drawn
+from fuzz.run import Fuzzer
+from fuzz.shrink import shrunk
+from tinyt.compiler import passes
+from tinyt.compiler.graph import Graph
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_graphs(part: int, request: pytest.FixtureRequest) -> None:
+    fuzzer = Fuzzer(request.config.getoption("--seed"))
+    for number in range(30 * part, 30 * part + 30):
+        report = fuzzer.report(number)
+        assert not report, report
+    assert fuzzer.refused < 10
+    assert fuzzer.steps > 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_many_graphs(part: int, request: pytest.FixtureRequest) -> None:
+    fuzzer = Fuzzer(request.config.getoption("--seed"))
+    for number in range(1000 + 500 * part, 1500 + 500 * part):
+        report = fuzzer.report(number)
+        assert not report, report
+
+
+def test_all_kinds_are_drawn() -> None:
+    called: Counter[str] = Counter()
+    for number in range(60):
+        for step in drawn(np.random.default_rng([0, number])).steps:
+            called[step.call if isinstance(step.call, str) else "row"] += 1
+    assert {"row", "gradient", "train", "assign", "F.dropout", "Tensor.transpose"} <= called.keys()
+    assert abs(sum(weight for _, weight in KINDS) - 1) < 1e-9
+
+
+def planted(graph: Graph) -> Graph:
+    """Takes every square for the tensor itself."""
+    nodes = [
+        node._replace(op="abs", origin=-1) if node.op == "square" else node for node in graph.nodes
+    ]
+    return graph._replace(nodes=nodes) if nodes != graph.nodes else graph
+
+
+def wrong_case() -> Case:
+    """A square among what has nothing to do with it."""
+    x = Input(np.array([1.0, 2.0, 3.0], np.float32), "float32", "stepped")
+    steps = (
+        Step(("row", "exp"), (Ref(0),)),
+        Step(("row", "square"), (Ref(1),)),
+        Step("Tensor.add_", (Ref(3), Ref(0))),
+        Step(("row", "neg"), (Ref(2),)),
+    )
+    return Case((x, x), (), steps, (2, 4, 5))
+
+
+def test_a_planted_error_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = wrong_case()
+    assert check(case) is None
+    monkeypatch.setattr(passes, "PASSES", (*passes.PASSES, ("planted", planted)))
+    assert "planted" in str(check(case))
+    small = shrunk(case, lambda smaller: bool(check(smaller)))
+    assert [step.call for step in small.steps] == [("row", "square")]
+    assert len(small.inputs) == 1
+    assert small.inputs[0].layout == "contiguous"
+    program = text(small, "a note")
+    assert "# a note" in program
+    assert "v1 = row('square')(v0)" in program
+
+
+def test_a_drawn_graph_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "PASSES", (*passes.PASSES, ("planted", planted)))
+    fuzzer = Fuzzer(0)
+    reports = [fuzzer.report(number) for number in range(40)]
+    found = [report for report in reports if report]
+    assert found
+    assert all("VerificationError" in report for report in found)
+
+
+def test_the_printed_program_runs(tmp_path: Path) -> None:
+    """It compares again; here there is nothing wrong."""
+    path = tmp_path / "program.py"
+    path.write_text(text(wrong_case()), encoding="utf-8")
+    program = (
+        f"import sys, runpy; sys.path.insert(0, {str(TESTS)!r}); runpy.run_path({str(path)!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "None"), done.stderr
+
+
+def test_the_seed_decides() -> None:
+    one, other = (text(drawn(np.random.default_rng([3, 4]))) for _ in range(2))
+    assert one == other

@@ -1,0 +1,424 @@
+"""compile(verify=True): what it compares, that it changes nothing, and whom it blames."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyt
+import tinyt.nn.functional as F
+from op_rows import Op
+from op_samples import OPS
+from sampling import Sample, flat, map_arrays
+from tinyt import Tensor, VerificationError, _core, nn, optim
+from tinyt.compile import Compiled, compile
+from tinyt.compiler import passes
+from tinyt.compiler.float64 import table
+from tinyt.compiler.graph import Graph
+
+# The function of that name hides the module.
+MODULE, LATER = (sys.modules[f"tinyt.{name}"] for name in ("compile", "compiler.later"))
+
+# Rows of the op table that float64 has no form of.
+UNKNOWN = {
+    "lstm",
+    "lstm_backward",
+    "masked_select",  # not in graphs
+    "nextafter",  # one step of the dtype itself
+    "nonzero",  # not in graphs
+    "zeta",
+}
+
+
+def test_every_operation_has_a_meaning_or_is_named() -> None:
+    names = {row["name"] for row in _core.op_table()}
+    assert names - table().keys() == UNKNOWN
+    assert table().keys() <= names
+
+
+# ---- every row of the op table, forward and backward
+
+
+def asking(sample: Sample, differentiable: bool) -> tuple[Any, Any]:
+    def leaf(array: np.ndarray, is_float: bool) -> Tensor:
+        return tinyt.tensor(array).requires_grad_(is_float and differentiable)
+
+    args, kwargs = map_arrays((sample.args, sample.kwargs), leaf, partial(getattr, tinyt))
+    return args, kwargs
+
+
+def halved(value: Any, dtype: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(dtype) if value.dtype is tinyt.float32 else value
+    if isinstance(value, (tuple, list)):
+        return type(value)(halved(x, dtype) for x in value)
+    return value
+
+
+def with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function and the gradients of its results."""
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        leaves = [x.detach().requires_grad_() if wants(x) else x for x in args]
+        results = list(flat(function(*leaves, **kwargs)))
+        roots = [y for y in results if isinstance(y, Tensor) and y.requires_grad]
+        if roots:
+            total = sum((y.abs() if y.dtype.is_complex else y * 0.75).sum() for y in roots)
+            total.backward()
+        return [getattr(x, "grad", None) for x in leaves]
+
+    return step
+
+
+def wants(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+def unknown_in(compiled: Compiled) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for verification in compiled.verifications():
+        found.update(verification.unknown)
+    return found
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_operation(op: Op, rng: np.random.Generator) -> None:
+    """Forward in three dtypes and backward: equal in all ways, and near float64."""
+    for number, sample in enumerate(op.samples(rng, op.dtypes[0])):
+        if any(a.size > 5000 for a in flat_arrays(sample)):
+            continue
+        half = tinyt.float16 if number % 2 else tinyt.bfloat16
+        for lower in (None, half):
+            args, kwargs = asking(sample, op.grad)
+            args = halved(args, lower) if lower else args
+            steps = [op.function(tinyt)]
+            if op.grad and not lower and number < 4:
+                steps.append(with_gradients(op.function(tinyt)))
+            for step in steps:
+                verified(step, args, kwargs)
+
+
+def flat_arrays(sample: Sample) -> Iterator[np.ndarray]:
+    found: list[np.ndarray] = []
+    map_arrays((sample.args, sample.kwargs), lambda a, _: found.append(a), str)
+    yield from found
+
+
+def verified(step: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    try:
+        step(*args, **kwargs)
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return  # not for this dtype
+    compiled = compile(step, verify=True)
+    try:
+        compiled(*args, **kwargs)
+    except tinyt.CaptureError:
+        return
+    assert unknown_in(compiled).keys() <= UNKNOWN
+    assert len(compiled.verifications()) == 1
+
+
+# ---- a training step is as it would be without
+
+
+class Net:
+    def __init__(self) -> None:
+        tinyt.manual_seed(0)
+        self.model = nn.Sequential(
+            nn.Linear(6, 12), nn.BatchNorm1d(12), nn.GELU(), nn.Dropout(0.3), nn.Linear(12, 4)
+        )
+        self.optimizer = optim.AdamW(self.model.parameters(), lr=1e-2)
+
+    def step(self, x: Tensor, target: Tensor) -> Tensor:
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(x), target)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def state(self) -> list[Any]:
+        tensors = [*self.model.state_dict().values()]
+        tensors += [p.grad for p in self.model.parameters()]
+        for state in self.optimizer.state.values():
+            tensors += state.values()
+        found = [x.tolist() if isinstance(x, Tensor) else x for x in tensors]
+        return [*found, tinyt.get_rng_state().tolist()]
+
+
+def test_a_training_step_is_left_alone() -> None:
+    x = tinyt.linspace(-1, 1, 48).reshape(8, 6)
+    target = tinyt.tensor([0, 1, 2, 3, 3, 2, 1, 0])
+    runs = []
+    for options in (None, {"verify": True}):
+        net = Net()
+        step = net.step if options is None else compile(net.step, **options)
+        seen = []
+        for _ in range(4):
+            seen.append(step(x, target).item())
+            seen.append(net.state())
+        runs.append(seen)
+    assert runs[0] == runs[1]
+    first, second = step.verifications()
+    assert (first.when, second.when) == ("captured", "first run")
+    assert "first run: " in str(second)
+    assert second.unknown == {"Adam": 1}
+    assert second.nodes > 30
+    assert second.compared > 30
+
+
+def test_versions_and_memory_are_left_alone() -> None:
+    x = tinyt.ones(3)
+    weight = tinyt.tensor([1.0, 2.0, 3.0]).requires_grad_()
+    outside = (weight * weight).sum()  # its tape needs the weight as it is
+    versions = []
+    for verify in (False, True):
+        y = x.clone()
+        compiled = compile(lambda y: y.add_(weight.detach()), verify=verify)
+        for _ in range(3):
+            assert compiled(y) is y
+        versions.append(y._version)
+        assert y.tolist() == [4.0, 7.0, 10.0]
+    assert versions[0] == versions[1]
+    outside.backward()
+    assert weight.grad.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_gradients_through_results_are_compared() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
+    compiled = compile(model, verify=True)
+    x = tinyt.randn(5, 3).requires_grad_()
+    for _ in range(3):
+        compiled(x).sum().backward()
+    assert {v.compared >= 4 for v in compiled.compiled.verifications()} == {True}
+    assert x.grad is not None
+
+
+def test_an_error_of_the_function_is_its_own() -> None:
+    index = tinyt.tensor([0, 1])
+    compiled = compile(lambda x: x[index] * 2.0, verify=True)
+    x = tinyt.ones(3)
+    compiled(x)
+    index[0] = 7
+    with pytest.raises(IndexError, match="7"):
+        compiled(x)
+    index[0] = 2
+    assert compiled(x).tolist() == [2.0, 2.0]
+
+
+def test_verify_can_be_copied_and_cleared() -> None:
+    compiled = compile(lambda x: x + 1, verify=True)
+    compiled(tinyt.ones(2))
+    assert len(compiled.verifications()) == 1
+    compiled.cache_clear()
+    assert compiled.verifications() == ()
+    copied = compiled.__reduce__()
+    assert copied[0](*copied[1])._verifier is not None
+
+
+# ---- planted errors
+
+
+def planned_from(function: Callable[..., Any], *args: Any) -> Any:
+    """A stand-in for the core whose programs are those of another function."""
+    other = compile(function)
+    other(*args)
+    core = other.entries[0].capture.core
+
+    def program(_: Any, part: int = 0) -> Any:
+        return _core.Program(core, part)
+
+    return SimpleNamespace(Program=program, Graph=_core.Graph)
+
+
+def blamed(function: Callable[..., Any], *args: Any) -> VerificationError:
+    compiled = compile(function, verify=True)
+    try:
+        compiled(*args)
+    except VerificationError as error:
+        return error.with_traceback(None)
+    raise AssertionError("nobody noticed")
+
+
+def test_a_wrong_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes every sum for a difference, among the right ones."""
+
+    def wrong(graph: Graph) -> Graph:
+        nodes = [
+            node._replace(op="sub", origin=-1) if node.op == "add" else node for node in graph.nodes
+        ]
+        return graph._replace(nodes=nodes) if nodes != graph.nodes else graph
+
+    pipeline = (*passes.PASSES[:2], ("planted", wrong), *passes.PASSES[2:])
+    monkeypatch.setattr(passes, "PASSES", pipeline)
+    x, y = tinyt.tensor([1.0, 2.0, 3.0]), tinyt.tensor([0.0, 0.5, 0.0])
+    error = blamed(lambda x, y: (x * 2.0 + y).exp() - (x + 0.0), x, y)
+    assert (error.stage, error.name, error.number) == ("pass", "planted", 2)
+    assert error.position == (1,)
+    assert "after pass 2 (planted)" in str(error)
+
+
+def test_a_wrong_region_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tinyt.linspace(0.5, 2.0, 6).reshape(2, 3)
+
+    def step(x: Tensor) -> Tensor:
+        return ((x @ x.T).sum(1) * 2.0).exp() - 1.0
+
+    def wrong(x: Tensor) -> Tensor:
+        return ((x @ x.T).sum(1) * 2.0).expm1() - 1.0
+
+    monkeypatch.setattr(MODULE, "_core", planned_from(wrong, x))
+    error = blamed(step, x)
+    assert error.stage == "region"
+    assert "expm1" in error.name
+    assert "matmul" not in error.name
+    assert error.position == (0,)
+    assert error.number > 0
+    assert "from right operands" in str(error)
+
+
+def test_a_wrong_backward_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tinyt.linspace(0.5, 2.0, 6).requires_grad_()
+    wrong = compile(lambda x: (x * x).cos() * 1.0)
+    wrong(x)
+    other = wrong.entries[0].capture.core
+
+    def program(core: Any, part: int = 0) -> Any:
+        return _core.Program(other if part == 2 else core, part)
+
+    monkeypatch.setattr(LATER, "_core", SimpleNamespace(Program=program))
+    error = blamed(lambda x: (x * x).sin() * 1.0, x)
+    assert error.stage in ("region", "plan")
+    assert "gradient through the result" in str(error)
+
+
+def test_a_wrong_capture_is_named() -> None:
+    """What a function draws of Python's own cannot be seen: the next value is another."""
+    values = iter(range(100))
+
+    def step(x: Tensor) -> Tensor:
+        return x + next(values)
+
+    error = blamed(step, tinyt.ones(2))
+    assert error.stage == "capture"
+    assert error.position == (0,)
+
+
+def test_a_wrong_kernel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against float64: here that is the one which is wrong."""
+    row = table()["exp"]
+    monkeypatch.setitem(
+        table(), "exp", row._replace(function=lambda x: np.exp(x) * np.where(x > 1, 1 + 1e-5, 1))
+    )
+    error = blamed(lambda x: (x * 2.0).exp() + 1.0, tinyt.tensor([0.25, 0.75, 0.125]))
+    assert (error.stage, error.name, error.position) == ("node", "exp", (1,))
+    assert "node 1 (exp)" in str(error)
+
+
+def test_an_error_of_the_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tinyt.ones(4)
+    wrong = planned_from(lambda x, i: x.gather(0, i + 3), x, tinyt.tensor([0]))
+    monkeypatch.setattr(MODULE, "_core", wrong)
+    error = blamed(lambda x, i: x.gather(0, i + 1), x, tinyt.tensor([2]))
+    assert error.stage == "region"
+    assert error.name == "add"  # the index
+    assert "gather: index 5 is out of range" in str(error)
+
+
+def test_writes_that_are_lost_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, other = tinyt.zeros(3), tinyt.zeros(3)
+    wrong = planned_from(lambda x: other.add_(x) * 1.0, tinyt.ones(3))
+    monkeypatch.setattr(MODULE, "_core", wrong)
+    error = blamed(lambda x: state.add_(x) * 1.0, tinyt.ones(3))
+    assert "memory of float32 [3]" in str(error)
+    assert state.tolist() == [1.0, 1.0, 1.0]  # as after the one call
+
+
+def test_it_is_a_runtime_error() -> None:
+    assert issubclass(VerificationError, RuntimeError)
+
+
+def test_gradients_that_add_up_are_compared_by_value() -> None:
+    weight = tinyt.tensor([1.0, 2.0]).requires_grad_()
+
+    def step(x: Tensor) -> Tensor:
+        loss = (weight * x).sum()
+        loss.backward()
+        return loss.detach()
+
+    compiled = compile(step, verify=True)
+    for _ in range(4):
+        compiled(tinyt.tensor([3.0, 4.0]))
+    assert weight.grad.tolist() == [12.0, 16.0]
+    assert len(compiled.verifications()) >= 2
+
+
+# ---- what verifying found
+
+
+def test_a_leaf_of_captured_memory_is_made_in_the_function() -> None:
+    """Its gradient is no state that lasts: one program does."""
+    x = tinyt.tensor([1.0, 2.0]).requires_grad_()
+
+    def function() -> Tensor:
+        y = x.detach().requires_grad_()
+        (y * y).sum().backward()
+        return y.grad
+
+    compiled = compile(function)
+    for _ in range(4):
+        assert compiled().tolist() == [2.0, 4.0]
+        x.data.mul_(1.0)
+    assert compiled.cache_info().currsize == 1
+    assert x.grad is None
+
+
+def test_a_view_of_an_argument_is_one_of_this_call() -> None:
+    """A program that reads nothing stands for the leaf it was captured with, too."""
+    compiled = compile(lambda x: x.unfold(0, 2, 1))
+    for value in (1.0, 2.0, 3.0, 4.0):
+        x = tinyt.full((3,), value).requires_grad_()
+        found = compiled(x)
+        assert found.tolist() == [[value] * 2] * 2
+        found.sum().backward()
+        assert x.grad.tolist() == [1.0, 2.0, 1.0]
+
+
+def test_a_leaf_of_captured_memory_is_not_returned() -> None:
+    x = tinyt.tensor([1.0, 2.0]).requires_grad_()
+
+    def function() -> Tensor:
+        y = x.detach().requires_grad_()
+        (y * y).sum().backward()
+        return y
+
+    with pytest.raises(tinyt.CaptureError, match="make it outside"):
+        compile(function)()
+
+
+def test_a_result_whose_backward_fails_is_compared() -> None:
+    weight = tinyt.ones(3).requires_grad_()
+
+    def step(x: Tensor) -> Tensor:
+        y = (weight * x).tanh()
+        z = y + 0.0
+        y.mul_(2.0)  # which the gradient of tanh needs
+        return z
+
+    compiled = compile(step, verify=True)
+    for _ in range(2):
+        result = compiled(tinyt.ones(3))
+    with pytest.raises(RuntimeError, match="inplace"):
+        result.sum().backward()
+    assert len(compiled.verifications()) == 2
+
+
+def test_strides_of_nothing_do_not_matter() -> None:
+    compiled = compile(lambda x: x[..., None], verify=True)
+    compiled(tinyt.zeros(3, 0, 2).permute(2, 1, 0))

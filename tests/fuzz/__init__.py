@@ -1,0 +1,8 @@
+"""Random graphs of all operations: eager, the interpreter, the program and float64 must agree.
+
+    python -m tests.fuzz --seconds 60 --seed 7
+
+`steps` is what a graph consists of, `draw` makes one, `check` compares, `shrink` makes a failure
+small, and `case` prints it as a program. A further kind of step is a function of `steps` and a row
+of `draw.KINDS`.
+"""

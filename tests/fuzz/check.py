@@ -1,0 +1,118 @@
+"""Runs a graph in all ways; says what differs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tinyt
+from fuzz.case import Case, function_of, inputs_of, nets_of
+from fuzz.steps import Net
+from sampling import assert_same_bits, flat
+from tinyt import CaptureError, Tensor
+from tinyt.compile import compile
+
+CALLS = 3
+REFUSED = (
+    r"depends on data|value is not known while recording|made in the function|requires grad|"
+    r"different dtypes share memory|has a tape|changes what|cannot be read anew"
+)
+
+
+class Failure(NamedTuple):
+    """An error; the exception itself would hold the frames, and they it."""
+
+    kind: type[Exception]
+    message: str
+
+    def is_refusal(self) -> bool:
+        """Whether it says that the graph cannot be compiled."""
+        return self.kind is CaptureError and re.search(REFUSED, self.message) is not None
+
+
+def check(case: Case) -> str | None:
+    """What is wrong; None where nothing is, "" where the graph cannot be compiled."""
+    return compare(
+        lambda nets: function_of(case, nets),
+        lambda call: inputs_of(case, call),
+        lambda: nets_of(case),
+    )
+
+
+def compare(
+    function: Callable[[list[Net]], Callable[..., Any]],
+    inputs: Callable[[int], list[Tensor]],
+    nets: Callable[[], list[Net]],
+) -> str | None:
+    """Three calls of the function by itself, compiled with verify, and compiled for one and two
+    threads, each with networks of its own."""
+    ways: list[tuple[str, int, dict[str, Any] | None]] = [
+        ("eager", 1, None),
+        ("verified", 2, {"verify": True}),
+        ("one thread", 1, {}),
+        ("two threads", 2, {}),
+    ]
+    want: list[Any] = []
+    for name, threads, options in ways:
+        own = nets()
+        step = function(own)
+        if options is not None:
+            step = compile(step, **options)
+        with tinyt.num_threads(threads):
+            for call in range(CALLS):
+                found = outcome(step, inputs(call), own, call)
+                if options is None:
+                    want.append(found)
+                    continue
+                if isinstance(found, Failure) and found.is_refusal():
+                    return ""
+                wrong = difference(found, want[call])
+                if wrong:
+                    return f"{name}, call {call}: {wrong}"
+                if isinstance(found, Failure):
+                    break  # nothing is said about later calls
+    return None
+
+
+def outcome(step: Any, args: list[Tensor], nets: list[Net], call: int) -> Any:
+    """All that a call gives and changes, or its error."""
+    tinyt.manual_seed(call)
+    try:
+        results = list(flat(step(*args)))
+    except Exception as error:
+        return Failure(type(error), str(error))
+    states = [x for net in nets for x in net.state()]
+    return [frozen(x) for x in (*results, *args, *states, tinyt.get_rng_state())]
+
+
+def frozen(x: Any) -> Any:
+    """A copy."""
+    if not isinstance(x, Tensor):
+        return x
+    form = (tuple(x.shape), x.dtype, x.requires_grad)
+    x = x.detach().clone()
+    return form, (x.float() if x.dtype is tinyt.bfloat16 else x)
+
+
+def difference(got: Any, want: Any) -> str:
+    """What of an outcome is not as it must be."""
+    if isinstance(got, Failure) or isinstance(want, Failure):
+        if isinstance(got, Failure) and isinstance(want, Failure) and got.kind is want.kind:
+            return ""
+        said = [str(x) if isinstance(x, Failure) else "no error" for x in (got, want)]
+        return f"{said[0][:900]}; eager has {said[1]}"
+    if len(got) != len(want):
+        return f"{len(got)} values instead of {len(want)}"
+    for i, (x, y) in enumerate(zip(got, want, strict=True)):
+        if not isinstance(y, tuple):
+            if x is not y and x != y and not (x != x and y != y):
+                return f"value {i}: {x!r} instead of {y!r}"
+            continue
+        if not isinstance(x, tuple) or x[0] != y[0]:
+            return f"value {i}: {x[0] if isinstance(x, tuple) else x} instead of {y[0]}"
+        try:
+            assert_same_bits(x[1], y[1])
+        except AssertionError as error:
+            return f"value {i}: " + " ".join(str(error).split())[:300]
+    return ""

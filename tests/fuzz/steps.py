@@ -1,0 +1,118 @@
+"""What the steps of a drawn graph call, beside operations. Programs that `case.text` prints import
+it, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import tinyt
+import tinyt.nn.functional as F
+from op_samples import BY_NAME
+from sampling import LAYOUTS, flat
+from tinyt import Tensor, nn, optim
+
+FUNCTIONS = {name: BY_NAME[name].function(tinyt) for name in BY_NAME}
+
+
+def row(name: str) -> Callable[..., Any]:
+    """The operation of a row of the op table."""
+    return FUNCTIONS[name]
+
+
+def tensor(values: Any, dtype: str, layout: str = "contiguous", grad: bool = False) -> Tensor:
+    """An input."""
+    wide = "float32" if dtype in ("float16", "bfloat16") else dtype
+    x = LAYOUTS[layout].build(tinyt, LAYOUTS[layout].values(np.array(values, wide)))
+    if wide != dtype:
+        x = x.to(getattr(tinyt, dtype))
+    return x.detach().requires_grad_() if grad else x
+
+
+def same(x: Tensor) -> Tensor:
+    """The tensor itself, in a second argument."""
+    return x
+
+
+def part(x: Tensor) -> Tensor:
+    """A view of the same memory."""
+    return x[1:] if x.dim() and x.shape[0] > 1 else x.detach()
+
+
+def fit(x: Tensor, shape: Sequence[int], dtype: str) -> Tensor:
+    """Any tensor in another shape and dtype: its elements over and over."""
+    wanted = getattr(tinyt, dtype)
+    if x.dtype.is_complex and not wanted.is_complex:
+        x = tinyt.view_as_real(x)
+    x = x.to(wanted)
+    size = int(np.prod(shape))
+    if tuple(x.shape) == tuple(shape):
+        return x
+    if x.numel() == 0:
+        return tinyt.full(tuple(shape), 1, dtype=wanted)
+    x = x.reshape(-1)
+    if x.numel() < size:
+        x = x.repeat(-(-size // x.numel()))
+    return x[:size].reshape(tuple(shape))
+
+
+def item(values: Any, number: int) -> Any:
+    """One of several results."""
+    return list(flat(values))[number]
+
+
+def assign(x: Tensor, index: Any, value: Any) -> Tensor:
+    """x[index] = value."""
+    x[index] = value
+    return x
+
+
+def index(x: Tensor, where: Any) -> Tensor:
+    """x[where]."""
+    return x[where]
+
+
+def gradient(name: str, *args: Any, **kwargs: Any) -> Any:
+    """The gradients of an operation by its float arguments, from a backward pass inside."""
+    leaves = [x.detach().requires_grad_() if _is_float(x) else x for x in args]
+    total = tinyt.zeros(())
+    for y in flat(row(name)(*leaves, **kwargs)):
+        if isinstance(y, Tensor) and y.requires_grad:
+            total = total + (y * y * 0.5 + y).sum().to(tinyt.float32)
+    if total.requires_grad:
+        total.backward()
+    return [x.grad for x in leaves if _is_float(x) and x.grad is not None]
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype.is_floating_point
+
+
+class Net:
+    """Parameters, and an optimiser that steps inside the graph."""
+
+    def __init__(self, optimizer: str, autocast: bool = False) -> None:
+        tinyt.manual_seed(5)
+        self.model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Dropout(0.25))
+        parameters = list(self.model.parameters())
+        self.optimizer = getattr(optim, optimizer)(parameters, lr=0.05)
+        self.autocast = autocast
+
+    def state(self) -> list[Any]:
+        """All that a step changes."""
+        states = [x for s in self.optimizer.state.values() for x in s.values()]
+        grads = [p.grad for p in self.model.parameters()]
+        return [*self.model.state_dict().values(), *states, *grads]
+
+
+def train(net: Net, x: Tensor) -> Tensor:
+    """A step of the net on any tensor."""
+    net.optimizer.zero_grad()
+    with tinyt.autocast("cpu", dtype=tinyt.bfloat16, enabled=net.autocast):
+        y = net.model(fit(x.detach(), (4, 6), "float32").nan_to_num(0.0, 1.0, -1.0).clamp(-3, 3))
+        loss = F.mse_loss(y.float(), tinyt.ones(4, 5))
+    loss.backward()
+    net.optimizer.step()
+    return loss.detach()
