@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <span>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -65,9 +66,15 @@ class Numbers {
   // Once they are recorded, what follows is for whoever has locked them, as every run of a program
   // does: programs of one graph share them.
   void lock() {
-    while (busy_.test_and_set(std::memory_order_acquire)) busy_.wait(true);
+    while (busy_.test_and_set(std::memory_order_acquire)) {
+      require(owner_.load(std::memory_order_relaxed) != std::this_thread::get_id(),
+              ErrorKind::Runtime, "compile: a program runs a function that calls the program");
+      busy_.wait(true);
+    }
+    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }
   void unlock() {
+    owner_.store({}, std::memory_order_relaxed);
     busy_.clear(std::memory_order_release);
     busy_.notify_one();
   }
@@ -101,6 +108,7 @@ class Numbers {
   double factor_ = 1;
   int64_t given_ = 0;
   std::atomic_flag busy_;
+  std::atomic<std::thread::id> owner_;
 };
 
 }  // namespace tinyt

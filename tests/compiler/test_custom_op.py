@@ -364,6 +364,25 @@ def test_wrong_calls(sine: CustomOpDef) -> None:
             sine(*args, **kwargs)
 
 
+def test_a_kernel_that_calls_its_own_program() -> None:
+    called: list[Any] = []
+
+    @custom_op("tests::again", mutates_args=())
+    def again(x: Tensor) -> Tensor:
+        return called[0](x) if called else x + 1
+
+    again.register_fake(tinyt.empty_like)
+    compiled = compile(lambda x: again(x) * 2)
+    x = tinyt.ones(3)
+    for _ in range(3):
+        assert compiled(x).tolist() == [4.0] * 3
+    called.append(compiled)
+    with pytest.raises(RuntimeError, match="runs a function that calls the program"):
+        compiled(x)
+    called.clear()
+    assert compiled(x).tolist() == [4.0] * 3
+
+
 def test_nothing_is_kept(sine: CustomOpDef) -> None:
     compiled = compile(lambda x: sine(x))
     for _ in range(3):
