@@ -64,7 +64,7 @@ def bound_function(owner: str, name: str, signature: str, unused: set[str]) -> F
         raise ValueError(f"{owner}{name}: not a signature: {signature!r}")
     parameters: list[str] = []
     unnamed = False
-    for text in filter(None, re.split(r", (?![^\[]*\])", found[1])):
+    for text in filter(None, re.split(r", (?=\*args|\w+: )", found[1])):
         text = text.replace("typing.SupportsInt | typing.SupportsIndex", "int")
         text = text.replace("typing.SupportsFloat | typing.SupportsIndex", "float")
         text = text.replace("collections.abc.Sequence", "Sequence")
