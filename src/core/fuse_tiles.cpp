@@ -19,7 +19,13 @@ bool keeps_bits(OpId op) { return op == OpId::neg || op == OpId::abs || op == Op
 }  // namespace
 
 TileBuilder::TileBuilder(const Fuser& fuser, Group& group)
-    : fuser_(fuser), graph_(fuser.graph_), group_(group), region_(fuser.region_[group.nodes[0]]) {}
+    : fuser_(fuser), graph_(fuser.graph_), group_(group), region_(fuser.region_[group.nodes[0]]) {
+  const auto on_halves = [&](int64_t n) {
+    const Graph::Node& node = graph_.nodes()[n];
+    return info(node.op).kind == OpKind::Scalar && is_half(node.compute) && !keeps_bits(node.op);
+  };
+  widens_ = std::count_if(group.nodes.begin(), group.nodes.end(), on_halves) >= kFewHalves;
+}
 
 void TileBuilder::run() {
   for (const int64_t n : group_.nodes) {

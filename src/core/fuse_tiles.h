@@ -50,7 +50,7 @@ class TileBuilder {
   std::vector<DType> input_dtype_;
   std::vector<Held> casts_;
   std::vector<Made> made_;
-  bool widens_;  // there are many operations on halves
+  bool widens_ = false;  // there are many operations on halves
 };
 
 }  // namespace tinyt

@@ -85,11 +85,31 @@ void test_held_numbers() {
   runs.join();
 }
 
+// Few operations on halves run in their own kernels; between many, values stay float32.
+void test_halves_of_a_region() {
+  const DType own = backend_of({}).kernel_dtype(OpId::add, DType::BFloat16, false);
+  for (int additions = 2; additions <= 4; ++additions) {
+    Graph graph;
+    set_recording(&graph);
+    const Tensor x = Tensor::empty(Dims{kElements}, DType::BFloat16);
+    Tensor sum = x;
+    for (int i = 0; i < additions; ++i) sum = apply(OpId::add, sum, x);
+    graph.add_output(sum);
+    set_recording(nullptr);
+    graph.finish();
+    const Program program(graph);
+    CHECK_EQ(program.regions().size(), size_t{1});
+    for (const TileProgram::Step& step : program.regions().at(0).tiles.steps)
+      if (step.op == OpId::add) CHECK(step.dtype == (additions < 3 ? own : DType::Float32));
+  }
+}
+
 }  // namespace
 
 int main() {
   cpu::register_cpu();
   test_programs_share_numbers();
   test_held_numbers();
+  test_halves_of_a_region();
   return tinyt::test::summary();
 }
