@@ -33,7 +33,7 @@ __all__ = [
 
 # Which numbers a recording nudges (Numbers of numbers.h).
 _NONE, _ITEMS, _ALL = -1, -2, -3
-_FAR, _NEAR = 0.43, 1.0 - 2.0**-20  # by which factor; smaller, so that a probability stays one
+_FAR = 0.43  # by which factor; smaller, so that a probability stays one
 
 
 class CacheInfo(NamedTuple):
@@ -129,8 +129,8 @@ class Compiled(Views):
         core, numbers = entry.capture.core, entry.capture.core.numbers()
         given = entry.given(leaves)
 
-        def other(which: int, factor: float = _FAR) -> str | None:
-            nudged = which, factor
+        def other(which: int) -> str | None:
+            nudged = which, _FAR
             try:
                 again = self._capture(entry.description, leaves, entry.capture.places, nudged)
             except Exception as error:
@@ -138,11 +138,6 @@ class Compiled(Views):
                     raise
                 return str(error)
             return difference(entry.capture, again)
-
-        def is_held(n: int) -> bool:
-            # Where a comparison has another outcome then, only a number that is nearer tells.
-            far = [*given[:n], given[n] * _FAR, *given[n + 1 :]]
-            return other(n, _FAR if core.holds(far) else _NEAR) is not None
 
         held: set[int] = set()
         if other(_ALL) is not None:
@@ -152,7 +147,7 @@ class Compiled(Views):
                 if not held:
                     raise CaptureError(f"compile: the second call is not as the first: {found}")
             else:
-                held |= {n for n in range(len(given)) if is_held(n)}
+                held |= {n for n in range(len(given)) if other(n) is not None}
                 held |= {_ITEMS} if other(_ITEMS) else set()
         for position, (kind, _, count, _, value) in enumerate(numbers):
             which = {"given": count, "item": _ITEMS}.get(kind)

@@ -88,25 +88,30 @@ int64_t Numbers::add(Number number) {
 }
 
 int64_t Numbers::give(double value) {
-  if (nudged_ == given_ || nudged_ == kAll) value *= factor_;
-  return add({.op = Op::Given, .left = given_++, .value = value});
+  const double factor = nudged_ == given_ || nudged_ == kAll ? factor_ : 1.0;
+  return add({.op = Op::Given, .left = given_++, .value = value * factor, .actual = value});
 }
 
 int64_t Numbers::item(const Tensor& source) {
   // More than float32 rounds away.
   const double factor = nudged_ == kItems || nudged_ == kAll ? 1.0 - 0x1p-20 : 1.0;
-  const double value = item_of(source) * factor;
-  return add({.op = Op::Item, .value = value, .source = source});
+  const double value = item_of(source);
+  return add({.op = Op::Item, .value = value * factor, .actual = value, .source = source});
 }
 
-int64_t Numbers::constant(double value) { return add({.op = Op::Constant, .value = value}); }
+int64_t Numbers::constant(double value) {
+  return add({.op = Op::Constant, .value = value, .actual = value});
+}
 
 int64_t Numbers::apply(Op op, int64_t left, int64_t right) {
-  double value = 0;
-  const double other = right < 0 ? 0 : numbers_[right].value;
-  require(compute(op, numbers_[left].value, other, value), ErrorKind::Capture,
+  double value = 0, actual = 0;
+  const Number& a = numbers_[left];
+  const Number& b = right < 0 ? a : numbers_[right];  // without one it is not looked at
+  require(compute(op, a.value, b.value, value) && compute(op, a.actual, b.actual, actual),
+          ErrorKind::Capture,
           "a number that is read anew at every run cannot be computed as it is now");
-  return add({.op = op, .left = left, .right = right, .value = value});
+  if (op >= Op::Lt) value = actual;
+  return add({.op = op, .left = left, .right = right, .value = value, .actual = actual});
 }
 
 const Tensor& Numbers::cell(int64_t number) {

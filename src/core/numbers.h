@@ -36,8 +36,9 @@ class Numbers {
     Op op;
     int64_t left = -1, right = -1;  // Given: left counts the numbers given
     double value = 0;
-    Tensor source{};  // of an Item
-    Tensor cell{};    // the operand of operations, once there is one
+    double actual = 0;  // the value if nothing were nudged, while it is recorded
+    Tensor source{};    // of an Item
+    Tensor cell{};      // the operand of operations, once there is one
   };
 
   int64_t give(double value);
@@ -47,7 +48,8 @@ class Numbers {
   int64_t apply(Op op, int64_t left, int64_t right = -1);
   // Which numbers are recorded as other ones: what a graph holds fast of their values, as a
   // function of C does that was given one, differs then. That of a count, or all of a kind. Given
-  // ones are multiplied by the factor, those read from tensors by one that is almost 1.
+  // ones are multiplied by the factor, those read from tensors by one that is almost 1. Comparisons
+  // come out as they would without: their outcomes are held anyway.
   enum : int64_t { kNone = -1, kItems = -2, kAll = -3 };
   void nudge(int64_t which, double factor) {
     nudged_ = which;

@@ -146,7 +146,8 @@ class NAdam(Optimizer):
         step = next_step(state)
         grad = decayed(param, grad, group)
         now, ahead = (beta1 * (1.0 - 0.5 * 0.96 ** (t * decay)) for t in (step, step + 1))
-        product = float(state["mu_product"].mul_(now).item())
+        product = state["mu_product"].item() * now
+        state["mu_product"].fill_(product)
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
