@@ -490,6 +490,15 @@ def test_a_loop_whose_end_depends_on_data_is_one_node() -> None:
     assert never[1].data_ptr() != args[3][0].data_ptr()
 
 
+def test_a_loop_that_carries_one_tensor_twice() -> None:
+    def body(x: Tensor, y: Tensor) -> Any:
+        both = x + y
+        return both, both
+
+    is_same(lambda *xs: tinyt.while_loop(lambda x, y: x.sum() < 50, body, xs),
+            (tinyt.ones(3), tinyt.ones(3) * 2))  # fmt: skip
+
+
 def test_loops_in_scans_and_scans_in_loops() -> None:
     def halve(x: Tensor) -> Tensor:
         out: Tensor = tinyt.while_loop(lambda x: x.abs().max() > 1, lambda x: (x * 0.5,), (x,))[0]

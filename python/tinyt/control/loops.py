@@ -129,8 +129,7 @@ def _record(
     sources = [part.sources(inputs) for part in parts]
     for part_sources in sources:
         part_sources[: len(first)] = [(CARRY, i, i) for i in range(len(first))]
+    carries = [r for r in parts[1].results if r is not None]
     return list(
-        _core.record_while(
-            parts[0].part(0, sources[0]), parts[1].part(0, sources[1]), len(first), inputs
-        )
+        _core.record_while(parts[0].now(sources[0]), parts[1].now(sources[1]), carries, inputs)
     )

@@ -1,7 +1,8 @@
 """What simplifies a graph between capture and planning, one pass a file.
 
 A pass takes a graph and gives one that means the same (compiler/interpret.py) to the bit, or the
-same object where it finds nothing to do. It takes time linear in the nodes.
+same object where it finds nothing to do. It takes time linear in the nodes. What a node of control
+flow runs is a graph of its own, which all passes go over, too.
 """
 
 from __future__ import annotations
@@ -44,8 +45,18 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 def simplify(graph: Graph) -> Graph:
     """The graph after all passes, checked after each one that changed it."""
     for _, run in PASSES:
-        after = run(graph)
+        after = everywhere(run, graph)
         if after is not graph:
             after.verify()
             graph = after
     return graph
+
+
+def everywhere(run: Pass, graph: Graph) -> Graph:
+    """The graph after a pass over it, and over what its nodes of control flow run."""
+    after = run(graph)
+    for i, parts in after.inside.items():
+        made = tuple([everywhere(run, part) for part in parts])
+        if any([now is not was for now, was in zip(made, parts, strict=True)]):
+            after = after._replace(inside={**after.inside, i: made})
+    return after
