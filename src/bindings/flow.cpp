@@ -18,14 +18,14 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 using Numbers3 = std::vector<std::tuple<int64_t, int64_t, int64_t>>;
-// (recording, which part, sources, draws)
-using Part = std::tuple<std::shared_ptr<Graph>, int, Numbers3, Numbers3>;
+// (recording, sources, draws)
+using Part = std::tuple<std::shared_ptr<Graph>, Numbers3, Numbers3>;
 
 FlowPart part_of(const Part& given) {
-  const auto& [graph, part, sources, draws] = given;
-  require(part >= 0 && part <= 2 && (part == 0) == (graph->mark().node < 0), ErrorKind::Value,
-          "control flow: a recording with a mark has parts 1 and 2, one without is part 0");
-  FlowPart out{graph, static_cast<Program::Part>(part), {}, {}};
+  const auto& [graph, sources, draws] = given;
+  require(graph->mark().node < 0, ErrorKind::Value,
+          "control flow: a recording with a mark is to be split");
+  FlowPart out{graph, {}, {}};
   for (const auto& [kind, at, other] : sources)
     out.sources.push_back({static_cast<FlowSource::Kind>(kind), at, other});
   for (const auto& [generator, first, count] : draws)
@@ -77,12 +77,15 @@ void bind_flow(py::module_& m) {
         "Of a part with a mark: which arguments are read after it, and of the values that are kept "
         "for what comes after it, which can differ from step to step.");
   m.def(
-      "part_values",
-      [](const Graph& g, int part) {
-        const PartValues values = values_of(g, static_cast<Program::Part>(part));
-        return std::tuple(values.arguments, values.results, values.nodes);
+      "split",
+      [](const Graph& g) {
+        auto [first, later] = g.split();
+        return std::pair(std::shared_ptr<Graph>(std::move(first)),
+                         std::shared_ptr<Graph>(std::move(later)));
       },
-      arg("graph"), arg("part"), "The values that a part takes and gives, and its nodes.");
+      arg("graph"),
+      "Of a part with a mark: what comes before it, whose last outputs are what the rest needs, "
+      "and the rest, whose last arguments these are.");
   m.def(
       "hoist", [](Graph& g) { g.hoist(); }, arg("graph"),
       "Records what a part computes in the same way at every step in the recording around it.");
@@ -111,8 +114,9 @@ void bind_flow(py::module_& m) {
       "One of two parts, as the first input says.");
   m.def(
       "record_while",
-      [](const Part& condition, const Part& body, int64_t carries, const Tensors& inputs) {
-        return record(while_node({part_of(condition), part_of(body), carries}), inputs);
+      [](const Part& condition, const Part& body, std::vector<int64_t> carries,
+         const Tensors& inputs) {
+        return record(while_node({part_of(condition), part_of(body), std::move(carries)}), inputs);
       },
       arg("condition"), arg("body"), arg("carries"), arg("inputs"),
       "A part that runs as long as another says so.");

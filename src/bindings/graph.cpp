@@ -86,14 +86,17 @@ py::list numbers_of(Graph& g) {
   return out;
 }
 
-std::shared_ptr<Graph> rewritten(const Graph& g, const py::bytes& flat,
-                                 const std::vector<Tensor>& inputs) {
+std::shared_ptr<Graph> rewritten(
+    const Graph& g, const py::bytes& flat, const std::vector<Tensor>& inputs,
+    const std::vector<std::pair<int64_t, std::vector<std::shared_ptr<Graph>>>>& parts) {
   const std::string_view bytes = flat;
   std::vector<int64_t> words(bytes.size() / sizeof(int64_t));
   require(words.size() * sizeof(int64_t) == bytes.size(), ErrorKind::Runtime,
           "graph: the array holds int64s, got ", bytes.size(), " bytes");
   std::memcpy(words.data(), bytes.data(), bytes.size());
-  return g.rewritten(words, inputs);
+  std::unordered_map<int64_t, Opaque::Graphs> graphs;
+  for (const auto& [node, list] : parts) graphs[node].assign(list.begin(), list.end());
+  return g.rewritten(words, inputs, graphs);
 }
 
 // The recordings that a node runs.
@@ -217,9 +220,10 @@ void bind_graph(py::module_& m) {
           "mark", [](const Graph& g) { return std::make_pair(g.mark().node, g.mark().output); },
           "The first node and the first output of what runs later; -1: all is one program.")
       .def("rewritten", rewritten, arg("flat"), arg("inputs") = std::vector<Tensor>(),
+           arg("parts") = std::vector<std::pair<int64_t, std::vector<std::shared_ptr<Graph>>>>(),
            "Other nodes over the same inputs, new ones, and the same outputs and writes, as int64s "
-           "(graph.h has the format). RuntimeError where they are no graph, or the ends are "
-           "others.")
+           "(graph.h has the format), with other recordings that nodes run. RuntimeError where "
+           "they are no graph, or the ends are others.")
       .def("outputs", outputs_of, "(value, shape, strides, offset) per output.")
       .def("writes", writes_of, "(value, tensor or None, argument or -1) per write.")
       .def("run_opaque", run_opaque, arg("node"), arg("inputs"), arg("draws"),

@@ -57,4 +57,68 @@ Cut cut_of(const Graph& graph) {
   return cut;
 }
 
+// One of the two, with numbers of its own for the values that it has.
+class Splitting {
+ public:
+  Splitting(const Graph& old, Graph& made)
+      : old_(old), made_(made), number_(old.values_.size(), -1) {
+    made.numbers_ = old.numbers_;
+    made.arguments_ = old.arguments_;
+    for (const Graph::Input& input : old.inputs_)
+      if (input.argument >= 0) add_input(input);
+  }
+
+  void add_node(int64_t n) {
+    Graph::Node node = old_.nodes_[n];
+    for (int64_t& v : node.inputs) v = value(v);
+    for (int64_t& v : node.outputs) v = add_value(v, static_cast<int64_t>(made_.nodes_.size()));
+    made_.nodes_.push_back(std::move(node));
+  }
+  void add_output(int64_t v) {
+    const Graph::Value& kept = old_.values_[v];
+    const int64_t now = value(v);
+    made_.outputs_.push_back({now, made_.make(kept.shape, kept.dtype, now)});
+  }
+  // A value that the other graph makes.
+  void add_argument(int64_t v) {
+    const Graph::Value& kept = old_.values_[v];
+    made_.add_argument(made_.make(kept.shape, kept.dtype, -1));
+    number_[v] = made_.inputs_.back().value;
+  }
+
+ private:
+  int64_t add_value(int64_t v, int64_t node) {
+    const Graph::Value& was = old_.values_[v];
+    return number_[v] = made_.add_value(was.shape, was.dtype, node);
+  }
+  void add_input(const Graph::Input& input) {
+    made_.inputs_.push_back(input);
+    made_.inputs_.back().value = add_value(input.value, -1);
+  }
+  int64_t value(int64_t v) {
+    if (number_[v] < 0)  // a constant or number, read for the first time
+      for (const Graph::Input& input : old_.inputs_)
+        if (input.value == v) add_input(input);
+    return number_[v];
+  }
+
+  const Graph& old_;
+  Graph& made_;
+  std::vector<int64_t> number_;
+};
+
+std::pair<std::unique_ptr<Graph>, std::unique_ptr<Graph>> Graph::split() const {
+  const Cut cut = cut_of(*this);
+  auto first = std::make_unique<Graph>(), later = std::make_unique<Graph>();
+  Splitting now(*this, *first), then(*this, *later);
+  for (int64_t v : cut.carried) then.add_argument(v);
+  for (int64_t n : cut.repeated) then.add_node(n);
+  for (int64_t n = 0; n < static_cast<int64_t>(nodes_.size()); ++n)
+    (n < cut.node ? now : then).add_node(n);
+  for (size_t o = 0; o < outputs_.size(); ++o)
+    (o < mark_.output ? now : then).add_output(outputs_[o].value);
+  for (int64_t v : cut.carried) now.add_output(v);
+  return {std::move(first), std::move(later)};
+}
+
 }  // namespace tinyt

@@ -3,8 +3,6 @@
 #include <array>
 #include <cstring>
 
-#include "cut.h"
-
 namespace tinyt {
 
 namespace {
@@ -16,7 +14,6 @@ size_t bytes_of(const Graph& graph, int64_t value) {
 
 // Lists come after their lengths.
 void add_numbers(const FlowPart& part, std::vector<int64_t>& out) {
-  out.push_back(static_cast<int64_t>(part.part));
   out.push_back(static_cast<int64_t>(part.sources.size()));
   for (const FlowSource& source : part.sources)
     out.insert(out.end(), {static_cast<int64_t>(source.kind), source.at, source.other});
@@ -30,25 +27,43 @@ void add_numbers(const std::vector<int64_t>& list, std::vector<int64_t>& out) {
   out.insert(out.end(), list.begin(), list.end());
 }
 
-std::vector<int64_t> results_of(const FlowPart& part) {
-  return values_of(*part.graph, part.part).results;
+// What a result of a part is.
+const Graph::Value& result_of(const FlowPart& part, int64_t r) {
+  return part.graph->values()[part.graph->outputs()[r].value];
+}
+
+bool is_same(const Graph& a, int64_t v, const Graph& b, int64_t w) {
+  const Graph::Value &x = a.values()[v], &y = b.values()[w];
+  return x.shape == y.shape && x.dtype == y.dtype;
+}
+
+// The part with another recording, which takes and gives what the first one does.
+FlowPart with_graph(const FlowPart& part, std::shared_ptr<const Graph> graph) {
+  const Graph &was = *part.graph, &now = *graph;
+  bool fits = was.arguments().size() == now.arguments().size() &&
+              was.outputs().size() == now.outputs().size() && now.mark().node < 0;
+  for (size_t i = 0; fits && i < was.outputs().size(); ++i)
+    fits = is_same(was, was.outputs()[i].value, now, now.outputs()[i].value);
+  require(fits, ErrorKind::Runtime,
+          "control flow: a part has other arguments or results than were recorded");
+  return {std::move(graph), part.sources, part.draws};
 }
 
 // A part's program with the addresses of one step.
 class PartRun {
  public:
   explicit PartRun(const FlowPart& part)
-      : program_(*part.graph, part.part),
+      : program_(*part.graph),
         sources_(part.sources),
         draws_(part.draws),
         arguments(program_.arguments()),
         memories(program_.memories()) {
-    const PartValues values = values_of(*part.graph, part.part);
-    require(values.arguments.size() == arguments.size() && sources_.size() == arguments.size(),
-            ErrorKind::Runtime, "control flow: a part takes ", arguments.size(), " arguments, but ",
-            sources_.size(), " sources were given");
-    for (int64_t v : values.arguments) argument_bytes_.push_back(bytes_of(*part.graph, v));
-    for (int64_t v : values.results) result_bytes_.push_back(bytes_of(*part.graph, v));
+    require(sources_.size() == arguments.size(), ErrorKind::Runtime, "control flow: a part takes ",
+            arguments.size(), " arguments, but ", sources_.size(), " sources were given");
+    for (const Graph::Input& input : part.graph->inputs())
+      if (input.argument >= 0) argument_bytes_.push_back(bytes_of(*part.graph, input.value));
+    for (const Graph::Output& output : part.graph->outputs())
+      result_bytes_.push_back(bytes_of(*part.graph, output.value));
   }
 
   const std::vector<FlowSource>& sources() const { return sources_; }
@@ -214,20 +229,24 @@ class ScanNode : public Opaque {
   std::string_view name() const override { return "scan"; }
   bool may_fail() const override { return true; }
   std::vector<Geometry> outputs() const override {
-    const std::vector<int64_t> results = results_of(settings_.body);
-    const auto& values = settings_.body.graph->values();
     std::vector<Geometry> out;
-    for (int64_t r : settings_.finals)
-      out.push_back({values[results[r]].shape, values[results[r]].dtype});
+    for (int64_t r : settings_.finals) {
+      const Graph::Value& value = result_of(settings_.body, r);
+      out.push_back({value.shape, value.dtype});
+    }
     for (int64_t r : settings_.stacks) {
+      const Graph::Value& value = result_of(settings_.body, r);
       Dims shape{settings_.steps};
-      for (int64_t size : values[results[r]].shape) shape.push_back(size);
-      out.push_back({shape, values[results[r]].dtype});
+      for (int64_t size : value.shape) shape.push_back(size);
+      out.push_back({shape, value.dtype});
     }
     return out;
   }
-  std::vector<std::shared_ptr<const Graph>> graphs() const override {
-    return {settings_.body.graph};
+  Graphs graphs() const override { return {settings_.body.graph}; }
+  std::shared_ptr<const Opaque> with_graphs(const Graphs& graphs) const override {
+    ScanSettings changed = settings_;
+    changed.body = with_graph(settings_.body, graphs.at(0));
+    return scan_node(std::move(changed));
   }
   std::vector<int64_t> numbers() const override {
     std::vector<int64_t> out{settings_.steps, settings_.reversed};
@@ -310,14 +329,16 @@ class CondNode : public Opaque {
     std::vector<Geometry> out;
     for (size_t o = 0; o < settings_.results[0].size(); ++o) {
       const size_t b = settings_.results[0][o] >= 0 ? 0 : 1;
-      const FlowPart& part = settings_.parts[b];
-      const auto& value = part.graph->values()[results_of(part)[settings_.results[b][o]]];
+      const Graph::Value& value = result_of(settings_.parts[b], settings_.results[b][o]);
       out.push_back({value.shape, value.dtype});
     }
     return out;
   }
-  std::vector<std::shared_ptr<const Graph>> graphs() const override {
-    return {settings_.parts[0].graph, settings_.parts[1].graph};
+  Graphs graphs() const override { return {settings_.parts[0].graph, settings_.parts[1].graph}; }
+  std::shared_ptr<const Opaque> with_graphs(const Graphs& graphs) const override {
+    CondSettings changed = settings_;
+    for (size_t b = 0; b < 2; ++b) changed.parts[b] = with_graph(settings_.parts[b], graphs.at(b));
+    return cond_node(std::move(changed));
   }
   std::vector<int64_t> numbers() const override {
     std::vector<int64_t> out;
@@ -354,7 +375,7 @@ class BoundWhile : public Opaque::Bound {
     const Borrowed answer(answer_.bytes()), rolling(pairs_.bytes());
     answer_.set(answer.data(), 0, condition_.memories);
     std::vector<char*> carry;
-    for (int64_t i = 0; i < carries_; ++i) carry.push_back(inputs_[i].data());
+    for (size_t i = 0; i < carries_.size(); ++i) carry.push_back(inputs_[i].data());
     for (int64_t step = 0;; ++step) {
       set_arguments(condition_, carry);
       condition_.run(draws, 0);
@@ -362,9 +383,9 @@ class BoundWhile : public Opaque::Bound {
       set_arguments(body_, carry);
       pairs_.set(rolling.data(), step, body_.memories);
       body_.run(draws, 0);
-      for (int64_t i = 0; i < carries_; ++i) carry[i] = body_.result(i);
+      for (size_t i = 0; i < carry.size(); ++i) carry[i] = body_.result(carries_[i]);
     }
-    for (int64_t i = 0; i < carries_; ++i) {
+    for (size_t i = 0; i < carry.size(); ++i) {
       const size_t bytes = static_cast<size_t>(outputs_[i].numel()) * outputs_[i].itemsize();
       if (bytes > 0) std::memcpy(outputs_[i].data(), carry[i], bytes);
     }
@@ -380,7 +401,7 @@ class BoundWhile : public Opaque::Bound {
     }
   }
 
-  const int64_t carries_;
+  const std::vector<int64_t> carries_;
   const Tensors inputs_, outputs_;
   mutable PartRun condition_, body_;
   Pairs answer_, pairs_;
@@ -394,18 +415,20 @@ class WhileNode : public Opaque {
   bool may_fail() const override { return true; }
   std::vector<Geometry> outputs() const override {
     std::vector<Geometry> out;
-    const std::vector<int64_t> results = results_of(settings_.body);
-    for (int64_t i = 0; i < settings_.carries; ++i) {
-      const Graph::Value& value = settings_.body.graph->values()[results[i]];
+    for (int64_t r : settings_.carries) {
+      const Graph::Value& value = result_of(settings_.body, r);
       out.push_back({value.shape, value.dtype});
     }
     return out;
   }
-  std::vector<std::shared_ptr<const Graph>> graphs() const override {
-    return {settings_.condition.graph, settings_.body.graph};
+  Graphs graphs() const override { return {settings_.condition.graph, settings_.body.graph}; }
+  std::shared_ptr<const Opaque> with_graphs(const Graphs& graphs) const override {
+    return while_node({with_graph(settings_.condition, graphs.at(0)),
+                       with_graph(settings_.body, graphs.at(1)), settings_.carries});
   }
   std::vector<int64_t> numbers() const override {
-    std::vector<int64_t> out{settings_.carries};
+    std::vector<int64_t> out;
+    add_numbers(settings_.carries, out);
     add_numbers(settings_.condition, out);
     add_numbers(settings_.body, out);
     return out;
@@ -421,25 +444,6 @@ class WhileNode : public Opaque {
 };
 
 }  // namespace
-
-PartValues values_of(const Graph& graph, Program::Part part) {
-  PartValues out;
-  const auto count = static_cast<int64_t>(graph.nodes().size());
-  const bool is_first = part == Program::Part::First, is_later = part == Program::Part::Later;
-  Cut cut;
-  if (part != Program::Part::All) cut = cut_of(graph);
-  for (const Graph::Input& input : graph.inputs())
-    if (input.argument >= 0) out.arguments.push_back(input.value);
-  if (is_later) out.arguments.insert(out.arguments.end(), cut.carried.begin(), cut.carried.end());
-  const size_t mark = graph.mark().output, end = is_first ? mark : graph.outputs().size();
-  for (size_t i = is_later ? mark : 0; i < end; ++i)
-    out.results.push_back(graph.outputs()[i].value);
-  if (is_first) out.results.insert(out.results.end(), cut.carried.begin(), cut.carried.end());
-  if (is_later) out.nodes = cut.repeated;
-  for (int64_t n = is_later ? cut.node : 0; n < (is_first ? cut.node : count); ++n)
-    out.nodes.push_back(n);
-  return out;
-}
 
 std::shared_ptr<const Opaque> scan_node(ScanSettings settings) {
   return std::make_shared<ScanNode>(std::move(settings));

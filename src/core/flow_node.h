@@ -25,20 +25,12 @@ struct FlowDraw {
   int64_t generator, first, count;
 };
 
-// A recording, or one of its two parts, and where its arguments come from. Its results are the
-// outputs of that part, and then what it keeps for the later one.
+// A recording without a mark, and where its arguments come from. Its results are its outputs.
 struct FlowPart {
   std::shared_ptr<const Graph> graph;
-  Program::Part part = Program::Part::All;
   std::vector<FlowSource> sources;
   std::vector<FlowDraw> draws;
 };
-
-// The values that a part takes and gives, and its nodes.
-struct PartValues {
-  std::vector<int64_t> arguments, results, nodes;
-};
-PartValues values_of(const Graph& graph, Program::Part part);
 
 // One part for every step. Its outputs: results of the last step, then results of all steps with a
 // dimension of steps in front.
@@ -60,10 +52,10 @@ struct CondSettings {
 std::shared_ptr<const Opaque> cond_node(CondSettings settings);
 
 // Runs the body as long as the condition's only result, one bool, is true. Inputs come first that
-// are carried: result i of the body is carry i, and so is output i in the end.
+// are carried: result `carries[i]` of the body is carry i, and so is output i in the end.
 struct WhileSettings {
   FlowPart condition, body;
-  int64_t carries;
+  std::vector<int64_t> carries;
 };
 std::shared_ptr<const Opaque> while_node(WhileSettings settings);
 

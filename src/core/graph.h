@@ -94,8 +94,13 @@ class Graph {
   //   -1, and of each node where it was recorded, or -1, op, integer and float attributes (bits);
   //   inputs, outputs; the values of outputs, those of writes.
   // Lists follow their count. What is no graph, or stands for another one, is an error.
-  std::unique_ptr<Graph> rewritten(std::span<const int64_t> flat,
-                                   std::span<const Tensor> inputs = {}) const;
+  // `parts`: the recordings that recorded nodes run, in the places of those that they had.
+  std::unique_ptr<Graph> rewritten(
+      std::span<const int64_t> flat, std::span<const Tensor> inputs = {},
+      const std::unordered_map<int64_t, Opaque::Graphs>& parts = {}) const;
+  // Of a finished recording with a mark: what comes before it, whose last outputs are what the rest
+  // needs of that, and the rest, whose last arguments these are. Both take all arguments.
+  std::pair<std::unique_ptr<Graph>, std::unique_ptr<Graph>> split() const;
   // Of a finished part, before its outside is taken: what its first part computes of that alone,
   // and so in the same way each time it runs, is recorded outside, where it runs once. Views stay.
   void hoist();
@@ -118,6 +123,7 @@ class Graph {
 
  private:
   friend class Rewriting;
+  friend class Splitting;
   // A real storage seen while recording.
   struct Cell {
     Tensor whole;

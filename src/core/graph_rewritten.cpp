@@ -69,8 +69,10 @@ void check_attrs(OpId op, const Attrs& attrs) {
 // Reads the array, one part after another, into a graph over the same inputs.
 class Rewriting {
  public:
-  Rewriting(const Graph& old, Graph& made, std::span<const int64_t> flat)
-      : old_(old), made_(made), words_(flat) {}
+  using Parts = std::unordered_map<int64_t, Opaque::Graphs>;
+
+  Rewriting(const Graph& old, Graph& made, std::span<const int64_t> flat, const Parts& parts)
+      : old_(old), made_(made), words_(flat), parts_(parts) {}
 
   void run(std::span<const Tensor> inputs) {
     const int64_t format = words_.next(), known = words_.next();
@@ -173,6 +175,11 @@ class Rewriting {
       Graph::Node node = old_.nodes_[origin_];
       node.inputs.clear();
       node.outputs.clear();
+      if (const auto it = parts_.find(origin_); it != parts_.end()) {
+        check(node.opaque && node.opaque->graphs().size() == it->second.size(), "node ", origin_,
+              " (", node.name(), ") does not run ", it->second.size(), " recordings");
+        node.opaque = node.opaque->with_graphs(it->second);
+      }
       return node;
     }
     Graph::Node node{
@@ -260,19 +267,21 @@ class Rewriting {
   const Graph& old_;
   Graph& made_;
   Words words_;
+  const Parts& parts_;
   int64_t mark_ = -1;
   int64_t origin_ = -1;
   std::vector<bool> is_made_;
   std::vector<Tensor> standing_;
 };
 
-std::unique_ptr<Graph> Graph::rewritten(std::span<const int64_t> flat,
-                                        std::span<const Tensor> inputs) const {
+std::unique_ptr<Graph> Graph::rewritten(
+    std::span<const int64_t> flat, std::span<const Tensor> inputs,
+    const std::unordered_map<int64_t, Opaque::Graphs>& parts) const {
   auto made = std::make_unique<Graph>();
   made->inputs_ = inputs_;
   made->arguments_ = arguments_;
   made->numbers_ = numbers_;
-  Rewriting(*this, *made, flat).run(inputs);
+  Rewriting(*this, *made, flat, parts).run(inputs);
   return made;
 }
 

@@ -39,7 +39,10 @@ class Opaque {
   // Whether it may find its operands wanting when it runs, as an index out of range.
   virtual bool may_fail() const { return false; }
   // What tells it from another of the same name: recordings that it runs, and numbers.
-  virtual std::vector<std::shared_ptr<const Graph>> graphs() const { return {}; }
+  using Graphs = std::vector<std::shared_ptr<const Graph>>;
+  virtual Graphs graphs() const { return {}; }
+  // The same with other recordings in their places.
+  virtual std::shared_ptr<const Opaque> with_graphs(const Graphs&) const { return nullptr; }
   virtual std::vector<int64_t> numbers() const { return {}; }
   virtual std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
                                       std::span<const Tensor> outputs) const = 0;

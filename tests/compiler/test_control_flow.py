@@ -490,6 +490,15 @@ def test_a_loop_whose_end_depends_on_data_is_one_node() -> None:
     assert never[1].data_ptr() != args[3][0].data_ptr()
 
 
+def test_a_loop_that_carries_one_tensor_twice() -> None:
+    def body(x: Tensor, y: Tensor) -> Any:
+        both = x + y
+        return both, both
+
+    is_same(lambda *xs: tinyt.while_loop(lambda x, y: x.sum() < 50, body, xs),
+            (tinyt.ones(3), tinyt.ones(3) * 2))  # fmt: skip
+
+
 def test_loops_in_scans_and_scans_in_loops() -> None:
     def halve(x: Tensor) -> Tensor:
         out: Tensor = tinyt.while_loop(lambda x: x.abs().max() > 1, lambda x: (x * 0.5,), (x,))[0]
@@ -510,16 +519,49 @@ def test_loops_in_scans_and_scans_in_loops() -> None:
     is_same(run, (tinyt.randn(3), tinyt.randn(4, 3) * 5))
 
 
-def test_a_loop_over_what_wants_a_gradient_is_an_error_even_if_it_does_not_run() -> None:
-    w = nn.Parameter(tinyt.ones(3))
+def test_the_gradient_of_a_loop_is_that_of_its_steps() -> None:
+    w = nn.Parameter(tinyt.tensor([1.5, 2.0, 1.25]))
 
     def run(x: Tensor) -> Any:
+        loss, n = tinyt.while_loop(
+            lambda x, n: x.sum() < 20,
+            lambda x, n: ((x * w).sin() + x * w, n + 1),
+            (x, tinyt.tensor(0)),
+        )
+        return n, tinyt.autograd.grad((loss * loss).sum(), [x, w])
+
+    def loop(x: Tensor) -> Any:
+        start, n = x, 0
+        while x.sum() < 20:
+            x, n = (x * w).sin() + x * w, n + 1
+        return n, tinyt.autograd.grad((x * x).sum(), [start, w])
+
+    for start in (1.0, 5.0):
+        x = tinyt.full((3,), start).requires_grad_()
+        (n, found), (steps, want) = run(x), loop(x)
+        assert n.item() == steps
+        assert bits(found) == bits(want)
+
+
+def test_a_compiled_loop_has_a_gradient_only_where_its_end_is_known() -> None:
+    w = nn.Parameter(tinyt.ones(3) * 1.5)
+
+    def known(x: Tensor) -> Any:
+        y, _ = tinyt.while_loop(lambda x, n: n < 3, lambda x, n: (x * w, n + 1), (x, 0))
+        return y.detach(), tinyt.autograd.grad(y.sum(), [w])
+
+    is_same(known, (tinyt.rand(3),))
+
+    def unknown(x: Tensor) -> Any:
         return tinyt.while_loop(lambda x: x.sum() < 0, lambda x: (x * w,), (x,))
 
-    with pytest.raises(RuntimeError, match="no gradient"):
-        run(-tinyt.ones(3))
-    with pytest.raises(RuntimeError, match="no gradient"):
-        compile(run)(tinyt.ones(3))
+    assert unknown(tinyt.ones(3))[0].tolist() == [1.0] * 3
+    with pytest.raises(tinyt.CaptureError, match="requires grad.*use scan"):
+        compile(unknown)(tinyt.ones(3))
+    with pytest.raises(tinyt.CaptureError, match="requires grad.*use scan"):
+        compile(lambda x: tinyt.while_loop(lambda x: x.sum() < 9, lambda x: (x + 1,), (x,)))(
+            tinyt.ones(3, requires_grad=True)
+        )
     with tinyt.no_grad():
         is_same(lambda x: tinyt.while_loop(lambda x: x.sum() < 9, lambda x: (x * (w + 1),), (x,)),
                 (tinyt.ones(3),))  # fmt: skip
@@ -546,8 +588,6 @@ def test_a_loop_whose_end_is_known_runs_step_by_step() -> None:
         ("nested", lambda x: tinyt.while_loop(lambda x: x[0] < 2, lambda x: (x, x), (x,))),
         (r"value 0 is float64\[3\], not float32\[3\]",
          lambda x: tinyt.while_loop(lambda x: x[0] < 2, lambda x: (x.double(),), (x,))),
-        ("no gradient", lambda x: tinyt.while_loop(
-            lambda x: x[0] < 2, lambda x: (x + 1,), (x.clone().requires_grad_() * 1,))),
     ],
 )  # fmt: skip
 def test_wrong_loops(mode: str, match: str, call: Any) -> None:

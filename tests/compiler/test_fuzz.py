@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fuzz.case import Case, Input, Ref, Step, text
+from fuzz.case import Body, Case, Input, Ref, Step, text
 from fuzz.check import check
 from fuzz.draw import KINDS, drawn
 from fuzz.run import Fuzzer
@@ -46,6 +46,7 @@ def test_all_kinds_are_drawn() -> None:
         for step in drawn(np.random.default_rng([0, number])).steps:
             called[step.call if isinstance(step.call, str) else "row"] += 1
     assert {"row", "gradient", "train", "assign", "F.dropout", "Tensor.transpose"} <= called.keys()
+    assert {"cond", "scan", "while_loop", "gradients"} <= called.keys()
     assert abs(sum(weight for _, weight in KINDS) - 1) < 1e-9
 
 
@@ -81,6 +82,29 @@ def test_a_planted_error_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch
     program = text(small, "a note")
     assert "# a note" in program
     assert "v1 = row('square')(v0)" in program
+
+
+def test_a_planted_error_in_a_scan_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Input(np.array([[1.0, 2.0, 3.0]] * 2, np.float32), "float32")
+    steps = (
+        Step(("row", "exp"), (Ref(0),)),
+        Step(("row", "square"), (Ref(1),)),
+        Step("Tensor.add_", (Ref(3), Ref(2))),
+        Step(("row", "add"), (Ref(4), Ref(2))),
+    )
+    body = Body(2, (Ref(2),), steps, (5, 6))
+    start = Step(("row", "sum"), (Ref(1),), (("dim", 0),))
+    scan = Step("scan", (body, 1, False, Ref(2), Ref(0)))
+    case = Case((x, x), (), (start, scan), (3,))
+    assert check(case) is None
+    monkeypatch.setattr(passes, "PASSES", (*passes.PASSES, ("planted", planted)))
+    assert "planted" in str(check(case))
+    small = shrunk(case, lambda smaller: bool(check(smaller)))
+    (left,) = (step.args[0] for step in small.steps if step.call == "scan")
+    assert [step.call for step in left.steps] == [("row", "square")]
+    program = text(small)
+    assert "= row('square')(" in program
+    assert "    def v" in program
 
 
 def test_a_drawn_graph_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:

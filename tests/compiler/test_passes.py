@@ -147,7 +147,7 @@ def test_a_damaged_array_is_an_error_and_no_crash(monkeypatch: pytest.MonkeyPatc
     arrays: list[bytes] = []
 
     class Spy:
-        def rewritten(self, flat: bytes, inputs: Sequence[Tensor]) -> Any:
+        def rewritten(self, flat: bytes, inputs: Sequence[Tensor], parts: Any) -> Any:
             arrays.append(flat)
 
     graph._replace(core=Spy()).to_core()  # type: ignore[arg-type]

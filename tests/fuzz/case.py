@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,17 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Body:
+    """A function among arguments. Its values are those it is given, those it reads from outside
+    (``outer``), and those of its steps, which number them in this order; some are returned."""
+
+    given: int
+    outer: tuple[Ref, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Case:
     """Inputs, networks (arguments of `steps.Net`), steps, and the values that are returned."""
 
@@ -69,9 +80,11 @@ class Case:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A nested value with its references changed."""
+    """A nested value with its references changed; of a body those to what is outside."""
     if isinstance(value, (Ref, NetRef, DType)):
         return change(value)
+    if isinstance(value, Body):
+        return replace(value, outer=mapped(value.outer, change))
     if isinstance(value, (tuple, list)):
         return type(value)(mapped(x, change) for x in value)
     if isinstance(value, slice):
@@ -100,7 +113,25 @@ def run_step(step: Step, values: list[Any], nets: list[own.Net]) -> Any:
             return getattr(tinyt, ref.name)
         return values[ref.number] if isinstance(ref, Ref) else nets[ref.number]
 
-    return callee(step.call)(*mapped(step.args, value), **mapped(dict(step.kwargs), value))
+    def argument(x: Any) -> Any:
+        return (
+            body_of(x, [value(ref) for ref in x.outer]) if isinstance(x, Body) else mapped(x, value)
+        )
+
+    args = [argument(x) for x in step.args]
+    return callee(step.call)(*args, **mapped(dict(step.kwargs), value))
+
+
+def body_of(body: Body, outer: list[Any]) -> Callable[..., list[Any]]:
+    """The function of a body."""
+
+    def function(*given: Any) -> list[Any]:
+        values = [*given, *outer]
+        for step in body.steps:
+            values.append(run_step(step, values, []))
+        return [values[i] for i in body.outputs]
+
+    return function
 
 
 def function_of(case: Case, nets: list[own.Net]) -> Callable[..., Any]:
@@ -125,7 +156,7 @@ def inputs_of(case: Case, call: int = 0) -> list[Tensor]:
             continue
         values = x.values
         if call >= 2 and values.dtype.kind == "f":
-            values = np.ascontiguousarray(np.flip(values)) * 0.75
+            values = np.flip(values).copy() * 0.75
         found.append(own.tensor(values, x.dtype, x.layout, x.grad))
     return found
 
@@ -159,14 +190,35 @@ def text(case: Case, note: str = "") -> str:
         lines.append(f"    v{i} = tensor({_array(x.values)}{other}, {x.dtype!r}{more})")
     names = ", ".join(f"v{i}" for i in range(len(case.inputs)))
     lines += [f"    return [{names}]", "", "", "def function(nets):", f"    def step({names}):"]
-    for i, step in enumerate(case.steps, len(case.inputs)):
-        args = [_text(x) for x in step.args] + [f"{k}={_text(x)}" for k, x in step.kwargs]
-        call = f"row({step.call[1]!r})" if isinstance(step.call, tuple) else step.call
-        lines.append(f"        v{i} = {call}({', '.join(args)})")
-    lines.append(f"        return [{', '.join(f'v{i}' for i in case.outputs)}]")
+    lines += _lines(case.steps, [f"v{i}" for i in range(len(case.inputs))], case.outputs, "v", 8)
     nets = ", ".join(f"Net({name!r}, {autocast})" for name, autocast in case.nets)
     lines += ["", "    return step", "", "", f"print(compare(function, inputs, lambda: [{nets}]))"]
     return "\n".join(lines)
+
+
+def _lines(
+    steps: Sequence[Step], known: list[str], outputs: Sequence[int], letter: str, indent: int
+) -> list[str]:
+    """The statements of a function whose first values have these names."""
+    lines, names, space = [], list(known), " " * indent
+    for step in steps:
+        name = f"{letter}{len(names)}"
+        args = []
+        for x in step.args:
+            if isinstance(x, Body):
+                own = f"{name}_{len(args)}"
+                given = [f"{own}_{i}" for i in range(x.given)]
+                lines.append(f"{space}def {own}({', '.join(given)}):")
+                inner = [*given, *(names[ref.number] for ref in x.outer)]
+                lines += _lines(x.steps, inner, x.outputs, f"{own}_", indent + 4)
+                args.append(own)
+            else:
+                args.append(_text(x, names))
+        args += [f"{k}={_text(x, names)}" for k, x in step.kwargs]
+        call = f"row({step.call[1]!r})" if isinstance(step.call, tuple) else step.call
+        lines.append(f"{space}{name} = {call}({', '.join(args)})")
+        names.append(name)
+    return [*lines, f"{space}return [{', '.join(names[i] for i in outputs)}]"]
 
 
 def _array(values: np.ndarray) -> str:
@@ -179,17 +231,17 @@ def _array(values: np.ndarray) -> str:
     return f"np.array({listed}, {values.dtype.name!r})"
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, names: Sequence[str]) -> str:
     if isinstance(value, Ref):
-        return f"v{value.number}"
+        return names[value.number]
     if isinstance(value, NetRef):
         return f"nets[{value.number}]"
     if isinstance(value, DType):
         return f"tinyt.{value.name}"
     if isinstance(value, tuple):
-        return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(_text(x, names) for x in value)}{',' if len(value) == 1 else ''})"
     if isinstance(value, list):
-        return f"[{', '.join(map(_text, value))}]"
+        return f"[{', '.join(_text(x, names) for x in value)}]"
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):
         return f"float({str(value)!r})"
     return repr(value)

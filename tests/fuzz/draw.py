@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import tinyt
-from fuzz.case import Case, DType, Input, NetRef, Ref, Step, nets_of, run_step
+from fuzz.case import Body, Case, DType, Input, NetRef, Ref, Step, nets_of, run_step
 from fuzz.steps import Net, tensor
 from op_samples import OPS
 from sampling import Array, Const, DTypeName, draw, flat
@@ -35,10 +36,13 @@ UNARY_ = [
 BINARY_ = ["add_", "mul_", "sub_", "copy_"]
 RANDOM = ["tinyt.rand_like", "tinyt.randn_like", "F.dropout", "Tensor.normal_", "Tensor.uniform_"]
 OPTIMIZERS = ["SGD", "AdamW", "Adam", "RMSprop", "Adagrad"]
+DEEPEST = 2  # control flow in control flow
 
 
 class Drawing:
     """A graph that grows, and the values that eager gives to its steps."""
+
+    depth = 0
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -49,6 +53,15 @@ class Drawing:
         # Numbers of inputs and steps are known at the end only: a value is (is a step, number).
         self.given: list[Any] = []
         self.values: list[Any] = []
+
+    def size(self) -> tuple[int, ...]:
+        """How far it has grown."""
+        return len(self.steps), len(self.given)
+
+    def cut(self, size: tuple[int, ...]) -> None:
+        """Makes it as small as it was."""
+        del self.steps[size[0] :], self.values[size[0] :]
+        del self.inputs[size[1] :], self.given[size[1] :]
 
     # ---- values
 
@@ -88,6 +101,10 @@ class Drawing:
         found = self.tensors()
         return self.pick(found[-6:] if self.rng.random() < 0.7 else found)
 
+    def writable(self) -> Ref:
+        """A tensor to write into."""
+        return self.any_tensor()
+
     # ---- steps
 
     def add(self, call: Any, *args: Any, **kwargs: Any) -> Ref:
@@ -108,6 +125,57 @@ class Drawing:
         if differentiable and self.rng.random() < 0.7:
             return self.add("fit", self.any_tensor(), tuple(array.shape), name)
         return self.add_input(Input(array, name, self.pick(LAYOUTS[:-1])))
+
+
+class Inner(Drawing):
+    """A function that is drawn inside of another drawing. It has the values that it is given, and
+    reads others of what is around it; it writes into clones only."""
+
+    def __init__(self, around: Drawing, given: Sequence[Any], kinds: Sequence[Kind]) -> None:
+        super().__init__(around.rng)
+        self.around, self.depth = around, around.depth + 1
+        self.given = list(given)
+        self.outer: list[Ref] = []
+        self.clones: list[Ref] = []
+        for _ in range(int(self.rng.integers(1, 4))):
+            grow(self, kinds)
+
+    def size(self) -> tuple[int, ...]:
+        return *super().size(), len(self.outer), len(self.clones)
+
+    def cut(self, size: tuple[int, ...]) -> None:
+        super().cut(size[:2])
+        del self.outer[size[2] :], self.clones[size[3] :]
+
+    def read(self, ref: Ref) -> Ref:
+        """A value of the drawing around."""
+        self.outer.append(ref)
+        self.given.append(self.around.value(ref))
+        return Ref(-len(self.given))
+
+    def add_input(self, x: Input) -> Ref:
+        return self.read(self.around.add_input(x))
+
+    def any_tensor(self) -> Ref:
+        if self.rng.random() < 0.15 or not self.tensors():
+            return self.read(self.around.any_tensor())
+        return super().any_tensor()
+
+    def writable(self) -> Ref:
+        if not self.clones or self.rng.random() < 0.5:
+            self.clones.append(self.add("Tensor.clone", self.any_tensor()))
+        return self.clones[-1]
+
+    def body(self, outputs: Sequence[Ref]) -> Body:
+        """The function; gives its values of these numbers."""
+        count = len(self.given)
+        found = renumbered(tuple(outputs), count)
+        return Body(
+            count - len(self.outer),
+            tuple(self.outer),
+            tuple(renumbered_step(step, count) for step in self.steps),
+            tuple(ref.number for ref in found),
+        )
 
 
 def len_of(x: Tensor) -> int:
@@ -167,7 +235,7 @@ def gradient(d: Drawing) -> None:
     op, args, kwargs = sample_of(d)
     if not op.grad:
         raise ValueError("not differentiable")
-    pick_one(d, d.add("gradient", op.name, *args, **kwargs))
+    pick_one(d, d.add("gradients" if d.depth else "gradient", op.name, *args, **kwargs))
 
 
 def view(d: Drawing) -> None:
@@ -201,7 +269,7 @@ def view(d: Drawing) -> None:
 
 def in_place(d: Drawing) -> None:
     """A write into a value, which its views see."""
-    ref = d.any_tensor()
+    ref = d.writable()
     x = d.value(ref)
     name = x.dtype.name
     kind = int(d.rng.integers(4))
@@ -230,15 +298,99 @@ def train(d: Drawing) -> None:
     d.add("train", NetRef(0), d.any_tensor())
 
 
-# How often each is drawn.
-KINDS: list[tuple[Callable[[Drawing], None], float]] = [
-    (operation, 0.50),
-    (view, 0.17),
-    (in_place, 0.14),
-    (gradient, 0.10),
+# ---- control flow
+
+
+def last_tensors(d: Drawing, count: int) -> list[Ref]:
+    """What a body returns: its last values that are tensors, at least one."""
+    return (d.tensors()[-count:] or [d.any_tensor()])[::-1]
+
+
+def fitted(d: Drawing, like: Any) -> Ref:
+    """A value of a body in the form of another one."""
+    return d.add("fit", last_tensors(d, 1)[0], tuple(like.shape), like.dtype.name)
+
+
+def branches(d: Drawing) -> None:
+    operands = [d.any_tensor() for _ in range(int(d.rng.integers(0, 3)))]
+    given = [d.value(ref) for ref in operands]
+    one, other = (Inner(d, given, BRANCH_KINDS) for _ in range(2))
+    made = last_tensors(one, int(d.rng.integers(1, 3)))
+    same = [fitted(other, one.value(ref)) for ref in made]
+    pick_one(d, d.add("cond", d.any_tensor(), one.body(made), other.body(same), *operands))
+
+
+def steps_of_scan(d: Drawing) -> None:
+    carries = [d.any_tensor() for _ in range(int(d.rng.integers(1, 3)))]
+    xs = d.any_tensor()
+    if not 1 <= len_of(d.value(xs)) <= 5:
+        shape = int(d.rng.integers(1, 5)), *d.pick(SHAPES)
+        xs = d.add("fit", xs, shape, d.pick(["float32", "float64", "int64"]))
+    start = [d.value(ref) for ref in carries]
+    step = Inner(d, [*start, d.value(xs)[0]], STEP_KINDS)
+    made = last_tensors(step, int(d.rng.integers(1, 3)))
+    body = step.body([*(fitted(step, x) for x in start), *made])
+    is_reversed = bool(d.rng.integers(2))
+    pick_one(d, d.add("scan", body, len(carries), is_reversed, *carries, xs))
+
+
+def loop(d: Drawing) -> None:
+    carried = [d.any_tensor() for _ in range(int(d.rng.integers(1, 3)))]
+    start = [d.value(ref).detach() for ref in carried]
+    step = Inner(d, start, LOOP_KINDS)
+    body = step.body([fitted(step, x) for x in start])
+    pick_one(d, d.add("while_loop", body, d.any_tensor(), *carried))
+
+
+def flow(d: Drawing) -> None:
+    """A branch or loop, which may have others in it."""
+    if d.depth >= DEEPEST:
+        raise ValueError("too deep")
+    d.pick([branches, steps_of_scan, loop])(d)
+
+
+def flow_gradient(d: Drawing) -> None:
+    """The gradients of branches and scans."""
+    if d.depth >= DEEPEST:
+        raise ValueError("too deep")
+    found = [ref for ref in d.tensors() if d.value(ref).dtype.is_floating_point]
+    leaves = [d.pick(found) for _ in range(int(d.rng.integers(1, 3)))]
+    inner = Inner(d, [d.value(ref).detach() for ref in leaves], [(d.pick(FLOW_WITH_GRADIENT), 1.0)])
+    pick_one(d, d.add("gradients", inner.body(last_tensors(inner, 2)), *leaves))
+
+
+FLOW_WITH_GRADIENT: list[Callable[[Drawing], None]] = [branches, steps_of_scan]
+# How often each is drawn: in a graph, in a branch, in a step of a scan, in a loop.
+Kind = tuple[Callable[[Drawing], None], float]
+KINDS: list[Kind] = [
+    (operation, 0.44),
+    (view, 0.15),
+    (in_place, 0.13),
+    (gradient, 0.09),
     (random, 0.05),
     (train, 0.04),
+    (flow, 0.06),
+    (flow_gradient, 0.04),
 ]
+LOOP_KINDS: list[Kind] = [(operation, 0.6), (view, 0.2), (in_place, 0.1), (flow, 0.1)]
+BRANCH_KINDS: list[Kind] = [
+    *((operation, 0.5), (view, 0.18), (in_place, 0.1)),
+    *((gradient, 0.1), (flow, 0.07), (flow_gradient, 0.05)),
+]
+STEP_KINDS: list[Kind] = [
+    *((operation, 0.5), (view, 0.18), (in_place, 0.1)),
+    *((gradient, 0.05), (random, 0.05), (flow, 0.07), (flow_gradient, 0.05)),
+]
+
+
+def grow(d: Drawing, kinds: Sequence[Kind]) -> None:
+    """Adds what one kind draws; nothing where eager refuses it."""
+    functions, weights = zip(*kinds, strict=True)
+    before = d.size()
+    try:
+        functions[int(d.rng.choice(len(kinds), p=weights))](d)
+    except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
+        d.cut(before)  # what a failed in-place write has changed counts no more
 
 
 def drawn(rng: np.random.Generator) -> Case:
@@ -249,16 +401,8 @@ def drawn(rng: np.random.Generator) -> Case:
         d.new_input()
     if rng.random() < 0.25:
         d.alias()
-    kinds, weights = zip(*KINDS, strict=True)
     for _ in range(int(rng.integers(2, 12))):
-        kind = kinds[int(rng.choice(len(kinds), p=weights))]
-        before = len(d.steps), len(d.inputs)
-        try:
-            kind(d)
-        except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
-            # What a failed in-place write has changed counts no more.
-            del d.steps[before[0] :], d.values[before[0] :]
-            del d.inputs[before[1] :], d.given[before[1] :]
+        grow(d, KINDS)
     return finished(d)
 
 
@@ -268,16 +412,20 @@ def renumbered(value: Any, count: int) -> Any:
         return Ref(-value.number - 1 if value.number < 0 else count + value.number)
     if isinstance(value, (tuple, list)):
         return type(value)(renumbered(x, count) for x in value)
+    if isinstance(value, Body):
+        return replace(value, outer=renumbered(value.outer, count))
     return value
+
+
+def renumbered_step(step: Step, count: int) -> Step:
+    return Step(step.call, renumbered(step.args, count), renumbered(step.kwargs, count))
 
 
 def finished(d: Drawing) -> Case:
     """With the numbers as they are in the end."""
     count = len(d.inputs)
 
-    steps = tuple(
-        Step(s.call, renumbered(s.args, count), renumbered(s.kwargs, count)) for s in d.steps
-    )
+    steps = tuple(renumbered_step(step, count) for step in d.steps)
     last = [count + i for i in range(len(steps))]
     outputs = [i for i in last[:-1] if d.rng.random() < 0.3] + last[-1:]
     return Case(tuple(d.inputs), tuple(d.nets), steps, tuple(outputs))

@@ -76,14 +76,67 @@ def index(x: Tensor, where: Any) -> Tensor:
 
 def gradient(name: str, *args: Any, **kwargs: Any) -> Any:
     """The gradients of an operation by its float arguments, from a backward pass inside."""
-    leaves = [x.detach().requires_grad_() if _is_float(x) else x for x in args]
-    total = tinyt.zeros(())
-    for y in flat(row(name)(*leaves, **kwargs)):
-        if isinstance(y, Tensor) and y.requires_grad:
-            total = total + (y * y * 0.5 + y).sum().to(tinyt.float32)
+    leaves, total = total_of(row(name), args, kwargs)
     if total.requires_grad:
         total.backward()
     return [x.grad for x in leaves if _is_float(x) and x.grad is not None]
+
+
+def gradients(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same without ``.grad``, of any function or of the operation of that name."""
+    function = row(function) if isinstance(function, str) else function
+    leaves, total = total_of(function, args, kwargs)
+    leaves = [x for x in leaves if _is_float(x)]
+    if not total.requires_grad:
+        return []
+    found = tinyt.autograd.grad(total, leaves, allow_unused=True)
+    return [g for g in found if g is not None]
+
+
+def total_of(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[list[Any], Tensor]:
+    """Leaves in the places of float arguments, and one number of all results."""
+    leaves = [x.detach().requires_grad_() if _is_float(x) else x for x in args]
+    total = tinyt.zeros(())
+    for y in flat(function(*leaves, **kwargs)):
+        if isinstance(y, Tensor) and y.requires_grad:
+            total = total + (y * y * 0.5 + y).sum().to(tinyt.float32)
+    return leaves, total
+
+
+def is_true(x: Tensor) -> Tensor:
+    """A condition that depends on data: whether the first element is larger than the last one."""
+    if x.numel() == 0:
+        return tinyt.tensor(True)
+    x = (tinyt.view_as_real(x) if x.dtype.is_complex else x).detach().reshape(-1)
+    return (x[0].to(tinyt.float64) > x[-1].to(tinyt.float64)).reshape(())
+
+
+def cond(x: Tensor, when_true: Any, when_false: Any, *operands: Any) -> Any:
+    """One of two functions, as data says."""
+    return tinyt.cond(is_true(x), when_true, when_false, operands)
+
+
+def scan(step: Any, carries: int, reverse: bool, *values: Tensor) -> Any:
+    """A function step by step: of that many carries, and of slices of the other values."""
+
+    def combine(carry: Any, x: Any) -> Any:
+        made = step(*carry, *x)
+        return tuple(made[:carries]), made[carries:]
+
+    carry, ys = tinyt.scan(combine, values[:carries], values[carries:], reverse=reverse)
+    return [*carry, *ys]
+
+
+def while_loop(step: Any, until: Tensor, *values: Tensor) -> Any:
+    """A function of its own results: once, or three times, as data says."""
+    times = tinyt.where(is_true(until), 1, 3)
+    with tinyt.no_grad():
+        _, *made = tinyt.while_loop(
+            lambda i, *_: i < times,
+            lambda i, *carry: (i + 1, *step(*carry)),
+            (tinyt.tensor(0), *(x.detach() for x in values)),
+        )
+    return made
 
 
 def _is_float(x: Any) -> bool:

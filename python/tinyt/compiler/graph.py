@@ -81,7 +81,8 @@ class Mark(NamedTuple):
 
 class Graph(NamedTuple):
     """Nodes in program order, and what goes in and comes out. The first ``recorded`` values and
-    ``recorded_inputs`` are those of the recording, later ones those that passes made."""
+    ``recorded_inputs`` are those of the recording, later ones those that passes made. ``inside``:
+    what recorded nodes of control flow run."""
 
     core: _core.Graph
     nodes: list[Node]
@@ -92,15 +93,17 @@ class Graph(NamedTuple):
     mark: Mark
     recorded: int
     recorded_inputs: int
+    inside: dict[int, tuple[Graph, ...]]
 
     @classmethod
     def from_core(cls, graph: _core.Graph) -> Graph:
         """Reads a finished recording."""
         values = [Value(shape, ALL[number], node) for shape, number, node in graph.values()]
         inputs = [Input(*row) for row in graph.inputs()]
+        rows = graph.nodes()
         return cls(
             graph,
-            [Node(*row, i) for i, row in enumerate(graph.nodes())],
+            [Node(*row, i) for i, row in enumerate(rows)],
             values,
             inputs,
             [Output(*row) for row in graph.outputs()],
@@ -108,6 +111,11 @@ class Graph(NamedTuple):
             Mark(*graph.mark()),
             len(values),
             len(inputs),
+            {
+                i: tuple(map(cls.from_core, graph.parts(i)))
+                for i, row in enumerate(rows)
+                if row[0] in FLOW
+            },
         )
 
     def to_core(self) -> _core.Graph:
@@ -134,13 +142,12 @@ class Graph(NamedTuple):
             flat.append(len(ends))
             flat.extend(end.value for end in ends)
         tensors = [item.tensor for item in added if item.tensor is not None]
-        return self.core.rewritten(flat.tobytes(), tensors)
+        parts = [(i, [part.to_core() for part in of]) for i, of in self.inside.items()]
+        return self.core.rewritten(flat.tobytes(), tensors, parts)
 
-    def parts(self, node: int) -> list[Graph]:
+    def parts(self, node: int) -> tuple[Graph, ...]:
         """What a node of control flow runs; nothing of another one."""
-        if self.nodes[node].op not in FLOW:
-            return []
-        return [Graph.from_core(part) for part in self.core.parts(self.nodes[node].origin)]
+        return self.inside.get(self.nodes[node].origin, ())
 
     def verify(self) -> None:
         """Checks that every value is made before it is read, once, in the shape and dtype that its
@@ -163,6 +170,9 @@ class Graph(NamedTuple):
                 raise RuntimeError(f"graph: %{value} is returned or written but never made")
         if self.mark.node > len(self.nodes):
             raise RuntimeError(f"graph: the mark is at node {self.mark.node} of {len(self.nodes)}")
+        for parts in self.inside.values():
+            for part in parts:
+                part.verify()
 
     def _verify_types(self, i: int, node: Node) -> None:
         """Of a node that a pass made; the core looks at all of them again."""

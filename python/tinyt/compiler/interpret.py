@@ -6,10 +6,9 @@ elements from the start of a dense value, so values are made dense before they a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinyt import _core
 from tinyt.compiler.graph import FLOW, OPS, Graph, Node
 from tinyt.tensor import prim
 
@@ -42,7 +41,7 @@ def interpret(
         else:
             shape = graph.values[item.value].shape
             values[item.value] = _memory(arguments[item.argument], shape)
-    _run_nodes(graph, range(len(graph.nodes)), values, draws, observer)
+    _run_nodes(graph, values, draws, observer)
     # Copies: nothing returned or written may change with the memory that is written below.
     outputs = tuple(
         prim.as_strided(prim.copy(values[o.value]), o.shape, o.stride, o.offset)
@@ -59,15 +58,10 @@ def interpret(
 
 
 def _run_nodes(
-    graph: Graph,
-    numbers: Iterable[int],
-    values: dict[int, Tensor],
-    draws: Draws,
-    observer: Observer | None = None,
+    graph: Graph, values: dict[int, Tensor], draws: Draws, observer: Observer | None = None
 ) -> None:
     """Adds what nodes make to the values."""
-    for i in numbers:
-        node = graph.nodes[i]
+    for i, node in enumerate(graph.nodes):
         inputs, attrs = [values[v] for v in node.inputs], _attributes(node, draws)
         results = _run(graph, i, inputs, attrs, draws)
         for number, result in zip(node.outputs, results, strict=True):
@@ -131,14 +125,13 @@ _NOWHERE, _WHOLE, _SLICE, _CARRY, _NEXT = range(5)
 
 
 class _Part:
-    """A recording that a node runs, or one of its two parts."""
+    """A recording that a node runs."""
 
     def __init__(self, graph: Graph, numbers: Iterator[int]) -> None:
         self.graph = graph
-        part = next(numbers)
         self.sources = [_take(numbers, 3) for _ in range(next(numbers))]
         self.draws = [_take(numbers, 3) for _ in range(next(numbers))]
-        self.arguments, self.results, self.nodes = _core.part_values(graph.core, part)
+        self.arguments = [x.value for x in graph.inputs if x.argument >= 0]
 
     def run(self, arguments: Sequence[Tensor | None], draws: Draws, step: int = 0) -> list[Tensor]:
         """The results of one step."""
@@ -148,8 +141,8 @@ class _Part:
                 shape = self.graph.values[number].shape
                 values[number] = prim.reshape(prim.copy(x), shape)
         own = [(draws[g][0], draws[g][1] + first + step * n) for g, first, n in self.draws]
-        _run_nodes(self.graph, self.nodes, values, own)
-        return [prim.copy(values[number]) for number in self.results]
+        _run_nodes(self.graph, values, own)
+        return [prim.copy(values[output.value]) for output in self.graph.outputs]
 
 
 def _take(numbers: Iterator[int], count: int) -> list[int]:
@@ -220,7 +213,8 @@ def _while_loop(
     graph: Graph, number: int, inputs: list[Tensor], draws: Draws
 ) -> tuple[Tensor, ...]:
     numbers = iter(graph.nodes[number].attrs)
-    carry = inputs[: next(numbers)]
+    carries = _list(numbers)
+    carry = inputs[: len(carries)]
     condition, body = (_Part(part, numbers) for part in graph.parts(number))
 
     def run(part: _Part) -> list[Tensor]:
@@ -228,7 +222,8 @@ def _while_loop(
         return part.run([places[k][i] if k in places else None for k, i, _ in part.sources], draws)
 
     while bool(run(condition)[0]):
-        carry = run(body)[: len(carry)]
+        results = run(body)
+        carry = [results[r] for r in carries]
     return tuple(prim.copy(x) for x in carry)
 
 

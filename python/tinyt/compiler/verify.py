@@ -213,7 +213,7 @@ class _Trial:
     def wrong_pass(self, eager: Outcome) -> VerificationError | None:
         """The first pass after which the graph means something else."""
         for number, (name, run) in enumerate(passes.PASSES):
-            after = run(self._graph)
+            after = passes.everywhere(run, self._graph)
             if after is self._graph:
                 continue
             found = outcome_difference(self.interpreted(after), eager, tape=False)

@@ -9,7 +9,6 @@ from tinyt import _core
 from tinyt._core import CaptureError
 from tinyt._tensor import GradMode, Node, Saved, make_function_node, recorder, set_node
 from tinyt.control.calls import (
-    LATER,
     NOT_READ,
     NOWHERE,
     WHOLE,
@@ -221,7 +220,7 @@ class _Recorded:
         ):
             results.append([found.get(key, ZEROS) for key in self.edges])
             if part.slopes is None:
-                branches.append(Part(lambda _: [], [], set()).settle().part(0, []))
+                branches.append(Part(lambda _: [], [], set()).settle().now([]))
                 continue
             sources: list[Source] = [(NOWHERE, -1, -1)] * part.core.arguments
             for argument, saved in outside.items():
@@ -230,7 +229,7 @@ class _Recorded:
                 g = grads[i]
                 sources[argument] = put(zeros(part.likes[i]) if g is None else g)
             sources += [put(kept[r].unpack(node)) for r in part.kept]
-            branches.append(part.part(LATER, sources))
+            branches.append(part.later(sources))
         when_false, when_true = branches
         return list(_core.record_cond(when_false, when_true, results[0], results[1], inputs))
 
@@ -252,7 +251,7 @@ def _record(
         results[not which] += [NOT_READ] * len(parts[which].kept)
     draws = _drawn(parts)
     when_false, when_true = (
-        part.part(part.now, sources[which], draws[which]) for which, part in enumerate(parts)
+        part.now(sources[which], draws[which]) for which, part in enumerate(parts)
     )
     out = _core.record_cond(when_false, when_true, results[0], results[1], inputs)
     values: list[Tensor | None] = list(out[:count])

@@ -38,7 +38,6 @@ Source = tuple[int, int, int]
 Draw = tuple[int, int, int]
 # Of an output of a conditional.
 NOT_READ, ZEROS = -1, -2
-_ALL, _FIRST, LATER = range(3)
 
 
 def wants(x: Tensor) -> bool:
@@ -223,11 +222,18 @@ class Part:
             self.reads, differs = _core.later_reads(self.core, self.given)
         self.kept = list(range(self._made, self._made + len(differs)))
         self.fixed = [r for r, of_step in zip(self.kept, differs, strict=True) if not of_step]
+        self._now, self._later = self.core, self.core
+        if self.slopes:
+            self._now, self._later = _core.split(self.core)
         return self
 
-    def part(self, number: int, sources: list[Source], draws: Sequence[Draw] = ()) -> Any:
-        """As `_core.record_scan` and its like take it."""
-        return self.core, number, sources, list(draws)
+    def now(self, sources: list[Source], draws: Sequence[Draw] = ()) -> Any:
+        """What runs first, as `_core.record_scan` and its like take it."""
+        return self._now, sources, list(draws)
+
+    def later(self, sources: list[Source]) -> Any:
+        """The gradients, in the same way."""
+        return self._later, sources, []
 
     def sources(self, inputs: list[Tensor]) -> list[Source]:
         """Where the arguments lie, of those that stand for tensors outside; adds these."""
@@ -236,11 +242,6 @@ class Part:
             sources[argument] = (WHOLE, len(inputs), -1)
             inputs.append(x)
         return sources
-
-    @property
-    def now(self) -> int:
-        """Which part of the recording runs first."""
-        return _FIRST if self.slopes else _ALL
 
 
 def drawn(part: Part, steps: int = 1) -> list[Draw]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from tinyt import _core
 from tinyt._core import CaptureError
-from tinyt._tensor import GradMode, is_grad_enabled, recorder
-from tinyt.control.calls import CARRY, Flat, Part, dense, like_of
+from tinyt._tensor import recorder
+from tinyt.control.calls import CARRY, Flat, Part, dense, like_of, wants
 from tinyt.control.trees import flatten, mismatch, unflatten
-from tinyt.tensor import Tensor, prim
+from tinyt.tensor import Tensor
 
 
 def while_loop(
@@ -26,8 +26,9 @@ def while_loop(
     compiled function the loop is one node, and its functions are captured once. There it carries
     tensors only, and functions draw no random numbers.
 
-    A loop has no gradient: RuntimeError where a value requires grad (use :func:`tinyt.scan`). Also
-    for other results than these.
+    Gradients reach ``carried_inputs`` and what the functions read, through every step that was
+    run. A compiled loop has none, unless ``cond_fn`` returns bools (then the steps are recorded one
+    by one): CaptureError where a value requires grad. RuntimeError for other values than these.
     """
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("while_loop: cond_fn and body_fn must be callable")
@@ -41,7 +42,6 @@ def while_loop(
                 "while_loop: carried_inputs must consist of tensors and integers, got "
                 f"{type(x).__name__}"
             )
-    _refuse_gradient(first)
 
     def condition(leaves: list[Any]) -> Any:
         answer = cond_fn(*unflatten(tree, leaves))
@@ -67,29 +67,20 @@ def while_loop(
                 f"while_loop: body_fn must return values like those it is given, but value {at} is "
                 f"{new}, not {old}"
             )
-        _refuse_gradient(after)
         return after
 
     run = _run if recorder() is None else _record
     return unflatten(tree, run(condition, body, first))
 
 
-def _refuse_gradient(leaves: list[Any]) -> None:
-    if is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in leaves):
-        raise RuntimeError(
-            "while_loop: it has no gradient, but a value requires grad; use scan, or no_grad()"
-        )
-
-
 def _run(
     condition: Callable[[list[Any]], Any], body: Callable[[list[Any]], list[Any]], first: list[Any]
 ) -> list[Any]:
     """The loop as Python."""
-    leaves = [dense(x).detach() if isinstance(x, Tensor) else x for x in first]
+    leaves = [dense(x) if isinstance(x, Tensor) else x for x in first]
     while condition(leaves):
         leaves = [dense(x) if isinstance(x, Tensor) else x for x in body(leaves)]
-    with GradMode(False):
-        return [prim.copy(x) if isinstance(x, Tensor) else x for x in leaves]
+    return [x.clone() if isinstance(x, Tensor) else x for x in leaves]
 
 
 class _IsKnown(Exception):
@@ -120,6 +111,12 @@ def _record(
         parts = [Part(function, likes, set()).settle() for function in (answer, flat)]
     except _IsKnown:
         return _run(condition, body, first)
+    if any(wants(x) for x in first) or parts[1].roots:
+        raise CaptureError(
+            "while_loop: a value requires grad, but how often a compiled loop runs is not known, so "
+            "that nothing can be kept for its gradient; use scan, whose steps are counted, "
+            "no_grad(), or a condition that does not depend on data"
+        )
     if any(part.draws for part in parts):
         raise CaptureError(
             "while_loop: its functions draw random numbers, so that a program cannot know how far "
@@ -129,8 +126,7 @@ def _record(
     sources = [part.sources(inputs) for part in parts]
     for part_sources in sources:
         part_sources[: len(first)] = [(CARRY, i, i) for i in range(len(first))]
+    carries = [r for r in parts[1].results if r is not None]
     return list(
-        _core.record_while(
-            parts[0].part(0, sources[0]), parts[1].part(0, sources[1]), len(first), inputs
-        )
+        _core.record_while(parts[0].now(sources[0]), parts[1].now(sources[1]), carries, inputs)
     )

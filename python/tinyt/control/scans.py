@@ -9,7 +9,6 @@ from tinyt import _core
 from tinyt._tensor import GradMode, Node, Saved, make_function_node, recorder, set_node
 from tinyt.control.calls import (
     CARRY,
-    LATER,
     NEXT,
     NOWHERE,
     SLICE,
@@ -291,7 +290,7 @@ class _Recorded:
         firsts = [i for i in slopes.inner if i < n and node.needs_input(i)]
         slices = [i for i in slopes.inner if i >= n]
         out = _core.record_scan(
-            part.part(LATER, sources),
+            part.later(sources),
             self.steps,
             not self.reverse,
             [*(slopes.inner[i] for i in firsts), *(slope.result for slope in slopes.edges)],
@@ -330,7 +329,7 @@ def _record(
     for i in range(n, part.given):
         sources[i] = SLICE, i, -1
     out = _core.record_scan(
-        part.part(part.now, sources, drawn(part, steps)),
+        part.now(sources, drawn(part, steps)),
         steps,
         reverse,
         [*finals, *part.fixed],

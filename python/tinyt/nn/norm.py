@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt._tensor import dtype as DType
-from tinyt.dtypes import int64
+from tinyt.dtypes import float64, int64
 from tinyt.nn import functional as F
 from tinyt.nn import init
 from tinyt.nn.module import Module
@@ -93,12 +93,12 @@ class _BatchNorm(_ChannelNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input(input)
-        factor = 0.0 if self.momentum is None else self.momentum
+        factor: float | Tensor = 0.0 if self.momentum is None else self.momentum
         tracked = self.running_mean is not None
         if self.training and tracked:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                factor = 1.0 / self.num_batches_tracked.item()
+                factor = 1.0 / self.num_batches_tracked.to(float64)
         updates_or_reads_stats = tracked and (not self.training or self.track_running_stats)
         return F.batch_norm(
             input,

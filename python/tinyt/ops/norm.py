@@ -392,13 +392,14 @@ def batch_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     training: bool = False,
-    momentum: float = 0.1,
+    momentum: float | Tensor = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalises every channel over batch and space (Ioffe & Szegedy, 2015): [N, C, ...].
 
-    Training uses the batch's mean and variance and moves the running ones by ``momentum`` (the
-    running variance is the unbiased one); otherwise the running ones are used.
+    Training uses the batch's mean and variance and moves the running ones by ``momentum``, a number
+    or a tensor of one (the running variance is the unbiased one); otherwise the running ones are
+    used.
     """
     rank = input.dim()
     if rank < 2:
@@ -426,7 +427,7 @@ def batch_norm(
     return prim.batch_norm(input, *_or_none(weight, bias), running_mean, running_var, eps)[0]
 
 
-def _track(running: Tensor | None, now: Tensor, momentum: float) -> None:
+def _track(running: Tensor | None, now: Tensor, momentum: float | Tensor) -> None:
     """running = (1 - momentum) * running + momentum * now."""
     if running is not None:
         value = prim.reshape(now.detach(), tuple(running.shape))

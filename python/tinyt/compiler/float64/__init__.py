@@ -14,29 +14,22 @@ the way. Written from the definitions; nothing here runs tinyt's kernels.
 
 from __future__ import annotations
 
-from tinyt.compiler.float64 import (
-    elementwise,
-    geometry,
-    layers,
-    order,
-    products,
-    random,
-    reduce,
-)
+from importlib import import_module
+
 from tinyt.compiler.float64.form import Array, Row, Sized
 
 __all__ = ["Array", "Row", "Sized", "table"]
 
-_FAMILIES = (elementwise, geometry, reduce, order, products, layers, random)
+_FAMILIES = ("elementwise", "geometry", "reduce", "order", "products", "layers", "random")
 
 
 _TABLE: dict[str, Row] = {}
 
 
 def table() -> dict[str, Row]:
-    """The rows by the operation's name. Made when it is first asked for: NumPy need not be there
-    before."""
+    """The rows by the operation's name. Loaded when it is first asked for: few programs verify
+    others, and NumPy need not be there before."""
     if not _TABLE:
         for family in _FAMILIES:
-            _TABLE.update(family.rows())
+            _TABLE.update(import_module(f"{__name__}.{family}").rows())
     return _TABLE
