@@ -145,6 +145,12 @@ py::list boundaries_of(const Program& p) {
   return out;
 }
 
+py::list sides_of(const Program& p) {
+  py::list out;
+  for (const Program::Side& s : p.sides()) out.append(py::make_tuple(s.first, s.last, s.lanes));
+  return out;
+}
+
 // Runs a program, without the interpreter's lock; None where its numbers make it stale.
 std::optional<py::tuple> run_program(Program& p,
                                      const std::vector<std::optional<Tensor>>& given_arguments,
@@ -269,6 +275,8 @@ void bind_graph(py::module_& m) {
       .def("captured", &Program::captured, "The captured tensors that a run reads.")
       .def("steps", steps_of,
            "The op names of every step; more than one where a region fused them.")
+      .def("sides", sides_of,
+           "(first step, last step, the steps of each lane) of every group that runs side by side.")
       .def("boundaries", boundaries_of,
            "(why it ends there, bytes written and read because of that) of every step.")
       .def_property_readonly(

@@ -26,6 +26,14 @@ struct KernelCall {
 
 using Kernel = void (*)(const KernelCall&);
 
+// What a call would take, roughly: of one thread, and into how many parts it can be cut for
+// several.
+struct Effort {
+  int64_t nanoseconds = 0;  // 0: not known
+  int64_t parts = 1;
+  bool takes_memory = true;  // or may take some, while it runs
+};
+
 struct TileProgram;
 struct TileOperand;
 struct TileSpace;
@@ -49,6 +57,9 @@ struct Backend {
   void (*optim_step)(OptimRule rule, std::span<const OptimItem> items);
   // The nonzero elements of a dynamic op's last input: rows of its output, before it is allocated.
   int64_t (*count_nonzero)(const Tensor& x);
+  // Both look at geometry alone.
+  Effort (*effort)(const KernelCall& call);
+  Effort (*tiles_effort)(const TileProgram& program, const TileSpace& space);
 };
 
 void register_backend(const Backend& backend);

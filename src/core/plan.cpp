@@ -1,9 +1,12 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "memory/size_class.h"
 #include "pack.h"
+#include "parallel.h"
+#include "plan_sides.h"
 
 namespace tinyt {
 
@@ -83,6 +86,7 @@ void Planner::run() {
     if (is_in_part(groups[i].nodes[0])) plan_group(groups[i], static_cast<int64_t>(i));
   plan_results();
   plan_writes();
+  plan_sides();
   place();
 }
 
@@ -558,6 +562,68 @@ void Planner::plan_writes() {
                                                 write.target.strides(), 0, write.target.dtype()));
     }
   }
+}
+
+// What a run will hold at most, with the lifetimes as they are.
+size_t Planner::peak() const {
+  const auto steps = static_cast<int64_t>(program_.steps_.size());
+  std::vector<Lifetime> small;
+  std::vector<int64_t> change(static_cast<size_t>(steps) + 1);
+  for (const Program::Turn& turn : program_.taken_)  // of results
+    if (turn.step >= 0) change[turn.step] += static_cast<int64_t>(turn.memory.bytes);
+  for (const Buffer& buffer : buffers_) {
+    if (!buffer.storage || buffer.last < 0) continue;
+    const size_t bytes = buffer.storage->block.bytes;
+    if (bytes < kOwnBlock) {
+      small.push_back({buffer.first, buffer.last, bytes});
+    } else {
+      change[buffer.first] += static_cast<int64_t>(bytes);
+      change[buffer.last + 1] -= static_cast<int64_t>(bytes);
+    }
+  }
+  int64_t held = 0, most = 0;
+  for (const int64_t bytes : change) most = std::max(most, held += bytes);
+  return pack(small, steps, memory::kAlignment).bytes + static_cast<size_t>(most);
+}
+
+// What steps of a group use is there from its first step to its last.
+void Planner::stretch(std::span<const Program::Side> sides) {
+  std::vector<int64_t> from(program_.steps_.size());
+  std::iota(from.begin(), from.end(), 0);
+  std::vector<int64_t> to = from;
+  for (const Program::Side& side : sides)
+    for (int64_t s = side.first; s <= side.last; ++s) from[s] = side.first, to[s] = side.last;
+  for (Buffer& buffer : buffers_) {
+    if (buffer.last < 0) continue;
+    buffer.first = from[buffer.first];
+    buffer.last = to[buffer.last];
+  }
+  for (Program::Turn& turn : program_.taken_)
+    if (turn.step >= 0) turn.step = from[turn.step];
+}
+
+// Steps that run side by side, as far as the run holds no more for that.
+void Planner::plan_sides() {
+  const auto steps = static_cast<int64_t>(program_.steps_.size());
+  Lives lives;
+  for (const Buffer& buffer : buffers_)
+    if (buffer.storage && buffer.last >= 0 && buffer.storage->block.bytes > 0)
+      lives[buffer.storage.get()] = {buffer.first, buffer.last, buffer.storage->block.bytes};
+  for (const Program::Turn& turn : program_.taken_)
+    if (turn.step >= 0)
+      lives[turn.memory.storage.get()] = {turn.step, steps - 1, turn.memory.bytes};
+  std::vector<Program::Side> sides = SideChooser(program_, lives, std::max(2, num_threads())).run();
+  if (sides.empty()) return;
+  const size_t enough = peak();
+  const std::vector<Buffer> buffers = buffers_;
+  const std::vector<Program::Turn> taken = program_.taken_;
+  for (; !sides.empty(); sides.resize(sides.size() / 2)) {
+    stretch(sides);
+    if (peak() <= enough) break;
+    buffers_ = buffers;
+    program_.taken_ = taken;
+  }
+  program_.sides_ = std::move(sides);
 }
 
 // Small buffers lie in one arena from their first step to their last; large ones have blocks of

@@ -36,6 +36,9 @@ class Planner {
   void plan_results();
   int64_t memory_for(int64_t v);
   void plan_writes();
+  void stretch(std::span<const Program::Side> sides);
+  void plan_sides();
+  size_t peak() const;
   void place();
 
   const Tensor& value(int64_t v) const { return values_[v]; }

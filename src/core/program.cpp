@@ -1,5 +1,6 @@
 #include "program.h"
 
+#include "parallel.h"
 #include "plan.h"
 
 namespace tinyt {
@@ -82,15 +83,40 @@ void Program::execute(const Step& step, const Draws& draws) {
   }
 }
 
+void Program::run_step(int64_t step, const Draws& draws, RunObserver* observer) {
+  if (observer) observer->before(static_cast<size_t>(step));
+  execute(steps_[step], draws);
+  if (observer) observer->after(static_cast<size_t>(step));
+}
+
+// Of a group one lane at most may fail, the one that takes memory.
+void Program::run_side(const Side& side, const Draws& draws, RunObserver* observer) {
+  if (num_threads() == 1 || (observer && !observer->takes_sides())) {
+    for (int64_t s = side.first; s <= side.last; ++s) run_step(s, draws, observer);
+    return;
+  }
+  const auto first = static_cast<size_t>(side.first), last = static_cast<size_t>(side.last);
+  if (observer) observer->before_side(first, last);
+  parallel_for(static_cast<int64_t>(side.lanes.size()), [&](int64_t lane) {
+    for (const int64_t s : side.lanes[lane]) run_step(s, draws, observer);
+  });
+  if (observer) observer->after_side(first, last);
+}
+
 void Program::run_steps(const Draws& draws, bool has_memories, RunObserver* observer) {
   auto taken = taken_.begin(), given = given_back_.begin();
+  auto side = sides_.begin();
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
     for (; taken != taken_.end() && taken->step == s; ++taken)
       if (!(taken->of_result && has_memories))
         taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
-    if (observer) observer->before(static_cast<size_t>(s));
-    execute(steps_[s], draws);
-    if (observer) observer->after(static_cast<size_t>(s));
+    if (side != sides_.end() && side->first == s) {
+      run_side(*side, draws, observer);
+      s = side->last;
+      ++side;
+    } else {
+      run_step(s, draws, observer);
+    }
     for (; given != given_back_.end() && given->step == s; ++given) give_back(given->memory);
   }
 }

@@ -95,6 +95,11 @@ class RunObserver {
   virtual void before(size_t step) = 0;       // its memory is there
   virtual void after(size_t step) = 0;        // and still is
   virtual void end(bool /*ran*/) noexcept {}  // or has failed
+  // Whether it may be told of several steps at once, by several threads, between these two; for
+  // others they run one after another.
+  virtual bool takes_sides() const { return false; }
+  virtual void before_side(size_t /*first*/, size_t /*last*/) {}  // their memory is there
+  virtual void after_side(size_t /*first*/, size_t /*last*/) {}
 };
 
 class Program {
@@ -118,6 +123,12 @@ class Program {
     TileSpace space;
     std::vector<TileOperand> operands;  // strides; the addresses are those of the run
     std::vector<char*> outputs;
+  };
+  // Steps that run side by side: lanes, each with steps in their order, that wait for none of
+  // another lane. All that they read and write is in memory apart for as long as the group runs.
+  struct Side {
+    int64_t first, last;
+    std::vector<std::vector<int64_t>> lanes;
   };
   // What is returned: a view of memory made for the run, of an argument, or a tensor that is there.
   struct Result {
@@ -168,6 +179,7 @@ class Program {
 
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Region>& regions() const { return regions_; }
+  const std::vector<Side>& sides() const { return sides_; }
   const std::vector<std::unique_ptr<Opaque::Bound>>& opaque() const { return bound_; }
   std::string_view name(const Step& step) const;
   // In the order of the steps; the last ones are of no step.
@@ -239,6 +251,8 @@ class Program {
   void set_draws(const Draws& draws);
   void place(const memory::Block& arena);
   void run_steps(const Draws& draws, bool has_memories, RunObserver* observer);
+  void run_side(const Side& side, const Draws& draws, RunObserver* observer);
+  void run_step(int64_t step, const Draws& draws, RunObserver* observer);
   void execute(const Step& step, const Draws& draws);
   std::vector<Tensor> results(std::span<const Tensor> arguments);
 
@@ -247,6 +261,7 @@ class Program {
   std::vector<Tensor> operands_;
   std::deque<Attrs> attrs_;
   std::vector<Region> regions_;
+  std::vector<Side> sides_;  // in the order of the steps
   std::vector<std::unique_ptr<Opaque::Bound>> bound_;
   std::vector<std::string> names_;  // of the opaque steps
   std::vector<Touch> touches_;

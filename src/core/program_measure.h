@@ -17,7 +17,7 @@ class Measures : public RunObserver {
   struct Step {
     int64_t begin = 0, end = 0;  // nanoseconds since the run began
     int64_t held = 0;            // bytes more than before the run
-    int64_t scratch = 0;         // the most that its kernel had on top
+    int64_t scratch = 0;         // the most that its kernel, or those beside it, had on top
     int64_t thread = 0;          // which of those that ran steps
     std::vector<Tensor> values;  // the first elements of each output
   };
@@ -28,6 +28,9 @@ class Measures : public RunObserver {
   void before(size_t step) override;
   void after(size_t step) override;
   void end(bool ran) noexcept override;
+  bool takes_sides() const override { return true; }
+  void before_side(size_t first, size_t last) override;
+  void after_side(size_t first, size_t last) override;
 
   const std::vector<Step>& steps() const { return steps_; }
   // Whether a run has been measured to its end.
@@ -46,6 +49,7 @@ class Measures : public RunObserver {
   std::chrono::steady_clock::time_point start_;
   int64_t bytes_before_ = 0, peak_before_ = 0, nanoseconds_ = 0;
   bool complete_ = false;
+  bool beside_ = false;  // several steps run
 };
 
 }  // namespace tinyt

@@ -1,11 +1,14 @@
 #include "program.h"
 
+#include <cstring>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "check.h"
 #include "cpu/backend.h"
 #include "parallel.h"
+#include "program_measure.h"
 
 namespace {
 
@@ -104,6 +107,61 @@ void test_halves_of_a_region() {
   }
 }
 
+Tensor matrix(int64_t rows, int64_t cols, int64_t seed) {
+  Tensor x = Tensor::empty(Dims{rows, cols}, DType::Float32);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.ptr<float>()[i] = static_cast<float>((i * 37 + seed) % 101 - 50) / 64;
+  return x;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return std::memcmp(a.data(), b.data(), static_cast<size_t>(a.numel()) * a.itemsize()) == 0;
+}
+
+// Two chains: relu(x w) and its product with w, for each of two matrices.
+void record_branches(Graph& graph, const Tensor& x, const Tensor& a, const Tensor& b) {
+  set_recording(&graph);
+  const Tensor input = graph.add_argument(x);
+  std::vector<Tensor> made;
+  for (const Tensor& w : {a, b}) {
+    const Tensor product = apply(OpId::matmul, input, w);
+    made.push_back(dispatch(OpId::relu, {&product, 1}, {}).first);
+    made.push_back(apply(OpId::matmul, made.back(), w));
+  }
+  for (const Tensor& y : made) graph.add_output(y);
+  set_recording(nullptr);
+  graph.finish();
+}
+
+// Steps that run side by side: the bits of one thread, for several runs at once, observed or not.
+void test_sides() {
+  set_num_threads(2);
+  const Tensor x = matrix(64, 96, 1), a = matrix(96, 96, 2), b = matrix(96, 96, 3);
+  Graph graph;
+  record_branches(graph, x, a, b);
+  Program program(graph);
+  CHECK(!program.sides().empty());
+  set_num_threads(1);
+  const auto expected = program.run({&x, 1}, {}, {});
+  set_num_threads(3);
+  std::mutex mutex;  // of a program's measures, which are of one run
+  Measures measures(program);
+  const auto work = [&] {
+    for (int i = 0; i < 100; ++i) {
+      std::unique_lock lock(mutex, std::try_to_lock);
+      const auto found = program.run({&x, 1}, {}, {}, lock ? &measures : nullptr);
+      for (size_t r = 0; r < expected->size(); ++r) CHECK(same_bits((*found)[r], (*expected)[r]));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  const std::vector<size_t> held = program.held_bytes();
+  CHECK(measures.complete());
+  for (const Measures::Step& step : measures.steps()) CHECK(step.begin <= step.end);
+  CHECK_EQ(measures.steps().size(), held.size());
+}
+
 }  // namespace
 
 int main() {
@@ -111,5 +169,6 @@ int main() {
   test_programs_share_numbers();
   test_held_numbers();
   test_halves_of_a_region();
+  test_sides();
   return tinyt::test::summary();
 }

@@ -361,6 +361,7 @@ CORE_RESULTS = {
     "Program.uses": "list[bool]",
     "Program.steps": "list[tuple[str, ...]]",
     "Program.boundaries": "list[tuple[str, int]]",
+    "Program.sides": "list[tuple[int, int, list[list[int]]]]",
     "Program.describe": "list[tuple[Any, ...]]",
     "Program.places": "list[tuple[str, int, int, int, int]]",
     "Measures.steps": "list[tuple[int, int, int, int, int]]",

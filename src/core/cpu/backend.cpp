@@ -7,6 +7,7 @@
 #include "conv.h"
 #include "copy.h"
 #include "cross_entropy.h"
+#include "effort.h"
 #include "elementwise.h"
 #include "group_norm.h"
 #include "index.h"
@@ -57,6 +58,8 @@ const Backend kBackend{
     kernel_dtype,
     optim_step,
     count_nonzero,
+    effort_of,
+    effort_of_tiles,
 };
 
 }  // namespace

@@ -57,6 +57,13 @@ using Compute = FunctionRef<void(const Product&)>;
 void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
                     FunctionRef<void(int64_t, Compute)> body, InMemory memory = {});
 
+// Of a single product: into how many tasks it is cut, and whether its blocks need memory.
+struct ProductNeeds {
+  int64_t tasks;
+  bool memory;
+};
+ProductNeeds needs_of_product(DType dtype, int64_t m, int64_t n, int64_t k, InMemory memory);
+
 // Products so small that setting each one up would cost more than computing it, in a batch of any
 // shape: strides of an operand along it are in elements.
 struct SmallBatch {

@@ -326,4 +326,11 @@ void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
   for (int64_t i = 0; i < count; ++i) compute_in(i, workspace, packed_b);
 }
 
+ProductNeeds needs_of_product(DType dtype, int64_t m, int64_t n, int64_t k, InMemory memory) {
+  const Blocking cut(dtype, m, n, k, memory);
+  const int64_t tasks = std::max<int64_t>(1, m * n * k / kSmallestTask);
+  const int64_t slots = cut.narrow && tasks > 1 ? num_threads() : 1;
+  return {tasks, cut.bytes_of_a() + cut.bytes_of_b() * slots > kStackBytes};
+}
+
 }  // namespace tinyt::cpu

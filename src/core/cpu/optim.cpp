@@ -12,7 +12,8 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements of a unit of parallel work
+// Elements of a unit of parallel work: read once, or updated with states and gradient.
+constexpr int64_t kGrain = 16384, kUpdateGrain = 4096;
 
 // Several tensors as one long row: where each ends.
 class Joined {
@@ -117,7 +118,7 @@ void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
 void optim_step(OptimRule rule, std::span<const OptimItem> items) {
   Joined all;
   for (const OptimItem& item : items) all.add(item.param.numel());
-  parallel_ranges(all.size(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(all.size(), kUpdateGrain, [&](int64_t begin, int64_t end) {
     all.for_each_part(begin, end, [&](size_t i, int64_t first, int64_t n) {
       const OptimItem& item = items[i];
       const bool narrow = info(item.param.dtype()).compute != item.param.dtype();

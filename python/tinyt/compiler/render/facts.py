@@ -62,9 +62,22 @@ class Place(NamedTuple):
     last: int
 
 
+class Lane(NamedTuple):
+    """Where a step stands that runs beside others: steps ``first`` to ``last`` run side by side,
+    those of a lane one after another."""
+
+    number: int
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.number} of {self.first}-{self.last}"
+
+
 class Step(NamedTuple):
     """A step: one op, a ``region`` of several, a ``copy``, or an ``opaque`` one as an
-    optimiser's. ``elements``: those that each op of a region works on."""
+    optimiser's. ``elements``: those that each op of a region works on. ``lane``: None where the
+    step runs alone."""
 
     kind: str
     ops: tuple[str, ...]
@@ -76,6 +89,7 @@ class Step(NamedTuple):
     reason: str
     boundary_bytes: int
     held_bytes: int
+    lane: Lane | None
 
 
 class Facts(NamedTuple):
@@ -100,11 +114,27 @@ def read_program(
             for place, offset, shape, stride, number in rows
         )
 
+    lanes = {
+        step: Lane(number, first, last)
+        for first, last, group in program.sides()
+        for number, lane in enumerate(group)
+        for step in lane
+    }
+    rows = zip(program.describe(), program.boundaries(), program.held_bytes(), strict=True)
     steps = [
-        Step(kind, ops, ALL[number], attrs, elements, operands(read), operands(made), *why, held)
-        for (kind, ops, number, attrs, elements, read, made), why, held in zip(
-            program.describe(), program.boundaries(), program.held_bytes(), strict=True
+        Step(
+            kind,
+            ops,
+            ALL[number],
+            attrs,
+            elements,
+            operands(read),
+            operands(made),
+            *why,
+            held,
+            lanes.get(step),
         )
+        for step, ((kind, ops, number, attrs, elements, read, made), why, held) in enumerate(rows)
     ]
     places = [Place(*row) for row in program.places()]
     return Facts(name, steps, places, program.arena_bytes, program.peak_bytes, measures)

@@ -28,8 +28,7 @@ class Picture:
         for k, program in enumerate(self._programs):
             lines += [f"  subgraph cluster_{k} {{", f"    label={_quoted(program.name)};"]
             for number, step in enumerate(program.steps):
-                made = ", ".join(str(x) for x in step.outputs[:1])
-                label = _quoted(f"{number}: {shortened(step.ops)}\n{made}")
+                label = _quoted(f"{number}: {shortened(step.ops)}\n{_result(step)}")
                 lines.append(f"    p{k}s{number} [label={label}];")
             for edge in edges_of(program):
                 what = _quoted(str(edge.operand))
@@ -87,7 +86,7 @@ def _drawn(program: Facts) -> dict[str, Any]:
         node: dict[str, Any] = {
             "title": shortened(step.ops, 26),
             "kind": step.kind,
-            "result": str(step.outputs[0]) if step.outputs else "",
+            "result": _result(step),
             "row": spots[number].row,
             "column": spots[number].column,
             "memory": read + written,
@@ -111,6 +110,12 @@ def _drawn(program: Facts) -> dict[str, Any]:
     }
 
 
+def _result(step: Step) -> str:
+    """What the step makes first, and the lane that it runs in."""
+    found = [str(x) for x in step.outputs[:1]]
+    return ", ".join([*found, f"lane {step.lane}"] if step.lane else found)
+
+
 def _details(program: Facts, number: int) -> list[list[str]]:
     """(what, text) pairs about a step."""
     step = program.steps[number]
@@ -118,6 +123,9 @@ def _details(program: Facts, number: int) -> list[list[str]]:
     found = [["step", f"{number}: {' '.join(step.ops)}"]]
     found += [["reads", f"{x} from {_where(program, x)}"] for x in step.inputs]
     found += [["writes", f"{x} to {_where(program, x)}"] for x in step.outputs]
+    if step.lane:
+        beside = f"steps {step.lane.first} to {step.lane.last}, this one in lane {step.lane.number}"
+        found.append(["side by side", beside])
     return [
         *found,
         ["bytes read", in_bytes(read)],

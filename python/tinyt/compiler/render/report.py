@@ -10,7 +10,7 @@ from tinyt.compiler.render.cost import flops, traffic
 from tinyt.dtypes import float32
 
 if TYPE_CHECKING:
-    from tinyt.compiler.render.facts import Facts, Operand, Step
+    from tinyt.compiler.render.facts import Facts, Lane, Operand, Step
 
 
 class Row(NamedTuple):
@@ -19,7 +19,8 @@ class Row(NamedTuple):
     ``share`` is the least time that the machine needs over the time that was measured, ``bound``
     what that limit comes from: "memory" or "arithmetic". ``reason`` says why the step ends where it
     does, ``boundary_bytes`` what is written and read again because of that. ``held_bytes`` is what
-    the run holds then (planned), ``scratch_bytes`` what the kernel needed on top.
+    the run holds then (planned), ``scratch_bytes`` what the kernel needed on top. ``lane`` is where
+    it stands among steps that run side by side, None for one that runs alone.
     """
 
     program: str
@@ -38,6 +39,7 @@ class Row(NamedTuple):
     boundary_bytes: int
     held_bytes: int
     scratch_bytes: int | None
+    lane: Lane | None
 
 
 class Totals(NamedTuple):
@@ -126,6 +128,7 @@ def _rows(program: Facts) -> list[Row]:
                 step.boundary_bytes,
                 step.held_bytes,
                 scratch,
+                step.lane,
             )
         )
     return rows
@@ -151,8 +154,11 @@ def _total(program: Facts, rows: Sequence[Row]) -> Totals:
 
 # ---- text
 
-_HEAD = ("#", "step", "result", "read", "written", "FLOP", "held", "time", "limit", "cost", "ends")
-_LEFT = {"step", "result", "ends"}
+_HEAD = (
+    *("#", "step", "result", "lane", "read", "written", "FLOP", "held", "time", "limit", "cost"),
+    "ends",
+)
+_LEFT = {"step", "result", "lane", "ends"}
 _WIDEST = 40
 
 
@@ -184,6 +190,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         str(row.number),
         shortened(row.ops),
         str(row.outputs[0]) if row.outputs else "",
+        str(row.lane or ""),
         in_bytes(row.bytes_read),
         in_bytes(row.bytes_written),
         scaled(row.flops),

@@ -65,6 +65,7 @@ def _arguments(number: int, step: Step, scratch: int) -> dict[str, Any]:
     read, written = traffic(step)
     return {
         "step": number,
+        **({"lane": str(step.lane)} if step.lane else {}),
         "ops": list(step.ops),
         "inputs": [str(x) for x in step.inputs],
         "outputs": [str(x) for x in step.outputs],

@@ -1,0 +1,318 @@
+"""Steps of a program that run side by side: which ones do, in which memory, with which bits."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+
+import pytest
+
+import tinyt
+import tinyt.nn as nn
+import tinyt.nn.functional as F
+from tinyt import memory
+from tinyt.dtypes import ALL
+
+
+def bits(x):
+    """The bytes of a tensor's elements."""
+    return x.detach().contiguous().numpy().tobytes()
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    """Two threads, whatever the machine has, and as many as before afterwards."""
+    before = tinyt.get_num_threads()
+    tinyt.set_num_threads(2)
+    tinyt.manual_seed(0)
+    yield
+    tinyt.set_num_threads(before)
+
+
+def program_of(function, *args):
+    """The program of a function, and its step descriptions."""
+    compiled = tinyt.compile(function)
+    for _ in range(2):
+        compiled(*args)
+    program = compiled.entries[0].program_object
+    check_lanes(program)
+    return program
+
+
+def span(operand):
+    """Place and bytes of an operand, as the plan has them."""
+    place, first, shape, strides, dtype = operand
+    size = ALL[dtype].itemsize
+    reach = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    return place, first, first + (reach + 1) * size
+
+
+def overlap(a, b):
+    """Whether two spans have bytes in common."""
+    return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
+
+
+def check_lanes(program):
+    """No lane touches what another one writes, and no two places of a group share memory."""
+    steps, places = program.describe(), program.places()
+    for first, last, lanes in program.sides():
+        assert len(lanes) >= 2
+        assert sorted(step for lane in lanes for step in lane) == list(range(first, last + 1))
+        assert all(lane == sorted(lane) and lane for lane in lanes)
+        touched = [
+            (
+                [span(x) for step in lane for x in (*steps[step][5], *steps[step][6])],
+                [span(x) for step in lane for x in steps[step][6]],
+            )
+            for lane in lanes
+        ]
+        for (all_a, made_a), (all_b, made_b) in combinations(touched, 2):
+            assert not any(overlap(x, y) for x in all_a for y in made_b)
+            assert not any(overlap(x, y) for x in made_a for y in all_b)
+        used = sorted({place for spans, _ in touched for place, *_ in spans})
+        arena = [places[i] for i in used if places[i][0] == "arena"]
+        for (_, size_a, at_a, *_), (_, size_b, at_b, *_) in combinations(arena, 2):
+            assert at_a + size_a <= at_b or at_b + size_b <= at_a
+        held = program.held_bytes()[first : last + 1]
+        assert held == [held[0]] * len(held)
+
+
+def ops_beside(program):
+    """The ops of each lane, per group."""
+    names = program.steps()
+    return [[[names[step] for step in lane] for lane in lanes] for *_, lanes in program.sides()]
+
+
+def training():
+    """A small network's step, and what it changes."""
+    tinyt.manual_seed(1)
+    model = nn.Sequential(
+        nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
+    )
+    optimizer = tinyt.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step(x, target):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step, list(model.parameters())
+
+
+DATA = (tinyt.randn(64, 64), tinyt.randint(0, 10, (64,)))
+
+
+def test_gradients_of_input_and_weight_run_beside_each_other():
+    program = program_of(training()[0], *DATA)
+    groups = ops_beside(program)
+    assert [sum(lane.count(("matmul",)) for lane in lanes) for lanes in groups] == [2, 2]
+    for lanes in groups:
+        assert [lane.count(("matmul",)) for lane in lanes] == [1, 1]
+    names = [name for lanes in groups for lane in lanes for name in lane]
+    assert ("Adam",) not in names
+    assert ("softmax_nll",) not in names
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_bits_are_those_of_eager_for_any_number_of_threads(count):
+    expected, parameters = training()
+    losses = [bits(expected(*DATA)) for _ in range(20)]
+    step, own = training()
+    compiled = tinyt.compile(step)
+    found = [bits(compiled(*DATA)) for _ in range(3)]
+    assert compiled.entries[0].program_object.sides()
+    tinyt.set_num_threads(count)
+    found += [bits(compiled(*DATA)) for _ in range(17)]
+    assert found == losses
+    assert [bits(p) for p in own] == [bits(p) for p in parameters]
+    assert [bits(p.grad) for p in own] == [bits(p.grad) for p in parameters]
+
+
+def gates(x, a, b, c):
+    """Three chains without a common step."""
+    return (x @ a).relu(), (x @ b).sigmoid(), (x @ c).relu()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_as_many_lanes_as_threads(count):
+    tinyt.set_num_threads(count)
+    args = [tinyt.randn(64, 96), *(tinyt.randn(96, 96) for _ in range(3))]
+    program = program_of(gates, *args)
+    assert [len(lanes) for *_, lanes in program.sides()] == [min(max(count, 2), 3)]
+    compiled = tinyt.compile(gates)
+    for _ in range(5):
+        assert [bits(x) for x in compiled(*args)] == [bits(x) for x in gates(*args)]
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x, y: (x.t() + 1, y @ y.t()), [(16, 16), (4, 4)]),  # sharing out would take longer
+        (lambda x, y: (x @ x, y @ y), [(700, 700), (700, 700)]),  # worth cutting up
+        (lambda x, y: ((x @ y).exp() @ y).relu() @ y, [(64, 96), (96, 96)]),  # wait for each other
+    ],
+)
+def test_what_runs_one_after_another(function, shapes):
+    assert program_of(function, *(tinyt.randn(*shape) for shape in shapes)).sides() == []
+
+
+def test_parts_of_one_memory_are_apart():
+    def function(x, w):
+        a, b = (x @ w).chunk(2, 1)
+        return a.t() @ x, b.t() @ x, (a * b).sum()
+
+    args = tinyt.randn(128, 96), tinyt.randn(96, 192)
+    assert program_of(function, *args).sides()
+    compiled = tinyt.compile(function)
+    for _ in range(5):
+        assert [bits(x) for x in compiled(*args)] == [bits(x) for x in function(*args)]
+
+
+def test_writes_wait_for_reads():
+    def function(x, w):
+        h = x @ w
+        first = h.t() @ x
+        h.mul_(2.0)
+        second = h.t() @ x
+        h[:8] = x[:8] @ w
+        return first, second, h
+
+    args = tinyt.randn(96, 96), tinyt.randn(96, 96)
+    program_of(function, *args)
+    compiled = tinyt.compile(function)
+    for _ in range(5):
+        assert [bits(x) for x in compiled(*args)] == [bits(x) for x in function(*args)]
+
+
+def test_captured_memory_and_arguments_are_written_alone():
+    state = tinyt.zeros(96, 96)
+
+    def function(x, w):
+        a, b = x @ w, x.t() @ w
+        state.copy_(a)
+        x.add_(b)
+        return a
+
+    program = program_of(function, tinyt.randn(96, 96), tinyt.randn(96, 96))
+    places, steps = program.places(), program.describe()
+    for *_, lanes in program.sides():
+        for step in (step for lane in lanes for step in lane):
+            assert all(places[x[0]][0] not in ("argument", "outside") for x in steps[step][6])
+
+
+def test_steps_that_look_for_faults_run_alone():
+    index, table = tinyt.randint(0, 96, (96,)), tinyt.randn(96, 96)
+
+    def function(x):
+        return x @ table, table[index] * 2.0, x.t() @ table
+
+    program = program_of(function, tinyt.randn(96, 96))
+    names = {
+        name for lanes in ops_beside(program) for lane in lanes for step in lane for name in step
+    }
+    assert "index" not in names
+    assert "gather" not in names
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_failure_in_a_lane_leaves_the_next_run_right(count):
+    """One of the lanes takes memory, which the system refuses."""
+
+    def function(x, w, h):
+        return x @ w, h.sum(0), x.t() @ w
+
+    args = tinyt.randn(96, 96), tinyt.randn(96, 96), tinyt.randn(96, 96).half()
+    compiled = tinyt.compile(function)
+    expected = [bits(x) for x in function(*args)]
+    for _ in range(2):
+        compiled(*args)
+    groups = ops_beside(compiled.entries[0].program_object)
+    assert ("sum",) in [step for lanes in groups for lane in lanes for step in lane]
+    tinyt.set_num_threads(count)
+    failures = 0
+    for n in range(1, 20):
+        memory.fail_nth_allocation(n)
+        try:
+            assert [bits(x) for x in compiled(*args)] == expected
+        except tinyt.OutOfMemoryError:
+            failures += 1
+        finally:
+            memory.fail_nth_allocation(0)
+        assert [bits(x) for x in compiled(*args)] == expected
+    assert failures > 0
+
+
+def test_what_is_seen(tmp_path):
+    step = tinyt.compile(training()[0])
+    for _ in range(2):
+        step(*DATA)
+    report = step.report(*DATA)
+    program = step.entries[0].program_object
+    lanes = {
+        number: (lane, first, last)
+        for first, last, group in program.sides()
+        for lane, numbers in enumerate(group)
+        for number in numbers
+    }
+    assert {row.number: tuple(row.lane) for row in report.rows if row.lane} == lanes
+    lines = str(report).splitlines()
+    at = lines[1].index("lane")
+    for number, (lane, first, last) in lanes.items():
+        assert lines[2 + number][at:].startswith(f"{lane} of {first}-{last} ")
+        text = f"lane {lane} of {first}-{last}"
+        (line,) = (
+            x
+            for x in step.graph().dot().splitlines()
+            if f" p0s{number} [label" in x and "->" not in x
+        )
+        assert text in line
+    html = step.graph().html()
+    assert html.count("side by side") == len(lanes)
+    step.profile(tmp_path / "trace.json", *DATA)
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X"]
+    assert {e["args"]["step"]: e["args"]["lane"] for e in spans if "lane" in e["args"]} == {
+        number: f"{lane} of {first}-{last}" for number, (lane, first, last) in lanes.items()
+    }
+
+
+def test_a_report_without_lanes_does_not_show_them():
+    compiled = tinyt.compile(lambda x: x.exp())
+    for _ in range(2):
+        compiled(DATA[0])
+    assert "lane" not in str(compiled.report())
+
+
+def test_groups_take_no_more_memory_than_eager():
+    """The peak is that of the plan's values one after another: what a group reads and makes must
+    have room beside what is there anyway."""
+
+    def function(x, w):
+        a = x @ w
+        b = (a.relu() @ w).relu()
+        c = (x.t() @ w).relu()
+        return (b @ w).sum() + (c @ w).sum()
+
+    args = tinyt.randn(96, 96), tinyt.randn(96, 96)
+    program = program_of(function, *args)
+    assert program.peak_bytes <= 3 * 4 * 96 * 96 + 1024
+
+
+def test_nested_programs_have_lanes_of_their_own():
+    w, u = tinyt.randn(96, 96), tinyt.randn(96, 96)
+
+    def cell(h, x):
+        new = (h @ w).tanh() * (x @ u).sigmoid()
+        return new, new
+
+    def function(xs):
+        return tinyt.scan(cell, tinyt.zeros(64, 96), xs)
+
+    xs = tinyt.randn(6, 64, 96)
+    compiled = tinyt.compile(function)
+    for _ in range(4):
+        last, every = compiled(xs)
+        expected = function(xs)
+        assert (bits(last), bits(every)) == tuple(bits(x) for x in expected)
