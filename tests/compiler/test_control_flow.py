@@ -556,9 +556,9 @@ def test_a_compiled_loop_has_a_gradient_only_where_its_end_is_known() -> None:
         return tinyt.while_loop(lambda x: x.sum() < 0, lambda x: (x * w,), (x,))
 
     assert unknown(tinyt.ones(3))[0].tolist() == [1.0] * 3
-    with pytest.raises(tinyt.CaptureError, match="requires grad.*use scan"):
+    with pytest.raises(tinyt.CaptureError, match=r"requires grad.*use scan"):
         compile(unknown)(tinyt.ones(3))
-    with pytest.raises(tinyt.CaptureError, match="requires grad.*use scan"):
+    with pytest.raises(tinyt.CaptureError, match=r"requires grad.*use scan"):
         compile(lambda x: tinyt.while_loop(lambda x: x.sum() < 9, lambda x: (x + 1,), (x,)))(
             tinyt.ones(3, requires_grad=True)
         )

@@ -67,6 +67,37 @@ def test_compiler_page_prints_what_it_shows(tmp_path: Path) -> None:
     assert output_of("\n".join(programs), tmp_path) == "".join(shown)
 
 
+# What the page on compiling takes for granted.
+BEFORE = """
+import tinyt
+from tinyt import nn, optim
+
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+optimizer = optim.AdamW(model.parameters())
+x, target = tinyt.randn(32, 8), tinyt.randint(0, 4, (32,))
+inward, across = nn.Parameter(tinyt.randn(10, 128)), nn.Parameter(tinyt.randn(128, 128))
+xs, classes = tinyt.randn(5, 16, 10), tinyt.randint(0, 128, (16,))
+"""
+CALLS = {"def step(x, target)": "step(x, target)", "def step(xs, target)": "step(xs, classes)"}
+
+
+def test_the_page_on_compiling_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    """With the file that a program of it is; steps are called until they run as programs."""
+    page = (ROOT / "docs" / "compile.md").read_text(encoding="utf-8")
+    lines = [BEFORE]
+    for code in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+        calls = [call for name, call in CALLS.items() if name in code]
+        lines += [code, *(f"for _ in range(3):\n    {call}" for call in calls)]
+        lines += ["assert step.cache_info().hits > 0"] * len(calls)
+    assert len(lines) > 7
+    (tmp_path / "page.py").write_text("\n".join(lines), encoding="utf-8")
+    printed = output_of("import runpy; runpy.run_path('page.py')", tmp_path)
+    # The table has the columns that the page shows, and the steps.
+    head = next(line for line in page.splitlines() if line.startswith("#  step"))
+    assert head.split() == next(x for x in printed.splitlines() if x.startswith("#  step")).split()
+    assert "gelu sum div sub square sum" in printed
+
+
 @pytest.mark.parametrize(("marker", "then"), [("demo", "tinyt train digits"), ("test", "pytest")])
 def test_commands_use_what_the_package_declares(marker: str, then: str) -> None:
     assert block(f"ci:install-{marker}") == f'pip install ".[{marker}]" && {then}\n'

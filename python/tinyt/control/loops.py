@@ -113,8 +113,8 @@ def _record(
         return _run(condition, body, first)
     if any(wants(x) for x in first) or parts[1].roots:
         raise CaptureError(
-            "while_loop: a value requires grad, but how often a compiled loop runs is not known, so "
-            "that nothing can be kept for its gradient; use scan, whose steps are counted, "
+            "while_loop: a value requires grad, but how often a compiled loop runs is not known, "
+            "so that nothing can be kept for its gradient; use scan, whose steps are counted, "
             "no_grad(), or a condition that does not depend on data"
         )
     if any(part.draws for part in parts):
