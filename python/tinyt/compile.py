@@ -15,8 +15,9 @@ from tinyt._tensor import ByIdentity, Entry, Place, describe, modes, rebuild
 from tinyt.compiler.capture import Capture, FirstRun
 from tinyt.compiler.compare import difference
 from tinyt.compiler.guards import StateError, changed_floats
-from tinyt.compiler.passes import simplify
+from tinyt.compiler.record import collection_paused
 from tinyt.compiler.render.views import Profile, Views
+from tinyt.compiler.resize import Simplified
 from tinyt.compiler.verify import Verification, VerificationError, Verifier
 from tinyt.nn import Module
 from tinyt.tensor import Tensor
@@ -61,6 +62,7 @@ class Compiled(Views):
         self._limit, self._given_name = limit, name
         self._places: dict[tuple[int, Any], Place] = {}  # of floats that have changed once
         self._reasons: deque[str] = deque(maxlen=2 * limit)
+        self._simplified = Simplified()
         self._captures = 0
         self._warm = False
         update_wrapper(self, function, updated=())
@@ -75,6 +77,7 @@ class Compiled(Views):
         self._places.clear()
         self._reasons.clear()
         self._verifications.clear()
+        self._simplified = Simplified()
         self._captures, self._warm = 0, False
         self.hits = self.misses = 0
 
@@ -126,8 +129,20 @@ class Compiled(Views):
         Of a number that is read anew a function may hold the value fast, as one of C does: what
         another number changes in the graph tells. The program stands for this value then.
         """
-        core, numbers = entry.capture.core, entry.capture.core.numbers()
         given = entry.given(leaves)
+        with collection_paused():
+            self._hold_numbers(entry, leaves, given)
+        if entry.capture.core.holds(given):
+            entry.confirm()
+            try:
+                self._verify(entry, leaves, "first run")
+            except VerificationError:
+                self.entries.remove(entry)
+                raise
+
+    def _hold_numbers(self, entry: Entry, leaves: list[Any], given: list[float]) -> None:
+        """The numbers whose values a second capture shows to count."""
+        core, numbers = entry.capture.core, entry.capture.core.numbers()
 
         def other(which: int) -> str | None:
             nudged = which, _FAR
@@ -153,13 +168,6 @@ class Compiled(Views):
             which = {"given": count, "item": _ITEMS}.get(kind)
             if which is not None and (which in held or value == 0.0 or not math.isfinite(value)):
                 core.hold(position)
-        if core.holds(given):
-            entry.confirm()
-            try:
-                self._verify(entry, leaves, "first run")
-            except VerificationError:
-                self.entries.remove(entry)
-                raise
 
     def _verify(self, entry: Entry, leaves: list[Any], when: str) -> None:
         """With ``verify=True``: VerificationError where the program is not the function."""
@@ -175,15 +183,16 @@ class Compiled(Views):
 
     def _captured(self, description: Any, leaves: list[Any], reason: str) -> Entry:
         """A new program, for these arguments."""
-        capture = self._capture(description, leaves, list(self._places.values()))
-        core = simplify(capture.graph).to_core()
-        if capture.later is not None:
-            capture.later.plan(core)
-        program = _core.Program(core, 0 if capture.later is None else 1)
+        with collection_paused():
+            capture = self._capture(description, leaves, list(self._places.values()))
+            core, how = self._simplified.core_of(capture)
+            if capture.later is not None:
+                capture.later.plan(core)
+            program = _core.Program(core, 0 if capture.later is None else 1)
         entry = Entry(capture, program, description, modes(), leaves)
         self._verify(entry, leaves, "captured")
         self._captures += 1
-        self._reasons.append(f"{self._captures}: {reason}")
+        self._reasons.append(f"{self._captures}: {reason}{how}")
         self.entries.insert(0, entry)
         if len(self.entries) > self._limit:
             self.entries.pop()

@@ -2,6 +2,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t, uint8_t
 from libcpp cimport bool as cbool
+from libcpp.optional cimport optional
 from libcpp.queue cimport priority_queue
 from libcpp.string cimport string
 from libcpp.unordered_set cimport unordered_set

@@ -203,6 +203,9 @@ void bind_graph(py::module_& m) {
           },
           arg("shape"), arg("dtype"), "What stands for a dense argument of that geometry.")
       .def_property_readonly("arguments", [](const Graph& g) { return g.arguments().size(); })
+      .def_property_readonly(
+          "address", [](const Graph& g) { return reinterpret_cast<size_t>(&g); },
+          "Where the hot module finds it.")
       .def("add_result", &Graph::add_result, arg("x"),
            "Marks what a tensor holds as an output; which one.")
       .def("parts", parts_of, arg("node"), "The recordings that a node runs.")

@@ -404,8 +404,9 @@ def test_cache() -> None:
     assert f.cache_info() == (5, 3, 2, 2)
     first, second, third = f.explain().splitlines()
     assert first == "1: the first call"
-    assert second == "2: argument 0: shape (2,), not (1,)"
-    assert third == "3: argument 0: shape (3,), not (1,)"
+    alike = "; simplified as before, with other sizes"
+    assert second == f"2: argument 0: shape (2,), not (1,){alike}"
+    assert third == f"3: argument 0: shape (3,), not (1,){alike}"
     f.cache_clear()
     assert f.cache_info() == (0, 0, 2, 0)
     assert f.explain() == ""

@@ -48,7 +48,7 @@ CORE_LAYERS = [
     {"ops", "backend", "dispatch", "infer", "optim", "seam"},
     {"numbers", "opaque"},
     {"graph"},
-    {"step", "hoist", "flow", "cut", "fuse", "pack", "plan", "program", "machine"},
+    {"step", "hoist", "flow", "cut", "fuse", "pack", "plan", "program", "machine", "sizes"},
 ]
 # The steps to the right, in implementation files only: a storage asks its device's backend for
 # memory, and the one dispatcher appends to the graph that is being recorded.

@@ -278,6 +278,8 @@ def hot_stub() -> str:
             constants.append(f"{name}: {entry(HOT_TYPES, 'HOT_TYPES', name)}\n")
         elif isinstance(member, type) and issubclass(member, Exception):
             continue  # imported
+        elif name == "Length":
+            continue  # to a type checker it is an int
         elif isinstance(member, type):
             classes.append(hot_class(member, examples.get(member), unused))
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
@@ -154,12 +155,14 @@ class Capture:
         nudged: tuple[int, float] = (-1, 1.0),
     ) -> None:
         self.places, self._nudged = places, nudged
+        # What is planned, where that was made as for other sizes (`Simplified`).
+        self.resized: _core.Graph | None = None
         tensors = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
         self.kept = {i: x for i, x in tensors.items() if x.requires_grad and x.is_leaf}
         while True:
             tracer = Tracer(function, objects)
             made = self._record(function, leaves, rebuild, tracer)
-            inputs = (item.tensor for item in self.graph.inputs)
+            inputs = (tensor for _, tensor, *_ in self.core.inputs())
             self.captured = {x._storage_id for x in inputs if x is not None}
             aliased = {i: x for i, x in tensors.items() if x._storage_id in self.captured}
             if aliased.keys() <= self.kept.keys():
@@ -168,6 +171,11 @@ class Capture:
         self.guards = tracer.guards(self._reads, self.tensors)
         del tracer
         _require_gone(made)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What was recorded; made when it is first asked for."""
+        return Graph.from_core(self.core)
 
     def _record(
         self,
@@ -201,7 +209,6 @@ class Capture:
             with tracer:  # hooks of the tape, and backwards of functions
                 self.later = Later(core, recorder, roots, first_node, known.all) if roots else None
         self.core = core
-        self.graph = Graph.from_core(core)
         self.arguments, self.layouts = recorder.arguments, recorder.layouts
         self.numbers, self.draws = recorder.numbers, recorder.draws
         self._reads, self.tensors = recorder.reads, list(recorder.tensors.values())

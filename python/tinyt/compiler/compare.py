@@ -16,11 +16,14 @@ class Recorded(Protocol):
     results and gradients come from."""
 
     core: _core.Graph
-    graph: Graph
     constants: frozenset[int]
     tree: Any
     results: list[tuple[int, Any]]
     set_grads: list[tuple[Tensor, int, Tensor | None]]
+
+    @property
+    def graph(self) -> Graph:
+        """What was recorded."""
 
 
 def _same(first: Recorded, x: Tensor, second: Recorded, y: Tensor) -> bool:

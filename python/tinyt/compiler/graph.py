@@ -7,6 +7,7 @@ from array import array
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinyt._tensor import Sizes
 from tinyt.dtypes import ALL
 from tinyt.ops.common import OP_TABLE
 
@@ -82,7 +83,8 @@ class Mark(NamedTuple):
 class Graph(NamedTuple):
     """Nodes in program order, and what goes in and comes out. The first ``recorded`` values and
     ``recorded_inputs`` are those of the recording, later ones those that passes made. ``inside``:
-    what recorded nodes of control flow run."""
+    what recorded nodes of control flow run. ``sizes`` notes what is asked of the sizes, if anything
+    does (`noting_sizes`)."""
 
     core: _core.Graph
     nodes: list[Node]
@@ -94,6 +96,7 @@ class Graph(NamedTuple):
     recorded: int
     recorded_inputs: int
     inside: dict[int, tuple[Graph, ...]]
+    sizes: Sizes | None = None
 
     @classmethod
     def from_core(cls, graph: _core.Graph) -> Graph:
@@ -118,13 +121,38 @@ class Graph(NamedTuple):
             },
         )
 
+    def noting_sizes(self) -> Graph:
+        """The same graph, as it was recorded, with sizes that note what is asked of them: numbers
+        that compare, add up and multiply as integers do, and are none."""
+        sizes = Sizes(self.core)
+        take = sizes.take
+        return self._replace(
+            values=[Value(take(shape), t, node) for shape, t, node in self.values],
+            nodes=[
+                Node(op, take(attrs, _LETTERS.get(op, "")) if attrs else attrs, read, made, origin)
+                for op, attrs, read, made, origin in self.nodes
+            ],
+            outputs=[
+                Output(o.value, take(o.shape), take(o.stride), take((o.offset,))[0])
+                for o in self.outputs
+            ],
+            sizes=sizes,
+        )
+
     def to_core(self) -> _core.Graph:
         """What a program is planned from.
 
         Everything is checked once more, with the shapes and dtypes of every node: RuntimeError, or
         the op's own error, where a pass made something that is no graph.
         """
-        flat = array("q", [_FORMAT, self.recorded, len(self.values) - self.recorded])
+        added = self.inputs[self.recorded_inputs :]
+        tensors = [item.tensor for item in added if item.tensor is not None]
+        parts = [(i, [part.to_core() for part in of]) for i, of in self.inside.items()]
+        return self.core.rewritten(self.to_bytes(), tensors, parts)
+
+    def to_bytes(self) -> bytes:
+        """What `rewritten` of the core takes."""
+        flat: list[int] = [_FORMAT, self.recorded, len(self.values) - self.recorded]
         for value in self.values[self.recorded :]:
             flat.extend((value.dtype.number, len(value.shape), *value.shape))
         added = self.inputs[self.recorded_inputs :]
@@ -141,9 +169,9 @@ class Graph(NamedTuple):
         for ends in (self.outputs, self.writes):
             flat.append(len(ends))
             flat.extend(end.value for end in ends)
-        tensors = [item.tensor for item in added if item.tensor is not None]
-        parts = [(i, [part.to_core() for part in of]) for i, of in self.inside.items()]
-        return self.core.rewritten(flat.tobytes(), tensors, parts)
+        if self.sizes is not None:
+            flat = self.sizes.keep(flat)
+        return array("q", flat).tobytes()
 
     def parts(self, node: int) -> tuple[Graph, ...]:
         """What a node of control flow runs; nothing of another one."""
@@ -215,8 +243,10 @@ _KINDS = {
     for name, row in OPS.items()
 }
 
+_LETTERS = {name: "".join(kinds) for name, kinds in _KINDS.items()}
 
-def _add_op(flat: array[int], op: str, attrs: tuple[Any, ...]) -> None:
+
+def _add_op(flat: list[int], op: str, attrs: tuple[Any, ...]) -> None:
     ints: list[int] = []
     floats: list[int] = []
     for kind, value in zip(_KINDS[op], attrs, strict=True):
@@ -225,7 +255,7 @@ def _add_op(flat: array[int], op: str, attrs: tuple[Any, ...]) -> None:
         elif kind == "I":
             ints += [len(value), *value]
         else:
-            ints.append(int(value))
+            ints.append(value)
     flat.extend((_NUMBER[op], len(ints), *ints, len(floats), *floats))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,19 @@ def recording(nudged: int = -1, factor: float = 1.0) -> Iterator[tuple[_core.Gra
         yield core, recorder
     finally:
         core.end()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Garbage in cycles waits until the block is done: a graph is made of so many objects that are
+    kept that looking through them again and again would take most of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Recording:

@@ -12,6 +12,7 @@ from tinyt import _core
 from tinyt._tensor import GradMode, rebuild
 from tinyt.compiler import passes
 from tinyt.compiler.capture import NUMBER, OUTPUT, VIEW
+from tinyt.compiler.graph import Graph
 from tinyt.compiler.interpret import interpret
 from tinyt.compiler.judge import error_of
 from tinyt.compiler.trial import Difference, Outcome, State, element_difference, outcome_difference
@@ -20,7 +21,6 @@ from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
     from tinyt._tensor import Entry
-    from tinyt.compiler.graph import Graph
 
 # Gradients of outputs with respect to inputs, given those of the outputs.
 Grad = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]]
@@ -211,24 +211,36 @@ class _Trial:
         )
 
     def wrong_pass(self, eager: Outcome) -> VerificationError | None:
-        """The first pass after which the graph means something else."""
+        """The first pass after which the graph means something else; of one that was simplified as
+        another one, only whether it does."""
+        if self._capture.resized is not None:
+            resized = Graph.from_core(self._capture.resized)
+            return self._wrong_after(resized, -1, "sizes", "simplified with other sizes", eager)
         for number, (name, run) in enumerate(passes.PASSES):
             after = passes.everywhere(run, self._graph)
             if after is self._graph:
                 continue
-            found = outcome_difference(self.interpreted(after), eager, tape=False)
-            if found is not None:
-                where, wrong = found
-                return VerificationError(
-                    f"compile: after pass {number} ({name}) the graph does not do what the "
-                    f"function does: {where}: {wrong.message}",
-                    "pass",
-                    name,
-                    number,
-                    wrong.position,
-                )
-            self._graph = after
+            wrong = self._wrong_after(after, number, name, f"after pass {number} ({name})", eager)
+            if wrong is not None:
+                return wrong
         return None
+
+    def _wrong_after(
+        self, after: Graph, number: int, name: str, when: str, eager: Outcome
+    ) -> VerificationError | None:
+        found = outcome_difference(self.interpreted(after), eager, tape=False)
+        if found is None:
+            self._graph = after
+            return None
+        where, wrong = found
+        return VerificationError(
+            f"compile: {when}, the graph does not do what the function does: "
+            f"{where}: {wrong.message}",
+            "pass",
+            name,
+            number,
+            wrong.position,
+        )
 
     def wrong_step(self, where: str, wrong: Difference) -> VerificationError:
         """The first step of the program whose value is not the interpreter's; the passes have been

@@ -52,4 +52,6 @@ def _equal_numbers(graph: Graph) -> dict[int, int]:
             first = known.setdefault(key, item.value)
             if first != item.value:
                 by[item.value] = first
+                if graph.sizes is not None:
+                    graph.sizes.merge_numbers(first, item.value)
     return by

@@ -26,6 +26,7 @@ _OPS = SCALARS | _REPEATS | {"cast", "fill"}
 def run(graph: Graph) -> Graph:
     """The graph with constants as `fill` nodes."""
     known = {i.value: i.tensor for i in graph.inputs if i.weak and i.tensor is not None}
+    repeated: dict[int, int] = {}  # what a number is there once more for
 
     def rule(edit: Edit, node: Node) -> Sequence[int] | None:
         made = node.outputs[0]
@@ -38,7 +39,10 @@ def run(graph: Graph) -> Graph:
         inputs = [known[v] for v in node.inputs]
         if node.op in _REPEATS:
             known[made] = prim.reshape(inputs[0], (1,) * len(shape))
+            repeated[made] = repeated.get(node.inputs[0], node.inputs[0])
             return None
+        for v in node.inputs:
+            edit.hold_number(repeated.get(v, v))
         try:
             number = getattr(prim, node.op)(*inputs, *node.attrs)
         except RuntimeError:

@@ -22,6 +22,9 @@ FAULTING = frozenset(name for name, row in OPS.items() if "faulting" in row["fla
 # A value of at most that many bytes may be kept longer than the recorded function would.
 _SMALL = 4096
 
+# The numbers of Python's that a pass may look for without more ado (Sizes of sizes.h).
+SPECIAL = (0, 1)
+
 Pass = Callable[[Graph], Graph]
 # Of a node: the values that take the places of its outputs, or None.
 Rule = Callable[["Edit", Node], "Sequence[int] | None"]
@@ -116,6 +119,12 @@ class Edit:
         """Of a dense value."""
         shape, t, _ = self.values[value]
         return prod(shape) * t.itemsize
+
+    def hold_number(self, value: int) -> None:
+        """Notes that what is made depends on a value, if that is one of Python's numbers: more than
+        on its being one of `SPECIAL`."""
+        if self.graph.sizes is not None and self.is_weak(value):
+            self.graph.sizes.hold_number(value)
 
     def is_weak(self, value: int) -> bool:
         """Whether it is a number of Python's, which counts for less in promotion."""

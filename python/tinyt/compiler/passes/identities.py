@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import copysign
 from typing import TYPE_CHECKING, Any
 
-from tinyt.compiler.passes.edit import uses_of, walk
+from tinyt.compiler.passes.edit import SPECIAL, uses_of, walk
 from tinyt.compiler.passes.views import Place, is_dense
 
 if TYPE_CHECKING:
@@ -50,10 +50,14 @@ def run(graph: Graph) -> Graph:
     """The graph without ops that change nothing."""
     uses = uses_of(graph)
     places: dict[int, Place] = {}
-    numbers = {i.value: i.tensor.item() for i in graph.inputs if i.weak and i.tensor is not None}
+    numbers = {
+        i.value: number
+        for i in graph.inputs
+        if i.weak and i.tensor is not None and (number := i.tensor.item()) in SPECIAL
+    }
 
     def constant(edit: Edit, value: int) -> Any:
-        """The number that a value is everywhere, or None."""
+        """The number that a value is everywhere, where identities look for it, or None."""
         if (node := edit.makers[value]) is None:
             return numbers.get(value)
         for _ in range(4):  # as they come: a chain of any length would take its square

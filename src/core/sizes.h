@@ -1,0 +1,83 @@
+// What passes ask of the sizes in a recorded graph while they simplify it. Another recording of the
+// same nodes is simplified alike, with its own sizes, where every answer is what it was.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "graph.h"
+
+namespace tinyt {
+
+class Sizes {
+ public:
+  enum class Op : uint8_t { Given, Constant, Add, Sub, Mul, FloorDiv, Mod };
+  enum class Test : uint8_t { Lt, Le, Eq, Ne, Gt, Ge };
+
+  // Gives the sizes of a graph the numbers from 0 on: the shapes of its values, the integer
+  // attributes of its nodes (lists with their length), and of its outputs shape, strides and
+  // offset.
+  explicit Sizes(const Graph& graph);
+  int64_t value(int64_t number) const { return rows_[number].value; }
+  int64_t constant(int64_t value);
+  // What Python computes; 0 for the right one of a division is the caller's error.
+  int64_t apply(Op op, int64_t left, int64_t right);
+  // A decision of a pass.
+  bool test(Test test, int64_t left, int64_t right);
+
+  // Of Python's numbers among the inputs, by their values: this one decides what a pass makes, but
+  // for its being neither 0 nor 1; these two are taken for one.
+  void hold_number(int64_t input) { held_.insert(input); }
+  void merge_numbers(int64_t one, int64_t other) { merged_.emplace_back(one, other); }
+
+  // What the passes made, as Graph::rewritten takes it; a place in it has the size of that number.
+  void keep(std::vector<int64_t> flat, std::vector<std::pair<size_t, int64_t>> places);
+  size_t tests() const { return tests_.size(); }
+  // The same of another recording. Nothing, and why, where passes may simplify that otherwise.
+  std::optional<std::vector<int64_t>> of(const Graph& other, std::string& why) const;
+
+ private:
+  struct Row {
+    Op op;
+    int64_t left, right;
+    int64_t value;
+  };
+  struct Asked {
+    Test test;
+    bool outcome;
+    int64_t left, right;
+  };
+
+  // A graph but for its sizes; holds none of its tensors.
+  struct Form {
+    std::vector<std::string> names;
+    std::vector<int64_t> nodes, types, rest;
+    std::vector<size_t> ends;  // of the nodes, in `nodes`
+
+    explicit Form(const Graph& graph);
+    // From another one; nothing where they are equal.
+    std::string difference(const Form& now) const;
+  };
+
+  int64_t add(Row row);
+  bool same_numbers(const Graph& other) const;
+  std::optional<std::vector<int64_t>> evaluated(const Graph& other) const;
+
+  Form form_;
+  std::vector<std::pair<int64_t, Tensor>> numbers_;  // Python's, and their values
+  std::vector<Row> rows_;
+  std::unordered_map<uint64_t, int64_t> known_;  // what is computed, by what and of what
+  std::unordered_map<int64_t, int64_t> constants_;
+  std::vector<Asked> tests_;
+  std::unordered_set<uint64_t> asked_;
+  std::unordered_set<int64_t> held_;
+  std::vector<std::pair<int64_t, int64_t>> merged_;
+  std::vector<int64_t> flat_;
+  std::vector<std::pair<size_t, int64_t>> places_;
+};
+
+}  // namespace tinyt
