@@ -4,7 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "call.h"
 #include "casters.h"
@@ -93,7 +93,7 @@ std::shared_ptr<Graph> rewritten(
   std::vector<int64_t> words(bytes.size() / sizeof(int64_t));
   require(words.size() * sizeof(int64_t) == bytes.size(), ErrorKind::Runtime,
           "graph: the array holds int64s, got ", bytes.size(), " bytes");
-  std::memcpy(words.data(), bytes.data(), bytes.size());
+  std::copy_n(bytes.data(), bytes.size(), reinterpret_cast<char*>(words.data()));
   std::unordered_map<int64_t, Opaque::Graphs> graphs;
   for (const auto& [node, list] : parts) graphs[node].assign(list.begin(), list.end());
   return g.rewritten(words, inputs, graphs);
