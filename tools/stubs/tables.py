@@ -362,6 +362,7 @@ CORE_RESULTS = {
     "Program.steps": "list[tuple[str, ...]]",
     "Program.boundaries": "list[tuple[str, int]]",
     "Program.describe": "list[tuple[Any, ...]]",
+    "Program.parts": "list[tuple[Program, int]]",
     "Program.places": "list[tuple[str, int, int, int, int]]",
     "Measures.steps": "list[tuple[int, int, int, int, int]]",
     "Measures.values": "list[list[Tensor]]",

@@ -62,9 +62,18 @@ class Place(NamedTuple):
     last: int
 
 
+class Inside(NamedTuple):
+    """A program that a step of control flow runs, and how often: where data says so, in the last
+    run; -1: there was none."""
+
+    program: Facts
+    times: int
+
+
 class Step(NamedTuple):
     """A step: one op, a ``region`` of several, a ``copy``, or an ``opaque`` one as an
-    optimiser's. ``elements``: those that each op of a region works on."""
+    optimiser's. ``elements``: those that each op of a region works on. ``inside``: what a step of
+    control flow runs."""
 
     kind: str
     ops: tuple[str, ...]
@@ -76,10 +85,12 @@ class Step(NamedTuple):
     reason: str
     boundary_bytes: int
     held_bytes: int
+    inside: tuple[Inside, ...] = ()
 
 
 class Facts(NamedTuple):
-    """A program: ``call``, or ``backward``, which runs in ``backward()`` of the results."""
+    """A program: ``call``, or ``backward``, which runs in ``backward()`` of the results, or what a
+    step of control flow runs."""
 
     name: str
     steps: list[Step]
@@ -87,6 +98,14 @@ class Facts(NamedTuple):
     arena_bytes: int
     peak_bytes: int
     measures: _core.Measures | None
+
+
+# What the programs of a step of control flow are, in their order.
+_INSIDE = {
+    "scan": ("step",),
+    "cond": ("if false", "if true"),
+    "while_loop": ("condition", "body"),
+}
 
 
 def read_program(
@@ -100,10 +119,29 @@ def read_program(
             for place, offset, shape, stride, number in rows
         )
 
+    def inside(number: int, op: str) -> tuple[Inside, ...]:
+        parts = program.parts(number)
+        names = _INSIDE.get(op, ())[: len(parts)]
+        return tuple(
+            Inside(read_program(part, name), times)
+            for name, (part, times) in zip(names, parts, strict=True)
+        )
+
     steps = [
-        Step(kind, ops, ALL[number], attrs, elements, operands(read), operands(made), *why, held)
-        for (kind, ops, number, attrs, elements, read, made), why, held in zip(
-            program.describe(), program.boundaries(), program.held_bytes(), strict=True
+        Step(
+            kind,
+            ops,
+            ALL[dtype],
+            attrs,
+            elements,
+            operands(read),
+            operands(made),
+            *why,
+            held,
+            inside(i, ops[0]) if kind == "opaque" else (),
+        )
+        for i, ((kind, ops, dtype, attrs, elements, read, made), why, held) in enumerate(
+            zip(program.describe(), program.boundaries(), program.held_bytes(), strict=True)
         )
     ]
     places = [Place(*row) for row in program.places()]
