@@ -17,22 +17,16 @@ namespace tinyt {
 
 namespace {
 
-py::object tuple_from(std::span<const int64_t> dims) {
-  py::tuple out(dims.size());
-  for (size_t i = 0; i < dims.size(); ++i) out[i] = dims[i];
-  return out;
-}
-
 py::list nodes_of(const Graph& g) {
   py::list out;
   for (const Graph::Node& n : g.nodes()) {
     py::object attrs = py::tuple();
     if (n.opaque) {
-      attrs = tuple_from(n.opaque->numbers());
+      attrs = tuple_of(n.opaque->numbers());
     } else {
       attrs = py::reinterpret_steal<py::object>(attrs_tuple(n.op, n.attrs));
     }
-    out.append(py::make_tuple(n.name(), attrs, tuple_from(n.inputs), tuple_from(n.outputs)));
+    out.append(py::make_tuple(n.name(), attrs, tuple_of(n.inputs), tuple_of(n.outputs)));
   }
   return out;
 }
@@ -51,7 +45,7 @@ py::list inputs_of(const Graph& g) {
 py::list outputs_of(const Graph& g) {
   py::list out;
   for (const Graph::Output& o : g.outputs())
-    out.append(py::make_tuple(o.value, tuple_from(o.tensor.shape()), tuple_from(o.tensor.strides()),
+    out.append(py::make_tuple(o.value, tuple_of(o.tensor.shape()), tuple_of(o.tensor.strides()),
                               o.tensor.offset()));
   return out;
 }
@@ -217,7 +211,7 @@ void bind_graph(py::module_& m) {
           [](const Graph& g) {
             py::list out;
             for (const Graph::Value& v : g.values())
-              out.append(py::make_tuple(tuple_from(v.shape), static_cast<int>(v.dtype), v.node));
+              out.append(py::make_tuple(tuple_of(v.shape), static_cast<int>(v.dtype), v.node));
             return out;
           },
           "(shape, dtype number, producing node or -1) per value.")
@@ -289,6 +283,21 @@ void bind_graph(py::module_& m) {
            "(kind, op names, dtype number, attributes, elements of each op of a region, inputs, "
            "outputs) per "
            "step; an operand is (place, first byte, shape, strides, dtype number).")
+      .def(
+          "parts",
+          [](const py::object& self, size_t step) {
+            const auto& p = self.cast<const Program&>();
+            py::list out;
+            const Program::Step& s = p.steps().at(step);
+            if (s.kind == Program::Kind::Opaque)
+              for (const auto& [program, times] : p.opaque()[static_cast<size_t>(s.index)]->parts())
+                out.append(py::make_tuple(
+                    py::cast(program, py::return_value_policy::reference_internal, self), times));
+            return out;
+          },
+          arg("step"),
+          "(program, how often it runs) of all that a step of control flow runs; what is not known "
+          "before is that of the last run, or -1.")
       .def("places", describe_places,
            "(kind, bytes, position, first and last step) of all memory that steps use.")
       .def("held_bytes", &Program::held_bytes, "What a run holds at each step.")

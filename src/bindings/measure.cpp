@@ -11,13 +11,13 @@ namespace py = pybind11;
 
 namespace tinyt {
 
-namespace {
-
 py::tuple tuple_of(std::span<const int64_t> dims) {
   py::tuple out(dims.size());
   for (size_t i = 0; i < dims.size(); ++i) out[i] = dims[i];
   return out;
 }
+
+namespace {
 
 py::tuple operands_of(std::span<const Tensor> operands, const Program::Layout& layout) {
   py::tuple out(operands.size());

@@ -3,10 +3,13 @@
 
 #include <pybind11/pybind11.h>
 
+#include <span>
+
 #include "program_measure.h"
 
 namespace tinyt {
 
+pybind11::tuple tuple_of(std::span<const int64_t> numbers);
 pybind11::list describe_steps(const Program& program);
 pybind11::list describe_places(const Program& program);
 void bind_measures(pybind11::class_<Measures>& measures);

@@ -1,6 +1,7 @@
 #include "flow_node.h"
 
 #include <array>
+#include <atomic>
 #include <cstring>
 
 namespace tinyt {
@@ -66,6 +67,7 @@ class PartRun {
       result_bytes_.push_back(bytes_of(*part.graph, output.value));
   }
 
+  const Program* program() const { return &program_; }
   const std::vector<FlowSource>& sources() const { return sources_; }
   size_t argument_bytes(size_t i) const { return argument_bytes_[i]; }
   size_t result_bytes(int64_t r) const { return result_bytes_[r]; }
@@ -140,6 +142,7 @@ class Pairs {
 };
 
 using Tensors = std::vector<Tensor>;
+using Parts = std::vector<std::pair<const Program*, int64_t>>;
 
 class BoundScan : public Opaque::Bound {
  public:
@@ -160,6 +163,8 @@ class BoundScan : public Opaque::Bound {
     for (size_t m = 0; m < has_place.size(); ++m)
       if (!has_place[m]) pairs_.add(m, body_.memory_bytes(m));
   }
+
+  Parts parts() const override { return {{body_.program(), settings_.steps}}; }
 
   void run(const Draws& draws) const override {
     const Borrowed rolling(pairs_.bytes());
@@ -287,8 +292,15 @@ class BoundCond : public Opaque::Bound {
     }
   }
 
+  Parts parts() const override {
+    const int64_t last = taken_;
+    return {{branches_[0].run->program(), last < 0 ? -1 : last == 0},
+            {branches_[1].run->program(), last}};
+  }
+
   void run(const Draws& draws) const override {
-    const Branch& branch = branches_[*inputs_[0].ptr<uint8_t>() != 0];
+    taken_ = *inputs_[0].ptr<uint8_t>() != 0;
+    const Branch& branch = branches_[taken_];
     PartRun& part = *branch.run;
     const Borrowed rest(branch.others.bytes());
     for (size_t a = 0; a < part.arguments.size(); ++a) {
@@ -317,6 +329,7 @@ class BoundCond : public Opaque::Bound {
   };
   const Tensors inputs_, outputs_;
   std::array<Branch, 2> branches_;
+  mutable std::atomic<int64_t> taken_{-1};  // by the last run
 };
 
 class CondNode : public Opaque {
@@ -371,12 +384,18 @@ class BoundWhile : public Opaque::Bound {
     for (size_t m = 0; m < body_.memories.size(); ++m) pairs_.add(m, body_.memory_bytes(m));
   }
 
+  Parts parts() const override {
+    const int64_t steps = steps_;
+    return {{condition_.program(), steps < 0 ? -1 : steps + 1}, {body_.program(), steps}};
+  }
+
   void run(const Draws& draws) const override {
     const Borrowed answer(answer_.bytes()), rolling(pairs_.bytes());
     answer_.set(answer.data(), 0, condition_.memories);
     std::vector<char*> carry;
     for (size_t i = 0; i < carries_.size(); ++i) carry.push_back(inputs_[i].data());
-    for (int64_t step = 0;; ++step) {
+    int64_t step = 0;
+    for (;; ++step) {
       set_arguments(condition_, carry);
       condition_.run(draws, 0);
       if (*condition_.result(0) == 0) break;
@@ -385,6 +404,7 @@ class BoundWhile : public Opaque::Bound {
       body_.run(draws, 0);
       for (size_t i = 0; i < carry.size(); ++i) carry[i] = body_.result(carries_[i]);
     }
+    steps_ = step;
     for (size_t i = 0; i < carry.size(); ++i) {
       const size_t bytes = static_cast<size_t>(outputs_[i].numel()) * outputs_[i].itemsize();
       if (bytes > 0) std::memcpy(outputs_[i].data(), carry[i], bytes);
@@ -405,6 +425,7 @@ class BoundWhile : public Opaque::Bound {
   const Tensors inputs_, outputs_;
   mutable PartRun condition_, body_;
   Pairs answer_, pairs_;
+  mutable std::atomic<int64_t> steps_{-1};  // of the last run
 };
 
 class WhileNode : public Opaque {

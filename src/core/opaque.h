@@ -12,6 +12,7 @@
 namespace tinyt {
 
 class Graph;
+class Program;
 
 // The seed and first counter that a run's draws from a generator start with, per generator.
 using Draws = std::vector<std::pair<int64_t, int64_t>>;
@@ -29,6 +30,8 @@ class Opaque {
     virtual ~Bound() = default;
     // Draws: where those of the whole run start.
     virtual void run(const Draws& draws) const = 0;
+    // The programs that it runs, and how often: what is not known before, of the last run, or -1.
+    virtual std::vector<std::pair<const Program*, int64_t>> parts() const { return {}; }
   };
 
   virtual ~Opaque() = default;

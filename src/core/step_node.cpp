@@ -55,6 +55,16 @@ class OptimNode : public Opaque {
   }
 
   std::string_view name() const override { return settings_.name; }
+  std::vector<int64_t> numbers() const override {
+    std::vector<int64_t> out{static_cast<int64_t>(settings_.rule), settings_.maximize,
+                             settings_.nesterov, settings_.decoupled};
+    for (const OptimItem& item : items_) {  // which of its tensors are there
+      out.push_back(static_cast<bool>(item.grad));
+      for (const Tensor& state : item.state) out.push_back(static_cast<bool>(state));
+      out.push_back(static_cast<bool>(item.step));
+    }
+    return out;
+  }
 
   std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
                               std::span<const Tensor> outputs) const override {

@@ -1,15 +1,17 @@
-"""Parts of training steps whose numbers come from state."""
+"""Parts of training steps: what comes from state, and what tells recordings apart."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tinyt
 from flow import bits
-from tinyt import Tensor, nn
+from tinyt import Tensor, nn, optim
 from tinyt.compile import compile
+from tinyt.compiler.compare import difference
 
 
 def test_the_cumulative_average_of_batch_norm() -> None:
@@ -30,3 +32,25 @@ def test_the_cumulative_average_of_batch_norm() -> None:
         return found, bits(dict(net.state_dict()))
 
     assert train(True) == train(False)
+
+
+@pytest.mark.parametrize("option", ["nesterov", "maximize"])
+def test_recordings_of_optimisers_that_differ_in_an_option_differ(option: str) -> None:
+    """Also where what is recorded reads and writes the same tensors."""
+    w = nn.Parameter(tinyt.ones(3))
+    optimizer = optim.SGD([w], lr=0.1, momentum=0.9)
+
+    def step(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = (w * x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = compile(step)
+    for value in (False, True):
+        optimizer.param_groups[0][option] = value
+        run(tinyt.ones(3))
+    one, other = (entry.capture for entry in run.entries)
+    assert "was SGD" in str(difference(one, other))
+    assert difference(one, one) is None

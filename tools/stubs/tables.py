@@ -370,6 +370,7 @@ CORE_RESULTS = {
     "Program.boundaries": "list[tuple[str, int]]",
     "Program.sides": "list[tuple[int, int, list[list[int]]]]",
     "Program.describe": "list[tuple[Any, ...]]",
+    "Program.parts": "list[tuple[Program, int]]",
     "Program.places": "list[tuple[str, int, int, int, int]]",
     "Measures.steps": "list[tuple[int, int, int, int, int]]",
     "Measures.values": "list[list[Tensor]]",

@@ -212,7 +212,13 @@ def _of_op(op: str, step: Step, elements: int) -> int:
 
 
 def flops(step: Step) -> int:
-    """The operations of a step."""
+    """The operations of a step; of control flow those of all times that its parts run. Where that
+    is not known, of the larger branch, or of one turn of a loop."""
+    if step.inside:
+        each = [sum(map(flops, part.program.steps)) for part in step.inside]
+        if all(part.times >= 0 for part in step.inside):
+            return sum(part.times * n for part, n in zip(step.inside, each, strict=True))
+        return max(each) if step.ops == ("cond",) else sum(each)
     if step.kind == "region":
         return sum(_of_op(op, step, n) for op, n in zip(step.ops, step.elements, strict=True))
     (op,) = step.ops

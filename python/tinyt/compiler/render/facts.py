@@ -74,10 +74,18 @@ class Lane(NamedTuple):
         return f"{self.number} of {self.first}-{self.last}"
 
 
+class Inside(NamedTuple):
+    """A program that a step of control flow runs, and how often: where data says so, in the last
+    run; -1: there was none."""
+
+    program: Facts
+    times: int
+
+
 class Step(NamedTuple):
     """A step: one op, a ``region`` of several, a ``copy``, or an ``opaque`` one as an
     optimiser's. ``elements``: those that each op of a region works on. ``lane``: None where the
-    step runs alone."""
+    step runs alone. ``inside``: what a step of control flow runs."""
 
     kind: str
     ops: tuple[str, ...]
@@ -90,10 +98,12 @@ class Step(NamedTuple):
     boundary_bytes: int
     held_bytes: int
     lane: Lane | None
+    inside: tuple[Inside, ...] = ()
 
 
 class Facts(NamedTuple):
-    """A program: ``call``, or ``backward``, which runs in ``backward()`` of the results."""
+    """A program: ``call``, or ``backward``, which runs in ``backward()`` of the results, or what a
+    step of control flow runs."""
 
     name: str
     steps: list[Step]
@@ -101,6 +111,14 @@ class Facts(NamedTuple):
     arena_bytes: int
     peak_bytes: int
     measures: _core.Measures | None
+
+
+# What the programs of a step of control flow are, in their order.
+_INSIDE = {
+    "scan": ("step",),
+    "cond": ("if false", "if true"),
+    "while_loop": ("condition", "body"),
+}
 
 
 def read_program(
@@ -112,6 +130,14 @@ def read_program(
         return tuple(
             Operand(place, offset, shape, stride, ALL[number])
             for place, offset, shape, stride, number in rows
+        )
+
+    def inside(number: int, op: str) -> tuple[Inside, ...]:
+        parts = program.parts(number)
+        names = _INSIDE.get(op, ())[: len(parts)]
+        return tuple(
+            Inside(read_program(part, name), times)
+            for name, (part, times) in zip(names, parts, strict=True)
         )
 
     lanes = {
@@ -133,6 +159,7 @@ def read_program(
             *why,
             held,
             lanes.get(step),
+            inside(step, ops[0]) if kind == "opaque" else (),
         )
         for step, ((kind, ops, number, attrs, elements, read, made), why, held) in enumerate(rows)
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt.compiler.render.cost import flops, traffic
 from tinyt.compiler.render.layout import bars_of, edges_of, spots_of
-from tinyt.compiler.render.report import in_bytes, in_seconds, scaled, shortened
+from tinyt.compiler.render.report import in_bytes, in_seconds, inside_text, scaled, shortened
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -131,6 +131,7 @@ def _details(program: Facts, number: int) -> list[list[str]]:
         ["bytes read", in_bytes(read)],
         ["bytes written", in_bytes(written)],
         ["FLOP", scaled(flops(step))],
+        *inside_text(step),
         ["held", in_bytes(step.held_bytes)],
         ["ends with", f"{step.reason} ({in_bytes(step.boundary_bytes)})"],
     ]

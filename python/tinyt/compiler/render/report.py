@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt.compiler.render import machine
@@ -10,7 +10,7 @@ from tinyt.compiler.render.cost import flops, traffic
 from tinyt.dtypes import float32
 
 if TYPE_CHECKING:
-    from tinyt.compiler.render.facts import Facts, Lane, Operand, Step
+    from tinyt.compiler.render.facts import Facts, Inside, Lane, Operand, Step
 
 
 class Row(NamedTuple):
@@ -20,7 +20,9 @@ class Row(NamedTuple):
     what that limit comes from: "memory" or "arithmetic". ``reason`` says why the step ends where it
     does, ``boundary_bytes`` what is written and read again because of that. ``held_bytes`` is what
     the run holds then (planned), ``scratch_bytes`` what the kernel needed on top. ``lane`` is where
-    it stands among steps that run side by side, None for one that runs alone.
+    it stands among steps that run side by side, None for one that runs alone. A step of control
+    flow has the operations of all that it runs, which ``inside`` shows; its bytes are those of its
+    own operands, each once.
     """
 
     program: str
@@ -40,6 +42,19 @@ class Row(NamedTuple):
     held_bytes: int
     scratch_bytes: int | None
     lane: Lane | None
+    inside: tuple[Part, ...] = ()
+
+
+class Part(NamedTuple):
+    """A program that a step of control flow runs, and how often: where data says so, in the last
+    run; -1: there was none. Bytes, operations and rows are those of one time."""
+
+    name: str
+    times: int
+    bytes_read: int
+    bytes_written: int
+    flops: int
+    rows: list[Row]
 
 
 class Totals(NamedTuple):
@@ -129,9 +144,22 @@ def _rows(program: Facts) -> list[Row]:
                 step.held_bytes,
                 scratch,
                 step.lane,
+                tuple(map(_part, step.inside)),
             )
         )
     return rows
+
+
+def _part(inside: Inside) -> Part:
+    rows = _rows(inside.program)
+    return Part(
+        inside.program.name,
+        inside.times,
+        sum(row.bytes_read for row in rows),
+        sum(row.bytes_written for row in rows),
+        sum(row.flops for row in rows),
+        rows,
+    )
 
 
 def _total(program: Facts, rows: Sequence[Row]) -> Totals:
@@ -172,7 +200,7 @@ def _title(total: Totals) -> str:
 
 
 def _table(rows: Sequence[Row]) -> list[str]:
-    cells = [_HEAD, *map(_cells, rows)]
+    cells = [_HEAD, *_lines(rows)]
     shown = [i for i in range(len(_HEAD)) if any(line[i] for line in cells[1:])]
     widths = [max(len(line[i]) for line in cells) for i in range(len(_HEAD))]
     return [
@@ -182,6 +210,39 @@ def _table(rows: Sequence[Row]) -> list[str]:
         ).rstrip()
         for line in cells
     ]
+
+
+def _lines(rows: Sequence[Row], above: str = "", depth: int = 0) -> Iterator[tuple[str, ...]]:
+    """The cells of rows, and of what steps of control flow run below them."""
+    for row in rows:
+        number, step, *rest = _cells(row)
+        yield above + number, "  " * depth + step, *rest
+        for letter, part in zip("abc", row.inside, strict=False):
+            yield "", "  " * (depth + 1) + _heading(part), *_of_one_time(part)
+            yield from _lines(part.rows, f"{above}{number}{letter}", depth + 2)
+
+
+def _heading(part: Part) -> str:
+    return f"{part.name}, {part.times} times:" if part.times >= 0 else f"{part.name}, each time:"
+
+
+def _of_one_time(part: Part) -> tuple[str, ...]:
+    """The cells after the name: one time's, and of all times the bytes."""
+    each = in_bytes(part.bytes_read), in_bytes(part.bytes_written), scaled(part.flops)
+    read, written = (in_bytes(max(part.times, 0) * n) for n in part[2:4])
+    in_all = f"{read} read, {written} written in all" if part.times > 1 else ""
+    return "", *each, "", "", "", "", in_all
+
+
+def inside_text(step: Step) -> list[list[str]]:
+    """(which part, what it does) of a step of control flow."""
+    found = []
+    for part in map(_part, step.inside):
+        each = f"{scaled(part.flops)}FLOP, {in_bytes(part.bytes_read)} read, "
+        each += f"{in_bytes(part.bytes_written)} written"
+        steps = "; ".join(shortened(row.ops) for row in part.rows)
+        found.append([_heading(part)[:-1], f"{each}: {steps}"])
+    return found
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt.compiler.render.cost import flops, traffic
 from tinyt.compiler.render.facts import usage
-from tinyt.compiler.render.report import shortened
+from tinyt.compiler.render.report import inside_text, shortened
 
 if TYPE_CHECKING:
     from tinyt.compiler.render.facts import Facts, Step
@@ -72,6 +72,7 @@ def _arguments(number: int, step: Step, scratch: int) -> dict[str, Any]:
         "bytes read": read,
         "bytes written": written,
         "FLOP": flops(step),
+        **dict(inside_text(step)),
         "ends": step.reason,
         "boundary bytes": step.boundary_bytes,
         "scratch bytes": scratch,
