@@ -422,3 +422,15 @@ def test_a_result_whose_backward_fails_is_compared() -> None:
 def test_strides_of_nothing_do_not_matter() -> None:
     compiled = compile(lambda x: x[..., None], verify=True)
     compiled(tinyt.zeros(3, 0, 2).permute(2, 1, 0))
+
+
+def test_the_gradient_of_hardsigmoid_is_zero_outside_whatever_arrives() -> None:
+    """Of NaN, too, as the definition has it."""
+    nan = float("nan")
+
+    def run(x: Tensor, g: Tensor) -> Any:
+        leaf = x.detach().requires_grad_()
+        return tinyt.autograd.grad(F.hardsigmoid(leaf), [leaf], [g])[0]
+
+    args = tinyt.tensor([nan, -9.0, 9.0, 1.0]), tinyt.tensor([nan, nan, 2.0, 3.0])
+    assert compile(run, verify=True)(*args).tolist() == [0.0, 0.0, 0.0, 0.5]

@@ -202,7 +202,7 @@ def _activations() -> dict[str, Row]:
         "logsigmoid": Row(lambda x: -_softplus(-x)),
         "logsigmoid_backward": Row(sloped(lambda x: _sigmoid(-x))),
         "hardsigmoid": Row(sized(lambda x: np.clip(x / 6 + 0.5, 0, 1), lambda x: 1.0)),
-        "hardsigmoid_backward": Row(sloped(lambda x: np.where(inside(x), 1 / 6, 0.0))),
+        "hardsigmoid_backward": Row(lambda g, x: np.where(inside(x), g / 6, 0.0)),
         "hardswish": Row(sized(lambda x: x * np.clip(x / 6 + 0.5, 0, 1))),
         "hardswish_backward": Row(
             sloped(lambda x: np.where(inside(x), x / 3 + 0.5, np.where(x >= 3, 1.0, 0.0)))
