@@ -13,6 +13,7 @@ _Operand: TypeAlias = TensorBase | complex
 _Sizes: TypeAlias = int | tuple[int, ...] | list[int]
 _DType: TypeAlias = dtype
 _Device: TypeAlias = device
+Length: type[Any]
 MISSING: object
 
 @disjoint_base
