@@ -1,11 +1,13 @@
 #include "dispatch.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "backend.h"
 #include "graph.h"
 #include "infer.h"
+#include "lazy.h"
 
 namespace tinyt {
 
@@ -61,10 +63,18 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
   return {std::move(out[0]), std::move(out[1])};
 }
 
+// Before the memory of operands is read.
 void check_recorded(OpId op, std::span<const Tensor> inputs) {
-  for (const Tensor& t : inputs)
+  for (const Tensor& t : inputs) {
     if (t.is_recorded())
       fail(ErrorKind::Capture, name_of(op), ": a recorded tensor was used after its recording");
+    settle(t);
+  }
+}
+
+// Where this thread records lazily, what cannot be recorded runs as elsewhere.
+std::optional<PausedRecording> paused_lazily() {
+  return lazily() ? std::optional<PausedRecording>(std::in_place) : std::nullopt;
 }
 
 // An output that shares memory with an input is fine only as exactly that input.
@@ -121,7 +131,10 @@ Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, At
   if (normalised) *normalised = inferred.attrs;
   if (Graph* graph = recording()) [[unlikely]]
     return graph->record(op, inputs, inferred);
-  check_recorded(op, inputs);
+  if (Outputs out; lazily() && lazily()->record(op, inputs, attrs, inferred, out)) [[unlikely]]
+    return out;
+  const auto paused = paused_lazily();
+  if (!inferred.is_view || inputs[0].is_recorded()) check_recorded(op, inputs);
   return execute(op, inputs, inferred);
 }
 
@@ -135,7 +148,11 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
     graph->write(out, graph->record(op, inputs, inferred).first);
     return;
   }
+  if (lazily() && lazily()->record_into(op, inputs, attrs, out)) [[unlikely]]
+    return;
+  const auto paused = paused_lazily();
   check_recorded(op, inputs);
+  settle_for_write(out);
   if (info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out)) {
     run_kernel(op, common_device(op, inputs), inputs, {&out, 1}, inferred);
   } else if (takes_result(op, inputs, inferred, out)) {
@@ -166,7 +183,11 @@ void assign(const Tensor& to, const Tensor& from) {
     graph->write(to, from);
     return;
   }
+  if (lazily() && lazily()->record_assign(to, from)) [[unlikely]]
+    return;
+  const auto paused = paused_lazily();
   check_recorded(OpId::copy, {&from, 1});
+  settle_for_write(to);
   if (!same_view(to, from)) {
     const bool overlap = ranges_overlap(to, from);
     const Tensor source = overlap ? dispatch(OpId::copy, {&from, 1}).first : from;
@@ -187,6 +208,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 }
 
 void require_readable(std::string_view op, const Tensor& x) {
+  settle(x);
   const Graph* graph = recording();
   if (x.is_recorded() || (graph && graph->has_written(x)))
     fail(ErrorKind::Capture, op, ": the value is not known while recording; return it from the ",
