@@ -1,7 +1,6 @@
 #include "dispatch.h"
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "backend.h"
@@ -72,11 +71,6 @@ void check_recorded(OpId op, std::span<const Tensor> inputs) {
   }
 }
 
-// Where this thread records lazily, what cannot be recorded runs as elsewhere.
-std::optional<PausedRecording> paused_lazily() {
-  return lazily() ? std::optional<PausedRecording>(std::in_place) : std::nullopt;
-}
-
 // An output that shares memory with an input is fine only as exactly that input.
 void check_overlap(OpId op, std::span<const Tensor> inputs, const Tensor& out) {
   for (const Tensor& t : inputs)
@@ -131,9 +125,11 @@ Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, At
   if (normalised) *normalised = inferred.attrs;
   if (Graph* graph = recording()) [[unlikely]]
     return graph->record(op, inputs, inferred);
-  if (Outputs out; lazily() && lazily()->record(op, inputs, attrs, inferred, out)) [[unlikely]]
-    return out;
-  const auto paused = paused_lazily();
+  if (Lazy* lazy = lazily()) [[unlikely]] {
+    if (Outputs out; lazy->record(op, inputs, attrs, inferred, out)) return out;
+    const PausedRecording paused;  // it runs as elsewhere
+    return dispatch(op, inputs, attrs);
+  }
   if (!inferred.is_view || inputs[0].is_recorded()) check_recorded(op, inputs);
   return execute(op, inputs, inferred);
 }
@@ -148,9 +144,11 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
     graph->write(out, graph->record(op, inputs, inferred).first);
     return;
   }
-  if (lazily() && lazily()->record_into(op, inputs, attrs, out)) [[unlikely]]
-    return;
-  const auto paused = paused_lazily();
+  if (Lazy* lazy = lazily()) [[unlikely]] {
+    if (lazy->record_into(op, inputs, attrs, out)) return;
+    const PausedRecording paused;
+    return dispatch_into(op, inputs, attrs, out);
+  }
   check_recorded(op, inputs);
   settle_for_write(out);
   if (info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out)) {
@@ -183,9 +181,11 @@ void assign(const Tensor& to, const Tensor& from) {
     graph->write(to, from);
     return;
   }
-  if (lazily() && lazily()->record_assign(to, from)) [[unlikely]]
-    return;
-  const auto paused = paused_lazily();
+  if (Lazy* lazy = lazily()) [[unlikely]] {
+    if (lazy->record_assign(to, from)) return;
+    const PausedRecording paused;
+    return assign(to, from);
+  }
   check_recorded(OpId::copy, {&from, 1});
   settle_for_write(to);
   if (!same_view(to, from)) {

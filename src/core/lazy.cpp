@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "graph.h"
+#include "memory/thread_pointer.h"
 #include "replay.h"
 
 namespace tinyt {
@@ -17,7 +18,7 @@ namespace {
 constexpr int64_t kMostCalls = 2048;
 constexpr size_t kMostHeldBytes = size_t{1} << 30;
 
-thread_local Lazy* t_lazy = nullptr;
+TINYT_THREAD_POINTER Lazy* t_lazy = nullptr;
 thread_local std::shared_ptr<Lazy> t_last;  // what has ended, for the next block
 thread_local const Lazy* t_running = nullptr;
 
