@@ -71,9 +71,11 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     gc.collect()
     gc.freeze()  # what is left (modules, results of tests) is not looked at again
     gc.disable()
+    tinyt.lazy.cache_clear()  # programs that are kept hold tensors
     before = tinyt.memory.live_tensors()
     try:
         yield
+        tinyt.lazy.cache_clear()
         after = tinyt.memory.live_tensors()
     finally:
         gc.enable()

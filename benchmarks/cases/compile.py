@@ -82,6 +82,21 @@ def chain_of(length: int, n: int, **options: Any) -> Case:
     return chain(first(length), normal(n, **options), normal(n, **options))
 
 
+def lazily(length: int, n: int, *, beside_eager: bool) -> Case:
+    """The same in `tinyt.lazy`: recorded anew and looked up in every call. Where recording takes
+    longer than the operations, eager mode is no measure."""
+    plain = chain_of(length, n)
+    assert plain.eager is not None
+    eager = plain.eager
+
+    def setup(lib: Any, *tensors: Any) -> Callable[..., Any]:
+        call = eager(lib, *tensors)
+        return lib.lazy()(call) if lib.__name__ == "tinyt" else call
+
+    name = f"lazily {plain.name}"
+    return replace(plain, name=name, setup=setup, eager=eager if beside_eager else None, part="")
+
+
 # ---- by hand
 
 Function = Callable[..., Any]
@@ -241,6 +256,8 @@ FIXED = (
     chain_of(10, M, dtype="bfloat16"),
     chain_of(5, 16 * M),
     chain_of(30, 16 * M),
+    lazily(10, K, beside_eager=False),
+    lazily(10, M, beside_eager=True),
     chain(first(15), normal(512, 2048), normal(2048), "a row with each"),
     norm("softmax", softmax, 0, 64, 10),
     norm("softmax", softmax, 0, 12, 512, 512),

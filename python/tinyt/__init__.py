@@ -105,6 +105,7 @@ from tinyt.legacy import (  # isort: skip
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 from tinyt.compile import VerificationError, compile  # isort: skip
+from tinyt.lazy import lazy  # isort: skip
 
 __version__ = version.__version__
 newaxis = None
@@ -198,6 +199,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "layout",
+    "lazy",
     "library",
     "linalg",
     "load",

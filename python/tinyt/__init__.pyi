@@ -109,6 +109,7 @@ from tinyt.formats import (
     preserve_format,
     strided,
 )
+from tinyt.lazy import lazy
 from tinyt.legacy import (
     BFloat16Tensor,
     BoolTensor,
@@ -904,6 +905,7 @@ __all__ = [
     "kthvalue",
     "layer_norm",
     "layout",
+    "lazy",
     "lcm",
     "lcm_",
     "ldexp",

@@ -188,7 +188,7 @@ inline bool makes_large(OpId op, const Attrs& attrs) {
 class MaybeUnlocked {
  public:
   explicit MaybeUnlocked(bool large) {
-    if (large) state_ = PyEval_SaveThread();
+    if (large && !lazily()) state_ = PyEval_SaveThread();
   }
   ~MaybeUnlocked() {
     if (state_) PyEval_RestoreThread(state_);
@@ -298,10 +298,19 @@ inline Tensor cast_number(const Tensor& number, DType dtype) {
   attrs.add(info(dtype).compute);
   return dispatch(OpId::cast, {&number, 1}, attrs).first;
 }
-// Whether no other tensor can see this memory.
+// Whether no other tensor can see this memory; lazy recordings are none.
 inline bool sole_owner(const Tensor& t) {
-  return t.is_contiguous() && t.impl()->refs.load() == 1 && t.storage().refs.load() == 1 &&
-         !t.storage().release_foreign;
+  return t.is_contiguous() && t.impl()->refs.load() == 1 &&
+         t.storage().refs.load() == 1 + t.storage().held.load() && !t.storage().release_foreign;
+}
+inline bool is_pending(const Tensor& t) { return t.storage().lazy.load() != nullptr; }
+// Others may read and write the memory from now on, until they give it back.
+inline void lend(const Tensor& t) {
+  settle_for_write(t);
+  t.storage().exports.fetch_add(1, std::memory_order_relaxed);
+}
+inline void take_back(const Tensor& t) {
+  t.storage().exports.fetch_sub(1, std::memory_order_relaxed);
 }
 // Whether tensors of this dtype are positions in brackets.
 inline bool is_position(DType dtype) { return dtype == DType::Int64 || dtype == DType::Int32; }

@@ -459,6 +459,17 @@ cdef class CompiledBase:
         return self.call(args, kwargs, None)
 
     cdef object call(self, tuple args, dict kwargs, profile):
+        cdef Lazy* outside
+        settle_all()   # a program reads memory as it is
+        if lazily() == NULL:
+            return self.call_now(args, kwargs, profile)
+        outside = set_lazily(NULL)
+        try:
+            return self.call_now(args, kwargs, profile)
+        finally:
+            set_lazily(outside)
+
+    cdef object call_now(self, tuple args, dict kwargs, profile):
         cdef Py_ssize_t i = 0
         cdef Entry entry
         cdef list leaves

@@ -100,6 +100,16 @@ cdef extern from "dispatch.h" namespace "tinyt" nogil:
     void require_readable(const char*, const CTensor&) except +raise_python_error
 
 
+cdef extern from "lazy.h" namespace "tinyt" nogil:
+    cdef cppclass Lazy:
+        pass
+    Lazy* lazily()
+    Lazy* set_lazily(Lazy*)
+    void settle(const CTensor&) except +raise_python_error
+    void settle_for_write(const CTensor&) except +raise_python_error
+    void settle_all() except +raise_python_error
+
+
 cdef extern from "node.h" namespace "tinyt" nogil:
     cdef cppclass SavedTensor "tinyt::SavedTensor":
         CTensor tensor
@@ -188,6 +198,9 @@ cdef extern from "call.h" namespace "tinyt":
     CTensor copy_of(const CTensor&) except +raise_python_error
     CTensor cast_number(const CTensor&, DType) except +raise_python_error
     cbool sole_owner(const CTensor&)
+    cbool is_pending(const CTensor&)
+    void lend(const CTensor&) except +raise_python_error
+    void take_back(const CTensor&)
     CTensor empty_tensor() except +raise_python_error
     cbool is_position(DType)
     int result_dtype_of(const Operands&) except +raise_python_error

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <memory>
 
-#include "dispatch.h"
+#include "call.h"
 
 namespace tinyt {
 
@@ -65,16 +65,23 @@ inline DType dtype_of(DataType t) {
 }
 
 // What an exported tensor keeps alive.
+struct Lent {
+  Tensor tensor;
+  explicit Lent(const Tensor& t) : tensor(t) { lend(t); }
+  ~Lent() { take_back(tensor); }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+};
 template <class M>
 struct Export {
-  Tensor tensor;
+  Lent lent;
   Dims shape, strides;
   M managed;
 };
 
 template <class M>
 M* export_tensor(const Tensor& t) {
-  auto* e = new Export<M>{t, t.shape(), t.strides(), {}};
+  auto* e = new Export<M>{Lent(t), t.shape(), t.strides(), {}};
   e->managed.context = e;
   e->managed.deleter = [](M* m) { delete static_cast<Export<M>*>(m->context); };
   e->managed.array = {t.data(),

@@ -150,6 +150,7 @@ std::optional<py::tuple> run_program(Program& p,
                                      const std::vector<std::optional<Tensor>>& given_arguments,
                                      const std::vector<double>& given, const Draws& draws,
                                      std::optional<Measures*> measures) {
+  settle_all();
   std::vector<Tensor> arguments;
   for (const std::optional<Tensor>& x : given_arguments) arguments.push_back(x.value_or(Tensor()));
   std::optional<std::vector<Tensor>> values;

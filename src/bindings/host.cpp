@@ -120,6 +120,8 @@ void run_host(std::string name, const py::object& function, size_t address, Tens
     graph->record(std::make_shared<HostStep>(std::move(callee)), tensors, written);
     return;
   }
+  settle_all();
+  const PausedRecording at_once;
   const Tensors given = tensors;
   for (Tensor& t : tensors) t = contiguous(t);
   {

@@ -128,6 +128,7 @@ PYBIND11_MODULE(_core, m) {
   bind_optim(m);
   bind_verify(m);
   bind_flow(m);
+  bind_lazy(m);
 }
 
 }  // namespace tinyt

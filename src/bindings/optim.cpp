@@ -52,6 +52,8 @@ std::vector<int64_t> run(const OptimSettings& settings, std::vector<OptimItem> i
       cells.push_back(graph->cell(n.index < 0 ? graph->numbers().constant(n.value) : n.index));
     return record_optim_step(*graph, settings, items, cells);
   }
+  settle_all();
+  const PausedRecording at_once;
   std::vector<double> values;
   for (const LiveNumber& n : numbers) values.push_back(n.value);
   int64_t elements = 0;

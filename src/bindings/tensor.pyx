@@ -171,6 +171,11 @@ cdef class TensorBase:
         return bool(self.t.is_recorded())
 
     @property
+    def _is_pending(self):
+        """Whether operations that make or write it are recorded lazily and have not run."""
+        return bool(is_pending(self.t))
+
+    @property
     def _base(self):
         """Of a view: the tensor it is a view of."""
         return self.base
@@ -194,6 +199,7 @@ cdef class TensorBase:
     def data_ptr(self):
         """Address of the first element."""
         require_readable("data_ptr", self.t)
+        settle_for_write(self.t)
         return <size_t>self.t.data()
 
     def is_contiguous(self):
@@ -322,6 +328,11 @@ cdef class TensorBase:
         return self
 
     # ---- values
+    def compute(self):
+        """Runs what `tinyt.lazy` has recorded so far, where this tensor waits for it; the tensor."""
+        settle(self.t)
+        return self
+
     def item(self):
         """The value of a one-element tensor as a Python number."""
         if self.t.numel() != 1:
@@ -439,6 +450,8 @@ cdef class TensorBase:
         if flags & PyBUF_STRIDES == PyBUF_STRIDES:
             buffer.strides = (<BufferLayout>layout).values.data() + n
         buffer.suboffsets = NULL
+        lend(self.t)
+        (<BufferLayout>layout).lent = self.t
         # The layout lives as long as the export.
         Py_INCREF(layout)
         buffer.internal = <void*>layout
@@ -458,6 +471,7 @@ cdef class TensorBase:
             raise BufferError("buffer: the reader asks for contiguous memory; use contiguous()")
 
     def __releasebuffer__(self, Py_buffer* buffer):
+        take_back((<BufferLayout>buffer.internal).lent)
         Py_DECREF(<object>buffer.internal)
 
     def __dlpack_device__(self):
@@ -543,6 +557,7 @@ cdef class BufferLayout:
     """Shape and byte strides of an exported buffer."""
 
     cdef vector[Py_ssize_t] values
+    cdef CTensor lent
     cdef object owner
 
 

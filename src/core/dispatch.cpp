@@ -6,6 +6,7 @@
 #include "backend.h"
 #include "graph.h"
 #include "infer.h"
+#include "lazy.h"
 
 namespace tinyt {
 
@@ -61,10 +62,13 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
   return {std::move(out[0]), std::move(out[1])};
 }
 
+// Before the memory of operands is read.
 void check_recorded(OpId op, std::span<const Tensor> inputs) {
-  for (const Tensor& t : inputs)
+  for (const Tensor& t : inputs) {
     if (t.is_recorded())
       fail(ErrorKind::Capture, name_of(op), ": a recorded tensor was used after its recording");
+    settle(t);
+  }
 }
 
 // An output that shares memory with an input is fine only as exactly that input.
@@ -121,7 +125,12 @@ Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, At
   if (normalised) *normalised = inferred.attrs;
   if (Graph* graph = recording()) [[unlikely]]
     return graph->record(op, inputs, inferred);
-  check_recorded(op, inputs);
+  if (Lazy* lazy = lazily()) [[unlikely]] {
+    if (Outputs out; lazy->record(op, inputs, attrs, inferred, out)) return out;
+    const PausedRecording paused;  // it runs as elsewhere
+    return dispatch(op, inputs, attrs);
+  }
+  if (!inferred.is_view || inputs[0].is_recorded()) check_recorded(op, inputs);
   return execute(op, inputs, inferred);
 }
 
@@ -135,7 +144,13 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
     graph->write(out, graph->record(op, inputs, inferred).first);
     return;
   }
+  if (Lazy* lazy = lazily()) [[unlikely]] {
+    if (lazy->record_into(op, inputs, attrs, out)) return;
+    const PausedRecording paused;
+    return dispatch_into(op, inputs, attrs, out);
+  }
   check_recorded(op, inputs);
+  settle_for_write(out);
   if (info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out)) {
     run_kernel(op, common_device(op, inputs), inputs, {&out, 1}, inferred);
   } else if (takes_result(op, inputs, inferred, out)) {
@@ -166,7 +181,13 @@ void assign(const Tensor& to, const Tensor& from) {
     graph->write(to, from);
     return;
   }
+  if (Lazy* lazy = lazily()) [[unlikely]] {
+    if (lazy->record_assign(to, from)) return;
+    const PausedRecording paused;
+    return assign(to, from);
+  }
   check_recorded(OpId::copy, {&from, 1});
+  settle_for_write(to);
   if (!same_view(to, from)) {
     const bool overlap = ranges_overlap(to, from);
     const Tensor source = overlap ? dispatch(OpId::copy, {&from, 1}).first : from;
@@ -187,6 +208,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 }
 
 void require_readable(std::string_view op, const Tensor& x) {
+  settle(x);
   const Graph* graph = recording();
   if (x.is_recorded() || (graph && graph->has_written(x)))
     fail(ErrorKind::Capture, op, ": the value is not known while recording; return it from the ",

@@ -119,12 +119,14 @@ Tensor Graph::add_argument(const Tensor& like) {
 
 Tensor Graph::cell(int64_t number) {
   const Tensor& cell = numbers_->cell(number);
-  if (cell.impl()->value_graph != id_) {
-    const int64_t value = add_value(cell.shape(), cell.dtype(), -1);
-    inputs_.push_back({.value = value, .tensor = cell, .number = true});
-    remember(cell, value);
-  }
+  if (cell.impl()->value_graph != id_) add_number(cell);
   return cell;
+}
+
+void Graph::add_number(const Tensor& cell) {
+  const int64_t value = add_value(cell.shape(), cell.dtype(), -1);
+  inputs_.push_back({.value = value, .tensor = cell, .number = true});
+  remember(cell, value);
 }
 
 // An argument of a part that stands for a dense tensor outside.
@@ -138,6 +140,7 @@ void Graph::add_outside(int64_t value, const Tensor& x) {
 
 Graph::Cell& Graph::cell_of(const Tensor& x) {
   if (auto it = cells_.find(&x.storage()); it != cells_.end()) return it->second;
+  settle(x);
   Tensor whole = x;
   if (!covers_storage(x)) {
     const Dims flat{static_cast<int64_t>(x.storage().block.bytes / x.itemsize())};

@@ -10,6 +10,7 @@
 
 #include "dispatch.h"
 #include "infer.h"
+#include "lazy.h"
 #include "numbers.h"
 #include "opaque.h"
 
@@ -70,6 +71,8 @@ class Graph {
   Tensor add_argument(const Tensor& like);
   // The operand that a number is.
   Tensor cell(int64_t number);
+  // A 0-d tensor that holds another number at each run.
+  void add_number(const Tensor& cell);
   Numbers& numbers() { return *numbers_; }
   const std::shared_ptr<Numbers>& shared_numbers() const { return numbers_; }
   // Marks a tensor as an output of the graph.
@@ -171,13 +174,17 @@ Graph* set_recording(Graph* graph);
 // Operations of this thread run at once for its lifetime.
 class PausedRecording {
  public:
-  PausedRecording() : graph_(set_recording(nullptr)) {}
-  ~PausedRecording() { set_recording(graph_); }
+  PausedRecording() : graph_(set_recording(nullptr)), lazy_(set_lazily(nullptr)) {}
+  ~PausedRecording() {
+    set_recording(graph_);
+    set_lazily(lazy_);
+  }
   PausedRecording(const PausedRecording&) = delete;
   PausedRecording& operator=(const PausedRecording&) = delete;
 
  private:
   Graph* graph_;
+  Lazy* lazy_;
 };
 
 }  // namespace tinyt

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "dtype.h"
@@ -10,6 +12,8 @@
 #include "shape.h"
 
 namespace tinyt {
+
+class Lazy;
 
 enum class DeviceType : uint8_t { CPU, CUDA, Metal };
 struct Device {
@@ -58,6 +62,12 @@ struct Storage {
   void (*release_foreign)(void* owner) = nullptr;
   void* owner = nullptr;
   bool read_only = false;
+  // Others that may read and write the memory now, as an array over it does.
+  std::atomic<int32_t> exports{0};
+  // Lazy recordings (lazy.h) that hold it, and the one that will make or write what it holds.
+  std::atomic<int32_t> held{0};
+  std::atomic<Lazy*> lazy{nullptr};
+  std::unique_ptr<const std::string> fault;  // why it was never made
 
   static Ref<Storage> allocate(size_t bytes, Device device);
   static Ref<Storage> foreign(void* data, size_t bytes, void (*release)(void*), void* owner);

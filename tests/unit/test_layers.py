@@ -28,7 +28,7 @@ PYTHON_LAYERS = [
     {"compiler"},
     {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
     {"amp", "compile", "library"},
-    {"accelerator", "backends", "legacy", "testing", "utils", "version"},
+    {"accelerator", "backends", "lazy", "legacy", "testing", "utils", "version"},
     {"cuda"},
     {"models"},
     {"cli"},
@@ -46,13 +46,21 @@ CORE_LAYERS = [
     {"dtype", "shape", "random", "parallel", "memory"},
     {"tensor"},
     {"ops", "backend", "dispatch", "infer", "optim", "seam"},
-    {"numbers", "opaque"},
+    {"numbers", "opaque", "lazy"},
     {"graph"},
     {"step", "hoist", "flow", "cut", "fuse", "pack", "plan", "program", "machine", "sizes"},
+    {"replay"},
 ]
 # The steps to the right, in implementation files only: a storage asks its device's backend for
-# memory, and the one dispatcher appends to the graph that is being recorded.
-SEAMS = {("tensor.cpp", "backend.h"), ("dispatch.cpp", "graph.h")}
+# memory, the one dispatcher appends to the graph that is being recorded, or to a lazy recording,
+# and that runs as a program.
+SEAMS = {
+    ("tensor.cpp", "backend.h"),
+    ("dispatch.cpp", "graph.h"),
+    ("dispatch.cpp", "lazy.h"),
+    ("lazy.cpp", "graph.h"),
+    ("lazy.cpp", "replay.h"),
+}
 # These use the core; core files never include them.
 OUTER_FOLDERS = {"cpu", "cuda", "metal", "bindings"}
 

@@ -4,11 +4,15 @@ planned; and `rewrite`, by which users add their own simplifications.
 
 from __future__ import annotations
 
+from tinyt import _core
 from tinyt.compiler.graph import Graph, Node, Value
 from tinyt.compiler.interpret import interpret
+from tinyt.compiler.lazy import simplified
 from tinyt.compiler.passes import simplify
 from tinyt.compiler.record import Recording, record
 from tinyt.compiler.rewrite import Rewrite, rewrite
+
+_core.set_lazy_simplify(simplified)
 
 __all__ = [
     "Graph",

@@ -36,7 +36,7 @@ def view(
     if size is None:
         raise TypeError("view: needs a size or a dtype")
     out = prim.reshape(self, sizes_of(size, more))
-    if self.numel() and not self._is_recorded and out.data_ptr() != self.data_ptr():
+    if self.numel() and not self._is_recorded and out._storage_id != self._storage_id:
         raise ShapeError(
             f"view: size {tuple(out.shape)} is not compatible with the tensor's size "
             f"{tuple(self.shape)} and stride {self.stride()}; use reshape() instead"

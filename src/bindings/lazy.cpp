@@ -1,0 +1,54 @@
+// Lazy recordings for Python, and the interpreter's lock while they run.
+#include "lazy.h"
+
+#include <pybind11/pybind11.h>
+
+#include "casters.h"
+#include "errors.h"
+#include "replay.h"
+#include "submodules.h"
+
+namespace py = pybind11;
+
+namespace tinyt {
+
+namespace {
+
+PyObject* g_simplify = nullptr;  // lives as long as the interpreter
+
+std::shared_ptr<const Graph> simplified(const std::shared_ptr<Graph>& graph) {
+  const py::gil_scoped_acquire lock;
+  try {
+    return py::reinterpret_borrow<py::object>(g_simplify)(graph).cast<std::shared_ptr<Graph>>();
+  } catch (py::error_already_set& e) {
+    throw PythonError(py::object(e.value()).release().ptr());
+  }
+}
+
+}  // namespace
+
+void bind_lazy(py::module_& m) {
+  lazy_hooks() = {
+      [] { return PyGILState_Check() ? static_cast<void*>(PyEval_SaveThread()) : nullptr; },
+      [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }};
+  m.def("begin_lazy", begin_lazy,
+        "Records this thread's operations; false where it does so already.");
+  m.def("end_lazy", end_lazy, "Runs what is left of a recording, and ends it.");
+  m.def(
+      "set_lazy_simplify",
+      [](const py::object& simplify) {
+        g_simplify = py::object(simplify).release().ptr();
+        set_lazy_simplify(simplified);
+      },
+      py::arg("simplify"), "What makes of a recorded Graph the one that is planned.");
+  m.def(
+      "lazy_cache_info",
+      [] {
+        const LazyCacheInfo info = lazy_cache_info();
+        return std::make_tuple(info.hits, info.misses, info.most, info.programs);
+      },
+      "(hits, misses, most programs, programs).");
+  m.def("clear_lazy_cache", clear_lazy_cache);
+}
+
+}  // namespace tinyt
