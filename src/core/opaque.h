@@ -29,6 +29,9 @@ class Opaque {
     virtual ~Bound() = default;
     // Draws: where those of the whole run start.
     virtual void run(const Draws& draws) const = 0;
+    // The most that run() takes for itself at once, with as many threads as there are now: where
+    // data decides, what it may take; what code of the user's allocates is not known.
+    virtual size_t scratch_bytes() const = 0;
   };
 
   virtual ~Opaque() = default;

@@ -36,6 +36,10 @@ class Planner {
   void plan_results();
   int64_t memory_for(int64_t v);
   void plan_writes();
+  static bool is_used(const Buffer& buffer) {
+    return buffer.storage && buffer.last >= 0 && buffer.storage->block.bytes > 0;
+  }
+  size_t least_own_block() const;
   void place();
 
   const Tensor& value(int64_t v) const { return values_[v]; }

@@ -46,9 +46,9 @@ CORE_LAYERS = [
     {"dtype", "shape", "random", "parallel", "memory"},
     {"tensor"},
     {"ops", "backend", "dispatch", "infer", "optim", "seam"},
-    {"numbers", "opaque"},
+    {"numbers", "opaque", "dry_run"},
     {"graph"},
-    {"step", "hoist", "flow", "cut", "fuse", "pack", "plan", "program", "machine"},
+    {"step", "hoist", "flow", "cut", "fuse", "lives", "pack", "plan", "program", "machine"},
 ]
 # The steps to the right, in implementation files only: a storage asks its device's backend for
 # memory, and the one dispatcher appends to the graph that is being recorded.
