@@ -104,7 +104,7 @@ from tinyt.legacy import (  # isort: skip
     set_default_tensor_type,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
-from tinyt.compile import VerificationError, compile  # isort: skip
+from tinyt.compile import MemoryLimitError, VerificationError, compile  # isort: skip
 from tinyt.lazy import lazy  # isort: skip
 
 __version__ = version.__version__
@@ -148,6 +148,7 @@ __all__ = [
     "HalfTensor",
     "IntTensor",
     "LongTensor",
+    "MemoryLimitError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "SerializationError",

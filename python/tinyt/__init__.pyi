@@ -54,7 +54,7 @@ from tinyt.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from tinyt.compile import VerificationError, compile
+from tinyt.compile import MemoryLimitError, VerificationError, compile
 from tinyt.config import (
     are_deterministic_algorithms_enabled,
     get_default_device,
@@ -599,6 +599,7 @@ __all__ = [
     "HalfTensor",
     "IntTensor",
     "LongTensor",
+    "MemoryLimitError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "SerializationError",

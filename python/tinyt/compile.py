@@ -10,11 +10,13 @@ from functools import update_wrapper
 from typing import Any, NamedTuple
 
 from tinyt import _core, autograd
-from tinyt._core import CaptureError
+from tinyt._core import CaptureError, OutOfMemoryError
 from tinyt._tensor import ByIdentity, Entry, Place, describe, modes, rebuild
 from tinyt.compiler.capture import Capture, FirstRun
 from tinyt.compiler.compare import difference
 from tinyt.compiler.guards import StateError, changed_floats
+from tinyt.compiler.passes import simplify
+from tinyt.compiler.recompute import Lines, MemoryLimit, fit, refusal
 from tinyt.compiler.record import collection_paused
 from tinyt.compiler.render.views import Profile, Views
 from tinyt.compiler.resize import Simplified
@@ -25,6 +27,7 @@ from tinyt.tensor import Tensor
 __all__ = [
     "CacheInfo",
     "Compiled",
+    "MemoryLimitError",
     "OptimizedModule",
     "Verification",
     "VerificationError",
@@ -35,6 +38,10 @@ __all__ = [
 # Which numbers a recording nudges (Numbers of numbers.h).
 _NONE, _ITEMS, _ALL = -1, -2, -3
 _FAR = 0.43  # by which factor; smaller, so that a probability stays one
+
+
+class MemoryLimitError(OutOfMemoryError):
+    """No program of a compiled function fits into its ``max_memory``."""
 
 
 class CacheInfo(NamedTuple):
@@ -55,8 +62,10 @@ class Compiled(Views):
         limit: int = 64,
         name: str | None = None,
         verify: bool = False,
+        max_memory: int | None = None,
     ) -> None:
         super().__init__(function)
+        self._max_memory = max_memory
         self._verifier = Verifier(function, _gradients) if verify else None
         self._verifications: deque[Verification] = deque(maxlen=2 * limit)
         self._limit, self._given_name = limit, name
@@ -105,7 +114,7 @@ class Compiled(Views):
                 return self._captured(description, leaves, reason).call(leaves, profile)
             except FirstRun:
                 pass
-            except (CaptureError, VerificationError):
+            except (CaptureError, VerificationError, MemoryLimitError):
                 raise
             except Exception:  # the function's own, perhaps: then the call below has it, too
                 pass
@@ -114,7 +123,7 @@ class Compiled(Views):
         self._warm = True
         try:
             self._captured(description, leaves, reason)
-        except VerificationError:
+        except (VerificationError, MemoryLimitError):
             raise
         except Exception as error:
             what = str(error) if isinstance(error, CaptureError) else f"compile: {error!r}"
@@ -183,9 +192,10 @@ class Compiled(Views):
 
     def _captured(self, description: Any, leaves: list[Any], reason: str) -> Entry:
         """A new program, for these arguments."""
+        lines = None if self._max_memory is None else Lines()
         with collection_paused():
-            capture = self._capture(description, leaves, list(self._places.values()))
-            core, how = self._simplified.core_of(capture)
+            capture = self._capture(description, leaves, list(self._places.values()), lines=lines)
+            core, how = self._planned(capture, lines)
             if capture.later is not None:
                 capture.later.plan(core)
             program = _core.Program(core, 0 if capture.later is None else 1)
@@ -204,19 +214,33 @@ class Compiled(Views):
                 )
         return entry
 
+    def _planned(self, capture: Capture, lines: Lines | None) -> tuple[_core.Graph, str]:
+        """What programs are made of, simplified and within the limit of memory if there is one; and
+        how it came to be, for `explain`."""
+        if self._max_memory is None or lines is None:
+            return self._simplified.core_of(capture)
+        try:
+            found = fit(simplify(capture.graph), self._max_memory)
+        except MemoryLimit as error:
+            text = refusal(error, self._max_memory, self._name(), lines)
+            raise MemoryLimitError(text) from None
+        capture.recomputed = found.recomputed
+        return found.core, ""
+
     def _capture(
         self,
         description: Any,
         leaves: list[Any],
         places: Sequence[Place],
         nudged: tuple[int, float] = (_NONE, 1.0),
+        lines: Lines | None = None,
     ) -> Capture:
         """Records the call; twice where it has set what it reads, as ``model.train()`` does: the
         second time finds it so."""
         try:
-            return self._capture_once(description, leaves, places, nudged)
+            return self._capture_once(description, leaves, places, nudged, lines)
         except StateError:
-            return self._capture_once(description, leaves, places, nudged)
+            return self._capture_once(description, leaves, places, nudged, lines)
 
     def _capture_once(
         self,
@@ -224,6 +248,7 @@ class Compiled(Views):
         leaves: list[Any],
         places: Sequence[Place],
         nudged: tuple[int, float],
+        lines: Lines | None,
     ) -> Capture:
         def arguments(stand_ins: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             args: tuple[Any, ...]
@@ -231,10 +256,12 @@ class Compiled(Views):
             return args, kwargs
 
         objects = list(_objects_of(description))
-        return Capture(self.function, leaves, arguments, objects, places, nudged)
+        return Capture(self.function, leaves, arguments, objects, places, nudged, lines)
 
     def __reduce__(self) -> Any:  # a copy captures anew
-        return Compiled, (self.function, self._limit, self._given_name, self._verifier is not None)
+        verify = self._verifier is not None
+        options = self._limit, self._given_name, verify, self._max_memory
+        return Compiled, (self.function, *options)
 
     def _name(self) -> str:
         default = type(self.function).__qualname__
@@ -246,6 +273,31 @@ def _gradients(
 ) -> Sequence[Tensor | None]:
     """Those of inputs that outputs depend on."""
     return autograd.grad(outputs, inputs, grads, allow_unused=True)
+
+
+_UNITS = {"": 0, "b": 0, "kb": 3, "mb": 6, "gb": 9, "tb": 12}
+_BINARY_UNITS = {"kib": 10, "mib": 20, "gib": 30, "tib": 40}
+
+
+def _bytes_of(size: int | str) -> int:
+    """A number of bytes, or one with a unit as in ``"1.5 GiB"``."""
+    if isinstance(size, str):
+        number = size.strip().rstrip("abegikmtABEGIKMT")
+        unit = size.strip()[len(number) :].lower()
+        try:
+            factor = 2 ** _BINARY_UNITS[unit] if "i" in unit else 10 ** _UNITS[unit]
+            found = int(float(number) * factor)
+        except (KeyError, ValueError, OverflowError):
+            raise ValueError(
+                f'compile: max_memory must be bytes, or as in "200 MiB", got {size!r}'
+            ) from None
+    elif isinstance(size, bool) or not isinstance(size, int):
+        raise TypeError(f"compile: max_memory must be an int or str, got {type(size).__name__}")
+    else:
+        found = size
+    if found < 0:
+        raise ValueError(f"compile: max_memory must be at least 0, got {size!r}")
+    return found
 
 
 def _objects_of(description: Any) -> Iterator[Any]:
@@ -263,11 +315,17 @@ class OptimizedModule(Module):
     _orig_mod: Module
 
     def __init__(
-        self, module: Module, limit: int = 64, name: str | None = None, verify: bool = False
+        self,
+        module: Module,
+        limit: int = 64,
+        name: str | None = None,
+        verify: bool = False,
+        max_memory: int | None = None,
     ) -> None:
         super().__init__()
         name = name or type(module).__name__
-        object.__setattr__(self, "compiled", Compiled(module.__call__, limit, name, verify))
+        compiled = Compiled(module.__call__, limit, name, verify, max_memory)
+        object.__setattr__(self, "compiled", compiled)
         self._modules["_orig_mod"] = module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -324,6 +382,7 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: object = None,
     verify: bool = False,
+    max_memory: int | str | None = None,
 ) -> Any:
     """A function or module that runs as a planned program from its second call on.
 
@@ -336,7 +395,11 @@ def compile(
     the like: the one that was used longest ago goes. ``verify`` compares every program, when it is
     captured and before its first run, with the function, an interpreter and float64, and raises a
     VerificationError that names the first culprit; `Compiled.verifications` tells what was
-    compared. That takes the time of some eager calls, and memory for all values. ``name`` is the
+    compared. That takes the time of some eager calls, and memory for all values. ``max_memory``
+    (bytes, or text as ``"200 MiB"``) bounds what a run may hold at once beside arguments and
+    captured tensors: values that are cheap to compute are computed again rather than kept, with the
+    same bits, until `Compiled.peak_bytes` fits; where it cannot, a MemoryLimitError lists what is
+    held at the peak. ``name`` is the
     function's in messages. ``disable`` returns ``model`` as it is. ``backend``, ``mode``,
     ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; ``dynamic=True`` and
     ``shapes_spec`` are a NotImplementedError.
@@ -346,6 +409,7 @@ def compile(
     limit = 64 if recompile_limit is None else recompile_limit
     if limit < 1:
         raise ValueError(f"compile: recompile_limit must be at least 1, got {limit}")
+    nbytes = None if max_memory is None else _bytes_of(max_memory)
 
     def decorate(function: Callable[..., Any]) -> Any:
         if not callable(function):
@@ -354,7 +418,7 @@ def compile(
         if disable:
             return function
         if isinstance(function, Module):
-            return OptimizedModule(function, limit, name, verify)
-        return Compiled(function, limit, name, verify)
+            return OptimizedModule(function, limit, name, verify, nbytes)
+        return Compiled(function, limit, name, verify, nbytes)
 
     return decorate if model is None else decorate(model)

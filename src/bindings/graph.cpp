@@ -206,6 +206,7 @@ void bind_graph(py::module_& m) {
       .def("parts", parts_of, arg("node"), "The recordings that a node runs.")
       .def("set_mark", &Graph::set_mark,
            "What is recorded from here on is a program that runs later.")
+      .def_property_readonly("node_count", [](const Graph& g) { return g.nodes().size(); })
       .def("nodes", nodes_of, "(op, attributes, input values, output values) per node.")
       .def(
           "values",
@@ -301,8 +302,23 @@ void bind_graph(py::module_& m) {
           "before is that of the last run, or -1.")
       .def("places", describe_places,
            "(kind, bytes, position, first and last step) of all memory that steps use.")
-      .def("held_bytes", &Program::held_bytes, "What a run holds at each step.")
-      .def_property_readonly("peak_bytes", &Program::peak_bytes, "The most that a run holds.")
+      .def("held_bytes", py::overload_cast<>(&Program::held_bytes, py::const_),
+           "What a run holds at each step.")
+      .def("steps_of_nodes", &Program::steps_of_nodes,
+           "Of each node of the graph the step that computes it, or -1.")
+      .def(
+          "held_values",
+          [](const Program& p, int64_t step) {
+            std::vector<std::pair<int64_t, size_t>> out;
+            for (const Program::Held& held : p.held_values(step))
+              out.emplace_back(held.value, held.bytes);
+            return out;
+          },
+          arg("step"), "(value, bytes) of all memory that a run holds then; -1: no value's.")
+      .def("scratch_bytes", &Program::scratch_bytes, py::call_guard<py::gil_scoped_release>(),
+           "What each step's kernel takes for itself, with as many threads as there are now.")
+      .def_property_readonly("peak_bytes", py::overload_cast<>(&Program::peak_bytes, py::const_),
+                             "The most that a run holds, kernels' scratch memory included.")
       .def_property_readonly("arena_bytes", &Program::arena_bytes);
   bind_measures(measures);
   m.def("is_recording", [] { return recording() != nullptr; });

@@ -78,6 +78,7 @@ class BoundHost : public Opaque::Bound {
     for (const auto& [from, to] : copies_) backend_of({}).copy_into(from, to);
     callee_(tensors_);
   }
+  size_t scratch_bytes() const override { return 0; }
 
  private:
   const Callee& callee_;

@@ -89,6 +89,8 @@ class PartRun {
     }
     program_.run_at(arguments, memories, own_draws_);
   }
+  // What a run takes, its results aside.
+  size_t peak_bytes() const { return program_.peak_bytes_at(); }
 
  private:
   Program program_;
@@ -182,6 +184,9 @@ class BoundScan : public Opaque::Bound {
       if (body_.result_bytes(r) > 0)
         std::memcpy(outputs_[i].data(), body_.result(r), body_.result_bytes(r));
     }
+  }
+  size_t scratch_bytes() const override {
+    return pairs_.bytes() + (settings_.steps > 0 ? body_.peak_bytes() : 0);
   }
 
  private:
@@ -316,6 +321,12 @@ class BoundCond : public Opaque::Bound {
     for (const Result& r : branch.copied)
       if (r.bytes > 0) std::memcpy(outputs_[r.output].data(), part.memories[r.memory], r.bytes);
   }
+  size_t scratch_bytes() const override {
+    size_t most = 0;
+    for (const Branch& branch : branches_)
+      most = std::max(most, branch.others.bytes() + branch.run->peak_bytes());
+    return most;
+  }
 
  private:
   struct Result {
@@ -409,6 +420,9 @@ class BoundWhile : public Opaque::Bound {
       const size_t bytes = static_cast<size_t>(outputs_[i].numel()) * outputs_[i].itemsize();
       if (bytes > 0) std::memcpy(outputs_[i].data(), carry[i], bytes);
     }
+  }
+  size_t scratch_bytes() const override {
+    return answer_.bytes() + pairs_.bytes() + std::max(condition_.peak_bytes(), body_.peak_bytes());
   }
 
  private:

@@ -32,6 +32,9 @@ class Opaque {
     virtual void run(const Draws& draws) const = 0;
     // The programs that it runs, and how often: what is not known before, of the last run, or -1.
     virtual std::vector<std::pair<const Program*, int64_t>> parts() const { return {}; }
+    // The most that run() takes for itself at once, with as many threads as there are now: where
+    // data decides, what it may take; what code of the user's allocates is not known.
+    virtual size_t scratch_bytes() const = 0;
   };
 
   virtual ~Opaque() = default;

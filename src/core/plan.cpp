@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lives.h"
 #include "memory/size_class.h"
 #include "pack.h"
 #include "parallel.h"
@@ -26,6 +27,16 @@ bool may_fail(const Graph::Node& node) {
   if (node.opaque) return node.opaque->may_fail();
   if (info(node.op).kind == OpKind::Scalar) return is_integral(node.compute) && divides(node.op);
   return info(node.op).kind != OpKind::Reduce && !has_flag(node.op, op_flags::V);
+}
+
+// From the first step of any of some blocks to the last.
+std::pair<int64_t, int64_t> span_of(const std::vector<Lifetime>& blocks) {
+  int64_t first = kAlways, last = -1;
+  for (const Lifetime& block : blocks) {
+    first = std::min(first, block.first);
+    last = std::max(last, block.last);
+  }
+  return {first, last};
 }
 
 }  // namespace
@@ -81,11 +92,13 @@ void Planner::find_readers(std::span<const Group> groups) {
 void Planner::run() {
   const std::vector<Group> groups = Fuser(graph_).run();
   find_readers(groups);
+  program_.step_of_.assign(graph_.nodes().size(), -1);
   take_inputs();
   for (size_t i = 0; i < groups.size(); ++i)
     if (is_in_part(groups[i].nodes[0])) plan_group(groups[i], static_cast<int64_t>(i));
   plan_results();
   plan_writes();
+  unfused_peak_ = unfused_peak(graph_, [&](int64_t n) { return is_in_part(n); });
   plan_sides();
   place();
 }
@@ -177,6 +190,8 @@ void Planner::plan_group(const Group& group, int64_t now) {
     plan_op(node, now);
   }
   if (program_.steps_.size() == steps) return;
+  for (const int64_t n : group.nodes)
+    program_.step_of_[n] = static_cast<int64_t>(program_.steps_.size()) - 1;
   program_.steps_.back().boundary = group.boundary;
   program_.steps_.back().boundary_bytes = group.boundary_bytes;
   note_touches(group, true);
@@ -507,7 +522,8 @@ int64_t Planner::memory_for(int64_t v) {
   program_.memories_.push_back({taken.storage, taken.storage->block.bytes});
   buffer_of_.erase(&made.storage());
   const auto last = static_cast<int64_t>(program_.steps_.size()) - 1;
-  program_.taken_.push_back({std::min(taken.first, last), program_.memories_.back(), true});
+  program_.taken_.push_back(
+      {std::min(taken.first, last), program_.memories_.back(), Program::Use::Result});
   taken.storage = {};
   memory_of_[&made.storage()] = number;
   return number;
@@ -564,26 +580,42 @@ void Planner::plan_writes() {
   }
 }
 
-// What a run will hold at most, with the lifetimes as they are.
-size_t Planner::peak() const {
+// What a run will hold at most, with the lifetimes as they are, where buffers of at least so many
+// bytes have blocks of their own.
+size_t Planner::peak(size_t own_block) const {
   const auto steps = static_cast<int64_t>(program_.steps_.size());
+  std::vector<int64_t> change(static_cast<size_t>(steps) + 1, 0);
   std::vector<Lifetime> small;
-  std::vector<int64_t> change(static_cast<size_t>(steps) + 1);
-  for (const Program::Turn& turn : program_.taken_)  // of results
-    if (turn.step >= 0) change[turn.step] += static_cast<int64_t>(turn.memory.bytes);
+  const auto add = [&](int64_t first, int64_t last, size_t bytes) {
+    change[first] += static_cast<int64_t>(bytes);
+    change[last + 1] -= static_cast<int64_t>(bytes);
+  };
+  for (const Program::Turn& turn : program_.taken_)
+    if (turn.step >= 0) add(turn.step, steps - 1, turn.memory.bytes);
   for (const Buffer& buffer : buffers_) {
-    if (!buffer.storage || buffer.last < 0) continue;
+    if (!is_used(buffer)) continue;
     const size_t bytes = buffer.storage->block.bytes;
-    if (bytes < kOwnBlock) {
+    if (bytes < own_block) {
       small.push_back({buffer.first, buffer.last, bytes});
     } else {
-      change[buffer.first] += static_cast<int64_t>(bytes);
-      change[buffer.last + 1] -= static_cast<int64_t>(bytes);
+      add(buffer.first, buffer.last, bytes);
     }
+  }
+  if (!small.empty()) {
+    const auto [first, last] = span_of(small);
+    add(first, last, pack(small, steps, memory::kAlignment).bytes);
   }
   int64_t held = 0, most = 0;
   for (const int64_t bytes : change) most = std::max(most, held += bytes);
-  return pack(small, steps, memory::kAlignment).bytes + static_cast<size_t>(most);
+  return static_cast<size_t>(most);
+}
+
+// The smallest buffer that has a block of its own: the arena, which is there for as long as
+// anything lies in it, must not add to a peak that eager mode stays below.
+size_t Planner::least_own_block() const {
+  for (size_t own = kOwnBlock; own > memory::kAlignment; own /= 4)
+    if (peak(own) <= unfused_peak_) return own;
+  return 0;
 }
 
 // What steps of a group use is there from its first step to its last.
@@ -607,19 +639,19 @@ void Planner::plan_sides() {
   const auto steps = static_cast<int64_t>(program_.steps_.size());
   Lives lives;
   for (const Buffer& buffer : buffers_)
-    if (buffer.storage && buffer.last >= 0 && buffer.storage->block.bytes > 0)
+    if (is_used(buffer))
       lives[buffer.storage.get()] = {buffer.first, buffer.last, buffer.storage->block.bytes};
   for (const Program::Turn& turn : program_.taken_)
     if (turn.step >= 0)
       lives[turn.memory.storage.get()] = {turn.step, steps - 1, turn.memory.bytes};
   std::vector<Program::Side> sides = SideChooser(program_, lives, std::max(2, num_threads())).run();
   if (sides.empty()) return;
-  const size_t enough = peak();
+  const size_t enough = peak(least_own_block());
   const std::vector<Buffer> buffers = buffers_;
   const std::vector<Program::Turn> taken = program_.taken_;
   for (; !sides.empty(); sides.resize(sides.size() / 2)) {
     stretch(sides);
-    if (peak() <= enough) break;
+    if (peak(least_own_block()) <= enough) break;
     buffers_ = buffers;
     program_.taken_ = taken;
   }
@@ -635,12 +667,13 @@ void Planner::place() {
   const auto add_large = [&](int64_t first, int64_t last, size_t bytes) {
     if (bytes > memory::kSlabMax) large.push_back({first, last, bytes});
   };
+  const size_t own_block = least_own_block();
   for (const Program::Turn& turn : program_.taken_)  // of results
     if (turn.step >= 0) add_large(turn.step, steps - 1, turn.memory.bytes);
   for (const Buffer& buffer : buffers_) {
-    if (!buffer.storage || buffer.last < 0 || buffer.storage->block.bytes == 0) continue;
+    if (!is_used(buffer)) continue;
     const size_t bytes = buffer.storage->block.bytes;
-    if (bytes < kOwnBlock) {
+    if (bytes < own_block) {
       small.push_back({buffer.first, buffer.last, bytes});
       in_arena.push_back(buffer.storage);
       continue;
@@ -649,10 +682,16 @@ void Planner::place() {
     program_.given_back_.push_back({buffer.last, {buffer.storage, bytes}});
     add_large(buffer.first, buffer.last, bytes);
   }
-  const Packing arena = pack(small, steps, memory::kAlignment);
-  program_.arena_bytes_ = arena.bytes;
-  for (size_t i = 0; i < in_arena.size(); ++i)
-    program_.placed_.emplace_back(in_arena[i], arena.offsets[i]);
+  if (!small.empty()) {
+    const Packing arena = pack(small, steps, memory::kAlignment);
+    const auto [first, last] = span_of(small);
+    const Program::Memory memory{Ref<Storage>(new Storage), arena.bytes};
+    program_.taken_.push_back({first, memory, Program::Use::Arena});
+    program_.given_back_.push_back({last, memory, Program::Use::Arena});
+    program_.arena_bytes_ = arena.bytes;
+    for (size_t i = 0; i < in_arena.size(); ++i)
+      program_.placed_.emplace_back(in_arena[i], arena.offsets[i]);
+  }
   if (!large.empty()) program_.room_ = pack(large, steps, memory::kRangeStep).bytes + kScratch;
   const auto by_step = [](const Program::Turn& a, const Program::Turn& b) {
     return a.step < b.step;

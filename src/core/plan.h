@@ -36,9 +36,13 @@ class Planner {
   void plan_results();
   int64_t memory_for(int64_t v);
   void plan_writes();
+  static bool is_used(const Buffer& buffer) {
+    return buffer.storage && buffer.last >= 0 && buffer.storage->block.bytes > 0;
+  }
+  size_t peak(size_t own_block) const;
+  size_t least_own_block() const;
   void stretch(std::span<const Program::Side> sides);
   void plan_sides();
-  size_t peak() const;
   void place();
 
   const Tensor& value(int64_t v) const { return values_[v]; }
@@ -75,6 +79,7 @@ class Planner {
   std::unordered_map<const Storage*, int64_t> buffer_of_;
   std::unordered_map<const Storage*, size_t> argument_of_;
   std::vector<Buffer> buffers_;
+  size_t unfused_peak_ = 0;  // if each node ran alone, as in eager mode
   std::unordered_map<const Storage*, int64_t> memory_of_;  // of results
   std::vector<bool> done_;                                 // writes that are no copies any more
 };

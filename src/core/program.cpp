@@ -55,9 +55,9 @@ void Program::set_draws(const Draws& draws) {
   }
 }
 
-void Program::place(const memory::Block& arena) {
-  if (arena.data == arena_) return;
-  arena_ = static_cast<char*>(arena.data);
+void Program::place(const Memory& arena) {
+  if (arena.storage->block.data == arena_) return;
+  arena_ = static_cast<char*>(arena.storage->block.data);
   for (const auto& [storage, offset] : placed_) storage->block.data = arena_ + offset;
 }
 
@@ -107,9 +107,11 @@ void Program::run_steps(const Draws& draws, bool has_memories, RunObserver* obse
   auto taken = taken_.begin(), given = given_back_.begin();
   auto side = sides_.begin();
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
-    for (; taken != taken_.end() && taken->step == s; ++taken)
-      if (!(taken->of_result && has_memories))
-        taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
+    for (; taken != taken_.end() && taken->step == s; ++taken) {
+      if (taken->use == Use::Result && has_memories) continue;
+      taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
+      if (taken->use == Use::Arena) place(taken->memory);
+    }
     if (side != sides_.end() && side->first == s) {
       run_side(*side, draws, observer);
       s = side->last;
@@ -147,18 +149,11 @@ std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
   return out;
 }
 
-// The arena of a run, and what its steps have taken: given back at the end, come what may.
+// What the steps of a run have taken: given back at the end, come what may.
 struct Program::Borrowed {
   Program& program;
-  memory::Block arena{};
 
-  explicit Borrowed(Program& p) : program(p) {}
-  void take_arena() {
-    if (program.arena_bytes_ > 0)
-      program.place(arena = memory::current().allocate(program.arena_bytes_));
-  }
   ~Borrowed() {
-    if (arena.from) arena.from->release(arena);
     for (Turn& turn : program.taken_) give_back(turn.memory);
   }
 };
@@ -167,8 +162,7 @@ void Program::run_at(std::span<char* const> arguments, std::span<char* const> me
                      const Draws& draws) {
   for (size_t i = 0; i < arguments.size(); ++i) arguments_[i].storage->block.data = arguments[i];
   set_draws(draws);
-  Borrowed borrowed(*this);
-  borrowed.take_arena();
+  const Borrowed borrowed{*this};
   for (size_t i = 0; i < memories.size(); ++i) memories_[i].storage->block.data = memories[i];
   run_steps(draws, true, nullptr);
 }
@@ -182,7 +176,7 @@ std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> argument
   if (numbers) *numbers = numbers_->values();
   bind(arguments);
   set_draws(draws);
-  Borrowed borrowed(*this);
+  const Borrowed borrowed{*this};
   struct Observed {
     RunObserver* observer;
     bool ran = false;
@@ -192,7 +186,6 @@ std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> argument
   } observed{observer};
   if (observer) observer->begin();
   memory::current().make_room(room_);
-  borrowed.take_arena();
   run_steps(draws, false, observer);
   observed.ran = true;
   for (const Tensor& t : written_) ++t.storage().version;

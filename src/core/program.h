@@ -182,6 +182,15 @@ class Program {
   const std::vector<Side>& sides() const { return sides_; }
   const std::vector<std::unique_ptr<Opaque::Bound>>& opaque() const { return bound_; }
   std::string_view name(const Step& step) const;
+  // Of each node of the graph: the step that computes it, or -1.
+  const std::vector<int64_t>& steps_of_nodes() const { return step_of_; }
+  // A piece of memory that a run holds, and the value that lies in it, or -1.
+  struct Held {
+    int64_t value;
+    size_t bytes;
+  };
+  // During a step.
+  std::vector<Held> held_values(int64_t step) const;
   // In the order of the steps; the last ones are of no step.
   const std::vector<Touch>& touches() const { return touches_; }
   // Whether a run reads or writes an argument; one that it does not may be a null tensor.
@@ -215,8 +224,12 @@ class Program {
   Layout layout() const;
   // The bytes that a run holds during each step: the arena, blocks, results made so far.
   std::vector<size_t> held_bytes() const;
-  // The most of them, known before the first run; what kernels need inside of a step aside.
+  // What each step's kernel takes for itself on top, with as many threads as there are now.
+  std::vector<size_t> scratch_bytes() const;
+  // The most that a run holds, with that; known before the first one.
   size_t peak_bytes() const;
+  // Of run_at, which is given the memory of results.
+  size_t peak_bytes_at() const;
 
  private:
   friend class Planner;
@@ -232,10 +245,11 @@ class Program {
     size_t bytes;
   };
   // A block of its own that a step is the first (last) to use.
+  enum class Use : uint8_t { Value, Result, Arena };
   struct Turn {
     int64_t step;
     Memory memory;
-    bool of_result = false;
+    Use use = Use::Value;
   };
   // A random op: its attributes end with the generator's number and how far into its counters.
   struct Draw {
@@ -249,11 +263,14 @@ class Program {
   static void give_back(Memory& memory);
   void bind(std::span<const Tensor> arguments);
   void set_draws(const Draws& draws);
-  void place(const memory::Block& arena);
+  void place(const Memory& arena);
   void run_steps(const Draws& draws, bool has_memories, RunObserver* observer);
   void run_side(const Side& side, const Draws& draws, RunObserver* observer);
   void run_step(int64_t step, const Draws& draws, RunObserver* observer);
   void execute(const Step& step, const Draws& draws);
+  std::vector<size_t> held_bytes(bool has_memories) const;
+  size_t peak_bytes(bool has_memories) const;
+  size_t scratch_of(const Step& step) const;
   std::vector<Tensor> results(std::span<const Tensor> arguments);
 
   std::shared_ptr<Numbers> numbers_;
@@ -265,6 +282,7 @@ class Program {
   std::vector<std::unique_ptr<Opaque::Bound>> bound_;
   std::vector<std::string> names_;  // of the opaque steps
   std::vector<Touch> touches_;
+  std::vector<int64_t> step_of_;
   std::vector<Draw> draws_;
   std::vector<Argument> arguments_;
   std::vector<Memory> memories_;  // of results
@@ -273,7 +291,8 @@ class Program {
   std::vector<Tensor> written_;  // of the captured memory
   // Large values in between, and results, have blocks of their own while they are used.
   std::vector<Turn> taken_, given_back_;  // in the order of the steps
-  // Others lie in one block, which a run borrows: mostly the same one.
+  // Others lie in one block, the arena, from the first step that uses it to the last: mostly the
+  // same one.
   std::vector<std::pair<Ref<Storage>, size_t>> placed_;  // and their offsets
   size_t arena_bytes_ = 0;
   size_t room_ = 0;        // that blocks of more than a slab's need side by side

@@ -1,9 +1,22 @@
 // Where a program's operands lie, and how much a run holds at each step.
 #include <algorithm>
 
+#include "dry_run.h"
 #include "program.h"
 
 namespace tinyt {
+
+namespace {
+
+// Zeros are no divisors, which integer division finds after it has taken its memory.
+void run_on_zeros(const KernelCall& call, Kernel kernel) {
+  try {
+    kernel(call);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
 
 Program::Layout Program::layout() const {
   using Kind = Place::Kind;
@@ -15,7 +28,8 @@ Program::Layout Program::layout() const {
     add(storage.get(), {Kind::Arena, storage->block.bytes, static_cast<int64_t>(offset)});
   for (size_t i = 0; i < memories_.size(); ++i)
     add(memories_[i].storage.get(), {Kind::Result, memories_[i].bytes, static_cast<int64_t>(i)});
-  for (const Turn& turn : taken_) add(turn.memory.storage.get(), {Kind::Block, turn.memory.bytes});
+  for (const Turn& turn : taken_)
+    if (turn.use == Use::Value) add(turn.memory.storage.get(), {Kind::Block, turn.memory.bytes});
   for (size_t i = 0; i < arguments_.size(); ++i)
     add(arguments_[i].storage.get(),
         {Kind::Argument, arguments_[i].storage->block.bytes, static_cast<int64_t>(i)});
@@ -30,27 +44,91 @@ Program::Layout Program::layout() const {
     }
   }
   for (const Turn& turn : taken_)
-    out.places[out.place_of.at(turn.memory.storage.get())].first = turn.step;
+    if (turn.use != Use::Arena)
+      out.places[out.place_of.at(turn.memory.storage.get())].first = turn.step;
   for (Place& place : out.places)
     if (place.kind == Kind::Result) place.last = static_cast<int64_t>(steps_.size()) - 1;
   return out;
 }
 
-std::vector<size_t> Program::held_bytes() const {
+std::vector<size_t> Program::held_bytes(bool has_memories) const {
   std::vector<size_t> out;
-  size_t held = arena_bytes_;
+  size_t held = 0;
+  const auto bytes = [&](const Turn& turn) {
+    return has_memories && turn.use == Use::Result ? 0 : turn.memory.bytes;
+  };
   auto taken = taken_.begin(), given = given_back_.begin();
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
-    for (; taken != taken_.end() && taken->step == s; ++taken) held += taken->memory.bytes;
+    for (; taken != taken_.end() && taken->step == s; ++taken) held += bytes(*taken);
     out.push_back(held);
-    for (; given != given_back_.end() && given->step == s; ++given) held -= given->memory.bytes;
+    for (; given != given_back_.end() && given->step == s; ++given) held -= bytes(*given);
   }
   return out;
 }
 
-size_t Program::peak_bytes() const {
-  const std::vector<size_t> held = held_bytes();
-  return held.empty() ? 0 : *std::max_element(held.begin(), held.end());
+std::vector<size_t> Program::held_bytes() const { return held_bytes(false); }
+
+std::vector<Program::Held> Program::held_values(int64_t step) const {
+  const Layout layout = this->layout();
+  std::vector<int64_t> value(layout.places.size(), -1);
+  for (const Touch& touch : touches_) {
+    const auto it = layout.place_of.find(&touch.tensor.storage());
+    if (touch.made && touch.step <= step && it != layout.place_of.end())
+      value[it->second] = touch.value;
+  }
+  std::vector<Held> out;
+  for (size_t p = 0; p < layout.places.size(); ++p) {
+    const Place& place = layout.places[p];
+    const bool is_own = place.kind == Place::Kind::Arena || place.kind == Place::Kind::Block ||
+                        place.kind == Place::Kind::Result;
+    if (is_own && place.first >= 0 && place.first <= step && step <= place.last)
+      out.push_back({value[p], place.bytes});
+  }
+  return out;
 }
+
+// The kernel itself says it, without doing its work.
+size_t Program::scratch_of(const Step& step) const {
+  if (step.kind == Kind::Opaque) return bound_[step.index]->scratch_bytes();
+  const bool is_scalar = step.kind == Kind::Op && info(step.op).kind == OpKind::Scalar;
+  if (is_scalar && !(is_integral(step.compute) && divides(step.op))) return 0;
+  DryRun dry;
+  std::vector<Tensor> in, out;
+  for (const Tensor& t : inputs(step)) in.push_back(dry.stand_in(t));
+  for (const Tensor& t : outputs(step)) out.push_back(dry.stand_in(t));
+  return dry.bytes_of([&] {
+    const KernelCall call{step.op, in, out, attrs_[step.index], step.compute};
+    if (is_scalar) return run_on_zeros(call, step.kernel);
+    if (step.kind == Kind::Op) return step.kernel(call);
+    if (step.kind == Kind::Copy) return backend_of({}).copy_into(in[0], out[0]);
+    const Region& region = regions_[step.index];
+    std::vector<TileOperand> operands = region.operands;
+    std::vector<char*> results;
+    for (size_t i = 0; i < in.size(); ++i) operands[i].data = in[i].data();
+    for (const Tensor& t : out) results.push_back(t.data());
+    backend_of({}).run_tiles(region.tiles, operands, region.space, results);
+  });
+}
+
+std::vector<size_t> Program::scratch_bytes() const {
+  std::vector<size_t> out;
+  for (const Step& step : steps_) out.push_back(scratch_of(step));
+  if (num_threads() == 1) return out;
+  for (const Side& side : sides_) {  // of which one step at a time takes some
+    const auto first = out.begin() + side.first, end = out.begin() + side.last + 1;
+    std::fill(first, end, *std::max_element(first, end));
+  }
+  return out;
+}
+
+size_t Program::peak_bytes(bool has_memories) const {
+  const std::vector<size_t> held = held_bytes(has_memories), scratch = scratch_bytes();
+  size_t peak = 0;
+  for (size_t s = 0; s < held.size(); ++s) peak = std::max(peak, held[s] + scratch[s]);
+  return peak;
+}
+
+size_t Program::peak_bytes() const { return peak_bytes(false); }
+size_t Program::peak_bytes_at() const { return peak_bytes(true); }
 
 }  // namespace tinyt

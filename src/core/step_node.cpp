@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend.h"
+#include "dry_run.h"
 
 namespace tinyt {
 
@@ -36,6 +37,15 @@ class BoundStep : public Opaque::Bound {
       if (item.step) *item.step.ptr<float>() += 1.0F;
     }
     backend.optim_step(settings_.rule, items_);
+  }
+  size_t scratch_bytes() const override {
+    DryRun dry;
+    std::vector<OptimItem> items = items_;
+    for (OptimItem& item : items) {
+      for_each_written(item, [&](Tensor& t) { t = dry.stand_in(t); });
+      if (item.grad) item.grad = dry.stand_in(item.grad);
+    }
+    return dry.bytes_of([&] { backend_of({}).optim_step(settings_.rule, items); });
   }
 
  private:

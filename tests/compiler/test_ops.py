@@ -255,6 +255,34 @@ def test_random_numbers(name: str) -> None:
         assert check(RANDOM[name], make, [shape] * 3, str(shape))
 
 
+# ---- memory
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_kernels_say_what_they_take(op: Op, threads: int, rng: np.random.Generator) -> None:
+    """Scratch memory is planned to the byte, before the first run."""
+    layouts = [CONTIGUOUS, STRIDED[rng.integers(len(STRIDED))]]
+    with tinyt.num_threads(threads):
+        for samples, what in drawn(op, rng):
+            for layout in layouts[: 1 if op.name == "view" else 2]:
+                args, kwargs = arguments(samples[0], layout)
+                compiled = compile(op.function(tinyt))
+                try:
+                    compiled(*args, **kwargs)
+                except tinyt.CaptureError:
+                    assert op.name in REFUSED
+                    continue
+                planned = compiled.entries[0].program_object.scratch_bytes()
+                peak = compiled.peak_bytes
+                compiled(*args, **kwargs)
+                compiled.measure(*args, **kwargs)
+                measures = compiled.entries[0].profile.call
+                taken = [scratch for *_, scratch, _ in measures.steps()]
+                assert planned == taken, f"{what} {layout.name}"
+                assert peak == measures.peak_bytes
+
+
 # ---- gradients
 
 

@@ -46,9 +46,21 @@ CORE_LAYERS = [
     {"dtype", "shape", "random", "parallel", "memory"},
     {"tensor"},
     {"ops", "backend", "dispatch", "infer", "optim", "seam"},
-    {"numbers", "opaque", "lazy"},
+    {"numbers", "opaque", "lazy", "dry_run"},
     {"graph"},
-    {"step", "hoist", "flow", "cut", "fuse", "pack", "plan", "program", "machine", "sizes"},
+    {
+        "step",
+        "hoist",
+        "flow",
+        "cut",
+        "fuse",
+        "lives",
+        "pack",
+        "plan",
+        "program",
+        "machine",
+        "sizes",
+    },
     {"replay"},
 ]
 # The steps to the right, in implementation files only: a storage asks its device's backend for

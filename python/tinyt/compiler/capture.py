@@ -26,6 +26,7 @@ from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
     from tinyt._tensor import Recorder, dtype
+    from tinyt.compiler.recompute import Lines, Recomputed
 
 # What a returned leaf is: an output of the graph, an argument, a number, the object itself, or a
 # view on the tape of an output or argument (ResultKind of compiled.pxi).
@@ -142,7 +143,7 @@ class Capture:
     arguments of what stands for them. A leaf that requires grad, or an argument whose memory the
     function reads without it, is kept: the program holds for this tensor alone. ``objects`` are the
     other arguments, ``places`` those of floats that are read anew at every run; ``nudged`` is
-    what `Graph.begin` takes.
+    what `Graph.begin` takes; ``lines`` gets the user's lines, by nodes.
     """
 
     def __init__(
@@ -153,14 +154,16 @@ class Capture:
         objects: Sequence[Any] = (),
         places: Sequence[Place] = (),
         nudged: tuple[int, float] = (-1, 1.0),
+        lines: Lines | None = None,
     ) -> None:
-        self.places, self._nudged = places, nudged
+        self.places, self._nudged, self._lines = places, nudged, lines
         # What is planned, where that was made as for other sizes (`Simplified`).
         self.resized: _core.Graph | None = None
+        self.recomputed: tuple[Recomputed, ...] = ()
         tensors = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
         self.kept = {i: x for i, x in tensors.items() if x.requires_grad and x.is_leaf}
         while True:
-            tracer = Tracer(function, objects)
+            tracer = Tracer(function, objects, self._note_line if lines is not None else None)
             made = self._record(function, leaves, rebuild, tracer)
             inputs = (tensor for _, tensor, *_ in self.core.inputs())
             self.captured = {x._storage_id for x in inputs if x is not None}
@@ -186,6 +189,9 @@ class Capture:
     ) -> list[ReferenceType[Tensor]]:
         """Records the call; returns references to the tensors that it made."""
         with recording(*self._nudged) as (core, recorder), own_casts():
+            self.core = core
+            if self._lines is not None:
+                self._lines.clear()
             first_node = next_number()
             known = _StandIns(recorder, leaves, self.kept)
             args, kwargs = rebuild(list(known.all))
@@ -208,12 +214,15 @@ class Capture:
             self._take_gradients(core, recorder)
             with tracer:  # hooks of the tape, and backwards of functions
                 self.later = Later(core, recorder, roots, first_node, known.all) if roots else None
-        self.core = core
         self.arguments, self.layouts = recorder.arguments, recorder.layouts
         self.numbers, self.draws = recorder.numbers, recorder.draws
         self._reads, self.tensors = recorder.reads, list(recorder.tensors.values())
         self.constants = frozenset(x.data_ptr() for x in recorder.constants)
         return recorder.made
+
+    def _note_line(self, file: str, line: int) -> None:
+        if self._lines is not None:
+            self._lines.note(self.core.node_count, file, line)
 
     def _take_result(
         self, core: _core.Graph, result: Any, stand_ins: list[Any]

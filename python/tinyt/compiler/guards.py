@@ -182,9 +182,15 @@ class StateError(CaptureError):
 
 class Tracer:
     """Collects guards while it is the trace function; ``roots`` are objects that outlive the
-    call."""
+    call. ``line`` is told of the user's lines as they run: file, number."""
 
-    def __init__(self, function: Callable[..., Any], roots: Iterable[Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        roots: Iterable[Any],
+        line: Callable[[str, int], None] | None = None,
+    ) -> None:
+        self._line = line
         self._guards: dict[tuple[str, int, Any], Guard] = {}
         self._lasting: dict[int, Any] = {}
         self._closures: dict[CodeType, list[tuple[CellType, ...]]] = {}
@@ -259,6 +265,8 @@ class Tracer:
 
     def _local(self, frame: FrameType, event: str, arg: Any) -> Any:
         reads = self._codes[id(frame.f_code)][1]
+        if self._line is not None and event in ("line", "return"):
+            self._tell(frame if event == "line" else frame.f_back, self._line)
         if event == "return":
             if self._lasts(arg):
                 self._whole(arg)
@@ -268,6 +276,13 @@ class Tracer:
                 self._frame = frame
                 self._follow_all(frame, chains)
         return self._local
+
+    def _tell(self, frame: FrameType | None, line: Callable[[str, int], None]) -> None:
+        """Of a line that runs; in the library's own code, of the one that called it."""
+        while frame is not None and os.path.normcase(frame.f_code.co_filename).startswith(_LIBRARY):
+            frame = frame.f_back
+        if frame is not None:
+            line(frame.f_code.co_filename, frame.f_lineno)
 
     def _follow_all(self, frame: FrameType, chains: Iterable[Chain]) -> None:
         """Notes what the chains of a line read."""

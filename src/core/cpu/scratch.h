@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "../memory/allocator.h"
+#include "../memory/meter.h"
 
 namespace tinyt::cpu {
 
@@ -14,13 +15,21 @@ namespace tinyt::cpu {
 class Scratch {
  public:
   explicit Scratch(int64_t bytes)
-      : block_(memory::caching().allocate(static_cast<size_t>(bytes))) {}
-  ~Scratch() { memory::caching().release(block_); }
+      : block_(bytes == 0 ? memory::Block{} : source().allocate(static_cast<size_t>(bytes))) {}
+  ~Scratch() {
+    if (block_.from != nullptr) block_.from->release(block_);
+  }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   char* data() const { return static_cast<char*>(block_.data); }
 
  private:
+  static memory::Allocator& source() {
+    if (memory::Meter* meter = memory::metering()) [[unlikely]]
+      return *meter;
+    return memory::caching();
+  }
+
   memory::Block block_;
 };
 

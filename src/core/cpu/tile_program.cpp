@@ -293,15 +293,35 @@ template <int64_t kBytes, class F>
   Runner runner(job, elements, rows, memory);
   body(runner);
 }
-template <class F>
-void with_runner(const Job& job, int64_t elements, int64_t rows, F&& body) {
-  const int64_t bytes = Runner::bytes(job, elements, rows);
-  if (bytes <= kNear / 8) return run_on_stack<kNear / 8>(job, elements, rows, body);
-  if (bytes <= kNear) return run_on_stack<kNear>(job, elements, rows, body);
-  const Scratch memory(bytes);
-  Runner runner(job, elements, rows, memory.data());
-  body(runner);
-}
+
+// Runners for tasks that threads share; large ones have memory that is there before.
+class Runners {
+ public:
+  Runners(const Job& job, int64_t elements, int64_t rows, int64_t tasks)
+      : job_(job),
+        elements_(elements),
+        rows_(rows),
+        bytes_(round_up(Runner::bytes(job, elements, rows), kCacheLine)),
+        count_(bytes_ <= kNear ? 1 : std::clamp<int64_t>(tasks, 1, num_threads())),
+        memory_(bytes_ <= kNear ? 0 : bytes_ * count_),
+        slots_(memory_.data(), bytes_, count_) {}
+
+  template <class F>
+  void with_one(F&& body) {
+    if (bytes_ <= kNear / 8) return run_on_stack<kNear / 8>(job_, elements_, rows_, body);
+    if (bytes_ <= kNear) return run_on_stack<kNear>(job_, elements_, rows_, body);
+    slots_.with_one([&](char* memory) {
+      Runner runner(job_, elements_, rows_, memory);
+      body(runner);
+    });
+  }
+
+ private:
+  const Job& job_;
+  int64_t elements_, rows_, bytes_, count_;
+  Scratch memory_;
+  Slots slots_;
+};
 
 // Rows that are longer than a tile, of which only one element each is made: blocks are reduced side
 // by side, then combined.
@@ -318,24 +338,27 @@ void reduce_long_rows(const Job& job) {
   const auto value = [&](int64_t k, int64_t i) {
     return values.data() + k * rows * blocks * kRowItem + i * kRowItem;
   };
-  parallel_ranges(
-      rows * blocks, std::max<int64_t>(1, kChunkElements / block), [&](int64_t begin, int64_t end) {
-        with_runner(job, block, 1, [&](Runner& runner) {
-          for (int64_t i = begin; i < end; ++i) {
-            const int64_t row = i / blocks, first = i % blocks * block;
-            runner.run_block(
-                {row / loop_rows, row % loop_rows, 1, first, std::min(block, cols - first)},
-                values.data() + i * kRowItem, rows * blocks * kRowItem);
-          }
-        });
+  {
+    const int64_t grain = std::max<int64_t>(1, kChunkElements / block);
+    Runners runners(job, block, 1, ceil_div(rows * blocks, grain));
+    parallel_ranges(rows * blocks, grain, [&](int64_t begin, int64_t end) {
+      runners.with_one([&](Runner& runner) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t row = i / blocks, first = i % blocks * block;
+          runner.run_block(
+              {row / loop_rows, row % loop_rows, 1, first, std::min(block, cols - first)},
+              values.data() + i * kRowItem, rows * blocks * kRowItem);
+        }
       });
+    });
+  }
   for (int64_t k = 0; k < count; ++k)
     for (int64_t row = 0; row < rows; ++row) {
       reducers[k].combine(value(k, row * blocks), blocks);
       std::memmove(values.data() + k * rows * blocks * kRowItem + row * reducers[k].item,
                    value(k, row * blocks), reducers[k].item);
     }
-  with_runner(job, 0, loop_rows, [&](Runner& runner) {
+  Runners(job, 0, loop_rows, 1).with_one([&](Runner& runner) {
     SmallVec<char*, 4> reduced(static_cast<size_t>(count));
     for (int64_t outer = 0; outer < rows / loop_rows; ++outer) {
       for (int64_t k = 0; k < count; ++k)
@@ -378,13 +401,14 @@ void run_tiles(const TileProgram& program, std::span<const TileOperand> operands
   }
   if (program.reduces) elements = std::max(elements, space.cols);
   const Cut cut(space, elements);
-  parallel_ranges(cut.count, std::max<int64_t>(1, grain / (cut.rows * cut.cols)),
-                  [&](int64_t begin, int64_t end) {
-                    with_runner(job, cut.rows * cut.cols, cut.rows, [&](Runner& runner) {
-                      for (int64_t i = begin; i < end; ++i) runner.run(cut.part(i));
-                    });
-                    if (job.streams != 0) kernels().copy->fence();
-                  });
+  const int64_t parts = std::max<int64_t>(1, grain / (cut.rows * cut.cols));  // of a task
+  Runners runners(job, cut.rows * cut.cols, cut.rows, ceil_div(cut.count, parts));
+  parallel_ranges(cut.count, parts, [&](int64_t begin, int64_t end) {
+    runners.with_one([&](Runner& runner) {
+      for (int64_t i = begin; i < end; ++i) runner.run(cut.part(i));
+    });
+    if (job.streams != 0) kernels().copy->fence();
+  });
 }
 
 }  // namespace tinyt::cpu

@@ -31,7 +31,7 @@ class Allocator {
 
 // The process-wide caching allocator of the CPU. Safe from any thread.
 Allocator& caching();
-// The innermost active Arena of this thread, else caching().
+// The Meter of this thread, else its innermost active Arena, else caching().
 Allocator& current();
 
 struct Statistics {

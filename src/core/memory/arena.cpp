@@ -7,6 +7,7 @@
 #include <new>
 
 #include "error.h"
+#include "memory/meter.h"
 #include "memory/poison.h"
 #include "memory/thread_pointer.h"
 
@@ -142,6 +143,10 @@ int64_t Arena::used_bytes() const { return state_->used; }
 int64_t Arena::peak_bytes() const { return state_->peak; }
 int64_t Arena::capacity_bytes() const { return state_->capacity; }
 
-Allocator& current() { return t_innermost != nullptr ? *t_innermost : caching(); }
+Allocator& current() {
+  if (Meter* meter = metering()) [[unlikely]]
+    return *meter;
+  return t_innermost != nullptr ? *t_innermost : caching();
+}
 
 }  // namespace tinyt::memory

@@ -10,6 +10,7 @@ from tinyt.dtypes import ALL
 if TYPE_CHECKING:
     from tinyt import _core
     from tinyt._tensor import Entry, dtype
+    from tinyt.compiler.recompute import Recomputed
 
 
 class Operand(NamedTuple):
@@ -111,6 +112,7 @@ class Facts(NamedTuple):
     arena_bytes: int
     peak_bytes: int
     measures: _core.Measures | None
+    recomputed: tuple[Recomputed, ...] = ()  # of all programs of a call: noted with the first
 
 
 # What the programs of a step of control flow are, in their order.
@@ -193,7 +195,8 @@ def usage(program: Facts) -> list[Usage]:
 def read_entry(entry: Entry) -> list[Facts]:
     """The programs of a captured call, with what was measured last."""
     profile = entry.profile
-    found = [read_program(entry.program_object, "call", profile and profile.call)]
+    call = read_program(entry.program_object, "call", profile and profile.call)
+    found = [call._replace(recomputed=entry.capture.recomputed)]
     later = entry.capture.later
     if later is not None and later.error is None:
         found.append(read_program(later.program, "backward", profile and profile.later))

@@ -10,6 +10,7 @@ from tinyt.compiler.render.cost import flops, traffic
 from tinyt.dtypes import float32
 
 if TYPE_CHECKING:
+    from tinyt.compiler.recompute import Recomputed
     from tinyt.compiler.render.facts import Facts, Inside, Lane, Operand, Step
 
 
@@ -60,7 +61,7 @@ class Part(NamedTuple):
 class Totals(NamedTuple):
     """A whole program; ``seconds`` is the sum of its steps, ``run_seconds`` the measured run with
     what measuring takes. ``peak_bytes`` is planned, ``measured_peak_bytes`` what the memory
-    statistics showed at the steps, ``scratch_bytes`` the most that a kernel needed."""
+    statistics showed, both with what kernels need; ``scratch_bytes`` the most that one needed."""
 
     program: str
     steps: int
@@ -77,16 +78,26 @@ class Totals(NamedTuple):
 
 class Report:
     """``rows`` and ``totals`` of the programs of a call; ``result`` is what the call returned,
-    where the report was asked for with arguments. Its text is a table."""
+    where the report was asked for with arguments; ``recomputed`` the values that are computed again
+    for the sake of ``max_memory``. Its text is a table."""
 
-    def __init__(self, rows: list[Row], totals: list[Totals], result: Any = None) -> None:
+    def __init__(
+        self,
+        rows: list[Row],
+        totals: list[Totals],
+        result: Any = None,
+        recomputed: tuple[Recomputed, ...] = (),
+    ) -> None:
         self.rows, self.totals, self.result = rows, totals, result
+        self.recomputed = recomputed
 
     def __str__(self) -> str:
         parts = []
         for total in self.totals:
             rows = [row for row in self.rows if row.program == total.program]
             parts.append("\n".join([_title(total), *_table(rows), *_sums(total)]))
+        if self.recomputed:
+            parts.append("\n".join(["computed again:", *map(_again, self.recomputed)]))
         return "\n\n".join(parts)
 
     __repr__ = __str__
@@ -95,11 +106,13 @@ class Report:
 def make_report(programs: Iterable[Facts], result: Any = None) -> Report:
     """The report of some programs."""
     rows, totals = [], []
+    recomputed: tuple[Recomputed, ...] = ()
     for program in programs:
         own = _rows(program)
         rows += own
         totals.append(_total(program, own))
-    return Report(rows, totals, result)
+        recomputed += program.recomputed
+    return Report(rows, totals, result, recomputed)
 
 
 def limit_of(step: Step, again: bool = False) -> tuple[float, str]:
@@ -175,7 +188,7 @@ def _total(program: Facts, rows: Sequence[Row]) -> Totals:
         program.peak_bytes,
         None if measures is None else sum(row.seconds or 0.0 for row in rows),
         None if measures is None else measures.nanoseconds * 1e-9,
-        None if measures is None else max((held for _, _, held, _, _ in times), default=0),
+        None if measures is None else measures.peak_bytes,
         None if measures is None else max((scratch for *_, scratch, _ in times), default=0),
     )
 
@@ -195,7 +208,7 @@ def _title(total: Totals) -> str:
     title += f", peak {in_bytes(total.peak_bytes)} as planned"
     if total.measured_peak_bytes is not None and total.scratch_bytes is not None:
         title += f", {in_bytes(total.measured_peak_bytes)} as measured"
-        title += f"; scratch of kernels at most {in_bytes(total.scratch_bytes)}"
+        title += f", scratch of kernels at most {in_bytes(total.scratch_bytes)}"
     return title
 
 
@@ -261,6 +274,11 @@ def _cells(row: Row) -> tuple[str, ...]:
         in_bytes(row.boundary_bytes) if row.boundary_bytes else "",
         row.reason,
     )
+
+
+def _again(value: Recomputed) -> str:
+    text = f"  {value.op} {value.dtype.name}{list(value.shape)}, {in_bytes(value.nbytes)}"
+    return text if len(value.nodes) == 1 else f"{text}: {shortened(value.nodes)}"
 
 
 def _sums(total: Totals) -> list[str]:

@@ -42,7 +42,8 @@ def trace_events(program: Facts, name: str) -> list[dict[str, Any]]:
             }
         )
         use = held[number]
-        parts = {"arena": program.arena_bytes, "blocks": use.block, "results": use.result}
+        arena = step.held_bytes - use.block - use.result
+        parts = {"arena": arena, "blocks": use.block, "results": use.result}
         events.append(_counter("memory", start, pid, {**parts, "scratch": scratch}))
         events.append(_counter("arena", start, pid, {"in use": use.arena}))
     finish = program.measures.nanoseconds / 1000.0

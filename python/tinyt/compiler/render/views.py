@@ -84,9 +84,12 @@ class Views(CompiledBase):
 
     @property
     def peak_bytes(self) -> int:
-        """The most bytes that a run of the last used program holds at a step: its arena, blocks and
-        results, planned before it runs. What kernels need inside of a step comes on top, and is
-        measured. RuntimeError where there is no program yet."""
+        """The most bytes that a run of the last used program holds at once, with as many threads as
+        there are now: arena, blocks, results, and the scratch memory of kernels. Known before it
+        runs, to the byte: the peak that `memory.statistics` shows. Where data decides what runs
+        (`cond`, `while_loop`), the larger case; what a custom op allocates itself is not known, and
+        products that meet infinities or NaN may take more. RuntimeError where there is no program
+        yet."""
         peak: int = self._last("peak_bytes").program_object.peak_bytes
         return peak
 

@@ -1,0 +1,48 @@
+#include "memory/meter.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "error.h"
+#include "memory/thread_pointer.h"
+
+namespace tinyt::memory {
+
+namespace {
+TINYT_THREAD_POINTER Meter* t_meter = nullptr;
+}
+
+Meter* metering() { return t_meter; }
+
+Meter::Meter() {
+  require(t_meter == nullptr, ErrorKind::Runtime, "memory: this thread is metered already");
+  t_meter = this;
+}
+Meter::~Meter() { t_meter = nullptr; }
+
+// The system gives pages of zeros when they are first touched.
+Block Meter::reserve(size_t bytes) {
+  if (bytes == 0) return {};
+  void* base = bytes < SIZE_MAX - kAlignment ? std::calloc(1, bytes + kAlignment) : nullptr;
+  require(base != nullptr, ErrorKind::OutOfMemory, "memory: no addresses for ", bytes, " bytes");
+  const auto at = reinterpret_cast<uintptr_t>(base);
+  void* data = reinterpret_cast<void*>((at + kAlignment - 1) / kAlignment * kAlignment);
+  return {data, bytes, nullptr, base};
+}
+
+void Meter::give_back(const Block& block) noexcept { std::free(block.context); }
+
+Block Meter::allocate(size_t bytes) {
+  Block block = reserve(bytes);
+  block.from = this;
+  peak_ = std::max(peak_, live_ += bytes);
+  return block;
+}
+
+void Meter::release(const Block& block) noexcept {
+  live_ -= block.bytes;
+  give_back(block);
+}
+
+}  // namespace tinyt::memory

@@ -1,0 +1,33 @@
+// What a thread would allocate: counted, with addresses that take no memory until they are touched.
+#pragma once
+
+#include "memory/allocator.h"
+
+namespace tinyt::memory {
+
+// For its lifetime everything that this thread allocates, scratch memory of kernels included, comes
+// from here. Bytes are zero. Blocks must be released before it goes.
+class Meter final : public Allocator {
+ public:
+  Meter();
+  ~Meter() override;
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+  Block allocate(size_t bytes) override;
+  void release(const Block& block) noexcept override;
+  // The most bytes that were live at once since the start or reset().
+  size_t peak_bytes() const { return peak_; }
+  void reset() { peak_ = live_; }
+
+  // The same memory, not counted.
+  static Block reserve(size_t bytes);
+  static void give_back(const Block& block) noexcept;
+
+ private:
+  size_t live_ = 0, peak_ = 0;
+};
+
+// This thread's meter, or null.
+Meter* metering();
+
+}  // namespace tinyt::memory
