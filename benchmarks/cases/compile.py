@@ -94,7 +94,9 @@ def lazily(length: int, n: int, *, beside_eager: bool) -> Case:
         return lib.lazy()(call) if lib.__name__ == "tinyt" else call
 
     name = f"lazily {plain.name}"
-    return replace(plain, name=name, setup=setup, eager=eager if beside_eager else None, part="")
+    return replace(
+        plain, name=name, setup=setup, eager=eager if beside_eager else None, part="compile lazy"
+    )
 
 
 # ---- by hand

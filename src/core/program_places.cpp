@@ -43,6 +43,11 @@ Program::Layout Program::layout() const {
       place.last = static_cast<int64_t>(s);
     }
   }
+  for (const Side& side : sides_)  // all of them hold what one of them does
+    for (Place& place : out.places) {
+      if (place.first >= side.first && place.first <= side.last) place.first = side.first;
+      if (place.last >= side.first && place.last <= side.last) place.last = side.last;
+    }
   for (const Turn& turn : taken_)
     if (turn.use != Use::Arena)
       out.places[out.place_of.at(turn.memory.storage.get())].first = turn.step;

@@ -23,7 +23,8 @@ from tinyt import Tensor, nn
 
 
 def is_small(case: Case) -> bool:
-    return sum(x.nbytes for x in case.inputs) <= 1 << 22 and "6 layers" not in case.name
+    small = sum(x.nbytes for x in case.inputs) <= 1 << 22 and "6 layers" not in case.name
+    return small and case.part != "compile lazy"
 
 
 @pytest.mark.parametrize("case", list(filter(is_small, cases.FIXED)), ids=lambda case: case.name)

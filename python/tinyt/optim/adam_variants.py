@@ -82,6 +82,14 @@ class Adamax(Optimizer):
         param.addcdiv_(mean, largest, value=-learning_rate(group) / (1 - beta1**step))
 
 
+def _as_float32(x: float) -> float:
+    """What float32 holds of a number, by arithmetic alone, so that a number that is read anew at
+    every run stays one: Veltkamp's splitting (Dekker, "A floating-point technique for extending
+    the available precision", 1971)."""
+    wide = x * (2.0**29 + 1.0)
+    return wide - (wide - x)
+
+
 class NAdam(Optimizer):
     """Adam with Nesterov's look-ahead: μᵗ = β₁ (1 - 0.96^(t ψ) / 2);
     p = p - lr (μᵗ⁺¹ m / (1 - Πμ μᵗ⁺¹) + (1 - μᵗ) g / (1 - Πμ)) / (√v̂ + eps).
@@ -146,7 +154,7 @@ class NAdam(Optimizer):
         step = next_step(state)
         grad = decayed(param, grad, group)
         now, ahead = (beta1 * (1.0 - 0.5 * 0.96 ** (t * decay)) for t in (step, step + 1))
-        product = state["mu_product"].item() * now
+        product = _as_float32(state["mu_product"].item() * _as_float32(now))
         state["mu_product"].fill_(product)
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(grad, 1 - beta1)

@@ -244,7 +244,7 @@ def _of_one_time(part: Part) -> tuple[str, ...]:
     each = in_bytes(part.bytes_read), in_bytes(part.bytes_written), scaled(part.flops)
     read, written = (in_bytes(max(part.times, 0) * n) for n in part[2:4])
     in_all = f"{read} read, {written} written in all" if part.times > 1 else ""
-    return "", *each, "", "", "", "", in_all
+    return "", "", *each, "", "", "", "", in_all
 
 
 def inside_text(step: Step) -> list[list[str]]:
