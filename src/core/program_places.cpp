@@ -102,9 +102,10 @@ size_t Program::scratch_of(const Step& step) const {
   for (const Tensor& t : inputs(step)) in.push_back(dry.stand_in(t));
   for (const Tensor& t : outputs(step)) out.push_back(dry.stand_in(t));
   return dry.bytes_of([&] {
-    const KernelCall call{step.op, in, out, attrs_[step.index], step.compute};
-    if (is_scalar) return run_on_zeros(call, step.kernel);
-    if (step.kind == Kind::Op) return step.kernel(call);
+    if (step.kind == Kind::Op) {
+      const KernelCall call{step.op, in, out, attrs_[step.index], step.compute};
+      return is_scalar ? run_on_zeros(call, step.kernel) : step.kernel(call);
+    }
     if (step.kind == Kind::Copy) return backend_of({}).copy_into(in[0], out[0]);
     const Region& region = regions_[step.index];
     std::vector<TileOperand> operands = region.operands;
