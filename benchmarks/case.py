@@ -102,6 +102,8 @@ class Case:
     """Peak memory is compared too."""
     eager: Setup | None = None
     """For a compiled one, the same without the compiler: tinyt is compared with itself too."""
+    jax: Callable[[list[np.ndarray]], Call] | None = None
+    """The same in JAX, compiled, from the values of the inputs."""
     part: str = ""
     """A part of the group with a floor of its own: a key of `floors.FLOORS`."""
     group: str = ""

@@ -56,7 +56,7 @@ def environment(job: Job) -> dict[str, str]:
     """This process's, with the job's threads and instruction set for both libraries."""
     switches = {name for row in ISAS.values() for name in row}
     kept = {name: value for name, value in os.environ.items() if name not in switches}
-    threads = ("TINYT_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    threads = ("TINYT_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")  # XLA: NPROC
     return kept | ISAS[job.isa] | {name: str(job.threads) for name in threads}
 
 

@@ -115,6 +115,7 @@ def gpt(vocabulary: int, width: int, heads: int, depth: int, length: int) -> Mod
         class Block(nn.Module):  # type: ignore[misc, name-defined]
             def __init__(self) -> None:
                 super().__init__()
+                self.heads = heads
                 self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
                 self.qkv = nn.Linear(width, 3 * width)
                 self.out = nn.Linear(width, width)

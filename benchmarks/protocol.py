@@ -9,7 +9,7 @@ SMALLEST = 1 << 20
 """Bytes of a process's growth below which allocators' own steps are all one sees."""
 
 
-PEERS = ("torch.compile",)
+PEERS = ("torch.compile", "jax")
 """What compiled cases can be timed beside, too."""
 
 
@@ -50,6 +50,16 @@ class Compiled:
 
 
 @dataclass(frozen=True)
+class Peer:
+    """Another compiler's function."""
+
+    seconds: float
+    """One call."""
+    first: float
+    """Its first two calls, compilation included."""
+
+
+@dataclass(frozen=True)
 class Row:
     """Seconds of one call; ratios are PyTorch's figure by tinyt's: above 1 tinyt is better."""
 
@@ -70,14 +80,15 @@ class Row:
     part: str = ""
     """As in `Case`."""
     compiled: Compiled | None = None
-    peers: dict[str, float] = field(default_factory=dict)
-    """Seconds of one call by each of the job's."""
+    peers: dict[str, Peer] = field(default_factory=dict)
+    """Those of the job's that have the case."""
 
     @classmethod
     def read(cls, values: dict[str, Any]) -> Row:
         """A row from what JSON makes of it."""
         compiled = values.get("compiled")
-        return cls(**values | {"compiled": compiled and Compiled(**compiled)})
+        peers = {name: Peer(**found) for name, found in values.get("peers", {}).items()}
+        return cls(**values | {"compiled": compiled and Compiled(**compiled), "peers": peers})
 
     @property
     def key(self) -> str:

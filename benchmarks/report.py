@@ -64,8 +64,8 @@ class Table:
             text += f"  peak {row.tinyt_bytes / 1e6:.1f} MB, torch {row.torch_bytes / 1e6:.1f} MB"
         if row.compiled is not None:
             text += f"  {beside_eager(row.compiled)}"
-        for name, seconds in row.peers.items():
-            text += f", {name} {duration(seconds)}"
+        for name, peer in row.peers.items():
+            text += f", {name} {duration(peer.seconds)}, first {duration(peer.first)}"
         return text.rstrip()
 
 

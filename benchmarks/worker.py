@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from benchmarks import compiled, facts, memory
 from benchmarks.case import Call, Case
 from benchmarks.cases import collect
 from benchmarks.limits import Limits, NoLimits
-from benchmarks.protocol import Compiled, Job, Row
+from benchmarks.protocol import Compiled, Job, Peer, Row
 from benchmarks.stats import ratio_of_bests, upper_bound
 from tinyt.cli.timing import rounds_of
 
@@ -35,23 +35,40 @@ PATIENCE = 30.0
 """Seconds of a case, after which it gets no more than three rounds."""
 
 
-def peer(name: str, case: Case, arrays: list[np.ndarray]) -> Call:
-    """The case by another compiler."""
-    compilers = {"torch.compile": torch.compile}
-    return compilers[name](case.uncompiled().call(torch, arrays))
+def peer(name: str, case: Case, arrays: list[np.ndarray]) -> Call | None:
+    """The case by another compiler, if there is one."""
+    if name == "torch.compile":
+        return torch.compile(case.uncompiled().call(torch, arrays))
+    return case.jax and case.jax(arrays)
 
 
-def times(case: Case, job: Job) -> list[list[float]]:
-    """The seconds of every round, in each library; of a compiled case by eager tinyt and the
-    job's peers too.
-    """
+def peers(case: Case, job: Job, arrays: list[np.ndarray]) -> dict[str, tuple[Call, float]]:
+    """Those of the job's that have the case, and the seconds of their first two calls."""
+    found = ((name, peer(name, case, arrays)) for name in job.peers)
+    return {name: (call, compiled.two_calls(call)) for name, call in found if call}
+
+
+class Times(NamedTuple):
+    """The seconds of every round."""
+
+    tinyt: list[float]
+    torch: list[float]
+    eager: list[float] | None
+    """Of a compiled case without the compiler."""
+    peers: dict[str, Peer]
+
+
+def times(case: Case, job: Job) -> Times:
+    """In each library; of a compiled case by eager tinyt and the job's peers too."""
     arrays = case.arrays(job.seed)
     calls = [case.call(lib, arrays) for lib in LIBRARIES]
+    others = {}
     if case.eager:
         calls.append(case.uncompiled().call(tinyt, arrays))
-        calls += [peer(name, case, arrays) for name in job.peers]
         for call in 2 * calls:  # a compiler's work is measured by itself
             call()
+        others = peers(case, job, arrays)
+        calls += [call for call, _ in others.values()]
     del arrays
 
     def settle() -> None:
@@ -61,11 +78,16 @@ def times(case: Case, job: Job) -> list[list[float]]:
     gc.collect()
     gc.disable()
     try:
-        return rounds_of(calls, job.rounds, job.seconds, settle, at_most=PATIENCE)
+        ours, theirs, *rest = rounds_of(calls, job.rounds, job.seconds, settle, at_most=PATIENCE)
     finally:
         gc.enable()
         calls.clear()
         tinyt.memory.empty_cache()
+    if not case.eager:
+        return Times(ours, theirs, None, {})
+    eager, *rest = rest
+    timed = zip(others.items(), rest, strict=True)
+    return Times(ours, theirs, eager, {n: Peer(min(t), first) for (n, (_, first)), t in timed})
 
 
 def beside_eager(case: Case, job: Job, ours: list[float], eager: list[float]) -> Compiled:
@@ -88,9 +110,9 @@ def measure(case: Case, job: Job, limits: Limits | None) -> Row:
     peaks: list[int | None] = [None, None]
     found = None
     try:
-        ours, theirs, *others = times(case, job)
-        if others:
-            found = beside_eager(case, job, ours, others[0])
+        ours, theirs, eager, others = times(case, job)
+        if eager:
+            found = beside_eager(case, job, ours, eager)
         if case.memory and job.memory:
             peaks = [memory.peak(lib.__name__, case.id, job.seed) for lib in LIBRARIES]
     except Exception as error:  # whatever it is, the other cases are still of interest
@@ -110,7 +132,7 @@ def measure(case: Case, job: Job, limits: Limits | None) -> Row:
         torch_bytes=peaks[1],
         part=case.part,
         compiled=found,
-        peers=dict(zip(job.peers, map(min, others[1:]), strict=False)),
+        peers=others,
     )
 
 

@@ -8,13 +8,17 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from importlib import import_module
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from benchmarks import networks
-from benchmarks.case import Case, Input, Make, Setup, Work, calling, integers, moving, normal
+from benchmarks.case import Call, Case, Input, Make, Setup, Work, calling, integers, moving, normal
 from benchmarks.cases import training
 from benchmarks.cases.elementwise import K, M, count
+from benchmarks.networks import Model
 
 
 def compiling(make: Make) -> Setup:
@@ -40,19 +44,29 @@ def case(part: str, name: str, make: Make, inputs: tuple[Input, ...], writes: in
 # ---- training steps
 
 
-def step(part: str, *args: Any, **options: Any) -> Case:
+def jax(function: str, *args: Any) -> Callable[[list[np.ndarray]], Call]:
+    """A function of `jax_calls`; JAX is imported by who asks for it."""
+    return lambda arrays: getattr(import_module("benchmarks.jax_calls"), function)(*args, arrays)
+
+
+def step(
+    part: str, of: str, model: Model, x: Input, classes: int, *targets: int,
+    bf16: bool = False, **options: Any,
+) -> Case:  # fmt: skip
     """A step as in the group `training`, with the faster of PyTorch's two AdamW."""
     compiled, eager = (
-        training.step(*args, fused=True, by=by, **options) for by in (compiling, calling)
+        training.step(of, model, x, classes, *targets, bf16=bf16, fused=True, by=by, **options)
+        for by in (compiling, calling)
     )
-    return replace(compiled, eager=eager.setup, part=part)
+    other = jax("training", model, classes, bf16)
+    return replace(compiled, eager=eager.setup, jax=other, part=part)
 
 
 # ---- chains
 
 OPERATIONS = (
-    "lib.tanh(x)", "x + y", "x * 0.75", "lib.maximum(x, y)", "lib.sin(x)", "x.abs()", "y - x",
-    "x.clamp(-2.0, 2.0)", "lib.sigmoid(x)", "lib.minimum(x, y)", "lib.relu(x)", "x + 0.5",
+    "lib.tanh(x)", "x + y", "x * 0.75", "lib.maximum(x, y)", "lib.sin(x)", "abs(x)", "y - x",
+    "lib.clamp(x, -2.0, 2.0)", "lib.sigmoid(x)", "lib.minimum(x, y)", "lib.relu(x)", "x + 0.5",
     "lib.erf(x)", "-x", "lib.cos(x)",
 )  # fmt: skip
 """None moves two values much further apart than they are: what the libraries' results differ by
@@ -70,7 +84,8 @@ def chain(operations: Iterable[str], x: Input, y: Input, of: str = "") -> Case:
         return names["function"]
 
     name = f"{len(lines)} operations {count(x.numel)} {x.dtype}" + (f" ({of})" if of else "")
-    return case("compile chains", name, make, (x, y), x.nbytes)
+    found = case("compile chains", name, make, (x, y), x.nbytes)
+    return replace(found, jax=jax("chain", make, x.dtype))
 
 
 def first(n: int) -> Iterator[str]:
@@ -95,7 +110,12 @@ def lazily(length: int, n: int, *, beside_eager: bool) -> Case:
 
     name = f"lazily {plain.name}"
     return replace(
-        plain, name=name, setup=setup, eager=eager if beside_eager else None, part="compile lazy"
+        plain,
+        name=name,
+        setup=setup,
+        eager=eager if beside_eager else None,
+        jax=None,
+        part="compile lazy",
     )
 
 
@@ -232,7 +252,10 @@ def recurrent(batch: int, width: int, hidden: int, steps: int = 256) -> Case:
     inputs = tuple(normal(*shape, grad=True) for shape in shapes)
     name = f"LSTM, {steps} steps of {batch}x{width} to {hidden}"
     work = Work(flops=6.0 * steps * batch * (width + hidden) * 4 * hidden)
-    return Case(name, inputs, compiling(make), work, eager=calling(make), part="compile loops")
+    return Case(
+        name, inputs, compiling(make), work, eager=calling(make),
+        jax=jax("recurrent", hidden), part="compile loops",
+    )  # fmt: skip
 
 
 # Three products a weight and sample: 6 FLOPs each.

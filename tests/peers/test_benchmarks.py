@@ -107,6 +107,22 @@ def test_compiled_cases(case: Case) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+IN_JAX = [param for param in COMPILED if param.values[0].jax]
+
+
+@pytest.mark.parametrize("case", IN_JAX)
+def test_jax_cases(case: Case) -> None:
+    """What stands beside compiled functions where JAX is installed is PyTorch's computation."""
+    pytest.importorskip("jax")
+    arrays = case.arrays(SEED)
+    call = case.jax(arrays)
+    call()
+    for a, (dtype, b) in zip(leaves(call()), outcome(torch, case, arrays), strict=True):
+        tolerance = TOLERANCE["bfloat16" if "autocast" in case.name else dtype]
+        size = float(np.max(np.abs(b), initial=0))
+        np.testing.assert_allclose(np.asarray(a, b.dtype), b, tolerance, tolerance * size)
+
+
 def test_compiled_floors() -> None:
     """Every part has its own, and what only compiled functions are asked is judged."""
     assert {case.part or case.group for case in collect(SEED)} == set(FLOORS)
