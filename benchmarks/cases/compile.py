@@ -217,6 +217,42 @@ def classes(rows: int, number: int) -> Case:
     return by_hand("cross-entropy", cross_entropy, *inputs, loss=True)
 
 
+# ---- movements between kernels
+
+
+def dots(batch: int, rows: int, width: int, movements: int) -> Case:
+    """dot, sum, dot: the sum's operand, and then the second product's, moved before."""
+
+    def make(lib: Any) -> Callable[..., Any]:
+        def call(x: Any, first: Any, second: Any) -> Any:
+            y = x @ first
+            if movements > 0:  # rows and width change places
+                y = y.transpose(1, 2).contiguous()
+            y = y.sum(1)
+            if movements > 1:
+                y = y.t().contiguous().t()
+            return y @ second
+
+        return call
+
+    inner = rows if movements else width
+    inputs = normal(batch, rows, width), normal(width, width), normal(inner, width)
+    work = Work(flops=2.0 * batch * width * (rows * width + inner))
+    name = f"dot, sum, dot {batch}x{rows}x{width}, {movements} movements"
+    return Case(name, inputs, compiling(make), work, eager=calling(make), part="compile movements")
+
+
+def turning(name: str, dims: tuple[int, ...], *shape: int) -> Case:
+    """A chain of elementwise operations whose result is copied with its dimensions in another
+    order."""
+
+    def make(lib: Any) -> Callable[..., Any]:
+        return lambda x: (lib.tanh(x) * 0.5 + 1.0).permute(dims).contiguous() - 1.0
+
+    x = normal(*shape)
+    return case("compile movements", f"{name} {'x'.join(map(str, shape))}", make, (x,), x.nbytes)
+
+
 # ---- loops
 
 
@@ -303,6 +339,10 @@ FIXED = (
     loss("KL divergence", kl_divergence, 64, 10),
     loss("KL divergence", kl_divergence, 2048, 1000),
     recurrent(16, 64, 128),
+    *(dots(16, 128, 256, movements) for movements in range(3)),
+    turning("transposed", (1, 0), 700, 600),
+    turning("transposed", (1, 0), 2048, 2048),
+    turning("heads and positions", (0, 2, 1, 3), 8, 256, 6, 64),
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "lives.h"
@@ -37,6 +38,20 @@ std::pair<int64_t, int64_t> span_of(const std::vector<Lifetime>& blocks) {
     last = std::max(last, block.last);
   }
   return {first, last};
+}
+
+// Whether a region reads an operand where it lies: along the rows it is dense or one element, or
+// what is gathered for a tile are whole cache lines. From memory, tiled copies are faster.
+bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t itemsize) {
+  constexpr int64_t kNear = 8, kLeastSide = 8, kFewBytes = 4 << 20;
+  int64_t count = 0;  // of the last two dimensions
+  std::array<size_t, 2> last{};
+  for (size_t d = shape.size(); d-- > 0 && count < 2;)
+    if (shape[d] > 1) last[count++] = d;
+  if (count == 0 || std::abs(strides[last[0]]) <= kNear) return true;
+  return count == 2 && strides[last[1]] == 1 &&
+         std::min(shape[last[0]], shape[last[1]]) >= kLeastSide &&
+         numel_of(shape) * static_cast<int64_t>(itemsize) <= kFewBytes;
 }
 
 }  // namespace
@@ -324,21 +339,19 @@ Tensor Planner::operand_of(const Group& group, size_t i) {
   return t.view(shape, strides, t.offset());
 }
 
-// Finds the loops over a region's shape, merged where all operands allow. An operand that is
-// neither dense nor one element along the rows is copied.
+// Finds the loops over a region's shape, merged where all operands allow. What cannot be read where
+// it lies is copied.
 void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group) {
   const std::span<const int64_t> shape(group.shape);
   const size_t split = shape.size() - group.reduced;
   const Dims row{numel_of(shape.subspan(split))};  // that is reduced
-  const auto fits = [&](const Dims& strides, bool dense) {
+  const auto fits = [&](const Dims& strides, size_t itemsize, bool dense) {
     if (group.reduced > 0) {
       const auto step =
           view_strides(shape.subspan(split), {strides.data() + split, group.reduced}, row);
       return step && ((*step)[0] == 1 || ((*step)[0] == 0 && !dense) || row[0] == 1);
     }
-    for (size_t d = shape.size(); d-- > 0;)
-      if (shape[d] > 1) return strides[d] == 0 || strides[d] == 1;
-    return true;
+    return is_readable(shape, strides, itemsize);
   };
   std::vector<bool> dense(in.size());  // as reductions take them
   for (const TileProgram::Step& step : group.tiles.steps)
@@ -348,7 +361,7 @@ void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Gr
   for (size_t i = 0; i < in.size(); ++i) {
     Tensor& t = in[i];
     strides.push_back(broadcast_strides(t.shape(), t.strides(), shape));
-    if (fits(strides.back(), dense[i])) continue;
+    if (fits(strides.back(), t.itemsize(), dense[i])) continue;
     t = copied(t.view(shape, strides.back(), t.offset()));
     strides.back() = t.strides();
   }
@@ -392,9 +405,15 @@ void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Gr
   for (const Loop& loop : loops) region.space.outer.push_back(loop.size);
   for (size_t k = 0; k < in.size(); ++k) {
     TileOperand operand;
-    operand.inner = last.size > 1 && last.strides[k] != 0;
-    for (const Loop& loop : loops)
-      operand.stride.push_back(loop.strides[k] * static_cast<int64_t>(in[k].itemsize()));
+    const int64_t step = last.size > 1 ? last.strides[k] : 0;
+    const auto item = static_cast<int64_t>(in[k].itemsize());
+    operand.inner = step == 1;
+    if (step != 0 && step != 1) {
+      operand.gather = step * item;
+      ++region.space.gathered;
+      region.space.turned |= !loops.empty() && loops.back().strides[k] == 1;
+    }
+    for (const Loop& loop : loops) operand.stride.push_back(loop.strides[k] * item);
     region.operands.push_back(std::move(operand));
   }
 }

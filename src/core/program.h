@@ -60,16 +60,19 @@ struct TileProgram {
 struct TileSpace {
   Dims outer;
   int64_t cols = 1;
+  int gathered = 0;     // operands
+  bool turned = false;  // some of them lie along the last outer loop
 
   int64_t row_count() const { return numel_of(outer); }
 };
 
-// An operand of a region, at byte strides of the outer loops; along a row it is dense (inner) or
-// one element.
+// An operand of a region, at byte strides of the outer loops; along a row it is dense (inner), one
+// element, or gathered.
 struct TileOperand {
   char* data = nullptr;
   Dims stride;
   bool inner = true;
+  int64_t gather = 0;  // bytes from one column to the next
 };
 
 // Why a step ends where it does, and not with what reads its result.

@@ -551,6 +551,41 @@ def test_permutes_stay_where_something_else_reads_between() -> None:
     )
 
 
+def test_permutes_sink_below_elementwise_ops() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        heads = ((x * 2.0).tanh() + x.new_ones(())).transpose(1, 2).contiguous()
+        return heads, y.exp().t().sin()
+
+    args = tinyt.randn(2, 3, 4, 32), tinyt.randn(5, 6)
+    assert after("sink copies dead", function, *args)[1:] == [
+        "%1 = permute(a) ((0, 2, 1, 3),) float32[2, 4, 3, 32]",
+        "%2 = mul(%1, b) float32[2, 4, 3, 32]",
+        "%3 = tanh(%2) float32[2, 4, 3, 32]",
+        "%4 = add(%3, %0) float32[2, 4, 3, 32]",
+        "%5 = permute(c) ((1, 0),) float32[6, 5]",
+        "%6 = exp(%5) float32[6, 5]",
+        "%7 = sin(%6) float32[6, 5]",
+        "return %4, %7",
+    ]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y, z: (y * 2.0).t().sum(1),  # no reader element by element
+        lambda x, y, z: y.exp().t() @ y,
+        lambda x, y, z: (x * 2.0).transpose(0, 1).contiguous(),  # short rows
+        lambda x, y, z: z.exp().t().sin(),  # large
+        lambda x, y, z: (y * x[0, 0, 0] * z[:6, :6]).t().sin(),  # two operands
+        lambda x, y, z: (lambda kept: (kept, kept.t().exp()))(y.cos()),  # read elsewhere, too
+    ],
+)
+def test_permutes_that_stay(function: Callable[..., Any]) -> None:
+    args = tinyt.randn(3, 4, 5), tinyt.randn(6, 6), tinyt.randn(1100, 1000)
+    graph = recorded(function, *args)
+    assert BY_NAME["sink"](graph) is graph
+
+
 # ---- concatenations, paddings, writes of parts
 
 

@@ -151,6 +151,41 @@ def test_boundaries() -> None:
     ]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
+@pytest.mark.parametrize(
+    ("shape", "view"),
+    [
+        ((130, 200), lambda x: x.t()),
+        ((3, 70, 90), lambda x: x.transpose(1, 2)),
+        ((40, 11, 9), lambda x: x.permute(1, 2, 0)),
+        ((64, 130), lambda x: x[:, ::2]),
+        ((50, 600), lambda x: x.t()[:, 1:]),
+        ((20_011,), lambda x: x[::8]),
+        ((8, 8), lambda x: x.t().expand(3, 8, 8)),
+    ],
+)
+def test_what_lies_otherwise_is_gathered(
+    shape: tuple[int, ...], view: Callable[[Tensor], Tensor], dtype: str
+) -> None:
+    """Part by part: no copy is made, and nothing is written over it meanwhile."""
+    x = (tinyt.randn(*shape) * 50).to(getattr(tinyt, dtype))
+    program = check(lambda x: (view(x) + 1) * (view(x) + 2), x)
+    assert [set(step) for step in program.steps()] == [{"add", "mul"}]
+    assert program.arena_bytes == 0
+    check(lambda x: view(x.clone() * 2) + 1, x)
+
+
+def test_gathered_and_past_the_caches() -> None:
+    x = tinyt.linspace(-3, 3, 22_000_000)
+    check(lambda x: tinyt.relu(x[::2] * 0.5) + 1.0, x)
+
+
+def test_tiled_copies_of_what_is_large() -> None:
+    """From memory they are faster than parts gathered one by one."""
+    program = check(lambda x: x.t() * 2.0 + 1.0, tinyt.randn(1100, 1000))
+    assert program.steps() == [("copy",), ("mul", "add")]
+
+
 FLOATS = ("float32", "float64", "bfloat16", "float16")
 SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 3e38)
 SHAPES: Sequence[tuple[int, ...]] = (

@@ -85,13 +85,14 @@ Effort effort_of(const KernelCall& call) {
 
 Effort effort_of_tiles(const TileProgram& program, const TileSpace& space) {
   const int64_t rows = space.row_count(), n = rows * space.cols;
-  double nanoseconds = 0;
+  double nanoseconds = space.gathered * kGathered * static_cast<double>(n);
   for (const TileProgram::Step& step : program.steps) {
     const bool once_a_row = program.is_row_step(step) && info(step.op).kind != OpKind::Reduce;
     nanoseconds += of_element(step.op) * static_cast<double>(once_a_row ? rows : n);
   }
   const bool on_stack =
-      program.tiles * TileProgram::kLeastTileBytes <= TileProgram::kLiveBytes && !program.reduces;
+      (program.tiles + space.gathered) * TileProgram::kLeastTileBytes <= TileProgram::kLiveBytes &&
+      !program.reduces;
   const auto work = n * static_cast<int64_t>(program.steps.size());
   return of_elements(nanoseconds, work / 2, !on_stack);
 }

@@ -18,6 +18,7 @@ constexpr int64_t kStreamPiece = 2048;
 constexpr int64_t kManySteps = 8;
 constexpr int64_t kRowItem = 8;                            // bytes of the room for a value of a row
 constexpr int64_t kLeastChunk = 4096;                      // elements of a unit of parallel work
+constexpr int64_t kLeastTurned = 2048;                     // elements, to read whole lines
 constexpr int64_t kNear = TileProgram::kLiveBytes + 8192;  // of tiles on the stack
 
 // What of a region one turn computes: rows of one outer position, columns of each.
@@ -28,14 +29,17 @@ struct Part {
 // A region cut into parts.
 struct Cut {
   static constexpr int64_t kEvenCols = 64;  // whole cache lines
-  int64_t rows, cols;                       // of a part, at most
+  static constexpr int64_t kTurnedCols = 64;
+  int64_t rows, cols;  // of a part, at most
   int64_t row_parts, col_parts, count;
   int64_t loop_rows, space_cols;  // of the space
 
   // Parts of at most so many elements; of several, an even number as large as each other.
+  // What lies along the rows is read in squares.
   Cut(const TileSpace& space, int64_t elements)
       : loop_rows(space.outer.empty() ? 1 : space.outer.back()), space_cols(space.cols) {
-    cols = even(space.cols, std::min(space.cols, elements), kEvenCols);
+    const int64_t most = space.turned ? std::max(kTurnedCols, elements / loop_rows) : elements;
+    cols = even(space.cols, std::min(space.cols, most), kEvenCols);
     rows = std::clamp<int64_t>(elements / std::max<int64_t>(1, cols), 1, loop_rows);
     if (cols == space.cols) rows = even(loop_rows, rows, 1);
     row_parts = ceil_div(loop_rows, rows);
@@ -67,8 +71,9 @@ struct Job {
     return program.registers[static_cast<size_t>(r)];
   }
   int64_t item(int r) const { return static_cast<int64_t>(size_of(reg(r).dtype)); }
-  // Outputs that go past the caches have a tile each.
+  // Outputs that go past the caches have a tile each, and so have operands that are gathered.
   int stream_tiles() const { return streams == 0 ? 0 : static_cast<int>(outputs.size()); }
+  int tiles() const { return program.tiles + stream_tiles() + space.gathered; }
   bool goes_past(size_t output) const { return (streams >> output & 1) != 0; }
   int64_t loop_rows() const { return space.outer.empty() ? 1 : space.outer.back(); }
 };
@@ -113,12 +118,10 @@ class Runner {
         tile_bytes_(tile_bytes(job, elements)),
         row_bytes_(row_bytes(rows)),
         memory_(memory),
-        at_(reinterpret_cast<View*>(tile(job.program.tiles + job.stream_tiles()) +
-                                    job.program.row_tiles * row_bytes_)) {}
+        at_(reinterpret_cast<View*>(tile(job.tiles()) + job.program.row_tiles * row_bytes_)) {}
 
   static int64_t bytes(const Job& job, int64_t elements, int64_t rows) {
-    return (job.program.tiles + job.stream_tiles()) * tile_bytes(job, elements) +
-           job.program.row_tiles * row_bytes(rows) +
+    return job.tiles() * tile_bytes(job, elements) + job.program.row_tiles * row_bytes(rows) +
            static_cast<int64_t>(job.program.registers.size() * sizeof(View));
   }
 
@@ -130,9 +133,10 @@ class Runner {
   }
 
   // How many elements a tile has, so that all of them stay close.
-  static int64_t tile_elements(const TileProgram& program) {
-    const int64_t bytes = std::clamp(TileProgram::kLiveBytes / std::max(1, program.tiles),
-                                     TileProgram::kLeastTileBytes, TileProgram::kTileBytes);
+  static int64_t tile_elements(const TileProgram& program, const TileSpace& space) {
+    const int tiles = std::max(1, program.tiles + space.gathered);
+    const int64_t bytes = std::clamp(TileProgram::kLiveBytes / tiles, TileProgram::kLeastTileBytes,
+                                     TileProgram::kTileBytes);
     return bytes / widest(program);
   }
 
@@ -178,11 +182,13 @@ class Runner {
   void place(const Part& at) {
     const TileProgram& program = job_.program;
     const int64_t first_row = at.outer * job_.loop_rows() + at.row;
-    char* const rows = tile(program.tiles + job_.stream_tiles());
+    char* const rows = tile(job_.tiles());
+    int gathered = job_.tiles() - job_.space.gathered;
     for (size_t r = 0; r < program.registers.size(); ++r) {
       const auto number = static_cast<int>(r);
       if (number < program.inputs) {
         at_[r] = input(number, at);
+        if (job_.operands[r].gather != 0) at_[r] = gather(number, at, tile(gathered++));
         continue;
       }
       const TileProgram::Register& reg = program.registers[r];
@@ -203,7 +209,7 @@ class Runner {
 
   View input(int r, const Part& at) const {
     const TileOperand& operand = job_.operands[static_cast<size_t>(r)];
-    int64_t bytes = operand.inner ? at.col * job_.item(r) : 0, row = 0;
+    int64_t bytes = at.col * (operand.inner ? job_.item(r) : operand.gather), row = 0;
     if (!operand.stride.empty()) {
       row = operand.stride.back();
       bytes += at.row * row;
@@ -212,6 +218,14 @@ class Runner {
         bytes += outer % job_.space.outer[d] * operand.stride[d];
     }
     return {operand.data + bytes, row, operand.inner};
+  }
+
+  // The operand's part, dense.
+  View gather(int r, const Part& at, char* to) const {
+    const int64_t item = job_.item(r);
+    const Block from{at_[r].data, at_[r].row, job_.operands[static_cast<size_t>(r)].gather};
+    copy_block(from, {to, at.cols * item, item}, static_cast<size_t>(item), at.rows, at.cols);
+    return {to, at.cols * item, true};
   }
 
   void execute(const TileProgram::Step& step, const Part& at) {
@@ -389,7 +403,7 @@ void run_tiles(const TileProgram& program, std::span<const TileOperand> operands
   Job job{program, operands, space, outputs};
   if (program.reduces && !program.uses_rows && space.cols > kRowBlock) return reduce_long_rows(job);
   job.streams = streams(job);
-  int64_t elements = Runner::tile_elements(program), grain = kChunkElements;
+  int64_t elements = Runner::tile_elements(program, space), grain = kChunkElements;
   const auto steps = static_cast<int64_t>(program.steps.size());
   if (job.streams != 0) {
     // Each chunk ends with a fence, which waits for memory; much work hides that stores do.
@@ -400,6 +414,7 @@ void run_tiles(const TileProgram& program, std::span<const TileOperand> operands
     if (space.row_count() * space.cols > grain) elements = std::min(elements, grain);
   }
   if (program.reduces) elements = std::max(elements, space.cols);
+  if (space.turned) elements = std::max(elements, kLeastTurned);
   const Cut cut(space, elements);
   const int64_t parts = std::max<int64_t>(1, grain / (cut.rows * cut.cols));  // of a task
   Runners runners(job, cut.rows * cut.cols, cut.rows, ceil_div(cut.count, parts));

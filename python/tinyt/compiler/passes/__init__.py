@@ -33,6 +33,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     _pass("views"),
     _pass("dead"),
     _pass("permutes"),
+    _pass("sink"),
+    _pass("copies"),
     _pass("joins"),
     _pass("expands"),
     _pass("constants"),
