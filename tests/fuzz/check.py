@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import tinyt
@@ -13,7 +14,7 @@ from sampling import assert_same_bits, flat
 from tinyt import CaptureError, Tensor
 from tinyt.compile import compile
 
-CALLS = 3
+CALLS = 4
 REFUSED = (
     r"depends on data|value is not known while recording|made in the function|requires grad|"
     r"different dtypes share memory|has a tape|changes what|cannot be read anew|"
@@ -56,24 +57,23 @@ def compare(
     inputs: Callable[[int], list[Tensor]],
     nets: Callable[[], list[Net]],
 ) -> str | None:
-    """Three calls of the function by itself, compiled with verify, and compiled for one and two
-    threads, each with networks of its own."""
-    ways: list[tuple[str, int, dict[str, Any] | None]] = [
-        ("eager", 1, None),
-        ("verified", 2, {"verify": True}),
-        ("one thread", 1, {}),
-        ("two threads", 2, {}),
+    """Calls of the function by itself, as a lazy block, compiled with verify, and compiled for one
+    and two threads, each with networks of its own."""
+    ways: list[tuple[str, int, Callable[..., Any]]] = [
+        ("eager", 1, lambda step: step),
+        ("lazy", 2, tinyt.lazy()),
+        ("verified", 2, partial(compile, verify=True)),
+        ("one thread", 1, compile),
+        ("two threads", 2, compile),
     ]
     want: list[Any] = []
-    for name, threads, options in ways:
+    for name, threads, way in ways:
         own = nets()
-        step = function(own)
-        if options is not None:
-            step = compile(step, **options)
+        step = way(function(own))
         with tinyt.num_threads(threads):
             for call in range(CALLS):
                 found = outcome(step, inputs(call), own, call)
-                if options is None:
+                if name == ways[0][0]:
                     want.append(found)
                     continue
                 if isinstance(found, Failure) and found.is_refusal():
