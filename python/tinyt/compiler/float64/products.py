@@ -119,7 +119,7 @@ def _conv_input(g: Array, weight: Array, size: Sequence[int], *a: Any) -> Sized:
         return found[at(slice(None), slice(None), *(slice(p, n - p) for p, n in inner))]
 
     def count(wild: Array) -> Array:
-        parts = wild.reshape(a[3], -1, *wild.shape[1:2], math.prod(wild.shape[2:]))
+        parts = wild.reshape(a[3], -1, wild.shape[1], math.prod(wild.shape[2:]))
         return parts.sum((1, 3)).reshape(1, -1, *(1,) * (g.ndim - 2))
 
     found = _each_conv(run, g, weight, terms=weight[:, 0].size if weight.size else 1, a=a)
