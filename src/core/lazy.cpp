@@ -64,9 +64,8 @@ bool is_shared(const Tensor& x) {
 bool fits(std::span<const Tensor> inputs, const Attrs& attrs, size_t rank) {
   return inputs.size() <= LazyRegion::kMostInputs && attrs.ints.size() <= LazyRegion::kMostInts &&
          attrs.floats.size() <= LazyRegion::kMostFloats && rank <= LazyRegion::kMostRank &&
-         std::ranges::all_of(inputs, [](const Tensor& t) {
-           return t.shape().size() <= LazyRegion::kMostRank;
-         });
+         std::ranges::all_of(
+             inputs, [](const Tensor& t) { return t.shape().size() <= LazyRegion::kMostRank; });
 }
 
 }  // namespace

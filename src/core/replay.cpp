@@ -84,7 +84,8 @@ class Replay {
   void step() {
     const int64_t head = next();
     const auto op = static_cast<OpId>(head >> 8 & 255);
-    const Attrs given = attrs(op, head >> 32 & LazyRegion::kMostInts, static_cast<uint64_t>(head) >> 56);
+    const Attrs given =
+        attrs(op, head >> 32 & LazyRegion::kMostInts, static_cast<uint64_t>(head) >> 56);
     std::vector<Operand> operands;
     std::vector<Tensor> in;
     for (size_t n = head >> 16 & LazyRegion::kMostInputs; n > 0; --n) {
