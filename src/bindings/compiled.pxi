@@ -203,11 +203,11 @@ cdef class Entry:
 
     def __init__(self, capture, program, tuple description, int64_t modes, list leaves):
         at = firsts(leaves)
-        memories = [first for first, _ in at]
+        several = {first for i, (first, _) in enumerate(at) if first != i}
         self.capture, self.program_object, self.modes = capture, program, modes
         self.program = <Program*><size_t>program.address
         self.description = description
-        self.facts = [LeafFacts(x, *at[i], memories.count(at[i][0]) > 1)
+        self.facts = [LeafFacts(x, *at[i], at[i][0] in several)
                       if isinstance(x, TensorBase) else None for i, x in enumerate(leaves)]
         self.guards, self.places = list(capture.guards), list(capture.places)
         self.no_grad, self.kept = list(capture.no_grad), dict(capture.kept)

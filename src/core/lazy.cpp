@@ -13,9 +13,10 @@ namespace tinyt {
 
 namespace {
 
-// A region runs when it has so many operations, or holds so much memory that was there: what is
-// never looked at must not grow without end.
+// A region runs when it has so many operations or words, or holds so much memory that was there:
+// what is never looked at must not grow without end.
 constexpr int64_t kMostCalls = 2048;
+constexpr size_t kMostWords = size_t{1} << 20;
 constexpr size_t kMostHeldBytes = size_t{1} << 30;
 
 TINYT_THREAD_POINTER Lazy* t_lazy = nullptr;
@@ -58,6 +59,13 @@ std::vector<std::shared_ptr<Lazy>> recordings() {
 // Memory that others may write without a word.
 bool is_shared(const Tensor& x) {
   return x.storage().release_foreign || x.storage().exports.load(std::memory_order_relaxed) > 0;
+}
+
+bool fits(std::span<const Tensor> inputs, const Attrs& attrs, size_t rank) {
+  return inputs.size() <= LazyRegion::kMostInputs && attrs.ints.size() <= LazyRegion::kMostInts &&
+         attrs.floats.size() <= LazyRegion::kMostFloats && rank <= LazyRegion::kMostRank &&
+         std::ranges::all_of(
+             inputs, [](const Tensor& t) { return t.shape().size() <= LazyRegion::kMostRank; });
 }
 
 }  // namespace
@@ -258,7 +266,8 @@ void Lazy::begin_call(LazyRegion::Kind kind, OpId op, std::span<const Tensor> in
   for (double v : attrs.floats) words.push_back(std::bit_cast<int64_t>(v));
   for (const Tensor& t : inputs) add_operand(t);
   region_.calls += kind != LazyRegion::View;
-  if (region_.calls >= kMostCalls || region_.held_bytes >= kMostHeldBytes)
+  if (region_.calls >= kMostCalls || region_.words.size() >= kMostWords ||
+      region_.held_bytes >= kMostHeldBytes)
     is_long_.store(true, std::memory_order_relaxed);
 }
 
@@ -289,13 +298,14 @@ bool Lazy::record(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
     out = {
         inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset),
         {}};
-    if (op == OpId::as_strided) return true;  // whose geometry counts from the storage's start
+    // Operands say their geometry themselves; that of as_strided counts from the storage's start.
+    if (op == OpId::as_strided || !fits(inputs, attrs, out.first.shape().size())) return true;
     begin_call(LazyRegion::View, op, inputs, attrs);
     add_operand(out.first);
     return true;
   }
   std::vector<Tensor> copies;
-  if (!prepare(inputs, copies)) return false;
+  if (!fits(inputs, attrs, 0) || !prepare(inputs, copies)) return false;
   const Locked lock(*this);
   begin_call(LazyRegion::Call, op, inputs, attrs);
   out.first = make(inferred.shape[0], inferred.dtype[0]);
@@ -317,7 +327,8 @@ bool Lazy::record_into(OpId op, std::span<const Tensor> inputs, const Attrs& att
                        const Tensor& out) {
   keep_short();
   std::vector<Tensor> copies;
-  if (has_flag(op, op_flags::Y) || !prepare_write(out) || !prepare(inputs, copies)) return false;
+  if (has_flag(op, op_flags::Y) || !fits(inputs, attrs, out.shape().size())) return false;
+  if (!prepare_write(out) || !prepare(inputs, copies)) return false;
   const Locked lock(*this);
   begin_call(LazyRegion::Into, op, inputs, attrs);
   add_written(out);
@@ -328,7 +339,7 @@ bool Lazy::record_assign(const Tensor& to, const Tensor& from) {
   keep_short();
   std::vector<Tensor> copies;
   std::span<const Tensor> source(&from, 1);
-  if (!prepare_write(to)) return false;
+  if (!fits(source, {}, to.shape().size()) || !prepare_write(to)) return false;
   // A number alone is no constant here.
   if (!(from.impl()->is_scalar && !from.is_recorded()) && !prepare(source, copies)) return false;
   const Locked lock(*this);

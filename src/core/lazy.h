@@ -35,6 +35,10 @@ struct LazyRegion {
     Dims dense{};
   };
 
+  // The most that a word has room for: larger calls run at once.
+  static constexpr size_t kMostInputs = 0xffff, kMostInts = 0xffffff, kMostFloats = 0xff;
+  static constexpr size_t kMostRank = 127;
+
   // Each operation: its kind, op and counts in one word, attributes, operands, what it makes. An
   // operand: slot, dtype and rank in one word, offset, sizes, strides where it is not dense; or
   // -1 - dtype: the next number.

@@ -54,6 +54,14 @@ bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t ite
          numel_of(shape) * static_cast<int64_t>(itemsize) <= kFewBytes;
 }
 
+// Whether the last dimension's two elements lie as those of complex numbers do.
+bool holds_pairs(const Tensor& x) {
+  const int64_t last = x.rank() - 1;
+  bool even = x.stride(last) == 1 && x.offset() % 2 == 0;
+  for (int64_t d = 0; d < last; ++d) even &= x.stride(d) % 2 == 0;
+  return even;
+}
+
 }  // namespace
 
 Planner::Planner(Program& program, const Graph& graph, Program::Part part)
@@ -277,6 +285,8 @@ void Planner::plan_op(const Graph::Node& node, int64_t now) {
     set(node.outputs[0], in[0]);
     return;
   }
+  // A pass may have left out the copy that laid the parts of complex numbers side by side.
+  if (node.op == OpId::view_as_complex && !holds_pairs(in[0])) in[0] = copied(in[0]);
   Inferred inferred;
   infer(node.op, in, node.attrs, inferred);
   if (inferred.is_view) {

@@ -61,7 +61,7 @@ class Replay {
     const int64_t word = next();
     if (word < 0) return {-1, static_cast<DType>(-1 - word), {}, {}, 0, {}};
     Operand out{word >> 16, static_cast<DType>(word >> 8 & 255), {}, {}, next(), {}};
-    const auto rank = static_cast<size_t>(word & 127);
+    const auto rank = static_cast<size_t>(word & LazyRegion::kMostRank);
     out.shape = Dims(next(rank));
     out.strides = word & 128 ? contiguous_strides(out.shape) : Dims(next(rank));
     out.words = {region_.words.data() + begin, at_ - begin};
@@ -84,10 +84,11 @@ class Replay {
   void step() {
     const int64_t head = next();
     const auto op = static_cast<OpId>(head >> 8 & 255);
-    const Attrs given = attrs(op, head >> 32 & 0xffffff, static_cast<uint64_t>(head) >> 56);
+    const Attrs given =
+        attrs(op, head >> 32 & LazyRegion::kMostInts, static_cast<uint64_t>(head) >> 56);
     std::vector<Operand> operands;
     std::vector<Tensor> in;
-    for (int64_t n = head >> 16 & 0xffff; n > 0; --n) {
+    for (size_t n = head >> 16 & LazyRegion::kMostInputs; n > 0; --n) {
       operands.push_back(operand());
       in.push_back(tensor(operands.back()));
     }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, note
 
 import tinyt
@@ -62,6 +63,30 @@ def test_arguments_may_be_written_to_where_eager_saved_a_copy() -> None:
         y.sum().backward()
         assert w.grad is not None
         assert w.grad.tolist() == [3.0, 3.0]
+
+
+# ---- complex numbers, whose parts lie side by side
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x[:2] * 2).t().clone(),
+        lambda x: x[:, :1].expand(3, 2) + 1,
+        lambda x: (x * 2).narrow(1, 1, 2).clone(),
+        lambda x: tinyt.ones(5, 2) * 2,
+        lambda x: x[0, 0].expand(2).to(tinyt.float64),
+    ],
+)
+def test_pairs_that_a_pass_lays_out_otherwise(function: Callable[[Tensor], Tensor]) -> None:
+    def run(x: Tensor) -> Tensor:
+        return tinyt.view_as_complex(function(x))
+
+    x = tinyt.arange(12.0).reshape(3, 4)
+    compiled, block = tinyt.compile(run, verify=True), tinyt.lazy()(run)
+    for _ in range(2):
+        same(compiled(x), run(x))
+        same(block(x), run(x))
 
 
 # ---- any graph

@@ -161,6 +161,24 @@ def test_one_step_gives_no_gradient_to_what_only_further_steps_would(steps: int)
     is_same(run, (tinyt.ones(4), tinyt.randn(steps, 4)))
 
 
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_carry_that_no_step_reads_gets_zeros(steps: int) -> None:
+    """As slices that none reads, and as in PyTorch."""
+
+    def run(init: Tensor, xs: Tensor, unread: Tensor) -> Any:
+        (a, b), ys = tinyt.scan(
+            lambda c, x: ((x[0] * 2, x[0] * 2), x[0]), (init, init), (xs, unread)
+        )
+        return tinyt.autograd.grad((a * b).sum() + ys.sum(), [init, xs, unread])
+
+    args = [tinyt.randn(*shape, requires_grad=True) for shape in ((4,), (steps, 4), (steps, 2))]
+    slopes = run(*args)
+    assert [g.shape for g in slopes] == [x.shape for x in args]
+    assert not slopes[0].any()
+    assert not slopes[2].any()
+    is_same(run, args)
+
+
 def test_only_some_outputs_have_a_gradient() -> None:
     tinyt.manual_seed(5)
     w = tinyt.randn(4, 4, requires_grad=True)

@@ -300,6 +300,50 @@ def test_a_long_block_runs_in_parts() -> None:
     assert_same_bits(y, want)
 
 
+def test_a_long_block_of_views_runs_in_parts() -> None:
+    """What is never looked at does not grow, whatever it consists of."""
+    with lazy():
+        x = ramp(4) + 1
+        for _ in range(200_000):
+            y = x.reshape(2, 2)
+        assert not x._is_pending
+    assert_same_bits(y, (ramp(4) + 1).reshape(2, 2))
+
+
+@pytest.mark.parametrize("count", [65535, 65536, 70000])
+def test_more_operands_than_a_word_counts(count: int) -> None:
+    x = ramp(count)
+    parts = list(x.split(1))
+    with lazy():
+        y = tinyt.cat(parts[::-1]) * 2
+        z = tinyt.stack([part + 1 for part in (x * 2).split(1)]) - 1
+        tinyt.cat(parts, out=(w := x * 3))
+    assert_same_bits(y, x.flip(0) * 2)
+    assert_same_bits(z, (x * 2 + 1 - 1).reshape(-1, 1))
+    assert_same_bits(w, x)
+
+
+@pytest.mark.parametrize("rank", [127, 128, 200, 256, 300])
+def test_more_dimensions_than_a_word_counts(rank: int) -> None:
+    ones = [1] * (rank - 1)
+
+    def run(x: Tensor) -> list[Tensor]:
+        y = (x + 1).reshape(*ones, 6)
+        wide = tinyt.full((*ones, 6), 0.5)
+        wide.add_(y).mul_(2)
+        wide[..., :3].copy_(y[..., 3:])
+        tinyt.mul(y, 3, out=wide)
+        total = (y * 2 + wide).sum(tuple(range(rank - 1)))
+        return [total, (y - wide).flip(tuple(range(rank))).reshape(-1), wide.flatten()]
+
+    want = run(ramp(6))
+    for _ in range(2):
+        with lazy():
+            got = run(ramp(6))
+        for x, y in zip(got, want, strict=True):
+            assert_same_bits(x, y)
+
+
 # ---- writes
 
 

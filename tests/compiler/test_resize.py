@@ -8,6 +8,7 @@ import gc
 import itertools
 import operator
 import sys
+import time
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -430,6 +431,18 @@ def test_a_capture_is_linear_in_the_nodes() -> None:
     one, two, four = (calls(n) for n in (400, 800, 1600))
     assert two - one > 800
     assert four - two < 2.05 * (two - one)
+
+
+def test_a_capture_is_linear_in_the_arguments() -> None:
+    def seconds(count: int) -> float:
+        parts = list(tinyt.ones(count, 2).clone().unbind())
+        compiled = tinyt.compile(lambda *xs: xs[0] + xs[-1])
+        start = time.perf_counter()
+        compiled(*(x.clone() for x in parts))
+        return time.perf_counter() - start
+
+    seconds(8)
+    assert seconds(40_000) < 25 * seconds(5_000)  # 60 were it quadratic
 
 
 def test_another_size_is_no_work_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -434,3 +434,40 @@ def test_the_gradient_of_hardsigmoid_is_zero_outside_whatever_arrives() -> None:
 
     args = tinyt.tensor([nan, -9.0, 9.0, 1.0]), tinyt.tensor([nan, nan, 2.0, 3.0])
     assert compile(run, verify=True)(*args).tolist() == [0.0, 0.0, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("wild", [float("nan"), float("inf")])
+def test_other_channels_of_a_norm_are_still_looked_at(wild: float) -> None:
+    x, g = tinyt.randn(4, 3, 5), tinyt.randn(4, 3, 5)
+    x[:, 0] = wild
+
+    @compile(verify=True)
+    def step(x: Tensor, g: Tensor, mean: Tensor, var: Tensor) -> Any:
+        x = x.detach().requires_grad_()
+        w = tinyt.ones(3, requires_grad=True)
+        y = F.batch_norm(x, mean, var, w) + F.batch_norm(x, None, None, w, training=True)
+        return tinyt.autograd.grad(y, [x, w], g)
+
+    slopes = step(x, g, tinyt.zeros(3), tinyt.ones(3))
+    assert slopes[0][:, 1:].isfinite().all()
+
+
+@pytest.mark.parametrize("wild", [float("nan"), float("inf")])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 3), (3, 1)])
+def test_zeros_around_a_gradient_may_meet_what_is_not_finite(
+    wild: float, stride: int, dilation: int
+) -> None:
+    x, w = tinyt.randn(2, 4, 6), tinyt.randn(4, 3, 2)
+    w[1, 0, 1] = wild
+    x[0, 2, 3] = wild
+
+    @compile(verify=True)
+    def step(x: Tensor, w: Tensor) -> Any:
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        options = {"stride": stride, "dilation": dilation, "groups": 2}
+        y = F.conv_transpose1d(x, w, **options)
+        z = F.conv1d(x, w.reshape(4, 2, 3)[:, :, :2], **options)
+        return y.detach(), tinyt.autograd.grad([y, z], [x, w], [y.detach() * 0 + 1, z.detach()])
+
+    y = step(x, w)[0]
+    assert y[:, 1:3].isfinite().any()

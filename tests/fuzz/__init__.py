@@ -1,4 +1,4 @@
-"""Random graphs of all operations: eager, the interpreter, the program and float64 must agree.
+"""Random graphs of all operations: eager, lazy blocks, the interpreter, programs and float64 agree.
 
     python -m tests.fuzz --seconds 60 --seed 7
 

@@ -148,16 +148,13 @@ def function_of(case: Case, nets: list[own.Net]) -> Callable[..., Any]:
 
 
 def inputs_of(case: Case, call: int = 0) -> list[Tensor]:
-    """The arguments of a call; from the third on floats have other values."""
+    """The arguments of a call."""
     found: list[Tensor] = []
     for x in case.inputs:
         if x.values is None:
             found.append(getattr(own, x.how)(found[x.of]))
             continue
-        values = x.values
-        if call >= 2 and values.dtype.kind == "f":
-            values = np.flip(values).copy() * 0.75
-        found.append(own.tensor(values, x.dtype, x.layout, x.grad))
+        found.append(own.tensor(own.varied(x.values, call), x.dtype, x.layout, x.grad))
     return found
 
 
@@ -184,10 +181,8 @@ def text(case: Case, note: str = "") -> str:
         if x.values is None:
             lines.append(f"    v{i} = {x.how}(v{x.of})")
             continue
-        other = f" if call < 2 else np.flip({_array(x.values)}) * 0.75"
-        other = other if x.values.dtype.kind == "f" else ""
         more = f", {x.layout!r}, {x.grad}" if x.grad or x.layout != "contiguous" else ""
-        lines.append(f"    v{i} = tensor({_array(x.values)}{other}, {x.dtype!r}{more})")
+        lines.append(f"    v{i} = tensor(varied({_array(x.values)}, call), {x.dtype!r}{more})")
     names = ", ".join(f"v{i}" for i in range(len(case.inputs)))
     lines += [f"    return [{names}]", "", "", "def function(nets):", f"    def step({names}):"]
     lines += _lines(case.steps, [f"v{i}" for i in range(len(case.inputs))], case.outputs, "v", 8)

@@ -46,3 +46,21 @@ def test_halves(
     for once, again, want in zip(*results, (centred, dx * scale), strict=True):
         np.testing.assert_array_equal(once, again)
         np.testing.assert_allclose(once, want, rtol=half, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (2, 3, 4), (2, 3, 700)])
+def test_given_statistics_pass_the_gradient_on_whatever_is_in_the_input(
+    shape: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    """As in PyTorch; zeros keep their signs."""
+    x, g = rng.normal(size=shape), rng.normal(size=shape)
+    x[0, 0], x[1, 1] = np.nan, np.inf
+    g[0, 2], g[0, 0] = -0.0, np.inf
+    mean, var, weight = np.array([1.0, 0.0, np.nan]), np.array([3.0, 0.0, 15.0]), rng.normal(size=3)
+    leaf = tinyt.tensor(x, requires_grad=True)
+    running = tinyt.tensor(mean), tinyt.tensor(var)
+    y = F.batch_norm(leaf, *running, tinyt.tensor(weight), eps=1.0)
+    (dx,) = tinyt.autograd.grad(y, [leaf], [tinyt.tensor(g)])
+    one = (1, -1) + (1,) * (len(shape) - 2)
+    want = g * weight.reshape(one) * np.array([0.5, 1.0, 0.25]).reshape(one)
+    assert dx.numpy().tobytes() == want.tobytes()

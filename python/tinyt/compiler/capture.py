@@ -51,7 +51,8 @@ class _StandIns:
         self._recorder = recorder
         self._leaves = leaves
         memories = [first for first, _ in firsts(list(leaves))]
-        self._shared = {i for i, first in enumerate(memories) if memories.count(first) > 1}
+        several = {first for i, first in enumerate(memories) if first != i}
+        self._shared = {i for i, first in enumerate(memories) if first in several}
         self._memories: dict[tuple[int, dtype], Tensor] = {}
         self._known: dict[int, Tensor] = {}
         self._wanting: list[Tensor] = []

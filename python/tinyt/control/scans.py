@@ -170,7 +170,7 @@ class _Steps:
                 if i >= n:
                     of_slices[i - n][at] = g
             total.add(call.edges, of_edges)
-        out = [carried.get(i) for i in range(n)]
+        out = [_zeros_for(node, i) if carried.get(i) is None else carried[i] for i in range(n)]
         out += [self._stacked(node, n + i, found) for i, found in enumerate(of_slices)]
         return out + [total.gradients.get(key) for key in self.total.edges]
 
@@ -179,6 +179,11 @@ class _Steps:
             return None
         like = tuple(node.shape(i)[1:]), node.dtype(i)
         return stack([zeros(like) if g is None else g for g in found])
+
+
+def _zeros_for(node: Node, i: int) -> Tensor | None:
+    """The gradient of an input that no step reads."""
+    return zeros((tuple(node.shape(i)), node.dtype(i))) if node.needs_input(i) else None
 
 
 def _run(

@@ -87,7 +87,8 @@ void forward_rows(const ChannelLayout& l, const ByChannel& all_x, const T* weigh
   });
 }
 
-// `all_dx` may not be wanted.
+// `all_dx` may not be wanted. Where the statistics are given, x does not move it: it is g scaled as
+// the forward kernel scales, by two numbers, less a mean of 0; adding -0.0 leaves the bits.
 template <class T>
 void backward_rows(const ChannelLayout& l, const ByChannel& all_x, const ByChannel& all_g,
                    const T* weight, bool training, const Stats<T>& stats, const ByChannel& all_dx,
@@ -108,12 +109,14 @@ void backward_rows(const ChannelLayout& l, const ByChannel& all_x, const ByChann
     if (training) {
       row.shift = weight[c] * (sums.total / count);
       row.slope = weight[c] * (sums.dot / count);
+    } else {
+      row = {.n = l.n, .scale = weight[c], .weight = row.scale, .bias = -0.0, .stream = stream};
     }
     const ChannelRows dx = all_dx.rows(c, memory + all_g.bytes());
     for (int64_t i = 0; i < l.outer; ++i) {
-      row.x = x.row(i);
+      row.x = (training ? x : g).row(i);
       row.grad = g.row(i);
-      table.input[l.index()](row, dx.row(i));
+      (training ? table.input : table.forward)[l.index()](row, dx.row(i));
     }
     all_dx.write(c, dx);
     end_streams(stream);
@@ -255,8 +258,20 @@ void backward_columns(const ChannelLayout& l, const char* x, const char* g, cons
   std::copy_n(dots.ptr<const T>(), l.channels, params);
   std::copy_n(totals.ptr<const T>(), l.channels, params + l.channels);
   if (dx == nullptr) return;
+  if (!training) {
+    const Tensor none = columns.spread([](int64_t) { return T{0}; });
+    const Tensor bias = columns.spread([](int64_t) { return -T{0}; });
+    all = {.step = l.width(),
+           .mean = none.data(),
+           .scale = w.data(),
+           .weight = scale.data(),
+           .bias = bias.data(),
+           .x = g,
+           .out = dx};
+    return columns.run(all, table.column_forward[l.index()]);
+  }
   const T count = static_cast<T>(l.count());
-  const auto share = [&](T sum, int64_t c) { return training ? weight[c] * (sum / count) : T{0}; };
+  const auto share = [&](T sum, int64_t c) { return weight[c] * (sum / count); };
   const Tensor shift = columns.spread([&](int64_t c) { return share(params[l.channels + c], c); });
   const Tensor slope = columns.spread([&](int64_t c) { return share(params[c], c); });
   all.shift = shift.data();

@@ -156,19 +156,15 @@ def _batch_norm(
 def _norm_input(
     g: Array, h: Array, scale: Array, weight: Any, axes: tuple[int, ...], center: bool
 ) -> Sized:
-    """scale (u - mean(u) - h mean(u h)) with u = g w."""
+    """scale (u - mean(u) - h mean(u h)) with u = g w. Mean and scale are given, so that h is within
+    two roundings of its own size."""
     n = math.prod(h.shape[a] for a in axes)
     u = g * weight
     slope = h * (u * h).mean(axes, keepdims=True)
     mean = u.mean(axes, keepdims=True) if center else 0.0
     size = abs(u) + abs(u).mean(axes, keepdims=True)
     size = size + (1 + abs(h)) * abs(u * h).mean(axes, keepdims=True)
-    return Sized(scale * (u - mean - slope), abs(scale) * size * (n + 8) * _reach(h))
-
-
-def _reach(h: Array) -> Any:
-    """How much a rounded mean moves standardised values that are large."""
-    return 1 + abs(h).max(initial=0.0)
+    return Sized(scale * (u - mean - slope), abs(scale) * size * (n + 8))
 
 
 def _sums(g: Array, h: Array, axes: tuple[int, ...], shape: tuple[int, ...]) -> Sized:
@@ -177,7 +173,7 @@ def _sums(g: Array, h: Array, axes: tuple[int, ...], shape: tuple[int, ...]) -> 
 
     n = math.prod(h.shape[a] for a in axes) + 4
     found = [(g * h).sum(axes), g.sum(axes)]
-    sizes = [abs(g * (abs(h) + _reach(h))).sum(axes) * n, abs(g).sum(axes) * n]
+    sizes = [abs(g * h).sum(axes) * n, abs(g).sum(axes) * n]
     return Sized(*(np.concatenate([p.reshape(shape) for p in x], 0) for x in (found, sizes)))
 
 

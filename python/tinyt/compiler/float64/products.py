@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -65,6 +66,21 @@ def _each_conv(function: Callable[..., Array], *operands: Array, terms: int, a: 
     return Sized(function(*operands, a), function(*map(abs, operands), a) * terms)
 
 
+def _beside_zeros(
+    found: Sized, function: Callable[..., Array], g: Array, other: Array, count: Any, a: Any
+) -> Sized:
+    """Zeros lie around and between the elements of g. Whether they are terms of a sum is not told,
+    so that NaN is right, too, where one meets what is not finite: where fewer than all (their
+    ``count``) of these meet an element."""
+    import numpy as np
+
+    wild = (~np.isfinite(other)).astype(np.float64)
+    if not wild.any():
+        return found
+    met = function(np.ones(g.shape), wild, a)
+    return found._replace(scale=np.where(met < count(wild), np.inf, found.scale))
+
+
 def _conv(x: Array, weight: Array, *a: Any) -> Sized:
     import numpy as np
 
@@ -102,7 +118,12 @@ def _conv_input(g: Array, weight: Array, size: Sequence[int], *a: Any) -> Sized:
         inner = zip(padding, found.shape[2:], strict=True)
         return found[at(slice(None), slice(None), *(slice(p, n - p) for p, n in inner))]
 
-    return _each_conv(run, g, weight, terms=weight[:, 0].size if weight.size else 1, a=a)
+    def count(wild: Array) -> Array:
+        parts = wild.reshape(a[3], -1, wild.shape[1], math.prod(wild.shape[2:]))
+        return parts.sum((1, 3)).reshape(1, -1, *(1,) * (g.ndim - 2))
+
+    found = _each_conv(run, g, weight, terms=weight[:, 0].size if weight.size else 1, a=a)
+    return _beside_zeros(found, run, g, weight, count, a)
 
 
 def _conv_weight(g: Array, x: Array, size: Sequence[int], *a: Any) -> Sized:
@@ -119,4 +140,9 @@ def _conv_weight(g: Array, x: Array, size: Sequence[int], *a: Any) -> Sized:
                 found[at(outs, ..., *place)] += np.einsum(form, g[:, outs], taken, optimize=True)
         return found
 
-    return _each_conv(run, g, x, terms=g.size // max(g.shape[1], 1), a=a)
+    def count(wild: Array) -> Array:
+        parts = wild.sum((0, *range(2, wild.ndim))).reshape(a[3], 1, -1)
+        return parts.repeat(size[0] // a[3], 1).reshape(*size[:2], *(1,) * (g.ndim - 2))
+
+    found = _each_conv(run, g, x, terms=g.size // max(g.shape[1], 1), a=a)
+    return _beside_zeros(found, run, g, x, count, a)
