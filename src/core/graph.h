@@ -22,6 +22,8 @@ class Graph {
     Dims shape;
     DType dtype;
     int64_t node;  // its producer, -1: an input of the graph
+
+    size_t bytes() const { return static_cast<size_t>(numel_of(shape)) * size_of(dtype); }
   };
   struct Node {
     OpId op;  // kCount: an opaque step
