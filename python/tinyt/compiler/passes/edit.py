@@ -14,10 +14,18 @@ from tinyt.compiler.graph import OPS, Graph, Node, Value
 if TYPE_CHECKING:
     from tinyt._tensor import dtype
 
-VIEWS = frozenset(name for name, row in OPS.items() if "view" in row["flags"])
 SCALARS = frozenset(name for name, row in OPS.items() if row["kind"] == "scalar")
-RANDOM = frozenset(name for name, row in OPS.items() if "random" in row["flags"])
-FAULTING = frozenset(name for name, row in OPS.items() if "faulting" in row["flags"])
+
+
+def with_flag(flag: str) -> frozenset[str]:
+    """The ops that have it in their row."""
+    return frozenset(name for name, row in OPS.items() if flag in row["flags"])
+
+
+VIEWS = with_flag("view")
+REARRANGING = VIEWS - {"view_as_real", "view_as_complex"}  # of the same elements
+RANDOM = with_flag("random")
+FAULTING = with_flag("faulting")
 
 # A value of at most that many bytes may be kept longer than the recorded function would.
 _SMALL = 4096
