@@ -126,6 +126,11 @@ class Compiled(Views):
         except (VerificationError, MemoryLimitError):
             raise
         except Exception as error:
+            if isinstance(error, FirstRun):
+                if error.may_wait:
+                    self._warm = False
+                    return result
+                error = error.__cause__  # type: ignore[assignment]
             what = str(error) if isinstance(error, CaptureError) else f"compile: {error!r}"
             raise CaptureError(
                 f"{what} (while {self._name()} was captured; the call has run)"

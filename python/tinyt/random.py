@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from tinyt import _tensor
 from tinyt.tensor import Tensor
@@ -151,3 +153,32 @@ def get_rng_state() -> Tensor:
 def set_rng_state(new_state: Tensor) -> None:
     """Restores the default generator's state."""
     default_generator.set_state(new_state)
+
+
+def stream_position() -> Any:
+    """Where the default generator stands, in a recording too; for `drawing_from`."""
+    recorder = _tensor.recorder()
+    return get_rng_state() if recorder is None else recorder.counter(default_generator)
+
+
+def _go_to(position: Any) -> None:
+    recorder = _tensor.recorder()
+    if recorder is None or isinstance(position, Tensor):
+        set_rng_state(position)
+    else:
+        recorder.go_to(default_generator, position)
+
+
+@contextmanager
+def drawing_from(position: Any) -> Iterator[None]:
+    """Draws from a `stream_position` inside the block, and goes on from here after it; None: as
+    without a block."""
+    if position is None:
+        yield
+        return
+    now = stream_position()
+    _go_to(position)
+    try:
+        yield
+    finally:
+        _go_to(now)

@@ -125,6 +125,8 @@ class Graph {
   std::vector<std::pair<int64_t, Tensor>> take_outside() { return std::exchange(outside_, {}); }
 
   void* owner = nullptr;  // the object of the front end that records
+  // While it is there, optimisers are recorded to step only where this bool is true.
+  Tensor step_condition;
 
  private:
   friend class Rewriting;

@@ -88,7 +88,9 @@ def test_an_argument_found_twice_must_be_one_value() -> None:
 @pytest.mark.parametrize("name", ["maximum", "hypot", "bitwise_xor"])
 def test_operands_of_commutative_ops_may_come_in_either_order(name: str) -> None:
     f, dtype = getattr(tinyt, name), tinyt.int64 if name == "bitwise_xor" else tinyt.float32
-    made = rewrite(lambda x, y: f(x, -y).abs(), lambda x, y: f(x, -y).abs().neg().abs(), dtypes=[dtype])
+    made = rewrite(
+        lambda x, y: f(x, -y).abs(), lambda x, y: f(x, -y).abs().neg().abs(), dtypes=[dtype]
+    )
     x, y = tinyt.ones(2, dtype=dtype), tinyt.ones(2, dtype=dtype)
     for function in (lambda a, b: f(a, -b).abs(), lambda a, b: f(-b, a).abs()):
         assert ops(function, x, y) == ["neg", name, "abs", "neg", "abs"]
