@@ -44,6 +44,19 @@ def test_a_pattern_is_replaced() -> None:
     assert ops(lambda x: x * 2.0, tinyt.ones(2)) == ["mul"]
 
 
+def test_large_tensors_and_chains_of_them() -> None:
+    """What is put in has memory in the place of what it stands for."""
+    rewrite(lambda x: x.exp() * 2.0, lambda x: (-(-x).neg().neg()).exp().add(x.exp()))
+
+    def double(x: Tensor) -> Tensor:
+        return x.exp() * 2.0
+
+    x = tinyt.randn(64, 64) / 64
+    assert ops(double, x) == ["exp", "add"]
+    assert ops(lambda x: double(double(x @ x)) @ x, x) == ["matmul", *["exp", "add"] * 2, "matmul"]
+    assert ops(lambda x: double(x.t()).t(), x) == ["permute", "exp", "add"]
+
+
 def test_what_depends_on_shapes_is_part_of_the_pattern() -> None:
     """Attributes are those of the arguments that are found."""
 

@@ -69,8 +69,7 @@ class Edit:
         self.values.append(Value(tuple(shape), t, -1))
         self.makers.append(None)
         self._roots.append(-1)
-        if self._last is not None:
-            self._last.append(-1)
+        self._lasts().append(self.at)  # where it comes to be
         return len(self.values) - 1
 
     def append(
@@ -198,7 +197,7 @@ class Edit:
                 for v in node.inputs:
                     if last[v] < used:
                         last[v] = used
-            self._last = last + [-1] * (len(self.values) - len(last))
+            self._last = last
         return self._last
 
     def run(self, rule: Rule, ops: Collection[str]) -> Graph:
