@@ -130,7 +130,10 @@ class Compiled(Views):
                 if error.may_wait:
                     self._warm = False
                     return result
-                error = error.__cause__  # type: ignore[assignment]
+                error = CaptureError(
+                    "step: the optimiser has no states yet, and running the function has made "
+                    "none; make the optimiser outside the compiled function"
+                )
             what = str(error) if isinstance(error, CaptureError) else f"compile: {error!r}"
             raise CaptureError(
                 f"{what} (while {self._name()} was captured; the call has run)"

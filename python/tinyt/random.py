@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tinyt import _tensor
+from tinyt._core import CaptureError
 from tinyt.tensor import Tensor
 
 # Held for a few assignments only, so one serves all streams (and generators can be copied).
@@ -163,8 +164,13 @@ def stream_position() -> Any:
 
 def _go_to(position: Any) -> None:
     recorder = _tensor.recorder()
-    if recorder is None or isinstance(position, Tensor):
+    if recorder is None:
         set_rng_state(position)
+    elif isinstance(position, Tensor):
+        raise CaptureError(
+            "checkpoint: a compiled function inside of a checkpoint is not captured; put the "
+            "checkpoint into the function"
+        )
     else:
         recorder.go_to(default_generator, position)
 

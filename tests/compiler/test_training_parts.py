@@ -142,6 +142,12 @@ def test_a_checkpoint_in_scan_that_draws_is_refused() -> None:
         compile(Checkpointed(0.2))(tinyt.randn(5, 8))
 
 
+def test_a_checkpoint_around_a_compiled_function_is_refused() -> None:
+    run = compile(nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Dropout(0.5)))
+    with pytest.raises(tinyt.CaptureError, match="into the function"):
+        checkpoint(run, tinyt.ones(2, 4))
+
+
 # ---- GradScaler
 
 STEPS = {
@@ -208,3 +214,29 @@ def test_a_scaler_that_tells_which_step_it_cannot_leave_out() -> None:
     step, _ = scaled(optimizer, net)
     with pytest.raises(tinyt.CaptureError, match="hooks of a step"):
         compile(step)(tinyt.ones(1, 2))
+
+
+def test_a_scaler_that_is_updated_outside_is_refused() -> None:
+    net = nn.Linear(2, 1)
+    optimizer, scaler = optim.SGD(net.parameters(), lr=0.1), amp.GradScaler("cpu")
+
+    @compile
+    def step(x: Tensor) -> None:
+        scaler.scale(net(x).sum()).backward()
+        scaler.step(optimizer)
+
+    with pytest.raises(tinyt.CaptureError, match="belong together"):
+        step(tinyt.ones(1, 2))
+
+
+def test_an_optimiser_made_in_the_function_is_refused() -> None:
+    net = nn.Linear(2, 1)
+
+    @compile
+    def step(x: Tensor) -> None:
+        optimizer = optim.Adam(net.parameters())
+        net(x).sum().backward()
+        optimizer.step()
+
+    with pytest.raises(tinyt.CaptureError, match="make the optimiser outside"):
+        step(tinyt.ones(1, 2))

@@ -122,17 +122,23 @@ class GradScaler:
                 "scaler.scale(loss or outputs) earlier in the iteration."
             )
 
-    def _forget_failed(self) -> None:
-        """Drops what a recording that failed has left."""
-        if recorder() is None and any(isinstance(x, Tensor) for x in self._finite.values()):
+    def _begin(self) -> None:
+        """Drops what a recording that failed has left; a recording begins with an update."""
+        is_recorded = [isinstance(x, Tensor) for x in self._finite.values()]
+        if recorder() is None and any(is_recorded):
             self._finite.clear()
             self._stepped.clear()
+        elif recorder() is not None and not all(is_recorded):
+            raise CaptureError(
+                "GradScaler: unscale_(), step() and update() belong together, in one compiled "
+                "function or outside of any"
+            )
 
     def scale(self, outputs: Any) -> Any:
         """A tensor, or each in an iterable, times the scale."""
         if not self._enabled:
             return outputs
-        self._forget_failed()
+        self._begin()
         if isinstance(outputs, Tensor):
             self._has_scaled = True
             return _times(outputs, self._scale)
