@@ -1,4 +1,5 @@
-"""Drawn functions of two tensors, for hypothesis."""
+"""What tests of graphs share: drawn functions of two tensors, for hypothesis; recordings as they
+are; equality to the bit."""
 
 from __future__ import annotations
 
@@ -8,7 +9,24 @@ from typing import Any
 import hypothesis.strategies as st
 
 import tinyt
+from sampling import assert_same_bits
 from tinyt import Tensor
+from tinyt.compiler import record
+from tinyt.compiler.record import Recording
+
+
+def same(x: Tensor, y: Tensor) -> None:
+    """Of any dtype, those without an equal in NumPy included."""
+    assert x.dtype is y.dtype
+    if x.dtype is tinyt.bfloat16:
+        x, y = x.float(), y.float()
+    assert_same_bits(x, y, "bits")
+
+
+def recorded(function: Callable[..., Any], *args: Tensor) -> Recording:
+    """As no pass has seen it."""
+    return record(function, *args, simplified=False)
+
 
 UNARY: Sequence[Callable[[Tensor], Tensor]] = (
     lambda x: -x,

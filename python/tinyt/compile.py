@@ -126,6 +126,14 @@ class Compiled(Views):
         except (VerificationError, MemoryLimitError):
             raise
         except Exception as error:
+            if isinstance(error, FirstRun):
+                if error.may_wait:
+                    self._warm = False
+                    return result
+                error = CaptureError(
+                    "step: the optimiser has no states yet, and running the function has made "
+                    "none; make the optimiser outside the compiled function"
+                )
             what = str(error) if isinstance(error, CaptureError) else f"compile: {error!r}"
             raise CaptureError(
                 f"{what} (while {self._name()} was captured; the call has run)"

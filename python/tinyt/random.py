@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from tinyt import _tensor
+from tinyt._core import CaptureError
 from tinyt.tensor import Tensor
 
 # Held for a few assignments only, so one serves all streams (and generators can be copied).
@@ -151,3 +154,37 @@ def get_rng_state() -> Tensor:
 def set_rng_state(new_state: Tensor) -> None:
     """Restores the default generator's state."""
     default_generator.set_state(new_state)
+
+
+def stream_position() -> Any:
+    """Where the default generator stands, in a recording too; for `drawing_from`."""
+    recorder = _tensor.recorder()
+    return get_rng_state() if recorder is None else recorder.counter(default_generator)
+
+
+def _go_to(position: Any) -> None:
+    recorder = _tensor.recorder()
+    if recorder is None:
+        set_rng_state(position)
+    elif isinstance(position, Tensor):
+        raise CaptureError(
+            "checkpoint: a compiled function inside of a checkpoint is not captured; put the "
+            "checkpoint into the function"
+        )
+    else:
+        recorder.go_to(default_generator, position)
+
+
+@contextmanager
+def drawing_from(position: Any) -> Iterator[None]:
+    """Draws from a `stream_position` inside the block, and goes on from here after it; None: as
+    without a block."""
+    if position is None:
+        yield
+        return
+    now = stream_position()
+    _go_to(position)
+    try:
+        yield
+    finally:
+        _go_to(now)

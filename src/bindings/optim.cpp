@@ -116,6 +116,10 @@ std::vector<int64_t> scale_all(const Tensors& tensors, LiveNumber factor) {
   return run({"mul_", OptimRule::Scale}, std::move(items), {factor});
 }
 
+void set_step_condition(const std::optional<Tensor>& condition) {
+  if (Graph* graph = recording()) graph->step_condition = condition.value_or(Tensor());
+}
+
 }  // namespace
 
 void bind_optim(py::module_& m) {
@@ -133,6 +137,9 @@ void bind_optim(py::module_& m) {
   m.def("adagrad_step", adagrad_step, arg("params"), arg("grads"), arg("steps"), arg("sums"),
         arg("lr"), arg("lr_decay"), arg("eps"), arg("weight_decay"), arg("maximize"),
         "Updates parameters, step counters and sums of squares.");
+  m.def("set_step_condition", set_step_condition, arg("condition"),
+        "Of this recording: optimisers step from here on only where this bool is true; None: "
+        "always.");
   m.def("scale_all", scale_all, arg("tensors"), arg("factor"), "Multiplies tensors in place.");
 }
 

@@ -26,6 +26,7 @@ cdef class Recorder:
     cdef list parts               # of the recordings around a part, what they have drawn
     cdef readonly list stand_ins  # of the arguments
     cdef readonly bint needs_run
+    cdef readonly bint may_wait   # what needs a run may be left out of it: the next one may do
 
     def __cinit__(self):
         self.grads = {}
@@ -55,6 +56,10 @@ cdef class Recorder:
         shape = tuple_of(like.t.shape())
         return self.stand_in(wrap(new_empty(<PyObject*>shape, <int>like.t.dtype())), source)
 
+    def let_wait(self, bint may_wait):
+        """Sets `may_wait`."""
+        self.may_wait = may_wait
+
     def need_run(self, str what):
         """Stops a recording that would make what later calls find, as an optimiser's states."""
         self.needs_run = True
@@ -79,6 +84,21 @@ cdef class Recorder:
         first = self.drawn[at]
         self.drawn[at] += -(-numel // 4)
         return make(at, first)
+
+    def counter(self, generator):
+        """Where a generator stands, for `go_to`."""
+        drawn = generator in self.generators
+        return self.drawn, self.drawn[self.generators.index(generator)] if drawn else 0
+
+    def go_to(self, generator, counter):
+        """Lets a generator draw from there on; nothing where it has not drawn."""
+        if generator not in self.generators:
+            return
+        if self.parts or counter[0] is not self.drawn:
+            raise CaptureError(
+                "checkpoint: a function of cond, scan or while_loop draws random numbers, which a "
+                "program cannot draw again in its gradient; draw them outside of the checkpoint")
+        self.drawn[self.generators.index(generator)] = counter[1]
 
     @property
     def draws(self):

@@ -8,11 +8,6 @@ namespace tinyt {
 
 namespace {
 
-size_t bytes_of(const Graph& graph, int64_t value) {
-  const Graph::Value& v = graph.values()[value];
-  return static_cast<size_t>(numel_of(v.shape)) * size_of(v.dtype);
-}
-
 // Lists come after their lengths.
 void add_numbers(const FlowPart& part, std::vector<int64_t>& out) {
   out.push_back(static_cast<int64_t>(part.sources.size()));
@@ -62,9 +57,9 @@ class PartRun {
     require(sources_.size() == arguments.size(), ErrorKind::Runtime, "control flow: a part takes ",
             arguments.size(), " arguments, but ", sources_.size(), " sources were given");
     for (const Graph::Input& input : part.graph->inputs())
-      if (input.argument >= 0) argument_bytes_.push_back(bytes_of(*part.graph, input.value));
+      if (input.argument >= 0) argument_bytes_.push_back(part.graph->values()[input.value].bytes());
     for (const Graph::Output& output : part.graph->outputs())
-      result_bytes_.push_back(bytes_of(*part.graph, output.value));
+      result_bytes_.push_back(part.graph->values()[output.value].bytes());
   }
 
   const Program* program() const { return &program_; }
@@ -103,23 +98,6 @@ class PartRun {
   std::vector<char*> arguments, memories;
 };
 
-// Memory for the length of a run.
-class Borrowed {
- public:
-  explicit Borrowed(size_t bytes) {
-    if (bytes > 0) block_ = memory::current().allocate(bytes);
-  }
-  ~Borrowed() {
-    if (block_.from) block_.from->release(block_);
-  }
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
-  char* data() const { return static_cast<char*>(block_.data); }
-
- private:
-  memory::Block block_{};
-};
-
 // Two places for each of some memories, one after another: what a step makes of what the step
 // before it made.
 class Pairs {
@@ -130,7 +108,10 @@ class Pairs {
     total_ += 2 * bytes;
   }
   size_t bytes() const { return total_; }
-  void set(char* base, int64_t step, std::vector<char*>& memories) const {
+  // For the length of a run.
+  Ref<Storage> allocate() const { return Storage::allocate(total_, {}); }
+  void set(const Storage& all, int64_t step, std::vector<char*>& memories) const {
+    char* base = static_cast<char*>(all.block.data);
     for (const Place& p : places_)
       memories[p.memory] = base + p.offset + static_cast<size_t>(step & 1) * p.bytes;
   }
@@ -169,10 +150,10 @@ class BoundScan : public Opaque::Bound {
   Parts parts() const override { return {{body_.program(), settings_.steps}}; }
 
   void run(const Draws& draws) const override {
-    const Borrowed rolling(pairs_.bytes());
+    const Ref<Storage> rolling = pairs_.allocate();
     for (int64_t s = 0; s < settings_.steps; ++s) {
       for (size_t a = 0; a < body_.arguments.size(); ++a) set_argument(a, s);
-      pairs_.set(rolling.data(), s, body_.memories);
+      pairs_.set(*rolling, s, body_.memories);
       for (const Stack& stack : direct_) body_.memories[stack.memory] = slice(stack, s);
       body_.run(draws, s);
       for (const Stack& stack : copied_)
@@ -307,12 +288,12 @@ class BoundCond : public Opaque::Bound {
     taken_ = *inputs_[0].ptr<uint8_t>() != 0;
     const Branch& branch = branches_[taken_];
     PartRun& part = *branch.run;
-    const Borrowed rest(branch.others.bytes());
+    const Ref<Storage> rest = branch.others.allocate();
     for (size_t a = 0; a < part.arguments.size(); ++a) {
       const FlowSource& source = part.sources()[a];
       part.arguments[a] = source.kind == FlowSource::kWhole ? inputs_[source.at].data() : nullptr;
     }
-    branch.others.set(rest.data(), 0, part.memories);
+    branch.others.set(*rest, 0, part.memories);
     for (const Result& r : branch.direct) part.memories[r.memory] = outputs_[r.output].data();
     part.run(draws, 0);
     for (size_t o : branch.zeros)
@@ -401,8 +382,8 @@ class BoundWhile : public Opaque::Bound {
   }
 
   void run(const Draws& draws) const override {
-    const Borrowed answer(answer_.bytes()), rolling(pairs_.bytes());
-    answer_.set(answer.data(), 0, condition_.memories);
+    const Ref<Storage> answer = answer_.allocate(), rolling = pairs_.allocate();
+    answer_.set(*answer, 0, condition_.memories);
     std::vector<char*> carry;
     for (size_t i = 0; i < carries_.size(); ++i) carry.push_back(inputs_[i].data());
     int64_t step = 0;
@@ -411,7 +392,7 @@ class BoundWhile : public Opaque::Bound {
       condition_.run(draws, 0);
       if (*condition_.result(0) == 0) break;
       set_arguments(body_, carry);
-      pairs_.set(rolling.data(), step, body_.memories);
+      pairs_.set(*rolling, step, body_.memories);
       body_.run(draws, 0);
       for (size_t i = 0; i < carry.size(); ++i) carry[i] = body_.result(carries_[i]);
     }

@@ -6,10 +6,6 @@ namespace tinyt {
 
 namespace {
 
-int64_t bytes_of(const Graph::Value& v) {
-  return numel_of(v.shape) * static_cast<int64_t>(size_of(v.dtype));
-}
-
 // Levels of new regions are so far apart that they can still rise above each other.
 constexpr int64_t kLevelStep = int64_t{1} << 20;
 
@@ -194,14 +190,14 @@ bool Fuser::saves_memory(const Region& region, int64_t n, std::span<const int64_
     between -= nodes.end() - std::upper_bound(nodes.begin(), nodes.end(), last);
   }
   if (between == 0) return true;
-  int64_t kept = 0, saved = 0;
+  size_t kept = 0, saved = 0;
   std::vector<int64_t> seen;
   for (const int64_t m : region.nodes) {
     const int64_t out = graph_.nodes()[m].outputs[0];
     if (last_read_[out] >= n) {
-      saved += bytes_of(graph_.values()[out]);
+      saved += graph_.values()[out].bytes();
     } else if (read_outside_[out]) {
-      kept += bytes_of(graph_.values()[out]);
+      kept += graph_.values()[out].bytes();
     }
     for (const int64_t v : graph_.nodes()[m].inputs) {
       const int64_t s = source_[v];
@@ -210,7 +206,7 @@ bool Fuser::saves_memory(const Region& region, int64_t n, std::span<const int64_
           std::find(seen.begin(), seen.end(), s) != seen.end())
         continue;
       seen.push_back(s);
-      kept += bytes_of(value);
+      kept += value.bytes();
     }
   }
   return kept <= saved;

@@ -22,6 +22,8 @@ class Graph {
     Dims shape;
     DType dtype;
     int64_t node;  // its producer, -1: an input of the graph
+
+    size_t bytes() const { return static_cast<size_t>(numel_of(shape)) * size_of(dtype); }
   };
   struct Node {
     OpId op;  // kCount: an opaque step
@@ -123,6 +125,8 @@ class Graph {
   std::vector<std::pair<int64_t, Tensor>> take_outside() { return std::exchange(outside_, {}); }
 
   void* owner = nullptr;  // the object of the front end that records
+  // While it is there, optimisers are recorded to step only where this bool is true.
+  Tensor step_condition;
 
  private:
   friend class Rewriting;

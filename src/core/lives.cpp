@@ -6,10 +6,6 @@ namespace tinyt {
 
 namespace {
 
-size_t bytes_of(const Graph::Value& v) {
-  return static_cast<size_t>(numel_of(v.shape)) * size_of(v.dtype);
-}
-
 // Whether output i of a node lies where its input i does.
 bool is_in_place(const Graph::Node& node, size_t i, const std::vector<int64_t>& last, int64_t now) {
   if (node.opaque) return node.opaque->outputs().empty();
@@ -46,7 +42,7 @@ size_t unfused_peak(const Graph& graph, const std::function<bool(int64_t)>& runs
   std::vector<int64_t> change(static_cast<size_t>(count) + 2, 0);
   for (size_t v = 0; v < memory.size(); ++v) {
     if (!is_made[v]) continue;
-    const auto bytes = static_cast<int64_t>(bytes_of(graph.values()[v]));
+    const auto bytes = static_cast<int64_t>(graph.values()[v].bytes());
     change[graph.values()[v].node] += bytes;
     change[until[v] + 1] -= bytes;
   }

@@ -154,8 +154,7 @@ void Planner::take_inputs() {
     const Graph::Value& kept = graph_.values()[v];
     const Tensor like = Tensor::from_storage(Ref<Storage>(new Storage), kept.shape,
                                              contiguous_strides(kept.shape), 0, kept.dtype);
-    values_[v] = add_argument(like, kept.shape, kept.dtype,
-                              static_cast<size_t>(numel_of(kept.shape)) * size_of(kept.dtype));
+    values_[v] = add_argument(like, kept.shape, kept.dtype, kept.bytes());
   }
 }
 

@@ -21,15 +21,18 @@ void for_each_written(Item& item, F&& visit) {
 class BoundStep : public Opaque::Bound {
  public:
   BoundStep(const OptimSettings& settings, std::vector<OptimItem> items,
-            std::vector<std::pair<Tensor, Tensor>> copies, std::vector<Tensor> cells)
+            std::vector<std::pair<Tensor, Tensor>> copies, std::vector<Tensor> cells,
+            Tensor condition)
       : settings_(settings),
         items_(std::move(items)),
         copies_(std::move(copies)),
-        cells_(std::move(cells)) {}
+        cells_(std::move(cells)),
+        condition_(std::move(condition)) {}
 
   void run(const Draws&) const override {
     const Backend& backend = backend_of({});
     for (const auto& [from, to] : copies_) backend.copy_into(from, to);
+    if (condition_ && *condition_.ptr<uint8_t>() == 0) return;
     double numbers[8];
     for (size_t i = 0; i < cells_.size(); ++i) numbers[i] = *cells_[i].ptr<double>();
     for (OptimItem& item : items_) {
@@ -53,12 +56,13 @@ class BoundStep : public Opaque::Bound {
   mutable std::vector<OptimItem> items_;
   std::vector<std::pair<Tensor, Tensor>> copies_;
   std::vector<Tensor> cells_;
+  Tensor condition_;
 };
 
 class OptimNode : public Opaque {
  public:
-  OptimNode(const OptimSettings& settings, std::vector<OptimItem> items)
-      : settings_(settings), items_(std::move(items)) {
+  OptimNode(const OptimSettings& settings, std::vector<OptimItem> items, bool has_condition)
+      : settings_(settings), items_(std::move(items)), has_condition_(has_condition) {
     // Only that there is one counts: no recorded tensor outlives its recording.
     for (OptimItem& item : items_)
       if (item.grad) item.grad = item.param;
@@ -67,7 +71,7 @@ class OptimNode : public Opaque {
   std::string_view name() const override { return settings_.name; }
   std::vector<int64_t> numbers() const override {
     std::vector<int64_t> out{static_cast<int64_t>(settings_.rule), settings_.maximize,
-                             settings_.nesterov, settings_.decoupled};
+                             settings_.nesterov, settings_.decoupled, has_condition_};
     for (const OptimItem& item : items_) {  // which of its tensors are there
       out.push_back(static_cast<bool>(item.grad));
       for (const Tensor& state : item.state) out.push_back(static_cast<bool>(state));
@@ -89,14 +93,16 @@ class OptimNode : public Opaque {
       });
     for (OptimItem& item : items)
       if (item.grad) item.grad = inputs[at++];
-    const auto cells = inputs.subspan(at);
+    const Tensor condition = has_condition_ ? inputs.back() : Tensor();
+    const auto cells = inputs.subspan(at, inputs.size() - at - has_condition_);
     return std::make_unique<BoundStep>(settings_, std::move(items), std::move(copies),
-                                       std::vector<Tensor>(cells.begin(), cells.end()));
+                                       std::vector<Tensor>(cells.begin(), cells.end()), condition);
   }
 
  private:
   OptimSettings settings_;
   std::vector<OptimItem> items_;
+  bool has_condition_;  // the last input: whether to do anything
 };
 
 }  // namespace
@@ -105,6 +111,10 @@ std::vector<int64_t> record_optim_step(Graph& graph, const OptimSettings& settin
                                        std::span<const OptimItem> items,
                                        std::span<const Tensor> cells) {
   std::vector<int64_t> left = left_alone(items);
+  const Tensor& condition = graph.step_condition;
+  require(!condition || left.empty(), ErrorKind::Capture, settings.name,
+          ": a step that may be left out needs dense parameters of one floating dtype each, with "
+          "gradients and states of their shape");
   std::vector<OptimItem> plain;
   for (size_t i = 0; i < items.size(); ++i)
     if (std::find(left.begin(), left.end(), static_cast<int64_t>(i)) == left.end())
@@ -117,7 +127,10 @@ std::vector<int64_t> record_optim_step(Graph& graph, const OptimSettings& settin
   for (const OptimItem& item : plain)
     if (item.grad) inputs.push_back(item.grad);
   inputs.insert(inputs.end(), cells.begin(), cells.end());
-  graph.record(std::make_shared<OptimNode>(settings, std::move(plain)), inputs, written);
+  if (condition) inputs.push_back(condition);
+  const bool has_condition = static_cast<bool>(condition);
+  graph.record(std::make_shared<OptimNode>(settings, std::move(plain), has_condition), inputs,
+               written);
   return left;
 }
 

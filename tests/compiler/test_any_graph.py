@@ -10,20 +10,10 @@ import pytest
 from hypothesis import given, note
 
 import tinyt
-from drawn import functions
-from sampling import assert_same_bits
+from drawn import functions, recorded, same
 from tinyt import Tensor, _core
-from tinyt.compiler import interpret, record
+from tinyt.compiler import interpret
 from tinyt.compiler.passes import PASSES, simplify
-
-
-def same(x: Tensor, y: Tensor) -> None:
-    assert x.dtype is y.dtype
-    assert x.shape == y.shape
-    if x.dtype is tinyt.bfloat16:
-        x, y = x.float(), y.float()
-    assert_same_bits(x, y, "bits")
-
 
 # ---- what a backward pass outside finds
 
@@ -109,7 +99,7 @@ def test_every_pass_keeps_the_meaning(
         return [made.to(dtype), made.to(dtype)[0].clone()]
 
     args = arguments()
-    recording = record(function, *args, simplified=False)
+    recording = recorded(function, *args)
     graph = recording.graph
     draws = [(5, 0)] * len(recording._recorder.draws)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from benchmarks.case import Case
+from benchmarks import networks
+from benchmarks.case import Case, integers
 from benchmarks.cases import compile as cases
 from benchmarks.compiled import footprint
 from hypothesis import given
@@ -20,6 +22,16 @@ from hypothesis import given
 import tinyt
 import tinyt.nn.functional as F
 from tinyt import Tensor, nn
+from tinyt.compile import Compiled, compile
+
+
+def used_by(call: Callable[[], Any]) -> int:
+    """The most bytes that it holds, by the memory statistics."""
+    gc.collect()
+    before = tinyt.memory.statistics()["current_bytes"]
+    tinyt.memory.reset_peak()
+    call()
+    return tinyt.memory.statistics()["peak_bytes"] - before
 
 
 def is_small(case: Case) -> bool:
@@ -27,14 +39,47 @@ def is_small(case: Case) -> bool:
     return small and case.part != "compile lazy"
 
 
-@pytest.mark.parametrize("case", list(filter(is_small, cases.FIXED)), ids=lambda case: case.name)
-def test_no_benchmark_takes_more_than_eager(case: Case) -> None:
+def deep(bf16: bool) -> Case:
+    """The benchmarks' transformer with a smaller batch."""
+    name = "transformer, 6 layers of 384, 2x32" + " bfloat16" * bf16
+    model, tokens = networks.gpt(256, 384, 6, 6, 32), integers(256, 2, 32)
+    return cases.step("", name, model, tokens, 256, 2, 32, flops=0, bf16=bf16)
+
+
+BENCHMARKS = [*filter(is_small, cases.FIXED), deep(False), deep(True)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", BENCHMARKS, ids=lambda case: case.name)
+def test_no_benchmark_takes_more_than_eager(case: Case, threads: int) -> None:
     arrays = case.arrays(0)
-    with tinyt.num_threads(1):
+    with tinyt.num_threads(threads):
         compiled = footprint(case, arrays)
         eager = footprint(replace(case, setup=case.uncompiled().setup), arrays)
     assert compiled.peak <= eager.peak
     assert compiled.system_allocations == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", BENCHMARKS, ids=lambda case: case.name)
+def test_the_plan_of_a_benchmark_is_what_it_takes(
+    case: Case, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Compiled] = []
+
+    def keep(function: Callable[..., Any]) -> Compiled:
+        made.append(compile(function))
+        return made[-1]
+
+    monkeypatch.setattr(sys.modules["tinyt.compile"], "compile", keep)
+    with tinyt.num_threads(threads):
+        call = case.call(tinyt, case.arrays(0))
+        for _ in range(3):
+            call()
+        (compiled,) = made
+        for leaf, *_ in compiled.entries[0].capture.set_grads:
+            leaf.grad = None  # as it is when the program starts
+        assert used_by(call) == compiled.peak_bytes
 
 
 UNARY: Sequence[Callable[[Tensor], Tensor]] = (
@@ -97,11 +142,7 @@ def peak_of(function: Callable[..., Any], args: Sequence[Tensor]) -> int:
     """Of a call after the first ones, by the memory statistics."""
     for _ in range(2):
         function(*args)
-    gc.collect()
-    before = tinyt.memory.statistics()["current_bytes"]
-    tinyt.memory.reset_peak()
-    function(*args)
-    return tinyt.memory.statistics()["peak_bytes"] - before
+    return used_by(lambda: function(*args))
 
 
 @given(programs())

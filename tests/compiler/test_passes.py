@@ -13,17 +13,13 @@ from typing import Any
 import pytest
 
 import tinyt
-from sampling import assert_same_bits
+from drawn import recorded, same
 from tinyt import Tensor, _core
 from tinyt.compiler import Graph, Node, Value, interpret, record
 from tinyt.compiler.passes import PASSES, copies, dead, identities, simplify
 
 BY_NAME = dict(PASSES)
 DTYPES = tinyt.dtypes.ALL
-
-
-def recorded(function: Callable[..., Any], *args: Tensor) -> Graph:
-    return record(function, *args, simplified=False).graph
 
 
 def text(graph: Graph) -> list[str]:
@@ -41,18 +37,10 @@ def text(graph: Graph) -> list[str]:
     return lines
 
 
-def same(x: Tensor, y: Tensor) -> None:
-    assert x.dtype is y.dtype
-    assert x.shape == y.shape
-    if x.dtype is tinyt.bfloat16:
-        x, y = x.float(), y.float()
-    assert_same_bits(x, y, "bits")
-
-
 def after(names: str, function: Callable[..., Any], *args: Tensor) -> list[str]:
     """The text of the graph after these passes; the meaning must be what it was, for the
     interpreter and for a program."""
-    graph = recorded(function, *args)
+    graph = recorded(function, *args).graph
     want = interpret(graph)
     for name in names.split():
         graph = BY_NAME[name](graph)
@@ -75,7 +63,7 @@ def attention_like(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def test_a_graph_goes_back_as_it_came() -> None:
-    recording = record(attention_like, tinyt.randn(3, 3), simplified=False)
+    recording = recorded(attention_like, tinyt.randn(3, 3))
     graph = recording.graph
     again = Graph.from_core(graph.to_core())
     assert str(again) == str(graph)
@@ -89,7 +77,7 @@ def test_a_graph_goes_back_as_it_came() -> None:
 def test_every_recorded_attribute_goes_back() -> None:
     """-0.0, infinities, NaN and large integers are attributes, too."""
     for value in (-0.0, float("inf"), float("nan"), 0.1, 2**60 + 1):
-        graph = recorded(lambda v=value: tinyt.full((2,), v))
+        graph = recorded(lambda v=value: tinyt.full((2,), v)).graph
         made = graph._replace(nodes=[n._replace(origin=-1) for n in graph.nodes])
         (got,) = interpret(Graph.from_core(made.to_core()))
         same(got, tinyt.full((2,), value))
@@ -132,7 +120,7 @@ def test_what_is_no_graph_is_refused(change: Callable[[Graph], Graph], message: 
         a.add_(1.0)
         return a * 2.0
 
-    graph = recorded(function, x)
+    graph = recorded(function, x).graph
     if message is None:
         change(graph).to_core()
         return
@@ -142,7 +130,7 @@ def test_what_is_no_graph_is_refused(change: Callable[[Graph], Graph], message: 
 
 def test_a_damaged_array_is_an_error_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of any length, with any word changed."""
-    graph = recorded(attention_like, tinyt.randn(3, 3))
+    graph = recorded(attention_like, tinyt.randn(3, 3)).graph
     graph = graph._replace(nodes=[n._replace(origin=-1) for n in graph.nodes])
     arrays: list[bytes] = []
 
@@ -257,7 +245,7 @@ def test_equal_nodes_become_one() -> None:
 
 
 def test_draws_are_never_equal() -> None:
-    graph = recorded(lambda: (tinyt.rand(3), tinyt.rand(3)))
+    graph = recorded(lambda: (tinyt.rand(3), tinyt.rand(3))).graph
     assert BY_NAME["common"](graph) is graph
 
 
@@ -386,7 +374,7 @@ def unchanged(function: Callable[[Tensor], Tensor], x: Tensor) -> bool | None:
         function(x)
     except (RuntimeError, TypeError):
         return None
-    graph = recorded(function, x)
+    graph = recorded(function, x).graph
     simpler = dead.run(identities.run(graph))
     for a, b in zip(interpret(graph), interpret(simpler), strict=True):
         same(b, a)
@@ -735,7 +723,7 @@ def test_what_would_raise_is_not_computed() -> None:
     def function(x: Tensor) -> Tensor:
         return x + tinyt.full((), 3) // tinyt.full((), 0)
 
-    graph = recorded(function, tinyt.tensor([1]))
+    graph = recorded(function, tinyt.tensor([1])).graph
     assert any(n.op == "floor_divide" for n in simplify(graph).nodes)
 
 
@@ -780,7 +768,7 @@ def test_long_chains(step: Callable[[Tensor], Tensor]) -> None:
             y = step(y)
         return y.clone() * 1.0, y + 1.0
 
-    graph = recorded(function, tinyt.randn(2, 3))
+    graph = recorded(function, tinyt.randn(2, 3)).graph
     simpler = simplify(graph)
     for x, y in zip(interpret(simpler), interpret(graph), strict=True):
         same(x, y)

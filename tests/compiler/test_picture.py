@@ -19,6 +19,7 @@ import tinyt.nn as nn
 import tinyt.nn.functional as F
 from tinyt.compiler.render.facts import read_entry
 from tinyt.compiler.render.layout import Edge, bars_of, edges_of, spots_of
+from training import training_step
 
 NASTY = "</script><img src=x onerror=alert(1)>&\"'\\"
 CHROMIUM = next(
@@ -30,16 +31,7 @@ def compiled_step(name="step"):
     """A training step that has been measured."""
     tinyt.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
-    optimizer = tinyt.optim.AdamW(model.parameters(), lr=1e-3)
-
-    @tinyt.compile(name=name)
-    def step(x, target):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), target)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
+    step = tinyt.compile(training_step(model), name=name)
     x, target = tinyt.randn(64, 64), tinyt.randint(0, 10, (64,))
     for _ in range(2):
         step(x, target)

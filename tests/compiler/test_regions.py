@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 
 import tinyt
+from drawn import same
 from tinyt import Tensor
 
 UNARY: Sequence[Callable[[Tensor], Tensor]] = (
@@ -24,18 +25,6 @@ UNARY: Sequence[Callable[[Tensor], Tensor]] = (
 )
 BINARY: Sequence[Callable[[Tensor, Tensor], Tensor]] = (tinyt.add, tinyt.mul, tinyt.minimum)
 REDUCTIONS = ("sum", "prod", "amax", "amin")
-
-
-def same(got: Tensor, want: Tensor) -> None:
-    assert got.dtype is want.dtype
-    assert got.shape == want.shape
-    if want.dtype is tinyt.bfloat16:  # NumPy has none
-        got, want = got.float(), want.float()
-    a, b = got.numpy(), want.numpy()
-    np.testing.assert_array_equal(a, b)
-    if want.is_floating_point():  # where NaNs of both signs meet, either may come out
-        zeros = b == 0
-        np.testing.assert_array_equal(np.signbit(a[zeros]), np.signbit(b[zeros]))
 
 
 def check(function: Callable[..., Any], *args: Tensor) -> tinyt._core.Program:

@@ -18,25 +18,13 @@ import pytest
 from hypothesis import given, note
 
 import tinyt
-from drawn import functions
-from sampling import assert_same_bits
-from tinyt import Tensor, _core, nn, optim
+from drawn import functions, recorded, same
+from tinyt import Tensor, _core, nn
 from tinyt._tensor import Sizes
-from tinyt.compiler import Graph, interpret, passes, record, rewrite, simplify
+from tinyt.compiler import Graph, interpret, passes, rewrite, simplify
 from tinyt.compiler.passes import common, identities, joins, views
-from tinyt.compiler.record import Recording, collection_paused
-
-
-def same(x: Tensor, y: Tensor) -> None:
-    assert x.dtype is y.dtype
-    assert x.shape == y.shape
-    if x.dtype is tinyt.bfloat16:
-        x, y = x.float(), y.float()
-    assert_same_bits(x, y, "bits")
-
-
-def recorded(function: Callable[..., Any], *args: Tensor) -> Recording:
-    return record(function, *args, simplified=False)
+from tinyt.compiler.record import collection_paused
+from training import training_step
 
 
 def simplified(graph: Graph) -> Sizes:
@@ -320,21 +308,11 @@ def test_drawn_compiled_functions(function: Callable[..., Any], rows: list[int])
 # ---- compiled functions
 
 
-def training_step() -> Callable[[Tensor, Tensor], Tensor]:
+def dropout_step() -> Callable[[Tensor, Tensor], Tensor]:
     tinyt.manual_seed(0)
-    model = nn.Sequential(
-        nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Dropout(0.2), nn.Linear(8, 5)
+    return training_step(
+        nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Dropout(0.2), nn.Linear(8, 5))
     )
-    optimizer = optim.AdamW(model.parameters(), lr=0.01)
-
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return step
 
 
 def test_a_training_step_of_any_batch() -> None:
@@ -342,7 +320,7 @@ def test_a_training_step_of_any_batch() -> None:
     sizes = [7, 7, *(random.randrange(2, 40) for _ in range(20)), 1, 9]
     found = []
     for make in (lambda f: f, tinyt.compile):
-        step = make(training_step())
+        step = make(dropout_step())
         tinyt.manual_seed(1)
         found.append([step(tinyt.randn(n, 6), tinyt.arange(n) % 5).item() for n in sizes])
     assert found[0] == found[1]
@@ -446,7 +424,7 @@ def test_a_capture_is_linear_in_the_arguments() -> None:
 
 
 def test_another_size_is_no_work_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = tinyt.compile(training_step())
+    compiled = tinyt.compile(dropout_step())
     for n in (7, 7):
         compiled(tinyt.randn(n, 6), tinyt.arange(n) % 5)
 

@@ -44,6 +44,19 @@ def test_a_pattern_is_replaced() -> None:
     assert ops(lambda x: x * 2.0, tinyt.ones(2)) == ["mul"]
 
 
+def test_large_tensors_and_chains_of_them() -> None:
+    """What is put in has memory in the place of what it stands for."""
+    rewrite(lambda x: x.exp() * 2.0, lambda x: (-(-x).neg().neg()).exp().add(x.exp()))
+
+    def double(x: Tensor) -> Tensor:
+        return x.exp() * 2.0
+
+    x = tinyt.randn(64, 64) / 64
+    assert ops(double, x) == ["exp", "add"]
+    assert ops(lambda x: double(double(x @ x)) @ x, x) == ["matmul", *["exp", "add"] * 2, "matmul"]
+    assert ops(lambda x: double(x.t()).t(), x) == ["permute", "exp", "add"]
+
+
 def test_what_depends_on_shapes_is_part_of_the_pattern() -> None:
     """Attributes are those of the arguments that are found."""
 
@@ -83,6 +96,18 @@ def test_an_argument_found_twice_must_be_one_value() -> None:
     x, y = tinyt.randn(3), tinyt.randn(3)
     assert ops(lambda a, b: a * b, x, y) == ["mul"]
     assert ops(lambda a: a * a, x) == ["square"]
+
+
+@pytest.mark.parametrize("name", ["maximum", "hypot", "bitwise_xor"])
+def test_operands_of_commutative_ops_may_come_in_either_order(name: str) -> None:
+    f, dtype = getattr(tinyt, name), tinyt.int64 if name == "bitwise_xor" else tinyt.float32
+    made = rewrite(
+        lambda x, y: f(x, -y).abs(), lambda x, y: f(x, -y).abs().neg().abs(), dtypes=[dtype]
+    )
+    x, y = tinyt.ones(2, dtype=dtype), tinyt.ones(2, dtype=dtype)
+    for function in (lambda a, b: f(a, -b).abs(), lambda a, b: f(-b, a).abs()):
+        assert ops(function, x, y) == ["neg", name, "abs", "neg", "abs"]
+    made.remove()
 
 
 def test_what_is_read_elsewhere_stays() -> None:

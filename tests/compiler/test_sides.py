@@ -9,9 +9,9 @@ import pytest
 
 import tinyt
 import tinyt.nn as nn
-import tinyt.nn.functional as F
 from tinyt import memory
 from tinyt.dtypes import ALL
+from training import training_step
 
 
 def bits(x):
@@ -89,16 +89,7 @@ def training():
     model = nn.Sequential(
         nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
     )
-    optimizer = tinyt.optim.AdamW(model.parameters(), lr=1e-3)
-
-    def step(x, target):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), target)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return step, list(model.parameters())
+    return training_step(model), list(model.parameters())
 
 
 DATA = (tinyt.randn(64, 64), tinyt.randint(0, 10, (64,)))

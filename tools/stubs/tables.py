@@ -117,6 +117,7 @@ HOT_TYPES = {
     "Recorder.made": "list[ReferenceType[Tensor]]",
     "Recorder.restore": "bool",
     "Recorder.needs_run": "bool",
+    "Recorder.may_wait": "bool",
     "Recorder.draws": "list[tuple[Any, int]]",
     "Recorder.is_stand_in": "bool",
     "Recorder.need_run": "None",
@@ -237,6 +238,9 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
             "Any",
         )
     ],
+    "Recorder.let_wait": [(["self", "may_wait: bool"], "None")],
+    "Recorder.counter": [(["self", "generator: object"], "tuple[list[int], int]")],
+    "Recorder.go_to": [(["self", "generator: object", "counter: tuple[list[int], int]"], "None")],
     "Recorder.begin_part": [(["self"], "None")],
     "Recorder.end_part": [(["self"], "None")],
     "make_function_node": [

@@ -2,6 +2,8 @@
 
 The loss is multiplied by a scale before backward and the gradients divided by it after. A step
 whose gradients are not finite is left out and the scale shrinks; after a while without, it grows.
+
+Scale and counter are tensors, which a compiled step writes as any other.
 """
 
 from __future__ import annotations
@@ -10,20 +12,63 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from tinyt._core import scale_all
+from tinyt._core import CaptureError, scale_all, set_step_condition
+from tinyt._tensor import recorder
 from tinyt.autograd import no_grad
-from tinyt.dtypes import float16, float32
+from tinyt.dtypes import float16, float32, float64
+from tinyt.ops import tensor, where
 from tinyt.optim import Optimizer
 from tinyt.tensor import Tensor, prim
 
 
-def _all_finite(tensors: list[Tensor]) -> bool:
-    """Whether no element is infinite or nan."""
+def _times(x: Tensor, factor: Tensor) -> Tensor:
+    """`x` times a 0-d tensor that counts as a number: it changes no dtype."""
+    return x * factor if x.dim() else (x.reshape(1) * factor).reshape(())
+
+
+def _all_finite(tensors: list[Tensor]) -> Any:
+    """Whether no element is infinite or nan; in a recording a tensor that says so."""
+    if recorder() is not None:
+        # 0 or nan: a sum needs no memory where it is fused with the unscaling.
+        return _every([(x * 0.0).sum() == 0.0 for x in tensors])
     whole = [x for x in tensors if x.dtype is float32]
     # A finite sum of squares proves it in one pass; large elements overflow in theirs.
     if whole and bool(prim.sum_squares(whole).isfinite().all()):
         tensors = [x for x in tensors if x.dtype is not float32]
     return all(bool(x.isfinite().all()) for x in tensors)
+
+
+def _every(checks: list[Any]) -> Any:
+    """Whether all are true: bools, or tensors of one bool."""
+    found = checks[0]
+    for check in checks[1:]:
+        found = found & check
+    return found
+
+
+def _step_where(finite: Tensor, optimizer: Optimizer) -> Any:
+    """Records a step that is left out where `finite` is false."""
+    kind = type(optimizer)
+    if kind._update_all is Optimizer._update_all or kind.step is not Optimizer.step:
+        raise CaptureError(
+            f"GradScaler: a step of {kind.__name__} cannot be left out in a compiled function; "
+            "call scaler.step(optimizer) and scaler.update() outside"
+        )
+    if optimizer._hooks["step_pre"] or optimizer._hooks["step_post"]:
+        raise CaptureError(
+            "GradScaler: hooks of a step that may be left out cannot be compiled; call "
+            "scaler.step(optimizer) and scaler.update() outside"
+        )
+    owner = recorder()
+    assert owner is not None
+    owner.let_wait(True)  # a step that is left out makes no states
+    set_step_condition(finite)
+    try:
+        result = optimizer.step()
+    finally:
+        set_step_condition(None)
+    owner.let_wait(False)
+    return result
 
 
 class GradScaler:
@@ -59,15 +104,15 @@ class GradScaler:
         if enabled and backoff_factor >= 1.0:
             raise AssertionError(f"The backoff factor must be < 1.0, got {backoff_factor}")
         self._enabled = enabled
-        self._scale = init_scale
+        self._scale = tensor(init_scale, dtype=float64)
         self._has_scaled = False
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
-        self._growth_tracker = 0
+        self._growth_tracker = tensor(0)
         # Of each optimiser unscaled since the last update: whether its gradients were finite; None
         # where it had none.
-        self._finite: dict[int, bool | None] = {}
+        self._finite: dict[int, Any] = {}
         self._stepped: set[int] = set()
 
     def _need_scaled(self, method: str) -> None:
@@ -77,13 +122,26 @@ class GradScaler:
                 "scaler.scale(loss or outputs) earlier in the iteration."
             )
 
+    def _begin(self) -> None:
+        """Drops what a recording that failed has left; a recording begins with an update."""
+        is_recorded = [isinstance(x, Tensor) for x in self._finite.values()]
+        if recorder() is None and any(is_recorded):
+            self._finite.clear()
+            self._stepped.clear()
+        elif recorder() is not None and not all(is_recorded):
+            raise CaptureError(
+                "GradScaler: unscale_(), step() and update() belong together, in one compiled "
+                "function or outside of any"
+            )
+
     def scale(self, outputs: Any) -> Any:
         """A tensor, or each in an iterable, times the scale."""
         if not self._enabled:
             return outputs
+        self._begin()
         if isinstance(outputs, Tensor):
             self._has_scaled = True
-            return outputs * self._scale
+            return _times(outputs, self._scale)
         if isinstance(outputs, Iterable):
             scaled = [self.scale(x) for x in outputs]
             return scaled if isinstance(outputs, list) else tuple(scaled)
@@ -106,8 +164,10 @@ class GradScaler:
         if any(grad.dtype is float16 for grad in grads):
             raise ValueError("Attempting to unscale FP16 gradients.")
         with no_grad():
-            for i in scale_all(grads, 1.0 / self._scale):
-                grads[i].mul_(1.0 / self._scale)
+            inverse = 1.0 / self._scale
+            is_recorded = recorder() is not None
+            for i in range(len(grads)) if is_recorded else scale_all(grads, inverse.item()):
+                grads[i].copy_(_times(grads[i], inverse))
             self._finite[key] = _all_finite(grads) if grads else None
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -125,7 +185,10 @@ class GradScaler:
         if self._finite[key] is None:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         self._stepped.add(key)
-        return optimizer.step() if self._finite[key] else None
+        finite = self._finite[key]
+        if isinstance(finite, Tensor):
+            return _step_where(finite, optimizer)
+        return optimizer.step() if finite else None
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Ends an iteration: the scale shrinks, grows, or becomes `new_scale`."""
@@ -134,23 +197,30 @@ class GradScaler:
         self._need_scaled("update")
         checks = [finite for finite in self._finite.values() if finite is not None]
         if new_scale is not None:
-            self._scale = float(new_scale)
+            self._set_scale(new_scale)
         elif not checks:
             raise AssertionError("No inf checks were recorded prior to update.")
-        elif not all(checks):
-            self._scale *= self._backoff_factor
-            self._growth_tracker = 0
         else:
-            self._growth_tracker += 1
-            if self._growth_tracker == self._growth_interval:
-                self._scale *= self._growth_factor
-                self._growth_tracker = 0
+            self._adapt(_every(checks))
         self._finite.clear()
         self._stepped.clear()
 
+    def _set_scale(self, value: float | Tensor) -> None:
+        with no_grad():
+            self._scale.copy_(value.reshape(()) if isinstance(value, Tensor) else tensor(value))
+
+    def _adapt(self, finite: Any) -> None:
+        """Shrinks the scale, or counts a step that was taken; at the interval the scale grows."""
+        taken = finite if isinstance(finite, Tensor) else tensor(finite)
+        count = self._growth_tracker + 1
+        grows = count == self._growth_interval
+        scale = where(grows, self._scale * self._growth_factor, self._scale)
+        self._set_scale(where(taken, scale, self._scale * self._backoff_factor))
+        self._growth_tracker.copy_(where(taken & ~grows, count, 0))
+
     def get_scale(self) -> float:
         """The scale; 1 where the scaler is off."""
-        return self._scale if self._enabled else 1.0
+        return float(self._scale.item()) if self._enabled else 1.0
 
     def get_growth_factor(self) -> float:
         """By which the scale grows."""
@@ -185,11 +255,11 @@ class GradScaler:
         if not self._enabled:
             return {}
         return {
-            "scale": self._scale,
+            "scale": self.get_scale(),
             "growth_factor": self._growth_factor,
             "backoff_factor": self._backoff_factor,
             "growth_interval": self._growth_interval,
-            "_growth_tracker": self._growth_tracker,
+            "_growth_tracker": self._growth_tracker.item(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -201,8 +271,8 @@ class GradScaler:
                 "The source state dict is empty, possibly because it was saved from a disabled "
                 "instance of GradScaler."
             )
-        self._scale = state_dict["scale"]
+        self._set_scale(state_dict["scale"])
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
-        self._growth_tracker = state_dict["_growth_tracker"]
+        self._growth_tracker.fill_(state_dict["_growth_tracker"])

@@ -41,7 +41,11 @@ def _is_result(value: Any) -> bool:
 
 
 class FirstRun(Exception):
-    """The function must run once before it can be recorded."""
+    """The function must run before it can be recorded: once, or several times (``may_wait``)."""
+
+    def __init__(self, may_wait: bool) -> None:
+        super().__init__()
+        self.may_wait = may_wait
 
 
 class _StandIns:
@@ -201,7 +205,7 @@ class Capture:
                     result = function(*args, **kwargs)
             except CaptureError as error:
                 if recorder.needs_run:
-                    raise FirstRun from error
+                    raise FirstRun(recorder.may_wait) from error
                 raise
             finally:
                 is_changed = recorder.restore()

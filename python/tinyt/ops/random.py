@@ -309,8 +309,8 @@ def random_(
         low, high = (0, from_) if to is None else (from_, to)
         _fits("random_", self.dtype, low, high)
         return self._assign(_integers(tuple(self.shape), low, high, generator))
-    exact = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}.get(self.dtype.name)
-    high = 2**exact + 1 if exact else _range_of(self.dtype)[1] + 1
+    is_float = self.dtype.is_floating_point
+    high = (int(2 / finfo(self.dtype).eps) if is_float else _range_of(self.dtype)[1]) + 1
     if high == 2**63:
         return draw_into(self, _bits, generator, lambda b: prim.bitwise_and(b, high - 1), int64)
     return self._assign(_integers(tuple(self.shape), 0, high, generator))

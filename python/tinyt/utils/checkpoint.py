@@ -7,8 +7,8 @@ and fills all of it in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from weakref import ref
 
@@ -16,7 +16,7 @@ from tinyt._tensor import autocast_state
 from tinyt.amp import autocast
 from tinyt.autograd import Function, backward, enable_grad, is_grad_enabled
 from tinyt.autograd.graph import saved_tensors_hooks
-from tinyt.random import get_rng_state, set_rng_state
+from tinyt.random import drawing_from, stream_position
 from tinyt.tensor import Tensor
 
 __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
@@ -31,20 +31,6 @@ class CheckpointError(RuntimeError):
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """Two blocks that do nothing: around the first run and around the second."""
     return nullcontext(), nullcontext()
-
-
-@contextmanager
-def _random_state(state: Tensor | None) -> Iterator[None]:
-    """Draws from `state` inside the block, if given, and goes on from here after it."""
-    if state is None:
-        yield
-        return
-    now = get_rng_state()
-    set_rng_state(state)
-    try:
-        yield
-    finally:
-        set_rng_state(now)
 
 
 def _same_precision() -> Callable[[], autocast]:
@@ -69,7 +55,7 @@ class _Frame:
 
     def __init__(self, run: Callable[[], Any], preserve_rng_state: bool, check: bool) -> None:
         self._run = run
-        self._state = get_rng_state() if preserve_rng_state else None
+        self._state = stream_position() if preserve_rng_state else None
         self._precision = _same_precision()
         self._check = check
         self._slots: list[ref[_Slot]] = []
@@ -116,7 +102,7 @@ class _Frame:
 
         with (
             enable_grad(),
-            _random_state(self._state),
+            drawing_from(self._state),
             self._precision(),
             saved_tensors_hooks(keep, lambda x: x),
         ):
@@ -129,7 +115,7 @@ class _Reentrant(Function):
     @staticmethod
     def forward(ctx: Any, run: Callable[..., Any], preserve: bool, *args: Any) -> Any:
         ctx.run = run
-        ctx.state = get_rng_state() if preserve else None
+        ctx.state = stream_position() if preserve else None
         ctx.precision = _same_precision()
         ctx.others = [None if isinstance(x, Tensor) else x for x in args]
         ctx.positions = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
@@ -141,7 +127,7 @@ class _Reentrant(Function):
         args = list(ctx.others)
         for i, saved in zip(ctx.positions, ctx.saved_tensors, strict=True):
             args[i] = saved.detach().requires_grad_(saved.requires_grad)
-        with enable_grad(), _random_state(ctx.state), ctx.precision():
+        with enable_grad(), drawing_from(ctx.state), ctx.precision():
             result = ctx.run(*args)
         outputs = result if isinstance(result, tuple) else (result,)
         pairs = [

@@ -127,10 +127,38 @@ def _int_power(x: Array, y: Array) -> Array:
     return np.where(y >= 0, found, np.where(abs(x) == 1, ones, 0)).astype(x.dtype)
 
 
+def _product(x: Array, y: Array) -> tuple[Array, Array]:
+    """x y, and what rounding it left out (Dekker 1971)."""
+
+    def halves(a: Array) -> tuple[Array, Array]:
+        high = a * 134217729.0  # 2^27 + 1
+        high = high - (high - a)
+        return high, a - high
+
+    p, (a, b), (c, d) = x * y, halves(x), halves(y)
+    return p, ((a * c - p) + a * d + b * c) + b * d
+
+
+_FAR = 40.0  # where the normal distribution has no more in float64
+
+
 def _phi(x: Array) -> Array:
+    """With the rounding of x / sqrt(2), which the far tail multiplies."""
     import numpy as np
 
-    return 0.5 * np.asarray(np.frompyfunc(math.erfc, 1, 1)(-x / math.sqrt(2)), np.float64)
+    x = np.clip(x, -_FAR, _FAR)
+    z, error = _product(x, np.float64(math.sqrt(0.5)))
+    error = error - 4.833646656726457e-17 * x  # sqrt(0.5) rounded
+    tail = np.asarray(np.frompyfunc(math.erfc, 1, 1)(-z), np.float64)
+    return 0.5 * tail + error * np.exp(-z * z) / math.sqrt(math.pi)
+
+
+def _bell(x: Array) -> Array:
+    """e^(-x^2 / 2)."""
+    import numpy as np
+
+    square, error = _product(*[np.clip(x, -_FAR, _FAR)] * 2)
+    return np.exp(-square / 2) * (1 - error / 2)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -151,10 +179,16 @@ def _tanh_of(x: Array) -> Array:
     return np.tanh(math.sqrt(2 / math.pi) * x * (1 + 0.044715 * x * x))
 
 
-def _gelu_slope(x: Array) -> Array:
+def _gelu(x: Array) -> Sized:
+    """Where its factor is subnormal, that multiplies its error."""
     import numpy as np
 
-    return _phi(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    least = np.finfo(np.float64).tiny * np.minimum(abs(x), _FAR)
+    return Sized(np.where(np.isinf(x) & (x < 0), -0.0, x * _phi(x)), least)
+
+
+def _gelu_slope(x: Array) -> Array:
+    return _phi(x) + x * _bell(x) / math.sqrt(2 * math.pi)
 
 
 def _gelu_tanh_slope(x: Array) -> Array:
@@ -191,7 +225,7 @@ def _activations() -> dict[str, Row]:
         "relu_backward": Row(lambda g, y: np.where(y > 0, g, 0.0), 0),
         "sigmoid_backward": Row(sloped(lambda y: y * (1 - y))),
         "tanh_backward": Row(sloped(lambda y: 1 - y * y)),
-        "gelu": Row(lambda x: np.where(np.isinf(x) & (x < 0), -0.0, x * _phi(x)), 8),
+        "gelu": Row(_gelu, 8),
         "gelu_backward": Row(sloped(_gelu_slope)),
         "gelu_tanh": Row(sized(lambda x: 0.5 * x * (1 + _tanh_of(x)))),
         "gelu_tanh_backward": Row(sloped(_gelu_tanh_slope), 8),

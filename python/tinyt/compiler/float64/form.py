@@ -14,11 +14,13 @@ def at(*index: Any) -> tuple[Any, ...]:
 
 
 class Sized(NamedTuple):
-    """A result, and the sizes that its bound depends on."""
+    """A result, and the sizes that its bound depends on. ``below``: the factor of exponentials in
+    float32 that are 0 where they would be subnormal."""
 
     want: Any
     scale: Any = 0.0
     rounded: Any = 0.0
+    below: Any = 0.0
 
 
 class Row(NamedTuple):

@@ -26,7 +26,7 @@ def _softmaxes() -> dict[str, Row]:
         if x.ndim == 0:
             return np.where(np.isfinite(x), 1.0, np.nan)
         e, total = weights(x, dim)
-        return Sized(e / total, np.nan_to_num(e / total * size_of(x, dim)))
+        return Sized(e / total, np.nan_to_num(e / total * size_of(x, dim)), below=1.0)
 
     def log_softmax(x: Array, dim: int) -> Any:
         if x.ndim == 0:
@@ -283,8 +283,9 @@ def _nll_input(
     p = e / e.sum(dim, keepdims=True)
     wanted = np.zeros_like(x)
     np.put_along_axis(wanted, index, 1.0, dim)
-    size = (p * (x.shape[dim] + abs(x - top) + abs(top)) + wanted) * abs(weights * g / by)
-    return Sized((p - wanted) * weights * g / by, size * (4 + weights.size))
+    factor = abs(weights * g / by)
+    size = (p * (x.shape[dim] + abs(x - top) + abs(top)) + wanted) * factor
+    return Sized((p - wanted) * weights * g / by, size * (4 + weights.size), below=factor)
 
 
 def _scores(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.compiler.passes.edit import SCALARS, VIEWS, walk
+from tinyt.compiler.passes.edit import REARRANGING, SCALARS, walk
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from tinyt.compiler.passes.edit import Edit
     from tinyt.tensor import Tensor
 
-_REPEATS = VIEWS - {"view_as_real", "view_as_complex"}  # of one number still that number
-_OPS = SCALARS | _REPEATS | {"cast", "fill"}
+_OPS = SCALARS | REARRANGING | {"cast", "fill"}
 
 
 def run(graph: Graph) -> Graph:
@@ -37,7 +36,7 @@ def run(graph: Graph) -> Graph:
         if any([v not in known for v in node.inputs]) or 0 in shape:
             return None
         inputs = [known[v] for v in node.inputs]
-        if node.op in _REPEATS:
+        if node.op in REARRANGING:
             known[made] = prim.reshape(inputs[0], (1,) * len(shape))
             repeated[made] = repeated.get(node.inputs[0], node.inputs[0])
             return None

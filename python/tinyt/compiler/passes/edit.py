@@ -14,10 +14,18 @@ from tinyt.compiler.graph import OPS, Graph, Node, Value
 if TYPE_CHECKING:
     from tinyt._tensor import dtype
 
-VIEWS = frozenset(name for name, row in OPS.items() if "view" in row["flags"])
 SCALARS = frozenset(name for name, row in OPS.items() if row["kind"] == "scalar")
-RANDOM = frozenset(name for name, row in OPS.items() if "random" in row["flags"])
-FAULTING = frozenset(name for name, row in OPS.items() if "faulting" in row["flags"])
+
+
+def with_flag(flag: str) -> frozenset[str]:
+    """The ops that have it in their row."""
+    return frozenset(name for name, row in OPS.items() if flag in row["flags"])
+
+
+VIEWS = with_flag("view")
+REARRANGING = VIEWS - {"view_as_real", "view_as_complex"}  # of the same elements
+RANDOM = with_flag("random")
+FAULTING = with_flag("faulting")
 
 # A value of at most that many bytes may be kept longer than the recorded function would.
 _SMALL = 4096
@@ -61,8 +69,7 @@ class Edit:
         self.values.append(Value(tuple(shape), t, -1))
         self.makers.append(None)
         self._roots.append(-1)
-        if self._last is not None:
-            self._last.append(-1)
+        self._lasts().append(self.at)  # where it comes to be
         return len(self.values) - 1
 
     def append(
@@ -190,7 +197,7 @@ class Edit:
                 for v in node.inputs:
                     if last[v] < used:
                         last[v] = used
-            self._last = last + [-1] * (len(self.values) - len(last))
+            self._last = last
         return self._last
 
     def run(self, rule: Rule, ops: Collection[str]) -> Graph:

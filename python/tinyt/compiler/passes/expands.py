@@ -9,8 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from tinyt.compiler.graph import OPS
-from tinyt.compiler.passes.edit import SCALARS, walk
+from tinyt.compiler.passes.edit import SCALARS, walk, with_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from tinyt.compiler.graph import Graph, Node
     from tinyt.compiler.passes.edit import Edit
 
-_CONDITIONAL = frozenset(name for name, row in OPS.items() if "conditional" in row["flags"])
+_CONDITIONAL = with_flag("conditional")
 
 
 def run(graph: Graph) -> Graph:

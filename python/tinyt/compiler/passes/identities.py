@@ -10,7 +10,8 @@ from __future__ import annotations
 from math import copysign
 from typing import TYPE_CHECKING, Any
 
-from tinyt.compiler.passes.edit import SPECIAL, uses_of, walk
+from tinyt.compiler.graph import OPS
+from tinyt.compiler.passes.edit import SPECIAL, uses_of, walk, with_flag
 from tinyt.compiler.passes.views import Place, is_dense
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from tinyt.compiler.passes.edit import Edit
 
 # Twice is never; twice is once; of a value and itself the value.
-INVOLUTIONS = frozenset({"neg", "bitwise_not", "conj_physical"})
-IDEMPOTENT = frozenset({"abs", "relu", "floor", "ceil", "round", "trunc", "sign"})
-SELF = frozenset({"maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or"})
+INVOLUTIONS = with_flag("self_inverse")
+IDEMPOTENT = frozenset(op for op in with_flag("idempotent") if OPS[op]["inputs"] == 1)
+SELF = with_flag("idempotent") - IDEMPOTENT
 
 
 def _is_positive_zero(c: Any) -> bool:
@@ -42,7 +43,7 @@ NEUTRAL: dict[str, Callable[[dtype, Any], bool]] = {
     "bitwise_left_shift": lambda t, c: c == 0,
     "bitwise_right_shift": lambda t, c: c == 0,
 }
-_EITHER_SIDE = frozenset({"add", "mul", "bitwise_or", "bitwise_xor"})
+_EITHER_SIDE = frozenset(NEUTRAL) & with_flag("commutative")
 _OPS = INVOLUTIONS | IDEMPOTENT | SELF | frozenset(NEUTRAL) | {"where"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt.compiler.passes import dead
-from tinyt.compiler.passes.edit import Edit, uses_of
+from tinyt.compiler.passes.edit import Edit, uses_of, with_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Types = tuple[tuple[tuple[int, ...], "dtype"], ...]  # of the arguments: shape and dtype
 
 # Their operands may come in either order: the bits are the same.
-_COMMUTATIVE = frozenset({"add", "mul"})
+_COMMUTATIVE = with_flag("commutative")
 
 
 class Shape(NamedTuple):

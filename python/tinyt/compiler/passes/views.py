@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from tinyt.compiler.passes.edit import VIEWS, walk
+from tinyt.compiler.passes.edit import REARRANGING, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tinyt.compiler.passes.edit import Edit
 
 Dims = tuple[int, ...]
-_SEEN = VIEWS - {"view_as_real", "view_as_complex"}
 
 
 class Place(NamedTuple):
@@ -59,7 +58,7 @@ def run(graph: Graph) -> Graph:
         known[place, shape] = found
         return None if found == made else (found,)
 
-    return walk(graph, rule, _SEEN)
+    return walk(graph, rule, REARRANGING)
 
 
 def is_dense(edit: Edit, value: int, known: dict[int, Place]) -> bool:
@@ -73,7 +72,7 @@ def _place_of(edit: Edit, value: int, known: dict[int, Place]) -> Place:
     path: list[Node] = []
     while value not in known:
         node = edit.makers[value]
-        if node is None or node.op not in _SEEN:
+        if node is None or node.op not in REARRANGING:
             known[value] = Place(value, contiguous(edit.values[value].shape), 0)
             break
         path.append(node)

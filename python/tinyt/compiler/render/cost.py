@@ -28,9 +28,14 @@ def _given(operand: Operand) -> bool:
     return len(operand.shape) > 0
 
 
+def _sums(step: Step, terms: int) -> int:
+    """So many products and their sum. A complex product is four, and two additions beside."""
+    return (8 if step.dtype.is_complex else 2) * terms
+
+
 def _product(step: Step) -> int:
-    """Multiplications and additions over the last dimension of the first input."""
-    return 2 * step.outputs[0].numel * step.inputs[0].shape[-1]
+    """Over the last dimension of the first input."""
+    return _sums(step, step.outputs[0].numel * step.inputs[0].shape[-1])
 
 
 def _linear(step: Step) -> int:
@@ -38,15 +43,15 @@ def _linear(step: Step) -> int:
 
 
 def _conv(step: Step) -> int:
-    return 2 * step.outputs[0].numel * math.prod(step.inputs[1].shape[1:])
+    return _sums(step, step.outputs[0].numel * math.prod(step.inputs[1].shape[1:]))
 
 
 def _conv_input(step: Step) -> int:
-    return 2 * step.inputs[0].numel * math.prod(step.inputs[1].shape[1:])
+    return _sums(step, step.inputs[0].numel * math.prod(step.inputs[1].shape[1:]))
 
 
 def _conv_weight(step: Step) -> int:
-    return 2 * step.inputs[0].numel * math.prod(step.outputs[0].shape[1:])
+    return _sums(step, step.inputs[0].numel * math.prod(step.outputs[0].shape[1:]))
 
 
 def _pairs(query: Operand, key: Operand, causal: bool) -> int:
@@ -196,7 +201,6 @@ _FLOPS: dict[str, Callable[[Step], int]] = {
     "Adagrad": _optimizer(7),
     "mul_": lambda step: sum(x.numel for x in step.outputs),
 }
-_CONTRACTIONS = {"matmul", "matmul_add", "conv", "conv_input", "conv_weight"}
 
 
 def _of_op(op: str, step: Step, elements: int) -> int:
@@ -206,9 +210,7 @@ def _of_op(op: str, step: Step, elements: int) -> int:
         return _SCALAR.get(op, 1) * elements
     if kind == "reduce":
         return elements
-    count = _FLOPS[op](step) if op in _FLOPS else 0
-    # A complex product is four, and two additions beside.
-    return 4 * count if op in _CONTRACTIONS and step.dtype.is_complex else count
+    return _FLOPS[op](step) if op in _FLOPS else 0
 
 
 def flops(step: Step) -> int:
