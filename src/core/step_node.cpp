@@ -104,6 +104,8 @@ class OptimNode : public Opaque {
 std::vector<int64_t> record_optim_step(Graph& graph, const OptimSettings& settings,
                                        std::span<const OptimItem> items,
                                        std::span<const Tensor> cells) {
+  for (const OptimItem& item : items)
+    if (item.grad) item.grad.seen();
   std::vector<int64_t> left = left_alone(items);
   std::vector<OptimItem> plain;
   for (size_t i = 0; i < items.size(); ++i)
