@@ -207,8 +207,12 @@ class Compiled(Views):
             entry.capture.dynamic = Dynamic(None, marks, str(error))
             return
         why = difference(entry.capture, traced)
-        failure = f"sizes that are no int change what it does: {why}" if why else ""
-        entry.capture.dynamic = Dynamic(None if why else traced, marks, failure)
+        if why:
+            why = f"sizes that are no int change what it does: {why}"
+        else:
+            again = Dynamic(traced, marks).resized([], leaves)
+            why = again if isinstance(again, str) else difference(entry.capture, again)
+        entry.capture.dynamic = Dynamic(None if why else traced, marks, why or "")
 
     def _derived(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
@@ -227,6 +231,8 @@ class Compiled(Views):
                 continue
             known.append(dynamic)
             found = dynamic.resized(sizes, leaves)
+            if not isinstance(found, str) and not found.core.holds(earlier.given(leaves)):
+                found = "a number is another"
             if isinstance(found, str):
                 why = why or f"; captured anew: {found}"
                 continue
@@ -478,7 +484,9 @@ def compile(
     ``shapes_spec`` are a NotImplementedError.
     """
     if shapes_spec is not None:
-        raise NotImplementedError("compile: shapes_spec; mark sizes with tinyt.compiler.mark_dynamic")
+        raise NotImplementedError(
+            "compile: shapes_spec; mark sizes with tinyt.compiler.mark_dynamic"
+        )
     limit = 64 if recompile_limit is None else recompile_limit
     if limit < 1:
         raise ValueError(f"compile: recompile_limit must be at least 1, got {limit}")

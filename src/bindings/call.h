@@ -77,8 +77,7 @@ inline int64_t to_int64(OpId op, const AttrSpec& spec, PyObject* value) {
 inline void add_int(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attrs) {
   if (!PyLong_CheckExact(value))
     if (const int64_t row = symbol_row(value); row >= 0) {
-      attrs.formulas.emplace_back(attrs.ints.size(), row);
-      attrs.add(tracing()->value(row));
+      add_row(attrs, row);
       return;
     }
   attrs.add(to_int64(op, spec, value));
@@ -305,7 +304,7 @@ inline Tensor add_argument(const Tensor& like) { return recording()->add_argumen
 inline Tensor number_cell(int64_t number) { return recording()->cell(number); }
 inline Numbers& recorded_numbers() { return recording()->numbers(); }
 inline Tensor make_view(const Tensor& t, const Dims& shape, const Dims& strides, int64_t offset) {
-  return t.view(shape, strides, offset);
+  return t.seen().view(shape, strides, offset);
 }
 inline Tensor copy_of(const Tensor& t) {
   const MaybeUnlocked unlocked(is_large({&t, 1}));

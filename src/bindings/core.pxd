@@ -236,6 +236,7 @@ cdef extern from "traced.h" namespace "tinyt":
     void add_sizes_of(Attrs&, const InputMeta&, size_t, size_t) except +raise_python_error
     Attrs sizes_attr(const CTensor&) except +raise_python_error
     Attrs sizes_attr(const InputMeta&) except +raise_python_error
+    void add_row(Attrs&, int64_t)
     CTensor of_row(CTensor, int64_t)
     CTensor count_of(const CTensor&, size_t, size_t) except +raise_python_error
     cbool is_dense(const CTensor&) except +raise_python_error

@@ -212,7 +212,7 @@ cdef class Symbol:
         return numpy.array(plain_symbol(self), *args, **kwargs)
 
     def __getattr__(self, name):
-        return getattr(plain_symbol(self), name)
+        return getattr(plain_symbol(self) if hasattr(type(self.value), name) else 0, name)
 
     def __invert__(self):
         return ~plain_symbol(self)
@@ -265,8 +265,21 @@ cdef inline CTrace* log_of(Symbol x) noexcept:
     return tracing() if x.graph == recording_id() else NULL
 
 
+def index(x):
+    """``operator.index``, which leaves a traced size what it is."""
+    return x if type(x) is Symbol and is_whole(x) else operator.index(x)
+
+
 cdef inline bint is_whole(object x):
-    return PyLong_CheckExact((<Symbol>x).value if type(x) is Symbol else x)
+    """Whether it is an int of 64 bits."""
+    return PyLong_CheckExact((<Symbol>x).value) if type(x) is Symbol else (
+        PyLong_CheckExact(x) and -MOST <= x < MOST)
+
+
+def stop_tracing(str why):
+    """What is recorded is not followed any further, and cannot be made for other sizes."""
+    if tracing() != NULL:
+        tracing().fail(why.encode())
 
 
 cdef object symbol(int64_t row, bint real=False):
@@ -372,23 +385,22 @@ cdef object shape_of(const CTensor& t, object kind=tuple):
 
 
 cdef object strides_of(const CTensor& t):
-    cdef CTrace* log = tracing() if t.is_recorded() else NULL
     cdef vector[int64_t] rows
     cdef int64_t d
-    for d in range(t.rank() if log != NULL else 0):
-        rows.push_back(log.of(TraceOp.Stride, t, d))
+    for d in range(0 if traced_of(t) < 0 else t.rank()):
+        rows.push_back(tracing().of(TraceOp.Stride, t, d))
     return with_rows(tuple_of(t.plain_strides()), rows)
 
 
 cdef object offset_of(const CTensor& t):
-    if not t.is_recorded() or tracing() == NULL:
+    if traced_of(t) < 0:
         return t.plain_offset()
     return symbol(tracing().of(TraceOp.Offset, t, -1))
 
 
 cdef object product_of(const CTensor& t):
     """The number of elements."""
-    if not t.is_recorded() or tracing() == NULL:
+    if traced_of(t) < 0:
         return t.plain_numel()
     product = 1
     for n in shape_of(t):

@@ -14,9 +14,11 @@ inline PyObject* (*symbol_of_row)(int64_t row) = nullptr;
 
 // Which tensor of the trace it is; -1: it was there before.
 inline int64_t traced_of(const Tensor& x) {
-  if (!x.is_recorded()) return -1;
-  if (Trace* trace = tracing(); trace && x.impl()->traced < 0) trace->hold(x);
-  return x.impl()->traced;
+  Trace* trace = x.impl()->traced >= 0 || x.is_recorded() ? tracing() : nullptr;
+  if (!trace) return -1;
+  const int64_t number = trace->number_of(x);
+  if (number < 0) trace->hold(x);
+  return number;
 }
 
 // A tensor's sizes, and which one of the trace it is.
@@ -85,8 +87,13 @@ inline Attrs sizes_attr(const Sized& x) {
   return attrs;
 }
 
+inline void add_row(Attrs& attrs, int64_t row) {
+  attrs.formulas.emplace_back(attrs.ints.size(), row);
+  attrs.add(tracing()->value(row));
+}
+
 inline Tensor of_row(Tensor scalar, int64_t row) {
-  scalar.impl()->traced = row;
+  tracing()->mark(scalar, row);
   return scalar;
 }
 
@@ -102,7 +109,7 @@ inline Tensor count_of(const Tensor& x, size_t first, size_t end) {
 }
 
 inline bool is_dense(const Tensor& x) {
-  Trace* trace = x.is_recorded() ? tracing() : nullptr;
+  Trace* trace = traced_of(x) < 0 ? nullptr : tracing();
   if (!trace) return x.is_contiguous();
   return trace->test(Trace::Test::Ne, trace->of(Trace::Op::Contiguous, x), trace->constant(0));
 }

@@ -129,7 +129,10 @@ Tensor Graph::add_argument(const Tensor& like) {
 
 Tensor Graph::cell(int64_t number) {
   const Tensor& cell = numbers_->cell(number);
-  if (cell.impl()->value_graph != id_) add_number(cell);
+  if (cell.impl()->value_graph != id_) {
+    add_number(cell);
+    if (trace) trace->cell(number);
+  }
   return cell;
 }
 

@@ -89,8 +89,7 @@ struct TensorImpl {
   int64_t value = -1;
   uint64_t value_version = 0;
   uint64_t value_graph = 0;
-  // Which one the traced recording has made (trace.h), or of which formula a number is; -1: of
-  // none.
+  // Which one a traced recording has made, or of which formula a number is (Trace::number_of).
   int64_t traced = -1;
 
   static void destroy(TensorImpl* t);
@@ -129,7 +128,7 @@ class Tensor {
   TensorImpl* impl() const { return impl_.get(); }
   // The same, for code that no trace follows.
   const Tensor& seen() const {
-    if (is_recorded()) [[unlikely]]
+    if (impl_->traced >= 0 || is_recorded()) [[unlikely]]
       note_seen(*this);
     return *this;
   }

@@ -90,16 +90,21 @@ void note_seen(const Tensor& x) {
   if (Trace* trace = tracing()) trace->hold(x);
 }
 
+Trace::Trace(const Graph& graph) : graph_(graph.id()) {
+  if (graph_ >> 31) fail("too many recordings");
+}
+
 void Trace::fail(const std::string& why) {
   if (failure_.empty()) failure_ = why;
 }
 
 int64_t Trace::of(Op op, const Tensor& x, int64_t dim) {
-  if (x.storage().graph != graph_ || x.impl()->traced < 0) {
-    fail("a tensor comes from where it is not followed");
+  const int64_t number = number_of(x);
+  if (number < 0) {
+    if (x.is_recorded()) fail("a tensor comes from where it is not followed");
     return constant(geometry(op, x, dim));
   }
-  return of(op, x.impl()->traced, dim, geometry(op, x, dim));
+  return of(op, number, dim, geometry(op, x, dim));
 }
 
 int64_t Trace::of(Op op, int64_t made, int64_t dim, int64_t value) {
@@ -173,12 +178,12 @@ Trace* Trace::Scope::done() {
 Trace::Event& Trace::add(Kind kind, std::span<const Tensor> operands) {
   Event event{.kind = kind, .rows = rows_.size()};
   for (const Tensor& t : operands) {
-    if (t.is_recorded()) {
-      if (t.storage().graph != graph_ || t.impl()->traced < 0)
-        fail("a tensor comes from where it is not followed");
-      event.operands.push_back({.made = t.impl()->traced});
-    } else if (t.impl()->is_scalar && t.impl()->traced >= 0) {
-      event.operands.push_back({.row = t.impl()->traced, .fixed = t});
+    const int64_t number = number_of(t);
+    if (number < 0 && t.is_recorded()) fail("a tensor comes from where it is not followed");
+    if (number >= 0 && t.impl()->is_scalar && !t.is_recorded()) {
+      event.operands.push_back({.row = number, .fixed = t});
+    } else if (number >= 0) {
+      event.operands.push_back({.made = number});
     } else {
       event.operands.push_back({.fixed = t});
     }
@@ -188,7 +193,7 @@ Trace::Event& Trace::add(Kind kind, std::span<const Tensor> operands) {
 }
 
 void Trace::made(Event& event, const Tensor& x) {
-  x.impl()->traced = made_++;
+  mark(x, made_++);
   event.geometries.push_back(geometry_of(x));
 }
 
@@ -234,6 +239,10 @@ void Trace::step(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> i
   event.opaque = std::move(opaque);
   event.written = written;
   for (const Tensor& t : inputs) event.geometries.push_back(geometry_of(t));
+}
+
+void Trace::cell(int64_t number) {
+  if (!busy_) add(Kind::Cell, {}).left = number;
 }
 
 void Trace::output(const Tensor& x) { add(Kind::Output, {&x, 1}); }
@@ -283,8 +292,12 @@ class Trace::Replay {
   std::string asked(const Event& event) {
     const int64_t left = values_[event.left], right = values_[event.right];
     if (compare(event.test, left, right) == event.outcome) return "";
-    return relation(trace_.rows_[event.left].value, trace_.rows_[event.right].value) +
-           " before, now " + relation(left, right);
+    const Row& was = trace_.rows_[event.left];
+    if (was.op >= Op::Real)
+      return std::to_string(std::bit_cast<double>(was.value)) + " before, now " +
+             std::to_string(std::bit_cast<double>(left));
+    return relation(was.value, trace_.rows_[event.right].value) + " before, now " +
+           relation(left, right);
   }
 
   Tensor operand(const Operand& from) {
@@ -318,6 +331,9 @@ class Trace::Replay {
         const Tensor& like = is_given ? arguments_[number] : event.geometries[0];
         return keep(graph_.add_argument(like), event.geometries[0]) ? "" : "another argument";
       }
+      case Kind::Cell:
+        graph_.cell(event.left);
+        return "";
       case Kind::Call: {
         const Outputs out = dispatch(event.op, inputs, attrs(event), &normalised);
         bool same = inputs.empty() || share(out.first, inputs[0]) == event.outcome;

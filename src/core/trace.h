@@ -35,10 +35,19 @@ class Trace {
     RealDiv
   };
 
-  explicit Trace(const Graph& graph) : graph_(graph.id()) {}
+  explicit Trace(const Graph& graph);
 
   // ---- formulas, while it is recorded
 
+  // Which of the tensors that calls made, views of real memory among them, or of which row a number
+  // is; -1: of none.
+  int64_t number_of(const Tensor& x) const {
+    const int64_t traced = x.impl()->traced;
+    return traced >= 0 && static_cast<uint64_t>(traced) >> 32 == graph_ ? traced & 0xffffffff : -1;
+  }
+  void mark(const Tensor& x, int64_t number) const {
+    x.impl()->traced = static_cast<int64_t>(graph_ << 32) | number;
+  }
   int64_t value(int64_t row) const { return rows_[row].value; }
   int64_t constant(int64_t value) { return apply(Op::Constant, value, -1); }
   // Nothing where no call has made the tensor: then nothing can be repeated, either.
@@ -80,6 +89,7 @@ class Trace {
   void assign(const Tensor& to, const Tensor& from);
   void step(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs, size_t written);
   void output(const Tensor& x);
+  void cell(int64_t number);
 
   // ---- once it is recorded
 
@@ -89,7 +99,7 @@ class Trace {
                                              std::string& why, int64_t& test) const;
 
  private:
-  enum class Kind : uint8_t { Argument, Call, Into, Assign, Step, Output, Test };
+  enum class Kind : uint8_t { Argument, Cell, Call, Into, Assign, Step, Output, Test };
   struct Row {
     Op op;
     int64_t left, right, value;
