@@ -480,13 +480,13 @@ def compile(
     same bits, until `Compiled.peak_bytes` fits; where it cannot, a MemoryLimitError lists what is
     held at the peak. ``name`` is the
     function's in messages. ``disable`` returns ``model`` as it is. ``backend``, ``mode``,
-    ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; ``dynamic=True`` and
-    ``shapes_spec`` are a NotImplementedError.
+    ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; ``shapes_spec`` is a
+    NotImplementedError. ``dynamic=True``: a call whose arguments differ from an earlier call's in
+    sizes alone is not captured, as long as what the function decided by sizes stays as it was;
+    None: only where `tinyt.compiler.mark_dynamic` has marked the sizes; False: never.
     """
     if shapes_spec is not None:
-        raise NotImplementedError(
-            "compile: shapes_spec; mark sizes with tinyt.compiler.mark_dynamic"
-        )
+        raise NotImplementedError("compile: shapes_spec; use tinyt.compiler.mark_dynamic")
     limit = 64 if recompile_limit is None else recompile_limit
     if limit < 1:
         raise ValueError(f"compile: recompile_limit must be at least 1, got {limit}")

@@ -212,7 +212,7 @@ cdef class Symbol:
         return numpy.array(plain_symbol(self), *args, **kwargs)
 
     def __getattr__(self, name):
-        return getattr(plain_symbol(self) if hasattr(type(self.value), name) else 0, name)
+        return getattr(plain_symbol(self) if hasattr(self.value, name) else self.value, name)
 
     def __invert__(self):
         return ~plain_symbol(self)

@@ -303,9 +303,12 @@ class Trace::Replay {
   Tensor operand(const Operand& from) {
     if (from.made >= 0) return made_[from.made];
     if (from.row < 0) return from.fixed;
+    Tensor& number = numbers_[from.fixed.impl()];  // one for each: it is one input
     const int64_t value = values_[from.row];
-    return from.fixed.dtype() == DType::Float64 ? Tensor::scalar(std::bit_cast<double>(value))
-                                                : Tensor::scalar(value);
+    if (!number)
+      number = from.fixed.dtype() == DType::Float64 ? Tensor::scalar(std::bit_cast<double>(value))
+                                                    : Tensor::scalar(value);
+    return number;
   }
 
   Attrs attrs(const Event& event) {
@@ -368,6 +371,7 @@ class Trace::Replay {
   std::vector<Tensor> made_;
   std::vector<Attrs> attrs_;  // of calls, normalised
   std::vector<int64_t> values_;
+  std::unordered_map<const TensorImpl*, Tensor> numbers_;
   int64_t test_ = -1;
 };
 

@@ -144,8 +144,8 @@ class Capture:
     arguments of what stands for them. A leaf that requires grad, or an argument whose memory the
     function reads without it, is kept: the program holds for this tensor alone. ``objects`` are the
     other arguments, ``places`` those of floats that are read anew at every run; ``nudged`` is
-    what `Graph.begin` takes; ``lines`` gets the user's lines, by nodes. ``traced``: sizes are followed
-    (`tinyt.compiler.dynamic`).
+    what `Graph.begin` takes; ``lines`` gets the user's lines, by nodes. ``traced``:
+    sizes are followed (`tinyt.compiler.dynamic`).
     """
 
     def __init__(

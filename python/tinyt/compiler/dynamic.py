@@ -1,8 +1,8 @@
 """Sizes of arguments that may change without the function being captured again.
 
-Such a call is captured once with sizes that are followed (`Trace` of symbols.pxi): all calls into the
-core are kept, with sizes as formulas of those of earlier tensors, and what was decided by them. For
-other sizes the core makes the same calls, as long as every decision is what it was.
+Such a call is captured once with sizes that are followed (`Trace` of symbols.pxi): all calls into
+the core are kept, with sizes as formulas of those of earlier tensors, and what was decided by them.
+For other sizes the core makes the same calls, as long as every decision is what it was.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def mark_dynamic(
     """Says that a size of an argument changes between calls of a compiled function, as
     ``torch._dynamo.mark_dynamic`` does.
 
-    ``index`` is a dimension of ``x``, or several. A function that :func:`tinyt.compile` captures for
-    this very tensor is not captured again where another argument in its place has another size
+    ``index`` is a dimension of ``x``, or several. A function that :func:`tinyt.compile` captures
+    for this very tensor is not captured again where another argument in its place has another size
     there, from ``min`` to ``max``, as long as what the function decides by the size stays as it is.
-    Where it does not, the function is captured anew, which `Compiled.explain` tells: unlike PyTorch's
-    that is no error. IndexError where ``x`` has no such dimension.
+    Where it does not, the function is captured anew, which `Compiled.explain` tells; in PyTorch
+    that is an error. IndexError where ``x`` has no such dimension.
     """
     marks = dict(getattr(x, _MARKS, {}))
     for dim in [index] if isinstance(index, int) else index:

@@ -303,9 +303,8 @@ class Tracer:
                 ends.append(end)
                 by_name = bool(chain.steps) and chain.steps[-1][1] in _METHODS
                 whole = max(whole, _depth_of(end), by_name)
-                if end is type and not os.path.normcase(frame.f_code.co_filename).startswith(
-                    _LIBRARY
-                ):
+                file = os.path.normcase(frame.f_code.co_filename)
+                if end is type and not file.startswith(_LIBRARY):
                     stop_tracing(f"types are asked for at {_user_line(frame)}")
                 if end is super:
                     ends += self._bases(frame)

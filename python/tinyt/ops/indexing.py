@@ -81,8 +81,8 @@ def _bound(at: Any, default: int, size: int) -> int:
     """As `slice.indices` has it, of a size that is traced."""
     if at is None:
         return default
-    at = index(at)
-    return max(at + size, 0) if at < 0 else min(at, size)
+    place = index(at)
+    return max(place + size, 0) if place < 0 else min(place, size)
 
 
 def _bounds(item: slice, size: int) -> tuple[int, int, int]:
