@@ -74,7 +74,7 @@ class Compiled(Views):
         self._places: dict[tuple[int, Any], Place] = {}  # of floats that have changed once
         self._reasons: deque[str] = deque(maxlen=2 * limit)
         self._simplified = Simplified()
-        self._captures = 0
+        self._captures = self._derivations = 0
         self._warm = False
         update_wrapper(self, function, updated=())
 
@@ -89,7 +89,8 @@ class Compiled(Views):
         self._reasons.clear()
         self._verifications.clear()
         self._simplified = Simplified()
-        self._captures, self._warm = 0, False
+        self._captures = self._derivations = 0
+        self._warm = False
         self.hits = self.misses = 0
 
     def explain(self) -> str:
@@ -239,6 +240,7 @@ class Compiled(Views):
             with collection_paused():
                 entry = self._entry(found, earlier.description, leaves, None)
             entry.confirm()
+            self._derivations += 1
             self._add(entry, f"{reason}; derived")
             return entry, ""
         return None, why
@@ -261,6 +263,7 @@ class Compiled(Views):
         with collection_paused():
             capture = self._capture(description, leaves, list(self._places.values()), lines=lines)
             entry = self._entry(capture, description, leaves, lines)
+        self._captures += 1
         self._add(entry, reason)
         return entry
 
@@ -278,8 +281,8 @@ class Compiled(Views):
 
     def _add(self, entry: Entry, reason: str) -> None:
         """Keeps a program, and says why it was made."""
-        self._captures += 1
-        self._reasons.append(f"{self._captures}: {reason}{entry.capture.how}")
+        number = self._captures + self._derivations
+        self._reasons.append(f"{number}: {reason}{entry.capture.how}")
         self.entries.insert(0, entry)
         if len(self.entries) > self._limit:
             self.entries.pop()

@@ -65,6 +65,7 @@ cdef extern from "tensor.h" namespace "tinyt" nogil:
         int64_t plain_offset "offset"()
         int64_t plain_numel "numel"()
         int64_t rank()
+        const CTensor& seen()
         DType dtype()
         size_t itemsize()
         cbool is_recorded()

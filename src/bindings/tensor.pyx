@@ -169,6 +169,8 @@ cdef class TensorBase:
     @property
     def _is_recorded(self):
         """Whether the value belongs to a recording and has no data."""
+        if not self.t.is_recorded():   # real memory, of which a traced size may choose the part
+            self.t.seen()
         return bool(self.t.is_recorded())
 
     @property

@@ -226,7 +226,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 }
 
 void require_readable(std::string_view op, const Tensor& x) {
-  settle(x);
+  settle(x.seen());
   const Graph* graph = recording();
   if (x.is_recorded() || (graph && graph->has_written(x)))
     fail(ErrorKind::Capture, op, ": the value is not known while recording; return it from the ",
