@@ -265,6 +265,12 @@ class Compiled(Views):
             entry = self._entry(capture, description, leaves, lines)
         self._captures += 1
         self._add(entry, reason)
+        if self._captures == self._limit + 1:
+            warnings.warn(
+                f"compile: {self._name()} has been captured {self._captures} times, the last "
+                f"time because of: {reason}. Each time takes milliseconds; explain() lists all",
+                stacklevel=4,
+            )
         return entry
 
     def _entry(
@@ -286,12 +292,6 @@ class Compiled(Views):
         self.entries.insert(0, entry)
         if len(self.entries) > self._limit:
             self.entries.pop()
-            if self._captures == self._limit + 1:
-                warnings.warn(
-                    f"compile: {self._name()} has been captured {self._captures} times, the last "
-                    f"time because of: {reason}. Each time takes milliseconds; explain() lists all",
-                    stacklevel=5,
-                )
 
     def _planned(self, capture: Capture, lines: Lines | None) -> tuple[_core.Graph, str]:
         """What programs are made of, simplified and within the limit of memory if there is one; and
