@@ -147,8 +147,9 @@ inline PyObject* attrs_tuple(OpId op, const Attrs& attrs) {
     const auto place = static_cast<size_t>(at - attrs.ints.data());
     while (formula < attrs.formulas.size() && attrs.formulas[formula].first < place) ++formula;
     const bool has = formula < attrs.formulas.size() && attrs.formulas[formula].first == place;
-    return has && tracing() ? symbol_of_row(attrs.formulas[formula].second)
-                            : PyLong_FromLongLong(*at);
+    Trace* trace = has ? tracing() : nullptr;
+    const int64_t row = trace ? trace->decoded(attrs.formulas[formula].second) : -1;
+    return row < 0 ? PyLong_FromLongLong(*at) : symbol_of_row(row);
   };
   AttrReader read(attrs);
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -339,7 +340,7 @@ inline Tensor empty_tensor() {
 inline Tensor new_empty(PyObject* sizes, int dtype) {
   Attrs attrs;
   add_list(OpId::fill, attr_specs(OpId::fill)[0], sizes, attrs);
-  for (const auto& formula : attrs.formulas) tracing()->hold(formula.second);
+  for (const auto& formula : attrs.formulas) tracing()->hold(tracing()->decoded(formula.second));
   const auto shape = AttrReader(attrs).list();
   for (int64_t n : shape)
     require(n >= 0, ErrorKind::Runtime, "empty: sizes must not be negative, got ", shape);

@@ -243,7 +243,7 @@ cdef void set_meta(Node node, Py_ssize_t i, TensorBase x, object edge):
     """Sets input i: x with its edge."""
     cdef InputMeta* meta = &node.data.inputs[i]
     meta.shape = x.t.plain_shape()
-    meta.traced = traced_of(x.t)
+    meta.traced = traced_code(x.t)
     meta.dtype = x.t.dtype()
     if edge is None:
         return
@@ -267,7 +267,7 @@ cdef Node record(int op, Operands& args, const Attrs& attrs, TensorBase into=Non
     for i in range(n):
         if args.object(i) == NULL:
             node.data.inputs[i].shape = args.at(i).plain_shape()
-            node.data.inputs[i].traced = traced_of(args.at(i))
+            node.data.inputs[i].traced = traced_code(args.at(i))
             node.data.inputs[i].dtype = args.at(i).dtype()
             continue
         x = <TensorBase>args.object(i)
@@ -288,7 +288,7 @@ cdef Node record(int op, Operands& args, const Attrs& attrs, TensorBase into=Non
 
 cdef void set_output(Node node, const CTensor& t):
     node.data.out_shape = t.plain_shape()
-    node.data.out_traced = traced_of(t)
+    node.data.out_traced = traced_code(t)
     node.data.out_dtype = t.dtype()
 
 

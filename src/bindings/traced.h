@@ -21,14 +21,25 @@ inline int64_t traced_of(const Tensor& x) {
   return number;
 }
 
+// The same as a node keeps it.
+inline int64_t traced_code(const Tensor& x) {
+  const int64_t number = traced_of(x);
+  return number < 0 ? -1 : tracing()->coded(number);
+}
+inline int64_t number_of_code(int64_t code) {
+  Trace* trace = code < 0 ? nullptr : tracing();
+  return trace ? trace->decoded(code) : -1;
+}
+
 // A tensor's sizes, and which one of the trace it is.
 struct Sized {
   const Dims& shape;
   int64_t traced;
 
-  Sized(const Tensor& x) : shape(x.shape()), traced(traced_of(x)) {}      // NOLINT: as in a call
-  Sized(const InputMeta& x) : shape(x.shape), traced(x.traced) {}         // NOLINT
-  Sized(const NodeData& x) : shape(x.out_shape), traced(x.out_traced) {}  // NOLINT: its output
+  Sized(const Tensor& x) : shape(x.shape()), traced(traced_of(x)) {}  // NOLINT: as in a call
+  Sized(const InputMeta& x) : shape(x.shape), traced(number_of_code(x.traced)) {}  // NOLINT
+  Sized(const NodeData& x)
+      : shape(x.out_shape), traced(number_of_code(x.out_traced)) {}  // NOLINT: its output
   int64_t row(Trace& trace, size_t d) const {
     return traced < 0 ? trace.constant(shape[d])
                       : trace.of(Trace::Op::Size, traced, static_cast<int64_t>(d), shape[d]);
@@ -75,7 +86,8 @@ inline void add_sizes_of(Attrs& attrs, const Sized& x, size_t first, size_t end)
   int64_t product = 1;
   for (size_t d = first; d < end; ++d) product *= x.shape[d];
   if (Trace* trace = tracing(); trace && x.traced >= 0)
-    attrs.formulas.emplace_back(attrs.ints.size(), product_row(*trace, x, first, end));
+    attrs.formulas.emplace_back(attrs.ints.size(),
+                                trace->coded(product_row(*trace, x, first, end)));
   attrs.add(product);
 }
 
@@ -88,7 +100,7 @@ inline Attrs sizes_attr(const Sized& x) {
 }
 
 inline void add_row(Attrs& attrs, int64_t row) {
-  attrs.formulas.emplace_back(attrs.ints.size(), row);
+  attrs.formulas.emplace_back(attrs.ints.size(), tracing()->coded(row));
   attrs.add(tracing()->value(row));
 }
 

@@ -197,6 +197,15 @@ void Trace::made(Event& event, const Tensor& x) {
   event.geometries.push_back(geometry_of(x));
 }
 
+// With the rows of this trace for formulas.
+Attrs Trace::own(const Attrs& attrs) const {
+  Attrs out = attrs;
+  out.formulas.clear();
+  for (const auto& [place, code] : attrs.formulas)
+    if (const int64_t row = decoded(code); row >= 0) out.formulas.emplace_back(place, row);
+  return out;
+}
+
 void Trace::argument(const Tensor& like, const Tensor& x) {
   Event& event = add(Kind::Argument, {});
   made(event, x);
@@ -207,7 +216,7 @@ void Trace::call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, co
                  Attrs* normalised) {
   Event& event = add(Kind::Call, inputs);
   event.op = op;
-  event.attrs = attrs;
+  event.attrs = own(attrs);
   event.outcome = !inputs.empty() && share(out.first, inputs[0]);
   made(event, out.first);
   if (out.second) made(event, out.second);
@@ -215,7 +224,7 @@ void Trace::call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, co
   normalised->formulas.clear();
   const auto number = static_cast<int64_t>(events_.size()) - 1;
   for_each_integer(op, *normalised, [&](size_t place) {
-    normalised->formulas.emplace_back(place, static_cast<int64_t>(rows_.size()));
+    normalised->formulas.emplace_back(place, coded(static_cast<int64_t>(rows_.size())));
     rows_.push_back({Op::Attribute, number, static_cast<int64_t>(place), normalised->ints[place]});
   });
 }
@@ -225,7 +234,7 @@ void Trace::into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, co
   all.push_back(out);
   Event& event = add(Kind::Into, all);
   event.op = op;
-  event.attrs = attrs;
+  event.attrs = own(attrs);
 }
 
 void Trace::assign(const Tensor& to, const Tensor& from) {

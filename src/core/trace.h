@@ -39,15 +39,15 @@ class Trace {
 
   // ---- formulas, while it is recorded
 
+  // A number of this trace as others keep it, who may outlive it; -1 for that of another trace.
+  int64_t coded(int64_t number) const { return static_cast<int64_t>(graph_ << 32) | number; }
+  int64_t decoded(int64_t code) const {
+    return code >= 0 && static_cast<uint64_t>(code) >> 32 == graph_ ? code & 0xffffffff : -1;
+  }
   // Which of the tensors that calls made, views of real memory among them, or of which row a number
   // is; -1: of none.
-  int64_t number_of(const Tensor& x) const {
-    const int64_t traced = x.impl()->traced;
-    return traced >= 0 && static_cast<uint64_t>(traced) >> 32 == graph_ ? traced & 0xffffffff : -1;
-  }
-  void mark(const Tensor& x, int64_t number) const {
-    x.impl()->traced = static_cast<int64_t>(graph_ << 32) | number;
-  }
+  int64_t number_of(const Tensor& x) const { return decoded(x.impl()->traced); }
+  void mark(const Tensor& x, int64_t number) const { x.impl()->traced = coded(number); }
   int64_t value(int64_t row) const { return rows_[row].value; }
   int64_t constant(int64_t value) { return apply(Op::Constant, value, -1); }
   // Nothing where no call has made the tensor: then nothing can be repeated, either.
@@ -126,6 +126,7 @@ class Trace {
 
   Event& add(Kind kind, std::span<const Tensor> operands);
   void made(Event& event, const Tensor& x);
+  Attrs own(const Attrs& attrs) const;
 
   uint64_t graph_;
   bool busy_ = false;
