@@ -14,6 +14,7 @@ from tinyt._core import CaptureError, OutOfMemoryError
 from tinyt._tensor import ByIdentity, Entry, Place, describe, modes, rebuild
 from tinyt.compiler.capture import Capture, FirstRun
 from tinyt.compiler.compare import difference
+from tinyt.compiler.dynamic import Dynamic, Marks, marks_of
 from tinyt.compiler.guards import StateError, changed_floats
 from tinyt.compiler.passes import simplify
 from tinyt.compiler.recompute import Lines, MemoryLimit, fit, refusal
@@ -63,16 +64,17 @@ class Compiled(Views):
         name: str | None = None,
         verify: bool = False,
         max_memory: int | None = None,
+        dynamic: bool | None = None,
     ) -> None:
         super().__init__(function)
-        self._max_memory = max_memory
+        self._max_memory, self._dynamic = max_memory, dynamic
         self._verifier = Verifier(function, _gradients) if verify else None
         self._verifications: deque[Verification] = deque(maxlen=2 * limit)
         self._limit, self._given_name = limit, name
         self._places: dict[tuple[int, Any], Place] = {}  # of floats that have changed once
         self._reasons: deque[str] = deque(maxlen=2 * limit)
         self._simplified = Simplified()
-        self._captures = 0
+        self._captures = self._derivations = 0
         self._warm = False
         update_wrapper(self, function, updated=())
 
@@ -87,7 +89,8 @@ class Compiled(Views):
         self._reasons.clear()
         self._verifications.clear()
         self._simplified = Simplified()
-        self._captures, self._warm = 0, False
+        self._captures = self._derivations = 0
+        self._warm = False
         self.hits = self.misses = 0
 
     def explain(self) -> str:
@@ -110,8 +113,14 @@ class Compiled(Views):
         leaves: list[Any] = []
         description = describe(args, leaves), describe(kwargs, leaves)
         if self._warm:
+            derived, why = self._derived(args, kwargs, reason)
+            if derived is not None:
+                return derived.call(leaves, profile)
             try:
-                return self._captured(description, leaves, reason).call(leaves, profile)
+                entry = self._captured(description, leaves, reason + why)
+                if entry.ready(leaves) and self._marks(leaves):
+                    self.confirm(entry, leaves)  # a call of this size may never come again
+                return entry.call(leaves, profile)
             except FirstRun:
                 pass
             except (CaptureError, VerificationError, MemoryLimitError):
@@ -148,6 +157,7 @@ class Compiled(Views):
         """
         given = entry.given(leaves)
         with collection_paused():
+            self._trace(entry, leaves)
             self._hold_numbers(entry, leaves, given)
         if entry.capture.core.holds(given):
             entry.confirm()
@@ -172,6 +182,7 @@ class Compiled(Views):
             return difference(entry.capture, again)
 
         held: set[int] = set()
+        dynamic = entry.capture.dynamic
         if other(_ALL) is not None:
             found = other(_NONE)
             if found is not None:
@@ -185,6 +196,62 @@ class Compiled(Views):
             which = {"given": count, "item": _ITEMS}.get(kind)
             if which is not None and (which in held or value == 0.0 or not math.isfinite(value)):
                 core.hold(position)
+                if dynamic is not None and dynamic.capture is not None:
+                    dynamic.capture.core.hold(position)
+
+    def _marks(self, leaves: list[Any]) -> Marks:
+        """The sizes of a call's arguments that others may take the place of."""
+        if self._dynamic is False or self._max_memory is not None:
+            return {}
+        return marks_of(leaves, self._dynamic is True)
+
+    def _trace(self, entry: Entry, leaves: list[Any]) -> None:
+        """Captures again with sizes that are followed, where some are marked."""
+        marks = self._marks(leaves)
+        if not marks:
+            return
+        try:
+            traced = self._capture(entry.description, leaves, entry.capture.places, traced=True)
+        except Exception as error:
+            entry.capture.dynamic = Dynamic(None, marks, str(error))
+            return
+        why = difference(entry.capture, traced)
+        if why:
+            why = f"sizes that are no int change what it does: {why}"
+        else:
+            again = Dynamic(traced, marks).resized([], leaves)
+            why = again if isinstance(again, str) else difference(entry.capture, again)
+        entry.capture.dynamic = Dynamic(None if why else traced, marks, why or "")
+
+    def _derived(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
+    ) -> tuple[Entry | None, str]:
+        """A program for a call that differs from an earlier one in marked sizes alone, made without
+        the function; or why there is none, for `explain`."""
+        why = ""
+        known: list[Dynamic] = []
+        for earlier in self.entries:
+            dynamic = earlier.capture.dynamic
+            if dynamic is None or any(dynamic is x for x in known) or not earlier.confirmed:
+                continue
+            leaves: list[Any] = []
+            sizes = earlier.other_sizes(args, kwargs, leaves)
+            if sizes is None:
+                continue
+            known.append(dynamic)
+            found = dynamic.resized(sizes, leaves)
+            if not isinstance(found, str) and not found.core.holds(earlier.given(leaves)):
+                found = "a number is another"
+            if isinstance(found, str):
+                why = why or f"; captured anew: {found}"
+                continue
+            with collection_paused():
+                entry = self._entry(found, earlier.description, leaves, None)
+            entry.confirm()
+            self._derivations += 1
+            self._add(entry, f"{reason}; derived")
+            return entry, ""
+        return None, why
 
     def _verify(self, entry: Entry, leaves: list[Any], when: str) -> None:
         """With ``verify=True``: VerificationError where the program is not the function."""
@@ -203,24 +270,36 @@ class Compiled(Views):
         lines = None if self._max_memory is None else Lines()
         with collection_paused():
             capture = self._capture(description, leaves, list(self._places.values()), lines=lines)
-            core, how = self._planned(capture, lines)
-            if capture.later is not None:
-                capture.later.plan(core)
-            program = _core.Program(core, 0 if capture.later is None else 1)
+            entry = self._entry(capture, description, leaves, lines)
+        self._captures += 1
+        self._add(entry, reason)
+        if self._captures == self._limit + 1:
+            warnings.warn(
+                f"compile: {self._name()} has been captured {self._captures} times, the last "
+                f"time because of: {reason}. Each time takes milliseconds; explain() lists all",
+                stacklevel=4,
+            )
+        return entry
+
+    def _entry(
+        self, capture: Capture, description: Any, leaves: list[Any], lines: Lines | None
+    ) -> Entry:
+        """The program of a capture, checked."""
+        core, capture.how = self._planned(capture, lines)
+        if capture.later is not None:
+            capture.later.plan(core)
+        program = _core.Program(core, 0 if capture.later is None else 1)
         entry = Entry(capture, program, description, modes(), leaves)
         self._verify(entry, leaves, "captured")
-        self._captures += 1
-        self._reasons.append(f"{self._captures}: {reason}{how}")
+        return entry
+
+    def _add(self, entry: Entry, reason: str) -> None:
+        """Keeps a program, and says why it was made."""
+        number = self._captures + self._derivations
+        self._reasons.append(f"{number}: {reason}{entry.capture.how}")
         self.entries.insert(0, entry)
         if len(self.entries) > self._limit:
             self.entries.pop()
-            if self._captures == self._limit + 1:
-                warnings.warn(
-                    f"compile: {self._name()} has been captured {self._captures} times, the last "
-                    f"time because of: {reason}. Each time takes milliseconds; explain() lists all",
-                    stacklevel=4,
-                )
-        return entry
 
     def _planned(self, capture: Capture, lines: Lines | None) -> tuple[_core.Graph, str]:
         """What programs are made of, simplified and within the limit of memory if there is one; and
@@ -242,13 +321,14 @@ class Compiled(Views):
         places: Sequence[Place],
         nudged: tuple[int, float] = (_NONE, 1.0),
         lines: Lines | None = None,
+        traced: bool = False,
     ) -> Capture:
         """Records the call; twice where it has set what it reads, as ``model.train()`` does: the
         second time finds it so."""
         try:
-            return self._capture_once(description, leaves, places, nudged, lines)
+            return self._capture_once(description, leaves, places, nudged, lines, traced)
         except StateError:
-            return self._capture_once(description, leaves, places, nudged, lines)
+            return self._capture_once(description, leaves, places, nudged, lines, traced)
 
     def _capture_once(
         self,
@@ -257,6 +337,7 @@ class Compiled(Views):
         places: Sequence[Place],
         nudged: tuple[int, float],
         lines: Lines | None,
+        traced: bool,
     ) -> Capture:
         def arguments(stand_ins: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             args: tuple[Any, ...]
@@ -264,11 +345,11 @@ class Compiled(Views):
             return args, kwargs
 
         objects = list(_objects_of(description))
-        return Capture(self.function, leaves, arguments, objects, places, nudged, lines)
+        return Capture(self.function, leaves, arguments, objects, places, nudged, lines, traced)
 
     def __reduce__(self) -> Any:  # a copy captures anew
         verify = self._verifier is not None
-        options = self._limit, self._given_name, verify, self._max_memory
+        options = self._limit, self._given_name, verify, self._max_memory, self._dynamic
         return Compiled, (self.function, *options)
 
     def _name(self) -> str:
@@ -329,10 +410,11 @@ class OptimizedModule(Module):
         name: str | None = None,
         verify: bool = False,
         max_memory: int | None = None,
+        dynamic: bool | None = None,
     ) -> None:
         super().__init__()
         name = name or type(module).__name__
-        compiled = Compiled(module.__call__, limit, name, verify, max_memory)
+        compiled = Compiled(module.__call__, limit, name, verify, max_memory, dynamic)
         object.__setattr__(self, "compiled", compiled)
         self._modules["_orig_mod"] = module
 
@@ -409,11 +491,13 @@ def compile(
     same bits, until `Compiled.peak_bytes` fits; where it cannot, a MemoryLimitError lists what is
     held at the peak. ``name`` is the
     function's in messages. ``disable`` returns ``model`` as it is. ``backend``, ``mode``,
-    ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; ``dynamic=True`` and
-    ``shapes_spec`` are a NotImplementedError.
+    ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; ``shapes_spec`` is a
+    NotImplementedError. ``dynamic=True``: a call whose arguments differ from an earlier call's in
+    sizes alone is not captured, as long as what the function decided by sizes stays as it was;
+    None: only where `tinyt.compiler.mark_dynamic` has marked the sizes; False: never.
     """
-    if dynamic or shapes_spec is not None:
-        raise NotImplementedError("compile: every size has a program of its own, none is dynamic")
+    if shapes_spec is not None:
+        raise NotImplementedError("compile: shapes_spec; use tinyt.compiler.mark_dynamic")
     limit = 64 if recompile_limit is None else recompile_limit
     if limit < 1:
         raise ValueError(f"compile: recompile_limit must be at least 1, got {limit}")
@@ -426,7 +510,7 @@ def compile(
         if disable:
             return function
         if isinstance(function, Module):
-            return OptimizedModule(function, limit, name, verify, nbytes)
-        return Compiled(function, limit, name, verify, nbytes)
+            return OptimizedModule(function, limit, name, verify, nbytes, dynamic)
+        return Compiled(function, limit, name, verify, nbytes, dynamic)
 
     return decorate if model is None else decorate(model)

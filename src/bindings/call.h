@@ -15,6 +15,7 @@
 #include "infer.h"
 #include "node.h"
 #include "ops.h"
+#include "traced.h"
 
 namespace tinyt {
 
@@ -72,10 +73,20 @@ inline int64_t to_int64(OpId op, const AttrSpec& spec, PyObject* value) {
   return v;
 }
 
+// Adds a whole number; one that a trace follows with its formula.
+inline void add_int(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attrs) {
+  if (!PyLong_CheckExact(value))
+    if (const int64_t row = symbol_row(value); row >= 0) {
+      add_row(attrs, row);
+      return;
+    }
+  attrs.add(to_int64(op, spec, value));
+}
+
 inline void add_list(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attrs) {
-  if (PyLong_Check(value)) {
-    const int64_t one = to_int64(op, spec, value);
-    attrs.add(std::span<const int64_t>(&one, 1));
+  if (PyLong_Check(value) || symbol_row(value) >= 0) {
+    attrs.add(1);
+    add_int(op, spec, value, attrs);
     return;
   }
   if (!PyTuple_Check(value) && !PyList_Check(value))
@@ -83,8 +94,7 @@ inline void add_list(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attr
          Py_TYPE(value)->tp_name);
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(value);
   attrs.add(static_cast<int64_t>(n));
-  for (Py_ssize_t i = 0; i < n; ++i)
-    attrs.add(to_int64(op, spec, PySequence_Fast_GET_ITEM(value, i)));
+  for (Py_ssize_t i = 0; i < n; ++i) add_int(op, spec, PySequence_Fast_GET_ITEM(value, i), attrs);
 }
 
 // Adds one attribute; `value` null means the row's default.
@@ -124,7 +134,7 @@ inline void add_attr(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attr
       break;
     }
     default:
-      attrs.add(to_int64(op, spec, value));
+      add_int(op, spec, value, attrs);
   }
 }
 
@@ -132,6 +142,15 @@ inline void add_attr(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attr
 inline PyObject* attrs_tuple(OpId op, const Attrs& attrs) {
   const auto& specs = attr_specs(op);
   PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(specs.size()));
+  size_t formula = 0;  // the next one
+  const auto integer = [&](const int64_t* at) {
+    const auto place = static_cast<size_t>(at - attrs.ints.data());
+    while (formula < attrs.formulas.size() && attrs.formulas[formula].first < place) ++formula;
+    const bool has = formula < attrs.formulas.size() && attrs.formulas[formula].first == place;
+    Trace* trace = has ? tracing() : nullptr;
+    const int64_t row = trace ? trace->decoded(attrs.formulas[formula].second) : -1;
+    return row < 0 ? PyLong_FromLongLong(*at) : symbol_of_row(row);
+  };
   AttrReader read(attrs);
   for (size_t i = 0; i < specs.size(); ++i) {
     PyObject* item;
@@ -143,9 +162,9 @@ inline PyObject* attrs_tuple(OpId op, const Attrs& attrs) {
       const auto list = read.list();
       item = PyTuple_New(static_cast<Py_ssize_t>(list.size()));
       for (size_t k = 0; k < list.size(); ++k)
-        PyTuple_SET_ITEM(item, static_cast<Py_ssize_t>(k), PyLong_FromLongLong(list[k]));
+        PyTuple_SET_ITEM(item, static_cast<Py_ssize_t>(k), integer(&list[k]));
     } else {
-      item = PyLong_FromLongLong(read.integer());
+      item = integer(&read.next());
     }
     PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), item);
   }
@@ -274,7 +293,7 @@ inline PyObject* op_name(int op) {
                                      static_cast<Py_ssize_t>(kOps[op].name.size()));
 }
 inline int64_t storage_elements(const Tensor& t) {
-  return static_cast<int64_t>(t.storage().block.bytes / t.itemsize());
+  return static_cast<int64_t>(t.seen().storage().block.bytes / t.itemsize());
 }
 inline bool is_recording() { return recording() != nullptr; }
 // The Python object that keeps this thread's recording (borrowed), or null.
@@ -286,7 +305,7 @@ inline Tensor add_argument(const Tensor& like) { return recording()->add_argumen
 inline Tensor number_cell(int64_t number) { return recording()->cell(number); }
 inline Numbers& recorded_numbers() { return recording()->numbers(); }
 inline Tensor make_view(const Tensor& t, const Dims& shape, const Dims& strides, int64_t offset) {
-  return t.view(shape, strides, offset);
+  return t.seen().view(shape, strides, offset);
 }
 inline Tensor copy_of(const Tensor& t) {
   const MaybeUnlocked unlocked(is_large({&t, 1}));
@@ -300,7 +319,7 @@ inline Tensor cast_number(const Tensor& number, DType dtype) {
 }
 // Whether no other tensor can see this memory; lazy recordings are none.
 inline bool sole_owner(const Tensor& t) {
-  return t.is_contiguous() && t.impl()->refs.load() == 1 &&
+  return is_dense(t) && t.impl()->refs.load() == 1 &&
          t.storage().refs.load() == 1 + t.storage().held.load() && !t.storage().release_foreign;
 }
 inline bool is_pending(const Tensor& t) { return t.storage().lazy.load() != nullptr; }
@@ -321,6 +340,7 @@ inline Tensor empty_tensor() {
 inline Tensor new_empty(PyObject* sizes, int dtype) {
   Attrs attrs;
   add_list(OpId::fill, attr_specs(OpId::fill)[0], sizes, attrs);
+  for (const auto& formula : attrs.formulas) tracing()->hold(tracing()->decoded(formula.second));
   const auto shape = AttrReader(attrs).list();
   for (int64_t n : shape)
     require(n >= 0, ErrorKind::Runtime, "empty: sizes must not be negative, got ", shape);
@@ -330,6 +350,7 @@ inline Tensor new_empty(PyObject* sizes, int dtype) {
 inline Tensor complex_scalar(double re, double im) { return Tensor::scalar(ComplexDouble{re, im}); }
 // The same bytes as another dtype: of another size, the last dimension grows or shrinks.
 inline Tensor view_as_dtype(const Tensor& t, int number) {
+  t.seen();
   const auto dtype = static_cast<DType>(number);
   const auto have = static_cast<int64_t>(t.itemsize()), want = static_cast<int64_t>(size_of(dtype));
   Dims shape = t.shape(), strides = t.strides();
@@ -384,6 +405,8 @@ inline void check_saved(int op, int which, const SavedTensor& saved) {
 
 // How `view` lies in the contiguous layout of `base`: the attributes of as_strided and update.
 inline Attrs view_geometry(const Tensor& base, const Tensor& view) {
+  base.seen();
+  view.seen();
   if (!base.is_contiguous())
     fail(ErrorKind::NotImplemented,
          "in-place: gradients through a write to a view need a contiguous base, got strides ",

@@ -27,13 +27,16 @@ cdef const CTensor* unwrap_for_core(void* object) noexcept:
 
 
 cdef inline bint is_number(object x):
-    return PyFloat_CheckExact(x) or PyLong_CheckExact(x) or isinstance(x, (bool, int, float, complex))
+    return PyFloat_CheckExact(x) or PyLong_CheckExact(x) or isinstance(x, (bool, int, float, complex)) or (
+        type(x) is Symbol)
 
 
 cdef int add_operand(Operands& args, object x) except -1:
     """Adds a tensor or a number; TypeError for anything else."""
     if isinstance(x, TensorBase):
         args.add((<TensorBase>x).t, <PyObject*>x)
+    elif type(x) is Symbol:
+        args.add(symbol_operand(<Symbol>x), NULL)
     elif isinstance(x, bool):
         args.add(CTensor.truth(<cbool>x), NULL)
     elif isinstance(x, float):
@@ -279,7 +282,14 @@ def from_data(data, dtype dt=None):
 
 def empty(sizes, dtype dt not None):
     """An uninitialised tensor; while recording, zeros."""
-    cdef CTensor out = new_empty(<PyObject*>sizes, dt.number)
+    cdef Operands none
+    cdef Attrs attrs
+    cdef CTensor out
+    if tracing() != NULL:
+        add_attr_at(OP_FILL, 0, <PyObject*>sizes, attrs)
+        attrs.add(dt.number).add(0).add_float(0).add_float(0)
+        return finish(OP_FILL, none, attrs, None)
+    out = new_empty(<PyObject*>sizes, dt.number)
     return filled(out, 0.0) if is_recording() else wrap(out)
 
 

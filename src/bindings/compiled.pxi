@@ -59,6 +59,8 @@ def describe(value, list leaves, is_leaf=is_leaf):
         return kind, parts
     if kind in (int, bool, float, str, bytes, complex, type(None), type(...)):
         return "value", kind, value
+    if kind is Symbol:   # what a call gives for other sizes is not known
+        return describe(plain_symbol(<Symbol>value), leaves, is_leaf)
     return "object", ByIdentity(value)
 
 
@@ -158,19 +160,25 @@ cdef class LeafFacts:
         self.wants, self.first, self.same, self.shared = wants_of(x), first, same, shared
         self.offset, self.elements = x.t.offset(), storage_elements(x.t)
 
-    cdef str difference(self, TensorBase x):
-        """What of a tensor is not as it must be, but for its memory."""
+    cdef str difference(self, TensorBase x, bint free=False):
+        """What of a tensor is not as it must be, but for its memory; free: and its sizes."""
         if x.t.dtype() != self.dtype:
             return f"dtype {DTYPES[<int>x.t.dtype()]}, not {DTYPES[<int>self.dtype]}"
-        if not x.t.shape() == self.shape:
+        if not x.t.shape() == self.shape and not (
+                free and x.t.rank() == <int64_t>self.shape.size()):
             return f"shape {tuple_of(x.t.shape())}, not {tuple_of(self.shape)}"
-        if not x.t.strides() == self.strides:
+        if not free and not x.t.strides() == self.strides:
             return f"strides {tuple_of(x.t.strides())}, not {tuple_of(self.strides)}"
         if wants_of(x) != self.wants:
             return "whether it requires grad, or is a leaf"
+        if free and self.shared:
+            return "which arguments share its memory"
         if self.shared and (x.t.offset() != self.offset or storage_elements(x.t) != self.elements):
             return "where it lies in a memory that arguments share"
         return None
+
+    cdef list other_sizes(self, TensorBase x):
+        return [(d, x.t.size(d)) for d in range(x.t.rank()) if x.t.size(d) != self.shape[d]]
 
 
 def firsts(list leaves):
@@ -230,10 +238,11 @@ cdef class Entry:
 
     # ---- does it stand for a call?
 
-    cdef bint stands_for(self, tuple args, dict kwargs, list leaves) except -1:
+    cdef bint stands_for(self, tuple args, dict kwargs, list leaves, bint free=False) except -1:
         """Whether it does, as far as is known before its numbers are computed; fills in the leaves."""
         if not (modes() == self.modes and matches(self.description[0], args, leaves)
-                and matches(self.description[1], kwargs, leaves) and self.leaves_fit(leaves) is None):
+                and matches(self.description[1], kwargs, leaves)
+                and self.leaves_fit(leaves, free) is None):
             return False
         for guard in self.guards:
             if not holds_still(<Guard>guard):
@@ -246,7 +255,7 @@ cdef class Entry:
                 return False
         return True
 
-    cdef str leaves_fit(self, list leaves):
+    cdef str leaves_fit(self, list leaves, bint free=False):
         """None, or what of which argument is not as it must be."""
         cdef LeafFacts facts
         cdef TensorBase x, kept
@@ -260,7 +269,7 @@ cdef class Entry:
             if facts is None:
                 continue
             x = <TensorBase>leaves[i]
-            found = facts.difference(x)
+            found = facts.difference(x, free)
             if found is not None:
                 return f"argument {i}: {found}"
             if at is None:
@@ -280,6 +289,14 @@ cdef class Entry:
                                     or x.t.offset() != kept.t.offset()):
                 return f"argument {i}: another tensor"
         return None
+
+    def other_sizes(self, tuple args, dict kwargs, list leaves):
+        """(argument, dim, size) of the sizes that keep it from standing for a call, whose leaves it
+        adds; None where something else does."""
+        if not self.stands_for(args, kwargs, leaves, True):
+            return None
+        return [(i, d, n) for i, x in enumerate(leaves) if isinstance(x, TensorBase)
+                for d, n in (<LeafFacts>self.facts[i]).other_sizes(<TensorBase>x)]
 
     def reason(self, tuple args, dict kwargs):
         """Why it does not stand for a call; None where only the numbers can be why."""

@@ -54,15 +54,20 @@ cdef extern from "tensor.h" namespace "tinyt" nogil:
         @staticmethod
         CTensor truth "scalar"(cbool) except +raise_python_error
         TensorImpl* impl()
-        const Dims& shape()
-        const Dims& strides()
-        int64_t size(size_t)
+        const Dims& shape "seen().shape"()   # what is done by these, a trace holds
+        const Dims& strides "seen().strides"()
+        int64_t size "seen().size"(size_t)
+        int64_t numel "seen().numel"()
+        int64_t offset "seen().offset"()
+        cbool is_contiguous "seen().is_contiguous"()
+        const Dims& plain_shape "shape"()    # these are for whoever notes it
+        const Dims& plain_strides "strides"()
+        int64_t plain_offset "offset"()
+        int64_t plain_numel "numel"()
         int64_t rank()
-        int64_t numel()
-        int64_t offset()
+        const CTensor& seen()
         DType dtype()
         size_t itemsize()
-        cbool is_contiguous()
         cbool is_recorded()
         Storage& storage()
         uint64_t version()
@@ -118,6 +123,7 @@ cdef extern from "node.h" namespace "tinyt" nogil:
         Dims shape
         DType dtype
         int output
+        int64_t traced
     cdef cppclass Inputs "decltype(tinyt::NodeData::inputs)":
         size_t size()
         InputMeta& operator[](size_t)
@@ -133,6 +139,7 @@ cdef extern from "node.h" namespace "tinyt" nogil:
         SavedTensors saved
         Dims out_shape
         DType out_dtype
+        int64_t out_traced
     uint64_t kReadsOutput
     uint64_t kReadsSecond
     int kReadableInputs
@@ -212,6 +219,29 @@ cdef extern from "call.h" namespace "tinyt":
     void check_version(const string&, const SavedTensor&) except +raise_python_error
     void check_saved(int, int, const SavedTensor&) except +raise_python_error
     Attrs view_geometry(const CTensor&, const CTensor&) except +raise_python_error
+
+
+cdef extern from "traced.h" namespace "tinyt":
+    int64_t (*symbol_row)(PyObject*)
+    PyObject* (*symbol_of_row)(int64_t)
+    int64_t traced_of(const CTensor&) except +raise_python_error
+    int64_t traced_code(const CTensor&) except +raise_python_error
+    vector[int64_t] size_rows(const CTensor&) except +raise_python_error
+    vector[int64_t] size_rows(const InputMeta&) except +raise_python_error
+    vector[int64_t] size_rows(const NodeData&) except +raise_python_error
+    cbool size_is(const CTensor&, size_t, int64_t) except +raise_python_error
+    cbool size_is(const InputMeta&, size_t, int64_t) except +raise_python_error
+    cbool same_size(const InputMeta&, size_t, const CTensor&, size_t) except +raise_python_error
+    cbool same_sizes(const CTensor&, const CTensor&) except +raise_python_error
+    cbool same_sizes(const CTensor&, const InputMeta&) except +raise_python_error
+    void add_sizes_of(Attrs&, const CTensor&, size_t, size_t) except +raise_python_error
+    void add_sizes_of(Attrs&, const InputMeta&, size_t, size_t) except +raise_python_error
+    Attrs sizes_attr(const CTensor&) except +raise_python_error
+    Attrs sizes_attr(const InputMeta&) except +raise_python_error
+    void add_row(Attrs&, int64_t)
+    CTensor of_row(CTensor, int64_t)
+    CTensor count_of(const CTensor&, size_t, size_t) except +raise_python_error
+    cbool is_dense(const CTensor&) except +raise_python_error
 
 
 cdef extern from "interop.h" namespace "tinyt":

@@ -24,22 +24,31 @@ cdef inline bint as_dim(object item, int64_t rank, int64_t* dim):
     return True
 
 
+cdef inline bint add_size(Attrs& attrs, object item):
+    """Adds an exact int, or a size that is traced."""
+    cdef int64_t size
+    if as_int(item, &size):
+        attrs.add(size)
+        return True
+    size = symbol_row(<PyObject*>item)
+    if size >= 0:
+        add_row(attrs, size)
+    return size >= 0
+
+
 cdef bint add_sizes(Attrs& attrs, PyObject* const* args, Py_ssize_t n):
     """Adds sizes given one by one, or as a tuple or list; False where they are no plain ints."""
-    cdef int64_t size
     cdef Py_ssize_t i
     if n == 1 and isinstance(<object>args[0], (tuple, list)):
         attrs.add(<int64_t>len(<object>args[0]))
         for item in <object>args[0]:
-            if not as_int(item, &size):
+            if not add_size(attrs, item):
                 return False
-            attrs.add(size)
         return True
     attrs.add(<int64_t>n)
     for i in range(n):
-        if not as_int(<object>args[i], &size):
+        if not add_size(attrs, <object>args[i]):
             return False
-        attrs.add(size)
     return n > 0
 
 

@@ -38,7 +38,7 @@ cdef Attrs whole():
     return attrs
 
 
-cdef object average(TensorBase x, int64_t count, const Attrs& attrs):
+cdef object average(TensorBase x, CTensor count, const Attrs& attrs):
     """The sum that the attributes say, divided by the number of elements in it."""
     cdef Operands quotient
     cdef Attrs none
@@ -47,22 +47,21 @@ cdef object average(TensorBase x, int64_t count, const Attrs& attrs):
         x = convert(x, DType.Float32)
     total = run_one(OP_SUM, x, attrs)
     quotient.add((<TensorBase>total).t, <PyObject*>total)
-    quotient.add(CTensor.number(<double>count), NULL)
+    quotient.add(count, NULL)
     return convert(<TensorBase>finish(OP_DIV, quotient, none, None), kept)
 
 
 cdef object direct_mean(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, NULL)
     cdef Attrs attrs
-    cdef int64_t dim, count
+    cdef int64_t dim
     if x is None or not add_reduced(attrs, x, args, n, names) or not (
             is_float(x.t.dtype()) or is_complex(x.t.dtype())):
         return NotImplemented
-    count = x.t.numel()
-    if n > 1:
-        as_dim(<object>args[1], x.t.rank(), &dim)
-        count = x.t.size(dim)
-    return average(x, count, attrs)
+    if n == 1:
+        return average(x, count_of(x.t, 0, x.t.rank()), attrs)
+    as_dim(<object>args[1], x.t.rank(), &dim)
+    return average(x, count_of(x.t, dim, dim + 1), attrs)
 
 
 cdef object direct_linear(PyObject* const* args, Py_ssize_t n, PyObject* names):
@@ -137,7 +136,7 @@ cdef object direct_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* nam
     if lead < 0 or shape.size() == 0:
         return NotImplemented
     for size in range(<int64_t>shape.size()):
-        if shape[size] != x.t.size(size + lead):
+        if not size_is(x.t, size + lead, shape[size]):
             return NotImplemented
     if n > 2 and <object>args[2] is not None:
         weight = <TensorBase?><object>args[2]
@@ -163,15 +162,15 @@ cdef object direct_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* nam
 
 
 cdef object direct_mse_loss(PyObject* const* args, Py_ssize_t n, PyObject* names):
-    cdef TensorBase x = operand(args, n, names), target
+    cdef TensorBase x = operand(args, n, names), target, losses
     if x is None or n != 2 or not isinstance(<object>args[1], TensorBase):
         return NotImplemented
     target = <TensorBase>args[1]
     if not is_float(x.t.dtype()) or not is_float(target.t.dtype()) or not (
-            x.t.shape() == target.t.shape()):
+            same_sizes(x.t, target.t)):
         return NotImplemented
-    losses = run_one(OP_SQUARE, <TensorBase>binary(OP_SUB, x, target), Attrs())
-    return average(<TensorBase>losses, (<TensorBase>losses).t.numel(), whole())
+    losses = <TensorBase>run_one(OP_SQUARE, <TensorBase>binary(OP_SUB, x, target), Attrs())
+    return average(losses, count_of(losses.t, 0, losses.t.rank()), whole())
 
 
 cdef object direct_cat(PyObject* const* args, Py_ssize_t n, PyObject* names):

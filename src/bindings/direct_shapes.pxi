@@ -80,26 +80,33 @@ cdef object direct_unsqueeze(PyObject* const* args, Py_ssize_t n, PyObject* name
         return NotImplemented
     shape.add(x.t.rank() + 1)
     for d in range(x.t.rank() + 1):
-        shape.add(1 if d == at else x.t.size(d - (d > at)))
+        if d == at:
+            shape.add(1)
+        else:
+            add_sizes_of(shape, x.t, d - (d > at), d - (d > at) + 1)
     return run_one(OP_RESHAPE, x, shape)
 
 
 cdef object direct_squeeze(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
-    cdef Dims kept
+    cdef Attrs shape
+    cdef vector[size_t] kept
     cdef int64_t at = -1, d
     if x is None or n > 2 or (n == 2 and not as_dim(<object>args[1], x.t.rank(), &at)):
         return NotImplemented
     for d in range(x.t.rank()):
-        if x.t.size(d) != 1 or (n == 2 and d != at):
-            kept.push_back(x.t.size(d))
-    return run_one(OP_RESHAPE, x, list_attr(kept))
+        if (n == 2 and d != at) or not size_is(x.t, d, 1):
+            kept.push_back(d)
+    shape.add(<int64_t>kept.size())
+    for at in kept:
+        add_sizes_of(shape, x.t, at, at + 1)
+    return run_one(OP_RESHAPE, x, shape)
 
 
 cdef object direct_flatten(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     cdef Attrs shape
-    cdef int64_t first = 0, last, d, joined = 1
+    cdef int64_t first = 0, last, d
     if x is None or n > 3 or x.t.rank() == 0:
         return NotImplemented
     last = x.t.rank() - 1
@@ -109,11 +116,9 @@ cdef object direct_flatten(PyObject* const* args, Py_ssize_t n, PyObject* names)
     shape.add(x.t.rank() - (last - first))
     for d in range(x.t.rank()):
         if d < first or d > last:
-            shape.add(x.t.size(d))
-            continue
-        joined *= x.t.size(d)
-        if d == last:
-            shape.add(joined)
+            add_sizes_of(shape, x.t, d, d + 1)
+        elif d == last:
+            add_sizes_of(shape, x.t, first, last + 1)
     return run_one(OP_RESHAPE, x, shape)
 
 
@@ -128,7 +133,7 @@ cdef object direct_contiguous(PyObject* const* args, Py_ssize_t n, PyObject* nam
     cdef TensorBase x = operand(args, n, names)
     if x is None or n != 1:
         return NotImplemented
-    return x if x.t.is_contiguous() else run_one(OP_COPY, x, Attrs())
+    return x if is_dense(x.t) else run_one(OP_COPY, x, Attrs())
 
 
 cdef object direct_to(PyObject* const* args, Py_ssize_t n, PyObject* names):

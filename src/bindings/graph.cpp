@@ -186,6 +186,7 @@ void bind_graph(py::module_& m) {
            [](Graph& g) {
              set_recording(g.outer());
              g.owner = nullptr;
+             g.trace = nullptr;
              g.finish();
            })
       .def("add_output", &Graph::add_output, arg("x"))

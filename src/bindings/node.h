@@ -16,7 +16,8 @@ struct SavedTensor {
 struct InputMeta {
   Dims shape;
   DType dtype = DType::Float32;
-  int output = 0;  // which output of the node that its gradient goes to
+  int output = 0;       // which output of the node that its gradient goes to
+  int64_t traced = -1;  // which tensor of a trace it was
 };
 
 // A vector whose first N elements lie in the object itself: most calls have few operands.
@@ -47,6 +48,7 @@ struct NodeData {
   Few<SavedTensor, 5> saved;  // inputs first, then the outputs; empty where not needed
   Dims out_shape;
   DType out_dtype = DType::Float32;
+  int64_t out_traced = -1;
 };
 
 // Positions that a gradient rule reads, as bits: the first inputs, and the two outputs.

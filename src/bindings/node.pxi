@@ -91,7 +91,7 @@ cdef class Node:
     @property
     def output_shape(self):
         """Shape of the output."""
-        return tuple_of(self.data.out_shape)
+        return with_rows(tuple_of(self.data.out_shape), size_rows(self.data))
 
     @property
     def output_dtype(self):
@@ -100,7 +100,7 @@ cdef class Node:
 
     def shape(self, int i):
         """Shape of input ``i``."""
-        return tuple_of(self.data.inputs[i].shape)
+        return with_rows(tuple_of(self.data.inputs[i].shape), size_rows(self.data.inputs[i]))
 
     def dtype(self, int i):
         """Dtype of input ``i``."""
@@ -160,7 +160,7 @@ cdef class Node:
         cdef Py_ssize_t lead = grad.t.rank() - <Py_ssize_t>meta.shape.size(), d
         cdef bint fits = lead >= 0
         for d in range(<Py_ssize_t>meta.shape.size() if fits else 0):
-            fits = fits and meta.shape[d] in (1, grad.t.size(d + lead))
+            fits = fits and (size_is(meta[0], d, 1) or same_size(meta[0], d, grad.t, d + lead))
         if not fits:
             raise RuntimeError(
                 f"Function {self.name()} returned an invalid gradient at index {i}: got shape "
@@ -187,17 +187,17 @@ cdef TensorBase fit_gradient(TensorBase g, const InputMeta& meta):
     cdef Attrs dims
     cdef Dims summed
     cdef Py_ssize_t lead, i
-    if not (g.t.shape() == meta.shape):
+    if not same_sizes(g.t, meta):
         lead = g.t.rank() - <Py_ssize_t>meta.shape.size()
         for i in range(g.t.rank()):
-            if i < lead or (meta.shape[i - lead] == 1 and g.t.size(i) != 1):
+            if i < lead or (size_is(meta, i - lead, 1) and not size_is(g.t, i, 1)):
                 summed.push_back(i)
         if summed.size():
             dims = list_attr(summed)
             dims.add(1)
             g = <TensorBase>run_one(OP_SUM, g, dims)
-        if not (g.t.shape() == meta.shape):
-            g = <TensorBase>run_one(OP_RESHAPE, g, list_attr(meta.shape))
+        if not same_sizes(g.t, meta):
+            g = <TensorBase>run_one(OP_RESHAPE, g, sizes_attr(meta))
     return convert(g, meta.dtype)
 
 
@@ -218,8 +218,7 @@ cdef object edge_of(TensorBase x):
             node = new_node(OP_AS_STRIDED, 1)
             node.data.attrs = view_geometry(x.base.t, x.t)
             set_meta(node, 0, x.base, edge)
-            node.data.out_shape = x.t.shape()
-            node.data.out_dtype = x.t.dtype()
+            set_output(node, x.t)
             x.node = node
             x.output = 0
     if x.node is not None:
@@ -243,7 +242,8 @@ cdef Node new_node(int op, Py_ssize_t inputs):
 cdef void set_meta(Node node, Py_ssize_t i, TensorBase x, object edge):
     """Sets input i: x with its edge."""
     cdef InputMeta* meta = &node.data.inputs[i]
-    meta.shape = x.t.shape()
+    meta.shape = x.t.plain_shape()
+    meta.traced = traced_code(x.t)
     meta.dtype = x.t.dtype()
     if edge is None:
         return
@@ -266,7 +266,8 @@ cdef Node record(int op, Operands& args, const Attrs& attrs, TensorBase into=Non
     node.data.attrs = attrs
     for i in range(n):
         if args.object(i) == NULL:
-            node.data.inputs[i].shape = args.at(i).shape()
+            node.data.inputs[i].shape = args.at(i).plain_shape()
+            node.data.inputs[i].traced = traced_code(args.at(i))
             node.data.inputs[i].dtype = args.at(i).dtype()
             continue
         x = <TensorBase>args.object(i)
@@ -285,6 +286,12 @@ cdef Node record(int op, Operands& args, const Attrs& attrs, TensorBase into=Non
     return node
 
 
+cdef void set_output(Node node, const CTensor& t):
+    node.data.out_shape = t.plain_shape()
+    node.data.out_traced = traced_code(t)
+    node.data.out_dtype = t.dtype()
+
+
 cdef void save(Node node, size_t slot, const CTensor& t):
     node.data.saved[slot].tensor = t
     node.data.saved[slot].version = t.version()
@@ -294,8 +301,7 @@ cdef attach(Node node, TensorBase out, TensorBase second=None):
     """Makes `out` the output of `node`, saving what the rule needs of the outputs."""
     cdef size_t i, n = node.data.inputs.size()
     cdef uint64_t reads = 0
-    node.data.out_shape = out.t.shape()
-    node.data.out_dtype = out.t.dtype()
+    set_output(node, out.t)
     if node.op >= 0 and READS[node.op].size():
         for i in range(min(n, READS[node.op].size())):
             if node.edges[i] is not None:
@@ -346,8 +352,7 @@ cdef rebase(TensorBase x, Node node, int output=0):
     update.data.attrs = view_geometry(base.t, x.t)
     set_meta(update, 0, base, edge_of(base))
     set_meta(update, 1, x, node)
-    update.data.out_shape = base.t.shape()
-    update.data.out_dtype = base.t.dtype()
+    set_output(update, base.t)
     base.node = update
     base.output = 0
     base.rebases += 1

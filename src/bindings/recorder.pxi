@@ -74,7 +74,7 @@ cdef class Recorder:
         self.numbers.append(source)
         return live_number(recorded_numbers().give(value))
 
-    def draw(self, generator, int64_t numel, make):
+    def draw(self, generator, numel, make):
         """``make(number of the generator, counters taken before)``, as ``Generator.draw`` has it."""
         cdef Py_ssize_t at
         if generator not in self.generators:

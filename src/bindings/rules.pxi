@@ -68,7 +68,7 @@ cdef object slope_from_output(TensorBase g, Node n):
 
 
 cdef object slope_reshape(TensorBase g, Node n):
-    return run_one(OP_RESHAPE, g, list_attr(n.data.inputs[0].shape))
+    return run_one(OP_RESHAPE, g, sizes_attr(n.data.inputs[0]))
 
 
 cdef object slope_permute(TensorBase g, Node n):
@@ -95,9 +95,9 @@ cdef object slope_sum(TensorBase g, Node n):
                 kept.add(1)
                 next += 1
             else:
-                kept.add(shape[0][i])
+                add_sizes_of(kept, n.data.inputs[0], i, i + 1)
         g = <TensorBase>run_one(OP_RESHAPE, g, kept)
-    return run_one(OP_EXPAND, g, list_attr(shape[0]))
+    return run_one(OP_EXPAND, g, sizes_attr(n.data.inputs[0]))
 
 
 cdef object transposed(TensorBase x):
@@ -127,12 +127,12 @@ cdef object product_over_rows(TensorBase a, TensorBase b):
 cdef TensorBase as_rows(TensorBase x):
     """x as a matrix of its lines along the last dimension."""
     cdef Attrs shape
-    cdef int64_t rows = 1, d
+    cdef int64_t rank = x.t.rank()
     if x.t.rank() == 2:
         return x
-    for d in range(x.t.rank() - 1):
-        rows *= x.t.size(d)
-    shape.add(2).add(rows).add(x.t.size(x.t.rank() - 1))
+    shape.add(2)
+    add_sizes_of(shape, x.t, 0, rank - 1)
+    add_sizes_of(shape, x.t, rank - 1, rank)
     return <TensorBase>run_one(OP_RESHAPE, x, shape)
 
 

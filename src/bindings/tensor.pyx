@@ -98,6 +98,7 @@ cdef object PUBLIC = None     # the public Tensor class
 cdef tuple EMPTY = ()
 
 include "recorder.pxi"
+include "symbols.pxi"
 include "node.pxi"
 include "function.pxi"
 
@@ -123,7 +124,7 @@ cdef class TensorBase:
     @property
     def shape(self):
         """Sizes of the dimensions."""
-        return tuple_of(self.t.shape(), Size)
+        return shape_of(self.t, Size)
 
     @property
     def dtype(self):
@@ -148,7 +149,7 @@ cdef class TensorBase:
     @property
     def nbytes(self):
         """Bytes of all elements."""
-        return self.t.numel() * self.t.itemsize()
+        return product_of(self.t) * self.t.itemsize()
 
     @property
     def _version(self):
@@ -168,6 +169,8 @@ cdef class TensorBase:
     @property
     def _is_recorded(self):
         """Whether the value belongs to a recording and has no data."""
+        if not self.t.is_recorded():   # real memory, of which a traced size may choose the part
+            self.t.seen()
         return bool(self.t.is_recorded())
 
     @property
@@ -186,7 +189,7 @@ cdef class TensorBase:
 
     def numel(self):
         """Number of elements."""
-        return self.t.numel()
+        return product_of(self.t)
 
     def element_size(self):
         """Bytes of one element."""
@@ -194,7 +197,7 @@ cdef class TensorBase:
 
     def storage_offset(self):
         """Elements before the first one in the storage."""
-        return self.t.offset()
+        return offset_of(self.t)
 
     def data_ptr(self):
         """Address of the first element."""
@@ -204,7 +207,7 @@ cdef class TensorBase:
 
     def is_contiguous(self):
         """Whether the elements lie in row-major order without gaps."""
-        return bool(self.t.is_contiguous())
+        return bool(is_dense(self.t))
 
     def is_floating_point(self):
         """Whether the dtype is a float."""
@@ -218,11 +221,11 @@ cdef class TensorBase:
         """The shape, or the size of one dimension."""
         if dim is None:
             return self.shape
-        return tuple_of(self.t.shape())[self._wrap("size", dim)]
+        return shape_of(self.t)[self._wrap("size", dim)]
 
     def stride(self, dim=None):
         """Steps between neighbours, in elements, of all dimensions or one."""
-        strides = tuple_of(self.t.strides())
+        strides = strides_of(self.t)
         return strides if dim is None else strides[self._wrap("stride", dim)]
 
     cdef int64_t _wrap(self, str what, int64_t dim) except -1:
@@ -234,7 +237,7 @@ cdef class TensorBase:
     def __len__(self):
         if self.t.rank() == 0:
             raise TypeError("len() of a 0-d tensor")
-        return self.t.size(0)
+        return shape_of(self.t)[0]
 
     def __hash__(self):
         return <Py_ssize_t><void*>self >> 4
@@ -290,7 +293,7 @@ cdef class TensorBase:
         if value is not None:
             if not isinstance(value, TensorBase):
                 raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}")
-            if not ((<TensorBase>value).t.shape() == self.t.shape()):
+            if not same_sizes((<TensorBase>value).t, self.t):
                 raise RuntimeError(
                     f"grad: the gradient has shape {tuple(value.shape)}, "
                     f"the tensor {tuple(self.shape)}")

@@ -108,7 +108,7 @@ cdef class Walk:
         edge = node.edges[0]
         if edge is None or not self.takes(edge):
             return True
-        if grad.t.shape() == meta.shape:
+        if same_sizes(grad.t, meta[0]):
             self.send(edge, meta.output, grad)
             return True
         have = self.waiting(edge)
@@ -270,7 +270,7 @@ cdef TensorBase through_hook(object hook, TensorBase grad):
     if not isinstance(replaced, TensorBase):
         raise TypeError(f"expected a Tensor, a hook returned {type(replaced).__name__}")
     out = <TensorBase>replaced
-    if not (out.t.shape() == grad.t.shape()):
+    if not same_sizes(out.t, grad.t):
         raise RuntimeError(
             f"a hook has changed the size of the gradient, from {tuple(grad.shape)} to "
             f"{tuple(out.shape)}")
@@ -336,6 +336,6 @@ cdef TensorBase ones_like(const CTensor& t):
 cdef TensorBase filled(const CTensor& t, double value):
     """A tensor like ``t``, all of one value."""
     cdef Operands none
-    cdef Attrs attrs = list_attr(t.shape())
+    cdef Attrs attrs = sizes_attr(t)
     attrs.add(<int64_t>t.dtype()).add(<int64_t>value).add_float(value).add_float(0)
     return <TensorBase>finish(OP_FILL, none, attrs, None)

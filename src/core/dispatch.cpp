@@ -7,6 +7,7 @@
 #include "graph.h"
 #include "infer.h"
 #include "lazy.h"
+#include "trace.h"
 
 namespace tinyt {
 
@@ -107,6 +108,18 @@ void check_out(OpId op, const Inferred& inferred, const Tensor& out) {
          out.shape());
 }
 
+Outputs record(Graph& graph, OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
+               Attrs* normalised) {
+  Trace::Scope scope(&graph);
+  Inferred inferred;
+  infer(op, inputs, attrs, inferred);
+  inferred.attrs.formulas.clear();
+  if (normalised) *normalised = inferred.attrs;
+  Outputs out = graph.record(op, inputs, inferred);
+  if (Trace* trace = scope.done()) trace->call(op, inputs, attrs, out, normalised);
+  return out;
+}
+
 }  // namespace
 
 void register_backend(const Backend& backend) {
@@ -120,11 +133,11 @@ const Backend& backend_of(Device device) {
 }
 
 Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Attrs* normalised) {
+  if (Graph* graph = recording()) [[unlikely]]
+    return record(*graph, op, inputs, attrs, normalised);
   Inferred inferred;
   infer(op, inputs, attrs, inferred);
   if (normalised) *normalised = inferred.attrs;
-  if (Graph* graph = recording()) [[unlikely]]
-    return graph->record(op, inputs, inferred);
   if (Lazy* lazy = lazily()) [[unlikely]] {
     if (Outputs out; lazy->record(op, inputs, attrs, inferred, out)) return out;
     const PausedRecording paused;  // it runs as elsewhere
@@ -135,13 +148,16 @@ Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, At
 }
 
 void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Tensor& out) {
+  Trace::Scope scope(recording());
   Inferred inferred;
   infer(op, inputs, attrs, inferred);
   check_out(op, inferred, out);
   require_writable(name_of(op), out);
   check_overlap(op, inputs, out);
   if (Graph* graph = recording()) [[unlikely]] {
+    inferred.attrs.formulas.clear();
     graph->write(out, graph->record(op, inputs, inferred).first);
+    if (Trace* trace = scope.done()) trace->into(op, inputs, attrs, out);
     return;
   }
   if (Lazy* lazy = lazily()) [[unlikely]] {
@@ -173,12 +189,14 @@ void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, T
 }
 
 void assign(const Tensor& to, const Tensor& from) {
+  Trace::Scope scope(recording());
   const Dims shape = broadcast("copy_", to.shape(), from.shape());
   if (!(shape == to.shape()))
     fail(ErrorKind::Shape, "copy_: shape ", from.shape(), " does not broadcast to ", to.shape());
   require_writable("copy_", to);
   if (Graph* graph = recording()) [[unlikely]] {
     graph->write(to, from);
+    if (Trace* trace = scope.done()) trace->assign(to, from);
     return;
   }
   if (Lazy* lazy = lazily()) [[unlikely]] {
@@ -208,7 +226,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 }
 
 void require_readable(std::string_view op, const Tensor& x) {
-  settle(x);
+  settle(x.seen());
   const Graph* graph = recording();
   if (x.is_recorded() || (graph && graph->has_written(x)))
     fail(ErrorKind::Capture, op, ": the value is not known while recording; return it from the ",

@@ -1,5 +1,7 @@
 #include "graph.h"
 
+#include "trace.h"
+
 namespace tinyt {
 
 namespace {
@@ -31,7 +33,14 @@ Graph::Graph(Graph& outer)
     : id_(g_next_id.fetch_add(1)),
       outermost_(outer.outermost_),
       outer_(&outer),
-      numbers_(outer.numbers_) {}
+      numbers_(outer.numbers_) {
+  if (outer.trace) outer.trace->fail("control flow is captured for each size");
+}
+
+void Graph::set_mark() {
+  if (trace) trace->fail("a result with a tape is captured for each size");
+  mark_ = {static_cast<int64_t>(nodes_.size()), outputs_.size(), arguments_.size()};
+}
 
 bool Graph::is_outside(const Tensor& x) const { return outer_ && x.storage().graph != id_; }
 
@@ -114,12 +123,16 @@ Tensor Graph::add_argument(const Tensor& like) {
         whole.view(like.shape(), like.strides(), like.numel() == 0 ? 0 : like.offset() - first);
   }
   arguments_.push_back(stand_in);
+  if (trace) trace->argument(like, stand_in);
   return stand_in;
 }
 
 Tensor Graph::cell(int64_t number) {
   const Tensor& cell = numbers_->cell(number);
-  if (cell.impl()->value_graph != id_) add_number(cell);
+  if (cell.impl()->value_graph != id_) {
+    add_number(cell);
+    if (trace) trace->cell(number);
+  }
   return cell;
 }
 
@@ -215,7 +228,8 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
 
 void Graph::record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs,
                    size_t written) {
-  Node node{OpId::kCount, inputs[0].dtype(), {}, {}, {}, std::move(opaque)};
+  Trace::Scope scope(this);
+  Node node{OpId::kCount, inputs[0].dtype(), {}, {}, {}, opaque};
   for (const Tensor& t : inputs) node.inputs.push_back(read(t));
   const auto index = static_cast<int64_t>(nodes_.size());
   std::vector<Tensor> results;
@@ -226,10 +240,12 @@ void Graph::record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor>
   }
   nodes_.push_back(std::move(node));
   for (size_t i = 0; i < written; ++i) write(inputs[i], results[i]);
+  if (Trace* of = scope.done()) of->step(std::move(opaque), inputs, written);
 }
 
 std::vector<Tensor> Graph::record(std::shared_ptr<const Opaque> opaque,
                                   std::span<const Tensor> inputs) {
+  if (trace) trace->fail("control flow is captured for each size");
   Node node{OpId::kCount, inputs[0].dtype(), {}, {}, {}, std::move(opaque)};
   for (const Tensor& t : inputs) node.inputs.push_back(read(t));
   const auto index = static_cast<int64_t>(nodes_.size());
@@ -286,6 +302,7 @@ bool Graph::has_written(const Tensor& x) const {
 }
 
 void Graph::add_output(const Tensor& x) {
+  if (trace) trace->output(x);
   int64_t argument = -1;
   for (size_t i = 0; i < arguments_.size(); ++i)
     if (&arguments_[i].storage() == &x.storage()) argument = static_cast<int64_t>(i);

@@ -16,6 +16,8 @@
 
 namespace tinyt {
 
+class Trace;
+
 class Graph {
  public:
   struct Value {
@@ -77,6 +79,8 @@ class Graph {
   void add_number(const Tensor& cell);
   Numbers& numbers() { return *numbers_; }
   const std::shared_ptr<Numbers>& shared_numbers() const { return numbers_; }
+  // Takes the numbers of another recording, before anything is recorded.
+  void share_numbers(const Graph& other) { numbers_ = other.numbers_; }
   // Marks a tensor as an output of the graph.
   void add_output(const Tensor& x);
   // Marks what a tensor holds as an output, in memory of its own; returns which one.
@@ -87,9 +91,7 @@ class Graph {
     size_t output = 0;
     size_t argument = 0;
   };
-  void set_mark() {
-    mark_ = {static_cast<int64_t>(nodes_.size()), outputs_.size(), arguments_.size()};
-  }
+  void set_mark();
   const Mark& mark() const { return mark_; }
   // Ends the recording: collects the writes. No more nodes may be added.
   void finish();
@@ -124,7 +126,8 @@ class Graph {
   // The arguments that stand for tensors outside, and those; gives them away.
   std::vector<std::pair<int64_t, Tensor>> take_outside() { return std::exchange(outside_, {}); }
 
-  void* owner = nullptr;  // the object of the front end that records
+  void* owner = nullptr;   // the object of the front end that records
+  Trace* trace = nullptr;  // what notes how sizes come to be, while it is recorded
   // While it is there, optimisers are recorded to step only where this bool is true.
   Tensor step_condition;
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "dtype.h"
 #include "shape.h"
@@ -87,6 +89,8 @@ inline bool divides(OpId op) {
 struct Attrs {
   SmallVec<int64_t, 8> ints;
   SmallVec<double, 2> floats;
+  // While sizes are traced: places in ints, and the rows of the formulas that they come from.
+  std::vector<std::pair<size_t, int64_t>> formulas{};
 
   Attrs& add(int64_t v) {
     ints.push_back(v);
@@ -102,14 +106,15 @@ struct Attrs {
     floats.push_back(v);
     return *this;
   }
-  bool operator==(const Attrs&) const = default;
+  bool operator==(const Attrs& o) const { return ints == o.ints && floats == o.floats; }
 };
 
 // Reads attributes back in the same order.
 class AttrReader {
  public:
   explicit AttrReader(const Attrs& attrs) : attrs_(attrs) {}
-  int64_t integer() { return attrs_.ints[at_++]; }
+  const int64_t& next() { return attrs_.ints[at_++]; }
+  int64_t integer() { return next(); }
   bool flag() { return integer() != 0; }
   DType dtype() { return static_cast<DType>(integer()); }
   double real() { return attrs_.floats[float_at_++]; }

@@ -12,22 +12,6 @@ namespace {
 using Op = Sizes::Op;
 using Test = Sizes::Test;
 
-// The kinds of an op's integer attributes, in order.
-const std::string& integer_kinds(OpId op) {
-  static const auto all = [] {
-    std::array<std::string, kOpCount> kinds;
-    for (int i = 0; i < kOpCount; ++i) {
-      std::string_view row = info(static_cast<OpId>(i)).attributes;
-      for (size_t colon; (colon = row.find(':')) != std::string_view::npos;) {
-        if (row[colon + 1] != 'f') kinds[static_cast<size_t>(i)] += row[colon + 1];
-        row.remove_prefix(colon + 2);
-      }
-    }
-    return kinds;
-  }();
-  return all[static_cast<size_t>(op)];
-}
-
 std::vector<int64_t> sizes_in(const Graph& g) {
   std::vector<int64_t> out;
   const auto add = [&](std::span<const int64_t> all) {
@@ -90,6 +74,30 @@ bool is_common(const Tensor& t) {
   return t.dtype() == DType::Int64 && *t.ptr<int64_t>() != 0 && *t.ptr<int64_t>() != 1;
 }
 
+constexpr int64_t kMost = int64_t{1} << 30;  // so that two of them and a kind are one key
+
+uint64_t key(uint8_t kind, int64_t left, int64_t right) {
+  return static_cast<uint64_t>(kind) << 60 | static_cast<uint64_t>(left) << 30 |
+         static_cast<uint64_t>(right);
+}
+
+}  // namespace
+
+const std::string& integer_kinds(OpId op) {
+  static const auto all = [] {
+    std::array<std::string, kOpCount> kinds;
+    for (int i = 0; i < kOpCount; ++i) {
+      std::string_view row = info(static_cast<OpId>(i)).attributes;
+      for (size_t colon; (colon = row.find(':')) != std::string_view::npos;) {
+        if (row[colon + 1] != 'f') kinds[static_cast<size_t>(i)] += row[colon + 1];
+        row.remove_prefix(colon + 2);
+      }
+    }
+    return kinds;
+  }();
+  return all[static_cast<size_t>(op)];
+}
+
 bool compute(Op op, int64_t a, int64_t b, int64_t& out) {
   switch (op) {
     case Op::Add:
@@ -127,15 +135,6 @@ bool compare(Test test, int64_t a, int64_t b) {
 std::string relation(int64_t a, int64_t b) {
   return std::to_string(a) + (a < b ? " < " : a == b ? " == " : " > ") + std::to_string(b);
 }
-
-constexpr int64_t kMost = int64_t{1} << 30;  // so that two of them and a kind are one key
-
-uint64_t key(uint8_t kind, int64_t left, int64_t right) {
-  return static_cast<uint64_t>(kind) << 60 | static_cast<uint64_t>(left) << 30 |
-         static_cast<uint64_t>(right);
-}
-
-}  // namespace
 
 Sizes::Form::Form(const Graph& g) {
   for (const Graph::Node& n : g.nodes()) {

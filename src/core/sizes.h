@@ -80,4 +80,22 @@ class Sizes {
   std::vector<std::pair<size_t, int64_t>> places_;
 };
 
+// What Python computes; false where that is beyond 64 bits.
+bool compute(Sizes::Op op, int64_t left, int64_t right, int64_t& out);
+bool compare(Sizes::Test test, int64_t left, int64_t right);
+// "3 < 4".
+std::string relation(int64_t left, int64_t right);
+// The kinds of an op's integer attributes, in order.
+const std::string& integer_kinds(OpId op);
+// Where the whole numbers among an op's attributes stand, those in lists too.
+template <class F>
+void for_each_integer(OpId op, const Attrs& attrs, const F& f) {
+  size_t at = 0;
+  for (const char kind : integer_kinds(op)) {
+    const size_t count = kind == 'I' ? static_cast<size_t>(attrs.ints[at++]) : 1;
+    for (size_t i = 0; i < count; ++i, ++at)
+      if (kind == 'i' || kind == 'I') f(at);
+  }
+}
+
 }  // namespace tinyt

@@ -110,6 +110,8 @@ class OptimNode : public Opaque {
 std::vector<int64_t> record_optim_step(Graph& graph, const OptimSettings& settings,
                                        std::span<const OptimItem> items,
                                        std::span<const Tensor> cells) {
+  for (const OptimItem& item : items)
+    if (item.grad) item.grad.seen();
   std::vector<int64_t> left = left_alone(items);
   const Tensor& condition = graph.step_condition;
   require(!condition || left.empty(), ErrorKind::Capture, settings.name,

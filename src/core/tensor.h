@@ -89,12 +89,18 @@ struct TensorImpl {
   int64_t value = -1;
   uint64_t value_version = 0;
   uint64_t value_graph = 0;
+  // Which one a traced recording has made, or of which formula a number is (Trace::number_of).
+  int64_t traced = -1;
 
   static void destroy(TensorImpl* t);
 };
 
 // Tensors alive now, for leak checks.
 int64_t live_tensors();
+
+class Tensor;
+// The front end may decide by the geometry of a recorded tensor, which a trace then holds.
+void note_seen(const Tensor& x);
 
 class Tensor {
  public:
@@ -120,6 +126,12 @@ class Tensor {
 
   explicit operator bool() const { return static_cast<bool>(impl_); }
   TensorImpl* impl() const { return impl_.get(); }
+  // The same, for code that no trace follows.
+  const Tensor& seen() const {
+    if (impl_->traced >= 0 || is_recorded()) [[unlikely]]
+      note_seen(*this);
+    return *this;
+  }
   const Dims& shape() const { return impl_->shape; }
   const Dims& strides() const { return impl_->strides; }
   int64_t size(size_t d) const { return impl_->shape[d]; }

@@ -570,7 +570,7 @@ def test_permutes_sink_below_elementwise_ops() -> None:
 )
 def test_permutes_that_stay(function: Callable[..., Any]) -> None:
     args = tinyt.randn(3, 4, 5), tinyt.randn(6, 6), tinyt.randn(1100, 1000)
-    graph = recorded(function, *args)
+    graph = recorded(function, *args).graph
     assert BY_NAME["sink"](graph) is graph
 
 

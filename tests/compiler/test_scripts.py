@@ -386,8 +386,8 @@ def test_copies_capture_anew() -> None:
 def test_options() -> None:
     assert tinyt.compile(abs, disable=True) is abs
     assert tinyt.compile(fullgraph=True, mode="max-autotune")(lambda x: x * 2)(3) == 6
-    with pytest.raises(NotImplementedError, match="dynamic"):
-        tinyt.compile(abs, dynamic=True)
+    with pytest.raises(NotImplementedError, match="mark_dynamic"):
+        tinyt.compile(abs, shapes_spec={})
     with pytest.raises(ValueError, match="at least 1, got 0"):
         tinyt.compile(abs, recompile_limit=0)
     with pytest.raises(TypeError, match="function or module, got int"):

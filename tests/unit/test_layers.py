@@ -60,6 +60,7 @@ CORE_LAYERS = [
         "program",
         "machine",
         "sizes",
+        "trace",
     },
     {"replay"},
 ]
@@ -70,6 +71,8 @@ SEAMS = {
     ("tensor.cpp", "backend.h"),
     ("dispatch.cpp", "graph.h"),
     ("dispatch.cpp", "lazy.h"),
+    ("dispatch.cpp", "trace.h"),
+    ("graph.cpp", "trace.h"),
     ("lazy.cpp", "graph.h"),
     ("lazy.cpp", "replay.h"),
 }

@@ -278,8 +278,8 @@ def hot_stub() -> str:
             constants.append(f"{name}: {entry(HOT_TYPES, 'HOT_TYPES', name)}\n")
         elif isinstance(member, type) and issubclass(member, Exception):
             continue  # imported
-        elif name == "Length":
-            constants.append(f"{name}: type[Any]\n")  # in sizes, which are int to a type checker
+        elif name in ("Length", "Symbol"):  # in sizes, which are int to a type checker
+            constants.append(f"{name}: type[Any]\n")
         elif isinstance(member, type):
             classes.append(hot_class(member, examples.get(member), unused))
         else:

@@ -123,6 +123,9 @@ HOT_TYPES = {
     "Recorder.need_run": "None",
     "Number.position": "int",
     "Sizes.tests": "int",
+    "Trace.failure": "str",
+    "Trace.lines": "list[str]",
+    "Trace.tests": "int",
     "MISSING": "object",
     "modes": "tuple[Any, ...]",
     "Place.holder": "Any",
@@ -221,6 +224,21 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
         (
             ["self", "wanted: dict[tuple[int, int], int] | None", "found: list[Tensor | None]"],
             "None",
+        )
+    ],
+    "index": [(["x: Any"], "int")],
+    "stop_tracing": [(["why: str"], "None")],
+    "Trace.__init__": [(["self", "core: Any"], "None")],
+    "Trace.replay": [
+        (
+            ["self", "core: Any", "again: Any", "arguments: list[Any]", "numbers: list[int]"],
+            "list[int] | str",
+        )
+    ],
+    "Entry.other_sizes": [
+        (
+            ["self", "args: tuple[Any, ...]", "kwargs: dict[str, Any]", "leaves: list[Any]"],
+            "list[tuple[int, int, int]] | None",
         )
     ],
     "Sizes.__init__": [(["self", "core: Any"], "None")],

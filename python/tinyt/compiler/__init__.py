@@ -1,10 +1,11 @@
 """What `tinyt.compile` is built of: capture a function, interpret its graph, simplify it, run it
-planned; and `rewrite`, by which users add their own simplifications.
+planned; `rewrite`, by which users add their own simplifications; and `mark_dynamic`.
 """
 
 from __future__ import annotations
 
 from tinyt import _core
+from tinyt.compiler.dynamic import mark_dynamic
 from tinyt.compiler.graph import Graph, Node, Value
 from tinyt.compiler.interpret import interpret
 from tinyt.compiler.lazy import simplified
@@ -21,6 +22,7 @@ __all__ = [
     "Rewrite",
     "Value",
     "interpret",
+    "mark_dynamic",
     "record",
     "rewrite",
     "simplify",

@@ -16,7 +16,7 @@ from weakref import ReferenceType
 
 from tinyt import _core
 from tinyt._core import CaptureError
-from tinyt._tensor import Number, Place, describe, firsts, is_grad_enabled, next_number
+from tinyt._tensor import Number, Place, Trace, describe, firsts, is_grad_enabled, next_number
 from tinyt.compiler.graph import Graph
 from tinyt.compiler.guards import Tracer, in_place_of
 from tinyt.compiler.later import Later
@@ -26,6 +26,7 @@ from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
     from tinyt._tensor import Recorder, dtype
+    from tinyt.compiler.dynamic import Dynamic
     from tinyt.compiler.recompute import Lines, Recomputed
 
 # What a returned leaf is: an output of the graph, an argument, a number, the object itself, or a
@@ -148,7 +149,8 @@ class Capture:
     arguments of what stands for them. A leaf that requires grad, or an argument whose memory the
     function reads without it, is kept: the program holds for this tensor alone. ``objects`` are the
     other arguments, ``places`` those of floats that are read anew at every run; ``nudged`` is
-    what `Graph.begin` takes; ``lines`` gets the user's lines, by nodes.
+    what `Graph.begin` takes; ``lines`` gets the user's lines, by nodes. ``traced``:
+    sizes are followed (`tinyt.compiler.dynamic`).
     """
 
     def __init__(
@@ -160,10 +162,15 @@ class Capture:
         places: Sequence[Place] = (),
         nudged: tuple[int, float] = (-1, 1.0),
         lines: Lines | None = None,
+        traced: bool = False,
     ) -> None:
         self.places, self._nudged, self._lines = places, nudged, lines
+        self._is_traced = traced
+        self.trace: Trace | None = None
+        self.dynamic: Dynamic | None = None  # what makes it of other sizes
         # What is planned, where that was made as for other sizes (`Simplified`).
         self.resized: _core.Graph | None = None
+        self.how = ""  # the passes went, for `explain`
         self.recomputed: tuple[Recomputed, ...] = ()
         tensors = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
         self.kept = {i: x for i, x in tensors.items() if x.requires_grad and x.is_leaf}
@@ -195,6 +202,7 @@ class Capture:
         """Records the call; returns references to the tensors that it made."""
         with recording(*self._nudged) as (core, recorder), own_casts():
             self.core = core
+            self.trace = Trace(core) if self._is_traced else None
             if self._lines is not None:
                 self._lines.clear()
             first_node = next_number()

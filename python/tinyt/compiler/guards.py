@@ -42,6 +42,7 @@ from tinyt._tensor import (
     class_attribute,
     contents_of,
     is_same,
+    stop_tracing,
 )
 from tinyt.compiler.reads import IMPORT, LOCAL, LOOSE, PATTERN, WHOLE, Chain, Reads, reads_of
 
@@ -302,6 +303,9 @@ class Tracer:
                 ends.append(end)
                 by_name = bool(chain.steps) and chain.steps[-1][1] in _METHODS
                 whole = max(whole, _depth_of(end), by_name)
+                file = os.path.normcase(frame.f_code.co_filename)
+                if end is type and not file.startswith(_LIBRARY):
+                    stop_tracing(f"types are asked for at {_user_line(frame)}")
                 if end is super:
                     ends += self._bases(frame)
                 elif isinstance(end, attrgetter):

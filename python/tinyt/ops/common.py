@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from numbers import Integral
-from operator import index
 from typing import Any, TypedDict, TypeVar, cast
 
 from tinyt import _core, _tensor
-from tinyt._tensor import TensorBase, device, dtype, is_grad_enabled
+from tinyt._tensor import TensorBase, device, dtype, index, is_grad_enabled
 from tinyt.dtypes import ALL, can_cast, float32
 from tinyt.ops.autocast import policy_of
 from tinyt.tensor import Tensor, prim

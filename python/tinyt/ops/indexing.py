@@ -8,6 +8,7 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
+from tinyt._tensor import Symbol, index
 from tinyt.autograd.rules.movement import inverse
 from tinyt.dtypes import bfloat16, float16, float64
 from tinyt.ops.creation import filled
@@ -76,8 +77,20 @@ def _normalise(index: Any, rank: int) -> list[Any]:
     return items[: places[0]] + full + rest
 
 
+def _bound(at: Any, default: int, size: int) -> int:
+    """As `slice.indices` has it, of a size that is traced."""
+    if at is None:
+        return default
+    place = index(at)
+    return max(place + size, 0) if place < 0 else min(place, size)
+
+
 def _bounds(item: slice, size: int) -> tuple[int, int, int]:
-    start, stop, step = item.indices(size)
+    if isinstance(size, Symbol) or isinstance(item.start, Symbol) or isinstance(item.stop, Symbol):
+        step = 1 if item.step is None else index(item.step)
+        start, stop = _bound(item.start, 0, size), _bound(item.stop, size, size)
+    else:
+        start, stop, step = item.indices(size)
     if step < 1:
         raise ValueError(f"index: the slice step must be positive, got {step}")
     return start, max(start, stop), step
@@ -113,7 +126,7 @@ def _basic(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Tensor | None]]:
             start, stop, step = _bounds(item, size)
             if (start, stop, step) != (0, size, 1):
                 x = prim.slice(x, dim, start, stop, step)
-            shape.append(len(range(start, stop, step)))
+            shape.append(-((start - stop) // step))
             advanced.append(None)
         else:
             if not -size <= item < size:

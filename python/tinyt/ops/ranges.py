@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import dtype as DType
+from tinyt._tensor import index
 from tinyt.dtypes import ALL, float64, int64
 from tinyt.ops.bounded import clamp
 from tinyt.ops.common import Number, Placement, placed, to_dtype, write_out
@@ -42,7 +43,7 @@ def arange(
     if by == 0:
         raise RuntimeError("arange: step must not be zero")
     whole = isinstance(a, int) and isinstance(b, int) and isinstance(by, int)
-    if not math.isfinite((b - a) / by):
+    if not whole and not math.isfinite((b - a) / by):
         raise RuntimeError(f"arange: bounds must be finite, got {a} and {b}")
     if (b - a) * by < 0:
         raise RuntimeError(
@@ -52,7 +53,7 @@ def arange(
     target = dtype_for(dtype, out, int64 if whole else None)
     if target is ALL[0]:
         raise RuntimeError("arange: not defined for dtype bool")
-    count = max(-int((a - b) // by), 0) if whole else max(math.ceil((b - a) / by), 0)
+    count = max(-index((a - b) // by), 0) if whole else max(math.ceil((b - a) / by), 0)
     if not target.is_floating_point and int(by) == 0:
         raise ValueError(f"arange: step must not be zero in {target.name}, got {by}")
     values = prim.iota(count, target, float(a), float(by), int(a), int(by))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 from tinyt._core import DimError
+from tinyt._tensor import index
 from tinyt.ops.common import INTEGER, wrap_dim
 from tinyt.tensor import Tensor, method, prim
 

@@ -1,0 +1,89 @@
+"""Sizes of arguments that may change without the function being captured again.
+
+Such a call is captured once with sizes that are followed (`Trace` of symbols.pxi): all calls into
+the core are kept, with sizes as formulas of those of earlier tensors, and what was decided by them.
+For other sizes the core makes the same calls, as long as every decision is what it was.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tinyt import _core
+from tinyt.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinyt.compiler.capture import Capture
+
+# (number of a leaf, dimension) -> least and largest size.
+Marks: TypeAlias = "dict[tuple[int, int], tuple[int, float]]"
+
+_MARKS = "_dynamic_sizes"
+
+
+def mark_dynamic(
+    x: Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
+) -> None:
+    """Says that a size of an argument changes between calls of a compiled function, as
+    ``torch._dynamo.mark_dynamic`` does.
+
+    ``index`` is a dimension of ``x``, or several. A function that :func:`tinyt.compile` captures
+    for this very tensor is not captured again where another argument in its place has another size
+    there, from ``min`` to ``max``, as long as what the function decides by the size stays as it is.
+    Where it does not, the function is captured anew, which `Compiled.explain` tells; in PyTorch
+    that is an error. IndexError where ``x`` has no such dimension.
+    """
+    marks = dict(getattr(x, _MARKS, {}))
+    for dim in [index] if isinstance(index, int) else index:
+        if not -x.dim() <= dim < x.dim():
+            raise IndexError(f"mark_dynamic: dim {dim} is out of range for {x.dim()} dimensions")
+        least, most = 0 if min is None else min, float("inf") if max is None else max
+        if least > most:
+            raise ValueError(f"mark_dynamic: min {min} is more than max {max}")
+        marks[dim % x.dim()] = least, most
+    setattr(x, _MARKS, marks)
+
+
+def marks_of(leaves: Sequence[Any], all_sizes: bool) -> Marks:
+    """The marked sizes of arguments; or all of them."""
+    marks: Marks = {}
+    for i, x in enumerate(leaves):
+        if isinstance(x, Tensor):
+            own = getattr(x, _MARKS, {})
+            for dim in range(x.dim()) if all_sizes else own:
+                marks[i, dim] = own.get(dim, (0, float("inf")))
+    return marks
+
+
+class Dynamic:
+    """A traced capture, and the sizes that others may take the place of. ``failure``: why it cannot
+    be made of others, if it cannot."""
+
+    def __init__(self, capture: Capture | None, marks: Marks, failure: str = "") -> None:
+        self.capture, self._marks, self._failure = capture, marks, failure
+
+    def resized(
+        self, sizes: Sequence[tuple[int, int, int]], leaves: Sequence[Any]
+    ) -> Capture | str:
+        """The capture of a call that has these sizes (argument, dimension, size), made without the
+        function; or why it must be captured."""
+        for i, dim, n in sizes:
+            least, most = self._marks.get((i, dim), (1, 0))
+            if not least <= n <= most:
+                return f"dimension {dim} of argument {i} is not marked for {n}"
+        was = self.capture
+        if was is None or was.trace is None:
+            return self._failure
+        given = [leaves[x] if isinstance(x, int) else None for x in was.arguments]
+        core = _core.Graph()
+        found = was.trace.replay(was.core, core, given, [n for _, n in was.draws])
+        if isinstance(found, str):
+            return found
+        made = copy.copy(was)
+        made.dynamic = self
+        made.__dict__.pop("graph", None)
+        made.core, made.resized = core, None
+        made.draws = [(x, n) for (x, _), n in zip(made.draws, found, strict=True)]
+        return made

@@ -1,0 +1,129 @@
+// Sizes as the hot module reads them: where a trace is under way, what it does with them is noted.
+#pragma once
+
+#include <Python.h>
+
+#include "node.h"
+#include "trace.h"
+
+namespace tinyt {
+
+// The row of a live symbol, a whole number, or -1; a symbol of a row. Set by the hot module.
+inline int64_t (*symbol_row)(PyObject* object) = nullptr;
+inline PyObject* (*symbol_of_row)(int64_t row) = nullptr;
+
+// Which tensor of the trace it is; -1: it was there before.
+inline int64_t traced_of(const Tensor& x) {
+  Trace* trace = x.impl()->traced >= 0 || x.is_recorded() ? tracing() : nullptr;
+  if (!trace) return -1;
+  const int64_t number = trace->number_of(x);
+  if (number < 0) trace->hold(x);
+  return number;
+}
+
+// The same as a node keeps it.
+inline int64_t traced_code(const Tensor& x) {
+  const int64_t number = traced_of(x);
+  return number < 0 ? -1 : tracing()->coded(number);
+}
+inline int64_t number_of_code(int64_t code) {
+  Trace* trace = code < 0 ? nullptr : tracing();
+  return trace ? trace->decoded(code) : -1;
+}
+
+// A tensor's sizes, and which one of the trace it is.
+struct Sized {
+  const Dims& shape;
+  int64_t traced;
+
+  Sized(const Tensor& x) : shape(x.shape()), traced(traced_of(x)) {}  // NOLINT: as in a call
+  Sized(const InputMeta& x) : shape(x.shape), traced(number_of_code(x.traced)) {}  // NOLINT
+  Sized(const NodeData& x)
+      : shape(x.out_shape), traced(number_of_code(x.out_traced)) {}  // NOLINT: its output
+  int64_t row(Trace& trace, size_t d) const {
+    return traced < 0 ? trace.constant(shape[d])
+                      : trace.of(Trace::Op::Size, traced, static_cast<int64_t>(d), shape[d]);
+  }
+};
+
+inline bool size_is(const Sized& x, size_t d, int64_t value) {
+  if (Trace* trace = tracing())
+    return trace->test(Trace::Test::Eq, x.row(*trace, d), trace->constant(value));
+  return x.shape[d] == value;
+}
+
+inline bool same_size(const Sized& a, size_t i, const Sized& b, size_t k) {
+  if (Trace* trace = tracing())
+    return trace->test(Trace::Test::Eq, a.row(*trace, i), b.row(*trace, k));
+  return a.shape[i] == b.shape[k];
+}
+
+inline bool same_sizes(const Sized& a, const Sized& b) {
+  Trace* trace = tracing();
+  if (!trace || a.shape.size() != b.shape.size()) return a.shape == b.shape;
+  for (size_t d = 0; d < a.shape.size(); ++d)
+    if (!trace->test(Trace::Test::Eq, a.row(*trace, d), b.row(*trace, d))) return false;
+  return true;
+}
+
+// The rows of all sizes; none where no trace follows them.
+inline std::vector<int64_t> size_rows(const Sized& x) {
+  std::vector<int64_t> rows;
+  if (Trace* trace = tracing(); trace && x.traced >= 0)
+    for (size_t d = 0; d < x.shape.size(); ++d) rows.push_back(x.row(*trace, d));
+  return rows;
+}
+
+// The row of the product of some sizes.
+inline int64_t product_row(Trace& trace, const Sized& x, size_t first, size_t end) {
+  int64_t row = first < end ? x.row(trace, first) : trace.constant(1);
+  for (size_t d = first + 1; d < end; ++d) row = trace.apply(Trace::Op::Mul, row, x.row(trace, d));
+  return row;
+}
+
+// Adds the product of some sizes, or one of them.
+inline void add_sizes_of(Attrs& attrs, const Sized& x, size_t first, size_t end) {
+  int64_t product = 1;
+  for (size_t d = first; d < end; ++d) product *= x.shape[d];
+  if (Trace* trace = tracing(); trace && x.traced >= 0)
+    attrs.formulas.emplace_back(attrs.ints.size(),
+                                trace->coded(product_row(*trace, x, first, end)));
+  attrs.add(product);
+}
+
+// All sizes, as an attribute.
+inline Attrs sizes_attr(const Sized& x) {
+  Attrs attrs;
+  attrs.add(static_cast<int64_t>(x.shape.size()));
+  for (size_t d = 0; d < x.shape.size(); ++d) add_sizes_of(attrs, x, d, d + 1);
+  return attrs;
+}
+
+inline void add_row(Attrs& attrs, int64_t row) {
+  attrs.formulas.emplace_back(attrs.ints.size(), tracing()->coded(row));
+  attrs.add(tracing()->value(row));
+}
+
+inline Tensor of_row(Tensor scalar, int64_t row) {
+  tracing()->mark(scalar, row);
+  return scalar;
+}
+
+// The product of some sizes as a float of Python's.
+inline Tensor count_of(const Tensor& x, size_t first, size_t end) {
+  int64_t count = 1;
+  for (size_t d = first; d < end; ++d) count *= x.size(d);
+  Tensor number = Tensor::scalar(static_cast<double>(count));
+  Trace* trace = tracing();
+  if (!trace) return number;
+  const int64_t row = product_row(*trace, x, first, end);
+  return of_row(std::move(number), trace->apply(Trace::Op::Real, row, -1));
+}
+
+inline bool is_dense(const Tensor& x) {
+  Trace* trace = traced_of(x) < 0 ? nullptr : tracing();
+  if (!trace) return x.is_contiguous();
+  return trace->test(Trace::Test::Ne, trace->of(Trace::Op::Contiguous, x), trace->constant(0));
+}
+
+}  // namespace tinyt
