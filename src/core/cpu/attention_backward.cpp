@@ -13,7 +13,7 @@ template <class T>
 class VectorBlocks {
  public:
   using Value = T;
-  using Lines = StridedLines;  // the keys
+  using Lines = StridedLines;            // the keys
   static constexpr int64_t kKeys = 128;  // of a block, at most: a multiple of every GemmTile::cols
 
   VectorBlocks(const AttentionShape& shape, const GradientOperands& operands)
@@ -69,20 +69,13 @@ class VectorBlocks {
   }
 
   void store_keys(const KeyRows& r, T* memory) const {
-    const auto item = static_cast<int64_t>(in_.of_kv.itemsize());
     const int64_t row = (r.b * s_.groups + r.g) * s_.keys + r.first;
-    char* of_keys = in_.of_kv.data();
-    char* of_values = of_keys + s_.batch * s_.groups * s_.keys * s_.width * item;
-    const auto store = [&](const T* from, int64_t step, int64_t width, char* to) {
-      const int64_t rows = step == width ? 1 : r.count;
-      const int64_t length = step == width ? r.count * width : width;
-      for (int64_t i = 0; i < rows; ++i) {
-        cast_elements(reinterpret_cast<const char*>(from + i * step), gemm_.kDType,
-                      to + (row + i) * width * item, in_.of_kv.dtype(), length);
-      }
+    const int64_t keys = s_.batch * s_.groups * s_.keys * s_.width;  // elements before the values'
+    const auto store = [&](const T* from, int64_t step, int64_t width, int64_t to) {
+      store_rows(from, gemm_.kDType, r.count, step, width, in_.of_kv, to + row * width);
     };
-    store(memory + of_key_, width_, s_.width, of_keys);
-    store(memory + of_value_, out_width_, s_.out_width, of_values);
+    store(memory + of_key_, width_, s_.width, 0);
+    store(memory + of_value_, out_width_, s_.out_width, keys);
   }
 
  private:
@@ -161,7 +154,8 @@ class VectorBlocks {
   }
 
   // Weights and slopes of a block of scores.
-  void weigh(const QueryRows& r, const Values& values, const Keys& keys, int64_t cols, T* memory) const {
+  void weigh(const QueryRows& r, const Values& values, const Keys& keys, int64_t cols,
+             T* memory) const {
     AttentionSlopes block = {.queries = r.count,
                              .lanes = kRow,
                              .used = cols,
@@ -184,9 +178,9 @@ class VectorBlocks {
   const GradientOperands& in_;
   const AttentionGemm<T> gemm_;
   const int64_t lanes_;
-  const int64_t width_, out_width_;   // of rows in the workspace
-  int64_t queries_, keys_;            // of a block
-  int64_t key_cols_, value_cols_;     // packed
+  const int64_t width_, out_width_;  // of rows in the workspace
+  int64_t queries_, keys_;           // of a block
+  int64_t key_cols_, value_cols_;    // packed
   int64_t key_, of_key_, of_value_, query_, grad_, out_;
   int64_t delta_, scores_, slopes_, mask_;
 };

@@ -8,8 +8,8 @@ constexpr int64_t kQueries = 128;  // of a block, at most
 
 // Of BFloat16 on units of its own: as in forward, scores are scaled, and weights and slopes are
 // rounded. A panel of queries at a time meets a block of keys, which are the lanes; its weights and
-// slopes are written as operands of the products that follow, over all queries of a block. Gradients
-// of keys and values are summed up turned, [width][keys].
+// slopes are written as operands of the products that follow, over all queries of a block.
+// Gradients of keys and values are summed up turned, [width][keys].
 class TileBlocks {
  public:
   using Value = float;
@@ -98,8 +98,8 @@ class TileBlocks {
   void pack_lines(const StridedLines& rows, int64_t width, int64_t count, bool columns,
                   int64_t panel, float* out) const {
     for (int64_t i = 0; i < width; i += kTilePanel, out += panel) {
-      gemm_.low.pack[gemm_.kIndex](
-          flipped(rows), {i, std::min(kTilePanel, width - i), 0, count, columns}, out);
+      gemm_.low.pack[gemm_.kIndex](flipped(rows),
+                                   {i, std::min(kTilePanel, width - i), 0, count, columns}, out);
     }
   }
 
@@ -218,14 +218,14 @@ class TileBlocks {
   const GradientOperands& in_;
   const TileGemm gemm_;
   const AttentionTable& table_ = *kernels().attention;
-  int64_t queries_, keys_;                            // of a block
-  int64_t query_panel_, key_panel_;                   // of lines of a block of queries, of a pass
-  int64_t key_cols_, value_cols_, key_lines_;         // of a pass
-  int64_t of_key_, of_value_;                         // their sums
-  int64_t query_, grad_, query_lines_, grad_lines_;   // of a block of queries
+  int64_t queries_, keys_;                           // of a block
+  int64_t query_panel_, key_panel_;                  // of lines of a block of queries, of a pass
+  int64_t key_cols_, value_cols_, key_lines_;        // of a pass
+  int64_t of_key_, of_value_;                        // their sums
+  int64_t query_, grad_, query_lines_, grad_lines_;  // of a block of queries
   int64_t dense_, delta_, of_query_;
-  int64_t scores_, slopes_, sums_, mask_;             // of a panel of them with a block of keys
-  int64_t weight_cols_, slope_cols_, slope_rows_;     // of a block of them, and of a panel
+  int64_t scores_, slopes_, sums_, mask_;          // of a panel of them with a block of keys
+  int64_t weight_cols_, slope_cols_, slope_rows_;  // of a block of them, and of a panel
 };
 
 }  // namespace

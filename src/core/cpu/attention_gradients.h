@@ -27,6 +27,20 @@ struct KeyRows {
   HeadRows of(const Tensor& x) const { return {x, b, g, first, count}; }
 };
 
+// Rows of a workspace, `step` elements apart, to dense ones of a tensor, from element `at` on.
+inline void store_rows(const void* rows, DType dtype, int64_t count, int64_t step, int64_t width,
+                       const Tensor& out, int64_t at) {
+  if (step == width) {
+    width *= count;
+    count = 1;
+  }
+  const auto from = static_cast<int64_t>(size_of(dtype)), to = static_cast<int64_t>(out.itemsize());
+  for (int64_t i = 0; i < count; ++i) {
+    cast_elements(static_cast<const char*>(rows) + i * step * from, dtype,
+                  out.data() + (at + i * width) * to, out.dtype(), width);
+  }
+}
+
 // Elements of T, which is Blocks::Value. Blocks has
 //   plan(pass, workspace): takes its part of a workspace, for passes of so many keys;
 //   queries(), width(): of a block, and elements from one of its rows of gradients to the next;
@@ -136,21 +150,28 @@ class Gradients {
     T* sums = memory + of_query_;
     std::fill_n(sums, r.count * blocks_.width(), T{0});
     if (seen > 0) blocks_.add_queries(r, pass, lines, seen, sums, ahead, memory);
+    if (at_once_) return store_queries(r, sums);
     const T scale = static_cast<T>(s_.scale);
-    const int64_t row = s_.row_of(r.b, r.head, r.first) * s_.width;
-    const auto item = static_cast<int64_t>(in_.of_q.itemsize());
-    T* to = of_queries + row;
+    T* to = of_queries + s_.row_of(r.b, r.head, r.first) * s_.width;
     for (int64_t i = 0; i < r.count; ++i, to += s_.width, sums += blocks_.width()) {
-      if (at_once_) {
-        for (int64_t e = 0; e < s_.width; ++e) sums[e] *= scale;
-        cast_elements(reinterpret_cast<const char*>(sums), kDType,
-                      in_.of_q.data() + (row + i * s_.width) * item, in_.of_q.dtype(), s_.width);
-      } else if (first) {
+      if (first) {
         for (int64_t e = 0; e < s_.width; ++e) to[e] = sums[e] * scale;
       } else {
         for (int64_t e = 0; e < s_.width; ++e) to[e] += sums[e] * scale;
       }
     }
+  }
+
+  // Finished sums of other dtypes.
+  void store_queries(const QueryRows& r, T* sums) const {
+    constexpr int64_t kLanes = 16;  // of whole registers
+    T factor[kLanes];
+    std::fill_n(factor, kLanes, static_cast<T>(s_.scale));
+    const int64_t step = blocks_.width();
+    kernels().attention->scale_rows[static_cast<int>(kDType)](
+        sums, ceil_div(r.count * step, kLanes), kLanes, factor);
+    store_rows(sums, kDType, r.count, step, s_.width, in_.of_q,
+               s_.row_of(r.b, r.head, r.first) * s_.width);
   }
 
   // The queries' gradients from those of the parts, in order.

@@ -1,5 +1,5 @@
-// Gradients of attention on units for bfloat16 (docs/adr/0024): what lies between their products, in
-// the layouts of packed operands.
+// Gradients of attention on units for bfloat16 (docs/adr/0024): what lies between their products,
+// in the layouts of packed operands.
 #pragma once
 
 #include "attention_weights.h"
@@ -61,11 +61,12 @@ TINYT_INLINE void weigh_unit(const TileSlopes& s, int64_t row, int64_t panel) {
   const int64_t at = panel * s.panel + row / 2 * kTileRow;
 #pragma GCC unroll 2
   for (int v = 0; v < 2; ++v) {
-    store(static_cast<char*>(s.weights) + at + v * kTile, as_units(of[0][v].weight, of[1][v].weight));
+    store(static_cast<char*>(s.weights) + at + v * kTile,
+          as_units(of[0][v].weight, of[1][v].weight));
     store(static_cast<char*>(s.slopes) + at + v * kTile, as_units(of[0][v].slope, of[1][v].slope));
   }
-  char* const line = static_cast<char*>(s.rows) + panel * kStep + row / 16 * kTile +
-                     row % 16 * kTileRow;
+  char* const line =
+      static_cast<char*>(s.rows) + panel * kStep + row / 16 * kTile + row % 16 * kTileRow;
 #pragma GCC unroll 2
   for (int q = 0; q < 2; ++q) {
     store(line + q * kTileRow, as_halves(of[q][0].slope, of[q][1].slope));
@@ -91,11 +92,12 @@ void slopes_on_units(const TileSlopes& s) {
   }
 }
 
-// 16 sums of a line, rounded.
+// 16 sums of a line, rounded, of which n count.
 TINYT_INLINE void store_halves(Row sums, float scale, int64_t n, void* out) {
   const Row upper = round_upper((__m512)((F32)sums * splat(scale))) >> 16;
-  _mm256_mask_storeu_epi16(out, static_cast<__mmask16>(first_bits(n)),
-                           _mm512_maskz_cvtepi32_epi16(0xFFFF, (__m512i)upper));
+  const __m256i halves = _mm512_maskz_cvtepi32_epi16(0xFFFF, (__m512i)upper);
+  if (n >= 16) return store(out, halves);
+  _mm256_mask_storeu_epi16(out, static_cast<__mmask16>(first_bits(n)), halves);
 }
 
 void turn_sums(const TileSums& s) {
@@ -108,9 +110,9 @@ void turn_sums(const TileSums& s) {
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) lines[i] = load<uint32_t>(tile + i * kTileRow);
       transpose(lines);
-      const int64_t count = at_most(16, s.cols - col), n = at_most(16, s.rows - row);
+      const int64_t count = at_most(16, s.cols - col);
       for (int64_t i = 0; i < count; ++i) {
-        store_halves(lines[i], s.scale, n, out + (col + i) * s.out_row + row);
+        store_halves(lines[i], s.scale, s.rows - row, out + (col + i) * s.out_row + row);
       }
     }
   }
