@@ -216,7 +216,7 @@ class TileBlocks {
 
   const AttentionShape& s_;
   const GradientOperands& in_;
-  const TileGemm gemm_;
+  const TileGemm gemm_{};
   const AttentionTable& table_ = *kernels().attention;
   int64_t queries_, keys_;                           // of a block
   int64_t query_panel_, key_panel_;                  // of lines of a block of queries, of a pass

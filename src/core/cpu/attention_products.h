@@ -124,7 +124,7 @@ class TileProducts {
                     .c_row = lanes()});
   }
 
-  const TileGemm gemm_;
+  const TileGemm gemm_{};
   const AttentionTable& table_ = *kernels().attention;
 };
 

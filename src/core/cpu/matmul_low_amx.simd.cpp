@@ -112,7 +112,7 @@ bool block(const TileBlock& g) {
 
 extern "C" const LowTable TINYT_TABLE(matmul);
 const LowTable TINYT_TABLE(matmul) = {
-    begin, end, TINYT_BY_LOW(kFormat), TINYT_BY_LOW(pack), TINYT_BY_LOW(block),
+    begin,           end,       TINYT_BY_LOW(kFormat), TINYT_BY_LOW(pack), TINYT_BY_LOW(block),
     slopes_on_units, turn_sums,
 };
 

@@ -159,7 +159,7 @@ bool block(const TileBlock& g) {
 
 extern "C" const LowTable TINYT_TABLE(matmul);
 const LowTable TINYT_TABLE(matmul) = {
-    nothing, nothing, TINYT_BY_DOT(kFormat), TINYT_BY_DOT(pack_away), TINYT_BY_DOT(block),
+    nothing,         nothing,   TINYT_BY_DOT(kFormat), TINYT_BY_DOT(pack_away), TINYT_BY_DOT(block),
     slopes_on_units, turn_sums,
 };
 
