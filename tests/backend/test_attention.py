@@ -30,7 +30,12 @@ SIZES = [
     (1, 1100, 64, 250),  # few queries: parts of 8, 4, 2 and 1 registers, and a rest
     (3, 45, 70, 33),
 ]
-RTOL = {"float32": 3e-6, "float64": 1e-13}
+RTOL = {"float32": 3e-6, "float64": 1e-13, "bfloat16": 2.0**-9}
+
+
+def rounded(arrays: Any, dtype: str) -> list[np.ndarray]:
+    """The arrays' values in a dtype."""
+    return [tinyt.tensor(a).to(getattr(tinyt, dtype)).double().numpy() for a in arrays]
 
 
 def expected(
@@ -76,11 +81,11 @@ def assert_close(got: list[Any], want: tuple[np.ndarray, ...], rtol: float) -> N
         np.testing.assert_allclose(a.double().numpy(), b, rtol=0, atol=bound, err_msg=name)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_sizes(sizes: tuple[int, ...], dtype: str, rng: Any) -> None:
-    arrays = drawn(rng, 2, 2, sizes)
-    mask = rng.standard_normal((2, 1, *sizes[:2]))
+    arrays = rounded(drawn(rng, 2, 2, sizes), dtype)
+    mask = rounded([rng.standard_normal((2, 1, *sizes[:2]))], dtype)[0]
     for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
         given = {k: tinyt.tensor(v) if k == "attn_mask" else v for k, v in options.items()}
         if "attn_mask" in given:
@@ -91,28 +96,32 @@ def test_sizes(sizes: tuple[int, ...], dtype: str, rng: Any) -> None:
 
 @pytest.mark.parametrize("queries", [1, 2, 4, 5, 40, 130])
 @pytest.mark.parametrize("causal", [False, True])
-def test_heads_that_share_keys(queries: int, causal: bool, rng: Any) -> None:
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_heads_that_share_keys(queries: int, causal: bool, dtype: str, rng: Any) -> None:
     """Queries of 3 x 2 heads, few (read directly) and many (blocked)."""
-    arrays = drawn(rng, 6, 2, (queries, 300, 20, 12))
-    got = with_gradients(arrays, "float64", enable_gqa=True, is_causal=causal)
+    arrays = rounded(drawn(rng, 6, 2, (queries, 300, 20, 12)), dtype)
+    got = with_gradients(arrays, dtype, enable_gqa=True, is_causal=causal)
     repeated = [np.repeat(x, 3, axis=1) for x in arrays[1:3]]
     out, of_q, of_k, of_v = expected(arrays[0], *repeated, arrays[3], causal=causal)
     of_k, of_v = (x.reshape(2, 2, 3, *x.shape[2:]).sum(2) for x in (of_k, of_v))
-    assert_close(got, (out, of_q, of_k, of_v), 1e-13)
+    assert_close(got, (out, of_q, of_k, of_v), RTOL[dtype] * 8)
 
 
 @pytest.mark.parametrize("queries", [1, 3, 70])
-def test_masks_of_every_kind(queries: int, rng: Any) -> None:
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_masks_of_every_kind(queries: int, dtype: str, rng: Any) -> None:
     """Bool, float, of another dtype, broadcast along each dimension, transposed."""
-    arrays = drawn(rng, 2, 2, (queries, 110, 8, 8))
+    arrays = rounded(drawn(rng, 2, 2, (queries, 110, 8, 8)), dtype)
     for shape in [(110,), (queries, 1), (2, 1, 1, 110), (2, 2, queries, 110), (1, 1)]:
         keep, added = rng.random(shape) < 0.6, rng.standard_normal(shape).astype(np.float32)
-        for mask in (keep, added, added.astype(np.float64)):
-            got = with_gradients(arrays, "float64", attn_mask=tinyt.tensor(mask))
-            assert_close(got, expected(*arrays, mask), 1e-13)
+        of_dtype = tinyt.tensor(added).to(getattr(tinyt, dtype))
+        for mask in (tinyt.tensor(keep), tinyt.tensor(added), of_dtype):
+            values = mask.numpy() if mask.dtype == tinyt.bool else mask.double().numpy()
+            got = with_gradients(arrays, dtype, attn_mask=mask)
+            assert_close(got, expected(*arrays, values), RTOL[dtype] * 8)
     mask = rng.random((110, queries)) < 0.6
-    got = with_gradients(arrays, "float64", attn_mask=tinyt.tensor(mask).t())
-    assert_close(got, expected(*arrays, mask.T), 1e-13)
+    got = with_gradients(arrays, dtype, attn_mask=tinyt.tensor(mask).t())
+    assert_close(got, expected(*arrays, mask.T), RTOL[dtype] * 8)
 
 
 @pytest.mark.parametrize(("heads", "groups"), [(3, 3), (4, 2)])
@@ -168,14 +177,16 @@ def test_scores_far_apart(rng: Any) -> None:
 
 
 @pytest.mark.parametrize("queries", [2, 40])
-def test_queries_that_see_no_key(queries: int, rng: Any) -> None:
-    arrays = drawn(rng, 1, 1, (queries, 250, 4, 4))
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_queries_that_see_no_key(queries: int, dtype: str, rng: Any) -> None:
+    arrays = rounded(drawn(rng, 1, 1, (queries, 250, 4, 4)), dtype)
     keep = np.ones((queries, 250), bool)
     keep[1] = False
-    for mask in (keep, np.where(keep, 0.0, -np.inf)):
-        got = with_gradients(arrays, "float64", attn_mask=tinyt.tensor(mask))
-        assert_close(got, expected(*arrays, mask), 1e-13)
+    for mask in (keep, np.where(keep, 0.0, -np.inf).astype(np.float32)):
+        got = with_gradients(arrays, dtype, attn_mask=tinyt.tensor(mask))
+        assert_close(got, expected(*arrays, mask), RTOL[dtype] * 8)
         assert (got[0][:, :, 1] == 0).all()
+        assert (got[1][:, :, 1] == 0).all()
     # The lowest number is no -inf: all keys weigh the same.
     low = np.where(keep, 0.0, np.finfo(np.float32).min).astype(np.float32)
     out = with_gradients(arrays, "float32", attn_mask=tinyt.tensor(low))[0]
@@ -201,8 +212,7 @@ HALVES = [(1, 200, 16, 16), (100, 200, 16, 20), (45, 500, 33, 47), (20, 70, 300,
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("sizes", HALVES, ids=str)
 def test_halves_accumulate_in_float32(dtype: str, sizes: tuple[int, ...], rng: Any) -> None:
-    of_dtype = getattr(tinyt, dtype)
-    arrays = [tinyt.tensor(a).to(of_dtype).double().numpy() for a in drawn(rng, 2, 2, sizes)]
+    arrays = rounded(drawn(rng, 2, 2, sizes), dtype)
     mask = rng.random((2, 1, *sizes[:2])) < 0.7
     eps = 2.0**-11 if dtype == "float16" else 2.0**-8
     for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
@@ -216,22 +226,44 @@ def test_halves_accumulate_in_float32(dtype: str, sizes: tuple[int, ...], rng: A
     [(1, 1, (300, 700, 24, 24)), (4, 2, (200, 130, 16, 20)), (2, 1, (3, 2500, 16, 16))],
 )
 @pytest.mark.parametrize("causal", [False, True])
-def test_same_bits(heads: int, groups: int, sizes: tuple[int, ...], causal: bool, rng: Any) -> None:
-    """For any number of threads, and for operands of any strides."""
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_same_bits(
+    heads: int, groups: int, sizes: tuple[int, ...], causal: bool, dtype: str, rng: Any
+) -> None:
+    """For any number of threads, for operands of any strides, and compiled."""
     arrays = drawn(rng, heads, groups, sizes)
-    tensors = [tinyt.tensor(a).float() for a in arrays]
+    tensors = [tinyt.tensor(a).to(getattr(tinyt, dtype)) for a in arrays]
+
+    def run(q: Any, k: Any, v: Any, g: Any) -> list[Any]:
+        out = attention(q, k, v, is_causal=causal, enable_gqa=True)
+        return [out, *tinyt.autograd.grad(out, [q, k, v], g)]
+
+    compiled = tinyt.compile(run)
     swapped = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in tensors]
     flipped = [x.transpose(2, 3).contiguous().transpose(2, 3) for x in tensors]
     want = None
     for threads, (*parts, g) in ((1, tensors), (2, swapped), (3, flipped), (7, tensors)):
         tinyt.set_num_threads(threads)
         parts = [p.detach().requires_grad_() for p in parts]
-        out = attention(*parts, is_causal=causal, enable_gqa=True)
-        out.backward(g)
-        got = [out.detach(), *[p.grad for p in parts]]
-        want = want or got
-        for a, b in zip(got, want, strict=True):
-            assert_same_bits(a, b, f"{threads} threads")
+        want = want or [x.detach() for x in run(*parts, g)]
+        for got in (run(*parts, g), compiled(*parts, g), compiled(*parts, g)):
+            for a, b in zip(got, want, strict=True):
+                assert_same_bits(a.detach().double(), b.double(), f"{threads} threads")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_keys_without_elements(dtype: str) -> None:
+    """All scores are 0, whatever memory held before."""
+    of_dtype = getattr(tinyt, dtype)
+    x = tinyt.randn(1, 1, 60, 90).to(of_dtype)
+    attention(x * 5, x * 5, x)
+    none = tinyt.ones(1, 1, 60, 0, dtype=of_dtype)
+    value = x.detach().requires_grad_()
+    out = attention(none, none, value, scale=1.0)
+    mean = value.detach().double().numpy().mean(2, keepdims=True)
+    np.testing.assert_allclose(out.detach().double().numpy() - mean, 0, atol=8 * RTOL[dtype])
+    out.backward(tinyt.ones_like(out))
+    np.testing.assert_allclose(value.grad.double().numpy(), 1.0, rtol=8 * RTOL[dtype])
 
 
 def test_memory_grows_with_the_length_only() -> None:

@@ -234,7 +234,7 @@ class BlockedAttention {
   void store(const Panel& p, T* memory) const {
     T* log_sum = memory + factor_;
     gemm_.table.finish[gemm_.kIndex](lanes_, p.top, p.sum, log_sum);
-    const int64_t row = (p.b * s_.heads + p.head) * s_.queries + p.first;
+    const int64_t row = s_.row_of(p.b, p.head, p.first);
     std::copy_n(log_sum, p.count, in_.log_sum.ptr<T>() + row);
     gemm_.table.scale_rows[gemm_.kIndex](p.result, s_.out_width, lanes_, p.sum);
     if (in_.out.dtype() == gemm_.kDType) {
@@ -265,9 +265,6 @@ class BlockedAttention {
   Workspace at_;
   int64_t query_, result_, top_, sum_, keys_, values_, scores_, mask_, factor_, work_;
 };
-
-// Whether there are units for the operands' dtype.
-bool on_tiles(const Tensor& q) { return kernels().low && q.dtype() == DType::BFloat16; }
 
 template <class T>
 void attention(const KernelCall& call) {

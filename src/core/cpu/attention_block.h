@@ -38,6 +38,10 @@ struct AttentionShape {
   int64_t diagonal(int64_t query, int64_t key) const {
     return causal ? query - key : int64_t{1} << 40;
   }
+  // A query among those of all heads.
+  int64_t row_of(int64_t b, int64_t head, int64_t query) const {
+    return (b * heads + head) * queries + query;
+  }
   // Keys that any query before `query` sees.
   int64_t keys_before(int64_t query) const { return causal ? std::min(keys, query) : keys; }
 };
@@ -187,6 +191,9 @@ struct AttentionOperands {
   AttentionMask mask;
   const Tensor &out, &log_sum;
 };
+
+// Whether there are units for the operands' dtype.
+inline bool on_tiles(const Tensor& q) { return kernels().low && q.dtype() == DType::BFloat16; }
 
 // Few queries, as when tokens are generated one by one (attention_few.cpp).
 void attend_few(const AttentionShape& shape, const AttentionOperands& operands);

@@ -353,6 +353,19 @@ struct AttentionSlopes {
   const void *log_sum, *delta;  // of each query
 };
 
+// At most kTilePanel queries on units for bfloat16: scores and slopes are read only, and what is
+// written is 0 where a query sees no key. Of `block`, `used` does not matter.
+struct TileSlopes {
+  AttentionSlopes block;
+  int64_t keys;  // at least 1
+  float scale;   // of the products
+  // Panels of columns, keys, one step of queries each: weights and slopes. From one to the next
+  // `panel` bytes.
+  void *weights, *slopes;
+  int64_t panel;
+  void* rows;  // slopes once more: a panel of rows, queries, deep as the keys
+};
+
 // Float32 and Float64.
 struct AttentionTable {
   void (*weigh[kDTypeCount])(const AttentionBlock& block);

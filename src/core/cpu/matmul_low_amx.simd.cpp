@@ -1,6 +1,7 @@
 // Products of bfloat16, float16, int8 and uint8 on AMX tiles (docs/adr/0022): two tiles of A, two
 // of B and the four of C that they make fill the eight registers.
 #include "amx_tiles.h"
+#include "attention_low.h"
 #include "matmul_low_block.h"
 
 namespace tinyt::cpu {
@@ -111,7 +112,8 @@ bool block(const TileBlock& g) {
 
 extern "C" const LowTable TINYT_TABLE(matmul);
 const LowTable TINYT_TABLE(matmul) = {
-    begin, end, TINYT_BY_LOW(kFormat), TINYT_BY_LOW(pack), TINYT_BY_LOW(block),
+    begin,           end,       TINYT_BY_LOW(kFormat), TINYT_BY_LOW(pack), TINYT_BY_LOW(block),
+    slopes_on_units, turn_sums,
 };
 
 }  // namespace tinyt::cpu

@@ -1,4 +1,5 @@
 // Products of bfloat16, int8 and uint8 on AVX512-BF16 and AVX512-VNNI (docs/adr/0022).
+#include "attention_low.h"
 #include "dot_rows.h"
 #include "matmul_low_block.h"
 
@@ -158,7 +159,8 @@ bool block(const TileBlock& g) {
 
 extern "C" const LowTable TINYT_TABLE(matmul);
 const LowTable TINYT_TABLE(matmul) = {
-    nothing, nothing, TINYT_BY_DOT(kFormat), TINYT_BY_DOT(pack_away), TINYT_BY_DOT(block),
+    nothing,         nothing,   TINYT_BY_DOT(kFormat), TINYT_BY_DOT(pack_away), TINYT_BY_DOT(block),
+    slopes_on_units, turn_sums,
 };
 
 }  // namespace tinyt::cpu

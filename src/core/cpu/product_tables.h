@@ -162,6 +162,20 @@ struct TileBlock {
   Coming coming = {};  // what the caller packs next
 };
 
+// Of a panel of queries: from scores and their slopes, both float32, to operands of the products
+// that give the gradients (levels.h).
+struct TileSlopes;
+
+// Sums of whole panels, as `block` keeps those of one panel of columns: [rows][cols], cols at most
+// kTilePanel, to lines out[col][row].
+struct TileSums {
+  const void* sums;
+  int64_t rows, cols;
+  float scale;  // of the sums
+  void* out;    // bfloat16
+  int64_t out_row;
+};
+
 struct LowTable {
   // Around the calls of `block` by a thread.
   void (*begin)();
@@ -171,6 +185,9 @@ struct LowTable {
   // Each sum takes its depth step by step, whatever the blocks. Returns whether C got a NaN;
   // float16 only, whose infinities come out as NaN.
   bool (*block[kDTypeCount])(const TileBlock& block);
+  // Of bfloat16 only: gradients of attention.
+  void (*slopes)(const TileSlopes& slopes);
+  void (*turn_sums)(const TileSums& sums);
 };
 
 // Elements of lines `from_row` apart, `step` apart in them, to lines `to_row` apart.
