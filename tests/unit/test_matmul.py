@@ -69,6 +69,9 @@ SHAPES = [
     ((), 33, 257, 61),
     ((3,), 7, 520, 40),
     ((), 16, 4097, 20),
+    # few rows of B that are a multiple of 2 KiB long: packed on the stack
+    ((), 40, 16, 512),
+    ((), 130, 7, 1024),
     # a vector: lanes, blocks of the reduction
     ((), 1, 31, 40),
     ((), 1, 4096, 33),

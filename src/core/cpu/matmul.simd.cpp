@@ -34,19 +34,21 @@ TINYT_INLINE void store_row(const GemmBlock& g, const T* sums, const T* add, int
   }
 }
 
-// The same where C is transposed: columns run along memory.
+// The same where C is transposed: columns run along memory. The sums are turned in registers.
 template <class T>
 void store_columns(const GemmBlock& g, const TileOfC<T>& t, const T* sums) {
-  for (int64_t j = 0; j < t.cols; ++j) {
-    T* c = static_cast<T*>(g.c) + t.row + (t.col + j) * g.c_run;
-    const T* add = static_cast<const T*>(g.add) + t.row * g.add_row + (t.col + j) * g.add_col;
-    for (int64_t r = 0; r < t.rows; ++r) {
-      T value = sums[r * kCols<T> + j];
-      if (g.accumulate) value = c[r] + value;
-      if (g.add != nullptr) value += add[r * g.add_row];
-      c[r] = value;
-    }
-  }
+  constexpr int kL = kWidth<T>;
+  constexpr int kMost = (kRows + kL - 1) / kL * kL;
+  T columns[kCols<T> * kMost];
+  for (int64_t r = 0; r < t.rows; r += kL)
+    for (int64_t j = 0; j < t.cols; j += kL)
+      turn<T>(sums + r * kCols<T> + j, kCols<T>, t.rows - r, kL, columns + j * kMost + r, kMost);
+  GemmBlock turned = g;
+  turned.add_col = g.add_row;
+  T* c = static_cast<T*>(g.c) + t.row + t.col * g.c_run;
+  const T* add = static_cast<const T*>(g.add) + t.row * g.add_row + t.col * g.add_col;
+  for (int64_t j = 0; j < t.cols; ++j, c += g.c_run, add += g.add_col)
+    store_row(turned, columns + j * kMost, add, t.rows, c);
 }
 
 // Of each row, at most a vector; what the caller's description of C holds is not looked up anew.

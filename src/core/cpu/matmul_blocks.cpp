@@ -20,6 +20,11 @@ constexpr int64_t kLargestTask = int64_t{1} << 23;
 constexpr int64_t kLargeProduct = int64_t{1} << 24;  // uses all threads by itself,
 constexpr int64_t kLargeBatch = 16;                  // but not in a batch of so many
 constexpr int64_t kFewCols = 512;                    // for which A is read where it is
+constexpr int64_t kSameSets = 2048;                  // bytes
+
+// Whether rows of B and of C, which are that long, evict each other from the first-level cache, and
+// there are too few of B to hide that. Packed on the stack they do not.
+bool collides(int64_t row, int64_t k) { return row % kSameSets == 0 && k * row <= kStackBytes; }
 
 // How one product is cut. Only `depth` shows in the results.
 //   in place: both operands are read where they are; tasks are parts of C.
@@ -43,7 +48,8 @@ struct Blocking {
         narrow(m <= kRowsOfTask),
         depth(k > 0 ? ceil_div(k, ceil_div(k * size, kDepth)) : 1),
         b_in_place(memory.b && n % tile.step == 0 &&
-                   (m <= tile.rows || (a_in_place && (narrow ? depth : k) * n * size <= kNearB))),
+                   (m <= tile.rows || (a_in_place && (narrow ? depth : k) * n * size <= kNearB &&
+                                       !collides(n * size, k)))),
         span(depth),
         rows(round_up(m, tile.rows)),
         cols(tile.cols) {

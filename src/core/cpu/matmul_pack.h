@@ -105,6 +105,31 @@ void pack_square_lines(const T* lines, int64_t line, const Panel& p, T* out) {
   }
 }
 
+// The first `count` lines of a square, and zeros for others, turned: `depth` elements of each.
+template <class T>
+TINYT_INLINE void turn(const T* lines, int64_t line, int64_t count, int64_t depth, T* out,
+                       int64_t step) {
+  constexpr int kSide = kWidth<T>;
+  Vec<typename RawOf<sizeof(T)>::type, kSide> square[kSide];
+#pragma GCC unroll 16
+  for (int s = 0; s < kSide; ++s) {
+    const Vec<T> v = s < count ? load_most(lines + s * line, depth) : Vec<T>{};
+    __builtin_memcpy(&square[s], &v, sizeof v);
+  }
+  transpose(square);
+#pragma GCC unroll 16
+  for (int s = 0; s < kSide; ++s)
+    if (s < depth) __builtin_memcpy(out + s * step, &square[s], sizeof square[s]);
+}
+
+// Lines of a panel of B that run along memory, fewer than it has.
+template <class T>
+void pack_some_lines(const T* from, int64_t line, const Panel& p, T* to) {
+  for (int64_t i = 0; i < p.width; i += kWidth<T>)
+    for (int64_t k = 0; k < p.depth; k += kWidth<T>)
+      turn(from + i * line + k, line, p.count - i, p.depth - k, to + k * p.width + i, p.width);
+}
+
 // Lines that run along memory: squares of whole registers, then of 16 bytes, then one by one.
 template <class T>
 void pack_lines(const T* from, int64_t line, const Panel& p, T* to) {
@@ -128,6 +153,8 @@ void pack(const void* context, const Panel& p, void* out) {
   const T* from = static_cast<const T*>(m.data) + p.first * m.line + p.k0 * m.depth;
   T* to = static_cast<T*>(out);
   if (m.line == 1 && p.width == kCols<T>) return pack_some_rows(from, m.depth, p, to);
+  if (m.depth == 1 && p.width == kCols<T> && p.count < p.width)
+    return pack_some_lines(from, m.line, p, to);
   if (p.count < p.width) {
     for (int64_t k = 0; k < p.depth; ++k) {
       for (int64_t i = p.count; i < p.width; ++i) to[k * p.width + i] = 0;
