@@ -28,7 +28,7 @@ py::list op_table() {
       {op_flags::N, "not_bool"},    {op_flags::I, "integral"},       {op_flags::T, "floating"},
       {op_flags::K, "conditional"}, {op_flags::O, "no_in_place"},    {op_flags::X, "complex"},
       {op_flags::A, "real_result"}, {op_flags::W, "in_place"},       {op_flags::L, "light"},
-      {op_flags::E, "faulting"}};
+      {op_flags::E, "faulting"},    {op_flags::P, "product"}};
   py::list table;
   for (const OpInfo& row : kOps) {
     py::set flags;

@@ -87,6 +87,7 @@ Group Fuser::group_of(const Region& region) const {
   group.boundary = region.boundary;
   group.shape = region.shape;
   group.reduced = region.reduced;
+  group.product = region.product;
   if (group.is_region()) TileBuilder(*this, group).run();
   return group;
 }

@@ -55,6 +55,7 @@ enum : uint32_t {
   W = 8192,   // can write its output over its first input
   L = 16384,  // light: its time is that of its loads and stores
   E = 32768,  // may find fault with values when it runs
+  P = 65536,  // a product: regions may begin with it
 };
 }  // namespace op_flags
 
