@@ -12,9 +12,11 @@ void kernel_linear(const KernelCall& call) {
   const Tensor operands[] = {call.inputs[0], columns, bias};
   if (bias.rank() == 0) {
     kernel_matmul(
-        {OpId::matmul, std::span(operands).first(2), call.outputs, call.attrs, call.compute});
+        {OpId::matmul, std::span(operands).first(2), call.outputs, call.attrs, call.compute,
+         call.tail});
   } else {
-    kernel_matmul_add({OpId::matmul_add, operands, call.outputs, call.attrs, call.compute});
+    kernel_matmul_add(
+        {OpId::matmul_add, operands, call.outputs, call.attrs, call.compute, call.tail});
   }
 }
 

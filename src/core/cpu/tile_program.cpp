@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kStreamPiece = 2048;
 constexpr int64_t kManySteps = 8;
 constexpr int64_t kRowItem = 8;                            // bytes of the room for a value of a row
+constexpr int64_t kCloseResult = int64_t{1} << 20;         // bytes: an L2
 constexpr int64_t kLeastChunk = 4096;                      // elements of a unit of parallel work
 constexpr int64_t kNear = TileProgram::kLiveBytes + 8192;  // of tiles on the stack
 
@@ -396,10 +397,13 @@ class BlockTail final : public Tail {
         elements_(Runner::tile_elements(job.program)),
         runners_(job, elements_, 0, num_threads()) {}
 
-  // Not where a few tasks would do what more threads can.
+  // Not where the result stays close anyway, so that whole rows are cheaper than blocks, or where
+  // a few tasks would do what more threads can.
   bool begin(int64_t cols, int64_t tasks) override {
-    const int64_t own = ceil_div(job_.space.row_count() * cols, grain_of(job_.program));
-    return told_ = cols == job_.space.cols && tasks >= std::min<int64_t>(own, num_threads());
+    const int64_t elements = job_.space.row_count() * cols;
+    const int64_t own = ceil_div(elements, grain_of(job_.program));
+    return told_ = cols == job_.space.cols && tasks >= std::min<int64_t>(own, num_threads()) &&
+                   elements * Runner::widest(job_.program) > kCloseResult;
   }
   void run(int64_t row, int64_t rows, int64_t col, int64_t cols) override {
     runners_.with_one([&](Runner& runner) {
