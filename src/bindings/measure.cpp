@@ -58,8 +58,7 @@ py::list describe_steps(const Program& p) {
       if (const auto& product = region.product) {
         names.append(name_of(product->op));
         elements.append(all);
-        attrs = py::reinterpret_steal<py::object>(
-            attrs_tuple(product->op, p.attrs(*product)));
+        attrs = py::reinterpret_steal<py::object>(attrs_tuple(product->op, p.attrs(*product)));
       }
       for (const TileProgram::Step& t : region.tiles.steps) {
         const bool reduces = info(t.op).kind == OpKind::Reduce;

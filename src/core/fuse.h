@@ -15,8 +15,8 @@ struct RegionInput {
 };
 
 // Nodes that run as one step, and why no more of what reads their results does: a single one, or
-// scalar ops, casts and reductions over one iteration space, maybe after a product that makes one of
-// their operands.
+// scalar ops, casts and reductions over one iteration space, maybe after a product that makes one
+// of their operands.
 struct Group {
   std::vector<int64_t> nodes;  // in the order of the graph
   TileProgram tiles;           // of more than one

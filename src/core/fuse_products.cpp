@@ -57,11 +57,11 @@ Boundary Fuser::obstacle(int64_t product, const Region& region,
                          std::span<const int64_t> readers) const {
   const auto number = static_cast<int64_t>(&region - regions_.data());
   const int64_t made = graph_.nodes()[product].outputs[0], mark = graph_.mark().node;
-  const bool is_elementwise =
-      region.product < 0 && std::all_of(region.nodes.begin(), region.nodes.end(), [&](int64_t m) {
-        return role_[m] == Role::Full;
-      });
-  if (!is_elementwise) return Boundary::RunsAlone;
+  const auto is = [&](Role role) { return [this, role](int64_t m) { return role_[m] == role; }; };
+  const auto& nodes = region.nodes;
+  if (std::any_of(nodes.begin(), nodes.end(), is(Role::Reduction))) return Boundary::Reductions;
+  if (region.product >= 0 || !std::all_of(nodes.begin(), nodes.end(), is(Role::Full)))
+    return Boundary::RunsAlone;
   if (mark >= 0 && (product < mark) != (region.nodes[0] < mark)) return Boundary::Later;
   bool is_read_later = last_read_[made] == INT64_MAX;
   for (const int64_t m : readers) {
@@ -101,9 +101,10 @@ void Fuser::join_products() {
     if (is_complex(made.dtype) || numel_of(made.shape) <= 1) continue;
     // The first one that reads it: others can only run later.
     const auto& all = readers.at(n);
-    const int64_t first = region_[*std::min_element(all.begin(), all.end(), [&](int64_t a, int64_t b) {
-      return regions_[region_[a]].level < regions_[region_[b]].level;
-    })];
+    const int64_t first =
+        region_[*std::min_element(all.begin(), all.end(), [&](int64_t a, int64_t b) {
+          return regions_[region_[a]].level < regions_[region_[b]].level;
+        })];
     Region& region = regions_[first];
     Region& own = regions_[region_[n]];
     own.boundary = obstacle(n, region, all);

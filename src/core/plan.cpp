@@ -512,15 +512,14 @@ std::vector<Tensor> Planner::plan_product(const Group& group, int64_t now,
   }
   const auto at = std::find_if(group.inputs.begin(), group.inputs.end(),
                                [&](const RegionInput& input) { return input.value == v; });
-  region.product = {.op = node.op,
-                    .compute = inferred.compute,
-                    .kernel = kernel_of(node.op),
-                    .inputs = in.size(),
-                    .attrs = static_cast<int64_t>(program_.attrs_.size()),
-                    .operand = at == group.inputs.end()
-                                   ? -1
-                                   : static_cast<int>(at - group.inputs.begin()),
-                    .result = result};
+  region.product = {
+      .op = node.op,
+      .compute = inferred.compute,
+      .kernel = kernel_of(node.op),
+      .inputs = in.size(),
+      .attrs = static_cast<int64_t>(program_.attrs_.size()),
+      .operand = at == group.inputs.end() ? -1 : static_cast<int>(at - group.inputs.begin()),
+      .result = result};
   program_.attrs_.push_back(inferred.attrs);
   return in;
 }

@@ -31,8 +31,10 @@ Effort effort_of(const Program& program, const Program::Step& step) {
       const Program::Region& region = program.regions()[static_cast<size_t>(step.index)];
       Effort effort = backend.tiles_effort(region.tiles, region.space);
       if (const auto& product = region.product) {
-        const Effort own = backend.effort({product->op, in.first(product->inputs),
-                                           {&product->result, 1}, program.attrs(*product),
+        const Effort own = backend.effort({product->op,
+                                           in.first(product->inputs),
+                                           {&product->result, 1},
+                                           program.attrs(*product),
                                            product->compute});
         if (own.nanoseconds == 0) return own;
         effort = {effort.nanoseconds + own.nanoseconds, std::max(effort.parts, own.parts),

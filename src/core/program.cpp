@@ -74,8 +74,11 @@ void Program::run_region(Region& region, std::span<const Tensor> inputs,
   if (!product)
     return backend_of({}).run_tiles(region.tiles, region.operands, region.space, region.outputs);
   backend_of({}).run_product(product->kernel,
-                             {product->op, inputs.first(product->inputs), {&product->result, 1},
-                              attrs_[product->attrs], product->compute},
+                             {product->op,
+                              inputs.first(product->inputs),
+                              {&product->result, 1},
+                              attrs_[product->attrs],
+                              product->compute},
                              region.tiles, region.operands, region.space, region.outputs);
 }
 

@@ -1,7 +1,7 @@
 // What a recorded graph becomes: a flat list of steps over tensors that are all there before the
-// first run. A step is one op, or a region of scalar ops that runs tile by tile, maybe on the result
-// of a product, so that its intermediate values never leave the cache. A run takes no decisions and, its results and the
-// kernels' own scratch aside, no memory.
+// first run. A step is one op, or a region of scalar ops that runs tile by tile, maybe on the
+// result of a product, so that its intermediate values never leave the cache. A run takes no
+// decisions and, its results and the kernels' own scratch aside, no memory.
 #pragma once
 
 #include <deque>
@@ -76,6 +76,7 @@ struct TileOperand {
 enum class Boundary : uint8_t {
   Result,     // nothing in the graph reads it
   RunsAlone,  // it or its reader is no elementwise op or reduction
+  Reductions,
   DType,
   Shape,
   UsedElsewhere,

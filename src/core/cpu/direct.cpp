@@ -176,8 +176,8 @@ void product_of(const Direct& d, const T* lines, T* y, Tail* tail) {
   const int64_t units = d.images * d.groups * out[0] * layout.bands();
   const int64_t work = layout.band_size() * depth * d.outs;
   const bool tells = tail && tail->begin(d.positions(), units / grain_of(work));
-  for_units<T>(units, work, layout.size() + layout.band_size(),
-               layout.size(), [&](int64_t unit, T* packed) {
+  for_units<T>(units, work, layout.size() + layout.band_size(), layout.size(),
+               [&](int64_t unit, T* packed) {
                  const int64_t top = unit % layout.bands() * layout.rows();
                  const int64_t z = unit / layout.bands() % out[0];
                  const int64_t plane = unit / layout.bands() / out[0];  // image and group
