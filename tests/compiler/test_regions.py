@@ -203,7 +203,7 @@ def test_drawn_graphs(tensors: list[Tensor], data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(2, 14))):
         kind = data.draw(
             st.sampled_from(
-                ["unary", "binary", "binary", "cast", "reduce", "drop", "where", "lead"]
+                ["unary", "binary", "binary", "cast", "reduce", "drop", "where", "lead", "product"]
             )
         )
         pick = st.integers(0, 99)
@@ -228,6 +228,8 @@ def test_drawn_graphs(tensors: list[Tensor], data: st.DataObject) -> None:
                     x = x.flatten().reshape(x.shape).expand(args[0].shape)
             elif kind == "lead" and x.dim() > 1:
                 x = x.sum(0, keepdim=True)
+            elif kind == "product" and x.dim() > 1 and x.numel() <= 20_000:
+                x = x @ (x.transpose(-1, -2) @ x)
             pool.append(x)
         new = pool[len(args) :]
         return tuple(new[i % len(new)] * 1 for i in wanted)
