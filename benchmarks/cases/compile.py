@@ -204,7 +204,8 @@ def product(name: str, function: Function, flops: float, *inputs: Input) -> Case
     def make(lib: Any) -> Callable[..., Any]:
         return lambda *args: function(lib, *args)
 
-    return Case(name, inputs, compiling(make), Work(flops=flops), eager=calling(make))
+    work = Work(flops=flops)
+    return Case(name, inputs, compiling(make), work, eager=calling(make), part="compile products")
 
 
 def layer(rows: int, width: int, out: int) -> Case:

@@ -14,8 +14,8 @@ int64_t bytes_of(const Graph::Value& v) {
 
 }  // namespace
 
-// Whether the product may run as late as the region, whose last node that is: its operands are kept
-// instead of its result, and beside the region's results, which must be no more than eager's.
+// Whether the product may run as late as the region. Operands that eager mode would be rid of are
+// kept instead of its result, and beside the region's results: those must fit the result's place.
 bool Fuser::may_wait(int64_t product, const Region& region, bool is_read_later) const {
   const int64_t n = region.nodes.back();
   const Graph::Value& made = graph_.values()[graph_.nodes()[product].outputs[0]];
@@ -42,7 +42,8 @@ bool Fuser::may_wait(int64_t product, const Region& region, bool is_read_later) 
     const int64_t v = graph_.nodes()[m].outputs[0];
     if (!needed_[v]) continue;
     results += bytes_of(graph_.values()[v]);
-    has_place |= size_of(graph_.values()[v].dtype) == size_of(made.dtype);
+    has_place |= info(graph_.nodes()[m].op).kind == OpKind::Scalar &&
+                 size_of(graph_.values()[v].dtype) == size_of(made.dtype);
   }
   if (is_read_later || !has_place) results += bytes_of(made);
   const int64_t inside = std::lower_bound(region.nodes.begin(), region.nodes.end(), n) -

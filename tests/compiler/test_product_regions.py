@@ -224,6 +224,8 @@ def test_no_more_memory_than_eager() -> None:
     program = check(several, x, w)
     assert program.steps() == [("mul",), ("matmul",), ("relu", "gt")]
     assert program.boundaries()[1] == ("values would live longer", 2 * 4 * 400 * 400)
+    converted = check(lambda x, w: ((x * 2.0) @ w).int(), x, w)
+    assert converted.steps() == [("mul",), ("matmul",), ("cast",)]
     one = check(lambda x, w: ((x * 2.0) @ w).relu(), x, w)
     assert one.steps() == [("mul",), ("matmul", "relu")]
     assert max(one.held_bytes()) == 2 * 4 * 400 * 400
