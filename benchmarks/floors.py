@@ -40,6 +40,7 @@ FLOORS = {
     "compile chains": Floor("compiled chains of elementwise operations", 4.0, 1.0),
     "compile movements": Floor("compiled movements between kernels", 1.4, 1.0),
     "compile lazy": Floor("lazy blocks of elementwise operations", 1.0, 1.0),
+    "compile products": Floor("compiled products with what follows", 1.0, 1.0),
     "compile loops": Floor("compiled loops, through scan", 4.0, 4.0),
     "compile by hand": Floor("compiled norms, activations, losses by hand", 3.0, 1.0),
 }

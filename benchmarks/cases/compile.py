@@ -253,6 +253,45 @@ def turning(name: str, dims: tuple[int, ...], *shape: int) -> Case:
     return case("compile movements", f"{name} {'x'.join(map(str, shape))}", make, (x,), x.nbytes)
 
 
+# ---- products, and what follows
+
+
+def product(name: str, function: Function, flops: float, *inputs: Input) -> Case:
+    def make(lib: Any) -> Callable[..., Any]:
+        return lambda *args: function(lib, *args)
+
+    work = Work(flops=flops)
+    return Case(name, inputs, compiling(make), work, eager=calling(make), part="compile products")
+
+
+def layer(rows: int, width: int, out: int) -> Case:
+    def function(lib: Any, x: Any, weight: Any, bias: Any) -> Any:
+        return lib.nn.functional.gelu(lib.nn.functional.linear(x, weight, bias))
+
+    inputs = normal(rows, width), normal(out, width), normal(out)
+    return product(f"linear, GELU, {rows}x{width} to {out}", function, 2.0 * rows * width * out,
+                   *inputs)  # fmt: skip
+
+
+def filtered(images: int, channels: int, out: int, size: int, kernel: int) -> Case:
+    def function(lib: Any, x: Any, weight: Any, bias: Any) -> Any:
+        return lib.relu(lib.nn.functional.conv2d(x, weight, bias, padding=kernel // 2))
+
+    inputs = normal(images, channels, size, size), normal(out, channels, kernel, kernel)
+    name = f"conv {kernel}x{kernel}, ReLU, {images}x{channels}x{size}x{size} to {out}"
+    work = 2.0 * images * size * size * channels * out * kernel**2
+    return product(name, function, work, *inputs, normal(out))
+
+
+def summed(rows: int, width: int) -> Case:
+    def function(lib: Any, x: Any, y: Any, z: Any) -> Any:
+        return (x @ y).sum(1, keepdim=True) * (x @ z)
+
+    square = normal(width, width)
+    return product(f"product, sum, product, {rows}x{width}", function, 4.0 * rows * width**2,
+                   normal(rows, width), square, square)  # fmt: skip
+
+
 # ---- loops
 
 
@@ -338,6 +377,11 @@ FIXED = (
     loss("binary cross-entropy", binary_cross_entropy, 16, 256, 256),
     loss("KL divergence", kl_divergence, 64, 10),
     loss("KL divergence", kl_divergence, 2048, 1000),
+    layer(64, 64, 128),
+    layer(4096, 256, 1024),
+    filtered(8, 64, 64, 32, 1),
+    filtered(8, 32, 64, 32, 3),
+    summed(512, 512),
     recurrent(16, 64, 128),
     *(dots(16, 128, 256, movements) for movements in range(3)),
     turning("transposed", (1, 0), 700, 600),

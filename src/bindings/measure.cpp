@@ -55,6 +55,11 @@ py::list describe_steps(const Program& p) {
     if (s.kind == Program::Kind::Region) {
       const Program::Region& region = p.regions()[static_cast<size_t>(s.index)];
       const int64_t rows = region.space.row_count(), all = rows * region.space.cols;
+      if (const auto& product = region.product) {
+        names.append(name_of(product->op));
+        elements.append(all);
+        attrs = py::reinterpret_steal<py::object>(attrs_tuple(product->op, p.attrs(*product)));
+      }
       for (const TileProgram::Step& t : region.tiles.steps) {
         const bool reduces = info(t.op).kind == OpKind::Reduce;
         names.append(name_of(t.op));

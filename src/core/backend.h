@@ -11,6 +11,21 @@
 
 namespace tinyt {
 
+// What is to be done with each element of a product's result, which lies dense as rows x cols. A
+// kernel that can tell when parts of it are final hands them over while they are in the caches, on
+// the threads that made them; else all of it is done after the call.
+class Tail {
+ public:
+  // Asked once, before the first part, which must have a kernel that tells at all: whether to tell,
+  // with rows of so many elements, and so many tasks to share the work.
+  virtual bool begin(int64_t cols, int64_t tasks) = 0;
+  // Each element of the result is in one such part.
+  virtual void run(int64_t row, int64_t rows, int64_t col, int64_t cols) = 0;
+
+ protected:
+  ~Tail() = default;
+};
+
 // One checked call. Shapes, dtypes and attributes are valid and normalised (dims wrapped, sorted).
 // Inputs may have any strides. Scalar ops: inputs are at their own shapes (the kernel broadcasts),
 // dtypes may differ from `compute`, outputs may have any strides and may be exactly an input.
@@ -22,6 +37,7 @@ struct KernelCall {
   std::span<const Tensor> outputs;
   const Attrs& attrs;
   DType compute;  // the promoted dtype of the inputs
+  Tail* tail = nullptr;
 };
 
 using Kernel = void (*)(const KernelCall&);
@@ -50,6 +66,10 @@ struct Backend {
   // Runs a region over its space; outputs are dense: rows x cols values, or one a row.
   void (*run_tiles)(const TileProgram& program, std::span<const TileOperand> operands,
                     const TileSpace& space, std::span<char* const> outputs);
+  // The same after a product, on its result, which is one of the operands.
+  void (*run_product)(Kernel kernel, const KernelCall& product, const TileProgram& program,
+                      std::span<const TileOperand> operands, const TileSpace& space,
+                      std::span<char* const> outputs);
   // The dtype whose kernel a scalar op runs for a call of `compute`, `mixed` with other dtypes.
   DType (*kernel_dtype)(OpId op, DType compute, bool mixed);
   // One update of every item: checked, contiguous, apart from each other. Step counters are not

@@ -380,6 +380,7 @@ std::vector<int64_t> Fuser::siblings(int64_t n) const {
 std::vector<Group> Fuser::run() {
   for (int64_t n = 0; n < static_cast<int64_t>(graph_.nodes().size()); ++n)
     if (!is_view(n)) add_node(n);
+  join_products();
   find_needed();
   std::vector<Group> groups = in_order();
   count_bytes(groups);

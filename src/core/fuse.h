@@ -15,7 +15,8 @@ struct RegionInput {
 };
 
 // Nodes that run as one step, and why no more of what reads their results does: a single one, or
-// scalar ops, casts and reductions over one iteration space.
+// scalar ops, casts and reductions over one iteration space, maybe after a product that makes one
+// of their operands.
 struct Group {
   std::vector<int64_t> nodes;  // in the order of the graph
   TileProgram tiles;           // of more than one
@@ -23,6 +24,7 @@ struct Group {
   std::vector<int64_t> outputs;  // value numbers
   Dims shape;                    // of the space
   size_t reduced = 0;            // how many of its last dimensions are reduced
+  int64_t product = -1;          // a node
   Boundary boundary = Boundary::Result;
   int64_t boundary_bytes = 0;
 
@@ -46,6 +48,7 @@ class Fuser {
     std::vector<int64_t> nodes;
     Dims shape;
     size_t reduced = 0;
+    int64_t product = -1;
     int64_t level = 0;
     int64_t reader = INT64_MAX;  // the lowest level that reads it
     bool open = true;
@@ -72,6 +75,9 @@ class Fuser {
   std::vector<int64_t> siblings(int64_t n) const;
   void start(int64_t n);
   void read(int64_t n);
+  Boundary obstacle(int64_t product, const Region& region, std::span<const int64_t> readers) const;
+  bool may_wait(int64_t product, const Region& region, bool is_read_later) const;
+  void join_products();
   void find_needed();
   Group group_of(const Region& region) const;
   std::vector<Group> in_order() const;

@@ -12,6 +12,8 @@ std::string_view text_of(Boundary boundary) {
       return "a result";
     case Boundary::RunsAlone:
       return "an operation that runs alone";
+    case Boundary::Reductions:
+      return "reductions after a product";
     case Boundary::DType:
       return "a dtype or check that regions do not have";
     case Boundary::Shape:
@@ -87,6 +89,7 @@ Group Fuser::group_of(const Region& region) const {
   group.boundary = region.boundary;
   group.shape = region.shape;
   group.reduced = region.reduced;
+  group.product = region.product;
   if (group.is_region()) TileBuilder(*this, group).run();
   return group;
 }

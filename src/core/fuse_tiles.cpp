@@ -28,8 +28,10 @@ TileBuilder::TileBuilder(const Fuser& fuser, Group& group)
 }
 
 void TileBuilder::run() {
+  if (group_.product >= 0) group_.tiles.ops.push_back(graph_.nodes()[group_.product].op);
   for (const int64_t n : group_.nodes) {
     const Graph::Node& node = graph_.nodes()[n];
+    if (n == group_.product) continue;
     if (info(node.op).kind == OpKind::Scalar) {
       add_scalar(node, n);
     } else if (info(node.op).kind == OpKind::Reduce) {
@@ -58,7 +60,11 @@ void TileBuilder::run() {
   place();
 }
 
-bool TileBuilder::is_inside(int64_t v) const { return fuser_.is_made_inside(v, region_); }
+// In a register: not the result of a product.
+bool TileBuilder::is_inside(int64_t v) const {
+  return fuser_.is_made_inside(v, region_) &&
+         graph_.values()[fuser_.source_[v]].node != group_.product;
+}
 
 bool TileBuilder::is_row(int64_t node) const {
   if (node < 0) return false;  // an input, or none yet
@@ -70,6 +76,10 @@ DType TileBuilder::dtype_of(int r) const {
 }
 
 int TileBuilder::input(int64_t v, DType dtype, DType through, bool per_row) {
+  if (fuser_.is_made_inside(v, region_)) {  // a product: one operand, whoever reads it
+    v = fuser_.source_[v];
+    through = dtype;
+  }
   const RegionInput wanted{v, through, per_row};
   for (size_t i = 0; i < group_.inputs.size(); ++i) {
     const RegionInput& have = group_.inputs[i];

@@ -60,6 +60,7 @@ enum : uint32_t {
   S = 65536,   // its own inverse
   P = 131072,  // idempotent
   M = 262144,  // no arithmetic
+  B = 524288,  // a product: regions may begin with it
 };
 }  // namespace op_flags
 

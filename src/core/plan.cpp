@@ -30,6 +30,13 @@ bool may_fail(const Graph::Node& node) {
   return info(node.op).kind != OpKind::Reduce && !has_flag(node.op, op_flags::V);
 }
 
+Kernel kernel_of(OpId op) {
+  const Backend& backend = backend_of({});
+  const Kernel kernel = backend.kernels[static_cast<size_t>(op)];
+  require(kernel, ErrorKind::NotImplemented, name_of(op), ": no kernel on ", backend.name);
+  return kernel;
+}
+
 // From the first step of any of some blocks to the last.
 std::pair<int64_t, int64_t> span_of(const std::vector<Lifetime>& blocks) {
   int64_t first = kAlways, last = -1;
@@ -42,13 +49,17 @@ std::pair<int64_t, int64_t> span_of(const std::vector<Lifetime>& blocks) {
 
 // Whether a region reads an operand where it lies: along the rows it is dense or one element, or
 // what is gathered for a tile are whole cache lines. From memory, tiled copies are faster.
-bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t itemsize) {
+bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t itemsize,
+                 bool gathers) {
   constexpr int64_t kNear = 8, kLeastSide = 8, kFewBytes = 4 << 20;
   int64_t count = 0;  // of the last two dimensions
   std::array<size_t, 2> last{};
   for (size_t d = shape.size(); d-- > 0 && count < 2;)
     if (shape[d] > 1) last[count++] = d;
-  if (count == 0 || std::abs(strides[last[0]]) <= kNear) return true;
+  if (count == 0) return true;
+  const int64_t step = strides[last[0]];
+  if (step == 0 || step == 1 || !gathers) return step == 0 || step == 1;
+  if (std::abs(step) <= kNear) return true;
   return count == 2 && strides[last[1]] == 1 &&
          std::min(shape[last[0]], shape[last[1]]) >= kLeastSide &&
          numel_of(shape) * static_cast<int64_t>(itemsize) <= kFewBytes;
@@ -107,7 +118,8 @@ void Planner::find_readers(std::span<const Group> groups) {
     if (!is_in_part(groups[i].nodes[0])) continue;
     for (const int64_t n : groups[i].nodes) {
       for (const int64_t v : graph_.nodes()[n].inputs) last_read_[v] = std::max(last_read_[v], now);
-      if (!groups[i].is_region() && may_fail(graph_.nodes()[n])) last_failing_ = now;
+      if ((!groups[i].is_region() || n == groups[i].product) && may_fail(graph_.nodes()[n]))
+        last_failing_ = now;
     }
   }
 }
@@ -205,7 +217,7 @@ void Planner::plan_group(const Group& group, int64_t now) {
   const size_t steps = program_.steps_.size();
   note_touches(group, false);
   if (group.is_region()) {
-    if (!group.outputs.empty()) plan_region(group, now);
+    if (!group.outputs.empty() || group.product >= 0) plan_region(group, now);
   } else if (node.opaque) {
     plan_opaque(node, now);
   } else {
@@ -302,13 +314,10 @@ void Planner::plan_op(const Graph::Node& node, int64_t now) {
                         : fresh(inferred.shape[i], inferred.dtype[i]));
     set(node.outputs[i], out[i]);
   }
-  const Backend& backend = backend_of({});
   Program::Step& step = add_step(Program::Kind::Op, in, out);
   step.op = node.op;
   step.compute = inferred.compute;
-  step.kernel = backend.kernels[static_cast<size_t>(node.op)];
-  require(step.kernel, ErrorKind::NotImplemented, name_of(node.op), ": no kernel on ",
-          backend.name);
+  step.kernel = kernel_of(node.op);
   step.index = static_cast<int64_t>(program_.attrs_.size());
   if (has_flag(node.op, op_flags::R)) {
     const auto& ints = inferred.attrs.ints;
@@ -349,18 +358,27 @@ Tensor Planner::operand_of(const Group& group, size_t i) {
 }
 
 // Finds the loops over a region's shape, merged where all operands allow. What cannot be read where
-// it lies is copied.
+// it lies is copied. After a product rows are those of its result, as far as all operands are dense
+// or one element along them, and nothing is gathered.
 void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group) {
   const std::span<const int64_t> shape(group.shape);
-  const size_t split = shape.size() - group.reduced;
-  const Dims row{numel_of(shape.subspan(split))};  // that is reduced
+  const auto fits_row = [&](const Dims& strides, size_t dims, bool dense) {
+    const size_t from = shape.size() - dims;
+    const Dims all{numel_of(shape.subspan(from))};
+    const auto step = view_strides(shape.subspan(from), {strides.data() + from, dims}, all);
+    return step && ((*step)[0] == 1 || ((*step)[0] == 0 && !dense) || all[0] == 1);
+  };
+  size_t inner = group.reduced;  // dimensions of a row
+  if (group.product >= 0) {
+    const OpId op = graph_.nodes()[group.product].op;
+    inner = op == OpId::conv || op == OpId::conv_input ? shape.size() - 2 : 1;
+    for (const Tensor& t : in)
+      if (!fits_row(broadcast_strides(t.shape(), t.strides(), shape), inner, false)) inner = 0;
+  }
+  const size_t split = shape.size() - inner;
   const auto fits = [&](const Dims& strides, size_t itemsize, bool dense) {
-    if (group.reduced > 0) {
-      const auto step =
-          view_strides(shape.subspan(split), {strides.data() + split, group.reduced}, row);
-      return step && ((*step)[0] == 1 || ((*step)[0] == 0 && !dense) || row[0] == 1);
-    }
-    return is_readable(shape, strides, itemsize);
+    if (inner > 0) return fits_row(strides, inner, dense);
+    return is_readable(shape, strides, itemsize, group.product < 0);
   };
   std::vector<bool> dense(in.size());  // as reductions take them
   for (const TileProgram::Step& step : group.tiles.steps)
@@ -398,8 +416,8 @@ void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Gr
   };
   add_loops(0, split);
   Loop last{1, {}};
-  if (group.reduced > 0) {
-    last.size = row[0];
+  if (inner > 0) {
+    last.size = numel_of(shape.subspan(split));
     for (const Dims& s : strides) {
       int64_t step = 0;
       for (size_t d = split; d < shape.size(); ++d)
@@ -429,7 +447,7 @@ void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Gr
 
 // A result takes the place of an operand that nobody reads any more, neither later nor in steps
 // after the one that makes it, where all operands that lie there run through it in the same order;
-// else new memory.
+// else new memory. `taken`: of operands.
 Tensor Planner::result_of(const Group& group, size_t output, const Program::Region& region,
                           const std::vector<Tensor>& in, int64_t now, std::vector<bool>& taken) {
   const TileProgram& tiles = group.tiles;
@@ -463,29 +481,79 @@ Tensor Planner::result_of(const Group& group, size_t output, const Program::Regi
         return false;
     return true;
   };
-  if (!tiles.registers[tiles.outputs[output]].per_row)
-    for (size_t i = 0; i < in.size(); ++i)
-      if (takes(i)) {
-        for (size_t k = 0; k < in.size(); ++k)
-          if (&in[k].storage() == &in[i].storage()) taken[k] = true;
-        return in[i].view_as(made.dtype, made.shape, contiguous_strides(made.shape),
-                             in[i].offset());
-      }
+  const auto take = [&](size_t i) {
+    for (size_t k = 0; k < in.size(); ++k)
+      if (&in[k].storage() == &in[i].storage()) taken[k] = true;
+    return in[i].view_as(made.dtype, made.shape, contiguous_strides(made.shape), in[i].offset());
+  };
+  if (tiles.registers[tiles.outputs[output]].per_row) return fresh(made.shape, made.dtype);
+  // A product's result first: it has new memory.
+  if (region.product && region.product->operand >= 0 && takes(region.product->operand))
+    return take(region.product->operand);
+  for (size_t i = 0; i < in.size(); ++i)
+    if (takes(i)) return take(i);
   return fresh(made.shape, made.dtype);
 }
 
 void Planner::plan_region(const Group& group, int64_t now) {
   Program::Region region{group.tiles, {}, {}, {}};
-  std::vector<Tensor> in, out;
-  for (size_t i = 0; i < group.inputs.size(); ++i) in.push_back(operand_of(group, i));
+  std::vector<Tensor> own, in, out;
+  if (group.product >= 0) own = plan_product(group, now, region);
+  const auto is_made = [&](size_t i) {
+    return region.product && region.product->operand == static_cast<int>(i);
+  };
+  for (size_t i = 0; i < group.inputs.size(); ++i)
+    in.push_back(is_made(i) ? region.product->result : operand_of(group, i));
   lay_out(region, in, group);
-  std::vector<bool> taken(in.size());
+  std::vector<bool> taken;
+  for (const Tensor& t : in)  // the product reads its operands to its end
+    taken.push_back(std::any_of(own.begin(), own.end(),
+                                [&](const Tensor& x) { return &x.storage() == &t.storage(); }));
   for (size_t o = 0; o < group.outputs.size(); ++o)
     out.push_back(result_of(group, o, region, in, now, taken));
   for (size_t o = 0; o < group.outputs.size(); ++o) set(group.outputs[o], out[o]);
   region.outputs.resize(out.size());
-  add_step(Program::Kind::Region, in, out).index = static_cast<int64_t>(program_.regions_.size());
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!is_made(i)) own.push_back(in[i]);
+  const auto lies_there = [&](const Tensor& t) {
+    return &t.storage() == &region.product->result.storage();
+  };
+  if (region.product && std::none_of(out.begin(), out.end(), lies_there))
+    out.push_back(region.product->result);
+  Program::Step& step = add_step(Program::Kind::Region, own, out);
+  step.index = static_cast<int64_t>(program_.regions_.size());
+  if (region.product) step.compute = region.product->compute;
   program_.regions_.push_back(std::move(region));
+}
+
+// The product that a region begins with; its operands. Its result has new memory, which one of the
+// region's takes if nobody else reads it.
+std::vector<Tensor> Planner::plan_product(const Group& group, int64_t now,
+                                          Program::Region& region) {
+  const Graph::Node& node = graph_.nodes()[group.product];
+  const int64_t v = node.outputs[0];
+  std::vector<Tensor> in;
+  for (const int64_t from : node.inputs) in.push_back(value(from));
+  Inferred inferred;
+  infer(node.op, in, node.attrs, inferred);
+  const Tensor result = fresh(inferred.shape[0], inferred.dtype[0]);
+  if (last_read_[v] > now) {
+    set(v, result);
+  } else {
+    until_[&result.storage()] = now;
+  }
+  const auto at = std::find_if(group.inputs.begin(), group.inputs.end(),
+                               [&](const RegionInput& input) { return input.value == v; });
+  region.product = {
+      .op = node.op,
+      .compute = inferred.compute,
+      .kernel = kernel_of(node.op),
+      .inputs = in.size(),
+      .attrs = static_cast<int64_t>(program_.attrs_.size()),
+      .operand = at == group.inputs.end() ? -1 : static_cast<int>(at - group.inputs.begin()),
+      .result = result};
+  program_.attrs_.push_back(inferred.attrs);
+  return in;
 }
 
 // Whether output i of the last node may be written where its captured input lies: the step works

@@ -52,6 +52,7 @@ class Planner {
   Tensor converted(int64_t v, DType dtype);
   Tensor operand_of(const Group& group, size_t i);
   void lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group);
+  std::vector<Tensor> plan_product(const Group& group, int64_t now, Program::Region& region);
   const Tensor* operand_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
                                 int64_t now) const;
   Tensor result_of(const Group& group, size_t output, const Program::Region& region,

@@ -29,7 +29,18 @@ Effort effort_of(const Program& program, const Program::Step& step) {
       return backend.effort({OpId::copy, in, out, none, out[0].dtype()});
     case Program::Kind::Region: {
       const Program::Region& region = program.regions()[static_cast<size_t>(step.index)];
-      return backend.tiles_effort(region.tiles, region.space);
+      Effort effort = backend.tiles_effort(region.tiles, region.space);
+      if (const auto& product = region.product) {
+        const Effort own = backend.effort({product->op,
+                                           in.first(product->inputs),
+                                           {&product->result, 1},
+                                           program.attrs(*product),
+                                           product->compute});
+        if (own.nanoseconds == 0) return own;
+        effort = {effort.nanoseconds + own.nanoseconds, std::max(effort.parts, own.parts),
+                  effort.takes_memory || own.takes_memory};
+      }
+      return effort;
     }
     default:
       return {};

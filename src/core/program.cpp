@@ -61,19 +61,36 @@ void Program::place(const Memory& arena) {
   for (const auto& [storage, offset] : placed_) storage->block.data = arena_ + offset;
 }
 
+// Inputs are those of its product, then those of its tiles but the product's result.
+void Program::run_region(Region& region, std::span<const Tensor> inputs,
+                         std::span<const Tensor> outputs) const {
+  const auto& product = region.product;
+  size_t next = product ? product->inputs : 0;
+  for (size_t i = 0; i < region.operands.size(); ++i) {
+    const bool is_made = product && product->operand == static_cast<int>(i);
+    region.operands[i].data = (is_made ? product->result : inputs[next++]).data();
+  }
+  for (size_t i = 0; i < region.outputs.size(); ++i) region.outputs[i] = outputs[i].data();
+  if (!product)
+    return backend_of({}).run_tiles(region.tiles, region.operands, region.space, region.outputs);
+  backend_of({}).run_product(product->kernel,
+                             {product->op,
+                              inputs.first(product->inputs),
+                              {&product->result, 1},
+                              attrs_[product->attrs],
+                              product->compute},
+                             region.tiles, region.operands, region.space, region.outputs);
+}
+
 void Program::execute(const Step& step, const Draws& draws) {
   const std::span<const Tensor> inputs = this->inputs(step), outputs = this->outputs(step);
   switch (step.kind) {
     case Kind::Op:
       step.kernel({step.op, inputs, outputs, attrs_[step.index], step.compute});
       return;
-    case Kind::Region: {
-      Region& region = regions_[step.index];
-      for (size_t i = 0; i < inputs.size(); ++i) region.operands[i].data = inputs[i].data();
-      for (size_t i = 0; i < outputs.size(); ++i) region.outputs[i] = outputs[i].data();
-      backend_of({}).run_tiles(region.tiles, region.operands, region.space, region.outputs);
+    case Kind::Region:
+      run_region(regions_[step.index], inputs, outputs);
       return;
-    }
     case Kind::Copy:
       backend_of({}).copy_into(inputs[0], outputs[0]);
       return;

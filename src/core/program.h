@@ -1,7 +1,7 @@
 // What a recorded graph becomes: a flat list of steps over tensors that are all there before the
-// first run. A step is one op, or a region of scalar ops that runs tile by tile, so that its
-// intermediate values never leave the cache. A run takes no decisions and, its results and the
-// kernels' own scratch aside, no memory.
+// first run. A step is one op, or a region of scalar ops that runs tile by tile, maybe on the
+// result of a product, so that its intermediate values never leave the cache. A run takes no
+// decisions and, its results and the kernels' own scratch aside, no memory.
 #pragma once
 
 #include <deque>
@@ -79,6 +79,7 @@ struct TileOperand {
 enum class Boundary : uint8_t {
   Result,     // nothing in the graph reads it
   RunsAlone,  // it or its reader is no elementwise op or reduction
+  Reductions,
   DType,
   Shape,
   UsedElsewhere,
@@ -121,11 +122,22 @@ class Program {
     Boundary boundary = Boundary::Result;
     int64_t boundary_bytes = 0;
   };
+  // What a region begins with. Its operands are the first ones of the step.
+  struct Product {
+    OpId op;
+    DType compute;
+    Kernel kernel;
+    size_t inputs;
+    int64_t attrs;  // which
+    int operand;    // of the region: its result
+    Tensor result;  // in memory of the step's, or of a result of the region's
+  };
   struct Region {
     TileProgram tiles;
     TileSpace space;
     std::vector<TileOperand> operands;  // strides; the addresses are those of the run
     std::vector<char*> outputs;
+    std::optional<Product> product = {};
   };
   // Steps that run side by side: lanes, each with steps in their order, that wait for none of
   // another lane. All that they read and write is in memory apart for as long as the group runs.
@@ -211,6 +223,7 @@ class Program {
   }
   // Of an Op.
   const Attrs& attrs(const Step& step) const { return attrs_[step.index]; }
+  const Attrs& attrs(const Product& product) const { return attrs_[product.attrs]; }
   // The memory that operands lie in: a part of the arena, a block that the run takes and gives
   // back, one that it returns, an argument's, or memory that is there before and after.
   struct Place {
@@ -271,6 +284,8 @@ class Program {
   void run_side(const Side& side, const Draws& draws, RunObserver* observer);
   void run_step(int64_t step, const Draws& draws, RunObserver* observer);
   void execute(const Step& step, const Draws& draws);
+  void run_region(Region& region, std::span<const Tensor> inputs,
+                  std::span<const Tensor> outputs) const;
   std::vector<size_t> held_bytes(bool has_memories) const;
   size_t peak_bytes(bool has_memories) const;
   size_t scratch_of(const Step& step) const;

@@ -55,6 +55,7 @@ const Backend kBackend{
     memory::current,
     copy_into,
     run_tiles,
+    run_product,
     kernel_dtype,
     optim_step,
     count_nonzero,

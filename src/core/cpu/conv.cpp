@@ -180,20 +180,31 @@ bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
 }  // namespace
 
 void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
-                      int64_t ins, const Tensor& y) {
+                      int64_t ins, const Tensor& y, Tail* tail) {
   const auto size = static_cast<int64_t>(size_of(work));
   const int64_t images = y.size(0), channels = y.size(1) / groups;
   const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
   const Direct direct{work, images, groups, ins, channels, columns};
   if (work == DType::BFloat16) return low_conv_product(direct, lines, y);
-  if (direct.pays()) return direct_product(direct, lines, y);
+  if (direct.pays()) return direct_product(direct, lines, y, tail);
   if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
-  if (lines_pay(direct)) return lines_product(direct, lines, y);
+  if (lines_pay(direct)) return lines_product(direct, lines, y, tail);
   if (regions_pay(direct)) return regions_product(direct, lines, y);
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
   const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
+  const int64_t tasks =
+      groups * needs_of_product(work, channels, images * positions, depth, {}).tasks;
+  const bool tells = tail && depth > 0 && tail->begin(positions, tasks);
   multiply_batch(
       work, groups, channels, images * positions, depth, [&](int64_t i, Compute compute) {
+        const auto tell = [&](int64_t row, int64_t rows, int64_t col, int64_t cols) {
+          for (int64_t end = col + cols, count = 0; col < end; col += count) {
+            const int64_t image = col / positions, at = col % positions;
+            count = std::min(positions - at, end - col);
+            tail->run((image * groups + i) * channels + row, rows, at, count);
+          }
+        };
+        const Done done = tell;
         const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
         const ColumnSource b = source_of(work, columns, images, i * ins * columns.channel_stride);
         compute({.dtype = work,
@@ -205,7 +216,8 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
                  .c = y.data() + i * channels * positions * size,
                  .c_row = positions,
                  .run = positions,
-                 .c_run = y.size(1) * positions});
+                 .c_run = y.size(1) * positions,
+                 .done = tells ? &done : nullptr});
       });
 }
 
@@ -219,7 +231,7 @@ void kernel_conv(const KernelCall& call) {
   in_compute_dtype(out, work, [&](const Tensor& y) {
     const Tensor dense = dense_as(x, work);
     multiply_columns(work, g.groups, dense_as(w, work), columns_of_input(g, dense.data()),
-                     g.group_in(), y);
+                     g.group_in(), y, work == out.dtype() ? call.tail : nullptr);
   });
 }
 

@@ -239,14 +239,14 @@ void put_alike(DType work, const Geometry& g, const Phases& phases, const Tensor
 }
 
 void input_gradient(DType work, const Geometry& g, const Phases& phases, const Tensor& grad,
-                    const Tensor& w, const Tensor& dx) {
+                    const Tensor& w, const Tensor& dx, Tail* tail) {
   if (!phases.cover(g.in)) {
     std::memset(dx.data(), 0, static_cast<size_t>(dx.numel()) * size_of(work));
   }
   if (g.stride == Sizes{1, 1, 1}) {
     const std::vector<PhaseOfAll> one = phases.all();
     return multiply_columns(work, g.groups, swap_channels(g, one, w),
-                            columns_of_gradient(g, one[0], grad.data()), g.group_out(), dx);
+                            columns_of_gradient(g, one[0], grad.data()), g.group_out(), dx, tail);
   }
   if (phases.alike()) return put_alike(work, g, phases, grad, w, dx);
   for (const Phase& z : phases.along(0)) {
@@ -279,7 +279,8 @@ void kernel_conv_input(const KernelCall& call) {
   });
   const DType work = low ? grad.dtype() : info(call.compute).compute;
   in_compute_dtype(out, work, [&](const Tensor& dx) {
-    input_gradient(work, g, phases, dense_as(grad, work), dense_as(w, work), dx);
+    input_gradient(work, g, phases, dense_as(grad, work), dense_as(w, work), dx,
+                   work == out.dtype() ? call.tail : nullptr);
   });
 }
 

@@ -64,7 +64,7 @@ class LinesProduct {
     return (products_of(b).elements - used) * d_.outs <= kOutsOfPacking * used;
   }
 
-  void run(const Tensor& lines, const Tensor& y) {
+  void run(const Tensor& lines, const Tensor& y, Tail* tail) {
     for (int64_t k = 0; k < depth_; ++k) {
       const int64_t channel = k / d_.taps(), tap = k % d_.taps();
       offsets_.push_back(in_place_
@@ -78,11 +78,13 @@ class LinesProduct {
     const Scratch memory(bytes * threads);
     if (!in_place_) std::memset(memory.data(), 0, static_cast<size_t>(bytes * threads));
     Slots slots(memory.data(), bytes, threads);
-    parallel_for(d_.groups * blocks_.count(), [&](int64_t i) {
-      slots.with_one([&](char* slot) {
-        run_block(blocks_[i % blocks_.count()], i / blocks_.count(), weights.data(), slot,
-                  y.data());
-      });
+    const int64_t tasks = d_.groups * blocks_.count();
+    const bool tells = tail && tail->begin(d_.positions(), tasks);
+    parallel_for(tasks, [&](int64_t i) {
+      const PositionBlock block = blocks_[i % blocks_.count()];
+      const int64_t group = i / blocks_.count();
+      slots.with_one([&](char* slot) { run_block(block, group, weights.data(), slot, y.data()); });
+      if (tells) tell(block, group, *tail);
     });
   }
 
@@ -162,6 +164,15 @@ class LinesProduct {
     }
   }
 
+  void tell(const PositionBlock& b, int64_t group, Tail& tail) const {
+    const Sizes& n = d_.columns.positions;
+    const bool whole = b.cols == n[2];  // rows
+    for (int64_t image = b.image; image < b.image + b.images; ++image)
+      for (int64_t r = 0; r < (whole ? 1 : b.rows); ++r)
+        tail.run((image * d_.groups + group) * d_.outs, d_.outs,
+                 (b.z * n[1] + b.y + r) * n[2] + b.x, whole ? b.rows * n[2] : b.cols);
+  }
+
   void multiply(const PositionBlock& b, const char* weights, const char* source, char* out) const {
     const Products products = products_of(b);
     const int64_t row = d_.columns.positions[2];
@@ -213,8 +224,8 @@ bool lines_pay(const Direct& d) {
          LinesProduct(d).pays();
 }
 
-void lines_product(const Direct& d, const Tensor& lines, const Tensor& y) {
-  LinesProduct(d).run(lines, y);
+void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Tail* tail) {
+  LinesProduct(d).run(lines, y, tail);
 }
 
 }  // namespace tinyt::cpu

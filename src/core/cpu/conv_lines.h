@@ -9,7 +9,7 @@ namespace tinyt::cpu {
 // Whether this form is the faster one: rows of the output fill registers well enough.
 bool lines_pay(const Direct& d);
 
-// y [images, groups * outs, positions], as direct_product; a sum's terms go in blocks.
-void lines_product(const Direct& d, const Tensor& lines, const Tensor& y);
+// As direct_product; a sum's terms go in blocks.
+void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Tail* tail);
 
 }  // namespace tinyt::cpu

@@ -117,11 +117,16 @@ class Layout {
   std::vector<DirectColumn> columns_;
 };
 
+// Units of a task that each do so much.
+int64_t grain_of(int64_t work) {
+  return std::max<int64_t>(1, kWorkOfTask / std::max<int64_t>(1, work));
+}
+
 // Runs body(unit, scratch) for units that each do `work` multiplications, with room for `elements`;
 // the first `zeros` are zero at the start of a task.
 template <class T, class F>
 void for_units(int64_t units, int64_t work, int64_t elements, int64_t zeros, F&& body) {
-  const int64_t grain = std::max<int64_t>(1, kWorkOfTask / std::max<int64_t>(1, work));
+  const int64_t grain = grain_of(work);
   const int threads = units > grain ? num_threads() : 1;
   constexpr auto kAlign = static_cast<int64_t>(memory::kAlignment);
   const int64_t bytes = (elements * static_cast<int64_t>(sizeof(T)) / kAlign + 1) * kAlign;
@@ -164,13 +169,15 @@ void rows_of(const Direct& d, const Layout& layout, const T* packed, T* band, co
 }
 
 template <class T>
-void product_of(const Direct& d, const T* lines, T* y) {
+void product_of(const Direct& d, const T* lines, T* y, Tail* tail) {
   const Layout layout(d);
   const Sizes& out = d.columns.positions;
   const int64_t depth = d.ins * d.taps();
   const int64_t units = d.images * d.groups * out[0] * layout.bands();
-  for_units<T>(units, layout.band_size() * depth * d.outs, layout.size() + layout.band_size(),
-               layout.size(), [&](int64_t unit, T* packed) {
+  const int64_t work = layout.band_size() * depth * d.outs;
+  const bool tells = tail && tail->begin(d.positions(), units / grain_of(work));
+  for_units<T>(units, work, layout.size() + layout.band_size(), layout.size(),
+               [&](int64_t unit, T* packed) {
                  const int64_t top = unit % layout.bands() * layout.rows();
                  const int64_t z = unit / layout.bands() % out[0];
                  const int64_t plane = unit / layout.bands() / out[0];  // image and group
@@ -182,6 +189,8 @@ void product_of(const Direct& d, const T* lines, T* y) {
                    rows_of(d, layout, packed, packed + layout.size(),
                            lines + (group * d.outs + o) * depth, rows, to);
                  }
+                 if (tells)
+                   tail->run(plane * d.outs, d.outs, (z * out[1] + top) * out[2], rows * out[2]);
                });
 }
 
@@ -231,10 +240,10 @@ bool Direct::pays() const {
   return packed <= kMaxPacked;
 }
 
-void direct_product(const Direct& d, const Tensor& lines, const Tensor& y) {
-  if (d.dtype == DType::Float32) return product_of(d, lines.ptr<float>(), y.ptr<float>());
-  if (d.dtype == DType::Float64) return product_of(d, lines.ptr<double>(), y.ptr<double>());
-  product_of(d, lines.ptr<uint64_t>(), y.ptr<uint64_t>());
+void direct_product(const Direct& d, const Tensor& lines, const Tensor& y, Tail* tail) {
+  if (d.dtype == DType::Float32) return product_of(d, lines.ptr<float>(), y.ptr<float>(), tail);
+  if (d.dtype == DType::Float64) return product_of(d, lines.ptr<double>(), y.ptr<double>(), tail);
+  product_of(d, lines.ptr<uint64_t>(), y.ptr<uint64_t>(), tail);
 }
 
 void direct_weights(const Direct& d, const Tensor& grad, int64_t per_block, const Tensor& parts) {

@@ -2,7 +2,7 @@
 // all. There is nothing to reuse between rows of a product then, so packing would not pay.
 #pragma once
 
-#include "../tensor.h"
+#include "../backend.h"
 #include "columns.h"
 
 namespace tinyt::cpu {
@@ -19,8 +19,9 @@ struct Direct {
   bool pays() const;
 };
 
-// y [images, groups * outs, positions]: each element is one chain of fma over (in, tap).
-void direct_product(const Direct& d, const Tensor& lines, const Tensor& y);
+// y [images, groups * outs, positions]: each element is one chain of fma over (in, tap). A tail, or
+// null, takes the positions of a channel as a row.
+void direct_product(const Direct& d, const Tensor& lines, const Tensor& y, Tail* tail);
 
 // parts [blocks, groups * outs * ins * taps]: the products of `grad` [images, groups * outs,
 // positions] with the columns, summed over the positions of `per_block` images each.

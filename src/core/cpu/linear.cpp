@@ -11,10 +11,11 @@ void kernel_linear(const KernelCall& call) {
                                      Dims{weight.stride(1), weight.stride(0)}, weight.offset());
   const Tensor operands[] = {call.inputs[0], columns, bias};
   if (bias.rank() == 0) {
-    kernel_matmul(
-        {OpId::matmul, std::span(operands).first(2), call.outputs, call.attrs, call.compute});
+    kernel_matmul({OpId::matmul, std::span(operands).first(2), call.outputs, call.attrs,
+                   call.compute, call.tail});
   } else {
-    kernel_matmul_add({OpId::matmul_add, operands, call.outputs, call.attrs, call.compute});
+    kernel_matmul_add(
+        {OpId::matmul_add, operands, call.outputs, call.attrs, call.compute, call.tail});
   }
 }
 

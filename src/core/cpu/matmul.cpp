@@ -66,9 +66,9 @@ bool is_transposed(const MatmulShape& s, const Operand& b, const Addend& add, in
 }
 
 // The products of the batch, cut along k into `parts`: C is [parts][batch][m, n], of dtype `want`
-// (of bytes: Int32).
+// (of bytes: Int32). The tail, of one part, is told of rows of the batch.
 void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
-                  int64_t parts, DType want, void* c) {
+                  int64_t parts, DType want, void* c, Tail* tail) {
   const DType have = a.tensor.dtype();
   const auto size = static_cast<int64_t>(size_of(want)), item = static_cast<int64_t>(size_of(have));
   const PackKernel strided = kernels().gemm->pack[static_cast<int>(want)];
@@ -83,11 +83,17 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
                            s.batch,
                            a.batch,
                            b.batch,
-                           c});
+                           c},
+                          tail);
   }
   const int64_t unit = want == DType::Int32 ? 2 : 1;  // of depth, packed as one element
   const int64_t count = numel_of(s.batch), depth = parts == 1 ? s.k : kPartDepth;
   const bool transposed = have == want && is_transposed(s, b, add, depth);
+  const InMemory lies{.a = have == want, .b = have == want && (transposed || b.line == 1)};
+  const int64_t packed_depth = (depth + unit - 1) / unit;
+  const bool tells =
+      tail && s.k > 0 &&
+      tail->begin(s.n, count * needs_of_product(want, s.m, s.n, packed_depth, lies).tasks);
   const Scratch columns(transposed ? parts * count * depth * s.m * size : 0);
   const auto multiply = [&](int64_t i, Compute compute) {
     const int64_t k = i / count * depth, left = std::min(depth, s.k - k);
@@ -96,6 +102,14 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
           {start_of(s, o, i % count) + k * o.depth * item, o.line, o.depth}, left, have, want};
     };
     const ConvertedLines la = lines(a), lb = lines(b);
+    const auto tell = [&](int64_t row, int64_t rows, int64_t col, int64_t cols) {
+      if (transposed) {
+        std::swap(row, col);
+        std::swap(rows, cols);
+      }
+      tail->run(i * s.m + row, rows, col, cols);
+    };
+    const Done done = tell;
     Product p{.dtype = want,
               .m = s.m,
               .n = s.n,
@@ -106,7 +120,8 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
               .c_row = s.n,
               .run = s.n,
               .c_run = 0,
-              .add = add};
+              .add = add,
+              .done = tells ? &done : nullptr};
     if (have == want) {
       p.a = {strided, &la.lines};
       p.b = {strided, &lb.lines};
@@ -127,18 +142,15 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
     p.add = {add.data, add.col, add.row};
     compute(p);
   };
-  if (transposed) {
-    return multiply_batch(want, parts * count, s.n, s.m, depth, multiply, {.a = true, .b = true});
-  }
-  multiply_batch(want, parts * count, s.m, s.n, (depth + unit - 1) / unit, multiply,
-                 {.a = have == want, .b = have == want && b.line == 1});
+  const int64_t m = transposed ? s.n : s.m, n = transposed ? s.m : s.n;
+  multiply_batch(want, parts * count, m, n, packed_depth, multiply, lies);
 }
 
 // Few elements with long sums: the parts are summed side by side, then added up in order.
 void run_parts(const MatmulShape& s, const Operand& a, const Operand& b, const Tensor& out) {
   const int64_t parts = (s.k + kPartDepth - 1) / kPartDepth;
   const Scratch sums(parts * out.numel() * static_cast<int64_t>(size_of(out.dtype())));
-  run_matrices(s, a, b, {}, parts, out.dtype(), sums.data());
+  run_matrices(s, a, b, {}, parts, out.dtype(), sums.data(), nullptr);
   sum_parts(out.dtype(), sums.data(), parts, out.numel(), {}, out.data());
 }
 
@@ -148,7 +160,7 @@ void restore_infinities(const MatmulShape& s, const Operand& a, const Operand& b
                         const Tensor& out) {
   const Tensor sums = Tensor::empty(out.shape(), DType::Float32);
   const Tensor halves = Tensor::empty(out.shape(), out.dtype());
-  run_matrices(s, a, b, {}, 1, sums.dtype(), sums.data());
+  run_matrices(s, a, b, {}, 1, sums.dtype(), sums.data(), nullptr);
   copy_into(sums, halves);
   auto* to = out.ptr<Half>();
   const auto* from = halves.ptr<Half>();
@@ -231,10 +243,10 @@ struct Matmul {
   bool has_parts() const { return !has_vector() && s.k > kPartDepth && rows * s.n <= kFewElements; }
 
   // In the dtype of the sums.
-  void run(const Addend& add, const Tensor& out) {
+  void run(const Addend& add, const Tensor& out, Tail* tail) {
     if (s.n == 1 || rows > 1) fold_batch(s, a, b);
     if (out.dtype() == DType::Int32) {
-      run_matrices(s, a, b, add, 1, out.dtype(), out.data());
+      run_matrices(s, a, b, add, 1, out.dtype(), out.data(), tail);
     } else if (s.n == 1) {
       run_vectors(s, b, a, {add.data, 0, add.row}, out);
     } else if (rows == 1) {
@@ -242,7 +254,7 @@ struct Matmul {
     } else if (has_parts()) {
       run_parts(s, a, b, out);
     } else {
-      run_matrices(s, a, b, add, 1, out.dtype(), out.data());
+      run_matrices(s, a, b, add, 1, out.dtype(), out.data(), tail);
     }
   }
 };
@@ -258,7 +270,7 @@ bool on_low_units(const KernelCall& call, const Matmul& product) {
   return has_low_units(call.compute) && !(is_float(call.compute) && product.has_vector());
 }
 
-void multiply(const KernelCall& call, Matmul& product, const Addend& add) {
+void multiply(const KernelCall& call, Matmul& product, const Addend& add, Tail* tail) {
   const Tensor& out = call.outputs[0];
   if (on_low_units(call, product)) {
     fold_batch(product.s, product.a, product.b);
@@ -266,7 +278,7 @@ void multiply(const KernelCall& call, Matmul& product, const Addend& add) {
   }
   const DType work = dtype_of_sums(call.compute);
   const Tensor result = work == out.dtype() ? out : Tensor::empty(out.shape(), work);
-  product.run(add, result);
+  product.run(add, result, work == out.dtype() ? tail : nullptr);
   if (work != out.dtype()) copy_into(result, out);
 }
 
@@ -300,7 +312,7 @@ void kernel_matmul(const KernelCall& call) {
   if (call.outputs[0].numel() == 0) return;
   if (is_complex(call.compute)) return complex_matmul(call);
   Matmul product(call.inputs[0], call.inputs[1], call.outputs[0]);
-  multiply(call, product, {});
+  multiply(call, product, {}, call.tail);
 }
 
 void kernel_matmul_add(const KernelCall& call) {
@@ -310,7 +322,7 @@ void kernel_matmul_add(const KernelCall& call) {
     Matmul product(call.inputs[0], call.inputs[1], out);
     Addend add;
     const bool fused = read_addend(call, product, add);
-    multiply(call, product, fused ? add : Addend{});
+    multiply(call, product, fused ? add : Addend{}, fused ? call.tail : nullptr);
     if (fused) return;
   } else {
     complex_matmul(call);
@@ -324,7 +336,7 @@ void kernel_int_mm(const KernelCall& call) {
   if (out.numel() == 0) return;
   Matmul product(call.inputs[0], call.inputs[1], out);
   if (has_low_units(call.compute)) return run_low(product.s, product.a, product.b, {}, out);
-  product.run({}, out);
+  product.run({}, out, call.tail);
 }
 
 }  // namespace tinyt::cpu

@@ -21,6 +21,9 @@ struct Addend {
   int64_t row = 0, col = 0;
 };
 
+// Is told which rows and columns of a product are final.
+using Done = FunctionRef<void(int64_t row, int64_t rows, int64_t col, int64_t cols)>;
+
 // C = A B (+ addend), with A [m, k] and B [k, n] read through packers, which may compute what they
 // deliver. Each element of C is the sum, in order, of the chains of fma over fixed blocks of k: its
 // bits depend on its own row and column and on k alone.
@@ -36,6 +39,7 @@ struct Product {
   void* c;
   int64_t c_row, run, c_run;
   Addend add = {};
+  const Done* done = nullptr;  // where k > 0
 };
 
 inline constexpr int64_t kDepth = 4096;  // most bytes of k in one chain of fma
@@ -74,7 +78,7 @@ struct SmallBatch {
   void* c;
 };
 bool is_small(DType dtype, int64_t m, int64_t n, int64_t k);
-void multiply_small(SmallBatch s);
+void multiply_small(SmallBatch s, Tail* tail = nullptr);
 
 // out[i * n + j] = the dot product of x and line j of batch i (+ addend), in the order of a
 // reduction (docs/adr/0004). Both are read from dtype `from` as `work`.

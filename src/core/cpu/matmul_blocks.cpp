@@ -163,6 +163,10 @@ class BlockedProduct {
             .add_col = add.col};
   }
 
+  void tell(int64_t row, int64_t rows, int64_t col, int64_t cols) const {
+    if (p_.done) (*p_.done)(row, rows, col, cols);
+  }
+
   const char* element(const StridedLines& lines, int64_t line, int64_t k) const {
     return static_cast<const char*>(lines.data) + (line * lines.line + k * lines.depth) * cut_.size;
   }
@@ -200,6 +204,7 @@ class BlockedProduct {
         set_b_in_place(g, r);
         block_(g);
       }
+      tell(i, std::min(rows, p_.m - i), j, std::min(cols, p_.n - j));
     });
   }
 
@@ -211,6 +216,7 @@ class BlockedProduct {
       parallel_ranges(p_.n, cols, [&](int64_t begin, int64_t end) {
         packed_b_.with_one(
             [&](char* packed_b) { compute_narrow(k, span, begin, end - begin, packed_b); });
+        if (k + span == p_.k) tell(0, p_.m, begin, end - begin);
       });
     }
   }
@@ -289,6 +295,7 @@ class BlockedProduct {
       set_a(g, r, packed_a_ + i * r.depth * cut_.size);
       g.b = packed_b + j * r.depth * cut_.size;
       block_(g);
+      if (r.k + r.depth == p_.k) tell(r.row, r.rows, r.col, r.cols);
     });
   }
 

@@ -68,12 +68,16 @@ bool is_small(DType dtype, int64_t m, int64_t n, int64_t k) {
          kernels().gemm->small[static_cast<int>(dtype)] != nullptr;
 }
 
-void multiply_small(SmallBatch s) {
+void multiply_small(SmallBatch s, Tail* tail) {
   merge_dims(s);
   const int64_t width = kernels().gemm->tile[static_cast<int>(s.dtype)].cols / 2;
   const int64_t cost = s.m * ceil_div(s.n, width) * (s.k + kStart);
-  parallel_ranges(numel_of(s.batch), ceil_div(kTask, cost),
-                  [&](int64_t begin, int64_t end) { multiply_runs(s, begin, end); });
+  const int64_t count = numel_of(s.batch), grain = ceil_div(kTask, cost);
+  const bool tells = tail && tail->begin(s.n, ceil_div(count, grain));
+  parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
+    multiply_runs(s, begin, end);
+    if (tells) tail->run(begin * s.m, (end - begin) * s.m, 0, s.n);
+  });
 }
 
 }  // namespace tinyt::cpu

@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kStreamPiece = 2048;
 constexpr int64_t kManySteps = 8;
 constexpr int64_t kRowItem = 8;                            // bytes of the room for a value of a row
+constexpr int64_t kCloseResult = int64_t{1} << 20;         // bytes: an L2
 constexpr int64_t kLeastChunk = 4096;                      // elements of a unit of parallel work
 constexpr int64_t kLeastTurned = 2048;                     // elements, to read whole lines
 constexpr int64_t kNear = TileProgram::kLiveBytes + 8192;  // of tiles on the stack
@@ -396,7 +397,63 @@ uint64_t streams(const Job& job) {
   return found;
 }
 
+// A unit of parallel work: as much as a single op's. Half of a small region's elements may be that.
+int64_t grain_of(const TileProgram& program) {
+  const auto steps = static_cast<int64_t>(program.steps.size());
+  return std::max(kLeastChunk, 2 * kChunkElements / std::max<int64_t>(2, steps));
+}
+
+// Runs a region on blocks of a product.
+class BlockTail final : public Tail {
+ public:
+  explicit BlockTail(const Job& job)
+      : job_(job),
+        elements_(Runner::tile_elements(job.program, job.space)),
+        runners_(job, elements_, 0, num_threads()) {}
+
+  // Not where the result stays close anyway, so that whole rows are cheaper than blocks, or where
+  // a few tasks would do what more threads can.
+  bool begin(int64_t cols, int64_t tasks) override {
+    const int64_t elements = job_.space.row_count() * cols;
+    const int64_t own = ceil_div(elements, grain_of(job_.program));
+    return told_ = cols == job_.space.cols && tasks >= std::min<int64_t>(own, num_threads()) &&
+                   elements * Runner::widest(job_.program) > kCloseResult;
+  }
+  void run(int64_t row, int64_t rows, int64_t col, int64_t cols) override {
+    runners_.with_one([&](Runner& runner) {
+      const int64_t wide = std::min(cols, elements_), most = std::max<int64_t>(1, elements_ / wide);
+      for (int64_t r = row, count = 0; r < row + rows; r += count) {
+        const int64_t outer = r / job_.loop_rows(), first = r % job_.loop_rows();
+        count = std::min({most, row + rows - r, job_.loop_rows() - first});
+        for (int64_t c = col; c < col + cols; c += wide)
+          runner.run({outer, first, count, c, std::min(wide, col + cols - c)});
+      }
+    });
+  }
+  bool told() const { return told_; }
+
+ private:
+  const Job& job_;
+  int64_t elements_;
+  Runners runners_;
+  bool told_ = false;
+};
+
 }  // namespace
+
+void run_product(Kernel kernel, const KernelCall& product, const TileProgram& program,
+                 std::span<const TileOperand> operands, const TileSpace& space,
+                 std::span<char* const> outputs) {
+  {
+    const Job job{program, operands, space, outputs};
+    BlockTail tail(job);
+    KernelCall call = product;
+    call.tail = &tail;
+    kernel(call);
+    if (tail.told()) return;
+  }
+  run_tiles(program, operands, space, outputs);
+}
 
 void run_tiles(const TileProgram& program, std::span<const TileOperand> operands,
                const TileSpace& space, std::span<char* const> outputs) {
@@ -409,8 +466,7 @@ void run_tiles(const TileProgram& program, std::span<const TileOperand> operands
     // Each chunk ends with a fence, which waits for memory; much work hides that stores do.
     if (steps < kManySteps) elements = std::min(elements, kStreamPiece / Runner::widest(program));
   } else {
-    // As much work as a single op's: half of a small region's elements may be that.
-    grain = std::max(kLeastChunk, 2 * kChunkElements / std::max<int64_t>(2, steps));
+    grain = grain_of(program);
     if (space.row_count() * space.cols > grain) elements = std::min(elements, grain);
   }
   if (program.reduces) elements = std::max(elements, space.cols);

@@ -10,4 +10,9 @@ namespace tinyt::cpu {
 void run_tiles(const TileProgram& program, std::span<const TileOperand> operands,
                const TileSpace& space, std::span<char* const> outputs);
 
+// The same on the result of a product, block by block where its kernel tells.
+void run_product(Kernel kernel, const KernelCall& product, const TileProgram& program,
+                 std::span<const TileOperand> operands, const TileSpace& space,
+                 std::span<char* const> outputs);
+
 }  // namespace tinyt::cpu
