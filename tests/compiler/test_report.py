@@ -13,7 +13,7 @@ import tinyt.nn as nn
 from tinyt.compiler.render import machine
 from tinyt.compiler.render.report import in_bytes, in_seconds, scaled, shortened
 from tinyt.testing import assert_kernels
-from training import cnn, mlp, transformer
+from training import cnn, mlp, training_step, transformer
 
 
 def bits(x):
@@ -283,7 +283,8 @@ def test_the_machine_is_measured_once():
 
 def test_the_text_is_a_table():
     wide = nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
-    step, args = training(nn.Sequential(*wide), tinyt.randn(64, 64), tinyt.randint(0, 10, (64,)))
+    step = tinyt.compile(training_step(nn.Sequential(*wide)))
+    args = tinyt.randn(64, 64), tinyt.randint(0, 10, (64,))
     for _ in range(2):
         step(*args)
     report = step.report(*args)
