@@ -6,14 +6,6 @@
 
 namespace tinyt {
 
-namespace {
-
-int64_t bytes_of(const Graph::Value& v) {
-  return numel_of(v.shape) * static_cast<int64_t>(size_of(v.dtype));
-}
-
-}  // namespace
-
 // Whether the product may run as late as the region. Operands that eager mode would be rid of are
 // kept instead of its result, and beside the region's results: those must fit the result's place.
 bool Fuser::may_wait(int64_t product, const Region& region, bool is_read_later) const {
@@ -25,7 +17,7 @@ bool Fuser::may_wait(int64_t product, const Region& region, bool is_read_later) 
       return std::any_of(in.begin(), in.end(), [&](int64_t v) { return source_[v] == s; });
     });
   };
-  int64_t kept = 0;
+  size_t kept = 0;
   std::vector<int64_t> seen;
   for (const int64_t v : graph_.nodes()[product].inputs) {
     const int64_t s = source_[v];
@@ -33,23 +25,23 @@ bool Fuser::may_wait(int64_t product, const Region& region, bool is_read_later) 
         std::find(seen.begin(), seen.end(), s) != seen.end())
       continue;
     seen.push_back(s);
-    kept += bytes_of(graph_.values()[s]);
+    kept += graph_.values()[s].bytes();
   }
   if (kept == 0) return true;
-  int64_t results = 0;
+  size_t results = 0;
   bool has_place = false;  // for the product's result
   for (const int64_t m : region.nodes) {
     const int64_t v = graph_.nodes()[m].outputs[0];
     if (!needed_[v]) continue;
-    results += bytes_of(graph_.values()[v]);
+    results += graph_.values()[v].bytes();
     has_place |= info(graph_.nodes()[m].op).kind == OpKind::Scalar &&
                  size_of(graph_.values()[v].dtype) == size_of(made.dtype);
   }
-  if (is_read_later || !has_place) results += bytes_of(made);
+  if (is_read_later || !has_place) results += made.bytes();
   const int64_t inside = std::lower_bound(region.nodes.begin(), region.nodes.end(), n) -
                          std::upper_bound(region.nodes.begin(), region.nodes.end(), product);
   const bool is_next = steps_[n] - steps_[product + 1] == inside;
-  return results <= bytes_of(made) && (is_next || kept <= bytes_of(made));
+  return results <= made.bytes() && (is_next || kept <= made.bytes());
 }
 
 // Why the region cannot begin with the product; Result where it can. `readers`: all nodes that read
