@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tinyt import _core
 from tinyt.tensor import Tensor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tinyt.compiler.capture import Capture
 
 # (number of a leaf, dimension) -> least and largest size.
-Marks: TypeAlias = "dict[tuple[int, int], tuple[int, float]]"
+Marks = dict[tuple[int, int], tuple[int, float]]
 
 _MARKS = "_dynamic_sizes"
 
