@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-PEERS=("torch==2.13.0" "jax==0.10.2") # what tests and benchmarks compare with
+TORCH_REQUIREMENT="torch==2.13.0"
+JAX_REQUIREMENT="jax==0.10.2"
 CI_START=$(date +%s)
 export CI=true PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=1
 export MPLBACKEND=Agg

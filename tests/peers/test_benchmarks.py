@@ -107,10 +107,8 @@ def test_compiled_cases(case: Case) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-IN_JAX = [param for param in COMPILED if param.values[0].jax]
-
-
-@pytest.mark.parametrize("case", IN_JAX)
+@pytest.mark.slow  # and not beside tests that fork: JAX's threads warn
+@pytest.mark.parametrize("case", [param for param in COMPILED if param.values[0].jax])
 def test_jax_cases(case: Case) -> None:
     """What stands beside compiled functions where JAX is installed is PyTorch's computation."""
     pytest.importorskip("jax")
