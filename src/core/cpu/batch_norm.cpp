@@ -113,10 +113,11 @@ void backward_rows(const ChannelLayout& l, const ByChannel& all_x, const ByChann
       row = {.n = l.n, .scale = weight[c], .weight = row.scale, .bias = -0.0, .stream = stream};
     }
     const ChannelRows dx = all_dx.rows(c, memory + all_g.bytes());
+    const auto kernel = training ? table.input[l.index()] : table.forward[l.index()];
     for (int64_t i = 0; i < l.outer; ++i) {
       row.x = (training ? x : g).row(i);
       row.grad = g.row(i);
-      (training ? table.input : table.forward)[l.index()](row, dx.row(i));
+      kernel(row, dx.row(i));
     }
     all_dx.write(c, dx);
     end_streams(stream);
