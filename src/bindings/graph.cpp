@@ -9,6 +9,7 @@
 #include "call.h"
 #include "casters.h"
 #include "measure.h"
+#include "plan.h"
 #include "submodules.h"
 
 namespace py = pybind11;
@@ -167,6 +168,7 @@ std::optional<py::tuple> run_program(Program& p,
 }  // namespace
 
 void bind_graph(py::module_& m) {
+  m.attr("GATHERED_BYTES") = kGatheredBytes;
   using py::arg;
   py::class_<Measures> measures(m, "Measures", "What one run of a program was like.");
   py::class_<Graph, std::shared_ptr<Graph>>(m, "Graph", "A recording: nodes over values, in order.")

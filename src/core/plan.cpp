@@ -48,10 +48,10 @@ std::pair<int64_t, int64_t> span_of(const std::vector<Lifetime>& blocks) {
 }
 
 // Whether a region reads an operand where it lies: along the rows it is dense or one element, or
-// what is gathered for a tile are whole cache lines. From memory, tiled copies are faster.
+// what is gathered for a tile are whole cache lines.
 bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t itemsize,
                  bool gathers) {
-  constexpr int64_t kNear = 8, kLeastSide = 8, kFewBytes = 4 << 20;
+  constexpr int64_t kNear = 8, kLeastSide = 8;
   int64_t count = 0;  // of the last two dimensions
   std::array<size_t, 2> last{};
   for (size_t d = shape.size(); d-- > 0 && count < 2;)
@@ -62,7 +62,7 @@ bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t ite
   if (std::abs(step) <= kNear) return true;
   return count == 2 && strides[last[1]] == 1 &&
          std::min(shape[last[0]], shape[last[1]]) >= kLeastSide &&
-         numel_of(shape) * static_cast<int64_t>(itemsize) <= kFewBytes;
+         numel_of(shape) * static_cast<int64_t>(itemsize) <= kGatheredBytes;
 }
 
 // Whether the last dimension's two elements lie as those of complex numbers do.

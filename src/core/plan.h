@@ -10,6 +10,10 @@
 
 namespace tinyt {
 
+// The largest operand that a region gathers where it lies: from memory, a tiled copy is faster
+// (benchmarks/cases/compile.py has such cases).
+constexpr int64_t kGatheredBytes = 4 << 20;
+
 class Planner {
  public:
   Planner(Program& program, const Graph& graph, Program::Part part);

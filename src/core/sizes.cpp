@@ -74,13 +74,6 @@ bool is_common(const Tensor& t) {
   return t.dtype() == DType::Int64 && *t.ptr<int64_t>() != 0 && *t.ptr<int64_t>() != 1;
 }
 
-constexpr int64_t kMost = int64_t{1} << 30;  // so that two of them and a kind are one key
-
-uint64_t key(uint8_t kind, int64_t left, int64_t right) {
-  return static_cast<uint64_t>(kind) << 60 | static_cast<uint64_t>(left) << 30 |
-         static_cast<uint64_t>(right);
-}
-
 }  // namespace
 
 const std::string& integer_kinds(OpId op) {
@@ -171,7 +164,7 @@ Sizes::Sizes(const Graph& graph) : form_(graph) {
 
 int64_t Sizes::add(Row row) {
   const auto number = static_cast<int64_t>(rows_.size());
-  require(number < kMost, ErrorKind::Runtime, "sizes: more than ", kMost, " numbers");
+  require(number < kMostRows, ErrorKind::Runtime, "sizes: more than ", kMostRows, " numbers");
   rows_.push_back(row);
   return number;
 }
@@ -183,7 +176,7 @@ int64_t Sizes::constant(int64_t value) {
 }
 
 int64_t Sizes::apply(Op op, int64_t left, int64_t right) {
-  const auto [at, is_new] = known_.try_emplace(key(static_cast<uint8_t>(op), left, right), -1);
+  const auto [at, is_new] = known_.try_emplace(row_key(static_cast<uint8_t>(op), left, right), -1);
   if (is_new) {
     int64_t value = 0;
     require(compute(op, rows_[left].value, rows_[right].value, value), ErrorKind::Runtime,
@@ -195,7 +188,7 @@ int64_t Sizes::apply(Op op, int64_t left, int64_t right) {
 
 bool Sizes::test(Test test, int64_t left, int64_t right) {
   const bool outcome = compare(test, rows_[left].value, rows_[right].value);
-  if (left != right && asked_.insert(key(static_cast<uint8_t>(test), left, right)).second)
+  if (left != right && asked_.insert(row_key(static_cast<uint8_t>(test), left, right)).second)
     tests_.push_back({test, outcome, left, right});
   return outcome;
 }

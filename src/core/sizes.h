@@ -80,6 +80,13 @@ class Sizes {
   std::vector<std::pair<size_t, int64_t>> places_;
 };
 
+// What is computed or asked of two rows of a table as one word; -1: there is no such row.
+constexpr int64_t kMostRows = int64_t{1} << 29;
+inline uint64_t row_key(uint8_t kind, int64_t left, int64_t right) {
+  return static_cast<uint64_t>(kind) << 60 | static_cast<uint64_t>(left + 1) << 30 |
+         static_cast<uint64_t>(right + 1);
+}
+
 // What Python computes; false where that is beyond 64 bits.
 bool compute(Sizes::Op op, int64_t left, int64_t right, int64_t& out);
 bool compare(Sizes::Test test, int64_t left, int64_t right);

@@ -8,13 +8,7 @@ namespace tinyt {
 
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 29;       // so that two and an op are one key
 constexpr int64_t kExactReal = int64_t{1} << 53;  // whole numbers up to here are doubles
-
-uint64_t key(uint8_t kind, int64_t left, int64_t right) {
-  return static_cast<uint64_t>(kind) << 60 | static_cast<uint64_t>(left + 1) << 30 |
-         static_cast<uint64_t>(right + 1);
-}
 
 // A tensor of the same geometry without data.
 Tensor geometry_of(const Tensor& x) {
@@ -108,27 +102,32 @@ int64_t Trace::of(Op op, const Tensor& x, int64_t dim) {
 }
 
 int64_t Trace::of(Op op, int64_t made, int64_t dim, int64_t value) {
-  const auto [at, is_new] = known_.try_emplace(key(static_cast<uint8_t>(op), made, dim),
+  const auto [at, is_new] = known_.try_emplace(row_key(static_cast<uint8_t>(op), made, dim),
                                                static_cast<int64_t>(rows_.size()));
-  if (is_new) rows_.push_back({op, made, dim, value});
+  if (is_new) add({op, made, dim, value});
   return at->second;
+}
+
+void Trace::add(Row row) {
+  require(std::ssize(rows_) < kMostRows, ErrorKind::Runtime, "trace: more than ", kMostRows,
+          " numbers");
+  rows_.push_back(row);
 }
 
 int64_t Trace::apply(Op op, int64_t left, int64_t right) {
   const auto number = static_cast<int64_t>(rows_.size());
-  require(number < kMost, ErrorKind::Runtime, "trace: more than ", kMost, " numbers");
   if (op == Op::Constant) {
     const auto [at, is_new] = constants_.try_emplace(left, number);
-    if (is_new) rows_.push_back({op, -1, -1, left});
+    if (is_new) add({op, -1, -1, left});
     return at->second;
   }
-  const auto [at, is_new] = known_.try_emplace(key(static_cast<uint8_t>(op), left, right), number);
+  const auto [at, is_new] = known_.try_emplace(row_key(static_cast<uint8_t>(op), left, right), number);
   if (is_new) {
     int64_t value = 0;
     const int64_t b = right < 0 ? 0 : rows_[right].value;
     require(compute(op, rows_[left].value, b, value), ErrorKind::Runtime,
             "sizes: ", rows_[left].value, " and ", b, " are beyond 64 bits");
-    rows_.push_back({op, left, right, value});
+    add({op, left, right, value});
   }
   return at->second;
 }
@@ -137,7 +136,7 @@ bool Trace::test(Test test, int64_t left, int64_t right) {
   const bool outcome = compare(test, rows_[left].value, rows_[right].value);
   if (left == right || (rows_[left].op == Op::Constant && rows_[right].op == Op::Constant))
     return outcome;
-  if (asked_.try_emplace(key(static_cast<uint8_t>(test), left, right), true).second) {
+  if (asked_.try_emplace(row_key(static_cast<uint8_t>(test), left, right), true).second) {
     Event event{.kind = Kind::Test, .rows = rows_.size()};
     event.test = test;
     event.outcome = outcome;
@@ -193,6 +192,7 @@ Trace::Event& Trace::add(Kind kind, std::span<const Tensor> operands) {
 }
 
 void Trace::made(Event& event, const Tensor& x) {
+  require(made_ < kMostRows, ErrorKind::Runtime, "trace: more than ", kMostRows, " tensors");
   mark(x, made_++);
   event.geometries.push_back(geometry_of(x));
 }

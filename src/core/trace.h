@@ -124,6 +124,7 @@ class Trace {
   };
   class Replay;
 
+  void add(Row row);
   Event& add(Kind kind, std::span<const Tensor> operands);
   void made(Event& event, const Tensor& x);
   Attrs own(const Attrs& attrs) const;

@@ -557,6 +557,22 @@ def test_permutes_sink_below_elementwise_ops() -> None:
     ]
 
 
+def test_numbers_stay_above_permutes_that_sink() -> None:
+    def function(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return ((a.exp() * 2.0 + b) * x).t().sin()
+
+    args = tinyt.randn(5, 7), tinyt.randn(()), tinyt.randn(())
+    assert after("sink dead", function, *args) == [
+        "%0 = exp(a) float32[]",
+        "%1 = mul(%0, b) float32[]",
+        "%2 = add(%1, c) float32[]",
+        "%3 = permute(d) ((1, 0),) float32[7, 5]",
+        "%4 = mul(%2, %3) float32[7, 5]",
+        "%5 = sin(%4) float32[7, 5]",
+        "return %5",
+    ]
+
+
 @pytest.mark.parametrize(
     "function",
     [

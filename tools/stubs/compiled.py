@@ -122,6 +122,8 @@ def core_stub() -> str:
             stub.body.append(f"class {name}({bases}): ...\n")
         elif isinstance(member, type):
             classes.append(core_class(member, unused))
+        elif isinstance(member, int):
+            stub.body.append(f"{name}: int\n")
         else:
             line = member.__doc__.splitlines()[0]
             functions.append(bound_function("", name, line, unused).text())

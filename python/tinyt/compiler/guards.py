@@ -79,6 +79,10 @@ _PYTHON = (_folder(os.path.dirname(os.__file__)), "<frozen")
 _INSTALLED = _folder("", "site-packages"), _folder("", "dist-packages")
 
 
+def _in_library(frame: FrameType) -> bool:
+    return os.path.normcase(frame.f_code.co_filename).startswith(_LIBRARY)
+
+
 def _is_library(code: CodeType) -> bool:
     name = os.path.normcase(code.co_filename)
     if name not in _known:
@@ -152,7 +156,7 @@ def _is_array(kind: type) -> bool:
 
 def _user_line(frame: FrameType | None) -> str:
     """The line of the user's own code that a frame runs for."""
-    while frame is not None and os.path.normcase(frame.f_code.co_filename).startswith(_LIBRARY):
+    while frame is not None and _in_library(frame):
         frame = frame.f_back
     return (
         "a step of an optimiser"
@@ -280,7 +284,7 @@ class Tracer:
 
     def _tell(self, frame: FrameType | None, line: Callable[[str, int], None]) -> None:
         """Of a line that runs; in the library's own code, of the one that called it."""
-        while frame is not None and os.path.normcase(frame.f_code.co_filename).startswith(_LIBRARY):
+        while frame is not None and _in_library(frame):
             frame = frame.f_back
         if frame is not None:
             line(frame.f_code.co_filename, frame.f_lineno)
@@ -303,8 +307,7 @@ class Tracer:
                 ends.append(end)
                 by_name = bool(chain.steps) and chain.steps[-1][1] in _METHODS
                 whole = max(whole, _depth_of(end), by_name)
-                file = os.path.normcase(frame.f_code.co_filename)
-                if end is type and not file.startswith(_LIBRARY):
+                if end is type and not _in_library(frame):
                     stop_tracing(f"types are asked for at {_user_line(frame)}")
                 if end is super:
                     ends += self._bases(frame)

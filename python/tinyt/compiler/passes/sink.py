@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tinyt._core import GATHERED_BYTES
 from tinyt.compiler.passes.edit import FAULTING, SCALARS, uses_of, walk
 
 if TYPE_CHECKING:
@@ -19,9 +20,8 @@ _READERS = _FUSES | {"copy", "reshape"}
 
 _MOST = 16  # nodes that one permutation is moved over
 
-# Bytes. Out of the caches a tiled copy is faster, as it is for short rows and several operands:
-# measured, benchmarks/cases/compile.py has such cases.
-_NEAR = 4 << 20
+# Bytes. For shorter rows and several operands a tiled copy is faster: measured,
+# benchmarks/cases/compile.py has such cases.
 _LONG_ROW = 128
 
 
@@ -62,7 +62,7 @@ def _pays(edit: Edit, node: Node) -> bool:
     of elements (is_readable in plan.cpp)."""
     (x,), (dims,) = node.inputs, node.attrs
     shape, t, _ = edit.values[x]
-    if edit.nbytes(x) > _NEAR:
+    if edit.nbytes(x) > GATHERED_BYTES:
         return False
     return dims[-1] != len(dims) - 1 or shape[-1] * t.itemsize >= _LONG_ROW
 
@@ -87,6 +87,7 @@ def _above(edit: Edit, value: int, uses: list[int]) -> list[Node]:
             or node.op not in _FUSES
             or uses[v] != 1
             or len(found) == _MOST
+            or edit.values[v].shape != shape
             or any([s and s != shape for s in (edit.values[i].shape for i in node.inputs)])
         ):
             continue
