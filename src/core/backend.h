@@ -29,8 +29,8 @@ class Tail {
 // One checked call. Shapes, dtypes and attributes are valid and normalised (dims wrapped, sorted).
 // Inputs may have any strides. Scalar ops: inputs are at their own shapes (the kernel broadcasts),
 // dtypes may differ from `compute`, outputs may have any strides and may be exactly an input.
-// All other ops: inputs already have the dtype the output rule implies, outputs are fresh and
-// contiguous.
+// All other ops: inputs already have the dtype the output rule implies, outputs are contiguous and
+// fresh, but for what Backend::adds_in_place says.
 struct KernelCall {
   OpId op;
   std::span<const Tensor> inputs;
@@ -80,6 +80,9 @@ struct Backend {
   // Both look at geometry alone.
   Effort (*effort)(const KernelCall& call);
   Effort (*tiles_effort)(const TileProgram& program, const TileSpace& space);
+  // Whether a matmul_add's result may be its addend: the kernel reads an element when it writes it.
+  // Of geometry, too.
+  bool (*adds_in_place)(const KernelCall& call);
 };
 
 void register_backend(const Backend& backend);

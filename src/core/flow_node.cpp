@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "parallel.h"
+
 namespace tinyt {
 
 namespace {
@@ -68,6 +70,17 @@ class PartRun {
   size_t result_bytes(int64_t r) const { return result_bytes_[r]; }
   size_t memory_bytes(size_t m) const { return program_.memory_bytes(m); }
   size_t memory_of(int64_t result) const { return program_.memory_of(result); }
+  // Whether what a step writes to a memory may lie where the step before it wrote: `is_carried`
+  // tells whether an argument is the result that lies there.
+  bool updates(size_t memory, FunctionRef<bool(const FlowSource&)> is_carried) const {
+    int64_t found = -1;
+    for (size_t a = 0; a < sources_.size(); ++a) {
+      if (!is_carried(sources_[a])) continue;
+      if (found >= 0 || argument_bytes(a) != memory_bytes(memory)) return false;
+      found = static_cast<int64_t>(a);
+    }
+    return found >= 0 && program_.may_replace(static_cast<size_t>(found), memory);
+  }
   // Whether the memory of a result holds nothing else.
   bool is_whole(int64_t result) const {
     return memory_bytes(memory_of(result)) == result_bytes(result);
@@ -98,14 +111,14 @@ class PartRun {
   std::vector<char*> arguments, memories;
 };
 
-// Two places for each of some memories, one after another: what a step makes of what the step
-// before it made.
+// Places for some memories, one after another, two for each: what a step makes of what the step
+// before it made. One, where it updates that.
 class Pairs {
  public:
-  void add(size_t memory, size_t bytes) {
+  void add(size_t memory, size_t bytes, bool updates = false) {
     bytes = (bytes + memory::kAlignment - 1) / memory::kAlignment * memory::kAlignment;
-    places_.push_back({memory, total_, bytes});
-    total_ += 2 * bytes;
+    places_.push_back({memory, total_, updates ? 0 : bytes});
+    total_ += updates ? bytes : 2 * bytes;
   }
   size_t bytes() const { return total_; }
   // For the length of a run.
@@ -113,12 +126,12 @@ class Pairs {
   void set(const Storage& all, int64_t step, std::vector<char*>& memories) const {
     char* base = static_cast<char*>(all.block.data);
     for (const Place& p : places_)
-      memories[p.memory] = base + p.offset + static_cast<size_t>(step & 1) * p.bytes;
+      memories[p.memory] = base + p.offset + static_cast<size_t>(step & 1) * p.next;
   }
 
  private:
   struct Place {
-    size_t memory, offset, bytes;
+    size_t memory, offset, next;
   };
   std::vector<Place> places_;
   size_t total_ = 0;
@@ -144,7 +157,10 @@ class BoundScan : public Opaque::Bound {
       (at_once ? direct_ : copied_).push_back({output, m, body_.result_bytes(r)});
     }
     for (size_t m = 0; m < has_place.size(); ++m)
-      if (!has_place[m]) pairs_.add(m, body_.memory_bytes(m));
+      if (!has_place[m])
+        pairs_.add(m, body_.memory_bytes(m), body_.updates(m, [&](const FlowSource& source) {
+          return source.kind == FlowSource::kCarry && body_.memory_of(source.other) == m;
+        }));
   }
 
   Parts parts() const override { return {{body_.program(), settings_.steps}}; }
@@ -373,7 +389,10 @@ class BoundWhile : public Opaque::Bound {
         body_(settings.body) {
     for (size_t m = 0; m < condition_.memories.size(); ++m)
       answer_.add(m, condition_.memory_bytes(m));
-    for (size_t m = 0; m < body_.memories.size(); ++m) pairs_.add(m, body_.memory_bytes(m));
+    for (size_t m = 0; m < body_.memories.size(); ++m)
+      pairs_.add(m, body_.memory_bytes(m), body_.updates(m, [&](const FlowSource& source) {
+        return source.kind == FlowSource::kCarry && body_.memory_of(carries_[source.at]) == m;
+      }));
   }
 
   Parts parts() const override {

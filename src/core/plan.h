@@ -14,6 +14,8 @@ namespace tinyt {
 // (benchmarks/cases/compile.py has such cases).
 constexpr int64_t kGatheredBytes = 4 << 20;
 
+Kernel kernel_of(OpId op);
+
 class Planner {
  public:
   Planner(Program& program, const Graph& graph, Program::Part part);
@@ -59,6 +61,8 @@ class Planner {
   std::vector<Tensor> plan_product(const Group& group, int64_t now, Program::Region& region);
   const Tensor* operand_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
                                 int64_t now) const;
+  const Tensor* addend_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
+                               int64_t now) const;
   Tensor result_of(const Group& group, size_t output, const Program::Region& region,
                    const std::vector<Tensor>& in, int64_t now, std::vector<bool>& taken);
   bool is_overwritten(int64_t v) const;

@@ -138,6 +138,8 @@ class Program {
     std::vector<TileOperand> operands;  // strides; the addresses are those of the run
     std::vector<char*> outputs;
     std::optional<Product> product = {};
+
+    bool may_replace(size_t operand, size_t output) const;
   };
   // Steps that run side by side: lanes, each with steps in their order, that wait for none of
   // another lane. All that they read and write is in memory apart for as long as the group runs.
@@ -185,6 +187,9 @@ class Program {
   size_t memories() const { return memories_.size(); }
   size_t memory_bytes(size_t memory) const { return memories_[memory].bytes; }
   size_t results() const { return results_.size(); }
+  // Whether a run may write that memory of results where an argument of its size lies: no step
+  // reads the argument once it is written, and one that does both reads each element first.
+  bool may_replace(size_t argument, size_t memory) const;
 
   // Whether the numbers given leave the graph as it is.
   bool holds(std::span<const double> given) const {
@@ -289,6 +294,7 @@ class Program {
   std::vector<size_t> held_bytes(bool has_memories) const;
   size_t peak_bytes(bool has_memories) const;
   size_t scratch_of(const Step& step) const;
+  bool may_replace(const Step& step, const Storage& from, const Storage& to) const;
   std::vector<Tensor> results(std::span<const Tensor> arguments);
 
   std::shared_ptr<Numbers> numbers_;

@@ -92,6 +92,56 @@ std::vector<Program::Held> Program::held_values(int64_t step) const {
   return out;
 }
 
+bool Program::may_replace(size_t argument, size_t memory) const {
+  const Storage &from = *arguments_[argument].storage, &to = *memories_[memory].storage;
+  const auto lies_in = [](std::span<const Tensor> tensors, const Storage& storage) {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [&](const Tensor& t) { return &t.storage() == &storage; });
+  };
+  for (const Result& r : results_)
+    if (r.argument == static_cast<int64_t>(argument)) return false;
+  int64_t last_read = -1, first_written = -1;
+  for (int64_t s = std::ssize(steps_); s-- > 0;) {
+    const auto in = inputs(steps_[s]), out = outputs(steps_[s]);
+    if (lies_in(out, from)) return false;
+    if (lies_in(out, to)) first_written = s;
+    if (last_read < 0 && lies_in(in, from)) last_read = s;
+  }
+  if (last_read < 0 || first_written < 0) return last_read < 0;
+  for (const Side& side : sides_)
+    if (last_read < first_written && side.first <= last_read && first_written <= side.last)
+      return false;
+  return last_read < first_written ||
+         (last_read == first_written && may_replace(steps_[last_read], from, to));
+}
+
+// Of the step that reads what lies in `from`, and writes the memory `to`.
+bool Program::may_replace(const Step& step, const Storage& from, const Storage& to) const {
+  const auto in = inputs(step), out = outputs(step);
+  size_t output = out.size();
+  for (size_t o = 0; o < out.size(); ++o) {
+    if (&out[o].storage() != &to) continue;
+    if (output < out.size()) return false;
+    output = o;
+  }
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (&in[i].storage() != &from) continue;
+    const bool fits = in[i].itemsize() == out[output].itemsize() && in[i].offset() == 0;
+    if (step.kind == Kind::Region) {
+      const Region& region = regions_[step.index];
+      if (!fits || region.product || !region.may_replace(i, output)) return false;
+      continue;
+    }
+    if (!fits || step.kind != Kind::Op || in[i].shape() != out[output].shape() ||
+        in[i].strides() != out[output].strides())
+      return false;
+    if (info(step.op).kind == OpKind::Scalar) continue;
+    const KernelCall call{step.op, in, out, attrs(step), step.compute};
+    if (step.op != OpId::matmul_add || i != 2 || !backend_of({}).adds_in_place(call)) return false;
+  }
+  return true;
+}
+
 // The kernel itself says it, without doing its work.
 size_t Program::scratch_of(const Step& step) const {
   if (step.kind == Kind::Opaque) return bound_[step.index]->scratch_bytes();

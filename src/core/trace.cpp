@@ -121,7 +121,8 @@ int64_t Trace::apply(Op op, int64_t left, int64_t right) {
     if (is_new) add({op, -1, -1, left});
     return at->second;
   }
-  const auto [at, is_new] = known_.try_emplace(row_key(static_cast<uint8_t>(op), left, right), number);
+  const auto [at, is_new] =
+      known_.try_emplace(row_key(static_cast<uint8_t>(op), left, right), number);
   if (is_new) {
     int64_t value = 0;
     const int64_t b = right < 0 ? 0 : rows_[right].value;

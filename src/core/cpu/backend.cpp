@@ -61,6 +61,7 @@ const Backend kBackend{
     count_nonzero,
     effort_of,
     effort_of_tiles,
+    adds_in_place,
 };
 
 }  // namespace

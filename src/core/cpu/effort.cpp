@@ -57,9 +57,10 @@ Effort of_product(const KernelCall& call) {
   effort.parts = needs.tasks;
   // Vectors, long sums and few rows against columns that run along memory have ways of their own.
   const GemmTile& tile = kernels().gemm->tile[static_cast<int>(DType::Float32)];
-  const bool plain = rows > 1 && n > 1 && k * out.itemsize() <= static_cast<size_t>(kDepth) &&
-                     (dense || rows > tile.cols) && (x.rank() == 2 || x.is_contiguous()) &&
-                     (call.op != OpId::matmul_add || call.inputs[2].rank() == 1);
+  const bool plain =
+      rows > 1 && n > 1 && k * out.itemsize() <= static_cast<size_t>(kDepth) &&
+      (dense || rows > tile.cols) && (x.rank() == 2 || x.is_contiguous()) &&
+      (call.op != OpId::matmul_add || call.inputs[2].rank() == 1 || adds_in_place(call));
   effort.takes_memory = !direct || !plain || needs.memory;
   return effort;
 }

@@ -331,6 +331,19 @@ void kernel_matmul_add(const KernelCall& call) {
   kernel_elementwise({OpId::add, operands, call.outputs, call.attrs, call.compute});
 }
 
+// Sums of several blocks of k meet in C before anything is added to them.
+bool adds_in_place(const KernelCall& call) {
+  const Tensor &addend = call.inputs[2], &out = call.outputs[0];
+  if (out.numel() == 0 || is_complex(call.compute) || addend.shape() != out.shape() ||
+      addend.strides() != out.strides())
+    return false;
+  const Matmul product(call.inputs[0], call.inputs[1], out);
+  Addend add;
+  const int64_t bytes = product.s.k * static_cast<int64_t>(out.itemsize());
+  return read_addend(call, product, add) && !on_low_units(call, product) && !product.has_vector() &&
+         bytes <= kDepth;
+}
+
 void kernel_int_mm(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   if (out.numel() == 0) return;

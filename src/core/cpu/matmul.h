@@ -100,6 +100,7 @@ void sum_parts(DType dtype, const void* parts, int64_t count, int64_t n, const A
 void kernel_matmul(const KernelCall& call);
 // The same plus a third input that broadcasts to the product, with the bits of two operations.
 void kernel_matmul_add(const KernelCall& call);
+bool adds_in_place(const KernelCall& call);
 // Two matrices of bytes into int32.
 void kernel_int_mm(const KernelCall& call);
 

@@ -38,6 +38,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     _pass("joins"),
     _pass("expands"),
     _pass("constants"),
+    _pass("addends"),
     _pass("common"),
     _pass("dead"),
 )
