@@ -62,6 +62,7 @@ cdef extern from "tensor.h" namespace "tinyt" nogil:
         cbool is_contiguous "seen().is_contiguous"()
         const Dims& plain_shape "shape"()    # these are for whoever notes it
         const Dims& plain_strides "strides"()
+        int64_t plain_size "size"(size_t)
         int64_t plain_offset "offset"()
         int64_t plain_numel "numel"()
         int64_t rank()

@@ -381,7 +381,13 @@ cdef object with_rows(object plain, const vector[int64_t]& rows):
 
 
 cdef object shape_of(const CTensor& t, object kind=tuple):
+    if traced_of(t) < 0:
+        return tuple_of(t.plain_shape(), kind)
     return with_rows(tuple_of(t.plain_shape(), kind), size_rows(t))
+
+
+cdef object length_of(const CTensor& t, size_t d):
+    return t.plain_size(d) if traced_of(t) < 0 else shape_of(t)[d]
 
 
 cdef object strides_of(const CTensor& t):

@@ -221,7 +221,7 @@ cdef class TensorBase:
         """The shape, or the size of one dimension."""
         if dim is None:
             return self.shape
-        return shape_of(self.t)[self._wrap("size", dim)]
+        return length_of(self.t, self._wrap("size", dim))
 
     def stride(self, dim=None):
         """Steps between neighbours, in elements, of all dimensions or one."""
@@ -237,7 +237,7 @@ cdef class TensorBase:
     def __len__(self):
         if self.t.rank() == 0:
             raise TypeError("len() of a 0-d tensor")
-        return shape_of(self.t)[0]
+        return length_of(self.t, 0)
 
     def __hash__(self):
         return <Py_ssize_t><void*>self >> 4

@@ -6,7 +6,6 @@ namespace tinyt {
 
 namespace {
 
-thread_local Graph* t_recording = nullptr;
 std::atomic<uint64_t> g_next_id{1};
 
 // True when x shows every element of its storage once, in order.
@@ -23,7 +22,7 @@ Attrs view_attrs(const Tensor& x) {
 
 }  // namespace
 
-Graph* recording() { return t_recording; }
+TINYT_THREAD_POINTER Graph* t_recording = nullptr;
 Graph* set_recording(Graph* graph) { return std::exchange(t_recording, graph); }
 
 Graph::Graph()

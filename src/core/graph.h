@@ -11,6 +11,7 @@
 #include "dispatch.h"
 #include "infer.h"
 #include "lazy.h"
+#include "memory/thread_pointer.h"
 #include "numbers.h"
 #include "opaque.h"
 
@@ -175,7 +176,8 @@ class Graph {
 };
 
 // The graph this thread records into, or null.
-Graph* recording();
+extern TINYT_THREAD_POINTER Graph* t_recording;
+inline Graph* recording() { return t_recording; }
 // Starts (or with null ends) recording on this thread; returns what was there before.
 Graph* set_recording(Graph* graph);
 // Operations of this thread run at once for its lifetime.

@@ -75,11 +75,6 @@ int64_t geometry(Trace::Op op, const Tensor& x, int64_t dim) {
 
 }  // namespace
 
-Trace* tracing() {
-  Graph* graph = recording();
-  return graph && graph->trace && graph->trace->failure().empty() ? graph->trace : nullptr;
-}
-
 void note_seen(const Tensor& x) {
   if (Trace* trace = tracing()) trace->hold(x);
 }

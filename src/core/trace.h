@@ -142,6 +142,11 @@ class Trace {
 };
 
 // Of this thread's recording, or null.
-Trace* tracing();
+inline Trace* tracing() {
+  Graph* graph = recording();
+  if (!graph || !graph->trace) [[likely]]
+    return nullptr;
+  return graph->trace->failure().empty() ? graph->trace : nullptr;
+}
 
 }  // namespace tinyt
