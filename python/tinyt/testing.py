@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
-from tinyt.compile import Compiled, OptimizedModule
+from tinyt.compile import OptimizedModule, compiled_type
 from tinyt.ops import as_tensor
 from tinyt.tensor import Tensor
 
@@ -88,7 +88,7 @@ def assert_kernels(
         TypeError: `fn` is not compiled.
     """
     compiled = fn.compiled if isinstance(fn, OptimizedModule) else fn
-    if not isinstance(compiled, Compiled):
+    if not isinstance(compiled, compiled_type()):
         kind = type(fn).__name__
         raise TypeError(f"assert_kernels: expected what tinyt.compile returned, got {kind}")
     programs = {"call": at_most}

@@ -19,7 +19,7 @@ import tinyt.nn.functional as F
 from drawn import functions
 from sampling import assert_same_bits
 from tinyt import Tensor, _core, nn, optim
-from tinyt.compile import Compiled
+from tinyt.compile.compiled import Compiled
 from tinyt.compiler import mark_dynamic
 
 

@@ -396,13 +396,16 @@ def test_functions_may_share_a_run_of_measures_between_threads():
     assert math.isfinite(sum(row.seconds for row in function.report(*args).rows))
 
 
-def test_reports_are_loaded_when_they_are_used():
+def test_the_compiler_and_its_reports_are_loaded_when_they_are_used():
     """Importing tinyt stays quick."""
     code = (
         "import sys, tinyt\n"
+        "assert tinyt.compiler.__all__\n"
+        "loaded = {name for name in sys.modules if name.startswith('tinyt.compile')}\n"
+        "assert loaded == {'tinyt.compile', 'tinyt.compiler', 'tinyt.compiler.types'}, loaded\n"
+        "function = tinyt.compile(lambda x: x + 1)\n"
         "loaded = {name for name in sys.modules if name.startswith('tinyt.compiler.render.')}\n"
         "assert loaded == {'tinyt.compiler.render.views'}, loaded\n"
-        "function = tinyt.compile(lambda x: x + 1)\n"
         "function(tinyt.ones(2))\n"
         "assert len(function.report().rows) == 1\n"
     )

@@ -18,13 +18,14 @@ from op_rows import Op
 from op_samples import OPS
 from sampling import Sample, flat, map_arrays
 from tinyt import Tensor, VerificationError, _core, nn, optim
-from tinyt.compile import Compiled, compile
+from tinyt.compile import compile
+from tinyt.compile.compiled import Compiled
 from tinyt.compiler import passes
 from tinyt.compiler.float64 import table
 from tinyt.compiler.graph import Graph
 
 # The function of that name hides the module.
-MODULE, LATER = (sys.modules[f"tinyt.{name}"] for name in ("compile", "compiler.later"))
+MODULE, LATER = (sys.modules[f"tinyt.{name}"] for name in ("compile.compiled", "compiler.later"))
 
 # Rows of the op table that float64 has no form of.
 UNKNOWN = {

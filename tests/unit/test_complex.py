@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tinyt
-from tinyt.compiler.interpret import interpret
-from tinyt.compiler.record import record
+from tinyt.compiler.interpreter import interpret
+from tinyt.compiler.recording import record
 
 c64, c128 = tinyt.complex64, tinyt.complex128
 

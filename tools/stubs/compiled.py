@@ -113,7 +113,7 @@ def core_stub() -> str:
         typed_dict("_BuildInfo", _core.build_info()),
     ]
     unused = set(CORE_RESULTS)
-    classes, functions = [], []
+    classes, functions, constants = [], [], []
     for name, member in vars(_core).items():
         if name.startswith("__"):
             continue
@@ -123,13 +123,13 @@ def core_stub() -> str:
         elif isinstance(member, type):
             classes.append(core_class(member, unused))
         elif isinstance(member, int):
-            stub.body.append(f"{name}: int\n")
+            constants.append(f"{name}: int\n")
         else:
             line = member.__doc__.splitlines()[0]
             functions.append(bound_function("", name, line, unused).text())
     if unused:
         raise ValueError(f"CORE_RESULTS without a function: {sorted(unused)}")
-    stub.body += ["\n", *classes, *functions]
+    stub.body += ["\n", *classes, *functions, "\n", *constants]
     return stub.text()
 
 

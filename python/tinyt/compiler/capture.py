@@ -20,7 +20,7 @@ from tinyt._tensor import Number, Place, Trace, describe, firsts, is_grad_enable
 from tinyt.compiler.graph import Graph
 from tinyt.compiler.guards import Tracer, in_place_of
 from tinyt.compiler.later import Later
-from tinyt.compiler.record import recording
+from tinyt.compiler.recording import recording
 from tinyt.ops.autocast import own_casts
 from tinyt.tensor import Tensor, prim
 

@@ -13,9 +13,10 @@ from tinyt._tensor import GradMode, rebuild
 from tinyt.compiler import passes
 from tinyt.compiler.capture import NUMBER, OUTPUT, VIEW
 from tinyt.compiler.graph import Graph
-from tinyt.compiler.interpret import interpret
+from tinyt.compiler.interpreter import interpret
 from tinyt.compiler.judge import error_of
 from tinyt.compiler.trial import Difference, Outcome, State, element_difference, outcome_difference
+from tinyt.compiler.types import VerificationError
 from tinyt.dtypes import float32
 from tinyt.tensor import Tensor, prim
 
@@ -24,22 +25,6 @@ if TYPE_CHECKING:
 
 # Gradients of outputs with respect to inputs, given those of the outputs.
 Grad = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]]
-
-
-class VerificationError(RuntimeError):
-    """A compiled function does not do what the function does.
-
-    ``stage`` says where that begins: "capture", "pass", "region" (a step of the program), "plan"
-    (where values lie) or "node" (an operation itself, against float64). ``name`` is the pass, or
-    the operations of the step or node; ``number`` counts the pass, step or node; ``position`` is
-    that of the first wrong element, None where more than elements differ.
-    """
-
-    def __init__(
-        self, message: str, stage: str, name: str, number: int, position: tuple[int, ...] | None
-    ) -> None:
-        super().__init__(message)
-        self.stage, self.name, self.number, self.position = stage, name, number, position
 
 
 class Verification(NamedTuple):

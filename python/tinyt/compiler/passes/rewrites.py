@@ -1,4 +1,4 @@
-"""Users' rewrites: where a pattern is found, its replacement is put (compiler/rewrite.py)."""
+"""Users' rewrites: where a pattern is found, its replacement is put (compiler/rewriting.py)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tinyt._tensor import GradMode
 from tinyt.compiler.graph import OPS, Graph
 from tinyt.compiler.passes.rewrites import REGISTERED, Registered, Shape, Types
-from tinyt.compiler.record import recording
+from tinyt.compiler.recording import recording
 from tinyt.dtypes import finfo, float32
 from tinyt.tensor import Tensor, prim
 

@@ -1,0 +1,169 @@
+"""``compile``: a function whose calls are captured once and then run as planned programs.
+
+What does so is loaded at the first use: most programs that import tinyt compile nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tinyt.compiler.types import CacheInfo, MemoryLimitError, VerificationError
+from tinyt.nn import Module
+
+if TYPE_CHECKING:
+    from tinyt.compile.compiled import Compiled
+
+__all__ = ["CacheInfo", "MemoryLimitError", "OptimizedModule", "VerificationError", "compile"]
+
+
+_UNITS = {"": 0, "b": 0, "kb": 3, "mb": 6, "gb": 9, "tb": 12}
+_BINARY_UNITS = {"kib": 10, "mib": 20, "gib": 30, "tib": 40}
+
+
+def _bytes_of(size: int | str) -> int:
+    """A number of bytes, or one with a unit as in ``"1.5 GiB"``."""
+    if isinstance(size, str):
+        number = size.strip().rstrip("abegikmtABEGIKMT")
+        unit = size.strip()[len(number) :].lower()
+        try:
+            factor = 2 ** _BINARY_UNITS[unit] if "i" in unit else 10 ** _UNITS[unit]
+            found = int(float(number) * factor)
+        except (KeyError, ValueError, OverflowError):
+            raise ValueError(
+                f'compile: max_memory must be bytes, or as in "200 MiB", got {size!r}'
+            ) from None
+    elif isinstance(size, bool) or not isinstance(size, int):
+        raise TypeError(f"compile: max_memory must be an int or str, got {type(size).__name__}")
+    else:
+        found = size
+    if found < 0:
+        raise ValueError(f"compile: max_memory must be at least 0, got {size!r}")
+    return found
+
+
+def compiled_type() -> type[Compiled]:
+    """The class of compiled functions."""
+    found: type[Compiled] = import_module(f"{__name__}.compiled").Compiled
+    return found
+
+
+class OptimizedModule(Module):
+    """A module whose calls are compiled; everything else is the module's own."""
+
+    _orig_mod: Module
+
+    def __init__(
+        self,
+        module: Module,
+        limit: int = 64,
+        name: str | None = None,
+        verify: bool = False,
+        max_memory: int | None = None,
+        dynamic: bool | None = None,
+    ) -> None:
+        super().__init__()
+        name = name or type(module).__name__
+        compiled = compiled_type()(module.__call__, limit, name, verify, max_memory, dynamic)
+        object.__setattr__(self, "compiled", compiled)
+        self._modules["_orig_mod"] = module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's result, by a program where one stands for the call."""
+        return self.compiled(*args, **kwargs)
+
+    @property
+    def training(self) -> bool:
+        """The module's."""
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "_orig_mod" in self._modules:
+            self._orig_mod.training = mode
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("_orig_mod"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = name == "training" or name.startswith("_")  # hooks, too
+        if own or "_orig_mod" not in self.__dict__.get("_modules", ()):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._orig_mod[index]  # type: ignore[index]
+
+    def __reduce__(self) -> Any:
+        return OptimizedModule, (self._orig_mod, *self.compiled.__reduce__()[1][1:])
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: object = None,
+    verify: bool = False,
+    max_memory: int | str | None = None,
+) -> Any:
+    """A function or module that runs as a planned program from its second call on.
+
+    The results have eager's bits. ``model`` may be any function of tensors, numbers, containers and
+    modules, a whole training step included (the result is a :class:`Compiled`), or a module (an
+    :class:`OptimizedModule`); without it, a decorator is returned. What cannot be captured is a
+    CaptureError: the graph is always whole, whatever ``fullgraph`` says.
+
+    ``recompile_limit`` (64) bounds the programs that are kept, for arguments of other shapes and
+    the like: the one that was used longest ago goes. ``verify`` compares every program, when it is
+    captured and before its first run, with the function, an interpreter and float64, and raises a
+    VerificationError that names the first culprit; `Compiled.verifications` tells what was
+    compared. That takes the time of some eager calls, and memory for all values. ``max_memory``
+    (bytes, or text as ``"200 MiB"``) bounds what a run may hold at once beside arguments and
+    captured tensors: values that are cheap to compute are computed again rather than kept, with the
+    same bits, until `Compiled.peak_bytes` fits; where it cannot, a MemoryLimitError lists what is
+    held at the peak. ``name`` is the
+    function's in messages. ``disable`` returns ``model`` as it is. ``backend``, ``mode``,
+    ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; ``shapes_spec`` is a
+    NotImplementedError. ``dynamic=True``: a call whose arguments differ from an earlier call's in
+    sizes alone is not captured, as long as what the function decided by sizes stays as it was;
+    None: only where `tinyt.compiler.mark_dynamic` has marked the sizes; False: never.
+    """
+    if shapes_spec is not None:
+        raise NotImplementedError("compile: shapes_spec; use tinyt.compiler.mark_dynamic")
+    limit = 64 if recompile_limit is None else recompile_limit
+    if limit < 1:
+        raise ValueError(f"compile: recompile_limit must be at least 1, got {limit}")
+    nbytes = None if max_memory is None else _bytes_of(max_memory)
+
+    kind = compiled_type()
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        if not callable(function):
+            what = type(function).__name__
+            raise TypeError(f"compile: expected a function or module, got {what}")
+        if disable:
+            return function
+        if isinstance(function, Module):
+            return OptimizedModule(function, limit, name, verify, nbytes, dynamic)
+        return kind(function, limit, name, verify, nbytes, dynamic)
+
+    return decorate if model is None else decorate(model)
