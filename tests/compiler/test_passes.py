@@ -581,6 +581,7 @@ def test_numbers_stay_above_permutes_that_sink() -> None:
         lambda x, y, z: (x * 2.0).transpose(0, 1).contiguous(),  # short rows
         lambda x, y, z: z.exp().t().sin(),  # large
         lambda x, y, z: (y * x[0, 0, 0] * z[:6, :6]).t().sin(),  # two operands
+        lambda x, y, z: x.sum().exp().transpose(0, -1).clone(),  # nothing is turned
         lambda x, y, z: (lambda kept: (kept, kept.t().exp()))(y.cos()),  # read elsewhere, too
     ],
 )

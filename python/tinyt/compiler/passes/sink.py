@@ -62,7 +62,7 @@ def _pays(edit: Edit, node: Node) -> bool:
     of elements (is_readable in plan.cpp)."""
     (x,), (dims,) = node.inputs, node.attrs
     shape, t, _ = edit.values[x]
-    if edit.nbytes(x) > GATHERED_BYTES:
+    if not dims or edit.nbytes(x) > GATHERED_BYTES:
         return False
     return dims[-1] != len(dims) - 1 or shape[-1] * t.itemsize >= _LONG_ROW
 
