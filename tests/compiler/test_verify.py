@@ -487,3 +487,23 @@ def test_zeros_around_a_gradient_may_meet_what_is_not_finite(
 
     y = step(x, w)[0]
     assert y[:, 1:3].isfinite().any()
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("wild", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("mask", [None, "causal", "bool", "float"])
+def test_rows_of_attention_that_are_not_finite(mask: str | None, wild: float, which: int) -> None:
+    """The others are still looked at, and so are those of all keys that are not."""
+    tensors = [tinyt.randn(2, 2, 3, 4) for _ in range(3)]
+    tensors[which][0, :, 1] = wild
+    tensors[which][1, 0] = wild
+    seen = tinyt.ones(3, 3).tril() > 0
+    masks = {"bool": seen, "float": tinyt.where(seen, 0.0, -float("inf"))}
+
+    @compile(verify=True)
+    def step(*tensors: Tensor) -> Any:
+        leaves = [x.detach().requires_grad_() for x in tensors]
+        y = F.scaled_dot_product_attention(*leaves, masks.get(mask), is_causal=mask == "causal")
+        return y.detach(), tinyt.autograd.grad(y.sum(), leaves)
+
+    assert step(*tensors)[0][1, 1].isfinite().all()

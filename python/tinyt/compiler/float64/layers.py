@@ -299,15 +299,38 @@ def _scores(
     size = np.einsum("bhle,bhse->bhls", abs(q), abs(k)) * abs(scale) * q.shape[-1]
     if mask.ndim:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
-    if causal:
-        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    seen = np.tri(*scores.shape[-2:]) > 0 if causal else True
+    scores = np.where(seen, scores, -np.inf)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     e = np.exp(scores - np.where(np.isinf(top), 0.0, top))
     total = e.sum(-1, keepdims=True)
-    p = np.where(total > 0, e / np.where(total > 0, total, 1), 0.0)
+    p = np.where(seen & (total != 0), e / np.where(total == 0, 1, total), 0.0)
     spread = np.where(np.isfinite(scores), abs(scores - top) + size, 0.0)
     spread = 4 * (spread.max(-1, initial=0.0, keepdims=True) + scores.shape[-1] + 4)
     return p, top, total, spread
+
+
+def _weighed(p: Array, v: Array) -> Array:
+    """p @ v without the terms of keys that weigh nothing, which need not be finite."""
+    import numpy as np
+
+    if np.isfinite(v).all():
+        return np.einsum("bhls,bhsd->bhld", p, v)
+    found = np.zeros((*p.shape[:3], v.shape[3]))
+    for s in range(p.shape[3]):
+        of_key = p[..., s, None]
+        found += np.where(of_key == 0, 0.0, of_key * v[:, :, None, s])
+    return found
+
+
+def _unsure(p: Array, v: Array) -> Array:
+    """Infinite where what is not finite weighs nothing in p @ v: whether it is a term of a sum is
+    not told, so that NaN is right, too."""
+    import numpy as np
+
+    wild = (~np.isfinite(v)).astype(np.float64)
+    met = np.einsum("bhls,bhsd->bhld", (p == 0).astype(np.float64), wild)
+    return np.where(met > 0, np.inf, 0.0)
 
 
 def _attention(
@@ -318,11 +341,13 @@ def _attention(
     times = q.shape[1] // max(k.shape[1], 1)
     k, v = (np.repeat(x, times, 1) for x in (k, v))
     p, top, total, spread = _scores(q, k, mask, causal, scale)
-    found = np.einsum("bhls,bhsd->bhld", p, v)
-    weighed = np.einsum("bhls,bhsd->bhld", p, abs(v))  # bfloat16 products round the weights, too
+    found = _weighed(p, v)
+    weighed = _weighed(p, abs(v))  # bfloat16 products round the weights, too
     sums = np.where(np.isinf(top), 0.0, top) + np.log(total)
     sizes = spread + abs(np.where(np.isinf(sums), 0.0, sums))
-    return Sized(found, weighed * spread, weighed), Sized(sums[..., 0], sizes[..., 0])
+    return Sized(found, weighed * spread + _unsure(p, v), weighed), Sized(
+        sums[..., 0], sizes[..., 0]
+    )
 
 
 def _attention_backward(
@@ -343,21 +368,26 @@ def _attention_backward(
     p, _, _, spread = _scores(q, k, mask, causal, scale)
 
     def run(g: Array, q: Array, k: Array, v: Array, sign: float) -> tuple[Array, Array]:
-        d = np.einsum("bhld,bhsd->bhls", g, v)
+        d = np.where(p == 0, 0.0, np.einsum("bhld,bhsd->bhls", g, v))
         s = p * (d + sign * (d * p).sum(-1, keepdims=True)) * abs(scale)
         w = p
         if sign > 0:  # sizes
             s, w = s * spread, p * spread
         else:
             s = s * math.copysign(1.0, scale)
-        parts = [np.einsum("bhls,bhle->bhse", s, q), np.einsum("bhls,bhld->bhsd", w, g)]
+        turned = s.swapaxes(2, 3), w.swapaxes(2, 3)
+        parts = [_weighed(turned[0], q), _weighed(turned[1], g)]
+        first = _weighed(s, k)
+        if sign > 0:
+            parts = [x + _unsure(t, y) for x, t, y in zip(parts, turned, (q, g), strict=True)]
+            first = first + _unsure(s, k) + _unsure(p, v.sum(-1, keepdims=True))
         grouped = [
             x.reshape(x.shape[0], heads, x.shape[1] // heads, *x.shape[2:]).sum(2).reshape(-1)
             if heads
             else x.reshape(-1)
             for x in parts
         ]
-        return np.einsum("bhls,bhse->bhle", s, k), np.concatenate(grouped)
+        return first, np.concatenate(grouped)
 
     found = run(g, q, k, v, -1.0)
     sizes = run(abs(g), abs(q), abs(k), abs(v), 1.0)
