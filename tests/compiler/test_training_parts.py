@@ -57,6 +57,34 @@ def test_recordings_of_optimisers_that_differ_in_an_option_differ(option: str) -
     assert difference(one, one) is None
 
 
+@pytest.mark.parametrize("when", ["pre", "post"])
+def test_hooks_of_a_step_are_those_of_now(when: str) -> None:
+    def weights(make: Any) -> list[Any]:
+        tinyt.manual_seed(0)
+        net = nn.Linear(3, 1)
+        optimizer = optim.SGD(net.parameters(), lr=0.1)
+
+        def step(x: Tensor) -> None:
+            optimizer.zero_grad()
+            net(x).sum().backward()
+            optimizer.step()
+
+        def halve(*_: Any) -> None:
+            net.weight.detach().mul_(0.5)
+
+        run, found = make(step), []
+        for i in range(6):
+            if i == 2:
+                hook = getattr(optimizer, f"register_step_{when}_hook")(halve)
+            elif i == 4:
+                hook.remove()
+            run(tinyt.randn(2, 3))
+            found.append(bits(net.weight))
+        return found
+
+    assert weights(compile) == weights(lambda f: f)
+
+
 # ---- activation checkpoints
 
 

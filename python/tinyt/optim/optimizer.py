@@ -21,12 +21,17 @@ Params = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
 Closure = Callable[[], Any]
 
 
+_STEP_HOOKS = ("step_pre", "step_post")
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """`step` with the optimiser's step hooks around it."""
 
     @wraps(step)
     def wrapped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         self._opt_called = True
+        if (recording := recorder()) is not None:
+            recording.reads.extend((self._hooks, when, self._hooks[when]) for when in _STEP_HOOKS)
         for hook in tuple(self._hooks["step_pre"]):
             changed = hook(self, args, kwargs)
             if changed is None:
