@@ -263,6 +263,87 @@ def test_a_scaler_that_is_updated_outside_is_refused() -> None:
         step(tinyt.ones(1, 2))
 
 
+def test_what_is_unscaled_outside_is_not_unscaled_again() -> None:
+    net = nn.Linear(2, 1)
+    optimizer, scaler = optim.SGD(net.parameters(), lr=0.1), amp.GradScaler("cpu")
+
+    @compile
+    def finish() -> None:
+        scaler.step(optimizer)
+        scaler.update()
+
+    def begin() -> None:
+        optimizer.zero_grad()
+        scaler.scale(net(tinyt.ones(1, 2)).sum()).backward()
+        scaler.unscale_(optimizer)
+
+    begin()
+    finish()
+    begin()
+    before = bits(net.weight)
+    with pytest.raises(tinyt.CaptureError, match="belong together"):
+        finish()
+    assert bits(net.weight) == before
+    assert net.weight.grad.tolist() == [[1.0, 1.0]]
+
+
+def test_losses_are_scaled_inside_and_steps_taken_outside() -> None:
+    """Two networks, whose losses a compiled function scales, and one update."""
+
+    def states(make: Any) -> list[Any]:
+        tinyt.manual_seed(0)
+        nets = nn.Linear(2, 1), nn.Linear(2, 1)
+        optimizers = [optim.SGD(net.parameters(), lr=0.1) for net in nets]
+        scaler = amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
+
+        def backward(net: nn.Module, x: Tensor) -> None:
+            scaler.scale(net(x).sum()).backward()
+
+        run, found = make(backward), []
+        for _ in range(4):
+            for net, optimizer in zip(nets, optimizers, strict=True):
+                optimizer.zero_grad()
+                run(net, tinyt.randn(3, 2))
+                scaler.step(optimizer)
+            scaler.update()
+            found.append((scaler.state_dict(), [bits(net.weight) for net in nets]))
+        return found
+
+    assert states(compile) == states(lambda f: f)
+
+
+def test_options_of_a_scaler_are_those_of_now() -> None:
+    seen = []
+    for make in (lambda f: f, compile):
+        tinyt.manual_seed(0)
+        net = nn.Linear(4, 1)
+        step, scaler = scaled(optim.SGD(net.parameters(), lr=0.1), net)
+        run = make(step)
+        for i in range(14):
+            if i == 3:
+                scaler.set_growth_interval(1)
+            elif i == 6:
+                scaler.set_growth_factor(3.1)
+            elif i == 9:
+                scaler.set_backoff_factor(0.3)
+            x = tinyt.randn(6, 4)
+            if i in (4, 11):
+                x[0, 0] = float("inf")
+            run(x)
+            seen.append((bits(net.weight), scaler.state_dict()))
+    assert seen[:14] == seen[14:]
+
+
+def test_a_scaler_goes_on_from_its_saved_state() -> None:
+    scaler = amp.GradScaler("cpu", init_scale=1000.3)
+    other = amp.GradScaler("cpu")
+    other.load_state_dict(scaler.state_dict())
+    assert other.state_dict() == scaler.state_dict()
+    other.scale(tinyt.ones(()))
+    other.update(0.1)
+    assert other.get_scale() == 0.1
+
+
 def test_an_optimiser_made_in_the_function_is_refused() -> None:
     net = nn.Linear(2, 1)
 

@@ -111,7 +111,7 @@ HOT_TYPES = {
     "Recorder.generators": "list[Any]",
     "Recorder.constants": "list[Tensor]",
     "Recorder.tensors": "dict[int, Tensor]",
-    "Recorder.reads": "list[tuple[dict[str, Any], str, Any]]",
+    "Recorder.reads": "list[tuple[dict[Any, Any], Any, Any]]",
     "Recorder.stand_ins": "list[Tensor]",
     "Recorder.layouts": "list[LeafFacts]",
     "Recorder.made": "list[ReferenceType[Tensor]]",

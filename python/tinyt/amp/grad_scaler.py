@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinyt._core import CaptureError, scale_all, set_step_condition
-from tinyt._tensor import recorder
+from tinyt._tensor import MISSING, recorder
 from tinyt.autograd import no_grad
 from tinyt.dtypes import float16, float32, float64
 from tinyt.ops import tensor, where
@@ -71,6 +71,10 @@ def _step_where(finite: Tensor, optimizer: Optimizer) -> Any:
     return result
 
 
+# What a step reads, beside its tensors.
+_READS = ("_growth_factor", "_backoff_factor", "_growth_interval")
+
+
 class GradScaler:
     """Scales losses, unscales gradients, and leaves out steps whose gradients are not finite.
 
@@ -121,14 +125,15 @@ class GradScaler:
                 f"Attempted {method} but _scale is None. This may indicate your script did not use "
                 "scaler.scale(loss or outputs) earlier in the iteration."
             )
-
-    def _begin(self) -> None:
-        """Drops what a recording that failed has left; a recording begins with an update."""
+        owner = recorder()
         is_recorded = [isinstance(x, Tensor) for x in self._finite.values()]
-        if recorder() is None and any(is_recorded):
-            self._finite.clear()
-            self._stepped.clear()
-        elif recorder() is not None and not all(is_recorded):
+        if owner is None:
+            if any(is_recorded):  # left by a recording that failed
+                self._finite.clear()
+                self._stepped.clear()
+            return
+        owner.reads.extend((self.__dict__, key, self.__dict__[key]) for key in _READS)
+        if not all(is_recorded):
             raise CaptureError(
                 "GradScaler: unscale_(), step() and update() belong together, in one compiled "
                 "function or outside of any"
@@ -138,10 +143,10 @@ class GradScaler:
         """A tensor, or each in an iterable, times the scale."""
         if not self._enabled:
             return outputs
-        self._begin()
         if isinstance(outputs, Tensor):
             self._has_scaled = True
-            return _times(outputs, self._scale)
+            is_double = outputs.dtype is float64
+            return outputs * (self._scale if is_double else self._scale.float())
         if isinstance(outputs, Iterable):
             scaled = [self.scale(x) for x in outputs]
             return scaled if isinstance(outputs, list) else tuple(scaled)
@@ -165,10 +170,12 @@ class GradScaler:
             raise ValueError("Attempting to unscale FP16 gradients.")
         with no_grad():
             inverse = 1.0 / self._scale
-            is_recorded = recorder() is not None
-            for i in range(len(grads)) if is_recorded else scale_all(grads, inverse.item()):
+            owner = recorder()
+            for i in range(len(grads)) if owner is not None else scale_all(grads, inverse.item()):
                 grads[i].copy_(_times(grads[i], inverse))
             self._finite[key] = _all_finite(grads) if grads else None
+        if owner is not None:  # a program holds where they are not unscaled yet
+            owner.reads.append((self._finite, key, MISSING))
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step(...)` if all gradients are finite, after unscaling them."""
@@ -206,8 +213,9 @@ class GradScaler:
         self._stepped.clear()
 
     def _set_scale(self, value: float | Tensor) -> None:
+        x = value.reshape(()) if isinstance(value, Tensor) else tensor(value, dtype=float64)
         with no_grad():
-            self._scale.copy_(value.reshape(()) if isinstance(value, Tensor) else tensor(value))
+            self._scale.copy_(x)
 
     def _adapt(self, finite: Any) -> None:
         """Shrinks the scale, or counts a step that was taken; at the interval the scale grows."""
