@@ -274,7 +274,7 @@ op_call = op_entry
 
 def from_data(data, dtype dt=None):
     """A new tensor from nested sequences and numbers."""
-    hold_all(data)
+    data = held_all(data)
     out = noted(wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number)))
     # Each run has one of its own.
     return run_one(OP_COPY, out, Attrs()) if is_recording() else out

@@ -129,7 +129,7 @@ cdef object direct_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* nam
             <object>args[1], (tuple, list)):
         return NotImplemented
     for item in <object>args[1]:
-        if not as_int(item, &size):
+        if not as_int(plain_symbol(item), &size):
             return NotImplemented
         shape.push_back(size)
     lead = x.t.rank() - <Py_ssize_t>shape.size()

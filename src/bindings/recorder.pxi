@@ -162,15 +162,14 @@ def refuse_recording(str what):
         raise CaptureError(f"{what}: a program cannot do this; call it outside the compiled function")
 
 
-cdef hold_all(object data):
-    """What becomes elements of a tensor is part of the recording."""
+cdef object held_all(object data):
+    """What becomes elements of a tensor is part of the recording: the plain numbers."""
     if recording_owner() == NULL:
-        return
+        return data
     if isinstance(data, (list, tuple)):
-        for x in data:
-            hold_all(x)
-    else:
-        hold(data)
+        return [held_all(x) for x in data]
+    hold(data)
+    return plain_symbol(data)
 
 
 cdef TensorBase noted(TensorBase x):

@@ -283,6 +283,9 @@ USES: dict[str, tuple[Callable[[Tensor], Any], bool]] = {
     "a weight returned": (lambda x: (x + 1, WEIGHT[: x.shape[0]]), False),
     "bits": (lambda x: x * (x.shape[0] << 1) + x.shape[0].bit_length(), False),
     "divmod": (lambda x: x * sum(divmod(x.shape[0], 3)), True),
+    "full of sizes": (lambda x: tinyt.full((2,), x.shape[1]) * x.shape[0], True),
+    "tensors of sizes": (lambda x: x * tinyt.tensor(x.shape[1]) + tinyt.tensor(x.shape[1:]), True),
+    "layer norm": (lambda x: F.layer_norm(x, x.shape[1:]) * F.layer_norm(x, (x.size(1),)), True),
     "interpolate": (lambda x: F.interpolate(x.reshape(1, *x.shape), x.shape[1] * 2), True),
 }  # fmt: skip
 

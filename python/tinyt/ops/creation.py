@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt import _tensor
 from tinyt._core import ShapeError
+from tinyt._tensor import Symbol
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, get_default_dtype, promote_types
 from tinyt.dtypes import bool as bool_
@@ -29,7 +30,7 @@ def tensor(data: Any, *, dtype: DType | None = None, **place: Unpack[Placement])
         out = prim.copy(to_dtype(data.detach(), dtype))
     elif isinstance(data, (list, tuple)) and _holds_arrays(data):
         out = to_dtype(_stack_nested(data, dtype), dtype)
-    elif hasattr(data, "__array__") or isinstance(data, (memoryview, bytearray, bytes)):
+    elif _is_array(data) or isinstance(data, (memoryview, bytearray, bytes)):
         if getattr(data, "ndim", 1) == 0:
             out = _from_numpy_scalar(data, dtype)
         else:
@@ -37,6 +38,11 @@ def tensor(data: Any, *, dtype: DType | None = None, **place: Unpack[Placement])
     else:
         out = _tensor.from_data(_as_lists(data), dtype)
     return placed("tensor", out, place)
+
+
+def _is_array(data: Any) -> bool:
+    """Of NumPy's protocol, which sizes that are followed have, too."""
+    return hasattr(data, "__array__") and not isinstance(data, Symbol)
 
 
 def _as_lists(data: Any) -> Any:
@@ -62,8 +68,7 @@ def _from_numpy_scalar(data: Any, dtype: DType | None) -> Tensor:
 
 def _holds_arrays(data: Any) -> bool:
     return len(data) > 0 and (
-        hasattr(data[0], "__array__")
-        or (isinstance(data[0], (list, tuple)) and _holds_arrays(data[0]))
+        _is_array(data[0]) or (isinstance(data[0], (list, tuple)) and _holds_arrays(data[0]))
     )
 
 
@@ -212,7 +217,8 @@ def full(
     complex: that of such parts)."""
     value: Scalar = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kinds = {bool: ALL[0], int: ALL[5], complex: promote_types(ALL[10], get_default_dtype())}
-    target = dtype_for(dtype, out, kinds.get(type(value)))
+    # What `isinstance` says, also of a size that is followed.
+    target = dtype_for(dtype, out, kinds.get(value.__class__))
     sizes = (size,) if isinstance(size, int) else tuple(size)
     return placed("full", write_out(out, filled(sizes, target, value)), place)
 
