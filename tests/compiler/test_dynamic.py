@@ -367,6 +367,36 @@ def test_marks_are_checked() -> None:
         mark_dynamic(x, 2)
     with pytest.raises(ValueError, match="min 3 is more than max 2"):
         mark_dynamic(x, 0, min=3, max=2)
+    with pytest.raises(ValueError, match="min must be at least 0, got -1"):
+        mark_dynamic(x, 0, min=-1)
+    y = tinyt.ones(2, 3)
+    mark_dynamic(y, np.int64(1), min=np.int64(2))
+    mark_dynamic(y, (0,))
+    wrong: Any
+    for wrong in (True, 1.0, "0", None, [1, 0.5]):
+        with pytest.raises(TypeError, match=r"mark_dynamic: index must be an int or several"):
+            mark_dynamic(y, wrong)
+    for wrong in (1.5, "1", True):
+        with pytest.raises(TypeError, match="mark_dynamic: max must be an int or None, got"):
+            mark_dynamic(y, 0, max=wrong)
+    for wrong in (np.ones(3), 3, [y]):
+        with pytest.raises(TypeError, match="mark_dynamic: expected a Tensor, got"):
+            mark_dynamic(wrong, 0)
+
+
+def test_marks_inside_a_compiled_function_are_refused() -> None:
+    def function(x: Tensor) -> Tensor:
+        mark_dynamic(x, 0)
+        return x * 2
+
+    with pytest.raises(tinyt.CaptureError, match=r"mark_dynamic.* outside"):
+        tinyt.compile(function)(tinyt.ones(3))
+
+
+@pytest.mark.parametrize("dynamic", [1, 0, "auto", "False"])
+def test_dynamic_is_a_bool_or_none(dynamic: Any) -> None:
+    with pytest.raises(TypeError, match="compile: dynamic must be a bool or None, got"):
+        tinyt.compile(lambda x: x, dynamic=dynamic)
 
 
 @pytest.mark.parametrize("dynamic", [None, False])

@@ -149,6 +149,8 @@ def compile(
     """
     if shapes_spec is not None:
         raise NotImplementedError("compile: shapes_spec; use tinyt.compiler.mark_dynamic")
+    if not isinstance(dynamic, bool | None):
+        raise TypeError(f"compile: dynamic must be a bool or None, got {dynamic!r}")
     limit = 64 if recompile_limit is None else recompile_limit
     if limit < 1:
         raise ValueError(f"compile: recompile_limit must be at least 1, got {limit}")

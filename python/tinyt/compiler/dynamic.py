@@ -8,17 +8,20 @@ For other sizes the core makes the same calls, as long as every decision is what
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import inf
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core
+from tinyt._tensor import refuse_recording
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
     from tinyt.compiler.capture import Capture
 
 # (number of a leaf, dimension) -> least and largest size.
-Marks = dict[tuple[int, int], tuple[int, float]]
+Marks = dict[tuple[int, int], tuple[float, float]]
 
 _MARKS = "_dynamic_sizes"
 
@@ -33,17 +36,37 @@ def mark_dynamic(
     for this very tensor is not captured again where another argument in its place has another size
     there, from ``min`` to ``max``, as long as what the function decides by the size stays as it is.
     Where it does not, the function is captured anew, which `Compiled.explain` tells; in PyTorch
-    that is an error. IndexError where ``x`` has no such dimension.
+    that is an error. IndexError where ``x`` has no such dimension; CaptureError inside of a
+    compiled function.
     """
+    refuse_recording("mark_dynamic")
+    if not isinstance(x, Tensor):
+        raise TypeError(f"mark_dynamic: expected a Tensor, got {type(x).__name__}")
     marks = dict(getattr(x, _MARKS, {}))
-    for dim in [index] if isinstance(index, int) else index:
+    least, most = _bound("min", min, 0), _bound("max", max, inf)
+    if least > most:
+        raise ValueError(f"mark_dynamic: min {min} is more than max {max}")
+    for dim in index if isinstance(index, Iterable) else [index]:
+        if not _is_int(dim):
+            raise TypeError(f"mark_dynamic: index must be an int or several, got {index!r}")
         if not -x.dim() <= dim < x.dim():
             raise IndexError(f"mark_dynamic: dim {dim} is out of range for {x.dim()} dimensions")
-        least, most = 0 if min is None else min, float("inf") if max is None else max
-        if least > most:
-            raise ValueError(f"mark_dynamic: min {min} is more than max {max}")
         marks[dim % x.dim()] = least, most
     setattr(x, _MARKS, marks)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _bound(name: str, value: int | None, default: float) -> float:
+    if value is None:
+        return default
+    if not _is_int(value):
+        raise TypeError(f"mark_dynamic: {name} must be an int or None, got {value!r}")
+    if value < 0:
+        raise ValueError(f"mark_dynamic: {name} must be at least 0, got {value}")
+    return int(value)
 
 
 def marks_of(leaves: Sequence[Any], all_sizes: bool) -> Marks:
@@ -53,7 +76,7 @@ def marks_of(leaves: Sequence[Any], all_sizes: bool) -> Marks:
         if isinstance(x, Tensor):
             own = getattr(x, _MARKS, {})
             for dim in range(x.dim()) if all_sizes else own:
-                marks[i, dim] = own.get(dim, (0, float("inf")))
+                marks[i, dim] = own.get(dim, (0, inf))
     return marks
 
 
