@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tinyt
@@ -27,28 +28,31 @@ Arguments = Callable[[int], tuple[Any, ...]]
 class Timed(Compiled):
     """Knows how long its last capture took, and what came after it."""
 
-    capture = beyond = derived = 0.0
+    capture = captured = derived = 0.0
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            setattr(self, what, time.perf_counter() - start)
 
     def _capture(self, *args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
-        try:
+        with self._timed("capture"):
             return super()._capture(*args, **kwargs)
-        finally:
-            self.capture = time.perf_counter() - start
 
     def _captured(self, *args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
-        try:
+        with self._timed("captured"):
             return super()._captured(*args, **kwargs)
-        finally:
-            self.beyond = time.perf_counter() - start - self.capture
 
     def _derived(self, *args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
-        try:
+        with self._timed("derived"):
             return super()._derived(*args, **kwargs)
-        finally:
-            self.derived = time.perf_counter() - start
+
+    @property
+    def beyond(self) -> float:
+        return self.captured - self.capture
 
 
 def transformer(depth: int) -> tuple[Function, Arguments]:
