@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import drawn
 import tinyt
 import tinyt.nn.functional as F
-from drawn import functions
-from sampling import assert_same_bits
 from tinyt import Tensor, _core, nn, optim
 from tinyt.compile.compiled import Compiled
 from tinyt.compiler import mark_dynamic
@@ -25,8 +24,7 @@ from tinyt.compiler import mark_dynamic
 
 def same(x: Any, y: Any) -> None:
     if isinstance(y, Tensor):
-        assert (x.dtype, x.shape) == (y.dtype, y.shape)
-        assert_same_bits(*((z.float() if z.dtype is tinyt.bfloat16 else z) for z in (x, y)), "bits")
+        drawn.same(x, y)
     elif isinstance(y, (list, tuple)):
         assert type(x) is type(y)
         assert len(x) == len(y)
@@ -137,10 +135,8 @@ def test_training_steps_of_any_size(make: Callable[[], Step], threads: int) -> N
     """With eager's bits in losses, weights, states and the generator, and no capture after the
     second size, whether that is one, one of a kind or larger than the first."""
     sizes = [7, 9, 4, 12, 1, 3, 9, 2, 30]
-    before = tinyt.get_num_threads()
-    tinyt.set_num_threads(threads)
     found: list[Any] = []
-    try:
+    with tinyt.num_threads(threads):
         for wrap in (lambda f: f, lambda f: Counted(f, dynamic=True)):
             tinyt.manual_seed(0)
             step, args, state = make()
@@ -151,8 +147,6 @@ def test_training_steps_of_any_size(make: Callable[[], Step], threads: int) -> N
                 if i == 1 and isinstance(call, Counted):
                     captures = call.captures
             found.append([*losses, *(x.detach().clone() for x in state), tinyt.rand(1)])
-    finally:
-        tinyt.set_num_threads(before)
     same(found[1], found[0])
     assert call.captures == captures
     assert derived(call) == [False, False, True, True, True, True, True, True]
@@ -310,7 +304,7 @@ def test_what_a_function_does_with_a_size(name: str) -> None:
         assert derived(compiled)[1], compiled.explain()
 
 
-@given(functions(), st.lists(st.integers(0, 9), min_size=3, max_size=6))
+@given(drawn.functions(), st.lists(st.integers(0, 9), min_size=3, max_size=6))
 def test_drawn_functions(function: Callable[..., Any], rows: list[int]) -> None:
     """Of leaves with gradients, at one size after another."""
 
