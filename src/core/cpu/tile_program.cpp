@@ -1,6 +1,7 @@
 #include "tile_program.h"
 
 #include <cstring>
+#include <optional>
 
 #include "../parallel.h"
 #include "gather.h"
@@ -403,24 +404,24 @@ int64_t grain_of(const TileProgram& program) {
   return std::max(kLeastChunk, 2 * kChunkElements / std::max<int64_t>(2, steps));
 }
 
-// Runs a region on blocks of a product.
+// Runs a region on blocks of a product, once its kernel tells of them.
 class BlockTail final : public Tail {
  public:
-  explicit BlockTail(const Job& job)
-      : job_(job),
-        elements_(Runner::tile_elements(job.program, job.space)),
-        runners_(job, elements_, 0, num_threads()) {}
+  explicit BlockTail(const Job& job) : job_(job) {}
 
   // Not where the result stays close anyway, so that whole rows are cheaper than blocks, or where
   // a few tasks would do what more threads can.
   bool begin(int64_t cols, int64_t tasks) override {
     const int64_t elements = job_.space.row_count() * cols;
-    const int64_t own = ceil_div(elements, grain_of(job_.program));
-    return told_ = cols == job_.space.cols && tasks >= std::min<int64_t>(own, num_threads()) &&
-                   elements * Runner::widest(job_.program) > kCloseResult;
+    if (cols != job_.space.cols || elements * Runner::widest(job_.program) <= kCloseResult ||
+        tasks < std::min<int64_t>(ceil_div(elements, grain_of(job_.program)), num_threads()))
+      return false;
+    elements_ = Runner::tile_elements(job_.program, job_.space);
+    runners_.emplace(job_, elements_, 0, num_threads());
+    return true;
   }
   void run(int64_t row, int64_t rows, int64_t col, int64_t cols) override {
-    runners_.with_one([&](Runner& runner) {
+    runners_->with_one([&](Runner& runner) {
       const int64_t wide = std::min(cols, elements_), most = std::max<int64_t>(1, elements_ / wide);
       for (int64_t r = row, count = 0; r < row + rows; r += count) {
         const int64_t outer = r / job_.loop_rows(), first = r % job_.loop_rows();
@@ -430,13 +431,12 @@ class BlockTail final : public Tail {
       }
     });
   }
-  bool told() const { return told_; }
+  bool told() const { return runners_.has_value(); }
 
  private:
   const Job& job_;
-  int64_t elements_;
-  Runners runners_;
-  bool told_ = false;
+  int64_t elements_ = 0;
+  std::optional<Runners> runners_;
 };
 
 }  // namespace
