@@ -161,16 +161,8 @@ class VectorBlocks {
                              .used = cols,
                              .scores = memory + scores_,
                              .slopes = memory + slopes_,
-                             .kind = in_.mask.kind,
-                             .mask = nullptr,
-                             .mask_row = 0,
-                             .diagonal = s_.diagonal(r.first, keys.first),
-                             .log_sum = in_.log_sum.ptr<T>() + s_.row_of(r.b, r.head, r.first),
                              .delta = values.delta};
-    if (in_.mask) {
-      set_mask(block, in_.mask, in_.mask.at(r.b, r.head, r.first, keys.first), keys.count,
-               memory + mask_);
-    }
+    set_operands(block, s_, in_, r, keys.first, keys.count, memory + mask_);
     gemm_.table.slopes[gemm_.kIndex](block);
   }
 

@@ -195,16 +195,8 @@ class TileBlocks {
                              .used = ceil_div(seen, int64_t{16}) * 16,
                              .scores = memory + scores_,
                              .slopes = memory + slopes_,
-                             .kind = in_.mask.kind,
-                             .mask = nullptr,
-                             .mask_row = 0,
-                             .diagonal = s_.diagonal(r.first, keys.first),
-                             .log_sum = in_.log_sum.ptr<float>() + s_.row_of(r.b, r.head, r.first),
                              .delta = memory + delta_ + i};
-    if (in_.mask) {
-      set_mask(block, in_.mask, in_.mask.at(r.b, r.head, r.first, keys.first), seen,
-               memory + mask_);
-    }
+    set_operands(block, s_, in_, r, keys.first, seen, memory + mask_);
     gemm_.low.slopes({.block = block,
                       .keys = seen,
                       .scale = static_cast<float>(s_.scale),

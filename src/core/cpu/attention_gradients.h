@@ -199,11 +199,9 @@ class Gradients {
 
 // The masks of `count` keys: where they are, if whole registers of them lie there side by side.
 template <class T>
-void set_mask(AttentionSlopes& block, const AttentionMask& mask, const Block& from, int64_t count,
-              T* buffer) {
+void set_mask(AttentionSlopes& block, DType dtype, const Block& from, int64_t count, T* buffer) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(T));
   constexpr DType kDType = AttentionGemm<T>::kDType;
-  const DType dtype = mask.mask.dtype();
   if (dtype == kDType && from.col == kItem && count == block.used) {
     block.mask = from.data;
     block.mask_row = from.row / kItem;
@@ -220,6 +218,17 @@ void set_mask(AttentionSlopes& block, const AttentionMask& mask, const Block& fr
     load_block({from.data + i * from.row, from.row, from.col}, dtype, 1, count, kDType,
                reinterpret_cast<char*>(buffer));
   }
+}
+
+// What the block's scores are of: these queries, and `count` keys from `key` on.
+template <class T>
+void set_operands(AttentionSlopes& block, const AttentionShape& shape, const GradientOperands& in,
+                  const QueryRows& r, int64_t key, int64_t count, T* buffer) {
+  block.log_sum = in.log_sum.ptr<T>() + shape.row_of(r.b, r.head, r.first);
+  block.diagonal = shape.diagonal(r.first, key);
+  block.kind = in.mask.kind;
+  if (in.mask)
+    set_mask(block, in.mask.mask.dtype(), in.mask.at(r.b, r.head, r.first, key), count, buffer);
 }
 
 // Of bfloat16 on units of its own (attention_backward_low.cpp).

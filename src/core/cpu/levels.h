@@ -343,14 +343,15 @@ struct AttentionBlock {
 // Scores of a block of queries against keys, one key a lane: [queries][lanes].
 struct AttentionSlopes {
   int64_t queries, lanes;
-  int64_t used;  // of the lanes: a multiple of a register's
-  void* scores;  // in: products of scaled queries; out: weights e^(score - log_sum)
-  void* slopes;  // in: slopes of the weights; out: of the scores, weight (slope - delta)
-  MaskKind kind;
-  const void* mask;
-  int64_t mask_row;             // elements from one query's mask to the next
-  int64_t diagonal;             // query i sees the keys of lanes up to diagonal + i
-  const void *log_sum, *delta;  // of each query
+  int64_t used;       // of the lanes: a multiple of a register's
+  void* scores;       // in: products of scaled queries; out: weights e^(score - log_sum)
+  void* slopes;       // in: slopes of the weights; out: of the scores, weight (slope - delta)
+  const void* delta;  // of each query
+  const void* log_sum = nullptr;  // of each query
+  int64_t diagonal = 0;           // query i sees the keys of lanes up to diagonal + i
+  MaskKind kind = MaskKind::None;
+  const void* mask = nullptr;
+  int64_t mask_row = 0;  // elements from one query's mask to the next
 };
 
 // At most kTilePanel queries on units for bfloat16: scores and slopes are read only, and what is
