@@ -53,12 +53,16 @@ def overlap(a, b):
 
 
 def check_lanes(program):
-    """No lane touches what another one writes, and no two places of a group share memory."""
+    """No lane touches what another one writes, and no two places of a group share memory. One lane
+    at most takes memory while it runs."""
     steps, places = program.describe(), program.places()
+    with tinyt.num_threads(1):  # of each step by itself
+        scratch = program.scratch_bytes()
     for first, last, lanes in program.sides():
         assert len(lanes) >= 2
         assert sorted(step for lane in lanes for step in lane) == list(range(first, last + 1))
         assert all(lane == sorted(lane) and lane for lane in lanes)
+        assert sum(any(scratch[step] for step in lane) for lane in lanes) <= 1
         touched = [
             (
                 [span(x) for step in lane for x in (*steps[step][5], *steps[step][6])],
@@ -288,6 +292,25 @@ def test_groups_take_no_more_memory_than_eager():
     args = tinyt.randn(96, 96), tinyt.randn(96, 96)
     program = program_of(function, *args)
     assert program.peak_bytes <= 3 * 4 * 96 * 96 + 1024
+
+
+def test_regions_that_take_memory_run_in_one_lane():
+    """Operands that lie along the rows are gathered into tiles that the stack has no room for."""
+
+    def chain(x, columns):
+        for column in columns:
+            x = x * 1.5 + column.T
+        return x
+
+    def function(x, y, *columns):
+        return chain(x, columns[:6]), chain(y, columns[6:]), x.exp()
+
+    def numbers(*shape):
+        return tinyt.randn(*shape).double()
+
+    columns = [numbers(48, 64) for _ in range(6)] + [numbers(64, 48) for _ in range(6)]
+    program = program_of(function, numbers(64, 48), numbers(48, 64), *columns)
+    assert sum(n > 0 for n in program.scratch_bytes()) == 2
 
 
 def test_nested_programs_have_lanes_of_their_own():

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matmul.h"
+#include "tile_program.h"
 #include "tiles.h"
 
 namespace tinyt::cpu {
@@ -91,11 +92,8 @@ Effort effort_of_tiles(const TileProgram& program, const TileSpace& space) {
     const bool once_a_row = program.is_row_step(step) && info(step.op).kind != OpKind::Reduce;
     nanoseconds += of_element(step.op) * static_cast<double>(once_a_row ? rows : n);
   }
-  const bool on_stack =
-      (program.tiles + space.gathered) * TileProgram::kLeastTileBytes <= TileProgram::kLiveBytes &&
-      !program.reduces;
   const auto work = n * static_cast<int64_t>(program.steps.size());
-  return of_elements(nanoseconds, work / 2, !on_stack);
+  return of_elements(nanoseconds, work / 2, !fits_on_stack(program, space));
 }
 
 }  // namespace tinyt::cpu

@@ -404,6 +404,21 @@ int64_t grain_of(const TileProgram& program) {
   return std::max(kLeastChunk, 2 * kChunkElements / std::max<int64_t>(2, steps));
 }
 
+Cut cut_of(const Job& job) {
+  const TileProgram& program = job.program;
+  const TileSpace& space = job.space;
+  int64_t elements = Runner::tile_elements(program, space);
+  if (job.streams == 0) {
+    const int64_t grain = grain_of(program);
+    if (space.row_count() * space.cols > grain) elements = std::min(elements, grain);
+  } else if (std::ssize(program.steps) < kManySteps) {  // more work hides that stores wait
+    elements = std::min(elements, kStreamPiece / Runner::widest(program));
+  }
+  if (program.reduces) elements = std::max(elements, space.cols);
+  if (space.turned) elements = std::max(elements, kLeastTurned);
+  return {space, elements};
+}
+
 // Runs a region on blocks of a product, once its kernel tells of them.
 class BlockTail final : public Tail {
  public:
@@ -460,18 +475,9 @@ void run_tiles(const TileProgram& program, std::span<const TileOperand> operands
   Job job{program, operands, space, outputs};
   if (program.reduces && !program.uses_rows && space.cols > kRowBlock) return reduce_long_rows(job);
   job.streams = streams(job);
-  int64_t elements = Runner::tile_elements(program, space), grain = kChunkElements;
-  const auto steps = static_cast<int64_t>(program.steps.size());
-  if (job.streams != 0) {
-    // Each chunk ends with a fence, which waits for memory; much work hides that stores do.
-    if (steps < kManySteps) elements = std::min(elements, kStreamPiece / Runner::widest(program));
-  } else {
-    grain = grain_of(program);
-    if (space.row_count() * space.cols > grain) elements = std::min(elements, grain);
-  }
-  if (program.reduces) elements = std::max(elements, space.cols);
-  if (space.turned) elements = std::max(elements, kLeastTurned);
-  const Cut cut(space, elements);
+  const Cut cut = cut_of(job);
+  // Each chunk of streams ends with a fence, which waits for memory.
+  const int64_t grain = job.streams != 0 ? kChunkElements : grain_of(program);
   const int64_t parts = std::max<int64_t>(1, grain / (cut.rows * cut.cols));  // of a task
   Runners runners(job, cut.rows * cut.cols, cut.rows, ceil_div(cut.count, parts));
   parallel_ranges(cut.count, parts, [&](int64_t begin, int64_t end) {
@@ -480,6 +486,12 @@ void run_tiles(const TileProgram& program, std::span<const TileOperand> operands
     });
     if (job.streams != 0) kernels().copy->fence();
   });
+}
+
+bool fits_on_stack(const TileProgram& program, const TileSpace& space) {
+  const Job job{program, {}, space, {}};
+  const Cut cut = cut_of(job);
+  return !program.reduces && Runner::bytes(job, cut.rows * cut.cols, cut.rows) <= kNear;
 }
 
 }  // namespace tinyt::cpu

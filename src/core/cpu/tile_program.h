@@ -15,4 +15,7 @@ void run_product(Kernel kernel, const KernelCall& product, const TileProgram& pr
                  std::span<const TileOperand> operands, const TileSpace& space,
                  std::span<char* const> outputs);
 
+// Whether the tiles of a region whose results stay in the caches need no memory but the stack.
+bool fits_on_stack(const TileProgram& program, const TileSpace& space);
+
 }  // namespace tinyt::cpu
