@@ -221,7 +221,7 @@ void Trace::call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, co
   const auto number = static_cast<int64_t>(events_.size()) - 1;
   for_each_integer(op, *normalised, [&](size_t place) {
     normalised->formulas.emplace_back(place, coded(static_cast<int64_t>(rows_.size())));
-    rows_.push_back({Op::Attribute, number, static_cast<int64_t>(place), normalised->ints[place]});
+    add({Op::Attribute, number, static_cast<int64_t>(place), normalised->ints[place]});
   });
 }
 
