@@ -242,7 +242,13 @@ std::vector<Tensor> Planner::plan_product(const Group& group, int64_t now,
   for (const int64_t from : node.inputs) in.push_back(value(from));
   Inferred inferred;
   infer(node.op, in, node.attrs, inferred);
-  const Tensor* taken = node.op == OpId::matmul_add ? addend_to_take(in, inferred, now) : nullptr;
+  // An addend that the region reads as well stays what it is.
+  const bool may_take =
+      node.op == OpId::matmul_add &&
+      std::none_of(group.inputs.begin(), group.inputs.end(), [&](const RegionInput& input) {
+        return input.value != v && &value(input.value).storage() == &in[2].storage();
+      });
+  const Tensor* taken = may_take ? addend_to_take(in, inferred, now) : nullptr;
   const Tensor result = taken ? *taken : fresh(inferred.shape[0], inferred.dtype[0]);
   if (last_read_[v] > now) {
     set(v, result);

@@ -49,6 +49,14 @@ def test_a_product_adds_what_is_there() -> None:
     ]
 
 
+def test_an_addend_that_the_region_reads_stays_what_it_is() -> None:
+    def function(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        c = c * 2.0
+        return tinyt.addmm(c, a, b) * c
+
+    check(function, tinyt.randn(60, 50), tinyt.randn(60, 40), tinyt.randn(40, 50))
+
+
 @pytest.mark.parametrize("dtype", [tinyt.float32, tinyt.float64])
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_sums_of_products(left: tuple[int, ...], right: tuple[int, ...], dtype: Any) -> None:
