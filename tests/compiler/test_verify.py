@@ -507,3 +507,15 @@ def test_rows_of_attention_that_are_not_finite(mask: str | None, wild: float, wh
         return y.detach(), tinyt.autograd.grad(y.sum(), leaves)
 
     assert step(*tensors)[0][1, 1].isfinite().all()
+
+
+def test_units_take_subnormal_numbers_for_zero() -> None:
+    small = tinyt.full((4, 6), 1e-39).bfloat16()
+    thin = tinyt.full((2, 6, 5), 2e-20).bfloat16()
+
+    @compile(verify=True)
+    def step(a: Tensor, b: Tensor, row: Tensor) -> Any:
+        weight = a.reshape(4, 6, 1) * 1
+        return a @ b[0], b.mT @ (b * 0.5), tinyt.addmm(row, a, b[0]), F.conv1d(b, weight)
+
+    step(small, thin, tinyt.full((5,), 1e-39).bfloat16())

@@ -83,7 +83,7 @@ def _judge(ulp: float, got: Tensor, found: Any) -> tuple[float, Difference | Non
 
     if found is None:  # any will do, as the index of one of equal values
         return 0.0, None
-    want, scale, rounded, below = found if isinstance(found, Sized) else Sized(found)
+    want, scale, rounded, below, flushed = found if isinstance(found, Sized) else Sized(found)
     have, want = array_of(got), np.asarray(want)
     if have.shape != want.shape:
         return np.inf, Difference(None, f"shape {have.shape} instead of {want.shape}")
@@ -100,6 +100,8 @@ def _judge(ulp: float, got: Tensor, found: Any) -> tuple[float, Difference | Non
         bound = bound + factor * works.eps * (size + scale + works.tiny)
     if info.bits < 64:
         bound = bound + below * works.tiny
+    if got.dtype is bfloat16:
+        bound = bound + flushed * works.tiny
     wide = have.astype(np.complex128 if have.dtype.kind == "c" else np.float64)
     part = np.where(wide == want, 0.0, np.abs(wide - want) / bound)
     # Beyond the finite numbers: what overflows on the way, or nearly does, may be infinite or NaN.

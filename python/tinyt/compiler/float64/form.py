@@ -15,12 +15,14 @@ def at(*index: Any) -> tuple[Any, ...]:
 
 class Sized(NamedTuple):
     """A result, and the sizes that its bound depends on. ``below``: the factor of exponentials in
-    float32 that are 0 where they would be subnormal."""
+    float32 that are 0 where they would be subnormal; ``flushed``: that of bfloat16 numbers and of
+    sums of theirs, which units that multiply them take for 0."""
 
     want: Any
     scale: Any = 0.0
     rounded: Any = 0.0
     below: Any = 0.0
+    flushed: Any = 0.0
 
 
 class Row(NamedTuple):

@@ -16,13 +16,16 @@ def rows() -> dict[str, Row]:
     def matmul(a: Array, b: Array) -> Any:
         if a.dtype.kind not in "fc":
             return a @ b
-        return Sized(a @ b, (abs(a) @ abs(b)) * a.shape[-1])
+        terms = a.shape[-1]
+        return Sized(a @ b, (abs(a) @ abs(b)) * terms, flushed=_flushed(a, b, terms=terms))
 
     def added(a: Array, b: Array, c: Array) -> Any:
         found = matmul(a, b)
         if not isinstance(found, Sized):
             return found + c
-        return Sized(found.want + c, found.scale + abs(c), abs(found.want))
+        return found._replace(
+            want=found.want + c, scale=found.scale + abs(c), rounded=abs(found.want)
+        )
 
     def linear(x: Array, weight: Array, bias: Array) -> Any:
         return added(x, weight.T, bias if bias.ndim else np.zeros((), bias.dtype))
@@ -39,6 +42,13 @@ def rows() -> dict[str, Row]:
         "conv_input": Row(_conv_input, 8),
         "conv_weight": Row(_conv_weight, 8),
     }
+
+
+def _flushed(*operands: Array, terms: int) -> float:
+    """Of sums of products: at most all terms, times what they are multiplied with."""
+    import numpy as np
+
+    return terms * sum((abs(x[np.isfinite(x)]).max(initial=0.0) for x in operands), 1.0)
 
 
 def _windows(size: Sequence[int], kernel: Sequence[int], out: Sequence[int], a: Any) -> Any:
@@ -63,7 +73,8 @@ def _padded(x: Array, padding: Sequence[int]) -> Array:
 
 def _each_conv(function: Callable[..., Array], *operands: Array, terms: int, a: Any) -> Sized:
     """By groups, and once more with absolute values."""
-    return Sized(function(*operands, a), function(*map(abs, operands), a) * terms)
+    scale = function(*map(abs, operands), a) * terms
+    return Sized(function(*operands, a), scale, flushed=_flushed(*operands, terms=terms))
 
 
 def _beside_zeros(
