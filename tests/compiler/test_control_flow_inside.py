@@ -175,6 +175,66 @@ def test_strides() -> None:
     is_same(run, (tinyt.randn(4, 3, requires_grad=True), tinyt.randn(3, 5, 4, requires_grad=True)))
 
 
+@pytest.mark.parametrize("which", [True, False])
+@pytest.mark.parametrize(
+    "branch",
+    [Tensor.t, lambda x: x.reshape(5, 4), lambda x: x, lambda x: x.sum(0), lambda x: x[0] * 1],
+)
+def test_gradients_of_branches_are_new_tensors(which: bool, branch: Any) -> None:
+    pred = tinyt.tensor(which)
+
+    def run(x: Tensor, y: Tensor) -> Any:
+        def of(x: Tensor, y: Tensor) -> Tensor:
+            return tinyt.cond(pred, lambda x, y: branch(x + y), lambda x, y: branch(x * y), (x, y))
+
+        return slopes_written_to(of, x, y)
+
+    lies_as_eager(run, tinyt.randn(4, 5), tinyt.randn(4, 5))
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda c, x, w: (c + w.t(), x * 1),
+        lambda c, x, w: (c, x + w.t()),
+        lambda c, x, w: (c.reshape(4, 5).t() + x, w * 1),
+        lambda c, x, w: (x + w.sum(), c.t()),
+    ],
+)
+def test_gradients_of_scans_are_new_tensors(steps: int, step: Any) -> None:
+    def run(init: Tensor, xs: Tensor, w: Tensor) -> Any:
+        def of(init: Tensor, xs: Tensor, w: Tensor) -> Tensor:
+            return tinyt.scan(lambda c, x: step(c, x, w), init, xs)[0]
+
+        return slopes_written_to(of, init, xs, w)
+
+    lies_as_eager(run, tinyt.randn(5, 4), tinyt.randn(steps, 5, 4), tinyt.randn(4, 5))
+
+
+def slopes_written_to(function: Any, *args: Tensor) -> Any:
+    """Gradients from an expanded one and from a dense one, in memory that each has for itself."""
+    leaves = [x.detach().requires_grad_() for x in args]
+    found = []
+    for is_dense in (False, True):
+        y = function(*leaves)
+        start = tinyt.ones(()).expand(y.shape)
+        found += tinyt.autograd.grad(y, leaves, start.clone() if is_dense else start)
+    for factor, g in enumerate(found, 2):
+        g.mul_(factor)
+    return found
+
+
+def lies_as_eager(function: Any, *args: Tensor) -> None:
+    """With verification, and with strides as in eager mode."""
+    wanted = function(*args)
+    compiled = compile(function, verify=True)
+    for _ in range(3):
+        found = compiled(*args)
+        assert bits(found) == bits(wanted)
+        assert [x.stride() for x in found] == [x.stride() for x in wanted]
+
+
 def test_one_tensor_as_all_arguments() -> None:
     w = tinyt.randn(3, requires_grad=True)
 

@@ -20,6 +20,7 @@ from tinyt.control.calls import (
     Like,
     Part,
     Source,
+    Total,
     drawn,
     key_of,
     like_of,
@@ -123,7 +124,9 @@ class _Taken:
             g = grads[i]
             seeds.append(zeros(like_of(root)) if g is None else g)
         _, of_edges = call.gradients(seeds)
-        found = {key_of(edge): g for edge, g in zip(call.edges, of_edges, strict=True)}
+        total = Total()  # new tensors, whatever the branch makes
+        total.add(call.edges, of_edges)
+        found = total.gradients
         for key, like in self.likes.items():
             if found.get(key) is None:
                 found[key] = zeros(like)

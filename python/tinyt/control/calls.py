@@ -133,7 +133,7 @@ def _made_since(first: int, x: Tensor | None) -> Tensor | None:
 
 
 class Total:
-    """Gradients of edges that one call after another adds to."""
+    """Gradients of edges that one call after another adds to: dense, in memory of their own."""
 
     def __init__(self) -> None:
         self.edges: dict[tuple[int, int], Edge] = {}
@@ -149,7 +149,7 @@ class Total:
         for edge, g in zip(edges, found, strict=True):
             if g is not None:
                 have = self.gradients.get(key_of(edge))
-                self.gradients[key_of(edge)] = g if have is None else prim.add(have, g)
+                self.gradients[key_of(edge)] = prim.copy(g) if have is None else have.add_(g)
 
 
 # ---- recordings

@@ -170,7 +170,8 @@ class _Steps:
                 if i >= n:
                     of_slices[i - n][at] = g
             total.add(call.edges, of_edges)
-        out = [_zeros_for(node, i) if carried.get(i) is None else carried[i] for i in range(n)]
+        of_first = [carried.get(i) for i in range(n)]
+        out = [_zeros_for(node, i) if g is None else prim.copy(g) for i, g in enumerate(of_first)]
         out += [self._stacked(node, n + i, found) for i, found in enumerate(of_slices)]
         return out + [total.gradients.get(key) for key in self.total.edges]
 
