@@ -235,6 +235,35 @@ def lies_as_eager(function: Any, *args: Tensor) -> None:
         assert [x.stride() for x in found] == [x.stride() for x in wanted]
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+@pytest.mark.parametrize("wanting", [(), (0,), (1,), (2,), (0, 1)])
+@pytest.mark.parametrize("step", [
+    lambda a, b, c, x: (b * 1, tinyt.ones(3), c * x, a * 2),
+    lambda a, b, c, x: (b * 1, c * 2, a * x, b + x),
+    lambda a, b, c, x: (tinyt.ones(3), a * x, b + c, b * c),
+    lambda a, b, c, x: (a + b, b.detach(), c.detach() * x, c * 1),
+], ids=["dies", "turns", "moves", "detaches"])  # fmt: skip
+def test_what_has_a_gradient_after_some_steps(steps: int, wanting: Any, step: Any) -> None:
+    """Is what has one in eager mode, where each step has a tape of its own."""
+
+    def run(xs: Tensor, *carry: Tensor) -> Any:
+        carry = tuple(x.detach().requires_grad_(i in wanting) for i, x in enumerate(carry))
+
+        def body(c: Any, x: Tensor) -> Any:
+            *after, y = step(*c, x)
+            return tuple(after), y
+
+        after, ys = tinyt.scan(body, carry, xs)
+        has = [x.requires_grad for x in (*after, ys)]
+        if not any(has):
+            return has
+        loss = sum(((x * x).sum() for x in (*after, ys)), tinyt.zeros(()))
+        leaves = [x for x in carry if x.requires_grad]
+        return has, tinyt.autograd.grad(loss, leaves, allow_unused=True)
+
+    is_same(run, (tinyt.randn(steps, 3), *(tinyt.randn(3) for _ in range(3))))
+
+
 def test_one_tensor_as_all_arguments() -> None:
     w = tinyt.randn(3, requires_grad=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tinyt import _core
@@ -15,6 +15,7 @@ from tinyt.control.calls import (
     WHOLE,
     Call,
     Flat,
+    Like,
     Part,
     Source,
     Total,
@@ -277,7 +278,9 @@ class _Recorded:
             g, like = grads[i], part.likes[i]
             if i < self.carries:
                 at = put(zeros(like) if g is None else g)
-                sources[argument] = CARRY, at, slopes.inner.get(i, -1)  # of one step: never read
+                # Of what no step takes a gradient through, only the last step's reaches anything.
+                kind = CARRY if i in slopes.inner else WHOLE
+                sources[argument] = kind, at, slopes.inner.get(i, -1)
             else:
                 sources[argument] = (
                     (WHOLE, put(zeros(like)), -1) if g is None else (SLICE, put(g), -1)
@@ -317,13 +320,9 @@ def _record(
     """One node over a recorded step."""
     n, steps = len(first), slices[0].shape[0]
     inputs = [*first, *slices]
-    wanting = {i for i, x in enumerate(inputs) if wants(x)}
     likes = [*map(like_of, first), *((tuple(x.shape[1:]), x.dtype) for x in slices)]
-    while True:  # a carry wants a gradient where the one before it does
-        part = Part(step, likes, wanting, sums=True)
-        if steps == 1 or wanting >= {i for i in part.roots if i < n}:
-            break
-        wanting.update(i for i in part.roots if i < n)
+    wanting = frozenset(i for i, x in enumerate(inputs) if wants(x))
+    part, roots = _part_of(step, likes, wanting, n, steps)
     part.settle(repeats=True)
     finals = [_there(r) for r in part.results[:n]]
     made = [r for r in part.results[n:] if r is not None]
@@ -352,6 +351,32 @@ def _record(
         backward.save("outside", {a: x for a, x in part.outside if part.reads[a]})
         edges = [slope.edge for slope in part.slopes.edges]
         node = make_function_node(backward, [*first, *slices], len(results), edges)
-        for i in part.roots:
+        for i in roots:
             set_node(_there(results[i]), node, i)
     return results
+
+
+def _part_of(
+    step: Flat, likes: Sequence[Like], first: frozenset[int], carries: int, steps: int
+) -> tuple[Part, set[int]]:
+    """One recording for all steps, and the results of the scan that have a gradient.
+
+    As in eager mode, a carry wants a gradient in a step if it has one after the step before. In the
+    recording all do that want one in any step: what is too much of it reaches no tensor that wants
+    one.
+    """
+    slices = {i for i in first if i >= carries}
+    parts: dict[frozenset[int], Part] = {}
+    roots: set[int] = set()
+    wanting = first
+    for _ in range(steps):
+        if wanting not in parts:
+            parts[wanting] = Part(step, likes, set(wanting), sums=True)
+        of_last = parts[wanting].roots
+        roots.update(i for i in of_last if i >= carries)
+        before, wanting = wanting, frozenset(slices.union(i for i in of_last if i < carries))
+        if wanting == before:
+            break
+    roots.update(i for i in of_last if i < carries)
+    every = frozenset().union(*parts) if roots else frozenset()
+    return parts.get(every) or Part(step, likes, set(every), sums=True), roots
