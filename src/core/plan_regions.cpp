@@ -92,6 +92,7 @@ void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Gr
     strides.push_back(broadcast_strides(t.shape(), t.strides(), shape));
     if (fits(strides.back(), t.itemsize(), dense[i])) continue;
     t = copied(t.view(shape, strides.back(), t.offset()));
+    until_.emplace(&t.storage(), -1);  // read here alone: a result may take its place
     strides.back() = t.strides();
   }
   struct Loop {

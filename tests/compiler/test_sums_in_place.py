@@ -188,3 +188,12 @@ def test_carries_of_a_loop(limit: int) -> None:
 
     tinyt.manual_seed(0)
     is_same(run, (tinyt.tensor(float(limit)), tinyt.randn(4, 4), tinyt.randn(4, 4)))
+
+
+def test_a_result_lies_where_an_operand_was_copied_to() -> None:
+    function = compile(lambda x: x.t() * 2.0 + 1.0)
+    x = tinyt.randn(1100, 1000)  # too large to be read turned
+    for _ in range(3):
+        function(x)
+    assert function.report().totals[0].steps == 2
+    assert function.peak_bytes == x.numel() * 4
