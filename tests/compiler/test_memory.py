@@ -36,7 +36,7 @@ def used_by(call: Callable[[], Any]) -> int:
 
 
 def is_small(case: Case) -> bool:
-    small = sum(x.nbytes for x in case.inputs) <= 1 << 22 and "6 layers" not in case.name
+    small = sum(x.nbytes for x in case.inputs) <= 1 << 24 and "6 layers" not in case.name
     return small and case.part != "compile lazy"
 
 

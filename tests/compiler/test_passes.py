@@ -557,6 +557,18 @@ def test_permutes_sink_below_elementwise_ops() -> None:
     ]
 
 
+def test_large_permutes_sink() -> None:
+    def function(x: Tensor) -> Tensor:
+        return (x * x).exp().t().contiguous()
+
+    assert after("sink copies dead", function, tinyt.randn(1100, 1000)) == [
+        "%0 = permute(a) ((1, 0),) float32[1000, 1100]",
+        "%1 = mul(%0, %0) float32[1000, 1100]",
+        "%2 = exp(%1) float32[1000, 1100]",
+        "return %2",
+    ]
+
+
 def test_numbers_stay_above_permutes_that_sink() -> None:
     def function(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
         return ((a.exp() * 2.0 + b) * x).t().sin()
@@ -579,14 +591,14 @@ def test_numbers_stay_above_permutes_that_sink() -> None:
         lambda x, y, z: (y * 2.0).t().sum(1),  # no reader element by element
         lambda x, y, z: y.exp().t() @ y,
         lambda x, y, z: (x * 2.0).transpose(0, 1).contiguous(),  # short rows
-        lambda x, y, z: z.exp().t().sin(),  # large
+        lambda x, y, z: z.half().t().sin(),  # large, and wider before
         lambda x, y, z: (y * x[0, 0, 0] * z[:6, :6]).t().sin(),  # two operands
         lambda x, y, z: x.sum().exp().transpose(0, -1).clone(),  # nothing is turned
         lambda x, y, z: (lambda kept: (kept, kept.t().exp()))(y.cos()),  # read elsewhere, too
     ],
 )
 def test_permutes_that_stay(function: Callable[..., Any]) -> None:
-    args = tinyt.randn(3, 4, 5), tinyt.randn(6, 6), tinyt.randn(1100, 1000)
+    args = tinyt.randn(3, 4, 5), tinyt.randn(6, 6), tinyt.randn(2200, 1000)
     graph = recorded(function, *args).graph
     assert BY_NAME["sink"](graph) is graph
 

@@ -34,11 +34,11 @@ def run(graph: Graph) -> Graph:
 
     def rule(edit: Edit, node: Node) -> Sequence[int] | None:
         (x,), (made,) = node.inputs, node.outputs
-        if uses[made] != 1 or readers.get(made) not in _READERS or not _pays(edit, node):
+        if uses[made] != 1 or readers.get(made) not in _READERS:
             return None
         chain = _above(edit, x, uses)
         wide = _operand(edit, chain)
-        if wide is None or edit.crosses(wide):
+        if wide is None or edit.crosses(wide) or not _pays(edit, node, wide):
             return None
         # It is kept in the place of what is made of it.
         if not edit.may_read(wide):
@@ -57,14 +57,17 @@ def run(graph: Graph) -> Graph:
     return walk(graph, rule, ("permute",))
 
 
-def _pays(edit: Edit, node: Node) -> bool:
+def _pays(edit: Edit, node: Node, wide: int) -> bool:
     """Whether a region reads turned memory as fast as a copy does: rows that stay rows, or squares
-    of elements (is_readable in plan.cpp)."""
+    of elements (is_readable in plan_regions.cpp). What is too large for these is copied before the
+    region instead of after it, and the region runs in the place of the copy."""
     (x,), (dims,) = node.inputs, node.attrs
     shape, t, _ = edit.values[x]
-    if not dims or edit.nbytes(x) > GATHERED_BYTES:
+    if not dims:
         return False
-    return dims[-1] != len(dims) - 1 or shape[-1] * t.itemsize >= _LONG_ROW
+    if dims[-1] == len(dims) - 1:
+        return shape[-1] * t.itemsize >= _LONG_ROW
+    return edit.nbytes(x) <= GATHERED_BYTES or edit.nbytes(wide) <= edit.nbytes(x)
 
 
 def _operand(edit: Edit, chain: list[Node]) -> int | None:
