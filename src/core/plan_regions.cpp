@@ -32,7 +32,11 @@ bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t ite
 Tensor Planner::converted(int64_t v, DType dtype) {
   const Tensor& t = value(v);
   if (t.dtype() == dtype) return t;
-  if (t.impl()->is_scalar && !is_number_[v]) return cast(t, dtype);
+  if (t.impl()->is_scalar && !is_number_[v]) {
+    Tensor out = Tensor::number(dtype);
+    backend_of(t.device()).copy_into(t, out);
+    return out;
+  }
   Tensor out = fresh(t.shape(), dtype);
   add_copy(t, out);
   return out;

@@ -141,7 +141,7 @@ class Recording : public Replay {
   Recording(const LazyRegion& region, Graph& graph, std::vector<Tensor>& cells)
       : Replay(region), graph_(graph), cells_(cells), whole_(region.slots.size()) {
     for (const Tensor& n : region.numbers) {
-      cells_.push_back(Tensor::empty({}, n.dtype()));
+      cells_.push_back(Tensor::number(n.dtype()));
       cells_.back().impl()->is_scalar = true;
       graph_.add_number(cells_.back());
     }

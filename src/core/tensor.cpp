@@ -24,7 +24,7 @@ Tensor make_tensor(Ref<Storage> storage, std::span<const int64_t> shape,
 
 template <class T>
 Tensor scalar_of(DType dtype, T v) {
-  Tensor t = Tensor::empty({}, dtype);
+  Tensor t = Tensor::number(dtype);
   *t.ptr<T>() = v;
   t.impl()->is_scalar = true;
   return t;
@@ -36,6 +36,13 @@ Ref<Storage> Storage::allocate(size_t bytes, Device device) {
   Ref<Storage> s(new Storage);
   s->device = device;
   s->block = backend_of(device).allocator().allocate(bytes);
+  return s;
+}
+
+Ref<Storage> Storage::of_number(DType dtype) {
+  Ref<Storage> s(new Storage);
+  s->block.data = s->number.data();
+  s->block.bytes = size_of(dtype);
   return s;
 }
 
@@ -71,6 +78,10 @@ Tensor Tensor::empty(std::span<const int64_t> shape, DType dtype, Device device)
          " do not fit in memory");
   return make_tensor(Storage::allocate(static_cast<size_t>(count * item), device), shape,
                      contiguous_strides(shape), 0, dtype);
+}
+
+Tensor Tensor::number(DType dtype) {
+  return make_tensor(Storage::of_number(dtype), {}, {}, 0, dtype);
 }
 
 Tensor Tensor::from_storage(Ref<Storage> storage, std::span<const int64_t> shape,

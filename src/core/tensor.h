@@ -1,6 +1,7 @@
 // The tensor: a counted storage seen through a shape, strides and an offset.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -68,8 +69,10 @@ struct Storage {
   std::atomic<int32_t> held{0};
   std::atomic<Lazy*> lazy{nullptr};
   std::unique_ptr<const std::string> fault;  // why it was never made
+  alignas(ComplexDouble) std::array<std::byte, sizeof(ComplexDouble)> number;  // memory of one
 
   static Ref<Storage> allocate(size_t bytes, Device device);
+  static Ref<Storage> of_number(DType dtype);
   static Ref<Storage> foreign(void* data, size_t bytes, void (*release)(void*), void* owner);
   static void destroy(Storage* s);
 };
@@ -111,6 +114,7 @@ class Tensor {
   static Tensor empty(std::span<const int64_t> shape, DType dtype, Device device = {});
   static Tensor from_storage(Ref<Storage> storage, std::span<const int64_t> shape,
                              std::span<const int64_t> strides, int64_t offset, DType dtype);
+  static Tensor number(DType dtype);  // 0-d, uninitialised, in memory of its own
   // 0-d from a Python number; weak in promotion.
   static Tensor scalar(double v);
   static Tensor scalar(int64_t v);

@@ -540,11 +540,11 @@ def test_permutes_stay_where_something_else_reads_between() -> None:
 
 
 def test_permutes_sink_below_elementwise_ops() -> None:
-    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    def function(x: Tensor, y: Tensor, large: Tensor) -> tuple[Tensor, ...]:
         heads = ((x * 2.0).tanh() + x.new_ones(())).transpose(1, 2).contiguous()
-        return heads, y.exp().t().sin()
+        return heads, y.exp().t().sin(), (large * large).t().tanh()
 
-    args = tinyt.randn(2, 3, 4, 32), tinyt.randn(5, 6)
+    args = tinyt.randn(2, 3, 4, 32), tinyt.randn(5, 6), tinyt.randn(1100, 1000)
     assert after("sink copies dead", function, *args)[1:] == [
         "%1 = permute(a) ((0, 2, 1, 3),) float32[2, 4, 3, 32]",
         "%2 = mul(%1, b) float32[2, 4, 3, 32]",
@@ -553,19 +553,10 @@ def test_permutes_sink_below_elementwise_ops() -> None:
         "%5 = permute(c) ((1, 0),) float32[6, 5]",
         "%6 = exp(%5) float32[6, 5]",
         "%7 = sin(%6) float32[6, 5]",
-        "return %4, %7",
-    ]
-
-
-def test_large_permutes_sink() -> None:
-    def function(x: Tensor) -> Tensor:
-        return (x * x).exp().t().contiguous()
-
-    assert after("sink copies dead", function, tinyt.randn(1100, 1000)) == [
-        "%0 = permute(a) ((1, 0),) float32[1000, 1100]",
-        "%1 = mul(%0, %0) float32[1000, 1100]",
-        "%2 = exp(%1) float32[1000, 1100]",
-        "return %2",
+        "%8 = permute(d) ((1, 0),) float32[1000, 1100]",
+        "%9 = mul(%8, %8) float32[1000, 1100]",
+        "%10 = tanh(%9) float32[1000, 1100]",
+        "return %4, %7, %10",
     ]
 
 
@@ -592,6 +583,7 @@ def test_numbers_stay_above_permutes_that_sink() -> None:
         lambda x, y, z: y.exp().t() @ y,
         lambda x, y, z: (x * 2.0).transpose(0, 1).contiguous(),  # short rows
         lambda x, y, z: z.half().t().sin(),  # large, and wider before
+        lambda x, y, z: z.exp().t().contiguous(),  # large, and no reader to join
         lambda x, y, z: (y * x[0, 0, 0] * z[:6, :6]).t().sin(),  # two operands
         lambda x, y, z: x.sum().exp().transpose(0, -1).clone(),  # nothing is turned
         lambda x, y, z: (lambda kept: (kept, kept.t().exp()))(y.cos()),  # read elsewhere, too

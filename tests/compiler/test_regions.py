@@ -110,6 +110,23 @@ def test_results_past_the_caches() -> None:
     check(lambda x: tinyt.tanh(x * 0.5) + x, x)
 
 
+def test_operands_from_beyond_the_caches() -> None:
+    """What they push out is not kept: of several results, of rows, in place, and of one operand."""
+
+    def function(x: Tensor, y: Tensor, row: Tensor) -> tuple[Tensor, ...]:
+        z = x * y + row
+        return z, z > 0, z.sum(1), (z * (x - y).amax(1, True)), (x - 1.0).exp(), (row * 2).sin()
+
+    def place(x: Tensor, y: Tensor, row: Tensor) -> Tensor:
+        z = x.exp().clone()
+        return z.mul_(row).add_(y).sub_(x)
+
+    x, y = tinyt.randn(2, 10007, 331)
+    check(function, x, y, tinyt.randn(331))
+    check(place, x, y, tinyt.randn(10007, 1))
+    check(lambda x: (x.half() * 2.0).float() - x, x)
+
+
 def test_a_result_takes_its_operands_place() -> None:
     """As a temporary of eager's does: a chain of products needs memory for two."""
 

@@ -17,10 +17,14 @@ namespace {
 // Of what goes past the caches at once, as in elementwise.cpp.
 constexpr int64_t kStreamPiece = 2048;
 constexpr int64_t kManySteps = 8;
-constexpr int64_t kRowItem = 8;                            // bytes of the room for a value of a row
-constexpr int64_t kCloseResult = int64_t{1} << 20;         // bytes: an L2
-constexpr int64_t kLeastChunk = 4096;                      // elements of a unit of parallel work
-constexpr int64_t kLeastTurned = 2048;                     // elements, to read whole lines
+constexpr int64_t kRowItem = 8;                     // bytes of the room for a value of a row
+constexpr int64_t kCloseResult = int64_t{1} << 20;  // bytes: an L2
+constexpr int64_t kLeastChunk = 4096;               // elements of a unit of parallel work
+constexpr int64_t kLeastTurned = 2048;              // elements, to read whole lines
+// Bytes of operands. Beside so many, what is written does not stay in an L3, and goes past it.
+// Before, smaller tiles overlap reads with writes from far away; theirs is no power of two, or
+// tiles and operands would end in the same 12 bits (kStreamPiece).
+constexpr int64_t kFarRead = 12 << 20, kStreamRead = 24 << 20, kFarPiece = 7 << 10;
 constexpr int64_t kNear = TileProgram::kLiveBytes + 8192;  // of tiles on the stack
 
 // What of a region one turn computes: rows of one outer position, columns of each.
@@ -67,6 +71,7 @@ struct Job {
   std::span<const TileOperand> operands;
   const TileSpace& space;
   std::span<char* const> outputs;
+  int64_t read = 0;      // bytes of the operands
   uint64_t streams = 0;  // outputs that go past the caches, a bit each
 
   const TileProgram::Register& reg(int r) const {
@@ -77,6 +82,7 @@ struct Job {
   int stream_tiles() const { return streams == 0 ? 0 : static_cast<int>(outputs.size()); }
   int tiles() const { return program.tiles + stream_tiles() + space.gathered; }
   bool goes_past(size_t output) const { return (streams >> output & 1) != 0; }
+  int64_t elements() const { return space.row_count() * space.cols; }
   int64_t loop_rows() const { return space.outer.empty() ? 1 : space.outer.back(); }
 };
 
@@ -384,13 +390,28 @@ void reduce_long_rows(const Job& job) {
   });
 }
 
+// Bytes of the operands; of small ones none.
+int64_t bytes_read(const Job& job) {
+  int64_t bytes = 0;
+  if (job.elements() * std::ssize(job.operands) * Runner::widest(job.program) < kFarRead)
+    return bytes;
+  for (size_t i = 0; i < job.operands.size(); ++i) {
+    const TileOperand& operand = job.operands[i];
+    int64_t elements = operand.inner || operand.gather != 0 ? job.space.cols : 1;
+    for (size_t d = 0; d < job.space.outer.size(); ++d)
+      if (operand.stride[d] != 0) elements *= job.space.outer[d];
+    bytes += elements * job.item(static_cast<int>(i));
+  }
+  return bytes;
+}
+
 // Which results go past the caches: not over an operand, whose lines have been read.
 uint64_t streams(const Job& job) {
   uint64_t found = 0;
-  const int64_t elements = job.space.row_count() * job.space.cols;
   for (size_t o = 0; o < job.outputs.size(); ++o) {
     const int r = job.program.outputs[o];
-    if (job.reg(r).per_row || elements * job.item(r) < kStreamBytes) continue;
+    if (job.reg(r).per_row) continue;
+    if (job.read < kStreamRead && job.elements() * job.item(r) < kStreamBytes) continue;
     bool fresh = true;
     for (const TileOperand& operand : job.operands) fresh &= operand.data != job.outputs[o];
     found |= uint64_t{fresh} << o;
@@ -410,7 +431,8 @@ Cut cut_of(const Job& job) {
   int64_t elements = Runner::tile_elements(program, space);
   if (job.streams == 0) {
     const int64_t grain = grain_of(program);
-    if (space.row_count() * space.cols > grain) elements = std::min(elements, grain);
+    if (job.elements() > grain) elements = std::min(elements, grain);
+    if (job.read >= kFarRead) elements = std::min(elements, kFarPiece / Runner::widest(program));
   } else if (std::ssize(program.steps) < kManySteps) {  // more work hides that stores wait
     elements = std::min(elements, kStreamPiece / Runner::widest(program));
   }
@@ -474,6 +496,7 @@ void run_tiles(const TileProgram& program, std::span<const TileOperand> operands
                const TileSpace& space, std::span<char* const> outputs) {
   Job job{program, operands, space, outputs};
   if (program.reduces && !program.uses_rows && space.cols > kRowBlock) return reduce_long_rows(job);
+  job.read = bytes_read(job);
   job.streams = streams(job);
   const Cut cut = cut_of(job);
   // Each chunk of streams ends with a fence, which waits for memory.

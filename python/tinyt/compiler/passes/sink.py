@@ -34,11 +34,12 @@ def run(graph: Graph) -> Graph:
 
     def rule(edit: Edit, node: Node) -> Sequence[int] | None:
         (x,), (made,) = node.inputs, node.outputs
-        if uses[made] != 1 or readers.get(made) not in _READERS:
+        reader = readers.get(made)
+        if uses[made] != 1 or reader not in _READERS:
             return None
         chain = _above(edit, x, uses)
         wide = _operand(edit, chain)
-        if wide is None or edit.crosses(wide) or not _pays(edit, node, wide):
+        if wide is None or edit.crosses(wide) or not _pays(edit, node, wide, reader):
             return None
         # It is kept in the place of what is made of it.
         if not edit.may_read(wide):
@@ -57,17 +58,17 @@ def run(graph: Graph) -> Graph:
     return walk(graph, rule, ("permute",))
 
 
-def _pays(edit: Edit, node: Node, wide: int) -> bool:
-    """Whether a region reads turned memory as fast as a copy does: rows that stay rows, or squares
-    of elements (is_readable in plan_regions.cpp). What is too large for these is copied before the
-    region instead of after it, and the region runs in the place of the copy."""
+def _pays(edit: Edit, node: Node, wide: int, reader: str) -> bool:
+    """Whether the region is as fast on turned memory: rows that stay rows, or squares of elements
+    (is_readable in plan_regions.cpp). What is too large for these is copied before the region
+    instead of after it, and pays where the reader joins the region."""
     (x,), (dims,) = node.inputs, node.attrs
     shape, t, _ = edit.values[x]
     if not dims:
         return False
-    if dims[-1] == len(dims) - 1:
-        return shape[-1] * t.itemsize >= _LONG_ROW
-    return edit.nbytes(x) <= GATHERED_BYTES or edit.nbytes(wide) <= edit.nbytes(x)
+    if edit.nbytes(x) > GATHERED_BYTES:
+        return reader in _FUSES and edit.nbytes(wide) <= edit.nbytes(x)
+    return dims[-1] != len(dims) - 1 or shape[-1] * t.itemsize >= _LONG_ROW
 
 
 def _operand(edit: Edit, chain: list[Node]) -> int | None:
