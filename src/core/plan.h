@@ -2,6 +2,7 @@
 // where nothing moves, writes in place where nobody sees it, and one arena for the rest.
 #pragma once
 
+#include <map>
 #include <unordered_map>
 
 #include "cut.h"
@@ -42,6 +43,9 @@ class Planner {
   void plan_results();
   int64_t memory_for(int64_t v);
   void plan_writes();
+  void write_at_once();
+  bool may_make_in(int64_t made_by, const Storage& made, const Storage& target) const;
+  void finish_write(size_t w);
   static bool is_used(const Buffer& buffer) {
     return buffer.storage && buffer.last >= 0 && buffer.storage->block.bytes > 0;
   }
@@ -55,7 +59,8 @@ class Planner {
   void set(int64_t v, Tensor t);
   Tensor fresh(std::span<const int64_t> shape, DType dtype);
   Tensor copied(const Tensor& t);
-  Tensor converted(int64_t v, DType dtype);
+  void convert_numbers(std::span<const Group> groups);
+  Tensor converted(int64_t v, DType through, DType dtype);
   Tensor operand_of(const Group& group, size_t i);
   void lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group);
   std::vector<Tensor> plan_product(const Group& group, int64_t now, Program::Region& region);
@@ -82,6 +87,7 @@ class Planner {
   std::vector<Tensor> values_;
   std::vector<int64_t> last_read_;  // of each value: the last group, or beyond all
   int64_t last_failing_ = -1;       // the last group that may fail
+  int64_t safe_ = 0;                // from this step on none may
   std::vector<bool> is_number_;
   std::unordered_map<const Storage*, int64_t>
       until_;  // the last group that reads any of its values
@@ -89,8 +95,9 @@ class Planner {
   std::unordered_map<const Storage*, size_t> argument_of_;
   std::vector<Buffer> buffers_;
   size_t unfused_peak_ = 0;  // if each node ran alone, as in eager mode
-  std::unordered_map<const Storage*, int64_t> memory_of_;  // of results
-  std::vector<bool> done_;                                 // writes that are no copies any more
+  std::unordered_map<const Storage*, int64_t> memory_of_;          // of results
+  std::map<std::tuple<int64_t, DType, DType>, Tensor> converted_;  // numbers
+  std::vector<bool> done_;  // writes that are no copies any more
 };
 
 }  // namespace tinyt

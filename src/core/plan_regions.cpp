@@ -28,34 +28,44 @@ bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t ite
 
 }  // namespace
 
-// A number in the dtype of a region's register.
-Tensor Planner::converted(int64_t v, DType dtype) {
-  const Tensor& t = value(v);
-  if (t.dtype() == dtype) return t;
-  if (t.impl()->is_scalar && !is_number_[v]) {
-    Tensor out = Tensor::number(dtype);
-    backend_of(t.device()).copy_into(t, out);
-    return out;
+// Numbers of a run in the dtypes of regions' registers, before anything else: in between they would
+// keep steps apart that can run side by side, or after what is written at once.
+void Planner::convert_numbers(std::span<const Group> groups) {
+  for (const Group& group : groups) {
+    if (!group.is_region() || !is_in_part(group.nodes[0])) continue;
+    for (size_t i = 0; i < group.inputs.size(); ++i)
+      if (is_number_[group.inputs[i].value]) operand_of(group, i);
   }
-  Tensor out = fresh(t.shape(), dtype);
-  add_copy(t, out);
-  return out;
+}
+
+// A number in the dtype of a region's register, by way of another; once for all regions.
+Tensor Planner::converted(int64_t v, DType through, DType dtype) {
+  const auto [it, is_new] = converted_.try_emplace({v, through, dtype}, value(v));
+  Tensor& x = it->second;
+  if (!is_new) return x;
+  for (const DType to : {through, dtype}) {
+    if (x.dtype() == to) continue;
+    const bool is_scalar = value(v).impl()->is_scalar;
+    const Tensor out = is_scalar ? Tensor::number(to) : fresh(x.shape(), to);
+    if (is_scalar && !is_number_[v]) {
+      backend_of(x.device()).copy_into(x, out);
+    } else {
+      add_copy(x, out);
+    }
+    x = out;
+  }
+  return x;
 }
 
 // As the region's register `i` takes it. Integers beyond the dtype of the call wrap.
 Tensor Planner::operand_of(const Group& group, size_t i) {
   const RegionInput& input = group.inputs[i];
   const DType dtype = group.tiles.registers[i].dtype;
-  Tensor t = value(input.value);
+  const Tensor& t = value(input.value);
   const bool wraps = is_integral(input.through) && t.dtype() != input.through &&
                      dtype != input.through && dtype != DType::Bool;
-  if (t.numel() == 1 && (wraps || t.dtype() != dtype)) {
-    if (!wraps) return converted(input.value, dtype);
-    Tensor narrow = fresh(t.shape(), input.through), wide = fresh(t.shape(), dtype);
-    add_copy(t, narrow);
-    add_copy(narrow, wide);
-    return wide;
-  }
+  if (t.numel() == 1 && (wraps || t.dtype() != dtype))
+    return converted(input.value, wraps ? input.through : t.dtype(), dtype);
   if (!input.per_row) return t;
   Dims shape(t.shape()), strides(t.strides());
   shape.resize(shape.size() + group.reduced, 1);

@@ -170,9 +170,9 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Runs on arguments of the geometry that was recorded; writes to captured memory come last.
-  // Nothing, and nothing is run, where the numbers given make the graph stale (Numbers::refresh).
-  // Another thread's run is waited for. `numbers` gets all numbers of the run.
+  // Runs on arguments of the geometry that was recorded; captured memory is written after all that
+  // can fail. Nothing, and nothing is run, where the numbers given make the graph stale
+  // (Numbers::refresh). Another thread's run is waited for. `numbers` gets all numbers of the run.
   std::optional<std::vector<Tensor>> run(std::span<const Tensor> arguments,
                                          std::span<const double> given, const Draws& draws,
                                          RunObserver* observer = nullptr,
