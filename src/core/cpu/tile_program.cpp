@@ -21,10 +21,12 @@ constexpr int64_t kRowItem = 8;                     // bytes of the room for a v
 constexpr int64_t kCloseResult = int64_t{1} << 20;  // bytes: an L2
 constexpr int64_t kLeastChunk = 4096;               // elements of a unit of parallel work
 constexpr int64_t kLeastTurned = 2048;              // elements, to read whole lines
-// Bytes of operands. Beside so many, what is written does not stay in an L3, and goes past it.
-// Before, smaller tiles overlap reads with writes from far away; theirs is no power of two, or
-// tiles and operands would end in the same 12 bits (kStreamPiece).
-constexpr int64_t kFarRead = 12 << 20, kStreamRead = 24 << 20, kFarPiece = 7 << 10;
+// Bytes of operands. More than an L2 holds come from far away: smaller tiles overlap these reads
+// with writes, and pay where few steps use each element, or past an L3's share. Theirs is no power
+// of two, or tiles and operands would end in the same 12 bits (kStreamPiece). Beside the most, what
+// is written does not stay in an L3, and goes past it.
+constexpr int64_t kFarRead = 2 << 20, kFarReadOfMany = 12 << 20, kStreamRead = 24 << 20;
+constexpr int64_t kFarPiece = 6 << 10;
 constexpr int64_t kNear = TileProgram::kLiveBytes + 8192;  // of tiles on the stack
 
 // What of a region one turn computes: rows of one outer position, columns of each.
@@ -432,7 +434,8 @@ Cut cut_of(const Job& job) {
   if (job.streams == 0) {
     const int64_t grain = grain_of(program);
     if (job.elements() > grain) elements = std::min(elements, grain);
-    if (job.read >= kFarRead) elements = std::min(elements, kFarPiece / Runner::widest(program));
+    if (job.read >= (std::ssize(program.steps) < kManySteps ? kFarRead : kFarReadOfMany))
+      elements = std::min(elements, kFarPiece / Runner::widest(program));
   } else if (std::ssize(program.steps) < kManySteps) {  // more work hides that stores wait
     elements = std::min(elements, kStreamPiece / Runner::widest(program));
   }
