@@ -54,18 +54,8 @@ class OptimizedModule(Module):
 
     _orig_mod: Module
 
-    def __init__(
-        self,
-        module: Module,
-        limit: int = 64,
-        name: str | None = None,
-        verify: bool = False,
-        max_memory: int | None = None,
-        dynamic: bool | None = None,
-    ) -> None:
+    def __init__(self, module: Module, compiled: Compiled) -> None:
         super().__init__()
-        name = name or type(module).__name__
-        compiled = compiled_type()(module.__call__, limit, name, verify, max_memory, dynamic)
         object.__setattr__(self, "compiled", compiled)
         self._modules["_orig_mod"] = module
 
@@ -106,7 +96,7 @@ class OptimizedModule(Module):
         return self._orig_mod[index]  # type: ignore[index]
 
     def __reduce__(self) -> Any:
-        return OptimizedModule, (self._orig_mod, *self.compiled.__reduce__()[1][1:])
+        return OptimizedModule, (self._orig_mod, self.compiled)
 
 
 def compile(
@@ -164,8 +154,10 @@ def compile(
             raise TypeError(f"compile: expected a function or module, got {what}")
         if disable:
             return function
-        if isinstance(function, Module):
-            return OptimizedModule(function, limit, name, verify, nbytes, dynamic)
-        return kind(function, limit, name, verify, nbytes, dynamic)
+        if not isinstance(function, Module):
+            return kind(function, limit, name, verify, nbytes, dynamic)
+        known_as = name or type(function).__name__
+        call = kind(function.__call__, limit, known_as, verify, nbytes, dynamic)
+        return OptimizedModule(function, call)
 
     return decorate if model is None else decorate(model)

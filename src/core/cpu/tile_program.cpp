@@ -395,8 +395,8 @@ void reduce_long_rows(const Job& job) {
 // Bytes of the operands; of small ones none.
 int64_t bytes_read(const Job& job) {
   int64_t bytes = 0;
-  if (job.elements() * std::ssize(job.operands) * Runner::widest(job.program) < kFarRead)
-    return bytes;
+  constexpr auto kMost = static_cast<int64_t>(kMaxItemSize);
+  if (job.elements() * std::ssize(job.operands) * kMost < kFarRead) return bytes;
   for (size_t i = 0; i < job.operands.size(); ++i) {
     const TileOperand& operand = job.operands[i];
     int64_t elements = operand.inner || operand.gather != 0 ? job.space.cols : 1;
