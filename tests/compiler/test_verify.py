@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -119,6 +120,15 @@ def test_far_tails(function: Callable[[Tensor], Tensor], dtype: Any) -> None:
     """Exponentials that float32 has no normal number for; squares that rounding shows in."""
     x = tinyt.linspace(-120, 3, 1600).reshape(40, 40).t().to(dtype)
     verified(with_gradients(function), (x.requires_grad_(),), {})
+
+
+@pytest.mark.parametrize("dtype", [tinyt.float32, tinyt.bfloat16, tinyt.float64])
+@pytest.mark.parametrize("name", ["i0", "i0e", "i1", "i1e"])
+def test_far_bessel_functions(name: str, dtype: Any) -> None:
+    """Beyond what e^x is finite for, where the scaled ones still are."""
+    far = [1e-30, 700.0, 713.0, 99.0, 101.0, 8000.0, 1e6, 1e30, math.inf, math.nan]
+    x = tinyt.tensor([*far, *(-n for n in far)]).to(dtype).requires_grad_()
+    verified(with_gradients(getattr(tinyt.special, name)), (x,), {})
 
 
 def flat_arrays(sample: Sample) -> Iterator[np.ndarray]:

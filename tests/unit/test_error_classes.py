@@ -11,27 +11,42 @@ import tinyt
 import tinyt.nn.functional as F
 from tinyt.utils.data import TensorDataset
 
-FAR = tinyt.tensor([3])
-OUT_OF_RANGE: list[Callable[[Any], Any]] = [
-    lambda x: x.gather(0, FAR),
-    lambda x: x.scatter_(0, FAR, 1.0),
-    lambda x: x.scatter_add_(0, FAR, tinyt.ones(1)),
-    lambda x: x.scatter_reduce(0, FAR, tinyt.ones(1), "amax"),
-    lambda x: x.index_select(0, FAR),
-    lambda x: F.embedding(FAR, x[:, None]),
-    lambda x: F.embedding_bag(FAR, x[:, None], tinyt.tensor([0])),
-    lambda x: F.multi_margin_loss(x[None], FAR),
-    lambda x: F.nll_loss(x[None], FAR),
+NEAR, FAR = tinyt.tensor([0]), tinyt.tensor([3])
+INDEXED: list[Callable[[Any, Any], Any]] = [
+    lambda x, i: x.gather(0, i),
+    lambda x, i: x.scatter(0, i, 1.0),
+    lambda x, i: x.scatter_(0, i, 1.0),
+    lambda x, i: x.scatter_add_(0, i, tinyt.ones(1)),
+    lambda x, i: x.scatter_reduce(0, i, tinyt.ones(1), "amax"),
+    lambda x, i: x.index_select(0, i),
+    lambda x, i: F.embedding(i, x[:, None]),
+    lambda x, i: F.embedding_bag(i, x[:, None], tinyt.tensor([0])),
+    lambda x, i: F.multi_margin_loss(x[None], i),
+    lambda x, i: F.nll_loss(x[None], i),
+    lambda x, i: F.max_unpool1d(x[None, :1], i[None], 3),
 ]
 
 
-@pytest.mark.parametrize("call", OUT_OF_RANGE)
+@pytest.mark.parametrize("call", INDEXED)
 @pytest.mark.parametrize("kind", [IndexError, RuntimeError, tinyt.OutOfRangeError])
-def test_index_out_of_range(call: Callable[[Any], Any], kind: type[Exception]) -> None:
+def test_index_out_of_range(call: Callable[[Any, Any], Any], kind: type[Exception]) -> None:
     """PyTorch raises RuntimeError in some of these and IndexError in the others."""
     x = tinyt.tensor([1.0, 2.0, 3.0])
     with pytest.raises(kind, match=r"index 3 is out of range for dimension \d of size 3"):
-        call(x)
+        call(x, FAR)
+    assert x.tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("call", INDEXED)
+def test_index_out_of_range_for_a_program(call: Callable[[Any, Any], Any]) -> None:
+    """A compiled call raises what eager raises."""
+    compiled = tinyt.compile(call)
+    for _ in range(3):
+        compiled(tinyt.tensor([1.0, 2.0, 3.0]), NEAR)
+    x = tinyt.tensor([1.0, 2.0, 3.0])
+    for function in (call, compiled):
+        with pytest.raises(tinyt.OutOfRangeError, match="index 3 is out of range"):
+            function(x, FAR)
     assert x.tolist() == [1.0, 2.0, 3.0]
 
 

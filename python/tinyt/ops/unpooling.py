@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tinyt._core import DTypeError, ShapeError
+from tinyt._core import DTypeError, OutOfRangeError, ShapeError
 from tinyt.autograd.rules.common import blank
 from tinyt.dtypes import int64
 from tinyt.ops.common import need_tensor, tuple_of
@@ -70,7 +70,7 @@ def _max_unpool(
     try:
         out = prim.scatter(planes, prim.reshape(indices, flat), prim.reshape(x, flat), 2)
     except IndexError as error:
-        raise ShapeError(f"{op}: an index lies outside the output {size}: {error}") from error
+        raise OutOfRangeError(f"{op}: an index lies outside the output {size}: {error}") from error
     return prim.reshape(out, (*input.shape[: input.dim() - spatial], *size))
 
 
