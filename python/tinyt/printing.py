@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tinyt import _core, _tensor
+from tinyt import _tensor
 from tinyt._tensor import default_dtype_object
 
 _PROFILES: dict[str, dict[str, Any]] = {
@@ -209,10 +209,8 @@ def format_tensor(x: Any) -> str:
         return _with_suffixes(prefix + "[]", suffixes, len(prefix))
     data, edges = x.detach(), list(shape)
     if x.numel() > _OPTIONS["threshold"]:
-        if _core.is_recording():  # reading a part would be recorded
-            return f"{prefix}..., shape={shape}, dtype={x.dtype})"
         edges = _edges(shape)
-    nested = _summary(data, edges)
+    nested = _tensor.aside(_summary, data, edges)
     values = _leaves(nested)
     show: Any = (
         _ComplexFormatter(values)

@@ -300,6 +300,11 @@ inline bool is_recording() { return recording() != nullptr; }
 inline PyObject* recording_owner() {
   return recording() ? static_cast<PyObject*>(recording()->owner) : nullptr;
 }
+// A call that no recording sees.
+inline PyObject* call_aside(PyObject* function, PyObject* args) {
+  const PausedRecording paused;
+  return PyObject_Call(function, args, nullptr);
+}
 inline uint64_t recording_id() { return recording() ? recording()->id() : 0; }
 inline Tensor add_argument(const Tensor& like) { return recording()->add_argument(like); }
 inline Tensor number_cell(int64_t number) { return recording()->cell(number); }

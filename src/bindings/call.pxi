@@ -301,6 +301,7 @@ def view_dtype(TensorBase x not None, dtype dt not None):
 def become(TensorBase x not None, TensorBase view not None):
     """Gives ``x`` the geometry of a view of it, in place; returns ``x``."""
     check_inplace(x)
+    refuse_form("in place", x)
     x.t = view.t
     if view.node is not None:
         x.node = view.node

@@ -196,6 +196,7 @@ cdef extern from "call.h" namespace "tinyt":
     CTensor view_as_dtype(const CTensor&, int) except +raise_python_error
     int64_t storage_elements(const CTensor& t)
     cbool is_recording()
+    object call_aside(object, object)
     PyObject* recording_owner()
     uint64_t recording_id()
     CTensor add_argument(const CTensor&) except +raise_python_error

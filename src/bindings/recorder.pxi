@@ -162,6 +162,44 @@ def refuse_recording(str what):
         raise CaptureError(f"{what}: a program cannot do this; call it outside the compiled function")
 
 
+cdef int refuse_form(str what, TensorBase x) except -1:
+    """CaptureError where a recording would give a tensor that outlives it other memory, a shape or
+    strides."""
+    cdef PyObject* owner = recording_owner()
+    if owner == NULL:
+        return 0
+    recorder = <Recorder><object>owner
+    if x.t.is_recorded():
+        outlives = recorder.is_stand_in(x)
+    else:
+        outlives = not any([ref() is x for ref in recorder.made])
+    if outlives:
+        raise CaptureError(
+            f"{what}: a program cannot give a tensor that was there other memory, another shape or "
+            "strides; use what returns a new tensor, copy into it (x.data.copy_(value)), or do it "
+            "outside the compiled function")
+    return 0
+
+
+cdef int refuse_reading(str what, TensorBase x) except -1:
+    """CaptureError where Python would read in a recording what may be another value at each run."""
+    cdef PyObject* owner = recording_owner()
+    cdef TensorBase constant
+    if owner == NULL or x.t.is_recorded():
+        return 0
+    for constant in (<Recorder><object>owner).constants:
+        if &constant.t.storage() == &x.t.storage():
+            return 0
+    raise CaptureError(
+        f"{what}: a program cannot renew what Python reads of a tensor that was there; use "
+        "operations on tensors, item() or tolist(), or pass in what you read")
+
+
+def aside(function, *args):
+    """A call that no recording sees."""
+    return call_aside(function, args)
+
+
 cdef object held_all(object data):
     """What becomes elements of a tensor is part of the recording: the plain numbers."""
     if recording_owner() == NULL:

@@ -316,9 +316,7 @@ cdef class TensorBase:
         if self.leaf_grad and not is_float(value.t.dtype()):
             raise RuntimeError(
                 f"data: a tensor that requires grad needs float elements, got {value.dtype.name}")
-        if recording_owner() != NULL and not self.t.is_recorded():
-            raise CaptureError("data: a program cannot give a tensor other memory; copy into it "
-                               "(x.data.copy_(value)), or assign outside the compiled function")
+        refuse_form("data", self)
         self.t = value.t
 
     def detach_(self):
@@ -348,7 +346,9 @@ cdef class TensorBase:
 
     def tolist(self):
         """The values as nested lists of numbers."""
-        return to_nested_list(self.t)
+        if recording_owner() == NULL:
+            return to_nested_list(self.t)
+        return [x.tolist() for x in self] if self.t.rank() else self.item()
 
     def __bool__(self):
         if self.t.numel() != 1:
@@ -426,6 +426,7 @@ cdef class TensorBase:
         cdef const char* format = buffer_format(self.t.dtype())
         cdef Py_ssize_t i, n = self.t.rank()
         require_readable("numpy", self.t)
+        refuse_reading("numpy", self)
         if format == NULL:
             raise BufferError(f"buffer: {self.dtype.name} has no buffer format")
         if flags & PyBUF_WRITABLE and self.t.storage().read_only:
@@ -489,6 +490,7 @@ cdef class TensorBase:
             raise BufferError(f"__dlpack__: the CPU has no streams, got {stream}")
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError(f"__dlpack__: only the CPU (1, 0) is supported, got {dl_device}")
+        refuse_reading("__dlpack__", self)
         versioned = max_version is not None and max_version[0] >= 1
         source = run_one(OP_COPY, self, Attrs()) if copy else self
         return to_dlpack_capsule((<TensorBase>source).t, versioned)

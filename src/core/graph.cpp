@@ -201,7 +201,8 @@ int64_t Graph::read(const Tensor& x) {
 Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& inferred) {
   if (has_flag(op, op_flags::Y))
     fail(ErrorKind::Capture, name_of(op),
-         ": the size of the result depends on data, which is not known while recording");
+         ": the size of the result depends on data, which is not known while recording; call it "
+         "outside the recorded function, or keep all elements with where()");
   // Its geometry counts from the start of the storage, not of the view: read() makes the node.
   if (op == OpId::as_strided)
     return {inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset), {}};

@@ -273,7 +273,6 @@ USES: dict[str, tuple[Callable[[Tensor], Any], bool]] = {
     "a view of a weight": (lambda x: x * WEIGHT[: x.shape[0]].shape[0], True),
     "an item of a weight": (lambda x: x * WEIGHT[x.shape[0] - 1, 0].item(), False),
     "numbers of a weight": (lambda x: x * sum(WEIGHT[: x.shape[0], 0].tolist()), False),
-    "an array of a weight": (lambda x: x * float(WEIGHT[: x.shape[0]].numpy().sum()), False),
     "a weight returned": (lambda x: (x + 1, WEIGHT[: x.shape[0]]), False),
     "bits": (lambda x: x * (x.shape[0] << 1) + x.shape[0].bit_length(), False),
     "divmod": (lambda x: x * sum(divmod(x.shape[0], 3)), True),

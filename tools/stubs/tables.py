@@ -273,6 +273,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
         )
     ],
     "refuse_recording": [(["what: str"], "None")],
+    "aside": [(["function: Callable[..., Any]", "*args: Any"], "Any")],
     "is_same": [(["x: object", "y: object"], "bool")],
     "class_attribute": [(["cls: type", "name: str"], "Any")],
     "contents_of": [(["container: object"], "tuple[Any, ...]")],

@@ -15,7 +15,7 @@ from tinyt._tensor import ByIdentity, Entry, Place, describe, modes, rebuild
 from tinyt.compiler.capture import Capture, FirstRun
 from tinyt.compiler.compare import difference
 from tinyt.compiler.dynamic import Dynamic, Marks, marks_of
-from tinyt.compiler.guards import StateError, changed_floats
+from tinyt.compiler.guards import StateError, changed_floats, line_of
 from tinyt.compiler.passes import simplify
 from tinyt.compiler.recompute import Lines, MemoryLimit, fit, refusal
 from tinyt.compiler.recording import collection_paused
@@ -121,7 +121,10 @@ class Compiled(Views):
                     "step: the optimiser has no states yet, and running the function has made "
                     "none; make the optimiser outside the compiled function"
                 )
-            what = str(error) if isinstance(error, CaptureError) else f"compile: {error!r}"
+            what = str(error)
+            if not isinstance(error, CaptureError):
+                where = line_of(error)
+                what = f"compile: {error!r}" + (f", at {where}" if where else "")
             raise CaptureError(
                 f"{what} (while {self._name()} was captured; the call has run)"
             ) from (error)
@@ -149,24 +152,29 @@ class Compiled(Views):
         """The numbers whose values a second capture shows to count."""
         core, numbers = entry.capture.core, entry.capture.core.numbers()
 
-        def other(which: int) -> str | None:
+        def other(which: int, lines: Lines | None = None) -> str | None:
             nudged = which, _FAR
+            places = entry.capture.places
             try:
-                again = self._capture(entry.description, leaves, entry.capture.places, nudged)
+                again = self._capture(entry.description, leaves, places, nudged, lines)
             except Exception as error:
                 if which == _NONE:
                     raise
                 return str(error)
-            return difference(entry.capture, again)
+            return difference(entry.capture, again, lines)
 
         held: set[int] = set()
         dynamic = entry.capture.dynamic
         if other(_ALL) is not None:
-            found = other(_NONE)
+            found = other(_NONE, Lines())
             if found is not None:
                 held |= {n for kind, _, n, _, v in numbers if kind == "given" and v != given[n]}
                 if not held:
-                    raise CaptureError(f"compile: the second call is not as the first: {found}")
+                    raise CaptureError(
+                        f"compile: the second call is not as the first: {found}. What comes of a "
+                        "clock, of Python's own random numbers or as a new object is not made "
+                        "anew by a program: pass it as an argument, or make it outside"
+                    )
             else:
                 held |= {n for n in range(len(given)) if other(n) is not None}
                 held |= {_ITEMS} if other(_ITEMS) else set()

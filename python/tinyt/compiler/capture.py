@@ -18,7 +18,7 @@ from tinyt import _core
 from tinyt._core import CaptureError
 from tinyt._tensor import Number, Place, Trace, describe, firsts, is_grad_enabled, next_number
 from tinyt.compiler.graph import Graph
-from tinyt.compiler.guards import Tracer, in_place_of
+from tinyt.compiler.guards import Tracer, in_place_of, line_of
 from tinyt.compiler.later import Later
 from tinyt.compiler.recording import recording
 from tinyt.ops.autocast import own_casts
@@ -71,6 +71,7 @@ class _StandIns:
                 whole = self._memory(i, x)
                 place = tuple(x.shape), x.stride(), x.storage_offset()
                 self._known[id(x)] = prim.as_strided(whole, *place)
+                self._recorder.stand_ins.append(self._known[id(x)])
             else:
                 self._known[id(x)] = self._recorder.stand_in(x, i)
             if x.requires_grad and is_grad_enabled():
@@ -87,6 +88,11 @@ class _StandIns:
                     "compile: an argument does not require grad as it did before the call, which a "
                     "program cannot change; call requires_grad_() outside, and write what requires "
                     "grad into a clone of the argument"
+                )
+            if vars(x):
+                raise CaptureError(
+                    f"compile: the function sets attributes of an argument ({', '.join(vars(x))}), "
+                    "which a program does not do; set them outside"
                 )
             if x._grad is not None:
                 raise CaptureError(
@@ -214,6 +220,9 @@ class Capture:
             except CaptureError as error:
                 if recorder.needs_run:
                     raise FirstRun(recorder.may_wait) from error
+                where = line_of(error)
+                if where:
+                    error.args = (f"{error}, at {where}",)
                 raise
             finally:
                 is_changed = recorder.restore()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tinyt import _core
-from tinyt._tensor import is_same
-from tinyt.compiler.graph import Graph, Node
+from tinyt._tensor import ByIdentity, is_same
+from tinyt.compiler.graph import Graph, Input, Node
 from tinyt.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinyt.compiler.recompute import Lines
 
 
 class Recorded(Protocol):
@@ -36,15 +39,18 @@ def _same(first: Recorded, x: Tensor, second: Recorded, y: Tensor) -> bool:
     return of_value and x.dtype is y.dtype and x.numpy().tobytes() == y.numpy().tobytes()
 
 
-def difference(one: Recorded, other: Recorded) -> str | None:
-    """What is not the same in the other recording; None where they are equal."""
+def difference(one: Recorded, other: Recorded, lines: Lines | None = None) -> str | None:
+    """What is not the same in the other recording, and at which of its lines; None where they are
+    equal."""
     found = _graph_difference(one, one.graph, other, other.graph)
     if found is not None:
-        return found
+        what, node = found
+        where = "" if lines is None else lines.of(node)
+        return f"{what}, at {where}" if where else what
     if _formulas(one) != _formulas(other):
         return "what is computed from numbers"
     if not is_same(one.tree, other.tree):
-        return "how results are nested"
+        return _tree_difference(one.tree, other.tree)
     if not _all_same(one, one.results, other, other.results):
         return "what is returned"
     grads = ([row for row in x.set_grads if row[1:] != (-1, None)] for x in (one, other))
@@ -53,34 +59,59 @@ def difference(one: Recorded, other: Recorded) -> str | None:
     return None
 
 
-def _graph_difference(one: Recorded, first: Graph, other: Recorded, second: Graph) -> str | None:
-    """Of the graphs of recordings, or of the parts that a node of control flow runs."""
+def _graph_difference(
+    one: Recorded, first: Graph, other: Recorded, second: Graph
+) -> tuple[str, int] | None:
+    """Of the graphs of recordings, or of the parts that a node of control flow runs; and the node
+    of the second graph that shows it, -1 where none does."""
     for i, (a, b) in enumerate(zip(first.nodes, second.nodes, strict=False)):
         if a != b:
-            return f"operation {i} was {_text(a)}, now it is {_text(b)}"
+            return f"operation {i} was {_text(a)}, now it is {_text(b)}", i
         for part, now in zip(first.parts(i), second.parts(i), strict=True):
             if (found := _graph_difference(one, part, other, now)) is not None:
-                return f"in {a.op}: {found}"
-    if len(first.nodes) != len(second.nodes):
-        return f"there were {len(first.nodes)} operations, now there are {len(second.nodes)}"
+                return f"in {a.op}: {found[0]}", i
+    was, now_are = len(first.nodes), len(second.nodes)
+    if was != now_are:
+        at = min(was, now_are - 1)
+        return f"there were {was} operations, now there are {now_are}", at
     if len(first.inputs) != len(second.inputs):
-        return f"there were {len(first.inputs)} inputs, now there are {len(second.inputs)}"
+        return f"there were {len(first.inputs)} inputs, now there are {len(second.inputs)}", -1
     for x, y in zip(first.inputs, second.inputs, strict=True):
-        if (x.value, x.argument, x.live) != (y.value, y.argument, y.live):
-            return "an input is used elsewhere"
-        if x.live:
-            continue
-        if (
-            x.tensor is not None
-            and y.tensor is not None
-            and not _same(one, x.tensor, other, y.tensor)
-        ):
-            return f"another tensor of shape {tuple(y.tensor.shape)} is read"
+        what = _input_difference(one, x, other, y)
+        if what is not None:
+            readers = (i for i, node in enumerate(second.nodes) if y.value in node.inputs)
+            return what, next(readers, -1)
     if first.values != second.values:
-        return "shapes or dtypes"
+        return "shapes or dtypes", -1
     if first.outputs != second.outputs or len(first.writes) != len(second.writes):
-        return "what is returned or written"
+        return "what is returned or written", -1
     return None
+
+
+def _input_difference(one: Recorded, x: Input, other: Recorded, y: Input) -> str | None:
+    if (x.value, x.argument, x.live) != (y.value, y.argument, y.live):
+        return "an input is used elsewhere"
+    if x.live or x.tensor is None or y.tensor is None or _same(one, x.tensor, other, y.tensor):
+        return None
+    if x.weak and y.weak:
+        return f"a number was {x.tensor.item()}, now it is {y.tensor.item()}"
+    return f"another tensor of shape {tuple(y.tensor.shape)} is read"
+
+
+def _tree_difference(x: Any, y: Any) -> str:
+    """Of two descriptions of results."""
+    if type(x) is type(y) is tuple and len(x) == len(y):
+        if x[:1] == y[:1] == ("value",):
+            return f"a result was {x[2]!r}, now it is {y[2]!r}"
+        for a, b in zip(x, y, strict=True):
+            if not is_same(a, b):
+                return _tree_difference(a, b)
+    if isinstance(x, ByIdentity) and isinstance(y, ByIdentity):
+        kind = type(y.held).__name__
+        return (
+            f"a result of type {kind} is another object (lists, tuples and dicts are looked into)"
+        )
+    return "how results are nested"
 
 
 def _formulas(x: Recorded) -> list[tuple[Any, ...]]:

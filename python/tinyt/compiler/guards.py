@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import resolve_name
 from operator import attrgetter, itemgetter, methodcaller
+from traceback import walk_tb
 from types import (
     CellType,
     CodeType,
@@ -76,6 +77,7 @@ def _folder(*parts: str) -> str:
 _LIBRARY = _folder(_HERE)
 _SEEN = (_folder(_HERE, "nn"), _folder(_HERE, "optim", "lr_scheduler"))
 _PYTHON = (_folder(os.path.dirname(os.__file__)), "<frozen")
+_CYTHON = (".pyx", ".pxi")
 _INSTALLED = _folder("", "site-packages"), _folder("", "dist-packages")
 
 
@@ -96,6 +98,16 @@ _known: dict[str, bool] = {}  # files
 
 def _is_python(name: str) -> bool:
     return name.startswith(_PYTHON) and not any(folder in name for folder in _INSTALLED)
+
+
+def line_of(error: BaseException) -> str:
+    """The last line of the user's own code that an error went through; empty without one."""
+    found = ""
+    for frame, line in walk_tb(error.__traceback__):
+        name = frame.f_code.co_filename
+        if not (_in_library(frame) or _is_python(os.path.normcase(name)) or name.endswith(_CYTHON)):
+            found = f"{name}:{line}"
+    return found
 
 
 @contextmanager

@@ -1,0 +1,263 @@
+"""A CaptureError says at which line of the user's code."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyt
+from sampling import assert_same_bits
+from tinyt import CaptureError, Tensor, nn
+from tinyt.compile import compile
+
+WEIGHT = tinyt.tensor([1.0, 2.0, 3.0])
+
+
+def has_item(x: Tensor) -> Any:
+    y = x + 1
+    return y * y.sum().item()  # here
+
+
+def has_branch(x: Tensor) -> Any:
+    if x.sum() > 0:  # here
+        return x
+    return -x
+
+
+def has_numpy(x: Tensor) -> Any:
+    return x, x.numpy()  # here
+
+
+def has_nonzero(x: Tensor) -> Any:
+    return (x + 1).nonzero()  # here
+
+
+def has_mask(x: Tensor) -> Any:
+    return x[x > 0]  # here
+
+
+def sets_data(x: Tensor) -> Any:
+    x.data = x * 2  # here
+    return x
+
+
+def transposes_in_place(x: Tensor) -> Any:
+    x.unsqueeze_(0).t_()  # here
+    return x * 2
+
+
+def resizes(x: Tensor) -> Any:
+    return x.resize_(2) * 2  # here
+
+
+def changes_a_weight(x: Tensor) -> Any:
+    WEIGHT.unsqueeze_(0)  # here
+    return x * WEIGHT
+
+
+def reads_a_weight(x: Tensor) -> Any:
+    return x * float(WEIGHT.detach().numpy().sum())  # here
+
+
+def shares_a_weight(x: Tensor) -> Any:
+    return x * tinyt.from_dlpack(WEIGHT).add_(1)  # here
+
+
+def buffers_a_weight(x: Tensor) -> Any:
+    return x * memoryview(WEIGHT)[0]  # here
+
+
+def draws_in_a_layer(x: Tensor) -> Any:
+    tinyt.manual_seed(3)  # here
+    return nn.functional.dropout(x)
+
+
+ONCE = [
+    has_item, has_branch, has_numpy, has_nonzero, has_mask, sets_data, transposes_in_place, resizes,
+    changes_a_weight, reads_a_weight, shares_a_weight, buffers_a_weight, draws_in_a_layer,
+]  # fmt: skip
+
+
+def marked(function: Callable[..., Any]) -> str:
+    """The line of a function that says "# here", as an error names it."""
+    code = function.__code__
+    with open(code.co_filename, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    first = code.co_firstlineno
+    line = next(n for n in itertools.count(first) if lines[n - 1].endswith("# here"))
+    return re.escape(f", at {code.co_filename}:{line}")
+
+
+@pytest.mark.parametrize("function", ONCE)
+def test_the_line_that_cannot_be_captured(function: Callable[..., Any]) -> None:
+    with pytest.raises(CaptureError, match=marked(function) + r" \(while .* was captured"):
+        compile(function)(tinyt.ones(3))
+    WEIGHT.data = tinyt.tensor([1.0, 2.0, 3.0])  # eager has changed it
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_arguments_that_share_memory(several: bool) -> None:
+    """What stands for them is no tensor of the function's own, either."""
+    memory = tinyt.ones(6)
+    with pytest.raises(CaptureError, match=marked(resizes)):
+        compile(lambda x, y: resizes(x) + y)(memory[1:4], memory[2:4] if several else 1.0)
+
+
+def test_attributes_of_an_argument() -> None:
+    def step(x: Tensor) -> Tensor:
+        x.seen = True  # type: ignore[attr-defined]
+        return x + 1
+
+    with pytest.raises(CaptureError, match=r"sets attributes of an argument \(seen\)"):
+        compile(step)(tinyt.ones(3))
+
+
+def test_what_is_not_refused() -> None:
+    """Tensors of the function's own, and what Python may read of others."""
+
+    def step(x: Tensor) -> Any:
+        y = (x * 2)[None].t_().unsqueeze_(0)
+        z = x.detach().unsqueeze_(0)
+        z.data = z + 1
+        first, *rest = WEIGHT.tolist()
+        shown = repr(WEIGHT) + repr(x)
+        table = tinyt.from_numpy(np.arange(3.0)).unsqueeze_(0)
+        return y, z, x * first + sum(rest) * WEIGHT[0].item(), table * table.numpy(), len(shown)
+
+    compiled = compile(step)
+    for n in (1.0, 1.0, 4.0, 5.0):
+        WEIGHT.fill_(n)
+        x = tinyt.randn(3)
+        for got, want in zip(compiled(x)[:4], step(x), strict=False):
+            assert_same_bits(got, want)
+    assert compiled.cache_info().currsize == 1
+    WEIGHT.copy_(tinyt.tensor([1.0, 2.0, 3.0]))
+
+
+def test_integers_of_a_tensor_are_held() -> None:
+    sizes = tinyt.tensor([1, 2])
+    compiled = compile(lambda x: [part.sum() for part in x.split(sizes.tolist())])
+    x = tinyt.tensor([1.0, 10.0, 100.0])
+    for first in (1, 1, 2, 2, 1):
+        sizes.copy_(tinyt.tensor([first, 3 - first]))
+        assert [p.item() for p in compiled(x)] == ([1, 110] if first == 1 else [11, 100])
+    assert compiled.cache_info().currsize == 2
+
+
+def test_a_large_tensor_is_printed_while_captured(capsys: pytest.CaptureFixture[str]) -> None:
+    table = tinyt.arange(3000.0)
+
+    def step(x: Tensor) -> Tensor:
+        print(table)
+        return x + table[0]
+
+    compiled = compile(step)
+    for _ in range(4):
+        compiled(tinyt.ones(3))
+        table.add_(1.0)
+    assert "2.9990e+03" in capsys.readouterr().out
+    assert compiled.cache_info().currsize == 1
+
+
+def test_the_line_of_a_callee() -> None:
+    """Its own line, not its caller's or the library's."""
+    net = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    with pytest.raises(CaptureError, match=marked(has_item)):
+        compile(lambda x: has_item(net(x)))(tinyt.ones(3))
+
+
+def test_the_line_of_a_call_that_finds_an_old_program() -> None:
+    compiled = compile(lambda x, is_last: has_item(x) if is_last else x * 2)
+    compiled(tinyt.ones(3), False)
+    compiled(tinyt.ones(3), False)
+    with pytest.raises(CaptureError, match=marked(has_item)):
+        compiled(tinyt.ones(3), True)
+
+
+def test_the_line_of_an_error_that_eager_does_not_have() -> None:
+    calls = itertools.count()
+
+    def step(x: Tensor) -> Any:
+        if next(calls):
+            raise KeyError("late")  # here
+        return x + 1
+
+    with pytest.raises(CaptureError, match=r"KeyError\('late'\)" + marked(step)):
+        compile(step)(tinyt.ones(3))
+
+
+@pytest.fixture
+def calls() -> Iterator[int]:
+    return itertools.count()
+
+
+def second_call(function: Callable[..., Any], says: str) -> None:
+    """Requires that the second call says this, and a way out."""
+    compiled = compile(function)
+    compiled(tinyt.ones(3))
+    says = f"the second call is not as the first: {says}.*: pass it as an argument"
+    with pytest.raises(CaptureError, match=says):
+        compiled(tinyt.ones(3))
+
+
+def test_the_line_of_a_number(calls: Iterator[int]) -> None:
+    def step(x: Tensor) -> Tensor:
+        y = x * 2
+        return y * (0.5 + next(calls))  # here
+
+    second_call(step, r"a number was 1.5, now it is 3.5" + marked(step))
+
+
+def test_the_line_of_another_operation(calls: Iterator[int]) -> None:
+    def step(x: Tensor) -> Tensor:
+        x = x * 2
+        return x.exp() if next(calls) < 2 else x.sin()  # here
+
+    second_call(step, r"operation 1 was exp, now it is sin" + marked(step))
+
+
+@pytest.mark.parametrize("shorter", [False, True])
+def test_the_line_of_more_or_fewer_operations(calls: Iterator[int], shorter: bool) -> None:
+    def step(x: Tensor) -> Tensor:
+        for _ in range(5 - next(calls) if shorter else next(calls)):
+            x = x.exp()  # here
+        return x
+
+    second_call(step, r"there were \d operations, now there are \d" + marked(step))
+
+
+def test_the_line_of_a_branch_that_differs(calls: Iterator[int]) -> None:
+    def step(x: Tensor) -> Any:
+        late = next(calls) > 1
+        other = Tensor.sin if late else Tensor.exp
+        return tinyt.cond(x.sum() > 0, lambda x: other(x), lambda x: x * 2, (x,))  # here
+
+    second_call(step, r"in cond: operation 0 was exp, now it is sin" + marked(step))
+
+
+def test_the_line_of_another_tensor(calls: Iterator[int]) -> None:
+    tables = [tinyt.ones(3) for _ in range(9)]
+
+    def step(x: Tensor) -> Tensor:
+        x = x + 1
+        return x * tables[next(calls)]  # here
+
+    second_call(step, r"another tensor of shape \(3,\) is read" + marked(step))
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (lambda x, n: {1, 2}, "a result of type set is another object"),
+        (lambda x, n: [x, {"a": (x, object())}], "a result of type object is another object"),
+        (lambda x, n: (x, ["all", n]), "a result was 1, now it is 3"),
+        (lambda x, n: [x] * n, "how results are nested"),
+    ],
+)
+def test_results_that_differ(calls: Iterator[int], result: Callable[..., Any], said: str) -> None:
+    second_call(lambda x: result(x, next(calls)), said)
