@@ -7,11 +7,16 @@ from contextlib import contextmanager
 
 from tinyt import _core, _tensor
 
-get_num_threads = _core.num_threads
+
+def get_num_threads() -> int:
+    """Threads that kernels use."""
+    _tensor.refuse_recording("get_num_threads")
+    return _core.num_threads()
 
 
 def set_num_threads(n: int) -> None:
     """Threads that kernels use; results do not depend on it. ValueError below 1."""
+    _tensor.refuse_recording("set_num_threads")
     _core.set_num_threads(n)
 
 

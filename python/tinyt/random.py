@@ -40,6 +40,7 @@ class Generator:
 
     def initial_seed(self) -> int:
         """The seed the stream started from."""
+        _tensor.refuse_recording("initial_seed")
         return self._seed
 
     def seed(self) -> int:
@@ -50,6 +51,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state as an int64 tensor (seed, counter)."""
+        _tensor.refuse_recording("get_state")
         return _tensor.from_data([self._seed, self._offset])
 
     def set_state(self, state: Tensor) -> None:

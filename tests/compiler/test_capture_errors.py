@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,58 @@ def test_attributes_of_an_argument() -> None:
         compile(step)(tinyt.ones(3))
 
 
+ITERATORS = [itertools.cycle([2]), iter([2] * 9), (2 for _ in range(9)), zip([2] * 9, strict=True)]
+
+
+@pytest.mark.parametrize("values", ITERATORS, ids=lambda x: type(x).__name__)
+def test_iterators(values: Any) -> None:
+    """What they give next may be another value at the tenth call."""
+
+    def step(x: Tensor) -> Any:
+        value = next(values)  # here
+        return x, value
+
+    said = f"the iterator of type {type(values).__name__}" + marked(step).replace(",", "", 1)
+    with pytest.raises(CaptureError, match=said):
+        compile(step)(tinyt.ones(3))
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_options_that_the_function_sets(same: bool) -> None:
+    """Eager sets the rate at each call, a program would leave what was set outside."""
+    w = tinyt.ones(3, requires_grad=True)
+    optimizer = tinyt.optim.Adam([w], 0.1, betas=(0.9, 0.99))
+    rate, betas = 0.1, (0.9, 0.99)
+
+    @compile
+    def step(x: Tensor) -> None:
+        optimizer.param_groups[0]["lr" if same else "betas"] = rate if same else betas
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    step(tinyt.ones(3))
+    with pytest.raises(CaptureError, match="sets '(lr|betas)', from which a program reads"):
+        for _ in range(3):
+            step(tinyt.ones(3))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        tinyt.initial_seed, tinyt.get_rng_state, tinyt.get_num_threads,
+        lambda: tinyt.set_num_threads(tinyt.config._core.num_threads()),
+    ],
+)  # fmt: skip
+def test_states_of_the_library(read: Callable[[], Any]) -> None:
+    def step(x: Tensor) -> Tensor:
+        read()
+        return x + 1
+
+    with pytest.raises(CaptureError, match="call it outside the compiled function"):
+        compile(step)(tinyt.ones(3))
+
+
 def test_what_is_not_refused() -> None:
     """Tensors of the function's own, and what Python may read of others."""
 
@@ -180,10 +232,10 @@ def test_the_line_of_a_call_that_finds_an_old_program() -> None:
 
 
 def test_the_line_of_an_error_that_eager_does_not_have() -> None:
-    calls = itertools.count()
+    call = itertools.count().__next__
 
     def step(x: Tensor) -> Any:
-        if next(calls):
+        if call():
             raise KeyError("late")  # here
         return x + 1
 
@@ -192,8 +244,9 @@ def test_the_line_of_an_error_that_eager_does_not_have() -> None:
 
 
 @pytest.fixture
-def calls() -> Iterator[int]:
-    return itertools.count()
+def call() -> Callable[[], int]:
+    """Counts unseen."""
+    return itertools.count().__next__
 
 
 def second_call(function: Callable[..., Any], says: str) -> None:
@@ -205,47 +258,47 @@ def second_call(function: Callable[..., Any], says: str) -> None:
         compiled(tinyt.ones(3))
 
 
-def test_the_line_of_a_number(calls: Iterator[int]) -> None:
+def test_the_line_of_a_number(call: Callable[[], int]) -> None:
     def step(x: Tensor) -> Tensor:
         y = x * 2
-        return y * (0.5 + next(calls))  # here
+        return y * (0.5 + call())  # here
 
     second_call(step, r"a number was 1.5, now it is 3.5" + marked(step))
 
 
-def test_the_line_of_another_operation(calls: Iterator[int]) -> None:
+def test_the_line_of_another_operation(call: Callable[[], int]) -> None:
     def step(x: Tensor) -> Tensor:
         x = x * 2
-        return x.exp() if next(calls) < 2 else x.sin()  # here
+        return x.exp() if call() < 2 else x.sin()  # here
 
     second_call(step, r"operation 1 was exp, now it is sin" + marked(step))
 
 
 @pytest.mark.parametrize("shorter", [False, True])
-def test_the_line_of_more_or_fewer_operations(calls: Iterator[int], shorter: bool) -> None:
+def test_the_line_of_more_or_fewer_operations(call: Callable[[], int], shorter: bool) -> None:
     def step(x: Tensor) -> Tensor:
-        for _ in range(5 - next(calls) if shorter else next(calls)):
+        for _ in range(5 - call() if shorter else call()):
             x = x.exp()  # here
         return x
 
     second_call(step, r"there were \d operations, now there are \d" + marked(step))
 
 
-def test_the_line_of_a_branch_that_differs(calls: Iterator[int]) -> None:
+def test_the_line_of_a_branch_that_differs(call: Callable[[], int]) -> None:
     def step(x: Tensor) -> Any:
-        late = next(calls) > 1
+        late = call() > 1
         other = Tensor.sin if late else Tensor.exp
         return tinyt.cond(x.sum() > 0, lambda x: other(x), lambda x: x * 2, (x,))  # here
 
     second_call(step, r"in cond: operation 0 was exp, now it is sin" + marked(step))
 
 
-def test_the_line_of_another_tensor(calls: Iterator[int]) -> None:
+def test_the_line_of_another_tensor(call: Callable[[], int]) -> None:
     tables = [tinyt.ones(3) for _ in range(9)]
 
     def step(x: Tensor) -> Tensor:
         x = x + 1
-        return x * tables[next(calls)]  # here
+        return x * tables[call()]  # here
 
     second_call(step, r"another tensor of shape \(3,\) is read" + marked(step))
 
@@ -259,5 +312,7 @@ def test_the_line_of_another_tensor(calls: Iterator[int]) -> None:
         (lambda x, n: [x] * n, "how results are nested"),
     ],
 )
-def test_results_that_differ(calls: Iterator[int], result: Callable[..., Any], said: str) -> None:
-    second_call(lambda x: result(x, next(calls)), said)
+def test_results_that_differ(
+    call: Callable[[], int], result: Callable[..., Any], said: str
+) -> None:
+    second_call(lambda x: result(x, call()), said)

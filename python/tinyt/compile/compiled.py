@@ -15,7 +15,7 @@ from tinyt._tensor import ByIdentity, Entry, Place, describe, modes, rebuild
 from tinyt.compiler.capture import Capture, FirstRun
 from tinyt.compiler.compare import difference
 from tinyt.compiler.dynamic import Dynamic, Marks, marks_of
-from tinyt.compiler.guards import StateError, changed_floats, line_of
+from tinyt.compiler.guards import StateError, changed_floats, line_of, set_nowhere
 from tinyt.compiler.passes import simplify
 from tinyt.compiler.recompute import Lines, MemoryLimit, fit, refusal
 from tinyt.compiler.recording import collection_paused
@@ -139,7 +139,9 @@ class Compiled(Views):
         given = entry.given(leaves)
         with collection_paused():
             self._trace(entry, leaves)
-            self._hold_numbers(entry, leaves, given)
+            places = [x for x in entry.capture.numbers if isinstance(x, Place)]
+            with set_nowhere(places):
+                self._hold_numbers(entry, leaves, given)
         if entry.capture.core.holds(given):
             entry.confirm()
             try:

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import resolve_name
 from operator import attrgetter, itemgetter, methodcaller
+from threading import RLock
 from traceback import walk_tb
 from types import (
     CellType,
@@ -52,6 +53,7 @@ _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _INDEXED = (list, tuple, dict, deque)  # with items that constants are keys of
 _ITEM_OF = [kind.__getitem__ for kind in _INDEXED]
 _WRAPPERS = (UserDict, UserList, ChainMap)  # containers whose lines are Python's own
+_OF_PYTHON = ("builtins", "itertools")  # where iterators come from that run unseen
 _BUFFERS = (bytearray, memoryview, array)
 # Of containers in containers that an attribute of "something on this line" is looked for in.
 _DEPTH = 3
@@ -122,6 +124,31 @@ def in_place_of(places: Iterable[Place], recorder: Recorder) -> Iterator[None]:
     finally:
         for place, value in before:
             place.put(value)
+
+
+@contextmanager
+def set_nowhere(places: Iterable[Place]) -> Iterator[None]:
+    """CaptureError where the block stores something at one of the places, the same value too: a
+    program does not."""
+    lying: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
+    with _setting:
+        for place in places:
+            holder, key = place.holder, place.key
+            if key is not None and (id(holder), key) not in lying:
+                value = holder[key]  # becomes an object of its own, of the same value
+                value = tuple([*value]) if isinstance(value, tuple) else value * 1.0
+                holder[key] = value
+                lying[id(holder), key] = holder, key, value
+        yield
+        for holder, key, value in lying.values():
+            if holder[key] is not value:
+                raise CaptureError(
+                    f"compile: the function sets {key!r}, from which a program reads a number at "
+                    "each run; set it outside the compiled function"
+                )
+
+
+_setting = RLock()
 
 
 def changed_floats(guard: Guard) -> Iterator[Place]:
@@ -216,6 +243,7 @@ class Tracer:
         # hash: by all that it holds.)
         self._codes: dict[int, tuple[CodeType, Reads | None]] = {}
         self._looked: set[int] = set()  # ids of what lasts
+        self._iterator = ""  # one that was read, and where
         self._frame: FrameType | None = None  # whose line is followed
         for root in roots:
             self._keep(root)
@@ -239,6 +267,11 @@ class Tracer:
 
         CaptureError where the call itself has changed it.
         """
+        if self._iterator:
+            raise CaptureError(
+                f"compile: the function reads {self._iterator}, which a program cannot advance; "
+                "call next() outside and pass in what it gives"
+            )
         for x in tensors:
             self._note("tensor", x, None, None)
         for place, key, value in reads:
@@ -536,6 +569,8 @@ class Tracer:
             self._note("array", value, None, bytes_of(value))
         elif kind is FunctionType and not _is_library(value.__code__):
             self._function(value)
+        elif kind.__module__ in _OF_PYTHON and hasattr(kind, "__next__"):
+            self._iterator = f"the iterator of type {kind.__name__} at {_user_line(self._frame)}"
 
     def _all(self, parts: Iterable[Any]) -> None:
         for part in parts:
