@@ -148,9 +148,8 @@ def test_options_that_the_function_sets(same: bool) -> None:
         optimizer.step()
 
     step(tinyt.ones(3))
-    with pytest.raises(CaptureError, match="sets '(lr|betas)', from which a program reads"):
-        for _ in range(3):
-            step(tinyt.ones(3))
+    with pytest.raises(CaptureError, match=r"sets '(lr|betas)', from which a program reads"):
+        step(tinyt.ones(3))
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,11 @@ def test_many_dimensions_do_not_flood(shape: tuple[int, ...]) -> None:
 
 
 def test_large_tensors_while_recording() -> None:
-    """A part of them cannot be read without recording it."""
+    """What is read of them is not recorded."""
     x = tinyt.zeros(2000)
     seen: list[str] = []
     recording = record(lambda a: seen.append(repr(x)) or a + 1, x)
-    assert seen == ["tensor(..., shape=(2000,), dtype=tinyt.float32)"]
+    assert seen == [repr(x)]
     assert len(recording.graph.nodes) == 1
 
 

@@ -250,37 +250,40 @@ def _activations() -> dict[str, Row]:
     }
 
 
+def _bessel(order: int, scaled: bool) -> Callable[[Array], Array]:
+    """I0 and I1 by their integral over a quarter of a period, which the midpoint rule gives
+    exactly; from 100 on by Hankel's expansion (DLMF 10.40.1)."""
+    import numpy as np
+
+    angle = (np.arange(24) + 0.5) * (math.pi / 48)
+    c, below = np.cos(angle), 2 * np.sin(angle / 2) ** 2  # what it is below 1
+
+    def integral(a: Array) -> Array:
+        twice = np.expm1(-2 * a[..., None] * c)  # e^-a c times 2 sinh(a c), or 2 cosh
+        lines = -twice * c if order else 2 + twice
+        return (lines * np.exp(-a[..., None] * below)).mean(-1) / 2
+
+    def expansion(a: Array) -> Array:
+        term = found = np.ones_like(a)
+        for k in range(1, 12):
+            term = term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * a)
+            found = found + term
+        return found / np.sqrt(2 * math.pi * a)
+
+    def value(x: Array) -> Array:
+        a = abs(x)
+        found = np.where(a < 100, integral(np.minimum(a, 100)), expansion(np.maximum(a, 100)))
+        if not scaled:
+            half = np.exp(a / 2)  # the whole is finite where e^a is not any more
+            found = np.where(np.isinf(a), a, found * half * half)
+        return Sized(np.copysign(found, x) if order else found, 0.0)
+
+    return value
+
+
 def _special() -> dict[str, Row]:
     """Functions that NumPy has not."""
     import numpy as np
-
-    def bessel(order: int, scaled: bool) -> Callable[[Array], Array]:
-        """I0 and I1 by their integral over a quarter of a period, which the midpoint rule gives
-        exactly; from 100 on by Hankel's expansion (DLMF 10.40.1)."""
-        angle = (np.arange(24) + 0.5) * (math.pi / 48)
-        c, below = np.cos(angle), 2 * np.sin(angle / 2) ** 2  # what it is below 1
-
-        def integral(a: Array) -> Array:
-            twice = np.expm1(-2 * a[..., None] * c)  # e^-a c times 2 sinh(a c), or 2 cosh
-            lines = -twice * c if order else 2 + twice
-            return (lines * np.exp(-a[..., None] * below)).mean(-1) / 2
-
-        def expansion(a: Array) -> Array:
-            term = found = np.ones_like(a)
-            for k in range(1, 12):
-                term = term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * a)
-                found = found + term
-            return found / np.sqrt(2 * math.pi * a)
-
-        def value(x: Array) -> Array:
-            a = abs(x)
-            found = np.where(a < 100, integral(np.minimum(a, 100)), expansion(np.maximum(a, 100)))
-            if not scaled:
-                half = np.exp(a / 2)  # the whole is finite where e^a is not any more
-                found = np.where(np.isinf(a), a, found * half * half)
-            return Sized(np.copysign(found, x) if order else found, 0.0)
-
-        return value
 
     def erfinv(x: Array) -> Array:
         """Newton's method, from Winitzki's approximation; with erfc where x is near one."""
@@ -311,10 +314,10 @@ def _special() -> dict[str, Row]:
         return Sized(found, 1.0 + 1.0 / np.maximum(abs(x - np.rint(x)), 1e-8))  # beside a pole
 
     return {
-        "i0": Row(bessel(0, False), 8),
-        "i0e": Row(bessel(0, True), 8),
-        "i1": Row(bessel(1, False), 16),
-        "i1e": Row(bessel(1, True), 16),
+        "i0": Row(_bessel(0, False), 8),
+        "i0e": Row(_bessel(0, True), 8),
+        "i1": Row(_bessel(1, False), 16),
+        "i1e": Row(_bessel(1, True), 16),
         "erfinv": Row(lambda x: erfinv(x.reshape(-1)).reshape(x.shape), 8),
         "digamma": Row(digamma, 16),
     }
