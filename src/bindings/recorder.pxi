@@ -8,7 +8,7 @@ cdef class Recorder:
     keep theirs. ``arguments``, ``numbers`` and
     ``generators``: where the arguments, given numbers and draws of each run come from.
     ``layouts``: what an argument looks like. ``constants``: tensors made from Python's data. ``reads``: (dict, key, value) that the library
-    read of Python's objects. ``tensors``: those that were there, by id. ``made``: references to
+    read of Python's objects; ``held``: dicts that it read whole. ``tensors``: those that were there, by id. ``made``: references to
     those that came to be.
     """
 
@@ -19,6 +19,7 @@ cdef class Recorder:
     cdef readonly list generators
     cdef readonly list constants
     cdef readonly list reads
+    cdef readonly list held
     cdef readonly dict tensors
     cdef readonly list made
     cdef list nodes               # (tensor that was there, its node), as the recording met them
@@ -36,6 +37,7 @@ cdef class Recorder:
         self.generators = []
         self.constants = []
         self.reads = []
+        self.held = []
         self.tensors = {}
         self.made = []
         self.nodes = []

@@ -59,6 +59,10 @@ OPTIMIZER_CHANGES: dict[str, Callable[[nn.Module, Any], Any]] = {
     "group": lambda m, o: o.add_param_group({"params": [m[2].weight], "lr": 0.3}),
     "dropped": lambda m, o: o.param_groups[0]["params"].pop(),
     "state": lambda m, o: o.load_state_dict(o.state_dict()),
+    "state's tensor": lambda m, o: o.state[m[0].bias].update(exp_avg=tinyt.full((3,), 0.5)),
+    "state's step": lambda m, o: o.state[m[0].weight].update(step=tinyt.tensor(1.0)),
+    "state in place": lambda m, o: o.state[m[0].weight]["exp_avg_sq"].fill_(2.0),
+    "states": lambda m, o: o.state.clear(),
     "data": lambda m, o: setattr(m[0].weight, "data", tinyt.full((3, 3), 0.25)),
 }
 
@@ -77,4 +81,6 @@ def test_a_changed_optimizer_is_seen(name: str) -> None:
                 OPTIMIZER_CHANGES[name](net, optimizer)
             found.append(step(tinyt.arange(6.0).reshape(2, 3)).tolist())
         found.append([p.tolist() for p in net.parameters()])
-    assert found[:8] == found[8:]
+        states = [state.values() for state in optimizer.state.values()]
+        found.append([x.tolist() for state in states for x in state])
+    assert found[:9] == found[9:]

@@ -112,6 +112,7 @@ HOT_TYPES = {
     "Recorder.constants": "list[Tensor]",
     "Recorder.tensors": "dict[int, Tensor]",
     "Recorder.reads": "list[tuple[dict[Any, Any], Any, Any]]",
+    "Recorder.held": "list[dict[Any, Any]]",
     "Recorder.stand_ins": "list[Tensor]",
     "Recorder.layouts": "list[LeafFacts]",
     "Recorder.made": "list[ReferenceType[Tensor]]",

@@ -189,7 +189,7 @@ class Capture:
             if aliased.keys() <= self.kept.keys():
                 break
             self.kept.update(aliased)
-        self.guards = tracer.guards(self._reads, self.tensors)
+        self.guards = tracer.guards(self._reads, self._held, self.tensors)
         del tracer
         _require_gone(made)
 
@@ -238,7 +238,8 @@ class Capture:
                 self.later = Later(core, recorder, roots, first_node, known.all) if roots else None
         self.arguments, self.layouts = recorder.arguments, recorder.layouts
         self.numbers, self.draws = recorder.numbers, recorder.draws
-        self._reads, self.tensors = recorder.reads, list(recorder.tensors.values())
+        self._reads, self._held = recorder.reads, recorder.held
+        self.tensors = list(recorder.tensors.values())
         self.constants = frozenset(x.data_ptr() for x in recorder.constants)
         return recorder.made
 

@@ -260,10 +260,13 @@ class Tracer:
         self._frame = None
 
     def guards(
-        self, reads: Iterable[tuple[dict[str, Any], str, Any]], tensors: Iterable[TensorBase]
+        self,
+        reads: Iterable[tuple[dict[str, Any], str, Any]],
+        held: Iterable[dict[Any, Any]],
+        tensors: Iterable[TensorBase],
     ) -> list[Guard]:
-        """What was read, with what the library says itself that it read: (dict, key, value), and
-        tensors.
+        """What was read, with what the library says itself that it read: (dict, key, value), whole
+        dicts, and tensors.
 
         CaptureError where the call itself has changed it.
         """
@@ -277,6 +280,7 @@ class Tracer:
         for place, key, value in reads:
             self._note("item", place, key, value)
             self._look(value)
+        self._all(held)
         for guard in self._guards.values():
             if not guard.holds():
                 raise StateError(

@@ -347,6 +347,7 @@ def _live(optimizer: Optimizer) -> list[ParamGroup]:
     if recording is None:
         return groups
     recording.reads.extend([(optimizer.__dict__, key, optimizer.__dict__[key]) for key in _PARTS])
+    recording.held.extend(optimizer.state.values())
     live = []
     for group in groups:
         copy = dict(group)
