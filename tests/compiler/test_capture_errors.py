@@ -152,6 +152,23 @@ def test_options_that_the_function_sets(same: bool) -> None:
         step(tinyt.ones(3))
 
 
+def test_floats_that_the_function_sets() -> None:
+    """Known to change from outside: as above."""
+    facts = {"rate": 0.5}
+
+    def step(x: Tensor) -> Tensor:
+        y = x * facts["rate"]
+        facts["rate"] = 0.5
+        return y
+
+    compiled = compile(step)
+    for _ in range(3):
+        compiled(tinyt.ones(3))
+    facts["rate"] = 2.0
+    with pytest.raises(CaptureError, match="sets 'rate', from which a program reads"):
+        compiled(tinyt.ones(3))
+
+
 @pytest.mark.parametrize(
     "read",
     [

@@ -115,14 +115,17 @@ def line_of(error: BaseException) -> str:
 @contextmanager
 def in_place_of(places: Iterable[Place], recorder: Recorder) -> Iterator[None]:
     """While the block runs, numbers that a program reads anew lie where the floats do."""
-    before = [(place, place()) for place in places]
+    floats = [(place, value) for place in places if type(value := place()) is float]
+    numbers = [recorder.number(value, place) for place, value in floats]
     try:
-        for place, value in before:
-            if type(value) is float:
-                place.put(recorder.number(value, place))
+        for (place, _), number in zip(floats, numbers, strict=True):
+            place.put(number)
         yield
+        for (place, _), number in zip(floats, numbers, strict=True):
+            if place() is not number:
+                raise CaptureError(_SETS.format(place.key or "a closure's variable"))
     finally:
-        for place, value in before:
+        for place, value in floats:
             place.put(value)
 
 
@@ -135,19 +138,22 @@ def set_nowhere(places: Iterable[Place]) -> Iterator[None]:
         for place in places:
             holder, key = place.holder, place.key
             if key is not None and (id(holder), key) not in lying:
-                value = holder[key]  # becomes an object of its own, of the same value
-                value = tuple([*value]) if isinstance(value, tuple) else value * 1.0
-                holder[key] = value
+                value = holder[key]
+                if type(value) not in (float, tuple):
+                    continue
+                # An object of its own, of the same value.
+                holder[key] = value = value * 1.0 if type(value) is float else tuple([*value])
                 lying[id(holder), key] = holder, key, value
         yield
         for holder, key, value in lying.values():
             if holder[key] is not value:
-                raise CaptureError(
-                    f"compile: the function sets {key!r}, from which a program reads a number at "
-                    "each run; set it outside the compiled function"
-                )
+                raise CaptureError(_SETS.format(key))
 
 
+_SETS = (
+    "compile: the function sets {!r}, from which a program reads a number at each run; set it "
+    "outside the compiled function"
+)
 _setting = RLock()
 
 
