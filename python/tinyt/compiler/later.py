@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt import _core
@@ -27,6 +28,7 @@ class Target(NamedTuple):
     leaf: Tensor | None
     position: int
     output: int  # of the later program; -1: no gradient arrives
+    reach: int  # a bit for each root whose tape leads to it
 
 
 class Later:
@@ -57,7 +59,7 @@ class Later:
         core.set_mark()
         self.outputs = len(core.outputs())
         try:
-            self._record(core, recorder, tensors, edges, stand_ins)
+            self._record(core, recorder, tensors, edges, stand_ins, first_node)
         except CaptureError:
             raise
         except RuntimeError as error:  # as eager's backward has it
@@ -70,8 +72,10 @@ class Later:
         roots: Sequence[Tensor],
         edges: Sequence[tuple[Node | Tensor, int]],
         stand_ins: Sequence[Any],
+        first_node: int,
     ) -> None:
         place = {id(x): i for i, x in enumerate(stand_ins)}
+        reach = _reach(roots, first_node)
         seeds = [recorder.seed(x, ("seed", k)) for k, x in enumerate(roots)]
         found: list[Tensor | None] = [None] * len(edges)
         walk = Walk({(id(edge), output): i for i, (edge, output) in enumerate(edges)}, found)
@@ -84,7 +88,8 @@ class Later:
         for (edge, _), gradient in zip(edges, found, strict=True):
             position = place.get(id(edge), -1)
             leaf = edge if position < 0 and isinstance(edge, Tensor) else None
-            self.targets.append(Target(leaf, position, -1 if gradient is None else outputs))
+            output = -1 if gradient is None else outputs
+            self.targets.append(Target(leaf, position, output, reach[id(edge)]))
             if gradient is not None:
                 core.add_output(gradient)
                 outputs += 1
@@ -128,7 +133,8 @@ class Later:
         carried: Sequence[Tensor],
         profile: Any = None,
     ) -> list[Tensor | None]:
-        """The gradients of the targets; a profile measures the run."""
+        """The gradients of the targets, None where no result with a gradient leads; a profile
+        measures the run."""
         seeds = [
             prim.fill(shape, dtype, 0.0, 0)
             if g is None
@@ -144,7 +150,10 @@ class Later:
             raise RuntimeError("backward: a number that the compiled function read is another now")
         if profile is not None:
             profile.later = measures
-        return [None if t.output < 0 else outputs[t.output] for t in self.targets]
+        present = sum(1 << k for k, g in enumerate(grads) if g is not None)
+        return [
+            outputs[t.output] if t.output >= 0 and t.reach & present else None for t in self.targets
+        ]
 
 
 _SECOND_TIME = (
@@ -165,6 +174,29 @@ def _is_spent(x: Tensor) -> bool:
         seen.add(node)
         waiting += [edge for edge, _ in node.next_functions]
     return False
+
+
+def _reach(roots: Sequence[Tensor], first_node: int) -> dict[int, int]:
+    """By id, what the tapes of the roots reach: a bit for each root that does, as eager's pass from
+    this root alone would. All edges of a node count: one that is reached gets all its gradients."""
+    reach: dict[int, int] = {}
+    nodes: dict[int, Node] = {}  # by number, those to visit
+    for k, x in enumerate(roots):
+        if x.grad_fn is not None:
+            nodes[x.grad_fn.seq] = x.grad_fn
+            reach[id(x.grad_fn)] = reach.get(id(x.grad_fn), 0) | 1 << k
+    waiting = [-number for number in nodes]  # inputs are older than what was made of them
+    heapify(waiting)
+    while waiting:
+        node = nodes[-heappop(waiting)]
+        for edge in node.edges:
+            if edge is None:
+                continue
+            reach[id(edge)] = reach.get(id(edge), 0) | reach[id(node)]
+            if not isinstance(edge, Tensor) and first_node <= edge.seq and edge.seq not in nodes:
+                nodes[edge.seq] = edge
+                heappush(waiting, -edge.seq)
+    return reach
 
 
 class _Refusal:
