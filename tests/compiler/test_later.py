@@ -1,4 +1,4 @@
-"""The backward pass outside of a compiled function, of some of its results."""
+"""What follows the recorded call: results, and backward passes outside, of some of them too."""
 
 from __future__ import annotations
 
@@ -125,3 +125,135 @@ def test_a_step_leaves_the_other_head_alone() -> None:
             optimiser.step()
             found.append([p.tolist() for p in net.parameters()])
     assert found[:5] == found[5:]
+
+
+class Held:
+    """Floats that change between calls, in an attribute and in a dict, which gradients read."""
+
+    def __init__(self) -> None:
+        self.k = 2.0
+        self.table = {"k": 2.0}
+        held = self
+
+        class Read(autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Tensor) -> Tensor:
+                ctx.k = held.table["k"]
+                return x * ctx.k
+
+            @staticmethod
+            def backward(ctx: Any, g: Tensor) -> Tensor:
+                return g * ctx.k * held.table["k"]
+
+        self.read = Read
+
+    def set(self, value: float) -> None:
+        self.k = self.table["k"] = value
+
+    def function(self, x: Tensor) -> Tensor:
+        y: Tensor = self.read.apply(x)
+        return y
+
+    def hook(self, x: Tensor) -> Tensor:
+        y = x * self.table["k"]
+        y.register_hook(lambda g: g * self.table["k"])
+        return y
+
+    def hook_of_an_attribute(self, x: Tensor) -> Tensor:
+        y = x * self.k
+        y.register_hook(lambda g: g * self.k)
+        return y
+
+    def hook_alone(self, x: Tensor) -> Tensor:
+        y = x * 2.0
+        y.register_hook(lambda g: g * self.table["k"] + self.k)
+        return y
+
+    def branch(self, x: Tensor) -> Tensor:
+        y = x * self.table["k"]
+        y.register_hook(lambda g: g * 7.0 if self.table["k"] > 4.0 else g * self.table["k"])
+        return y
+
+    def checkpoint(self, x: Tensor) -> Tensor:
+        y: Tensor = checkpoint(lambda z: (z * self.table["k"]).exp() * self.table["k"], x)
+        return y
+
+
+FLOAT_READERS = [
+    "function",
+    "hook",
+    "hook_of_an_attribute",
+    "hook_alone",
+    "branch",
+    "checkpoint",
+]
+
+
+@pytest.mark.parametrize("values", [(2, 2, 3, 3, 4, 4, 5), (2, 2, 3, 4, 5, 2), (2, 3, 5, 6, 7, 2)])
+@pytest.mark.parametrize("name", FLOAT_READERS)
+def test_floats_that_a_gradient_reads(name: str, values: tuple[int, ...]) -> None:
+    found: list[Any] = []
+    for is_compiled in (False, True):
+        held, w = Held(), tinyt.tensor([0.5, 0.25], requires_grad=True)
+        function = getattr(held, name)
+        call = compile(function) if is_compiled else function
+        for value in values:
+            held.set(float(value))
+            w.grad = None
+            y = call(w * 1.0)
+            y.sum().backward()
+            found.append((y.tolist(), w.grad.tolist() if w.grad is not None else None))
+    assert found[: len(values)] == found[len(values) :]
+
+
+@pytest.mark.parametrize("name", FLOAT_READERS)
+def test_a_gradient_reads_the_floats_of_its_call(name: str) -> None:
+    held, w = Held(), tinyt.tensor([0.5, 0.25], requires_grad=True)
+    function, call = getattr(held, name), compile(getattr(held, name))
+    for value in (2.0, 2.0, 3.0, 3.0, 4.0, 4.0):  # until it is read anew at each call
+        held.set(value)
+        call(w).sum().backward()
+    waiting = []
+    for value in (3.0, 5.0, 6.0):
+        held.set(value)
+        expected = autograd.grad(function(w).sum(), w)[0].tolist()
+        waiting.append((call(w).sum(), expected))
+    for result, expected in waiting:
+        assert autograd.grad(result, w)[0].tolist() == expected
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+def test_a_container_of_a_float_that_is_returned(kind: type) -> None:
+    holder: Any = {0: 2.0} if kind is dict else [2.0]
+
+    def function(x: Tensor) -> Any:
+        return x * holder[0], holder
+
+    call = compile(function)
+    for value in (2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0):
+        holder[0] = value
+        y, returned = call(tinyt.ones(1))
+        assert (y.item(), returned) == (value, holder)
+
+
+def test_a_hook_that_sets_a_float_is_refused() -> None:
+    held, w = Held(), tinyt.tensor([0.5, 0.25], requires_grad=True)
+
+    def function(x: Tensor) -> Tensor:
+        y = x * held.table["k"]
+
+        def hook(g: Tensor) -> None:
+            if held.table["k"] > 3.5:
+                held.table["k"] = 1.0
+
+        y.register_hook(hook)
+        return y
+
+    call = compile(function)
+    for value in (2.0, 3.0, 3.25):
+        held.set(value)
+        call(w).sum().backward()
+    held.set(4.0)
+    with pytest.raises(tinyt.CaptureError):
+        call(w)
+    assert held.table["k"] == 4.0

@@ -214,28 +214,31 @@ class Capture:
             first_node = next_number()
             known = _StandIns(recorder, leaves, self.kept)
             args, kwargs = rebuild(list(known.all))
-            try:
-                with in_place_of(self.places, recorder), tracer:
-                    result = function(*args, **kwargs)
-            except CaptureError as error:
-                if recorder.needs_run:
-                    raise FirstRun(recorder.may_wait) from error
-                where = line_of(error)
-                if where:
-                    error.args = (f"{error}, at {where}",)
-                raise
-            finally:
-                is_changed = recorder.restore()
-            if is_changed:
-                raise CaptureError(
-                    "compile: the function writes what requires grad into a tensor that was there "
-                    "before; detach it, or return it"
-                )
-            known.check()
-            roots = self._take_result(core, result, known.all)
-            self._take_gradients(core, recorder)
-            with tracer:  # hooks of the tape, and backwards of functions
-                self.later = Later(core, recorder, roots, first_node, known.all) if roots else None
+            with in_place_of(self.places, recorder):  # in gradients, too
+                try:
+                    with tracer:
+                        result = function(*args, **kwargs)
+                except CaptureError as error:
+                    if recorder.needs_run:
+                        raise FirstRun(recorder.may_wait) from error
+                    where = line_of(error)
+                    if where:
+                        error.args = (f"{error}, at {where}",)
+                    raise
+                finally:
+                    is_changed = recorder.restore()
+                if is_changed:
+                    raise CaptureError(
+                        "compile: the function writes what requires grad into a tensor that was "
+                        "there before; detach it, or return it"
+                    )
+                known.check()
+                roots = self._take_result(core, result, known.all)
+                self._take_gradients(core, recorder)
+                self.later = None
+                if roots:
+                    with tracer:  # hooks of the tape, and backwards of functions
+                        self.later = Later(core, recorder, roots, first_node, known.all)
         self.arguments, self.layouts = recorder.arguments, recorder.layouts
         self.numbers, self.draws = recorder.numbers, recorder.draws
         self._reads, self._held = recorder.reads, recorder.held
