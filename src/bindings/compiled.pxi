@@ -26,7 +26,7 @@ cdef enum SourceKind:
     FROM_LEAF, FROM_MEMORY, FROM_GRAD, FROM_LATER
 
 cdef enum ResultKind:
-    AN_OUTPUT, AN_ARGUMENT, A_NUMBER, AN_OBJECT, A_VIEW
+    AN_OUTPUT, AN_ARGUMENT, A_NUMBER, AN_OBJECT, A_VIEW, AN_ALIAS
 
 
 cdef class ByIdentity:
@@ -350,6 +350,8 @@ cdef class Entry:
         """Collects the tensors and numbers of a run; whether they are there."""
         cdef Py_ssize_t i
         cdef TensorBase x
+        cdef unordered_set[size_t] used   # memories of gradients, and of arguments
+        cdef size_t storage
         for i in range(len(self.sources)):
             kind, source = self.source_kinds[i], self.sources[i]
             if kind == FROM_LEAF:
@@ -361,12 +363,19 @@ cdef class Entry:
             if kind == FROM_MEMORY:
                 run.arguments.push_back(whole_memory((<TensorBase>leaves[source]).t))
                 continue
-            found = (<TensorBase>source)._grad
+            found = (<TensorBase>source)._grad   # memory of its own, as the recording took it
             if found is None:
                 return False
             x = <TensorBase>found
             layout = <LeafFacts>self.layouts[i]
             if layout.difference(x) is not None:
+                return False
+            if used.empty():
+                for leaf in leaves:
+                    if isinstance(leaf, TensorBase):
+                        used.insert(<size_t>&(<TensorBase>leaf).t.storage())
+            storage = <size_t>&x.t.storage()
+            if self.captured.count(storage) or not used.insert(storage).second:
                 return False
             run.arguments.push_back(x.t)
         self.take_numbers(leaves, run.given)
@@ -431,9 +440,11 @@ cdef class Entry:
                 values.append(numbers[what])
             elif kind == A_VIEW:   # on the tape of what it is a view of
                 source, i, once, shape, stride, offset = what
-                x = (outputs if source == AN_OUTPUT else leaves)[i]
+                x = i if source == AN_OBJECT else (outputs if source == AN_OUTPUT else leaves)[i]
                 x = x.as_strided(once, stride, x.storage_offset() + offset)
                 values.append(x if once == shape else x.expand(shape))
+            elif kind == AN_ALIAS:
+                values.append(wrap((<TensorBase>what).t))
             else:
                 values.append(what)
         if self.result_description is LEAF:

@@ -148,6 +148,10 @@ cdef class Recorder:
         if not seen[1] and seen[2] is seen[0]:
             seen[1] = True
             if seen[0] is not None:
+                if wants_grad(<TensorBase>seen[0]):
+                    raise CaptureError(
+                        "grad: a program does not follow the tape of a gradient that was there; "
+                        "detach it, or set it to None")
                 seen[2] = self.stand_in(<TensorBase>seen[0], ("grad", leaf))
         return seen[2]
 

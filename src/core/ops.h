@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -107,7 +108,12 @@ struct Attrs {
     floats.push_back(v);
     return *this;
   }
-  bool operator==(const Attrs& o) const { return ints == o.ints && floats == o.floats; }
+  // A NaN is itself, zeros of two signs are two numbers.
+  bool operator==(const Attrs& o) const {
+    return ints == o.ints &&
+           std::ranges::equal(floats, o.floats, {}, std::bit_cast<uint64_t, double>,
+                              std::bit_cast<uint64_t, double>);
+  }
 };
 
 // Reads attributes back in the same order.

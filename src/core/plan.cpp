@@ -354,8 +354,13 @@ void Planner::plan_opaque(const Graph::Node& node, int64_t now) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (in_place && writes_captured(node, now, i)) {
       out.push_back(in[i]);
-      for (size_t w = 0; w < done_.size(); ++w)
-        if (graph_.writes()[w].value == node.outputs[i]) done_[w] = true;
+      // The same value may be written elsewhere, too.
+      for (size_t w = 0; w < done_.size(); ++w) {
+        const Graph::Write& write = graph_.writes()[w];
+        if (write.argument < 0 && write.value == node.outputs[i] &&
+            write.target.impl() == in[i].impl())
+          done_[w] = true;
+      }
       program_.written_.push_back(in[i]);
       values_[node.outputs[i]] = in[i];
     } else {

@@ -235,6 +235,9 @@ class Compiled(Views):
                 continue
             with collection_paused():
                 entry = self._entry(found, earlier.description, leaves, None)
+            if not entry.ready(leaves):
+                why = why or "; captured anew: a gradient that it takes"
+                continue
             entry.confirm()
             self._derivations += 1
             self._add(entry, f"{reason}; derived")

@@ -8,7 +8,7 @@ touches (parameters, optimiser states) is captured: read and written where it li
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tinyt.compiler.dynamic import Dynamic
     from tinyt.compiler.recompute import Lines, Recomputed
 
-# What a returned leaf is: an output of the graph, an argument, a number, the object itself, or a
-# view on the tape of an output or argument (ResultKind of compiled.pxi).
-OUTPUT, _ARGUMENT, NUMBER, _OBJECT, VIEW = range(5)
+# What a returned leaf is: an output of the graph, an argument, a number, the object itself, a view
+# on the tape of one of these, or another tensor of the same memory (ResultKind of compiled.pxi).
+OUTPUT, _ARGUMENT, NUMBER, _OBJECT, VIEW, _ALIAS = range(6)
 
 
 _LEAF_RETURNED = "compile: a result that requires grad is made in the function; make it outside"
@@ -183,12 +183,14 @@ class Capture:
         while True:
             tracer = Tracer(function, objects, self._note_line if lines is not None else None)
             made = self._record(function, leaves, rebuild, tracer)
-            inputs = (tensor for _, tensor, *_ in self.core.inputs())
-            self.captured = {x._storage_id for x in inputs if x is not None}
+            touched = [tensor for _, tensor, *_ in self.core.inputs()]
+            touched += [tensor for _, tensor, _ in self.core.writes()]
+            self.captured = {x._storage_id for x in touched if x is not None}
             aliased = {i: x for i, x in tensors.items() if x._storage_id in self.captured}
             if aliased.keys() <= self.kept.keys():
                 break
             self.kept.update(aliased)
+        self._require_own_gradients(tensors.values())
         self.guards = tracer.guards(self._reads, self._held, self.tensors)
         del tracer
         _require_gone(made)
@@ -233,7 +235,7 @@ class Capture:
                         "there before; detach it, or return it"
                     )
                 known.check()
-                roots = self._take_result(core, result, known.all)
+                roots = self._take_result(core, recorder, result, known.all)
                 self._take_gradients(core, recorder)
                 self.later = None
                 if roots:
@@ -246,12 +248,26 @@ class Capture:
         self.constants = frozenset(x.data_ptr() for x in recorder.constants)
         return recorder.made
 
+    def _require_own_gradients(self, tensors: Iterable[Tensor]) -> None:
+        """CaptureError where a gradient that is read lies in memory that is used otherwise, too."""
+        used = self.captured | {x._storage_id for x in tensors}
+        for source in self.arguments:
+            if isinstance(source, tuple) and source[0] == "grad":
+                grad = source[1].grad
+                if grad._storage_id in used:
+                    raise CaptureError(
+                        f"compile: a gradient of shape {tuple(grad.shape)} shares memory with "
+                        "another tensor that the function uses, which a program does not follow; "
+                        "give each gradient memory of its own"
+                    )
+                used.add(grad._storage_id)
+
     def _note_line(self, file: str, line: int) -> None:
         if self._lines is not None:
             self._lines.note(self.core.node_count, file, line)
 
     def _take_result(
-        self, core: _core.Graph, result: Any, stand_ins: list[Any]
+        self, core: _core.Graph, recorder: Recorder, result: Any, stand_ins: list[Any]
     ) -> dict[int, Tensor]:
         """Notes where every leaf of the result comes from; returns those that have a tape, by the
         numbers of their outputs."""
@@ -262,6 +278,7 @@ class Capture:
         known: dict[int, int] = {}
         roots: dict[int, Tensor] = {}
         place = {id(x): i for i, x in enumerate(stand_ins)}
+        made = {id(ref()) for ref in recorder.made}
 
         def output(x: Tensor) -> int:
             if id(x) not in known:
@@ -276,10 +293,16 @@ class Capture:
                 self.results.append((_ARGUMENT, place[id(x)]))
             elif isinstance(x, Number):
                 self.results.append((NUMBER, x.position))
-            elif not x._is_recorded:
+            elif not x._is_recorded and id(x) not in made:
                 self.results.append((_OBJECT, x))
+            elif not x._is_recorded and not x.requires_grad:
+                self.results.append((_ALIAS, x))
             elif base is not None and base.requires_grad:
-                of = (_ARGUMENT, place[id(base)]) if id(base) in place else (OUTPUT, output(base))
+                of: tuple[int, Any]
+                if id(base) in place:
+                    of = _ARGUMENT, place[id(base)]
+                else:
+                    of = (OUTPUT, output(base)) if base._is_recorded else (_OBJECT, base)
                 offset = x.storage_offset() - base.storage_offset()
                 # What is repeated is added up as `expand` does it.
                 once = tuple(n if s else 1 for n, s in zip(x.shape, x.stride(), strict=True))

@@ -47,7 +47,7 @@ def difference(one: Recorded, other: Recorded, lines: Lines | None = None) -> st
         what, node = found
         where = "" if lines is None else lines.of(node)
         return f"{what}, at {where}" if where else what
-    if _formulas(one) != _formulas(other):
+    if not is_same(_formulas(one), _formulas(other)):
         return "what is computed from numbers"
     if not is_same(one.tree, other.tree):
         return _tree_difference(one.tree, other.tree)
@@ -65,7 +65,7 @@ def _graph_difference(
     """Of the graphs of recordings, or of the parts that a node of control flow runs; and the node
     of the second graph that shows it, -1 where none does."""
     for i, (a, b) in enumerate(zip(first.nodes, second.nodes, strict=False)):
-        if a != b:
+        if a._replace(attrs=()) != b._replace(attrs=()) or not is_same(a.attrs, b.attrs):
             return f"operation {i} was {_text(a)}, now it is {_text(b)}", i
         for part, now in zip(first.parts(i), second.parts(i), strict=True):
             if (found := _graph_difference(one, part, other, now)) is not None:
@@ -114,9 +114,10 @@ def _tree_difference(x: Any, y: Any) -> str:
     return "how results are nested"
 
 
-def _formulas(x: Recorded) -> list[tuple[Any, ...]]:
+def _formulas(x: Recorded) -> tuple[tuple[Any, ...], ...]:
     """What is computed from numbers; of constants the value, too."""
-    return [row[:4] + (row[4] if row[0] == "constant" else None,) for row in x.core.numbers()]
+    rows = x.core.numbers()
+    return tuple((*row[:4], row[4] if row[0] == "constant" else None) for row in rows)
 
 
 def _all_same(one: Recorded, first: Sequence[Any], other: Recorded, second: Sequence[Any]) -> bool:
