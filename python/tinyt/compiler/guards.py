@@ -57,6 +57,7 @@ _OF_PYTHON = ("builtins", "itertools")  # where iterators come from that run uns
 _BUFFERS = (bytearray, memoryview, array)
 # Of containers in containers that an attribute of "something on this line" is looked for in.
 _DEPTH = 3
+_LONG = 5  # so many attributes, one after another, are followed of what a call gives
 # These read or write attributes whose names are computed, of what they are given; the last ones of
 # what that holds as well.
 _BY_NAME: tuple[Any, ...] = (getattr, hasattr, setattr, delattr, vars, dir, copy.copy)
@@ -251,6 +252,8 @@ class Tracer:
         self._looked: set[int] = set()  # ids of what lasts
         self._iterator = ""  # one that was read, and where
         self._frame: FrameType | None = None  # whose line is followed
+        # id of a frame -> its line, and the names that were left there
+        self._left: dict[int, tuple[int, list[str]]] = {}
         for root in roots:
             self._keep(root)
         self._keep(function)
@@ -328,14 +331,23 @@ class Tracer:
         if self._line is not None and event in ("line", "return"):
             self._tell(frame if event == "line" else frame.f_back, self._line)
         if event == "return":
-            if self._lasts(arg):
-                self._whole(arg)
+            self._returned(frame.f_back, arg)
         elif reads is not None and (event == "line" or frame.f_lasti in reads.again):
-            chains = reads.chains.get(frame.f_lineno)
-            if chains:
-                self._frame = frame
-                self._follow_all(frame, chains)
+            self._frame = frame
+            left = self._follow_all(frame, reads.chains.get(frame.f_lineno, ()))
+            self._left[id(frame)] = frame.f_lineno, left
         return self._local
+
+    def _returned(self, caller: FrameType | None, value: Any) -> None:
+        """What a call gives, and what the rest of the line that called reads of it."""
+        if self._lasts(value):
+            self._whole(value)
+        line, names = self._left.get(id(caller), (0, []))
+        if caller is not None and line == caller.f_lineno and names:
+            self._frame = caller
+            is_made = type(value) in (tuple, list) and not self._lasts(value)
+            for part in value if is_made else (value,):
+                self._loosely(part, names, _LONG)
 
     def _tell(self, frame: FrameType | None, line: Callable[[str, int], None]) -> None:
         """Of a line that runs; in the library's own code, of the one that called it."""
@@ -344,8 +356,9 @@ class Tracer:
         if frame is not None:
             line(frame.f_code.co_filename, frame.f_lineno)
 
-    def _follow_all(self, frame: FrameType, chains: Iterable[Chain]) -> None:
-        """Notes what the chains of a line read."""
+    def _follow_all(self, frame: FrameType, chains: Iterable[Chain]) -> list[str]:
+        """Notes what the chains of a line read; returns the names that are read of something else
+        on the line."""
         through: list[Any] = []
         ends: list[Any] = []
         loose: list[str] = []
@@ -378,6 +391,7 @@ class Tracer:
                 self._loosely(value, loose, _DEPTH)
         if pattern:
             self._match([x for x in ends if isinstance(x, type)], pattern)
+        return list(dict.fromkeys(loose))
 
     def _bases(self, frame: FrameType) -> tuple[type, ...]:
         """Where `super` looks."""

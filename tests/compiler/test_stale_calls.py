@@ -1,0 +1,102 @@
+"""What is read of objects that a call gives, a held method is of, or a class holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tinyt
+from tinyt import Tensor
+from tinyt.compile import compile
+
+
+def held() -> Any:
+    """An object of objects, with containers."""
+    part = SimpleNamespace(b=2.0, c=SimpleNamespace(d=SimpleNamespace(e=2.0)), log=[2.0])
+    return SimpleNamespace(a=part, table={"x": {"y": 2.0}}, parts=[part])
+
+
+class Behind:
+    """Gives an object through a property, a method, and an attribute that is not there."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    @property
+    def found(self) -> Any:
+        return self._found
+
+    def get(self) -> Any:
+        return self._found
+
+    def pair(self) -> Any:
+        return self._found, 1.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+
+GIVEN: dict[str, tuple[Callable[[Behind], Any], Callable[[Any], Any]]] = {
+    "method": (lambda f: f.get().a.b, lambda o: setattr(o.a, "b", 7.0)),
+    "property": (lambda f: f.found.a.b, lambda o: setattr(o.a, "b", 7.0)),
+    "replaced": (lambda f: f.found.a.b, lambda o: setattr(o, "a", SimpleNamespace(b=7.0))),
+    "lambda": (lambda f: (lambda: f._found)().a.b, lambda o: setattr(o.a, "b", 7.0)),
+    "lookup": (lambda f: f.a.c.d.e, lambda o: setattr(o.a.c.d, "e", 7.0)),
+    "items": (lambda f: f.get().table["x"]["y"], lambda o: o.table["x"].update(y=7.0)),
+    "deep": (lambda f: f.get().a.c.d.e, lambda o: setattr(o.a.c.d, "e", 7.0)),
+    "computed item": (lambda f: f.get().parts[int("0")].b, lambda o: setattr(o.a, "b", 7.0)),
+    "contents": (lambda f: sum(f.get().a.log), lambda o: o.a.log.append(7.0)),
+    "pair": (lambda f: f.pair()[0].a.b, lambda o: setattr(o.a, "b", 7.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_change_of_what_a_call_gives_is_seen(name: str) -> None:
+    read, change = GIVEN[name]
+    found = held()
+    behind = Behind(found)
+    compiled = compile(lambda x: x * read(behind))
+    for i in range(6):
+        if i == 3:
+            change(found)
+        assert compiled(tinyt.ones(2)).tolist() == [read(behind)] * 2
+
+
+def test_what_a_call_gives_may_be_long() -> None:
+    """Longer than what is followed anywhere else."""
+    chain = last = SimpleNamespace()
+    for _ in range(4):
+        last.inner = SimpleNamespace()
+        last = last.inner
+    last.value = 2.0
+    compiled = compile(lambda x: x * (lambda: chain)().inner.inner.inner.inner.value)
+    for value in (2.0, 2.0, 2.0, 5.0):
+        last.value = value
+        assert compiled(tinyt.ones(1)).item() == value
+
+
+def count_through_a_call(found: Any) -> Callable[[Tensor], Any]:
+    behind = Behind(found)
+
+    def step(x: Tensor) -> Tensor:
+        behind.get().a.b += 1.0
+        return x * 2
+
+    return step
+
+
+def append_through_a_call(found: Any) -> Callable[[Tensor], Any]:
+    behind = Behind(found)
+    return lambda x: (x * 2, behind.found.a.log.append(1.0))
+
+
+REFUSED = [count_through_a_call, append_through_a_call]
+
+
+@pytest.mark.parametrize("make", REFUSED)
+def test_what_changes_through_a_call_is_refused(make: Callable[[Any], Any]) -> None:
+    with pytest.raises(tinyt.CaptureError, match="the function changes what it reads"):
+        compile(make(held()))(tinyt.ones(2))
