@@ -169,6 +169,22 @@ def test_floats_that_the_function_sets() -> None:
         compiled(tinyt.ones(3))
 
 
+def test_items_that_the_function_sets() -> None:
+    rates = [0.5]
+
+    def step(x: Tensor) -> Tensor:
+        y = x * rates[0]
+        rates[0] = 0.5
+        return y
+
+    compiled = compile(step)
+    for _ in range(3):
+        compiled(tinyt.ones(3))
+    rates[0] = 2.0
+    with pytest.raises(CaptureError, match="sets item 0 of a list, from which a program reads"):
+        compiled(tinyt.ones(3))
+
+
 @pytest.mark.parametrize(
     "read",
     [

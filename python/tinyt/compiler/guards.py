@@ -124,7 +124,7 @@ def in_place_of(places: Iterable[Place], recorder: Recorder) -> Iterator[None]:
         yield
         for (place, _), number in zip(floats, numbers, strict=True):
             if place() is not number:
-                raise CaptureError(_SETS.format(place.key or "a closure's variable"))
+                raise CaptureError(_SETS.format(_named(place.holder, place.key)))
     finally:
         for place, value in floats:
             place.put(value)
@@ -148,14 +148,21 @@ def set_nowhere(places: Iterable[Place]) -> Iterator[None]:
         yield
         for holder, key, value in lying.values():
             if holder[key] is not value:
-                raise CaptureError(_SETS.format(key))
+                raise CaptureError(_SETS.format(_named(holder, key)))
 
 
 _SETS = (
-    "compile: the function sets {!r}, from which a program reads a number at each run; set it "
+    "compile: the function sets {}, from which a program reads a number at each run; set it "
     "outside the compiled function"
 )
 _setting = RLock()
+
+
+def _named(holder: Any, key: Any) -> str:
+    """A place in words."""
+    if key is None:
+        return "a closure's variable"
+    return repr(key) if isinstance(key, str) else f"item {key!r} of a {type(holder).__name__}"
 
 
 def changed_floats(guard: Guard) -> Iterator[Place]:
