@@ -14,6 +14,7 @@ import tinyt
 from sampling import assert_same_bits
 from tinyt import CaptureError, Tensor, nn
 from tinyt.compile import compile
+from unseen import unseen
 
 WEIGHT = tinyt.tensor([1.0, 2.0, 3.0])
 
@@ -264,7 +265,7 @@ def test_the_line_of_a_call_that_finds_an_old_program() -> None:
 
 
 def test_the_line_of_an_error_that_eager_does_not_have() -> None:
-    call = itertools.count().__next__
+    call = unseen(range(100))
 
     def step(x: Tensor) -> Any:
         if call():
@@ -278,7 +279,7 @@ def test_the_line_of_an_error_that_eager_does_not_have() -> None:
 @pytest.fixture
 def call() -> Callable[[], int]:
     """Counts unseen."""
-    return itertools.count().__next__
+    return unseen(range(100))
 
 
 def second_call(function: Callable[..., Any], says: str) -> None:

@@ -13,6 +13,7 @@ import tinyt.nn.functional as F
 from flow import Cell, bits, is_same, names
 from tinyt import Tensor, nn, optim
 from tinyt.compile import compile
+from unseen import unseen
 
 
 def loop(step: Callable[..., Any], carry: Any, xs: Tensor, reverse: bool = False) -> Any:
@@ -681,7 +682,8 @@ def test_another_body_is_another_program() -> None:
 
 
 def test_a_body_that_changes_between_calls_is_an_error() -> None:
-    flip = iter([True] * 3 + [False] * 8).__next__  # two steps of the first call, and its recording
+    # Two steps of the first call, and its recording.
+    flip = unseen([True] * 3 + [False] * 8)
 
     def step(c: Tensor, x: Tensor) -> Any:
         return (c + x if flip() else c - x), c * 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tinyt
@@ -88,15 +91,77 @@ def count_through_a_call(found: Any) -> Callable[[Tensor], Any]:
     return step
 
 
+def append_through_a_method(found: Any) -> Callable[[Tensor], Any]:
+    append = found.a.log.append
+    return lambda x: (x * 2, append(1.0))
+
+
+def append_through_a_list(found: Any) -> Callable[[Tensor], Any]:
+    calls = [found.a.log.append]
+    return lambda x: (x * 2, [call(1.0) for call in calls])
+
+
+def append_through_a_partial(found: Any) -> Callable[[Tensor], Any]:
+    append = partial(found.a.log.append, 1.0)
+    return lambda x: (x * 2, append())
+
+
 def append_through_a_call(found: Any) -> Callable[[Tensor], Any]:
     behind = Behind(found)
     return lambda x: (x * 2, behind.found.a.log.append(1.0))
 
 
-REFUSED = [count_through_a_call, append_through_a_call]
+REFUSED = [
+    count_through_a_call, append_through_a_call, append_through_a_method, append_through_a_list,
+    append_through_a_partial,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", REFUSED)
 def test_what_changes_through_a_call_is_refused(make: Callable[[Any], Any]) -> None:
     with pytest.raises(tinyt.CaptureError, match="the function changes what it reads"):
         compile(make(held()))(tinyt.ones(2))
+
+
+METHODS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "get": (lambda o: o.table.get, lambda f: f("x")["y"], lambda o: o.table.update(x={"y": 7.0})),
+    "item of it": (
+        lambda o: o.table.get, lambda f: f("x")["y"], lambda o: o.table["x"].update(y=7.0),
+    ),
+    "attribute of it": (
+        lambda o: o.parts.__getitem__, lambda f: f(0).b, lambda o: setattr(o.a, "b", 7.0),
+    ),
+    "wrapper": (lambda o: o.a.log.__getitem__, lambda f: f(0), lambda o: o.a.log.reverse()),
+    "length": (lambda o: o.a.log.__len__, lambda f: f(), lambda o: o.a.log.append(7.0)),
+    "partial": (
+        lambda o: partial(o.table["x"].get, "y"), lambda f: f(),
+        lambda o: o.table["x"].update(y=7.0),
+    ),
+    "view": (
+        lambda o: o.table["x"].values(), lambda f: sum(f), lambda o: o.table["x"].update(z=7.0),
+    ),
+    "array": (lambda o: o.array.sum, lambda f: float(f()), lambda o: o.array.fill(7.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_change_behind_a_method_of_c_is_seen(name: str) -> None:
+    make, read, change = METHODS[name]
+    found = held()
+    found.array = np.array([1.0, 1.0])
+    found.a.log.append(3.0)
+    method = make(found)
+    compiled = compile(lambda x: x * read(method))
+    for i in range(6):
+        if i == 3:
+            change(found)
+        assert compiled(tinyt.ones(2)).tolist() == [read(method)] * 2
+
+
+@pytest.mark.parametrize("values", [itertools.count(), iter([2.0] * 9)])
+def test_a_method_of_an_iterator_is_refused(values: Any) -> None:
+    for following in (values.__next__, partial(next, values)):
+        with pytest.raises(
+            tinyt.CaptureError, match=f"the iterator of type {type(values).__name__}"
+        ):
+            compile(lambda x, call=following: x * call())(tinyt.ones(2))

@@ -24,6 +24,7 @@ from tinyt.compile.compiled import Compiled
 from tinyt.compiler import passes
 from tinyt.compiler.float64 import table
 from tinyt.compiler.graph import Graph
+from unseen import unseen
 
 # The function of that name hides the module.
 MODULE, LATER = (sys.modules[f"tinyt.{name}"] for name in ("compile.compiled", "compiler.later"))
@@ -326,7 +327,7 @@ def test_a_wrong_backward_program_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_wrong_capture_is_named() -> None:
     """What a function draws of Python's own cannot be seen: the next value is another."""
-    value = iter(range(100)).__next__
+    value = unseen(range(100))
 
     def step(x: Tensor) -> Tensor:
         return x + value()

@@ -22,12 +22,14 @@ from operator import attrgetter, itemgetter, methodcaller
 from threading import RLock
 from traceback import walk_tb
 from types import (
+    BuiltinMethodType,
     CellType,
     CodeType,
     FrameType,
     FunctionType,
     MappingProxyType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
 )
 from typing import Any
@@ -54,6 +56,8 @@ _INDEXED = (list, tuple, dict, deque)  # with items that constants are keys of
 _ITEM_OF = [kind.__getitem__ for kind in _INDEXED]
 _WRAPPERS = (UserDict, UserList, ChainMap)  # containers whose lines are Python's own
 _OF_PYTHON = ("builtins", "itertools")  # where iterators come from that run unseen
+_METHODS_OF_C = (BuiltinMethodType, MethodWrapperType)
+_VIEWS = (MappingProxyType, *(type(view()) for view in ({}.keys, {}.values, {}.items)))
 _BUFFERS = (bytearray, memoryview, array)
 # Of containers in containers that an attribute of "something on this line" is looked for in.
 _DEPTH = 3
@@ -196,6 +200,14 @@ def _own(value: Any) -> dict[str, Any] | None:
     own = getattr(value, "__dict__", None)
     is_plain = isinstance(own, dict) and not isinstance(value, (TensorBase, ModuleType, type))
     return own if is_plain else None
+
+
+def _behind(value: Any) -> Any:
+    """The object that a method of C or a view reads; of anything else itself."""
+    kind = type(value)
+    if kind in _METHODS_OF_C and not isinstance(value.__self__, ModuleType):
+        return value.__self__
+    return gc.get_referents(value)[0] if kind in _VIEWS else value
 
 
 def _is_ours(cls: type) -> bool:
@@ -449,7 +461,10 @@ class Tracer:
     def _loosely(self, value: Any, names: list[str], depth: int) -> None:
         """An attribute or item is read of something that a line has come to: of an object on the
         line, or of what is in it."""
-        if isinstance(value, type):  # perhaps of an instance that is made here
+        if self._lasts(value) and (behind := _behind(value)) is not value:
+            self._look(value)
+            self._loosely(behind, names, depth)
+        elif isinstance(value, type):  # perhaps of an instance that is made here
             for name in names:
                 self._look(self._of_class(value, name))
         elif depth == 0 or not self._lasts(value) or isinstance(value, (ModuleType, *_BY_VALUE)):
@@ -590,12 +605,13 @@ class Tracer:
             for part in _parts(value):
                 self._keep(part)
                 self._loosely(part, [""], _DEPTH)
-        elif kind is MappingProxyType:
-            self._all((gc.get_referents(value)[0],))
+        elif (behind := _behind(value)) is not value:
+            self._all((behind,))
         elif kind is MethodType:
             self._all((value.__self__, value.__func__))
         elif isinstance(value, partial):
             self._all((value.func, value.args, value.keywords))
+            self._all((*value.args, *value.keywords.values()))
         elif isinstance(value, _BUFFERS) or any(map(_is_array, kind.__mro__)):
             self._note("array", value, None, bytes_of(value))
         elif kind is FunctionType and not _is_library(value.__code__):
