@@ -165,3 +165,55 @@ def test_a_method_of_an_iterator_is_refused(values: Any) -> None:
             tinyt.CaptureError, match=f"the iterator of type {type(values).__name__}"
         ):
             compile(lambda x, call=following: x * call())(tinyt.ones(2))
+
+
+class Counted:
+    """Counts its instances, and what they do."""
+
+    count: Any = 0
+    table: dict[str, Any] = {"a": 2.0}  # noqa: RUF012
+
+    def by_type(self) -> None:
+        type(self).count += 1
+
+    def by_class(self) -> None:
+        self.__class__.count += 1
+
+    def sets(self) -> None:
+        self.__class__.count = object()
+
+    def fills(self) -> None:
+        type(self).table["a"] = object()
+
+
+@pytest.mark.parametrize("name", ["by_type", "by_class", "sets", "fills"])
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_class_that_is_changed_through_an_instance_is_refused(name: str, is_made: bool) -> None:
+    Counted.count, Counted.table = 0, {"a": 2.0}
+    counted = Counted()
+
+    def step(x: Tensor) -> Tensor:
+        getattr(Counted() if is_made else counted, name)()
+        return x * 2
+
+    with pytest.raises(tinyt.CaptureError, match="the function changes what it reads"):
+        compile(step)(tinyt.ones(2))
+
+
+CLASSES: dict[str, Callable[[Any], Any]] = {
+    "type": lambda o: type(o).count,
+    "class": lambda o: o.__class__.count,
+    "item": lambda o: type(o).table["a"],
+    "class item": lambda o: o.__class__.table["a"],
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_change_of_a_class_behind_an_instance_is_seen(name: str) -> None:
+    Counted.count, Counted.table = 2, {"a": 2.0}
+    counted, read = Counted(), CLASSES[name]
+    compiled = compile(lambda x: x * read(counted))
+    for i in range(6):
+        if i == 3:
+            Counted.count, Counted.table["a"] = 7, 7.0
+        assert compiled(tinyt.ones(2)).tolist() == [read(counted)] * 2

@@ -71,6 +71,7 @@ _READERS = {**{id(x): 1 for x in _BY_NAME}, **{id(x): _DEPTH for x in _DEEP}}
 # So do these of a module that takes as long to import as all of this one.
 _OF_DATACLASSES = {"replace": 1, "asdict": _DEPTH, "astuple": _DEPTH}
 _METHODS = {"__getattribute__", "format"}  # so do these
+_CLASS = vars(object)["__class__"]
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
 # Code that is not looked into: Python's own, and of this library all but modules and schedules,
 # which hold what the user sets (an optimiser says itself what it reads).
@@ -394,12 +395,12 @@ class Tracer:
                 ends.append(end)
                 by_name = bool(chain.steps) and chain.steps[-1][1] in _METHODS
                 whole = max(whole, _depth_of(end), by_name)
-                if end is type and not _in_library(frame):
-                    stop_tracing(f"types are asked for at {_user_line(frame)}")
                 if end is super:
                     ends += self._bases(frame)
                 elif isinstance(end, attrgetter):
                     loose += (name for path in end.__reduce__()[1] for name in path.split("."))
+        if any(end is type for end in ends) and not _in_library(frame):
+            ends += self._types(frame, [*through, *ends])
         if whole or not _METHODS.isdisjoint(loose):
             for value in ends:
                 self._whole(value, max(whole, 1) + isinstance(value, _CONTAINERS))
@@ -411,6 +412,11 @@ class Tracer:
         if pattern:
             self._match([x for x in ends if isinstance(x, type)], pattern)
         return list(dict.fromkeys(loose))
+
+    def _types(self, frame: FrameType, values: list[Any]) -> list[type]:
+        """What a line may find that asks for types, of what it comes to."""
+        stop_tracing(f"types are asked for at {_user_line(frame)}")
+        return [x for x in map(type, values) if x.__flags__ & _HEAP_TYPE and x is not Number]
 
     def _bases(self, frame: FrameType) -> tuple[type, ...]:
         """Where `super` looks."""
@@ -512,6 +518,8 @@ class Tracer:
         is_read = not name.endswith("_")  # not a method that writes
         if isinstance(value, TensorBase) and lasts and is_read and not value._is_recorded:
             self._note("tensor", value, None, None)
+        if name == "__class__" and class_attribute(type(value), name) is _CLASS:
+            return self._class_of(value)
         where = self._registered(own, name) if isinstance(own, dict) else {}
         found = self._of_class(type(value), name, is_there=name in where)
         if found is not MISSING and hasattr(type(found), "__set__"):
@@ -531,6 +539,13 @@ class Tracer:
             self._look(found)
             return MISSING
         return MISSING if hasattr(type(found), "__get__") else found
+
+    def _class_of(self, value: Any) -> type:
+        """What ``value.__class__`` gives."""
+        cls = type(value)
+        if "<locals>" not in cls.__qualname__:  # else it may be made in the call
+            self._keep(cls)
+        return cls
 
     def _has(self, value: Any, name: str) -> bool:
         own = getattr(value, "__dict__", None)
