@@ -48,6 +48,8 @@ def describe(value, list leaves, is_leaf=is_leaf):
         leaves.append(value)
         return LEAF
     kind = type(value)
+    if kind is Number:   # of another recording, or made by the type of one
+        return "value", float, plain(value)
     if kind is list or isinstance(value, tuple):
         return kind, tuple([describe(item, leaves, is_leaf) for item in value])
     if kind is slice:

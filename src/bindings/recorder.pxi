@@ -273,8 +273,8 @@ cdef class Number(float):
 
     @property
     def position(self):
-        """Where it stands in the recording's table of numbers."""
-        return self.index
+        """Where it stands in the recording's table of numbers; -1 where it is not one of them."""
+        return self.index if is_live(self) else -1
 
     def __add__(self, other):
         return combine(NumberOp.Add, float.__add__, self, other)

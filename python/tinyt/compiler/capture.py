@@ -38,7 +38,7 @@ _LEAF_RETURNED = "compile: a result that requires grad is made in the function; 
 
 
 def _is_result(value: Any) -> bool:
-    return isinstance(value, (Tensor, Number))
+    return isinstance(value, Tensor) or (type(value) is Number and value.position >= 0)
 
 
 class FirstRun(Exception):
