@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tinyt
+from tinyt import Tensor
 from tinyt.compile import compile
 
 
@@ -31,3 +32,99 @@ MADE: dict[str, Callable[[float], Any]] = {
 @pytest.mark.parametrize("name", MADE)
 def test_a_float_of_the_class_of_an_argument_is_returned(name: str) -> None:
     same(lambda x, r: (x * r, MADE[name](r), r), 2.0, 2.0, 2.0, 4.0, 3.0)
+
+
+class Rates:
+    """Has floats, and gives them."""
+
+    def __init__(self) -> None:
+        self.rate, self.rates = 2.0, [1.0, 2.0]
+
+    def get(self) -> float:
+        return self.rate
+
+    def is_float(self) -> bool:
+        return type(self.rate) is float
+
+
+def by_branch(x: Tensor, r: float) -> Any:
+    if type(r) is not float:
+        raise TypeError("no float")
+    return x * r, r
+
+
+def by_name(x: Tensor, r: float) -> Any:
+    kind = type(r)
+    return x * r, kind.__name__, kind(3.5)
+
+
+def by_match(x: Tensor, r: float) -> Any:
+    match type(r) if r else None:
+        case kind if kind is float:
+            return x * 2, r
+    return x, r
+
+
+ASKED: dict[str, Callable[..., Any]] = {
+    "is": lambda x, r: (x * (2.0 if type(r) is float else 3.0), r),
+    "equals": lambda x, r: (x * (2.0 if type(r) == float else 3.0), r),  # noqa: E721
+    "in": lambda x, r: (x * (2.0 if type(r) in (int, float) else 3.0), r * 2),
+    "table": lambda x, r: (x * {float: 2.0, int: 3.0}.get(type(r), 5.0), r),
+    "class": lambda x, r: (x * (2.0 if r.__class__ is float else 3.0), r),
+    "makes": lambda x, r: (x * type(r)(3.5), type(r)(4.5)),
+    "class makes": lambda x, r: (x * r.__class__(3.5), r.__class__(4.5)),
+    "computed": lambda x, r: (x * (2.0 if type(r * 2) is float else 3.0), r),
+    "loop": lambda x, r: (x * sum([type(v) is float for v in (r, 1.0)]), r),
+    "map": lambda x, r: (x * (2.0 if list(map(type, [r])) == [float] else 3.0), r),
+    "body": lambda x, r: (
+        tinyt.cond(x.sum() > 0, lambda x: x * (type(r) is float), lambda x: x * r, (x,)), r,
+    ),
+    "branch": by_branch,
+    "name": by_name,
+    "match": by_match,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_type_of_an_argument(name: str) -> None:
+    same(ASKED[name], 2.0, 2.0, 2.0, 3.0, 2.0, 0.5, -1.0)
+
+
+HELD: dict[str, Callable[[Tensor, Rates], Any]] = {
+    "attribute": lambda x, o: x * o.rate * (2.0 if type(o.rate) is float else 3.0),
+    "inside": lambda x, o: x * o.rate * (2.0 if o.is_float() else 3.0),
+    "given": lambda x, o: x * o.rate * (2.0 if type(o.get()) is float else 3.0),
+    "item": lambda x, o: x * o.rates[1] * (2.0 if type(o.rates[1]) is float else 3.0),
+    "items": lambda x, o: x * o.rates[1] * sum(type(v) is float for v in o.rates),
+    "class": lambda x, o: x * o.rate * (2.0 if o.rate.__class__ is float else 3.0),
+    "class given": lambda x, o: x * o.rate * (2.0 if o.get().__class__ is float else 3.0),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_the_type_of_a_float_that_changes(name: str) -> None:
+    function, rates = HELD[name], Rates()
+    compiled = compile(lambda x: function(x, rates))
+    x = tinyt.tensor([1.0, 2.0])
+    for rate in (2.0, 2.0, 3.0, 3.0, 4.0, 5.0, 5.0, 2.0):
+        rates.rate = rates.rates[1] = rate
+        assert compiled(x).tolist() == function(x, rates).tolist()
+
+
+def test_a_line_that_asks_for_no_type_of_a_float_leaves_it_live() -> None:
+    compiled = compile(lambda x, r: x * r if isinstance(r, float) else x)
+    for rate in (2.0, 3.0, 4.0, 5.0):
+        compiled(tinyt.ones(2), rate)
+    assert compiled.cache_info().currsize == 1
+
+
+def test_the_type_of_an_item_of_a_tensor_is_refused() -> None:
+    """It is read anew at every run."""
+    weight = tinyt.ones(1)
+
+    def step(x: Tensor) -> Any:
+        value = weight.item()
+        return x * (2.0 if type(value) is float else 3.0)
+
+    with pytest.raises(tinyt.CaptureError, match=r"asks for a type.*test_number_types\.py:\d+"):
+        compile(step)(tinyt.ones(2))

@@ -52,8 +52,11 @@ class FirstRun(Exception):
 class _StandIns:
     """What a recording sees in the place of its arguments."""
 
-    def __init__(self, recorder: Recorder, leaves: Sequence[Any], kept: Collection[int]) -> None:
-        self._recorder = recorder
+    def __init__(
+        self, recorder: Recorder, leaves: Sequence[Any], kept: Collection[int], live: bool
+    ) -> None:
+        """``live``: floats are numbers that are read anew; else they are floats, and held."""
+        self._recorder, self._live = recorder, live
         self._leaves = leaves
         memories = [first for first, _ in firsts(list(leaves))]
         several = {first for i, first in enumerate(memories) if first != i}
@@ -65,7 +68,8 @@ class _StandIns:
 
     def _stand_in(self, i: int, x: Any) -> Any:
         if isinstance(x, float):
-            return self._recorder.number(x, i)
+            number = self._recorder.number(x, i)
+            return number if self._live else float(number)
         if id(x) not in self._known:
             if i in self._shared:
                 whole = self._memory(i, x)
@@ -180,9 +184,13 @@ class Capture:
         self.recomputed: tuple[Recomputed, ...] = ()
         tensors = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
         self.kept = {i: x for i, x in tensors.items() if x.requires_grad and x.is_leaf}
+        self._live = True
         while True:
             tracer = Tracer(function, objects, self._note_line if lines is not None else None)
-            made = self._record(function, leaves, rebuild, tracer)
+            made = self._recorded(function, leaves, rebuild, tracer)
+            if made is None:
+                self._live = False
+                continue
             touched = [tensor for _, tensor, *_ in self.core.inputs()]
             touched += [tensor for _, tensor, _ in self.core.writes()]
             self.captured = {x._storage_id for x in touched if x is not None}
@@ -200,6 +208,29 @@ class Capture:
         """What was recorded; made when it is first asked for."""
         return Graph.from_core(self.core)
 
+    def _recorded(
+        self,
+        function: Callable[..., Any],
+        leaves: Sequence[Any],
+        rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+        tracer: Tracer,
+    ) -> list[ReferenceType[Tensor]] | None:
+        """As `_record`; None where the function asks for the type of what stands for a float: it
+        has got a wrong answer."""
+        try:
+            made = self._record(function, leaves, rebuild, tracer)
+        except Exception:
+            if not (tracer.types_at and self._live):
+                raise
+            return None
+        if tracer.types_at and not self._live:
+            raise CaptureError(
+                "compile: the function asks for a type on a line with a number that a program "
+                "reads anew, as a tensor's item; use isinstance(), or a line of its own, at "
+                f"{tracer.types_at}"
+            )
+        return None if tracer.types_at else made
+
     def _record(
         self,
         function: Callable[..., Any],
@@ -214,9 +245,9 @@ class Capture:
             if self._lines is not None:
                 self._lines.clear()
             first_node = next_number()
-            known = _StandIns(recorder, leaves, self.kept)
+            known = _StandIns(recorder, leaves, self.kept, self._live)
             args, kwargs = rebuild(list(known.all))
-            with in_place_of(self.places, recorder):  # in gradients, too
+            with in_place_of(self.places if self._live else (), recorder):  # in gradients, too
                 try:
                     with tracer:
                         result = function(*args, **kwargs)

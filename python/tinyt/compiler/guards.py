@@ -57,7 +57,8 @@ _ITEM_OF = [kind.__getitem__ for kind in _INDEXED]
 _WRAPPERS = (UserDict, UserList, ChainMap)  # containers whose lines are Python's own
 _OF_PYTHON = ("builtins", "itertools")  # where iterators come from that run unseen
 _METHODS_OF_C = (BuiltinMethodType, MethodWrapperType)
-_VIEWS = (MappingProxyType, *(type(view()) for view in ({}.keys, {}.values, {}.items)))
+_OF_DICT = (sys.modules.keys(), sys.modules.values(), sys.modules.items())
+_VIEWS = (MappingProxyType, *map(type, _OF_DICT))
 _BUFFERS = (bytearray, memoryview, array)
 # Of containers in containers that an attribute of "something on this line" is looked for in.
 _DEPTH = 3
@@ -274,6 +275,7 @@ class Tracer:
         self._frame: FrameType | None = None  # whose line is followed
         # id of a frame -> its line, and the names that were left there
         self._left: dict[int, tuple[int, list[str]]] = {}
+        self.types_at = ""  # where the type of what stands for a float was asked for
         for root in roots:
             self._keep(root)
         self._keep(function)
@@ -365,6 +367,8 @@ class Tracer:
         line, names = self._left.get(id(caller), (0, []))
         if caller is not None and line == caller.f_lineno and names:
             self._frame = caller
+            if type(value) is Number and "__class__" in names and not _in_library(caller):
+                self.types_at = _user_line(caller)
             is_made = type(value) in (tuple, list) and not self._lasts(value)
             for part in value if is_made else (value,):
                 self._loosely(part, names, _LONG)
@@ -399,7 +403,8 @@ class Tracer:
                     ends += self._bases(frame)
                 elif isinstance(end, attrgetter):
                     loose += (name for path in end.__reduce__()[1] for name in path.split("."))
-        if any(end is type for end in ends) and not _in_library(frame):
+        asks = "__class__" in loose or any(end is type for end in ends)
+        if asks and not _in_library(frame):
             ends += self._types(frame, [*through, *ends])
         if whole or not _METHODS.isdisjoint(loose):
             for value in ends:
@@ -411,11 +416,15 @@ class Tracer:
                 self._loosely(value, loose, _DEPTH)
         if pattern:
             self._match([x for x in ends if isinstance(x, type)], pattern)
-        return list(dict.fromkeys(loose))
+        return [*dict.fromkeys([*loose, *(["__class__"] if asks else ())])]
 
     def _types(self, frame: FrameType, values: list[Any]) -> list[type]:
         """What a line may find that asks for types, of what it comes to."""
         stop_tracing(f"types are asked for at {_user_line(frame)}")
+        for value in values:
+            parts = _parts(value) if isinstance(value, _CONTAINERS) else (value,)
+            if any(type(part) is Number for part in parts):
+                self.types_at = _user_line(frame)
         return [x for x in map(type, values) if x.__flags__ & _HEAP_TYPE and x is not Number]
 
     def _bases(self, frame: FrameType) -> tuple[type, ...]:
@@ -543,6 +552,9 @@ class Tracer:
     def _class_of(self, value: Any) -> type:
         """What ``value.__class__`` gives."""
         cls = type(value)
+        if type(value) is Number:
+            self.types_at = _user_line(self._frame)
+            return float
         if "<locals>" not in cls.__qualname__:  # else it may be made in the call
             self._keep(cls)
         return cls
