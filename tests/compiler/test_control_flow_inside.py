@@ -9,7 +9,7 @@ import pytest
 
 import tinyt
 from flow import Cell, bits, is_same, names
-from tinyt import Tensor, nn, optim
+from tinyt import CaptureError, Tensor, nn, optim
 from tinyt.compile import compile
 
 
@@ -61,6 +61,46 @@ def test_functions_and_hooks_of_the_tape() -> None:
         return c.detach(), tinyt.autograd.grad(c.sum() + ys.sum(), [init, xs, w])
 
     is_same(run, two())
+
+
+def spoiled(x: Tensor) -> Tensor:
+    """Its gradient is an error: the first sigmoid's output is written."""
+    return x.sigmoid().sigmoid_()
+
+
+def test_an_error_in_a_gradient_arises_only_where_one_arrives() -> None:
+    def nested(init: Tensor, xs: Tensor) -> Any:
+        def step(c: Tensor, x: Tensor) -> Any:
+            inner, _ = tinyt.scan(lambda c, x: (spoiled(c * x), x * 1), c, xs)
+            return c * x, inner
+
+        _, ys = tinyt.scan(step, init, xs)
+        return ys.detach(), tinyt.autograd.grad((init * xs).sum(), [init])
+
+    def chosen(init: Tensor, xs: Tensor) -> Any:
+        y = tinyt.cond(init.sum() > 0, lambda x: spoiled(x), lambda x: x * 2, (init,))
+        return y.detach(), tinyt.autograd.grad((init * xs).sum(), [init])
+
+    is_same(nested, two())
+    is_same(chosen, two())
+
+
+def test_an_error_in_a_gradient_that_arrives() -> None:
+    def scanned(init: Tensor, xs: Tensor) -> Any:
+        c, _ = tinyt.scan(lambda c, x: (spoiled(c * x), x * 1), init, xs)
+        return tinyt.autograd.grad(c.sum(), [init])
+
+    def chosen(init: Tensor, xs: Tensor) -> Any:
+        y = tinyt.cond(init.sum() > 9, lambda x: spoiled(x), lambda x: x * 2, (init,))
+        return tinyt.autograd.grad(y.sum(), [init])
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        scanned(*two())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        compile(scanned)(*two())
+    chosen(*two())
+    with pytest.raises(CaptureError, match=r"of a branch cannot be recorded: .* modified by an in"):
+        compile(chosen)(*two())
 
 
 def test_a_hook_of_a_leaf_sees_the_whole_gradient_once() -> None:

@@ -20,7 +20,7 @@ REFUSED = (
     r"different dtypes share memory|has a tape|changes what|cannot be read anew|"
     r"draw different amounts|gradient inside of cond or scan draws|"
     r"writes into a tensor that it was given|functions draw random numbers|"
-    r"has been modified by an inplace operation"
+    r"gradient of a branch cannot be recorded"
 )
 # What eager finds in values, and a program takes as it is (docs/compile.md).
 LOOKED_AT = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
@@ -187,7 +187,7 @@ class Capture:
         self._live = True
         while True:
             tracer = Tracer(function, objects, self._note_line if lines is not None else None)
-            made = self._recorded(function, leaves, rebuild, tracer)
+            made = self._typed(partial(self._record, function, leaves, rebuild), tracer)
             if made is None:
                 self._live = False
                 continue
@@ -208,17 +208,13 @@ class Capture:
         """What was recorded; made when it is first asked for."""
         return Graph.from_core(self.core)
 
-    def _recorded(
-        self,
-        function: Callable[..., Any],
-        leaves: Sequence[Any],
-        rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
-        tracer: Tracer,
+    def _typed(
+        self, record: Callable[[Tracer], list[ReferenceType[Tensor]]], tracer: Tracer
     ) -> list[ReferenceType[Tensor]] | None:
         """As `_record`; None where the function asks for the type of what stands for a float: it
         has got a wrong answer."""
         try:
-            made = self._record(function, leaves, rebuild, tracer)
+            made = record(tracer)
         except Exception:
             if not (tracer.types_at and self._live):
                 raise

@@ -194,8 +194,7 @@ class _Recorded:
         self.edges: dict[tuple[int, int], Edge] = {}
         self.results: list[dict[tuple[int, int], int]] = []
         for part in (parts[True], parts[False]):
-            slopes = part.slopes.edges if part.slopes else []
-            self.edges.update({key_of(slope.edge): slope.edge for slope in slopes})
+            self.edges.update({key_of(edge): edge for edge in part.edges})
         for part in parts:
             slopes = part.slopes.edges if part.slopes else []
             self.results.append({key_of(slope.edge): slope.result for slope in slopes})
@@ -211,6 +210,11 @@ class _Recorded:
             raise refuse_again(_NAME)
         if not self.edges:
             return []
+        for part in self.parts:
+            if part.slopes and part.slopes.refusal:
+                raise CaptureError(
+                    f"cond: the gradient of a branch cannot be recorded: {part.slopes.refusal()}"
+                )
         inputs = [self.pred.unpack(node)]
 
         def put(x: Tensor) -> Source:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from tinyt import _core
@@ -165,12 +166,14 @@ class Slope(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """What the later part of a recording gives and takes."""
+    """What the later part of a recording gives and takes: nothing where this fails, which is to be
+    raised where a gradient arrives."""
 
     inner: dict[int, int]  # position of a stand-in -> result
     edges: list[Slope]
     added: dict[int, int]  # argument -> the result that is this argument and something more
     seeds: dict[int, int]  # argument -> the output whose gradient it is
+    refusal: Callable[[], Exception] | None = None
 
 
 class Part:
@@ -200,6 +203,10 @@ class Part:
             self.draws = owner.draws
             self._made = len(core.outputs())
             self.slopes = _record_slopes(core, call, sums) if call.roots else None
+            self.edges: list[Edge] = []
+            if self.slopes:
+                given = [slope.edge for slope in self.slopes.edges]
+                self.edges = call.edges if self.slopes.refusal else given
             if owner.draws != self.draws:
                 raise CaptureError(
                     "compile: a gradient inside of cond or scan draws random numbers; draw them in "
@@ -269,7 +276,10 @@ def _record_slopes(core: _core.Graph, call: Call, sums: bool) -> Slopes:
     for output, root in call.roots.items():
         slopes.seeds[core.arguments] = output
         seeds.append(_argument(core, like_of(root)))
-    inner, found = call.gradients(seeds)
+    try:
+        inner, found = call.gradients(seeds)
+    except Exception as error:
+        return Slopes({}, [], {}, {}, partial(type(error), *error.args))
     with GradMode(False):
         for i, g in inner.items():
             x = zeros(like_of(call.inner[i])) if g is None else g

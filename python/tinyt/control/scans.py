@@ -257,8 +257,10 @@ class _Recorded:
         refuse_higher("scan")
         if self.saved is None:
             raise refuse_again(_NAME)
-        saved = {key: x.unpack(node) for key, x in _there(self.saved).items()}
         part, slopes = self.part, _there(self.part.slopes)
+        if slopes.refusal:
+            raise slopes.refusal()
+        saved = {key: x.unpack(node) for key, x in _there(self.saved).items()}
         inputs: list[Tensor] = []
 
         def put(x: Tensor) -> int:
@@ -349,8 +351,7 @@ def _record(
         backward.save("kept", dict(zip([*part.fixed, *of_steps], [*fixed, *ys], strict=True)))
         backward.save("inputs", {i: inputs[i] for i in range(part.given) if part.reads[i]})
         backward.save("outside", {a: x for a, x in part.outside if part.reads[a]})
-        edges = [slope.edge for slope in part.slopes.edges]
-        node = make_function_node(backward, [*first, *slices], len(results), edges)
+        node = make_function_node(backward, [*first, *slices], len(results), part.edges)
         for i in roots:
             set_node(_there(results[i]), node, i)
     return results
