@@ -447,3 +447,25 @@ def test_products_and_sums_have_blocks_of_their_own() -> None:
         return y.sum(-1), y.prod(-1)
 
     check(function, tinyt.randn(3, 9000))
+
+
+@pytest.mark.parametrize("cols", [2000, 4096, 4097, 9000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_reductions_of_many_live_values(cols: int, dtype: str) -> None:
+    """Rows go on in pieces: of an operand that a result replaces, of a result, of values."""
+    x, y = (tinyt.randn(3, cols).to(getattr(tinyt, dtype)) for _ in range(2))
+
+    def run(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        values = [(x * (k + 1)).sin() for k in range(12)]
+        z = y
+        for v in values:
+            z = z - v
+        for v in reversed(values):
+            z = z * v
+        first, made = x * 1.5, z - x
+        return first.sum(-1), z.amax(-1), (made * made).sum(-1), made, made.sum(-1)
+
+    program = check(run, x, y)
+    assert len(program.steps()) == 1
+    with tinyt.num_threads(1):
+        assert program.scratch_bytes()[0] <= 4 * max(x.itemsize, 4) * min(cols, 4096) + 1024

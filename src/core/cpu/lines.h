@@ -39,9 +39,9 @@ class LineCut {
     if (size == 0) {
       return parallel_ranges(count_, grain, [&](int64_t a, int64_t z) { range(a, z, nullptr); });
     }
-    const int64_t bytes = round_up(length_ * group_ * size, memory::kAlignment);
+    const int64_t room = length_ * group_ * size, bytes = round_up(room, memory::kAlignment);
     const int64_t slots = std::min<int64_t>(num_threads(), ceil_div(count_, grain));
-    const Scratch memory(bytes * slots);
+    const Scratch memory(bytes * (slots - 1) + room);
     Slots tiles(memory.data(), bytes, slots);
     parallel_ranges(count_, grain, [&](int64_t begin, int64_t end) {
       tiles.with_one([&](char* tile) { range(begin, end, tile); });

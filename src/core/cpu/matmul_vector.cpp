@@ -36,16 +36,16 @@ class DotProducts {
     const bool same = p.from == p.work;
     const bool direct = same || kernels().gemm->dots[static_cast<int>(p.from)] != nullptr;
     by_rows_ = direct && p.line == 1 && (p.step != 1 || p.n > p.k);
-    by_lines_ = direct && p.step == 1 && !by_rows_;
+    by_lines_ = direct && (p.step == 1 || p.k == 1) && !by_rows_;
     const int64_t least = by_rows_ ? kColsAtLeast : kLinesAtLeast;
     lines_ = std::clamp(kTask / std::max<int64_t>(1, depth_), least, std::max(least, p.n));
-    copy_x_ = !same || p.x_step != 1;
+    copy_x_ = !same || (p.x_step != 1 && p.k != 1);
   }
 
   void run() const {
     const bool parts = blocks_ > 1 || p_.add.data != nullptr;
     const bool copies = copy_x_ || !(by_rows_ || by_lines_);
-    const int64_t bytes = copies ? 2 * kRowBlock * size_ : 0, threads = copies ? num_threads() : 1;
+    const int64_t bytes = copies ? 2 * depth_ * size_ : 0, threads = copies ? num_threads() : 1;
     const int64_t sums = parts ? p_.count * blocks_ * p_.n * size_ : 0;
     const Scratch memory(bytes * threads + sums);
     Slots buffers(memory.data() + sums, bytes, threads);
@@ -74,7 +74,7 @@ class DotProducts {
     const GemmTable& table = *kernels().gemm;
     if (by_rows_) return table.row_sums[static_cast<int>(p_.from)](d);
     if (by_lines_) return table.dots[static_cast<int>(p_.from)](d);
-    char* line = buffer + kRowBlock * size_;
+    char* line = buffer + depth_ * size_;
     for (int64_t j = 0; j < cols; ++j) {
       DotBlock one = d;
       one.cols = 1;

@@ -94,10 +94,12 @@ void backward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
     return;
   }
   const RowKernel kernel = rows[job.index()];
-  const bool in_place = of_grad.in_place() && of_y.in_place() && to.in_place();
-  cut.run(in_place ? 0 : 2 * job.item, [&](int64_t first, int64_t count, char* tile) {
+  // The gradient and the result share a tile: a row is read before it is written.
+  const int64_t shared = of_grad.in_place() && to.in_place() ? 0 : job.item;
+  const int64_t own = of_y.in_place() ? 0 : job.item;
+  cut.run(shared + own, [&](int64_t first, int64_t count, char* tile) {
     const Source g(of_grad, first, count, tile);
-    const Source in(of_y, first, count, tile + n * count * job.item);
+    const Source in(of_y, first, count, tile + n * count * shared);
     const Target out(to, first, count, tile);
     for (int64_t r = 0; r < count; ++r) {
       kernel({.n = n,

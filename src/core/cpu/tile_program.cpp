@@ -20,6 +20,7 @@ constexpr int64_t kManySteps = 8;
 constexpr int64_t kRowItem = 8;                     // bytes of the room for a value of a row
 constexpr int64_t kCloseResult = int64_t{1} << 20;  // bytes: an L2
 constexpr int64_t kLeastChunk = 4096;               // elements of a unit of parallel work
+constexpr int64_t kFewBlocks = 8;                   // the widest value by the narrowest
 constexpr int64_t kLeastTurned = 2048;              // elements, to read whole lines
 // Bytes of operands. More than an L2 holds come from far away: smaller tiles overlap these reads
 // with writes, and pay where few steps use each element, or past an L3's share. Theirs is no power
@@ -122,12 +123,14 @@ class Runner {
   };
 
  public:
-  // `memory`: as much as bytes() says.
-  Runner(const Job& job, int64_t elements, int64_t rows, char* memory)
+  // `memory`: as much as bytes() says; `whole`: room for what run_pieces() keeps.
+  Runner(const Job& job, int64_t elements, int64_t rows, char* memory, char* whole)
       : job_(job),
+        elements_(elements),
         tile_bytes_(tile_bytes(job, elements)),
         row_bytes_(row_bytes(rows)),
         memory_(memory),
+        whole_(whole),
         at_(reinterpret_cast<View*>(tile(job.tiles()) + job.program.row_tiles * row_bytes_)) {}
 
   static int64_t bytes(const Job& job, int64_t elements, int64_t rows) {
@@ -168,6 +171,24 @@ class Runner {
         execute(s, at);
       }
     }
+  }
+
+  // The same in pieces of a tile each: what is reduced of `kept` registers lies whole, each of them
+  // `room` bytes after the one before.
+  void run_pieces(const Part& block, std::span<const int> kept, int64_t room, char* value,
+                  int64_t step) {
+    // Operands first: results may take their place.
+    reduce_whole(block, true, kept, room, value, step);
+    for (Part at = block; at.col < block.col + block.cols; at.col += elements_) {
+      at.cols = std::min(elements_, block.col + block.cols - at.col);
+      place(at);
+      for (size_t k = 0; k < kept.size(); ++k)
+        at_[kept[k]].data =
+            whole_ + static_cast<int64_t>(k) * room + (at.col - block.col) * job_.item(kept[k]);
+      for (const TileProgram::Step& s : job_.program.steps)
+        if (info(s.op).kind != OpKind::Reduce && !job_.program.is_row_step(s)) execute(s, at);
+    }
+    reduce_whole(block, false, kept, room, value, step);
   }
 
   // What is one element a row, where the reductions' values are given, one array after another.
@@ -212,9 +233,15 @@ class Runner {
       } else if (job_.goes_past(static_cast<size_t>(~reg.place))) {
         at_[r] = {tile(program.tiles + ~reg.place), at.cols * item, true};
       } else {
-        at_[r] = {job_.outputs[~reg.place] + (first_row * cols + at.col) * item, cols * item, true};
+        at_[r] = {output(~reg.place, at), cols * item, true};
       }
     }
+  }
+
+  // Where a part of an output lies.
+  char* output(int o, const Part& at) const {
+    const int64_t row = at.outer * job_.loop_rows() + at.row;
+    return job_.outputs[o] + (row * job_.space.cols + at.col) * job_.item(job_.program.outputs[o]);
   }
 
   View input(int r, const Part& at) const {
@@ -236,6 +263,23 @@ class Runner {
     const Block from{at_[r].data, at_[r].row, job_.operands[static_cast<size_t>(r)].gather};
     copy_block(from, {to, at.cols * item, item}, static_cast<size_t>(item), at.rows, at.cols);
     return {to, at.cols * item, true};
+  }
+
+  // The reductions of operands, or of all else.
+  void reduce_whole(const Part& block, bool of_operands, std::span<const int> kept, int64_t room,
+                    char* value, int64_t step) const {
+    for (const TileProgram::Step& s : job_.program.steps) {
+      if (info(s.op).kind != OpKind::Reduce) continue;
+      const int r = s.in[0];
+      if ((r < job_.program.inputs) == of_operands) {
+        const auto k = std::ranges::find(kept, r) - kept.begin();
+        const char* in = of_operands            ? input(r, block).data
+                         : k < std::ssize(kept) ? whole_ + k * room
+                                                : output(~job_.reg(r).place, block);
+        Reducer(s).rows(in, 1, 0, block.cols, value);
+      }
+      value += step;
+    }
   }
 
   void execute(const TileProgram::Step& step, const Part& at) {
@@ -305,47 +349,63 @@ class Runner {
   }
 
   const Job& job_;
-  int64_t tile_bytes_, row_bytes_;
-  char* memory_;
+  int64_t elements_, tile_bytes_, row_bytes_;
+  char *memory_, *whole_;
   View* at_;  // of each register
 };
 
 // On the stack where that is enough: a page of it that is not used is not touched either.
 template <int64_t kBytes, class F>
-[[gnu::noinline]] void run_on_stack(const Job& job, int64_t elements, int64_t rows, F&& body) {
+[[gnu::noinline]] void run_on_stack(const Job& job, int64_t elements, int64_t rows, char* whole,
+                                    F&& body) {
   alignas(kCacheLine) char memory[kBytes];
-  Runner runner(job, elements, rows, memory);
+  Runner runner(job, elements, rows, memory, whole);
   body(runner);
 }
 
 // Runners for tasks that threads share; large ones have memory that is there before.
 class Runners {
  public:
-  Runners(const Job& job, int64_t elements, int64_t rows, int64_t tasks)
+  // `whole`: bytes that each has for run_pieces().
+  Runners(const Job& job, int64_t elements, int64_t rows, int64_t tasks, int64_t whole = 0)
       : job_(job),
         elements_(elements),
         rows_(rows),
+        whole_(whole),
         bytes_(round_up(Runner::bytes(job, elements, rows), kCacheLine)),
-        count_(bytes_ <= kNear ? 1 : std::clamp<int64_t>(tasks, 1, num_threads())),
-        memory_(bytes_ <= kNear ? 0 : bytes_ * count_),
-        slots_(memory_.data(), bytes_, count_) {}
+        shared_(whole_ + (bytes_ <= kNear ? 0 : bytes_)),
+        count_(shared_ == 0 ? 1 : std::clamp<int64_t>(tasks, 1, num_threads())),
+        memory_(shared_ * count_),
+        slots_(memory_.data(), shared_, count_) {}
 
   template <class F>
   void with_one(F&& body) {
-    if (bytes_ <= kNear / 8) return run_on_stack<kNear / 8>(job_, elements_, rows_, body);
-    if (bytes_ <= kNear) return run_on_stack<kNear>(job_, elements_, rows_, body);
     slots_.with_one([&](char* memory) {
-      Runner runner(job_, elements_, rows_, memory);
+      if (bytes_ <= kNear / 8) return run_on_stack<kNear / 8>(job_, elements_, rows_, memory, body);
+      if (bytes_ <= kNear) return run_on_stack<kNear>(job_, elements_, rows_, memory, body);
+      Runner runner(job_, elements_, rows_, memory + whole_, memory);
       body(runner);
     });
   }
 
  private:
   const Job& job_;
-  int64_t elements_, rows_, bytes_, count_;
+  int64_t elements_, rows_, whole_, bytes_, shared_, count_;
   Scratch memory_;
   Slots slots_;
 };
+
+// What reductions take that lies in tiles.
+SmallVec<int, 4> reduced_tiles(const TileProgram& program) {
+  SmallVec<int, 4> found;
+  for (const TileProgram::Step& step : program.steps) {
+    const int r = step.in[0];
+    if (info(step.op).kind == OpKind::Reduce && r >= program.inputs &&
+        program.registers[r].place >= 0 && std::ranges::find(found, r) == found.end())
+      found.push_back(r);
+  }
+  return found;
+}
 
 // Rows that are longer than a tile, of which only one element each is made: blocks are reduced side
 // by side, then combined.
@@ -353,7 +413,7 @@ void reduce_long_rows(const Job& job) {
   SmallVec<Reducer, 4> reducers;
   for (const TileProgram::Step& step : job.program.steps)
     if (info(step.op).kind == OpKind::Reduce) reducers.push_back(Reducer(step));
-  const int64_t block = reducers[0].block, cols = job.space.cols;
+  const int64_t cols = job.space.cols, block = cols > kRowBlock ? reducers[0].block : cols;
   const int64_t rows = job.space.row_count(), blocks = ceil_div(cols, block);
   const auto count = static_cast<int64_t>(reducers.size());
   const int64_t loop_rows = job.loop_rows();
@@ -364,14 +424,29 @@ void reduce_long_rows(const Job& job) {
   };
   {
     const int64_t grain = std::max<int64_t>(1, kChunkElements / block);
-    Runners runners(job, block, 1, ceil_div(rows * blocks, grain));
+    // Pieces take a third longer, and less memory than eager's values, which may be narrower, do
+    // where there are few elements.
+    const int64_t tile = std::min(block, Runner::tile_elements(job.program, job.space));
+    const bool in_pieces =
+        tile < block && job.elements() < kFewBlocks * block && Runner::bytes(job, block, 1) > kNear;
+    const SmallVec<int, 4> kept = in_pieces ? reduced_tiles(job.program) : SmallVec<int, 4>{};
+    int64_t item = 1;
+    for (const int r : kept) item = std::max(item, job.item(r));
+    const int64_t room = round_up(block * item, kCacheLine);
+    Runners runners(job, in_pieces ? tile : block, 1, ceil_div(rows * blocks, grain),
+                    std::ssize(kept) * room);
     parallel_ranges(rows * blocks, grain, [&](int64_t begin, int64_t end) {
       runners.with_one([&](Runner& runner) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t row = i / blocks, first = i % blocks * block;
-          runner.run_block(
-              {row / loop_rows, row % loop_rows, 1, first, std::min(block, cols - first)},
-              values.data() + i * kRowItem, rows * blocks * kRowItem);
+          const Part at{row / loop_rows, row % loop_rows, 1, first, std::min(block, cols - first)};
+          char* const to = values.data() + i * kRowItem;
+          const int64_t step = rows * blocks * kRowItem;
+          if (in_pieces) {
+            runner.run_pieces(at, kept, room, to, step);
+          } else {
+            runner.run_block(at, to, step);
+          }
         }
       });
     });
@@ -498,7 +573,10 @@ void run_product(Kernel kernel, const KernelCall& product, const TileProgram& pr
 void run_tiles(const TileProgram& program, std::span<const TileOperand> operands,
                const TileSpace& space, std::span<char* const> outputs) {
   Job job{program, operands, space, outputs};
-  if (program.reduces && !program.uses_rows && space.cols > kRowBlock) return reduce_long_rows(job);
+  if (program.reduces && !program.uses_rows &&
+      (space.cols > kRowBlock ||
+       (job.elements() < kFewBlocks * space.cols && Runner::bytes(job, space.cols, 1) > kNear)))
+    return reduce_long_rows(job);
   job.read = bytes_read(job);
   job.streams = streams(job);
   const Cut cut = cut_of(job);
