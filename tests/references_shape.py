@@ -67,7 +67,9 @@ def combinations(x: Array, r: int = 2, with_replacement: bool = False) -> Array:
     return np.array(rows, x.dtype).reshape(len(rows), r) if r else np.zeros(0, x.dtype)
 
 
-def repeat_interleave(x: Array, repeats: Any, dim: int | None = None) -> Array:
+def repeat_interleave(
+    x: Array, repeats: Any, dim: int | None = None, output_size: int | None = None
+) -> Array:
     return np.repeat(x, repeats, dim)
 
 

@@ -820,6 +820,62 @@ class Tensor(TensorBase):
         generator: Generator | None = None,
         out: Tensor | None = None,
     ) -> Tensor: ...
+    def gather(
+        input,
+        dim: builtins.int,
+        index: Tensor,
+        *,
+        sparse_grad: builtins.bool = False,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def scatter(
+        input,
+        dim: builtins.int,
+        index: Tensor,
+        src: Tensor | Scalar | None = None,
+        *,
+        value: Scalar | None = None,
+        reduce: str | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def scatter_(
+        self,
+        dim: builtins.int,
+        index: Tensor,
+        src: Tensor | Scalar | None = None,
+        *,
+        value: Scalar | None = None,
+        reduce: str | None = None,
+    ) -> Tensor: ...
+    def scatter_add(
+        input, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor: ...
+    def scatter_reduce(
+        input,
+        dim: builtins.int,
+        index: Tensor,
+        src: Tensor,
+        reduce: str,
+        *,
+        include_self: builtins.bool = True,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
+    def scatter_reduce_(
+        self,
+        dim: builtins.int,
+        index: Tensor,
+        src: Tensor,
+        reduce: str,
+        *,
+        include_self: builtins.bool = True,
+    ) -> Tensor: ...
+    def take(input, index: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    def put(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
+    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
+    def take_along_dim(
+        input, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None
+    ) -> Tensor: ...
     def index_put_(
         input, indices: Sequence[Tensor | None], values: Tensor, accumulate: builtins.bool = False
     ) -> Tensor: ...
@@ -930,62 +986,6 @@ class Tensor(TensorBase):
         append: Tensor | None = None,
         *,
         out: Tensor | None = None,
-    ) -> Tensor: ...
-    def gather(
-        input,
-        dim: builtins.int,
-        index: Tensor,
-        *,
-        sparse_grad: builtins.bool = False,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def scatter(
-        input,
-        dim: builtins.int,
-        index: Tensor,
-        src: Tensor | Scalar | None = None,
-        *,
-        value: Scalar | None = None,
-        reduce: str | None = None,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def scatter_(
-        self,
-        dim: builtins.int,
-        index: Tensor,
-        src: Tensor | Scalar | None = None,
-        *,
-        value: Scalar | None = None,
-        reduce: str | None = None,
-    ) -> Tensor: ...
-    def scatter_add(
-        input, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None
-    ) -> Tensor: ...
-    def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor: ...
-    def scatter_reduce(
-        input,
-        dim: builtins.int,
-        index: Tensor,
-        src: Tensor,
-        reduce: str,
-        *,
-        include_self: builtins.bool = True,
-        out: Tensor | None = None,
-    ) -> Tensor: ...
-    def scatter_reduce_(
-        self,
-        dim: builtins.int,
-        index: Tensor,
-        src: Tensor,
-        reduce: str,
-        *,
-        include_self: builtins.bool = True,
-    ) -> Tensor: ...
-    def take(input, index: Tensor, *, out: Tensor | None = None) -> Tensor: ...
-    def put(input, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
-    def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
-    def take_along_dim(
-        input, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None
     ) -> Tensor: ...
     def unique(
         input,

@@ -78,7 +78,7 @@ def test_an_error_in_a_gradient_arises_only_where_one_arrives() -> None:
         return ys.detach(), tinyt.autograd.grad((init * xs).sum(), [init])
 
     def chosen(init: Tensor, xs: Tensor) -> Any:
-        y = tinyt.cond(init.sum() > 0, lambda x: spoiled(x), lambda x: x * 2, (init,))
+        y = tinyt.cond(init.sum() > 0, spoiled, lambda x: x * 2, (init,))
         return y.detach(), tinyt.autograd.grad((init * xs).sum(), [init])
 
     is_same(nested, two())
@@ -91,7 +91,7 @@ def test_an_error_in_a_gradient_that_arrives() -> None:
         return tinyt.autograd.grad(c.sum(), [init])
 
     def chosen(init: Tensor, xs: Tensor) -> Any:
-        y = tinyt.cond(init.sum() > 9, lambda x: spoiled(x), lambda x: x * 2, (init,))
+        y = tinyt.cond(init.sum() > 9, spoiled, lambda x: x * 2, (init,))
         return tinyt.autograd.grad(y.sum(), [init])
 
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

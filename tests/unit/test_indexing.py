@@ -267,6 +267,14 @@ def test_any_mixed_write(key: tuple[Any, ...], turned: bool) -> None:
     np.testing.assert_array_equal(to_numpy(x), want.reshape(SHAPE))
 
 
+@given(mixed_keys(), st.booleans())
+def test_one_value_at_any_mixed_key(key: tuple[Any, ...], is_tensor: bool) -> None:
+    x, want = tinyt.tensor(values()), values().reshape(-1)
+    x[tensor_key(key)] = tinyt.tensor([-1.0]) if is_tensor else -1
+    want[positions(key).reshape(-1)] = -1
+    np.testing.assert_array_equal(to_numpy(x), want.reshape(SHAPE))
+
+
 @given(mixed_keys())
 def test_any_mixed_key_adds_its_gradient(key: tuple[Any, ...]) -> None:
     at = positions(key)

@@ -1,4 +1,4 @@
-"""Arithmetic at the edges of a dtype: shift counts, division, neighbours, replaced infinities."""
+"""Arithmetic at the edges of a dtype: shift counts, division, neighbours, infinities, NaN."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tinyt
+from tinyt.nn.functional import embedding_bag
 
 INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
 COUNTS = [-128, -65, -64, -33, -9, -8, -1, 0, 1, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 127]
@@ -139,3 +140,13 @@ def test_nextafter_of_halves_in_place_and_broadcast() -> None:
     assert out.tolist() == [[1 + 2**-10] * 2] * 2
     x.nextafter_(-x)
     assert x.tolist() == [[1 - 2**-11]] * 2
+
+
+def test_the_first_of_the_largest_in_a_bag_has_the_gradient() -> None:
+    table = [[1.0, math.nan], [2.0, 3.0], [-math.inf, 0.0], [math.inf, 3.0]]
+    weight = tinyt.tensor(table, requires_grad=True)
+    largest = embedding_bag(tinyt.tensor([[0, 1], [2, 2], [1, 3]]), weight, mode="max")
+    largest.sum().backward()
+    want = [[2.0, math.nan], [-math.inf, 0.0], [math.inf, 3.0]]
+    np.testing.assert_array_equal(largest.detach().numpy(), want)
+    np.testing.assert_array_equal(weight.grad.numpy(), [[0, 1], [1, 1], [1, 1], [1, 0]])

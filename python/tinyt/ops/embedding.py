@@ -11,6 +11,7 @@ from tinyt.autograd.rules.common import blank
 from tinyt.dtypes import int64
 from tinyt.ops.common import to_dtype
 from tinyt.ops.matrix import p_norm
+from tinyt.ops.scatter import combined
 from tinyt.tensor import Tensor, prim
 
 _INDICES = ("int32", "int64")
@@ -147,23 +148,24 @@ def _bags_of(
 
 
 def _largest_of_bags(rows: Tensor, bag: Tensor, used: Tensor | None, sizes: Tensor) -> Tensor:
-    """The largest value of each bag and column; zero for an empty bag."""
-    bags, width = sizes.numel(), rows.shape[1]
+    """The first of the largest values of each bag and column; zero for an empty bag."""
+    (count, width), bags = rows.shape, sizes.numel()
+    places = prim.expand(prim.reshape(bag, (count, 1)), (count, width))
+    if not count:
+        return prim.scatter_add(blank((bags, width), rows), places, rows, 0)
+    values = rows.detach() if used is None else prim.where(used, rows.detach(), -math.inf)
+    lowest = prim.fill((bags, width), rows.dtype, -math.inf, 0)
+    largest = combined("embedding_bag", None, (lowest, 0, places, values), "amax", True)
+    hit = prim.logical_or(prim.eq(values, prim.gather(largest, places, 0)), prim.ne(values, values))
     if used is not None:
-        rows = prim.where(used, rows, -math.inf)
-    largest = int(prim.amax(_counts(bag, bags), (), False).item()) if bags else 0
-    if largest == 0:
-        return prim.fill((bags, width), rows.dtype, 0.0, 0)
-    count = bag.numel()
-    # Position within the bag: the bags' indices lie one after another.
-    total = _counts(bag, bags)
-    start = prim.gather(prim.cumsum(total, 0) - total, bag, 0)
-    place = bag * largest + (prim.iota(count, int64.number, 0.0, 0.0, 0, 1) - start)
-    places = prim.expand(prim.reshape(place, (count, 1)), (count, width))
-    empty = prim.fill((bags * largest, width), rows.dtype, -math.inf, 0)
-    wide = prim.reshape(prim.scatter(empty, places, rows, 0), (bags, largest, width))
+        hit = prim.logical_and(hit, used)
+    number = prim.reshape(prim.iota(count, int64.number, 0.0, 0.0, 0, 1), (count, 1))
+    last = prim.fill((bags, width), int64, 0.0, count - 1)
+    first = combined(
+        "embedding_bag", None, (last, 0, places, prim.where(hit, number, count - 1)), "amin", True
+    )
     none = prim.reshape(prim.eq(sizes, 0), (bags, 1))
-    return prim.where(none, 0.0, prim.amax(wide, (1,), False))
+    return prim.where(none, 0.0, prim.gather(rows, first, 0))
 
 
 def _check_bag_options(
@@ -243,12 +245,8 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             f"one_hot: cannot infer the number of classes of an empty tensor of shape "
             f"{tuple(input.shape)}"
         )
-    if input.numel() and prim.amin(input, (), False).item() < 0:
-        raise RuntimeError("one_hot: class values must not be negative")
     if num_classes < 0:
         num_classes = int(prim.amax(input, (), False).item()) + 1
-    elif input.numel() and prim.amax(input, (), False).item() >= num_classes:
-        raise RuntimeError(f"one_hot: class values must be smaller than {num_classes}")
     marked = prim.fill((*input.shape, num_classes), int64, 0.0, 0)
     one = (*input.shape, 1)
     places, ones = prim.reshape(input, one), prim.fill(one, int64, 0.0, 1)

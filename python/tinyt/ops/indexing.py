@@ -255,6 +255,31 @@ def _is_mask(x: Tensor, index: Any) -> bool:
     return tuple(index.shape) == tuple(x.shape[: index.dim()])
 
 
+def _masked(x: Tensor, index: Any, value: Any) -> tuple[Tensor, Tensor] | None:
+    """The view of x that one mask is of, and this mask, where no other tensor is an index."""
+    if _is_mask(x, index):
+        return x, _spread(index, x.dim() - index.dim())
+    if not isinstance(index, tuple) or (isinstance(value, Tensor) and value.dtype is not x.dtype):
+        return None
+    items = _normalise(index, x.dim())
+    tensors = [i for i, item in enumerate(items) if isinstance(item, (Tensor, bool))]
+    if len(tensors) != 1:
+        return None
+    at, mask = tensors[0], items[tensors[0]]
+    if not isinstance(mask, Tensor) or mask.dtype.name != "bool" or mask.dim() == 0:
+        return None
+    view, _ = _basic(x, [*items[:at], *[slice(None)] * mask.dim(), *items[at + 1 :]])
+    first = sum(item is None or isinstance(item, slice) for item in items[:at])
+    if tuple(view.shape[first : first + mask.dim()]) != tuple(mask.shape):
+        return None
+    return view, _spread(mask, view.dim() - first - mask.dim())
+
+
+def _spread(mask: Tensor, after: int) -> Tensor:
+    """A mask with further dimensions of one element."""
+    return prim.reshape(mask, (*mask.shape, *[1] * after))
+
+
 def getitem(x: Tensor, index: Any) -> Tensor:
     """``x[index]``: a view for integers, slices, None and Ellipsis; a copy for tensors."""
     if _is_mask(x, index):
@@ -280,12 +305,14 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         value = _tensor.from_buffer_object(value)
     if not isinstance(value, Tensor):
         _tensor.require_item(value, x.dtype)
-    if _is_mask(x, index) and (not isinstance(value, Tensor) or value.numel() == 1):
+    if not isinstance(value, Tensor) or value.numel() == 1:
         # One value everywhere: no need to look for the places.
-        mask = prim.reshape(index, (*index.shape, *(1 for _ in x.shape[index.dim() :])))
-        source = prim.cast(_one_value(value, x), x.dtype)
-        x._assign(prim.where(mask, source, x))
-        return
+        masked = _masked(x, index, given)
+        if masked:
+            view, mask = masked
+            source = prim.cast(_one_value(value, x), x.dtype)
+            view._assign(prim.where(mask, source, view))
+            return
     view, advanced = _resolved(x, index)
     if all(a is None for a in advanced):
         view._assign(_strip(value, view.dim()))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt import _tensor
-from tinyt._core import ShapeError
+from tinyt._core import OutOfRangeError, ShapeError
 from tinyt.ops.common import Sizes, need_tensor, sizes_of, wrap_dim
 from tinyt.ops.shape import (
     atleast_1d,
@@ -188,16 +188,26 @@ def _places(op: str, repeats: Tensor, output_size: int | None) -> Tensor:
     if repeats.dtype.name not in ("int32", "int64"):
         raise RuntimeError(f"{op}: repeats must be int32 or int64, got {repeats.dtype.name}")
     count = repeats.numel()
-    if count and prim.amin(repeats, (), False).item() < 0:
-        raise RuntimeError(f"{op}: repeats must not be negative")
-    total = int(prim.sum(repeats, (), False).item())
-    if output_size is not None and output_size != total:
-        raise RuntimeError(f"{op}: output_size is {output_size}, the repeats add up to {total}")
+    if output_size is None:
+        if count and prim.amin(repeats, (), False).item() < 0:
+            raise RuntimeError(f"{op}: repeats must not be negative")
+        return _expanded(repeats, int(prim.sum(repeats, (), False).item()))
+    if output_size < 0:
+        raise RuntimeError(f"{op}: output_size must not be negative, got {output_size}")
+    # Without a look at the data: what is wrong with it are places that are not there.
+    try:
+        places = _expanded(prim.where(prim.lt(repeats, 0), output_size + 1, repeats), output_size)
+        return prim.gather(prim.iota(count, 5, 0.0, 0.0, 0, 1), places, 0)
+    except OutOfRangeError as error:
+        raise OutOfRangeError(
+            f"{op}: repeats must not be negative and add up to output_size {output_size}: {error}"
+        ) from error
+
+
+def _expanded(repeats: Tensor, total: int) -> Tensor:
     # Place j holds the number of elements whose copies end at or before j.
-    ends = prim.cumsum(repeats, 0)
-    marks = prim.scatter_add(
-        prim.fill((total + 1,), 5, 0.0, 0), ends, prim.fill((count,), 5, 0.0, 1), 0
-    )
+    ends, one = prim.cumsum(repeats, 0), prim.fill((repeats.numel(),), 5, 0.0, 1)
+    marks = prim.scatter_add(prim.fill((total + 1,), 5, 0.0, 0), ends, one, 0)
     return prim.slice(prim.cumsum(marks, 0), 0, 0, total)
 
 
@@ -212,15 +222,17 @@ def repeat_interleave(
     """Every element (or slice along ``dim``) ``repeats`` times in a row.
 
     ``repeats``: one number, or an integer tensor with one for each. A single argument is taken as
-    the repeats of 0, 1, 2, …
+    the repeats of 0, 1, 2, …; ``output_size``: what they add up to.
     """
     if repeats is None:
         return _places("repeat_interleave", input, output_size)
     x = flatten(input) if dim is None else atleast_1d(input)
     d = wrap_dim("repeat_interleave", 0 if dim is None else dim, x.dim())
     shape = tuple(x.shape)
-    one = isinstance(repeats, Tensor) and repeats.numel() == 1
-    times = int(repeats) if one else repeats
+    times = repeats
+    if isinstance(repeats, Tensor) and repeats.numel() == 1:
+        one = prim.reshape(repeats, (1,))
+        times = int(repeats) if output_size is None else prim.expand(one, (shape[d],))
     if not isinstance(times, Tensor):
         if times < 0:
             raise RuntimeError(f"repeat_interleave: repeats must not be negative, got {times}")

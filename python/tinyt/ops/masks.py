@@ -11,6 +11,7 @@ from tinyt.ops.common import Scalar, need_tensor, write_out
 from tinyt.ops.creation import filled
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.ops.indexing import is_integral
+from tinyt.ops.join import stack
 from tinyt.tensor import Tensor, attach, method, prim
 
 
@@ -115,8 +116,14 @@ def nonzero_static(
     """The first ``size`` positions of nonzero elements; rows of ``fill_value`` where fewer."""
     if size < 0:
         raise RuntimeError(f"nonzero_static: size must not be negative, got {size}")
-    places = prim.nonzero(input)
-    return prim.pad(places, (0, size - places.shape[0], 0, 0), float(fill_value), out=out)
+    if not input.dim():
+        return write_out(out, prim.fill((size, 0), 5, 0.0, 0))
+    # The k-th is the first place up to which there are k; what is past the end stands for none.
+    count = prim.cumsum(prim.reshape(prim.ne(input, 0), (-1,)), 0)
+    place = prim.searchsorted(count, prim.iota(size, 5, 0.0, 0.0, 1, 1))
+    index = stack(unravel_index(place, [max(1, n) for n in input.shape]), 1)
+    is_there = prim.reshape(prim.lt(place, input.numel()), (size, 1))
+    return prim.where(is_there, index, fill_value, out=out)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:

@@ -20,7 +20,7 @@ constexpr int64_t kManySteps = 8;
 constexpr int64_t kRowItem = 8;                     // bytes of the room for a value of a row
 constexpr int64_t kCloseResult = int64_t{1} << 20;  // bytes: an L2
 constexpr int64_t kLeastChunk = 4096;               // elements of a unit of parallel work
-constexpr int64_t kFewBlocks = 8;                   // the widest value by the narrowest
+constexpr int64_t kFewBlocks = 8;                   // of bytes: as large as one of doubles
 constexpr int64_t kLeastTurned = 2048;              // elements, to read whole lines
 // Bytes of operands. More than an L2 holds come from far away: smaller tiles overlap these reads
 // with writes, and pay where few steps use each element, or past an L3's share. Theirs is no power
@@ -395,6 +395,12 @@ class Runners {
   Slots slots_;
 };
 
+// Whether rows that are reduced block by block go on in pieces: it takes longer (ADR 0043), but
+// tiles of whole blocks may take more memory than eager's values, where there are few elements.
+bool in_pieces(const Job& job, int64_t block) {
+  return job.elements() < kFewBlocks * block && Runner::bytes(job, block, 1) > kNear;
+}
+
 // What reductions take that lies in tiles.
 SmallVec<int, 4> reduced_tiles(const TileProgram& program) {
   SmallVec<int, 4> found;
@@ -424,16 +430,13 @@ void reduce_long_rows(const Job& job) {
   };
   {
     const int64_t grain = std::max<int64_t>(1, kChunkElements / block);
-    // Pieces take a third longer, and less memory than eager's values, which may be narrower, do
-    // where there are few elements.
-    const int64_t tile = std::min(block, Runner::tile_elements(job.program, job.space));
-    const bool in_pieces =
-        tile < block && job.elements() < kFewBlocks * block && Runner::bytes(job, block, 1) > kNear;
-    const SmallVec<int, 4> kept = in_pieces ? reduced_tiles(job.program) : SmallVec<int, 4>{};
+    const bool pieces = in_pieces(job, block);
+    const SmallVec<int, 4> kept = pieces ? reduced_tiles(job.program) : SmallVec<int, 4>{};
     int64_t item = 1;
     for (const int r : kept) item = std::max(item, job.item(r));
     const int64_t room = round_up(block * item, kCacheLine);
-    Runners runners(job, in_pieces ? tile : block, 1, ceil_div(rows * blocks, grain),
+    const int64_t tile = pieces ? Runner::tile_elements(job.program, job.space) : block;
+    Runners runners(job, std::min(tile, block), 1, ceil_div(rows * blocks, grain),
                     std::ssize(kept) * room);
     parallel_ranges(rows * blocks, grain, [&](int64_t begin, int64_t end) {
       runners.with_one([&](Runner& runner) {
@@ -442,7 +445,7 @@ void reduce_long_rows(const Job& job) {
           const Part at{row / loop_rows, row % loop_rows, 1, first, std::min(block, cols - first)};
           char* const to = values.data() + i * kRowItem;
           const int64_t step = rows * blocks * kRowItem;
-          if (in_pieces) {
+          if (pieces) {
             runner.run_pieces(at, kept, room, to, step);
           } else {
             runner.run_block(at, to, step);
@@ -574,8 +577,7 @@ void run_tiles(const TileProgram& program, std::span<const TileOperand> operands
                const TileSpace& space, std::span<char* const> outputs) {
   Job job{program, operands, space, outputs};
   if (program.reduces && !program.uses_rows &&
-      (space.cols > kRowBlock ||
-       (job.elements() < kFewBlocks * space.cols && Runner::bytes(job, space.cols, 1) > kNear)))
+      (space.cols > kRowBlock || in_pieces(job, space.cols)))
     return reduce_long_rows(job);
   job.read = bytes_read(job);
   job.streams = streams(job);
