@@ -239,6 +239,15 @@ def test_an_error_of_the_function_is_its_own() -> None:
     assert compiled(x).tolist() == [2.0, 2.0]
 
 
+def test_causes_of_errors_are_not_kept() -> None:
+    """Their frames hold tensors."""
+    compiled = compile(lambda x, n: x.repeat_interleave(n, output_size=3), verify=True)
+    x = tinyt.ones(2)
+    assert compiled(x, tinyt.tensor([1, 2])).tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(IndexError, match="add up to output_size 3"):
+        compiled(x, tinyt.tensor([1, 0, 3, 0])[::2])  # of a new program
+
+
 def test_verify_can_be_copied_and_cleared() -> None:
     compiled = compile(lambda x: x + 1, verify=True)
     compiled(tinyt.ones(2))

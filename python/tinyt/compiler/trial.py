@@ -37,11 +37,18 @@ class Seen:
         }
 
 
+class Raised(NamedTuple):
+    """An error, without the frames that it and its causes hold."""
+
+    kind: type[Exception]
+    text: str
+
+
 class Outcome(NamedTuple):
     """What a call did: its error or what it returned, gradients left in leaves, memory written (by
     the number of the storage), counters taken of generators, and gradients through the result."""
 
-    error: Exception | None
+    error: Raised | None
     values: list[Any]
     grads: list[Any]
     memory: dict[int, Seen]
@@ -108,10 +115,11 @@ def outcome_difference(
     got: Outcome, want: Outcome, tape: bool = True
 ) -> tuple[str, Difference] | None:
     """What of a call is not as it was in another, and where it differs first."""
-    if got.error is not None or want.error is not None:
-        if type(got.error) is type(want.error):
+    if got.error or want.error:
+        if got.error and want.error and got.error.kind is want.error.kind:
             return None
-        return "the call", Difference(None, f"{got.error!r} instead of {want.error!r}")
+        said, wanted = (x.error.text if x.error else "no error" for x in (got, want))
+        return "the call", Difference(None, f"{said} instead of {wanted}")
     lists: tuple[tuple[str, list[Any], list[Any]], ...] = (
         ("result", got.values, want.values),
         ("gradient of leaf", got.grads, want.grads),
@@ -171,7 +179,7 @@ class State:
     ) -> Outcome:
         """What a call does; everything is put back. ``gradients`` gives those through the leaves of
         the result."""
-        error: Exception | None = None
+        error: Raised | None = None
         values: list[Any] = []
         through: list[Any] = []
         try:
@@ -179,7 +187,7 @@ class State:
                 describe(run(), values, lambda x: isinstance(x, (Tensor, float)))
                 through = list(map(_seen, gradients(values)))
             except Exception as found:
-                error = found.with_traceback(None)
+                error = Raised(type(found), repr(found))
             return Outcome(
                 error,
                 list(map(_seen, values)),
