@@ -9,19 +9,14 @@ namespace {
 // Levels of new regions are so far apart that they can still rise above each other.
 constexpr int64_t kLevelStep = int64_t{1} << 20;
 
-// Why a node that regions cannot have runs alone.
-Boundary reason_alone(const Graph::Node& node) {
-  return !node.opaque && info(node.op).kind == OpKind::Scalar ? Boundary::DType
-                                                              : Boundary::RunsAlone;
-}
-
 // What is no scalar op, but as good as one.
 bool converts(const Graph::Node& node) { return node.op == OpId::cast || node.op == OpId::copy; }
 
 }  // namespace
 
-Fuser::Fuser(const Graph& graph)
+Fuser::Fuser(const Graph& graph, Regions hold)
     : graph_(graph),
+      hold_(hold),
       source_(graph.values().size()),
       last_read_(graph.values().size(), -1),
       last_reader_(graph.values().size(), -1),
@@ -74,7 +69,14 @@ bool Fuser::can_fuse(const Graph::Node& node) const {
   if (info(node.op).kind == OpKind::Scalar)
     return !(is_integral(node.compute) && divides(node.op)) &&
            (out.dtype == node.compute || out.dtype == DType::Bool);
-  return info(node.op).kind == OpKind::Reduce && !is_bool(out.dtype);
+  return hold_ != Regions::Scalars && info(node.op).kind == OpKind::Reduce && !is_bool(out.dtype);
+}
+
+// Why a node that regions cannot have runs alone.
+Boundary Fuser::reason_alone(const Graph::Node& node) const {
+  if (node.opaque || info(node.op).kind == OpKind::Struct) return Boundary::RunsAlone;
+  if (info(node.op).kind == OpKind::Scalar) return Boundary::DType;
+  return hold_ == Regions::Scalars ? Boundary::Memory : Boundary::RunsAlone;
 }
 
 // The shape of one element a row; `keep`: with dimensions of 1 for those reduced.
@@ -352,10 +354,7 @@ void Fuser::add_node(int64_t n) {
   const bool fuses = can_fuse(node);
   if (!fuses)
     for (const int64_t r : found)
-      if (regions_[r].boundary == Boundary::Result)
-        regions_[r].boundary = !node.opaque && info(node.op).kind == OpKind::Scalar
-                                   ? Boundary::DType
-                                   : Boundary::RunsAlone;
+      if (regions_[r].boundary == Boundary::Result) regions_[r].boundary = reason_alone(node);
   if (!fuses || !(join(n, found) || join(n, siblings(n)))) start(n);
   read(n);
 }

@@ -31,13 +31,17 @@ struct Group {
   bool is_region() const { return nodes.size() > 1; }
 };
 
+// What regions hold: scalar ops, reductions too, and products before them. Reductions and products
+// may take memory for themselves while others' operands and results are there.
+enum class Regions : uint8_t { Scalars, Reductions, Products };
+
 // Grows regions, node by node: one joins the regions of what it reads, and makes them one, where it
 // works on the same space: on all elements, or on one for each row that a reduction made. Nothing
 // outside may lie between a region's nodes, nor may a value live longer than what is saved.
 class Fuser {
  public:
   // No region reaches over the graph's mark.
-  explicit Fuser(const Graph& graph);
+  Fuser(const Graph& graph, Regions hold);
   // In an order to run them in.
   std::vector<Group> run();
 
@@ -63,6 +67,7 @@ class Fuser {
   bool is_made_inside(int64_t v, int64_t region) const;
   int64_t region_of(int64_t v) const;
   bool can_fuse(const Graph::Node& node) const;
+  Boundary reason_alone(const Graph::Node& node) const;
   Dims rows_of(const Region& region, bool keep) const;
   Form form_of(int64_t v, const Region& region) const;
   Role role_of(int64_t n, const Region& region, Boundary& why) const;
@@ -84,6 +89,7 @@ class Fuser {
   void count_bytes(std::vector<Group>& groups) const;
 
   const Graph& graph_;
+  Regions hold_;
   std::vector<int64_t> source_;       // of each value: what it is a view of
   std::vector<int64_t> last_read_;    // of each source: the last node that reads it
   std::vector<int64_t> last_reader_;  // and of those seen so far, the last outside of its region

@@ -25,7 +25,7 @@ std::string_view text_of(Boundary boundary) {
     case Boundary::LongRows:
       return "rows too long for the cache";
     case Boundary::Memory:
-      return "values would live longer";
+      return "a region would take more memory";
     case Boundary::Limit:
       return "the limit of a region";
     case Boundary::Later:

@@ -68,7 +68,8 @@ Boundary Fuser::obstacle(int64_t product, const Region& region,
     }
   }
   if (region.nodes.size() == TileProgram::kMaxNodes) return Boundary::Limit;
-  return may_wait(product, region, is_read_later) ? Boundary::Result : Boundary::Memory;
+  const bool joins = hold_ == Regions::Products && may_wait(product, region, is_read_later);
+  return joins ? Boundary::Result : Boundary::Memory;
 }
 
 void Fuser::join_products() {

@@ -15,7 +15,7 @@ bool is_in_place(const Graph::Node& node, size_t i, const std::vector<int64_t>& 
 
 }  // namespace
 
-size_t unfused_peak(const Graph& graph, const std::function<bool(int64_t)>& runs) {
+std::vector<size_t> unfused_held(const Graph& graph, const std::function<bool(int64_t)>& runs) {
   const auto& nodes = graph.nodes();
   const auto count = static_cast<int64_t>(nodes.size());
   std::vector<int64_t> last(graph.values().size(), -1);  // node that reads a value
@@ -46,9 +46,10 @@ size_t unfused_peak(const Graph& graph, const std::function<bool(int64_t)>& runs
     change[graph.values()[v].node] += bytes;
     change[until[v] + 1] -= bytes;
   }
-  int64_t held = 0, peak = 0;
-  for (const int64_t bytes : change) peak = std::max(peak, held += bytes);
-  return static_cast<size_t>(peak);
+  std::vector<size_t> out(static_cast<size_t>(count));
+  int64_t held = 0;
+  for (size_t n = 0; n < out.size(); ++n) out[n] = static_cast<size_t>(held += change[n]);
+  return out;
 }
 
 }  // namespace tinyt

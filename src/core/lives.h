@@ -3,12 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "graph.h"
 
 namespace tinyt {
 
-// The most that is held at once by the results of those nodes that `runs` says run.
-size_t unfused_peak(const Graph& graph, const std::function<bool(int64_t)>& runs);
+// What is held while each node runs, its results included, by those nodes that `runs` says run.
+std::vector<size_t> unfused_held(const Graph& graph, const std::function<bool(int64_t)>& runs);
 
 }  // namespace tinyt

@@ -23,6 +23,9 @@ constexpr size_t kOwnBlock = size_t{1} << 15;
 // What kernels are expected to take for themselves meanwhile.
 constexpr size_t kScratch = size_t{16} << 20;
 
+// Bytes that a step reads, and that a run holds, where its kernels are asked for their scratch.
+constexpr size_t kSmallStep = size_t{4} << 20;
+
 // Whether a node may find its operands wanting when it runs, as an index out of range.
 bool may_fail(const Graph::Node& node) {
   if (node.opaque) return node.opaque->may_fail();
@@ -110,8 +113,8 @@ void Planner::find_readers(std::span<const Group> groups) {
   }
 }
 
-void Planner::run() {
-  const std::vector<Group> groups = Fuser(graph_).run();
+size_t Planner::plan(Regions hold) {
+  const std::vector<Group> groups = Fuser(graph_, hold).run();
   find_readers(groups);
   program_.step_of_.assign(graph_.nodes().size(), -1);
   take_inputs();
@@ -123,9 +126,9 @@ void Planner::run() {
     }
   plan_results();
   plan_writes();
-  unfused_peak_ = unfused_peak(graph_, [&](int64_t n) { return is_in_part(n); });
-  plan_sides();
-  place();
+  find_unfused_peak();
+  const size_t most = knows_scratch_ ? peak(least_own_block()) : 0;
+  return most - std::min(most, unfused_peak_);
 }
 
 // A storage whose address is set at each run.
@@ -556,6 +559,35 @@ void Planner::plan_writes() {
   }
 }
 
+// The same kernels take the same scratch memory in eager mode. Where a program is small that may be
+// much of its peak, and asking them takes next to no time.
+void Planner::find_unfused_peak() {
+  const std::vector<size_t> held = unfused_held(graph_, [&](int64_t n) { return is_in_part(n); });
+  for (const size_t bytes : held) unfused_peak_ = std::max(unfused_peak_, bytes);
+  scratch_.assign(program_.steps_.size(), 0);
+  knows_scratch_ = unfused_peak_ <= kSmallStep;
+  if (!knows_scratch_) return;
+  for (size_t s = 0; s < scratch_.size(); ++s) {
+    const Program::Step& step = program_.steps_[s];
+    size_t bytes = 0;
+    for (const Tensor& t : program_.inputs(step)) bytes += t ? t.storage().block.bytes : 0;
+    if (step.kind != Program::Kind::Opaque && bytes <= kSmallStep)
+      scratch_[s] = program_.scratch_of(step);
+  }
+  for (size_t n = 0; n < held.size(); ++n) {
+    const int64_t number = program_.step_of_[n];
+    if (number < 0 || graph_.nodes()[n].opaque) continue;
+    const Program::Step& step = program_.steps_[number];
+    const auto* region =
+        step.kind == Program::Kind::Region ? &program_.regions_[step.index] : nullptr;
+    const OpId op = region == nullptr ? step.op
+                    : region->product ? region->product->op
+                                      : OpId::kCount;
+    if (op == graph_.nodes()[n].op)
+      unfused_peak_ = std::max(unfused_peak_, held[n] + scratch_[number]);
+  }
+}
+
 // What a run will hold at most, with the lifetimes as they are, where buffers of at least so many
 // bytes have blocks of their own.
 size_t Planner::peak(size_t own_block) const {
@@ -581,9 +613,11 @@ size_t Planner::peak(size_t own_block) const {
     const auto [first, last] = span_of(small);
     add(first, last, pack(small, steps, memory::kAlignment).bytes);
   }
-  int64_t held = 0, most = 0;
-  for (const int64_t bytes : change) most = std::max(most, held += bytes);
-  return static_cast<size_t>(most);
+  int64_t held = 0;
+  size_t most = 0;
+  for (size_t s = 0; s < scratch_.size(); ++s)
+    most = std::max(most, static_cast<size_t>(held += change[s]) + scratch_[s]);
+  return most;
 }
 
 // The smallest buffer that has a block of its own: the arena, which is there for as long as
@@ -620,6 +654,7 @@ void Planner::plan_sides() {
   for (const Program::Turn& turn : program_.taken_)
     if (turn.step >= 0)
       lives[turn.memory.storage.get()] = {turn.step, steps - 1, turn.memory.bytes};
+  for (const auto& [key, x] : converted_) lives[&x.storage()] = {0, steps - 1, 0};
   std::vector<Program::Side> sides = SideChooser(program_, lives, std::max(2, num_threads())).run();
   if (sides.empty()) return;
   const size_t enough = peak(least_own_block());
@@ -637,6 +672,7 @@ void Planner::plan_sides() {
 // Small buffers lie in one arena from their first step to their last; large ones have blocks of
 // their own, for which a run asks for room.
 void Planner::place() {
+  plan_sides();
   const auto steps = static_cast<int64_t>(program_.steps_.size());
   std::vector<Lifetime> small, large;
   std::vector<Ref<Storage>> in_arena;

@@ -21,7 +21,11 @@ Kernel kernel_of(OpId op);
 class Planner {
  public:
   Planner(Program& program, const Graph& graph, Program::Part part);
-  void run();
+  // Chooses steps and what they work on. Returns by how many bytes that is more than eager mode
+  // takes, as far as it is known.
+  size_t plan(Regions hold);
+  // Gives it all a place, in the end.
+  void place();
 
  private:
   // Memory that steps write and read; `last` is the last step that does.
@@ -50,11 +54,11 @@ class Planner {
   static bool is_used(const Buffer& buffer) {
     return buffer.storage && buffer.last >= 0 && buffer.storage->block.bytes > 0;
   }
+  void find_unfused_peak();
   size_t peak(size_t own_block) const;
   size_t least_own_block() const;
   void stretch(std::span<const Program::Side> sides);
   void plan_sides();
-  void place();
 
   const Tensor& value(int64_t v) const { return values_[v]; }
   void set(int64_t v, Tensor t);
@@ -96,8 +100,10 @@ class Planner {
   std::unordered_map<const Storage*, size_t> argument_of_;
   std::vector<Buffer> buffers_;
   size_t unfused_peak_ = 0;  // if each node ran alone, as in eager mode
+  bool knows_scratch_ = false;
+  std::vector<size_t> scratch_;  // of each step's kernel, where that is known
   std::unordered_map<const Storage*, int64_t> memory_of_;          // of results
-  std::map<std::tuple<int64_t, DType, DType>, Tensor> converted_;  // numbers
+  std::map<std::tuple<int64_t, DType, DType>, Tensor> converted_;  // single elements
   std::vector<bool> done_;  // writes that are no copies any more
 };
 

@@ -28,33 +28,33 @@ bool is_readable(std::span<const int64_t> shape, const Dims& strides, size_t ite
 
 }  // namespace
 
-// Numbers of a run in the dtypes of regions' registers, before anything else: in between they would
-// keep steps apart that can run side by side, or after what is written at once.
+// Numbers of a run, and single elements given, in the dtypes of regions' registers, before anything
+// else: in between they would keep steps apart that can run side by side, or after what is written
+// at once.
 void Planner::convert_numbers(std::span<const Group> groups) {
   for (const Group& group : groups) {
     if (!group.is_region() || !is_in_part(group.nodes[0])) continue;
     for (size_t i = 0; i < group.inputs.size(); ++i)
-      if (is_number_[group.inputs[i].value]) operand_of(group, i);
+      if (graph_.values()[group.inputs[i].value].node < 0) operand_of(group, i);
   }
 }
 
-// A number in the dtype of a region's register, by way of another; once for all regions.
+// A single element in the dtype of a region's register, by way of another; once for all regions. It
+// is part of the program, so that a run takes no memory for it.
 Tensor Planner::converted(int64_t v, DType through, DType dtype) {
-  const auto [it, is_new] = converted_.try_emplace({v, through, dtype}, value(v));
-  Tensor& x = it->second;
-  if (!is_new) return x;
-  for (const DType to : {through, dtype}) {
-    if (x.dtype() == to) continue;
-    const bool is_scalar = value(v).impl()->is_scalar;
-    const Tensor out = is_scalar ? Tensor::number(to) : fresh(x.shape(), to);
-    if (is_scalar && !is_number_[v]) {
-      backend_of(x.device()).copy_into(x, out);
-    } else {
-      add_copy(x, out);
-    }
-    x = out;
+  if (const auto it = converted_.find({v, through, dtype}); it != converted_.end())
+    return it->second;
+  const DType own = value(v).dtype();
+  const Tensor x = through == own ? value(v) : converted(v, own, through);
+  if (x.dtype() == dtype) return x;
+  const Tensor out = Tensor::from_storage(Storage::of_number(dtype), x.shape(),
+                                          contiguous_strides(x.shape()), 0, dtype);
+  if (value(v).impl()->is_scalar && !is_number_[v]) {
+    backend_of(x.device()).copy_into(x, out);
+  } else {
+    add_copy(x, out);
   }
-  return x;
+  return converted_[{v, through, dtype}] = out;
 }
 
 // As the region's register `i` takes it. Integers beyond the dtype of the call wrap.

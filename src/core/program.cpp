@@ -6,7 +6,25 @@
 namespace tinyt {
 
 Program::Program(const Graph& graph, Part part) : numbers_(graph.shared_numbers()) {
-  Planner(*this, graph, part).run();
+  // With less in regions where that keeps below eager's peak.
+  Regions best = Regions::Products;
+  size_t least = SIZE_MAX;
+  for (const Regions hold : {Regions::Products, Regions::Reductions, Regions::Scalars}) {
+    Planner planner(*this, graph, part);
+    const size_t excess = planner.plan(hold);
+    if (excess == 0) {
+      planner.place();
+      return;
+    }
+    if (excess < least) {
+      least = excess;
+      best = hold;
+    }
+    *this = Program(graph.shared_numbers());
+  }
+  Planner planner(*this, graph, part);
+  planner.plan(best);
+  planner.place();
 }
 
 std::string_view Program::name(const Step& step) const {

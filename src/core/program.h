@@ -281,6 +281,9 @@ class Program {
 
   struct Borrowed;
 
+  explicit Program(std::shared_ptr<Numbers> numbers) : numbers_(std::move(numbers)) {}
+  Program& operator=(Program&&) = default;
+
   static void give_back(Memory& memory);
   void bind(std::span<const Tensor> arguments);
   void set_draws(const Draws& draws);

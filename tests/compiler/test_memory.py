@@ -91,7 +91,7 @@ UNARY: Sequence[Callable[[Tensor], Tensor]] = (
     lambda x: x.sum(0, keepdim=True) + x,
     lambda x: x.t(),
     lambda x: x.double().to(x.dtype),
-    lambda x: x.bfloat16().float(),
+    lambda x: x.bfloat16().to(x.dtype),
     lambda x: x - x.amax(-1, keepdim=True),
     lambda x: tinyt.cat([x[:1], x[1:]]),
     lambda x: x.softmax(-1),
@@ -109,7 +109,7 @@ Drawn = tuple[Callable[[Tensor, Tensor], Any], tuple[Tensor, Tensor]]
 
 
 @st.composite
-def programs(draw: st.DrawFn, least: int = 3, most: int = 20) -> Drawn:
+def programs(draw: st.DrawFn, least: int = 3, most: int = 20, dtype: str = "float32") -> Drawn:
     """Straight code over a few square matrices that lets go of what it does not need, as eager
     mode sees it; half of them with a backward pass."""
     n, slots = draw(st.sampled_from([3, 8, 33, 70])), draw(st.integers(2, 5))
@@ -117,7 +117,9 @@ def programs(draw: st.DrawFn, least: int = 3, most: int = 20) -> Drawn:
     step = st.tuples(slot, slot, slot, st.booleans(), pick)
     plan = draw(st.lists(step, min_size=least, max_size=most))
     returned = draw(st.lists(slot, min_size=1, max_size=3))
-    weight = tinyt.randn(n, n).requires_grad_() if draw(st.booleans()) else None
+    with_gradients = draw(st.booleans())
+    weight, *args = (tinyt.randn(n, n).to(getattr(tinyt, dtype)) for _ in range(3))
+    weight.requires_grad_(with_gradients)
 
     def body(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
         held = [a, b] + [a] * (slots - 2)
@@ -129,14 +131,14 @@ def programs(draw: st.DrawFn, least: int = 3, most: int = 20) -> Drawn:
         return tuple(held[i] * 1.0 for i in returned)
 
     def step_of(a: Tensor, b: Tensor) -> Any:
-        if weight is None:
+        if not with_gradients:
             return body(a, b)
         weight.grad = None
         loss = sum((y.mean() for y in body(a * weight, b)), (weight * 0.1).sum())
         loss.backward()
         return loss.detach()
 
-    return step_of, (tinyt.randn(n, n), tinyt.randn(n, n))
+    return step_of, tuple(args)
 
 
 def peak_of(function: Callable[..., Any], args: Sequence[Tensor]) -> int:
@@ -146,9 +148,10 @@ def peak_of(function: Callable[..., Any], args: Sequence[Tensor]) -> int:
     return used_by(lambda: function(*args))
 
 
-@given(programs())
-def test_no_drawn_program_takes_more_than_eager(program: Drawn) -> None:
-    function, args = program
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
+@given(st.data())
+def test_no_drawn_program_takes_more_than_eager(dtype: str, data: st.DataObject) -> None:
+    function, args = data.draw(programs(dtype=dtype))
     with tinyt.num_threads(1):
         assert peak_of(tinyt.compile(function), args) <= peak_of(function, args)
 
@@ -164,10 +167,40 @@ def products_of_small(a: Tensor, w: Tensor) -> Tensor:
     return (a @ y * 1.0).mean() + (w * 0.1).sum()
 
 
+def dropout_of_small(a: Tensor, w: Tensor) -> Tensor:
+    """The bits that it draws are there before a region that begins with the product."""
+    return F.dropout(a @ w, 0.4).mean()
+
+
+def gelu_of_small(a: Tensor, w: Tensor) -> Tensor:
+    """Products take memory for themselves, beside what a region with them keeps."""
+    return F.gelu(F.linear(a, w)).sum()
+
+
+def softmax_by_hand(a: Tensor, w: Tensor) -> Tensor:
+    """Tiles of all of its values have more bytes than halves."""
+    e = tinyt.exp(w - w.amax(-1, keepdim=True))
+    return (e / e.sum(-1, keepdim=True)).sum() + a.sum()
+
+
+@pytest.mark.parametrize("dtype", [tinyt.float32, tinyt.bfloat16], ids=str)
 @pytest.mark.parametrize("n", [1, 2, 3, 16, 60, 70])
-@pytest.mark.parametrize("loss", [softmax_of_small, products_of_small])
-def test_small_programs_take_no_more_than_eager(loss: Any, n: int) -> None:
-    w = tinyt.randn(n, n).requires_grad_()
+@pytest.mark.parametrize(
+    ("loss", "rows"),
+    [
+        (softmax_of_small, None),
+        (products_of_small, None),
+        (dropout_of_small, None),
+        (gelu_of_small, None),
+        (gelu_of_small, 10),
+        (softmax_by_hand, None),
+        (softmax_by_hand, 1000),
+    ],
+)
+def test_small_programs_take_no_more_than_eager(
+    loss: Any, rows: int | None, n: int, dtype: tinyt.dtype
+) -> None:
+    w = tinyt.randn(rows or n, n).to(dtype).requires_grad_()
 
     def step(a: Tensor) -> Tensor:
         w.grad = None
@@ -175,9 +208,17 @@ def test_small_programs_take_no_more_than_eager(loss: Any, n: int) -> None:
         value.backward()
         return value.detach()
 
-    args = (tinyt.randn(n, n),)
+    args = (tinyt.randn(rows or n, n).to(dtype),)
     with tinyt.num_threads(1):
         assert peak_of(tinyt.compile(step), args) <= peak_of(step, args)
+
+
+def test_the_report_says_where_a_region_would_take_more_memory() -> None:
+    compiled = tinyt.compile(lambda a, w: F.dropout(a @ w, 0.4))
+    args = [tinyt.randn(8, 8).bfloat16() for _ in range(2)]
+    for _ in range(2):
+        compiled(*args)
+    assert compiled.report().rows[0].reason == "a region would take more memory"
 
 
 # ---- scratch memory of kernels, known before they run

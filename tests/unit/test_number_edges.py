@@ -142,11 +142,20 @@ def test_nextafter_of_halves_in_place_and_broadcast() -> None:
     assert x.tolist() == [[1 - 2**-11]] * 2
 
 
-def test_the_first_of_the_largest_in_a_bag_has_the_gradient() -> None:
-    table = [[1.0, math.nan], [2.0, 3.0], [-math.inf, 0.0], [math.inf, 3.0]]
+@pytest.mark.parametrize("padding", [None, 4])
+@pytest.mark.parametrize("offsets", [False, True])
+def test_the_first_of_the_largest_in_a_bag_has_the_gradient(
+    offsets: bool, padding: int | None
+) -> None:
+    table = [[1.0, math.nan], [2.0, 3.0], [-math.inf, 0.0], [math.inf, 3.0], [9.0, 9.0]]
     weight = tinyt.tensor(table, requires_grad=True)
-    largest = embedding_bag(tinyt.tensor([[0, 1], [2, 2], [1, 3]]), weight, mode="max")
+    bags, starts = tinyt.tensor([[0, 1], [2, 2], [1, 3]]), None
+    if padding is not None:
+        bags = tinyt.cat([bags, tinyt.full((3, 1), padding)], 1)
+    if offsets:
+        bags, starts = bags.flatten(), tinyt.arange(0, bags.numel(), bags.shape[1])
+    largest = embedding_bag(bags, weight, starts, mode="max", padding_idx=padding)
     largest.sum().backward()
     want = [[2.0, math.nan], [-math.inf, 0.0], [math.inf, 3.0]]
     np.testing.assert_array_equal(largest.detach().numpy(), want)
-    np.testing.assert_array_equal(weight.grad.numpy(), [[0, 1], [1, 1], [1, 1], [1, 0]])
+    np.testing.assert_array_equal(weight.grad.numpy(), [[0, 1], [1, 1], [1, 1], [1, 0], [0, 0]])

@@ -214,6 +214,10 @@ def embedding_bag(
         "embedding_bag", weight, index, padding_idx, max_norm, norm_type, scale_grad_by_freq
     )
     count, width = rows.shape
+    if mode == "max" and padding_idx is None and input.dim() == 2 and count:
+        rows = prim.reshape(rows, (*input.shape, width))
+        first = prim.argmax(rows.detach(), 1, True)
+        return prim.reshape(prim.gather(rows, first, 1), (bags, width))
     used = None
     sizes = _counts(bag, bags)
     if padding_idx is not None:

@@ -519,7 +519,15 @@ Cut cut_of(const Job& job) {
   }
   if (program.reduces) elements = std::max(elements, space.cols);
   if (space.turned) elements = std::max(elements, kLeastTurned);
-  return {space, elements};
+  // Tiles past the stack may be more than eager's values: not more than one of them.
+  const int64_t least = program.reduces ? space.cols : 1;
+  const int64_t most = std::max(kNear, job.elements() * Runner::widest(program) / num_threads());
+  Cut cut{space, elements};
+  while (elements > least && Runner::bytes(job, cut.rows * cut.cols, cut.rows) > most) {
+    elements = std::max(least, std::min(elements, cut.rows * cut.cols) / 2);
+    cut = {space, elements};
+  }
+  return cut;
 }
 
 // Runs a region on blocks of a product, once its kernel tells of them.
