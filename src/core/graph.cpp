@@ -8,12 +8,6 @@ namespace {
 
 std::atomic<uint64_t> g_next_id{1};
 
-// True when x shows every element of its storage once, in order.
-bool covers_storage(const Tensor& x) {
-  return x.is_contiguous() && x.offset() == 0 &&
-         static_cast<size_t>(x.numel()) * x.itemsize() == x.storage().block.bytes;
-}
-
 Attrs view_attrs(const Tensor& x) {
   Attrs attrs;
   attrs.add(std::span<const int64_t>(x.shape())).add(std::span<const int64_t>(x.strides()));

@@ -5,15 +5,6 @@
 
 namespace tinyt {
 
-namespace {
-
-bool covers_storage(const Tensor& x) {
-  return x.is_contiguous() && x.offset() == 0 &&
-         static_cast<size_t>(x.numel()) * x.itemsize() == x.storage().block.bytes;
-}
-
-}  // namespace
-
 // Of each value, the same outside: of arguments that stand for something there, constants, and what
 // the nodes of the first part make of those alone.
 std::vector<Tensor> Graph::record_fixed() const {

@@ -392,9 +392,7 @@ bool Planner::is_overwritten(int64_t v) const {
 int64_t Planner::memory_for(int64_t v) {
   Tensor made = value(v);
   const auto buffer = buffer_of_.find(&made.storage());
-  if (buffer == buffer_of_.end() || !made.is_contiguous() || made.offset() != 0 ||
-      static_cast<size_t>(made.numel()) * made.itemsize() != made.storage().block.bytes)
-    made = copied(made);
+  if (buffer == buffer_of_.end() || !covers_storage(made)) made = copied(made);
   const auto number = static_cast<int64_t>(program_.memories_.size());
   Buffer& taken = buffers_[buffer_of_.at(&made.storage())];
   program_.memories_.push_back({taken.storage, taken.storage->block.bytes});
@@ -459,11 +457,8 @@ bool Planner::may_make_in(int64_t made_by, const Storage& made, const Storage& t
   const bool is_product =
       step.kind == Program::Kind::Region && program_.regions_[step.index].product;
   return !(is_product && touches(in, made)) &&
-         std::all_of(out.begin(), out.end(), [&](const Tensor& x) {
-           return &x.storage() != &made ||
-                  (x.is_contiguous() && x.offset() == 0 &&
-                   static_cast<size_t>(x.numel()) * x.itemsize() == made.block.bytes);
-         });
+         std::all_of(out.begin(), out.end(),
+                     [&](const Tensor& x) { return &x.storage() != &made || covers_storage(x); });
 }
 
 // Values with memory of their own are made where they are to be written, if from there on no step
@@ -479,7 +474,7 @@ void Planner::write_at_once() {
     const Tensor& target = graph_.writes()[w].target;
     if (done_[w] || !target.is_contiguous() || target.offset() != 0) continue;
     const Tensor& made = value(graph_.writes()[w].value);
-    if (buffer_of_.contains(&made.storage()) && made.is_contiguous() &&
+    if (buffer_of_.contains(&made.storage()) && covers_storage(made) &&
         made.shape() == target.shape() && made.dtype() == target.dtype())
       found.try_emplace(&made.storage(), Found{w});
   }

@@ -152,4 +152,9 @@ bool same_view(const Tensor& a, const Tensor& b) {
          a.strides() == b.strides();
 }
 
+bool covers_storage(const Tensor& x) {
+  return x.is_contiguous() && x.offset() == 0 &&
+         static_cast<size_t>(x.numel()) * x.itemsize() == x.storage().block.bytes;
+}
+
 }  // namespace tinyt

@@ -171,5 +171,7 @@ std::pair<int64_t, int64_t> element_range(const Tensor& t);
 bool ranges_overlap(const Tensor& a, const Tensor& b);
 // True when both see exactly the same elements in the same order.
 bool same_view(const Tensor& a, const Tensor& b);
+// True when x shows every element of its storage once, in order.
+bool covers_storage(const Tensor& x);
 
 }  // namespace tinyt

@@ -265,3 +265,23 @@ def test_memory_of_others() -> None:
         function(tinyt.ones(4, 4))
     assert kinds(function) == [["mul", "add"]]
     assert (array == 15.0).all()
+
+
+@pytest.mark.parametrize("wrap", [compile, lambda function: tinyt.lazy()(function)])
+def test_a_value_larger_than_what_is_written_is_not_made_there(wrap: Any) -> None:
+    """It would be written beyond the end: `room` is what lies behind."""
+
+    def first_row(x: Tensor, y: Tensor) -> None:
+        y.copy_((x.exp() + 1.0)[:1])
+
+    def zeroed(x: Tensor, y: Tensor) -> None:
+        x.zero_()
+        y.copy_(x.flatten()[:64].reshape(1, 64))
+
+    for function in (first_row, zeroed):
+        x, room = tinyt.randn(3, 64), tinyt.zeros(3, 64)
+        run = wrap(function)
+        for _ in range(4):
+            run(x, room[:1])
+        assert bits(room[:1]) == bits((x.exp() + 1.0)[:1] if function is first_row else x[:1])
+        assert bits(room[1:]) == bits(tinyt.zeros(2, 64))
