@@ -19,6 +19,7 @@ constexpr int64_t kStreamPiece = 2048;
 constexpr int64_t kManySteps = 8;
 constexpr int64_t kRowItem = 8;                     // bytes of the room for a value of a row
 constexpr int64_t kCloseResult = int64_t{1} << 20;  // bytes: an L2
+constexpr int64_t kOneTurn = int64_t{1} << 17;      // bytes: threads begin once for both
 constexpr int64_t kLeastChunk = 4096;               // elements of a unit of parallel work
 constexpr int64_t kFewBlocks = 8;                   // of bytes: as large as one of doubles
 constexpr int64_t kLeastTurned = 2048;              // elements, to read whole lines
@@ -535,11 +536,10 @@ class BlockTail final : public Tail {
  public:
   explicit BlockTail(const Job& job) : job_(job) {}
 
-  // Not where the result stays close anyway, so that whole rows are cheaper than blocks, or where
-  // a few tasks would do what more threads can.
+  // Not where a few tasks would do what more threads can.
   bool begin(int64_t cols, int64_t tasks) override {
     const int64_t elements = job_.space.row_count() * cols;
-    if (cols != job_.space.cols || elements * Runner::widest(job_.program) <= kCloseResult ||
+    if (cols != job_.space.cols || !pays(elements * Runner::widest(job_.program)) ||
         tasks < std::min<int64_t>(ceil_div(elements, grain_of(job_.program)), num_threads()))
       return false;
     elements_ = Runner::tile_elements(job_.program, job_.space);
@@ -560,6 +560,17 @@ class BlockTail final : public Tail {
   bool told() const { return runners_.has_value(); }
 
  private:
+  // Whole rows are cheaper than blocks where the result stays close, but threads begin once more
+  // for them, which counts where there is work for both turns, though little.
+  bool pays(int64_t bytes) const {
+    if (bytes > kCloseResult) return true;
+    const auto& steps = job_.program.steps;
+    return num_threads() > 1 && bytes <= kOneTurn &&
+           std::any_of(steps.begin(), steps.end(), [](const TileProgram::Step& step) {
+             return info(step.op).kind == OpKind::Scalar && !has_flag(step.op, op_flags::L);
+           });
+  }
+
   const Job& job_;
   int64_t elements_ = 0;
   std::optional<Runners> runners_;
