@@ -42,6 +42,7 @@ FLOORS = {
     "compile lazy": Floor("lazy blocks of elementwise operations", 1.0, 1.0),
     "compile products": Floor("compiled products with what follows", 1.0, 1.0),
     "compile loops": Floor("compiled loops, through scan", 4.0, 4.0),
+    "compile calls": Floor("compiled calls of few operations on little", 1.0, 1.0),
     "compile by hand": Floor("compiled norms, activations, losses by hand", 3.0, 1.0),
 }
 

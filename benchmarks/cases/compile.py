@@ -292,6 +292,16 @@ def summed(rows: int, width: int) -> Case:
                    normal(rows, width), square, square)  # fmt: skip
 
 
+# ---- calls, where the way into the program counts
+
+
+def small_call(name: str, function: Function, *inputs: Input) -> Case:
+    def make(lib: Any) -> Callable[..., Any]:
+        return lambda *args: function(lib, *args)
+
+    return case("compile calls", name, make, inputs, inputs[0].nbytes)
+
+
 # ---- loops
 
 
@@ -382,6 +392,10 @@ FIXED = (
     filtered(8, 64, 64, 32, 1),
     filtered(8, 32, 64, 32, 3),
     summed(512, 512),
+    small_call("x * y of 64", lambda lib, x, y: x * y, normal(64), normal(64)),
+    small_call("relu(x * 2) of 64", lambda lib, x: lib.relu(x * 2.0), normal(64)),
+    small_call("relu(x @ y) of 1x64", lambda lib, x, y: lib.relu(x @ y),
+               normal(1, 64), normal(64, 64)),
     recurrent(16, 64, 128),
     *(dots(16, 128, 256, movements) for movements in range(3)),
     turning("transposed", (1, 0), 700, 600),

@@ -14,9 +14,24 @@ struct PlannedRun {
   std::vector<Tensor> outputs;
   std::vector<double> numbers;  // where they are wanted
 
-  // False, and nothing is run, where the numbers given make the program stale.
+  // False, and nothing is run, where the numbers given make the program stale. Gives up the
+  // interpreter's lock but for a brief program that need not wait: who runs another one of its
+  // graph may need that lock.
   bool run(Program& program, RunObserver* observer, bool wants_numbers) {
-    auto found = program.run(arguments, given, draws, observer, wants_numbers ? &numbers : nullptr);
+    Numbers& shared = program.numbers();
+    if (program.is_brief() && !observer && shared.try_lock()) {
+      const std::lock_guard lock(shared, std::adopt_lock);
+      return run_locked(program, observer, wants_numbers);
+    }
+    const MaybeUnlocked unlocked(true);
+    const std::lock_guard lock(shared);
+    return run_locked(program, observer, wants_numbers);
+  }
+
+ private:
+  bool run_locked(Program& program, RunObserver* observer, bool wants_numbers) {
+    auto found =
+        program.run_locked(arguments, given, draws, observer, wants_numbers ? &numbers : nullptr);
     if (found) outputs = std::move(*found);
     return found.has_value();
   }

@@ -16,7 +16,7 @@ cdef extern from "compiled.h" namespace "tinyt" nogil:
         Draws draws
         vector[CTensor] outputs
         vector[double] numbers
-        cbool run(Program&, RunObserver*, cbool) except +raise_python_error
+        cbool run(Program&, RunObserver*, cbool) except +raise_python_error  # with the lock held
     CTensor whole_memory(const CTensor&) except +raise_python_error
 
 cdef object LEAF = None   # in a description: a tensor or a float
@@ -86,6 +86,8 @@ cdef bint matches(object description, object value, list leaves) except -1:
     if type(value) is not kind:
         return False
     parts = <tuple>(<tuple>description)[1]
+    if kind is dict and not parts:
+        return not <dict>value
     if kind is slice:
         value = parts_of(value)
     if len(value) != len(parts):
@@ -101,13 +103,17 @@ cdef bint matches(object description, object value, list leaves) except -1:
             i += 1
         return True
     for item in value:
-        if not matches(parts[i], item, leaves):
+        if parts[i] is LEAF:
+            if not is_leaf(item):
+                return False
+            leaves.append(item)
+        elif not matches(parts[i], item, leaves):
             return False
         i += 1
     return True
 
 
-def rebuild(description, list leaves):
+def rebuild(description, leaves):
     """The nested value again, with other leaves."""
     return built(description, iter(leaves))
 
@@ -183,7 +189,7 @@ cdef class LeafFacts:
         return [(d, x.t.size(d)) for d in range(x.t.rank()) if x.t.size(d) != self.shape[d]]
 
 
-def firsts(list leaves):
+def firsts(leaves):
     """Of each leaf, the first that lies in the same memory, and the first that is the same."""
     cdef dict memories = {}, seen = {}
     return [(memories.setdefault(<size_t>&(<TensorBase>x).t.storage(), i)
@@ -206,10 +212,13 @@ cdef class Entry:
     cdef dict kept
     cdef unordered_set[size_t] captured
     cdef vector[int] source_kinds
+    cdef vector[Py_ssize_t] source_leaves
     cdef list sources, layouts
     cdef object result_description, later
     cdef Program* program
+    cdef bint is_flat          # the arguments are the leaves
     cdef bint returns_numbers
+    cdef bint returns_output   # the first one, as it is, and nothing else comes of a run
 
     def __init__(self, capture, program, tuple description, int64_t modes, list leaves):
         at = firsts(leaves)
@@ -217,6 +226,7 @@ cdef class Entry:
         self.capture, self.program_object, self.modes = capture, program, modes
         self.program = <Program*><size_t>program.address
         self.description = description
+        self.is_flat = not description[1][1] and all([part is LEAF for part in description[0][1]])
         self.facts = [LeafFacts(x, *at[i], at[i][0] in several)
                       if isinstance(x, TensorBase) else None for i, x in enumerate(leaves)]
         self.guards, self.places = list(capture.guards), list(capture.places)
@@ -228,6 +238,7 @@ cdef class Entry:
             kind, what = (FROM_LEAF, source) if isinstance(source, int) else (
                 {"memory": FROM_MEMORY, "grad": FROM_GRAD, "seed": FROM_LATER}[source[0]], source[1])
             self.source_kinds.push_back(kind)
+            self.source_leaves.push_back(what if kind in (FROM_LEAF, FROM_MEMORY) else -1)
             self.sources.append(what)
             self.layouts.append(layout)
         self.numbers, self.generators = list(capture.numbers), list(capture.draws)
@@ -237,40 +248,54 @@ cdef class Entry:
         read = {id(leaf) for kind, leaf in zip(self.source_kinds, self.sources) if kind == FROM_GRAD}
         self.renewed = [leaf for leaf, _, _ in self.set_grads if id(leaf) not in read]
         self.later = capture.later
+        self.returns_output = (self.later is None and not self.set_grads and capture.tree is LEAF
+                               and self.results == [(AN_OUTPUT, 0)])
 
     # ---- does it stand for a call?
 
-    cdef bint stands_for(self, tuple args, dict kwargs, list leaves, bint free=False) except -1:
-        """Whether it does, as far as is known before its numbers are computed; fills in the leaves."""
-        if not (modes() == self.modes and matches(self.description[0], args, leaves)
-                and matches(self.description[1], kwargs, leaves)
-                and self.leaves_fit(leaves, free) is None):
-            return False
+    cdef object leaves_of(self, tuple args, dict kwargs, bint free=False):
+        """The leaves of a call that it stands for, as far as is known before its numbers are
+        computed; None of another call."""
+        cdef object leaves
+        if modes() != self.modes:
+            return None
+        if self.is_flat:
+            if kwargs or len(args) != len(self.facts):
+                return None
+            leaves = args
+        else:
+            leaves = []
+            if not (matches(self.description[0], args, <list>leaves)
+                    and matches(self.description[1], kwargs, <list>leaves)):
+                return None
+        if self.leaves_fit(leaves, free) is not None:
+            return None
         for guard in self.guards:
             if not holds_still(<Guard>guard):
-                return False
+                return None
         for place in self.places:
             if type((<Place>place)()) is not float:
-                return False
+                return None
         for leaf in self.no_grad:
             if (<TensorBase>leaf)._grad is not None:
-                return False
-        return True
+                return None
+        return leaves
 
-    cdef str leaves_fit(self, list leaves, bint free=False):
+    cdef str leaves_fit(self, leaves, bint free=False):
         """None, or what of which argument is not as it must be."""
         cdef LeafFacts facts
         cdef TensorBase x, kept
         cdef Py_ssize_t i, first, same
         cdef size_t storage
-        cdef list at = firsts(leaves) if len(leaves) > 8 else None
-        for i in range(len(leaves)):
+        cdef list at = firsts(leaves) if len(self.facts) > 8 else None
+        for i in range(len(self.facts)):
             facts = <LeafFacts>self.facts[i]
-            if (facts is not None) != isinstance(leaves[i], TensorBase):
+            leaf = leaves[i]
+            if not (isinstance(leaf, float) if facts is None else isinstance(leaf, TensorBase)):
                 return f"argument {i}: a tensor where a float was, or the other way round"
             if facts is None:
                 continue
-            x = <TensorBase>leaves[i]
+            x = <TensorBase>leaf
             found = facts.difference(x, free)
             if found is not None:
                 return f"argument {i}: {found}"
@@ -295,8 +320,10 @@ cdef class Entry:
     def other_sizes(self, tuple args, dict kwargs, list leaves):
         """(argument, dim, size) of the sizes that keep it from standing for a call, whose leaves it
         adds; None where something else does."""
-        if not self.stands_for(args, kwargs, leaves, True):
+        found = self.leaves_of(args, kwargs, True)
+        if found is None:
             return None
+        leaves.extend(found)
         return [(i, d, n) for i, x in enumerate(leaves) if isinstance(x, TensorBase)
                 for d, n in (<LeafFacts>self.facts[i]).other_sizes(<TensorBase>x)]
 
@@ -321,25 +348,25 @@ cdef class Entry:
         """A second capture was the same."""
         self.confirmed = True
 
-    def ready(self, list leaves):
+    def ready(self, leaves):
         """Whether the gradients and numbers that it takes are there, and as they must be."""
         cdef PlannedRun run
         return self.take(leaves, run) and self.capture.core.holds(list(run.given))
 
-    def call(self, list leaves, profile=None):
+    def call(self, leaves, profile=None):
         """The result of the call that was captured."""
         result = self.run(leaves, profile)
         if result is MISS:
             raise CaptureError("compile: what the function reads has changed while it was captured")
         return result
 
-    def given(self, list leaves):
+    def given(self, leaves):
         """The numbers that a run with these arguments takes."""
         cdef vector[double] given
         self.take_numbers(leaves, given)
         return list(given)
 
-    def inputs(self, list leaves):
+    def inputs(self, leaves):
         """(arguments, numbers given, draws) of a run, which takes the draws of its generators."""
         cdef PlannedRun run
         if not self.take(leaves, run):
@@ -348,24 +375,26 @@ cdef class Entry:
 
     # ---- its run
 
-    cdef bint take(self, list leaves, PlannedRun& run) except -1:
+    cdef bint take(self, leaves, PlannedRun& run) except -1:
         """Collects the tensors and numbers of a run; whether they are there."""
         cdef Py_ssize_t i
         cdef TensorBase x
         cdef unordered_set[size_t] used   # memories of gradients, and of arguments
         cdef size_t storage
-        for i in range(len(self.sources)):
-            kind, source = self.source_kinds[i], self.sources[i]
+        run.arguments.reserve(self.source_kinds.size())
+        for i in range(<Py_ssize_t>self.source_kinds.size()):
+            kind = self.source_kinds[i]
             if kind == FROM_LEAF:
-                run.arguments.push_back((<TensorBase>leaves[source]).t)
+                run.arguments.push_back((<TensorBase>leaves[self.source_leaves[i]]).t)
                 continue
             if kind == FROM_LATER:
                 run.arguments.push_back(CTensor())
                 continue
             if kind == FROM_MEMORY:
-                run.arguments.push_back(whole_memory((<TensorBase>leaves[source]).t))
+                run.arguments.push_back(whole_memory((<TensorBase>leaves[self.source_leaves[i]]).t))
                 continue
-            found = (<TensorBase>source)._grad   # memory of its own, as the recording took it
+            # Memory of its own, as the recording took it.
+            found = (<TensorBase>self.sources[i])._grad
             if found is None:
                 return False
             x = <TensorBase>found
@@ -383,22 +412,24 @@ cdef class Entry:
         self.take_numbers(leaves, run.given)
         return True
 
-    cdef int take_numbers(self, list leaves, vector[double]& given) except -1:
+    cdef int take_numbers(self, leaves, vector[double]& given) except -1:
         for source in self.numbers:
             given.push_back(leaves[source] if type(source) is int else source())
         return 0
 
-    cdef object run(self, list leaves, profile=None):
+    cdef object run(self, leaves, profile=None):
         """The result; MISS, and nothing is run, where the program does not stand for the call.
         A profile (`tinyt.compiler.render`) measures the run."""
         cdef PlannedRun run
         cdef RunObserver* observer = NULL
         cdef bint ran = False, stands = True
+        cdef list draws = None
         if not self.take(leaves, run):
             return MISS
-        draws = self.take_draws()
-        for seed, counter in draws:
-            run.draws.emplace_back(<int64_t>seed, <int64_t>counter)
+        if self.generators:
+            draws = self.take_draws()
+            for seed, counter in draws:
+                run.draws.emplace_back(<int64_t>seed, <int64_t>counter)
         if profile is not None:
             observer = <RunObserver*><size_t>profile.start(self.program_object)
         try:
@@ -407,10 +438,9 @@ cdef class Entry:
                     stands = self.program.holds(run.given)
                 for leaf in self.renewed if stands else ():
                     (<TensorBase>leaf)._grad = None
-            with nogil:
-                ran = run.run(self.program[0], observer, self.returns_numbers)
+            ran = run.run(self.program[0], observer, self.returns_numbers)
         finally:
-            if not ran:
+            if not ran and draws is not None:
                 for (generator, count), draw in zip(self.generators, draws, strict=True):
                     generator.give_back(count, draw)
         if ran and profile is not None:
@@ -420,14 +450,17 @@ cdef class Entry:
     cdef list take_draws(self):
         return [(<object>generator).take(count) for generator, count in self.generators]
 
-    cdef object finish(self, PlannedRun& run, list leaves, list draws, profile):
+    cdef object finish(self, PlannedRun& run, leaves, list draws, profile):
         cdef size_t i
-        cdef list outputs = [wrap(run.outputs[i]) for i in range(run.outputs.size())]
+        cdef list outputs
+        if self.returns_output:
+            return wrap(run.outputs[0])
+        outputs = [wrap(run.outputs[i]) for i in range(run.outputs.size())]
         if self.later is not None:
-            self.later.attach(outputs, leaves, taken(run), list(run.given), draws, profile)
-        return self.accept(outputs, leaves, list(run.numbers))
+            self.later.attach(outputs, leaves, taken(run), list(run.given), draws or [], profile)
+        return self.accept(outputs, leaves, list(run.numbers) if self.returns_numbers else None)
 
-    def accept(self, list outputs, list leaves, list numbers):
+    cpdef accept(self, list outputs, leaves, list numbers):
         """Sets the gradients to those that a run gave; what the function returns of its outputs and
         of its numbers, if it returns any."""
         for leaf, output, fixed in self.set_grads:
@@ -460,16 +493,17 @@ cdef list taken(PlannedRun& run):
     return [wrap(run.arguments[i]) if run.arguments[i] else None for i in range(run.arguments.size())]
 
 
-cdef Py_ssize_t first_of(TensorBase x, list leaves, Py_ssize_t i, Py_ssize_t* same) noexcept:
+cdef Py_ssize_t first_of(TensorBase x, leaves, Py_ssize_t i, Py_ssize_t* same) except -1:
     """As `firsts` has it; for few leaves."""
     cdef Py_ssize_t j, first = i
     same[0] = i
     for j in range(i - 1, -1, -1):
-        if not isinstance(leaves[j], TensorBase):
+        other = leaves[j]
+        if not isinstance(other, TensorBase):
             continue
-        if leaves[j] is x:
+        if other is x:
             same[0] = j
-        if &(<TensorBase>leaves[j]).t.storage() == &x.t.storage():
+        if &(<TensorBase>other).t.storage() == &x.t.storage():
             first = j
     return first
 
@@ -502,13 +536,12 @@ cdef class CompiledBase:
     cdef object call_now(self, tuple args, dict kwargs, profile):
         cdef Py_ssize_t i = 0
         cdef Entry entry
-        cdef list leaves
         if recording_owner() != NULL:   # a part of what is captured now
             return self.function(*args, **kwargs)
         while i < len(self.entries):
             entry = <Entry>self.entries[i]
-            leaves = []
-            if entry.stands_for(args, kwargs, leaves):
+            leaves = entry.leaves_of(args, kwargs)
+            if leaves is not None:
                 if not entry.confirmed and entry.ready(leaves):
                     self.confirm(entry, leaves)
                 result = entry.run(leaves, profile)   # MISS, too, where it turned out not to stand for it

@@ -198,6 +198,7 @@ cdef bint holds_still(Guard guard) except -1:
     cdef PyObject *wanted = <PyObject*>guard.expected
     cdef Py_ssize_t i = 0
     cdef Py_ssize_t at = 0
+    cdef tuple parts
     place = guard.place
     if guard.number == ITEM and isinstance(place, dict):
         found = PyDict_GetItemWithError(place, guard.what)
@@ -233,9 +234,10 @@ cdef bint holds_still(Guard guard) except -1:
             return True
     if guard.number == FUNCTION:
         found = <PyObject*>place
-        if (function_code(found) == <PyObject*>guard.expected[0]
-                and is_pointer(guard.expected[1], function_defaults(found))
-                and is_pointer(guard.expected[2], function_keywords(found))):
+        parts = <tuple>guard.expected
+        if (function_code(found) == <PyObject*>parts[0]
+                and is_pointer(parts[1], function_defaults(found))
+                and is_pointer(parts[2], function_keywords(found))):
             return True
     now = guard.now()
     return alike(<PyObject*>now, wanted)

@@ -66,20 +66,11 @@ class Numbers {
   int64_t given() const { return given_; }
 
   // Once they are recorded, what follows is for whoever has locked them, as every run of a program
-  // does: programs of one graph share them.
-  void lock() {
-    while (busy_.test_and_set(std::memory_order_acquire)) {
-      require(owner_.load(std::memory_order_relaxed) != std::this_thread::get_id(),
-              ErrorKind::Runtime, "compile: a program runs a function that calls the program");
-      busy_.wait(true);
-    }
-    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  }
-  void unlock() {
-    owner_.store({}, std::memory_order_relaxed);
-    busy_.clear(std::memory_order_release);
-    busy_.notify_one();
-  }
+  // does: programs of one graph share them. Not inline: each shared library has a list of its own
+  // of who waits for an atomic.
+  void lock();
+  bool try_lock();
+  void unlock();
   const std::vector<Number>& all() const { return numbers_; }
   // As recorded, or as refreshed last.
   double value(int64_t number) const { return numbers_[number].value; }

@@ -14,6 +14,7 @@ Program::Program(const Graph& graph, Part part) : numbers_(graph.shared_numbers(
     const size_t excess = planner.plan(hold);
     if (excess == 0) {
       planner.place();
+      find_brief();
       return;
     }
     if (excess < least) {
@@ -25,6 +26,13 @@ Program::Program(const Graph& graph, Part part) : numbers_(graph.shared_numbers(
   Planner planner(*this, graph, part);
   planner.plan(best);
   planner.place();
+  find_brief();
+}
+
+void Program::find_brief() {
+  int64_t elements = 0;
+  for (const Tensor& t : operands_) elements += t.numel();
+  is_brief_ = elements < kReleaseLockElements && bound_.empty();
 }
 
 std::string_view Program::name(const Step& step) const {
@@ -58,7 +66,7 @@ void Program::bind(std::span<const Tensor> arguments) {
             like.shape(), " with strides ", like.strides(), ", got ", name_of(x.dtype()), " ",
             x.shape(), " with strides ", x.strides());
     arguments_[i].storage->block.data =
-        x.numel() == 0 ? x.data() : const_cast<char*>(byte_range(x).first);
+        x.is_contiguous() || x.numel() == 0 ? x.data() : const_cast<char*>(byte_range(x).first);
   }
 }
 
@@ -159,17 +167,17 @@ void Program::run_steps(const Draws& draws, bool has_memories, RunObserver* obse
 }
 
 std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
-  std::vector<Ref<Storage>> made;
+  made_.clear();
   for (Memory& memory : memories_) {
-    made.emplace_back(new Storage);
-    made.back()->block = std::exchange(memory.storage->block, {.bytes = memory.bytes});
+    made_.emplace_back(new Storage);
+    made_.back()->block = std::exchange(memory.storage->block, {.bytes = memory.bytes});
   }
   std::vector<Tensor> out;
+  out.reserve(results_.size());
   for (const Result& r : results_) {
     const Tensor& t = r.tensor;
     if (r.memory >= 0) {
-      out.push_back(
-          Tensor::from_storage(made[r.memory], t.shape(), t.strides(), t.offset(), t.dtype()));
+      out.push_back(t.in(made_[r.memory]));
     } else if (r.argument >= 0) {
       const Tensor& x = arguments[r.argument];
       const char* first = x.numel() == 0 ? x.data() : byte_range(x).first;
@@ -181,6 +189,7 @@ std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
       out.push_back(t);
     }
   }
+  made_.clear();
   return out;
 }
 
@@ -207,6 +216,13 @@ std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> argument
                                                 RunObserver* observer,
                                                 std::vector<double>* numbers) {
   const std::lock_guard lock(*numbers_);
+  return run_locked(arguments, given, draws, observer, numbers);
+}
+
+std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> arguments,
+                                                       std::span<const double> given,
+                                                       const Draws& draws, RunObserver* observer,
+                                                       std::vector<double>* numbers) {
   if (!numbers_->refresh(given)) return std::nullopt;
   if (numbers) *numbers = numbers_->values();
   bind(arguments);
@@ -220,7 +236,7 @@ std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> argument
     }
   } observed{observer};
   if (observer) observer->begin();
-  memory::current().make_room(room_);
+  if (room_ > 0) memory::current().make_room(room_);
   run_steps(draws, false, observer);
   observed.ran = true;
   for (const Tensor& t : written_) ++t.storage().version;

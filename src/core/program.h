@@ -14,6 +14,7 @@
 
 #include "backend.h"
 #include "graph.h"
+#include "seam.h"
 
 namespace tinyt {
 
@@ -177,6 +178,15 @@ class Program {
                                          std::span<const double> given, const Draws& draws,
                                          RunObserver* observer = nullptr,
                                          std::vector<double>* numbers = nullptr);
+  // The same for whoever has locked the numbers.
+  std::optional<std::vector<Tensor>> run_locked(std::span<const Tensor> arguments,
+                                                std::span<const double> given, const Draws& draws,
+                                                RunObserver* observer,
+                                                std::vector<double>* numbers);
+  // What programs of one graph share.
+  Numbers& numbers() const { return *numbers_; }
+  // Whether all of it is too little to give up a front end's lock for, and calls no front end.
+  bool is_brief() const { return is_brief_; }
 
   // Runs as a part of another program, which waits for it and refreshes the numbers: arguments lie
   // dense at these addresses, and each memory of results is to be written at one.
@@ -284,6 +294,7 @@ class Program {
   explicit Program(std::shared_ptr<Numbers> numbers) : numbers_(std::move(numbers)) {}
   Program& operator=(Program&&) = default;
 
+  void find_brief();
   static void give_back(Memory& memory);
   void bind(std::span<const Tensor> arguments);
   void set_draws(const Draws& draws);
@@ -312,7 +323,8 @@ class Program {
   std::vector<int64_t> step_of_;
   std::vector<Draw> draws_;
   std::vector<Argument> arguments_;
-  std::vector<Memory> memories_;  // of results
+  std::vector<Memory> memories_;    // of results
+  std::vector<Ref<Storage>> made_;  // during `results`: what they lie in
   std::vector<Result> results_;
   std::vector<Tensor> captured_;
   std::vector<Tensor> written_;  // of the captured memory
@@ -324,6 +336,7 @@ class Program {
   size_t arena_bytes_ = 0;
   size_t room_ = 0;        // that blocks of more than a slab's need side by side
   char* arena_ = nullptr;  // of the last run
+  bool is_brief_ = false;
 };
 
 }  // namespace tinyt

@@ -96,7 +96,11 @@ class SmallVec {
     size_ = n;
   }
   bool operator==(const SmallVec& o) const {
-    return size_ == o.size_ && std::equal(begin(), end(), o.begin());
+    if (size_ != o.size_) return false;
+    const T *a = data(), *b = o.data();
+    for (size_t i = 0; i < size_; ++i)  // few: no call of memcmp
+      if (!(a[i] == b[i])) return false;
+    return true;
   }
 
  private:

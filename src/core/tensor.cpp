@@ -100,6 +100,19 @@ Tensor Tensor::view(std::span<const int64_t> shape, std::span<const int64_t> str
   return make_tensor(impl_->storage, shape, strides, offset, impl_->dtype);
 }
 
+Tensor Tensor::in(Ref<Storage> storage) const {
+  auto* t = new TensorImpl;
+  t->storage = std::move(storage);
+  t->shape = impl_->shape;
+  t->strides = impl_->strides;
+  t->offset = impl_->offset;
+  t->numel = impl_->numel;
+  t->dtype = impl_->dtype;
+  t->contiguous = impl_->contiguous;
+  g_live_tensors.fetch_add(1, std::memory_order_relaxed);
+  return Tensor(Ref<TensorImpl>(t));
+}
+
 Tensor Tensor::view_as(DType dtype, std::span<const int64_t> shape,
                        std::span<const int64_t> strides, int64_t offset) const {
   return make_tensor(impl_->storage, shape, strides, offset, dtype);

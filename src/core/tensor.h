@@ -124,6 +124,8 @@ class Tensor {
   // The same storage seen otherwise; no checks against the storage's size.
   Tensor view(std::span<const int64_t> shape, std::span<const int64_t> strides,
               int64_t offset) const;
+  // The same shape, strides and offset in other memory.
+  Tensor in(Ref<Storage> storage) const;
   // The same with another element type; strides and offset count its elements.
   Tensor view_as(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides,
                  int64_t offset) const;

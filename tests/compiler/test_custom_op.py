@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -392,3 +393,51 @@ def test_nothing_is_kept(sine: CustomOpDef) -> None:
     assert tinyt.memory.live_tensors() == before
     del compiled
     gc.collect()
+
+
+@pytest.mark.parametrize("what", ["call", "numbers"])
+def test_what_waits_for_a_backward_that_runs_python(what: str) -> None:
+    """Another thread's backward pass has the numbers of the program, and needs the interpreter's lock,
+    under which a program of few elements runs, but does not wait. Who waits hears of the end, from
+    whichever of the extension modules."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    @custom_op("tests::slow", mutates_args=())
+    def slow(x: Tensor) -> Tensor:
+        inside.set()
+        assert go_on.wait(60)
+        return x + 1.0
+
+    @slow.register_fake
+    def _(x: Tensor) -> Tensor:
+        return tinyt.empty_like(x)
+
+    class Slowly(tinyt.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return slow(grad)
+
+    go_on.set()
+    compiled = compile(Slowly.apply)
+    x = tinyt.ones(3).requires_grad_()
+    for _ in range(3):
+        compiled(x).sum().backward()
+    y = compiled(x).sum()
+    inside.clear()
+    go_on.clear()
+    other = threading.Thread(target=y.backward)
+    other.start()
+    assert inside.wait(60)
+    timer = threading.Timer(0.2, go_on.set)
+    timer.start()
+    if what == "call":
+        assert compiled(x).tolist() == [2.0] * 3
+    else:
+        assert compiled.entries[0].capture.core.numbers() == []
+    other.join()
+    timer.join()
+    assert x.grad.tolist() == [8.0] * 3

@@ -130,7 +130,7 @@ class Compiled(Views):
             ) from (error)
         return result
 
-    def confirm(self, entry: Entry, leaves: list[Any]) -> None:
+    def confirm(self, entry: Entry, leaves: Sequence[Any]) -> None:
         """Captures again: what was captured must not depend on what changes between calls.
 
         Of a number that is read anew a function may hold the value fast, as one of C does: what
@@ -150,7 +150,7 @@ class Compiled(Views):
                 self.entries.remove(entry)
                 raise
 
-    def _hold_numbers(self, entry: Entry, leaves: list[Any], given: list[float]) -> None:
+    def _hold_numbers(self, entry: Entry, leaves: Sequence[Any], given: list[float]) -> None:
         """The numbers whose values a second capture shows to count."""
         core, numbers = entry.capture.core, entry.capture.core.numbers()
 
@@ -187,13 +187,13 @@ class Compiled(Views):
                 if dynamic is not None and dynamic.capture is not None:
                     dynamic.capture.core.hold(position)
 
-    def _marks(self, leaves: list[Any]) -> Marks:
+    def _marks(self, leaves: Sequence[Any]) -> Marks:
         """The sizes of a call's arguments that others may take the place of."""
         if self._dynamic is False or self._max_memory is not None:
             return {}
         return marks_of(leaves, self._dynamic is True)
 
-    def _trace(self, entry: Entry, leaves: list[Any]) -> None:
+    def _trace(self, entry: Entry, leaves: Sequence[Any]) -> None:
         """Captures again with sizes that are followed, where some are marked."""
         marks = self._marks(leaves)
         if not marks:
@@ -244,7 +244,7 @@ class Compiled(Views):
             return entry, ""
         return None, why
 
-    def _verify(self, entry: Entry, leaves: list[Any], when: str) -> None:
+    def _verify(self, entry: Entry, leaves: Sequence[Any], when: str) -> None:
         """With ``verify=True``: VerificationError where the program is not the function."""
         if self._verifier is not None:
             found = self._verifier.check(entry, leaves, when)
@@ -256,7 +256,7 @@ class Compiled(Views):
             return "the first call"
         return self.entries[0].reason(args, kwargs) or "a number or gradient that it depends on"
 
-    def _captured(self, description: Any, leaves: list[Any], reason: str) -> Entry:
+    def _captured(self, description: Any, leaves: Sequence[Any], reason: str) -> Entry:
         """A new program, for these arguments."""
         lines = None if self._max_memory is None else Lines()
         with collection_paused():
@@ -273,7 +273,7 @@ class Compiled(Views):
         return entry
 
     def _entry(
-        self, capture: Capture, description: Any, leaves: list[Any], lines: Lines | None
+        self, capture: Capture, description: Any, leaves: Sequence[Any], lines: Lines | None
     ) -> Entry:
         """The program of a capture, checked."""
         core, capture.how = self._planned(capture, lines)
@@ -308,7 +308,7 @@ class Compiled(Views):
     def _capture(
         self,
         description: Any,
-        leaves: list[Any],
+        leaves: Sequence[Any],
         places: Sequence[Place],
         nudged: tuple[int, float] = (_NONE, 1.0),
         lines: Lines | None = None,
@@ -324,7 +324,7 @@ class Compiled(Views):
     def _capture_once(
         self,
         description: Any,
-        leaves: list[Any],
+        leaves: Sequence[Any],
         places: Sequence[Place],
         nudged: tuple[int, float],
         lines: Lines | None,

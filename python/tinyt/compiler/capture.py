@@ -58,7 +58,7 @@ class _StandIns:
         """``live``: floats are numbers that are read anew; else they are floats, and held."""
         self._recorder, self._live = recorder, live
         self._leaves = leaves
-        memories = [first for first, _ in firsts(list(leaves))]
+        memories = [first for first, _ in firsts(leaves)]
         several = {first for i, first in enumerate(memories) if first != i}
         self._shared = {i for i, first in enumerate(memories) if first in several}
         self._memories: dict[tuple[int, dtype], Tensor] = {}

@@ -225,11 +225,7 @@ def _user_line(frame: FrameType | None) -> str:
     """The line of the user's own code that a frame runs for."""
     while frame is not None and _in_library(frame):
         frame = frame.f_back
-    return (
-        "a step of an optimiser"
-        if frame is None
-        else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    )
+    return "the call itself" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _depth_of(value: Any) -> int:

@@ -81,7 +81,7 @@ class Verifier:
     def __init__(self, function: Callable[..., Any], grad: Grad) -> None:
         self._function, self._grad = function, grad
 
-    def check(self, entry: Entry, leaves: list[Any], when: str) -> Verification | None:
+    def check(self, entry: Entry, leaves: Sequence[Any], when: str) -> Verification | None:
         """Tries the call in all ways; everything is left as it was. None where the program does not
         stand for the call. VerificationError where they differ."""
         if not entry.ready(leaves):
@@ -107,7 +107,7 @@ class _Trial:
     """One call, in several ways."""
 
     def __init__(
-        self, function: Callable[..., Any], grad: Grad, entry: Entry, leaves: list[Any]
+        self, function: Callable[..., Any], grad: Grad, entry: Entry, leaves: Sequence[Any]
     ) -> None:
         self._function, self._grad = function, grad
         self._entry, self._leaves = entry, leaves
