@@ -119,9 +119,9 @@ def _stepped(tt: ModuleType, array: Array) -> Any:
 
 
 def _shifted(tt: ModuleType, array: Array) -> Any:
-    """Contiguous, but starting one element into its storage: an unaligned pointer."""
-    base = np.concatenate([np.ones(1, array.dtype), array.reshape(-1)])
-    return tt.tensor(base)[1:].view(array.shape)
+    """Contiguous, but starting one element into its storage, an unaligned pointer; more follow."""
+    base = np.concatenate([np.ones(1, array.dtype), array.reshape(-1), np.ones(7, array.dtype)])
+    return tt.tensor(base)[1 : 1 + array.size].view(array.shape)
 
 
 def _expanded(tt: ModuleType, array: Array) -> Any:

@@ -38,6 +38,10 @@ def has_nonzero(x: Tensor) -> Any:
     return (x + 1).nonzero()  # here
 
 
+def has_classes(x: Tensor) -> Any:
+    return nn.functional.one_hot(x.long())  # here
+
+
 def has_mask(x: Tensor) -> Any:
     return x[x > 0]  # here
 
@@ -79,8 +83,8 @@ def draws_in_a_layer(x: Tensor) -> Any:
 
 
 ONCE = [
-    has_item, has_branch, has_numpy, has_nonzero, has_mask, sets_data, transposes_in_place, resizes,
-    changes_a_weight, reads_a_weight, shares_a_weight, buffers_a_weight, draws_in_a_layer,
+    has_item, has_branch, has_numpy, has_nonzero, has_classes, has_mask, sets_data,
+    transposes_in_place, resizes, changes_a_weight, reads_a_weight, shares_a_weight, buffers_a_weight, draws_in_a_layer,
 ]  # fmt: skip
 
 
@@ -167,6 +171,11 @@ def test_floats_that_the_function_sets() -> None:
     facts["rate"] = 2.0
     with pytest.raises(CaptureError, match="sets 'rate', from which a program reads"):
         compiled(tinyt.ones(3))
+
+
+def test_classes_that_are_not_given() -> None:
+    with pytest.raises(CaptureError, match=r"one_hot: .* depends on data.*; give num_classes"):
+        compile(has_classes)(tinyt.ones(3))
 
 
 def test_items_that_the_function_sets() -> None:

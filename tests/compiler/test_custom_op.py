@@ -397,9 +397,9 @@ def test_nothing_is_kept(sine: CustomOpDef) -> None:
 
 @pytest.mark.parametrize("what", ["call", "numbers"])
 def test_what_waits_for_a_backward_that_runs_python(what: str) -> None:
-    """Another thread's backward pass has the numbers of the program, and needs the interpreter's lock,
-    under which a program of few elements runs, but does not wait. Who waits hears of the end, from
-    whichever of the extension modules."""
+    """Another thread's backward pass has the numbers of the program, and needs the interpreter's
+    lock, under which a program of few elements runs, but does not wait. Who waits hears of the end,
+    from whichever of the extension modules."""
     inside, go_on = threading.Event(), threading.Event()
 
     @custom_op("tests::slow", mutates_args=())

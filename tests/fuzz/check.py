@@ -101,7 +101,14 @@ def outcome(step: Any, args: list[Tensor], nets: list[Net], call: int) -> Any:
     except Exception as error:
         return Failure(type(error), str(error))
     states = [x for net in nets for x in net.state()]
-    return [frozen(x) for x in (*results, *args, *states, tinyt.get_rng_state())]
+    memory = [memory_of(x) for x in args]
+    return [frozen(x) for x in (*results, *args, *memory, *states, tinyt.get_rng_state())]
+
+
+def memory_of(x: Tensor) -> Tensor:
+    """All of a tensor's memory, what lies around it, too."""
+    x = x.detach()
+    return x.as_strided((x._storage_elements,), (1,), 0)
 
 
 def frozen(x: Any) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,35 @@ def no_limits_left() -> Iterator[None]:
 
 
 # ------------------------------------------------------------------ statistics
+
+
+_GROWTH = """
+import re
+from pathlib import Path
+
+import tinyt
+
+
+def held():
+    return 1024 * int(re.search(r"RssAnon:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+
+
+small = tinyt.ones(1000)
+before = held()
+x = tinyt.ones(300, 1000)
+print(held() - before)
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="Linux says what a process holds"
+)
+def test_a_block_takes_no_whole_huge_pages_where_there_is_little() -> None:
+    """1.2 MB of the first 2 MiB."""
+    found = subprocess.run(
+        [sys.executable, "-c", _GROWTH], check=True, capture_output=True, text=True
+    )
+    assert 1_200_000 <= int(found.stdout) < 1_800_000
 
 
 def test_statistics_count() -> None:

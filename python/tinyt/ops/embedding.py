@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tinyt._core import DTypeError, ShapeError
+from tinyt._core import CaptureError, DTypeError, ShapeError
 from tinyt._tensor import GradMode
 from tinyt.autograd.rules.common import blank
 from tinyt.dtypes import int64
@@ -248,6 +248,11 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError(
             f"one_hot: cannot infer the number of classes of an empty tensor of shape "
             f"{tuple(input.shape)}"
+        )
+    if num_classes < 0 and input._is_recorded:
+        raise CaptureError(
+            "one_hot: the number of classes depends on data, which is not known while recording; "
+            "give num_classes"
         )
     if num_classes < 0:
         num_classes = int(prim.amax(input, (), False).item()) + 1

@@ -24,8 +24,9 @@ inline constexpr size_t kPage = size_t{16} << 10;
 inline constexpr size_t kPage = size_t{4} << 10;
 #endif
 
-// `bytes` and `alignment` are multiples of kHugePage. Null when the system refuses.
-inline void* map_pages(size_t bytes, size_t alignment) noexcept {
+// `bytes` and `alignment` are multiples of kHugePage. Null when the system refuses. The first
+// `small` bytes are pages of the usual size, so that what is not touched of them takes no memory.
+inline void* map_pages(size_t bytes, size_t alignment, [[maybe_unused]] size_t small = 0) noexcept {
 #if defined(_WIN32)
   return ::operator new(bytes, std::align_val_t{alignment}, std::nothrow);
 #else
@@ -40,14 +41,15 @@ inline void* map_pages(size_t bytes, size_t alignment) noexcept {
   if (start + span > tail) munmap(reinterpret_cast<void*>(tail), start + span - tail);
 #if defined(MADV_HUGEPAGE)
   // The first touch of small pages is several times slower; a refusal changes nothing else.
-  madvise(reinterpret_cast<void*>(data), bytes, MADV_HUGEPAGE);
+  madvise(reinterpret_cast<void*>(data + small), bytes - small, MADV_HUGEPAGE);
 #endif
   return reinterpret_cast<void*>(data);
 #endif
 }
 
 // The same at these addresses, if they are nobody's.
-inline bool map_pages_at([[maybe_unused]] char* data, [[maybe_unused]] size_t bytes) noexcept {
+inline bool map_pages_at([[maybe_unused]] char* data, [[maybe_unused]] size_t bytes,
+                         [[maybe_unused]] size_t small = 0) noexcept {
 #if defined(_WIN32)
   return false;
 #else
@@ -58,7 +60,7 @@ inline bool map_pages_at([[maybe_unused]] char* data, [[maybe_unused]] size_t by
     return false;
   }
 #if defined(MADV_HUGEPAGE)
-  madvise(data, bytes, MADV_HUGEPAGE);
+  madvise(data + small, bytes - small, MADV_HUGEPAGE);
 #endif
   return true;
 #endif

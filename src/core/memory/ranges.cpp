@@ -22,7 +22,16 @@ size_t huge_pages(const char* start, size_t bytes) {
   return high > low ? high - low : 0;
 }
 
+// Of so little in all, the part of a huge page that a block leaves would be much.
+constexpr size_t kLittle = 8 * kHugePage;
+
 }  // namespace
+
+// Blocks come from the end of a range. What one leaves of the first huge page is touched later, or
+// never: as small pages it takes no memory until then.
+size_t Ranges::small_pages(size_t bytes, size_t available) const noexcept {
+  return available > bytes && reserved_ < kLittle ? kHugePage : 0;
+}
 
 // The smallest that fits, and of those the lowest: what was released last is often next to be
 // taken again, since it fits best.
@@ -55,7 +64,7 @@ void* Ranges::grow(size_t bytes) noexcept {
 // A new range, of huge pages of other ones as far as they go.
 bool Ranges::gather(size_t bytes) noexcept {
   const size_t size = whole(bytes, kHugePage);
-  auto* start = static_cast<char*>(map_pages(size, kHugePage));
+  auto* start = static_cast<char*>(map_pages(size, kHugePage, small_pages(bytes, size)));
   if (start == nullptr) return false;
   ++mappings_;
   reserved_ += size;
@@ -98,7 +107,8 @@ bool Ranges::extend(const Range& range, size_t bytes) noexcept {
   if (bytes <= range.bytes) return false;
   const size_t more = whole(bytes - range.bytes, kHugePage);
   char* start = nullptr;
-  if (address(range.start) % kHugePage == 0 && map_pages_at(range.start - more, more)) {
+  if (address(range.start) % kHugePage == 0 &&
+      map_pages_at(range.start - more, more, small_pages(bytes, range.bytes + more))) {
     start = range.start - more;
   } else if (address(range.end()) % kHugePage == 0 && map_pages_at(range.end(), more)) {
     start = range.end();

@@ -33,6 +33,7 @@ class Ranges {
     char* end() const { return start + bytes; }
   };
 
+  size_t small_pages(size_t bytes, size_t available) const noexcept;
   bool extend(size_t bytes) noexcept;
   bool extend(const Range& range, size_t bytes) noexcept;
   bool gather(size_t bytes) noexcept;
