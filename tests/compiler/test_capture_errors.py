@@ -84,7 +84,8 @@ def draws_in_a_layer(x: Tensor) -> Any:
 
 ONCE = [
     has_item, has_branch, has_numpy, has_nonzero, has_classes, has_mask, sets_data,
-    transposes_in_place, resizes, changes_a_weight, reads_a_weight, shares_a_weight, buffers_a_weight, draws_in_a_layer,
+    transposes_in_place, resizes, changes_a_weight, reads_a_weight, shares_a_weight,
+    buffers_a_weight, draws_in_a_layer,
 ]  # fmt: skip
 
 
