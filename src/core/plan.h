@@ -16,6 +16,9 @@ namespace tinyt {
 // (benchmarks/cases/compile.py has such cases).
 constexpr int64_t kGatheredBytes = 4 << 20;
 
+// Beyond all groups and steps.
+constexpr int64_t kAlways = INT64_MAX;
+
 Kernel kernel_of(OpId op);
 
 class Planner {
