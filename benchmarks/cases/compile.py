@@ -273,6 +273,15 @@ def layer(rows: int, width: int, out: int) -> Case:
                    *inputs)  # fmt: skip
 
 
+def masked(rows: int, width: int, out: int) -> Case:
+    def function(lib: Any, gradient: Any, weight: Any, x: Any) -> Any:
+        return (gradient @ weight) * (x > 0)
+
+    inputs = normal(rows, width), normal(width, out), normal(rows, out)
+    return product(f"product, mask, {rows}x{width} to {out}", function, 2.0 * rows * width * out,
+                   *inputs)  # fmt: skip
+
+
 def filtered(images: int, channels: int, out: int, size: int, kernel: int) -> Case:
     def function(lib: Any, x: Any, weight: Any, bias: Any) -> Any:
         return lib.relu(lib.nn.functional.conv2d(x, weight, bias, padding=kernel // 2))
@@ -389,6 +398,7 @@ FIXED = (
     loss("KL divergence", kl_divergence, 2048, 1000),
     layer(64, 64, 128),
     layer(4096, 256, 1024),
+    masked(2048, 384, 1536),
     filtered(8, 64, 64, 32, 1),
     filtered(8, 32, 64, 32, 3),
     summed(512, 512),

@@ -1,5 +1,6 @@
 #include "tile_program.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -561,14 +562,23 @@ class BlockTail final : public Tail {
 
  private:
   // Whole rows are cheaper than blocks where the result stays close, but threads begin once more
-  // for them, which counts where there is work for both turns, though little.
+  // for them, which counts where there is work for both turns, though little. They are read from
+  // memory faster, too: a block's rows of another large operand are too short to be fetched ahead.
   bool pays(int64_t bytes) const {
-    if (bytes > kCloseResult) return true;
+    if (bytes > kCloseResult) return !reads_another();
     const auto& steps = job_.program.steps;
     return num_threads() > 1 && bytes <= kOneTurn &&
            std::any_of(steps.begin(), steps.end(), [](const TileProgram::Step& step) {
              return info(step.op).kind == OpKind::Scalar && !has_flag(step.op, op_flags::L);
            });
+  }
+
+  // Whether there are more operands with all elements of the space than the product's result.
+  bool reads_another() const {
+    return std::ranges::count_if(job_.operands, [](const TileOperand& operand) {
+             return (operand.inner || operand.gather != 0) &&
+                    std::ranges::find(operand.stride, 0) == operand.stride.end();
+           }) > 1;
   }
 
   const Job& job_;
