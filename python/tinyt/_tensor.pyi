@@ -369,9 +369,6 @@ class Entry:
     def inputs(
         self, leaves: Sequence[Any]
     ) -> tuple[list[Tensor | None], list[float], list[tuple[int, int]]]: ...
-    def accept(
-        self, outputs: list[Tensor], leaves: Sequence[Any], numbers: list[float] | None
-    ) -> Any: ...
     @property
     def capture(self) -> Any: ...
     @property
@@ -382,6 +379,9 @@ class Entry:
     def description(self) -> tuple[Any, ...]: ...
     @property
     def program_object(self) -> Any: ...
+    def accept(
+        self, outputs: list[Tensor], leaves: Sequence[Any], numbers: list[float] | None
+    ) -> Any: ...
 
 @disjoint_base
 class CompiledBase:

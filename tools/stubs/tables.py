@@ -282,8 +282,8 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "describe": [
         (["value: object", "leaves: list[Any]", "is_leaf: Callable[[Any], bool] = ..."], "Any")
     ],
-    "rebuild": [(["description: Any", "leaves: list[Any]"], "Any")],
-    "firsts": [(["leaves: list[Any]"], "list[tuple[int, int]]")],
+    "rebuild": [(["description: Any", "leaves: Iterable[Any]"], "Any")],
+    "firsts": [(["leaves: Sequence[Any]"], "list[tuple[int, int]]")],
     "Place.__init__": [(["self", "holder: Any", "key: Any", "index: int = -1"], "None")],
     "Place.__call__": [(["self"], "Any")],
     "Place.put": [(["self", "value: object"], "None")],
@@ -305,25 +305,30 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
                 "program: Any",
                 "description: tuple[Any, ...]",
                 "modes: tuple[Any, ...]",
-                "leaves: list[Any]",
+                "leaves: Sequence[Any]",
             ],
             "None",
         )
     ],
     "Entry.reason": [(["self", "args: tuple[Any, ...]", "kwargs: dict[str, Any]"], "str | None")],
     "Entry.confirm": [(["self"], "None")],
-    "Entry.ready": [(["self", "leaves: list[Any]"], "bool")],
+    "Entry.ready": [(["self", "leaves: Sequence[Any]"], "bool")],
     "Entry.accept": [
         (
-            ["self", "outputs: list[Tensor]", "leaves: list[Any]", "numbers: list[float]"],
+            [
+                "self",
+                "outputs: list[Tensor]",
+                "leaves: Sequence[Any]",
+                "numbers: list[float] | None",
+            ],
             "Any",
         )
     ],
-    "Entry.call": [(["self", "leaves: list[Any]", "profile: Any = None"], "Any")],
-    "Entry.given": [(["self", "leaves: list[Any]"], "list[float]")],
+    "Entry.call": [(["self", "leaves: Sequence[Any]", "profile: Any = None"], "Any")],
+    "Entry.given": [(["self", "leaves: Sequence[Any]"], "list[float]")],
     "Entry.inputs": [
         (
-            ["self", "leaves: list[Any]"],
+            ["self", "leaves: Sequence[Any]"],
             "tuple[list[Tensor | None], list[float], list[tuple[int, int]]]",
         )
     ],
