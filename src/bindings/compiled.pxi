@@ -220,7 +220,7 @@ cdef class Entry:
     cdef bint returns_numbers
     cdef bint returns_output   # the first one, as it is, and nothing else comes of a run
 
-    def __init__(self, capture, program, tuple description, int64_t modes, list leaves):
+    def __init__(self, capture, program, tuple description, int64_t modes, leaves):
         at = firsts(leaves)
         several = {first for i, (first, _) in enumerate(at) if first != i}
         self.capture, self.program_object, self.modes = capture, program, modes
