@@ -305,8 +305,7 @@ void bind_graph(py::module_& m) {
           "before is that of the last run, or -1.")
       .def("places", describe_places,
            "(kind, bytes, position, first and last step) of all memory that steps use.")
-      .def("held_bytes", py::overload_cast<>(&Program::held_bytes, py::const_),
-           "What a run holds at each step.")
+      .def("held_bytes", &Program::held_bytes, "What a run holds at each step.")
       .def("steps_of_nodes", &Program::steps_of_nodes,
            "Of each node of the graph the step that computes it, or -1.")
       .def(

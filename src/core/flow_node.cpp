@@ -51,7 +51,7 @@ FlowPart with_graph(const FlowPart& part, std::shared_ptr<const Graph> graph) {
 class PartRun {
  public:
   explicit PartRun(const FlowPart& part)
-      : program_(*part.graph),
+      : program_(*part.graph, Program::Part::All, Program::Results::Given),
         sources_(part.sources),
         draws_(part.draws),
         arguments(program_.arguments()),
@@ -98,7 +98,7 @@ class PartRun {
     program_.run_at(arguments, memories, own_draws_);
   }
   // What a run takes, its results aside.
-  size_t peak_bytes() const { return program_.peak_bytes_at(); }
+  size_t peak_bytes() const { return program_.peak_bytes(); }
 
  private:
   Program program_;

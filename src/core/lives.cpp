@@ -15,7 +15,8 @@ bool is_in_place(const Graph::Node& node, size_t i, const std::vector<int64_t>& 
 
 }  // namespace
 
-std::vector<size_t> unfused_held(const Graph& graph, const std::function<bool(int64_t)>& runs) {
+std::vector<size_t> unfused_held(const Graph& graph, const std::function<bool(int64_t)>& runs,
+                                 bool takes_outputs) {
   const auto& nodes = graph.nodes();
   const auto count = static_cast<int64_t>(nodes.size());
   std::vector<int64_t> last(graph.values().size(), -1);  // node that reads a value
@@ -39,6 +40,8 @@ std::vector<size_t> unfused_held(const Graph& graph, const std::function<bool(in
       until[memory[v]] = std::max({until[memory[v]], last[v], n});
     }
   }
+  if (!takes_outputs)
+    for (const Graph::Output& output : graph.outputs()) is_made[memory[output.value]] = false;
   std::vector<int64_t> change(static_cast<size_t>(count) + 2, 0);
   for (size_t v = 0; v < memory.size(); ++v) {
     if (!is_made[v]) continue;

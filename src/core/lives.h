@@ -9,7 +9,9 @@
 
 namespace tinyt {
 
-// What is held while each node runs, its results included, by those nodes that `runs` says run.
-std::vector<size_t> unfused_held(const Graph& graph, const std::function<bool(int64_t)>& runs);
+// What is held while each node runs, its results included, by those nodes that `runs` says run;
+// the graph's outputs may have memory from elsewhere.
+std::vector<size_t> unfused_held(const Graph& graph, const std::function<bool(int64_t)>& runs,
+                                 bool takes_outputs);
 
 }  // namespace tinyt

@@ -62,10 +62,11 @@ bool holds_pairs(const Tensor& x) {
 
 }  // namespace
 
-Planner::Planner(Program& program, const Graph& graph, Program::Part part)
+Planner::Planner(Program& program, const Graph& graph, Program::Part part, Program::Results results)
     : program_(program),
       graph_(graph),
       part_(part),
+      results_(results),
       outputs_(graph.outputs()),
       values_(graph.values().size()),
       last_read_(graph.values().size(), -1),
@@ -378,7 +379,8 @@ void Planner::plan_opaque(const Graph::Node& node, int64_t now) {
 // The same kernels take the same scratch memory in eager mode. Where a program is small that may be
 // much of its peak, and asking them takes next to no time.
 void Planner::find_unfused_peak() {
-  const std::vector<size_t> held = unfused_held(graph_, [&](int64_t n) { return is_in_part(n); });
+  const std::vector<size_t> held = unfused_held(
+      graph_, [&](int64_t n) { return is_in_part(n); }, results_ == Program::Results::Taken);
   for (const size_t bytes : held) unfused_peak_ = std::max(unfused_peak_, bytes);
   scratch_.assign(program_.steps_.size(), 0);
   knows_scratch_ = unfused_peak_ <= kSmallStep;
@@ -470,8 +472,11 @@ void Planner::plan_sides() {
   for (const Program::Turn& turn : program_.taken_)
     if (turn.step >= 0)
       lives[turn.memory.storage.get()] = {turn.step, steps - 1, turn.memory.bytes};
+  for (const Program::Memory& memory : program_.memories_)
+    lives.try_emplace(memory.storage.get(), Lifetime{0, steps - 1, 0});  // given
   for (const auto& [key, x] : converted_) lives[&x.storage()] = {0, steps - 1, 0};
-  std::vector<Program::Side> sides = SideChooser(program_, lives, std::max(2, num_threads())).run();
+  std::vector<Program::Side> sides =
+      SideChooser(program_, lives, scratch_, std::max(2, num_threads())).run();
   if (sides.empty()) return;
   const size_t enough = peak(least_own_block());
   const std::vector<Buffer> buffers = buffers_;

@@ -23,7 +23,7 @@ Kernel kernel_of(OpId op);
 
 class Planner {
  public:
-  Planner(Program& program, const Graph& graph, Program::Part part);
+  Planner(Program& program, const Graph& graph, Program::Part part, Program::Results results);
   // Chooses steps and what they work on. Returns by how many bytes that is more than eager mode
   // takes, as far as it is known.
   size_t plan(Regions hold);
@@ -90,6 +90,7 @@ class Planner {
   Program& program_;
   const Graph& graph_;
   Program::Part part_;
+  Program::Results results_;
   Cut cut_;
   std::span<const Graph::Output> outputs_;
   std::vector<Tensor> values_;

@@ -26,8 +26,9 @@ int64_t Planner::memory_for(int64_t v) {
   program_.memories_.push_back({taken.storage, taken.storage->block.bytes});
   buffer_of_.erase(&made.storage());
   const auto last = static_cast<int64_t>(program_.steps_.size()) - 1;
-  program_.taken_.push_back(
-      {std::min(taken.first, last), program_.memories_.back(), Program::Use::Result});
+  if (results_ == Program::Results::Taken)
+    program_.taken_.push_back(
+        {std::min(taken.first, last), program_.memories_.back(), Program::Use::Result});
   taken.storage = {};
   memory_of_[&made.storage()] = number;
   return number;

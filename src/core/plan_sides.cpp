@@ -108,9 +108,11 @@ class SideChooser::Window {
   std::vector<int64_t> time_;  // of each set, at its first step
 };
 
-SideChooser::SideChooser(const Program& program, const Lives& lives, int threads)
+SideChooser::SideChooser(const Program& program, const Lives& lives,
+                         const std::vector<size_t>& scratch, int threads)
     : program_(program),
       lives_(lives),
+      scratch_(scratch),
       threads_(threads),
       count_(static_cast<int64_t>(program.steps().size())),
       waits_(static_cast<size_t>(count_)),
@@ -131,7 +133,7 @@ SideChooser::SideChooser(const Program& program, const Lives& lives, int threads
   for (int64_t s = 0; s < count_; ++s) {
     now += born_[s] - gone[s];
     alive_[s] = now;
-    most_alive_ = std::max(most_alive_, now);
+    most_held_ = std::max(most_held_, now + scratch[s]);
   }
 }
 
@@ -183,11 +185,14 @@ void SideChooser::try_from(int64_t first) {
   if (efforts_[first].nanoseconds == 0) return;
   Window window(*this, first);
   window.add(first);
-  size_t alive = alive_[first];
+  size_t alive = alive_[first], scratch = scratch_[first];
   int64_t one_by_one = alone(first);
   std::vector<int64_t> lane_of_set;
   for (int64_t s = first + 1; s < std::min(count_, first + kMostSteps); ++s) {
-    if (efforts_[s].nanoseconds == 0 || (alive += born_[s]) > most_alive_) return;
+    if (efforts_[s].nanoseconds == 0) return;
+    alive += born_[s];
+    scratch = std::max(scratch, scratch_[s]);
+    if (alive + scratch > most_held_) return;
     window.add(s);
     one_by_one += alone(s);
     const int64_t limit = std::min(one_by_one - kLeastGain, best_[s + 1] - best_[first]) - kSharing;

@@ -18,7 +18,9 @@ using Lives = std::unordered_map<const Storage*, Lifetime>;
 // apart from that of all others in it.
 class SideChooser {
  public:
-  SideChooser(const Program& program, const Lives& lives, int threads);
+  // `scratch`: of each step, where that is known.
+  SideChooser(const Program& program, const Lives& lives, const std::vector<size_t>& scratch,
+              int threads);
   // In the order of the steps.
   std::vector<Program::Side> run();
 
@@ -34,12 +36,13 @@ class SideChooser {
 
   const Program& program_;
   const Lives& lives_;
+  const std::vector<size_t>& scratch_;
   int threads_;
   int64_t count_;
   std::vector<Effort> efforts_;              // of no nanoseconds: of a step that runs alone
   std::vector<std::vector<int64_t>> waits_;  // for which steps, of the last few
   std::vector<size_t> alive_, born_;         // bytes, per step
-  size_t most_alive_ = 0;
+  size_t most_held_ = 0;
   std::vector<int64_t> best_;   // nanoseconds of the steps before
   std::vector<int64_t> first_;  // of the best group that ends before
 };

@@ -5,12 +5,13 @@
 
 namespace tinyt {
 
-Program::Program(const Graph& graph, Part part) : numbers_(graph.shared_numbers()) {
+Program::Program(const Graph& graph, Part part, Results results)
+    : numbers_(graph.shared_numbers()) {
   // With less in regions where that keeps below eager's peak.
   Regions best = Regions::Products;
   size_t least = SIZE_MAX;
   for (const Regions hold : {Regions::Products, Regions::Reductions, Regions::Scalars}) {
-    Planner planner(*this, graph, part);
+    Planner planner(*this, graph, part, results);
     const size_t excess = planner.plan(hold);
     if (excess == 0) {
       planner.place();
@@ -23,7 +24,7 @@ Program::Program(const Graph& graph, Part part) : numbers_(graph.shared_numbers(
     }
     *this = Program(graph.shared_numbers());
   }
-  Planner planner(*this, graph, part);
+  Planner planner(*this, graph, part, results);
   planner.plan(best);
   planner.place();
   find_brief();
@@ -146,12 +147,11 @@ void Program::run_side(const Side& side, const Draws& draws, RunObserver* observ
   if (observer) observer->after_side(first, last);
 }
 
-void Program::run_steps(const Draws& draws, bool has_memories, RunObserver* observer) {
+void Program::run_steps(const Draws& draws, RunObserver* observer) {
   auto taken = taken_.begin(), given = given_back_.begin();
   auto side = sides_.begin();
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
     for (; taken != taken_.end() && taken->step == s; ++taken) {
-      if (taken->use == Use::Result && has_memories) continue;
       taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
       if (taken->use == Use::Arena) place(taken->memory);
     }
@@ -208,7 +208,7 @@ void Program::run_at(std::span<char* const> arguments, std::span<char* const> me
   set_draws(draws);
   const Borrowed borrowed{*this};
   for (size_t i = 0; i < memories.size(); ++i) memories_[i].storage->block.data = memories[i];
-  run_steps(draws, true, nullptr);
+  run_steps(draws, nullptr);
 }
 
 std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> arguments,
@@ -237,7 +237,7 @@ std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> a
   } observed{observer};
   if (observer) observer->begin();
   if (room_ > 0) memory::current().make_room(room_);
-  run_steps(draws, false, observer);
+  run_steps(draws, observer);
   observed.ran = true;
   for (const Tensor& t : written_) ++t.storage().version;
   for (size_t i = 0; i < arguments_.size(); ++i)

@@ -165,9 +165,11 @@ class Program {
   // Of a graph with a mark: what comes before it returns its outputs and then what the later part
   // needs, which the later part takes after its arguments.
   enum class Part : uint8_t { All, First, Later };
+  // Who takes the memory of results: each run, or whoever calls run_at.
+  enum class Results : uint8_t { Taken, Given };
 
   // Plans: fuses what it may, and gives every value its place.
-  explicit Program(const Graph& graph, Part part = Part::All);
+  explicit Program(const Graph& graph, Part part = Part::All, Results results = Results::Taken);
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
@@ -189,7 +191,7 @@ class Program {
   bool is_brief() const { return is_brief_; }
 
   // Runs as a part of another program, which waits for it and refreshes the numbers: arguments lie
-  // dense at these addresses, and each memory of results is to be written at one.
+  // dense at these addresses, and each memory of results, which are Given, is to be written at one.
   void run_at(std::span<char* const> arguments, std::span<char* const> memories,
               const Draws& draws);
   // The memory of its own that a result lies in, as results of recorded parts do.
@@ -253,14 +255,12 @@ class Program {
     std::unordered_map<const Storage*, size_t> place_of;
   };
   Layout layout() const;
-  // The bytes that a run holds during each step: the arena, blocks, results made so far.
+  // The bytes that a run holds during each step: the arena, blocks, results that it took so far.
   std::vector<size_t> held_bytes() const;
   // What each step's kernel takes for itself on top, with as many threads as there are now.
   std::vector<size_t> scratch_bytes() const;
   // The most that a run holds, with that; known before the first one.
   size_t peak_bytes() const;
-  // Of run_at, which is given the memory of results.
-  size_t peak_bytes_at() const;
 
  private:
   friend class Planner;
@@ -299,14 +299,12 @@ class Program {
   void bind(std::span<const Tensor> arguments);
   void set_draws(const Draws& draws);
   void place(const Memory& arena);
-  void run_steps(const Draws& draws, bool has_memories, RunObserver* observer);
+  void run_steps(const Draws& draws, RunObserver* observer);
   void run_side(const Side& side, const Draws& draws, RunObserver* observer);
   void run_step(int64_t step, const Draws& draws, RunObserver* observer);
   void execute(const Step& step, const Draws& draws);
   void run_region(Region& region, std::span<const Tensor> inputs,
                   std::span<const Tensor> outputs) const;
-  std::vector<size_t> held_bytes(bool has_memories) const;
-  size_t peak_bytes(bool has_memories) const;
   size_t scratch_of(const Step& step) const;
   bool may_replace(const Step& step, const Storage& from, const Storage& to) const;
   std::vector<Tensor> results(std::span<const Tensor> arguments);

@@ -56,22 +56,17 @@ Program::Layout Program::layout() const {
   return out;
 }
 
-std::vector<size_t> Program::held_bytes(bool has_memories) const {
+std::vector<size_t> Program::held_bytes() const {
   std::vector<size_t> out;
   size_t held = 0;
-  const auto bytes = [&](const Turn& turn) {
-    return has_memories && turn.use == Use::Result ? 0 : turn.memory.bytes;
-  };
   auto taken = taken_.begin(), given = given_back_.begin();
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
-    for (; taken != taken_.end() && taken->step == s; ++taken) held += bytes(*taken);
+    for (; taken != taken_.end() && taken->step == s; ++taken) held += taken->memory.bytes;
     out.push_back(held);
-    for (; given != given_back_.end() && given->step == s; ++given) held -= bytes(*given);
+    for (; given != given_back_.end() && given->step == s; ++given) held -= given->memory.bytes;
   }
   return out;
 }
-
-std::vector<size_t> Program::held_bytes() const { return held_bytes(false); }
 
 std::vector<Program::Held> Program::held_values(int64_t step) const {
   const Layout layout = this->layout();
@@ -174,14 +169,11 @@ std::vector<size_t> Program::scratch_bytes() const {
   return out;
 }
 
-size_t Program::peak_bytes(bool has_memories) const {
-  const std::vector<size_t> held = held_bytes(has_memories), scratch = scratch_bytes();
+size_t Program::peak_bytes() const {
+  const std::vector<size_t> held = held_bytes(), scratch = scratch_bytes();
   size_t peak = 0;
   for (size_t s = 0; s < held.size(); ++s) peak = std::max(peak, held[s] + scratch[s]);
   return peak;
 }
-
-size_t Program::peak_bytes() const { return peak_bytes(false); }
-size_t Program::peak_bytes_at() const { return peak_bytes(true); }
 
 }  // namespace tinyt

@@ -315,6 +315,20 @@ def test_groups_take_no_more_memory_than_eager():
     assert program.peak_bytes <= 3 * 4 * 96 * 96 + 1024
 
 
+def test_a_group_leaves_out_a_step_whose_scratch_memory_has_no_room():
+    """The sum's is there before the products' results are."""
+
+    def function(x, w, h):
+        return h.sum(0), x @ w, x.t() @ w
+
+    args = tinyt.randn(96, 96), tinyt.randn(96, 96), tinyt.randn(96, 96).half()
+    program = program_of(function, *args)
+    assert program.scratch_bytes()[0] > 0
+    assert ops_beside(program) == [[[("matmul",)], [("matmul",)]]]
+    with tinyt.num_threads(1):
+        assert program.peak_bytes == 96 * 2 + 2 * 4 * 96 * 96
+
+
 def test_steps_that_take_memory_run_in_one_lane():
     """Sums of halves over rows, for which there is room beside what the last result needs."""
 
@@ -327,6 +341,33 @@ def test_steps_that_take_memory_run_in_one_lane():
         assert sum(n > 0 for n in program.scratch_bytes()) == 2
     (lanes,) = ops_beside(program)
     assert sorted(lane.count(("sum",)) for lane in lanes) == [0, 2]
+
+
+def test_results_of_a_body_take_no_memory_of_its_run():
+    """Scratch memory has the room beside them that it has before they are made."""
+    w = tinyt.randn(128, 512)
+
+    def cell(total, x):
+        g, y = x[:, :512], x[:, 512:]
+        h = g @ w.t()
+        return total + y.t() @ g, h
+
+    def function(xs):
+        return tinyt.scan(cell, tinyt.zeros(128, 512), xs)
+
+    xs = tinyt.randn(6, 16, 640)
+    compiled = tinyt.compile(function)
+    for _ in range(2):
+        compiled(xs)
+    (scan,) = (row for row in compiled.report().rows if row.inside)
+    (body,) = scan.inside
+    lanes = {row.ops[0]: row.lane for row in body.rows if row.lane}
+    assert lanes["matmul"] != lanes["matmul_add"]
+    memory.reset_peak()
+    before = memory.statistics()["current_bytes"]
+    found = compiled(xs)
+    assert memory.statistics()["peak_bytes"] - before == compiled.peak_bytes
+    assert [bits(x) for x in found] == [bits(x) for x in function(xs)]
 
 
 def test_nested_programs_have_lanes_of_their_own():
