@@ -179,6 +179,16 @@ def test_classes_that_are_not_given() -> None:
         compile(has_classes)(tinyt.ones(3))
 
 
+def test_a_view_at_a_position_that_is_not_known() -> None:
+    """A copy of the row would not see what is written to the tensor later."""
+    x = tinyt.randn(4, 3)
+    with pytest.raises(CaptureError, match=r"index: .* not known.*; x\[i\.reshape\(1\)\]"):
+        compile(lambda x: x[x[:, 0].argmin()])(x)
+    row = compile(lambda x: x[x[:, 0].argmin().reshape(1)][0])
+    for _ in range(3):
+        assert_same_bits(row(x), x[x[:, 0].argmin()])
+
+
 def test_items_that_the_function_sets() -> None:
     rates = [0.5]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinyt import _tensor
-from tinyt._core import DTypeError, ShapeError
+from tinyt._core import CaptureError, DTypeError, ShapeError
 from tinyt._tensor import Symbol, index
 from tinyt.autograd.rules.movement import inverse
 from tinyt.dtypes import bfloat16, float16, float64
@@ -26,7 +26,14 @@ def is_integral(x: Tensor) -> bool:
 def _as_index(item: Any) -> Any:
     """Lists and arrays as tensors; integers as int; everything else as it is."""
     if isinstance(item, Tensor):
-        return item.item() if item.dim() == 0 and is_integral(item) else item
+        if item.dim() > 0 or not is_integral(item):
+            return item
+        if item._is_recorded:
+            raise CaptureError(
+                "index: a tensor of no dimensions asks for a view, at a position that is not known "
+                "while recording; x[i.reshape(1)] takes a copy"
+            )
+        return item.item()
     if isinstance(item, bool) or item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, (list, tuple, range)):
