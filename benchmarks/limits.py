@@ -8,6 +8,7 @@ import platform
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.case import Work
 
@@ -81,8 +82,12 @@ class Limits:
         self._bandwidth = library.peak_bandwidth
         self._bandwidth.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64]
         self._bandwidth.restype = ctypes.c_double
+        self._round_trip = library.peak_round_trip
+        self._round_trip.restype = ctypes.c_double
         self.rates: dict[str, float] = {}
         self.bandwidths: dict[str, dict[str, float]] = {}
+        self.round_trips: list[float] = []
+        """The least and the most seconds, where there are several threads."""
 
     def rate(self, kind: str) -> float:
         """Operations per second. Where no unit is better, halves and bytes go through float32's."""
@@ -101,6 +106,17 @@ class Limits:
             time.sleep(UNTIL_PARKED)
             found[str(nbytes)] = self._bandwidth(*mix, self.threads, nbytes)
         return found[str(nbytes)]
+
+    def found(self) -> dict[str, Any]:
+        """What was asked for so far."""
+        names = ("rates", "bandwidths", "round_trips")
+        return {name: getattr(self, name) for name in names}
+
+    def look_for_cores(self) -> None:
+        """How far from each other a run's threads are. Virtual cores change their places."""
+        if self.threads > 1:
+            found = [*self.round_trips, self._round_trip()]
+            self.round_trips = [min(found), max(found)]
 
     def seconds(self, work: Work) -> float | None:
         """The least time for ``work``; None where only the call itself counts."""

@@ -1,6 +1,7 @@
 // The machine's own limits, for the last column of `python -m benchmarks.compare`: arithmetic from
-// registers alone, and memory traffic with plain and with streaming stores. Nothing of tinyt is
-// used here, so that the yardstick is not made of what it measures. `limits.py` builds it.
+// registers alone, memory traffic with plain and with streaming stores, and how far two cores are
+// from each other. Nothing of tinyt is used here, so that the yardstick is not made of what it
+// measures. `limits.py` builds it.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -275,6 +276,24 @@ double best_bandwidth(int threads, int64_t bytes) {
 }
 
 }  // namespace
+
+// Seconds that a cache line takes from one thread's core to another's and back: the best window.
+extern "C" double peak_round_trip() {
+  constexpr int kTrips = 1024, kWindows = 5;
+  double best = 1;
+  for (int window = 0; window < kWindows; ++window) {
+    alignas(128) std::atomic<int> turn{0};
+    const double seconds = together(2, [&](int t) {
+      for (int i = t; i < 2 * kTrips; i += 2) {
+        while (turn.load(std::memory_order_acquire) != i) {
+        }
+        turn.store(i + 1, std::memory_order_release);
+      }
+    });
+    best = std::min(best, seconds / kTrips);
+  }
+  return best;
+}
 
 // Operations per second: 0 float32, 1 float64, 2 bfloat16, 3 int8. 0: the level has no such unit.
 extern "C" double peak_rate(int kind, int threads) {

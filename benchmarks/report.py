@@ -113,6 +113,9 @@ def peaks(found: dict[str, Any]) -> str:
             for nbytes, figure in sorted(figures.items(), key=lambda item: int(item[0]))
         ]
         lines.append(f"  {mix:<10}GB/s at {', '.join(parts)}")
+    if found.get("round_trips"):
+        least, most = (duration(seconds) for seconds in found["round_trips"])
+        lines.append(f"  a cache line from core to core and back: {least} to {most}")
     return "\n".join(lines)
 
 

@@ -154,8 +154,10 @@ def main() -> None:
     for case in collect(job.seed):
         if case.id in wanted:
             tell("row", asdict(measure(case, job, limits)))
+            if limits:
+                limits.look_for_cores()
     if limits:
-        tell("peaks", {"rates": limits.rates, "bandwidths": limits.bandwidths})
+        tell("peaks", limits.found())
 
 
 if __name__ == "__main__":

@@ -311,6 +311,8 @@ def worker(monkeypatch):
             rows.append(Row(group, name, 1.0, ratio, ratio, ratio))
             show(rows[-1])
         peaks = {"rates": {"float32": 1e9}, "bandwidths": {"1:1": {"1048576": 2e9}}}
+        if job.threads > 1:
+            peaks["round_trips"] = [6.5e-8, 3.1e-7]
         facts = {"level": "some", "threads": job.threads, "torch": "2.13", "torch_level": "any"}
         return compare.Result(facts, rows, peaks)
 
@@ -326,6 +328,7 @@ def test_check_passes(worker, capsys, tmp_path):
     assert compare.main([*ARGUMENTS, "--json", str(tmp_path / "r.json")]) == 0
     out = capsys.readouterr().out
     assert "every floor holds" in out
+    assert out.count("from core to core and back: 65 ns to 310 ns") == 1
     assert out.count("seed 7") == 2
     assert [job.threads for job in worker.jobs] == [1, 2]
     written = json.loads((tmp_path / "r.json").read_text())
