@@ -28,12 +28,13 @@ def _as_index(item: Any) -> Any:
     if isinstance(item, Tensor):
         if item.dim() > 0 or not is_integral(item):
             return item
-        if item._is_recorded:
+        try:
+            return item.item()
+        except CaptureError as error:
             raise CaptureError(
-                "index: a tensor of no dimensions asks for a view, at a position that is not known "
-                "while recording; x[i.reshape(1)] takes a copy"
-            )
-        return item.item()
+                "index: the value is not known while recording, and a tensor of no dimensions asks "
+                "for the view at that place; x[i.reshape(1)] takes a copy"
+            ) from error
     if isinstance(item, bool) or item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, (list, tuple, range)):
