@@ -109,8 +109,11 @@ class Limits:
 
     def found(self) -> dict[str, Any]:
         """What was asked for so far."""
-        names = ("rates", "bandwidths", "round_trips")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "rates": self.rates,
+            "bandwidths": self.bandwidths,
+            "round_trips": self.round_trips,
+        }
 
     def look_for_cores(self) -> None:
         """How far from each other a run's threads are. Virtual cores change their places."""
