@@ -20,7 +20,7 @@ double item_of(const Tensor& t) {
     case DType::Int32:
       return static_cast<double>(*t.ptr<int32_t>());
     case DType::Bool:
-      return static_cast<double>(*t.ptr<uint8_t>());
+      return *t.ptr<uint8_t>() != 0;
     default:
       fail(ErrorKind::Capture, "item: the number in a ", name_of(t.dtype()),
            " tensor cannot be read anew at every run");

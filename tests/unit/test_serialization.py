@@ -369,7 +369,6 @@ HOSTILE = {
     "gap": (file_of({"a": entry(), "b": entry(offsets=(9, 17))}, b"\0" * 17), "leaves a gap"),
     "gap at the start": (file_of({"a": entry(offsets=(1, 9))}, b"\0" * 9), "leaves a gap"),
     "unclaimed data": (file_of({}, b"\0"), "the file holds 1"),
-    "boolean 2": (file_of({"a": entry("BOOL", (1,), (0, 1))}, b"\2"), "neither 0 nor 1"),
 }
 
 

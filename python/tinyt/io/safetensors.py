@@ -100,7 +100,10 @@ def write(
         file.write(text)
         for name in order:
             if tensors[name].numel():
-                file.write(_bytes_of(tensors[name].detach().contiguous()))
+                tensor = tensors[name].detach().contiguous()
+                if tensor.dtype == dtypes.bool:  # whose bytes may be any: 0 and 1 in files
+                    tensor = tensor.to(dtypes.uint8)
+                file.write(_bytes_of(tensor))
 
 
 def read(path: str | os.PathLike[str] | BinaryIO) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -278,8 +281,6 @@ def _read_tensor(file: BinaryIO, name: str, entry: _Entry) -> Tensor:
         if not count:
             raise SerializationError(f"load: tensor {name!r}: the file ends early")
         done += count
-    if entry.dtype == dtypes.bool and target.max() > 1:
-        raise SerializationError(f"load: tensor {name!r}: a BOOL byte is neither 0 nor 1")
     return result
 
 

@@ -15,7 +15,8 @@
 namespace tinyt::cpu {
 namespace {
 
-// The storage of DType::Bool, which dtype.def shares with uint8.
+// The storage of DType::Bool, which dtype.def shares with uint8. Every byte but 0 is true: memory
+// of others (NumPy, DLPack, a view of uint8, uninitialised) may hold any. Our results are 0 or 1.
 struct BoolByte {
   uint8_t value;
 };

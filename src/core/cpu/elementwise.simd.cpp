@@ -135,7 +135,7 @@ constexpr void fill_half_kernels(ElementwiseTable& t) {
 
 template <class To, class From>
 void cast_loop(const void* from, void* to, int64_t n) {
-  if constexpr (__is_same(To, From)) {
+  if constexpr (__is_same(To, From) && !__is_same(To, BoolByte)) {
     __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
   } else {
     const From* __restrict in = static_cast<const From*>(from);

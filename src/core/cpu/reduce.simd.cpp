@@ -12,10 +12,13 @@ namespace {
 // ---- rows
 
 // Integers wrap, so that their sums are the same in any order.
+template <class S>
 TINYT_INLINE uint64_t sum_of_bytes(const char* in, int64_t n) {
   U64 sums{};
-  for (; n >= kLanes<B8>; n -= kLanes<B8>, in += kLanes<B8>) sums += sum_bytes(load<uint8_t>(in));
-  sums += sum_bytes(load_part<uint8_t>(in, n));
+  for (; n >= kLanes<B8>; n -= kLanes<B8>, in += kLanes<B8>) {
+    sums += sum_bytes(load_lanes<S, uint8_t, kLanes<B8>>(in));
+  }
+  if (n > 0) sums += sum_bytes(load_lanes_part<S, uint8_t, kLanes<B8>>(in, n));
   uint64_t sum = 0;
   for (int i = 0; i < kLanes<U64>; ++i) sum += sums[i];
   return sum;
@@ -46,7 +49,8 @@ TINYT_INLINE int64_t rows_together(const char* row, int64_t count, int64_t row_s
 
 template <class K>
 void rows(const void* in, int64_t count, int64_t row_stride, int64_t n, void* out) {
-  constexpr bool kBytes = std::is_same_v<K, Kind<uint8_t, uint64_t, Same, Add>>;
+  using S = typename K::S;
+  constexpr bool kBytes = std::is_same_v<K, Kind<S, uint64_t, Same, Add>> && sizeof(S) == 1;
   const auto* row = static_cast<const char*>(in);
   auto* values = static_cast<typename K::T*>(out);
   int64_t r = 0;
@@ -56,7 +60,7 @@ void rows(const void* in, int64_t count, int64_t row_stride, int64_t n, void* ou
   }
   for (; r < count; ++r, row += row_stride) {
     if constexpr (kBytes) {
-      values[r] = sum_of_bytes(row, n);
+      values[r] = sum_of_bytes<S>(row, n);
     } else {
       values[r] = reduce_row<K>(row, n);
     }
@@ -379,9 +383,9 @@ constexpr ReduceTable build() {
   b.put_floats<double, double>(DType::Float64);
   b.put_floats<BFloat16, float>(DType::BFloat16);
   b.put_floats<Half, float>(DType::Float16);
-  b.put<uint8_t, uint8_t, Same, Larger>(Reduction::Max, DType::Bool);
-  b.put<uint8_t, uint8_t, Same, Smaller>(Reduction::Min, DType::Bool);
-  b.put<uint8_t, uint64_t, Same, Add>(Reduction::Sum, DType::Bool);
+  b.put<BoolByte, uint8_t, Same, Larger>(Reduction::Max, DType::Bool);
+  b.put<BoolByte, uint8_t, Same, Smaller>(Reduction::Min, DType::Bool);
+  b.put<BoolByte, uint64_t, Same, Add>(Reduction::Sum, DType::Bool);
   b.put<uint8_t, uint64_t, Same, Add>(Reduction::Sum, DType::UInt8);
   b.put<int32_t, uint64_t, Same, Add>(Reduction::Sum, DType::Int32);
   return b.table;

@@ -10,13 +10,22 @@
 namespace tinyt::cpu {
 namespace {  // internal linkage, see levels.h
 
+// Values of one byte are bools, of which any byte but 0 is true; kernels compute with 0 and 1.
+template <class V>
+TINYT_INLINE V truth_values(V x) {
+  if constexpr (kIsBool<V>) return select((Mask<V>)(x != 0), V{} + 1, V{});
+  return x;
+}
+
 // How operand `Index` is read: values of T, or a condition on values of T.
 template <class T, int Index>
 struct Values {
   static constexpr int kIndex = Index;
   using Item = T;
-  static TINYT_INLINE Vec<T> whole(const void* p) { return load<T>(p); }
-  static TINYT_INLINE Vec<T> part(const void* p, int64_t n) { return load_part<T>(p, n); }
+  static TINYT_INLINE Vec<T> whole(const void* p) { return truth_values(load<T>(p)); }
+  static TINYT_INLINE Vec<T> part(const void* p, int64_t n) {
+    return truth_values(load_part<T>(p, n));
+  }
   static TINYT_INLINE Vec<T> repeated(T x) { return splat(x); }
 };
 template <class T, int Index>

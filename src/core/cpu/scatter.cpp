@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "complex.h"
+#include "convert.h"
 #include "copy.h"
 #include "index.h"
 #include "levels.h"
@@ -126,10 +127,11 @@ T combine(T a, T b) {
   }
 }
 
-// bool: a sum is "or", a product "and".
-template <>
-uint8_t combine<OpId::add>(uint8_t a, uint8_t b) {
-  return a | b;
+// A sum of bools and the larger one is "or", a product and the smaller one "and".
+template <OpId op>
+BoolByte combine(BoolByte a, BoolByte b) {
+  const bool x = a.value != 0, y = b.value != 0;
+  return {op == OpId::add || op == OpId::maximum ? x || y : x && y};
 }
 
 // out = op(out, src) at the index, both of the arithmetic type T.
@@ -174,7 +176,7 @@ void combine_at_any(const Tensor& out, const Tensor& index, const Tensor& src, s
     case DType::Float64:
       return combine_at<op, double>(out, index, src, dim);
     case DType::Bool:
-      return combine_at<op, uint8_t>(out, index, src, dim);
+      return combine_at<op, BoolByte>(out, index, src, dim);
     default:  // unsigned, so that sums and products of int64 wrap
       return combine_at<op, std::conditional_t<kWraps, uint64_t, int64_t>>(out, index, src, dim);
   }

@@ -68,7 +68,7 @@ constexpr void put(SelectTable& table, DType dtype) {
 
 constexpr SelectTable build() {
   SelectTable table{};
-  put<uint8_t, int64_t>(table, DType::Bool);
+  put<BoolByte, int64_t>(table, DType::Bool);
   put<uint8_t, int64_t>(table, DType::UInt8);
   put<int32_t, int32_t>(table, DType::Int32);
   put<int64_t, int64_t>(table, DType::Int64);

@@ -33,11 +33,12 @@ uint64_t sort_key(const Entry<K, I>& entry) {
   return entry.key;
 }
 
-enum class KeyKind : uint8_t { Unsigned, Signed, Float };
+enum class KeyKind : uint8_t { Bool, Unsigned, Signed, Float };
 
 inline KeyKind key_kind(DType t) {
   if (is_float(t)) return KeyKind::Float;
-  return is_bool(t) || t == DType::UInt8 ? KeyKind::Unsigned : KeyKind::Signed;
+  if (is_bool(t)) return KeyKind::Bool;
+  return t == DType::UInt8 ? KeyKind::Unsigned : KeyKind::Signed;
 }
 
 // The bits of +infinity; anything above it, sign aside, is a NaN.
@@ -72,7 +73,7 @@ class KeyReader {
   // The bits of element i, from its key where that says them.
   K bits_of(K key, const char* line, int64_t i) const {
     const K ordered = static_cast<K>(key ^ flip_);
-    if constexpr (Kind == KeyKind::Unsigned) return ordered;
+    if constexpr (Kind <= KeyKind::Unsigned) return ordered;
     if constexpr (Kind == KeyKind::Signed) return static_cast<K>(ordered ^ kSign);
     if (ordered == kSign || ordered == kNaN) return bits_at(line, i);
     return static_cast<K>(ordered & kSign ? ordered ^ kSign : ~ordered);
@@ -94,6 +95,7 @@ class KeyReader {
 
   // A zero has the key kSign, a NaN kNaN, whatever their bits. No branches: signs are random.
   K order(K bits) const {
+    if constexpr (Kind == KeyKind::Bool) return bits != 0;
     if constexpr (Kind == KeyKind::Unsigned) return bits;
     if constexpr (Kind == KeyKind::Signed) return bits ^ kSign;
     using S = std::make_signed_t<K>;  // which all processors compare
@@ -137,6 +139,9 @@ template <class F>
 void with_key_of(DType dtype, F&& f) {
   const auto with_kind = [&]<class K>() {
     switch (key_kind(dtype)) {
+      case KeyKind::Bool:
+        if constexpr (sizeof(K) == 1) return f.template operator()<K, KeyKind::Bool>();
+        break;
       case KeyKind::Unsigned:
         return f.template operator()<K, KeyKind::Unsigned>();
       case KeyKind::Signed:

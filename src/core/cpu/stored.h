@@ -89,6 +89,9 @@ TINYT_INLINE typename LanesOf<T, N>::type load_lanes(const void* p) {
     S raw;
     __builtin_memcpy(&raw, p, sizeof raw);
     return static_cast<T>(number(raw));
+  } else if constexpr (__is_same(S, BoolByte)) {
+    const auto v = load_lanes<uint8_t, T, N>(p);
+    return v < 1 ? v : Vec<T, N>{} + 1;
   } else if constexpr (__is_same(S, T)) {
     Vec<T, N> v;
     __builtin_memcpy(&v, p, sizeof v);
