@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import json
 import sys
-import time
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -26,10 +25,6 @@ from benchmarks.stats import ratio_of_bests, upper_bound
 from tinyt.cli.timing import rounds_of
 
 LIBRARIES = (tinyt, torch)
-
-SETTLE = 0.02
-"""OpenMP's threads spin for some 15 ms after their last work: on a machine without a spare core
-they would be in the other library's way."""
 
 PATIENCE = 30.0
 """Seconds of a case, after which it gets no more than three rounds."""
@@ -71,14 +66,10 @@ def times(case: Case, job: Job) -> Times:
         calls += [call for call, _ in others.values()]
     del arrays
 
-    def settle() -> None:
-        if job.threads > 1:
-            time.sleep(SETTLE)
-
     gc.collect()
     gc.disable()
     try:
-        ours, theirs, *rest = rounds_of(calls, job.rounds, job.seconds, settle, at_most=PATIENCE)
+        ours, theirs, *rest = rounds_of(calls, job.rounds, job.seconds, at_most=PATIENCE)
     finally:
         gc.enable()
         calls.clear()

@@ -72,11 +72,28 @@ def test_rounds_take_turns_in_alternating_order():
     assert "".join(turns) == "-a-b-b-a-a-b"
 
 
-@pytest.mark.parametrize(("at_most", "rounds"), [(1.0, 3), (45.0, 5), (1e9, 9)])
+def test_the_first_call_after_a_rest_is_not_timed():
+    clock = Clock()
+    slow_then_fast = clock.taking(9.0, 5.0, 9.0, 5.0)
+    rests = []
+    found = rounds_of([slow_then_fast], 2, 1.0, lambda: rests.append(clock.now), clock)
+    assert found == [[5.0, 5.0]]
+    assert rests == [0.0, 14.0]
+
+
+def test_libraries_rest_long_enough_for_spinning_threads_to_sleep(monkeypatch):
+    rests = []
+    monkeypatch.setattr("tinyt.cli.timing.time.sleep", rests.append)
+    clock = Clock()
+    rounds_of([clock.taking(1.0)] * 2, 2, 0.1, clock=clock)
+    assert rests == [0.03] * 4
+
+
+@pytest.mark.parametrize(("at_most", "rounds"), [(1.0, 3), (90.0, 5), (1e9, 9)])
 def test_rounds_of_slow_functions_are_fewer(at_most, rounds):
     clock = Clock()
     functions = [clock.taking(4.0), clock.taking(6.0)]
-    found = rounds_of(functions, 9, 0.1, clock=clock, at_most=at_most)
+    found = rounds_of(functions, 9, 0.1, lambda: None, clock, at_most)
     assert found == [[4.0] * rounds, [6.0] * rounds]
 
 

@@ -7,6 +7,15 @@ from collections.abc import Callable, Sequence
 
 Clock = Callable[[], float]
 
+REST = 0.03
+"""Seconds between two libraries' turns. OpenMP's threads spin for milliseconds after their last
+work and would take a core from whoever is timed next."""
+
+
+def rest() -> None:
+    """Waits until threads that spin have gone to sleep."""
+    time.sleep(REST)
+
 
 def best(function: Callable[[], object], seconds: float, clock: Clock = time.perf_counter) -> float:
     """Seconds of one call: the fastest batch within a time budget, after one call to warm up.
@@ -33,14 +42,15 @@ def rounds_of(
     functions: Sequence[Callable[[], object]],
     rounds: int = 7,
     seconds: float = 0.05,
-    pause: Callable[[], object] = lambda: None,
+    pause: Callable[[], object] = rest,
     clock: Clock = time.perf_counter,
     at_most: float = float("inf"),
 ) -> list[list[float]]:
     """The best seconds of each function in each round.
 
     They take turns, so that all see the same noise, in an order that reverses from round to
-    round, so that none always follows the same other one. ``pause`` is called before each turn.
+    round, so that none always follows the same other one. Each turn begins with ``pause`` and an
+    untimed call, which finds the caches and the threads as the pause left them.
     After ``at_most`` seconds no round begins but the first three.
     """
     found: list[list[float]] = [[] for _ in functions]
@@ -51,6 +61,7 @@ def rounds_of(
             break
         for i in order:
             pause()
+            functions[i]()
             found[i].append(best(functions[i], seconds, clock))
         order.reverse()
     return found
