@@ -160,7 +160,7 @@ class CustomOpDef:
         with GradMode(False):
             if _core.is_recording() or _is_c(self._kernel):
                 return self._step(values)
-            before = [x._version for x in _tensors_in(values)]
+            before = [x._writes for x in _tensors_in(values)]
             result = self._kernel(*values)
             self._check(values, before, result)
             for x in self._written(values):
@@ -208,7 +208,7 @@ class CustomOpDef:
             memories.add(x._storage_id)
         changed = self._written(values)
         for x, version in zip(inputs, before, strict=True):
-            if x._version != version and not any(x is y for y in changed):
+            if x._writes != version and not any(x is y for y in changed):
                 raise RuntimeError(
                     f"{self._name}: a tensor of shape {tuple(x.shape)} was written to, which is "
                     "not in mutates_args"

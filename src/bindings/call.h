@@ -383,7 +383,7 @@ inline Tensor view_as_dtype(const Tensor& t, int number) {
       offset /= shrink;
     }
   }
-  return Tensor::from_storage(t.impl()->storage, shape, strides, offset, dtype);
+  return t.view_as(dtype, shape, strides, offset);
 }
 inline int result_dtype_of(const Operands& in) { return static_cast<int>(result_dtype(in.span())); }
 inline int op_inputs(int op) { return kOps[op].inputs; }

@@ -156,6 +156,9 @@ cdef object finish_into(int op, Operands& args, Attrs& attrs, TensorBase into, b
         check_complex_write(OP_NAMES[op], into)
         check_rebase(into)
         node = record(op, args, attrs, into)
+    elif inplace and grad_mode() and wants_grad(into):
+        check_rebase(into)
+        node = overwriting(into)
     if inplace or into.base is not None:
         call_into(op, args, attrs, into.t)
     else:

@@ -45,6 +45,7 @@ cdef extern from "tensor.h" namespace "tinyt" nogil:
         cbool read_only
     cdef cppclass TensorImpl "tinyt::TensorImpl":
         cbool is_scalar
+        cbool data_alias
     cdef cppclass CTensor "tinyt::Tensor":
         CTensor()
         @staticmethod
@@ -72,6 +73,8 @@ cdef extern from "tensor.h" namespace "tinyt" nogil:
         cbool is_recorded()
         Storage& storage()
         uint64_t version()
+        CTensor data_alias()
+        CTensor data_alias(cbool)
         char* data()
         cbool operator bool()
 

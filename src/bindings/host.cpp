@@ -131,7 +131,7 @@ void run_host(std::string name, const py::object& function, size_t address, Tens
   }
   for (size_t i = 0; i < written; ++i) {
     if (tensors[i].impl() != given[i].impl()) backend_of({}).copy_into(tensors[i], given[i]);
-    ++given[i].storage().version;
+    given[i].count_write();
   }
 }
 

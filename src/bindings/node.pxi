@@ -219,6 +219,7 @@ cdef object edge_of(TensorBase x):
             node.data.attrs = view_geometry(x.base.t, x.t)
             set_meta(node, 0, x.base, edge)
             set_output(node, x.t)
+            move_retained(x, x.node, node, 0)
             x.node = node
             x.output = 0
     if x.node is not None:
@@ -318,6 +319,44 @@ cdef attach(Node node, TensorBase out, TensorBase second=None):
     out.output = 0
 
 
+cdef Node overwriting(TensorBase into, TensorBase source=None):
+    """A node for a write over all of ``into``: the gradient goes to ``source``, zeros to what was
+    there. Of a view, the base's update gives them.
+
+    Broadcasting is left to fit_gradient: the source's input keeps its own shape.
+    """
+    cdef Node node = new_node(OP_COPY, 2 if into.base is None and wants_grad(into) else 1)
+    if source is not None:
+        set_meta(node, 0, source, edge_of(source))
+    if len(node.edges) == 2:
+        set_meta(node, 1, into, edge_of(into))
+    return node
+
+
+def zero_gradient(TensorBase value not None, TensorBase source not None):
+    """``value`` on the tape as a function of ``source``, too, whose gradient is zero."""
+    cdef Node node
+    cdef TensorBase out = value
+    if grad_mode() and wants_grad(source) and is_differentiable(value.t.dtype()):
+        node = new_node(OP_COPY, 2)
+        set_meta(node, 0, value, edge_of(value))
+        set_meta(node, 1, source, edge_of(source))
+        out = wrap(value.t)
+        attach(node, out)
+    return out
+
+
+cdef move_retained(TensorBase x, Node old, Node new, int output):
+    """``retain_grad`` follows a tensor to the node of its new value."""
+    if old is None or old is new or not old.hooks:
+        return
+    for entry in list(old.hooks):
+        target = getattr(entry[1], "target", None)
+        if target is not None and target() is x:
+            old.hooks.remove(entry)
+            new.hooks = (new.hooks or []) + [(output, entry[1])]
+
+
 cdef check_inplace(TensorBase x):
     if not grad_mode():
         return
@@ -340,11 +379,12 @@ cdef check_rebase(TensorBase x):
 cdef rebase(TensorBase x, Node node, int output=0):
     """x was overwritten by the output of `node`; its base and the base's other views follow."""
     cdef TensorBase base = x.base
-    cdef Node update
+    cdef Node update, old = x.node
     met(x)
     met(base)
     attach(node, x)
     x.output = output
+    move_retained(x, old, node, output)
     if base is None:
         x.rebases += 1
         return
@@ -353,6 +393,7 @@ cdef rebase(TensorBase x, Node node, int output=0):
     set_meta(update, 0, base, edge_of(base))
     set_meta(update, 1, x, node)
     set_output(update, base.t)
+    move_retained(base, base.node, update, 0)
     base.node = update
     base.output = 0
     base.rebases += 1

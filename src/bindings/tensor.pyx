@@ -153,8 +153,13 @@ cdef class TensorBase:
 
     @property
     def _version(self):
-        """Writes to the memory so far."""
+        """Writes so far that autograd sees: not those through ``data``, which has its own count."""
         return self.t.version()
+
+    @property
+    def _writes(self):
+        """Writes to the memory so far, those through ``data`` too."""
+        return self.t.storage().version
 
     @property
     def _storage_elements(self):
@@ -308,8 +313,13 @@ cdef class TensorBase:
 
     @property
     def data(self):
-        """The same memory, outside the tape; assignment replaces the memory."""
-        return wrap(self.t)
+        """The same memory, outside the tape; assignment replaces the memory.
+
+        Writes through it do not count as writes to this tensor: backward does not refuse them.
+        """
+        if is_recording() or self.t.is_recorded():
+            return wrap(self.t)
+        return wrap(self.t.data_alias())
 
     @data.setter
     def data(self, TensorBase value not None):
@@ -317,7 +327,7 @@ cdef class TensorBase:
             raise RuntimeError(
                 f"data: a tensor that requires grad needs float elements, got {value.dtype.name}")
         refuse_form("data", self)
-        self.t = value.t
+        self.t = value.t.data_alias(False) if value.t.impl().data_alias else value.t
 
     def detach_(self):
         """Takes this tensor off the tape."""
@@ -406,15 +416,13 @@ cdef class TensorBase:
                     wants_grad(self) or wants_grad(src)):
                 check_complex_write("copy_", self)
                 src = convert(src, self.t.dtype())
-                # Broadcasting is left to fit_gradient: the node's input keeps its own shape.
-                node = new_node(OP_COPY, 1)
-                set_meta(node, 0, src, edge_of(src))
+                node = overwriting(self, src)
                 check_rebase(self)
                 call_assign(self.t, src.t)
                 rebase(self, node)
                 return self
         elif grad_mode() and wants_grad(self):
-            node = new_node(OP_COPY, 0)
+            node = overwriting(self)
             check_rebase(self)
         call_assign(self.t, args.at(0))
         if node is not None:

@@ -26,7 +26,8 @@ class Snapshot {
       if (t.is_recorded() || !known.insert(&t.storage()).second) continue;
       const memory::Block& block = t.storage().block;
       const auto* first = static_cast<const char*>(block.data);
-      kept_.push_back({t, std::vector<char>(first, first + block.bytes), t.storage().version});
+      kept_.push_back({t, std::vector<char>(first, first + block.bytes), t.storage().version,
+                       t.storage().data_writes});
     }
   }
 
@@ -38,6 +39,7 @@ class Snapshot {
       if (!kept.bytes.empty())
         std::memcpy(storage.block.data, kept.bytes.data(), kept.bytes.size());
       storage.version = kept.version;
+      storage.data_writes = kept.data_writes;
     }
   }
 
@@ -58,7 +60,7 @@ class Snapshot {
   struct Kept {
     Tensor tensor;
     std::vector<char> bytes;
-    uint64_t version;
+    uint64_t version, data_writes;
   };
   std::vector<Kept> kept_;
 };

@@ -175,7 +175,7 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
     const Tensor result = execute(op, inputs, inferred).first;
     backend_of(out.device()).copy_into(result, out);
   }
-  ++out.storage().version;
+  out.count_write();
 }
 
 void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Tensor& out) {
@@ -211,7 +211,7 @@ void assign(const Tensor& to, const Tensor& from) {
     const Tensor source = overlap ? dispatch(OpId::copy, {&from, 1}).first : from;
     backend_of(to.device()).copy_into(source, to);
   }
-  ++to.storage().version;
+  to.count_write();
 }
 
 Tensor contiguous(const Tensor& x) {

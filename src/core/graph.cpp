@@ -85,7 +85,7 @@ int64_t Graph::reshaped(int64_t value, const Dims& shape) {
 
 void Graph::remember(const Tensor& x, int64_t value) const {
   x.impl()->value = value;
-  x.impl()->value_version = x.version();
+  x.impl()->value_version = x.storage().version;
   x.impl()->value_graph = id_;
 }
 
@@ -164,7 +164,7 @@ Graph::Cell& Graph::cell_of(const Tensor& x) {
 
 int64_t Graph::read(const Tensor& x) {
   TensorImpl& t = *x.impl();
-  if (t.value_graph == id_ && t.value_version == x.version()) return t.value;
+  if (t.value_graph == id_ && t.value_version == x.storage().version) return t.value;
   if (const auto it = seen_.find(&t); it != seen_.end()) return it->second.second;
   const uint64_t owner = x.storage().graph;
   const bool outside = is_outside(x);

@@ -57,6 +57,7 @@ void infer_scalar(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, I
          " - ", name_of(inputs[1].dtype()), "; use ^ or logical_xor");
   DType compute = result_dtype(conditional ? inputs.subspan(1) : inputs);
   check_dtype(op, compute);
+  if (op == OpId::square && is_bool(compute)) compute = DType::Int64;  // as x ** 2
   // The parameters of an activation lift no integers.
   if (row.flags & op_flags::F) check_dtype(op, inputs[0].dtype());
   if (row.dtype_rule == DTypeRule::Float) compute = apply_rule(DTypeRule::Float, compute);

@@ -320,7 +320,7 @@ void Lazy::add_written(const Tensor& to) {
     region_.slots[slot_for(to)].written = true;
     s.lazy.store(this, std::memory_order_release);
   }
-  ++s.version;
+  to.count_write();
 }
 
 bool Lazy::record_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,

@@ -74,7 +74,7 @@ OptimItem dense(const OptimItem& item) {
 
 void finish(const Tensor& result, const Tensor& target) {
   if (result.impl() != target.impl()) backend_of(target.device()).copy_into(result, target);
-  ++target.storage().version;
+  target.count_write();
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ Tensor Tensor::scalar(ComplexDouble v) { return scalar_of(DType::Complex128, v);
 
 Tensor Tensor::view(std::span<const int64_t> shape, std::span<const int64_t> strides,
                     int64_t offset) const {
-  return make_tensor(impl_->storage, shape, strides, offset, impl_->dtype);
+  return view_as(impl_->dtype, shape, strides, offset);
 }
 
 Tensor Tensor::in(Ref<Storage> storage) const {
@@ -113,9 +113,17 @@ Tensor Tensor::in(Ref<Storage> storage) const {
   return Tensor(Ref<TensorImpl>(t));
 }
 
+Tensor Tensor::data_alias(bool alias) const {
+  Tensor out = view(impl_->shape, impl_->strides, impl_->offset);
+  out.impl()->data_alias = alias;
+  return out;
+}
+
 Tensor Tensor::view_as(DType dtype, std::span<const int64_t> shape,
                        std::span<const int64_t> strides, int64_t offset) const {
-  return make_tensor(impl_->storage, shape, strides, offset, dtype);
+  Tensor out = make_tensor(impl_->storage, shape, strides, offset, dtype);
+  out.impl()->data_alias = impl_->data_alias;
+  return out;
 }
 
 std::pair<int64_t, int64_t> element_range(const Tensor& t) {

@@ -57,6 +57,8 @@ struct Storage {
   Device device;
   // Counts writes; views share it, saved tensors compare it.
   uint64_t version = 0;
+  // Of them, those through `x.data`, which autograd does not see in x (Tensor::version).
+  uint64_t data_writes = 0;
   uint64_t graph = 0;  // id of the recording graph, 0: real data
   int64_t value = -1;
   // Memory of somebody else (NumPy, DLPack): called with `owner` instead of the allocator.
@@ -86,7 +88,8 @@ struct TensorImpl {
   int64_t numel = 0;
   DType dtype = DType::Float32;
   bool contiguous = true;
-  bool is_scalar = false;  // made from a Python number: weak in promotion
+  bool is_scalar = false;   // made from a Python number: weak in promotion
+  bool data_alias = false;  // `x.data` and its views: their writes are counted apart
   // While recording: the graph's value number of this very tensor, and the storage version it is
   // for; a later write through another view makes it stale.
   int64_t value = -1;
@@ -126,6 +129,8 @@ class Tensor {
               int64_t offset) const;
   // The same shape, strides and offset in other memory.
   Tensor in(Ref<Storage> storage) const;
+  // The same elements with a version counter of their own.
+  Tensor data_alias(bool alias = true) const;
   // The same with another element type; strides and offset count its elements.
   Tensor view_as(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides,
                  int64_t offset) const;
@@ -151,7 +156,15 @@ class Tensor {
   bool is_contiguous() const { return impl_->contiguous; }
   bool is_recorded() const { return impl_->storage->graph != 0; }
   Storage& storage() const { return *impl_->storage; }
-  uint64_t version() const { return impl_->storage->version; }
+  // The version counter of autograd: an alias `x.data` has one of its own, as in PyTorch.
+  uint64_t version() const {
+    const Storage& s = *impl_->storage;
+    return impl_->data_alias ? s.data_writes : s.version - s.data_writes;
+  }
+  void count_write() const {
+    ++impl_->storage->version;
+    if (impl_->data_alias) ++impl_->storage->data_writes;
+  }
   char* data() const {
     return static_cast<char*>(impl_->storage->block.data) +
            impl_->offset * static_cast<int64_t>(itemsize());

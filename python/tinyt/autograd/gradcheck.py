@@ -26,7 +26,7 @@ def _numerical(
     x = inputs[which].detach()
     values = prim.reshape(prim.copy(x), (-1,) if x.numel() else (0,)).tolist()
     rows = []
-    with GradMode(False):
+    with GradMode(True):  # the function may differentiate inside
         for i, value in enumerate(values):
             sides = []
             for step in (eps, -eps):
@@ -36,9 +36,9 @@ def _numerical(
                 for k, v in enumerate(moved):
                     prim.slice(flat, 0, k, k + 1)._assign(v)
                 args = list(inputs)
-                args[which] = prim.reshape(flat, tuple(x.shape))
+                args[which] = prim.reshape(flat, tuple(x.shape)).detach().requires_grad_()
                 out = _outputs(function(*args))[output]
-                sides.append(prim.reshape(out, (out.numel(),)).tolist())
+                sides.append(prim.reshape(out.detach(), (out.numel(),)).tolist())
             rows.append([(a - b) / (2 * eps) for a, b in zip(*sides, strict=True)])
     return rows
 

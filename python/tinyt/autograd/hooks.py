@@ -32,10 +32,10 @@ class _Keep:
     """The hook that fills ``.grad`` of a tensor that is not a leaf."""
 
     def __init__(self, x: Tensor) -> None:
-        self._target = ref(x)
+        self.target = ref(x)
 
     def __call__(self, grad: Tensor) -> None:
-        x = self._target()
+        x = self.target()
         if x is not None:
             x._grad = prim.copy(grad) if x._grad is None else x._grad + grad
 

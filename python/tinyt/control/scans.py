@@ -201,9 +201,9 @@ def _run(
         leaves = [*(x.detach() for x in carry), *(x.detach().select(0, at) for x in slices)]
         for x, wanted in zip(leaves, [*wanting, *of_slices], strict=True):
             x.requires_grad_(wanted)
-        versions = [x._version for x in leaves]
+        versions = [x._writes for x in leaves]
         call = Call(step, leaves)
-        if [x._version for x in leaves] != versions:
+        if [x._writes for x in leaves] != versions:
             raise RuntimeError("scan: combine_fn must not write into its inputs; clone them first")
         calls.append(call)
         carry = [dense(x).detach() for x in call.outputs[:n] if x is not None]

@@ -89,8 +89,8 @@ def _cast(x: Tensor, to: dtype, keep: bool) -> Tensor:
     if not (keep and x.dtype is float32 and x.requires_grad and x.is_leaf and is_grad_enabled()):
         return prim.cast(x, to)
     kept = _casts.kept.get(id(x))
-    if kept is None or kept[1] != x._version or kept[2].dtype is not to:
-        kept = _casts.kept[id(x)] = (x, x._version, prim.cast(x, to))
+    if kept is None or kept[1] != x._writes or kept[2].dtype is not to:
+        kept = _casts.kept[id(x)] = (x, x._writes, prim.cast(x, to))
     return kept[2]
 
 

@@ -165,7 +165,7 @@ def overwrite(x: Tensor, function: Callable[..., Tensor], *args: Any, **kwargs: 
 
     ShapeError or DTypeError where ``x`` cannot hold the result; nothing is written then.
     """
-    source = prim.copy(x) if _is_recorded(x, *args, *kwargs.values()) else x
+    source = prim.copy(x) if is_recorded(x, *args, *kwargs.values()) else x
     value = function(source, *args, **kwargs)
     if x.shape != value.shape:
         raise _core.ShapeError(
@@ -179,7 +179,7 @@ def overwrite(x: Tensor, function: Callable[..., Tensor], *args: Any, **kwargs: 
     return x._assign(value)
 
 
-def _is_recorded(*arguments: Any) -> bool:
+def is_recorded(*arguments: Any) -> bool:
     """Whether a call with these arguments is differentiated."""
     return is_grad_enabled() and any(
         isinstance(argument, TensorBase) and argument.requires_grad for argument in arguments

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from tinyt._core import is_recording
+from tinyt._tensor import zero_gradient
 from tinyt.dtypes import float32, float64
 from tinyt.ops.common import to_dtype, write_out
 from tinyt.ops.random import draw, draw_into, need_floats, working_dtype
@@ -109,7 +110,7 @@ def bernoulli(
         generator,
         lambda u: to_dtype(prim.lt(u, chance), input.dtype),
     )
-    return write_out(out, hits)
+    return write_out(out, zero_gradient(hits, input))
 
 
 @method

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
+from tinyt._tensor import zero_gradient
 from tinyt.ops.common import Number, renamed, write_out
 from tinyt.tensor import Tensor, method, prim
 
@@ -132,7 +133,7 @@ def _scaled_sum(
         raise ShapeError(f"{op}: input {have} does not expand to the product's shape {shape}")
     scaled = product if alpha == 1 else prim.mul(product, alpha)
     if beta == 0:
-        return write_out(out, scaled)
+        return write_out(out, zero_gradient(scaled, input))
     return prim.add(scaled, input if beta == 1 else prim.mul(input, beta), out=out)
 
 

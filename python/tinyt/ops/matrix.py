@@ -9,6 +9,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
+from tinyt._tensor import zero_gradient
 from tinyt.dtypes import float32
 from tinyt.ops.common import Number, dims_of, named, to_dtype, wrap_dim, write_out
 from tinyt.ops.elementwise import broadcast_shapes
@@ -107,7 +108,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         raise RuntimeError(f"matrix_power: the exponent must not be negative, got {n}")
     if n == 0:
         one = eye(shape[-1], dtype=input.dtype)
-        return write_out(out, prim.copy(prim.expand(one, shape)))
+        return write_out(out, zero_gradient(prim.copy(prim.expand(one, shape)), input))
     result: Tensor | None = None
     square = input
     while True:
@@ -226,7 +227,7 @@ def composed_norm(x: Tensor, p: float, dims: tuple[int, ...], keepdim: bool) -> 
     if p == -math.inf:
         return prim.amin(size, dims, keepdim)
     if p == 0:
-        return to_dtype(prim.sum(prim.ne(x, 0.0), dims, keepdim), x.dtype)
+        return zero_gradient(to_dtype(prim.sum(prim.ne(x, 0.0), dims, keepdim), x.dtype), x)
     if p == 1:
         return prim.sum(size, dims, keepdim)
     if 0 < p < 1:  # the slope of |x|^p at 0 is infinite: 0 as in PyTorch

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt._core import DTypeError, is_recording
 from tinyt._tensor import dtype as DType
+from tinyt._tensor import zero_gradient
 from tinyt.dtypes import finfo, float32, float64, get_default_dtype, iinfo, int64
 from tinyt.ops.common import Placement, Sizes, placed, sizes_of, to_dtype, write_out
 from tinyt.random import Generator, default_generator
@@ -221,6 +222,9 @@ def normal(
     values = draw(
         prim.normal, shape, target, generator, lambda z: prim.add(prim.mul(z, width), centre)
     )
+    for x in (mean, std):
+        if isinstance(x, Tensor):
+            values = zero_gradient(values, x)
     return placed("normal", write_out(out, values), place)
 
 

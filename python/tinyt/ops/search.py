@@ -168,10 +168,10 @@ def _unique(
     op: str, input: Tensor, dim: int | None, inverse: bool, counts: bool, ordered: bool
 ) -> Unique:
     """``ordered``: sort first; otherwise only neighbours are compared."""
-    x = input.detach()
+    x = input
     if dim is None:
         n = x.numel()
-        lines = prim.reshape(x, (n, 1))
+        source = prim.reshape(x, (n, 1))
     else:
         d = wrap_dim(op, dim, x.dim())
         n = x.shape[d] if x.dim() else 1
@@ -181,14 +181,16 @@ def _unique(
                 f"{op}: there are {n} slices without elements along dim {dim}, got shape "
                 f"{tuple(x.shape)}"
             )
-        lines = prim.reshape(moved, (n, x.numel() // n if n else 0))
+        source = prim.reshape(moved, (n, x.numel() // n if n else 0))
+    lines = source.detach()
     order: Tensor | None = None
     if ordered and n:
         keys = lines if lines.shape[1] == 1 else prim.reshape(_lexicographic_ranks(lines), (n, 1))
         order = prim.reshape(prim.sort(keys, 0, False)[1], (n,))
         lines = _rows_at(lines, order)
     firsts = _firsts(_same_neighbours(lines)) if n else prim.fill((0,), 5, 0.0, 0)
-    chosen = _rows_at(lines, firsts)
+    at = firsts if order is None else prim.gather(order, firsts, 0)
+    chosen = _rows_at(source, at)  # on the tape: the gradient goes to the first of equal ones
     if dim is None:
         values = prim.reshape(chosen, (firsts.numel(),))
     else:

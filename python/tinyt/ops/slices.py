@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
-from tinyt.ops.common import Number, Scalar, wrap_dim, write_out
+from tinyt.dtypes import bool as bool_
+from tinyt.ops.common import Number, Scalar, is_recorded, wrap_dim, write_out
 from tinyt.ops.creation import filled
 from tinyt.ops.scatter import combined, int64_index
 from tinyt.tensor import Tensor, method, prim
@@ -115,6 +116,17 @@ def _index_fill(
         d = wrap_dim(op, dim, input.dim())
         index = prim.linear_index((prim.reshape(index, (index.numel(),)),), [input.shape[d]], [d])
     places, d = _along(op, input, dim, index)
+    if isinstance(value, Tensor) and is_recorded(value):
+        # A position that the index repeats counts once in the gradient of the value.
+        hit = prim.scatter(
+            prim.fill(tuple(input.shape), bool_, 0.0, 0),
+            places,
+            prim.fill(tuple(places.shape), bool_, 1.0, 1),
+            d,
+        )
+        source = input if into is None else prim.copy(input)
+        filled_in = prim.where(hit, prim.cast(value, input.dtype), source)
+        return filled_in if into is None else into._assign(filled_in)
     dtype = input.dtype
     fill = prim.cast(value, dtype) if isinstance(value, Tensor) else filled((), dtype, value)
     return prim.scatter(input, places, prim.expand(fill, tuple(places.shape)), d, out=into)

@@ -1,6 +1,7 @@
 #include "search.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "copy.h"
 #include "tiles.h"
@@ -13,14 +14,23 @@ constexpr int64_t kSearchChunk = kChunkElements / 8;  // a search reads several 
 // Searches in step with each other: each waits for memory at every step, together they do not.
 constexpr int64_t kTogether = 16;
 
-// For each value the first position whose element is not below it (`right`: is above it). A NaN is
-// above everything: as a value it is found at the end. The steps depend on n alone, so there is no
-// branch to miss.
+// Whether x lies before the place of a value (`Right`: behind its equals). A NaN is above
+// everything and equal to itself, as sort has it.
+template <bool Right, class T>
+bool lies_before(T x, T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const bool is_nan = value != value;
+    return Right ? bool((x <= value) | is_nan) : bool((x < value) | (is_nan & (x == x)));
+  } else {
+    return Right ? x <= value : x < value;
+  }
+}
+
+// For each value the first position whose element does not lie before it. The steps depend on n
+// alone, so there is no branch to miss.
 template <class T, bool Right, int64_t Count>
 void positions_of(const T* sorted, int64_t n, const T* values, int64_t* out) {
-  const auto before = [values](T x, int64_t i) {
-    return Right ? !(x > values[i]) : !(x >= values[i]);
-  };
+  const auto before = [values](T x, int64_t i) { return lies_before<Right>(x, values[i]); };
   int64_t at[Count] = {};
   for (; n > 1; n -= n / 2) {
     const int64_t half = n / 2;

@@ -20,6 +20,8 @@ rule("abs", (lambda g, n: g * prim.sign(n.input(0)), 0))
 rule("square", (compiled_slope("square"), 0))
 for _flat in ("sign", "angle", "floor", "ceil", "round", "trunc"):
     rule(_flat, (lambda g, n: zeros(tuple(g.shape), g),))
+for _flat in ("floor_divide", "nextafter", "heaviside"):
+    rule(_flat, *[(lambda g, n: zeros(tuple(g.shape), g),)] * 2)
 rule("exp", (lambda g, n: g * n.output(), OUT))
 rule("exp2", (lambda g, n: g * (n.output() * math.log(2)), OUT))
 rule("expm1", (lambda g, n: g * (n.output() + 1.0), OUT))

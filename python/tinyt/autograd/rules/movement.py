@@ -73,7 +73,8 @@ def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 rule("cast", (SAME,))
-rule("copy", (SAME,))
+# The second input is what a write replaced (`overwriting`).
+rule("copy", (SAME,), (lambda g, n: zeros(n.shape(1), g),))
 rule("as_strided", (as_strided_grad,))
 rule("reshape", (compiled_slope("reshape"),))
 rule("permute", (compiled_slope("permute"),))

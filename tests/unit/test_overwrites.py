@@ -1,0 +1,181 @@
+"""Gradients beside writes: of what was overwritten, of kept gradients, of ``x.data``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tinyt
+from tinyt.autograd.graph import saved_tensors_hooks
+
+WRITES: dict[str, Callable[[Any, Any], Any]] = {
+    "slice": lambda u, v: u.__setitem__(slice(None), v),
+    "ellipsis": lambda u, v: u.__setitem__(Ellipsis, v),
+    "number": lambda u, v: u.__setitem__(slice(None), 3.0),
+    "copy_": lambda u, v: u.copy_(v),
+    "copy_constant": lambda u, v: u.copy_(v.detach()),
+    "fill_": lambda u, v: u.fill_(2.0),
+    "fill_tensor": lambda u, v: u.fill_(v.sum()),
+    "zero_": lambda u, v: u.zero_(),
+    "normal_": lambda u, v: u.normal_(),
+    "uniform_": lambda u, v: u.uniform_(),
+    "bernoulli_": lambda u, v: u.bernoulli_(),
+    "exponential_": lambda u, v: u.exponential_(),
+    "lt_": lambda u, v: u.lt_(2.0),
+    "logical_not_": lambda u, v: u.logical_not_(),
+    "floor_divide_": lambda u, v: u.floor_divide_(2.0),
+    "view": lambda u, v: u.view(3).copy_(v),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_a_whole_write_replaced_has_zero_gradient(name: str) -> None:
+    x = tinyt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    v = tinyt.ones(3, requires_grad=True)
+    u = x * 2
+    WRITES[name](u, v)
+    assert u.requires_grad
+    u.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+    if name in ("slice", "ellipsis", "copy_", "view"):
+        assert v.grad.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_write_keeps_other_gradients_of_what_it_replaced() -> None:
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    u = x * 2
+    before = u * 3
+    u.zero_()
+    (before + u).sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
+def test_second_derivative_after_a_whole_write() -> None:
+    x = tinyt.tensor([2.0], requires_grad=True)
+    v = x**3
+    u = x * 1
+    u.copy_(v)
+    (g,) = tinyt.autograd.grad(u.sum(), x, create_graph=True)
+    (h,) = tinyt.autograd.grad(g, x)
+    assert (g.item(), h.item()) == (12.0, 12.0)
+
+
+@pytest.mark.parametrize("write", [lambda y: y.mul_(3), lambda y: y.zero_().add_(1)])
+def test_retained_gradient_is_that_of_the_last_value(write: Any) -> None:
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    write(y)
+    y.sum().backward()
+    assert y.grad.tolist() == [1.0, 1.0]
+
+
+def test_retained_gradient_after_a_write_to_a_part() -> None:
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    y[:1].zero_()
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [0.0, 8.0]
+    assert x.grad.tolist() == [0.0, 16.0]
+
+
+def test_retained_gradient_of_a_view_after_a_write_to_its_base() -> None:
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    part = y[:1]
+    part.retain_grad()
+    y.mul_(3)
+    (part * part).sum().backward()
+    assert part.grad.tolist() == [12.0]
+    assert x.grad.tolist() == [72.0, 0.0]
+
+
+def test_hook_stays_with_the_value_it_was_put_on() -> None:
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    seen: list[Any] = []
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.retain_grad()
+    y.mul_(3)
+    y.sum().backward()
+    assert (seen, y.grad.tolist()) == ([[3.0, 3.0]], [1.0, 1.0])
+
+
+def test_writes_through_data_do_not_count() -> None:
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3
+    z = y * y
+    y.data.add_(1)
+    y.view(2).data[0] = 5.0
+    assert (y._version, y.data._version) == (0, 2)
+    z.sum().backward()  # 2 y, of what y is now, times 3
+    assert x.grad.tolist() == [30.0, 42.0]
+
+
+def test_other_writes_count_beside_those_through_data() -> None:
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3
+    z = y * y
+    y.data.add_(1)
+    y.detach().add_(1)
+    assert y._version == 1
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation.*version 1"):
+        z.sum().backward()
+
+
+def test_data_has_a_version_of_its_own() -> None:
+    d = tinyt.ones(2).data
+    w = tinyt.ones(2, requires_grad=True)
+    y = w * d
+    d.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_a_tensor_keeps_its_version_where_its_data_is_replaced_by_itself() -> None:
+    x = tinyt.ones(2)
+    x.data = x.data
+    w = tinyt.ones(2, requires_grad=True)
+    y = w * x
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_lazy_write_through_data() -> None:
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    with tinyt.lazy():
+        y = x * 3
+        z = (y * y).sum()
+        y.data.add_(1)
+        z.backward()
+    assert x.grad.tolist() == [24.0, 42.0]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_index_fill_counts_a_repeated_position_once(in_place: bool) -> None:
+    x = tinyt.zeros(3, 2, requires_grad=True)
+    v = tinyt.tensor(2.0, requires_grad=True)
+    index = tinyt.tensor([0, 0, -2])
+    y = (x * 1).index_fill_(0, index, v) if in_place else x.index_fill(0, index, v)
+    assert y.tolist() == [[2.0, 2.0], [2.0, 2.0], [0.0, 0.0]]
+    y.sum().backward()
+    assert v.grad.item() == 4.0
+    assert x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("leaf", [True, False])
+@pytest.mark.parametrize(
+    "function", [lambda a: a * a * a * a, lambda a: a**4, lambda a: a.square().square()]
+)
+def test_saved_tensors_hooks_keep_the_graph(function: Any, leaf: bool) -> None:
+    x = tinyt.tensor(2.0, requires_grad=True)
+    a = x if leaf else x * 1
+    with saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        y = function(a)
+    (g,) = tinyt.autograd.grad(y, a, create_graph=True)
+    (h,) = tinyt.autograd.grad(g, a)
+    assert (g.item(), h.item()) == (32.0, 48.0)
