@@ -187,3 +187,49 @@ def test_saved_tensors_hooks() -> None:
     with pytest.raises(ZeroDivisionError), saved_tensors_hooks(lambda t: 1 / 0, tinyt.tensor):
         x.exp()
     assert x.exp().requires_grad
+
+
+@pytest.mark.parametrize("preserve", [True, False])
+def test_argument_written_to_before_backward(preserve: bool) -> None:
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    h = x * 2
+    h += checkpoint(
+        lambda a: a.sin() * a.exp(), h, use_reentrant=False, preserve_rng_state=preserve
+    )
+    with pytest.raises(RuntimeError, match=r"an argument.*is at version 1; expected version 0"):
+        h.sum().backward()
+
+
+def test_argument_in_a_container_written_to_before_backward() -> None:
+    h = tinyt.tensor([1.0, 2.0], requires_grad=True) * 2
+    y = checkpoint(lambda a, b: a[0].sin() + b["h"].exp(), [h], b={"h": h * 1})
+    h.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_what_a_closure_reads_written_to_before_backward() -> None:
+    w = tinyt.tensor([3.0, 4.0])
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    y = checkpoint(lambda a: (a * w).exp(), x)
+    w.add_(1)
+    with pytest.raises(RuntimeError, match=r"that the function reads.*version 1; expected ver"):
+        y.sum().backward()
+
+
+def test_parameter_updated_before_backward() -> None:
+    net = nn.Linear(2, 2)
+    y = checkpoint(net, tinyt.ones(1, 2, requires_grad=True))
+    with tinyt.no_grad():
+        net.weight.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_buffers_that_the_function_itself_updates_are_no_writes_from_outside() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(inplace=True))
+    x = tinyt.linspace(-1, 1, 8).view(4, 2).requires_grad_()
+    checkpoint(net, x).sum().backward()
+    again = x.detach().requires_grad_()
+    net(again).sum().backward()
+    assert x.grad.tolist() == again.grad.tolist()

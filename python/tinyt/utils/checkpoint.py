@@ -7,7 +7,7 @@ and fills all of it in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from weakref import ref
@@ -39,22 +39,60 @@ def _same_precision() -> Callable[[], autocast]:
     return lambda: autocast("cpu", lower, active, cache)
 
 
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in nested containers."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors_in(item)
+    elif isinstance(value, dict):
+        yield from _tensors_in(list(value.values()))
+
+
+def _off_the_tape(value: Any) -> Any:
+    """Nested arguments with leaves in place of computed tensors, over the same memory.
+
+    One that is written to later would hold the node that holds the arguments, a cycle.
+    """
+    if isinstance(value, Tensor):
+        return value if value.is_leaf else value.detach().requires_grad_()
+    if type(value) in (list, tuple):
+        return type(value)(map(_off_the_tape, value))
+    if type(value) is dict:
+        return {key: _off_the_tape(item) for key, item in value.items()}
+    return value
+
+
+def _modified(what: str, x: Tensor, version: int) -> RuntimeError:
+    return RuntimeError(
+        "checkpoint: one of the variables needed for gradient computation has been modified by an "
+        f"inplace operation: [{x.dtype.name} {tuple(x.shape)}], which is {what} of the "
+        f"checkpointed function, is at version {x._version}; expected version {version} instead; "
+        "write out of place, or pass a clone"
+    )
+
+
 class _Slot:
     """The place of one saved tensor; it lives as long as the tape node that saved it."""
 
-    __slots__ = ("__weakref__", "frame", "meta", "value")
+    __slots__ = ("__weakref__", "frame", "memory", "meta", "value")
 
-    def __init__(self, frame: _Frame, meta: tuple[Any, ...]) -> None:
+    def __init__(self, frame: _Frame, meta: tuple[Any, ...], memory: tuple[int, int]) -> None:
         self.frame = frame
         self.meta = meta
+        self.memory = memory  # which one, and its version
         self.value: Tensor | None = None
 
 
 class _Frame:
     """One call of a checkpointed function, and how to run it again."""
 
-    def __init__(self, run: Callable[[], Any], preserve_rng_state: bool, check: bool) -> None:
+    def __init__(
+        self, run: Callable[[], Any], preserve_rng_state: bool, check: bool, given: Any
+    ) -> None:
         self._run = run
+        self._given = [(x, x._version) for x in _tensors_in(given)]
         self._state = stream_position() if preserve_rng_state else None
         self._precision = _same_precision()
         self._check = check
@@ -62,7 +100,7 @@ class _Frame:
 
     def pack(self, x: Tensor) -> _Slot:
         """Forgets a tensor of the first run."""
-        slot = _Slot(self, (tuple(x.shape), x.dtype))
+        slot = _Slot(self, (tuple(x.shape), x.dtype), (x._storage_id, x._version))
         self._slots.append(ref(slot))
         return slot
 
@@ -79,25 +117,19 @@ class _Frame:
         return slot.value
 
     def _again(self) -> None:
+        for x, version in self._given:
+            if x._version != version:
+                raise _modified("an argument", x, version)
         count = 0
+        errors: list[Exception] = []
 
         def keep(x: Tensor) -> Tensor:
             nonlocal count
-            if count >= len(self._slots):
-                raise CheckpointError(
-                    "checkpoint: the second run saved more tensors for backward than the first "
-                    f"({len(self._slots)}); the function must do the same each time"
-                )
-            slot = self._slots[count]()
-            count += 1
-            meta = (tuple(x.shape), x.dtype)
+            slot = self._slots[count]() if count < len(self._slots) else None
             if slot is not None:
-                if self._check and meta != slot.meta:
-                    raise CheckpointError(
-                        f"checkpoint: saved tensor {count - 1} has shape and dtype {slot.meta} in "
-                        f"the first run and {meta} in the second"
-                    )
+                errors.extend(self._differences(count, slot, x))
                 slot.value = x
+            count += 1
             return x
 
         with (
@@ -107,6 +139,30 @@ class _Frame:
             saved_tensors_hooks(keep, lambda x: x),
         ):
             self._run()
+        if count > len(self._slots):
+            errors.append(
+                CheckpointError(
+                    "checkpoint: the second run saved more tensors for backward than the first "
+                    f"({len(self._slots)}); the function must do the same each time"
+                )
+            )
+        # Not inside of the run, which may catch it; nor held here, which would be a cycle.
+        if errors:
+            errors.reverse()
+            raise errors.pop()
+
+    def _differences(self, number: int, slot: _Slot, x: Tensor) -> Iterator[Exception]:
+        """The errors where the second run saved something else than the first."""
+        meta = (tuple(x.shape), x.dtype)
+        if self._check and meta != slot.meta:
+            yield CheckpointError(
+                f"checkpoint: saved tensor {number} has shape and dtype {slot.meta} in "
+                f"the first run and {meta} in the second"
+            )
+        # The same memory in both runs is what the function reads from outside.
+        memory, version = slot.memory
+        if memory == x._storage_id and version != x._version:
+            yield _modified("a tensor that the function reads", x, version)
 
 
 class _Reentrant(Function):
@@ -168,6 +224,7 @@ def checkpoint(
 
     Raises:
         CheckpointError: in backward, where the second run saved other tensors than the first.
+        RuntimeError: in backward, where what the function reads was written to in between.
     """
     preserve = bool(kwargs.pop("preserve_rng_state", True))
     if determinism_check not in ("default", "none"):
@@ -182,15 +239,16 @@ def checkpoint(
             )
         return _Reentrant.apply(function, preserve, *args)
     first, second = context_fn()
-
-    def again() -> Any:
-        with second:
-            return function(*args, **kwargs)
-
     if not is_grad_enabled():
         with first:
             return function(*args, **kwargs)
-    frame = _Frame(again, preserve, determinism_check == "default")
+    held_args, held_kwargs = _off_the_tape(args), _off_the_tape(kwargs)
+
+    def again() -> Any:
+        with second:
+            return function(*held_args, **held_kwargs)
+
+    frame = _Frame(again, preserve, determinism_check == "default", (held_args, held_kwargs))
     with saved_tensors_hooks(frame.pack, _Frame.unpack), first:
         return function(*args, **kwargs)
 
