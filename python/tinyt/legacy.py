@@ -10,7 +10,7 @@ from tinyt._tensor import dtype_by_name
 from tinyt.dtypes import set_default_dtype
 from tinyt.ops import empty, tensor
 from tinyt.ops.convert import TYPE_NAMES
-from tinyt.tensor import Tensor, attach, method
+from tinyt.tensor import Size, Tensor, attach, method
 
 
 class _TensorType(type):
@@ -19,6 +19,8 @@ class _TensorType(type):
     dtype: DType
 
     def __call__(cls, *args: Any) -> Tensor:
+        if len(args) == 1 and isinstance(args[0], Size):
+            return empty(tuple(args[0]), dtype=cls.dtype)
         if len(args) == 1 and not isinstance(args[0], int):
             return tensor(args[0], dtype=cls.dtype)
         return empty(args or (0,), dtype=cls.dtype)

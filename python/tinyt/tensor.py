@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Integral
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tinyt import _tensor
+from tinyt import _core, _tensor
 from tinyt._tensor import Size, TensorBase
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import uint8
@@ -33,10 +34,13 @@ class Tensor(TensorBase):
     def __init__(self, *data: Any) -> None:
         if not data:
             return
-        if all(isinstance(n, int) for n in data):
-            self.data = prim.fill(tuple(data), _tensor.default_dtype_object(), 0.0, 0)
+        dtype = _tensor.default_dtype_object()
+        if len(data) == 1 and isinstance(data[0], Size):
+            data = tuple(data[0])
+        if all(isinstance(n, Integral) for n in data):
+            self.data = prim.fill(tuple(map(_tensor.index, data)), dtype, 0.0, 0)
         elif len(data) == 1:
-            self.data = _tensor.from_data(data[0], _tensor.default_dtype_object())
+            self.data = _from_values(data[0], dtype)
         else:
             raise TypeError(f"Tensor: expected sizes or one data argument, got {len(data)}")
 
@@ -80,7 +84,7 @@ class Tensor(TensorBase):
                 "deepcopy: only leaf tensors (made by the user) support the deepcopy protocol; "
                 f"this one came from {node.op_name}"
             )
-        copy = _tensor.make_subclass(type(self), prim.copy(self.detach()), self.requires_grad)
+        copy = _tensor.make_subclass(type(self), _deep_copied(self, memo), self.requires_grad)
         if self._grad is not None:
             copy._grad = prim.copy(self._grad)
         copy.__dict__.update(self.__dict__)
@@ -153,6 +157,39 @@ class Tensor(TensorBase):
     def is_meta(self) -> bool:
         """False: every tensor has data."""
         return False
+
+
+def _deep_copied(x: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """The elements in new memory, which is one where that of the originals was."""
+    alone: Tensor = x.detach()
+    if _core.is_recording() or x._is_recorded:
+        alone = prim.copy(alone)
+        return alone
+    size, key = x.compute()._storage_elements, ("storage", x._storage_id)
+    known = memo.get(key)
+    if known is None:
+        known = prim.copy(prim.as_strided(alone, (size,), (1,), 0))
+        memo[key] = known
+    if known.dtype is not x.dtype:
+        if known.nbytes != size * x.itemsize:
+            alone = prim.copy(alone)
+            return alone
+        known = _tensor.view_dtype(known, x.dtype)
+    view: Tensor = prim.as_strided(known, tuple(x.shape), x.stride(), x.storage_offset())
+    return view.detach()
+
+
+def _from_values(data: Any, dtype: DType) -> Tensor:
+    """The elements of a tensor (in its memory, where it has the dtype), an array or lists."""
+    if isinstance(data, Tensor):
+        x: Tensor = data.detach()
+    elif hasattr(data, "__array_interface__"):
+        x = _tensor.from_buffer_object(data.copy())
+    else:
+        x = _tensor.from_data(data, dtype)
+    if x.dtype is not dtype:
+        x = prim.cast(x, dtype)
+    return x
 
 
 def _rebuild(

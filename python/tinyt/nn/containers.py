@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from tinyt.nn.module import Module
 
@@ -14,8 +14,9 @@ from tinyt.nn.module import Module
 class _ModuleSequence(Module):
     """Children named "0", "1", ...: what `Sequential` and `ModuleList` share."""
 
-    def _list(self) -> list[Module]:
-        return [module for module in self._modules.values() if module is not None]
+    def _list(self) -> list[Any]:
+        """The modules; a place may hold None."""
+        return list(self._modules.values())
 
     def _position(self, index: int) -> int:
         position = operator.index(index)
@@ -35,7 +36,7 @@ class _ModuleSequence(Module):
     def __getitem__(self, index: int | slice) -> Module:
         if isinstance(index, slice):
             return self._from_items(list(self._modules.items())[index])
-        return self._list()[self._position(index)]
+        return cast(Module, self._list()[self._position(index)])
 
     def _from_items(self, items: list[tuple[str, Any]]) -> _ModuleSequence:
         raise NotImplementedError
@@ -146,9 +147,7 @@ class ModuleDict(Module):
             self.update(modules)
 
     def __getitem__(self, key: str) -> Module:
-        module = self._modules[key]
-        assert module is not None
-        return module
+        return cast(Module, self._modules[key])  # a place may hold None
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)

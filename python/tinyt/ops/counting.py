@@ -53,12 +53,15 @@ def _need_float(op: str, x: Tensor) -> None:
         raise DTypeError(f"{op}: expected a float dtype, got {x.dtype.name}")
 
 
-def _edges_of(op: str, x: Tensor, low: float, high: float) -> tuple[float, float]:
-    """The range of a histogram: that of the data where the given one is empty, never empty."""
+def _edges_of(op: str, x: Tensor, low: float, high: float, room: float) -> tuple[float, float]:
+    """The range of a histogram: that of the data where the given one is empty.
+
+    Around a single value it reaches ``room`` to either side.
+    """
     if low == high and x.numel():
         low, high = (float(f(x, (), False).item()) for f in (prim.amin, prim.amax))
     if low == high:
-        low, high = low - 1.0, high + 1.0
+        low, high = low - room, high + room
     infinite = not (abs(low) < float("inf") and abs(high) < float("inf"))
     if infinite or low > high:
         raise RuntimeError(f"{op}: the range must be finite and ascending, got [{low}, {high}]")
@@ -87,7 +90,7 @@ def histc(
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be positive, got {bins}")
     x = wide(prim.reshape(input.detach(), (input.numel(),)))
-    low, high = _edges_of("histc", x, float(min), float(max))
+    low, high = _edges_of("histc", x, float(min), float(max), 1.0)
     inside = prim.logical_and(prim.ge(x, low), prim.le(x, high))
     scaled = prim.where(inside, prim.div(prim.mul(prim.sub(x, low), float(bins)), high - low), 0.0)
     index = prim.minimum(prim.cast(scaled, 5), bins - 1)  # the upper edge belongs to the last bin
@@ -203,7 +206,10 @@ def _bin_edges(op: str, x: Tensor, bins: int | Tensor, range: Sequence[float] | 
         raise RuntimeError(f"{op}: bins must be positive, got {bins}")
     if range is not None and len(range) != 2:
         raise RuntimeError(f"{op}: range needs two values, got {tuple(range)}")
-    low, high = _edges_of(op, x, *(range or (0.0, 0.0)))
+    if range is None and not x.numel():
+        range = (0.0, 1.0)
+    first, last = range or (0.0, 0.0)
+    low, high = _edges_of(op, x, first, last, 0.5)
     return linspace(low, high, bins + 1, dtype=x.dtype)
 
 

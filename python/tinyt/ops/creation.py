@@ -76,6 +76,11 @@ def _stack_nested(data: Any, dtype: DType | None) -> Tensor:
     """Lists whose items are tensors or arrays."""
     if isinstance(data, (list, tuple)):
         items = [_stack_nested(x, dtype) for x in data]
+        # A tensor of one element in a list is a number, whatever its shape.
+        items = [
+            prim.reshape(item, ()) if isinstance(x, Tensor) and x.numel() == 1 else item
+            for x, item in zip(data, items, strict=True)
+        ]
         shapes = {tuple(x.shape) for x in items}
         if len(shapes) > 1:
             raise ValueError(f"tensor: the items must have one shape, got {sorted(shapes)}")

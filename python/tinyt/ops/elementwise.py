@@ -10,6 +10,8 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
+from tinyt._tensor import dtype as DType
+from tinyt.dtypes import bool as bool_
 from tinyt.dtypes import complex128, float64, result_type
 from tinyt.ops.common import Number, Scalar, attach_primitives, need_tensor, overwrite, write_out
 from tinyt.tensor import Tensor, attach, method, prim
@@ -42,6 +44,24 @@ for _alias, _name in _ALIASES.items():
         setattr(Tensor, _alias + _suffix, getattr(Tensor, _name + _suffix))
 
 
+def _scaled_type(op: str, input: Any, other: Any, alpha: Scalar) -> DType:
+    """The dtype of ``input + alpha * other``, to which ``alpha`` does not add: DTypeError where
+    the two are integers or bools and it is a float. Complex where it is."""
+    kind = result_type(input, other)
+    if isinstance(alpha, float) and not (kind.is_floating_point or kind.is_complex):
+        raise DTypeError(
+            f"{op}: for integers and bools alpha must be an integer, got {alpha} and {kind.name}"
+        )
+    return result_type(input, other, alpha) if isinstance(alpha, complex) else kind
+
+
+def _refuse_bools(op: str, *operands: Any) -> None:
+    """DTypeError where an operand of a difference is bool."""
+    for x in operands:
+        if isinstance(x, bool) or (isinstance(x, Tensor) and x.dtype is bool_):
+            raise DTypeError(f"{op}: not defined for bool tensors; use ^ or logical_xor")
+
+
 _add_product_ = _tensor.primitive_method("addcmul", True)
 
 
@@ -52,7 +72,10 @@ def add(
     """``input + alpha * other``."""
     if alpha == 1:
         return prim.add(input, other, out=out)
-    if result_type(input, other, alpha).is_complex:
+    kind = _scaled_type("add", input, other, alpha)
+    if kind is bool_:
+        return prim.add(input, prim.logical_and(other, alpha), out=out)
+    if kind.is_complex:
         return prim.add(input, prim.mul(other, alpha), out=out)
     return prim.addcmul(input, other, alpha, 1, out=out)
 
@@ -62,7 +85,11 @@ def add_(self: Tensor, other: Tensor | Scalar, *, alpha: Scalar = 1) -> Tensor:
     """Adds ``alpha * other`` in place."""
     if alpha == 1:
         self += other
-    elif result_type(self, other, alpha).is_complex:
+        return self
+    kind = _scaled_type("add_", self, other, alpha)
+    if kind is bool_:
+        self += prim.logical_and(other, alpha)
+    elif kind.is_complex:
         self += prim.mul(other, alpha)
     else:
         _add_product_(self, other, alpha, 1)
@@ -74,9 +101,10 @@ def sub(
     input: Tensor | Scalar, other: Tensor | Scalar, *, alpha: Scalar = 1, out: Tensor | None = None
 ) -> Tensor:
     """``input - alpha * other``."""
-    return (
-        prim.sub(input, other, out=out) if alpha == 1 else add(input, other, alpha=-alpha, out=out)
-    )
+    if alpha == 1:
+        return prim.sub(input, other, out=out)
+    _refuse_bools("sub", input, other)
+    return add(input, other, alpha=-alpha, out=out)
 
 
 @method
@@ -85,6 +113,7 @@ def sub_(self: Tensor, other: Tensor | Scalar, *, alpha: Scalar = 1) -> Tensor:
     if alpha == 1:
         self -= other
         return self
+    _refuse_bools("sub_", self, other)
     return add_(self, other, alpha=-alpha)
 
 

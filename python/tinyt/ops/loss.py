@@ -11,6 +11,7 @@ import warnings
 from typing import Any
 
 from tinyt._core import DTypeError, is_recording
+from tinyt.dtypes import promote_types
 from tinyt.ops.activation import logsigmoid
 from tinyt.ops.bounded import clamp_min
 from tinyt.ops.common import to_dtype
@@ -79,13 +80,16 @@ def _either_float(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tenso
 
 def _difference(op: str, input: Tensor, target: Tensor) -> Tensor:
     """input - target, with a warning where the shapes differ."""
-    out = input - target
-    if tuple(input.shape) != tuple(target.shape):
-        warnings.warn(
-            f"{op}: the target has shape {tuple(target.shape)}, the input {tuple(input.shape)}; "
-            "they are broadcast, which is rarely meant",
-            stacklevel=3,
-        )
+    if tuple(input.shape) == tuple(target.shape):
+        return input - target
+    # They are broadcast first, so that a 0-d tensor counts in the promotion.
+    dtype = promote_types(input.dtype, target.dtype)
+    out = to_dtype(input, dtype) - to_dtype(target, dtype)
+    warnings.warn(
+        f"{op}: the target has shape {tuple(target.shape)}, the input {tuple(input.shape)}; "
+        "they are broadcast, which is rarely meant",
+        stacklevel=3,
+    )
     return out
 
 

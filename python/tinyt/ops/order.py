@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import overload
 
 from tinyt._core import DimError, DTypeError
+from tinyt.dtypes import float64
 from tinyt.ops.common import Number, need_tensor, wrap_dim, write_out
 from tinyt.ops.results import returned
 from tinyt.return_types import ValuesIndices
 from tinyt.tensor import Tensor, method, prim
 
 Pair = tuple[Tensor, Tensor]
+_EXACT_RANKS = 2**24  # up to here float32 tells all positions apart
 
 
 @method
@@ -220,11 +222,13 @@ def _interpolate(values: Tensor, q: Tensor, interpolation: str, ignore_nan: bool
     last = values.dim() - 1
     size, count = values.shape[-1], max(q.numel(), 1) if q.dim() == 0 else q.numel()
     row = prim.reshape(q, (count,))
+    if size > _EXACT_RANKS:
+        row = prim.cast(row, float64)
     nans = prim.isnan(values.detach())
     if ignore_nan:
         # Of a line without numbers the first element is taken: a NaN.
         real = prim.sub(size - 1, prim.sum(nans, (last,), True))
-        ranks = prim.mul(row, prim.cast(prim.maximum(real, 0), values.dtype))
+        ranks = prim.mul(row, prim.cast(prim.maximum(real, 0), row.dtype))
     else:
         bad = prim.amax(nans, (last,), True)
         ranks = prim.where(bad, float(size - 1), prim.mul(row, float(size - 1)))

@@ -53,9 +53,11 @@ def arange(
     target = dtype_for(dtype, out, int64 if whole else None)
     if target is ALL[0]:
         raise RuntimeError("arange: not defined for dtype bool")
-    count = max(-index((a - b) // by), 0) if whole else max(math.ceil((b - a) / by), 0)
     if not target.is_floating_point and int(by) == 0:
         raise ValueError(f"arange: step must not be zero in {target.name}, got {by}")
+    if target is int64 and not whole:  # counts in integers, as in PyTorch
+        a, b, by, whole = int(a), int(b), int(by), True
+    count = max(-index((a - b) // by), 0) if whole else max(math.ceil((b - a) / by), 0)
     values = prim.iota(count, target, float(a), float(by), int(a), int(by))
     return placed("arange", write_out(out, values), place)
 
@@ -70,8 +72,9 @@ def linspace(
     **place: Unpack[Placement],
 ) -> Tensor:
     """``steps`` evenly spaced values from ``start`` to ``end``, both included."""
-    values = _evenly("linspace", start, end, steps)
-    return placed("linspace", write_out(out, to_dtype(values, dtype_for(dtype, out))), place)
+    target = dtype_for(dtype, out)
+    values = _evenly("linspace", start, end, steps, target)
+    return placed("linspace", write_out(out, to_dtype(values, target)), place)
 
 
 def logspace(
@@ -85,20 +88,33 @@ def logspace(
     **place: Unpack[Placement],
 ) -> Tensor:
     """``base`` to the power of ``steps`` evenly spaced exponents from ``start`` to ``end``."""
-    values = prim.pow(float(base), _evenly("logspace", start, end, steps))
-    return placed("logspace", write_out(out, to_dtype(values, dtype_for(dtype, out))), place)
+    target = dtype_for(dtype, out)
+    values = prim.pow(float(base), _evenly("logspace", start, end, steps, target))
+    return placed("logspace", write_out(out, to_dtype(values, target)), place)
 
 
-def _evenly(op: str, start: Number | Tensor, end: Number | Tensor, steps: int) -> Tensor:
-    """Evenly spaced float64 values, from both ends to the middle: the last is exactly ``end``."""
+def _evenly(
+    op: str, start: Number | Tensor, end: Number | Tensor, steps: int, target: DType
+) -> Tensor:
+    """Evenly spaced float64 values, from both ends to the middle: the last is exactly ``end``.
+
+    For an integer ``target`` the ends are cut to integers first, as in PyTorch.
+    """
     if steps < 0:
         raise RuntimeError(f"{op}: number of steps must not be negative, got {steps}")
     first, last = float(_plain(start)), float(_plain(end))
+    whole = not (target.is_floating_point or target.is_complex)
+    if whole:
+        first, last = float(int(first)), float(int(last))
     step = (last - first) / (steps - 1) if steps > 1 else 0.0
     low = prim.iota(steps, float64, first, step, 0, 0)
     if steps < 2:
         return low
-    high = prim.iota(steps, float64, last - step * (steps - 1), step, 0, 0)
+    if whole:  # from the end, as a value just below an integer would be cut to the one before
+        back = prim.cast(prim.sub(steps - 1, counting(steps)), float64)
+        high = prim.sub(last, prim.mul(back, step))
+    else:
+        high = prim.iota(steps, float64, last - step * (steps - 1), step, 0, 0)
     at = counting(steps)
     values = prim.where(prim.lt(at, steps // 2), low, high)
     return prim.where(prim.eq(at, steps - 1), last, values)

@@ -227,8 +227,9 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @method
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension."""
-    return flatten(input)
+    """All elements in one dimension, contiguous: a copy where they are not."""
+    flat = flatten(input)
+    return flat if flat.is_contiguous() else prim.copy(flat)
 
 
 @method

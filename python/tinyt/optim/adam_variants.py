@@ -108,6 +108,8 @@ class NAdam(Optimizer):
         differentiable: must be False.
     """
 
+    _numbers = ("step", "mu_product")
+
     def __init__(
         self,
         params: Params,

@@ -35,6 +35,8 @@ class ASGD(Optimizer):
         differentiable: must be False.
     """
 
+    _numbers = ("step", "eta", "mu")
+
     def __init__(
         self,
         params: Params,

@@ -72,6 +72,9 @@ class Optimizer:
         defaults: the options of a group that does not set them.
     """
 
+    # States that are numbers: loading keeps their dtype, where others get their parameter's.
+    _numbers: tuple[str, ...] = ("step",)
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
@@ -259,7 +262,8 @@ class Optimizer:
         for i, values in state_dict["state"].items():
             if i in param_of:
                 state[param_of[i]] = {
-                    key: _adopt(value, key, param_of[i]) for key, value in values.items()
+                    key: _adopt(value, key in self._numbers, param_of[i])
+                    for key, value in values.items()
                 }
         loaded = []
         for group, given in zip(groups, saved, strict=True):
@@ -316,13 +320,13 @@ class Optimizer:
         return text + ")"
 
 
-def _adopt(value: Any, key: str, param: Tensor) -> Any:
+def _adopt(value: Any, is_number: bool, param: Tensor) -> Any:
     """A copy of one saved state value, fit for `param`."""
     if not isinstance(value, Tensor):
         return deepcopy(value)
     value = value.detach()
-    # The step counter stays as it is: bfloat16 could not count past 256.
-    if key != "step" and param.dtype.is_floating_point and value.dtype != param.dtype:
+    # Numbers stay as they are: bfloat16 could not count past 256.
+    if not is_number and param.dtype.is_floating_point and value.dtype != param.dtype:
         return value.to(param.dtype)
     return value.clone()
 

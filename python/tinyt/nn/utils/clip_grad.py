@@ -19,12 +19,17 @@ def _listed(tensors: Tensors) -> list[Tensor]:
 
 
 def _norm(x: Tensor, order: float) -> Tensor:
-    """The vector norm of all elements: (Σ |x|^p)^(1/p), max |x| for p = inf."""
+    """The vector norm of all elements: (Σ |x|^p)^(1/p), max |x| for p = inf, min |x| for -inf, and
+    how many are not zero for p = 0."""
     size = x.abs()
     if order == math.inf:
         return size.amax() if x.numel() else size.sum()
     if order == 2.0:
         return (size * size).sum().sqrt()
+    if order == -math.inf:
+        return size.amin()
+    if order == 0.0:
+        return (size != 0.0).sum().to(x.dtype)
     return size.sum() if order == 1.0 else (size**order).sum() ** (1.0 / order)
 
 
@@ -47,7 +52,7 @@ def get_total_norm(
 
     Args:
         tensors: one or several; 0 for none.
-        norm_type: p of the p-norm; may be inf.
+        norm_type: p of the p-norm; may be inf, -inf and 0, as in `linalg.vector_norm`.
         error_if_nonfinite: whether nan or inf raises RuntimeError.
         foreach: PyTorch's hint about its implementation; no effect.
     """
