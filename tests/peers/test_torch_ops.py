@@ -85,6 +85,52 @@ def test_gradient(op: Op, rng: np.random.Generator) -> None:
             )
 
 
+# PyTorch raises in backward, or at once, as it has no such gradient.
+NO_GRADIENT_THERE = {
+    "histogram", "histogramdd", "view_as_complex", "complex", "polar", "instance_norm",
+    "batch_norm",
+}  # fmt: skip
+
+
+def on_the_tape(tt: Any, op: Op, sample: Sample, which: int) -> tuple[list[bool], int]:
+    """Whether the results require grad where array number ``which`` does; how many there are."""
+    count = 0
+
+    def leaf(array: np.ndarray, differentiable: bool) -> Any:
+        nonlocal count
+        tensor = tt.tensor(array)
+        if array.dtype.kind == "f":
+            if count == which:
+                tensor.requires_grad_()
+            count += 1
+        return tensor
+
+    args, kwargs = map_arrays((sample.args, sample.kwargs), leaf, lambda name: getattr(tt, name))
+    return [t.requires_grad for t in flat(op.function(tt)(*args, **kwargs))], count
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "op",
+    [op for op in OPS if "float32" in op.dtypes and op.name not in NO_GRADIENT_THERE],
+    ids=lambda op: op.name,
+)
+def test_requires_grad(op: Op, rng: np.random.Generator) -> None:
+    """Each float argument alone puts the same results on the tape, steps and constants too."""
+    for number, sample in enumerate(op.samples(rng, "float32")):
+        which, count = 0, 1
+        while which < count:
+            ours, count = on_the_tape(tinyt, op, sample, which)
+            try:
+                theirs, _ = on_the_tape(torch, op, sample, which)
+            except RuntimeError as error:  # of a loss to its target, say
+                if "is not differentiable with respect to" not in str(error):
+                    raise
+            else:
+                assert ours == theirs, f"{op.name} sample {number} argument {which}"
+            which += 1
+
+
 WRONG = [
     pytest.param(op, wrong, id=f"{op.name}-{number}")
     for op in OPS

@@ -13,6 +13,7 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
+from tinyt._tensor import zero_gradient
 from tinyt.dtypes import float64, int64
 from tinyt.ops.common import need_tensor
 from tinyt.ops.linalg import public_matmul
@@ -136,7 +137,7 @@ def grid_sample(
         _bounded(at, n, padding_mode, align) for at, n in zip(positions, planes.sizes, strict=True)
     ]
     if mode == "nearest":
-        return planes.at([prim.round(at) for at in positions], None)
+        return zero_gradient(planes.at([prim.round(at) for at in positions], None), grid)
     sides = []
     for at in positions:
         first = prim.floor(at)

@@ -386,7 +386,8 @@ def cdist(
         return _euclidean(x1, x2)
     lead = broadcast_shapes(tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
     if x1.shape[-1] == 0:
-        return prim.fill((*lead, rows, others), x1.dtype, 0.0, 0)
+        none = prim.fill((*lead, rows, others), x1.dtype, 0.0, 0)
+        return zero_gradient(zero_gradient(none, x1), x2)
     wide1 = prim.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
     wide2 = prim.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
     return p_norm(prim.sub(wide1, wide2), float(p), (-1,), False)
@@ -399,7 +400,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise ShapeError(f"pdist: needs a matrix, got shape {tuple(input.shape)}")
     n, columns = input.shape
     if n < 2 or columns == 0:
-        return prim.fill((n * (n - 1) // 2,), input.dtype, 0.0, 0)
+        return zero_gradient(prim.fill((n * (n - 1) // 2,), input.dtype, 0.0, 0), input)
     differences = [
         prim.sub(prim.slice(input, 0, i, i + 1), prim.slice(input, 0, i + 1, n))
         for i in range(n - 1)
