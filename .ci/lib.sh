@@ -122,14 +122,18 @@ sanitizer_environment() {
   echo "PYTHONMALLOC=malloc"
 }
 
-# sanitized_pytest VENV ARGUMENT...: the sanitizer and not Python reports a crash, and pytest does
-# not keep the report.
-sanitized_pytest() {
+# sanitized VENV COMMAND...: runs the command on the build with sanitizers.
+sanitized() {
   local venv=$1 variables
   shift
   mapfile -t variables < <(sanitizer_environment)
-  in_venv "$venv" env "${variables[@]}" \
-    pytest -q -p no:cacheprovider -p no:faulthandler --capture=sys "$@"
+  in_venv "$venv" env "${variables[@]}" "$@"
+}
+
+# sanitized_pytest VENV ARGUMENT...: the sanitizer and not Python reports a crash, and pytest does
+# not keep the report.
+sanitized_pytest() {
+  sanitized "$1" pytest -q -p no:cacheprovider -p no:faulthandler --capture=sys "${@:2}"
 }
 
 # supported_levels VENV: the instruction-set levels this machine can run, best first.
