@@ -86,8 +86,77 @@ def test_bits_are_those_of_the_operations(dtype: str, rng: np.random.Generator) 
         for bias in (b, tinyt.tensor(0.0)):
             got, want = prim.linear(x, w, bias), DECOMPOSE["linear"](x, w, bias)
             assert got.dtype is to
-            assert got.tolist() == want.tolist()
+            if to.itemsize != 2:
+                assert got.tolist() == want.tolist()
+            else:  # the order of the sums is that of the level's units
+                near = {"float16": 2e-3, "bfloat16": 2e-2}[dtype]
+                np.testing.assert_allclose(
+                    got.double().numpy(), want.double().numpy(), rtol=near, atol=1e-5
+                )
         assert linear(x, w).tolist() == prim.matmul(x, w.t()).tolist()
+
+
+SUMS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
+    "row": ((5, 64), (64, 7), (7,)),
+    "row, large": ((70, 129), (129, 40), (40,)),
+    "matrix": ((33, 64), (64, 35), (33, 35)),
+    "column": ((33, 64), (64, 35), (33, 1)),
+    "number": ((33, 64), (64, 35), ()),
+    "line": ((64,), (64, 35), (35,)),
+    "lines": ((1, 64), (64, 35), (35,)),
+    "column of products": ((9, 64), (64, 1), (9, 1)),
+    "batch": ((3, 5, 64), (3, 64, 7), (3, 5, 7)),
+    "batch and a row": ((3, 5, 64), (64, 7), (7,)),
+    "long": ((2, 9000), (9000, 3), (2, 3)),
+    "nothing": ((4, 0), (0, 3), (3,)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", SUMS)
+def test_halves_are_rounded_once(name: str, dtype: str, rng: np.random.Generator) -> None:
+    """The addend nearly cancels the product, so that a first rounding would show."""
+    to = getattr(tinyt, dtype)
+    a, b, c = (tinyt.tensor(rng.standard_normal(shape)).to(to) for shape in SUMS[name])
+    wide = [t.double().numpy() for t in (a, b)]
+    product = wide[0] @ wide[1]
+    if c.shape == product.shape:
+        c = tinyt.tensor(-product).to(to)
+    elif c.shape == product.shape[-1:]:
+        c = tinyt.tensor(-product.reshape(-1, product.shape[-1])[0]).to(to)
+    added = c.double().numpy()
+    exact = product + added
+    size = np.abs(wide[0]) @ np.abs(wide[1]) + np.abs(added)
+    bits = 11 if dtype == "float16" else 8
+    least = 2.0**-24 if dtype == "float16" else 2.0**-133
+    bound = np.maximum(np.abs(exact) * 2.0**-bits, least / 2) * 1.001 + size * 2e-6
+    got = prim.matmul_add(a, b, c).double().numpy()
+    assert (np.abs(got - exact) <= bound).all()
+    if name in ("row", "column of products"):
+        weight = b.t().contiguous() if name == "row" else b[:, 0]
+        got = linear(a, weight, c if name == "row" else c[:, 0]).double().numpy()
+        assert (np.abs(got.reshape(exact.shape) - exact) <= bound).all()
+    first: list[Any] = []
+    for threads in (1, 2, 5):
+        tinyt.set_num_threads(threads)
+        first = first or prim.matmul_add(a, b, c).tolist()
+        assert prim.matmul_add(a, b, c).tolist() == first
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_halves_keep_infinities_and_nans(dtype: str) -> None:
+    to = getattr(tinyt, dtype)
+    a = tinyt.ones(33, 64, dtype=to)
+    a[0, 3], a[1, 3], a[2, 5] = float("inf"), float("nan"), float("-inf")
+    for c in (tinyt.ones(35, dtype=to), tinyt.ones(33, 35, dtype=to), tinyt.ones(33, 1, dtype=to)):
+        c = c.clone()
+        got = prim.matmul_add(a, tinyt.ones(64, 35, dtype=to), c)[:, 0].tolist()
+        assert (got[0], got[2], got[3]) == (float("inf"), float("-inf"), 65.0)
+        assert got[1] != got[1]
+        c.fill_(float("-inf"))
+        got = prim.matmul_add(a, tinyt.ones(64, 35, dtype=to), c)[:, 0].tolist()
+        assert got[0] != got[0]
+        assert (got[2], got[3]) == (float("-inf"), float("-inf"))
 
 
 def test_recorded() -> None:

@@ -152,14 +152,16 @@ def int_mm(a: Tensor, b: Tensor) -> Tensor:
 
 
 def matmul_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """a @ b + c."""
+    """a @ b + c; halves are rounded once."""
+    if a.dtype.is_floating_point:
+        return prim.cast(prim.matmul(widen(a), widen(b)) + widen(c), a.dtype)
     return prim.matmul(a, b) + c
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """A product with the transposed weight; a 0-d bias is none."""
-    product = prim.matmul(x, prim.permute(weight, (1, 0)))
-    return product + bias if bias.dim() else product
+    columns = prim.permute(weight, (1, 0))
+    return matmul_add(x, columns, bias) if bias.dim() else prim.matmul(x, columns)
 
 
 def sum_squares(tensors: Sequence[Tensor]) -> Tensor:

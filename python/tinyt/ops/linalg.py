@@ -323,6 +323,11 @@ def linear(
             f"linear: input and bias must have one dtype, got {input.dtype.name} and "
             f"{bias.dtype.name}"
         )
+    shape = (*input.shape[:-1], *weight.shape[:-1])
+    if len(bias.shape) <= len(shape) and all(
+        n in (1, m) for n, m in zip(reversed(bias.shape), reversed(shape), strict=False)
+    ):
+        return prim.matmul_add(input, columns, bias, out=out)
     return prim.add(prim.matmul(input, columns), bias, out=out)
 
 

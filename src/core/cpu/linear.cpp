@@ -4,7 +4,7 @@
 
 namespace tinyt::cpu {
 
-// The bits of the two operations.
+// The bits of the two operations, but that halves are rounded once.
 void kernel_linear(const KernelCall& call) {
   const Tensor &weight = call.inputs[1], &bias = call.inputs[2];
   const Tensor columns = weight.view(Dims{weight.size(1), weight.size(0)},

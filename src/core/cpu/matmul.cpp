@@ -1,6 +1,7 @@
 #include "matmul.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "complex.h"
@@ -154,11 +155,20 @@ void run_parts(const MatmulShape& s, const Operand& a, const Operand& b, const T
   sum_parts(out.dtype(), sums.data(), parts, out.numel(), {}, out.data());
 }
 
-// Elements of a float16 product that are NaN: those of infinities and NaNs, which float32 adds up
-// without rounding anything.
+// Elements of a float16 product, in float16 or float32, that are NaN: those of infinities and NaNs,
+// which float32 adds up without rounding anything.
 void restore_infinities(const MatmulShape& s, const Operand& a, const Operand& b,
                         const Tensor& out) {
   const Tensor sums = Tensor::empty(out.shape(), DType::Float32);
+  if (out.dtype() == DType::Float32) {
+    run_matrices(s, a, b, {}, 1, sums.dtype(), sums.data(), nullptr);
+    auto* to = out.ptr<float>();
+    const auto* from = sums.ptr<float>();
+    for (int64_t i = 0; i < out.numel(); ++i) {
+      if (std::isnan(to[i])) to[i] = from[i];
+    }
+    return;
+  }
   const Tensor halves = Tensor::empty(out.shape(), out.dtype());
   run_matrices(s, a, b, {}, 1, sums.dtype(), sums.data(), nullptr);
   copy_into(sums, halves);
@@ -315,6 +325,19 @@ void kernel_matmul(const KernelCall& call) {
   multiply(call, product, {}, call.tail);
 }
 
+// The sums of halves as float32.
+Tensor wide_sums(const KernelCall& call, Matmul& product) {
+  Tensor sums = Tensor::empty(call.outputs[0].shape(), DType::Float32);
+  if (on_low_units(call, product)) {
+    fold_batch(product.s, product.a, product.b);
+    run_low(product.s, product.a, product.b, {}, sums);
+  } else {
+    product.run({}, sums, nullptr);
+  }
+  return sums;
+}
+
+// Halves are rounded once, after the addition.
 void kernel_matmul_add(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   if (out.numel() == 0) return;
@@ -322,6 +345,10 @@ void kernel_matmul_add(const KernelCall& call) {
     Matmul product(call.inputs[0], call.inputs[1], out);
     Addend add;
     const bool fused = read_addend(call, product, add);
+    if (!fused && (call.compute == DType::Float16 || call.compute == DType::BFloat16)) {
+      const Tensor operands[] = {wide_sums(call, product), call.inputs[2]};
+      return kernel_elementwise({OpId::add, operands, call.outputs, call.attrs, call.compute});
+    }
     multiply(call, product, fused ? add : Addend{}, fused ? call.tail : nullptr);
     if (fused) return;
   } else {

@@ -20,7 +20,7 @@ struct LowProduct {
   void* c;
   int64_t c_row, run, c_run;
   bool wide = false;
-  Addend add = {};  // of a bfloat16 C only, to the rounded product
+  Addend add = {};  // of a bfloat16 C only, before the sums are rounded
 };
 
 // The tiles' registers are a thread's own.

@@ -57,14 +57,19 @@ TINYT_INLINE Row round_upper(__m512 x) {
   return bits + 0x7FFFu + (bits >> 16 & 1u);
 }
 
-// The sums rounded to bfloat16, plus bfloat16s, rounded again: even and odd columns apart, so that
-// neither needs converting. The second rounding is by hand, since here a result may be subnormal.
+// Sixteen sums plus bfloat16s, rounded once: by hand, since here a result may be subnormal.
+TINYT_INLINE __m256i added(Row sums, __m256i addends) {
+  const Row wide = (Row)_mm512_maskz_cvtepu16_epi32(0xFFFF, addends) << 16;
+  const Row rounded = round_upper((__m512)sums + (__m512)wide) >> 16;
+  return _mm512_maskz_cvtepi32_epi16(0xFFFF, (__m512i)rounded);
+}
+
 TINYT_INLINE void store_added(char* c, Row low, Row high, Row addends, int64_t n) {
-  constexpr uint32_t kUpper = 0xFFFF0000;
-  const Row sums = (Row)_mm512_maskz_cvtne2ps_pbh(0xFFFFFFFF, (__m512)high, (__m512)low);
-  const Row even = round_upper((__m512)(sums << 16) + (__m512)(addends << 16));
-  const Row odd = round_upper((__m512)(sums & kUpper) + (__m512)(addends & kUpper));
-  _mm512_mask_storeu_epi8(c, first_bits(2 * n), (__m512i)(even >> 16 | (odd & kUpper)));
+  const auto of = (__m512i)addends;
+  const __m256i first = added(low, _mm512_maskz_extracti64x4_epi64(0xFF, of, 0));
+  const __m256i second = added(high, _mm512_maskz_extracti64x4_epi64(0xFF, of, 1));
+  const __m512i v = _mm512_maskz_inserti64x4(0xFF, _mm512_castsi256_si512(first), second, 1);
+  _mm512_mask_storeu_epi8(c, first_bits(2 * n), v);
 }
 
 // Those of columns [col, col + n) of a row.
