@@ -84,7 +84,9 @@ cdef class Saved:
             role = "output of" if self.is_output else "saved by"
             check_version(f"{role} {node.name()}".encode(), self.saved)
         if isinstance(self.edge, TensorBase):
-            return self.edge
+            if self.unpacker is None:
+                return self.edge
+            return in_place_of(<TensorBase>self.edge, unpack_with(self.unpacker, self.packed).t)
         t = wrap(self.saved.tensor if self.unpacker is None else
                  unpack_with(self.unpacker, self.packed).t)
         t.node = node if self.is_output else <Node>self.edge

@@ -137,6 +137,8 @@ cdef class Node:
             check_saved(self.op, which, self.data.saved[slot])
         edge = self if which == -1 else None if which == -2 else self.edges[which]
         if isinstance(edge, TensorBase) and grad_mode():
+            if packed:
+                return in_place_of(<TensorBase>edge, unpack_with(self.unpacker, self.packed[slot]).t)
             return <TensorBase>edge
         if packed:
             t = wrap(unpack_with(self.unpacker, self.packed[slot]).t)
@@ -175,6 +177,15 @@ cdef class Node:
         self.unpacker = None
         if self.op < 0:
             self.function.release()
+
+cdef TensorBase in_place_of(TensorBase leaf, const CTensor& t):
+    """What a hook unpacked, with its gradient going to the leaf that was packed."""
+    cdef TensorBase out = wrap(t)
+    cdef Node node = new_node(OP_COPY, 1)
+    set_meta(node, 0, leaf, leaf)
+    attach(node, out)
+    return out
+
 
 cdef raise_freed(str name):
     raise RuntimeError(

@@ -167,6 +167,33 @@ def test_index_fill_counts_a_repeated_position_once(in_place: bool) -> None:
     assert x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
 
 
+class Cube(tinyt.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * g
+
+
+@pytest.mark.parametrize("leaf", [True, False])
+@pytest.mark.parametrize("function", [lambda a: a**3, Cube.apply])
+def test_what_saved_tensors_hooks_give_is_used(function: Any, leaf: bool) -> None:
+    """Hooks that do not give back what they got show in every derivative: 3 (2 a)², 12 (2 a)."""
+    x = tinyt.tensor(1.5, dtype=tinyt.float64, requires_grad=True)
+    a = x if leaf else x * 1
+    with saved_tensors_hooks(lambda t: t * 2, lambda t: t):
+        y = function(a)
+    (first,) = tinyt.autograd.grad(y, a, retain_graph=True)
+    (g,) = tinyt.autograd.grad(y, a, create_graph=True)
+    (h,) = tinyt.autograd.grad(g, a)
+    assert (first.item(), g.item()) == (27.0, 27.0)
+    assert h.item() == 18.0  # of 3 t² at what the hooks gave, t = 2 a, as in PyTorch
+
+
 @pytest.mark.parametrize("leaf", [True, False])
 @pytest.mark.parametrize(
     "function", [lambda a: a * a * a * a, lambda a: a**4, lambda a: a.square().square()]
