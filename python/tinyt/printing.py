@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from tinyt import _tensor
@@ -219,3 +220,43 @@ def format_tensor(x: Any) -> str:
     )
     body = _Layout(shape, edges, show).text(nested, 0, len(prefix))
     return _with_suffixes(prefix + body, suffixes, len(prefix))
+
+
+def abbreviated(value: object, limit: int = 80) -> str:
+    """`repr(value)` in at most `limit` characters, in time that does not grow with the value.
+
+    For messages about values that come from a file or a caller: whatever they hold, the text is
+    one short line. Objects of other types than JSON's are named by their type.
+    """
+    text = _abbreviated(value, limit, 3)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+_MOST_ITEMS = 8
+
+
+def _abbreviated(value: object, limit: int, depth: int) -> str:
+    if isinstance(value, (str, bytes)):
+        return repr(value if len(value) <= limit else value[:limit])
+    if isinstance(value, int) and value.bit_length() > 4 * limit:
+        return f"an integer of {value.bit_length()} bits"
+    if value is None or isinstance(value, (int, float)):
+        return repr(value)
+    if not isinstance(value, (list, tuple, dict)):
+        return type(value).__name__[:limit]
+    first, last = ("[", "]") if isinstance(value, list) else ("(", ")")
+    if isinstance(value, dict):
+        first, last = "{", "}"
+    if depth == 0:
+        return f"{first}...{last}" if value else first + last
+    parts = [_abbreviated(item, limit, depth - 1) for item in islice(value, _MOST_ITEMS)]
+    if isinstance(value, dict):
+        values = islice(value.values(), _MOST_ITEMS)
+        parts = [
+            f"{key}: {_abbreviated(item, limit, depth - 1)}"
+            for key, item in zip(parts, values, strict=True)
+        ]
+    if len(value) > _MOST_ITEMS:
+        parts.append("...")
+    comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
+    return f"{first}{', '.join(parts)}{comma}{last}"

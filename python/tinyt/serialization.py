@@ -15,18 +15,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from tinyt._tensor import device
 from tinyt.io import safetensors
-from tinyt.io.safetensors import SerializationError
+from tinyt.io.errors import SerializationError
+from tinyt.io.header import parse_json
+from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor
 
 __all__ = ["SerializationError", "load", "save"]
 
 _OBJECT = "tinyt.object"
 _MAX_DEPTH = 100
+_MAX_CONTAINERS = 2**22  # a hostile nesting has one for every three bytes
 _SPECIAL_FLOATS = ("inf", "-inf", "nan")
 
 
@@ -34,8 +37,11 @@ def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
     """Writes `obj` to `f`; to a path whole or not at all.
 
     The content goes to a file beside the path, is synced and then renamed, so an interruption
-    leaves the old file. Gradients, `requires_grad` and sharing of memory are not stored: each
-    tensor is written on its own, and a `Parameter` comes back as a `Tensor`.
+    leaves the old file. A file that is replaced keeps its permissions, and its owner where that
+    is allowed; a symbolic link keeps pointing; a FIFO or a device is written to as `open` does.
+    Gradients, `requires_grad` and sharing of memory are not stored: each tensor is written on its
+    own, and a `Parameter` comes back as a `Tensor`. complex128, which safetensors lacks, is
+    stored as F64 with a last dimension of 2 (other programs see that) and comes back as it was.
 
     Args:
         obj: any nesting of dict, list, tuple, str, int, float, bool, None and Tensor; dict keys
@@ -45,13 +51,17 @@ def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
 
     Raises:
         TypeError: for another type, naming where it is; nothing is written then.
-        ValueError: for nesting deeper than 100, as data that contains itself has.
+        ValueError: for nesting deeper than 100, as data that contains itself has, for more than
+            4,194,304 (2**22) lists, tuples and dicts, for a header beyond 100 MB, and for text
+            that UTF-8 cannot hold.
+        OSError: if the file cannot be written.
     """
     if _is_plain(obj):
         safetensors.write(f, obj)
         return
     encoder = _Encoder()
     tree = safetensors.to_json(encoder.encode(obj, "", 0))
+    _check_containers(tree, "save", ValueError)
     safetensors.write(f, encoder.tensors, {_OBJECT: tree})
 
 
@@ -69,12 +79,16 @@ def load(
         map_location: None or the CPU, where tensors are put.
         weights_only, mmap: PyTorch's; no effect, as no file can hold code.
 
-    The file is distrusted: its header is checked as a whole first, no memory beyond its size is
-    taken for tensors, and no code is run.
+    Dtypes that tinyt lacks are converted without loss: U16 to int32, U32 to int64, U64 to int64 if
+    every value fits, and F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ and F8_E5M2FNUZ to float32. F4 and
+    F6 are refused.
+
+    The file is distrusted: its header is checked as a whole first, no memory beyond its size (four
+    times that of 8-bit floats) is taken for tensors, and no code is run.
 
     Raises:
         SerializationError: if the file is damaged or breaks the format's rules.
-        OSError: if it cannot be read.
+        OSError: if it cannot be read, or if a path is no regular file (a FIFO, a device).
         RuntimeError: if map_location names a device that is not there.
     """
     if isinstance(map_location, (str, device)):
@@ -87,7 +101,9 @@ def load(
     tensors, metadata = safetensors.read(f)
     if _OBJECT not in metadata:
         return tensors
-    return _decode(safetensors.parse_json(metadata[_OBJECT], "the nesting"), tensors, 0)
+    tree = metadata.pop(_OBJECT)
+    _check_containers(tree, "load", SerializationError)
+    return _decode(parse_json(tree, "the nesting"), tensors, 0)
 
 
 def _is_plain(obj: Any) -> bool:
@@ -100,6 +116,34 @@ def _is_plain(obj: Any) -> bool:
     )
 
 
+def _check_containers(text: str, action: str, error: type[Exception]) -> None:
+    """Bounds the lists and objects of a JSON text before they are built."""
+    if text.count("[") + text.count("{") > _MAX_CONTAINERS:  # with those within strings
+        count = sum(part.count("[") + part.count("{") for part in _outside_strings(text))
+        if count > _MAX_CONTAINERS:
+            raise error(
+                f"{action}: the nesting has {count} lists, tuples and dicts, the limit is "
+                f"{_MAX_CONTAINERS}; store large lists of numbers as tensors"
+            )
+
+
+def _outside_strings(text: str) -> Iterator[str]:
+    position = 0
+    while (quote := text.find('"', position)) >= 0:
+        yield text[position:quote]
+        while True:
+            quote = text.find('"', quote + 1)
+            if quote < 0:
+                return
+            before = quote
+            while text[before - 1] == "\\":
+                before -= 1
+            if (quote - before) % 2 == 0:  # not escaped
+                break
+        position = quote + 1
+    yield text[position:]
+
+
 class _Encoder:
     """Turns nested data into JSON values and collects its tensors under unique names."""
 
@@ -108,7 +152,7 @@ class _Encoder:
 
     def encode(self, obj: Any, path: str, depth: int) -> Any:
         if depth > _MAX_DEPTH:
-            raise ValueError(f"save: nested deeper than {_MAX_DEPTH} at {path[:80]!r}")
+            raise ValueError(f"save: nested deeper than {_MAX_DEPTH} at {abbreviated(path)}")
         if obj is None or isinstance(obj, bool):
             return obj
         if isinstance(obj, Tensor):
@@ -124,15 +168,16 @@ class _Encoder:
         if isinstance(obj, (list, tuple)):
             items = [self.encode(v, _join(path, i), depth + 1) for i, v in enumerate(obj)]
             return items if isinstance(obj, list) else {"tuple": items}
-        where = path or "the top level"
-        raise TypeError(f"save: cannot store an object of type {type(obj).__name__} at {where}")
+        raise TypeError(
+            f"save: cannot store an object of type {type(obj).__name__} at {_where(path)}"
+        )
 
     def _encode_dict(self, obj: Mapping[Any, Any], path: str, depth: int) -> Any:
         for key in obj:
             if key is not None and not isinstance(key, (str, int, float)):
                 raise TypeError(
                     "save: dict keys must be str, int, float, bool or None, "
-                    f"got {type(key).__name__} at {path or 'the top level'}"
+                    f"got {type(key).__name__} at {_where(path)}"
                 )
         values = [(key, self.encode(v, _join(path, key), depth + 1)) for key, v in obj.items()]
         if all(isinstance(key, str) for key, _ in values):
@@ -153,11 +198,16 @@ def _join(path: str, key: Any) -> str:
     return f"{path}.{key}" if path else str(key)
 
 
+def _where(path: str) -> str:
+    return (path if len(path) <= 80 else path[:77] + "...") or "the top level"
+
+
 def _decode(node: Any, tensors: Mapping[str, Tensor], depth: int) -> Any:
+    """What a JSON value stands for; lists and objects are reused for the result."""
     if depth > _MAX_DEPTH:
         raise SerializationError(f"load: nested deeper than {_MAX_DEPTH}")
     if isinstance(node, list):
-        return [_decode(item, tensors, depth + 1) for item in node]
+        return _decode_list(node, tensors, depth)
     if not isinstance(node, dict):
         return node
     if len(node) != 1:
@@ -168,14 +218,23 @@ def _decode(node: Any, tensors: Mapping[str, Tensor], depth: int) -> Any:
     if tag == "float" and value in _SPECIAL_FLOATS:
         return float(value)
     if tag == "dict" and isinstance(value, dict):
-        return {key: _decode(item, tensors, depth + 1) for key, item in value.items()}
+        for key, item in value.items():
+            value[key] = _decode(item, tensors, depth + 1)
+        return value
     if tag == "tuple" and isinstance(value, list):
-        return tuple(_decode(item, tensors, depth + 1) for item in value)
+        return tuple(_decode_list(value, tensors, depth))
     if tag == "items" and isinstance(value, list):
         return _decode_items(value, tensors, depth)
     raise SerializationError(
-        f"load: bad object {{{tag[:40]!r}: {repr(value)[:40]}}} in the nesting"
+        f"load: bad object {{{abbreviated(tag)}: {abbreviated(value)}}} in the nesting"
     )
+
+
+def _decode_list(items: list[Any], tensors: Mapping[str, Tensor], depth: int) -> list[Any]:
+    for i, item in enumerate(items):
+        if isinstance(item, (list, dict)):
+            items[i] = _decode(item, tensors, depth + 1)
+    return items
 
 
 def _decode_items(pairs: list[Any], tensors: Mapping[str, Tensor], depth: int) -> dict[Any, Any]:
