@@ -7,7 +7,6 @@ float32. U64 becomes int64 and must fit. F4 and F6 (less than a byte a value) ar
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -69,11 +68,16 @@ def _value(kind: _Float8, code: int) -> float:
     return sign * ((1 << width) + mantissa) * 2.0 ** (exponent - kind.bias - width)
 
 
-@functools.cache
+_tables: dict[str, Any] = {}
+
+
 def _float8_table(name: str) -> Any:
     import numpy as np
 
-    return np.array([_value(_FLOATS[name], code) for code in range(256)], dtype=np.float32)
+    if name not in _tables:
+        values = [_value(_FLOATS[name], code) for code in range(256)]
+        _tables[name] = np.array(values, dtype=np.float32)
+    return _tables[name]
 
 
 def _from_float8(name: str) -> Convert:
