@@ -180,11 +180,11 @@ def _deep_copied(x: Tensor, memo: dict[Any, Any]) -> Tensor:
 
 
 def _from_values(data: Any, dtype: DType) -> Tensor:
-    """The elements of a tensor (in its memory, where it has the dtype), an array or lists."""
+    """Another tensor's memory as it is, as in PyTorch; an array or lists in a dtype."""
     if isinstance(data, Tensor):
-        x: Tensor = data.detach()
-    elif hasattr(data, "__array_interface__"):
-        x = _tensor.from_buffer_object(data.copy())
+        return data.detach()
+    if hasattr(data, "__array_interface__"):
+        x: Tensor = _tensor.from_buffer_object(data.copy())
     else:
         x = _tensor.from_data(data, dtype)
     if x.dtype is not dtype:

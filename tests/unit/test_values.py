@@ -48,7 +48,8 @@ def test_tensor_of_an_array_or_a_tensor() -> None:
     array = np.ones(2, np.float32)
     tinyt.Tensor(array).add_(1)
     assert array.tolist() == [1.0, 1.0]
-    assert tinyt.Tensor(tinyt.tensor([1.0, 2.0])).tolist() == [1.0, 2.0]
+    x = tinyt.tensor([1, 2])
+    assert (tinyt.Tensor(x).tolist(), tinyt.Tensor(x).data_ptr()) == ([1, 2], x.data_ptr())
 
 
 @pytest.mark.parametrize(
@@ -194,6 +195,13 @@ def test_searchsorted_orders_nan_last(side: str, dtype: str) -> None:
             kind = getattr(tinyt, dtype)
             edges, x = tinyt.tensor(line, dtype=kind), tinyt.tensor(values)
             assert tinyt.searchsorted(edges, x, side=side).tolist() == want
+
+
+@pytest.mark.parametrize("dtype", [tinyt.uint8, tinyt.int8, tinyt.int64])
+def test_unravel_index_of_narrow_integers(dtype: Any) -> None:
+    found = tinyt.unravel_index(tinyt.tensor([7, 100], dtype=dtype), (3, 300))
+    assert [f.dtype for f in found] == [tinyt.int64] * 2
+    assert [f.tolist() for f in found] == [[0, 0], [7, 100]]
 
 
 # ------------------------------------------------------------------ promotion

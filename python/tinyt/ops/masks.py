@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from tinyt._core import DTypeError
-from tinyt.ops.common import Scalar, need_tensor, write_out
+from tinyt.dtypes import int64
+from tinyt.ops.common import Scalar, need_tensor, to_dtype, write_out
 from tinyt.ops.creation import filled
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.ops.indexing import is_integral
@@ -127,15 +128,16 @@ def nonzero_static(
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Positions in a flattened tensor of a shape as one index per dimension."""
+    """Positions in a flattened tensor of a shape as one int64 index per dimension."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if not is_integral(need_tensor("unravel_index", indices)):
         raise TypeError(f"unravel_index: indices must be integers, got {indices.dtype.name}")
     if any(n < 0 for n in sizes):
         raise ValueError(f"unravel_index: sizes must not be negative, got {sizes}")
+    places = to_dtype(indices, int64)  # a narrow dtype may not hold the sizes
     found, step = [], 1
     for n in reversed(sizes):
-        found.append(prim.remainder(prim.floor_divide(indices, step), n))
+        found.append(prim.remainder(prim.floor_divide(places, step), n))
         step *= n
     return tuple(reversed(found))
 
