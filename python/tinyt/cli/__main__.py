@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tinyt
 from tinyt.cli import bench, train
 from tinyt.cli.chars import generate
-from tinyt.cli.errors import CommandError
+from tinyt.cli.errors import CommandError, one_line
 from tinyt.cli.evaluate import evaluate
 from tinyt.cli.info import info
 from tinyt.cli.tasks import TASKS
@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\ninterrupted", file=sys.stderr)
         return train.INTERRUPTED
     except (CommandError, OSError) as error:
-        print(f"tinyt: error: {error}", file=sys.stderr)
+        print(f"tinyt: error: {one_line(error)}", file=sys.stderr)
         return 1
 
 

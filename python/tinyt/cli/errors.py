@@ -13,6 +13,16 @@ class CommandError(Exception):
     """Ends the command with a message and exit code 1."""
 
 
+_MOST_CHARACTERS = 1000
+
+
+def one_line(error: Exception) -> str:
+    """An error's text without line ends and other control characters, which files may hold."""
+    text = str(error)[:_MOST_CHARACTERS]
+    shown = "".join(c if c.isprintable() else " " if c in "\n\t" else repr(c)[1:-1] for c in text)
+    return shown if len(str(error)) <= _MOST_CHARACTERS else shown + "..."
+
+
 def is_installed(package: str) -> bool:
     """Whether `package` can be imported, without importing it."""
     return importlib.util.find_spec(package) is not None

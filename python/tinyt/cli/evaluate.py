@@ -11,7 +11,7 @@ from tinyt.cli.runs import Run
 def evaluate(args: argparse.Namespace) -> int:
     """Prints the result of a run's checkpoint."""
     run, task, config = Run.open(Path(args.run))
-    trainer = task.trainer(config)
+    trainer = task.make_trainer(config)
     trainer.load_state_dict(run.load_checkpoint())
     print(f"run: {run.folder}  model: {trainer.title}  epoch: {trainer.epoch}/{config.epochs}")
     print(trainer.result_line(trainer.finish()))

@@ -18,7 +18,10 @@ from tinyt.cli.errors import CommandError
 from tinyt.cli.task import Config
 from tinyt.cli.tasks import TASKS, Task
 from tinyt.io.atomic import atomic_write
+from tinyt.io.files import open_regular
 from tinyt.serialization import SerializationError, load, save
+
+_MAX_CONFIG_BYTES = 1_000_000
 
 
 class Run:
@@ -27,6 +30,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.saved_epoch = 0
+        self._task = ""
         self._config = folder / "config.json"
         self._checkpoint = folder / "checkpoint.safetensors"
         self._metrics = folder / "metrics.jsonl"
@@ -35,10 +39,15 @@ class Run:
     def create(cls, folder: Path | None, task: type[Task], config: Config) -> Run:
         """Makes the folder (a new one named after the time by default) and stores `config`."""
         run = cls(folder if folder is not None else _dated_folder(task.name))
-        if run._config.exists() or run._checkpoint.exists():
+        if run._config.exists():
             raise CommandError(
                 f"{run.folder} holds a run already; choose another --out, or go on with it: "
                 f"tinyt train {task.name} --resume {run.folder}"
+            )
+        if run._checkpoint.exists():
+            raise CommandError(
+                f"{run.folder} holds a checkpoint without {run._config.name}, so it cannot be "
+                "resumed; choose another --out"
             )
         run.folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(run._config) as file:
@@ -51,16 +60,25 @@ class Run:
         """An existing run, its task and its settings."""
         run = cls(folder)
         try:
-            values = json.loads(run._config.read_text(encoding="utf-8"))
+            with open_regular(run._config) as file:
+                content = file.read(_MAX_CONFIG_BYTES + 1)
+            if len(content) > _MAX_CONFIG_BYTES:
+                raise ValueError(f"it has over {_MAX_CONFIG_BYTES} bytes")
+            values = json.loads(content.decode("utf-8"))
             task = TASKS[values.pop("task")]
             config = task.config(**values)
         except FileNotFoundError:
             raise CommandError(f"{folder} is no run folder: it has no {run._config.name}") from None
-        except KeyError as error:
-            raise CommandError(f"{run._config} is damaged: no known task: {error}") from None
+        except KeyError:
+            raise CommandError(f"{run._config} is damaged: no known task") from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise CommandError(f"{run._config} is damaged: {error}") from None
+        run._task = task.name
         return run, task, config
+
+    def has_checkpoint(self) -> bool:
+        """False for a run that was killed before its first checkpoint."""
+        return self._checkpoint.exists()
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Replaces the checkpoint; an interruption leaves the one before."""
@@ -72,7 +90,10 @@ class Run:
         try:
             state = load(self._checkpoint)
         except FileNotFoundError:
-            raise CommandError(f"{self.folder} has no checkpoint yet; start a new run") from None
+            raise CommandError(
+                f"{self.folder} has no checkpoint yet; train it: "
+                f"tinyt train {self._task} --resume {self.folder}"
+            ) from None
         except SerializationError as error:
             raise CommandError(f"{self._checkpoint}: {error}") from None
         if not isinstance(state, dict):

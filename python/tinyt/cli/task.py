@@ -15,6 +15,7 @@ from tinyt import nn
 from tinyt.cli.errors import CommandError
 from tinyt.optim import AdamW
 from tinyt.optim.lr_scheduler import CosineAnnealingLR
+from tinyt.printing import abbreviated
 from tinyt.random import default_generator, manual_seed
 from tinyt.tensor import Tensor
 
@@ -50,10 +51,12 @@ class Config:
         for f in fields(self):
             value, kind = getattr(self, f.name), type(f.default)
             if type(value) is not kind:
-                raise CommandError(f"{f.name} must be of type {kind.__name__}, got {value!r}")
+                raise CommandError(
+                    f"{f.name} must be of type {kind.__name__}, got {abbreviated(value)}"
+                )
             problem = _problem(value, f)
             if problem:
-                raise CommandError(f"{f.name} {problem}, got {value!r}")
+                raise CommandError(f"{f.name} {problem}, got {abbreviated(value)}")
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
@@ -125,6 +128,7 @@ class Trainer(ABC):
     """
 
     title: str
+    figures: ClassVar[tuple[str, ...]] = ()  # the names that validate() gives
 
     def __init__(self, config: Config) -> None:
         manual_seed(config.seed)
@@ -214,17 +218,90 @@ class Trainer(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over a `state_dict` of the same configuration."""
+        """Takes over a `state_dict` of the same configuration, which is distrusted."""
         try:
+            epoch = state["epoch"]
+            if type(epoch) is not int or not 0 <= epoch <= self.config.epochs:
+                raise ValueError(f"its epoch is {abbreviated(epoch)} of {self.config.epochs}")
+            self._check_history(state["history"], epoch)
+            check_like(self.scheduler.state_dict(), state["scheduler"], "scheduler")
+            if state["scheduler"]["last_epoch"] != epoch * len(self.loader):
+                raise ValueError("its scheduler is not at the end of its epoch")
+            self._check_optimizer(state["optimizer"])
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.scheduler.load_state_dict(state["scheduler"])
             default_generator.set_state(state["random"])
-            self.epoch = int(state["epoch"])
-            self.history = list(state["history"])
-        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise CommandError(f"the checkpoint does not fit its run: {error}") from None
+            self.epoch, self.history = epoch, list(state["history"])
+        except UNFIT as error:
+            raise unfit(error) from None
         self.model.eval()
+
+    def _check_history(self, history: Any, epoch: int) -> None:
+        names = {"epoch", "train_loss", *self.figures, "lr", "seconds"}
+        if not isinstance(history, list) or len(history) != epoch:
+            raise ValueError(f"its history is not that of {epoch} epochs")
+        for number, record in enumerate(history, 1):
+            if (
+                not isinstance(record, dict)
+                or not names <= set(record)
+                or not all(type(value) in (int, float) for value in record.values())
+                or record["epoch"] != number
+            ):
+                raise ValueError(f"its history has no valid record of epoch {number}")
+
+    def _check_optimizer(self, state: Any) -> None:
+        fresh = self.optimizer.state_dict()
+        check_like(fresh["param_groups"], state["param_groups"], "optimizer.param_groups")
+        parameters = list(self.model.parameters())
+        for number, slots in state["state"].items():
+            like = parameters[number]
+            for name in ("step", "exp_avg", "exp_avg_sq"):
+                value = slots[name]
+                if isinstance(value, Tensor) and name != "step" and value.shape != like.shape:
+                    raise ValueError(
+                        f"its optimizer's {name} of parameter {number} has shape "
+                        f"{abbreviated(list(value.shape))}"
+                    )
+                if name != "step" and not isinstance(value, Tensor):
+                    raise TypeError(f"its optimizer's {name} of parameter {number} is no tensor")
+
+
+# What a state of wrong types, keys or sizes raises.
+UNFIT = (
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+)
+
+
+def unfit(error: Exception) -> CommandError:
+    """The error of a checkpoint that is not one of its run."""
+    return CommandError(f"the checkpoint does not fit its run: {error or type(error).__name__}")
+
+
+def check_like(fresh: Any, given: Any, where: str) -> None:
+    """Checks that a state has the keys, lengths and types of a fresh one."""
+    numbers = (int, float)
+    if isinstance(fresh, dict):
+        if not isinstance(given, dict) or set(given) != set(fresh):
+            raise ValueError(f"its {where} has other keys")
+        for key, value in fresh.items():
+            check_like(value, given[key], f"{where}.{key}")
+    elif isinstance(fresh, (list, tuple)):
+        if not isinstance(given, (list, tuple)) or len(given) != len(fresh):
+            raise ValueError(f"its {where} has another length")
+        for i, (value, other) in enumerate(zip(fresh, given, strict=True)):
+            check_like(value, other, f"{where}.{i}")
+    elif type(fresh) in numbers:
+        if type(given) not in numbers or not abs(given) < _LARGEST:
+            raise ValueError(f"its {where} is {abbreviated(given)}")
+    elif type(given) is not type(fresh) or (isinstance(fresh, bool) and given is not fresh):
+        raise ValueError(f"its {where} is {abbreviated(given)}")
 
 
 class Task:
@@ -235,3 +312,13 @@ class Task:
     description: ClassVar[str]
     config: ClassVar[type[Config]]
     trainer: ClassVar[type[Trainer]]
+
+    @classmethod
+    def make_trainer(cls, config: Config) -> Trainer:
+        """A trainer with these settings, which may ask for more than there is."""
+        try:
+            return cls.trainer(config)
+        except (MemoryError, ArithmeticError, ValueError, RuntimeError) as error:
+            raise CommandError(
+                f"no network can be made with these settings: {error or type(error).__name__}"
+            ) from None

@@ -63,12 +63,15 @@ def train(task: type[Task], args: argparse.Namespace) -> int:
             raise CommandError(
                 f"{run.folder} is a run of another task: tinyt train {its_task.name} --resume"
             )
-        trainer = task.trainer(config)
-        trainer.load_state_dict(run.load_checkpoint())
-        run.saved_epoch = trainer.epoch
+        trainer = task.make_trainer(config)
+        if run.has_checkpoint():
+            trainer.load_state_dict(run.load_checkpoint())
+            run.saved_epoch = trainer.epoch
+        else:  # killed before the first one: the settings decide all
+            run.save_checkpoint(trainer.state_dict())
     else:
         config = task.config.from_arguments(args)
-        trainer = task.trainer(config)
+        trainer = task.make_trainer(config)
         run = Run.create(None if args.out is None else Path(args.out), task, config)
         run.save_checkpoint(trainer.state_dict())
     weights = sum(param.numel() for param in trainer.model.parameters())

@@ -12,6 +12,7 @@ from tinyt.cli.chars.data import Vocabulary
 from tinyt.cli.chars.task import Chars, CharsConfig, make_model
 from tinyt.cli.errors import CommandError, at_least, number
 from tinyt.cli.runs import Run
+from tinyt.cli.task import UNFIT, unfit
 from tinyt.models import CharTransformer
 from tinyt.random import Generator
 from tinyt.tensor import Tensor
@@ -67,8 +68,8 @@ def _open(folder: Path) -> tuple[CharTransformer, Vocabulary]:
         vocabulary = Vocabulary(state["vocabulary"])
         model = make_model(config, vocabulary)
         model.load_state_dict(state["model"])
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise CommandError(f"the checkpoint does not fit its run: {error}") from None
+    except UNFIT as error:
+        raise unfit(error) from None
     model.eval()
     return model, vocabulary
 

@@ -34,7 +34,7 @@ class CharsConfig(Config):
     weight_decay: float = option(0.1, "shrinks the weights", smallest=0.0)
     context: int = option(64, "characters that a prediction sees", smallest=2)
     width: int = option(128, "length of the vector of a character", smallest=4)
-    layers: int = option(4, "transformer blocks", smallest=1)
+    layers: int = option(4, "transformer blocks", smallest=1, largest=1000)
     heads: int = option(4, "attention heads per block", smallest=1)
     dropout: float = option(0.0, "share of values dropped in training", smallest=0.0, largest=0.9)
 
@@ -50,6 +50,7 @@ class CharsTrainer(Trainer):
     """Trains on the first nine tenths of the text; the last tenth is held out."""
 
     config: CharsConfig
+    figures = ("held_out_bits",)
 
     def build(self) -> tuple[nn.Module, Loader]:
         text = read_text(self.config.text)

@@ -36,6 +36,7 @@ class DigitsTrainer(Trainer):
     """Trains on the training part, is watched on the validation part, ends on the test part."""
 
     config: DigitsConfig
+    figures = ("validation_loss", "validation_accuracy")
 
     def build(self) -> tuple[nn.Module, Loader]:
         data = load_digits()
