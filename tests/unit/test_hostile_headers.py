@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinyt
-from tinyt import ops, serialization
+from tinyt import nn, ops, serialization
 from tinyt.printing import abbreviated
 from tinyt.serialization import SerializationError
 
@@ -152,6 +152,22 @@ def test_errors_of_save_are_short():
         with pytest.raises((TypeError, ValueError)) as caught:
             tinyt.save(obj, io.BytesIO())
         assert len(str(caught.value)) < 300
+
+
+def text_of_missing_names(model, state):
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def test_texts_of_load_state_dict_are_bounded():
+    state = {LONG: 0, **{f"n{i}": 0 for i in range(100_000)}}
+    text = text_of_missing_names(nn.Linear(1, 1), state)
+    assert 'nnn...", "n0"' in text
+    assert ", and 99001 more" in text
+    assert len(text) < 20_000
 
 
 @pytest.mark.parametrize(

@@ -215,5 +215,18 @@ def load_into(
         store(name, target, value)
 
 
+# Names come from files: a message holds so many characters of one, and so many of them.
+_MOST_CHARACTERS = 200
+_MOST_NAMES = 1000
+
+
 def _quoted(names: list[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
+    quoted = [
+        f'"{name}"'
+        if len(str(name)) <= _MOST_CHARACTERS
+        else f'"{str(name)[:_MOST_CHARACTERS]}..."'
+        for name in names[:_MOST_NAMES]
+    ]
+    if len(names) > _MOST_NAMES:
+        quoted.append(f"and {len(names) - _MOST_NAMES} more")
+    return ", ".join(quoted)
