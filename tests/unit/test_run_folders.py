@@ -123,6 +123,14 @@ def test_what_is_no_file(capsys, folder, trained, name, kind):
         error_of(capsys, *RESUME)
 
 
+@pytest.mark.parametrize("kind", [os.mkdir, os.mkfifo])
+def test_metrics_that_are_no_file(capsys, folder, trained, kind):
+    make(folder, trained)
+    (folder / "metrics.jsonl").unlink()
+    kind(folder / "metrics.jsonl")
+    assert "metrics.jsonl is no regular file" in error_of(capsys, *RESUME)
+
+
 def test_what_is_no_folder(capsys, folder):
     folder.write_text("file")
     for argv in (["eval", "run"], RESUME, [*TRAIN, "--out", "run"], ["generate", "run", "x"]):

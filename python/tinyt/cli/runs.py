@@ -102,6 +102,8 @@ class Run:
 
     def write_metrics(self, records: list[dict[str, Any]]) -> None:
         """Replaces the metrics by `records`, one JSON line each."""
+        if self._metrics.exists() and not self._metrics.is_file():  # a FIFO would wait for ever
+            raise CommandError(f"{self._metrics} is no regular file; remove it")
         with atomic_write(self._metrics) as file:
             for record in records:
                 file.write((json.dumps(record) + "\n").encode())
