@@ -21,7 +21,12 @@ constexpr int64_t kLinesOfSums = 64 * kTilePanel;    // at a time, where there a
 constexpr int64_t kPackedBytes = int64_t{16} << 20;  // by all threads at a time
 constexpr int64_t kSumBytes = 4 * kTilePanel * kTilePanel;  // of one panel by another
 constexpr int64_t kPackTask = int64_t{64} << 10;            // bytes
-constexpr int64_t kSmallestTask = int64_t{1} << 21;         // multiplications worth a task
+// Panels whose lines are neighbours in memory are packed side by side, a step of depth at a time:
+// each by itself would take one line of the cache of every row, and rows a power of two apart share
+// a few sets of it (2048 columns of bfloat16: half of the time of an 8x2048 by 2048x2048).
+constexpr int64_t kMostTogether = 8;
+constexpr int64_t kTogetherBytes = int64_t{256} << 10;  // with their sums: beside the rest in L2
+constexpr int64_t kSmallestTask = int64_t{1} << 21;     // multiplications worth a task
 constexpr int64_t kLargestTask = int64_t{1} << 27;
 constexpr int64_t kLargeProduct = int64_t{1} << 25;  // uses all threads by itself
 
@@ -41,6 +46,7 @@ struct Blocking {
   bool short_b;             // the shorter operand is B; wide: much shorter, else it is A
   int64_t shorter, longer;  // lines at a time, in whole panels
   bool one_span;
+  int64_t together = 1;    // narrow: panels of the longer operand
   int64_t task_lines = 0;  // wide: of the longer operand
   int64_t packed_bytes;    // by all threads
   int64_t sum_bytes;       // of C, from one span to the next
@@ -58,7 +64,10 @@ struct Blocking {
         longer(round_up(short_b ? m : n, kTilePanel)),
         one_span(k <= span) {
     if (narrow) {
-      slot_bytes = panel_bytes + panels(shorter) * kSumBytes;
+      const int64_t each = panel_bytes + panels(shorter) * kSumBytes;
+      const int64_t share = panels(longer) / (2 * num_threads());  // of a thread, twice
+      together = std::clamp(std::min(share, kTogetherBytes / each), int64_t{1}, kMostTogether);
+      slot_bytes = together * each;
     } else {
       if (!one_span) longer = std::min(longer, kLinesOfSums);
       shorter = std::min(shorter, kPackedBytes / panel_span() * kTilePanel);
@@ -115,17 +124,41 @@ class TiledProduct {
     }
   }
 
-  // Panel i of some lines of an operand: its blocks lie block_bytes apart.
-  void pack(bool of_shorter, const Region& r, int64_t i, char* out, int64_t block_bytes) const {
-    const bool columns = of_shorter == cut_.short_b;
-    const StridedLines& from = columns ? p_.b : p_.a;
+  const StridedLines& lines_of(bool of_shorter) const {
+    return of_shorter == cut_.short_b ? p_.b : p_.a;
+  }
+  bool are_neighbours(bool of_shorter) const {
+    const StridedLines& from = lines_of(of_shorter);
+    return from.line == 1 && from.depth != 1;
+  }
+
+  // Depth [at, at + depth) of panel i of some lines of an operand.
+  void pack_part(bool of_shorter, const Region& r, int64_t i, int64_t at, int64_t depth,
+                 char* out) const {
     const Lines lines = of_shorter ? r.shorter : r.longer;
     const int64_t count = std::min(kTilePanel, lines.count - i * kTilePanel);
-    for (int64_t at = 0; at < r.depth; at += cut_.block, out += block_bytes) {
-      low_.pack[static_cast<int>(p_.dtype)](from,
-                                            {lines.first + i * kTilePanel, count, r.k + at,
-                                             std::min(cut_.block, r.depth - at), columns},
-                                            out);
+    low_.pack[static_cast<int>(p_.dtype)](
+        lines_of(of_shorter),
+        {lines.first + i * kTilePanel, count, r.k + at, depth, of_shorter == cut_.short_b}, out);
+  }
+
+  // Panels [begin, end) of some lines of an operand, one after the other: their blocks of depth lie
+  // block_bytes apart.
+  void pack(bool of_shorter, const Region& r, int64_t begin, int64_t end, char* out,
+            int64_t block_bytes) const {
+    const bool side_by_side = end - begin > 1 && are_neighbours(of_shorter);
+    const int64_t group = side_by_side ? kMostTogether : 1;
+    const int64_t step = side_by_side ? cut_.format.depth : cut_.block;
+    for (int64_t first = begin; first < end; first += group) {
+      const int64_t last = std::min(end, first + group);
+      for (int64_t at = 0; at < r.depth; at += step) {
+        const int64_t steps = at % cut_.block / cut_.format.depth;
+        char* to = out + at / cut_.block * block_bytes + steps * cut_.format.bytes;
+        for (int64_t i = first; i < last; ++i) {
+          pack_part(of_shorter, r, i, at, std::min(step, r.depth - at),
+                    to + (i - begin) * cut_.panel_bytes);
+        }
+      }
     }
   }
 
@@ -179,13 +212,17 @@ class TiledProduct {
   void run_narrow() {
     const int64_t count = panels(longer()), work = kTilePanel * cut_.span * cut_.shorter;
     const int64_t share = std::clamp(count * work / kMostTasks, kSmallestTask, kLargestTask);
+    const int64_t together = are_neighbours(false) ? cut_.together : 1;
+    const int64_t grain = round_up(ceil_div(share, work), together);
     for (int64_t k = 0; k < p_.k; k += cut_.span) {
       const Region r = {{0, shorter()}, {0, longer()}, k, std::min(cut_.span, p_.k - k)};
       pack_blocks(r);
-      parallel_ranges(count, ceil_div(share, work), [&](int64_t begin, int64_t end) {
+      parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
         slots_.with_one([&](char* slot) {
           const UsingTiles tiles(low_);
-          for (int64_t i = begin; i < end; ++i) compute_narrow(r, i, slot);
+          for (int64_t i = begin; i < end; i += together) {
+            compute_narrow(r, i, std::min(end, i + together), slot);
+          }
         });
       });
     }
@@ -196,27 +233,33 @@ class TiledProduct {
     const int64_t count = panels(r.shorter.count), blocks = ceil_div(r.depth, cut_.block);
     const int64_t grain = ceil_div(kPackTask, cut_.panel_bytes);
     parallel_ranges(blocks * count, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
+      for (int64_t i = begin; i < end;) {
+        const int64_t first = i % count, last = std::min(count, first + end - i);
         Region part = r;
         part.k += i / count * cut_.block;
         part.depth = std::min(cut_.block, r.k + r.depth - part.k);
-        pack(true, part, i % count, packed_ + i * cut_.panel_bytes, 0);
+        pack(true, part, first, last, packed_ + i * cut_.panel_bytes, 0);
+        i += last - first;
       }
     });
   }
 
-  // The shorter operand with panel i of the longer one.
-  void compute_narrow(const Region& r, int64_t i, char* slot) const {
+  // The shorter operand with panels [begin, end) of the longer one.
+  void compute_narrow(const Region& r, int64_t begin, int64_t end, char* slot) const {
     const int64_t count = panels(r.shorter.count);
-    char* sums = cut_.one_span ? slot + cut_.panel_bytes : sums_ + i * count * kSumBytes;
-    Region part = r;
-    part.longer = {i * kTilePanel, std::min(kTilePanel, r.longer.count - i * kTilePanel)};
+    char* sums =
+        cut_.one_span ? slot + cut_.together * cut_.panel_bytes : sums_ + begin * count * kSumBytes;
     const char* packed = packed_;
     for (int64_t done = 0; done < r.depth; done += cut_.block) {
+      Region part = r;
       part.k = r.k + done;
       part.depth = std::min(cut_.block, r.depth - done);
-      pack(false, part, 0, slot, 0);
-      multiply(part, {packed, 0}, {slot, 0}, sums, 0, coming(r, i + 1, done, part.depth));
+      pack(false, part, begin, end, slot, 0);
+      for (int64_t i = begin; i < end; ++i) {
+        part.longer = {i * kTilePanel, std::min(kTilePanel, r.longer.count - i * kTilePanel)};
+        multiply(part, {packed, 0}, {slot + (i - begin) * cut_.panel_bytes, 0},
+                 sums + (i - begin) * count * kSumBytes, 0, coming(r, i + 1, done, part.depth));
+      }
       packed += count * cut_.panel_bytes;
     }
   }
@@ -224,7 +267,7 @@ class TiledProduct {
   // Of panel i of the longer operand the share for a block of depth: some of its lines, where they
   // run along memory.
   Coming coming(const Region& r, int64_t i, int64_t done, int64_t depth) const {
-    const StridedLines& from = cut_.short_b ? p_.a : p_.b;
+    const StridedLines& from = lines_of(false);
     const int64_t count = std::min(kTilePanel, r.longer.count - i * kTilePanel);
     if (count <= 0 || from.depth != 1) return {};
     const int64_t begin = count * done / r.depth, runs = count * (done + depth) / r.depth - begin;
@@ -257,9 +300,7 @@ class TiledProduct {
   void pack_panels(const Region& r) const {
     const int64_t count = panels(r.shorter.count), grain = ceil_div(kPackTask, cut_.panel_span());
     parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        pack(true, r, i, packed_ + i * cut_.panel_bytes, count * cut_.panel_bytes);
-      }
+      pack(true, r, begin, end, packed_ + begin * cut_.panel_bytes, count * cut_.panel_bytes);
     });
   }
 
@@ -270,9 +311,7 @@ class TiledProduct {
         const int64_t count = panels(end - begin), block = count * cut_.panel_bytes;
         Region part = r;
         part.longer = {r.longer.first + begin, end - begin};
-        for (int64_t i = 0; i < count; ++i) {
-          pack(false, part, i, slot + i * cut_.panel_bytes, block);
-        }
+        pack(false, part, 0, count, slot, block);
         char* sums = cut_.one_span ? slot + panels(cut_.task_lines) * cut_.panel_span()
                                    : sums_ + panels(begin) * all * kSumBytes;
         const UsingTiles tiles(low_);
