@@ -63,10 +63,9 @@ def restorers() -> list[Callable[[], Any]]:
         getter = getattr(tinyt, f"is_{name}")
         add(getattr(tinyt, f"set_{name}"), getter, getter())
     add(tinyt.autograd.set_detect_anomaly, tinyt.is_anomaly_enabled, False)
-    for device in ("cpu",):
-        dtype = tinyt.get_autocast_dtype(device)
-        found.append(lambda: tinyt.set_autocast_dtype(device, dtype))
-        found.append(lambda: tinyt.set_autocast_enabled(device, False))
+    dtype = tinyt.get_autocast_dtype("cpu")
+    found.append(lambda: tinyt.set_autocast_dtype("cpu", dtype))
+    found.append(lambda: tinyt.set_autocast_enabled("cpu", False))
     options = dict(tinyt.get_printoptions())
     found.append(lambda: tinyt.set_printoptions(**options))
     return found
