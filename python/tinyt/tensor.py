@@ -107,7 +107,7 @@ class Tensor(TensorBase):
         self, array: NDArray[Any], context: Any = None, return_scalar: bool = False
     ) -> Tensor:
         """What a NumPy function of this tensor returns: a tensor."""
-        return _tensor.from_buffer_object(array if array.flags.writeable else array.copy())
+        return _tensor.from_buffer_object(array if array.flags.writeable else array.copy(), True)
 
     def numpy(self, *, force: bool = False) -> NDArray[Any]:
         """A NumPy array over the same memory.

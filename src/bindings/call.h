@@ -14,6 +14,7 @@
 #include "graph.h"
 #include "infer.h"
 #include "node.h"
+#include "objects.h"
 #include "ops.h"
 #include "traced.h"
 
@@ -62,10 +63,11 @@ inline double exact_double(PyObject* value) {
 }
 
 inline int64_t to_int64(OpId op, const AttrSpec& spec, PyObject* value) {
-  PyObject* index = PyBool_Check(value) ? nullptr : PyNumber_Index(value);
-  const int64_t v = index ? PyLong_AsLongLong(index) : -1;
-  Py_XDECREF(index);
-  if (!index || (v == -1 && PyErr_Occurred())) {
+  const bool whole = !PyBool_Check(value) && PyIndex_Check(value);
+  const OwnedObject index(whole ? PyNumber_Index(value) : nullptr);
+  if (whole && !index.get()) throw_python_error();
+  const int64_t v = whole ? PyLong_AsLongLong(index.get()) : -1;
+  if (!whole || (v == -1 && PyErr_Occurred())) {
     PyErr_Clear();
     fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be an integer, got ",
          Py_TYPE(value)->tp_name);
@@ -92,9 +94,10 @@ inline void add_list(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attr
   if (!PyTuple_Check(value) && !PyList_Check(value))
     fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be a tuple of integers, got ",
          Py_TYPE(value)->tp_name);
-  const Py_ssize_t n = PySequence_Fast_GET_SIZE(value);
+  const OwnedObject items(items_of(value));
+  const Py_ssize_t n = PyTuple_GET_SIZE(items.get());
   attrs.add(static_cast<int64_t>(n));
-  for (Py_ssize_t i = 0; i < n; ++i) add_int(op, spec, PySequence_Fast_GET_ITEM(value, i), attrs);
+  for (Py_ssize_t i = 0; i < n; ++i) add_int(op, spec, PyTuple_GET_ITEM(items.get(), i), attrs);
 }
 
 // Adds one attribute; `value` null means the row's default.
@@ -112,6 +115,7 @@ inline void add_attr(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attr
     case 'f': {
       const double v = exact_double(value);
       if (v == -1 && PyErr_Occurred()) {
+        if (has_float(value)) throw_python_error();
         PyErr_Clear();
         fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be a number, got ",
              Py_TYPE(value)->tp_name);
@@ -119,9 +123,12 @@ inline void add_attr(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attr
       attrs.add_float(v);
       break;
     }
-    case 'b':
-      attrs.add(static_cast<int64_t>(PyObject_IsTrue(value) == 1));
+    case 'b': {
+      const int truth = PyObject_IsTrue(value);
+      if (truth < 0) throw_python_error();
+      attrs.add(static_cast<int64_t>(truth));
       break;
+    }
     case 'I':
       add_list(op, spec, value, attrs);
       break;
@@ -306,8 +313,13 @@ inline PyObject* call_aside(PyObject* function, PyObject* args) {
   return PyObject_Call(function, args, nullptr);
 }
 inline uint64_t recording_id() { return recording() ? recording()->id() : 0; }
-inline Tensor add_argument(const Tensor& like) { return recording()->add_argument(like); }
-inline Tensor number_cell(int64_t number) { return recording()->cell(number); }
+// This thread's recording, for what needs one.
+inline Graph& open_recording() {
+  require(recording() != nullptr, ErrorKind::Capture, "record: no recording is under way");
+  return *recording();
+}
+inline Tensor add_argument(const Tensor& like) { return open_recording().add_argument(like); }
+inline Tensor number_cell(int64_t number) { return open_recording().cell(number); }
 inline Numbers& recorded_numbers() { return recording()->numbers(); }
 inline Tensor make_view(const Tensor& t, const Dims& shape, const Dims& strides, int64_t offset) {
   return t.seen().view(shape, strides, offset);

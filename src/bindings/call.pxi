@@ -45,11 +45,41 @@ cdef int add_operand(Operands& args, object x) except -1:
         args.add(CTensor.integer(x), NULL)
     elif isinstance(x, complex):
         args.add(complex_scalar(x.real, x.imag), NULL)
-    elif hasattr(x, "item") and hasattr(x, "dtype"):
-        return add_operand(args, x.item())   # a NumPy scalar
     else:
-        raise TypeError(f"expected a Tensor or a number, got {type(x).__name__}")
+        return add_operand(args, number_of(x))
     return 0
+
+
+cdef object number_of(object x):
+    """A NumPy scalar, or another object whose ``item()`` gives a number, as a number of Python's;
+    any number as it is. TypeError for anything else.
+
+    It runs the object's code: whoever holds sizes or memory reads them after it.
+    """
+    if is_number(x):
+        return x
+    if not hasattr(x, "item") or not hasattr(x, "dtype"):
+        raise TypeError(f"expected a Tensor or a number, got {type(x).__name__}")
+    value = x.item()
+    if is_number(value):
+        return value
+    kind = getattr(x.dtype, "kind", None)   # NumPy's long doubles give themselves back
+    if kind == "f":
+        return float(value)
+    if kind == "c":
+        return complex(value)
+    raise TypeError(f"expected a Tensor or a number, got {type(x).__name__} whose item() is a "
+                    f"{type(value).__name__}")
+
+
+def python_number(x):
+    """A NumPy scalar, or another object whose ``item()`` gives a number, as a number of Python's."""
+    return exact_number(number_of(x))
+
+
+cdef inline object settled_operand(object x):
+    """An operand whose use runs no Python code: a tensor or a number of Python's."""
+    return x if isinstance(x, TensorBase) else number_of(x)
 
 
 cdef inline int check_number(str what, object value, DType dtype) except -1:
@@ -72,7 +102,7 @@ cdef int check_any_number(str what, object value, DType dtype) except -1:
     if not is_number(value):
         if not hasattr(value, "item"):
             raise TypeError(f"{what}: expected a number, got {type(value).__name__}")
-        value = value.item()   # a NumPy scalar
+        value = number_of(value)
     if isinstance(value, float):
         fits = holds(dtype, value, False)
     elif isinstance(value, complex):
@@ -187,6 +217,7 @@ cdef object binary(int op, object left, object right):
     cdef Attrs attrs
     if not is_operand(left) or not is_operand(right):
         return NotImplemented
+    left, right = settled_operand(left), settled_operand(right)
     add_operand(args, left)
     add_operand(args, right)
     return finish(op, args, attrs, None)
@@ -197,6 +228,7 @@ cdef object inplace(int op, TensorBase left, object right):
     cdef Attrs attrs
     if not is_operand(right):
         return NotImplemented
+    right = settled_operand(right)
     add_operand(args, left)
     add_operand(args, right)
     return finish(op, args, attrs, left)
@@ -231,6 +263,7 @@ cdef object op_entry(int op, PyObject* const* args, Py_ssize_t nargs, PyObject* 
     cdef Py_ssize_t specs = attr_count(op), total = tensors + specs, i
     cdef int slot
     cdef object out = <object>into if into != NULL else None
+    cdef list made = None   # numbers that stand in slots
     if nargs > total:
         raise TypeError(f"{OP_NAMES[op]}: takes {total} arguments, got {nargs}")
     for i in range(total):
@@ -254,19 +287,32 @@ cdef object op_entry(int op, PyObject* const* args, Py_ssize_t nargs, PyObject* 
     for i in range(tensors):
         if slots[i] == NULL:
             raise TypeError(f"{OP_NAMES[op]}: missing operand {i + 1} of {tensors}")
+    # Conversions run Python code: tensors are read after the last one, and operands kept alive.
     if inputs < 0:
-        for x in <object>slots[0]:
+        parts = tuple(<object>slots[0])
+        for x in <tuple>parts:
             if not isinstance(x, TensorBase):
                 raise TypeError(f"{OP_NAMES[op]}: expected tensors, got {type(x).__name__}")
+    else:
+        for i in range(tensors):
+            if isinstance(<object>slots[i], TensorBase):
+                continue
+            if not is_scalar_op(op):
+                raise TypeError(f"{OP_NAMES[op]}: operand {i + 1} must be a Tensor, "
+                                f"got {type(<object>slots[i]).__name__}")
+            if not is_number(<object>slots[i]):
+                number = number_of(<object>slots[i])
+                made = [] if made is None else made
+                made.append(number)
+                slots[i] = <PyObject*>number
+    for i in range(specs):
+        add_attr_at(op, i, slots[tensors + i], attrs)
+    if inputs < 0:
+        for x in <tuple>parts:
             add_operand(operands, x)
     else:
         for i in range(tensors):
-            if not is_scalar_op(op) and not isinstance(<object>slots[i], TensorBase):
-                raise TypeError(f"{OP_NAMES[op]}: operand {i + 1} must be a Tensor, "
-                                f"got {type(<object>slots[i]).__name__}")
             add_operand(operands, <object>slots[i])
-    for i in range(specs):
-        add_attr_at(op, i, slots[tensors + i], attrs)
     return finish(op, operands, attrs, out)
 
 
@@ -312,9 +358,13 @@ def become(TensorBase x not None, TensorBase view not None):
     return x
 
 
-def from_buffer_object(data):
-    """A tensor over the memory of an object with the buffer protocol."""
-    return noted(wrap(from_buffer(<PyObject*>data)))
+def from_buffer_object(data, bint may_copy=False):
+    """A tensor over the memory of an object with the buffer protocol.
+
+    Memory that no tensor can lie over (negative or odd strides, elements that are not aligned) is
+    copied where ``may_copy``, and a ValueError otherwise.
+    """
+    return noted(wrap(from_buffer(<PyObject*>data, may_copy)))
 
 
 def from_capsule(capsule):

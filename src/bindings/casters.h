@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include "errors.h"
+#include "objects.h"
 #include "seam.h"
 
 namespace tinyt {
@@ -25,6 +26,7 @@ struct type_caster<tinyt::LiveNumber> {
   bool load(handle source, bool) {
     value.value = PyFloat_AsDouble(source.ptr());
     if (value.value == -1 && PyErr_Occurred()) {
+      if (tinyt::has_float(source.ptr())) throw error_already_set();
       PyErr_Clear();
       return false;
     }

@@ -34,7 +34,7 @@ cdef class ByIdentity:
 
     cdef readonly object held
 
-    def __init__(self, held):
+    def __cinit__(self, held):
         self.held = held
 
 
@@ -162,8 +162,8 @@ cdef class LeafFacts:
     cdef readonly Py_ssize_t first, same
     cdef readonly bint shared
 
-    def __init__(self, TensorBase x not None, Py_ssize_t first=0, Py_ssize_t same=0,
-                 bint shared=False):
+    def __cinit__(self, TensorBase x not None, Py_ssize_t first=0, Py_ssize_t same=0,
+                  bint shared=False):
         self.shape, self.strides, self.dtype = x.t.shape(), x.t.strides(), x.t.dtype()
         self.wants, self.first, self.same, self.shared = wants_of(x), first, same, shared
         self.offset, self.elements = x.t.offset(), storage_elements(x.t)
@@ -220,11 +220,11 @@ cdef class Entry:
     cdef bint returns_numbers
     cdef bint returns_output   # the first one, as it is, and nothing else comes of a run
 
-    def __init__(self, capture, program, tuple description, int64_t modes, leaves):
+    def __cinit__(self, capture, program, tuple description not None, int64_t modes, leaves):
         at = firsts(leaves)
         several = {first for i, (first, _) in enumerate(at) if first != i}
         self.capture, self.program_object, self.modes = capture, program, modes
-        self.program = <Program*><size_t>program.address
+        self.program = <Program*><size_t>core_object(program, tinyt._core.Program).address
         self.description = description
         self.is_flat = not description[1][1] and all([part is LEAF for part in description[0][1]])
         self.facts = [LeafFacts(x, *at[i], at[i][0] in several)
@@ -539,7 +539,7 @@ cdef class CompiledBase:
         if recording_owner() != NULL:   # a part of what is captured now
             return self.function(*args, **kwargs)
         while i < len(self.entries):
-            entry = <Entry>self.entries[i]
+            entry = <Entry?>self.entries[i]
             leaves = entry.leaves_of(args, kwargs)
             if leaves is not None:
                 if not entry.confirmed and entry.ready(leaves):

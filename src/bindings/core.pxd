@@ -252,7 +252,7 @@ cdef extern from "traced.h" namespace "tinyt":
 cdef extern from "interop.h" namespace "tinyt":
     object element_to_python(const char*, DType)
     object to_nested_list(const CTensor&) except +raise_python_error
-    CTensor from_buffer(PyObject*) except +raise_python_error
+    CTensor from_buffer(PyObject*, cbool) except +raise_python_error
     const char* buffer_format(DType)
     CTensor from_dlpack_capsule(PyObject*) except +raise_python_error
     object to_dlpack_capsule(const CTensor&, cbool) except +raise_python_error

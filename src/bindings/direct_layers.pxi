@@ -125,8 +125,11 @@ cdef object direct_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* nam
     cdef double eps = 1e-5
     cdef int64_t size
     cdef Py_ssize_t lead
-    if x is None or n < 2 or n > 5 or not is_float(x.t.dtype()) or not isinstance(
-            <object>args[1], (tuple, list)):
+    if x is None or n < 2 or n > 5 or not isinstance(<object>args[1], (tuple, list)):
+        return NotImplemented
+    if n > 4:
+        eps = <object>args[4]   # whose conversion may run Python code: before x is looked at
+    if not is_float(x.t.dtype()):
         return NotImplemented
     for item in <object>args[1]:
         if not as_int(plain_symbol(item), &size):
@@ -142,8 +145,6 @@ cdef object direct_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* nam
         weight = <TensorBase?><object>args[2]
     if n > 3 and <object>args[3] is not None:
         bias = <TensorBase?><object>args[3]
-    if n > 4:
-        eps = <object>args[4]
     if not same_shape(weight, shape) or not same_shape(bias, shape):
         return NotImplemented
     if (weight is not None and weight.t.dtype() != x.t.dtype()) or (
@@ -180,7 +181,8 @@ cdef object direct_cat(PyObject* const* args, Py_ssize_t n, PyObject* names):
     if names != NULL or n < 1 or n > 2 or not isinstance(<object>args[0], (tuple, list)) or (
             n == 2 and not as_int(<object>args[1], &dim)):
         return NotImplemented
-    for x in <object>args[0]:
+    parts = tuple(<object>args[0])   # another thread may change a list while the op runs
+    for x in <tuple>parts:
         if not isinstance(x, TensorBase):
             return NotImplemented
         tensors.add((<TensorBase>x).t, <PyObject*>x)

@@ -116,6 +116,8 @@ Tensor import_tensor(M* m) {
   Ref<Storage> storage = Storage::foreign(data, 0, release, m);
   require(a.device.type == kCpu, ErrorKind::Device,
           "from_dlpack: only CPU tensors are supported, got device type ", a.device.type);
+  require(a.ndim >= 0 && (a.ndim == 0 || a.shape), ErrorKind::Value, "from_dlpack: an array of ",
+          a.ndim, " dimensions must say its sizes");
   const DType dtype = dtype_of(a.dtype);
   const Dims shape(std::span<const int64_t>(a.shape, static_cast<size_t>(a.ndim)));
   Dims strides = contiguous_strides(shape);
@@ -124,9 +126,15 @@ Tensor import_tensor(M* m) {
   for (size_t d = 0; d < shape.size(); ++d) {
     require(strides[d] >= 0 || shape[d] <= 1, ErrorKind::Value,
             "from_dlpack: negative strides are not supported, got ", strides);
+    require(shape[d] >= 0, ErrorKind::Value, "from_dlpack: sizes must not be negative, got ",
+            shape);
     last += (shape[d] - 1) * strides[d];
   }
   const bool empty = numel_of(shape) == 0;
+  const size_t boundary = size_of(dtype) / (is_complex(dtype) ? 2 : 1);
+  require(empty || (a.data && reinterpret_cast<uintptr_t>(data) % boundary == 0), ErrorKind::Value,
+          "from_dlpack: the memory must be aligned to ", boundary, " bytes for elements of ",
+          name_of(dtype), "; copy the array first");
   storage->block.bytes = empty ? 0 : static_cast<size_t>(last + 1) * size_of(dtype);
   return Tensor::from_storage(std::move(storage), shape, strides, 0, dtype);
 }

@@ -28,6 +28,17 @@ class PythonError : public Error {
   std::shared_ptr<PyObject> raised_;
 };
 
+// Throws the Python exception that is set.
+[[noreturn]] inline void throw_python_error() {
+  PyObject *type, *error, *trace;
+  PyErr_Fetch(&type, &error, &trace);
+  PyErr_NormalizeException(&type, &error, &trace);
+  if (trace) PyException_SetTraceback(error, trace);
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  throw PythonError(error);
+}
+
 // Turns the C++ exception being handled into the current Python exception.
 inline void raise_python_error() {
   try {

@@ -65,7 +65,7 @@ cdef class Saved:
     cdef object packed
     cdef object unpacker
 
-    def __init__(self, TensorBase x not None, int output):
+    def __cinit__(self, TensorBase x not None, int output):
         """``output``: which output of the function x is, or -1 for another tensor."""
         self.is_output = output >= 0
         self.edge = None if self.is_output else edge_of(x)
@@ -102,9 +102,11 @@ def make_function_node(function, list inputs, int outputs, edges=()):
     node.function = function
     node.outputs = outputs
     for i, x in enumerate(inputs):
-        edge = edge_of(<TensorBase>x) if is_differentiable((<TensorBase>x).t.dtype()) else None
+        edge = edge_of(<TensorBase?>x) if is_differentiable((<TensorBase>x).t.dtype()) else None
         set_meta(node, i, <TensorBase>x, edge)
     for i, (edge, output) in enumerate(edges, len(inputs)):
+        if not (edge is None or isinstance(edge, (Node, TensorBase))):
+            raise TypeError(f"make_function_node: an edge is a node or a leaf, got {edge!r}")
         node.data.inputs[i].output = output
         Py_INCREF(edge)
         Py_DECREF(None)   # which it replaces

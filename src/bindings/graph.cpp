@@ -107,6 +107,8 @@ py::list parts_of(const Graph& g, size_t node) {
 py::tuple run_opaque(const Graph& g, size_t node, const std::vector<Tensor>& inputs,
                      const Draws& draws) {
   const Graph::Node& n = g.nodes().at(node);
+  require(n.opaque != nullptr, ErrorKind::Value, "run_opaque: node ", node,
+          " is a row of the op table");
   std::vector<Tensor> outputs;
   for (int64_t v : n.outputs)
     outputs.push_back(Tensor::empty(g.values()[v].shape, g.values()[v].dtype));
@@ -171,8 +173,9 @@ void bind_graph(py::module_& m) {
   m.attr("GATHERED_BYTES") = kGatheredBytes;
   using py::arg;
   py::class_<Measures> measures(m, "Measures", "What one run of a program was like.");
-  py::class_<Graph, std::shared_ptr<Graph>>(m, "Graph", "A recording: nodes over values, in order.")
-      .def(py::init<>())
+  py::class_<Graph, std::shared_ptr<Graph>> graph(m, "Graph",
+                                                  "A recording: nodes over values, in order.");
+  graph.def(py::init<>())
       .def(
           "begin",
           [](Graph& g, py::handle owner, int64_t nudged, double factor) {
@@ -195,6 +198,10 @@ void bind_graph(py::module_& m) {
       .def(
           "add_argument",
           [](Graph& g, const std::vector<int64_t>& shape, int dtype) {
+            require(dtype >= 0 && dtype < kDTypeCount, ErrorKind::Type,
+                    "add_argument: no dtype has the number ", dtype);
+            for (int64_t n : shape)
+              require(n >= 0, ErrorKind::Value, "add_argument: sizes must not be negative");
             return g.add_argument(Tensor::from_storage(Ref<Storage>(new Storage), shape,
                                                        contiguous_strides(shape), 0,
                                                        static_cast<DType>(dtype)));
@@ -252,10 +259,15 @@ void bind_graph(py::module_& m) {
       .def(
           "hold",
           [](Graph& g, int64_t position) {
-            with_numbers(g, [&](Numbers& all) { all.hold(position); });
+            with_numbers(g, [&](Numbers& all) {
+              all.all().at(static_cast<size_t>(position));
+              all.hold(position);
+            });
           },
           arg("position"), "The graph stands for calls in which this number is what it is.");
-  py::class_<Program>(m, "Program", "A planned graph: a flat list of steps over placed values.")
+  py::class_<Program> program(m, "Program",
+                              "A planned graph: a flat list of steps over placed values.");
+  program
       .def(py::init([](const Graph& g, int part) {
              require(part >= 0 && part <= 2 && (part == 0) == (g.mark().node < 0), ErrorKind::Value,
                      "program: a graph with a mark has parts 1 and 2, one without is part 0");
@@ -323,6 +335,9 @@ void bind_graph(py::module_& m) {
                              "The most that a run holds, kernels' scratch memory included.")
       .def_property_readonly("arena_bytes", &Program::arena_bytes);
   bind_measures(measures);
+  forbid_bare_new(measures);
+  forbid_bare_new(graph);
+  forbid_bare_new(program);
   m.def("is_recording", [] { return recording() != nullptr; });
 }
 

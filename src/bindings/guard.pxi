@@ -109,7 +109,7 @@ cdef class Place:
     cdef readonly object holder, key
     cdef Py_ssize_t index
 
-    def __init__(self, holder, key, Py_ssize_t index=-1):
+    def __cinit__(self, holder, key, Py_ssize_t index=-1):
         """``index``: of the tuple that lies there."""
         self.holder, self.key, self.index = holder, key, index
 
@@ -133,11 +133,11 @@ cdef class Guard:
     cdef readonly object place, what, expected
     cdef readonly str line
 
-    def __init__(self, str kind, place, what, expected, str line):
+    def __cinit__(self, str kind not None, place, what, expected, str line):
         """``expected``: a value; of contents a tuple of them; None where it is read off the place."""
         self.number = <GuardKind>GUARD_KINDS.index(kind)
         self.place, self.what, self.line = place, what, line
-        self.expected = state_of(place) if self.number == TENSOR else expected
+        self.expected = state_of(<TensorBase?>place) if self.number == TENSOR else expected
 
     @property
     def kind(self):

@@ -33,6 +33,8 @@ cdef object get_item(TensorBase x, object index):
 cdef int set_item(TensorBase x, object index, object value) except -1:
     cdef TensorBase view
     cdef bint number = is_number(value)
+    if number:
+        value = exact_number(value)
     if not is_recording() and not (grad_mode() and (
             wants_grad(x) or (isinstance(value, TensorBase) and wants_grad(<TensorBase>value)))):
         if isinstance(index, TensorBase):
@@ -49,6 +51,16 @@ cdef int set_item(TensorBase x, object index, object value) except -1:
     return 0
 
 
+cdef inline object exact_number(object x):
+    """A number of a subclass of Python's as the number itself, so that its use runs no Python code;
+    those that a recording follows as they are."""
+    if PyFloat_CheckExact(x) or PyLong_CheckExact(x) or type(x) in (bool, Number, Symbol):
+        return x
+    if isinstance(x, float):
+        return float.__float__(x)
+    return int.__int__(x) if isinstance(x, int) else complex(x.real, x.imag)
+
+
 cdef inline int check_item(object value, DType to) except -1:
     """Fails where a dtype cannot hold a number; halves take large ones as inf, as in PyTorch."""
     cdef bint half = to == DType.Float16 or to == DType.BFloat16
@@ -58,6 +70,16 @@ cdef inline int check_item(object value, DType to) except -1:
 def require_item(value, dtype to not None):
     """RuntimeError where a number cannot be written in brackets to a tensor of a dtype."""
     check_item(value, <DType>to.number)
+
+
+cdef inline bint is_plain_slice(object item):
+    """Whether it is a slice of exact ints and None: reading others runs Python code."""
+    return PySlice_Check(item) and is_plain_bound(item.start) and (
+        is_plain_bound(item.stop) and is_plain_bound(item.step))
+
+
+cdef inline bint is_plain_bound(object x):
+    return x is None or PyLong_CheckExact(x)
 
 
 cdef TensorBase plain_view(TensorBase x, object index):
@@ -91,7 +113,7 @@ cdef TensorBase plain_view(TensorBase x, object index):
             if overflow or at < -size or at >= size:
                 return None
             offset += (at + size if at < 0 else at) * x.t.strides()[dim]
-        elif PySlice_Check(item):
+        elif is_plain_slice(item):
             PySlice_Unpack(item, &start, &stop, &step)
             if step < 1:
                 return None

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <string>
 
 #include "call.h"
 #include "dlpack.h"
@@ -116,44 +118,92 @@ inline DType dtype_of_format(const char* format, Py_ssize_t itemsize) {
   const std::string_view code(f);
   if (code == "l" || code == "q") return itemsize == 8 ? DType::Int64 : DType::Int32;
   for (int i = 0; i < kDTypeCount; ++i) {
-    const char* known = buffer_format(static_cast<DType>(i));
-    if (known && code == known) return static_cast<DType>(i);
+    const auto dtype = static_cast<DType>(i);
+    const char* known = buffer_format(dtype);
+    if (known && code == known && size_of(dtype) == static_cast<size_t>(itemsize)) return dtype;
   }
   fail(ErrorKind::Type, "from_numpy: arrays of format '", format ? format : "B",
        "' are not supported; the supported ones are float64, float32, float16, complex64, ",
        "complex128, int64, int32, int16, int8, uint8 and bool");
 }
 
-// Shares the memory of any object with the buffer protocol.
-inline Tensor from_buffer(PyObject* object) {
-  auto* buffer = new Py_buffer;
-  if (PyObject_GetBuffer(object, buffer, PyBUF_RECORDS_RO) != 0) {
-    delete buffer;
-    PyErr_Clear();
-    fail(ErrorKind::Type, "from_numpy: expected an array with the buffer protocol, got ",
-         Py_TYPE(object)->tp_name);
+// Owns a view of a Python object's memory, by the buffer protocol.
+inline Py_buffer* acquire_buffer(PyObject* object) {
+  auto buffer = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(object, buffer.get(), PyBUF_RECORDS_RO) == 0) return buffer.release();
+  // What an exporter refuses is no array for tinyt; another error is the exporter's own.
+  for (PyObject* refusal : {PyExc_TypeError, PyExc_ValueError, PyExc_BufferError})
+    if (PyErr_ExceptionMatches(refusal)) {
+      PyErr_Clear();
+      fail(ErrorKind::Type, "from_numpy: expected an array with the buffer protocol, got ",
+           Py_TYPE(object)->tp_name);
+    }
+  throw_python_error();
+}
+inline void release_buffer(void* owner) {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyBuffer_Release(static_cast<Py_buffer*>(owner));
+  PyGILState_Release(state);
+  delete static_cast<Py_buffer*>(owner);
+}
+
+// The boundary that an element's parts lie at in memory that tensors may share.
+inline size_t alignment_of(DType dtype) { return size_of(dtype) / (is_complex(dtype) ? 2 : 1); }
+inline bool is_aligned(const void* data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data) % alignment_of(dtype) == 0;
+}
+
+// A buffer's sizes and byte strides, which an exporter may leave out where they follow.
+inline void read_layout(const Py_buffer& buffer, Dims& shape, Dims& steps) {
+  const auto rank = static_cast<size_t>(buffer.ndim);
+  for (size_t d = 0; d < rank; ++d)
+    shape.push_back(buffer.shape ? buffer.shape[d] : buffer.len / buffer.itemsize);
+  steps = contiguous_strides(shape);
+  for (size_t d = 0; d < rank; ++d)
+    steps[d] = buffer.strides ? buffer.strides[d] : steps[d] * buffer.itemsize;
+}
+
+// Why a tensor cannot lie over the memory of a buffer as it is; empty where it can.
+inline std::string sharing_obstacle(const Py_buffer& buffer, const Dims& shape, const Dims& steps,
+                                    DType dtype) {
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] <= 1) continue;
+    const char* rule = steps[d] < 0 ? "negative strides are not supported"
+                       : steps[d] % buffer.itemsize
+                           ? "strides must be multiples of the element size"
+                           : nullptr;
+    if (rule)
+      return std::string(rule) + ", got " + std::to_string(steps[d]) + " bytes in dimension " +
+             std::to_string(d);
   }
-  auto release = [](void* owner) {
-    const PyGILState_STATE state = PyGILState_Ensure();
-    PyBuffer_Release(static_cast<Py_buffer*>(owner));
-    PyGILState_Release(state);
-    delete static_cast<Py_buffer*>(owner);
-  };
-  Ref<Storage> storage = Storage::foreign(buffer->buf, 0, release, buffer);
+  if (numel_of(shape) > 0 && !is_aligned(buffer.buf, dtype))
+    return "the memory must be aligned to " + std::to_string(alignment_of(dtype)) +
+           " bytes for elements of " + std::string(name_of(dtype));
+  return "";
+}
+
+// Shares the memory of any object with the buffer protocol. Where its layout is none that tensors
+// have, `may_copy` takes a copy; ValueError otherwise.
+inline Tensor from_buffer(PyObject* object, bool may_copy) {
+  Py_buffer* buffer = acquire_buffer(object);
+  Ref<Storage> storage = Storage::foreign(buffer->buf, 0, release_buffer, buffer);
   storage->read_only = buffer->readonly;
   const DType dtype = dtype_of_format(buffer->format, buffer->itemsize);
   Dims shape, strides;
+  read_layout(*buffer, shape, strides);
+  if (const std::string obstacle = sharing_obstacle(*buffer, shape, strides, dtype);
+      !obstacle.empty()) {
+    require(may_copy, ErrorKind::Value, "from_numpy: ", obstacle, "; copy the array first");
+    Tensor copy = Tensor::empty(shape, dtype);
+    if (PyBuffer_ToContiguous(copy.data(), buffer, buffer->len, 'C') != 0) throw_python_error();
+    return copy;
+  }
   int64_t last = 0;
   bool empty = false;
-  for (int d = 0; d < buffer->ndim; ++d) {
-    const int64_t step = buffer->strides[d], n = buffer->shape[d];
-    require(step >= 0 || n <= 1, ErrorKind::Value, "from_numpy: negative strides are not ",
-            "supported, got ", step, " bytes in dimension ", d, "; copy the array first");
-    require(step % buffer->itemsize == 0 || n <= 1, ErrorKind::Value, "from_numpy: strides must ",
-            "be multiples of the element size, got ", step, " bytes in dimension ", d);
-    shape.push_back(n);
-    strides.push_back(n <= 1 ? 1 : step / buffer->itemsize);
-    last += (n - 1) * strides.back();
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const int64_t n = shape[d];
+    strides[d] = n <= 1 ? 1 : strides[d] / buffer->itemsize;
+    last += (n - 1) * strides[d];
     empty |= n == 0;
   }
   storage->block.bytes = empty ? 0 : static_cast<size_t>((last + 1) * buffer->itemsize);
@@ -172,14 +222,41 @@ inline void check_nested(PyObject* data, const Dims& shape, size_t depth) {
          shape, " but dimension ", depth, " differs");
 }
 
-// Raises `category` to what the numbers below `data` need. What is no number is a wrong type; where
-// the dtype is `open`, PyTorch's RuntimeError, but for text.
-inline void scan_category(PyObject* data, const Dims& shape, size_t depth, bool open,
-                          Category& category) {
+// A nested sequence with tuples for its lists, as it is now: a new reference. Converting an element
+// runs Python code, which may change a list; building this runs none of the elements'.
+inline PyObject* frozen_nested(PyObject* data, size_t depth) {
+  if (depth == 0 || !(PyList_Check(data) || PyTuple_Check(data))) {
+    Py_INCREF(data);
+    return data;
+  }
+  const OwnedObject items(items_of(data));
+  const Py_ssize_t n = PyTuple_GET_SIZE(items.get());
+  PyObject* out = PyTuple_New(n);
+  if (!out) throw_python_error();
+  for (Py_ssize_t i = 0; i < n; ++i)
+    PyTuple_SET_ITEM(out, i, frozen_nested(PyTuple_GET_ITEM(items.get(), i), depth - 1));
+  return out;
+}
+
+// What a nested sequence of numbers holds.
+struct NestedNumbers {
+  Category category = Category::Bool;
+  bool exact = true;  // Python's own numbers only, whose conversion runs no Python code
+};
+
+inline bool is_exact_number(PyObject* x) {
+  return PyFloat_CheckExact(x) || PyLong_CheckExact(x) || PyBool_Check(x) ||
+         PyComplex_CheckExact(x);
+}
+
+// Raises the category to what the numbers below `data` need. What is no number is a wrong type;
+// where the dtype is `open`, PyTorch's RuntimeError, but for text.
+inline void scan_numbers(PyObject* data, const Dims& shape, size_t depth, bool open,
+                         NestedNumbers& numbers) {
   check_nested(data, shape, depth);
   if (depth < shape.size()) {
     for (Py_ssize_t i = 0; i < shape[depth]; ++i)
-      scan_category(PySequence_Fast_GET_ITEM(data, i), shape, depth + 1, open, category);
+      scan_numbers(PySequence_Fast_GET_ITEM(data, i), shape, depth + 1, open, numbers);
     return;
   }
   Category found;
@@ -191,12 +268,13 @@ inline void scan_category(PyObject* data, const Dims& shape, size_t depth, bool 
     found = Category::Complex;
   else if (PyIndex_Check(data))
     found = Category::Integer;
-  else if (PyNumber_Check(data) && Py_TYPE(data)->tp_as_number->nb_float)
+  else if (has_float(data))
     found = Category::Float;
   else
     fail(open && !PyUnicode_Check(data) ? ErrorKind::Runtime : ErrorKind::Type,
          "tensor: cannot make a tensor from ", Py_TYPE(data)->tp_name);
-  category = std::max(category, found);
+  numbers.category = std::max(numbers.category, found);
+  numbers.exact = numbers.exact && is_exact_number(data);
 }
 
 template <class T, class Read>
@@ -209,56 +287,75 @@ void fill_nested(PyObject* data, const Dims& shape, size_t depth, T*& out, Read 
     fill_nested(PySequence_Fast_GET_ITEM(data, i), shape, depth + 1, out, read);
 }
 
+// The lengths of nested lists and tuples, along the first item of each.
+inline Dims nested_shape(PyObject* data) {
+  Dims shape;
+  for (PyObject* at = data; PyList_Check(at) || PyTuple_Check(at);) {
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(at);
+    require(shape.size() < 64, ErrorKind::Value, "tensor: more than 64 levels of nesting");
+    shape.push_back(n);
+    if (n == 0) break;
+    at = PySequence_Fast_GET_ITEM(at, 0);
+  }
+  return shape;
+}
+
+// The dtype of a tensor of such numbers: `wanted`, or what holds them all.
+inline DType dtype_of_numbers(Category category, bool empty, int wanted) {
+  if (wanted >= 0) return static_cast<DType>(wanted);
+  const DType real = default_dtype();
+  if (empty || category == Category::Float) return real;
+  if (category == Category::Complex)
+    return real == DType::Float64 ? DType::Complex128 : DType::Complex64;
+  return category == Category::Bool ? DType::Bool : DType::Int64;
+}
+
+// A conversion's result; its own exception where it raised one, ValueError for an int too large.
+template <class T>
+T converted_number(PyObject* from, T v) {
+  if (!PyErr_Occurred()) return v;
+  if (!PyLong_Check(from)) throw_python_error();
+  PyErr_Clear();
+  fail(ErrorKind::Value, "tensor: a number does not fit the dtype");
+}
+
 // Nested lists, tuples and numbers; `wanted` is a dtype number or -1 to infer it. A constant, also
 // while recording.
 inline Tensor from_sequence(PyObject* data, int wanted) {
   const PausedRecording paused;
-  Dims shape;
-  for (PyObject* at = data; PyList_Check(at) || PyTuple_Check(at);) {
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(at);
-    shape.push_back(n);
-    if (n == 0) break;
-    at = PySequence_Fast_GET_ITEM(at, 0);
-    require(shape.size() <= 64, ErrorKind::Value, "tensor: more than 64 levels of nesting");
+  const Dims shape = nested_shape(data);
+  NestedNumbers numbers;
+  scan_numbers(data, shape, 0, wanted < 0, numbers);
+  const OwnedObject frozen(numbers.exact ? nullptr : frozen_nested(data, shape.size()));
+  if (frozen.get()) {  // building it may have run finalisers
+    data = frozen.get();
+    scan_numbers(data, shape, 0, wanted < 0, numbers);
   }
-  Category category = Category::Bool;
-  scan_category(data, shape, 0, wanted < 0, category);
-  const DType kDefaults[] = {DType::Bool, DType::Int64, default_dtype(), DType::Complex128};
-  DType dtype = numel_of(shape) == 0 ? default_dtype() : kDefaults[static_cast<int>(category)];
-  if (dtype == DType::Complex128 && default_dtype() != DType::Float64 && wanted < 0)
-    wanted = static_cast<int>(DType::Complex64);
-  if (wanted >= 0) dtype = static_cast<DType>(wanted);
-  auto checked = [](auto v) {
-    if (PyErr_Occurred()) {
-      PyErr_Clear();
-      fail(ErrorKind::Value, "tensor: a number does not fit the dtype");
-    }
-    return v;
-  };
-  if (category == Category::Complex) {
+  const DType dtype = dtype_of_numbers(numbers.category, numel_of(shape) == 0, wanted);
+  if (numbers.category == Category::Complex) {
     require(is_complex(dtype), ErrorKind::Type, "tensor: complex numbers do not fit dtype ",
             name_of(dtype));
     Tensor t = Tensor::empty(shape, DType::Complex128);
     auto* out = t.ptr<ComplexDouble>();
-    fill_nested(data, shape, 0, out, [&](PyObject* v) {
+    fill_nested(data, shape, 0, out, [](PyObject* v) {
       const Py_complex c = PyComplex_AsCComplex(v);
-      return checked(ComplexDouble{c.real, c.imag});
+      return converted_number(v, ComplexDouble{c.real, c.imag});
     });
     return cast(t, dtype);
   }
-  if (category == Category::Float) {
+  if (numbers.category == Category::Float) {
     Tensor t = Tensor::empty(shape, DType::Float64);
     auto* out = t.ptr<double>();
-    fill_nested(data, shape, 0, out, [&](PyObject* v) { return checked(PyFloat_AsDouble(v)); });
+    fill_nested(data, shape, 0, out,
+                [](PyObject* v) { return converted_number(v, PyFloat_AsDouble(v)); });
     return cast(t, dtype);
   }
   Tensor t = Tensor::empty(shape, DType::Int64);
   auto* out = t.ptr<int64_t>();
-  fill_nested(data, shape, 0, out, [&](PyObject* v) {
-    PyObject* index = PyNumber_Index(v);
-    const int64_t r = index ? PyLong_AsLongLong(index) : -1;
-    Py_XDECREF(index);
-    return checked(r);
+  fill_nested(data, shape, 0, out, [](PyObject* v) {
+    const OwnedObject index(PyNumber_Index(v));
+    if (!index.get()) throw_python_error();
+    return converted_number(index.get(), PyLong_AsLongLong(index.get()));
   });
   return cast(t, dtype);
 }

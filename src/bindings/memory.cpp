@@ -24,10 +24,11 @@ void bind_memory(py::module_& m) {
   m.def("set_cache_limit", memory::set_cache_limit, py::arg("nbytes"));
   m.def("empty_cache", memory::empty_cache);
   m.def("fail_nth_allocation", memory::fail_nth_allocation, py::arg("n"));
-  py::class_<Arena>(m, "Arena",
-                    "A scope in which allocations are bumped from large chunks and given back "
-                    "together.")
-      .def(py::init<size_t>(), py::arg("chunk_bytes") = size_t{1} << 20)
+  py::class_<Arena> arena(
+      m, "Arena",
+      "A scope in which allocations are bumped from large chunks and given back together.");
+  forbid_bare_new(arena);
+  arena.def(py::init<size_t>(), py::arg("chunk_bytes") = size_t{1} << 20)
       .def("__enter__",
            [](py::object self) {
              self.cast<Arena&>().enter();

@@ -85,7 +85,9 @@ cdef class Node:
 
     @property
     def attrs(self):
-        """The call's attributes in the order of the op table."""
+        """The call's attributes in the order of the op table; of a Python function, none."""
+        if self.op < 0:
+            return EMPTY
         return attrs_tuple_of(self.op, self.data.attrs)
 
     @property
@@ -98,24 +100,35 @@ cdef class Node:
         """Dtype of the output."""
         return DTYPES[<int>self.data.out_dtype]
 
+    cdef int require_input(self, int i) except -1:
+        if not 0 <= i < len(self.edges):
+            raise IndexError(
+                f"{self.name()}: input {i} is out of range, it has {len(self.edges)} inputs")
+        return i
+
     def shape(self, int i):
         """Shape of input ``i``."""
+        self.require_input(i)
         return with_rows(tuple_of(self.data.inputs[i].shape), size_rows(self.data.inputs[i]))
 
     def dtype(self, int i):
         """Dtype of input ``i``."""
+        self.require_input(i)
         return DTYPES[<int>self.data.inputs[i].dtype]
 
     def edge_of(self, int i):
         """(edge, output number) that the gradient of input ``i`` goes to."""
+        self.require_input(i)
         return self.edges[i], self.data.inputs[i].output
 
     def needs_input(self, int i):
         """Whether input ``i`` was recorded as one that has a gradient."""
+        self.require_input(i)
         return self.edges[i] is not None
 
     def input(self, int i):
         """Input ``i`` as it was; RuntimeError when it was written to since."""
+        self.require_input(i)
         return self.unpack(i, i)
 
     def output(self):
@@ -158,7 +171,7 @@ cdef class Node:
 
     def fit(self, int i, TensorBase grad not None):
         """``grad`` in the shape and dtype of input ``i``: summed and converted where needed."""
-        cdef const InputMeta* meta = &self.data.inputs[i]
+        cdef const InputMeta* meta = &self.data.inputs[self.require_input(i)]
         cdef Py_ssize_t lead = grad.t.rank() - <Py_ssize_t>meta.shape.size(), d
         cdef bint fits = lead >= 0
         for d in range(<Py_ssize_t>meta.shape.size() if fits else 0):

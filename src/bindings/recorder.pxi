@@ -73,6 +73,8 @@ cdef class Recorder:
 
     def number(self, double value, source):
         """A number that comes from ``source`` at each run."""
+        if not is_recording():
+            raise CaptureError("record: no recording is under way")
         self.numbers.append(source)
         return live_number(recorded_numbers().give(value))
 
@@ -392,7 +394,7 @@ cdef class Number(float):
     def __str__(self):
         return str(held(self))
 
-    def __format__(self, spec):
+    def __format__(self, str spec not None):
         return format(held(self), spec)
 
     def __reduce__(self):
@@ -417,7 +419,7 @@ cdef object live_number(int64_t index):
 
 
 cdef inline bint is_live(object x):
-    return type(x) is Number and (<Number>x).graph == recording_id()
+    return type(x) is Number and (<Number>x).graph != 0 and (<Number>x).graph == recording_id()
 
 
 cdef inline object plain(object x):

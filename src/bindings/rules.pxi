@@ -155,7 +155,7 @@ cdef Attrs list_attr(const Dims& values):
 
 def compiled_slope(str name, general=None):
     """The compiled function of a gradient rule; ``general`` is called where it declines."""
-    cdef Slope out = Slope()
+    cdef Slope out = <Slope>Slope.__new__(Slope)
     out.general = general
     if name == "same": out.compiled = slope_same
     elif name == "negative": out.compiled = slope_negative

@@ -7,7 +7,7 @@ cdef extern from "sizes.h" namespace "tinyt":
         Lt, Le, Eq, Ne, Gt, Ge
     cdef cppclass CSizes "tinyt::Sizes":
         CSizes(const Graph&) except +raise_python_error
-        int64_t value(int64_t)
+        int64_t value(int64_t) except +raise_python_error
         int64_t constant(int64_t) except +raise_python_error
         int64_t apply(SizeOp, int64_t, int64_t) except +raise_python_error
         cbool test(SizeTest, int64_t, int64_t) except +raise_python_error
@@ -36,9 +36,10 @@ cdef class Sizes:
 
     cdef CSizes* log
     cdef int64_t given        # sizes taken so far
+    cdef object core          # the graph, kept alive
 
-    def __init__(self, core):
-        del self.log
+    def __cinit__(self, core):
+        self.core = core_object(core, tinyt._core.Graph)
         self.log = new CSizes((<Graph*><size_t>core.address)[0])
 
     def __dealloc__(self):
@@ -91,7 +92,9 @@ cdef class Sizes:
         """What `Graph.rewritten` of another recording takes to simplify it alike, as bytes; or,
         where passes might make something else, a word on why."""
         cdef string why
-        cdef optional[vector[int64_t]] flat = self.log.of((<Graph*><size_t>core.address)[0], why)
+        cdef optional[vector[int64_t]] flat
+        core_object(core, tinyt._core.Graph)
+        flat = self.log.of((<Graph*><size_t>core.address)[0], why)
         if not flat.has_value():
             return why.decode()
         return (<char*>flat.value().data())[:flat.value().size() * sizeof(int64_t)]

@@ -42,6 +42,13 @@ cdef object MOST = 1 << 63
 cdef object MOST_REAL = 1 << 53
 
 
+cdef object core_object(object x, kind):
+    """An object of the core, whose address is taken; TypeError for another."""
+    if not isinstance(x, kind):
+        raise TypeError(f"expected a {kind.__name__}, got {type(x).__name__}")
+    return x
+
+
 cdef str user_line():
     """The line of the user's own code that runs."""
     frame = sys._getframe()
@@ -62,8 +69,8 @@ cdef class Trace:
     cdef CTrace* log
     cdef readonly list lines      # of the user's code, one for each test
 
-    def __init__(self, core):
-        cdef Graph* graph = <Graph*><size_t>core.address
+    def __cinit__(self, core):
+        cdef Graph* graph = <Graph*><size_t>core_object(core, tinyt._core.Graph).address
         self.lines = []
         self.log = new CTrace(graph[0])
         self.log.on_test, self.log.owner = note_test, <void*>self
@@ -89,11 +96,12 @@ cdef class Trace:
         cdef vector[CTensor] given
         cdef string why
         cdef int64_t test = -1
-        cdef Graph* graph = <Graph*><size_t>again.address
+        cdef Graph* graph = <Graph*><size_t>core_object(again, tinyt._core.Graph).address
         cdef optional[vector[int64_t]] rows
         cdef vector[int64_t] values
         for x in arguments:
-            given.push_back(CTensor() if x is None else (<TensorBase>x).t)
+            given.push_back(CTensor() if x is None else (<TensorBase?>x).t)
+        core_object(core, tinyt._core.Graph)
         graph.share_numbers((<Graph*><size_t>core.address)[0])
         rows = self.log.replay(given, graph[0], why, test)
         if not rows.has_value():
@@ -201,7 +209,7 @@ cdef class Symbol:
     def __str__(self):
         return str(plain_symbol(self))
 
-    def __format__(self, spec):
+    def __format__(self, str spec not None):
         return format(plain_symbol(self), spec)
 
     def __reduce__(self):

@@ -31,9 +31,17 @@ cdef extern from *:
     static inline PyObject* tinyt_new_tuple(PyObject* type, Py_ssize_t n) {
       return ((PyTypeObject*)type)->tp_alloc((PyTypeObject*)type, n);
     }
+    // Python makes no instances of the type: only this module does, which fills them.
+    static inline void tinyt_forbid_new(PyObject* type) {
+      PyTypeObject* t = (PyTypeObject*)type;
+      if (PyDict_DelItemString(t->tp_dict, "__new__") != 0) PyErr_Clear();
+      t->tp_new = NULL;
+      PyType_Modified(t);
+    }
     """
     object tinyt_new_object(object base, object type, object empty)
     object tinyt_new_tuple(object type, Py_ssize_t n)
+    void tinyt_forbid_new(object type)
 
 
 include "types.pxi"
@@ -110,12 +118,12 @@ cdef class TensorBase:
     cdef Node node               # what computed it, while that wants gradients
     cdef int output              # which output of the node
     cdef bint leaf_grad          # a leaf that wants its gradient in .grad
-    cdef public object _grad
+    cdef public TensorBase _grad
     cdef TensorBase base         # of a view: the tensor that owns the memory
     cdef uint64_t rebases        # times the node of this base was replaced by a write
     cdef uint64_t seen_rebases   # of a view: the base's count that node belongs to
-    cdef public object _hooks        # called with the gradient of a leaf
-    cdef public object _post_hooks   # called with a leaf whose .grad was filled
+    cdef public list _hooks          # called with the gradient of a leaf
+    cdef public list _post_hooks     # called with a leaf whose .grad was filled
 
     def __cinit__(self):
         self.t = EMPTY_TENSOR   # so that no object is ever without a core tensor
@@ -230,8 +238,10 @@ cdef class TensorBase:
 
     def stride(self, dim=None):
         """Steps between neighbours, in elements, of all dimensions or one."""
-        strides = strides_of(self.t)
-        return strides if dim is None else strides[self._wrap("stride", dim)]
+        if dim is None:
+            return strides_of(self.t)
+        at = self._wrap("stride", dim)
+        return (<tuple>strides_of(self.t))[at]
 
     cdef int64_t _wrap(self, str what, int64_t dim) except -1:
         cdef int64_t rank = self.t.rank()
@@ -431,17 +441,18 @@ cdef class TensorBase:
 
     # ---- buffers
     def __getbuffer__(self, Py_buffer* buffer, int flags):
-        cdef const char* format = buffer_format(self.t.dtype())
-        cdef Py_ssize_t i, n = self.t.rank()
+        cdef const char* format
+        cdef Py_ssize_t i, n
         require_readable("numpy", self.t)
         refuse_reading("numpy", self)
+        self._check_strides(flags)   # of which a subclass may run Python code
+        format, n = buffer_format(self.t.dtype()), self.t.rank()
         if format == NULL:
             raise BufferError(f"buffer: {self.dtype.name} has no buffer format")
         if flags & PyBUF_WRITABLE and self.t.storage().read_only:
             raise BufferError("buffer: the memory is read-only")
         if wants_grad(self):
             raise BufferError("buffer: the tensor requires grad; use detach() first")
-        self._check_strides(flags)
         layout = BufferLayout.__new__(BufferLayout)
         for i in range(n):
             (<BufferLayout>layout).values.push_back(self.t.shape()[i])
@@ -562,7 +573,7 @@ cdef class TensorBase:
 
     def __richcmp__(self, other, int kind):
         if not is_operand(other) and hasattr(other, "__array_interface__"):
-            other = wrap(from_buffer(<PyObject*>other))   # NumPy leaves comparisons to the tensor
+            other = wrap(from_buffer(<PyObject*>other, True))   # NumPy leaves comparisons to the tensor
         return binary(OP_COMPARE[kind], self, other)
 
 
@@ -584,3 +595,7 @@ include "walk.pxi"
 include "guard.pxi"
 include "compiled.pxi"
 include "sizes.pxi"
+
+for _kind in (Node, Symbol, Length, Slope, BufferLayout):
+    tinyt_forbid_new(_kind)
+del _kind

@@ -109,8 +109,9 @@ std::optional<std::vector<Tensor>> watch(Program& program,
 
 void bind_verify(py::module_& m) {
   using py::arg;
-  py::class_<Snapshot>(m, "Snapshot", "The bytes and versions of memory at one time.")
-      .def(py::init<const std::vector<Tensor>&>(), arg("tensors"))
+  py::class_<Snapshot> snapshot(m, "Snapshot", "The bytes and versions of memory at one time.");
+  forbid_bare_new(snapshot);
+  snapshot.def(py::init<const std::vector<Tensor>&>(), arg("tensors"))
       .def("restore", &Snapshot::restore, "Puts them back.")
       .def("written", &Snapshot::written, "A tensor of each memory that holds something else now.");
   m.def("watch", watch, arg("program"), arg("arguments"), arg("given"), arg("draws"),

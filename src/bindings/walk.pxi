@@ -18,12 +18,12 @@ cdef class Walk:
     cdef unordered_set[size_t] known         # of the nodes looked at
     cdef unordered_set[size_t] leading       # of those from which a target can be reached
 
-    def __init__(self, wanted, list found):
+    def __cinit__(self, wanted, list found not None):
         self.wanted = wanted
         self.found = found
         self.seen = []
         for key in wanted or ():
-            self.targets.insert(<size_t>(<tuple>key)[0])
+            self.targets.insert(<size_t>(<tuple?>key)[0])
 
     cpdef start(self, TensorBase output, grad):
         """Adds the gradient that an output starts with; False when it has no graph."""
@@ -150,6 +150,10 @@ cdef class Walk:
             else:
                 results = self.apply(node, rule, grad)
                 grad = None
+                if len(results) != len(node.edges):
+                    raise RuntimeError(
+                        f"{node.name()}: the function gave {len(results)} gradients for "
+                        f"{len(node.edges)} inputs")
                 if CHECK is not None:
                     CHECK(node, results)
                 for i in range(len(node.edges)):

@@ -22,7 +22,7 @@ class Sizes {
   // attributes of its nodes (lists with their length), and of its outputs shape, strides and
   // offset.
   explicit Sizes(const Graph& graph);
-  int64_t value(int64_t number) const { return rows_[number].value; }
+  int64_t value(int64_t number) const { return rows_.at(static_cast<size_t>(number)).value; }
   int64_t constant(int64_t value);
   // What Python computes; 0 for the right one of a division is the caller's error.
   int64_t apply(Op op, int64_t left, int64_t right);

@@ -223,6 +223,8 @@ def hot_class(cls: type, example: object, unused: set[str]) -> str:
     """A class of the Cython module."""
     owner = cls.__name__ + "."
     lines = []
+    if owner + "__new__" in HOT_SIGNATURES:  # a `__cinit__`
+        lines.append(hot_function(owner, "__new__", None, unused))
     for name, member in vars(cls).items():
         if HIDDEN.fullmatch(name) or (name in COMPARISONS and cls is _tensor.device):
             continue

@@ -11,6 +11,7 @@ HOT_PARAMETERS = {
     "view": "TensorBase",
     "accumulate": "bool",
     "active": "bool",
+    "may_copy": "bool",
     "cache": "bool",
     "capsule": "object",
     "check": "Callable[[Node, Sequence[Tensor | None]], None] | None",
@@ -222,15 +223,15 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "device.__init__": [
         (["self", "type: str | device = 'cpu'", "index: int | None = None"], "None")
     ],
-    "Walk.__init__": [
+    "Walk.__new__": [
         (
-            ["self", "wanted: dict[tuple[int, int], int] | None", "found: list[Tensor | None]"],
-            "None",
+            ["cls", "wanted: dict[tuple[int, int], int] | None", "found: list[Tensor | None]"],
+            "Self",
         )
     ],
     "index": [(["x: Any"], "int")],
     "stop_tracing": [(["why: str"], "None")],
-    "Trace.__init__": [(["self", "core: Any"], "None")],
+    "Trace.__new__": [(["cls", "core: Any"], "Self")],
     "Trace.replay": [
         (
             ["self", "core: Any", "again: Any", "arguments: list[Any]", "numbers: list[int]"],
@@ -243,7 +244,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
             "list[tuple[int, int, int]] | None",
         )
     ],
-    "Sizes.__init__": [(["self", "core: Any"], "None")],
+    "Sizes.__new__": [(["cls", "core: Any"], "Self")],
     "Sizes.take": [(["self", "plain: tuple[Any, ...]", "kinds: str = ''"], "tuple[Any, ...]")],
     "Sizes.hold_number": [(["self", "value: int"], "None")],
     "Sizes.merge_numbers": [(["self", "one: int", "other: int"], "None")],
@@ -285,30 +286,30 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     ],
     "rebuild": [(["description: Any", "leaves: Iterable[Any]"], "Any")],
     "firsts": [(["leaves: Sequence[Any]"], "list[tuple[int, int]]")],
-    "Place.__init__": [(["self", "holder: Any", "key: Any", "index: int = -1"], "None")],
+    "Place.__new__": [(["cls", "holder: Any", "key: Any", "index: int = -1"], "Self")],
     "Place.__call__": [(["self"], "Any")],
     "Place.put": [(["self", "value: object"], "None")],
-    "Guard.__init__": [
-        (["self", "kind: str", "place: Any", "what: Any", "expected: Any", "line: str"], "None")
+    "Guard.__new__": [
+        (["cls", "kind: str", "place: Any", "what: Any", "expected: Any", "line: str"], "Self")
     ],
-    "ByIdentity.__init__": [(["self", "held: object"], "None")],
-    "LeafFacts.__init__": [
+    "ByIdentity.__new__": [(["cls", "held: object"], "Self")],
+    "LeafFacts.__new__": [
         (
-            ["self", "x: TensorBase", "first: int = 0", "same: int = 0", "shared: bool = False"],
-            "None",
+            ["cls", "x: TensorBase", "first: int = 0", "same: int = 0", "shared: bool = False"],
+            "Self",
         )
     ],
-    "Entry.__init__": [
+    "Entry.__new__": [
         (
             [
-                "self",
+                "cls",
                 "capture: Any",
                 "program: Any",
                 "description: tuple[Any, ...]",
                 "modes: tuple[Any, ...]",
                 "leaves: Sequence[Any]",
             ],
-            "None",
+            "Self",
         )
     ],
     "Entry.reason": [(["self", "args: tuple[Any, ...]", "kwargs: dict[str, Any]"], "str | None")],
@@ -340,7 +341,8 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     ],
     "CompiledBase.__get__": [(["self", "instance: object", "owner: object = None", "/"], "Any")],
     "Walk.start": [(["self", "output: TensorBase", "grad: Tensor"], "bool")],
-    "Saved.__init__": [(["self", "x: TensorBase", "output: int"], "None")],
+    "python_number": [(["x: Any"], "complex")],
+    "Saved.__new__": [(["cls", "x: TensorBase", "output: int"], "Self")],
     "GradMode.__init__": [(["self", "mode: bool | None = None"], "None")],
     "TensorBase.size": [(["self", "dim: None = None"], "Size"), (["self", "dim: int"], "int")],
     "TensorBase.stride": [

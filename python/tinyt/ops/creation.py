@@ -19,6 +19,8 @@ from tinyt.tensor import Tensor, method, prim
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+_MOST_NESTED = 64  # levels of lists, as a tensor has at most so many dimensions
+
 
 def tensor(data: Any, *, dtype: DType | None = None, **place: Unpack[Placement]) -> Tensor:
     """A new tensor with a copy of ``data``: a number, nested lists or tuples, or an array.
@@ -31,7 +33,7 @@ def tensor(data: Any, *, dtype: DType | None = None, **place: Unpack[Placement])
     elif isinstance(data, (list, tuple)) and _holds_arrays(data):
         out = to_dtype(_stack_nested(data, dtype), dtype)
     elif _is_array(data) or isinstance(data, (memoryview, bytearray, bytes)):
-        if getattr(data, "ndim", 1) == 0:
+        if getattr(data, "ndim", 1) == 0 and hasattr(data, "item"):
             out = _from_numpy_scalar(data, dtype)
         else:
             out = prim.copy(to_dtype(_from_array(data), dtype))
@@ -45,37 +47,46 @@ def _is_array(data: Any) -> bool:
     return hasattr(data, "__array__") and not isinstance(data, Symbol)
 
 
-def _as_lists(data: Any) -> Any:
+def _deeper(depth: int) -> int:
+    """The next level of nested lists; ValueError beyond every shape, as in a list that holds
+    itself."""
+    if depth == _MOST_NESTED:
+        raise ValueError(f"tensor: more than {_MOST_NESTED} levels of nesting")
+    return depth + 1
+
+
+def _as_lists(data: Any, depth: int = 0) -> Any:
     """Other sequences (ranges, say) as lists, also inside lists."""
     if isinstance(data, (list, tuple)):
         plain = not data or not isinstance(data[0], Sequence)
-        return data if plain else [_as_lists(item) for item in data]
+        return data if plain else [_as_lists(item, _deeper(depth)) for item in data]
     return list(data) if isinstance(data, Sequence) and not isinstance(data, str) else data
 
 
 def _from_array(data: Any) -> Tensor:
-    """Arrays with negative strides are copied first."""
-    if any(s < 0 for s in getattr(data, "strides", ())):
-        data = data.copy()
-    return _tensor.from_buffer_object(data)
+    """A tensor over an array's memory; over a copy where no tensor can lie over it."""
+    return _tensor.from_buffer_object(data, True)
 
 
 def _from_numpy_scalar(data: Any, dtype: DType | None) -> Tensor:
     kind = str(getattr(data, "dtype", ""))
     known = next((d for d in ALL if d.name == kind), None)
-    return _tensor.from_data(data.item(), dtype or known)
+    return _tensor.from_data(_tensor.python_number(data), dtype or known)
 
 
-def _holds_arrays(data: Any) -> bool:
-    return len(data) > 0 and (
-        _is_array(data[0]) or (isinstance(data[0], (list, tuple)) and _holds_arrays(data[0]))
-    )
+def _holds_arrays(data: Any, depth: int = 0) -> bool:
+    if not len(data):
+        return False
+    first = data[0]
+    nested = isinstance(first, (list, tuple))
+    return _is_array(first) or (nested and _holds_arrays(first, _deeper(depth)))
 
 
-def _stack_nested(data: Any, dtype: DType | None) -> Tensor:
+def _stack_nested(data: Any, dtype: DType | None, depth: int = 0) -> Tensor:
     """Lists whose items are tensors or arrays."""
     if isinstance(data, (list, tuple)):
-        items = [_stack_nested(x, dtype) for x in data]
+        data = tuple(data)  # converting an item may run code that changes the list
+        items = [_stack_nested(x, dtype, _deeper(depth)) for x in data]
         # A tensor of one element in a list is a number, whatever its shape.
         items = [
             prim.reshape(item, ()) if isinstance(x, Tensor) and x.numel() == 1 else item
@@ -114,7 +125,7 @@ def asarray(
     if isinstance(obj, Tensor):
         source = obj if requires_grad and obj.requires_grad else obj.detach()
     elif getattr(obj, "ndim", 0) > 0 or isinstance(obj, (memoryview, bytearray)):
-        source = _from_array(obj)
+        source = _tensor.from_buffer_object(obj, copy is not False)
     elif copy is False:
         raise ValueError(f"asarray: cannot share the memory of {type(obj).__name__}")
     else:
@@ -128,7 +139,9 @@ def asarray(
 def from_numpy(ndarray: Any) -> Tensor:
     """A tensor over the memory of a NumPy array: writes go both ways.
 
-    TypeError for dtypes tinyt lacks, ValueError for negative strides.
+    TypeError for dtypes tinyt lacks and for another byte order. ValueError for memory that no
+    tensor can lie over: negative strides, strides that are no multiples of the element size, and
+    elements that are not aligned (`tensor` and `as_tensor` copy those).
     """
     if not hasattr(ndarray, "__array__") or not hasattr(ndarray, "strides"):
         raise TypeError(f"from_numpy: expected an array, got {type(ndarray).__name__}")

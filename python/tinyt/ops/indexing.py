@@ -35,14 +35,17 @@ def _as_index(item: Any) -> Any:
                 "index: the value is not known while recording, and a tensor of no dimensions asks "
                 "for the view at that place; x[i.reshape(1)] takes a copy"
             ) from error
-    if isinstance(item, bool) or item is None or item is Ellipsis or isinstance(item, slice):
+    if isinstance(item, slice):  # its bounds run Python code: now, before sizes are read
+        bounds = (item.start, item.stop, item.step)
+        return slice(*[None if at is None else index(at) for at in bounds])
+    if isinstance(item, bool) or item is None or item is Ellipsis:
         return item
     if isinstance(item, (list, tuple, range)):
         return _tensor.from_data(list(item)) if len(item) else prim.fill((0,), 5, 0.0, 0)
     if hasattr(item, "__array__"):
         if getattr(item, "ndim", 1) == 0:
-            return _as_index(item.item())
-        return prim.copy(_tensor.from_buffer_object(item))
+            return _as_index(_tensor.python_number(item))
+        return prim.copy(_tensor.from_buffer_object(item, True))
     if hasattr(item, "__index__"):
         return item.__index__()
     raise IndexError(
@@ -63,10 +66,10 @@ def _items(index: Any) -> Sequence[Any]:
     return (index,)
 
 
-def _normalise(index: Any, rank: int) -> list[Any]:
+def _normalise(index: Any, x: Tensor) -> list[Any]:
     """One entry per indexed dimension, the Ellipsis replaced by full slices."""
-    items = [_as_index(i) for i in _items(index)]
-    used = 0
+    items = [_as_index(i) for i in _items(index)]  # the last of Python's code that runs
+    rank, used = x.dim(), 0
     for item in items:
         if isinstance(item, Tensor) and item.dtype.name in ("bool", "uint8"):
             used += item.dim()
@@ -253,7 +256,7 @@ def _resolved(x: Tensor, index: Any) -> tuple[Tensor, Sequence[Tensor | None]]:
     """The view that everything but tensors selects, and the tensor index of each dimension."""
     if isinstance(index, Tensor) and index.dtype.name == "int64" and x.dim() and index.dim():
         return x, (index,)
-    return _basic(x, _normalise(index, x.dim()))
+    return _basic(x, _normalise(index, x))
 
 
 def _is_mask(x: Tensor, index: Any) -> bool:
@@ -269,7 +272,7 @@ def _masked(x: Tensor, index: Any, value: Any) -> tuple[Tensor, Tensor] | None:
         return x, _spread(index, x.dim() - index.dim())
     if not isinstance(index, tuple) or (isinstance(value, Tensor) and value.dtype is not x.dtype):
         return None
-    items = _normalise(index, x.dim())
+    items = _normalise(index, x)
     tensors = [i for i, item in enumerate(items) if isinstance(item, (Tensor, bool))]
     if len(tensors) != 1:
         return None
@@ -308,9 +311,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     if isinstance(value, (list, tuple)):
         value = _tensor.from_data(value)
     elif getattr(value, "ndim", None) == 0 and not isinstance(value, Tensor):
-        value = value.item()  # of NumPy
+        value = _tensor.python_number(value)
     elif not isinstance(value, (Tensor, bool, int, float, complex)):
-        value = _tensor.from_buffer_object(value)
+        value = _tensor.from_buffer_object(value, True)
     if not isinstance(value, Tensor):
         _tensor.require_item(value, x.dtype)
     if not isinstance(value, Tensor) or value.numel() == 1:
@@ -378,7 +381,7 @@ def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate
             f"index_put: the values are {values.dtype.name}, the tensor {x.dtype.name}"
         )
     key = tuple(slice(None) if i is None else i for i in indices)
-    view, advanced = _basic(x, _normalise(key, x.dim()))
+    view, advanced = _basic(x, _normalise(key, x))
     if all(a is None for a in advanced):
         view._assign(prim.add(view, values) if accumulate else values)
     else:
