@@ -5,6 +5,9 @@ from __future__ import annotations
 from math import e, inf, nan, pi
 from typing import NoReturn
 
+from tinyt import forks as _forks  # noqa: F401  (before what hangs in a subinterpreter)
+
+# isort: split
 from tinyt import memory, ops, return_types
 from tinyt._core import (
     CaptureError,

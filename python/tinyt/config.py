@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tinyt import _core, _tensor
+
+if os.environ.get("TINYT_NUM_THREADS"):
+    _core.num_threads()  # a bad one is an error now, not at the first operation
 
 
 def get_num_threads() -> int:

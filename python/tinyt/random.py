@@ -13,10 +13,11 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import CaptureError
+from tinyt.forks import moment_lock
 from tinyt.tensor import Tensor
 
 # Held for a few assignments only, so one serves all streams (and generators can be copied).
-_LOCK = threading.Lock()
+_LOCK = moment_lock()
 
 
 class Generator:

@@ -217,7 +217,7 @@ class MaybeUnlocked {
     if (large && !lazily()) state_ = PyEval_SaveThread();
   }
   ~MaybeUnlocked() {
-    if (state_) PyEval_RestoreThread(state_);
+    if (state_) take_python_lock(state_);
   }
   MaybeUnlocked(const MaybeUnlocked&) = delete;
   MaybeUnlocked& operator=(const MaybeUnlocked&) = delete;

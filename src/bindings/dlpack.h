@@ -108,9 +108,8 @@ Tensor import_tensor(M* m) {
   auto release = [](void* owner) {
     auto* managed = static_cast<M*>(owner);
     if (!managed->deleter) return;
-    const PyGILState_STATE state = PyGILState_Ensure();
+    const PythonLocked lock;
     managed->deleter(managed);
-    PyGILState_Release(state);
   };
   auto* data = static_cast<char*>(a.data) + a.byte_offset;
   Ref<Storage> storage = Storage::foreign(data, 0, release, m);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 
+#include "python_lock.h"
 #include "seam.h"
 
 namespace tinyt {
@@ -16,9 +17,8 @@ class PythonError : public Error {
   // Takes it over.
   explicit PythonError(PyObject* raised)
       : Error(ErrorKind::Runtime, "a Python exception"), raised_(raised, [](PyObject* p) {
-          const PyGILState_STATE state = PyGILState_Ensure();
+          const PythonLocked lock;
           Py_DECREF(p);
-          PyGILState_Release(state);
         }) {}
   void raise() const {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised_.get())), raised_.get());

@@ -64,7 +64,7 @@ py::list writes_of(const Graph& g) {
 // With the numbers of a graph, which programs that run may be reading.
 template <class F>
 auto with_numbers(Graph& g, const F& what) {
-  const py::gil_scoped_release unlocked;
+  const PythonUnlocked unlocked;
   const std::lock_guard lock(g.numbers());
   return what(g.numbers());
 }
@@ -158,7 +158,7 @@ std::optional<py::tuple> run_program(Program& p,
   for (const std::optional<Tensor>& x : given_arguments) arguments.push_back(x.value_or(Tensor()));
   std::optional<std::vector<Tensor>> values;
   {
-    const py::gil_scoped_release unlocked;
+    const PythonUnlocked unlocked;
     values = p.run(arguments, given, draws, measures.value_or(nullptr));
   }
   if (!values) return std::nullopt;
@@ -329,7 +329,7 @@ void bind_graph(py::module_& m) {
             return out;
           },
           arg("step"), "(value, bytes) of all memory that a run holds then; -1: no value's.")
-      .def("scratch_bytes", &Program::scratch_bytes, py::call_guard<py::gil_scoped_release>(),
+      .def("scratch_bytes", &Program::scratch_bytes, py::call_guard<PythonUnlocked>(),
            "What each step's kernel takes for itself, with as many threads as there are now.")
       .def_property_readonly("peak_bytes", py::overload_cast<>(&Program::peak_bytes, py::const_),
                              "The most that a run holds, kernels' scratch memory included.")

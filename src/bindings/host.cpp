@@ -53,11 +53,14 @@ struct Callee {
   }
 
   void call_python(std::span<const Tensor> tensors) const {
-    const py::gil_scoped_acquire lock;
+    const PythonLocked lock;
     try {
       py::list list;
       for (const Tensor& t : tensors) list.append(py::cast(t));
-      python(list);
+      PyObject* const result =
+          call_or_sleep([&] { return PyObject_CallOneArg(python.ptr(), list.ptr()); });
+      if (!result) throw py::error_already_set();
+      Py_DECREF(result);
     } catch (py::error_already_set& e) {
       throw PythonError(py::object(e.value()).release().ptr());
     }
@@ -126,7 +129,7 @@ void run_host(std::string name, const py::object& function, size_t address, Tens
   const Tensors given = tensors;
   for (Tensor& t : tensors) t = contiguous(t);
   {
-    const py::gil_scoped_release unlocked;
+    const PythonUnlocked unlocked;
     callee(tensors);
   }
   for (size_t i = 0; i < written; ++i) {

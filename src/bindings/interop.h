@@ -11,6 +11,7 @@
 
 #include "call.h"
 #include "dlpack.h"
+#include "python_lock.h"
 
 namespace tinyt {
 
@@ -141,9 +142,8 @@ inline Py_buffer* acquire_buffer(PyObject* object) {
   throw_python_error();
 }
 inline void release_buffer(void* owner) {
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PythonLocked lock;
   PyBuffer_Release(static_cast<Py_buffer*>(owner));
-  PyGILState_Release(state);
   delete static_cast<Py_buffer*>(owner);
 }
 

@@ -17,9 +17,13 @@ namespace {
 PyObject* g_simplify = nullptr;  // lives as long as the interpreter
 
 std::shared_ptr<const Graph> simplified(const std::shared_ptr<Graph>& graph) {
-  const py::gil_scoped_acquire lock;
+  const PythonLocked lock;
   try {
-    return py::reinterpret_borrow<py::object>(g_simplify)(graph).cast<std::shared_ptr<Graph>>();
+    const py::object given = py::cast(graph);
+    const auto simpler = py::reinterpret_steal<py::object>(
+        call_or_sleep([&] { return PyObject_CallOneArg(g_simplify, given.ptr()); }));
+    if (!simpler) throw py::error_already_set();
+    return simpler.cast<std::shared_ptr<Graph>>();
   } catch (py::error_already_set& e) {
     throw PythonError(py::object(e.value()).release().ptr());
   }
@@ -30,7 +34,12 @@ std::shared_ptr<const Graph> simplified(const std::shared_ptr<Graph>& graph) {
 void bind_lazy(py::module_& m) {
   lazy_hooks() = {
       [] { return PyGILState_Check() ? static_cast<void*>(PyEval_SaveThread()) : nullptr; },
-      [](void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }};
+      [](void* state) { take_python_lock(static_cast<PyThreadState*>(state)); },
+      [] {
+        const PythonLocked lock;
+        if (PyErr_CheckSignals() == 0) return;
+        throw PythonError(py::object(py::error_already_set().value()).release().ptr());
+      }};
   m.def("begin_lazy", begin_lazy,
         "Records this thread's operations; false where it does so already.");
   m.def("end_lazy", end_lazy, "Runs what is left of a recording, and ends it.");

@@ -103,11 +103,11 @@ void bind_measures(py::class_<Measures>& measures) {
 }
 
 void bind_limits(py::module_& m) {
-  m.def("copy_rate", copy_rate, py::arg("nbytes"), py::call_guard<py::gil_scoped_release>(),
+  m.def("copy_rate", copy_rate, py::arg("nbytes"), py::call_guard<PythonUnlocked>(),
         "Bytes a second of a copy that reads and writes so many together.");
   m.def(
       "product_rate", [](int dtype) { return product_rate(static_cast<DType>(dtype)); },
-      py::arg("dtype"), py::call_guard<py::gil_scoped_release>(),
+      py::arg("dtype"), py::call_guard<PythonUnlocked>(),
       "Operations a second of a product of large matrices of the dtype with that number.");
 }
 

@@ -61,7 +61,7 @@ std::vector<int64_t> run(const OptimSettings& settings, std::vector<OptimItem> i
     elements += item.param.numel();
     set_terms(item.terms, settings, values, next_step(item));
   }
-  std::optional<py::gil_scoped_release> unlocked;
+  std::optional<PythonUnlocked> unlocked;
   if (elements >= kReleaseLockElements) unlocked.emplace();
   return optim_step(settings.name, settings.rule, items);
 }

@@ -82,11 +82,15 @@ class Watcher final : public RunObserver {
 
  private:
   void show(size_t step, bool done) const {
-    const py::gil_scoped_acquire locked;
+    const PythonLocked locked;
     py::list values;
     for (const Program::Touch* touch : seen_[2 * step + (done ? 1 : 0)])
       values.append(py::make_tuple(touch->value, touch->tensor));
-    observer_(step, done, values);
+    const py::tuple given = py::make_tuple(step, done, values);
+    PyObject* const result =
+        call_or_sleep([&] { return PyObject_CallObject(observer_.ptr(), given.ptr()); });
+    if (!result) throw py::error_already_set();
+    Py_DECREF(result);
   }
 
   const py::object& observer_;
@@ -101,7 +105,7 @@ std::optional<std::vector<Tensor>> watch(Program& program,
   std::vector<Tensor> arguments;
   for (const std::optional<Tensor>& x : given_arguments) arguments.push_back(x.value_or(Tensor()));
   Watcher watcher(program, observer);
-  const py::gil_scoped_release unlocked;
+  const PythonUnlocked unlocked;
   return program.run(arguments, given, draws, &watcher);
 }
 

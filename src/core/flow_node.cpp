@@ -2,8 +2,10 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 
+#include "lazy.h"
 #include "parallel.h"
 
 namespace tinyt {
@@ -46,6 +48,22 @@ FlowPart with_graph(const FlowPart& part, std::shared_ptr<const Graph> graph) {
           "control flow: a part has other arguments or results than were recorded");
   return {std::move(graph), part.sources, part.draws};
 }
+
+// Asks the front end now and then, in loops that may take long, whether the user wants it to stop.
+class InterruptPoll {
+ public:
+  void operator()() {
+    const auto now = Clock::now();
+    if (now < next_) return;
+    next_ = now + kInterval;
+    if (const auto check = lazy_hooks().check_interrupt) check();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto kInterval = std::chrono::milliseconds(20);
+  Clock::time_point next_ = Clock::now() + kInterval;
+};
 
 // A part's program with the addresses of one step.
 class PartRun {
@@ -167,7 +185,9 @@ class BoundScan : public Opaque::Bound {
 
   void run(const Draws& draws) const override {
     const Ref<Storage> rolling = pairs_.allocate();
+    InterruptPoll poll_interrupt;
     for (int64_t s = 0; s < settings_.steps; ++s) {
+      poll_interrupt();
       for (size_t a = 0; a < body_.arguments.size(); ++a) set_argument(a, s);
       pairs_.set(*rolling, s, body_.memories);
       for (const Stack& stack : direct_) body_.memories[stack.memory] = slice(stack, s);
@@ -406,7 +426,9 @@ class BoundWhile : public Opaque::Bound {
     std::vector<char*> carry;
     for (size_t i = 0; i < carries_.size(); ++i) carry.push_back(inputs_[i].data());
     int64_t step = 0;
+    InterruptPoll poll_interrupt;
     for (;; ++step) {
+      poll_interrupt();
       set_arguments(condition_, carry);
       condition_.run(draws, 0);
       if (*condition_.result(0) == 0) break;

@@ -1,13 +1,16 @@
 #include "lazy.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <bit>
+#include <mutex>
 
 #include "graph.h"
 #include "memory/thread_pointer.h"
 #include "replay.h"
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
 
 namespace tinyt {
 
@@ -25,35 +28,40 @@ thread_local const Lazy* t_running = nullptr;
 
 // Recordings under way, so that other threads may run them.
 struct Registry {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::vector<std::shared_ptr<Lazy>> all;
+  std::vector<std::shared_ptr<Lazy>> lost;  // in a child: those that other threads were running
 };
-Registry* g_registry = nullptr;
+Registry& g_registry = *new Registry;  // tensors may outlive static objects
 std::atomic<int> g_recordings{0};
 
-// In a child after fork there is one thread, and its recording.
-void keep_own() {
-  Registry* own = new Registry;
-  for (const std::shared_ptr<Lazy>& lazy : g_registry->all)
-    if (lazy.get() == t_lazy) own->all.push_back(lazy);
-  g_registry = own;  // the other one may be locked for ever
-  g_recordings = static_cast<int>(own->all.size());
+// In a child after fork: recordings of other threads are whole unless they were in the middle.
+void drop_lost() {
+  std::erase_if(g_registry.all, [](const std::shared_ptr<Lazy>& lazy) {
+    if (lazy->is_lost()) g_registry.lost.push_back(lazy);
+    return lazy->is_lost();
+  });
+  g_recordings = static_cast<int>(g_registry.all.size());
 }
 
-Registry& registry() {
-  static const bool made = [] {
-    g_registry = new Registry;
-    pthread_atfork(nullptr, nullptr, keep_own);
-    return true;
-  }();
-  (void)made;
-  return *g_registry;
-}
+#if !defined(_WIN32)
+[[maybe_unused]] const bool g_hooked = pthread_atfork(nullptr, nullptr, drop_lost) == 0;
+#endif
+
+Registry& registry() { return g_registry; }
 
 std::vector<std::shared_ptr<Lazy>> recordings() {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   return r.all;
+}
+
+[[noreturn]] void fail_unfinished(const Lazy* owner) {
+  for (const std::shared_ptr<Lazy>& lazy : g_registry.lost)
+    require(lazy.get() != owner, ErrorKind::Runtime,
+            "lazy: the operations that make this value were running in another thread when the "
+            "process forked, so the child has not got it; read it before the fork");
+  fail(ErrorKind::Runtime, "lazy: a value is read while the operations that make it run");
 }
 
 // Memory that others may write without a word.
@@ -116,8 +124,7 @@ void settle_slowly(Storage& storage) {
     if (owner == kNeverMade) fail(ErrorKind::Runtime, *storage.fault);
     const bool has_memory = storage.block.data || storage.block.bytes == 0;
     if (owner == t_running && has_memory) return;  // an operation of the run itself
-    require(owner != last && owner != t_running, ErrorKind::Runtime,
-            "lazy: a value is read while the operations that make it run");
+    if (owner == last || owner == t_running) fail_unfinished(owner);
     last = owner;
     for (const std::shared_ptr<Lazy>& lazy : recordings())
       if (lazy.get() == owner) lazy->flush();
@@ -151,17 +158,27 @@ void LazyRegion::clear() {
 // that one.
 class Lazy::Locked {
  public:
-  explicit Locked(Lazy& lazy) : mutex_(lazy.mutex_) {
-    if (mutex_.try_lock()) return;
+  explicit Locked(Lazy& lazy) : lazy_(lazy) {
+    if (lazy_.mutex_.is_mine()) {
+      ++lazy_.depth_;
+      return;
+    }
+    if (lazy_.mutex_.try_lock()) return;
     const FrontUnlocked unlocked;
-    mutex_.lock();
+    lazy_.mutex_.lock();
   }
-  ~Locked() { mutex_.unlock(); }
+  ~Locked() {
+    if (lazy_.depth_ > 0) {
+      --lazy_.depth_;
+    } else {
+      lazy_.mutex_.unlock();
+    }
+  }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
 
  private:
-  std::recursive_mutex& mutex_;
+  Lazy& lazy_;
 };
 
 bool Lazy::makes(const Tensor& x) const {

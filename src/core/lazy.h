@@ -7,13 +7,13 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "dispatch.h"
+#include "fork.h"
 #include "infer.h"
 #include "opaque.h"
 
@@ -67,6 +67,9 @@ class Lazy {
   // it have run, as in eager mode, and what later ones would have made says so when it is read.
   void flush();
 
+  // In a child after fork: whether the thread that was in the middle of it has stayed behind.
+  bool is_lost() const { return mutex_.is_lost(); }
+
  private:
   class Locked;
   // Operands as they may be recorded; false: the operation must run now.
@@ -82,7 +85,8 @@ class Lazy {
   void add_written(const Tensor& to);
   Tensor make(const Dims& shape, DType dtype);
 
-  std::recursive_mutex mutex_;
+  RunMutex mutex_;
+  int depth_ = 0;  // how often its holder has locked it again
   LazyRegion region_, spare_;
   std::atomic<bool> is_long_{false};
   bool running_ = false;
@@ -112,11 +116,13 @@ inline void settle_for_write(const Tensor& x) {
 // Every recording of every thread.
 void settle_all();
 
-// What a front end with a lock of its own does for recordings.
+// What a front end with a lock of its own does for recordings and runs.
 struct LazyHooks {
   // Gives the lock up while this thread waits or computes; null: it did not have it.
   void* (*release)() = nullptr;
   void (*take_back)(void* state) = nullptr;
+  // Throws where the user has interrupted the program (Ctrl-C).
+  void (*check_interrupt)() = nullptr;
 };
 LazyHooks& lazy_hooks();
 

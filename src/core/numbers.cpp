@@ -83,23 +83,10 @@ bool same_bits(double a, double b) {
 }  // namespace
 
 void Numbers::lock() {
-  while (!try_lock()) {
-    require(owner_.load(std::memory_order_relaxed) != std::this_thread::get_id(),
-            ErrorKind::Runtime, "compile: a program runs a function that calls the program");
-    busy_.wait(true);
-  }
-}
-
-bool Numbers::try_lock() {
-  if (busy_.test_and_set(std::memory_order_acquire)) return false;
-  owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  return true;
-}
-
-void Numbers::unlock() {
-  owner_.store({}, std::memory_order_relaxed);
-  busy_.clear(std::memory_order_release);
-  busy_.notify_one();
+  if (mutex_.try_lock()) return;
+  require(!mutex_.is_mine(), ErrorKind::Runtime,
+          "compile: a program runs a function that calls the program");
+  mutex_.lock();
 }
 
 int64_t Numbers::add(Number number) {

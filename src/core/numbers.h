@@ -2,12 +2,11 @@
 // tensor, and what was computed from them. A value is computed as Python computes it.
 #pragma once
 
-#include <atomic>
 #include <span>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "fork.h"
 #include "tensor.h"
 
 namespace tinyt {
@@ -66,11 +65,10 @@ class Numbers {
   int64_t given() const { return given_; }
 
   // Once they are recorded, what follows is for whoever has locked them, as every run of a program
-  // does: programs of one graph share them. Not inline: each shared library has a list of its own
-  // of who waits for an atomic.
+  // does: programs of one graph share them.
   void lock();
-  bool try_lock();
-  void unlock();
+  bool try_lock() { return mutex_.try_lock(); }
+  void unlock() { mutex_.unlock(); }
   const std::vector<Number>& all() const { return numbers_; }
   // As recorded, or as refreshed last.
   double value(int64_t number) const { return numbers_[number].value; }
@@ -100,8 +98,7 @@ class Numbers {
   int64_t nudged_ = kNone;
   double factor_ = 1;
   int64_t given_ = 0;
-  std::atomic_flag busy_;
-  std::atomic<std::thread::id> owner_;
+  RunMutex mutex_;
 };
 
 }  // namespace tinyt

@@ -11,14 +11,15 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
+#include "cgroup.h"
 #include "error.h"
 
 #if defined(__x86_64__) || defined(_M_X64)
@@ -56,12 +57,13 @@ int usable_cores() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+const bool g_alone = usable_cores() == 1;
+
 // Waits until ready() for as long as a wake-up costs, where other cores can make it come true.
 template <class F>
 bool spin_until(F&& ready) {
-  static const bool alone = usable_cores() == 1;
   if (ready()) return true;
-  if (alone) return false;
+  if (g_alone) return false;
   const auto deadline = Clock::now() + kSpinTime;
   do {
     for (int i = 0; i < 32; ++i) {
@@ -242,13 +244,31 @@ void run_shared(int64_t chunks, FunctionRef<void(int64_t)> body, int threads) {
   if (job.error) std::rethrow_exception(job.error);
 }
 
-int threads_from_environment() {
-  const char* text = std::getenv("TINYT_NUM_THREADS");
-  if (text == nullptr) return usable_cores();
-  const char* end = text + std::strlen(text);
+// A whole text as a number of threads; 0 where it is none.
+int threads_of(std::string_view text) {
   int n = 0;
-  const auto [stop, bad] = std::from_chars(text, end, n);
-  return bad == std::errc{} && stop == end && n >= 1 ? n : usable_cores();
+  const auto [stop, bad] = std::from_chars(text.data(), text.data() + text.size(), n);
+  return bad == std::errc{} && stop == text.data() + text.size() && n >= 1 ? n : 0;
+}
+
+std::string_view variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+// OMP_NUM_THREADS may list numbers for nested levels, and is not ours to refuse.
+int default_threads() {
+  if (const std::string_view text = variable("TINYT_NUM_THREADS"); !text.empty()) {
+    const int n = threads_of(text);
+    require(n >= 1, ErrorKind::Value,
+            "TINYT_NUM_THREADS: must be a whole number of at least 1 without spaces, got '", text,
+            "'; correct it or unset it");
+    return n;
+  }
+  const std::string_view text = variable("OMP_NUM_THREADS");
+  if (const int n = threads_of(text.substr(0, text.find(','))); n >= 1) return n;
+  const int cores = usable_cores();
+  return std::min(cores, cpu_quota().value_or(cores));
 }
 
 }  // namespace
@@ -257,7 +277,7 @@ int num_threads() {
   int n = g_threads.load(std::memory_order_relaxed);
   if (n == 0) {
     int none = 0;
-    n = threads_from_environment();
+    n = default_threads();
     if (!g_threads.compare_exchange_strong(none, n)) n = none;
   }
   return n;

@@ -27,7 +27,8 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
-// Threads used, the caller included. From TINYT_NUM_THREADS, else the cores this process may use.
+// Threads used, the caller included: TINYT_NUM_THREADS (ValueError where it is no number of
+// threads), else OMP_NUM_THREADS, else the cores that the process may use, at most its CPU quota.
 int num_threads();
 // Takes effect for later calls; ValueError below 1. Safe from any thread.
 void set_num_threads(int n);

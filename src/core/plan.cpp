@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <unordered_set>
 
 #include "lives.h"
 #include "memory/size_class.h"
@@ -490,10 +491,38 @@ void Planner::plan_sides() {
   program_.sides_ = std::move(sides);
 }
 
+// The first step that writes memory which is there after the run, results aside, or the first of
+// the steps beside it; kAlways without one.
+int64_t Planner::first_lasting_write() const {
+  std::unordered_set<const Storage*> lasting;
+  for (const Tensor& x : program_.written_) lasting.insert(&x.storage());
+  for (const Program::Argument& argument : program_.arguments_)
+    if (argument.written) lasting.insert(argument.storage.get());
+  for (int64_t s = 0; s < std::ssize(program_.steps_); ++s) {
+    const auto out = program_.outputs(program_.steps_[s]);
+    if (std::ranges::none_of(out, [&](const Tensor& x) { return lasting.contains(&x.storage()); }))
+      continue;
+    for (const Program::Side& side : program_.sides_)
+      if (side.first <= s && s <= side.last) return side.first;
+    return s;
+  }
+  return kAlways;
+}
+
+// What steps after the first write need is taken before it: a run that memory is too short for
+// leaves all that is there as it was.
+void Planner::take_before_writes() {
+  const int64_t write = first_lasting_write();
+  for (Buffer& buffer : buffers_)
+    if (is_used(buffer)) buffer.first = std::min(buffer.first, write);
+  for (Program::Turn& turn : program_.taken_) turn.step = std::min(turn.step, write);
+}
+
 // Small buffers lie in one arena from their first step to their last; large ones have blocks of
 // their own, for which a run asks for room.
 void Planner::place() {
   plan_sides();
+  take_before_writes();
   const auto steps = static_cast<int64_t>(program_.steps_.size());
   std::vector<Lifetime> small, large;
   std::vector<Ref<Storage>> in_arena;

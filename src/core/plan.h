@@ -62,6 +62,8 @@ class Planner {
   size_t least_own_block() const;
   void stretch(std::span<const Program::Side> sides);
   void plan_sides();
+  int64_t first_lasting_write() const;
+  void take_before_writes();
 
   const Tensor& value(int64_t v) const { return values_[v]; }
   void set(int64_t v, Tensor t);

@@ -82,6 +82,18 @@ void Program::set_draws(const Draws& draws) {
   }
 }
 
+// In a child after fork: what a run of another thread, which the child has not got, may have left.
+// Blocks that it held are lost, and nothing is read that it may have been writing.
+void Program::forget_lost_run() {
+  if (forks_ == fork_count()) [[likely]]
+    return;
+  forks_ = fork_count();
+  for (Turn& turn : taken_) turn.memory.storage->block = {.bytes = turn.memory.bytes};
+  for (Memory& memory : memories_) memory.storage->block = {.bytes = memory.bytes};
+  std::construct_at(&made_);
+  arena_ = nullptr;
+}
+
 void Program::place(const Memory& arena) {
   if (arena.storage->block.data == arena_) return;
   arena_ = static_cast<char*>(arena.storage->block.data);
@@ -204,6 +216,7 @@ struct Program::Borrowed {
 
 void Program::run_at(std::span<char* const> arguments, std::span<char* const> memories,
                      const Draws& draws) {
+  forget_lost_run();
   for (size_t i = 0; i < arguments.size(); ++i) arguments_[i].storage->block.data = arguments[i];
   set_draws(draws);
   const Borrowed borrowed{*this};
@@ -225,6 +238,7 @@ std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> a
                                                        std::vector<double>* numbers) {
   if (!numbers_->refresh(given)) return std::nullopt;
   if (numbers) *numbers = numbers_->values();
+  forget_lost_run();
   bind(arguments);
   set_draws(draws);
   const Borrowed borrowed{*this};

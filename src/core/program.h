@@ -299,6 +299,7 @@ class Program {
   void bind(std::span<const Tensor> arguments);
   void set_draws(const Draws& draws);
   void place(const Memory& arena);
+  void forget_lost_run();
   void run_steps(const Draws& draws, RunObserver* observer);
   void run_side(const Side& side, const Draws& draws, RunObserver* observer);
   void run_step(int64_t step, const Draws& draws, RunObserver* observer);
@@ -335,6 +336,7 @@ class Program {
   size_t room_ = 0;        // that blocks of more than a slab's need side by side
   char* arena_ = nullptr;  // of the last run
   bool is_brief_ = false;
+  uint32_t forks_ = fork_count();  // when it ran last
 };
 
 }  // namespace tinyt

@@ -1,6 +1,7 @@
 #include "program_measure.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "backend.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -44,7 +43,7 @@ class Measures : public RunObserver {
 
   const Program& program_;
   std::vector<Step> steps_;
-  std::mutex mutex_;  // of the threads
+  ForkSafeMutex mutex_;  // of the threads
   std::vector<std::thread::id> threads_;
   std::chrono::steady_clock::time_point start_;
   int64_t bytes_before_ = 0, peak_before_ = 0, nanoseconds_ = 0;

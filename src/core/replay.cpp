@@ -130,7 +130,7 @@ Tensor argument_of(const Slot& slot, Ref<Storage> storage, int64_t offset) {
 
 // What runs a region's operations, one for all regions of the same words.
 struct Planned {
-  std::mutex mutex;  // of the numbers
+  RunMutex mutex;  // of the numbers
   std::vector<Tensor> cells;
   std::unique_ptr<Program> program;  // null: they run one by one
 };
@@ -402,7 +402,7 @@ class Cache {
     uint64_t hash;
     std::shared_ptr<Planned> planned;
   };
-  std::mutex mutex_;
+  ForkSafeMutex mutex_;
   std::list<Entry> entries_;
   std::unordered_multimap<uint64_t, std::list<Entry>::iterator> places_;
   LazyCacheInfo info_;

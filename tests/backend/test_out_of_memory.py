@@ -14,7 +14,7 @@ import tinyt.nn.functional as F
 from op_rows import Op
 from op_samples import OPS
 from sampling import assert_same_bits, build, flat
-from tinyt import memory
+from tinyt import memory, nn, optim
 
 FIRST_SAMPLES = 4  # of an operation: the rest takes the same ways
 
@@ -125,3 +125,59 @@ def test_gradients(name: str) -> None:
         return [leaf.grad for leaf in leaves]
 
     assert_fails_cleanly(call, name)
+
+
+def states(parameters: Any, optimizer: Any) -> list[Any]:
+    kept = [p.tolist() for p in parameters]
+    for p in parameters:
+        kept += [v.tolist() for v in optimizer.state[p].values() if isinstance(v, tinyt.Tensor)]
+    return kept
+
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "SGD": lambda p: optim.SGD(p, lr=0.1),
+    "momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+    "Adam": lambda p: optim.Adam(p, lr=0.1),
+    "AdamW": lambda p: optim.AdamW(p, lr=0.1),
+    "RMSprop": lambda p: optim.RMSprop(p, lr=0.1),
+    "Adagrad": lambda p: optim.Adagrad(p, lr=0.1),
+}
+# What a step returns, computed after the update: of the gradient, and of the new values.
+RETURNED: dict[str, Callable[[Any, Any], Any]] = {
+    "nothing": lambda p, q: None,
+    "gradient": lambda p, q: p.grad.sum(),
+    "product": lambda p, q: (p.grad * 2, q * 3),
+    "new values": lambda p, q: p + q,
+}
+
+
+@pytest.mark.parametrize("returned", RETURNED)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_compiled_step_of_equal_gradients(name: str, returned: str) -> None:
+    """One value is the gradient of both parameters: a run takes all memory before it writes."""
+    p, q = (nn.Parameter(tinyt.ones(60, 1000)) for _ in range(2))
+    optimizer = OPTIMIZERS[name]([p, q])
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        ((p + q) * x).sum().backward()
+        optimizer.step()
+        return RETURNED[returned](p, q)
+
+    x, program = tinyt.randn(60, 1000), tinyt.compile(step)
+    for _ in range(3):
+        program(x)
+    for n in count(1):
+        before = states((p, q), optimizer)
+        memory.fail_nth_allocation(n)
+        try:
+            program(x)
+        except tinyt.OutOfMemoryError:
+            failed = True
+        else:
+            failed = False
+        finally:
+            memory.fail_nth_allocation(0)
+        assert (states((p, q), optimizer) == before) == failed, f"allocation {n}"
+        if not failed:
+            break

@@ -213,17 +213,30 @@ void test_default(const char* setting, int expected) {
   CHECK_EQ(in_child([&] { return num_threads(); }), expected);
 }
 
+void test_bad_setting(const char* setting) {
+  setenv("TINYT_NUM_THREADS", setting, 1);
+  CHECK_EQ(in_child([&] {
+             CHECK_FAILS(Value, "TINYT_NUM_THREADS", num_threads());
+             return 0;
+           }),
+           0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 1) run_and_exit();
   unsetenv("TINYT_NUM_THREADS");
+  unsetenv("OMP_NUM_THREADS");
   const int cores = in_child([] { return num_threads(); });
   CHECK(cores >= 1);
+  setenv("OMP_NUM_THREADS", "5,2", 1);
+  test_default("", 5);
   test_default("3", 3);
-  for (const char* bad : {"", "0", "-2", "four", "2x", "99999999999999999999", " 2"}) {
-    test_default(bad, cores);
-  }
+  for (const char* bad : {"0", "-2", "four", "2x", "99999999999999999999", " 2"})
+    test_bad_setting(bad);
+  unsetenv("OMP_NUM_THREADS");
+  test_default("", cores);
   test_coverage();
   test_many_small_jobs();
   test_really_parallel();

@@ -18,7 +18,7 @@ CORE = ROOT / "src" / "core"
 # Python, left to right: a module imports only from groups to its left.
 PYTHON_LAYERS = [
     {"_core"},
-    {"_tensor"},
+    {"_tensor", "forks"},
     {"config", "dtypes", "formats", "memory", "printing"},
     {"tensor"},
     {"random", "return_types"},
@@ -37,13 +37,13 @@ PYTHON_LAYERS = [
 # Within a group modules do not see each other, except:
 SIBLINGS = {("serialization", "io"), ("optim", "nn")}
 # The compiler sees tensors and operations, never autograd or nn; only compile.py sees it.
-COMPILER_MAY_IMPORT = {"_core", "_tensor", "dtypes", "tensor", "ops", "compiler"}
+COMPILER_MAY_IMPORT = {"_core", "_tensor", "forks", "dtypes", "tensor", "ops", "compiler"}
 MAY_IMPORT_COMPILER = {"compile", "compiler"}
 
 # C++, left to right. A name is a file's stem; a folder stands for all in it.
 CORE_LAYERS = [
     {"error", "build_info"},
-    {"dtype", "shape", "random", "parallel", "memory"},
+    {"dtype", "shape", "random", "parallel", "memory", "fork", "cgroup"},
     {"tensor"},
     {"ops", "backend", "dispatch", "infer", "optim", "seam"},
     {"numbers", "opaque", "lazy", "dry_run"},

@@ -276,3 +276,47 @@ def test_what_a_loader_was_made_with_is_fixed():
             setattr(loader, name, None)
     loader.collate_fn = sum
     assert list(loader) == [1, 5]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_pass_goes_on_after_an_error(workers: int, size: int) -> None:
+    """One bad sample costs its batch only."""
+
+    class Bad(Dataset[Any]):
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, index: int) -> Any:
+            if index == 3:
+                raise ValueError("sample 3")
+            return index
+
+    batches = iter(DataLoader(Bad(), size, num_workers=workers))
+    found: list[Any] = []
+    while True:
+        try:
+            found.append(next(batches).tolist())
+        except ValueError as error:
+            found.append(str(error))
+            del error
+        except StopIteration:
+            break
+    want = [[0], [1], [2], "sample 3", [4], [5]] if size == 1 else [[0, 1], "sample 3", [4, 5]]
+    assert found == want
+    assert next(batches, None) is None
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_error_of_collate_and_of_a_stream(workers: int) -> None:
+    def collate(samples: list[Any]) -> Any:
+        if samples == [2]:
+            raise ValueError("collate 2")
+        return samples
+
+    batches = iter(DataLoader(Count(4), 1, num_workers=workers, collate_fn=collate))
+    assert [next(batches), next(batches)] == [[0], [1]]
+    with pytest.raises(ValueError, match="collate 2"):
+        next(batches)
+    assert list(batches) == [[3]]
+    assert list(batches) == []

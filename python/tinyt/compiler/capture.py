@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
@@ -21,6 +21,7 @@ from tinyt.compiler.graph import Graph
 from tinyt.compiler.guards import Tracer, in_place_of, line_of
 from tinyt.compiler.later import Later
 from tinyt.compiler.recording import recording
+from tinyt.forks import undone_in_child
 from tinyt.ops.autocast import own_casts
 from tinyt.tensor import Tensor, prim
 
@@ -180,6 +181,7 @@ class Capture:
         self.dynamic: Dynamic | None = None  # what makes it of other sizes
         # What is planned, where that was made as for other sizes (`Simplified`).
         self.resized: _core.Graph | None = None
+        self._graph: Graph | None = None
         self.how = ""  # the passes went, for `explain`
         self.recomputed: tuple[Recomputed, ...] = ()
         tensors = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
@@ -203,10 +205,13 @@ class Capture:
         del tracer
         _require_gone(made)
 
-    @cached_property
+    @property
     def graph(self) -> Graph:
-        """What was recorded; made when it is first asked for."""
-        return Graph.from_core(self.core)
+        """What was recorded; made when it is first asked for. (The lock of `cached_property`, which
+        one for all captures before Python 3.12, may be taken in the child of a fork.)"""
+        if self._graph is None:
+            self._graph = Graph.from_core(self.core)
+        return self._graph
 
     def _typed(
         self, record: Callable[[Tracer], list[ReferenceType[Tensor]]], tracer: Tracer
@@ -245,7 +250,7 @@ class Capture:
             args, kwargs = rebuild(list(known.all))
             with in_place_of(self.places if self._live else (), recorder):  # in gradients, too
                 try:
-                    with tracer:
+                    with tracer, undone_in_child(recorder.restore):
                         result = function(*args, **kwargs)
                 except CaptureError as error:
                     if recorder.needs_run:

@@ -106,7 +106,7 @@ class Dynamic:
             return found
         made = copy.copy(was)
         made.dynamic = self
-        made.__dict__.pop("graph", None)
+        made._graph = None
         made.core, made.resized = core, None
         made.draws = [(x, n) for (x, _), n in zip(made.draws, found, strict=True)]
         return made

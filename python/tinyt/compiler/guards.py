@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import resolve_name
 from operator import attrgetter, itemgetter, methodcaller
-from threading import RLock
 from traceback import walk_tb
 from types import (
     BuiltinMethodType,
@@ -49,6 +48,7 @@ from tinyt._tensor import (
     stop_tracing,
 )
 from tinyt.compiler.reads import IMPORT, LOCAL, LOOSE, PATTERN, WHOLE, Chain, Reads, reads_of
+from tinyt.forks import run_lock, undone_in_child
 
 _BY_VALUE = (int, bool, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
@@ -124,16 +124,21 @@ def in_place_of(places: Iterable[Place], recorder: Recorder) -> Iterator[None]:
     """While the block runs, numbers that a program reads anew lie where the floats do."""
     floats = [(place, value) for place in places if type(value := place()) is float]
     numbers = [recorder.number(value, place) for place, value in floats]
+
+    def put_back() -> None:
+        for place, value in floats:
+            place.put(value)
+
     try:
-        for (place, _), number in zip(floats, numbers, strict=True):
-            place.put(number)
-        yield
+        with undone_in_child(put_back):
+            for (place, _), number in zip(floats, numbers, strict=True):
+                place.put(number)
+            yield
         for (place, _), number in zip(floats, numbers, strict=True):
             if place() is not number:
                 raise CaptureError(_SETS.format(_named(place.holder, place.key)))
     finally:
-        for place, value in floats:
-            place.put(value)
+        put_back()
 
 
 @contextmanager
@@ -161,7 +166,7 @@ _SETS = (
     "compile: the function sets {}, from which a program reads a number at each run; set it "
     "outside the compiled function"
 )
-_setting = RLock()
+_setting = run_lock()
 
 
 def _named(holder: Any, key: Any) -> str:

@@ -11,6 +11,7 @@ from tinyt import _core
 from tinyt._tensor import GradMode, Recorder
 from tinyt.compiler.graph import Graph
 from tinyt.compiler.passes import simplify
+from tinyt.forks import undone_in_child
 from tinyt.tensor import Tensor
 
 
@@ -30,12 +31,13 @@ def collection_paused() -> Iterator[None]:
     """Garbage in cycles waits until the block is done: a graph is made of so many objects that are
     kept that looking through them again and again would take most of the time."""
     was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    resume = gc.enable if was_enabled else gc.disable
+    with undone_in_child(resume):
+        gc.disable()
+        try:
+            yield
+        finally:
+            resume()
 
 
 class Recording:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -16,6 +17,33 @@ from tinyt.random import Generator
 _FIXED = frozenset(
     ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 )
+
+
+class InlineIterator:
+    """Batches of one pass made by the calling thread; after an error of one, the next one follows.
+
+    Args:
+        make: makes what turns an index into a batch, when the first one is asked for.
+        indices: what the batches are made of.
+    """
+
+    def __init__(self, make: Callable[[], Fetcher], indices: Iterator[Any]) -> None:
+        self._make = make
+        self._fetch: Fetcher | None = None
+        self._indices = indices
+
+    def __iter__(self) -> InlineIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if self._fetch is None:
+            self._fetch = self._make()
+        index = next(self._indices)
+        try:
+            return self._fetch(index)
+        except StopIteration:  # of a stream: nothing comes after it
+            self._indices = iter(())
+            raise
 
 
 class DataLoader:
@@ -45,7 +73,9 @@ class DataLoader:
         in_order: False gives the batches of workers as they come.
         seed: shorthand for a generator of its own with this seed; excludes `generator`.
 
-    Errors in a worker are raised here as they were there; the loader can go on after them.
+    Errors of a sample, in a worker too, are raised here as they were there; the pass can go on with
+    the next batch. A pass with workers stays in its process: in the child of a fork it raises
+    RuntimeError, and a new pass has workers of its own.
     """
 
     def __init__(
@@ -143,8 +173,8 @@ class DataLoader:
         seed = int(randint(2**62, (), generator=self.generator).item())
         indices = iter(self._visits())
         if self.num_workers == 0:
-            return self._here(indices)
-        if self._workers is not None:
+            return InlineIterator(partial(self._fetcher(), self.dataset), indices)
+        if self._workers is not None and self._workers.is_of_this_process():
             self._workers.restart(indices)
             return self._workers
         job = Job(self.dataset, self._fetcher(), self.worker_init_fn, seed, self.num_workers)
@@ -160,17 +190,6 @@ class DataLoader:
         if self.persistent_workers:
             self._workers = workers
         return workers
-
-    def _here(self, indices: Iterator[Any]) -> Iterator[Any]:
-        """Batches made by the calling thread."""
-        fetch = self._fetcher()(self.dataset)
-        for index in indices:
-            try:
-                batch = fetch(index)
-            except StopIteration:
-                return
-            yield batch
-            del batch
 
     def _fetcher(self) -> Callable[[Dataset[Any]], Fetcher]:
         collate, batched, drop_last = (

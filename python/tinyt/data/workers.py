@@ -7,6 +7,7 @@ depends on the sampler alone. Kernels release the GIL, and so do file reads and 
 from __future__ import annotations
 
 import copy
+import os
 import queue
 import threading
 import weakref
@@ -120,8 +121,12 @@ def _work(number: int, job: Job, tasks: queue.SimpleQueue[Any], replies: Any) ->
         del item, task
 
 
-def _stop(threads: list[threading.Thread], tasks: list[queue.SimpleQueue[Any]]) -> None:
+def _stop(
+    process: int, threads: list[threading.Thread], tasks: list[queue.SimpleQueue[Any]]
+) -> None:
     """Ends the threads; used by a finalizer too, so it knows no iterator."""
+    if process != os.getpid():  # the child of a fork has not got them
+        return
     for line in tasks:
         line.put(None)
     for thread in threads:
@@ -167,7 +172,8 @@ class ThreadedIterator:
             )
             for number, line in enumerate(self._tasks)
         ]
-        self._finalizer = weakref.finalize(self, _stop, self._threads, self._tasks)
+        self._process = os.getpid()
+        self._finalizer = weakref.finalize(self, _stop, self._process, self._threads, self._tasks)
         for thread in self._threads:
             thread.start()
         self._begin(indices)
@@ -215,7 +221,16 @@ class ThreadedIterator:
     def __iter__(self) -> ThreadedIterator:
         return self
 
+    def is_of_this_process(self) -> bool:
+        """False in the child of a fork, which has not got the threads."""
+        return self._process == os.getpid()
+
     def __next__(self) -> Any:
+        if not self.is_of_this_process():
+            raise RuntimeError(
+                f"DataLoader: the worker threads of this pass are in process {self._process}, not "
+                f"in its forked child {os.getpid()}; start a new pass here: iter(loader)"
+            )
         while self._owner or self._waiting:
             reply = self._take()
             if reply is _End:
