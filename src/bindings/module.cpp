@@ -118,7 +118,7 @@ PYBIND11_MODULE(_core, m) {
   m.def("num_threads", num_threads, "Threads that kernels use.");
   m.def("set_num_threads", set_num_threads, py::arg("n"), "Sets the threads that kernels use.");
   m.def(
-      "cpu_quota", cpu_quota, py::arg("root") = "",
+      "cpu_quota", cpu_quota, py::arg("root"),
       "Cores that the control groups grant, None without a quota; root stands before /proc, /sys.");
   m.def("live_tensors", live_tensors, "Tensors that exist now, for leak checks.");
   m.def("default_dtype", [] { return static_cast<int>(default_dtype()); });

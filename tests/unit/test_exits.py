@@ -97,12 +97,15 @@ def test_interrupted_while_loop() -> None:
     # To the main thread, as from a terminal.
     main = threading.main_thread().ident
     timer = threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT))
+    # A shell starts what it puts into the background with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             program(x, tinyt.tensor(float("inf")))
     finally:
         timer.join()
+        signal.signal(signal.SIGINT, before)
     assert tinyt.memory.live_tensors() == live
     assert program(x, tinyt.tensor(6.0)).tolist() == [6.0] * 3
     assert x.tolist() == [0.0] * 3
