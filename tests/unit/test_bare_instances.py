@@ -106,16 +106,17 @@ def test_an_input_out_of_range_is_an_index_error(at: int) -> None:
         node.fit(at, tinyt.ones(2))
 
 
+class Twice(tinyt.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: tinyt.Tensor) -> tinyt.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *grads: tinyt.Tensor) -> tinyt.Tensor:
+        return grads[0] * 2
+
+
 def test_facts_of_a_function_s_node() -> None:
-    class Twice(tinyt.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: tinyt.Tensor) -> tinyt.Tensor:
-            return x * 2
-
-        @staticmethod
-        def backward(ctx: Any, *grads: tinyt.Tensor) -> tinyt.Tensor:
-            return grads[0] * 2
-
     node: Any = Twice.apply(tinyt.ones(2, requires_grad=True)).grad_fn
     assert node.attrs == ()
     with pytest.raises(IndexError):
@@ -123,15 +124,6 @@ def test_facts_of_a_function_s_node() -> None:
 
 
 def test_too_few_gradients_of_a_node_s_function_are_an_error() -> None:
-    class Twice(tinyt.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: tinyt.Tensor) -> tinyt.Tensor:
-            return x * 2
-
-        @staticmethod
-        def backward(ctx: Any, *grads: tinyt.Tensor) -> tinyt.Tensor:
-            return grads[0] * 2
-
     y = Twice.apply(tinyt.ones(2, requires_grad=True))
     node: Any = y.grad_fn
     node.function = lambda node, grads: []

@@ -19,38 +19,32 @@ class Raised(Exception):
     """What the tests' own code raises."""
 
 
-class Acts:
+class ActsAsFloat:
+    """A number that is no integer, whose conversion first does something."""
+
+    def __init__(self, act: Callable[[], Any], value: Any = 1.0) -> None:
+        self.act, self.value = act, value
+
+    def __float__(self) -> float:
+        self.act()
+        return float(self.value)
+
+
+class Acts(ActsAsFloat):
     """A number whose every conversion first does something."""
 
     def __init__(self, act: Callable[[], Any], value: Any = 1) -> None:
-        self.act, self.value = act, value
+        super().__init__(act, value)
 
     def __index__(self) -> int:
         self.act()
         return int(self.value)
 
-    def __int__(self) -> int:
-        self.act()
-        return int(self.value)
-
-    def __float__(self) -> float:
-        self.act()
-        return float(self.value)
+    __int__ = __index__
 
     def __bool__(self) -> bool:
         self.act()
         return bool(self.value)
-
-
-class ActsAsFloat:
-    """A number that is no integer, whose conversion first does something."""
-
-    def __init__(self, act: Callable[[], Any], value: float = 1.0) -> None:
-        self.act, self.value = act, value
-
-    def __float__(self) -> float:
-        self.act()
-        return float(self.value)
 
 
 class Scalar:
