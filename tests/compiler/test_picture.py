@@ -140,6 +140,18 @@ def test_saving_by_suffix(tmp_path):
     picture.save(str(tmp_path / "a.dot"))
     assert (tmp_path / "a.html").read_text(encoding="utf-8") == picture.html()
     assert (tmp_path / "a.dot").read_text(encoding="utf-8") == picture.dot()
+    for name in ("a.htm", "a.HTML", "b.gv", "b.DOT"):
+        picture.save(tmp_path / name)
+        expected = picture.html() if name.startswith("a") else picture.dot()
+        assert (tmp_path / name).read_text(encoding="utf-8") == expected
+
+
+@pytest.mark.parametrize("name", ["x.png", "x.svg", "x.pdf", "x.json", "x.html.gz", "x", ".html"])
+def test_an_ending_that_is_not_written(name, tmp_path):
+    picture = compiled_step().graph()
+    with pytest.raises(ValueError, match=r"save: the name must end in .html, .*dot -Tsvg"):
+        picture.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
 
 
 class Page(html.parser.HTMLParser):

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from tinyt.compiler.render.facts import Facts, Operand, Step
 
+_PAGES = (".html", ".htm")
+_GRAPHVIZ = (".dot", ".gv")
+
 
 class Picture:
     """A graph to be drawn: a node for each step, an edge for what it reads of another one."""
@@ -57,9 +60,17 @@ class Picture:
         return page
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the page, or DOT where the name ends in ``.dot`` or ``.gv``."""
+        """Writes the page where the name ends in ``.html`` or ``.htm``, DOT for Graphviz where it
+        ends in ``.dot`` or ``.gv``. ValueError, before anything is written, for another ending."""
         path = Path(path)
-        text = self.dot() if path.suffix in (".dot", ".gv") else self.html()
+        ending = path.suffix.lower()
+        if ending not in (*_PAGES, *_GRAPHVIZ):
+            have = f"the ending {path.suffix!r}" if path.suffix else "no ending"
+            raise ValueError(
+                f"save: the name must end in {', '.join((*_PAGES, *_GRAPHVIZ))}, {path.name!r} has "
+                f"{have}; for a picture save a .dot and run `dot -Tsvg graph.dot -o graph.svg`"
+            )
+        text = self.dot() if ending in _GRAPHVIZ else self.html()
         path.write_text(text, encoding="utf-8")
 
 
