@@ -394,6 +394,28 @@ def test_options() -> None:
         tinyt.compile(3)
 
 
+def test_names_that_pytorch_does_not_know() -> None:
+    """They would be taken for a choice that is not there."""
+    for mode in ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs"):
+        assert tinyt.compile(lambda x: x * 2, mode=mode)(3) == 6
+    for backend in ("inductor", "eager", "aot_eager", "cudagraphs"):
+        assert tinyt.compile(lambda x: x * 2, backend=backend, options={})(3) == 6
+    wrong: list[tuple[type[Exception], str, dict[str, Any]]] = [
+        (RuntimeError, "mode must be one of default, .*, got 'fast'", {"mode": "fast"}),
+        (RuntimeError, "mode must be .*, got 3", {"mode": 3}),
+        (RuntimeError, "backend must be one of inductor, .*, got 'gpu'", {"backend": "gpu"}),
+        (RuntimeError, r"backend must be .*, got \[\]", {"backend": []}),
+        (NotImplementedError, "backend must be a name, got a function", {"backend": print}),
+        (TypeError, "options must be a dict or None, got list", {"options": []}),
+        (RuntimeError, "cannot both be given", {"mode": "default", "options": {}}),
+    ]
+    for error, match, given in wrong:
+        with pytest.raises(error, match=match):
+            tinyt.compile(lambda x: x, **given)
+        with pytest.raises(error, match=match):
+            tinyt.compile(disable=True, **given)
+
+
 def test_cache() -> None:
     f = tinyt.compile(lambda x: x * 2, recompile_limit=2, name="double")
     for n in (1, 1, 2, 2, 1, 1):

@@ -22,6 +22,32 @@ _UNITS = {"": 0, "b": 0, "kb": 3, "mb": 6, "gb": 9, "tb": 12}
 _BINARY_UNITS = {"kib": 10, "mib": 20, "gib": 30, "tib": 40}
 
 
+# PyTorch's; all of them are the one way of compiling that there is.
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_BACKENDS = ("inductor", "eager", "aot_eager", "cudagraphs")
+
+
+def _check_choices(mode: object, backend: Any, options: object) -> None:
+    """Errors for values of PyTorch's arguments that PyTorch does not know, either, and for those
+    that ask for what is not done."""
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"compile: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    if callable(backend):
+        raise NotImplementedError(
+            "compile: backend must be a name, got a function, which would not be called; "
+            "tinyt.compiler.rewrite adds simplifications"
+        )
+    if backend is not None and backend not in _BACKENDS:
+        known = ", ".join(_BACKENDS)
+        raise RuntimeError(
+            f"compile: backend must be one of {known}, which all are the same, got {backend!r}"
+        )
+    if options is not None and not isinstance(options, dict):
+        raise TypeError(f"compile: options must be a dict or None, got {type(options).__name__}")
+    if options is not None and mode is not None:
+        raise RuntimeError("compile: mode and options cannot both be given; leave one out")
+
+
 def _bytes_of(size: int | str) -> int:
     """A number of bytes, or one with a unit as in ``"1.5 GiB"``."""
     if isinstance(size, str):
@@ -132,13 +158,15 @@ def compile(
     same bits, until `Compiled.peak_bytes` fits; where it cannot, a MemoryLimitError lists what is
     held at the peak. ``name`` is the
     function's in messages. ``disable`` returns ``model`` as it is. ``backend``, ``mode``,
-    ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; ``shapes_spec`` is a
+    ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; a name of a backend or
+    mode that is not PyTorch's is a RuntimeError, a function as backend and ``shapes_spec`` are a
     NotImplementedError. ``dynamic=True``: a call whose arguments differ from an earlier call's in
     sizes alone is not captured, as long as what the function decided by sizes stays as it was;
     None: only where `tinyt.compiler.mark_dynamic` has marked the sizes; False: never.
     """
     if shapes_spec is not None:
         raise NotImplementedError("compile: shapes_spec; use tinyt.compiler.mark_dynamic")
+    _check_choices(mode, backend, options)
     if not isinstance(dynamic, bool | None):
         raise TypeError(f"compile: dynamic must be a bool or None, got {dynamic!r}")
     limit = 64 if recompile_limit is None else recompile_limit
