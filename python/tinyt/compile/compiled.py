@@ -15,12 +15,13 @@ from tinyt._tensor import ByIdentity, Entry, Place, describe, modes, rebuild
 from tinyt.compiler.capture import Capture, FirstRun
 from tinyt.compiler.compare import difference
 from tinyt.compiler.dynamic import Dynamic, Marks, marks_of
-from tinyt.compiler.guards import StateError, changed_floats, line_of, set_nowhere
+from tinyt.compiler.guards import StateError, changed_floats, set_nowhere
 from tinyt.compiler.passes import simplify
 from tinyt.compiler.recompute import Lines, MemoryLimit, fit, refusal
 from tinyt.compiler.recording import collection_paused
 from tinyt.compiler.render.views import Profile, Views
 from tinyt.compiler.resize import Simplified
+from tinyt.compiler.source_hints import line_of
 from tinyt.compiler.types import CacheInfo, MemoryLimitError, VerificationError
 from tinyt.compiler.verify import Verification, Verifier
 from tinyt.tensor import Tensor

@@ -18,9 +18,10 @@ from tinyt import _core
 from tinyt._core import CaptureError
 from tinyt._tensor import Number, Place, Trace, describe, firsts, is_grad_enabled, next_number
 from tinyt.compiler.graph import Graph
-from tinyt.compiler.guards import Tracer, in_place_of, line_of
+from tinyt.compiler.guards import Tracer, in_place_of
 from tinyt.compiler.later import Later
 from tinyt.compiler.recording import recording
+from tinyt.compiler.source_hints import capture_text
 from tinyt.forks import undone_in_child
 from tinyt.ops.autocast import own_casts
 from tinyt.tensor import Tensor, prim
@@ -35,11 +36,26 @@ if TYPE_CHECKING:
 OUTPUT, _ARGUMENT, NUMBER, _OBJECT, VIEW, _ALIAS = range(6)
 
 
+_RECORDED = "tensor(<recorded>"  # what the text of a tensor without values begins with
 _LEAF_RETURNED = "compile: a result that requires grad is made in the function; make it outside"
 
 
 def _is_result(value: Any) -> bool:
     return isinstance(value, Tensor) or (type(value) is Number and value.position >= 0)
+
+
+def _refuse_texts(tree: Any) -> None:
+    """CaptureError where a result is the text of a tensor without values."""
+    if isinstance(tree, tuple):
+        if len(tree) == 3 and tree[0] == "value" and tree[1] is str:
+            if _RECORDED in tree[2]:
+                raise CaptureError(
+                    "compile: a result is the text of a tensor whose value is not known while "
+                    "recording; return the tensor and format it outside"
+                )
+            return
+        for part in tree:
+            _refuse_texts(part)
 
 
 class FirstRun(Exception):
@@ -255,9 +271,7 @@ class Capture:
                 except CaptureError as error:
                     if recorder.needs_run:
                         raise FirstRun(recorder.may_wait) from error
-                    where = line_of(error)
-                    if where:
-                        error.args = (f"{error}, at {where}",)
+                    error.args = (capture_text(error),)
                     raise
                 finally:
                     is_changed = recorder.restore()
@@ -305,6 +319,7 @@ class Capture:
         numbers of their outputs."""
         leaves: list[Any] = []
         self.tree = describe(result, leaves, _is_result)
+        _refuse_texts(self.tree)
         self.results: list[tuple[int, Any]] = []
         self._outputs = 0
         known: dict[int, int] = {}

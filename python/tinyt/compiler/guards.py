@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.util import resolve_name
 from operator import attrgetter, itemgetter, methodcaller
-from traceback import walk_tb
 from types import (
     BuiltinMethodType,
     CellType,
@@ -48,6 +47,7 @@ from tinyt._tensor import (
     stop_tracing,
 )
 from tinyt.compiler.reads import IMPORT, LOCAL, LOOSE, PATTERN, WHOLE, Chain, Reads, reads_of
+from tinyt.compiler.source_hints import LIBRARY, folder, in_library, is_python
 from tinyt.forks import run_lock, undone_in_child
 
 _BY_VALUE = (int, bool, float, complex, str, bytes, type(None))
@@ -79,44 +79,18 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def _folder(*parts: str) -> str:
-    return os.path.normcase(os.path.join(*parts)) + os.sep
-
-
-_LIBRARY = _folder(_HERE)
-_SEEN = (_folder(_HERE, "nn"), _folder(_HERE, "optim", "lr_scheduler"))
-_PYTHON = (_folder(os.path.dirname(os.__file__)), "<frozen")
-_CYTHON = (".pyx", ".pxi")
-_INSTALLED = _folder("", "site-packages"), _folder("", "dist-packages")
-
-
-def _in_library(frame: FrameType) -> bool:
-    return os.path.normcase(frame.f_code.co_filename).startswith(_LIBRARY)
+_SEEN = (folder(_HERE, "nn"), folder(_HERE, "optim", "lr_scheduler"))
 
 
 def _is_library(code: CodeType) -> bool:
     name = os.path.normcase(code.co_filename)
     if name not in _known:
-        seen = name.startswith(_SEEN) if name.startswith(_LIBRARY) else not _is_python(name)
+        seen = name.startswith(_SEEN) if name.startswith(LIBRARY) else not is_python(name)
         _known[name] = not seen
     return _known[name]
 
 
 _known: dict[str, bool] = {}  # files
-
-
-def _is_python(name: str) -> bool:
-    return name.startswith(_PYTHON) and not any(folder in name for folder in _INSTALLED)
-
-
-def line_of(error: BaseException) -> str:
-    """The last line of the user's own code that an error went through; empty without one."""
-    found = ""
-    for frame, line in walk_tb(error.__traceback__):
-        name = frame.f_code.co_filename
-        if not (_in_library(frame) or _is_python(os.path.normcase(name)) or name.endswith(_CYTHON)):
-            found = f"{name}:{line}"
-    return found
 
 
 @contextmanager
@@ -228,7 +202,7 @@ def _is_array(kind: type) -> bool:
 
 def _user_line(frame: FrameType | None) -> str:
     """The line of the user's own code that a frame runs for."""
-    while frame is not None and _in_library(frame):
+    while frame is not None and in_library(frame):
         frame = frame.f_back
     return "the call itself" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -368,7 +342,7 @@ class Tracer:
         line, names = self._left.get(id(caller), (0, []))
         if caller is not None and line == caller.f_lineno and names:
             self._frame = caller
-            if type(value) is Number and "__class__" in names and not _in_library(caller):
+            if type(value) is Number and "__class__" in names and not in_library(caller):
                 self.types_at = _user_line(caller)
             is_made = type(value) in (tuple, list) and not self._lasts(value)
             for part in value if is_made else (value,):
@@ -376,7 +350,7 @@ class Tracer:
 
     def _tell(self, frame: FrameType | None, line: Callable[[str, int], None]) -> None:
         """Of a line that runs; in the library's own code, of the one that called it."""
-        while frame is not None and _in_library(frame):
+        while frame is not None and in_library(frame):
             frame = frame.f_back
         if frame is not None:
             line(frame.f_code.co_filename, frame.f_lineno)
@@ -405,7 +379,7 @@ class Tracer:
                 elif isinstance(end, attrgetter):
                     loose += (name for path in end.__reduce__()[1] for name in path.split("."))
         asks = "__class__" in loose or any(end is type for end in ends)
-        if asks and not _in_library(frame):
+        if asks and not in_library(frame):
             ends += self._types(frame, [*through, *ends])
         if whole or not _METHODS.isdisjoint(loose):
             for value in ends:
