@@ -227,6 +227,42 @@ def test_an_error_leaves_the_module_unchanged() -> None:
     assert net.state_dict()["0.weight"].tolist() == before
 
 
+def test_load_from_state_dict_reads_an_older_layout() -> None:
+    class Scaled(nn.Module):
+        _version = 2
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(tinyt.zeros(2))
+
+        def _load_from_state_dict(self, state: Any, prefix: str, meta: Any, *rest: Any) -> None:
+            if meta.get("version", 1) < 2:
+                state[prefix + "weight"] = state.pop(prefix + "w")
+            super()._load_from_state_dict(state, prefix, meta, *rest)
+
+    net = nn.Sequential(nn.ReLU(), Scaled())
+    net.load_state_dict({"1.w": tinyt.ones(2)})
+    state: Any = net.state_dict()
+    assert dict(state._metadata) == {"": {"version": 1}, "0": {"version": 1}, "1": {"version": 2}}
+    twin = nn.Sequential(nn.ReLU(), Scaled())
+    twin.load_state_dict(state)
+    assert net[1].weight.tolist() == twin[1].weight.tolist() == [1, 1]
+
+
+def test_hooks_before_loading_get_lists_to_fill() -> None:
+    net = nn.Sequential(nn.Linear(1, 1))
+    before = net[0].weight.item()
+
+    def refuse(state: Any, prefix: str, meta: Any, strict: bool, *lists: list[str]) -> None:
+        for found, text in zip(lists, ("gone", "surplus", "wrong"), strict=True):
+            found.append(prefix + text)
+
+    net[0]._register_load_state_dict_pre_hook(refuse)
+    with pytest.raises(RuntimeError, match=r"(?s)0\.gone.*0\.surplus.*0\.wrong"):
+        net.load_state_dict({"0.weight": tinyt.zeros(1, 1), "0.bias": tinyt.zeros(1)})
+    assert net[0].weight.item() == before
+
+
 def test_wrong_hooks_and_paths() -> None:
     layer = nn.Linear(2, 2)
     with pytest.raises(TypeError, match="must be callable, got int"):

@@ -202,13 +202,40 @@ def _replaced(grads: tuple[Any, ...], changed: Any, kind: str) -> tuple[Any, ...
     return new
 
 
+class LoadHook(NamedTuple):
+    """A function before loading; the private registration calls it without the module."""
+
+    function: Callable[..., Any]
+    with_module: bool
+
+    def call(self, module: Any, *args: Any) -> None:
+        """Calls it with the arguments of `_load_from_state_dict`."""
+        self.function(*((module, *args) if self.with_module else args))
+
+
+class SaveHook(NamedTuple):
+    """A function after saving; registered privately, it may return another state dict."""
+
+    function: Callable[..., Any]
+    may_replace: bool
+
+    def call(self, module: Any, state: Any, prefix: str, local_metadata: dict[str, Any]) -> Any:
+        """The state dict after the hook."""
+        changed = self.function(module, state, prefix, local_metadata)
+        if changed is None:
+            return state
+        if not self.may_replace:
+            raise RuntimeError("state_dict post-hook must return None")
+        return changed
+
+
 class StateHooks:
     """The hooks of one module around `state_dict` and `load_state_dict`."""
 
     def __init__(self) -> None:
         self.save_pre: list[Callable[..., Any]] = []
-        self.save_post: list[Callable[..., Any]] = []
-        self.load_pre: list[Callable[..., Any]] = []
+        self.save_post: list[SaveHook] = []
+        self.load_pre: list[LoadHook] = []
         self.load_post: list[Callable[..., Any]] = []
 
 
@@ -269,13 +296,24 @@ class Hooked:
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata)` after `state_dict`, which it may
         change in place."""
-        return _register(self._own_state_hooks().save_post, hook)
+        return _register(self._own_state_hooks().save_post, SaveHook(hook, False))
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook(module, state_dict, prefix, local_metadata)` after `state_dict`; what it
+        returns takes the place of the root's result."""
+        return _register(self._own_state_hooks().save_post, SaveHook(hook, True))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
         unexpected_keys, error_msgs)` before loading; it may change a copy of the state dict in
         place."""
-        return _register(self._own_state_hooks().load_pre, hook)
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        """As `register_load_state_dict_pre_hook`; without the module unless `with_module`."""
+        return _register(self._own_state_hooks().load_pre, LoadHook(hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, incompatible_keys)` after loading; it may change the two lists."""
@@ -293,7 +331,7 @@ class Hooked:
 
 
 def _register(hooks: list[Any], hook: Any, prepend: bool = False) -> RemovableHandle:
-    function = hook.function if isinstance(hook, Hook) else hook
+    function = hook.function if isinstance(hook, (Hook, LoadHook, SaveHook)) else hook
     if not callable(function):
         raise TypeError(f"register hook: the hook must be callable, got {type(function).__name__}")
     hooks.insert(0 if prepend else len(hooks), hook)

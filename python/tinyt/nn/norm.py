@@ -10,7 +10,7 @@ et al. 2016, "Instance normalization"; Wu & He 2018, "Group normalization"; Zhan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from tinyt._tensor import dtype as DType
@@ -25,6 +25,8 @@ from tinyt.tensor import Tensor
 
 class _ChannelNorm(Module):
     """Parameters and running statistics of a normalisation per channel."""
+
+    _version = 2  # 1 had no num_batches_tracked
 
     def __init__(
         self,
@@ -71,6 +73,21 @@ class _ChannelNorm(Module):
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: MutableMapping[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        *args: Any,
+    ) -> None:
+        if (local_metadata.get("version") or 1) < 2 and self.track_running_stats:
+            count = self.num_batches_tracked
+            state_dict.setdefault(
+                prefix + "num_batches_tracked",
+                tensor(0, dtype=int64) if count is None else count,
+            )
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def _check_input(self, input: Tensor) -> None:
         raise NotImplementedError
@@ -158,6 +175,29 @@ class _InstanceNorm(_ChannelNorm):
     ) -> None:
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: MutableMapping[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        if local_metadata.get("version") is None and not self.track_running_stats:
+            names = [prefix + name for name in ("running_mean", "running_var")]
+            found = [name for name in names if state_dict.pop(name, None) is not None]
+            if found:
+                error_msgs.append(
+                    f"Unexpected running stats buffer(s) {' and '.join(map(repr, found))} for "
+                    f"{type(self).__name__} with track_running_stats=False; make the layer with "
+                    "track_running_stats=True, or take them out of the state dict"
+                )
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
     def _check_input(self, input: Tensor) -> None:

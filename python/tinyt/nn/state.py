@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tinyt.autograd import no_grad
@@ -39,6 +40,8 @@ class IncompatibleKeys(_Keys):
 class Stateful(Tree, Hooked):
     """The part of `Module` that gives and takes state dicts."""
 
+    _version: int = 1  # of the layout of its own state; kept in the metadata of state dicts
+
     def state_dict(
         self,
         *,
@@ -48,9 +51,16 @@ class Stateful(Tree, Hooked):
     ) -> OrderedDict[str, Any]:
         """Maps dotted names to parameters, persistent buffers and extra state.
 
-        The tensors share memory with the module; they are detached unless `keep_vars`.
+        The tensors share memory with the module; they are detached unless `keep_vars`. The
+        result's attribute `_metadata` maps the path of every module to `{"version": its _version}`.
         """
-        state: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
+        state: Any = destination
+        if state is None:
+            state = OrderedDict()
+            state._metadata = OrderedDict()
+        local_metadata = {"version": self._version}
+        if hasattr(state, "_metadata"):
+            state._metadata[prefix[:-1]] = local_metadata
         hooks = self._state_hooks or NO_HOOKS
         for hook in tuple(hooks.save_pre):
             hook(self, prefix, keep_vars)
@@ -58,11 +68,9 @@ class Stateful(Tree, Hooked):
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in tuple(hooks.save_post):
-            changed = hook(self, state, prefix, {})
-            if changed is not None:
-                raise RuntimeError("state_dict post-hook must return None")
-        return state
+        for after in tuple(hooks.save_post):
+            state = after.call(self, state, prefix, local_metadata)
+        return cast("OrderedDict[str, Any]", state)
 
     def _save_to_state_dict(
         self, destination: OrderedDict[str, Any], prefix: str, keep_vars: bool
@@ -103,37 +111,73 @@ class Stateful(Tree, Hooked):
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        given: OrderedDict[str, Any] = OrderedDict(state_dict)
-        keys, errors = IncompatibleKeys([], []), list[str]()
-        for prefix, module in self._with_prefixes(""):
-            for hook in tuple((module._state_hooks or NO_HOOKS).load_pre):
-                hook(module, given, prefix, {}, strict, *keys, errors)
-        own = self.state_dict(keep_vars=True)
-        places = {
-            prefix + name: (module, name)
-            for prefix, module in self._with_prefixes("")
-            for name, _ in module._own_state()
-        }
+        return StateLoader(cast("Module", self), state_dict, assign).run(strict)
 
-        def store(name: str, target: Tensor, value: Tensor) -> None:
-            if assign:
-                places[name][0]._replace(places[name][1], value)
-            else:
-                target.copy_(value)
+    def _load_from_state_dict(
+        self,
+        state_dict: MutableMapping[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Loads this module's own state, without its children's, after the hooks before loading.
 
-        with no_grad():
-            load_into(type(self).__name__, own, given, strict, keys, errors, store)
-        for prefix, module in self._with_prefixes(""):
-            if prefix + EXTRA in given and prefix + EXTRA in own:
-                module.set_extra_state(given[prefix + EXTRA])
-        for _, module in reversed(list(self._with_prefixes(""))):
-            for hook in tuple((module._state_hooks or NO_HOOKS).load_post):
-                if hook(module, keys) is not None:
-                    raise RuntimeError(
-                        "load_state_dict post hook must return None; change the given "
-                        "incompatible_keys in place"
-                    )
-        return keys
+        `load_state_dict` calls it on every module; a subclass may override it to read an older
+        layout, as `local_metadata.get("version")` tells it.
+
+        Args:
+            state_dict: the entries that begin with `prefix`, in a dict that may be changed.
+            prefix: of this module's names.
+            local_metadata: this module's entry of `_metadata`, and with `assign=True` the key
+                `assign_to_params_buffers`.
+            strict: whether missing and unexpected keys are looked for.
+            missing_keys: gets the keys that are not in `state_dict`.
+            unexpected_keys: gets those that this module has no place for.
+            error_msgs: gets a message for every value that does not fit.
+        """
+        for hook in tuple((self._state_hooks or NO_HOOKS).load_pre):
+            hook.call(
+                self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                error_msgs,
+            )  # fmt: skip
+        own = dict(self._own_state())
+        assign = bool(local_metadata.get("assign_to_params_buffers", False))
+        writes: list[StateWrite] = []
+        for name, target in own.items():
+            key = prefix + name
+            if key in state_dict:
+                value = _fitting(key, target, state_dict[key], error_msgs)
+                if value is not None:
+                    writes.append(StateWrite(self, name, key, target, value, assign))
+            elif strict:
+                missing_keys.append(key)
+        extra = prefix + EXTRA
+        if type(self).set_extra_state is not Stateful.set_extra_state:
+            if extra in state_dict:
+                writes.append(StateWrite(self, EXTRA, extra, None, state_dict[extra], assign))
+            elif strict:
+                missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        if strict:
+            unexpected_keys.extend(self._unexpected(state_dict, prefix, own))
+        if isinstance(state_dict, DeferredDict):
+            state_dict.writes.extend(writes)
+        else:
+            for write in writes:
+                write.run(error_msgs)
+
+    def _unexpected(
+        self, state_dict: Mapping[str, Any], prefix: str, own: Mapping[str, Any]
+    ) -> Iterator[str]:
+        for key in state_dict:
+            if key.startswith(prefix) and key != prefix + EXTRA:
+                name, dot, _ = key[len(prefix) :].partition(".")
+                if name not in (self._modules if dot else own):
+                    yield key
 
     def _replace(self, name: str, value: Tensor) -> None:
         """Puts another tensor in the place of a parameter or buffer."""
@@ -141,16 +185,9 @@ class Stateful(Tree, Hooked):
         if param is None:
             self._buffers[name] = value
         elif isinstance(value, Parameter):
-            self._parameters[name] = value
+            self._parameters[name] = value.requires_grad_(param.requires_grad)
         else:
             self._parameters[name] = Parameter(value, requires_grad=param.requires_grad)
-
-    def _with_prefixes(self, prefix: str) -> Iterator[tuple[str, Module]]:
-        """Every module with the prefix of its names in a state dict; shared ones again."""
-        yield prefix, cast("Module", self)
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module._with_prefixes(f"{prefix}{name}.")
 
     def _own_state(self) -> Iterator[tuple[str, Tensor]]:
         for name, param in self._parameters.items():
@@ -161,61 +198,159 @@ class Stateful(Tree, Hooked):
                 yield name, buffer
 
 
-def load_into(
-    owner: str,
-    own: Mapping[str, Any],
-    given: Mapping[str, Any],
-    strict: bool,
-    keys: IncompatibleKeys,
-    errors: list[str],
-    store: Callable[[str, Tensor, Tensor], None],
-) -> None:
-    """Passes the tensors of `given` with those of `own` of the same name to `store`.
+@dataclass
+class StateWrite:
+    """A value of a state dict on its way into a module; without a target it is extra state."""
 
-    Nothing is stored unless every check passes.
+    module: Stateful
+    name: str
+    key: str
+    target: Tensor | None
+    value: Any
+    assign: bool
 
-    Args:
-        owner: class name for the message.
-        own: the tensors to fill; other values are extra state, which is not looked at.
-        given: the tensors to read.
-        strict: whether missing and unexpected names are errors.
-        keys: the names that hooks found missing and unexpected; those found here are added.
-        errors: what hooks had to complain about.
-        store: called with the name, the tensor to fill and the one to read.
+    def run(self, errors: list[str]) -> None:
+        """Puts the value into the module; adds a message where that cannot be done."""
+        if self.target is None:
+            self.module.set_extra_state(self.value)
+            return
+        try:
+            with no_grad():
+                if self.assign:
+                    self.module._replace(self.name, self.value)
+                else:
+                    self.target.copy_(self.value)
+        except Exception as error:
+            errors.append(
+                f'While copying the parameter named "{self.key}", whose dimensions in the model '
+                f"are {tuple(self.target.shape)} and whose dimensions in the checkpoint are "
+                f"{tuple(self.value.shape)}, an exception occurred : {error.args}."
+            )
+
+
+class DeferredDict(OrderedDict[str, Any]):
+    """A part of a state dict whose values are written after all of it has been checked."""
+
+    writes: list[StateWrite]
+
+
+class StateLoader:
+    """One call of `load_state_dict`: all of its values are written, or none.
+
+    Where only this library's code runs, values are checked first and written then. A subclass's
+    `_load_from_state_dict` and hooks after loading must find the values written: then the state
+    from before is kept, and put back on an error.
     """
-    keys.missing_keys.extend(name for name in own if name not in given)
-    keys.unexpected_keys.extend(name for name in given if name not in own)
-    messages = []
-    if strict and keys.missing_keys:
-        messages.append(f"Missing key(s) in state_dict: {_quoted(keys.missing_keys)}. ")
-    if strict and keys.unexpected_keys:
-        messages.append(f"Unexpected key(s) in state_dict: {_quoted(keys.unexpected_keys)}. ")
-    messages.extend(errors)
-    pairs = [
-        (name, target, given[name])
-        for name, target in own.items()
-        if name in given and isinstance(target, Tensor)
-    ]
-    for name, target, value in pairs:
-        if not isinstance(value, Tensor):
-            messages.append(
-                f'While copying the parameter named "{name}", expected Tensor from checkpoint '
-                f"but received {type(value)}"
+
+    def __init__(self, root: Module, given: Mapping[str, Any], assign: bool) -> None:
+        self.root, self.given, self.assign = root, given, assign
+        self.metadata: Mapping[str, Any] = getattr(given, "_metadata", None) or {}
+        self.keys, self.errors = IncompatibleKeys([], []), list[str]()
+        self.defers = not any(map(_writes_at_once, root.modules()))
+        self.writes: list[StateWrite] = []
+
+    def run(self, strict: bool) -> IncompatibleKeys:
+        """Loads; RuntimeError lists everything that does not fit."""
+        before = [] if self.defers else [_Snapshot(m) for m in self.root.modules()]
+        try:
+            self._load(self.root, self.given, "")
+            self._raise_errors(strict)
+            for write in self.writes:
+                write.run(self.errors)
+            self._raise_errors(strict)
+        except BaseException:
+            for state in before:
+                state.put_back()
+            raise
+        return self.keys
+
+    def _load(self, module: Module, given: Mapping[str, Any], prefix: str) -> None:
+        local: OrderedDict[str, Any] = DeferredDict(given) if self.defers else OrderedDict(given)
+        if isinstance(local, DeferredDict):
+            local.writes = self.writes
+        if self.metadata:
+            local._metadata = self.metadata  # type: ignore[attr-defined]
+        local_metadata = dict(self.metadata.get(prefix[:-1], {}))
+        if self.assign:
+            local_metadata["assign_to_params_buffers"] = True
+        module._load_from_state_dict(local, prefix, local_metadata, True, *self.keys, self.errors)
+        for name, child in module._modules.items():
+            if child is not None:
+                below = f"{prefix}{name}."
+                part = {key: value for key, value in local.items() if key.startswith(below)}
+                self._load(child, part, below)
+        for hook in tuple((module._state_hooks or NO_HOOKS).load_post):
+            if hook(module, self.keys) is not None:
+                raise RuntimeError(
+                    "load_state_dict post hook must return None; change the given "
+                    "incompatible_keys in place"
+                )
+
+    def _raise_errors(self, strict: bool) -> None:
+        kinds = (("Missing", self.keys.missing_keys), ("Unexpected", self.keys.unexpected_keys))
+        messages = [
+            f"{kind} key(s) in state_dict: {_quoted(keys)}. " for kind, keys in kinds if keys
+        ]
+        messages = (messages if strict else []) + self.errors
+        if messages:
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self.root).__name__}:\n\t"
+                + "\n\t".join(messages)
             )
-        elif tuple(value.shape) != tuple(target.shape):
-            messages.append(
-                f"size mismatch for {name}: copying a param with shape {tuple(value.shape)} from "
-                f"checkpoint, the shape in current model is {tuple(target.shape)}."
-            )
-    if messages:
-        raise RuntimeError(
-            f"Error(s) in loading state_dict for {owner}:\n\t" + "\n\t".join(messages)
+
+
+def _writes_at_once(module: Module) -> bool:
+    """Whether code that is not this library's may look at the module while it is loaded."""
+    method = type(module)._load_from_state_dict
+    hooks = module._state_hooks or NO_HOOKS
+    return bool(hooks.load_post) or not method.__module__.startswith("tinyt.nn.")
+
+
+class _Snapshot:
+    """The state of one module before loading."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        with no_grad():
+            self.tensors = [
+                (tensor, tensor.detach(), tensor.detach().clone())
+                for _, tensor in module._own_state()
+            ]
+        self.parameters, self.buffers = dict(module._parameters), dict(module._buffers)
+
+    def put_back(self) -> None:
+        """Makes the module what it was, with its own tensors."""
+        with no_grad():
+            for tensor, memory, value in self.tensors:
+                memory.copy_(value)
+                if tensor.data_ptr() != memory.data_ptr() or tensor.shape != memory.shape:
+                    tensor.data = memory
+        self.module._parameters.clear()
+        self.module._parameters.update(self.parameters)
+        self.module._buffers.clear()
+        self.module._buffers.update(self.buffers)
+
+
+def _fitting(key: str, target: Tensor, value: Any, errors: list[str]) -> Tensor | None:
+    """The value for a tensor of a module; None, and a message, where it does not fit."""
+    if not isinstance(value, Tensor):
+        errors.append(
+            f'While copying the parameter named "{key}", expected Tensor from checkpoint '
+            f"but received {type(value)}"
         )
-    for name, target, value in pairs:
-        store(name, target, value)
+        return None
+    # Old checkpoints keep a scalar as one element.
+    scalar = target.dim() == 0 and tuple(value.shape) == (1,)
+    found: Tensor = value.reshape(()) if scalar else value
+    if tuple(found.shape) != tuple(target.shape):
+        errors.append(
+            f"size mismatch for {key}: copying a param with shape {tuple(found.shape)} from "
+            f"checkpoint, the shape in current model is {tuple(target.shape)}."
+        )
+        return None
+    return found
 
 
-# Names come from files: a message holds so many characters of one, and so many of them.
 _MOST_CHARACTERS = 200
 _MOST_NAMES = 1000
 
