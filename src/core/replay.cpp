@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 
+#include "memory/set_to_fail.h"
 #include "program.h"
 
 namespace tinyt {
@@ -316,6 +317,11 @@ std::shared_ptr<Planned> Run::plan() const {
   return planned;
 }
 
+std::string never_computed(const std::exception& e) {
+  return std::string("lazy: this tensor was never computed, as an operation before it failed: ") +
+         e.what();
+}
+
 // False where an operation failed, or memory was short: nothing has been written then.
 bool Run::run(Planned& planned) {
   std::vector<Tensor> arguments;
@@ -329,6 +335,9 @@ bool Run::run(Planned& planned) {
       std::memcpy(planned.cells[i].data(), region_.numbers[i].data(), planned.cells[i].itemsize());
     try {
       results = planned.program->run(arguments, {}, region_.draws);
+    } catch (const memory::SetToFail& e) {
+      fault_ = never_computed(e);
+      throw;
     } catch (const std::exception&) {
       return false;
     }
@@ -344,9 +353,7 @@ void Run::run_one_by_one() {
   try {
     OneByOne(*this).run();
   } catch (const std::exception& e) {
-    fault_ =
-        std::string("lazy: this tensor was never computed, as an operation before it failed: ") +
-        e.what();
+    fault_ = never_computed(e);
     throw;
   }
 }

@@ -127,6 +127,30 @@ def test_gradients(name: str) -> None:
     assert_fails_cleanly(call, name)
 
 
+LAZY: dict[str, Callable[..., Any]] = {
+    "region": lambda x, w: (x * 2 + 1).exp().sum(0),
+    "product": lambda x, w: (x @ w + 1).relu(),
+    "several": lambda x, w: (x.cumsum(0) * 2, (x @ w).softmax(1).sum()),
+    "written": lambda x, w: x.clone().add_(1).mul_(w.sum()),
+}
+
+
+@pytest.mark.parametrize("name", LAZY)
+def test_lazy_programs(name: str) -> None:
+    """A failure that was asked for is one of a lazy program, too, which would run one by one."""
+    x, w = tinyt.randn(70, 50), tinyt.randn(50, 50)
+
+    def call() -> Any:
+        with tinyt.lazy():
+            return LAZY[name](x, w)
+
+    call()
+    with pytest.raises(tinyt.OutOfMemoryError):
+        memory.fail_nth_allocation(1)
+        call()
+    assert_fails_cleanly(call, name)
+
+
 def states(parameters: Any, optimizer: Any) -> list[Any]:
     kept = [p.tolist() for p in parameters]
     for p in parameters:

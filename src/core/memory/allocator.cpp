@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "memory/caching.h"
+#include "memory/set_to_fail.h"
 
 #if !defined(_WIN32)
 #include <pthread.h>
@@ -24,11 +25,12 @@ CachingAllocator::CachingAllocator() {
 #endif
 }
 
-void CachingAllocator::refuse(const char* why, size_t bytes) {
+Error CachingAllocator::refusal(const char* why, size_t bytes) {
   const int64_t limit = limit_;
-  const int64_t used = statistics().current_bytes;
-  fail(ErrorKind::OutOfMemory, "memory: ", why, ", asked for ", bytes, " bytes, limit ",
-       limit == 0 ? "none" : std::to_string(limit), ", in use ", used);
+  return {ErrorKind::OutOfMemory, "memory: " + std::string(why) + ", asked for " +
+                                      std::to_string(bytes) + " bytes, limit " +
+                                      (limit == 0 ? "none" : std::to_string(limit)) + ", in use " +
+                                      std::to_string(statistics().current_bytes)};
 }
 
 // The failure hook and the limit. True when the bytes count as live already, before they are
@@ -39,7 +41,7 @@ bool CachingAllocator::admit(size_t bytes) {
   }
   if (left == 1) {
     update_guard();
-    refuse("this allocation was set to fail", bytes);
+    throw SetToFail(refusal("this allocation was set to fail", bytes));
   }
   const int64_t limit = limit_;
   if (limit == 0 || bytes > most_) return false;
@@ -48,7 +50,7 @@ bool CachingAllocator::admit(size_t bytes) {
   do {
     if (n > limit - used) {
       empty_cache();
-      refuse("the limit is reached", bytes);
+      throw refusal("the limit is reached", bytes);
     }
   } while (!current_.compare_exchange_weak(used, used + n));
   return true;
@@ -84,14 +86,14 @@ Block CachingAllocator::allocate_slowly(size_t bytes) {
   if (bytes == 0) return {nullptr, 0, this, nullptr};
   bool counted = false;
   if (guarded_.load(std::memory_order_relaxed)) counted = admit(bytes);
-  if (bytes > most_) refuse("more than this machine has", bytes);
+  if (bytes > most_) throw refusal("more than this machine has", bytes);
   void* data = find(bytes, counted);
   if (data == nullptr) {
     empty_cache();
     data = find(bytes, counted);
     if (data == nullptr) {
       if (counted) current_ -= static_cast<int64_t>(bytes);
-      refuse("the system refused", bytes);
+      throw refusal("the system refused", bytes);
     }
   }
   if (counted) raise_peak(current_);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "error.h"
 #include "memory/allocator.h"
 #include "memory/owner_lock.h"
 #include "memory/pages.h"
@@ -54,7 +55,7 @@ class CachingAllocator final : public Allocator {
   [[gnu::noinline]] void release_slowly(const Block& block, size_t cls) noexcept;
   [[gnu::noinline]] void relieve(ThreadCache& cache, size_t cls) noexcept;
   [[gnu::noinline]] void settle(ThreadCache& cache) noexcept;
-  [[noreturn]] void refuse(const char* why, size_t bytes);
+  Error refusal(const char* why, size_t bytes);
   bool admit(size_t bytes);
   void update_guard() { guarded_ = limit_ != 0 || fail_in_ != 0; }
   ThreadCache* open_thread() noexcept;
