@@ -145,8 +145,8 @@ def test_lazy_programs(name: str) -> None:
             return LAZY[name](x, w)
 
     call()
+    memory.fail_nth_allocation(1)
     with pytest.raises(tinyt.OutOfMemoryError):
-        memory.fail_nth_allocation(1)
         call()
     assert_fails_cleanly(call, name)
 
