@@ -42,27 +42,40 @@ cdef bint is_leaf(object value):
     return isinstance(value, (TensorBase, float))
 
 
+cdef enum:
+    MOST_NESTED = 200
+
+
 def describe(value, list leaves, is_leaf=is_leaf):
-    """Adds the leaves of a nested value to a list; returns a description of the rest."""
+    """Adds the leaves of a nested value to a list; returns a description of the rest. ValueError
+    for more than 200 containers in each other."""
+    return described(value, leaves, is_leaf, MOST_NESTED)
+
+
+cdef object described(object value, list leaves, object is_leaf, int most):
     if is_leaf(value):
         leaves.append(value)
         return LEAF
+    if most == 0:
+        raise ValueError(f"compile: an argument or result contains itself, or is nested more than "
+                         f"{MOST_NESTED} deep; pass its parts one by one")
     kind = type(value)
     if kind is Number:   # of another recording, or made by the type of one
         return "value", float, plain(value)
     if kind is list or isinstance(value, tuple):
-        return kind, tuple([describe(item, leaves, is_leaf) for item in value])
+        return kind, tuple([described(item, leaves, is_leaf, most - 1) for item in value])
     if kind is slice:
-        return kind, tuple([describe(x, leaves, is_leaf) for x in parts_of(value)])
+        return kind, tuple([described(x, leaves, is_leaf, most - 1) for x in parts_of(value)])
     if isinstance(value, dict):
-        parts = tuple([(key, describe(item, leaves, is_leaf)) for key, item in value.items()])
+        parts = tuple([(key, described(item, leaves, is_leaf, most - 1))
+                       for key, item in value.items()])
         if isinstance(value, collections.defaultdict):
             return kind, parts, value.default_factory
         return kind, parts
     if kind in (int, bool, float, str, bytes, complex, type(None), type(...)):
         return "value", kind, value
     if kind is Symbol:   # what a call gives for other sizes is not known
-        return describe(plain_symbol(<Symbol>value), leaves, is_leaf)
+        return described(plain_symbol(<Symbol>value), leaves, is_leaf, most)
     return "object", ByIdentity(value)
 
 

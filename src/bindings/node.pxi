@@ -442,7 +442,7 @@ cdef class GradMode:
         self.previous.push_back(grad_mode())
         set_grad_mode(self.mode)
 
-    def __exit__(self, *exc):
+    def __exit__(self, exc_type=None, exc_value=None, traceback=None):
         if self.previous.empty():
             raise RuntimeError("grad mode: the block was left before it was entered")
         set_grad_mode(self.previous.back())

@@ -210,10 +210,12 @@ def aside(function, *args):
 
 cdef object held_all(object data):
     """What becomes elements of a tensor is part of the recording: the plain numbers."""
-    if recording_owner() == NULL:
-        return data
-    if isinstance(data, (list, tuple)):
-        return [held_all(x) for x in data]
+    return data if recording_owner() == NULL else held_parts(data, MOST_NESTED)
+
+
+cdef object held_parts(object data, int most):
+    if isinstance(data, (list, tuple)) and most > 0:   # what is nested deeper is refused later
+        return [held_parts(x, most - 1) for x in data]
     hold(data)
     return plain_symbol(data)
 
@@ -346,8 +348,8 @@ cdef class Number(float):
     def __ceil__(self):
         return float.__ceil__(held(self))
 
-    def __round__(self, *digits):
-        return round(held(self), *digits)
+    def __round__(self, digits=None):
+        return round(held(self), digits)
 
     @property
     def real(self):

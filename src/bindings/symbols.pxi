@@ -200,8 +200,8 @@ cdef class Symbol:
     def __complex__(self):
         return complex(plain_symbol(self))
 
-    def __round__(self, *digits):
-        return round(plain_symbol(self), *digits)
+    def __round__(self, digits=None):
+        return round(plain_symbol(self), digits)
 
     def __repr__(self):
         return repr(plain_symbol(self))
@@ -215,9 +215,9 @@ cdef class Symbol:
     def __reduce__(self):
         return type(self.value), (plain_symbol(self),)
 
-    def __array__(self, *args, **kwargs):
+    def __array__(self, dtype=None, copy=None):
         import numpy
-        return numpy.array(plain_symbol(self), *args, **kwargs)
+        return numpy.array(plain_symbol(self), dtype, copy=copy)
 
     def __getattr__(self, name):
         return getattr(plain_symbol(self) if hasattr(self.value, name) else self.value, name)

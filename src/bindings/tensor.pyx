@@ -595,6 +595,7 @@ include "walk.pxi"
 include "guard.pxi"
 include "compiled.pxi"
 include "sizes.pxi"
+include "self_check.pxi"
 
 for _kind in (Node, Symbol, Length, Slope, BufferLayout):
     tinyt_forbid_new(_kind)

@@ -124,7 +124,7 @@ cdef class device:
         """A block in which tensors are made on this device: all are."""
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, exc_type=None, exc_value=None, traceback=None):
         pass
 
 

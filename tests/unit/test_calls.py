@@ -12,7 +12,7 @@ from fuzz.calls.expr import Expr, call, sequence, smaller
 from fuzz.calls.pool import Options, Worker, first_of
 from fuzz.calls.run import Caller, function_of
 from fuzz.calls.shrink import shrunk
-from fuzz.calls.targets import EXCLUDED, EXCLUDED_MODULES, find_targets, namespace
+from fuzz.calls.targets import EXCLUDED, EXCLUDED_MODULES, evaluated, find_targets
 
 # A sanitizer reports a crash and ends the process itself.
 SANITIZED = bool(tinyt._core.build_info()["sanitizers"])
@@ -101,11 +101,10 @@ def test_the_targets_are_the_public_interface() -> None:
 
 
 def test_instances_are_of_their_classes() -> None:
-    names = namespace()
     for path, texts in INSTANCES.items():
         for text in texts:
             if "bare(" not in text and path != "tinyt.data.Dataset":
-                assert isinstance(eval(text, dict(names)), eval(path, dict(names))), text
+                assert isinstance(evaluated(text), evaluated(path)), text
 
 
 def test_smaller_calls_are_shorter() -> None:

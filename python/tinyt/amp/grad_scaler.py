@@ -147,7 +147,7 @@ class GradScaler:
             self._has_scaled = True
             is_double = outputs.dtype is float64
             return outputs * (self._scale if is_double else self._scale.float())
-        if isinstance(outputs, Iterable):
+        if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes)):
             scaled = [self.scale(x) for x in outputs]
             return scaled if isinstance(outputs, list) else tuple(scaled)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")

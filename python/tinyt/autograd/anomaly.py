@@ -55,6 +55,10 @@ def _check(node: Node, grads: Sequence[Tensor | None]) -> None:
 
 
 def _set(enabled: bool, check_nan: bool) -> None:
+    for name, value in (("mode", enabled), ("check_nan", check_nan)):
+        if not isinstance(value, bool):
+            kind = type(value).__name__
+            raise TypeError(f"set_detect_anomaly: {name} must be True or False, got {kind}")
     _mode.update(enabled=enabled, check_nan=check_nan)
     set_anomaly_hooks(_trace if enabled else None, _check if enabled and check_nan else None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -117,7 +118,7 @@ def exports() -> dict[str, Any]:
             if isinstance(value, type) and issubclass(value, BaseException):
                 continue
             try:
-                named = eval(path, {"tinyt": tinyt})
+                named = functools.reduce(getattr, path.split(".")[1:], tinyt)
             except AttributeError:  # a module hidden by a function of its name
                 continue
             if named is value:
@@ -136,12 +137,19 @@ HIDDEN = (
 
 
 def hidden_types() -> dict[str, type]:
-    return {f"type({text})": type(eval(text, namespace())) for text in HIDDEN}
+    return {f"type({text})": type(evaluated(text)) for text in HIDDEN}
 
 
 def namespace() -> dict[str, Any]:
     """The names that the text of a call may use."""
     return {name: getattr(odd, name) for name in odd.__all__}
+
+
+def evaluated(text: str) -> Any:
+    """The value of the text of a call."""
+    # Only texts that this package has written get here: a text can be printed, made smaller and
+    # evaluated in another process, which a tree of constructors with such objects cannot.
+    return eval(compile(text, "<call>", "eval"), namespace())
 
 
 def find_members(path: str, kind: type, seen: set[int]) -> Iterator[Target]:
