@@ -1,6 +1,7 @@
 """Datasets, samplers, collation and the loader."""
 
 from collections import namedtuple
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tinyt.data import (
     SequentialSampler,
     Subset,
     TensorDataset,
+    WeightedRandomSampler,
     default_collate,
     random_split,
 )
@@ -159,6 +161,39 @@ def test_samplers():
         RandomSampler(data, num_samples=0)
     with pytest.raises(ValueError, match="drop_last should be a boolean"):
         BatchSampler(range(5), 2, drop_last=3)
+
+
+def test_samples_with_replacement_are_drawn_by_pieces():
+    data, many = Squares(10), 10**10
+    weights = tinyt.tensor([1.0, 0.0, 2.0])
+    whole = {  # of one draw
+        "random": tinyt.randint(10, (70_000,), generator=generator(3)),
+        "weighted": tinyt.multinomial(weights, 70_000, True, generator=generator(3)),
+    }
+    streams = {name: generator(3) for name in whole}
+    samplers = {
+        "random": RandomSampler(data, True, many, streams["random"]),
+        "weighted": WeightedRandomSampler(weights, many, generator=streams["weighted"]),
+    }
+    for name, sampler in samplers.items():
+        drawn = iter(sampler)
+        first = next(drawn)
+        assert streams[name].get_state().tolist() == [3, many // 4]
+        tinyt.rand(5, generator=streams[name])  # does not matter to the rest
+        assert [first, *islice(drawn, 69_999)] == whole[name].tolist()
+    rest = generator(3)
+    assert len(list(RandomSampler(data, True, 70_000, rest))) == 70_000
+    assert rest.get_state().tolist() == [3, 17_500]
+    with pytest.raises(ValueError, match=r"below 2\*\*63"):
+        next(iter(RandomSampler(data, True, 2**63)))
+
+
+def test_multinomial_of_many_categories_needs_no_table_of_them():
+    tinyt.manual_seed(0)
+    weights = tinyt.zeros(2, 10**5)
+    weights[0, 77], weights[1, -1] = 1.0, 2.0
+    drawn = tinyt.multinomial(weights, 10**5, replacement=True)  # 20 GB as a table
+    assert drawn.min(1).values.tolist() == drawn.max(1).values.tolist() == [77, 10**5 - 1]
 
 
 def test_default_collate():

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Generic, TypeVar
 
 from tinyt.dtypes import float64
-from tinyt.ops import as_tensor, multinomial, randint, randperm
-from tinyt.random import Generator
+from tinyt.ops import as_tensor, multinomial, randint, randperm, tensor
+from tinyt.random import Generator, default_generator
 from tinyt.tensor import Tensor
 
 Index = TypeVar("Index", covariant=True)
+
+_PIECE = 1 << 16  # samples drawn at a time; a multiple of the elements of a counter
+
+
+def _by_pieces(
+    count: int,
+    generator: Generator | None,
+    draw: Callable[[int, Generator], Tensor],
+    piece: int = _PIECE,
+) -> Iterator[int]:
+    """The values of `draw(count, generator)`, with memory for `piece` of them.
+
+    All counters are taken first: whatever else draws in between, the values and the state of the
+    generator are those of one draw.
+    """
+    if count >= 2**63:
+        raise ValueError(f"num_samples should be below 2**63, but got num_samples={count}")
+    stream = Generator()
+    stream.set_state(tensor((generator or default_generator).take(-(-count // 4))))
+    for start in range(0, count, piece):
+        yield from draw(min(piece, count - start), stream).tolist()
 
 
 class Sampler(Generic[Index]):
@@ -74,7 +95,9 @@ class RandomSampler(Sampler[int]):
         if total == 0:
             return
         if self.replacement:
-            yield from randint(total, (wanted,), generator=self.generator).tolist()
+            yield from _by_pieces(
+                wanted, self.generator, lambda n, stream: randint(total, (n,), generator=stream)
+            )
             return
         while wanted > 0:
             order = randperm(total, generator=self.generator).tolist()
@@ -136,10 +159,15 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        drawn = multinomial(
-            self.weights, self.num_samples, self.replacement, generator=self.generator
-        )
-        yield from drawn.tolist()
+        def drawn(count: int, stream: Generator | None) -> Tensor:
+            return multinomial(self.weights, count, self.replacement, generator=stream)
+
+        if not self.replacement:
+            yield from drawn(self.num_samples, self.generator).tolist()
+            return
+        # Every piece sums the weights anew.
+        piece = max(_PIECE, -(-self.weights.numel() // 4) * 4)
+        yield from _by_pieces(self.num_samples, self.generator, drawn, piece)
 
     def __len__(self) -> int:
         return self.num_samples

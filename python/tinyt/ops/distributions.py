@@ -167,13 +167,8 @@ def _with_replacement(weights: Tensor, count: int, generator: Generator | None) 
     edges = prim.cumsum(weights, -1)
     # By their own last value, so that the last category with a weight ends at exactly 1.
     edges = edges / prim.slice(edges, -1, edges.shape[-1] - 1, edges.shape[-1])
-    rows = prim.reshape(edges, (*edges.shape[:-1], 1, edges.shape[-1]))
-
-    def find(u: Tensor) -> Tensor:
-        below = prim.le(rows, prim.reshape(u, (*u.shape, 1)))
-        return prim.sum(below, (-1,), False)
-
-    return draw(prim.uniform, (*weights.shape[:-1], count), float64, generator, find)
+    size = (*weights.shape[:-1], count)
+    return draw(prim.uniform, size, float64, generator, lambda u: prim.searchsorted(edges, u, True))
 
 
 EXPORTS: dict[str, Any] = {f.__name__: f for f in (bernoulli, multinomial)}
