@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checked.h"
 #include "dispatch.h"
 #include "errors.h"
 #include "graph.h"
@@ -62,6 +63,18 @@ inline double exact_double(PyObject* value) {
   return v;
 }
 
+// An integer's decimal digits; of one with too many for a message, or for str(), a word.
+inline std::string digits_of(PyObject* value) {
+  constexpr Py_ssize_t kMost = 40;
+  PyObject* text = PyObject_Str(value);
+  Py_ssize_t n = 0;
+  const char* data = text ? PyUnicode_AsUTF8AndSize(text, &n) : nullptr;
+  std::string out = data && n <= kMost ? std::string(data, static_cast<size_t>(n)) : "a larger one";
+  Py_XDECREF(text);
+  PyErr_Clear();
+  return out;
+}
+
 inline int64_t to_int64(OpId op, const AttrSpec& spec, PyObject* value) {
   const bool whole = !PyBool_Check(value) && PyIndex_Check(value);
   const OwnedObject index(whole ? PyNumber_Index(value) : nullptr);
@@ -69,6 +82,9 @@ inline int64_t to_int64(OpId op, const AttrSpec& spec, PyObject* value) {
   const int64_t v = whole ? PyLong_AsLongLong(index.get()) : -1;
   if (!whole || (v == -1 && PyErr_Occurred())) {
     PyErr_Clear();
+    if (PyLong_Check(value))  // but not one of 64 bits
+      fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must fit in 64 bits, got ",
+           digits_of(value));
     fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be an integer, got ",
          Py_TYPE(value)->tp_name);
   }
@@ -379,9 +395,10 @@ inline Tensor view_as_dtype(const Tensor& t, int number) {
             " the last dimension must have stride 1, got strides ", t.strides());
     const int64_t grow = have / want, shrink = want / have;
     if (grow > 0) {
-      for (int64_t d = 0; d < last; ++d) strides[d] *= grow;
-      shape[last] *= grow;
-      offset *= grow;
+      const auto grown = [grow](int64_t n) { return checked_mul("view", "the size", n, grow); };
+      for (int64_t d = 0; d < last; ++d) strides[d] = grown(strides[d]);
+      shape[last] = grown(shape[last]);
+      offset = grown(offset);
     } else {
       bool fits = shape[last] % shrink == 0 && offset % shrink == 0;
       for (int64_t d = 0; d < last; ++d) {

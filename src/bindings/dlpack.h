@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "call.h"
+#include "checked.h"
 
 namespace tinyt {
 
@@ -121,15 +122,16 @@ Tensor import_tensor(M* m) {
   const Dims shape(std::span<const int64_t>(a.shape, static_cast<size_t>(a.ndim)));
   Dims strides = contiguous_strides(shape);
   if (a.strides) strides = Dims(std::span<const int64_t>(a.strides, shape.size()));
-  int64_t last = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
     require(strides[d] >= 0 || shape[d] <= 1, ErrorKind::Value,
             "from_dlpack: negative strides are not supported, got ", strides);
     require(shape[d] >= 0, ErrorKind::Value, "from_dlpack: sizes must not be negative, got ",
             shape);
-    last += (shape[d] - 1) * strides[d];
   }
   const bool empty = numel_of(shape) == 0;
+  check_reach("from_dlpack", shape, strides);
+  int64_t last = 0;
+  for (size_t d = 0; d < shape.size(); ++d) last += (shape[d] - 1) * strides[d];
   const size_t boundary = size_of(dtype) / (is_complex(dtype) ? 2 : 1);
   require(empty || (a.data && reinterpret_cast<uintptr_t>(data) % boundary == 0), ErrorKind::Value,
           "from_dlpack: the memory must be aligned to ", boundary, " bytes for elements of ",

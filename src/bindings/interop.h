@@ -198,11 +198,13 @@ inline Tensor from_buffer(PyObject* object, bool may_copy) {
     if (PyBuffer_ToContiguous(copy.data(), buffer, buffer->len, 'C') != 0) throw_python_error();
     return copy;
   }
+  for (size_t d = 0; d < shape.size(); ++d)
+    strides[d] = shape[d] <= 1 ? 1 : strides[d] / buffer->itemsize;
+  check_reach("from_numpy", shape, strides);
   int64_t last = 0;
   bool empty = false;
   for (size_t d = 0; d < shape.size(); ++d) {
     const int64_t n = shape[d];
-    strides[d] = n <= 1 ? 1 : strides[d] / buffer->itemsize;
     last += (n - 1) * strides[d];
     empty |= n == 0;
   }

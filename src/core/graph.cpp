@@ -1,5 +1,6 @@
 #include "graph.h"
 
+#include "checked.h"
 #include "trace.h"
 
 namespace tinyt {
@@ -94,7 +95,7 @@ Tensor Graph::make(const Dims& shape, DType dtype, int64_t value) const {
   Ref<Storage> storage(new Storage);
   storage->graph = id_;
   storage->value = value;
-  storage->block.bytes = static_cast<size_t>(numel_of(shape)) * size_of(dtype);
+  storage->block.bytes = bytes_of("compile", shape, dtype);
   return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "checked.h"
 #include "infer_rules.h"
 
 namespace tinyt {
@@ -53,7 +54,8 @@ Dims conv_shape(OpId op, const Dims& x, const Dims& w, const ConvAttrs& a) {
     require(w[i] <= kLargestStep, ErrorKind::Shape, name_of(op), ": the kernel ", w,
             " is larger than ", kLargestStep);
     const int64_t window = a.dilation[i - 2] * (w[i] - 1) + 1;
-    const int64_t room = x[i] + 2 * a.padding[i - 2] - window;
+    const int64_t padded = checked_add(name_of(op), "the padded input", x[i], 2 * a.padding[i - 2]);
+    const int64_t room = padded - window;
     require(w[i] > 0 && room >= 0, ErrorKind::Shape, name_of(op), ": the kernel ", w,
             " is larger than the padded input ", x);
     shape.push_back(room / a.stride[i - 2] + 1);
@@ -107,7 +109,7 @@ Dims check_spatial(OpId op, const Tensor& x, const Dims& size) {
 
 int64_t total(std::span<const int64_t> list) {
   int64_t sum = 0;
-  for (const int64_t n : list) sum += n;
+  for (const int64_t n : list) sum = checked_add("pool", "the number of windows", sum, n);
   return sum;
 }
 

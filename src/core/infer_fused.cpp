@@ -2,6 +2,7 @@
 // long short-term memory.
 #include <cmath>
 
+#include "checked.h"
 #include "infer_rules.h"
 
 namespace tinyt {
@@ -88,6 +89,12 @@ void check_classes(OpId op, const Tensor& x, const Tensor& target, const Tensor&
           weight.shape());
 }
 
+// Of each row the maximum and the logarithm of the sum of exponentials; the sum of the weights.
+int64_t statistics_size(OpId op, const Tensor& target) {
+  const int64_t rows = checked_mul(name_of(op), "the statistics' size", target.numel(), 2);
+  return checked_add(name_of(op), "the statistics' size", rows, 1);
+}
+
 }  // namespace
 
 void infer_softmax_nll(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
@@ -96,8 +103,7 @@ void infer_softmax_nll(OpId op, std::span<const Tensor> in, const Attrs& attrs, 
   read.integer();
   first_shape(in[0], out);
   out.shape[0] = read.integer() == 0 ? in[1].shape() : Dims{};
-  // Of each row the maximum and the logarithm of the sum of exponentials; the sum of the weights.
-  out.shape[1] = {2 * in[1].numel() + 1};
+  out.shape[1] = {statistics_size(op, in[1])};
   out.dtype[1] = info(in[0].dtype()).compute;
   out.attrs = attrs;
 }
@@ -108,7 +114,7 @@ void infer_softmax_nll_input(OpId op, std::span<const Tensor> in, const Attrs& a
   AttrReader read(attrs);
   read.integer();
   const Dims expected = read.integer() == 0 ? in[2].shape() : Dims{};
-  require(in[0].shape() == expected && in[4].shape() == Dims{2 * in[2].numel() + 1},
+  require(in[0].shape() == expected && in[4].shape() == Dims{statistics_size(op, in[2])},
           ErrorKind::Shape, name_of(op), ": the gradient has shape ", in[0].shape(),
           ", the statistics have ", in[4].shape());
   first_shape(in[1], out);
@@ -310,13 +316,20 @@ void infer_attention_backward(OpId op, std::span<const Tensor> in, const Attrs& 
           " and sums ", in[6].shape(), " do not fit query ", q.shape(), " and value ", v.shape());
   out.attrs = attrs;
   first_shape(q, out);
-  out.shape[1] = {k.numel() + v.numel()};
+  out.shape[1] = {checked_add(name_of(op), "the gradients' size", k.numel(), v.numel())};
   out.dtype[1] = q.dtype();
 }
 
 // ---- long short-term memory
 
 namespace {
+
+// The gates of every element of the state, and what backward needs of them.
+constexpr int64_t kGates = 4, kSaved = 5;
+
+int64_t times(OpId op, int64_t count, int64_t size) {
+  return checked_mul(name_of(op), "the gates' size", size, count);
+}
 
 void check_lstm(OpId op, std::span<const Tensor> parts, bool fit) {
   const DType dtype = parts[0].dtype();
@@ -335,12 +348,13 @@ void infer_lstm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferre
   const bool matrices = gates.rank() == 3 && state.rank() == 2 && weight.rank() == 2;
   check_lstm(op, in,
              matrices && in[2].shape() == state.shape() && gates.size(1) == state.size(0) &&
-                 gates.size(2) == 4 * state.size(1) && weight.size(0) == 4 * state.size(1) &&
-                 weight.size(1) == state.size(1));
+                 gates.size(2) == times(op, kGates, state.size(1)) &&
+                 weight.size(0) == gates.size(2) && weight.size(1) == state.size(1));
   out.attrs = attrs;
   first_shape(gates, out);
-  out.shape[0] = {gates.size(0) + 1, state.size(0), state.size(1)};
-  out.shape[1] = {gates.size(0), 5 * state.numel()};
+  out.shape[0] = {checked_add(name_of(op), "the sequence's length", gates.size(0), 1),
+                  state.size(0), state.size(1)};
+  out.shape[1] = {gates.size(0), times(op, kSaved, state.numel())};
   out.dtype[1] = gates.dtype();
 }
 
@@ -348,13 +362,14 @@ void infer_lstm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs
   const Tensor &grad = in[0], &saved = in[1], &state = in[2], &weight = in[3];
   const bool matrices =
       grad.rank() == 3 && saved.rank() == 2 && state.rank() == 2 && weight.rank() == 2;
-  check_lstm(op, in,
-             matrices && grad.size(0) == saved.size(0) + 1 && grad.size(1) == state.size(0) &&
-                 grad.size(2) == state.size(1) && saved.size(1) == 5 * state.numel() &&
-                 weight.size(0) == 4 * state.size(1) && weight.size(1) == state.size(1));
+  check_lstm(
+      op, in,
+      matrices && grad.size(0) - 1 == saved.size(0) && grad.size(1) == state.size(0) &&
+          grad.size(2) == state.size(1) && saved.size(1) == times(op, kSaved, state.numel()) &&
+          weight.size(0) == times(op, kGates, state.size(1)) && weight.size(1) == state.size(1));
   out.attrs = attrs;
   first_shape(grad, out);
-  out.shape[0] = {saved.size(0), state.size(0), 4 * state.size(1)};
+  out.shape[0] = {saved.size(0), state.size(0), weight.size(0)};
   out.shape[1] = {2, state.size(0), state.size(1)};
   out.dtype[1] = grad.dtype();
 }

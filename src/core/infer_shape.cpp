@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "checked.h"
 #include "infer.h"
 
 namespace tinyt {
@@ -35,16 +36,18 @@ void check_geometry(std::string_view op, std::span<const int64_t> size,
           ": size and stride must have the same length, got ", size, " and ", stride);
   check_sizes(op, size);
   require(offset >= 0, ErrorKind::Value, op, ": offset must not be negative, got ", offset);
+  for (const int64_t step : stride)
+    require(step >= 0, ErrorKind::Value, op, ": strides must not be negative, got ", stride);
   __int128 last = offset;
   bool empty = false;
   for (size_t d = 0; d < size.size(); ++d) {
-    require(stride[d] >= 0, ErrorKind::Value, op, ": strides must not be negative, got ", stride);
     if (size[d] == 0) empty = true;
     last += static_cast<__int128>(size[d] - 1) * stride[d];
   }
   if (!empty && last >= limit)
     fail(ErrorKind::Shape, op, ": size ", size, ", stride ", stride, " and offset ", offset,
          " reach beyond the storage's ", limit, " elements");
+  check_reach(op, size, stride, offset);
 }
 
 int64_t storage_elements(const Tensor& x) {
@@ -184,12 +187,14 @@ void infer_pad(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Infe
           ": needs (before, after) for each of the ", x.rank(), " dimensions, got ", pad);
   same_as_input(x, out);
   for (int64_t d = 0; d < x.rank(); ++d) {
-    int64_t& n = out.shape[0][d];
-    n += pad[2 * d] + pad[2 * d + 1];
-    require(n >= 0 && x.size(d) + std::min<int64_t>(pad[2 * d], 0) >= 0 &&
-                x.size(d) + std::min<int64_t>(pad[2 * d + 1], 0) >= 0,
-            ErrorKind::Shape, name_of(op), ": padding ", pad, " removes more than dimension ", d,
-            " of ", x.shape(), " holds");
+    const int64_t before = pad[2 * d], after = pad[2 * d + 1];
+    int64_t kept = x.size(d) + std::min<int64_t>(before, 0);
+    if (kept >= 0) kept += std::min<int64_t>(after, 0);
+    require(kept >= 0, ErrorKind::Shape, name_of(op), ": padding ", pad,
+            " removes more than dimension ", d, " of ", x.shape(), " holds");
+    for (const int64_t n : {before, after})
+      kept = checked_add(name_of(op), "the padded size", kept, std::max<int64_t>(n, 0));
+    out.shape[0][d] = kept;
   }
   numel_of(out.shape[0]);
   out.attrs = attrs;
@@ -209,14 +214,16 @@ void infer_pad_border(OpId op, std::span<const Tensor> inputs, const Attrs& attr
   for (int64_t d = 0; d < x.rank(); ++d) {
     const int64_t before = pad[2 * d], after = pad[2 * d + 1], n = x.size(d);
     // What is repeated, however often, needs one element.
-    const int64_t repeats = n > 0 ? std::numeric_limits<int64_t>::max() / 4 : 0;
+    const int64_t repeats = n > 0 ? std::numeric_limits<int64_t>::max() : 0;
     const int64_t most = mode == kReflect    ? std::max<int64_t>(n - 1, 0)
                          : mode == kCircular ? n
                                              : repeats;
     require(std::min(before, after) >= 0 && std::max(before, after) <= most, ErrorKind::Shape,
             name_of(op), ": mode ", mode, " cannot pad dimension ", d, " of ", x.shape(), " by (",
             before, ", ", after, ")");
-    out.shape[0][d] += before + after;
+    int64_t& padded = out.shape[0][d];
+    padded = checked_add(name_of(op), "the padded size", padded, before);
+    padded = checked_add(name_of(op), "the padded size", padded, after);
   }
   numel_of(out.shape[0]);
   out.attrs = attrs;
@@ -250,7 +257,7 @@ void infer_cat(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Infe
     for (int64_t d = 0; fits && d < t.rank(); ++d) fits = d == dim || t.size(d) == first->size(d);
     require(fits, ErrorKind::Shape, name_of(op), ": sizes must agree except in dimension ", dim,
             ", got ", first->shape(), " and ", t.shape());
-    out.shape[0][dim] += t.size(dim);
+    out.shape[0][dim] = checked_add(name_of(op), "the joined size", out.shape[0][dim], t.size(dim));
   }
   numel_of(out.shape[0]);
   out.attrs.add(dim);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <mutex>
 
+#include "checked.h"
 #include "graph.h"
 #include "memory/thread_pointer.h"
 #include "replay.h"
@@ -295,7 +296,7 @@ void Lazy::keep_short() {
 // A tensor that a run gives memory.
 Tensor Lazy::make(const Dims& shape, DType dtype) {
   Ref<Storage> storage(new Storage);
-  storage->block.bytes = static_cast<size_t>(numel_of(shape)) * size_of(dtype);
+  storage->block.bytes = bytes_of("lazy", shape, dtype);
   storage->value = static_cast<int64_t>(region_.slots.size());
   storage->held.store(1, std::memory_order_relaxed);
   storage->lazy.store(this, std::memory_order_release);

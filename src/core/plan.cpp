@@ -5,6 +5,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "checked.h"
 #include "lives.h"
 #include "memory/size_class.h"
 #include "pack.h"
@@ -171,7 +172,7 @@ void Planner::set(int64_t v, Tensor t) {
 
 Tensor Planner::fresh(std::span<const int64_t> shape, DType dtype) {
   Ref<Storage> storage(new Storage);
-  storage->block.bytes = static_cast<size_t>(numel_of(shape)) * size_of(dtype);
+  storage->block.bytes = bytes_of("compile", shape, dtype);
   buffer_of_[storage.get()] = static_cast<int64_t>(buffers_.size());
   buffers_.push_back({storage, kAlways, -1});
   return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);

@@ -111,7 +111,10 @@ Dims broadcast_strides(Sizes shape, Sizes strides, Sizes to) {
     } else if (i >= lead) {
       out[i] = strides[i - lead];
     } else {  // a new size-1 dimension gets the stride that PyTorch reports
-      out[i] = i + 1 < to.size() ? to[i + 1] * out[i + 1] : 0;
+      // Unsigned: of an empty tensor it may wrap.
+      out[i] = i + 1 < to.size() ? static_cast<int64_t>(static_cast<uint64_t>(to[i + 1]) *
+                                                        static_cast<uint64_t>(out[i + 1]))
+                                 : 0;
     }
   }
   return out;

@@ -1,6 +1,7 @@
 #include "tensor.h"
 
 #include "backend.h"
+#include "checked.h"
 
 namespace tinyt {
 
@@ -71,12 +72,7 @@ void TensorImpl::destroy(TensorImpl* t) {
 int64_t live_tensors() { return g_live_tensors.load(std::memory_order_relaxed); }
 
 Tensor Tensor::empty(std::span<const int64_t> shape, DType dtype, Device device) {
-  const auto item = static_cast<int64_t>(size_of(dtype));
-  const int64_t count = numel_of(shape);
-  if (count > INT64_MAX / item)
-    fail(ErrorKind::OutOfMemory, "empty: ", shape, " elements of ", name_of(dtype),
-         " do not fit in memory");
-  return make_tensor(Storage::allocate(static_cast<size_t>(count * item), device), shape,
+  return make_tensor(Storage::allocate(bytes_of("empty", shape, dtype), device), shape,
                      contiguous_strides(shape), 0, dtype);
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "check.h"
+#include "checked.h"
 #include "shape.h"
 
 namespace {
@@ -188,6 +189,32 @@ void test_view_strides() {
   CHECK(views > 500);
 }
 
+void test_checked() {
+  constexpr int64_t kTop = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kBottom = std::numeric_limits<int64_t>::min();
+  CHECK_EQ(checked_add("op", "a size", kTop - 1, 1), kTop);
+  CHECK_EQ(checked_add("op", "a size", kBottom, kTop), -1);
+  CHECK_FAILS(Shape, "op: a size must fit in 64 bits, got 9223372036854775807 + 1",
+              checked_add("op", "a size", kTop, 1));
+  CHECK_FAILS(Shape, "64 bits", checked_add("op", "a size", kBottom, -1));
+  CHECK_EQ(checked_mul("op", "a size", kTop, -1), -kTop);
+  CHECK_FAILS(Shape, "op: a size must fit in 64 bits, got 1099511627776 * 1099511627776",
+              checked_mul("op", "a size", kHuge, kHuge));
+  CHECK_FAILS(Shape, "64 bits", checked_mul("op", "a size", kBottom, -1));
+  CHECK_EQ(bytes_of("op", Dims{kTop / 8}, DType::Float64), static_cast<size_t>(kTop / 8 * 8));
+  CHECK_EQ(bytes_of("op", Dims{kTop, 0}, DType::Float64), 0u);
+  CHECK_FAILS(OutOfMemory, "op: (1152921504606846976,) elements of float64 do not fit in memory",
+              bytes_of("op", Dims{kTop / 8 + 1}, DType::Float64));
+  check_reach("op", Dims{kTop}, Dims{0});
+  check_reach("op", Dims{3, 0}, Dims{kHuge, kHuge}, kHuge);
+  CHECK_FAILS(Shape, "op: size (2,), stride (9223372036854775807,) and offset 0 reach beyond",
+              check_reach("op", Dims{2}, Dims{kTop}));
+  CHECK_FAILS(Shape, "beyond 64 bits", check_reach("op", Dims{0}, Dims{kBottom}));
+  CHECK_FAILS(Shape, "beyond 64 bits", check_reach("op", Dims{0}, Dims{1}, kTop));
+  CHECK_FAILS(Shape, "beyond 64 bits",
+              check_reach("op", Dims{2, 2, 2}, Dims{kTop / 40, kTop / 40, kTop / 40}));
+}
+
 }  // namespace
 
 int main() {
@@ -199,5 +226,6 @@ int main() {
   test_dims();
   test_reshape();
   test_view_strides();
+  test_checked();
   return tinyt::test::summary();
 }

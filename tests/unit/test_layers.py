@@ -43,7 +43,7 @@ MAY_IMPORT_COMPILER = {"compile", "compiler"}
 # C++, left to right. A name is a file's stem; a folder stands for all in it.
 CORE_LAYERS = [
     {"error", "build_info"},
-    {"dtype", "shape", "random", "parallel", "memory", "fork", "cgroup"},
+    {"dtype", "shape", "checked", "random", "parallel", "memory", "fork", "cgroup"},
     {"tensor"},
     {"ops", "backend", "dispatch", "infer", "optim", "seam"},
     {"numbers", "opaque", "lazy", "dry_run"},

@@ -137,6 +137,8 @@ def _triangle(input: Tensor, diagonal: int, lower: bool) -> Tensor:
             f"shape {tuple(input.shape)}"
         )
     rows, columns = input.shape[-2:]
+    # No matrix is so large, and places counted from here fit in 64 bits.
+    diagonal = min(max(diagonal, -(2**62)), 2**62)
     row = prim.reshape(prim.iota(rows, 5, 0.0, 0.0, diagonal, 1), (rows, 1))
     column = prim.iota(columns, 5, 0.0, 0.0, 0, 1)
     keep = prim.le(column, row) if lower else prim.ge(column, row)

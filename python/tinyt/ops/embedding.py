@@ -249,6 +249,8 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             f"one_hot: cannot infer the number of classes of an empty tensor of shape "
             f"{tuple(input.shape)}"
         )
+    if num_classes < -1:
+        raise RuntimeError(f"one_hot: num_classes must be at least -1, got {num_classes}")
     if num_classes < 0 and input._is_recorded:
         raise CaptureError(
             "one_hot: the number of classes depends on data, which is not known while recording; "

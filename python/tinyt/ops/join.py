@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt import _tensor
-from tinyt._core import OutOfRangeError, ShapeError
+from tinyt._core import OutOfMemoryError, OutOfRangeError, ShapeError
 from tinyt.ops.common import Sizes, need_tensor, sizes_of, wrap_dim
 from tinyt.ops.shape import (
     atleast_1d,
@@ -150,11 +150,33 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"combinations: r must not be negative, got {r}")
     if r == 0:
         return prim.fill((0,), input.dtype, 0.0, 0)
-    pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    flat = list(itertools.chain.from_iterable(pick(range(input.numel()), r)))
-    if not flat:
+    n = input.numel()
+    rows = _picks(n + r - 1 if n and with_replacement else n, r)
+    if rows == 0:
         return prim.reshape(prim.slice(input, 0, 0, 0), (0, r))
-    return prim.reshape(prim.gather(input, _tensor.from_data(flat), 0), (len(flat) // r, r))
+    if rows * r > _MOST_PICKED:
+        raise OutOfMemoryError(
+            f"combinations: the picks of {r} out of {n} elements do not fit in memory"
+        )
+    pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    flat = list(itertools.chain.from_iterable(pick(range(n), r)))
+    return prim.reshape(prim.gather(input, _tensor.from_data(flat), 0), (rows, r))
+
+
+# The places of combinations are listed one by one, at 40 bytes each.
+_MOST_PICKED = 2**32
+
+
+def _picks(n: int, r: int) -> int:
+    """The binomial coefficient, or more than ``_MOST_PICKED`` where it is larger."""
+    if r > n:
+        return 0
+    few, count = min(r, n - r), 1
+    for k in range(1, few + 1):  # each step doubles the count at least
+        count = count * (n - few + k) // k
+        if count > _MOST_PICKED:
+            break
+    return count
 
 
 # ---- repeats
@@ -183,6 +205,9 @@ def tile(input: Tensor, dims: Sizes, *more: int) -> Tensor:
     return repeat(input, (1,) * (input.dim() - len(times)) + times)
 
 
+_LARGEST = 2**63 - 1
+
+
 def _places(op: str, repeats: Tensor, output_size: int | None) -> Tensor:
     """Position i ``repeats[i]`` times, for all i."""
     if repeats.dtype.name not in ("int32", "int64"):
@@ -191,9 +216,14 @@ def _places(op: str, repeats: Tensor, output_size: int | None) -> Tensor:
     if output_size is None:
         if count and prim.amin(repeats, (), False).item() < 0:
             raise RuntimeError(f"{op}: repeats must not be negative")
+        most = int(prim.amax(repeats, (), False).item()) if count else 0
+        if most * count > _LARGEST and sum(repeats.tolist()) > _LARGEST:
+            raise ShapeError(f"{op}: the repeats must add up to at most {_LARGEST}")
         return _expanded(repeats, int(prim.sum(repeats, (), False).item()))
-    if output_size < 0:
-        raise RuntimeError(f"{op}: output_size must not be negative, got {output_size}")
+    if not 0 <= output_size < _LARGEST:
+        raise RuntimeError(
+            f"{op}: output_size must not be negative and at most {_LARGEST - 1}, got {output_size}"
+        )
     # Without a look at the data: what is wrong with it are places that are not there.
     try:
         places = _expanded(prim.where(prim.lt(repeats, 0), output_size + 1, repeats), output_size)

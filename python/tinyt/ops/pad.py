@@ -10,7 +10,7 @@ from tinyt._core import DTypeError, ShapeError
 from tinyt.autograd.rules.common import blank
 from tinyt.ops.autocast import in_full
 from tinyt.ops.common import Number, tuple_of
-from tinyt.ops.strides import as_strided
+from tinyt.ops.strides import as_strided, window_stride
 from tinyt.tensor import Tensor, prim
 
 # ---- padding
@@ -191,9 +191,10 @@ class _Blocks:
     @property
     def steps(self) -> tuple[int, ...]:
         """Strides of these four over one padded plane."""
-        width = self.size[1]
-        (d0, d1), (s0, s1) = self.dilation, self.stride
-        return (d0 * width, d1, s0 * width, s1)
+        along = (self.size[1], 1, self.size[1], 1)
+        steps = (*self.dilation, *self.stride)
+        windows = zip(self.shape, along, steps, strict=True)
+        return tuple(window_stride(n, a, s) for n, a, s in windows)
 
 
 def _batched(op: str, input: Tensor, rank: int) -> Tensor:

@@ -234,11 +234,25 @@ def normal(
 def _integers(size: tuple[int, ...], low: int, high: int, generator: Generator | None) -> Tensor:
     if low >= high:
         raise RuntimeError(f"randint: expects low < high, got [{low}, {high})")
-    if high - low >= 2**63:
-        raise RuntimeError(f"randint: the range [{low}, {high}) is too wide")
-    return draw(
-        _bits, size, int64, generator, lambda b: prim.add(prim.remainder(b, high - low), low)
-    )
+    if low < -(2**63) or high > 2**63:
+        raise RuntimeError(f"randint: [{low}, {high}) is out of bounds for int64")
+    return draw(_bits, size, int64, generator, lambda b: _within(b, low, high))
+
+
+def _within(bits: Tensor, low: int, high: int) -> Tensor:
+    """``low`` plus what 64 bits without a sign leave when divided by the range's width."""
+    half, width = 2**63, high - low
+    if width < half:
+        return prim.add(prim.remainder(bits, width), low)
+    if width == half:
+        return prim.add(prim.bitwise_and(bits, half - 1), low)
+    if width == 2 * half:
+        return bits
+    # Less 2**63, bits are signed numbers in their order; the width is taken off once at most.
+    signed = prim.bitwise_xor(bits, -half)
+    fits = prim.lt(signed, width - half)
+    inside = prim.sub(signed, prim.where(fits, 0, width - half))
+    return prim.add(inside, prim.where(fits, low + half, low))
 
 
 def _fits(op: str, dtype: DType, low: int, high: int) -> None:

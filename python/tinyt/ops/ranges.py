@@ -132,8 +132,11 @@ def eye(
     columns = n if m is None else m
     if n < 0 or columns < 0:
         raise RuntimeError(f"eye: sizes must not be negative, got {n} and {columns}")
+    target = dtype_for(dtype, out)
+    if not (n and columns):  # however long the other side is
+        return placed("eye", write_out(out, prim.fill((n, columns), target, 0.0, 0)), place)
     hit = prim.eq(prim.reshape(counting(n), (n, 1)), counting(columns))
-    return placed("eye", write_out(out, to_dtype(hit, dtype_for(dtype, out))), place)
+    return placed("eye", write_out(out, to_dtype(hit, target)), place)
 
 
 def tril_indices(

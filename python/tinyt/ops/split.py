@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from tinyt._core import DimError
+from tinyt._core import DimError, OutOfMemoryError
 from tinyt._tensor import index
 from tinyt.ops.common import INTEGER, wrap_dim
 from tinyt.tensor import Tensor, method, prim
@@ -64,6 +64,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-size // chunks), dim)
 
 
+_MOST_PIECES = 2**28  # of views at 200 bytes each
+
+
 @method
 def tensor_split(
     input: Tensor, indices_or_sections: Tensor | int | Sequence[int], dim: int = 0
@@ -85,6 +88,8 @@ def tensor_split(
         cuts = index(cuts)
         if cuts < 1:
             raise RuntimeError(f"tensor_split: number of sections must be positive, got {cuts}")
+        if cuts > _MOST_PIECES:
+            raise OutOfMemoryError(f"tensor_split: {cuts} tensors do not fit in memory")
         small, larger = divmod(size, cuts)
         return _pieces(input, d, [small + (k < larger) for k in range(cuts)])
     bounds = [0, *cuts, size]

@@ -112,6 +112,14 @@ def as_strided_(
     return _tensor.become(input, as_strided(input, size, stride, storage_offset))
 
 
+def window_stride(count: int, along: int, step: int) -> int:
+    """The stride of ``count`` windows every ``step`` elements of stride ``along``.
+
+    One window takes no step: its stride may be any, and here fits in 64 bits in all views.
+    """
+    return along * step if count > 1 else min(along * step, 2**32)
+
+
 @method
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """A view of windows of ``size`` elements every ``step`` along a dimension.
@@ -126,7 +134,8 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if step <= 0:
         raise RuntimeError(f"unfold: step must be positive, got {step}")
     if shape:
-        shape[d], strides[d] = (length - size) // step + 1, along * step
+        shape[d] = (length - size) // step + 1
+        strides[d] = window_stride(shape[d], along, step)
     return as_strided(self, (*shape, size), (*strides, along), self.storage_offset())
 
 

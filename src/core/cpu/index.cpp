@@ -100,7 +100,7 @@ int64_t count_range(const Tensor& x, int64_t begin, int64_t end) {
 
 // How many nonzero elements lie before every chunk of `grain`.
 std::vector<int64_t> counts_before(const Tensor& x, int64_t grain) {
-  std::vector<int64_t> before(static_cast<size_t>((x.numel() + grain - 1) / grain));
+  std::vector<int64_t> before(static_cast<size_t>(ceil_div(x.numel(), grain)));
   parallel_ranges(x.numel(), grain, [&](int64_t begin, int64_t end) {
     before[static_cast<size_t>(begin / grain)] = count_range(x, begin, end);
   });
