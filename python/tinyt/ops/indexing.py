@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tinyt import _tensor
-from tinyt._core import CaptureError, DTypeError, ShapeError
-from tinyt._tensor import Symbol, index
+from tinyt._core import CaptureError, DTypeError, ShapeError, is_recording
+from tinyt._tensor import Symbol, index, is_grad_enabled
 from tinyt.autograd.rules.movement import inverse
 from tinyt.dtypes import bfloat16, float16, float64
 from tinyt.ops.creation import filled
@@ -199,6 +200,7 @@ class Plan:
             self.lead, self.tail = (), tuple(shape[d] for d in rest)
         self.sizes = tuple(sizes)
         self.result = (*self.lead, *self.shape, *self.tail)
+        self.indices, self.dims = indices, dims
         self.places = prim.linear_index(indices, sizes, dims)
 
     def rows(self, x: Tensor) -> Tensor:
@@ -211,16 +213,50 @@ class Plan:
 
     def index(self) -> Tensor:
         """The linear index for every element that is picked."""
+        return self._wide(self.places)
+
+    def _wide(self, places: Tensor) -> Tensor:
         if not self.lead and not self.tail:
-            return self.places
-        count = self.places.numel()
-        wide = prim.reshape(self.places, (count, *[1] * len(self.tail)))
+            return places
+        count = places.numel()
+        wide = prim.reshape(places, (count, *[1] * len(self.tail)))
         return prim.expand(wide, (*self.lead, count, *self.tail))
 
     def read(self, x: Tensor) -> Tensor:
         """The elements picked from x."""
-        picked = prim.gather(self.rows(x), self.index(), self.dim)
+        if self._needs_copy(x):
+            rows, index = self._memory(x)
+        else:
+            rows, index = self.rows(x), self.index()
+        picked = prim.gather(rows, index, self.dim)
         return picked if len(self.shape) == 1 else prim.reshape(picked, self.result)
+
+    def _needs_copy(self, x: Tensor) -> bool:
+        """Whether `rows` copies all of x, where `_memory` can do without."""
+        if len(self.sizes) == 1 or (x.is_contiguous() and self.order is None):
+            return False
+        if is_recording() or (x.requires_grad and is_grad_enabled()) or not x.numel():
+            return False
+        strides = x.stride()
+        steps = [(n, strides[d]) for n, d in zip(self.sizes, self.dims, strict=True) if n > 1]
+        return any(a != m * b for (_, a), (m, b) in pairwise(steps))
+
+    def _memory(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x with the memory that its indexed dimensions span as one, and the index into that."""
+        strides = x.stride()
+        span, places = 1, None
+        for n, d, at in zip(self.sizes, self.dims, self.indices, strict=True):
+            span += (n - 1) * strides[d]
+            place = prim.linear_index((prim.expand(at, self.shape),), (n,), (d,))
+            step = prim.mul(place, strides[d])
+            places = step if places is None else prim.add(places, step)
+        rest = [strides[d] for d in range(x.dim()) if d not in self.dims]
+        size = (*self.lead, span, *self.tail)
+        rows = prim.as_strided(
+            x, size, (*rest[: self.dim], 1, *rest[self.dim :]), x.storage_offset()
+        )
+        assert places is not None
+        return rows, self._wide(places)
 
     def write(self, x: Tensor, source: Tensor, accumulate: bool = False) -> None:
         """Writes (or adds) a source that broadcasts to the result, in index order."""

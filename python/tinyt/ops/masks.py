@@ -45,10 +45,8 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     """The elements where ``mask`` (broadcast) is true, in one dimension."""
     if need_tensor("masked_select", mask).dtype.name != "bool":
         raise DTypeError(f"masked_select: the mask must be bool, got {mask.dtype.name}")
-    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
-    flat = prim.reshape(prim.expand(input, shape), (math.prod(shape),))
-    keep = prim.reshape(prim.expand(mask, shape), (math.prod(shape),))
-    return write_out(out, prim.masked_select(flat, keep))
+    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape)) or (1,)
+    return write_out(out, prim.masked_select(prim.expand(input, shape), prim.expand(mask, shape)))
 
 
 @method

@@ -72,16 +72,74 @@ void gather_tile(const Block& x, const Block& index, const Block& out, int64_t s
   });
 }
 
+// The elements of a strided tensor in row-major order.
+class RowMajorReader {
+ public:
+  explicit RowMajorReader(const Tensor& x)
+      : data_(x.data()), item_(static_cast<int64_t>(x.itemsize())) {
+    for (size_t d = 0; d < x.shape().size(); ++d) {
+      const int64_t size = x.size(d), stride = x.stride(d) * item_;
+      if (size == 1) continue;
+      if (!sizes_.empty() && strides_.back() == size * stride) {
+        sizes_.back() *= size;
+        strides_.back() = stride;
+      } else {
+        sizes_.push_back(size);
+        strides_.push_back(stride);
+      }
+    }
+    if (sizes_.empty()) {
+      sizes_.push_back(1);
+      strides_.push_back(item_);
+    }
+  }
+
+  // Copies n elements from number `begin` on, a run along the last dimension at a time.
+  void copy(int64_t begin, int64_t n, char* to) const {
+    const size_t last = sizes_.size() - 1;
+    while (n > 0) {
+      int64_t rest = begin / sizes_[last];
+      const int64_t col = begin - rest * sizes_[last], run = std::min(n, sizes_[last] - col);
+      const char* from = data_ + col * strides_[last];
+      for (size_t d = last; d-- > 0; rest /= sizes_[d]) from += rest % sizes_[d] * strides_[d];
+      copy_block({const_cast<char*>(from), 0, strides_[last]}, {to, 0, item_}, item_, 1, run);
+      begin += run;
+      to += run * item_;
+      n -= run;
+    }
+  }
+
+ private:
+  char* data_;
+  int64_t item_;
+  Dims sizes_, strides_;  // strides in bytes
+};
+
+// Whether a tensor has more elements than the memory under it, as broadcast views have.
+bool is_expanded(const Tensor& x) {
+  int64_t span = 1;
+  for (size_t d = 0; d < x.shape().size(); ++d) span += (x.size(d) - 1) * x.stride(d);
+  return x.numel() > std::max<int64_t>(span, 0);
+}
+
+// A dense tensor of the same elements; an expanded one as it is, which is read by RowMajorReader.
+Tensor dense_or_expanded(const Tensor& x) { return is_expanded(x) ? x : as_contiguous(x); }
+
 static_assert(kTileElements <= kMaskItems);
 
-// Nonzero elements in [begin, end) of a contiguous tensor: visit(position of each tile, its mask).
+// Nonzero elements in [begin, end) of a tensor: visit(position of each tile, its mask).
 template <class Visit>
 void for_each_mask(const Tensor& x, int64_t begin, int64_t end, Visit visit) {
   const auto item = static_cast<int64_t>(x.itemsize());
+  const bool dense = x.is_contiguous();
+  const RowMajorReader elements(x);
+  Tile tile;
   for (int64_t i = begin; i < end; i += kTileElements) {
     const int64_t n = std::min(kTileElements, end - i);
     alignas(64) uint8_t mask[kTileElements] = {};
-    cast_elements(x.data() + i * item, x.dtype(), reinterpret_cast<char*>(mask), DType::Bool, n);
+    if (!dense) elements.copy(i, n, tile.bytes);
+    cast_elements(dense ? x.data() + i * item : tile.bytes, x.dtype(),
+                  reinterpret_cast<char*>(mask), DType::Bool, n);
     visit(i, n, mask);
   }
 }
@@ -186,17 +244,17 @@ void kernel_linear_index(const KernelCall& call) {
 }
 
 int64_t count_nonzero(const Tensor& x) {
-  const Tensor dense = as_contiguous(x);
+  const Tensor given = dense_or_expanded(x);
   std::atomic<int64_t> count{0};
-  parallel_ranges(dense.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
-    count.fetch_add(count_range(dense, begin, end), std::memory_order_relaxed);
+  parallel_ranges(given.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
+    count.fetch_add(count_range(given, begin, end), std::memory_order_relaxed);
   });
   return count.load(std::memory_order_relaxed);
 }
 
 // Rows of coordinates in row-major order: chunks are counted, then written where they belong.
 void kernel_nonzero(const KernelCall& call) {
-  const Tensor x = as_contiguous(call.inputs[0]);
+  const Tensor x = dense_or_expanded(call.inputs[0]);
   const Tensor& out = call.outputs[0];
   if (x.rank() == 0 || out.numel() == 0) return;
   const auto before = counts_before(x, kChunkElements);
@@ -207,27 +265,36 @@ void kernel_nonzero(const KernelCall& call) {
 }
 
 void kernel_masked_select(const KernelCall& call) {
-  const Tensor x = as_contiguous(call.inputs[0]), mask = as_contiguous(call.inputs[1]);
+  const Tensor x = dense_or_expanded(call.inputs[0]), mask = dense_or_expanded(call.inputs[1]);
   const Tensor& out = call.outputs[0];
   if (out.numel() == 0) return;
   const int64_t length = x.numel() / mask.numel();
   const int64_t bytes = length * static_cast<int64_t>(x.itemsize());
   const int64_t grain = std::max(kTileElements, kChunkElements / length);
-  const bool items = length == 1 && bytes <= 8;
+  const bool items = length == 1 && bytes <= 8, dense = x.is_contiguous();
   const CopyTable& copies = *kernels().copy;
+  const RowMajorReader elements(x);
   const auto before = counts_before(mask, grain);
   parallel_ranges(mask.numel(), grain, [&](int64_t begin, int64_t end) {
     char* to = out.data() + before[static_cast<size_t>(begin / grain)] * bytes;
+    Tile tile;
     for_each_mask(mask, begin, end, [&](int64_t first, int64_t n, const uint8_t* set) {
       if (items) {
+        if (!dense) elements.copy(first, n, tile.bytes);
         const auto compress = copies.compress[std::countr_zero(x.itemsize())];
-        to += compress(x.data() + first * bytes, set, n, to) * bytes;
+        to += compress(dense ? x.data() + first * bytes : tile.bytes, set, n, to) * bytes;
         return;
       }
       int64_t found[kTileElements];
       const int64_t count = copies.find(set, n, first, found);
-      copies.gather_rows({x.data(), bytes, to, bytes, count, bytes},
-                         reinterpret_cast<const char*>(found), sizeof(int64_t));
+      if (dense) {
+        copies.gather_rows({x.data(), bytes, to, bytes, count, bytes},
+                           reinterpret_cast<const char*>(found), sizeof(int64_t));
+      } else {
+        for (int64_t k = 0; k < count; ++k) {
+          elements.copy(found[k] * length, length, to + k * bytes);
+        }
+      }
       to += count * bytes;
     });
   });
