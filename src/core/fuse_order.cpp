@@ -34,6 +34,67 @@ std::string_view text_of(Boundary boundary) {
   return {};
 }
 
+namespace {
+
+// Marks on values, as seen from groups of nodes.
+class Marks {
+ public:
+  explicit Marks(const Graph& graph) : graph_(graph), marked_(graph.values().size()) {}
+  bool any_read(const Group& group) const { return any(group, &Graph::Node::inputs); }
+  bool any_made(const Group& group) const { return any(group, &Graph::Node::outputs); }
+  void add_read(const Group& group) { add(group, &Graph::Node::inputs); }
+  void add_made(const Group& group) { add(group, &Graph::Node::outputs); }
+
+ private:
+  template <class Values>
+  bool any(const Group& group, Values side) const {
+    return std::ranges::any_of(group.nodes, [&](int64_t n) {
+      return std::ranges::any_of(graph_.nodes()[n].*side, [&](int64_t v) { return marked_[v]; });
+    });
+  }
+  template <class Values>
+  void add(const Group& group, Values side) {
+    for (const int64_t n : group.nodes)
+      for (const int64_t v : graph_.nodes()[n].*side) marked_[v] = true;
+  }
+
+  const Graph& graph_;
+  std::vector<bool> marked_;
+};
+
+// What has nothing to do with the first step that may write captured memory runs before it: where
+// memory is too short for it, nothing is written. What such a step or its readers wait for keeps
+// its place, since values would be held for longer.
+void put_before_updates(const Graph& graph, std::vector<Group>& groups) {
+  const auto opaque = [&](const Group& group) {
+    return graph.nodes()[group.nodes[0]].opaque.get();
+  };
+  const auto is_update = [&](const Group& group) {
+    return opaque(group) && opaque(group)->outputs().empty();
+  };
+  const auto first = std::ranges::find_if(groups, is_update) - groups.begin();
+  const auto count = std::ssize(groups);
+  Marks updated(graph), wanted(graph), kept(graph);
+  std::vector<bool> stays(groups.size());
+  for (auto i = first; i < count; ++i) {
+    stays[i] = is_update(groups[i]) || updated.any_read(groups[i]);
+    if (stays[i]) updated.add_made(groups[i]);
+  }
+  for (auto i = count; i-- > first;) {
+    stays[i] = stays[i] || wanted.any_made(groups[i]);
+    if (stays[i]) wanted.add_read(groups[i]);
+  }
+  std::vector<Group> moved, rest;
+  for (auto i = first; i < count; ++i) {
+    const bool keeps = stays[i] || opaque(groups[i]) || kept.any_read(groups[i]);
+    if (keeps) kept.add_made(groups[i]);
+    (keeps ? rest : moved).push_back(std::move(groups[i]));
+  }
+  std::ranges::move(rest, std::ranges::move(moved, groups.begin() + first).out);
+}
+
+}  // namespace
+
 // Values that are read outside of their region; a view of one that is inside alone is no step.
 void Fuser::find_needed() {
   for (auto n = static_cast<int64_t>(graph_.nodes().size()); n-- > 0;) {
@@ -80,6 +141,7 @@ std::vector<Group> Fuser::in_order() const {
       emit(emit, n);
   }
   for (int64_t n = 0; n < static_cast<int64_t>(nodes.size()); ++n) emit(emit, n);
+  put_before_updates(graph_, groups);
   return groups;
 }
 

@@ -169,6 +169,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
 # What a step returns, computed after the update: of the gradient, and of the new values.
 RETURNED: dict[str, Callable[[Any, Any], Any]] = {
     "nothing": lambda p, q: None,
+    "norms": lambda p, q: (p.grad.norm(), q.grad.abs().amax(0)),
     "gradient": lambda p, q: p.grad.sum(),
     "product": lambda p, q: (p.grad * 2, q * 3),
     "new values": lambda p, q: p + q,
@@ -179,7 +180,7 @@ RETURNED: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_compiled_step_of_equal_gradients(name: str, returned: str) -> None:
     """One value is the gradient of both parameters: a run takes all memory before it writes."""
-    p, q = (nn.Parameter(tinyt.ones(60, 1000)) for _ in range(2))
+    p, q = (nn.Parameter(tinyt.ones(70, 1000)) for _ in range(2))
     optimizer = OPTIMIZERS[name]([p, q])
 
     def step(x: Any) -> Any:
@@ -188,7 +189,7 @@ def test_compiled_step_of_equal_gradients(name: str, returned: str) -> None:
         optimizer.step()
         return RETURNED[returned](p, q)
 
-    x, program = tinyt.randn(60, 1000), tinyt.compile(step)
+    x, program = tinyt.randn(70, 1000), tinyt.compile(step)
     for _ in range(3):
         program(x)
     for n in count(1):
