@@ -4,12 +4,21 @@ from __future__ import annotations
 
 
 class _Constant:
-    """One of a few named objects; compare with ``is``."""
+    """One of a few named objects, which nothing changes; compare with ``is``."""
 
     __slots__ = ("name",)
+    name: str
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        if hasattr(self, "name"):
+            raise AttributeError(f"{type(self).__name__}: {self!r} cannot be made anew")
+        object.__setattr__(self, "name", name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__}: {self!r} cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}: {self!r} cannot be changed")
 
     def __repr__(self) -> str:
         return f"tinyt.{self.name}"

@@ -13,6 +13,7 @@ from tinyt import _core
 from tinyt._core import CaptureError
 from tinyt._tensor import GradMode, Number, is_grad_enabled
 from tinyt.autograd import Function
+from tinyt.nesting import deeper
 from tinyt.tensor import Tensor, prim
 
 __all__ = ["CustomOpDef", "custom_op"]
@@ -34,14 +35,14 @@ def _address(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def _tensors_in(values: Iterable[Any]) -> list[Tensor]:
+def _tensors_in(values: Iterable[Any], depth: int = 0) -> list[Tensor]:
     """The tensors among arguments or results, also in lists and tuples of them."""
     found: list[Tensor] = []
     for x in values:
         if isinstance(x, Tensor):
             found.append(x)
         elif isinstance(x, (list, tuple)):
-            found += _tensors_in(x)
+            found += _tensors_in(x, deeper("custom_op", depth))
     return found
 
 

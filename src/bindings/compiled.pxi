@@ -521,6 +521,7 @@ cdef Py_ssize_t first_of(TensorBase x, leaves, Py_ssize_t i, Py_ssize_t* same) e
     return first
 
 
+@cython.auto_pickle(False)
 cdef class CompiledBase:
     """A compiled function: the program of an entry runs where one stands for the call."""
 

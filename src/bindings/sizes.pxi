@@ -105,6 +105,7 @@ cdef class Sizes:
         return self.log.tests()
 
 
+@cython.auto_pickle(False)
 cdef class Length:
     """A size in a recorded graph: as a whole number of Python's, but what is asked of it is noted."""
 

@@ -19,7 +19,7 @@ CORE = ROOT / "src" / "core"
 PYTHON_LAYERS = [
     {"_core"},
     {"_tensor", "forks"},
-    {"config", "dtypes", "formats", "memory", "printing"},
+    {"config", "dtypes", "formats", "memory", "nesting", "printing"},
     {"tensor"},
     {"random", "return_types"},
     {"autograd"},

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tinyt
-from tinyt import _tensor
+from tinyt import _tensor, data
 from tinyt.amp import GradScaler
+from tinyt.utils.checkpoint import checkpoint
 
 
 def methods_of_extension_types() -> list[tuple[type, str]]:
@@ -90,3 +95,97 @@ def test_anomaly_mode_is_a_bool(mode: Any) -> None:
 def test_a_text_has_no_scale() -> None:
     with pytest.raises(ValueError, match="must be a Tensor or an iterable"):
         GradScaler("cpu").scale("text")
+
+
+def held_in_itself() -> list[Any]:
+    items: list[Any] = [1]
+    items.append(items)
+    mapping: dict[str, Any] = {}
+    mapping["a"] = mapping
+    deep: list[Any] = [tinyt.ones(2)]
+    for _ in range(5000):
+        deep = [deep]
+    return [items, mapping, (items,), deep, {"x": deep}]
+
+
+@pytest.mark.parametrize(
+    "wrong", held_in_itself(), ids=["list", "dict", "tuple", "deep", "in dict"]
+)
+def test_containers_without_end(wrong: Any) -> None:
+    """Whatever walks through nested arguments has an end."""
+    nested_deep = "contains itself, or is nested more than 200 deep"
+    x = tinyt.ones(2, requires_grad=True)
+    for call in (
+        lambda: data.default_collate([wrong, wrong]),
+        lambda: data.default_convert(wrong),
+        lambda: next(iter(data.DataLoader([wrong], batch_size=None))),
+        lambda: checkpoint(lambda *given: x * 2, wrong, use_reentrant=False),
+        lambda: checkpoint(lambda x, y: x * 2, x, y=wrong, use_reentrant=False),
+    ):
+        with pytest.raises(ValueError, match=nested_deep):
+            call()
+    with pytest.raises(ValueError, match=r"contains itself|must be a Tensor"):
+        GradScaler("cpu").scale(wrong)
+
+    class Casting(tinyt.autograd.Function):
+        @staticmethod
+        @tinyt.amp.custom_fwd(device_type="cpu", cast_inputs=tinyt.float32)
+        def forward(ctx: Any, x: tinyt.Tensor, more: Any) -> tinyt.Tensor:
+            return x * 2
+
+    with (
+        tinyt.autocast("cpu"),
+        pytest.raises(ValueError, match=nested_deep),
+    ):
+        Casting.apply(x, wrong)
+    for sizes in (tinyt.zeros, tinyt.ones(3).reshape):
+        with pytest.raises(TypeError, match="sizes must be integers, got"):
+            sizes([wrong])
+
+
+def test_a_row_of_a_matrix_is_a_matrix() -> None:
+    class Matrix:
+        def __iter__(self) -> Iterator[Matrix]:
+            yield self
+
+    with pytest.raises(ValueError, match="contains itself"):
+        GradScaler("cpu").scale(Matrix())
+
+
+def test_nested_as_deep_as_programs_go() -> None:
+    nested: Any = np.ones(2, np.float32)
+    for _ in range(150):
+        nested = [nested]
+    batch = data.default_collate([nested, nested])
+    alone = data.default_convert(nested)
+    for _ in range(150):
+        batch, alone = batch[0], alone[0]
+    assert tuple(batch.shape) == (2, 2)
+    assert isinstance(alone, tinyt.Tensor)
+
+
+def test_formats_and_layouts_do_not_change() -> None:
+    for constant, name in ((tinyt.strided, "strided"), (tinyt.channels_last, "channels_last")):
+        for change in (
+            lambda x: setattr(x, "name", x),
+            lambda x: delattr(x, "name"),
+            lambda x: x.__init__("other"),
+        ):
+            with pytest.raises(AttributeError, match="cannot be"):
+                change(constant)
+        assert repr(constant) == f"tinyt.{name}"
+        assert copy.deepcopy(constant) is constant
+
+
+def test_states_that_pickle_makes_are_not_settable() -> None:
+    program = tinyt.compile(abs)
+    assert not hasattr(type(program), "__setstate__")
+    assert tinyt.equal(pickle.loads(pickle.dumps(program))(-tinyt.ones(2)), tinyt.ones(2))
+
+
+def test_more_pieces_than_there_is_memory_for() -> None:
+    for sections in (2**62, 2**64):
+        with pytest.raises((MemoryError, OverflowError)):
+            tinyt.tensor_split(tinyt.ones(4), sections)
+    pieces = [tuple(x.shape) for x in tinyt.tensor_split(tinyt.ones(5), 7)]
+    assert pieces == [(1,)] * 5 + [(0,)] * 2

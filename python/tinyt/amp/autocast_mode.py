@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from tinyt._tensor import autocast_state, set_autocast_state
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import bfloat16, float16, float64
+from tinyt.nesting import deeper
 from tinyt.ops.autocast import clear_autocast_cache
 from tinyt.tensor import Tensor
 
@@ -165,13 +166,17 @@ def get_autocast_cpu_dtype() -> DType:
     return get_autocast_dtype("cpu")
 
 
-def _in(to: DType, value: Any) -> Any:
+def _in(to: DType, value: Any, depth: int = 0) -> Any:
     """Arguments of a `Function` in another dtype, inside dictionaries and sequences too."""
     if isinstance(value, Tensor):
         return value.to(to) if value.is_floating_point() and value.dtype is not float64 else value
     if isinstance(value, dict):
-        return {name: _in(to, item) for name, item in value.items()}
-    return type(value)(_in(to, x) for x in value) if type(value) in (list, tuple) else value
+        depth = deeper("custom_fwd", depth)
+        return {name: _in(to, item, depth) for name, item in value.items()}
+    if type(value) in (list, tuple):
+        depth = deeper("custom_fwd", depth)
+        return type(value)(_in(to, x, depth) for x in value)
+    return value
 
 
 def custom_fwd(

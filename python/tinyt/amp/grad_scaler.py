@@ -16,6 +16,7 @@ from tinyt._core import CaptureError, scale_all, set_step_condition
 from tinyt._tensor import MISSING, recorder
 from tinyt.autograd import no_grad
 from tinyt.dtypes import float16, float32, float64
+from tinyt.nesting import deeper
 from tinyt.ops import tensor, where
 from tinyt.optim import Optimizer
 from tinyt.tensor import Tensor, prim
@@ -141,14 +142,16 @@ class GradScaler:
 
     def scale(self, outputs: Any) -> Any:
         """A tensor, or each in an iterable, times the scale."""
-        if not self._enabled:
-            return outputs
+        return self._scaled(outputs, 0) if self._enabled else outputs
+
+    def _scaled(self, outputs: Any, depth: int) -> Any:
         if isinstance(outputs, Tensor):
             self._has_scaled = True
             is_double = outputs.dtype is float64
             return outputs * (self._scale if is_double else self._scale.float())
         if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes)):
-            scaled = [self.scale(x) for x in outputs]
+            depth = deeper("GradScaler.scale", depth)
+            scaled = [self._scaled(x, depth) for x in outputs]
             return scaled if isinstance(outputs, list) else tuple(scaled)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 

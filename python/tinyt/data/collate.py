@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinyt.dtypes import float64
+from tinyt.nesting import deeper
 from tinyt.ops import as_tensor, stack, tensor
 from tinyt.tensor import Tensor
 
@@ -19,7 +20,12 @@ def default_collate(batch: Sequence[Any]) -> Any:
     Raises:
         TypeError: for samples of another type.
         RuntimeError: for sequences of unequal length.
+        ValueError: for samples that contain themselves.
     """
+    return _collate(batch, 0)
+
+
+def _collate(batch: Sequence[Any], depth: int) -> Any:
     first = batch[0]
     if isinstance(first, Tensor):
         return stack(list(batch))
@@ -32,11 +38,13 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (str, bytes)):
         return list(batch)
     if isinstance(first, Mapping):
-        return {key: default_collate([sample[key] for sample in batch]) for key in first}
+        depth = deeper("default_collate", depth)
+        return {key: _collate([sample[key] for sample in batch], depth) for key in first}
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
-        columns = [default_collate(column) for column in zip(*batch, strict=True)]
+        depth = deeper("default_collate", depth)
+        columns = [_collate(column, depth) for column in zip(*batch, strict=True)]
         # A named tuple takes its members one by one.
         return type(first)(*columns) if hasattr(first, "_fields") else columns
     raise TypeError(
@@ -49,17 +57,26 @@ def default_convert(data: Any) -> Any:
     """A sample with its NumPy arrays as tensors: what a loader without batches gives.
 
     Mappings, tuples and lists are converted member by member; anything else stays as it is.
+
+    Raises:
+        ValueError: for a sample that contains itself.
     """
+    return _convert(data, 0)
+
+
+def _convert(data: Any, depth: int) -> Any:
     if isinstance(data, Tensor):
         return data
     if type(data).__module__ == "numpy":
         return as_tensor(data) if data.dtype.kind in "biufc" else data
     if isinstance(data, Mapping):
-        return {key: default_convert(value) for key, value in data.items()}
-    if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*(default_convert(value) for value in data))
+        depth = deeper("default_convert", depth)
+        return {key: _convert(value, depth) for key, value in data.items()}
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-        return [default_convert(value) for value in data]
+        depth = deeper("default_convert", depth)
+        values = [_convert(value, depth) for value in data]
+        is_named = isinstance(data, tuple) and hasattr(data, "_fields")
+        return type(data)(*values) if is_named else values
     return data
 
 

@@ -11,6 +11,7 @@ from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase, device, dtype, index, is_grad_enabled
 from tinyt.dtypes import ALL, can_cast, float32
 from tinyt.ops.autocast import policy_of
+from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor, prim
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,7 +75,7 @@ def sizes_of(first: Any, more: tuple[Any, ...] = ()) -> tuple[int, ...]:
             raise TypeError
         return tuple(map(index, size))  # int() would cut the 3.5 of a `width / 2` to 3
     except TypeError:
-        raise TypeError(f"sizes must be integers, got {size!r}") from None
+        raise TypeError(f"sizes must be integers, got {abbreviated(size)}") from None
 
 
 def wrap_dim(op: str, dim: int, rank: int) -> int:

@@ -11,6 +11,7 @@ from tinyt.autograd.rules.common import blank
 from tinyt.ops.autocast import in_full
 from tinyt.ops.common import Number, tuple_of
 from tinyt.ops.strides import as_strided, window_stride
+from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor, prim
 
 # ---- padding
@@ -24,7 +25,8 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Ten
     pads = list(pad)
     if len(pads) % 2 or len(pads) > 2 * input.dim():
         raise RuntimeError(
-            f"pad: needs (before, after) pairs for at most {input.dim()} dimensions, got {pads}"
+            f"pad: needs (before, after) pairs for at most {input.dim()} dimensions, "
+            f"got {abbreviated(pads)}"
         )
     by_dim = [0] * (2 * input.dim())
     for i in range(len(pads) // 2):

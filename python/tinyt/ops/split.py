@@ -91,7 +91,9 @@ def tensor_split(
         if cuts > _MOST_PIECES:
             raise OutOfMemoryError(f"tensor_split: {cuts} tensors do not fit in memory")
         small, larger = divmod(size, cuts)
-        return _pieces(input, d, [small + (k < larger) for k in range(cuts)])
+        # Before any piece is made: sizes that there is no memory for raise MemoryError here.
+        sizes = [small + 1] * larger + [small] * (cuts - larger)
+        return _pieces(input, d, sizes)
     bounds = [0, *cuts, size]
     return tuple(prim.slice(input, d, a, b) for a, b in itertools.pairwise(bounds))
 

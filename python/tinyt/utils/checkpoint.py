@@ -16,6 +16,7 @@ from tinyt._tensor import autocast_state
 from tinyt.amp import autocast
 from tinyt.autograd import Function, backward, enable_grad, is_grad_enabled
 from tinyt.autograd.graph import saved_tensors_hooks
+from tinyt.nesting import deeper
 from tinyt.random import drawing_from, stream_position
 from tinyt.tensor import Tensor
 
@@ -39,18 +40,17 @@ def _same_precision() -> Callable[[], autocast]:
     return lambda: autocast("cpu", lower, active, cache)
 
 
-def _tensors_in(value: Any) -> Iterator[Tensor]:
+def _tensors_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
     """The tensors in nested containers."""
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors_in(item)
-    elif isinstance(value, dict):
-        yield from _tensors_in(list(value.values()))
+    elif isinstance(value, (list, tuple, dict)):
+        depth = deeper("checkpoint", depth)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(item, depth)
 
 
-def _off_the_tape(value: Any) -> Any:
+def _off_the_tape(value: Any, depth: int = 0) -> Any:
     """Nested arguments with leaves in place of computed tensors, over the same memory.
 
     One that is written to later would hold the node that holds the arguments, a cycle.
@@ -58,9 +58,11 @@ def _off_the_tape(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value if value.is_leaf else value.detach().requires_grad_()
     if type(value) in (list, tuple):
-        return type(value)(map(_off_the_tape, value))
+        depth = deeper("checkpoint", depth)
+        return type(value)(_off_the_tape(item, depth) for item in value)
     if type(value) is dict:
-        return {key: _off_the_tape(item) for key, item in value.items()}
+        depth = deeper("checkpoint", depth)
+        return {key: _off_the_tape(item, depth) for key, item in value.items()}
     return value
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import faulthandler
+import gc
 import json
 import os
 import resource
@@ -87,12 +88,14 @@ class Evaluator:
     def evaluate(self, text: str) -> tuple[bool, str]:
         """Whether it returned, and what is wrong with its exception ("": nothing)."""
         self._unraisable.clear()
-        returned, wrong = False, ""
+        returned, wrong, is_full = False, "", False
         try:
             evaluated(text)
             returned = True
         except BaseException as error:
-            wrong = finding_of(error)
+            wrong, is_full = finding_of(error), isinstance(error, MemoryError)
+        if is_full:  # cycles, too, hold what the next call needs
+            gc.collect()
         odd.fresh()
         for restore in self._restore:
             restore()
