@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import tinyt
+from fuzz.calls import pool
 from fuzz.calls.draw import INSTANCES, Drawer
 from fuzz.calls.expr import Expr, call, sequence, smaller
 from fuzz.calls.pool import Options, Worker, first_of
@@ -63,6 +64,12 @@ def test_a_worker_goes_on_after_each_trouble(planted: Worker) -> None:
         found = first_of(planted, text=text)
         assert (found.kind if found else "") == kind, text
         assert found is None or what in found.what
+
+
+def test_no_worker_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "TESTS", pool.TESTS / "nowhere")
+    with pytest.raises(RuntimeError, match=r"no worker starts:(.|\n)*No module named"):
+        reports_of(first=0, count=4, seconds=None, workers=2)
 
 
 def test_memory_is_bounded(planted: Worker) -> None:

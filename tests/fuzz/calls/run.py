@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from fuzz.calls.draw import Drawer
@@ -45,14 +46,10 @@ class Caller:
         chunk = CHUNK if count is None else min(CHUNK, -(-count // workers))
         starts = itertools.count(first, chunk)
         last = None if count is None else first + count
-        threads = [
-            threading.Thread(target=self._work, args=(starts, chunk, last, end))
-            for _ in range(workers)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(workers) as threads:
+            work = [threads.submit(self._work, starts, chunk, last, end) for _ in range(workers)]
+        for each in work:
+            each.result()  # raises what ended it: no calls are no good calls
 
     def _work(
         self, starts: itertools.count[int], chunk: int, last: int | None, end: float | None
