@@ -9,12 +9,16 @@ everything else is an object with one key, its tag:
 
     {"tensor": name}  {"dict": {text: value}}  {"items": [[key, value], ...]}
     {"tuple": [...]}  {"float": "inf" | "-inf" | "nan"}
+    {"state_dict": [dict, its attribute _metadata]}
+
+The `_metadata` of a `state_dict()` that is saved alone is an entry of the file's metadata.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -28,6 +32,7 @@ from tinyt.tensor import Tensor
 __all__ = ["SerializationError", "load", "save"]
 
 _OBJECT = "tinyt.object"
+_VERSIONS = "tinyt.state_dict"  # the _metadata of a plain dict
 _MAX_DEPTH = 100
 _MAX_CONTAINERS = 2**22  # a hostile nesting has one for every three bytes
 _SPECIAL_FLOATS = ("inf", "-inf", "nan")
@@ -46,7 +51,8 @@ def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
     Args:
         obj: any nesting of dict, list, tuple, str, int, float, bool, None and Tensor; dict keys
             may be str, int, float, bool or None. Subclasses are stored as their base (an
-            `OrderedDict` as dict, a named tuple as tuple).
+            `OrderedDict` as dict, a named tuple as tuple), but what `Module.state_dict` returns
+            comes back as an `OrderedDict` with its `_metadata`, the versions of the modules.
         f: a path, or a binary file that is open for writing (`io.BytesIO` is one).
 
     Raises:
@@ -56,10 +62,14 @@ def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
             that UTF-8 cannot hold.
         OSError: if the file cannot be written.
     """
-    if _is_plain(obj):
-        safetensors.write(f, obj)
-        return
     encoder = _Encoder()
+    if _is_plain(obj):
+        versions = _versions_of(obj)
+        tree = safetensors.to_json(encoder.encode(versions, "_metadata", 0))
+        if encoder.tensors:
+            raise TypeError("save: the _metadata of a state dict must not hold tensors")
+        safetensors.write(f, obj, {} if versions is None else {_VERSIONS: tree})
+        return
     tree = safetensors.to_json(encoder.encode(obj, "", 0))
     _check_containers(tree, "save", ValueError)
     safetensors.write(f, encoder.tensors, {_OBJECT: tree})
@@ -99,6 +109,10 @@ def load(
             f"got {type(map_location).__name__}"
         )
     tensors, metadata = safetensors.read(f)
+    if _VERSIONS in metadata:
+        tree = metadata[_VERSIONS]
+        _check_containers(tree, "load", SerializationError)
+        return _with_versions(tensors, _decode(parse_json(tree, "the versions"), {}, 0))
     if _OBJECT not in metadata:
         return tensors
     tree = metadata.pop(_OBJECT)
@@ -114,6 +128,24 @@ def _is_plain(obj: Any) -> bool:
         and all(isinstance(key, str) and key != "__metadata__" for key in obj)
         and all(isinstance(value, Tensor) for value in obj.values())
     )
+
+
+def _versions_of(obj: Mapping[Any, Any]) -> Mapping[str, Any] | None:
+    """The `_metadata` of a state dict; None of other dicts."""
+    versions = getattr(obj, "_metadata", None)
+    return versions if isinstance(versions, Mapping) and versions else None
+
+
+def _with_versions(values: Any, versions: Any) -> OrderedDict[str, Any]:
+    """A state dict with its `_metadata`."""
+    fits = isinstance(values, dict) and isinstance(versions, dict)
+    if not fits or not all(
+        isinstance(path, str) and isinstance(facts, dict) for path, facts in versions.items()
+    ):
+        raise SerializationError("load: the versions of a state dict must be dicts by module path")
+    state: Any = OrderedDict(values)
+    state._metadata = OrderedDict(versions)
+    return state  # type: ignore[no-any-return]
 
 
 def _check_containers(text: str, action: str, error: type[Exception]) -> None:
@@ -164,7 +196,11 @@ class _Encoder:
         if isinstance(obj, float):
             return float(obj) if math.isfinite(obj) else {"float": repr(float(obj))}
         if isinstance(obj, Mapping):
-            return self._encode_dict(obj, path, depth)
+            values = self._encode_dict(obj, path, depth)
+            if (versions := _versions_of(obj)) is None:
+                return values
+            facts = self.encode(versions, _join(path, "_metadata"), depth + 1)
+            return {"state_dict": [values, facts]}
         if isinstance(obj, (list, tuple)):
             items = [self.encode(v, _join(path, i), depth + 1) for i, v in enumerate(obj)]
             return items if isinstance(obj, list) else {"tuple": items}
@@ -225,6 +261,8 @@ def _decode(node: Any, tensors: Mapping[str, Tensor], depth: int) -> Any:
         return tuple(_decode_list(value, tensors, depth))
     if tag == "items" and isinstance(value, list):
         return _decode_items(value, tensors, depth)
+    if tag == "state_dict" and isinstance(value, list) and len(value) == 2:
+        return _with_versions(*[_decode(item, tensors, depth + 1) for item in value])
     raise SerializationError(
         f"load: bad object {{{abbreviated(tag)}: {abbreviated(value)}}} in the nesting"
     )

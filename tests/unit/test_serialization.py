@@ -124,6 +124,31 @@ def test_one_tensor_and_views_round_trip(path):
     assert base.sum().item() == 66
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_state_dicts_keep_the_versions_of_modules(path, nested):
+    state = nn.Sequential(nn.BatchNorm1d(2), nn.ReLU()).state_dict()
+    tinyt.save({"model": state, "step": 3} if nested else state, path)
+    loaded = tinyt.load(path)["model"] if nested else tinyt.load(path)
+    assert type(loaded) is OrderedDict
+    assert {k: v.tolist() for k, v in loaded.items()} == {k: v.tolist() for k, v in state.items()}
+    assert loaded._metadata == state._metadata
+    assert loaded._metadata["0"] == {"version": 2}
+    del loaded._metadata
+    tinyt.save(loaded, path)
+    assert type(tinyt.load(path)) is dict
+    state._metadata = {"": {"scale": ops.ones(1) if not nested else object()}}
+    with pytest.raises(TypeError, match="_metadata"):
+        tinyt.save({"model": state, "step": 3} if nested else state, path)
+
+
+@pytest.mark.parametrize("versions", ["[", "3", '{"dict":{"":1}}', '{"tensor":"a"}', "{}"])
+def test_hostile_versions(path, versions):
+    header = {"__metadata__": {"tinyt.state_dict": versions}, "a": entry()}
+    path.write_bytes(file_of(header, b"\0" * 8))
+    with pytest.raises(SerializationError, match="load: "):
+        tinyt.load(path)
+
+
 @pytest.mark.parametrize("name", [*REAL_DTYPES, "bfloat16"])
 def test_every_dtype_round_trips(path, name):
     values = ops.tensor([0.0, 1.0, 1.0, 0.0, 1.0]).to(getattr(tinyt, name))
@@ -141,7 +166,6 @@ def test_training_state_round_trips_exactly(path):
     state = {"model": net.state_dict(), "optimizer": optimizer.state_dict()}
     tinyt.save(state, path)
     loaded = tinyt.load(path)
-    state["model"] = dict(state["model"])
     assert same(state, loaded)
     assert list(loaded["optimizer"]["state"]) == [0, 1, 2, 3]
     optimizer.load_state_dict(loaded["optimizer"])
@@ -403,6 +427,10 @@ def test_hostile_file(path, case):
         ("[" * DEEP + "]" * DEEP, "nested too deeply"),
         ("[1", "the nesting is not valid JSON"),
         ("Infinity", "Infinity is not a number"),
+        ('{"state_dict":[{"dict":{}}]}', "bad object"),
+        ('{"state_dict":[1,{"dict":{}}]}', "dicts by module path"),
+        ('{"state_dict":[{"dict":{}},{"dict":{"":1}}]}', "dicts by module path"),
+        ('{"state_dict":[{"dict":{}},{"items":[[1,{"dict":{}}]]}]}', "dicts by module path"),
     ],
 )
 def test_hostile_nesting(path, tree, message):
