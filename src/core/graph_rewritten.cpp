@@ -8,6 +8,7 @@ namespace tinyt {
 namespace {
 
 constexpr int64_t kFormat = 1;
+constexpr int64_t kMadeByPass = -1;  // an origin; those below name other recordings
 
 template <class... Parts>
 void check(bool ok, const Parts&... parts) {
@@ -166,9 +167,10 @@ class Rewriting {
     }
   }
 
-  // What it does: as a recorded node, or an op with its attributes.
+  // What it does: as a recorded node, a node of another recording, or an op with its attributes.
   Graph::Node read_node() {
     origin_ = words_.next();
+    if (origin_ < kMadeByPass) return read_borrowed();
     if (origin_ >= 0) {
       check(origin_ < static_cast<int64_t>(old_.nodes_.size()), "no node ", origin_,
             " was recorded");
@@ -191,17 +193,37 @@ class Rewriting {
     return node;
   }
 
-  bool same_types(std::span<const int64_t> now, std::span<const int64_t> then) const {
+  // A node that is no row of the op table, of the recording among `parts` that its origin names.
+  // Neither numbers of that recording nor others that it runs come with it.
+  Graph::Node read_borrowed() {
+    const auto it = parts_.find(origin_);
+    check(it != parts_.end() && it->second.size() == 1 && it->second.front(),
+          "no recording has number ", origin_);
+    lender_ = it->second.front().get();
+    lent_ = words_.below(static_cast<int64_t>(lender_->nodes_.size()), "node");
+    Graph::Node node = lender_->nodes_[lent_];
+    check(node.opaque && node.opaque->graphs().empty() && node.opaque->numbers().empty(), "node ",
+          lent_, " (", node.name(), ") cannot be added");
+    node.inputs.clear();
+    node.outputs.clear();
+    return node;
+  }
+
+  bool same_types(std::span<const int64_t> now, const Graph& graph,
+                  std::span<const int64_t> then) const {
     return std::equal(now.begin(), now.end(), then.begin(), then.end(), [&](int64_t a, int64_t b) {
-      return made_.values_[a].shape == old_.values_[b].shape &&
-             made_.values_[a].dtype == old_.values_[b].dtype;
+      return made_.values_[a].shape == graph.values_[b].shape &&
+             made_.values_[a].dtype == graph.values_[b].dtype;
     });
   }
 
   void check_opaque(const Graph::Node& node, int64_t n) const {
-    const Graph::Node& was = old_.nodes_[origin_];
-    check(same_types(node.inputs, was.inputs) && same_types(node.outputs, was.outputs), "node ", n,
-          " (", node.name(), ") has operands of other shapes or dtypes than were recorded");
+    const Graph& graph = origin_ < 0 ? *lender_ : old_;
+    const Graph::Node& was = graph.nodes_[origin_ < 0 ? lent_ : origin_];
+    check(
+        same_types(node.inputs, graph, was.inputs) && same_types(node.outputs, graph, was.outputs),
+        "node ", n, " (", node.name(),
+        ") has operands of other shapes or dtypes than were recorded");
   }
 
   void check_op(Graph::Node& node, int64_t n) {
@@ -269,7 +291,9 @@ class Rewriting {
   Words words_;
   const Parts& parts_;
   int64_t mark_ = -1;
-  int64_t origin_ = -1;
+  int64_t origin_ = kMadeByPass;
+  const Graph* lender_ = nullptr;  // of the last borrowed node
+  int64_t lent_ = 0;
   std::vector<bool> is_made_;
   std::vector<Tensor> standing_;
 };

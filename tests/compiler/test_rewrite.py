@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tinyt
 from tinyt import Tensor
 from tinyt.compiler import record, rewrite, simplify
+from tinyt.compiler.interpreter import interpret
 from tinyt.compiler.passes.rewrites import REGISTERED, run
+from tinyt.library import CustomOpDef, custom_op
 
 
 @pytest.fixture(autouse=True)
@@ -219,3 +222,151 @@ def test_a_tolerance_is_asked_for() -> None:
     rewrite(pattern, lambda x: x * 1.0, tolerance=1e-6)
     x = tinyt.tensor([3.0, 0.7])
     assert len(simplify(record(pattern, x).graph).nodes) == 1
+
+
+# ---- into operations of one's own
+
+
+def twice(x: Tensor) -> Tensor:
+    return x.exp() * 2.0
+
+
+def twice_op() -> tuple[CustomOpDef, list[tuple[int, ...]]]:
+    """The same, and the shapes that it was called with."""
+    seen: list[tuple[int, ...]] = []
+
+    @custom_op("tests::twice", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        seen.append(tuple(x.shape))
+        return twice(x)
+
+    op.register_fake(tinyt.empty_like)
+    assert isinstance(op, CustomOpDef)
+    return op, seen
+
+
+def planned(function: Callable[..., Any], *args: Tensor) -> Any:
+    """What its program gives, which runs from the second call on."""
+    compiled = tinyt.compile(function)
+    compiled(*args)
+    return compiled(*args)
+
+
+def test_a_replacement_is_a_custom_op() -> None:
+    """As often as the pattern is there, beside other operations, at any shape."""
+    op, seen = twice_op()
+    with rewrite(twice, lambda x: op(x)):
+        compiled = tinyt.compile(lambda x: twice(twice(x / 64) @ x + 1.0).sum(-1) - twice(x)[0])
+        for n in (4, 4, 7):
+            x = tinyt.randn(n, n) / 8
+            want = twice(twice(x / 64) @ x + 1.0).sum(-1) - twice(x)[0]
+            assert compiled(x).tolist() == want.tolist()
+            seen.clear()
+            assert compiled(x).tolist() == want.tolist()
+            assert seen == [(n, n)] * 3
+        assert ops(twice, tinyt.ones(3)).count("tests::twice") == 1
+    seen.clear()
+    for _ in range(2):
+        assert compiled(tinyt.ones(9, 9)).shape == (9,)
+    assert not seen
+
+
+def test_what_a_rewritten_graph_means() -> None:
+    op, seen = twice_op()
+    x = tinyt.randn(3)
+    with rewrite(twice, lambda x: op(x)):
+        graph = simplify(record(lambda: twice(twice(x).sin())).graph)
+    names = [node.op for node in graph.nodes]
+    assert names.count("tests::twice") == len(graph.borrowed) == 2
+    seen.clear()
+    assert interpret(graph)[0].tolist() == twice(twice(x).sin()).tolist()
+    assert seen == [(3,)] * 2
+    assert [row[0] for row in graph.to_core().nodes()] == names
+    with pytest.raises(RuntimeError, match="no recording has number -2"):
+        graph.core.rewritten(graph.to_bytes())
+    lender = graph.borrowed[0][0]
+    other = record(lambda: op(tinyt.ones(2))).graph
+    at = next(i for i, node in enumerate(other.nodes) if node.op == "tests::twice")
+    for borrowed, message in (
+        ((lender, 99), "node 99 is not one of"),
+        ((lender, 0), "cannot be added"),
+        ((other.core, at), "of other shapes or dtypes"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            graph._replace(borrowed=(borrowed, borrowed)).to_core()
+
+
+def test_functions_without_the_pattern_stay_as_they_are() -> None:
+    op, seen = twice_op()
+    with rewrite(twice, lambda x: op(x)):
+        seen.clear()
+        x = tinyt.ones(3)
+        assert planned(lambda x: x.exp() * 3.0, x).tolist() == (x.exp() * 3.0).tolist()
+        # Something else reads what is computed on the way.
+        y, z = planned(lambda x: ((y := x.exp()) * 2.0, y), x)
+        assert (y / z).tolist() == [2, 2, 2]
+    assert not seen
+
+
+def test_a_custom_op_is_put_where_it_was_asked_for() -> None:
+    """At the dtypes of the samples, and the shapes where some are given."""
+    op, seen = twice_op()
+    with rewrite(twice, lambda x: op(x), shapes=[[(2, 3)]]):
+        for x in (tinyt.ones(2, 3), tinyt.ones(3, 2), tinyt.ones(2, 3).double()):
+            seen.clear()
+            assert planned(twice, x).tolist() == twice(x).tolist()
+            assert bool(seen) == (x.shape == (2, 3) and x.dtype is tinyt.float32)
+    with rewrite(twice, lambda x: op(x), dtypes=[tinyt.float64]):
+        for x in (tinyt.ones(9), tinyt.ones(9).double()):
+            seen.clear()
+            assert planned(twice, x).tolist() == twice(x).tolist()
+            assert bool(seen) == (x.dtype is tinyt.float64)
+
+
+def test_a_custom_op_in_a_training_step() -> None:
+    """The pattern of a forward pass whose values a backward pass reads stays; others are put."""
+    op, seen = twice_op()
+    weight = tinyt.ones(3, 3, requires_grad=True)
+
+    def step(x: Tensor) -> Tensor:
+        loss = (twice(x) @ weight).sum()
+        loss.backward()
+        assert weight.grad is not None
+        grad, weight.grad = weight.grad, None
+        return grad
+
+    x = tinyt.randn(2, 3)
+    want = step(x).tolist()
+    with rewrite(twice, lambda x: op(x)):
+        seen.clear()
+        assert planned(step, x).tolist() == want
+    assert seen == [(2, 3)]
+
+
+def test_a_custom_op_of_several_steps_and_in_control_flow() -> None:
+    op, seen = twice_op()
+    with rewrite(twice, lambda x: op(tinyt.where(op(x) > 7.0, x, x))):
+        seen.clear()
+
+        def f(x: Tensor) -> Tensor:
+            return tinyt.cond(x.sum() > 0, lambda: twice(x), lambda: x.sin())
+
+        compiled = tinyt.compile(f)
+        for x in (tinyt.ones(3), -tinyt.ones(3)) * 2:
+            assert compiled(x).tolist() == f(x).tolist()
+    assert seen == [(3,)] * 2
+
+
+def test_replacements_that_cannot_be_put_are_refused() -> None:
+    op = custom_op("tests::unknown", lambda x: twice(x), mutates_args=(), schema="(Tensor x) -> T")
+    with pytest.raises(ValueError, match=r"cannot be recorded: tests::unknown.*register_fake"):
+        rewrite(twice, lambda x: op(x))
+    with pytest.raises(ValueError, match=r"cond cannot be part of a replacement"):
+        rewrite(twice, lambda x: tinyt.cond(x.sum() > 0, lambda: twice(x), lambda: twice(x)))
+    with pytest.raises(ValueError, match=r"cannot be part of a replacement"):
+        rewrite(twice, lambda x: twice(x + 0 * tinyt.rand_like(x)), tolerance=1e300)
+    assert not REGISTERED
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(
+        tinyt.compile(twice)(tinyt.from_numpy(x)).numpy(), twice(tinyt.from_numpy(x)).numpy()
+    )

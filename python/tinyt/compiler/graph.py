@@ -12,6 +12,8 @@ from tinyt.dtypes import ALL
 from tinyt.ops.common import OP_TABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tinyt import _core
     from tinyt._tensor import dtype
     from tinyt.tensor import Tensor
@@ -32,7 +34,8 @@ class Value(NamedTuple):
 class Node(NamedTuple):
     """One op: its attributes, and the numbers of the values it reads and makes.
 
-    ``origin``: which recorded node does the same; -1: a pass made it.
+    ``origin``: which recorded node does the same; -1: a pass made it; -2 and below: it does what
+    `Graph.borrowed` has at -2 - origin.
     """
 
     op: str
@@ -84,7 +87,8 @@ class Graph(NamedTuple):
     """Nodes in program order, and what goes in and comes out. The first ``recorded`` values and
     ``recorded_inputs`` are those of the recording, later ones those that passes made. ``inside``:
     what recorded nodes of control flow run. ``sizes`` notes what is asked of the sizes, if anything
-    does (`noting_sizes`)."""
+    does (`noting_sizes`). ``borrowed``: nodes of other recordings, which are no rows of the op
+    table, by recording and number."""
 
     core: _core.Graph
     nodes: list[Node]
@@ -97,6 +101,7 @@ class Graph(NamedTuple):
     recorded_inputs: int
     inside: dict[int, tuple[Graph, ...]]
     sizes: Sizes | None = None
+    borrowed: tuple[tuple[_core.Graph, int], ...] = ()
 
     @classmethod
     def from_core(cls, graph: _core.Graph) -> Graph:
@@ -148,6 +153,7 @@ class Graph(NamedTuple):
         added = self.inputs[self.recorded_inputs :]
         tensors = [item.tensor for item in added if item.tensor is not None]
         parts = [(i, [part.to_core() for part in of]) for i, of in self.inside.items()]
+        parts += [(-2 - k, [lender]) for k, (lender, _) in enumerate(self.borrowed)]
         return self.core.rewritten(self.to_bytes(), tensors, parts)
 
     def to_bytes(self) -> bytes:
@@ -160,8 +166,10 @@ class Graph(NamedTuple):
         flat.extend((len(self.nodes), self.mark.node))
         for op, attrs, inputs, outputs, origin in self.nodes:
             flat.append(origin)
-            if origin < 0:
+            if origin == -1:
                 _add_op(flat, op, attrs)
+            elif origin < 0:
+                flat.append(self.borrowed[-2 - origin][1])
             flat.append(len(inputs))
             flat.extend(inputs)
             flat.append(len(outputs))
@@ -172,6 +180,14 @@ class Graph(NamedTuple):
         if self.sizes is not None:
             flat = self.sizes.keep(flat)
         return array("q", flat).tobytes()
+
+    def run_opaque(
+        self, node: Node, inputs: Sequence[Tensor], draws: Sequence[tuple[int, int]]
+    ) -> tuple[Tensor, ...]:
+        """The results of a node that is no row of the op table."""
+        origin = node.origin
+        core, number = (self.core, origin) if origin >= 0 else self.borrowed[-2 - origin]
+        return core.run_opaque(number, inputs, draws)
 
     def parts(self, node: int) -> tuple[Graph, ...]:
         """What a node of control flow runs; nothing of another one."""
@@ -191,7 +207,7 @@ class Graph(NamedTuple):
                 if known[value] or self.values[value].node != i:
                     raise RuntimeError(f"graph: node {i} ({node.op}) remakes %{value}")
                 known[value] = 1
-            if node.origin < 0:
+            if node.origin == -1:
                 self._verify_types(i, node)
         for value in [o.value for o in self.outputs] + [w.value for w in self.writes]:
             if not known[value]:

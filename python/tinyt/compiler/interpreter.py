@@ -109,7 +109,7 @@ def _run(
         return _FLOW[node.op](graph, number, inputs, draws)
     run = getattr(prim, node.op, None)
     if run is None:
-        return graph.core.run_opaque(node.origin, inputs, draws)
+        return graph.run_opaque(node, inputs, draws)
     if node.op in ("as_strided", "view_as_complex"):  # of values that lie dense
         inputs = [prim.copy(inputs[0])]
     if node.op in _ANY_NUMBER:

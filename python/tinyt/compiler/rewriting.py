@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import inf, prod
 from typing import TYPE_CHECKING
 
+from tinyt._core import CaptureError
 from tinyt._tensor import GradMode
-from tinyt.compiler.graph import OPS, Graph
+from tinyt.compiler.graph import FLOW, OPS, Graph
 from tinyt.compiler.passes.rewrites import REGISTERED, Registered, Shape, Types
 from tinyt.compiler.recording import recording
 from tinyt.dtypes import finfo, float32
@@ -23,12 +24,22 @@ _SHAPES = ((), (5,), (4, 6), (2, 3, 4), (1, 7), (1024,))
 
 
 class Rewrite(Registered):
-    """A registered pattern and its replacement. ``remove()`` ends it for what is captured later."""
+    """A registered pattern and its replacement. ``remove()``, or the end of a ``with`` block, ends
+    it for what is captured later."""
 
-    def __init__(self, pattern: Function, replacement: Function) -> None:
+    def __init__(self, pattern: Function, replacement: Function, any_shape: bool) -> None:
         self.pattern, self.replacement = pattern, replacement
         self.forms = []
         self._known: dict[Types, tuple[Shape, Shape] | None] = {}
+        # What replacements with custom operations are put at: what samples have shown of them.
+        self._any_shape = any_shape
+        self._shown: set[Hashable] = set()
+
+    def __enter__(self) -> Rewrite:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
 
     def remove(self) -> None:
         """Functions that are captured from now on are not rewritten. Nothing where it is done."""
@@ -45,8 +56,16 @@ class Rewrite(Registered):
                 self._known[types] = None
             else:
                 same = _type_of(both[0]) == _type_of(both[1])
-                self._known[types] = both if same else None
+                asked = not _has_custom_op(both[1]) or self._kind(types) in self._shown
+                self._known[types] = both if same and asked else None
         return self._known[types]
+
+    def show(self, types: Types) -> None:
+        """Notes that pattern and replacement agree on such arguments."""
+        self._shown.add(self._kind(types))
+
+    def _kind(self, types: Types) -> Hashable:
+        return tuple([t for _, t in types]) if self._any_shape else types
 
 
 def rewrite(
@@ -73,16 +92,18 @@ def rewrite(
     equal to the bit (payloads of NaN aside); with a ``tolerance``, where they differ by more than
     that, relative to the larger one or 1. With a tolerance, compiled functions no longer have
     eager's bits. ValueError also where the pattern draws random numbers, writes to its arguments,
-    reads none of an argument, or computes nothing.
+    reads none of an argument, or computes nothing, and where the replacement draws random numbers,
+    runs control flow or cannot be recorded.
 
-    Returns the `Rewrite`, whose ``remove()`` ends it.
+    Returns the `Rewrite`, whose ``remove()`` ends it; ``with rewrite(...):`` does at the end of the
+    block.
     """
     count = _arguments(pattern)
     if _arguments(replacement) != count:
         raise ValueError(
             f"rewrite: the pattern takes {count} tensors, the replacement {_arguments(replacement)}"
         )
-    made = Rewrite(pattern, replacement)
+    made = Rewrite(pattern, replacement, shapes is None)
     refused = "no sample"
     for sample in (*samples, *_drawn(count, shapes, dtypes)):
         if len(sample) != count:
@@ -97,8 +118,11 @@ def rewrite(
         if isinstance(got, str):
             raise ValueError(f"rewrite: the replacement does not take {_types(sample)}: {got}")
         _compare(want, got, sample, tolerance)
-        form = _shape_of(pattern, tuple((tuple(x.shape), x.dtype) for x in sample))
+        types = tuple((tuple(x.shape), x.dtype) for x in sample)
+        form = _shape_of(pattern, types)
         _check(form)
+        _check_replacement(replacement, types)
+        made.show(types)
         if not any(_ops(form) == _ops(other) for other in made.forms):
             made.forms.append(form)
     if not made.forms:
@@ -236,6 +260,23 @@ def _type_of(shape: Shape) -> object:
 
 def _ops(shape: Shape) -> list[object]:
     return [(node.op, node.inputs, node.outputs) for node in shape.graph.nodes]
+
+
+def _has_custom_op(form: Shape) -> bool:
+    return any(node.op not in OPS for node in form.graph.nodes)
+
+
+def _check_replacement(replacement: Function, types: Types) -> None:
+    """ValueError where it cannot be put into a graph."""
+    try:
+        form = _shape_of(replacement, types)
+    except CaptureError as error:
+        raise ValueError(f"rewrite: the replacement cannot be recorded: {error}") from error
+    if form.graph.writes:
+        raise ValueError("rewrite: the replacement writes to memory that is there")
+    for node in form.graph.nodes:
+        if node.op in FLOW or (node.op in OPS and "random" in OPS[node.op]["flags"]):
+            raise ValueError(f"rewrite: {node.op} cannot be part of a replacement")
 
 
 def _check(form: Shape) -> None:

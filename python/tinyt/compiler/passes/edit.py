@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tinyt.compiler.graph import OPS, Graph, Node, Value
 
 if TYPE_CHECKING:
+    from tinyt import _core
     from tinyt._tensor import dtype
 
 SCALARS = frozenset(name for name, row in OPS.items() if row["kind"] == "scalar")
@@ -55,6 +56,7 @@ class Edit:
         self._roots: list[int] = [-1] * len(self.values)
         self._last: list[int] | None = None
         self._pinned: set[int] | None = None
+        self._borrowed: list[tuple[_core.Graph, int]] = []
 
     def add(
         self, op: str, inputs: Sequence[int], attrs: tuple[Any, ...], shape: Sequence[int], t: dtype
@@ -77,6 +79,21 @@ class Edit:
     ) -> None:
         """A new node that makes reserved values."""
         self._append(Node(op, attrs, tuple(inputs), tuple(outputs)))
+
+    def borrow(
+        self, lender: _core.Graph, node: Node, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> None:
+        """A new node that does what a node of another recording does, no row of the op table."""
+        self._borrowed.append((lender, node.origin))
+        origin = -1 - len(self.graph.borrowed) - len(self._borrowed)
+        self._append(Node(node.op, node.attrs, tuple(inputs), tuple(outputs), origin))
+
+    def withdraw(self, count: int) -> None:
+        """Removes the nodes after the first `count` ones, which nothing reads."""
+        for node in self.nodes[count:]:
+            for v in node.outputs:
+                self.makers[v], self._roots[v] = None, -1
+        del self.nodes[count:]
 
     def _append(self, node: Node) -> None:
         for v in node.outputs:
@@ -238,6 +255,7 @@ class Edit:
             outputs=[o._replace(value=by.get(o.value, o.value)) for o in old.outputs],
             writes=[w._replace(value=by.get(w.value, w.value)) for w in old.writes],
             mark=old.mark._replace(node=mark),
+            borrowed=(*old.borrowed, *self._borrowed),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinyt.compiler.graph import OPS
 from tinyt.compiler.passes import dead
 from tinyt.compiler.passes.edit import Edit, uses_of, with_flag
 
@@ -104,21 +105,23 @@ class _Replacing:
         return True
 
     def _put(self, new: Shape, given: list[int], node: Node) -> Sequence[int] | None:
-        edit, graph = self._edit, new.graph
+        edit, graph, before = self._edit, new.graph, len(self._edit.nodes)
         by = dict(zip(new.arguments, given, strict=True))
         for item in graph.inputs:
             by[item.value] = self._number(item)
         for made in graph.nodes[len(given) :]:
             for v in made.outputs:
                 by[v] = edit.reserve(graph.values[v].shape, graph.values[v].dtype)
-            edit.append(
-                made.op,
-                [by[v] for v in made.inputs],
-                made.attrs,
-                [by[v] for v in made.outputs],
-            )
+            read, make = [by[v] for v in made.inputs], [by[v] for v in made.outputs]
+            if made.op in OPS:
+                edit.append(made.op, read, made.attrs, make)
+            else:
+                edit.borrow(graph.core, made, read, make)
         found = by[new.output]
-        return (found,) if edit.take(node.outputs[0], found) else None
+        if edit.take(node.outputs[0], found):
+            return (found,)
+        edit.withdraw(before)
+        return None
 
     def _number(self, item: Input) -> int:
         """What the replacement reads from outside becomes an input of the graph."""
