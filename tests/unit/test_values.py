@@ -245,3 +245,48 @@ def test_scaled_additions_of_bools() -> None:
     ):
         with pytest.raises(RuntimeError, match=r"alpha must be an integer|not defined for bool"):
             call()
+
+
+@pytest.mark.parametrize("beta", [0, 1, 3])
+@pytest.mark.parametrize("alpha", [0, 1, 2, -1])
+def test_outer_products_of_bools_stay_bool(alpha: int, beta: int) -> None:
+    b = tinyt.tensor([True, False])
+    found = tinyt.addr(b[:, None], b, b, alpha=alpha, beta=beta)
+    assert found.dtype is tinyt.bool
+    want = np.array([[True], [False]]) * bool(beta) + np.outer([1, 0], [1, 0]) * bool(alpha)
+    assert found.tolist() == want.astype(bool).tolist()
+
+
+# ------------------------------------------------------------------ one rounding
+
+
+@pytest.mark.parametrize("dtype", [tinyt.float16, tinyt.bfloat16])
+@pytest.mark.parametrize("op", ["addmm", "addmv", "baddbmm", "addbmm", "addr"])
+@pytest.mark.parametrize(("beta", "alpha"), [(1, 1), (1, -0.5), (0.25, 1), (0, 3), (-2, 0.375)])
+def test_scaled_sums_of_halves_are_rounded_once(
+    rng: np.random.Generator, op: str, dtype: Any, beta: float, alpha: float
+) -> None:
+    """Of small integers, of which float32 holds all sums exactly."""
+    shapes = {
+        "addmm": ((5, 7), (5, 9), (9, 7)),
+        "addmv": ((5,), (5, 9), (9,)),
+        "baddbmm": ((2, 5, 7), (2, 5, 9), (2, 9, 7)),
+        "addbmm": ((5, 7), (2, 5, 9), (2, 9, 7)),
+        "addr": ((5, 7), (5,), (7,)),
+    }[op]
+    input, a, b = (rng.integers(-60, 60, shape).astype(np.float64) for shape in shapes)
+    product = np.outer(a, b) if op == "addr" else a @ b
+    want = beta * input + alpha * (product.sum(0) if op == "addbmm" else product)
+    given = [tinyt.from_numpy(x).to(dtype) for x in (input, a, b)]
+    got = getattr(tinyt, op)(*given, beta=beta, alpha=alpha)
+    assert got.dtype is dtype
+    assert got.tolist() == tinyt.from_numpy(want).to(dtype).tolist()
+
+
+def test_gradients_of_scaled_sums_of_halves() -> None:
+    input, a, b = (tinyt.ones(2, 2).half().requires_grad_() for _ in range(3))
+    tinyt.addmm(input, a, b, beta=3, alpha=0.5).sum().backward()
+    for x, want in ((input, 3), (a, 1), (b, 1)):
+        assert x.grad is not None
+        assert x.grad.dtype is tinyt.float16
+        assert x.grad.tolist() == [[want] * 2] * 2

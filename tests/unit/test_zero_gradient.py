@@ -96,3 +96,18 @@ def test_gradcheck_of_a_function_that_differentiates() -> None:
     x = tinyt.tensor([1.0, 2.0], dtype=tinyt.float64, requires_grad=True)
     assert tinyt.autograd.gradcheck(slope, (x,))
     assert tinyt.autograd.gradgradcheck(slope, (x,))
+
+
+def test_gradcheck_calls_the_function_in_grad_mode() -> None:
+    """Also where it takes the differences; the function may differentiate inside."""
+    modes: set[bool] = set()
+
+    def penalty(x: Any) -> Any:
+        modes.add(tinyt.is_grad_enabled())
+        (grad,) = tinyt.autograd.grad((x * x * x).sum(), x, create_graph=True)
+        return grad * x
+
+    x = tinyt.tensor([1.0, -2.0], dtype=tinyt.float64, requires_grad=True)
+    for check in (tinyt.autograd.gradcheck, tinyt.autograd.gradgradcheck):
+        assert check(penalty, (x,))
+    assert modes == {True}

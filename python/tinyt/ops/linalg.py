@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import zero_gradient
+from tinyt.dtypes import bfloat16, float16, float32
 from tinyt.ops.common import Number, renamed, write_out
 from tinyt.tensor import Tensor, method, prim
 
@@ -143,7 +145,26 @@ def _product_and(
     """``beta * input + alpha * (a @ b)``, in one pass where nothing is scaled."""
     if beta == 1 and alpha == 1:
         return prim.matmul_add(a, b, input, out=out)
-    return _scaled_sum(op, input, prim.matmul(a, b), beta, alpha, out)
+    return _scaled_product(op, prim.matmul, input, a, b, beta, alpha, out)
+
+
+def _scaled_product(
+    op: str,
+    multiply: Callable[[Tensor, Tensor], Tensor],
+    input: Tensor,
+    a: Tensor,
+    b: Tensor,
+    beta: Number,
+    alpha: Number,
+    out: Tensor | None,
+) -> Tensor:
+    """``beta * input + alpha * multiply(a, b)``; of halves in float32, rounded once."""
+    half = input.dtype
+    if half not in (float16, bfloat16) or not a.dtype is b.dtype is half:
+        return _scaled_sum(op, input, multiply(a, b), beta, alpha, out)
+    wide, *factors = [prim.cast(x, float32) for x in (input, a, b)]
+    total = _scaled_sum(op, wide, multiply(*factors), beta, alpha, None)
+    return write_out(out, prim.cast(total, half))
 
 
 def _need_same_dtype(op: str, input: Tensor, other: Tensor) -> None:
@@ -218,8 +239,9 @@ def addr(
 ) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``; input is broadcast."""
     _check_scale("addr", input, beta, alpha)
-    product = outer(vec1, vec2)
-    return _scaled_sum("addr", input, product, beta, alpha, out)
+    if input.dtype.name == vec1.dtype.name == vec2.dtype.name == "bool":  # stays bool
+        beta, alpha = bool(beta), bool(alpha)
+    return _scaled_product("addr", outer, input, vec1, vec2, beta, alpha, out)
 
 
 @method
