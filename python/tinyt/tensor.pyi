@@ -1514,6 +1514,7 @@ class _Primitives(Protocol):
         dims: _Sizes,
         keepdim: bool,
         correction: float,
+        root: bool = False,
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...

@@ -42,6 +42,7 @@ void infer_var(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred
   AttrReader read(attrs);
   infer_float_reduction(op, in[0], read, out);
   out.attrs.add_float(read.real());
+  out.attrs.add(read.flag());
 }
 
 // ---- softmax

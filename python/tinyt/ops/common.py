@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar, cast
 
 from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase, device, dtype, index, is_grad_enabled
-from tinyt.dtypes import ALL, can_cast, float32
+from tinyt.dtypes import ALL, can_cast, float32, result_type
 from tinyt.ops.autocast import policy_of
 from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor, prim
@@ -159,6 +159,17 @@ def in_dtype(
 def wide(x: Tensor) -> Tensor:
     """float16 and bfloat16 as float32, in which a composite computes them; others as they are."""
     return prim.cast(x, float32) if x.dtype.name in ("float16", "bfloat16") else x
+
+
+def wide_together(*tensors: Tensor | None) -> tuple[dtype, list[Any]]:
+    """The dtype that an operation on these tensors has, and each of them :func:`wide`.
+
+    A composite computes with the latter and converts its result to the former: what lies between is
+    rounded to float32, not to halves. None stays None.
+    """
+    given = [x for x in tensors if x is not None]
+    found = result_type(given[0], *(given[1:] or given))
+    return found, [None if x is None else wide(x) for x in tensors]
 
 
 def overwrite(x: Tensor, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:

@@ -15,7 +15,7 @@ from tinyt.ops.attention import DECOMPOSE as ATTENTION
 from tinyt.ops.matrix import composed_norm
 from tinyt.ops.norm import DECOMPOSE as NORMS
 from tinyt.ops.recurrent import DECOMPOSE as RECURRENT
-from tinyt.ops.statistics import composed_variance
+from tinyt.ops.statistics import composed_variance, deviation
 from tinyt.tensor import Tensor, prim
 
 
@@ -130,9 +130,12 @@ def norm(x: Tensor, dims: tuple[int, ...], keepdim: bool, p: float) -> Tensor:
     return composed_norm(x, p, dims, keepdim)
 
 
-def var(x: Tensor, dims: tuple[int, ...], keepdim: bool, correction: float) -> Tensor:
-    """The variance, in two passes."""
-    return prim.cast(composed_variance(widen(x), dims, keepdim, correction), x.dtype)
+def var(
+    x: Tensor, dims: tuple[int, ...], keepdim: bool, correction: float, root: bool = False
+) -> Tensor:
+    """The variance, in two passes, or its root."""
+    found = composed_variance(widen(x), dims, keepdim, correction)
+    return prim.cast(deviation(found) if root else found, x.dtype)
 
 
 def logsumexp(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:

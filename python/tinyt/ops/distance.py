@@ -7,7 +7,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.ops.bounded import clamp_min
-from tinyt.ops.common import write_out
+from tinyt.ops.common import to_dtype, wide, wide_together, write_out
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.ops.loss import Flag, reduced, reduction_of
 from tinyt.ops.reduce import norm
@@ -23,8 +23,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
             f"cosine_similarity: needs floats, got {x1.dtype.name} and {x2.dtype.name}"
         )
     shape = broadcast_shapes(tuple(x1.shape), tuple(x2.shape))
-    unit1, unit2 = (_unit(prim.expand(x, shape), dim, eps) for x in (x1, x2))
-    return prim.sum(unit1 * unit2, (dim,), False)
+    dtype, both = wide_together(x1, x2)
+    unit1, unit2 = (_unit(prim.expand(x, shape), dim, eps) for x in both)
+    return to_dtype(prim.sum(unit1 * unit2, (dim,), False), dtype)
 
 
 def _unit(x: Tensor, dim: int, eps: float) -> Tensor:
@@ -38,7 +39,9 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension."""
-    return norm(x1 - x2 + eps, p, -1, keepdim)
+    dtype, (x1, x2) = wide_together(x1, x2)
+    found = norm(x1 - x2 + eps, p, -1, keepdim)
+    return to_dtype(found, dtype) if dtype.itemsize == 2 else found
 
 
 def normalize(
@@ -49,7 +52,8 @@ def normalize(
     out: Tensor | None = None,
 ) -> Tensor:
     """Input divided by its p-norm along ``dim``, at least ``eps``."""
-    return write_out(out, input / clamp_min(norm(input, p, dim, True), eps))
+    x = wide(input)
+    return write_out(out, to_dtype(x / clamp_min(norm(x, p, dim, True), eps), input.dtype))
 
 
 def cosine_embedding_loss(
@@ -71,12 +75,13 @@ def cosine_embedding_loss(
             f"{tuple(input2.shape)}, {tuple(target.shape)}"
         )
     dims = (rank,)
+    dtype, (input1, input2) = wide_together(input1, input2)
     # PyTorch adds 1e-12 to the squares instead of limiting the lengths.
     square1, square2 = (prim.sum(x * x, dims, False) + 1e-12 for x in (input1, input2))
     cosine = prim.sum(input1 * input2, dims, False) / prim.sqrt(square1 * square2)
     alike = prim.where(prim.eq(target, 1), 1.0 - cosine, 0.0)
     apart = prim.where(prim.eq(target, -1), clamp_min(cosine - margin, 0.0), 0.0)
-    return reduced(alike + apart, reduction)
+    return reduced(alike + apart, reduction, dtype=dtype if dtype.itemsize == 2 else None)
 
 
 def margin_ranking_loss(
@@ -96,7 +101,9 @@ def margin_ranking_loss(
             f"{op}: all inputs must have one number of dimensions, got {tuple(input1.shape)}, "
             f"{tuple(input2.shape)}, {tuple(target.shape)}"
         )
-    return reduced(clamp_min(target * (input2 - input1) + margin, 0.0), reduction)
+    dtype, (input1, input2, target) = wide_together(input1, input2, target)
+    losses = clamp_min(target * (input2 - input1) + margin, 0.0)
+    return reduced(losses, reduction, dtype=dtype if dtype.itemsize == 2 else None)
 
 
 def triplet_margin_loss(
@@ -121,7 +128,9 @@ def triplet_margin_loss(
     def distance(x: Tensor, y: Tensor) -> Tensor:
         return pairwise_distance(x, y, p, eps)
 
-    return _triplet(op, (anchor, positive, negative), distance, margin, swap, reduction)
+    dtype, wide_ones = wide_together(anchor, positive, negative)
+    loss = _triplet(op, tuple(wide_ones), distance, margin, swap, reduction)
+    return to_dtype(loss, dtype) if dtype.itemsize == 2 else loss
 
 
 def triplet_margin_with_distance_loss(
@@ -157,10 +166,11 @@ def _triplet(
             f"{op}: all inputs must have one number of dimensions, got {tuple(anchor.shape)}, "
             f"{tuple(positive.shape)}, {tuple(negative.shape)}"
         )
-    near, far = distance(anchor, positive), distance(anchor, negative)
+    dtype, (near, far) = wide_together(distance(anchor, positive), distance(anchor, negative))
     if swap:
-        far = prim.minimum(far, distance(positive, negative))
-    return reduced(clamp_min(near - far + margin, 0.0), reduction)
+        far = prim.minimum(far, wide(distance(positive, negative)))
+    losses = clamp_min(near - far + margin, 0.0)
+    return reduced(losses, reduction, dtype=dtype if dtype.itemsize == 2 else None)
 
 
 # In PyTorch these are functions of the package too; the rest is in `nn.functional` alone.

@@ -11,10 +11,12 @@ import warnings
 from typing import Any
 
 from tinyt._core import DTypeError, is_recording
+from tinyt._tensor import dtype as DType
+from tinyt._tensor import is_grad_enabled
 from tinyt.dtypes import promote_types
 from tinyt.ops.activation import logsigmoid
 from tinyt.ops.bounded import clamp_min
-from tinyt.ops.common import to_dtype
+from tinyt.ops.common import to_dtype, wide, wide_together
 from tinyt.ops.reduce import mean
 from tinyt.ops.reduce import sum as sum_
 from tinyt.tensor import Tensor, prim
@@ -40,13 +42,18 @@ def reduction_of(op: str, size_average: Flag, reduce: Flag, reduction: str, *mor
     return reduction
 
 
-def reduced(losses: Tensor, reduction: str, total: Tensor | None = None) -> Tensor:
-    """Losses as a reduction wants them; "mean" divides by ``total`` if it is given."""
-    if reduction == "none":
-        return losses
+def reduced(
+    losses: Tensor, reduction: str, total: Tensor | None = None, *, dtype: DType | None = None
+) -> Tensor:
+    """Losses as a reduction wants them, in ``dtype`` at last (default: that of the losses).
+
+    "mean" divides by ``total`` if it is given.
+    """
     if reduction == "sum":
-        return sum_(losses)
-    return mean(losses) if total is None else sum_(losses) / total
+        losses = sum_(losses)
+    elif reduction == "mean":
+        losses = mean(losses) if total is None else sum_(losses) / total
+    return to_dtype(losses, dtype)
 
 
 def _need_real(op: str, *tensors: Tensor) -> None:
@@ -116,8 +123,9 @@ def mse_loss(
     """(input - target)²; with a ``weight``, "mean" divides by the sum of the weights."""
     reduction = reduction_of("mse_loss", size_average, reduce, reduction)
     input, target = _either_float("mse_loss", input, target)
-    losses = _weighted("mse_loss", prim.square(_difference("mse_loss", input, target)), weight)
-    return reduced(losses, reduction, None if weight is None else sum_(weight))
+    dtype, (x, t, w) = wide_together(input, target, weight)
+    losses = _weighted("mse_loss", prim.square(_difference("mse_loss", x, t)), w)
+    return reduced(losses, reduction, None if w is None else sum_(w), dtype=dtype)
 
 
 def l1_loss(
@@ -130,8 +138,15 @@ def l1_loss(
 ) -> Tensor:
     """|input - target|; with a ``weight``, "mean" divides by the sum of the weights."""
     reduction = reduction_of("l1_loss", size_average, reduce, reduction)
-    losses = _weighted("l1_loss", prim.abs(_difference("l1_loss", input, target)), weight)
-    return reduced(losses, reduction, None if weight is None else sum_(weight))
+    dtype, (x, t, w) = wide_together(input, target, weight)
+    losses = _weighted("l1_loss", prim.abs(_difference("l1_loss", x, t)), w)
+    return reduced(losses, reduction, None if w is None else sum_(w), dtype=dtype)
+
+
+def _half_square(distance: Tensor, is_far: Tensor, factor: float) -> Tensor:
+    """distance² times a factor; 0 where it is not used, so that an infinity there has a slope."""
+    near = prim.where(is_far, 0.0, distance)
+    return near * near * factor
 
 
 def smooth_l1_loss(
@@ -148,12 +163,13 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
     if beta != 0:
         input, target = _either_float("smooth_l1_loss", input, target)
-    distance = prim.abs(_difference("smooth_l1_loss", input, target))
+    dtype, (x, t) = wide_together(input, target)
+    distance = prim.abs(_difference("smooth_l1_loss", x, t))
     if beta == 0:
-        return reduced(distance, reduction)
-    near = distance * distance * (0.5 / beta)
-    losses = prim.where(prim.lt(distance, beta), near, distance - 0.5 * beta)
-    return reduced(losses, reduction)
+        return reduced(distance, reduction, dtype=dtype)
+    is_far = prim.ge(distance, beta)
+    losses = prim.where(is_far, distance - 0.5 * beta, _half_square(distance, is_far, 0.5 / beta))
+    return reduced(losses, reduction, dtype=dtype)
 
 
 def huber_loss(
@@ -171,11 +187,14 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
     _need_float("huber_loss", input)
-    distance = prim.abs(_difference("huber_loss", *_either_float("huber_loss", input, target)))
+    dtype = input.dtype
+    _, (input, target, weight) = wide_together(*_either_float("huber_loss", input, target), weight)
+    distance = prim.abs(_difference("huber_loss", input, target))
     far = (distance - 0.5 * delta) * delta
-    losses = prim.where(prim.le(distance, delta), distance * distance * 0.5, far)
-    losses = to_dtype(losses, input.dtype)
-    return reduced(_weighted("huber_loss", losses, weight), reduction)
+    is_far = prim.gt(distance, delta)
+    losses = prim.where(is_far, far, _half_square(distance, is_far, 0.5))
+    losses = _weighted("huber_loss", to_dtype(losses, input.dtype), weight)
+    return reduced(losses, reduction, dtype=dtype if input.dtype is not dtype else None)
 
 
 def binary_cross_entropy(
@@ -204,11 +223,29 @@ def binary_cross_entropy(
         low, high = prim.amin(x, (), False).item(), prim.amax(x, (), False).item()
         if not (low >= 0 and high <= 1):
             raise RuntimeError(f"{op}: the input must be between 0 and 1, got [{low}, {high}]")
-    yes, no = clamp_min(prim.log(input), -100.0), clamp_min(prim.log1p(-input), -100.0)
-    losses = (target - 1.0) * no - target * yes
+    losses = _cross_entropy(wide(input), wide(target))
     if weight is not None:
-        losses = to_dtype(losses * weight, input.dtype)
-    return reduced(losses, reduction)
+        losses = to_dtype(losses * wide(weight), losses.dtype)
+    return reduced(losses, reduction, dtype=input.dtype)
+
+
+def _cross_entropy(x: Tensor, t: Tensor) -> Tensor:
+    """Binary cross-entropy of each probability.
+
+    The gradient of x is (x - t) / (x (1 - x)), the divisor at least 1e-12, as in PyTorch.
+    """
+    if not (x.requires_grad and is_grad_enabled()):
+        return _plain_cross_entropy(x, t)
+    end = prim.lt((x * (1.0 - x)).detach(), 1e-12)
+    at_end = x.detach()
+    line = (x - at_end) * ((at_end - t.detach()) * 1e12)
+    inside = _plain_cross_entropy(prim.where(end, 0.5, x), t)
+    return prim.where(end, _plain_cross_entropy(at_end, t) + line, inside)
+
+
+def _plain_cross_entropy(x: Tensor, t: Tensor) -> Tensor:
+    yes, no = clamp_min(prim.log(x), -100.0), clamp_min(prim.log1p(-x), -100.0)
+    return (t - 1.0) * no - t * yes
 
 
 def _check_same(op: str, input: Tensor, target: Tensor) -> None:
@@ -237,12 +274,21 @@ def binary_cross_entropy_with_logits(
     reduction = reduction_of(op, size_average, reduce, reduction)
     _check_same(op, input, target)
     _need_float(op, target)
-    log_p = logsigmoid(input)
-    if pos_weight is not None:
-        log_p = log_p * ((pos_weight - 1.0) * target + 1.0)
-    losses = (1.0 - target) * input - log_p
-    losses = losses if weight is None else losses * weight
-    return reduced(to_dtype(losses, target.dtype), reduction)
+    x, t = wide(input), wide(target)
+    # With s = 1 or -1, the sign of x: -log(sigmoid(x)) = max(-x, 0) - log(sigmoid(s x)), of which
+    # the first joins (1 - t) x without a rounding. Nothing cancels, neither here nor in gradients.
+    sign = prim.copysign(1.0, x.detach())
+    log_p = logsigmoid(x * sign)
+    negative, positive = prim.lt(sign, 0.0), 1.0 - t
+    if pos_weight is None:
+        slope = prim.where(negative, -t, positive)
+    else:
+        factor = wide(pos_weight)
+        slope = prim.where(negative, -factor * t, positive)
+        log_p = log_p * ((factor - 1.0) * t + 1.0)
+    losses = slope * x - log_p
+    losses = losses if weight is None else losses * wide(weight)
+    return reduced(losses, reduction, dtype=target.dtype)
 
 
 def kl_div(
@@ -259,6 +305,7 @@ def kl_div(
     """
     reduction = reduction_of("kl_div", size_average, reduce, reduction, "batchmean")
     _need_float("kl_div", input, target)
+    dtype, (input, target) = wide_together(input, target)
     if log_target:
         losses = prim.exp(target) * (target - input)
     else:
@@ -266,8 +313,9 @@ def kl_div(
         positive = prim.where(prim.eq(target, 0.0), 1.0, target)
         losses = target * prim.log(positive) - target * input
     if reduction == "batchmean":
-        return sum_(losses) / float(input.shape[0]) if input.dim() else sum_(losses)
-    return reduced(losses, reduction)
+        total = sum_(losses) / float(input.shape[0]) if input.dim() else sum_(losses)
+        return to_dtype(total, dtype)
+    return reduced(losses, reduction, dtype=dtype)
 
 
 def poisson_nll_loss(
@@ -285,6 +333,7 @@ def poisson_nll_loss(
     ``full`` adds Stirling's t log t - t + log(2 pi t) / 2 for log t! where t > 1.
     """
     reduction = reduction_of("poisson_nll_loss", size_average, reduce, reduction)
+    dtype, (input, target) = wide_together(input, target)
     if log_input:
         losses = prim.exp(input) - target * input
     else:
@@ -294,7 +343,7 @@ def poisson_nll_loss(
         count = prim.where(many, target, 1.0)
         stirling = count * prim.log(count) - count + prim.log(count * (2 * math.pi)) * 0.5
         losses = losses + prim.where(many, stirling, 0.0)
-    return reduced(losses, reduction)
+    return reduced(losses, reduction, dtype=dtype if dtype.itemsize == 2 else None)
 
 
 def gaussian_nll_loss(
@@ -317,12 +366,13 @@ def gaussian_nll_loss(
         lowest = prim.amin(var.detach(), (), False).item()
         if lowest < 0:
             raise ValueError(f"gaussian_nll_loss: var has negative entries, the least is {lowest}")
-    limited = prim.copy(_spread("gaussian_nll_loss", input, var))
+    dtype, (input, target, variance) = wide_together(input, target, var)
+    limited = prim.copy(_spread("gaussian_nll_loss", input, variance))
     limited.detach()._assign(clamp_min(limited.detach(), eps))
     losses = (prim.log(limited) + prim.square(input - target) / limited) * 0.5
     if full:
         losses = losses + 0.5 * math.log(2 * math.pi)
-    return reduced(losses, reduction)
+    return reduced(losses, reduction, dtype=dtype)
 
 
 def _spread(op: str, input: Tensor, var: Tensor) -> Tensor:
@@ -348,9 +398,10 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1; in the input's dtype."""
     reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
-    apart = prim.where(prim.ne(target, 1), clamp_min(margin - input, 0.0), 0.0)
-    losses = apart + prim.where(prim.ne(target, -1), input, 0.0)
-    return reduced(to_dtype(losses, input.dtype), reduction)
+    x = wide(input)
+    apart = prim.where(prim.ne(target, 1), clamp_min(margin - x, 0.0), 0.0)
+    losses = apart + prim.where(prim.ne(target, -1), x, 0.0)
+    return reduced(to_dtype(losses, x.dtype), reduction, dtype=input.dtype)
 
 
 def soft_margin_loss(
@@ -363,7 +414,8 @@ def soft_margin_loss(
     """log(1 + exp(-t x)) of targets 1 and -1; in the input's dtype, a float."""
     reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
     _need_float("soft_margin_loss", input)
-    return reduced(to_dtype(-logsigmoid(target * input), input.dtype), reduction)
+    x = wide(input)
+    return reduced(to_dtype(-logsigmoid(wide(target) * x), x.dtype), reduction, dtype=input.dtype)
 
 
 # PyTorch's functions of the package by these names have another order of arguments.

@@ -118,7 +118,10 @@ def nanmean(
         raise DTypeError(f"nanmean: the input must be of a float dtype, got {x.dtype.name}")
     dims = dims_of(dim)
     count = prim.sum(prim.logical_not(prim.isnan(x)), dims, keepdim)
-    return prim.div(nansum(x, dims, keepdim, dtype=dtype), count, out=out)
+    x = to_dtype(x, dtype)
+    if x.dtype.itemsize != 2:
+        return prim.div(nansum(x, dims, keepdim), count, out=out)
+    return write_out(out, to_dtype(nansum(wide(x), dims, keepdim) / count, x.dtype))
 
 
 @method

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt._core import DTypeError
+from tinyt._tensor import is_grad_enabled
 from tinyt.dtypes import float32, int32
-from tinyt.ops.common import float_or_default, need_tensor, overwrite, to_dtype, write_out
+from tinyt.ops.common import float_or_default, need_tensor, overwrite, to_dtype, wide, write_out
 from tinyt.ops.results import returned
 from tinyt.return_types import MantissaExponent
 from tinyt.tensor import Tensor, attach, method, prim
@@ -17,9 +18,31 @@ from tinyt.tensor import Tensor, attach, method, prim
 @method
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sin(pi x) / (pi x)``, and 1 at 0."""
-    zero = prim.eq(input, 0)
-    angle = prim.where(zero, 1.0, input) * math.pi  # no division by zero in gradients either
-    return prim.where(zero, 1.0, prim.sin(angle) / angle, out=out)
+    x = to_dtype(need_tensor("sinc", input), float_or_default(input))
+    if out is not None or not (x.requires_grad and is_grad_enabled()):
+        return write_out(out, to_dtype(_sinc(wide(x)), x.dtype))
+    # Near 0 the quotient's derivative is a difference of large numbers; that of its series is not.
+    wide_x = wide(x)
+    near = prim.le(prim.abs(wide_x), 0.25)
+    square = prim.square(prim.where(near, wide_x, 0.0) * math.pi)
+    series = prim.fill((), wide_x.dtype, SINC[-1], 0)
+    for coefficient in reversed(SINC[:-1]):
+        series = series * square + coefficient
+    value = _sinc(wide_x.detach())
+    # The value's bits with the series' gradient: of neighbours the difference is exact.
+    inner = series - (series.detach() - value)
+    found = prim.where(near, inner, _sinc(prim.where(near, 1.0, wide_x)))
+    return to_dtype(found, x.dtype)
+
+
+# Of sin(a) / a in powers of a^2.
+SINC = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(10))
+
+
+def _sinc(x: Tensor) -> Tensor:
+    zero = prim.eq(x, 0)
+    angle = prim.where(zero, 1.0, x) * math.pi
+    return prim.where(zero, 1.0, prim.sin(angle) / angle)
 
 
 @method
@@ -34,7 +57,16 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     x = to_dtype(need_tensor("logit", input), float_or_default(input))
     if eps is not None:
         x = prim.clamp(x, eps, 1 - eps)
-    return prim.log(x / (1 - x), out=out)
+    odds = to_dtype(prim.log(wide(x) / (1 - wide(x))), x.dtype)
+    if out is not None or not (x.requires_grad and is_grad_enabled()):
+        return write_out(out, odds)
+    # At the ends, where the quotient's gradient is NaN, the difference of logarithms has the limit.
+    inside = prim.logical_and(prim.gt(x, 0.0), prim.lt(x, 1.0))
+    safe = wide(prim.where(inside, x, 0.5))
+    outside = prim.logical_or(prim.lt(x, 0.0), prim.gt(x, 1.0))
+    end = wide(x) * prim.where(outside, math.nan, 1.0)
+    found = prim.where(inside, prim.log(safe / (1 - safe)), prim.log(end) - prim.log1p(-end))
+    return to_dtype(found, x.dtype)
 
 
 @method

@@ -13,14 +13,17 @@ from tinyt.ops.reduce import Dim, element_count, mean
 from tinyt.tensor import Tensor, method, prim
 
 
-def _variance(input: Tensor, dim: Dim, correction: float, keepdim: bool, name: str) -> Tensor:
-    """Variance; of complex numbers that of both parts together, real."""
+def _variance(
+    input: Tensor, dim: Dim, correction: float, keepdim: bool, name: str, root: bool = False
+) -> Tensor:
+    """Variance or its root; of complex numbers that of both parts together, real."""
     if not (input.dtype.is_floating_point or input.dtype.is_complex):
         raise DTypeError(f"{name}: the input must be of a float dtype, got {input.dtype.name}")
     dims = dims_of(dim)
     if not input.dtype.is_complex:
-        return prim.var(input, dims, keepdim, correction)
-    return composed_variance(input, dims, keepdim, correction)
+        return prim.var(input, dims, keepdim, correction, root)
+    variance = composed_variance(input, dims, keepdim, correction)
+    return deviation(variance) if root else variance
 
 
 def composed_variance(x: Tensor, dims: tuple[int, ...], keepdim: bool, correction: float) -> Tensor:
@@ -41,7 +44,7 @@ def _arguments(dim: Dim, unbiased: bool | None, correction: float | None) -> tup
     return dim, 1.0 if correction is None else float(correction)
 
 
-def _root(variance: Tensor) -> Tensor:
+def deviation(variance: Tensor) -> Tensor:
     """The square root; its gradient at zero is zero, as in PyTorch, where that of sqrt is
     infinite."""
     if not (variance.requires_grad and is_grad_enabled()):
@@ -75,9 +78,9 @@ def std(
     correction: float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Standard deviation over ``dim``: the root of :func:`var`."""
+    """Standard deviation over ``dim``: the root of :func:`var` before that is rounded."""
     dim, by = _arguments(dim, unbiased, correction)
-    return write_out(out, _root(_variance(input, dim, by, keepdim, "std")))
+    return write_out(out, _variance(input, dim, by, keepdim, "std", True))
 
 
 def var_mean(
@@ -104,7 +107,7 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean over ``dim``."""
     dim, by = _arguments(dim, unbiased, correction)
-    deviation = _root(_variance(input, dim, by, keepdim, "std_mean"))
+    deviation = _variance(input, dim, by, keepdim, "std_mean", True)
     return deviation, mean(input, dims_of(dim) or None, keepdim)
 
 

@@ -218,7 +218,7 @@ TINYT_BINARY(bitwise_and, wrap(x) & wrap(y))
 TINYT_BINARY(bitwise_or, x | y)
 TINYT_BINARY(bitwise_xor, x ^ y)
 // The first input of a backward row is the gradient; relu, sigmoid and tanh need their output.
-TINYT_BINARY(relu_backward, select(y > 0, x, V{}))
+TINYT_BINARY(relu_backward, select(y <= 0, V{}, x))  // of a NaN the gradient itself
 TINYT_BINARY(sigmoid_backward, x * ((1 - y) * y))
 TINYT_BINARY(tanh_backward, x * (1 - y * y))
 TINYT_BINARY(gelu_backward, cpu::gelu_backward(x, y))

@@ -218,7 +218,7 @@ template <class V>
 TINYT_INLINE V mish_backward(V g, V x) {
   const auto p = mish_parts(x);
   const V r = 1 / (p.n + 2);
-  return g * (r * (p.n + 4 * p.x * (p.e * (p.e + 1) * r)));
+  return g * (r * (p.n + p.x * (4 * (p.e * (p.e + 1) * r))));  // 4 x may overflow
 }
 
 // ---- elu
@@ -240,7 +240,7 @@ TINYT_INLINE V elu(V x, V alpha) {
 }
 template <class V>
 TINYT_INLINE V elu_backward(V g, V x, V alpha) {
-  return select(x <= 0, g * (alpha * exp(x)), g);
+  return select(x > 0, g, g * (alpha * exp(x)));
 }
 
 // ---- softplus, logsigmoid
@@ -298,7 +298,7 @@ template <class V>
 TINYT_INLINE V hardswish_backward(V g, V x) {
   using T = Element<V>;
   const V slope = fma(x, splat(static_cast<T>(1.0 / 3)), splat(static_cast<T>(0.5)));
-  return select(x <= -3, V{}, select(x < 3, g * slope, g));
+  return select(x <= -3, V{}, select(x >= 3, g, g * slope));
 }
 
 template <class V>

@@ -86,7 +86,7 @@ void join_tree(PairReduction reduction, const Part& parts, int64_t count, int64_
 class PairJob {
  public:
   PairJob(const KernelCall& call, PairReduction reduction);
-  void run(double correction);
+  void run(double correction, bool root = false);
 
  private:
   using Row = void (*)(const void*, int64_t, double*, double*);
@@ -98,7 +98,7 @@ class PairJob {
                     double* second) const;
   void rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t end, char* tile,
                      const Part& found) const;
-  void finish(const Part& found, int64_t results, double correction) const;
+  void finish(const Part& found, int64_t results, double correction, bool root) const;
 
   const Tensor& in_;
   const Tensor& out_;
@@ -122,7 +122,7 @@ PairJob::PairJob(const KernelCall& call, PairReduction reduction)
   columns_ = kernels().pairs->columns[r][t];
 }
 
-void PairJob::run(double correction) {
+void PairJob::run(double correction, bool root) {
   const int64_t results = out_.numel(), n = axes_.reduced.size();
   if (results == 0) return;
   const bool by_rows = axes_.cols.size() == 1;
@@ -139,10 +139,16 @@ void PairJob::run(double correction) {
     by_rows ? run_rows(parts) : run_columns(parts);
   }
   join_tree(reduction_, parts, chunks_, chunk, n, results);
-  finish(parts, results, correction);
+  finish(parts, results, correction, root);
 }
 
-void PairJob::finish(const Part& found, int64_t results, double correction) const {
+// The root of a variance; of one that float32 holds that of its rounded value.
+double deviation(double variance, DType dtype) {
+  const auto narrow = static_cast<float>(variance);
+  return dtype == DType::Float32 && std::isnormal(narrow) ? std::sqrt(narrow) : std::sqrt(variance);
+}
+
+void PairJob::finish(const Part& found, int64_t results, double correction, bool root) const {
   const double freedom = static_cast<double>(axes_.reduced.size()) - correction;
   const double divisor = freedom < 0 ? 0 : freedom;
   parallel_ranges(results, kChunkElements, [&](int64_t begin, int64_t end) {
@@ -150,6 +156,7 @@ void PairJob::finish(const Part& found, int64_t results, double correction) cons
     double* values = found.second + begin;
     if (reduction_ == PairReduction::Moments) {
       for (int64_t i = 0; i < n; ++i) values[i] /= divisor;
+      for (int64_t i = 0; root && i < n; ++i) values[i] = deviation(values[i], out_.dtype());
     } else {
       map_elements(OpId::log, DType::Float64, values, n);
       for (int64_t i = 0; i < n; ++i) values[i] += shift_of(found.first[begin + i]);
@@ -269,7 +276,10 @@ void PairJob::run_columns(const Part& parts) const {
 
 void kernel_var(const KernelCall& call) {
   AttrReader read(call.attrs);
-  PairJob(call, PairReduction::Moments).run(read.real());
+  read.list();  // dims, of which PairJob takes care
+  read.flag();  // keepdim
+  const double correction = read.real();
+  PairJob(call, PairReduction::Moments).run(correction, read.flag());
 }
 
 void kernel_logsumexp(const KernelCall& call) { PairJob(call, PairReduction::Exponentials).run(0); }

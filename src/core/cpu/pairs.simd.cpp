@@ -7,12 +7,43 @@
 namespace tinyt::cpu {
 namespace {
 
+// Whether sums of squares in T are what they are in float64: in float32 they neither overflow nor
+// lose what lies below the normal numbers. A NaN is looked at again.
+template <class T>
+TINYT_INLINE bool keeps_range(double squares) {
+  return sizeof(T) == 8 || (squares >= 0x1p-90 && squares <= 0x1p127);
+}
+
+// The moments of n elements `stride` bytes apart in float64.
+template <class S>
+TINYT_OUTLINE Moments<double> wide_moments(const char* in, int64_t n, int64_t stride) {
+  const auto at = [&](int64_t i) {
+    return static_cast<double>(number(*reinterpret_cast<const S*>(in + i * stride)));
+  };
+  const auto count = static_cast<double>(n);
+  const double start = at(0);
+  bool same = true;
+  for (int64_t i = 1; i < n; ++i) same &= at(i) == start;
+  if (same) return {count, start, 0};
+  double sum = 0, squares = 0, rest = 0;
+  for (int64_t i = 0; i < n; ++i) sum += at(i);
+  const double center = sum / count;
+  for (int64_t i = 0; i < n; ++i) {
+    const double d = at(i) - center;
+    squares += d * d;
+    rest += d;
+  }
+  return Moments<double>::about(center, squares, rest, count);
+}
+
 // What the second pass adds up, and what becomes of it.
 struct Distances {
   using First = Add;
   template <class S, class T>
   static TINYT_INLINE void row(const char* in, int64_t n, double* first, double* second) {
-    write(block_moments<S, T>(in, n), first, second);
+    const Moments<double> found = block_moments<S, T>(in, n);
+    if (keeps_range<T>(found.squares)) return write(found, first, second);
+    write(wide_moments<S>(in, n, sizeof(S)), first, second);
   }
   template <class V>
   static TINYT_INLINE V center(V sum, V n) {
@@ -26,6 +57,12 @@ struct Distances {
   static TINYT_INLINE void store(double, double center, double sum, double rest, int64_t n,
                                  double* first, double* second) {
     write(Moments<double>::about(center, sum, rest, static_cast<double>(n)), first, second);
+  }
+  // Takes a column that leaves the range of T in float64.
+  template <class S, class T>
+  static TINYT_INLINE void widen(const char* in, int64_t n, int64_t stride, double* first,
+                                 double* second) {
+    if (!keeps_range<T>(*second)) write(wide_moments<S>(in, n, stride), first, second);
   }
 
  private:
@@ -60,6 +97,8 @@ struct Exponentials {
     *first = top;
     *second = sum;
   }
+  template <class S, class T>
+  static TINYT_INLINE void widen(const char*, int64_t, int64_t, double*, double*) {}
 };
 
 template <class P, class S, class T>
@@ -93,6 +132,8 @@ TINYT_INLINE void column_group(const char* in, int64_t n, int64_t row_stride, in
     for (int64_t c = 0; c < used; ++c) {
       const int64_t to = i * kWidth + c;
       P::store(found[i][c], center[i][c], sum[i][c], rest[i][c], n, first + to, second + to);
+      P::template widen<S, T>(in + to * static_cast<int64_t>(sizeof(S)), n, row_stride, first + to,
+                              second + to);
     }
   }
 }

@@ -60,7 +60,7 @@ def silu_slope(x: Tensor) -> Tensor:
 
 def mish_slope(x: Tensor) -> Tensor:
     """t + x s (1 - t^2) with s = sigmoid(x), t = tanh(log(1 + e^x))."""
-    c = prim.clamp_max(x, 22.0)  # from there on t is 1
+    c = prim.clamp(x, -1e4, 22.0)  # beyond, t is 1 or 0
     e = prim.exp(c)
     r = 1.0 / (e * (e + 2.0) + 2.0)
     return r * (e * (e + 2.0) + c * 4.0 * (e * (e + 1.0) * r))
@@ -78,12 +78,12 @@ def hardsigmoid_slope(x: Tensor) -> Tensor:
 
 def hardswish_slope(x: Tensor) -> Tensor:
     """x / 3 + 1/2 between -3 and 3; 0 below and 1 above."""
-    return prim.where(x <= -3.0, 0.0, prim.where(x < 3.0, x / 3.0 + 0.5, 1.0))
+    return prim.where(x <= -3.0, 0.0, prim.where(x >= 3.0, 1.0, x / 3.0 + 0.5))
 
 
 def relu_slope(y: Tensor) -> Tensor:
-    """1 where the output is positive."""
-    return prim.where(y > 0.0, number(1.0, y), 0.0)
+    """1 where the output is positive or a NaN."""
+    return prim.where(y <= 0.0, 0.0, number(1.0, y))
 
 
 def leaky_relu_slope(x: Tensor, negative_slope: Tensor) -> Tensor:
@@ -93,8 +93,8 @@ def leaky_relu_slope(x: Tensor, negative_slope: Tensor) -> Tensor:
 
 def elu_slope(x: Tensor, alpha: Tensor) -> Tensor:
     """1 where positive, else alpha e^x; the exponential never sees a large argument."""
-    below = x <= 0.0
-    return prim.where(below, prim.exp(prim.where(below, x, 0.0)) * alpha, 1.0)
+    above = x > 0.0
+    return prim.where(above, 1.0, prim.exp(prim.where(above, 0.0, x)) * alpha)
 
 
 def softplus_slope(scaled: Tensor, threshold: Tensor) -> Tensor:

@@ -8,7 +8,9 @@ A result may have the broadcast shape or the promoted dtype: the tape reduces an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, cast
 
 from tinyt._tensor import Node, compiled_slope, register_rule
 from tinyt.tensor import prim
@@ -42,6 +44,44 @@ def blank(shape: tuple[int, ...], like: Tensor) -> Tensor:
 def widen(x: Tensor) -> Tensor:
     """Halves as float32, others as they are."""
     return prim.cast(x, 8) if x.dtype.itemsize == 2 else x
+
+
+class _WideNode:
+    """A tape node whose saved halves are read as float32."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+    def input(self, i: int) -> Tensor:
+        return widen(self._node.input(i))
+
+    def output(self) -> Tensor:
+        return widen(self._node.output())
+
+
+def in_float32(function: Callable[[Tensor, Node], Tensor]) -> Callable[[Tensor, Node], Tensor]:
+    """A gradient of several operations, which of halves are computed in float32."""
+
+    def gradient(g: Tensor, n: Node) -> Tensor:
+        if g.dtype.itemsize != 2:
+            return function(g, n)
+        return function(widen(g), cast("Node", _WideNode(n)))
+
+    return gradient
+
+
+def wide_rule(name: str, *inputs: tuple[Any, ...] | None) -> None:
+    """:func:`rule` with every Python function :func:`in_float32`."""
+    rule(
+        name,
+        *(
+            (in_float32(i[0]), *i[1:]) if i is not None and isinstance(i[0], FunctionType) else i
+            for i in inputs
+        ),
+    )
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

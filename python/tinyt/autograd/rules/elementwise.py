@@ -7,12 +7,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import compiled_slope
-from tinyt.autograd.rules.common import NEGATIVE, OUT, SAME, rule, zeros
+from tinyt.autograd.rules.common import NEGATIVE, OUT, SAME, rule, wide_rule, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
     from tinyt._tensor import Node
     from tinyt.tensor import Tensor
+
+
+def expm1_slope(n: Node) -> Tensor:
+    """e^x: y + 1, of which far below 0 nothing is left."""
+    x = n.input(0)
+    below = x < -1.0
+    return prim.where(below, prim.exp(x), n.output() + 1.0)
+
 
 rule("neg", (NEGATIVE,))
 rule("conj_physical", (SAME,))
@@ -23,32 +31,32 @@ for _flat in ("sign", "angle", "floor", "ceil", "round", "trunc"):
 for _flat in ("floor_divide", "nextafter", "heaviside"):
     rule(_flat, *[(lambda g, n: zeros(tuple(g.shape), g),)] * 2)
 rule("exp", (lambda g, n: g * n.output(), OUT))
-rule("exp2", (lambda g, n: g * (n.output() * math.log(2)), OUT))
-rule("expm1", (lambda g, n: g * (n.output() + 1.0), OUT))
+wide_rule("exp2", (lambda g, n: g * (n.output() * math.log(2)), OUT))
+wide_rule("expm1", (lambda g, n: g * expm1_slope(n), 0, OUT))
 rule("log", (lambda g, n: g / n.input(0), 0))
-rule("log2", (lambda g, n: g / (n.input(0) * math.log(2)), 0))
-rule("log10", (lambda g, n: g / (n.input(0) * math.log(10)), 0))
-rule("log1p", (lambda g, n: g / (n.input(0) + 1.0), 0))
-rule("sqrt", (lambda g, n: g / (n.output() * 2.0), OUT))
-rule("rsqrt", (lambda g, n: g * -0.5 * n.output() * n.output() * n.output(), OUT))
-rule("reciprocal", (lambda g, n: -g * n.output() * n.output(), OUT))
+wide_rule("log2", (lambda g, n: g / (n.input(0) * math.log(2)), 0))
+wide_rule("log10", (lambda g, n: g / (n.input(0) * math.log(10)), 0))
+wide_rule("log1p", (lambda g, n: g / (n.input(0) + 1.0), 0))
+wide_rule("sqrt", (lambda g, n: g / (n.output() * 2.0), OUT))
+wide_rule("rsqrt", (lambda g, n: g * -0.5 * n.output() * n.output() * n.output(), OUT))
+wide_rule("reciprocal", (lambda g, n: -g * n.output() * n.output(), OUT))
 rule("sin", (lambda g, n: g * prim.cos(n.input(0)), 0))
 rule("cos", (lambda g, n: -g * prim.sin(n.input(0)), 0))
-rule("tan", (lambda g, n: g * (prim.square(n.output()) + 1.0), OUT))
-rule("asin", (lambda g, n: g * prim.rsqrt(1.0 - prim.square(n.input(0))), 0))
-rule("acos", (lambda g, n: -g * prim.rsqrt(1.0 - prim.square(n.input(0))), 0))
-rule("atan", (lambda g, n: g / (prim.square(n.input(0)) + 1.0), 0))
+wide_rule("tan", (lambda g, n: g * (prim.square(n.output()) + 1.0), OUT))
+wide_rule("asin", (lambda g, n: g * prim.rsqrt(1.0 - prim.square(n.input(0))), 0))
+wide_rule("acos", (lambda g, n: -g * prim.rsqrt(1.0 - prim.square(n.input(0))), 0))
+wide_rule("atan", (lambda g, n: g / (prim.square(n.input(0)) + 1.0), 0))
 rule("sinh", (lambda g, n: g * prim.cosh(n.input(0)), 0))
 rule("cosh", (lambda g, n: g * prim.sinh(n.input(0)), 0))
-rule("asinh", (lambda g, n: g * prim.rsqrt(prim.square(n.input(0)) + 1.0), 0))
-rule("acosh", (lambda g, n: g * prim.rsqrt(prim.square(n.input(0)) - 1.0), 0))
-rule("atanh", (lambda g, n: g / (1.0 - prim.square(n.input(0))), 0))
+wide_rule("asinh", (lambda g, n: g * prim.rsqrt(prim.square(n.input(0)) + 1.0), 0))
+wide_rule("acosh", (lambda g, n: g * prim.rsqrt(prim.square(n.input(0)) - 1.0), 0))
+wide_rule("atanh", (lambda g, n: g / (1.0 - prim.square(n.input(0))), 0))
 SQRT_PI = math.sqrt(math.pi)
-rule("erf", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (2 / SQRT_PI)), 0))
-rule("erfc", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (-2 / SQRT_PI)), 0))
-rule("erfinv", (lambda g, n: g * (prim.exp(prim.square(n.output())) * (SQRT_PI / 2)), OUT))
-rule("lgamma", (lambda g, n: g * prim.digamma(n.input(0)), 0))
-rule("digamma", (lambda g, n: g * prim.zeta(2.0, n.input(0)), 0))
+wide_rule("erf", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (2 / SQRT_PI)), 0))
+wide_rule("erfc", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (-2 / SQRT_PI)), 0))
+wide_rule("erfinv", (lambda g, n: g * (prim.exp(prim.square(n.output())) * (SQRT_PI / 2)), OUT))
+wide_rule("lgamma", (lambda g, n: g * prim.digamma(n.input(0)), 0))
+wide_rule("digamma", (lambda g, n: g * prim.zeta(2.0, n.input(0)), 0))
 
 # Abramowitz & Stegun 9.6.27 and 9.6.28; I1(x) / x is 1/2 at 0.
 
@@ -71,10 +79,12 @@ def i1e_grad(g: Tensor, n: Node) -> Tensor:
     return g * (prim.i0e(x) - bessel_ratio(x, out) - prim.sign(x) * out)
 
 
-rule("i0", (lambda g, n: g * prim.i1(n.input(0)), 0))
-rule("i0e", (lambda g, n: g * (prim.i1e(n.input(0)) - prim.sign(n.input(0)) * n.output()), 0, OUT))
-rule("i1", (i1_grad, 0, OUT))
-rule("i1e", (i1e_grad, 0, OUT))
+wide_rule("i0", (lambda g, n: g * prim.i1(n.input(0)), 0))
+wide_rule(
+    "i0e", (lambda g, n: g * (prim.i1e(n.input(0)) - prim.sign(n.input(0)) * n.output()), 0, OUT)
+)
+wide_rule("i1", (i1_grad, 0, OUT))
+wide_rule("i1e", (i1e_grad, 0, OUT))
 
 # ---- binary and ternary
 
@@ -101,17 +111,17 @@ def larger(g: Tensor, n: Node, a: int, b: int) -> Tensor:
 rule("add", (SAME,), (SAME,))
 rule("sub", (SAME,), (NEGATIVE,))
 rule("mul", (compiled_slope("times_right"), 1), (compiled_slope("times_left"), 0))
-rule(
+wide_rule(
     "div",
     (compiled_slope("over_right"), 1),
     (lambda g, n: -g * ((n.input(0) / n.input(1)) / n.input(1)), 0, 1),
 )
-rule(
+wide_rule(
     "remainder",
     (lambda g, n: g,),
     (lambda g, n: -g * prim.floor(n.input(0) / n.input(1)), 0, 1),
 )
-rule("pow", (pow_base, 0, 1), (pow_exponent, 0, 1, OUT))
+wide_rule("pow", (pow_base, 0, 1), (pow_exponent, 0, 1, OUT))
 rule(
     "maximum",
     (lambda g, n: larger(g, n, 0, 1), 0, 1),
@@ -155,41 +165,56 @@ def first_wins(n: Node, order: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     return prim.logical_or(order(x, y), prim.isnan(y))
 
 
-def squares(n: Node) -> Tensor:
-    """x^2 + y^2."""
-    return prim.square(n.input(0)) + prim.square(n.input(1))
+# Below and above, squares lose digits: they are subnormal, or infinite.
+SQUARES = {4: (2.0**-100, 2.0**126), 8: (2.0**-960, 2.0**1022)}
 
 
-rule(
+def over_squares(x: Tensor, n: Node) -> Tensor:
+    """x / (a^2 + b^2), for x one of the inputs a and b; 0 where both are 0, as in PyTorch."""
+    a, b = n.input(0), n.input(1)
+    total = prim.square(a) + prim.square(b)
+    low, high = SQUARES[total.dtype.itemsize]
+    inside = prim.logical_and(total >= low, total <= high)
+    size = prim.hypot(a, b)
+    zero = size == 0.0
+    size = prim.where(prim.logical_or(zero, inside), 1.0, size)
+    return prim.where(inside, x / prim.where(inside, total, 1.0), (x / size) / size)
+
+
+wide_rule(
     "fmod",
     (lambda g, n: g,),
     (lambda g, n: -g * prim.trunc(n.input(0) / n.input(1)), 0, 1),
 )
-rule(
+wide_rule(
     "atan2",
-    (lambda g, n: g * (n.input(1) / squares(n)), 0, 1),
-    (lambda g, n: -g * (n.input(0) / squares(n)), 0, 1),
+    (lambda g, n: g * over_squares(n.input(1), n), 0, 1),
+    (lambda g, n: -g * over_squares(n.input(0), n), 0, 1),
 )
-rule(
+wide_rule(
     "hypot",
     (lambda g, n: g * (n.input(0) / n.output()), 0, OUT),
     (lambda g, n: g * (n.input(1) / n.output()), 1, OUT),
 )
 rule("copysign", (copysign_grad, 0, OUT), (lambda g, n: zeros(tuple(g.shape), g),))
-rule("xlog1py", (xlog1py_grad, 0, 1), (lambda g, n: g * (n.input(0) / (n.input(1) + 1.0)), 0, 1))
-rule("xlogy", (xlogy_grad, 0, 1), (lambda g, n: g * (n.input(0) / n.input(1)), 0, 1))
-rule(
+wide_rule(
+    "xlog1py", (xlog1py_grad, 0, 1), (lambda g, n: g * (n.input(0) / (n.input(1) + 1.0)), 0, 1)
+)
+wide_rule("xlogy", (xlogy_grad, 0, 1), (lambda g, n: g * (n.input(0) / n.input(1)), 0, 1))
+wide_rule(
     "logaddexp",
     (lambda g, n: g / (prim.exp(n.input(1) - n.input(0)) + 1.0), 0, 1),
     (lambda g, n: g / (prim.exp(n.input(0) - n.input(1)) + 1.0), 0, 1),
 )
-rule(
+wide_rule(
     "logaddexp2",
     (lambda g, n: g / (prim.exp2(n.input(1) - n.input(0)) + 1.0), 0, 1),
     (lambda g, n: g / (prim.exp2(n.input(0) - n.input(1)) + 1.0), 0, 1),
 )
 # No gradient to the order, as in PyTorch.
-rule("zeta", None, (lambda g, n: -g * n.input(0) * prim.zeta(n.input(0) + 1.0, n.input(1)), 0, 1))
+wide_rule(
+    "zeta", None, (lambda g, n: -g * n.input(0) * prim.zeta(n.input(0) + 1.0, n.input(1)), 0, 1)
+)
 rule(
     "fmax",
     (lambda g, n: prim.where(first_wins(n, prim.ge), g, 0.0), 0, 1),
@@ -234,20 +259,20 @@ rule(
     (lambda g, n: prim.where(n.input(0) > n.input(1), g, 0.0), 0, 1),
 )
 rule("clamp", (inside, 0, 1, 2), (below, 0, 1, 2), (above, 0, 1, 2))
-rule(
+wide_rule(
     "lerp",
     (lambda g, n: g * (1.0 - n.input(2)), 2),
     (lambda g, n: g * n.input(2), 2),
     (lambda g, n: g * (n.input(1) - n.input(0)), 0, 1),
 )
-rule(
+wide_rule(
     "addcmul",
     (lambda g, n: g,),
     (lambda g, n: g * (n.input(3) * n.input(2)), 2, 3),
     (lambda g, n: g * (n.input(3) * n.input(1)), 1, 3),
     (lambda g, n: g * (n.input(1) * n.input(2)), 1, 2),
 )
-rule(
+wide_rule(
     "addcdiv",
     (lambda g, n: g,),
     (lambda g, n: g * (n.input(3) / n.input(2)), 2, 3),

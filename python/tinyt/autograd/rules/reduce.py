@@ -47,8 +47,12 @@ def _others_product(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 def extremum_grad(g: Tensor, n: Node) -> Tensor:
-    """Shared evenly between the elements that attain the extremum."""
-    hit = prim.cast(n.input(0) == keep_dims(n.output(), n), g.dtype)
+    """Shared evenly between the elements that attain the extremum, or are what made it a NaN."""
+    x = n.input(0)
+    hit = x == keep_dims(n.output(), n)
+    if x.dtype.is_floating_point:
+        hit = prim.logical_or(hit, prim.isnan(x))
+    hit = prim.cast(hit, g.dtype)
     count = prim.sum(hit, n.attrs[0], True)
     return hit * (keep_dims(g, n) / count)
 
@@ -73,11 +77,19 @@ def norm_grad(g: Tensor, n: Node) -> Tensor:
 
 
 def var_grad(g: Tensor, n: Node) -> Tensor:
-    """2 (x - mean) over the degrees of freedom; none: infinite, as in PyTorch."""
+    """2 (x - mean) over the degrees of freedom; none: infinite, as in PyTorch.
+
+    Of the root that over twice the root, zero where it is zero.
+    """
     x, dims = widen(n.input(0)), n.attrs[0]
+    g = widen(keep_dims(g, n))
+    if n.attrs[3]:
+        size = prim.var(x, dims, True, n.attrs[2], True)
+        zero = prim.eq(size, 0.0)
+        g = prim.where(zero, 0.0, g / (prim.where(zero, 1.0, size) * 2.0))
     mean = prim.sum(x, dims, True) / float(_count(n))
     freedom = _count(n) - n.attrs[2]
-    return widen(keep_dims(g, n)) * (x - mean) * (2 / freedom if freedom > 0 else math.inf)
+    return g * (x - mean) * (2 / freedom if freedom > 0 else math.inf)
 
 
 def _count(n: Node) -> int:

@@ -220,7 +220,7 @@ def _activations() -> dict[str, Row]:
         return (x > -3) & (x < 3)
 
     return {
-        "relu_backward": Row(lambda g, y: np.where(y > 0, g, 0.0), 0),
+        "relu_backward": Row(lambda g, y: np.where(y <= 0, 0.0, g), 0),
         "sigmoid_backward": Row(sloped(lambda y: y * (1 - y))),
         "tanh_backward": Row(sloped(lambda y: 1 - y * y)),
         "gelu": Row(_gelu, 8),
@@ -237,13 +237,13 @@ def _activations() -> dict[str, Row]:
         "hardsigmoid_backward": Row(lambda g, x: np.where(inside(x), g / 6, 0.0)),
         "hardswish": Row(sized(lambda x: x * np.clip(x / 6 + 0.5, 0, 1))),
         "hardswish_backward": Row(
-            sloped(lambda x: np.where(inside(x), x / 3 + 0.5, np.where(x >= 3, 1.0, 0.0)))
+            sloped(lambda x: np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, x / 3 + 0.5)))
         ),
         "leaky_relu": Row(lambda x, slope: np.where(x > 0, x, x * slope), 1),
         "leaky_relu_backward": Row(lambda g, x, slope: np.where(x > 0, g, g * slope), 1),
         "elu": Row(lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))),
         "elu_backward": Row(
-            lambda g, x, alpha: np.where(x <= 0, g * alpha * np.exp(np.fmin(x, 0)), g)
+            lambda g, x, alpha: np.where(x > 0, g, g * alpha * np.exp(np.minimum(x, 0)))
         ),
         "softplus": Row(lambda x, b, limit: np.where(x * b > limit, x, _softplus(x * b) / b)),
         "softplus_backward": Row(lambda g, x, limit: np.where(x > limit, g, g * _sigmoid(x))),

@@ -47,7 +47,8 @@ def _norm(x: Array, dims: Any, keepdim: bool, p: float) -> Any:
     return Sized(found, found * _count(x, dims))
 
 
-def _variance(x: Array, dims: Any, keepdim: bool, correction: float) -> Any:
+def _variance(x: Array, dims: Any, keepdim: bool, correction: float, root: bool = False) -> Any:
+    import numpy as np
 
     axes = _axes(x, dims)
     n = _count(x, dims)
@@ -55,6 +56,9 @@ def _variance(x: Array, dims: Any, keepdim: bool, correction: float) -> Any:
     left = max(n - correction, 0.0)
     found = ((x - mean) ** 2).sum(axes, keepdims=keepdim) / left
     size = (abs(x - mean) * (abs(x) + abs(mean))).sum(axes, keepdims=keepdim) / left
+    if root:
+        found = np.sqrt(found)
+        size = size / np.maximum(found, 1e-30)
     return Sized(found, size * (n + 4))
 
 

@@ -9,6 +9,7 @@ from tinyt._core import is_recording, scale_all
 from tinyt.autograd import no_grad
 from tinyt.dtypes import float32, float64
 from tinyt.ops import stack, tensor
+from tinyt.ops.common import wide
 from tinyt.tensor import Tensor, prim
 
 Tensors = Tensor | Iterable[Tensor]
@@ -21,7 +22,7 @@ def _listed(tensors: Tensors) -> list[Tensor]:
 def _norm(x: Tensor, order: float) -> Tensor:
     """The vector norm of all elements: (Σ |x|^p)^(1/p), max |x| for p = inf, min |x| for -inf, and
     how many are not zero for p = 0."""
-    size = x.abs()
+    size = wide(x).abs()
     if order == math.inf:
         return size.amax() if x.numel() else size.sum()
     if order == 2.0:
@@ -34,11 +35,12 @@ def _norm(x: Tensor, order: float) -> Tensor:
 
 
 def _norms(tensors: list[Tensor], order: float) -> Tensor:
-    """The norm of each tensor, side by side in the dtype of the first."""
+    """The norm of each tensor, side by side in the dtype of the first; of a half float32."""
     dtype = tensors[0].dtype
     if order == 2.0 and dtype in (float32, float64) and all(x.dtype is dtype for x in tensors):
         return prim.sum_squares(tensors).sqrt()
-    return stack([_norm(x, order).to(dtype) for x in tensors])
+    wider = float32 if dtype.itemsize == 2 else dtype
+    return stack([_norm(x, order).to(wider) for x in tensors])
 
 
 @no_grad()
@@ -58,6 +60,12 @@ def get_total_norm(
     """
     order = float(norm_type)
     parts = _listed(tensors)
+    total = _wide_total(parts, order, error_if_nonfinite)
+    return total.to(parts[0].dtype) if parts else total
+
+
+def _wide_total(parts: list[Tensor], order: float, error_if_nonfinite: bool) -> Tensor:
+    """:func:`get_total_norm`, of halves in float32."""
     if not parts:
         return tensor(0.0)
     total = _norm(_norms(parts, order), order)
@@ -70,6 +78,14 @@ def get_total_norm(
     return total
 
 
+def _scale(grad: Tensor, factor: Tensor) -> None:
+    """Multiplies in place, halves by a factor that is not rounded to their dtype."""
+    if grad.dtype.itemsize == 2:
+        grad.copy_(wide(grad) * factor)
+    else:
+        grad.mul_(factor.to(grad.dtype))
+
+
 @no_grad()
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
@@ -79,11 +95,14 @@ def clip_grads_with_norm_(
     grads = [param.grad for param in _listed(parameters) if param.grad is not None]
     if is_recording():  # the factor is not known yet
         for grad in grads:
-            grad.mul_(factor.to(grad.dtype))
+            _scale(grad, factor)
         return
     if factor.item() == 1:
         return
-    for dtype in dict.fromkeys(grad.dtype for grad in grads):
+    for grad in grads:
+        if grad.dtype.itemsize == 2:
+            _scale(grad, factor)
+    for dtype in dict.fromkeys(grad.dtype for grad in grads if grad.dtype.itemsize != 2):
         group, rounded = [grad for grad in grads if grad.dtype is dtype], factor.to(dtype)
         for i in scale_all(group, rounded.item()):
             group[i].mul_(rounded)
@@ -98,13 +117,15 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scales gradients in place so that the norm of all of them together is at most `max_norm`.
 
-    Returns the norm before. Arguments as in `get_total_norm`.
+    Returns the norm before, in the dtype of the first gradient; that of halves is found in float32,
+    and by that they are scaled. Arguments as in `get_total_norm`.
     """
     params = _listed(parameters)
     grads = [param.grad for param in params if param.grad is not None]
-    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    with no_grad():
+        total = _wide_total(grads, float(norm_type), error_if_nonfinite)
     clip_grads_with_norm_(params, max_norm, total)
-    return total
+    return total.to(grads[0].dtype) if grads else total
 
 
 clip_grad_norm = clip_grad_norm_
