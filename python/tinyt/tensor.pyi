@@ -1429,6 +1429,17 @@ class _Primitives(Protocol):
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
+    def sigmoid_nll(
+        self, input: Tensor | Scalar, other: Tensor | Scalar, *, out: Tensor | None = None
+    ) -> Tensor: ...
+    def sigmoid_nll_backward(
+        self,
+        input: Tensor | Scalar,
+        other: Tensor | Scalar,
+        third: Tensor | Scalar,
+        *,
+        out: Tensor | None = None,
+    ) -> Tensor: ...
     def cast(self, input: Tensor, dtype: DType | int, *, out: Tensor | None = None) -> Tensor: ...
     def copy(self, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     def as_strided(

@@ -239,6 +239,8 @@ CALLS: dict[str, Callable[[Any, Any], Iterator[tuple[Any, ...]]]] = {
     "elu_backward": gradient_with_numbers(1.5),
     "softplus": with_numbers(0.7, 3.0),
     "softplus_backward": gradient_with_numbers(3.0),
+    "sigmoid_nll": beside_a_gradient,
+    "sigmoid_nll_backward": lambda x, rng: ((x.sin(), *a) for a in beside_a_gradient(x, rng)),
     "sum_squares": lambda x, rng: iter([((x,),), ((x[:1], x, x.t() if x.dim() == 2 else x),)]),
 }
 SHAPES = [(3, 7), (2, 5, 33), (1, 1), (4, 5000), (0, 3), (300, 3)]
@@ -267,6 +269,7 @@ WITH_GRADIENT = [
     "batch_norm",
     "leaky_relu",
     "elu",
+    "sigmoid_nll",
     "nansum",
     "norm",
     "var",

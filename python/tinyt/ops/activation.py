@@ -13,7 +13,19 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.ops.common import Number, overwrite, renamed, to_dtype, wide, wrap_dim, write_out
+from tinyt.ops.common import (
+    Number,
+    is_half,
+    is_recorded,
+    overwrite,
+    power_series,
+    renamed,
+    to_dtype,
+    wide,
+    with_gradient_of,
+    wrap_dim,
+    write_out,
+)
 from tinyt.ops.creation import empty_like, ones_like, zeros_like
 from tinyt.ops.random import draw_uniform
 from tinyt.random import Generator
@@ -248,12 +260,41 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|)."""
-    return input / (prim.abs(input) + 1)
+    x = wide(input)
+    value = _ratio(x)
+    if is_recorded(x):
+        # Far out the quotient's derivative is a difference of nearly equal numbers.
+        far = prim.ge(prim.abs(x), 0.5)
+        size = prim.abs(prim.where(far, x, 1.0))
+        smooth = (1 - 1 / (size + 1)) * prim.copysign(1.0, x.detach())
+        value = prim.where(far, with_gradient_of(smooth, value), _ratio(prim.where(far, 0.0, x)))
+    return to_dtype(value, input.dtype) if is_half(input) else value
+
+
+def _ratio(x: Tensor) -> Tensor:
+    return x / (prim.abs(x) + 1)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x)."""
-    return input - prim.tanh(input)
+    x = wide(input)
+    value = x - prim.tanh(x)
+    if is_recorded(x):
+        # Near 0 the difference's derivative cancels; that of its series does not.
+        near = prim.le(prim.abs(x), 0.25)
+        inner = prim.where(near, x, 0.0)
+        square = prim.square(inner)
+        smooth = square * inner * power_series(TANHSHRINK, square)
+        outer = prim.where(near, 1.0, x)
+        value = prim.where(near, with_gradient_of(smooth, value), outer - prim.tanh(outer))
+    return to_dtype(value, input.dtype) if is_half(input) else value
+
+
+# Of (x - tanh(x)) / x^3 in powers of x^2 (DLMF 4.33.3).
+TANHSHRINK = (
+    1 / 3, -2 / 15, 17 / 315, -62 / 2835, 1382 / 155925, -21844 / 6081075, 929569 / 638512875,
+    -6404582 / 10854718875, 443861162 / 1856156927625, -18888466084 / 194896477400625,
+)  # fmt: skip
 
 
 # ---- piecewise linear units
@@ -282,8 +323,8 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}")
     x = _floats("softshrink", input)
-    # What is not beyond the limits is multiplied by zero, so that a NaN stays.
-    inner = prim.where(prim.lt(x, -lambd), x + lambd, x * 0.0)
+    # What is not beyond the limits is multiplied by zero, so that a NaN stays, with its gradient.
+    inner = prim.where(prim.lt(x, -lambd), x + lambd, prim.where(prim.isnan(x), x, x * 0.0))
     result = prim.where(prim.gt(x, lambd), x - lambd, inner)
     return write_out(out, to_dtype(result, input.dtype))
 

@@ -7,6 +7,7 @@ from typing import Any
 from tinyt._core import DTypeError, ShapeError
 from tinyt.dtypes import int64
 from tinyt.ops.activation import logsigmoid
+from tinyt.ops.common import in_float32
 from tinyt.ops.loss import Flag, reduced, reduction_of
 from tinyt.ops.reduce import mean
 from tinyt.tensor import Tensor, prim
@@ -69,6 +70,7 @@ class _Targets:
         return prim.where(self.used, picked, 0.0) * -self.weights
 
 
+@in_float32
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -132,7 +134,23 @@ def cross_entropy(
         number = _REDUCTIONS.index(reduction)
         losses: Tensor = prim.softmax_nll(input, target, part, ignore_index, number)[0]
         return losses
-    targets = _Targets(op, input, target, weight, ignore_index)
+    return _composed_cross_entropy(
+        input, target, weight, reduction, label_smoothing, dim, ignore_index
+    )
+
+
+@in_float32
+def _composed_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: str,
+    label_smoothing: float,
+    dim: int,
+    ignore_index: int,
+) -> Tensor:
+    """Cross-entropy with class indices, where these are smoothed or the weights differentiated."""
+    targets = _Targets("cross_entropy", input, target, weight, ignore_index)
     logp = prim.log_softmax(input, dim)
     losses = targets.losses(logp)
     if label_smoothing:
@@ -143,6 +161,7 @@ def cross_entropy(
     return _finish(losses, targets, reduction)
 
 
+@in_float32
 def _soft_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -169,6 +188,7 @@ def _rows(op: str, input: Tensor) -> Tensor:
     return prim.reshape(input, (-1, input.shape[-1])) if input.numel() else input
 
 
+@in_float32
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -205,6 +225,7 @@ def multi_margin_loss(
     return reduced(prim.reshape(losses, tuple(target.shape)), reduction)
 
 
+@in_float32
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -243,6 +264,7 @@ def multilabel_margin_loss(
     return reduced(prim.reshape(losses, tuple(input.shape[:-1])), reduction)
 
 
+@in_float32
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,

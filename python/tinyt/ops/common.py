@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, wraps
 from numbers import Integral
 from typing import Any, TypedDict, TypeVar, cast
 
@@ -156,20 +156,62 @@ def in_dtype(
     return write_out(out, to_dtype(primitive(to_dtype(x, dtype), dim, *keepdim), dtype))
 
 
+def is_half(x: object) -> bool:
+    """Whether x is a tensor of float16 or bfloat16."""
+    return isinstance(x, TensorBase) and x.dtype.name in ("float16", "bfloat16")
+
+
 def wide(x: Tensor) -> Tensor:
     """float16 and bfloat16 as float32, in which a composite computes them; others as they are."""
-    return prim.cast(x, float32) if x.dtype.name in ("float16", "bfloat16") else x
+    return prim.cast(x, float32) if is_half(x) else x
 
 
-def wide_together(*tensors: Tensor | None) -> tuple[dtype, list[Any]]:
-    """The dtype that an operation on these tensors has, and each of them :func:`wide`.
+def wide_together(*tensors: Tensor | None) -> tuple[dtype | None, list[Any]]:
+    """The half dtype that these tensors promote to, else None, and each of them :func:`wide`.
 
     A composite computes with the latter and converts its result to the former: what lies between is
-    rounded to float32, not to halves. None stays None.
+    rounded to float32, not to halves.
     """
+    if not any(map(is_half, tensors)):
+        return None, list(tensors)
     given = [x for x in tensors if x is not None]
     found = result_type(given[0], *(given[1:] or given))
-    return found, [None if x is None else wide(x) for x in tensors]
+    half = found if found.name in ("float16", "bfloat16") else None
+    return half, [None if x is None else wide(x) for x in tensors]
+
+
+def in_float32(function: F) -> F:
+    """Decorator of a composite: halves go in as float32, and its float32 results come out in the
+    half dtype that the tensors among the arguments promote to."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not (any(map(is_half, args)) or any(map(is_half, kwargs.values()))):
+            return function(*args, **kwargs)
+        out = kwargs.pop("out", None)
+        given = [x for x in (*args, *kwargs.values()) if isinstance(x, TensorBase)]
+        half, _ = wide_together(*cast("list[Tensor]", given))
+        value = function(
+            *(wide(x) if is_half(x) else x for x in args),
+            **{name: wide(x) if is_half(x) else x for name, x in kwargs.items()},
+        )
+        return write_out(out, to_dtype(value, half if value.dtype is float32 else None))
+
+    return cast("F", call)
+
+
+def with_gradient_of(smooth: Tensor, value: Tensor) -> Tensor:
+    """``value`` to the bit, with the gradient of ``smooth``: of another formula for nearly the same
+    number, so that the difference of the two is exact."""
+    return smooth - (smooth.detach() - value.detach())
+
+
+def power_series(coefficients: Sequence[float], x: Tensor) -> Tensor:
+    """The sum of ``coefficients[k] * x ** k``."""
+    total = prim.fill((), x.dtype, coefficients[-1], 0)
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total
 
 
 def overwrite(x: Tensor, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:

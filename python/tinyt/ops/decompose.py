@@ -73,6 +73,12 @@ def softplus(x: Tensor, beta: Tensor | float, threshold: Tensor | float) -> Tens
     return prim.where(linear, x, prim.log1p(prim.exp(prim.where(linear, 0.0, scaled))) / beta)
 
 
+def sigmoid_nll(x: Tensor, target: Tensor) -> Tensor:
+    """(1 - t) x - log(sigmoid(x)), which is -t x - log(sigmoid(-x)) where x is negative."""
+    slope = prim.where(x < 0.0, -target, 1.0 - target)
+    return slope * x + prim.log1p(prim.exp(-prim.abs(x)))
+
+
 def softmax_nll(
     x: Tensor, target: Tensor, weight: Tensor, ignored: int, reduction: int
 ) -> tuple[Tensor, Tensor]:
@@ -175,6 +181,7 @@ def sum_squares(tensors: Sequence[Tensor]) -> Tensor:
 
 _ACTIVATIONS = (
     gelu, gelu_tanh, silu, mish, logsigmoid, hardsigmoid, hardswish, leaky_relu, elu, softplus,
+    sigmoid_nll,
 )  # fmt: skip
 
 DECOMPOSE: dict[str, Callable[..., Any]] = {

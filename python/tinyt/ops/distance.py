@@ -41,7 +41,7 @@ def pairwise_distance(
     """The p-norm of x1 - x2 + eps over the last dimension."""
     dtype, (x1, x2) = wide_together(x1, x2)
     found = norm(x1 - x2 + eps, p, -1, keepdim)
-    return to_dtype(found, dtype) if dtype.itemsize == 2 else found
+    return to_dtype(found, dtype)
 
 
 def normalize(
@@ -81,7 +81,7 @@ def cosine_embedding_loss(
     cosine = prim.sum(input1 * input2, dims, False) / prim.sqrt(square1 * square2)
     alike = prim.where(prim.eq(target, 1), 1.0 - cosine, 0.0)
     apart = prim.where(prim.eq(target, -1), clamp_min(cosine - margin, 0.0), 0.0)
-    return reduced(alike + apart, reduction, dtype=dtype if dtype.itemsize == 2 else None)
+    return reduced(alike + apart, reduction, dtype=dtype)
 
 
 def margin_ranking_loss(
@@ -103,7 +103,7 @@ def margin_ranking_loss(
         )
     dtype, (input1, input2, target) = wide_together(input1, input2, target)
     losses = clamp_min(target * (input2 - input1) + margin, 0.0)
-    return reduced(losses, reduction, dtype=dtype if dtype.itemsize == 2 else None)
+    return reduced(losses, reduction, dtype=dtype)
 
 
 def triplet_margin_loss(
@@ -130,7 +130,7 @@ def triplet_margin_loss(
 
     dtype, wide_ones = wide_together(anchor, positive, negative)
     loss = _triplet(op, tuple(wide_ones), distance, margin, swap, reduction)
-    return to_dtype(loss, dtype) if dtype.itemsize == 2 else loss
+    return to_dtype(loss, dtype)
 
 
 def triplet_margin_with_distance_loss(
@@ -170,7 +170,7 @@ def _triplet(
     if swap:
         far = prim.minimum(far, wide(distance(positive, negative)))
     losses = clamp_min(near - far + margin, 0.0)
-    return reduced(losses, reduction, dtype=dtype if dtype.itemsize == 2 else None)
+    return reduced(losses, reduction, dtype=dtype)
 
 
 # In PyTorch these are functions of the package too; the rest is in `nn.functional` alone.

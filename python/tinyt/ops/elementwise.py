@@ -11,9 +11,18 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
+from tinyt._tensor import zero_gradient
 from tinyt.dtypes import bool as bool_
 from tinyt.dtypes import complex128, float64, result_type
-from tinyt.ops.common import Number, Scalar, attach_primitives, need_tensor, overwrite, write_out
+from tinyt.ops.common import (
+    Number,
+    Scalar,
+    attach_primitives,
+    is_recorded,
+    need_tensor,
+    overwrite,
+    write_out,
+)
 from tinyt.tensor import Tensor, attach, method, prim
 
 PRIMITIVES: dict[str, Any] = attach_primitives("scalar")
@@ -137,7 +146,13 @@ def div(
         return prim.floor_divide(input, other, out=out)
     if rounding_mode == "trunc":
         if result_type(input, other).is_floating_point:
-            return prim.trunc(prim.div(input, other), out=out)
+            if out is not None or not is_recorded(input, other):
+                return prim.trunc(prim.div(input, other), out=out)
+            pair = [x.detach() if isinstance(x, Tensor) else x for x in (input, other)]
+            quotient = prim.trunc(prim.div(*pair))
+            for x in (input, other):
+                quotient = zero_gradient(quotient, x) if isinstance(x, Tensor) else quotient
+            return quotient
         floored = prim.floor_divide(input, other)
         # floor and trunc differ by one where the signs differ and a remainder is left.
         inexact = prim.ne(prim.fmod(input, other), 0)

@@ -187,14 +187,14 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
     _need_float("huber_loss", input)
-    dtype = input.dtype
+    dtype, _ = wide_together(input, weight)
     _, (input, target, weight) = wide_together(*_either_float("huber_loss", input, target), weight)
     distance = prim.abs(_difference("huber_loss", input, target))
     far = (distance - 0.5 * delta) * delta
     is_far = prim.gt(distance, delta)
     losses = prim.where(is_far, far, _half_square(distance, is_far, 0.5))
     losses = _weighted("huber_loss", to_dtype(losses, input.dtype), weight)
-    return reduced(losses, reduction, dtype=dtype if input.dtype is not dtype else None)
+    return reduced(losses, reduction, dtype=dtype)
 
 
 def binary_cross_entropy(
@@ -275,18 +275,12 @@ def binary_cross_entropy_with_logits(
     _check_same(op, input, target)
     _need_float(op, target)
     x, t = wide(input), wide(target)
-    # With s = 1 or -1, the sign of x: -log(sigmoid(x)) = max(-x, 0) - log(sigmoid(s x)), of which
-    # the first joins (1 - t) x without a rounding. Nothing cancels, neither here nor in gradients.
-    sign = prim.copysign(1.0, x.detach())
-    log_p = logsigmoid(x * sign)
-    negative, positive = prim.lt(sign, 0.0), 1.0 - t
     if pos_weight is None:
-        slope = prim.where(negative, -t, positive)
+        losses = prim.sigmoid_nll(x, t)
     else:
-        factor = wide(pos_weight)
-        slope = prim.where(negative, -factor * t, positive)
-        log_p = log_p * ((factor - 1.0) * t + 1.0)
-    losses = slope * x - log_p
+        # p t (-log(sigmoid(x))) + (1 - t) (-log(sigmoid(-x)))
+        losses = prim.sigmoid_nll(x, 1.0) * (wide(pos_weight) * t)
+        losses = losses + prim.sigmoid_nll(x, 0.0) * (1.0 - t)
     losses = losses if weight is None else losses * wide(weight)
     return reduced(losses, reduction, dtype=target.dtype)
 
@@ -343,7 +337,7 @@ def poisson_nll_loss(
         count = prim.where(many, target, 1.0)
         stirling = count * prim.log(count) - count + prim.log(count * (2 * math.pi)) * 0.5
         losses = losses + prim.where(many, stirling, 0.0)
-    return reduced(losses, reduction, dtype=dtype if dtype.itemsize == 2 else None)
+    return reduced(losses, reduction, dtype=dtype)
 
 
 def gaussian_nll_loss(

@@ -11,7 +11,7 @@ from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt._tensor import zero_gradient
 from tinyt.dtypes import float32
-from tinyt.ops.common import Number, dims_of, named, to_dtype, wrap_dim, write_out
+from tinyt.ops.common import Number, dims_of, named, to_dtype, wide, wrap_dim, write_out
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.ops.linalg import public_matmul
 from tinyt.ops.ranges import eye
@@ -344,10 +344,11 @@ def _check_points(op: str, x: Tensor, p: float) -> None:
 
 def _euclidean(x: Tensor, y: Tensor) -> Tensor:
     """Distances of rows as sqrt(|x|^2 + |y|^2 - 2 x y), through one product."""
+    given, (x, y) = x.dtype, (wide(x), wide(y))
     squares_x = prim.sum(prim.square(x), (-1,), True)
     squares_y = transpose(prim.sum(prim.square(y), (-1,), True), -2, -1)
     total = squares_x + squares_y - 2.0 * prim.matmul(x, transpose(y, -2, -1))
-    return _root(prim.where(prim.lt(total, 0.0), 0.0, total), 2)
+    return to_dtype(_root(prim.where(prim.lt(total, 0.0), 0.0, total), 2), given)
 
 
 _MODES = (
@@ -388,9 +389,9 @@ def cdist(
     if x1.shape[-1] == 0:
         none = prim.fill((*lead, rows, others), x1.dtype, 0.0, 0)
         return zero_gradient(zero_gradient(none, x1), x2)
-    wide1 = prim.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))
-    wide2 = prim.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
-    return p_norm(prim.sub(wide1, wide2), float(p), (-1,), False)
+    left = prim.reshape(wide(x1), (*x1.shape[:-1], 1, x1.shape[-1]))
+    right = prim.reshape(wide(x2), (*x2.shape[:-2], 1, *x2.shape[-2:]))
+    return to_dtype(p_norm(prim.sub(left, right), float(p), (-1,), False), x1.dtype)
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
@@ -401,11 +402,11 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     n, columns = input.shape
     if n < 2 or columns == 0:
         return zero_gradient(prim.fill((n * (n - 1) // 2,), input.dtype, 0.0, 0), input)
+    x = wide(input)
     differences = [
-        prim.sub(prim.slice(input, 0, i, i + 1), prim.slice(input, 0, i + 1, n))
-        for i in range(n - 1)
+        prim.sub(prim.slice(x, 0, i, i + 1), prim.slice(x, 0, i + 1, n)) for i in range(n - 1)
     ]
-    return p_norm(prim.cat(tuple(differences), 0), float(p), (1,), False)
+    return to_dtype(p_norm(prim.cat(tuple(differences), 0), float(p), (1,), False), input.dtype)
 
 
 EXPORTS: dict[str, Any] = {

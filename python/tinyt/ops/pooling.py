@@ -14,7 +14,7 @@ from tinyt import _tensor
 from tinyt._core import DTypeError
 from tinyt.dtypes import float32, float64, int64
 from tinyt.ops.autocast import in_full
-from tinyt.ops.common import need_tensor, tuple_of, write_out
+from tinyt.ops.common import in_float32, need_tensor, to_dtype, tuple_of, wide, write_out
 from tinyt.ops.windows import (
     OutputSizes,
     Sizes,
@@ -266,6 +266,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSizes) -> Tensor:
 # ---- norms
 
 
+@in_float32
 def _lp_pool(
     op: str,
     spatial: int,
@@ -345,12 +346,12 @@ def local_response_norm(
     if input.numel() == 0:
         return input
     shape = tuple(input.shape)
-    lines = prim.reshape(input, (shape[0], 1, shape[1], math.prod(shape[2:])))
+    dtype = in_full(input).dtype if rank > 3 else input.dtype  # PyTorch takes avg_pool3d
+    x = wide(input)
+    lines = prim.reshape(x, (shape[0], 1, shape[1], math.prod(shape[2:])))
     squares = prim.pad(lines * lines, [0, 0, 0, 0, size // 2, (size - 1) // 2, 0, 0])
-    if rank > 3:  # PyTorch takes avg_pool3d
-        squares = in_full(squares)
     mean = prim.reshape(avg_pool2d(squares, (size, 1), 1), shape)
-    return input / (mean * alpha + k) ** beta
+    return to_dtype(x / (mean * alpha + k) ** beta, dtype)
 
 
 EXPORTS: dict[str, Any] = {

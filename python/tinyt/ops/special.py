@@ -7,9 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt._core import DTypeError
-from tinyt._tensor import is_grad_enabled
 from tinyt.dtypes import float32, int32
-from tinyt.ops.common import float_or_default, need_tensor, overwrite, to_dtype, wide, write_out
+from tinyt.ops.common import (
+    float_or_default,
+    in_float32,
+    is_recorded,
+    need_tensor,
+    overwrite,
+    power_series,
+    to_dtype,
+    wide,
+    with_gradient_of,
+    write_out,
+)
 from tinyt.ops.results import returned
 from tinyt.return_types import MantissaExponent
 from tinyt.tensor import Tensor, attach, method, prim
@@ -18,21 +28,19 @@ from tinyt.tensor import Tensor, attach, method, prim
 @method
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``sin(pi x) / (pi x)``, and 1 at 0."""
-    x = to_dtype(need_tensor("sinc", input), float_or_default(input))
-    if out is not None or not (x.requires_grad and is_grad_enabled()):
-        return write_out(out, to_dtype(_sinc(wide(x)), x.dtype))
+    given = to_dtype(need_tensor("sinc", input), float_or_default(input))
+    x = wide(given)
+    if out is not None or not is_recorded(x):
+        return write_out(out, to_dtype(_sinc(x), given.dtype))
     # Near 0 the quotient's derivative is a difference of large numbers; that of its series is not.
-    wide_x = wide(x)
-    near = prim.le(prim.abs(wide_x), 0.25)
-    square = prim.square(prim.where(near, wide_x, 0.0) * math.pi)
-    series = prim.fill((), wide_x.dtype, SINC[-1], 0)
-    for coefficient in reversed(SINC[:-1]):
-        series = series * square + coefficient
-    value = _sinc(wide_x.detach())
-    # The value's bits with the series' gradient: of neighbours the difference is exact.
-    inner = series - (series.detach() - value)
-    found = prim.where(near, inner, _sinc(prim.where(near, 1.0, wide_x)))
-    return to_dtype(found, x.dtype)
+    near = prim.le(prim.abs(x), 0.25)
+    square = prim.square(prim.where(near, x, 0.0) * math.pi)
+    found = prim.where(
+        near,
+        with_gradient_of(power_series(SINC, square), _sinc(x.detach())),
+        _sinc(prim.where(near, 1.0, x)),
+    )
+    return to_dtype(found, given.dtype)
 
 
 # Of sin(a) / a in powers of a^2.
@@ -56,10 +64,9 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     """``log(x / (1 - x))``, of x limited to [eps, 1 - eps]; without ``eps`` NaN outside [0, 1]."""
     x = to_dtype(need_tensor("logit", input), float_or_default(input))
     if eps is not None:
-        x = prim.clamp(x, eps, 1 - eps)
-    odds = to_dtype(prim.log(wide(x) / (1 - wide(x))), x.dtype)
-    if out is not None or not (x.requires_grad and is_grad_enabled()):
-        return write_out(out, odds)
+        x = prim.where(prim.isnan(x), x, prim.clamp(x, eps, 1 - eps))  # a NaN has a gradient
+    if out is not None or not is_recorded(x):
+        return write_out(out, to_dtype(prim.log(wide(x) / (1 - wide(x))), x.dtype))
     # At the ends, where the quotient's gradient is NaN, the difference of logarithms has the limit.
     inside = prim.logical_and(prim.gt(x, 0.0), prim.lt(x, 1.0))
     safe = wide(prim.where(inside, x, 0.5))
@@ -76,6 +83,7 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 @method
+@in_float32
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension ``p``:
     ``p (p - 1) / 4 log(pi)`` plus the sum of ``lgamma(input - j / 2)`` for j < p."""
@@ -93,6 +101,7 @@ def mvlgamma_(self: Tensor, p: int) -> Tensor:
     return overwrite(self, mvlgamma, p)
 
 
+@in_float32
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma: ``(-1)^(n + 1) n! zeta(n + 1, input)`` for n > 0."""
     if n < 0:
@@ -174,12 +183,24 @@ def nextafter_(self: Tensor, other: Tensor) -> Tensor:
     return overwrite(self, nextafter, other)
 
 
+@in_float32
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``-x log(x)``: 0 at 0, -inf below."""
-    below = prim.where(prim.lt(input, 0), -math.inf, -prim.xlogy(input, input))
-    return write_out(out, below)
+    if out is not None or not is_recorded(input):
+        return write_out(out, _entr(input))
+    # At 0 and inf, where the rule of x log(y) gives NaN, functions of the same value and slope.
+    zero, far = prim.eq(input, 0), prim.eq(input, math.inf)
+    inside = _entr(prim.where(prim.logical_or(zero, far), 1.0, input))
+    return prim.where(
+        zero, prim.sqrt(input), prim.where(far, -input * prim.where(far, input, 1.0), inside)
+    )
 
 
+def _entr(x: Tensor) -> Tensor:
+    return prim.where(prim.lt(x, 0), -math.inf, -prim.xlogy(x, x))
+
+
+@in_float32
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The distribution function of the standard normal distribution."""
     return prim.mul(prim.erfc(input * -math.sqrt(0.5)), 0.5, out=out)

@@ -7,7 +7,7 @@ import warnings
 
 from tinyt._core import DTypeError
 from tinyt._tensor import is_grad_enabled
-from tinyt.ops.common import Number, dims_of, write_out
+from tinyt.ops.common import Number, dims_of, in_float32, write_out
 from tinyt.ops.linalg import public_matmul
 from tinyt.ops.reduce import Dim, element_count, mean
 from tinyt.tensor import Tensor, method, prim
@@ -131,6 +131,7 @@ def _check_weights(name: str, weights: Tensor, count: int, integral: bool) -> No
 
 
 @method
+@in_float32
 def cov(
     input: Tensor,
     *,
@@ -174,6 +175,7 @@ def cov(
 
 
 @method
+@in_float32
 def corrcoef(input: Tensor) -> Tensor:
     """Correlation coefficients of the variables in the rows of ``input``, within [-1, 1]."""
     if input.dim() > 2:

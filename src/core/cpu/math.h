@@ -279,6 +279,8 @@ TINYT_TERNARY(softplus, cpu::softplus(x, y, z))
 TINYT_TERNARY(softplus_backward, cpu::softplus_backward(x, y, z))
 TINYT_TERNARY(leaky_relu_backward, cpu::leaky_relu_backward(x, y, z))
 TINYT_TERNARY(elu_backward, cpu::elu_backward(x, y, z))
+TINYT_BINARY(sigmoid_nll, cpu::sigmoid_nll(x, y))
+TINYT_TERNARY(sigmoid_nll_backward, cpu::sigmoid_nll_backward(x, y, z))
 
 #undef TINYT_UNARY
 #undef TINYT_TEST

@@ -271,6 +271,19 @@ TINYT_INLINE V logsigmoid(V x) {
   return select(x < 0, x, V{}) - log1p_unit(exp(-abs(x)));
 }
 
+// (1 - t) x - log(sigmoid(x)); on neither side of 0 anything cancels.
+template <class V>
+TINYT_INLINE V sigmoid_nll(V x, V t) {
+  const V slope = select(x < 0, -t, 1 - t);
+  return slope * x + log1p_unit(exp(-abs(x)));
+}
+// sigmoid(x) - t; where x is positive, of the complements of both.
+template <class V>
+TINYT_INLINE V sigmoid_nll_backward(V g, V x, V t) {
+  const V tail = sigmoid(-abs(x));
+  return g * select(x < 0, tail - t, (1 - t) - tail);
+}
+
 // ---- piecewise
 
 // x / 6 of a small x; rounded once, as the quotient is: Markstein, "Computation of elementary

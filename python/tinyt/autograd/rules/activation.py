@@ -102,6 +102,11 @@ def softplus_slope(scaled: Tensor, threshold: Tensor) -> Tensor:
     return prim.where(scaled > threshold, 1.0, prim.sigmoid(scaled))
 
 
+def sigmoid_nll_slope(x: Tensor, target: Tensor) -> Tensor:
+    """sigmoid(x) - t; where x is positive, of the complements of both, which do not cancel."""
+    return prim.where(x < 0.0, prim.sigmoid(x) - target, (1.0 - target) - prim.sigmoid(-x))
+
+
 SLOPES: dict[str, Callable[..., Tensor]] = {
     "relu": relu_slope,
     "sigmoid": sigmoid_slope,
@@ -116,6 +121,7 @@ SLOPES: dict[str, Callable[..., Tensor]] = {
     "leaky_relu": leaky_relu_slope,
     "elu": elu_slope,
     "softplus": softplus_slope,
+    "sigmoid_nll": sigmoid_nll_slope,
 }
 
 
@@ -157,7 +163,9 @@ for _name in ("relu", "sigmoid", "tanh"):
 for _name in ("gelu", "gelu_tanh", "silu", "mish", "logsigmoid", "hardsigmoid", "hardswish"):
     from_input(_name)
 
-_leaky_relu, _elu, _softplus = (gradient_of(name) for name in ("leaky_relu", "elu", "softplus"))
+_leaky_relu, _elu, _softplus, _sigmoid_nll = (
+    gradient_of(name) for name in ("leaky_relu", "elu", "softplus", "sigmoid_nll")
+)
 
 
 def softplus_grad(g: Tensor, n: Node) -> Tensor:
@@ -172,3 +180,8 @@ rule(
 )
 rule("elu", (lambda g, n: _elu(g, n.input(0), n.input(1)), 0, 1), None)
 rule("softplus", (softplus_grad, 0, 1, 2), None, None)
+rule(
+    "sigmoid_nll",
+    (lambda g, n: _sigmoid_nll(g, n.input(0), n.input(1)), 0, 1),
+    (lambda g, n: -g * n.input(0), 0),
+)

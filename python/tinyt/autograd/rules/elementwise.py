@@ -22,6 +22,15 @@ def expm1_slope(n: Node) -> Tensor:
     return prim.where(below, prim.exp(x), n.output() + 1.0)
 
 
+def far_inverse(x: Tensor, one: float) -> Tensor:
+    """1 / sqrt(x^2 + one), one being 1 or -1, also where squares overflow."""
+    if x.dtype.is_complex:
+        return prim.rsqrt(prim.square(x) + one)
+    far = prim.abs(x) > (2.0**60 if x.dtype.itemsize == 4 else 2.0**500)
+    near = prim.rsqrt(prim.square(prim.where(far, 2.0, x)) + one)
+    return prim.where(far, 1.0 / prim.abs(prim.where(far, x, 1.0)), near)
+
+
 rule("neg", (NEGATIVE,))
 rule("conj_physical", (SAME,))
 rule("abs", (lambda g, n: g * prim.sign(n.input(0)), 0))
@@ -48,8 +57,8 @@ wide_rule("acos", (lambda g, n: -g * prim.rsqrt(1.0 - prim.square(n.input(0))), 
 wide_rule("atan", (lambda g, n: g / (prim.square(n.input(0)) + 1.0), 0))
 rule("sinh", (lambda g, n: g * prim.cosh(n.input(0)), 0))
 rule("cosh", (lambda g, n: g * prim.sinh(n.input(0)), 0))
-wide_rule("asinh", (lambda g, n: g * prim.rsqrt(prim.square(n.input(0)) + 1.0), 0))
-wide_rule("acosh", (lambda g, n: g * prim.rsqrt(prim.square(n.input(0)) - 1.0), 0))
+wide_rule("asinh", (lambda g, n: g * far_inverse(n.input(0), 1.0), 0))
+wide_rule("acosh", (lambda g, n: g * far_inverse(n.input(0), -1.0), 0))
 wide_rule("atanh", (lambda g, n: g / (1.0 - prim.square(n.input(0))), 0))
 SQRT_PI = math.sqrt(math.pi)
 wide_rule("erf", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (2 / SQRT_PI)), 0))
@@ -63,14 +72,15 @@ wide_rule("digamma", (lambda g, n: g * prim.zeta(2.0, n.input(0)), 0))
 
 def bessel_ratio(x: Tensor, i1: Tensor) -> Tensor:
     """I1(x) / x (or the scaled form), with its limit 1/2 at x = 0."""
-    zero = x == 0.0
+    zero = prim.abs(x) < 1e-9
     return prim.where(zero, 0.5, i1 / prim.where(zero, 1.0, x))
 
 
 def i1_grad(g: Tensor, n: Node) -> Tensor:
     """I1' = I0 - I1 / x."""
     x = n.input(0)
-    return g * (prim.i0(x) - bessel_ratio(x, n.output()))
+    size = prim.i0(x)
+    return g * prim.where(prim.isinf(size), size, size - bessel_ratio(x, n.output()))
 
 
 def i1e_grad(g: Tensor, n: Node) -> Tensor:
@@ -119,7 +129,7 @@ wide_rule(
 wide_rule(
     "remainder",
     (lambda g, n: g,),
-    (lambda g, n: -g * prim.floor(n.input(0) / n.input(1)), 0, 1),
+    (lambda g, n: -g * prim.floor_divide(n.input(0), n.input(1)), 0, 1),
 )
 wide_rule("pow", (pow_base, 0, 1), (pow_exponent, 0, 1, OUT))
 rule(
@@ -144,7 +154,8 @@ rule(
 def copysign_grad(g: Tensor, n: Node) -> Tensor:
     """The gradient keeps or changes its sign with the value; zero at x = 0, as in PyTorch."""
     x = n.input(0)
-    return prim.where(x == 0.0, 0.0, g * prim.sign(x) * prim.sign(n.output()))
+    sign = prim.where(prim.isnan(x), x, prim.sign(x))
+    return prim.where(x == 0.0, 0.0, g * sign * prim.sign(n.output()))
 
 
 def xlogy_grad(g: Tensor, n: Node) -> Tensor:

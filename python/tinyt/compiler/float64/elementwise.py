@@ -246,6 +246,17 @@ def _activations() -> dict[str, Row]:
             lambda g, x, alpha: np.where(x > 0, g, g * alpha * np.exp(np.minimum(x, 0)))
         ),
         "softplus": Row(lambda x, b, limit: np.where(x * b > limit, x, _softplus(x * b) / b)),
+        "sigmoid_nll": Row(
+            lambda x, t: Sized(
+                np.where(x < 0, -t, 1 - t) * x + _softplus(-abs(x)), abs(x) * (1 + abs(t))
+            )
+        ),
+        "sigmoid_nll_backward": Row(
+            lambda g, x, t: Sized(
+                g * np.where(x < 0, _sigmoid(x) - t, 1 - t - _sigmoid(-x)),
+                abs(g) * np.maximum(abs(t), abs(1 - t)),
+            )
+        ),
         "softplus_backward": Row(lambda g, x, limit: np.where(x > limit, g, g * _sigmoid(x))),
     }
 
