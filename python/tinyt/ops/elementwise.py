@@ -18,9 +18,11 @@ from tinyt.ops.common import (
     Number,
     Scalar,
     attach_primitives,
-    is_recorded,
+    is_half,
     need_tensor,
     overwrite,
+    to_dtype,
+    wide,
     write_out,
 )
 from tinyt.tensor import Tensor, attach, method, prim
@@ -145,14 +147,9 @@ def div(
     if rounding_mode == "floor":
         return prim.floor_divide(input, other, out=out)
     if rounding_mode == "trunc":
-        if result_type(input, other).is_floating_point:
-            if out is not None or not is_recorded(input, other):
-                return prim.trunc(prim.div(input, other), out=out)
-            pair = [x.detach() if isinstance(x, Tensor) else x for x in (input, other)]
-            quotient = prim.trunc(prim.div(*pair))
-            for x in (input, other):
-                quotient = zero_gradient(quotient, x) if isinstance(x, Tensor) else quotient
-            return quotient
+        dtype = result_type(input, other)
+        if dtype.is_floating_point:
+            return _truncated(input, other, dtype, out)
         floored = prim.floor_divide(input, other)
         # floor and trunc differ by one where the signs differ and a remainder is left.
         inexact = prim.ne(prim.fmod(input, other), 0)
@@ -161,6 +158,17 @@ def div(
     raise RuntimeError(
         f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}"
     )
+
+
+def _truncated(
+    input: Tensor | Scalar, other: Tensor | Scalar, dtype: DType, out: Tensor | None
+) -> Tensor:
+    """The whole part of a quotient, of halves that of float32's; its gradient is zero."""
+    pair = [wide(x.detach()) if isinstance(x, Tensor) else x for x in (input, other)]
+    quotient = to_dtype(prim.trunc(prim.div(*pair)), dtype)
+    for x in (input, other):
+        quotient = zero_gradient(quotient, x) if isinstance(x, Tensor) else quotient
+    return write_out(out, quotient)
 
 
 @method
@@ -296,6 +304,8 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     if not need_tensor("round", input).dtype.is_floating_point:
         raise DTypeError(f"round: decimals are for floats only, got {input.dtype.name}")
     scale = 10.0 ** min(abs(decimals), 308)
+    if is_half(input):
+        return write_out(out, to_dtype(round(wide(input), decimals=decimals), input.dtype))
     if decimals > 0:
         return prim.div(prim.round(input * scale), scale, out=out)
     return prim.mul(prim.round(input / scale), scale, out=out)

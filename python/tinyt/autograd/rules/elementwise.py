@@ -83,18 +83,39 @@ def i1_grad(g: Tensor, n: Node) -> Tensor:
     return g * prim.where(prim.isinf(size), size, size - bessel_ratio(x, n.output()))
 
 
+# Hankel's expansion (DLMF 10.40.1) of sqrt(2 pi x) e^-x (I0(x) - I1(x)) in powers of 1 / x.
+def _hankel(order: int, count: int) -> list[float]:
+    terms = [1.0]
+    for k in range(1, count):
+        terms.append(terms[-1] * ((2 * k - 1) ** 2 - 4 * order) / (8 * k))
+    return terms
+
+
+HANKEL = [a - b for a, b in zip(_hankel(0, 12), _hankel(1, 12), strict=True)]
+
+
+def bessel_difference(x: Tensor) -> Tensor:
+    """e^-|x| (I0(x) - I1(|x|)), far out without the difference of nearly equal numbers."""
+    size = prim.abs(x)
+    far = size > 50.0
+    inverse = 1.0 / prim.where(far, size, 50.0)
+    total = inverse * HANKEL[-1]
+    for coefficient in reversed(HANKEL[1:-1]):
+        total = (total + coefficient) * inverse
+    total = total * prim.sqrt(inverse * (0.5 / math.pi))
+    return prim.where(far, total, prim.i0e(x) - prim.sign(x) * prim.i1e(x))
+
+
 def i1e_grad(g: Tensor, n: Node) -> Tensor:
     """(e^-|x| I1)' = e^-|x| (I0 - I1 / x - sign(x) I1)."""
-    x, out = n.input(0), n.output()
-    return g * (prim.i0e(x) - bessel_ratio(x, out) - prim.sign(x) * out)
+    x = n.input(0)
+    return g * (bessel_difference(x) - bessel_ratio(x, prim.i1e(x)))
 
 
 wide_rule("i0", (lambda g, n: g * prim.i1(n.input(0)), 0))
-wide_rule(
-    "i0e", (lambda g, n: g * (prim.i1e(n.input(0)) - prim.sign(n.input(0)) * n.output()), 0, OUT)
-)
+wide_rule("i0e", (lambda g, n: -g * prim.sign(n.input(0)) * bessel_difference(n.input(0)), 0))
 wide_rule("i1", (i1_grad, 0, OUT))
-wide_rule("i1e", (i1e_grad, 0, OUT))
+wide_rule("i1e", (i1e_grad, 0))
 
 # ---- binary and ternary
 
