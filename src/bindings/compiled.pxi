@@ -26,7 +26,7 @@ cdef enum SourceKind:
     FROM_LEAF, FROM_MEMORY, FROM_GRAD, FROM_LATER
 
 cdef enum ResultKind:
-    AN_OUTPUT, AN_ARGUMENT, A_NUMBER, AN_OBJECT, A_VIEW, AN_ALIAS
+    AN_OUTPUT, AN_ARGUMENT, A_NUMBER, AN_OBJECT, A_VIEW, AN_ALIAS, A_GRAD
 
 
 cdef class ByIdentity:
@@ -163,6 +163,22 @@ cdef inline int wants_of(TensorBase x):
     return 0 if not wants_grad(x) else 1 if x.node is not None else 2
 
 
+cdef object MARKS = "_dynamic_sizes"   # the attribute that mark_dynamic sets
+
+
+def is_plain_leaf(TensorBase x not None):
+    """Whether a leaf has no class, attributes or hooks of its own: facts say all of it."""
+    if type(x) is not PUBLIC or x._hooks or x._post_hooks:
+        return False
+    own = x.__dict__
+    return not own or (len(own) == 1 and MARKS in own)
+
+
+cdef TensorBase leaf_of(object leaf, leaves):
+    """A leaf itself, or the argument of that number."""
+    return <TensorBase>(leaves[leaf] if type(leaf) is int else leaf)
+
+
 cdef class LeafFacts:
     """What of a tensor among the arguments a program is made for. Where arguments share a memory,
     ``first`` is the first of them, and where they lie in it counts; ``same`` is the first that is
@@ -224,6 +240,7 @@ cdef class Entry:
     cdef list renewed                 # leaves whose gradients a run replaces without reading them
     cdef dict kept
     cdef unordered_set[size_t] captured
+    cdef unordered_set[size_t] reached   # memories of what the function comes to otherwise
     cdef vector[int] source_kinds
     cdef vector[Py_ssize_t] source_leaves
     cdef list sources, layouts
@@ -246,20 +263,24 @@ cdef class Entry:
         self.no_grad, self.kept = list(capture.no_grad), dict(capture.kept)
         for storage in capture.captured:
             self.captured.insert(<size_t>storage)
+        for storage in capture.reached:
+            self.reached.insert(<size_t>storage)
         self.sources, self.layouts = [], []
         for source, layout in zip(capture.arguments, capture.layouts, strict=True):
             kind, what = (FROM_LEAF, source) if isinstance(source, int) else (
                 {"memory": FROM_MEMORY, "grad": FROM_GRAD, "seed": FROM_LATER}[source[0]], source[1])
             self.source_kinds.push_back(kind)
-            self.source_leaves.push_back(what if kind in (FROM_LEAF, FROM_MEMORY) else -1)
+            self.source_leaves.push_back(what if type(what) is int and kind != FROM_LATER else -1)
             self.sources.append(what)
             self.layouts.append(layout)
         self.numbers, self.generators = list(capture.numbers), list(capture.draws)
         self.set_grads = list(capture.set_grads)
         self.result_description, self.results = capture.tree, list(capture.results)
         self.returns_numbers = any([kind == A_NUMBER for kind, _ in self.results])
-        read = {id(leaf) for kind, leaf in zip(self.source_kinds, self.sources) if kind == FROM_GRAD}
-        self.renewed = [leaf for leaf, _, _ in self.set_grads if id(leaf) not in read]
+        read = [leaf for kind, leaf in zip(self.source_kinds, self.sources) if kind == FROM_GRAD]
+        known = {leaf if type(leaf) is int else id(leaf) for leaf in read}
+        self.renewed = [leaf for leaf, _, _ in self.set_grads
+                        if (leaf if type(leaf) is int else id(leaf)) not in known]
         self.later = capture.later
         self.returns_output = (self.later is None and not self.set_grads and capture.tree is LEAF
                                and self.results == [(AN_OUTPUT, 0)])
@@ -290,7 +311,7 @@ cdef class Entry:
             if type((<Place>place)()) is not float:
                 return None
         for leaf in self.no_grad:
-            if (<TensorBase>leaf)._grad is not None:
+            if leaf_of(leaf, leaves)._grad is not None:
                 return None
         return leaves
 
@@ -319,9 +340,14 @@ cdef class Entry:
             if facts.first != first or facts.same != same:
                 return f"argument {i}: which arguments share its memory"
             storage = <size_t>&x.t.storage()
+            kept = <TensorBase>self.kept.get(i)
+            if kept is None and facts.wants == 2:
+                if not is_plain_leaf(x):
+                    return f"argument {i}: a leaf with a class, attributes or hooks of its own"
+                if self.reached.count(storage):
+                    return f"argument {i}: its memory is read by the function otherwise, too"
             if self.captured.empty() and not self.kept:
                 continue
-            kept = <TensorBase>self.kept.get(i)
             if kept is None:
                 if self.captured.count(storage):
                     return f"argument {i}: its memory is read by the function otherwise, too"
@@ -407,7 +433,7 @@ cdef class Entry:
                 run.arguments.push_back(whole_memory((<TensorBase>leaves[self.source_leaves[i]]).t))
                 continue
             # Memory of its own, as the recording took it.
-            found = (<TensorBase>self.sources[i])._grad
+            found = leaf_of(self.sources[i], leaves)._grad
             if found is None:
                 return False
             x = <TensorBase>found
@@ -450,7 +476,7 @@ cdef class Entry:
                 with nogil:
                     stands = self.program.holds(run.given)
                 for leaf in self.renewed if stands else ():
-                    (<TensorBase>leaf)._grad = None
+                    leaf_of(leaf, leaves)._grad = None
             ran = run.run(self.program[0], observer, self.returns_numbers)
         finally:
             if not ran and draws is not None:
@@ -476,8 +502,11 @@ cdef class Entry:
     cpdef accept(self, list outputs, leaves, list numbers):
         """Sets the gradients to those that a run gave; what the function returns of its outputs and
         of its numbers, if it returns any."""
+        cdef Py_ssize_t at   # of an output; -1: as fixed; argument -2 - at
         for leaf, output, fixed in self.set_grads:
-            (<TensorBase>leaf)._grad = fixed if <Py_ssize_t>output < 0 else outputs[output]
+            at = <Py_ssize_t>output
+            leaf_of(leaf, leaves)._grad = (
+                outputs[at] if at >= 0 else fixed if at == -1 else leaves[-2 - at])
         values = []
         for kind, what in self.results:
             if kind == AN_OUTPUT:
@@ -491,6 +520,8 @@ cdef class Entry:
                 x = i if source == AN_OBJECT else (outputs if source == AN_OUTPUT else leaves)[i]
                 x = x.as_strided(once, stride, x.storage_offset() + offset)
                 values.append(x if once == shape else x.expand(shape))
+            elif kind == A_GRAD:
+                values.append(leaf_of(what, leaves)._grad)
             elif kind == AN_ALIAS:
                 values.append(wrap((<TensorBase>what).t))
             else:

@@ -26,6 +26,8 @@ cdef class Recorder:
     cdef list drawn               # counters taken of each generator
     cdef list parts               # of the recordings around a part, what they have drawn
     cdef readonly list stand_ins  # of the arguments
+    cdef dict gradients           # id of what stands for a gradient -> its leaf
+    cdef dict leaves              # id of what stands for a leaf -> (what, the leaf, its number)
     cdef readonly bint needs_run
     cdef readonly bint may_wait   # what needs a run may be left out of it: the next one may do
 
@@ -44,6 +46,8 @@ cdef class Recorder:
         self.drawn = []
         self.parts = []
         self.stand_ins = []
+        self.gradients = {}
+        self.leaves = {}
 
     def stand_in(self, TensorBase x not None, source):
         """A tensor that stands for ``x``, which comes from ``source`` at each run."""
@@ -52,6 +56,16 @@ cdef class Recorder:
         self.stand_ins.append(out)
         self.layouts.append(LeafFacts(x))
         return out
+
+    def follow_leaf(self, TensorBase stand_in not None, TensorBase x not None, Py_ssize_t i):
+        """Lets what stands for argument ``i``, a leaf, have the leaf's gradient."""
+        stand_in.leaf_grad = True
+        self.leaves[id(stand_in)] = stand_in, x, i
+
+    def argument_of(self, x):
+        """The number of the leaf that a tensor stands for; None of another one."""
+        found = self.leaves.get(id(x))
+        return None if found is None else found[2]
 
     def seed(self, TensorBase like not None, source):
         """What stands for the gradient of an output, in row-major order."""
@@ -70,6 +84,10 @@ cdef class Recorder:
     def is_stand_in(self, x):
         """Whether a tensor stands for an argument."""
         return any([x is y for y in self.stand_ins])
+
+    def is_grad_of(self, x, leaf):
+        """Whether a tensor stands for the gradient that a leaf had before the recording."""
+        return self.gradients.get(id(x)) is leaf and leaf is not None
 
     def number(self, double value, source):
         """A number that comes from ``source`` at each run."""
@@ -140,8 +158,11 @@ cdef class Recorder:
                 "a function of cond, scan or while_loop uses `.grad`, which a compiled program does "
                 "outside of them only; return what tinyt.autograd.grad gives")
         if seen is None:
-            seen = self.grads[leaf] = [leaf._grad, False, leaf._grad]
-            self.meet(leaf)
+            found = self.leaves.get(id(leaf))
+            before = leaf._grad if found is None else (<TensorBase>found[1])._grad
+            seen = self.grads[leaf] = [before, False, before]
+            if found is None:
+                self.meet(leaf)
         return seen
 
     cdef object grad(self, TensorBase leaf):
@@ -154,7 +175,9 @@ cdef class Recorder:
                     raise CaptureError(
                         "grad: a program does not follow the tape of a gradient that was there; "
                         "detach it, or set it to None")
-                seen[2] = self.stand_in(<TensorBase>seen[0], ("grad", leaf))
+                i = self.argument_of(leaf)
+                seen[2] = self.stand_in(<TensorBase>seen[0], ("grad", leaf if i is None else i))
+                self.gradients[id(seen[2])] = leaf   # stand_ins keeps it alive
         return seen[2]
 
 
@@ -249,7 +272,10 @@ cdef watch(Operands& args):
 cdef inline Recorder recorder_of(TensorBase leaf):
     """Where a leaf's gradient is while this thread records; None: in the leaf."""
     cdef PyObject* owner = recording_owner()
-    return None if owner == NULL or leaf.t.is_recorded() else <Recorder><object>owner
+    if owner == NULL:
+        return None
+    recorder = <Recorder><object>owner
+    return None if leaf.t.is_recorded() and id(leaf) not in recorder.leaves else recorder
 
 
 cdef inline object grad_of(TensorBase leaf):

@@ -2,6 +2,7 @@
 
 # Types of the Cython module's parameters, by name; "| None" is added where the default is None.
 HOT_PARAMETERS = {
+    "stand_in": "TensorBase",
     "first": "int",
     "generator": "object",
     "like": "TensorBase",
@@ -124,6 +125,10 @@ HOT_TYPES = {
     "Recorder.may_wait": "bool",
     "Recorder.draws": "list[tuple[Any, int]]",
     "Recorder.is_stand_in": "bool",
+    "Recorder.is_grad_of": "bool",
+    "Recorder.argument_of": "int | None",
+    "Recorder.follow_leaf": "None",
+    "is_plain_leaf": "bool",
     "Recorder.need_run": "None",
     "Number.position": "int",
     "Sizes.tests": "int",

@@ -8,7 +8,8 @@ touches (parameters, optimiser states) is captured: read and written where it li
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,18 @@ from weakref import ReferenceType
 
 from tinyt import _core
 from tinyt._core import CaptureError
-from tinyt._tensor import Number, Place, Trace, describe, firsts, is_grad_enabled, next_number
+from tinyt._tensor import (
+    Number,
+    Place,
+    Trace,
+    describe,
+    firsts,
+    is_grad_enabled,
+    is_plain_leaf,
+    next_number,
+)
 from tinyt.compiler.graph import Graph
-from tinyt.compiler.guards import Tracer, in_place_of
+from tinyt.compiler.guards import StateError, Tracer, in_place_of
 from tinyt.compiler.later import Later
 from tinyt.compiler.recording import recording
 from tinyt.compiler.source_hints import capture_text
@@ -32,8 +42,9 @@ if TYPE_CHECKING:
     from tinyt.compiler.recompute import Lines, Recomputed
 
 # What a returned leaf is: an output of the graph, an argument, a number, the object itself, a view
-# on the tape of one of these, or another tensor of the same memory (ResultKind of compiled.pxi).
-OUTPUT, _ARGUMENT, NUMBER, _OBJECT, VIEW, _ALIAS = range(6)
+# on the tape of one of these, another tensor of the same memory, or the gradient that a tensor has
+# then (ResultKind of compiled.pxi).
+OUTPUT, _ARGUMENT, NUMBER, _OBJECT, VIEW, _ALIAS, _GRAD = range(7)
 
 
 _RECORDED = "tensor(<recorded>"  # what the text of a tensor without values begins with
@@ -95,7 +106,10 @@ class _StandIns:
                 self._recorder.stand_ins.append(self._known[id(x)])
             else:
                 self._known[id(x)] = self._recorder.stand_in(x, i)
-            if x.requires_grad and is_grad_enabled():
+            if x.requires_grad and x.is_leaf:  # under no_grad(), too: the function may end that
+                self._recorder.follow_leaf(self._known[id(x)], x, i)
+                self._wanting.append(self._known[id(x)])
+            elif x.requires_grad and is_grad_enabled():
                 self._known[id(x)].requires_grad_()
                 self._wanting.append(self._known[id(x)])
         return self._known[id(x)]
@@ -114,6 +128,11 @@ class _StandIns:
                 raise CaptureError(
                     f"compile: the function sets attributes of an argument ({', '.join(vars(x))}), "
                     "which a program does not do; set them outside"
+                )
+            if x._hooks or x._post_hooks:
+                raise CaptureError(
+                    "compile: the function registers a hook of an argument, which a program does "
+                    "not do; register it outside"
                 )
             if x._grad is not None:
                 raise CaptureError(
@@ -173,8 +192,10 @@ class Capture:
     """A call of a function, recorded.
 
     ``leaves`` are the tensors and floats among its arguments, ``rebuild`` makes the call's
-    arguments of what stands for them. A leaf that requires grad, or an argument whose memory the
-    function reads without it, is kept: the program holds for this tensor alone. ``objects`` are the
+    arguments of what stands for them. An argument whose memory the function reads without it is
+    kept: the program holds for this tensor alone. So is a leaf that requires grad where it has a
+    class, attributes or hooks of its own, shares memory with another argument, or cannot be stood
+    in for, as where its value is looked at. ``objects`` are the
     other arguments, ``places`` those of floats that are read anew at every run; ``nudged`` is
     what `Graph.begin` takes; ``lines`` gets the user's lines, by nodes. ``traced``:
     sizes are followed (`tinyt.compiler.dynamic`).
@@ -198,13 +219,52 @@ class Capture:
         # What is planned, where that was made as for other sizes (`Simplified`).
         self.resized: _core.Graph | None = None
         self._graph: Graph | None = None
+        self._made: list[ReferenceType[Tensor]] = []
         self.how = ""  # the passes went, for `explain`
         self.recomputed: tuple[Recomputed, ...] = ()
         tensors = {i: x for i, x in enumerate(leaves) if isinstance(x, Tensor)}
-        self.kept = {i: x for i, x in tensors.items() if x.requires_grad and x.is_leaf}
+        wanting = {i: x for i, x in tensors.items() if x.requires_grad and x.is_leaf}
+        memories = Counter(x._storage_id for x in tensors.values())
+        self.kept = {
+            i: x for i, x in wanting.items() if not is_plain_leaf(x) or memories[x._storage_id] > 1
+        }
+        run = partial(self._run, function, leaves, rebuild, objects, tensors)
+        if len(self.kept) == len(wanting) or not self._stood_in(run):
+            self.kept = wanting
+            run()
+
+    def _stood_in(self, run: Callable[[], None]) -> bool:
+        """Whether the call can be recorded with what stands for its leaves."""
+        changed = ""
+        try:
+            run()
+        except FirstRun:
+            raise
+        except StateError as error:
+            changed = str(error)
+        except Exception:
+            return False
+        if changed:
+            try:  # what is kept of the call must be the leaf itself
+                _require_gone(self._made)
+            except CaptureError:
+                return False
+            raise StateError(changed)
+        return True
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        leaves: Sequence[Any],
+        rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+        objects: Sequence[Any],
+        tensors: dict[int, Tensor],
+    ) -> None:
+        """Records the call; again where an argument turns out to be reached without it."""
         self._live = True
         while True:
-            tracer = Tracer(function, objects, self._note_line if lines is not None else None)
+            note = self._note_line if self._lines is not None else None
+            tracer = Tracer(function, objects, note)
             made = self._typed(partial(self._record, function, leaves, rebuild), tracer)
             if made is None:
                 self._live = False
@@ -212,14 +272,22 @@ class Capture:
             touched = [tensor for _, tensor, *_ in self.core.inputs()]
             touched += [tensor for _, tensor, _ in self.core.writes()]
             self.captured = {x._storage_id for x in touched if x is not None}
-            aliased = {i: x for i, x in tensors.items() if x._storage_id in self.captured}
+            self.reached = self._reached | tracer.memories()
+            aliased = {
+                i: x
+                for i, x in tensors.items()
+                if x._storage_id in self.captured
+                or (x.requires_grad and x.is_leaf and x._storage_id in self.reached)
+            }
             if aliased.keys() <= self.kept.keys():
                 break
             self.kept.update(aliased)
-        self._require_own_gradients(tensors.values())
+        self._require_own_gradients(leaves)
+        self._made = made
         self.guards = tracer.guards(self._reads, self._held, self.tensors)
         del tracer
         _require_gone(made)
+        self._made = []
 
     @property
     def graph(self) -> Graph:
@@ -282,7 +350,7 @@ class Capture:
                     )
                 known.check()
                 roots = self._take_result(core, recorder, result, known.all)
-                self._take_gradients(core, recorder)
+                self._take_gradients(core, recorder, known.all)
                 self.later = None
                 if roots:
                     with tracer:  # hooks of the tape, and backwards of functions
@@ -291,15 +359,16 @@ class Capture:
         self.numbers, self.draws = recorder.numbers, recorder.draws
         self._reads, self._held = recorder.reads, recorder.held
         self.tensors = list(recorder.tensors.values())
+        self._reached = {x._storage_id for x in self.tensors}
         self.constants = frozenset(x.data_ptr() for x in recorder.constants)
         return recorder.made
 
-    def _require_own_gradients(self, tensors: Iterable[Tensor]) -> None:
+    def _require_own_gradients(self, leaves: Sequence[Any]) -> None:
         """CaptureError where a gradient that is read lies in memory that is used otherwise, too."""
-        used = self.captured | {x._storage_id for x in tensors}
+        used = self.captured | {x._storage_id for x in leaves if isinstance(x, Tensor)}
         for source in self.arguments:
             if isinstance(source, tuple) and source[0] == "grad":
-                grad = source[1].grad
+                grad = (leaves[source[1]] if isinstance(source[1], int) else source[1]).grad
                 if grad._storage_id in used:
                     raise CaptureError(
                         f"compile: a gradient of shape {tuple(grad.shape)} shares memory with "
@@ -326,6 +395,11 @@ class Capture:
         roots: dict[int, Tensor] = {}
         place = {id(x): i for i, x in enumerate(stand_ins)}
         made = {id(ref()) for ref in recorder.made}
+        grads = {
+            id(row[2]): x
+            for x, row in recorder.grads.items()
+            if id(x) not in made or recorder.argument_of(x) is not None
+        }
 
         def output(x: Tensor) -> int:
             if id(x) not in known:
@@ -340,6 +414,10 @@ class Capture:
                 self.results.append((_ARGUMENT, place[id(x)]))
             elif isinstance(x, Number):
                 self.results.append((NUMBER, x.position))
+            elif x._is_recorded and not x.requires_grad and id(x) in grads:
+                of_grad = grads[id(x)]
+                number = recorder.argument_of(of_grad)
+                self.results.append((_GRAD, of_grad if number is None else number))
             elif not x._is_recorded and id(x) not in made:
                 self.results.append((_OBJECT, x))
             elif not x._is_recorded and not x.requires_grad:
@@ -370,21 +448,34 @@ class Capture:
         self._outputs += 1
         return self._outputs - 1
 
-    def _take_gradients(self, core: _core.Graph, recorder: Any) -> None:
-        """Notes what ``.grad`` of every leaf must be before, and is after. Leaves that the function
-        makes of captured memory are gone afterwards."""
-        self.no_grad: list[Tensor] = []
-        self.set_grads: list[tuple[Tensor, int, Tensor | None]] = []
+    def _take_gradients(
+        self, core: _core.Graph, recorder: Recorder, stand_ins: Sequence[Any]
+    ) -> None:
+        """Notes what ``.grad`` of every leaf must be before, and is after: an output, argument -2 -
+        i, or with -1 a tensor that was there. Leaves that the function makes of captured memory are
+        gone afterwards."""
+        self.no_grad: list[Tensor | int] = []  # those of arguments by their numbers
+        self.set_grads: list[tuple[Tensor | int, int, Tensor | None]] = []
+        place = {id(x): i for i, x in enumerate(stand_ins)}
         made = {id(ref()) for ref in recorder.made}
-        for leaf, (before, was_read, after) in recorder.grads.items():
-            if id(leaf) in made:
-                self._require_not_returned(leaf)
+        for x, (before, was_read, after) in recorder.grads.items():
+            number = recorder.argument_of(x)
+            if number is None and id(x) in made:
+                self._require_not_returned(x)
                 continue
+            leaf = x if number is None else number
             if was_read and before is None:
                 self.no_grad.append(leaf)
-            if after is before or recorder.is_stand_in(after):
-                continue
-            if after is not None and after._is_recorded:
+            if was_read and (after is before or recorder.is_grad_of(after, x)):
+                continue  # what is set without being read may be another one at the next call
+            if id(after) in place and after is not None:
+                self.set_grads.append((leaf, -2 - place[id(after)], None))
+            elif recorder.is_stand_in(after):
+                raise CaptureError(
+                    "compile: the gradient of a tensor is set to that of another one, which a "
+                    "program does not do; set it to a clone"
+                )
+            elif after is not None and after._is_recorded:
                 self.set_grads.append((leaf, self._add_output(core, after), None))
             else:
                 self.set_grads.append((leaf, -1, after))

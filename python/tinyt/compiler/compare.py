@@ -22,7 +22,7 @@ class Recorded(Protocol):
     constants: frozenset[int]
     tree: Any
     results: list[tuple[int, Any]]
-    set_grads: list[tuple[Tensor, int, Tensor | None]]
+    set_grads: list[tuple[Tensor | int, int, Tensor | None]]
 
     @property
     def graph(self) -> Graph:

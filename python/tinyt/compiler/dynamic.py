@@ -99,6 +99,10 @@ class Dynamic:
         was = self.capture
         if was is None or was.trace is None:
             return self._failure
+        if any(
+            isinstance(x, tuple) and type(x[1]) is int and x[0] == "grad" for x in was.arguments
+        ):
+            return "the gradient of an argument is read"
         given = [leaves[x] if isinstance(x, int) else None for x in was.arguments]
         core = _core.Graph()
         found = was.trace.replay(was.core, core, given, [n for _, n in was.draws])

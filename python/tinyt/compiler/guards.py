@@ -295,6 +295,11 @@ class Tracer:
                 )
         return list(self._guards.values())
 
+    def memories(self) -> set[int]:
+        """The storages of tensors that were there and that the call has come to."""
+        found = (x for x in self._lasting.values() if isinstance(x, TensorBase))
+        return {x._storage_id for x in found if not x._is_recorded}
+
     # ---- frames
 
     def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
