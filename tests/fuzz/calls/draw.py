@@ -71,10 +71,10 @@ class Drawer:
         self._seed = seed
         self.targets = find_targets() if targets is None else targets
         self._classes = {t.path: t for t in self.targets if t.kind == "class"}
-        self._layers: dict[str, list[Expr]] = {}
-        for name, args, kwargs, _ in LAYERS:
+        self._layers: dict[str, list[tuple[Expr, tuple[int, ...] | int]]] = {}
+        for name, args, kwargs, shape in LAYERS:
             made = self._call_of(f"tinyt.nn.{name}", args, kwargs)
-            self._layers.setdefault(f"tinyt.nn.{name}", []).append(made)
+            self._layers.setdefault(f"tinyt.nn.{name}", []).append((made, shape))
         self._inputs = [row[3] for row in LAYERS]
 
     def call(self, number: int) -> Expr:
@@ -94,11 +94,13 @@ class Drawer:
             owner, name = self.instance(rng, target.owner), Expr(repr(target.name))
             if rng.random() < 0.5:
                 return call("getattr", owner, name)
-            return call("setattr", owner, name, hostile(rng))
+            return call("changed", owner, name, hostile(rng))
         if target.name in ("__enter__", "__exit__"):  # one without the other would last
             return call("entered", self.instance(rng, target.owner))
         if target.kind == "class" and target.path in self._layers and rng.random() < 0.5:
-            return self._spoiled(rng, rng.choice(self._layers[target.path]))
+            layer, shape = rng.choice(self._layers[target.path])
+            layer = self._spoiled(rng, layer)
+            return call("applied", layer, input_of(rng, shape)) if rng.random() < 0.6 else layer
         sample = self._sample(rng, target)
         if sample is not None and rng.random() < 0.6:
             return self._spoiled(rng, sample) if rng.random() < 0.8 else sample
@@ -171,7 +173,7 @@ class Drawer:
         if path == "tinyt.nn.Module" and rng.random() < 0.5:
             path = rng.choice(sorted(self._layers))
         if path in self._layers:
-            return rng.choice(self._layers[path])
+            return rng.choice(self._layers[path])[0]
         if path in INSTANCES:
             return Expr(rng.choice(INSTANCES[path]))
         if path not in self._classes:  # a callable object
@@ -184,9 +186,7 @@ class Drawer:
     def _sample(self, rng: random.Random, target: Target) -> Expr | None:
         """A sensible call from the table of operations or of layers."""
         if target.kind == "method" and target.name == "forward" and target.owner in self._layers:
-            shape = rng.choice(self._inputs)
-            of_ints = Expr(f"tinyt.arange({shape})")
-            x = of_ints if isinstance(shape, int) else tensor(rng, repr(shape), "float32", "grad")
+            x = input_of(rng, rng.choice(self._inputs))
             return call(target.path, self.instance(rng, target.owner), x)
         if not target.path.startswith(OPERATIONS) and target.path.count(".") > 1:
             return None
@@ -204,6 +204,12 @@ class Drawer:
     def _call_of(self, path: str, args: Any, kwargs: Any) -> Expr:
         named = {name: written(value) for name, value in kwargs.items()}
         return call(path, *[written(value) for value in args], **named)
+
+
+def input_of(rng: random.Random, shape: tuple[int, ...] | int) -> Expr:
+    """A layer's input, as the table of layers has it."""
+    of_ints = Expr(f"tinyt.arange({shape})")
+    return of_ints if isinstance(shape, int) else tensor(rng, repr(shape), "float32", "grad")
 
 
 @functools.cache

@@ -14,7 +14,9 @@ from fuzz.calls import planted
 
 __all__ = [
     "T",
+    "applied",
     "bare",
+    "changed",
     "clearing",
     "compiled",
     "entered",
@@ -191,6 +193,20 @@ def entered(context: Any) -> Any:
     return value
 
 
+def applied(layer: Any, x: tinyt.Tensor) -> None:
+    """A layer and its result, used as their owner would."""
+    exercise(layer)
+    exercise(layer(x))
+
+
+def changed(owner: Any, name: str, value: Any) -> None:
+    """An object with another attribute, used as its owner would."""
+    setattr(owner, name, value)
+    exercise(owner)
+    if callable(owner):
+        exercise(owner(T((2, 3), "float32", "grad")))
+
+
 def exercise(value: Any, depth: int = 0) -> None:
     """Uses a result as its owner would: a bad one that only later crashes is found here."""
     if isinstance(value, tinyt.Tensor):
@@ -209,6 +225,10 @@ def exercise(value: Any, depth: int = 0) -> None:
             for parameter in group["params"]:
                 parameter.grad = tinyt.ones_like(parameter)
         value.step()
+    elif isinstance(value, tinyt.optim.lr_scheduler.LRScheduler):
+        value.optimizer.step()
+        value.step()
+        value.state_dict()
     elif isinstance(value, tinyt.nn.Module):
         repr(value)
         value.state_dict()

@@ -127,6 +127,6 @@ class Caller:
 def function_of(expr: Expr) -> str:
     """The function that a call is about, inside its wrappers."""
     head = expr.head.removesuffix("(")
-    if head in ("exercise", "compiled", "in_lazy"):
+    if head in ("applied", "changed", "exercise", "compiled", "in_lazy"):
         return function_of(expr.items[0][1])
     return head
