@@ -1,5 +1,6 @@
 """Optimisers and schedules: the same trajectories, rates and state layout as PyTorch's."""
 
+import copy
 import math
 
 import numpy as np
@@ -555,3 +556,39 @@ def test_schedule_errors():
     other = two_groups(ops.ones, nn.Parameter, optim.SGD)
     with pytest.raises(ValueError, match="same optimizer"):
         lr_scheduler.ChainedScheduler([step, lr_scheduler.StepLR(other, 1)])
+
+
+def test_set_state_of_a_subclass_fills_in_what_older_states_lack():
+    seen = []
+
+    class Counting(optim.SGD):
+        def __setstate__(self, state):
+            seen.append(sorted(state))
+            super().__setstate__(state)
+            for group in self.param_groups:
+                group.setdefault("count", 7)
+
+    p = nn.Parameter(tinyt.ones(2))
+    optimizer = Counting([p], lr=0.1, momentum=0.5)
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert seen == [["param_groups", "state"]]
+    assert optimizer.param_groups[0]["count"] == 7
+    assert copy.deepcopy(optimizer).param_groups[0]["count"] == 7
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Rprop"])
+def test_options_that_a_saved_group_lacks_have_their_defaults(kind):
+    """As in a file of before they were there."""
+    p = nn.Parameter(tinyt.ones(2))
+    optimizer = getattr(optim, kind)([p], lr=0.25)
+    state = optimizer.state_dict()
+    state["param_groups"] = [{"lr": 0.125, "params": [0], "initial_lr": 1.0}]
+    optimizer.load_state_dict(state)
+    p.grad = tinyt.ones(2)
+    optimizer.step()
+    twin = nn.Parameter(tinyt.ones(2))
+    twin.grad = tinyt.ones(2)
+    getattr(optim, kind)([twin], lr=0.125).step()
+    assert p.tolist() == twin.tolist()
+    assert optimizer.param_groups[0]["initial_lr"] == 1.0

@@ -236,7 +236,8 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over a `state_dict` made by an optimiser over the same parameters in order.
 
-        Tensors are copied, and floating ones converted to the dtype of their parameter.
+        Tensors are copied, and floating ones converted to the dtype of their parameter. Options
+        that a saved group lacks have their default values. `__setstate__` gets the result.
 
         Raises:
             ValueError: if groups or their sizes do not match; the optimiser is unchanged then.
@@ -268,10 +269,16 @@ class Optimizer:
         loaded = []
         for group, given in zip(groups, saved, strict=True):
             options = {k: deepcopy(v) for k, v in given.items() if k != "params"}
-            loaded.append({**options, "params": group["params"]})
-        self.state, self.param_groups = state, loaded
+            # Files of before an option was there have no value of it.
+            loaded.append({**self.defaults, **options, "params": group["params"]})
+        self.__setstate__({"state": state, "param_groups": loaded})
         for hook in tuple(self._hooks["load_post"]):
             hook(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Sets attributes: all of a pickled optimiser, or the `state` and `param_groups` that
+        `load_state_dict` has made; a subclass may override it to fill in what older ones lack."""
+        self.__dict__.update(state)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(optimizer, args, kwargs)` before `step`; it may return new ones."""
