@@ -139,8 +139,10 @@ class Drawer:
 
     def _argument(self, rng: random.Random, p: inspect.Parameter, spoil: float) -> Expr:
         if rng.random() >= spoil:
-            return plausible(rng, p)
-        return repeated(rng) if REPETITIONS.search(p.name) else hostile(rng)
+            drawn = plausible(rng, p)
+        else:
+            drawn = repeated(rng) if REPETITIONS.search(p.name) else hostile(rng)
+        return call("ending", drawn) if p.name == "cond_fn" else drawn  # else loops may last
 
     def _spoiled(self, rng: random.Random, sample: Expr) -> Expr:
         """The sample with one or two arguments exchanged, or their tensors laid out otherwise."""

@@ -19,6 +19,7 @@ __all__ = [
     "changed",
     "clearing",
     "compiled",
+    "ending",
     "entered",
     "exercise",
     "giving",
@@ -171,6 +172,14 @@ def slow_iterator(length: int = 3) -> Iterator[int]:
 def identity(*args: Any, **kwargs: Any) -> Any:
     """A function of anything."""
     return args[0] if args else None
+
+
+def ending(condition: Any) -> Any:
+    """The condition of a loop, false from its twentieth answer on; anything else as it is."""
+    answers = itertools.count()
+    if not callable(condition):
+        return condition
+    return lambda *args: condition(*args) if next(answers) < 20 else False
 
 
 def compiled(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
