@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from numbers import Integral
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -85,10 +86,12 @@ class Tensor(TensorBase):
                 f"this one came from {node.op_name}"
             )
         copy = _tensor.make_subclass(type(self), _deep_copied(self, memo), self.requires_grad)
-        if self._grad is not None:
-            copy._grad = prim.copy(self._grad)
-        copy.__dict__.update(self.__dict__)
         memo[id(self)] = copy
+        grad = self._grad
+        if grad is not None:
+            copy._grad = prim.copy(grad) if grad.grad_fn is not None else deepcopy(grad, memo)
+        if self.__dict__:
+            copy.__dict__.update(deepcopy(self.__dict__, memo))
         return copy
 
     # Above ndarray's: NumPy leaves operators to the tensor.

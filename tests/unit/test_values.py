@@ -128,6 +128,19 @@ def test_deepcopy_keeps_views_together() -> None:
     assert copy.deepcopy(tinyt.tensor(2).expand(3)).tolist() == [2, 2, 2]
 
 
+def test_deepcopy_of_gradients_and_attributes() -> None:
+    """Gradients may be parts of one buffer; what attributes hold is copied, too."""
+    flat = tinyt.zeros(4)
+    x, y = (tinyt.ones(2, requires_grad=True) for _ in range(2))
+    x.grad, y.grad, x.names = flat[:2], flat[2:], ["a"]  # type: ignore[attr-defined]
+    x.partner = y  # type: ignore[attr-defined]
+    a, whole = copy.deepcopy((x, flat))
+    whole.fill_(3)
+    assert a.grad.tolist() == a.partner.grad.tolist() == [3, 3]
+    a.names.append("b")
+    assert (x.names, flat.tolist()) == (["a"], [0, 0, 0, 0])  # type: ignore[attr-defined]
+
+
 def test_deepcopy_keeps_tied_weights_and_their_views() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
