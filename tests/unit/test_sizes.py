@@ -92,6 +92,13 @@ REFUSED: list[tuple[str, type[Exception], Callable[[], Any]]] = [
     ("repeat_interleave", RuntimeError,
      lambda: tinyt.repeat_interleave(tinyt.tensor([1, 2]), output_size=TOP)),
     ("split", RuntimeError, lambda: ones(5).split([TOP, TOP, 7])),
+    ("split", OutOfMemoryError, lambda: wide(2**62).split(1)),
+    ("chunk", OutOfMemoryError, lambda: wide(2**62).chunk(TOP)),
+    ("chunk", OutOfMemoryError, lambda: ones(0).chunk(TOP)),
+    ("unbind", OutOfMemoryError, lambda: wide(2**62).unbind()),
+    ("einsum", ValueError, lambda: tinyt.einsum(ones(3), wide(2**62))),
+    ("broadcast_shapes", ShapeError, lambda: tinyt.broadcast_shapes((3,), (BOTTOM,))),
+    ("pow_", RuntimeError, lambda: tinyt.arange(3).pow_(BOTTOM)),
     ("tensor_split", OutOfMemoryError, lambda: tinyt.tensor_split(ones(5), TOP)),
     ("linspace", OutOfMemoryError, lambda: tinyt.linspace(0, 1, TOP)),
     ("logspace", OutOfMemoryError, lambda: tinyt.logspace(0, 1, 2**62)),
@@ -256,6 +263,7 @@ def test_empty_by_one_size() -> None:
     assert tinyt.eye(TOP, 0).shape == (TOP, 0)
     assert tinyt.eye(0, TOP, dtype=tinyt.int32).dtype is tinyt.int32
     assert tinyt.empty(0, TOP).shape == (0, TOP)
+    assert tinyt.tril_indices(TOP, 0).shape == tinyt.triu_indices(0, TOP).shape == (2, 0)
     assert ones(0).repeat(TOP).shape == (0,)
     assert ones(0).view(TOP, 0).shape == (TOP, 0)
     assert tinyt.nn.Linear(TOP, 0).weight.shape == (0, TOP)
@@ -274,6 +282,13 @@ def test_combinations(replace: bool) -> None:
         found = tinyt.combinations(tinyt.arange(n), r, replace)
         assert found.shape == (len(expected), r)
         assert found.tolist() == expected
+
+
+def test_bounds_of_floats() -> None:
+    """Integers as bounds of floats: differences of 64 bits and more are numbers as well."""
+    drawn = ones(100).uniform_(BOTTOM, TOP)
+    assert drawn.min().item() < BOTTOM / 2 < TOP / 2 < drawn.max().item()
+    assert tinyt.tensor([0.25]).logit(BOTTOM).item() == pytest.approx(math.log(1 / 3))
 
 
 # ---- random integers

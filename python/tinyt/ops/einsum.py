@@ -59,6 +59,8 @@ def _parse(equation: str) -> tuple[list[list[int]], list[int] | None]:
 
 
 def _parse_sublist(subscripts: Any) -> list[int]:
+    if isinstance(subscripts, Tensor) and subscripts.numel() > len(LETTERS) ** 2:
+        raise ValueError(f"einsum: got {subscripts.numel()} subscripts in a sublist")
     labels: list[int] = []
     for value in subscripts:
         label = _ELLIPSIS if value is Ellipsis else value

@@ -183,6 +183,11 @@ def div_(self: Tensor, other: Tensor | Scalar, *, rounding_mode: str | None = No
 @method
 def pow(input: Tensor | Scalar, exponent: Tensor | Scalar, *, out: Tensor | None = None) -> Tensor:
     """``input ** exponent``; RuntimeError for integers with a negative integer exponent."""
+    _check_power("pow", input, exponent)
+    return prim.pow(input, exponent, out=out)
+
+
+def _check_power(op: str, input: Tensor | Scalar, exponent: Tensor | Scalar) -> None:
     if (
         isinstance(exponent, int)
         and exponent < 0
@@ -190,14 +195,14 @@ def pow(input: Tensor | Scalar, exponent: Tensor | Scalar, *, out: Tensor | None
         and not (input.dtype.is_floating_point or input.dtype.is_complex)
     ):
         raise RuntimeError(
-            f"pow: integers to negative integer powers are not allowed, got exponent {exponent}"
+            f"{op}: integers to negative integer powers are not allowed, got exponent {exponent}"
         )
-    return prim.pow(input, exponent, out=out)
 
 
 @method
 def pow_(self: Tensor, exponent: Tensor | Scalar) -> Tensor:
     """Raises to a power in place."""
+    _check_power("pow_", self, exponent)
     self **= exponent
     return self
 
@@ -348,6 +353,8 @@ def broadcast_shapes(*shapes: tuple[int, ...] | int) -> tuple[int, ...]:
     result = [1] * rank
     for size in sizes:
         for d, n in enumerate(size, rank - len(size)):
+            if n < 0:
+                raise ShapeError(f"broadcast_shapes: sizes must not be negative, got {sizes}")
             if n != 1 and result[d] not in (1, n):
                 raise ShapeError(f"broadcast_shapes: {sizes} do not broadcast at dimension {d}")
             result[d] = n if n != 1 else result[d]

@@ -174,7 +174,9 @@ def uniform_(
             f"uniform_: expects from <= to, at most the largest {self.dtype.name} apart, got "
             f"{from_} and {to}"
         )
-    return self._assign(draw_uniform(tuple(self.shape), self.dtype, from_, to, generator))
+    return self._assign(
+        draw_uniform(tuple(self.shape), self.dtype, float(from_), float(to), generator)
+    )
 
 
 @method

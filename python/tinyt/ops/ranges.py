@@ -167,6 +167,8 @@ def _triangle(op: str, row: int, col: int, offset: int, dtype: DType, lower: boo
     """Each row is a run of columns: element k lies in the row whose run covers k."""
     if row < 0 or col < 0:
         raise RuntimeError(f"{op}: sizes must not be negative, got {row} and {col}")
+    if not (row and col):  # however long the other side is
+        return prim.fill((2, 0), dtype, 0.0, 0)
     # Row i is cut at column i + cut, limited to [0, col].
     cut = min(max(offset, -row - 1), col) + lower
     edges = clamp(counting(row) + cut, 0, col)

@@ -64,7 +64,9 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     """``log(x / (1 - x))``, of x limited to [eps, 1 - eps]; without ``eps`` NaN outside [0, 1]."""
     x = to_dtype(need_tensor("logit", input), float_or_default(input))
     if eps is not None:
-        x = prim.where(prim.isnan(x), x, prim.clamp(x, eps, 1 - eps))  # a NaN has a gradient
+        x = prim.where(
+            prim.isnan(x), x, prim.clamp(x, float(eps), 1.0 - eps)
+        )  # a NaN has a gradient
     if out is not None or not is_recorded(x):
         return write_out(out, to_dtype(prim.log(wide(x) / (1 - wide(x))), x.dtype))
     # At the ends, where the quotient's gradient is NaN, the difference of logarithms has the limit.

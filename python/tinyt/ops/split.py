@@ -17,6 +17,16 @@ def _not_0d(op: str, x: Tensor) -> None:
         raise RuntimeError(f"{op}: expects at least a 1-d tensor")
 
 
+_MOST_PIECES = 2**28  # of views at 200 bytes each
+
+
+def _fits_in_memory(op: str, count: int) -> int:
+    """A number of tensors; OutOfMemoryError where there is no use in starting with them."""
+    if count > _MOST_PIECES:
+        raise OutOfMemoryError(f"{op}: {count} tensors do not fit in memory")
+    return count
+
+
 def _pieces(x: Tensor, dim: int, sections: Sequence[int]) -> tuple[Tensor, ...]:
     ends = list(itertools.accumulate(sections))
     return tuple(prim.slice(x, dim, e - n, e) for n, e in zip(sections, ends, strict=True))
@@ -34,6 +44,7 @@ def split(
     size, step = tensor.shape[d], split_size_or_sections
     if step < 0 or (step == 0 and size):
         raise RuntimeError(f"split: split_size must be positive, got {step}")
+    _fits_in_memory("split", size // (step or 1))
     return _pieces(tensor, d, [min(step, size - at) for at in range(0, size, step or 1)] or [0])
 
 
@@ -60,11 +71,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     _not_0d("chunk", input)
     size = input.shape[wrap_dim("chunk", dim, input.dim())]
     if size == 0:
-        return split(input, [0] * chunks, dim)
+        return split(input, [0] * _fits_in_memory("chunk", chunks), dim)
     return split(input, -(-size // chunks), dim)
-
-
-_MOST_PIECES = 2**28  # of views at 200 bytes each
 
 
 @method
@@ -88,8 +96,7 @@ def tensor_split(
         cuts = index(cuts)
         if cuts < 1:
             raise RuntimeError(f"tensor_split: number of sections must be positive, got {cuts}")
-        if cuts > _MOST_PIECES:
-            raise OutOfMemoryError(f"tensor_split: {cuts} tensors do not fit in memory")
+        _fits_in_memory("tensor_split", cuts)
         small, larger = divmod(size, cuts)
         # Before any piece is made: sizes that there is no memory for raise MemoryError here.
         sizes = [small + 1] * larger + [small] * (cuts - larger)
@@ -136,7 +143,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.dim() == 0:
         raise DimError("unbind: expects at least a 1-d tensor")
     d = wrap_dim("unbind", dim, input.dim())
-    return tuple(select(input, d, i) for i in range(input.shape[d]))
+    return tuple(select(input, d, i) for i in range(_fits_in_memory("unbind", input.shape[d])))
 
 
 def _integer(op: str, value: Tensor | int) -> int:
