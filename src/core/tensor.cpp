@@ -11,12 +11,15 @@ std::atomic<int64_t> g_live_tensors{0};
 
 Tensor make_tensor(Ref<Storage> storage, std::span<const int64_t> shape,
                    std::span<const int64_t> strides, int64_t offset, DType dtype) {
+  const int64_t numel = numel_of(shape);
+  if (numel == 0 || numel > kMostElements) [[unlikely]]
+    check_span(shape);
   auto* t = new TensorImpl;
   t->storage = std::move(storage);
   t->shape = shape;
   t->strides = strides;
   t->offset = offset;
-  t->numel = numel_of(shape);
+  t->numel = numel;
   t->dtype = dtype;
   t->contiguous = is_contiguous(shape, strides);
   g_live_tensors.fetch_add(1, std::memory_order_relaxed);

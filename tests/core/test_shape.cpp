@@ -205,6 +205,11 @@ void test_checked() {
   CHECK_EQ(bytes_of("op", Dims{kTop, 0}, DType::Float64), 0u);
   CHECK_FAILS(OutOfMemory, "op: (1152921504606846976,) elements of float64 do not fit in memory",
               bytes_of("op", Dims{kTop / 8 + 1}, DType::Float64));
+  check_span(Dims{kMostElements, 0});
+  check_span(Dims{0, 0, 1});
+  CHECK_FAILS(Shape, "at most 576460752303423487 elements (sizes of 0 taken as 1), got (0, 576",
+              check_span(Dims{0, kMostElements + 1}));
+  CHECK_FAILS(Shape, "at most", check_span(Dims{kHuge, kHuge}));
   check_reach("op", Dims{kTop}, Dims{0});
   check_reach("op", Dims{3, 0}, Dims{kHuge, kHuge}, kHuge);
   CHECK_FAILS(Shape, "op: size (2,), stride (9223372036854775807,) and offset 0 reach beyond",
