@@ -63,6 +63,7 @@ REFUSED: list[tuple[str, type[Exception], Callable[[], Any]]] = [
     ("as_strided", ShapeError, lambda: ones(5).as_strided((TOP,), (1,))),
     ("as_strided", ShapeError, lambda: ones(5).as_strided((2, 2), (TOP, TOP))),
     ("as_strided", ShapeError, lambda: ones(5).as_strided((0,), (1,), TOP)),
+    ("as_strided", ShapeError, lambda: ones(5).as_strided((1, 1), (1, 1), 5)),
     ("combinations", OutOfMemoryError, lambda: tinyt.combinations(ones(5), TOP, True)),
     ("combinations", OutOfMemoryError, lambda: tinyt.combinations(ones(10**5), 50_000)),
     ("randint", RuntimeError, lambda: tinyt.randint(BOTTOM - 1, TOP, (1,))),
@@ -200,6 +201,28 @@ def test_triangles(rows: int, columns: int, diagonal: int) -> None:
 def test_slices(ends: tuple[Any, ...]) -> None:
     values = [0, 1, 2, 3, 4]
     assert tinyt.arange(5)[slice(*ends)].tolist() == values[slice(*ends)]
+
+
+def gradient(f: Callable[[tinyt.Tensor], tinyt.Tensor], n: int) -> Any:
+    x = tinyt.arange(float(n)).requires_grad_()
+    f(x).sum().backward()
+    assert x.grad is not None
+    return x.grad.tolist()
+
+
+@pytest.mark.parametrize("step", [2, 5, 2**31, 2**53, 2**59, TOP])
+def test_long_steps(step: int) -> None:
+    """A step that is never taken, in values, gradients and writes."""
+    for start in (1, 3):
+        first = [float(k == start) for k in range(5)] if start == 3 or step > 3 else None
+        assert first is None or gradient(lambda x, a=start: x[a::step], 5) == first
+        x = tinyt.arange(5.0)
+        x[start::step] = 7.0
+        expected = np.arange(5.0)
+        expected[start::step] = 7.0
+        assert x.tolist() == expected.tolist()
+    assert gradient(lambda x: x[1:1:step], 5) == [0.0] * 5
+    assert gradient(lambda x: x.unfold(0, 4, step), 5) == [1.0, 1.0, 1.0, 1.0, 0.0]
 
 
 @given(INTEGERS)
