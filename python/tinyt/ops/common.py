@@ -181,20 +181,24 @@ def wide_together(*tensors: Tensor | None) -> tuple[dtype | None, list[Any]]:
 
 
 def in_float32(function: F) -> F:
-    """Decorator of a composite: halves go in as float32, and its float32 results come out in the
-    half dtype that the tensors among the arguments promote to."""
+    """Decorator of a composite: where the tensors among the arguments promote to a half dtype, they
+    go in as float32, and its float32 results come out in that dtype."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not (any(map(is_half, args)) or any(map(is_half, kwargs.values()))):
             return function(*args, **kwargs)
-        out = kwargs.pop("out", None)
         given = [x for x in (*args, *kwargs.values()) if isinstance(x, TensorBase)]
         half, _ = wide_together(*cast("list[Tensor]", given))
+        if half is None:
+            return function(*args, **kwargs)
+        out = kwargs.pop("out", None)
         value = function(
             *(wide(x) if is_half(x) else x for x in args),
             **{name: wide(x) if is_half(x) else x for name, x in kwargs.items()},
         )
+        if isinstance(value, tuple):
+            return tuple(to_dtype(x, half if x.dtype is float32 else None) for x in value)
         return write_out(out, to_dtype(value, half if value.dtype is float32 else None))
 
     return cast("F", call)

@@ -15,7 +15,7 @@ from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import zero_gradient
 from tinyt.dtypes import float64, int64
-from tinyt.ops.common import need_tensor
+from tinyt.ops.common import in_float32, need_tensor
 from tinyt.ops.linalg import public_matmul
 from tinyt.ops.resample import cubic_weights
 from tinyt.ops.windows import check_positions
@@ -106,6 +106,7 @@ def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> No
         )
 
 
+@in_float32
 def grid_sample(
     input: Tensor,
     grid: Tensor,

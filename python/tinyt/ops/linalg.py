@@ -9,7 +9,7 @@ from typing import Any
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import zero_gradient
 from tinyt.dtypes import bfloat16, float16, float32
-from tinyt.ops.common import Number, renamed, write_out
+from tinyt.ops.common import Number, in_float32, renamed, write_out
 from tinyt.tensor import Tensor, method, prim
 
 
@@ -353,6 +353,7 @@ def linear(
     return prim.add(prim.matmul(input, columns), bias, out=out)
 
 
+@in_float32
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x1 @ weight[o] @ x2 + bias[o]``: [..., in1] and [..., in2] give [..., out]."""
     _need("bilinear", "weight", weight, 3)

@@ -11,7 +11,16 @@ from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt._tensor import zero_gradient
 from tinyt.dtypes import float32
-from tinyt.ops.common import Number, dims_of, named, to_dtype, wide, wrap_dim, write_out
+from tinyt.ops.common import (
+    Number,
+    dims_of,
+    in_float32,
+    named,
+    to_dtype,
+    wide,
+    wrap_dim,
+    write_out,
+)
 from tinyt.ops.elementwise import broadcast_shapes
 from tinyt.ops.linalg import public_matmul
 from tinyt.ops.ranges import eye
@@ -70,6 +79,7 @@ def _cross(op: str, input: Tensor, other: Tensor, dim: int, out: Tensor | None) 
 
 
 @method
+@in_float32
 def cross(
     input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
@@ -83,6 +93,7 @@ def cross(
 
 
 @named
+@in_float32
 def linalg_cross(
     input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None
 ) -> Tensor:
@@ -91,6 +102,7 @@ def linalg_cross(
 
 
 @named
+@in_float32
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Sum of the products of conj(x) and y along ``dim``; the operands broadcast. No integers."""
     _need_float("linalg.vecdot", x)

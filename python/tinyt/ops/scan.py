@@ -11,6 +11,7 @@ from tinyt.ops.common import (
     dims_of,
     float_or_default,
     in_dtype,
+    in_float32,
     need_tensor,
     overwrite,
     to_dtype,
@@ -91,6 +92,7 @@ def _difference(x: Tensor, dim: int) -> Tensor:
 
 
 @method
+@in_float32
 def diff(
     input: Tensor,
     n: int = 1,
@@ -149,6 +151,7 @@ def _areas(op: str, y: Tensor, x: Tensor | None, dx: Number, dim: int) -> Tensor
     return pairs if dx == 1 else prim.mul(pairs, dx)
 
 
+@in_float32
 def trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1
 ) -> Tensor:
@@ -167,6 +170,7 @@ def trapezoid(
     return prim.sum(inside if dx is None else prim.mul(inside, dx), (d,), False)
 
 
+@in_float32
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1
 ) -> Tensor:
@@ -245,6 +249,7 @@ def _gradient_along(x: Tensor, spacing: Number | Tensor, dim: int, edge_order: i
     return prim.cat([ends[0], inside, ends[1]], dim)
 
 
+@in_float32
 def gradient(
     input: Tensor,
     *,

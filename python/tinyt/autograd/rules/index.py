@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.autograd.rules.common import OUT, blank, rule, scatter_back, zeros
+from tinyt.autograd.rules.common import OUT, blank, rule, scatter_back, wide_rule, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ rule(
     (source_grad, 1),
 )
 rule("scatter_add", (lambda g, n: g,), None, (source_grad, 1))
-rule(
+wide_rule(
     "scatter_reduce",
     (reduce_input, 0, 1, 2, OUT),
     None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import is_grad_enabled
-from tinyt.autograd.rules.common import OUT, SECOND, rule, scatter_back, widen
+from tinyt.autograd.rules.common import OUT, SECOND, rule, scatter_back, wide_rule, widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def one_per_line(g: Tensor, n: Node) -> Tensor:
 
 
 rule("cumsum", (cumsum_grad,))
-rule("cumprod", (cumprod_grad, 0, OUT))
+wide_rule("cumprod", (cumprod_grad, 0, OUT))
 rule("cummax", (lambda g, n: scatter_back(g, n, n.second(), n.attrs[0]), SECOND))
 rule("cummin", (lambda g, n: scatter_back(g, n, n.second(), n.attrs[0]), SECOND))
 rule("logcumsumexp", (logcumsumexp_grad, 0, OUT))
