@@ -3,6 +3,7 @@ NaN and at the ends of domains: those of float32 against PyTorch's in float64.""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 import tinyt
 from op_rows import Op
 from op_samples import FAMILIES
-from sampling import Array, Sample, flat, map_arrays, to_numpy
+from sampling import Array, Sample, arrays_in, flat, map_arrays, to_numpy
 
 ELEMENTWISE = ("Unary", "Functions", "Binary", "Pointwise", "Activations")
 OPS = [op for family in ELEMENTWISE for op in FAMILIES[family] if op.grad]
@@ -191,3 +192,63 @@ def test_gradient_at_edges(op: Op, rng: np.random.Generator) -> None:
             bad = np.flatnonzero(~(good | skipped))
             at = [[float(v[i]) for v in values] + [got[i], want[i]] for i in bad[:5]]
             assert not len(bad), f"{op.name} {key} argument {number}: at, got, want {at}"
+
+
+# ---- one element at an edge, among others
+
+OTHERS = ("Reductions", "Scans", "Order", "Losses")
+AT = (np.nan, np.inf, -np.inf, 1e30, 1e-40, 0.0)
+# Where neither of PyTorch's precisions gives what tinyt does, and why.
+RIGHT_HERE = {
+    "amax": "the gradient of a NaN goes to the NaNs, as that of max; in PyTorch NaN to all",
+    "amin": "the gradient of a NaN goes to the NaNs, as that of min; in PyTorch NaN to all",
+    "aminmax": "the gradient of a NaN goes to the NaNs, as that of max; in PyTorch NaN to all",
+    "dist": "a NaN in the distance is one in the gradient",
+    "renorm": "the factor's gradient is NaN with the norm",
+    "cumprod": "a NaN in a later product is one in the gradient, behind a zero, too",
+    "nanmean": "zero for what is left out, also where nothing is left",
+    "kl_div": "the targets' logarithm at 0 is left out of the gradient, too",
+    "soft_margin_loss": "the exponential does not overflow",
+    "cosine_similarity": "of one element: zero but for rounding",
+}
+
+
+def with_edge(sample: Sample, which: int, edge: float) -> list[Array]:
+    """The float arrays of a sample, an element in the middle of one of them at an edge."""
+    found = [a.copy() for a, _ in arrays_in([sample.args, sample.kwargs]) if a.dtype.kind == "f"]
+    found[which].reshape(-1)[found[which].size // 2 :][:1] = edge
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "op",
+    [
+        op
+        for family in OTHERS
+        for op in FAMILIES[family]
+        if op.grad and "float32" in op.dtypes and op.name not in RIGHT_HERE
+    ],
+    ids=lambda op: op.name,
+)
+def test_gradient_of_an_edge_among_others(op: Op, rng: np.random.Generator) -> None:
+    for number, sample in enumerate(op.samples(rng, "float32")[:3]):
+        count = float_arguments(sample)
+        if not sample.grad or count == 0:
+            continue
+        for which, edge in itertools.product(range(count), AT):
+            values = with_edge(sample, which, edge)
+            try:
+                wide, narrow = (
+                    gradients(torch, op, sample, values, t) for t in (np.float64, np.float32)
+                )
+            except (RuntimeError, ValueError):
+                continue  # an error for such values
+            ours = gradients(tinyt, op, sample, values, np.float32)
+            with np.errstate(all="ignore"):
+                for a, b, c in zip(ours, wide, narrow, strict=True):
+                    size = np.max(np.abs(b), initial=0, where=np.isfinite(b))
+                    near = np.abs(a - b) <= 2e-5 * min(1.0, float(size))
+                    good = close(a, b) | close(a, c) | near
+                    what = f"{op.name} sample {number} argument {which} at {edge}: {a} for {b}"
+                    assert good.all(), what

@@ -197,8 +197,6 @@ def in_float32(function: F) -> F:
             *(wide(x) if is_half(x) else x for x in args),
             **{name: wide(x) if is_half(x) else x for name, x in kwargs.items()},
         )
-        if isinstance(value, tuple):
-            return tuple(to_dtype(x, half if x.dtype is float32 else None) for x in value)
         return write_out(out, to_dtype(value, half if value.dtype is float32 else None))
 
     return cast("F", call)

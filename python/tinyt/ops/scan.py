@@ -210,6 +210,7 @@ def _steps(spacing: Number | Tensor, x: Tensor, dim: int) -> Tensor:
     return prim.reshape(_difference(spacing, 0), shape)
 
 
+@in_float32
 def _gradient_along(x: Tensor, spacing: Number | Tensor, dim: int, edge_order: int) -> Tensor:
     """Central differences of second order inside, one-sided ones of ``edge_order`` at both ends.
 
@@ -249,7 +250,6 @@ def _gradient_along(x: Tensor, spacing: Number | Tensor, dim: int, edge_order: i
     return prim.cat([ends[0], inside, ends[1]], dim)
 
 
-@in_float32
 def gradient(
     input: Tensor,
     *,

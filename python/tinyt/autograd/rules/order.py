@@ -32,7 +32,7 @@ def cumprod_grad(g: Tensor, n: Node) -> Tensor:
     """
     (dim,) = n.attrs
     x = n.input(0)
-    if x.dim() == 0:
+    if x.dim() == 0 or x.shape[dim] == 1:
         return g
     if is_grad_enabled():
         return _cumprod_grad_by_products(g, x, dim)

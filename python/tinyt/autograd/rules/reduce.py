@@ -19,6 +19,8 @@ def prod_grad(g: Tensor, n: Node) -> Tensor:
     """The product of all other elements; exact also where elements are zero."""
     x = n.input(0)
     dims = n.attrs[0] or tuple(range(x.dim()))
+    if all(x.shape[d] == 1 for d in dims):
+        return keep_dims(g, n)  # whatever x is
     if is_grad_enabled():
         return keep_dims(g, n) * _others_product(x, dims)
     # p / x would fail at zeros: with one zero only its own place gets the rest's product.
