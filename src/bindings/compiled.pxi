@@ -3,6 +3,8 @@
 import collections
 import types
 
+from libc.string cimport memcmp
+
 cdef extern from "compiled.h" namespace "tinyt" nogil:
     cdef cppclass Program:
         cbool holds(const vector[double]&) except +raise_python_error
@@ -174,6 +176,19 @@ def is_plain_leaf(TensorBase x not None):
     return not own or (len(own) == 1 and MARKS in own)
 
 
+def has_values(TensorBase x not None, TensorBase values not None):
+    """Whether a tensor has these elements, bit for bit, in dtype and shape; ``values`` is in
+    row-major order."""
+    cdef CTensor dense
+    if x.t.dtype() != values.t.dtype() or not x.t.shape() == values.t.shape():
+        return False
+    if x.t.numel() == 0:
+        return True
+    dense = x.t if x.t.is_contiguous() else (<TensorBase>run_one(OP_COPY, x, Attrs())).t
+    return memcmp(dense.data(), values.t.data(),
+                  <size_t>(values.t.numel() * values.t.itemsize())) == 0
+
+
 cdef TensorBase leaf_of(object leaf, leaves):
     """A leaf itself, or the argument of that number."""
     return <TensorBase>(leaves[leaf] if type(leaf) is int else leaf)
@@ -238,7 +253,7 @@ cdef class Entry:
     cdef int64_t modes
     cdef list facts, guards, places, no_grad, numbers, generators, set_grads, results
     cdef list renewed                 # leaves whose gradients a run replaces without reading them
-    cdef dict kept
+    cdef dict kept, valued
     cdef unordered_set[size_t] captured
     cdef unordered_set[size_t] reached   # memories of what the function comes to otherwise
     cdef vector[int] source_kinds
@@ -261,6 +276,8 @@ cdef class Entry:
                       if isinstance(x, TensorBase) else None for i, x in enumerate(leaves)]
         self.guards, self.places = list(capture.guards), list(capture.places)
         self.no_grad, self.kept = list(capture.no_grad), dict(capture.kept)
+        # What was recorded may come to be seen, and written: the values lie apart, too.
+        self.valued = {i: (x, run_one(OP_COPY, x, Attrs())) for i, x in capture.valued.items()}
         for storage in capture.captured:
             self.captured.insert(<size_t>storage)
         for storage in capture.reached:
@@ -340,6 +357,10 @@ cdef class Entry:
             if facts.first != first or facts.same != same:
                 return f"argument {i}: which arguments share its memory"
             storage = <size_t>&x.t.storage()
+            if self.valued and i in self.valued:
+                recorded, values = self.valued[i]
+                if not has_values(x, values) or not has_values(recorded, values):
+                    return f"argument {i}: other values, which the function is captured for"
             kept = <TensorBase>self.kept.get(i)
             if kept is None and facts.wants == 2:
                 if not is_plain_leaf(x):

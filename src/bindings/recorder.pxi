@@ -28,6 +28,7 @@ cdef class Recorder:
     cdef readonly list stand_ins  # of the arguments
     cdef dict gradients           # id of what stands for a gradient -> its leaf
     cdef dict leaves              # id of what stands for a leaf -> (what, the leaf, its number)
+    cdef readonly list wanted     # what stands for arguments, and is to be known by its values
     cdef readonly bint needs_run
     cdef readonly bint may_wait   # what needs a run may be left out of it: the next one may do
 
@@ -46,6 +47,7 @@ cdef class Recorder:
         self.drawn = []
         self.parts = []
         self.stand_ins = []
+        self.wanted = []
         self.gradients = {}
         self.leaves = {}
 
@@ -84,6 +86,11 @@ cdef class Recorder:
     def is_stand_in(self, x):
         """Whether a tensor stands for an argument."""
         return any([x is y for y in self.stand_ins])
+
+    def want_values(self, TensorBase x not None):
+        """Asks that an argument be known by its values, if ``x`` stands for one."""
+        if self.is_stand_in(x):
+            self.wanted.append(x)
 
     def is_grad_of(self, x, leaf):
         """Whether a tensor stands for the gradient that a leaf had before the recording."""

@@ -16,6 +16,7 @@ from sampling import assert_same_bits
 from tinyt import CaptureError, Tensor
 from tinyt.compile import compile
 from tinyt.compiler import source_hints
+from tinyt.nn.utils.rnn import pack_padded_sequence
 
 
 def branches(x: Tensor) -> Any:
@@ -86,6 +87,10 @@ def counts_an_int(x: Tensor) -> Any:
     return x
 
 
+def reads(x: Tensor) -> Any:
+    return x * x.sum().item()
+
+
 def reads_buffer(x: Tensor) -> Any:
     return np.asarray(x * 2)
 
@@ -127,6 +132,13 @@ WRITTEN: list[tuple[Callable[..., Any], str, str, str]] = [
     (lambda x: any(v > 3 for v in x), "any", "any((v > 3 for v in x))", "tinyt.any"),
     (lambda x: tinyt.equal(x, -x), "equal", "tinyt.equal(x, -x)", "(a == b).all()"),
     (lambda x: tinyt.zeros(x.long().sum()), "zeros", "tinyt.zeros(x.long().sum())", "argument"),
+    (lambda x: reads(x), "item", "x.sum().item()", "x * loss"),
+    (
+        lambda x: pack_padded_sequence(x[:, None], x.long()[:1]),
+        "pack_padded_sequence",
+        "pack_padded_sequence(x[:, None], x.long()[:1])",
+        "as an argument",
+    ),
     (lambda x: x.topk(x.long().min()), "topk", "x.topk(x.long().min())", "as an argument"),
 ]
 

@@ -293,8 +293,8 @@ def test_the_text_is_a_table():
     assert " as planned, " in title
     assert len(lines) == len(report.rows)
     assert head.split() == [
-        "#", "step", "result", "lane", "read", "written", "FLOP", "held", "time", "limit", "cost",
-        "ends",
+        "#", "step", "source", "result", "lane", "read", "written", "FLOP", "held", "time", "limit",
+        "cost", "ends",
     ]  # fmt: skip
     ends = head.index("ends")
     for line, row in zip(lines, report.rows, strict=True):

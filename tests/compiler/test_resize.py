@@ -369,7 +369,7 @@ def test_a_wrong_graph_of_another_size_is_found() -> None:
             wrong = graph.nodes[1]._replace(op="sin", origin=-1)
             return graph._replace(nodes=[graph.nodes[0], wrong]).to_bytes()
 
-    compiled._simplified._known.appendleft(Wrong())
+    compiled._simplified._known.appendleft((Wrong(), [0, 1]))
     with pytest.raises(tinyt.VerificationError, match="simplified with other sizes") as caught:
         compiled(X(4))
     error = caught.value.with_traceback(None)

@@ -3,6 +3,7 @@
 # Types of the Cython module's parameters, by name; "| None" is added where the default is None.
 HOT_PARAMETERS = {
     "stand_in": "TensorBase",
+    "values": "TensorBase",
     "first": "int",
     "generator": "object",
     "like": "TensorBase",
@@ -128,6 +129,9 @@ HOT_TYPES = {
     "Recorder.is_grad_of": "bool",
     "Recorder.argument_of": "int | None",
     "Recorder.follow_leaf": "None",
+    "Recorder.want_values": "None",
+    "Recorder.wanted": "list[Tensor]",
+    "has_values": "bool",
     "is_plain_leaf": "bool",
     "Recorder.need_run": "None",
     "Number.position": "int",

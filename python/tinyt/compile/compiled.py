@@ -17,11 +17,12 @@ from tinyt.compiler.compare import difference
 from tinyt.compiler.dynamic import Dynamic, Marks, marks_of
 from tinyt.compiler.guards import StateError, changed_floats, set_nowhere
 from tinyt.compiler.passes import simplify
-from tinyt.compiler.recompute import Lines, MemoryLimit, fit, refusal
+from tinyt.compiler.recompute import MemoryLimit, fit, refusal
 from tinyt.compiler.recording import collection_paused
 from tinyt.compiler.render.views import Profile, Views
 from tinyt.compiler.resize import Simplified
 from tinyt.compiler.source_hints import line_of
+from tinyt.compiler.sources import Lines, origins_of
 from tinyt.compiler.types import CacheInfo, MemoryLimitError, VerificationError
 from tinyt.compiler.verify import Verification, Verifier
 from tinyt.tensor import Tensor
@@ -200,7 +201,9 @@ class Compiled(Views):
         if not marks:
             return
         try:
-            traced = self._capture(entry.description, leaves, entry.capture.places, traced=True)
+            traced = self._capture(
+                entry.description, leaves, entry.capture.places, lines=Lines(), traced=True
+            )
         except Exception as error:
             entry.capture.dynamic = Dynamic(None, marks, str(error))
             return
@@ -259,7 +262,7 @@ class Compiled(Views):
 
     def _captured(self, description: Any, leaves: Sequence[Any], reason: str) -> Entry:
         """A new program, for these arguments."""
-        lines = None if self._max_memory is None else Lines()
+        lines = Lines()
         with collection_paused():
             capture = self._capture(description, leaves, list(self._places.values()), lines=lines)
             entry = self._entry(capture, description, leaves, lines)
@@ -303,7 +306,7 @@ class Compiled(Views):
         except MemoryLimit as error:
             text = refusal(error, self._max_memory, self._name(), lines)
             raise MemoryLimitError(text) from None
-        capture.recomputed = found.recomputed
+        capture.recomputed, capture.origins = found.recomputed, origins_of(found.graph)
         return found.core, ""
 
     def _capture(

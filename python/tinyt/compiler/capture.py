@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,8 @@ from tinyt.tensor import Tensor, prim
 if TYPE_CHECKING:
     from tinyt._tensor import Recorder, dtype
     from tinyt.compiler.dynamic import Dynamic
-    from tinyt.compiler.recompute import Lines, Recomputed
+    from tinyt.compiler.recompute import Recomputed
+    from tinyt.compiler.sources import Lines, Source
 
 # What a returned leaf is: an output of the graph, an argument, a number, the object itself, a view
 # on the tape of one of these, another tensor of the same memory, or the gradient that a tensor has
@@ -77,13 +78,27 @@ class FirstRun(Exception):
         self.may_wait = may_wait
 
 
+class _WantsValues(Exception):
+    """Arguments must be known by their values (`Recorder.want_values`)."""
+
+    def __init__(self, numbers: set[int]) -> None:
+        super().__init__()
+        self.numbers = numbers
+
+
 class _StandIns:
     """What a recording sees in the place of its arguments."""
 
     def __init__(
-        self, recorder: Recorder, leaves: Sequence[Any], kept: Collection[int], live: bool
+        self,
+        recorder: Recorder,
+        leaves: Sequence[Any],
+        kept: Collection[int],
+        valued: Mapping[int, Tensor],
+        live: bool,
     ) -> None:
-        """``live``: floats are numbers that are read anew; else they are floats, and held."""
+        """``valued``: what has the values of some; ``live``: floats are numbers that are read anew;
+        else they are floats, and held."""
         self._recorder, self._live = recorder, live
         self._leaves = leaves
         memories = [first for first, _ in firsts(leaves)]
@@ -92,7 +107,10 @@ class _StandIns:
         self._memories: dict[tuple[int, dtype], Tensor] = {}
         self._known: dict[int, Tensor] = {}
         self._wanting: list[Tensor] = []
-        self.all = [x if i in kept else self._stand_in(i, x) for i, x in enumerate(leaves)]
+        self.all = [
+            valued[i] if i in valued else x if i in kept else self._stand_in(i, x)
+            for i, x in enumerate(leaves)
+        ]
 
     def _stand_in(self, i: int, x: Any) -> Any:
         if isinstance(x, float):
@@ -212,7 +230,8 @@ class Capture:
         lines: Lines | None = None,
         traced: bool = False,
     ) -> None:
-        self.places, self._nudged, self._lines = places, nudged, lines
+        self.places, self._nudged, self.lines = places, nudged, lines
+        self.origins: list[int] = []  # of each planned node, the recorded one (`origins_of`)
         self._is_traced = traced
         self.trace: Trace | None = None
         self.dynamic: Dynamic | None = None  # what makes it of other sizes
@@ -228,9 +247,10 @@ class Capture:
         self.kept = {
             i: x for i, x in wanting.items() if not is_plain_leaf(x) or memories[x._storage_id] > 1
         }
+        self.valued: dict[int, Tensor] = {}  # arguments that are known by their values
         run = partial(self._run, function, leaves, rebuild, objects, tensors)
         if len(self.kept) == len(wanting) or not self._stood_in(run):
-            self.kept = wanting
+            self.kept, self.valued = wanting, {}
             run()
 
     def _stood_in(self, run: Callable[[], None]) -> bool:
@@ -263,9 +283,12 @@ class Capture:
         """Records the call; again where an argument turns out to be reached without it."""
         self._live = True
         while True:
-            note = self._note_line if self._lines is not None else None
-            tracer = Tracer(function, objects, note)
-            made = self._typed(partial(self._record, function, leaves, rebuild), tracer)
+            tracer = Tracer(function, objects, self._line_callback())
+            try:
+                made = self._typed(partial(self._record, function, leaves, rebuild), tracer)
+            except _WantsValues as wanted:
+                self._know_by_values(wanted.numbers, leaves, tensors)
+                continue
             if made is None:
                 self._live = False
                 continue
@@ -282,12 +305,29 @@ class Capture:
             if aliased.keys() <= self.kept.keys():
                 break
             self.kept.update(aliased)
+            for i in aliased:
+                self.valued.pop(i, None)
         self._require_own_gradients(leaves)
+        self._require_values_kept()
         self._made = made
         self.guards = tracer.guards(self._reads, self._held, self.tensors)
         del tracer
         _require_gone(made)
         self._made = []
+
+    def _know_by_values(
+        self, numbers: set[int], leaves: Sequence[Any], tensors: dict[int, Tensor]
+    ) -> None:
+        """Has copies recorded in the place of arguments, whose values are part of the call; of one
+        in memory that another argument lies in, itself."""
+        for i in numbers:
+            x = leaves[i]
+            alike = [k for k, y in tensors.items() if y._storage_id == x._storage_id]
+            if all(tensors[k] is x for k in alike):
+                copy = prim.copy(x.detach())
+                self.valued.update(dict.fromkeys(alike, copy))
+            else:
+                self.kept.update({k: tensors[k] for k in alike})
 
     @property
     def graph(self) -> Graph:
@@ -327,10 +367,10 @@ class Capture:
         with recording(*self._nudged) as (core, recorder), own_casts():
             self.core = core
             self.trace = Trace(core) if self._is_traced else None
-            if self._lines is not None:
-                self._lines.clear()
+            if self.lines is not None:
+                self.lines.clear()
             first_node = next_number()
-            known = _StandIns(recorder, leaves, self.kept, self._live)
+            known = _StandIns(recorder, leaves, self.kept, self.valued, self._live)
             args, kwargs = rebuild(list(known.all))
             with in_place_of(self.places if self._live else (), recorder):  # in gradients, too
                 try:
@@ -339,6 +379,11 @@ class Capture:
                 except CaptureError as error:
                     if recorder.needs_run:
                         raise FirstRun(recorder.may_wait) from error
+                    wanted = {
+                        i for i, x in enumerate(known.all) if any(x is y for y in recorder.wanted)
+                    }
+                    if wanted:
+                        raise _WantsValues(wanted) from error
                     error.args = (capture_text(error),)
                     raise
                 finally:
@@ -360,7 +405,8 @@ class Capture:
         self._reads, self._held = recorder.reads, recorder.held
         self.tensors = list(recorder.tensors.values())
         self._reached = {x._storage_id for x in self.tensors}
-        self.constants = frozenset(x.data_ptr() for x in recorder.constants)
+        constants = (*recorder.constants, *self.valued.values())
+        self.constants = frozenset(x.data_ptr() for x in constants)
         return recorder.made
 
     def _require_own_gradients(self, leaves: Sequence[Any]) -> None:
@@ -377,9 +423,31 @@ class Capture:
                     )
                 used.add(grad._storage_id)
 
-    def _note_line(self, file: str, line: int) -> None:
-        if self._lines is not None:
-            self._lines.note(self.core.node_count, file, line)
+    def _require_values_kept(self) -> None:
+        """CaptureError where what is known by its values would be written, or seen later."""
+        copies = {x._storage_id for x in self.valued.values()}
+        written = [target for _, target, _ in self.core.writes()]
+        seen = [what for kind, what in self.results if kind in (_OBJECT, _ALIAS)]
+        for x in (*written, *seen):
+            if isinstance(x, Tensor) and x._storage_id in copies:
+                raise CaptureError(
+                    "compile: the function writes into, or returns a view of, an argument that is "
+                    "known by its values, as the batch sizes of a packed sequence; use a clone"
+                )
+
+    def _line_callback(self) -> Callable[[Source], None] | None:
+        """Notes the lines that run. Does not hold the capture: a generator that waits holds the
+        tracer, and so this."""
+        if self.lines is None:
+            return None
+        own = ReferenceType(self)
+
+        def note(place: Source) -> None:
+            capture = own()
+            if capture is not None and capture.lines is not None:
+                capture.lines.note(capture.core.node_count, place)
+
+        return note
 
     def _take_result(
         self, core: _core.Graph, recorder: Recorder, result: Any, stand_ins: list[Any]

@@ -11,7 +11,7 @@ from tinyt.compiler.graph import Graph, Input, Node
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
-    from tinyt.compiler.recompute import Lines
+    from tinyt.compiler.sources import Lines
 
 
 class Recorded(Protocol):

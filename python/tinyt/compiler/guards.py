@@ -48,6 +48,7 @@ from tinyt._tensor import (
 )
 from tinyt.compiler.reads import IMPORT, LOCAL, LOOSE, PATTERN, WHOLE, Chain, Reads, reads_of
 from tinyt.compiler.source_hints import LIBRARY, folder, in_library, is_python
+from tinyt.compiler.sources import ModuleStack, Source
 from tinyt.forks import run_lock, undone_in_child
 
 _BY_VALUE = (int, bool, float, complex, str, bytes, type(None))
@@ -229,15 +230,16 @@ class StateError(CaptureError):
 
 class Tracer:
     """Collects guards while it is the trace function; ``roots`` are objects that outlive the
-    call. ``line`` is told of the user's lines as they run: file, number."""
+    call. ``line`` is told of the user's lines as they run."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         roots: Iterable[Any],
-        line: Callable[[str, int], None] | None = None,
+        line: Callable[[Source], None] | None = None,
     ) -> None:
         self._line = line
+        self._modules = ModuleStack()
         self._guards: dict[tuple[str, int, Any], Guard] = {}
         self._lasting: dict[int, Any] = {}
         self._closures: dict[CodeType, list[tuple[CellType, ...]]] = {}
@@ -264,6 +266,7 @@ class Tracer:
     def __exit__(self, *exc: object) -> None:
         sys.settrace(self._before)
         self._frame = None
+        self._modules.clear()
 
     def guards(
         self,
@@ -314,6 +317,8 @@ class Tracer:
             return None
         frame.f_trace_lines = True
         frame.f_trace_opcodes = bool(reads.again)
+        if self._line is not None:
+            self._modules.enter(frame)
         return self._local
 
     def _enter(self, code: CodeType) -> None:
@@ -333,6 +338,7 @@ class Tracer:
         if self._line is not None and event in ("line", "return"):
             self._tell(frame if event == "line" else frame.f_back, self._line)
         if event == "return":
+            self._modules.leave(frame)
             self._returned(frame.f_back, arg)
         elif reads is not None and (event == "line" or frame.f_lasti in reads.again):
             self._frame = frame
@@ -353,12 +359,12 @@ class Tracer:
             for part in value if is_made else (value,):
                 self._loosely(part, names, _LONG)
 
-    def _tell(self, frame: FrameType | None, line: Callable[[str, int], None]) -> None:
+    def _tell(self, frame: FrameType | None, line: Callable[[Source], None]) -> None:
         """Of a line that runs; in the library's own code, of the one that called it."""
         while frame is not None and in_library(frame):
             frame = frame.f_back
         if frame is not None:
-            line(frame.f_code.co_filename, frame.f_lineno)
+            line(Source(frame.f_code.co_filename, frame.f_lineno, self._modules.path))
 
     def _follow_all(self, frame: FrameType, chains: Iterable[Chain]) -> list[str]:
         """Notes what the chains of a line read; returns the names that are read of something else

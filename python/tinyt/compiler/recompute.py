@@ -8,7 +8,6 @@ optimiser and control flow are never repeated.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +19,7 @@ from tinyt.compiler.passes.edit import FAULTING, RANDOM, SCALARS, VIEWS
 if TYPE_CHECKING:
     from tinyt._tensor import dtype
     from tinyt.compiler.graph import Graph
+    from tinyt.compiler.sources import Lines
 
 _REDUCTIONS = frozenset(name for name, row in OPS.items() if row["kind"] == "reduce")
 # Besides: what moves elements, and what passes over rows once or twice.
@@ -316,29 +316,6 @@ def _changed(graph: Graph, choices: Iterable[_Choice]) -> tuple[Graph, tuple[Rec
 # ---- what is said where nothing helps
 
 _SHOWN = 12
-
-
-class Lines:
-    """The lines of the user's code that nodes were recorded at."""
-
-    def __init__(self) -> None:
-        self._counts: list[int] = []
-        self._places: list[str] = []
-
-    def note(self, count: int, file: str, line: int) -> None:
-        """From the node of that number on."""
-        self._counts.append(count)
-        self._places.append(f"{file}:{line}")
-
-    def clear(self) -> None:
-        """The recording begins anew."""
-        self._counts.clear()
-        self._places.clear()
-
-    def of(self, node: int) -> str:
-        """Of a recorded node; empty where it is not known."""
-        at = bisect_right(self._counts, node) - 1 if node >= 0 else -1
-        return self._places[at] if at >= 0 else ""
 
 
 def refusal(error: MemoryLimit, limit: int, name: str, lines: Lines) -> str:

@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tinyt.compiler.passes import rewrites, simplify
+from tinyt.compiler.sources import origins_of
 
 if TYPE_CHECKING:
     from tinyt import _core
@@ -21,24 +22,31 @@ class Simplified:
     """What passes have made of recordings of a function, the last ones."""
 
     def __init__(self) -> None:
-        self._known: deque[Sizes] = deque(maxlen=_KEPT)
+        self._known: deque[tuple[Sizes, list[int]]] = deque(maxlen=_KEPT)
 
     def core_of(self, capture: Capture) -> tuple[_core.Graph, str]:
         """The graph that a program of a recording is planned from, and for `explain` how it came
         to be; nothing of the first one."""
         if rewrites.REGISTERED:  # they are recorded anew for the shapes that they are put at
-            return simplify(capture.graph).to_core(), ""
+            return self._simplified(capture), ""
         why = ""
-        for sizes in self._known:
+        for sizes, origins in self._known:
             found = sizes.of(capture.core)
             if isinstance(found, bytes):
+                capture.origins = origins
                 capture.resized = capture.core.rewritten(found)
                 return capture.resized, "; simplified as before, with other sizes"
             why = why or f"; simplified anew: {found}"
         if capture.graph.inside:  # sizes in what control flow runs are not noted
-            return simplify(capture.graph).to_core(), why
+            return self._simplified(capture), why
         graph = simplify(capture.graph.noting_sizes())
         core = graph.to_core()
         assert graph.sizes is not None
-        self._known.appendleft(graph.sizes)
+        capture.origins = origins_of(graph)
+        self._known.appendleft((graph.sizes, capture.origins))
         return core, why
+
+    def _simplified(self, capture: Capture) -> _core.Graph:
+        graph = simplify(capture.graph)
+        capture.origins = origins_of(graph)
+        return graph.to_core()

@@ -157,7 +157,10 @@ class _Written(NamedTuple):
 
 def _written(at: TracebackType) -> _Written:
     code = at.tb_frame.f_code
-    op = dis.opname[code.co_code[at.tb_lasti]] if at.tb_lasti >= 0 else ""
+    last = at.tb_lasti
+    while last > 0 and dis.opname[code.co_code[last]] == "CACHE":  # within a call of Python code
+        last -= 2
+    op = dis.opname[code.co_code[last]] if last >= 0 else ""
     below = at.tb_next.tb_frame.f_code.co_name if at.tb_next is not None else ""
     asked = _ASKED.get(below.rpartition(".")[2], "")
     lines = linecache.getlines(code.co_filename, at.tb_frame.f_globals)

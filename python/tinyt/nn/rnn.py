@@ -17,7 +17,7 @@ from tinyt.nn import init
 from tinyt.nn.module import Module
 from tinyt.nn.parameter import Parameter
 from tinyt.nn.rnn_cells import GATES, State, Weights, next_state
-from tinyt.nn.utils.rnn import PackedSequence
+from tinyt.nn.utils.rnn import PackedSequence, lengths_of
 from tinyt.ops import cat, empty, index_select, split, stack, zeros
 from tinyt.ops.autocast import in_lower
 from tinyt.tensor import Tensor, prim
@@ -248,7 +248,7 @@ class RNNBase(Module):
     def _forward_packed(
         self, input: PackedSequence, given: State | None
     ) -> tuple[PackedSequence, State]:
-        sizes = [int(n) for n in input.batch_sizes.tolist()]
+        sizes = lengths_of(input.batch_sizes)
         if given is not None and input.sorted_indices is not None:
             given = tuple(index_select(s, 1, input.sorted_indices) for s in given)
         first = self._initial(given, sizes[0], input.data)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinyt.compiler.sources import sources_of
 from tinyt.dtypes import ALL
 
 if TYPE_CHECKING:
     from tinyt import _core
     from tinyt._tensor import Entry, dtype
     from tinyt.compiler.recompute import Recomputed
+    from tinyt.compiler.sources import Source
 
 
 class Operand(NamedTuple):
@@ -86,7 +88,8 @@ class Inside(NamedTuple):
 class Step(NamedTuple):
     """A step: one op, a ``region`` of several, a ``copy``, or an ``opaque`` one as an
     optimiser's. ``elements``: those that each op of a region works on. ``lane``: None where the
-    step runs alone. ``inside``: what a step of control flow runs."""
+    step runs alone. ``inside``: what a step of control flow runs. ``sources``: the lines of the
+    user's code that it comes from; those of a backward pass are where that was called."""
 
     kind: str
     ops: tuple[str, ...]
@@ -100,6 +103,7 @@ class Step(NamedTuple):
     held_bytes: int
     lane: Lane | None
     inside: tuple[Inside, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 class Facts(NamedTuple):
@@ -195,9 +199,22 @@ def usage(program: Facts) -> list[Usage]:
 def read_entry(entry: Entry) -> list[Facts]:
     """The programs of a captured call, with what was measured last."""
     profile = entry.profile
-    call = read_program(entry.program_object, "call", profile and profile.call)
+    call = _with_sources(
+        read_program(entry.program_object, "call", profile and profile.call),
+        entry.program_object,
+        entry,
+    )
     found = [call._replace(recomputed=entry.capture.recomputed)]
     later = entry.capture.later
     if later is not None and later.error is None:
-        found.append(read_program(later.program, "backward", profile and profile.later))
+        backward = read_program(later.program, "backward", profile and profile.later)
+        found.append(_with_sources(backward, later.program, entry))
     return found
+
+
+def _with_sources(facts: Facts, program: _core.Program, entry: Entry) -> Facts:
+    found = sources_of(program, entry.capture.origins, entry.capture.lines)
+    steps = [
+        step._replace(sources=sources) for step, sources in zip(facts.steps, found, strict=True)
+    ]
+    return facts._replace(steps=steps)

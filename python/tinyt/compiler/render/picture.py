@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from tinyt.compiler.render.facts import Facts, Operand, Step
+    from tinyt.compiler.sources import Source
 
 _PAGES = (".html", ".htm")
 _GRAPHVIZ = (".dot", ".gv")
+_MOST_SOURCES = 8  # of a step
 
 
 class Picture:
@@ -132,6 +134,9 @@ def _details(program: Facts, number: int) -> list[list[str]]:
     step = program.steps[number]
     read, written = traffic(step)
     found = [["step", f"{number}: {' '.join(step.ops)}"]]
+    found += [["source", _source(x)] for x in step.sources[:_MOST_SOURCES]]
+    if len(step.sources) > _MOST_SOURCES:
+        found.append(["source", f"{len(step.sources) - _MOST_SOURCES} more"])
     found += [["reads", f"{x} from {_where(program, x)}"] for x in step.inputs]
     found += [["writes", f"{x} to {_where(program, x)}"] for x in step.outputs]
     if step.lane:
@@ -146,6 +151,11 @@ def _details(program: Facts, number: int) -> list[list[str]]:
         ["held", in_bytes(step.held_bytes)],
         ["ends with", f"{step.reason} ({in_bytes(step.boundary_bytes)})"],
     ]
+
+
+def _source(source: Source) -> str:
+    where = f"{source.file}:{source.line}"
+    return f"{source.module}, {where}" if source.module else where
 
 
 def _where(program: Facts, x: Operand) -> str:

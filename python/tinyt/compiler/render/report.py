@@ -12,6 +12,7 @@ from tinyt.dtypes import float32
 if TYPE_CHECKING:
     from tinyt.compiler.recompute import Recomputed
     from tinyt.compiler.render.facts import Facts, Inside, Lane, Operand, Step
+    from tinyt.compiler.sources import Source
 
 
 class Row(NamedTuple):
@@ -23,7 +24,8 @@ class Row(NamedTuple):
     the run holds then (planned), ``scratch_bytes`` what the kernel needed on top. ``lane`` is where
     it stands among steps that run side by side, None for one that runs alone. A step of control
     flow has the operations of all that it runs, which ``inside`` shows; its bytes are those of its
-    own operands, each once.
+    own operands, each once. ``sources`` are the lines of the user's code, and the modules, that it
+    comes from; for gradients, of the call of ``backward()``.
     """
 
     program: str
@@ -44,6 +46,7 @@ class Row(NamedTuple):
     scratch_bytes: int | None
     lane: Lane | None
     inside: tuple[Part, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 class Part(NamedTuple):
@@ -158,6 +161,7 @@ def _rows(program: Facts) -> list[Row]:
                 scratch,
                 step.lane,
                 tuple(map(_part, step.inside)),
+                step.sources,
             )
         )
     return rows
@@ -196,10 +200,23 @@ def _total(program: Facts, rows: Sequence[Row]) -> Totals:
 # ---- text
 
 _HEAD = (
-    *("#", "step", "result", "lane", "read", "written", "FLOP", "held", "time", "limit", "cost"),
+    *(
+        "#",
+        "step",
+        "source",
+        "result",
+        "lane",
+        "read",
+        "written",
+        "FLOP",
+        "held",
+        "time",
+        "limit",
+        "cost",
+    ),
     "ends",
 )
-_LEFT = {"step", "result", "lane", "ends"}
+_LEFT = {"step", "source", "result", "lane", "ends"}
 _WIDEST = 40
 
 
@@ -244,7 +261,7 @@ def _of_one_time(part: Part) -> tuple[str, ...]:
     each = in_bytes(part.bytes_read), in_bytes(part.bytes_written), scaled(part.flops)
     read, written = (in_bytes(max(part.times, 0) * n) for n in part[2:4])
     in_all = f"{read} read, {written} written in all" if part.times > 1 else ""
-    return "", "", *each, "", "", "", "", in_all
+    return "", "", "", *each, "", "", "", "", in_all
 
 
 def inside_text(step: Step) -> list[list[str]]:
@@ -263,6 +280,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         str(row.number),
         shortened(row.ops),
+        source_text(row.sources),
         str(row.outputs[0]) if row.outputs else "",
         str(row.lane or ""),
         in_bytes(row.bytes_read),
@@ -274,6 +292,16 @@ def _cells(row: Row) -> tuple[str, ...]:
         in_bytes(row.boundary_bytes) if row.boundary_bytes else "",
         row.reason,
     )
+
+
+def source_text(sources: Sequence[Source]) -> str:
+    """The first source of a step, and how many more there are."""
+    if not sources:
+        return ""
+    text = str(sources[0])
+    if len(text) > _WIDEST:
+        text = f"…{text[1 - _WIDEST :]}"
+    return text if len(sources) == 1 else f"{text} +{len(sources) - 1}"
 
 
 def _again(value: Recomputed) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tinyt import _tensor
 from tinyt.dtypes import int64
 from tinyt.ops import cat, full, index_select, stack, tensor
 from tinyt.tensor import Tensor
@@ -27,7 +28,26 @@ class PackedSequence(NamedTuple):
         return self._replace(data=self.data.to(*args, **kwargs))
 
 
-def _lengths_of(lengths: Tensor | Sequence[int]) -> list[int]:
+_KNOWN = "_lengths"  # an attribute of tensors that a recording makes: (version, values)
+
+
+def _tensor_of(lengths: list[int]) -> Tensor:
+    """Lengths as a tensor, of which a recording knows the values."""
+    out = tensor(lengths, dtype=int64)
+    if _tensor.recorder() is not None:
+        setattr(out, _KNOWN, (out._version, tuple(lengths)))
+    return out
+
+
+def lengths_of(lengths: Tensor | Sequence[int]) -> list[int]:
+    """Numbers of elements; of an argument of a compiled function its values, each of which has a
+    program of its own."""
+    recorder = _tensor.recorder()
+    if recorder is not None and isinstance(lengths, Tensor):
+        version, known = vars(lengths).get(_KNOWN, (None, ()))
+        if version == lengths._version:
+            return list(known)
+        recorder.want_values(lengths)
     return [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
 
 
@@ -54,7 +74,7 @@ def pack_padded_sequence(
     With ``enforce_sorted`` the lengths must not increase. RuntimeError for a length that is not
     between 1 and the number of time steps.
     """
-    sizes = _lengths_of(lengths)
+    sizes = lengths_of(lengths)
     if batch_first:
         input = input.transpose(0, 1)
     times, batch = input.shape[0], input.shape[1]
@@ -80,7 +100,7 @@ def pack_padded_sequence(
         )
     steps = [sum(n > t for n in sizes) for t in range(max(sizes, default=0))]
     data = cat([input[t, :n] for t, n in enumerate(steps)])
-    return PackedSequence(data, tensor(steps, dtype=int64), sorted_indices, unsorted_indices)
+    return PackedSequence(data, _tensor_of(steps), sorted_indices, unsorted_indices)
 
 
 def pad_packed_sequence(
@@ -90,7 +110,7 @@ def pad_packed_sequence(
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The padded batch of a packed one, and the lengths, in the order before sorting."""
-    steps = _lengths_of(sequence.batch_sizes)
+    steps = lengths_of(sequence.batch_sizes)
     times, batch = len(steps), steps[0]
     if total_length is not None and total_length < times:
         raise ValueError(
@@ -109,7 +129,7 @@ def pad_packed_sequence(
     for _ in range(times, total_length or times):
         rows.append(full((batch, *rest), padding_value, dtype=sequence.data.dtype))
     padded = stack(rows)
-    lengths = tensor([sum(n > i for n in steps) for i in range(batch)], dtype=int64)
+    lengths = _tensor_of([sum(n > i for n in steps) for i in range(batch)])
     if sequence.unsorted_indices is not None:
         padded = index_select(padded, 1, sequence.unsorted_indices)
         lengths = index_select(lengths, 0, sequence.unsorted_indices)
@@ -146,7 +166,7 @@ def unpad_sequence(
     """The sequences of a padded batch."""
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    return [padded_sequences[i, :n] for i, n in enumerate(_lengths_of(lengths))]
+    return [padded_sequences[i, :n] for i, n in enumerate(lengths_of(lengths))]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
