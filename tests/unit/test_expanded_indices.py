@@ -54,7 +54,8 @@ def test_only_what_is_picked_is_copied(name: str) -> None:
 def _expanded(rng: np.random.Generator, dtype: str) -> list[tuple[Tensor, Any]]:
     """The same views in tinyt and NumPy."""
     made = []
-    for shape, to in (((3, 1), (3, 600)), ((1, 4), (700, 4)), ((2, 1, 3), (2, 9, 3)), ((1,), (7,))):
+    shapes = (((3, 1), (3, 600)), ((1, 4), (700, 4)), ((2, 1, 3), (2, 9, 3)), ((300, 1), (300, 2)))
+    for shape, to in (*shapes, ((1,), (7,))):
         values = rng.normal(size=shape) * 3
         if dtype == "complex128":
             values = values + 1j * rng.normal(size=shape)

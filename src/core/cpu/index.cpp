@@ -96,21 +96,51 @@ class RowMajorReader {
 
   // Copies n elements from number `begin` on, a run along the last dimension at a time.
   void copy(int64_t begin, int64_t n, char* to) const {
-    const size_t last = sizes_.size() - 1;
-    while (n > 0) {
-      int64_t rest = begin / sizes_[last];
-      const int64_t col = begin - rest * sizes_[last], run = std::min(n, sizes_[last] - col);
-      const char* from = data_ + col * strides_[last];
-      for (size_t d = last; d-- > 0; rest /= sizes_[d]) from += rest % sizes_[d] * strides_[d];
-      copy_block({const_cast<char*>(from), 0, strides_[last]}, {to, 0, item_}, item_, 1, run);
-      begin += run;
-      to += run * item_;
-      n -= run;
-    }
+    with_item_size(static_cast<size_t>(item_),
+                   [&]<size_t Size>() { copy_sized<Size>(begin, n, to); });
   }
 
  private:
-  char* data_;
+  template <size_t Size>
+  void copy_sized(int64_t begin, int64_t n, char* to) const {
+    const size_t last = sizes_.size() - 1;
+    Dims at(sizes_.size());
+    const char* row = data_;
+    for (size_t d = sizes_.size(); d-- > 0; begin /= sizes_[d]) {
+      at[d] = begin % sizes_[d];
+      if (d < last) row += at[d] * strides_[d];
+    }
+    for (int64_t col = at[last];; col = 0) {
+      const int64_t run = std::min(n, sizes_[last] - col);
+      copy_run<Size>(row + col * strides_[last], strides_[last], to, run);
+      if ((n -= run) == 0) return;
+      to += run * static_cast<int64_t>(Size);
+      for (size_t d = last; d-- > 0;) {
+        row += strides_[d];
+        if (++at[d] < sizes_[d]) break;
+        row -= at[d] * strides_[d];
+        at[d] = 0;
+      }
+    }
+  }
+
+  template <size_t Size>
+  static void copy_run(const char* from, int64_t step, char* to, int64_t n) {
+    constexpr int64_t kFewItems = 16, kItem = Size;
+    if (step == kItem && n > kFewItems) {
+      __builtin_memcpy(to, from, static_cast<size_t>(n * kItem));
+    } else if (step == 0) {
+      struct Item {
+        char bytes[Size];
+      } item;
+      __builtin_memcpy(&item, from, Size);
+      for (int64_t i = 0; i < n; ++i) __builtin_memcpy(to + i * kItem, &item, Size);
+    } else {
+      for (int64_t i = 0; i < n; ++i) __builtin_memcpy(to + i * kItem, from + i * step, Size);
+    }
+  }
+
+  const char* data_;
   int64_t item_;
   Dims sizes_, strides_;  // strides in bytes
 };
