@@ -517,7 +517,10 @@ cdef class TensorBase:
     # ---- operators
     def __add__(self, other): return binary(OP_ADD, self, other)
     def __radd__(self, other): return binary(OP_ADD, other, self)
-    def __iadd__(self, other): return inplace(OP_ADD, self, other)
+    def __iadd__(self, other):
+        # Subclasses have this as their concatenation too, whose NotImplemented would be a result.
+        out = inplace(OP_ADD, self, other)
+        return self + other if out is NotImplemented else out
     def __sub__(self, other): return binary(OP_SUB, self, other)
     def __rsub__(self, other): return binary(OP_SUB, other, self)
     def __isub__(self, other): return inplace(OP_SUB, self, other)

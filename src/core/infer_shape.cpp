@@ -69,8 +69,13 @@ void infer_copy(OpId, std::span<const Tensor> inputs, const Attrs&, Inferred& ou
 void infer_as_strided(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
   const Tensor& x = inputs[0];
   AttrReader read(attrs);
-  const Dims size(read.list()), stride(read.list());
+  const Dims size(read.list());
+  Dims stride(read.list());
   const int64_t offset = read.integer();
+  // One element takes no step: of steps that no memory is long enough for, the stride is 1.
+  constexpr int64_t kLongest = int64_t{1} << 40;
+  for (size_t d = 0; d < std::min(size.size(), stride.size()); ++d)
+    if (size[d] <= 1 && stride[d] > kLongest) stride[d] = 1;
   check_geometry(name_of(op), size, stride, offset, storage_elements(x));
   view_of(x, size, stride, offset, out);
   out.attrs = attrs;

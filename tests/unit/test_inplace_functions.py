@@ -119,3 +119,25 @@ def test_embedding_renorm() -> None:
         tinyt.embedding_renorm_(table, tinyt.tensor([1.0]), 1.0, 2.0)
     with pytest.raises(RuntimeError, match=r"embedding_renorm_.*\(2,\)"):
         tinyt.embedding_renorm_(table[0], tinyt.tensor([1]), 1.0, 2.0)
+
+
+@pytest.mark.parametrize("other", [(1,), [1], "a", b"a", {1}, None])
+def test_addition_of_what_is_no_operand(other: Any) -> None:
+    """An error as of the other operators; the name keeps its tensor."""
+    x = same = tinyt.ones(3)
+    with pytest.raises(TypeError):
+        x += other
+    with pytest.raises(TypeError):
+        x.add_(other)
+    assert x is same
+    assert x.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_addition_leaves_others_their_turn() -> None:
+    class Other:
+        def __radd__(self, x: tinyt.Tensor) -> float:
+            return x.sum().item()
+
+    x: Any = tinyt.ones(3)
+    x += Other()
+    assert x == 3.0

@@ -223,6 +223,9 @@ def test_long_steps(step: int) -> None:
         assert x.tolist() == expected.tolist()
     assert gradient(lambda x: x[1:1:step], 5) == [0.0] * 5
     assert gradient(lambda x: x.unfold(0, 4, step), 5) == [1.0, 1.0, 1.0, 1.0, 0.0]
+    assert gradient(lambda x: x.as_strided((2, 1), (1, step), 1), 5) == [0.0, 1.0, 1.0, 0.0, 0.0]
+    assert ones(5).as_strided((1,), (step,)).tolist() == [1.0]
+    assert ones(5).as_strided((3, 0), (1, step)).tolist() == [[], [], []]
 
 
 @given(INTEGERS)
