@@ -208,6 +208,7 @@ RIGHT_HERE = {
     "cumprod": "a NaN in a later product is one in the gradient, behind a zero, too",
     "nanmean": "zero for what is left out, also where nothing is left",
     "kl_div": "the targets' logarithm at 0 is left out of the gradient, too",
+    "corrcoef": "1e30 takes all digits of the others, by the order of the sums",
     "soft_margin_loss": "the exponential does not overflow",
     "cosine_similarity": "of one element: zero but for rounding",
 }

@@ -15,6 +15,7 @@ from tinyt.ops.common import (
     Number,
     dims_of,
     in_float32,
+    is_half,
     named,
     to_dtype,
     wide,
@@ -304,9 +305,10 @@ def matrix_norm(
     if ord not in (1, -1, math.inf, -math.inf):
         raise RuntimeError(f"linalg.matrix_norm: order {ord!r} is not supported")
     summed, best = (rows, columns) if abs(ord) == 1 else (columns, rows)
-    sums = prim.sum(prim.abs(x), (summed,), True)
+    sums = prim.sum(prim.abs(wide(x)), (summed,), True)
     pick = prim.amax if ord > 0 else prim.amin
     kept = pick(sums, (best,), True)
+    kept = to_dtype(kept, x.dtype) if is_half(x) else kept
     if not keepdim:
         left = tuple(n for d, n in enumerate(kept.shape) if d not in (rows, columns))
         kept = prim.reshape(kept, left)
