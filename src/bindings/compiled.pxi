@@ -579,7 +579,7 @@ cdef class CompiledBase:
 
     cdef readonly object function
     cdef readonly list entries       # the last used first
-    cdef public Py_ssize_t hits, misses
+    cdef public size_t hits, misses   # unsigned: any value may be set, and counts on
 
     def __init__(self, function):
         self.function, self.entries = function, []

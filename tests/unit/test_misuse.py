@@ -181,3 +181,13 @@ def test_states_that_pickle_makes_are_not_settable() -> None:
     program = tinyt.compile(abs)
     assert not hasattr(type(program), "__setstate__")
     assert tinyt.equal(pickle.loads(pickle.dumps(program))(-tinyt.ones(2)), tinyt.ones(2))
+
+
+def test_counters_that_were_set_count_on() -> None:
+    program = tinyt.compile(lambda x: x * 2)
+    program.misses = program.hits = 2**63 - 1
+    for _ in range(3):
+        program(tinyt.ones(2))
+    assert program.misses + program.hits == 2**64 + 1
+    with pytest.raises(OverflowError):
+        program.misses = -1
