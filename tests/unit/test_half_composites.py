@@ -157,7 +157,9 @@ def test_spread_of_equal_values_is_zero() -> None:
         assert tinyt.std(x).item() == 0
         assert tinyt.var(x, 0).tolist() == [0, 0, 0]
     assert math.isnan(tinyt.var(tinyt.tensor([1e30, math.nan])).item())
-    assert math.isnan(tinyt.std(tinyt.tensor([1.0, math.inf])).item())
+    for x in (tinyt.tensor([1.0, math.inf]), tinyt.full((9,), math.inf)):
+        assert math.isnan(tinyt.std(x).item())
+        assert math.isnan(tinyt.var(x[:, None], 0).item())
 
 
 def test_std_of_float32_keeps_its_gradient_at_small_scales() -> None:

@@ -1,5 +1,8 @@
 // The two numbers of a block of elements (pairs.h), in two passes over it while it is in cache: the
 // first finds a center, the second takes the elements' distances from it.
+#include <cmath>
+#include <cstring>
+
 #include "levels.h"
 #include "math_exp.h"
 #include "row_terms.h"
@@ -22,9 +25,13 @@ TINYT_OUTLINE Moments<double> wide_moments(const char* in, int64_t n, int64_t st
   };
   const auto count = static_cast<double>(n);
   const double start = at(0);
-  bool same = true;
-  for (int64_t i = 1; i < n; ++i) same &= at(i) == start;
-  if (same) return {count, start, 0};
+  // Equal numbers, which a row of them shows in its bytes at once; infinite ones have no variance.
+  bool same = stride == sizeof(S) && std::memcmp(in, in + stride, (n - 1) * sizeof(S)) == 0;
+  if (!same) {
+    same = true;
+    for (int64_t i = 1; i < n && same; ++i) same = at(i) == start;
+  }
+  if (same && std::isfinite(start)) return {count, start, 0};
   double sum = 0, squares = 0, rest = 0;
   for (int64_t i = 0; i < n; ++i) sum += at(i);
   const double center = sum / count;
