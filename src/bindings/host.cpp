@@ -79,6 +79,7 @@ class BoundHost : public Opaque::Bound {
 
   void run(const Draws&) const override {
     for (const auto& [from, to] : copies_) backend_of({}).copy_into(from, to);
+    const memory::Substitute none(nullptr);  // what it makes may outlive the step
     callee_(tensors_);
   }
   size_t scratch_bytes() const override { return 0; }

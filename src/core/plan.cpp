@@ -514,6 +514,7 @@ int64_t Planner::first_lasting_write() const {
 // leaves all that is there as it was.
 void Planner::take_before_writes() {
   const int64_t write = first_lasting_write();
+  program_.first_write_ = write == kAlways ? -1 : write;
   for (Buffer& buffer : buffers_)
     if (is_used(buffer)) buffer.first = std::min(buffer.first, write);
   for (Program::Turn& turn : program_.taken_) turn.step = std::min(turn.step, write);

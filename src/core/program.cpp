@@ -1,5 +1,6 @@
 #include "program.h"
 
+#include "memory/spare.h"
 #include "parallel.h"
 #include "plan.h"
 
@@ -139,22 +140,29 @@ void Program::execute(const Step& step, const Draws& draws) {
   }
 }
 
-void Program::run_step(int64_t step, const Draws& draws, RunObserver* observer) {
+void Program::run_step(int64_t step, const Draws& draws, RunObserver* observer,
+                       memory::Spare* spare) {
   if (observer) observer->before(static_cast<size_t>(step));
-  execute(steps_[step], draws);
+  if (spare) {
+    const memory::Substitute instead(spare);
+    execute(steps_[step], draws);
+  } else {
+    execute(steps_[step], draws);
+  }
   if (observer) observer->after(static_cast<size_t>(step));
 }
 
 // Of a group one lane at most may fail, the one that takes memory.
-void Program::run_side(const Side& side, const Draws& draws, RunObserver* observer) {
+void Program::run_side(const Side& side, const Draws& draws, RunObserver* observer,
+                       memory::Spare* spare) {
   if (num_threads() == 1 || (observer && !observer->takes_sides())) {
-    for (int64_t s = side.first; s <= side.last; ++s) run_step(s, draws, observer);
+    for (int64_t s = side.first; s <= side.last; ++s) run_step(s, draws, observer, spare);
     return;
   }
   const auto first = static_cast<size_t>(side.first), last = static_cast<size_t>(side.last);
   if (observer) observer->before_side(first, last);
   parallel_for(static_cast<int64_t>(side.lanes.size()), [&](int64_t lane) {
-    for (const int64_t s : side.lanes[lane]) run_step(s, draws, observer);
+    for (const int64_t s : side.lanes[lane]) run_step(s, draws, observer, spare);
   });
   if (observer) observer->after_side(first, last);
 }
@@ -162,17 +170,20 @@ void Program::run_side(const Side& side, const Draws& draws, RunObserver* observ
 void Program::run_steps(const Draws& draws, RunObserver* observer) {
   auto taken = taken_.begin(), given = given_back_.begin();
   auto side = sides_.begin();
+  std::optional<memory::Spare> spare;
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
     for (; taken != taken_.end() && taken->step == s; ++taken) {
       taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
       if (taken->use == Use::Arena) place(taken->memory);
     }
+    if (s == first_write_ && spare_.bytes > 0) spare.emplace(spare_.bytes);
+    memory::Spare* const from = spare ? &*spare : nullptr;
     if (side != sides_.end() && side->first == s) {
-      run_side(*side, draws, observer);
+      run_side(*side, draws, observer, from);
       s = side->last;
       ++side;
     } else {
-      run_step(s, draws, observer);
+      run_step(s, draws, observer, from);
     }
     for (; given != given_back_.end() && given->step == s; ++given) give_back(given->memory);
   }
@@ -241,6 +252,7 @@ std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> a
   forget_lost_run();
   bind(arguments);
   set_draws(draws);
+  if (first_write_ >= 0 && spare_.threads != num_threads()) spare_ = {num_threads(), spare_bytes()};
   const Borrowed borrowed{*this};
   struct Observed {
     RunObserver* observer;

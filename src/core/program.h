@@ -18,6 +18,10 @@
 
 namespace tinyt {
 
+namespace memory {
+class Spare;
+}
+
 // What runs over rows x cols elements, one tile after another: scalar ops, conversions, and
 // reductions of whole rows, whose results other steps may take. Values live in registers: a tile,
 // or one element a row; the first registers are the inputs.
@@ -255,9 +259,10 @@ class Program {
     std::unordered_map<const Storage*, size_t> place_of;
   };
   Layout layout() const;
-  // The bytes that a run holds during each step: the arena, blocks, results that it took so far.
+  // The bytes that a run holds during each step: the arena, blocks, results that it took so far,
+  // and from the first write on what kernels take for themselves.
   std::vector<size_t> held_bytes() const;
-  // What each step's kernel takes for itself on top, with as many threads as there are now.
+  // What each step's kernel takes on top, with as many threads as there are now.
   std::vector<size_t> scratch_bytes() const;
   // The most that a run holds, with that; known before the first one.
   size_t peak_bytes() const;
@@ -301,12 +306,13 @@ class Program {
   void place(const Memory& arena);
   void forget_lost_run();
   void run_steps(const Draws& draws, RunObserver* observer);
-  void run_side(const Side& side, const Draws& draws, RunObserver* observer);
-  void run_step(int64_t step, const Draws& draws, RunObserver* observer);
+  void run_side(const Side& side, const Draws& draws, RunObserver* observer, memory::Spare* spare);
+  void run_step(int64_t step, const Draws& draws, RunObserver* observer, memory::Spare* spare);
   void execute(const Step& step, const Draws& draws);
   void run_region(Region& region, std::span<const Tensor> inputs,
                   std::span<const Tensor> outputs) const;
   size_t scratch_of(const Step& step) const;
+  size_t spare_bytes() const;
   bool may_replace(const Step& step, const Storage& from, const Storage& to) const;
   std::vector<Tensor> results(std::span<const Tensor> arguments);
 
@@ -333,6 +339,14 @@ class Program {
   // same one.
   std::vector<std::pair<Ref<Storage>, size_t>> placed_;  // and their offsets
   size_t arena_bytes_ = 0;
+  // The first step that writes what is there after a run, or -1. What kernels take for themselves
+  // from there on is taken before it, so that none of them fails.
+  int64_t first_write_ = -1;
+  // How much that is with so many threads, once a run has asked.
+  struct {
+    int threads = 0;
+    size_t bytes = 0;
+  } spare_;
   size_t room_ = 0;        // that blocks of more than a slab's need side by side
   char* arena_ = nullptr;  // of the last run
   bool is_brief_ = false;

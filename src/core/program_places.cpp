@@ -62,6 +62,7 @@ std::vector<size_t> Program::held_bytes() const {
   auto taken = taken_.begin(), given = given_back_.begin();
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
     for (; taken != taken_.end() && taken->step == s; ++taken) held += taken->memory.bytes;
+    if (s == first_write_) held += spare_bytes();
     out.push_back(held);
     for (; given != given_back_.end() && given->step == s; ++given) held -= given->memory.bytes;
   }
@@ -160,13 +161,24 @@ size_t Program::scratch_of(const Step& step) const {
 
 std::vector<size_t> Program::scratch_bytes() const {
   std::vector<size_t> out;
-  for (const Step& step : steps_) out.push_back(scratch_of(step));
+  for (const Step& step : steps_) {
+    const bool is_held = first_write_ >= 0 && std::ssize(out) >= first_write_;
+    out.push_back(is_held ? 0 : scratch_of(step));
+  }
   if (num_threads() == 1) return out;
   for (const Side& side : sides_) {  // of which one step at a time takes some
     const auto first = out.begin() + side.first, end = out.begin() + side.last + 1;
     std::fill(first, end, *std::max_element(first, end));
   }
   return out;
+}
+
+// The most that a step from the first write on takes.
+size_t Program::spare_bytes() const {
+  size_t most = 0;
+  for (int64_t s = first_write_; s >= 0 && s < std::ssize(steps_); ++s)
+    most = std::max(most, scratch_of(steps_[s]));
+  return most;
 }
 
 size_t Program::peak_bytes() const {

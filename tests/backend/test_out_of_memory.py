@@ -173,13 +173,21 @@ RETURNED: dict[str, Callable[[Any, Any], Any]] = {
     "gradient": lambda p, q: p.grad.sum(),
     "product": lambda p, q: (p.grad * 2, q * 3),
     "new values": lambda p, q: p + q,
+    # Kernels that take memory for themselves, after the update.
+    "new product": lambda p, q: p.t() @ q,
+    "new sum": lambda p, q: p.sum(),
+    "new largest": lambda p, q: (p * q).amax(),
+    "new columns of halves": lambda p, q: (p.half() * q.half()).sum(0),
+    "new tiles": lambda p, q: (p.bfloat16().t() + q.double().t()).exp(),
 }
 
 
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("returned", RETURNED)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_compiled_step_of_equal_gradients(name: str, returned: str) -> None:
+def test_compiled_step_of_equal_gradients(name: str, returned: str, threads: int) -> None:
     """One value is the gradient of both parameters: a run takes all memory before it writes."""
+    tinyt.set_num_threads(threads)
     p, q = (nn.Parameter(tinyt.ones(70, 1000)) for _ in range(2))
     optimizer = OPTIMIZERS[name]([p, q])
 

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "../memory/allocator.h"
-#include "../memory/meter.h"
 
 namespace tinyt::cpu {
 
@@ -25,8 +24,8 @@ class Scratch {
 
  private:
   static memory::Allocator& source() {
-    if (memory::Meter* meter = memory::metering()) [[unlikely]]
-      return *meter;
+    if (memory::Allocator* substitute = memory::substitute()) [[unlikely]]
+      return *substitute;
     return memory::caching();
   }
 

@@ -31,8 +31,23 @@ class Allocator {
 
 // The process-wide caching allocator of the CPU. Safe from any thread.
 Allocator& caching();
-// The Meter of this thread, else its innermost active Arena, else caching().
+// This thread's Substitute, else its innermost active Arena, else caching().
 Allocator& current();
+// This thread's Substitute, or null.
+Allocator* substitute();
+
+// For its lifetime everything that this thread allocates, scratch memory of kernels included, comes
+// from another allocator; with null as it would without one.
+class Substitute {
+ public:
+  explicit Substitute(Allocator* from);
+  ~Substitute();
+  Substitute(const Substitute&) = delete;
+  Substitute& operator=(const Substitute&) = delete;
+
+ private:
+  Allocator* outer_;
+};
 
 struct Statistics {
   int64_t current_bytes;  // live blocks, as asked for

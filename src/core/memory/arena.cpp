@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <utility>
 
 #include "error.h"
-#include "memory/meter.h"
 #include "memory/poison.h"
 #include "memory/thread_pointer.h"
 
@@ -66,7 +66,8 @@ struct Arena::State {
 
 namespace {
 TINYT_THREAD_POINTER Arena* t_innermost = nullptr;
-}
+TINYT_THREAD_POINTER Allocator* t_substitute = nullptr;
+}  // namespace
 
 // Gets a chunk that holds `bytes` more and bumps from it.
 void Arena::State::grow(size_t bytes) {
@@ -143,9 +144,14 @@ int64_t Arena::used_bytes() const { return state_->used; }
 int64_t Arena::peak_bytes() const { return state_->peak; }
 int64_t Arena::capacity_bytes() const { return state_->capacity; }
 
+Allocator* substitute() { return t_substitute; }
+
+Substitute::Substitute(Allocator* from) : outer_(std::exchange(t_substitute, from)) {}
+Substitute::~Substitute() { t_substitute = outer_; }
+
 Allocator& current() {
-  if (Meter* meter = metering()) [[unlikely]]
-    return *meter;
+  if (t_substitute != nullptr) [[unlikely]]
+    return *t_substitute;
   return t_innermost != nullptr ? *t_innermost : caching();
 }
 

@@ -5,21 +5,8 @@
 #include <cstdlib>
 
 #include "error.h"
-#include "memory/thread_pointer.h"
 
 namespace tinyt::memory {
-
-namespace {
-TINYT_THREAD_POINTER Meter* t_meter = nullptr;
-}
-
-Meter* metering() { return t_meter; }
-
-Meter::Meter() {
-  require(t_meter == nullptr, ErrorKind::Runtime, "memory: this thread is metered already");
-  t_meter = this;
-}
-Meter::~Meter() { t_meter = nullptr; }
 
 // The system gives pages of zeros when they are first touched.
 Block Meter::reserve(size_t bytes) {

@@ -5,14 +5,10 @@
 
 namespace tinyt::memory {
 
-// For its lifetime everything that this thread allocates, scratch memory of kernels included, comes
-// from here. Bytes are zero. Blocks must be released before it goes.
+// This thread's Substitute for its lifetime. Bytes are zero. Blocks must be released before it
+// goes.
 class Meter final : public Allocator {
  public:
-  Meter();
-  ~Meter() override;
-  Meter(const Meter&) = delete;
-  Meter& operator=(const Meter&) = delete;
   Block allocate(size_t bytes) override;
   void release(const Block& block) noexcept override;
   // The most bytes that were live at once since the start or reset().
@@ -25,9 +21,7 @@ class Meter final : public Allocator {
 
  private:
   size_t live_ = 0, peak_ = 0;
+  Substitute instead_{this};
 };
-
-// This thread's meter, or null.
-Meter* metering();
 
 }  // namespace tinyt::memory
