@@ -144,12 +144,6 @@ print(*reversed([name for name, supported in build_info()["levels"].items() if s
 '
 }
 
-# verification_commit: the commit that docs/verification.md was made at, or nothing.
-verification_commit() {
-  [ -e "$ROOT/docs/verification.md" ] || return 0
-  sed -n 's/^Commit: `\([0-9a-f]\{40\}\)`$/\1/p' "$ROOT/docs/verification.md"
-}
-
 # check_style VENV: fails on anything ruff or clang-format would change.
 check_style() {
   in_venv "$1" ruff check .
