@@ -12,8 +12,13 @@ def deeper(op: str, depth: int) -> int:
         ValueError: for more than `MOST_NESTED` containers in each other.
     """
     if depth >= MOST_NESTED:
-        raise ValueError(
-            f"{op}: an argument contains itself, or is nested more than {MOST_NESTED} deep; pass "
-            "its parts one by one"
-        )
+        raise too_deep(op)
     return depth + 1
+
+
+def too_deep(op: str, what: str = "an argument") -> ValueError:
+    """The error for more than `MOST_NESTED` containers in each other."""
+    return ValueError(
+        f"{op}: {what} contains itself, or is nested more than {MOST_NESTED} deep; pass "
+        "its parts one by one"
+    )

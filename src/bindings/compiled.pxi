@@ -44,13 +44,9 @@ cdef bint is_leaf(object value):
     return isinstance(value, (TensorBase, float))
 
 
-cdef enum:
-    MOST_NESTED = 200
-
-
 def describe(value, list leaves, is_leaf=is_leaf):
     """Adds the leaves of a nested value to a list; returns a description of the rest. ValueError
-    for more than 200 containers in each other."""
+    for more than `MOST_NESTED` containers in each other."""
     return described(value, leaves, is_leaf, MOST_NESTED)
 
 
@@ -59,8 +55,7 @@ cdef object described(object value, list leaves, object is_leaf, int most):
         leaves.append(value)
         return LEAF
     if most == 0:
-        raise ValueError(f"compile: an argument or result contains itself, or is nested more than "
-                         f"{MOST_NESTED} deep; pass its parts one by one")
+        raise too_deep("compile", "an argument or result")
     kind = type(value)
     if kind is Number:   # of another recording, or made by the type of one
         return "value", float, plain(value)
