@@ -53,8 +53,9 @@ Effort of_product(const KernelCall& call) {
   const bool dense = (turned ? y.stride(0) : y.stride(1)) == 1;
   const bool direct = call.compute == out.dtype() &&
                       (call.compute == DType::Float32 || call.compute == DType::Float64);
-  const ProductNeeds needs =
-      needs_of_product(direct ? call.compute : DType::Float32, rows, n, k, {.a = true, .b = dense});
+  const int64_t a_step = x.rank() == 2 && x.stride(0) == 1 ? x.stride(1) : 0;
+  const ProductNeeds needs = needs_of_product(direct ? call.compute : DType::Float32, rows, n, k,
+                                              {.a = true, .b = dense, .a_step = a_step});
   effort.parts = needs.tasks;
   // Vectors, long sums and few rows against columns that run along memory have ways of their own.
   const GemmTile& tile = kernels().gemm->tile[static_cast<int>(DType::Float32)];

@@ -90,7 +90,9 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
   const int64_t unit = want == DType::Int32 ? 2 : 1;  // of depth, packed as one element
   const int64_t count = numel_of(s.batch), depth = parts == 1 ? s.k : kPartDepth;
   const bool transposed = have == want && is_transposed(s, b, add, depth);
-  const InMemory lies{.a = have == want, .b = have == want && (transposed || b.line == 1)};
+  const InMemory lies{.a = have == want,
+                      .b = have == want && (transposed || b.line == 1),
+                      .a_step = !transposed && a.line == 1 ? a.depth : 0};
   const int64_t packed_depth = (depth + unit - 1) / unit;
   const bool tells =
       tail && s.k > 0 &&

@@ -48,10 +48,11 @@ inline constexpr int64_t kDepth = 4096;  // most bytes of k in one chain of fma
 inline constexpr int64_t kNearB = int64_t{1} << 18;
 
 // Which operands all products of a batch have lines of. Of B neighbouring columns are next to each
-// other then.
+// other then. Of an A whose rows are, `a_step` is from one k to the next, in elements.
 struct InMemory {
   bool a = false;
   bool b = false;
+  int64_t a_step = 0;
 };
 
 // Computes `count` products of one size (k is the most, they may have less): body(i, compute)
