@@ -47,7 +47,7 @@ cdef bint is_leaf(object value):
 def describe(value, list leaves, is_leaf=is_leaf):
     """Adds the leaves of a nested value to a list; returns a description of the rest. ValueError
     for more than `MOST_NESTED` containers in each other."""
-    return described(value, leaves, is_leaf, MOST_NESTED)
+    return described(value, leaves, is_leaf, tinyt.nesting.MOST_NESTED)
 
 
 cdef object described(object value, list leaves, object is_leaf, int most):
@@ -55,7 +55,7 @@ cdef object described(object value, list leaves, object is_leaf, int most):
         leaves.append(value)
         return LEAF
     if most == 0:
-        raise too_deep("compile", "an argument or result")
+        raise tinyt.nesting.too_deep("compile", "an argument or result")
     kind = type(value)
     if kind is Number:   # of another recording, or made by the type of one
         return "value", float, plain(value)

@@ -240,7 +240,7 @@ def aside(function, *args):
 
 cdef object held_all(object data):
     """What becomes elements of a tensor is part of the recording: the plain numbers."""
-    return data if recording_owner() == NULL else held_parts(data, MOST_NESTED)
+    return data if recording_owner() == NULL else held_parts(data, tinyt.nesting.MOST_NESTED)
 
 
 cdef object held_parts(object data, int most):

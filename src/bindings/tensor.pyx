@@ -99,8 +99,8 @@ OP_COMPARE[Py_GE] = OP_NUMBERS["ge"]
 
 # Loads the module that registers the backends and the error classes.
 import tinyt._core  # noqa: E402
+import tinyt.nesting  # noqa: E402
 from tinyt._core import CaptureError  # noqa: E402
-from tinyt.nesting import MOST_NESTED, too_deep  # noqa: E402
 
 cdef CTensor EMPTY_TENSOR = empty_tensor()
 cdef object PUBLIC = None     # the public Tensor class
