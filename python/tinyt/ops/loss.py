@@ -143,9 +143,12 @@ def l1_loss(
     return reduced(losses, reduction, None if w is None else sum_(w), dtype=dtype)
 
 
-def _half_square(distance: Tensor, is_far: Tensor, factor: float) -> Tensor:
-    """distance² times a factor; 0 where it is not used, so that an infinity there has a slope."""
-    near = prim.where(is_far, 0.0, distance)
+def _half_square(difference: Tensor, is_far: Tensor, factor: float) -> Tensor:
+    """difference² times a factor; 0 where it is not used, so that an infinity there has a slope.
+
+    Of the signed difference: |d| has no second derivative at 0.
+    """
+    near = prim.where(is_far, 0.0, difference)
     return near * near * factor
 
 
@@ -164,11 +167,12 @@ def smooth_l1_loss(
     if beta != 0:
         input, target = _either_float("smooth_l1_loss", input, target)
     dtype, (x, t) = wide_together(input, target)
-    distance = prim.abs(_difference("smooth_l1_loss", x, t))
+    difference = _difference("smooth_l1_loss", x, t)
+    distance = prim.abs(difference)
     if beta == 0:
         return reduced(distance, reduction, dtype=dtype)
     is_far = prim.ge(distance, beta)
-    losses = prim.where(is_far, distance - 0.5 * beta, _half_square(distance, is_far, 0.5 / beta))
+    losses = prim.where(is_far, distance - 0.5 * beta, _half_square(difference, is_far, 0.5 / beta))
     return reduced(losses, reduction, dtype=dtype)
 
 
@@ -189,10 +193,11 @@ def huber_loss(
     _need_float("huber_loss", input)
     dtype, _ = wide_together(input, weight)
     _, (input, target, weight) = wide_together(*_either_float("huber_loss", input, target), weight)
-    distance = prim.abs(_difference("huber_loss", input, target))
+    difference = _difference("huber_loss", input, target)
+    distance = prim.abs(difference)
     far = (distance - 0.5 * delta) * delta
     is_far = prim.gt(distance, delta)
-    losses = prim.where(is_far, far, _half_square(distance, is_far, 0.5))
+    losses = prim.where(is_far, far, _half_square(difference, is_far, 0.5))
     losses = _weighted("huber_loss", to_dtype(losses, input.dtype), weight)
     return reduced(losses, reduction, dtype=dtype)
 

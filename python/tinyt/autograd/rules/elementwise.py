@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_slope
+from tinyt._tensor import compiled_slope, is_grad_enabled
 from tinyt.autograd.rules.common import NEGATIVE, OUT, SAME, rule, wide_rule, zeros
 from tinyt.tensor import prim
 
@@ -123,7 +123,11 @@ wide_rule("i1e", (i1e_grad, 0))
 def pow_base(g: Tensor, n: Node) -> Tensor:
     """d(x**e)/dx = e x**(e-1); zero where e is zero, also at x = 0."""
     x, e = n.input(0), n.input(1)
-    return prim.where(e == 0.0, 0.0, g * (e * prim.pow(x, e - 1.0)))
+    flat = e == 0.0
+    less = e - 1.0
+    if is_grad_enabled():  # x**(-1) is infinite at 0: its slope times the zero would be NaN
+        less = prim.where(flat, 0.0, less)
+    return prim.where(flat, 0.0, g * (e * prim.pow(x, less)))
 
 
 def pow_exponent(g: Tensor, n: Node) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tinyt._tensor import is_grad_enabled
 from tinyt.autograd.rules.common import OUT, blank, rule, scatter_back, wide_rule, zeros
 from tinyt.tensor import prim
 
@@ -65,6 +66,44 @@ def factor_grad(g: Tensor, value: Tensor, count: Tensor, rest: Tensor) -> Tensor
     return g * prim.where(alone, others, 0.0)
 
 
+def others_product(n: Node) -> Tensor:
+    """For each used element of the source the product of the other factors, without division.
+
+    Can be differentiated again where factors are zero. The elements are sorted by index; products
+    of those before and behind each in its run double their reach with every step (O(n log n)).
+    """
+    dim, _ = n.attrs
+    if not n.shape(1):
+        return prim.reshape(n.input(0), ())
+    run, order = prim.sort(n.input(1), dim, False)
+    factors = prim.gather(used(n), order, dim)
+    before = run_product(factors, run, dim)
+    behind = run_product(prim.flip(factors, (dim,)), prim.flip(run, (dim,)), dim)
+    others = before * prim.flip(behind, (dim,))
+    return prim.scatter(blank(n.shape(1), others), order, others, dim) * picked(n.input(0), n)
+
+
+def run_product(x: Tensor, run: Tensor, dim: int) -> Tensor:
+    """For each element the product of those before it in its run of equal numbers."""
+    size = x.shape[dim]
+    out, step = x, 0
+    while step < size:
+        reach = max(step, 1)
+        earlier = shifted(out, dim, reach, 1.0)
+        same = prim.eq(shifted(run, dim, reach, -1.0), run)
+        earlier = prim.where(same, earlier, 1.0)
+        out = earlier if step == 0 else out * earlier
+        step = 2 * step or 1
+    return out
+
+
+def shifted(x: Tensor, dim: int, by: int, blank_value: float) -> Tensor:
+    """x moved back along a dimension, with a value in front."""
+    kept = prim.slice(x, dim, 0, max(x.shape[dim] - by, 0))
+    pads = [0] * (2 * dim) + [min(by, x.shape[dim]), 0] + [0] * (2 * (x.dim() - dim - 1))
+    return prim.pad(kept, pads, blank_value)
+
+
 def shares(n: Node) -> Tensor:
     """How many of the values behind each extremum attain it."""
     src_hit = prim.cast(used(n) == picked(n.output(), n), n.output_dtype)
@@ -74,13 +113,18 @@ def shares(n: Node) -> Tensor:
 def reduce_input(g: Tensor, n: Node) -> Tensor:
     """Of a product: the other factors; of an extremum: an even share where attained."""
     if n.attrs[1] == PROD:
+        if is_grad_enabled():
+            one = prim.fill(n.shape(0), g.dtype, 1.0, 0)
+            return g * prim.scatter_reduce(one, n.input(1), n.input(2), *n.attrs)
         return factor_grad(g, n.input(0), *zeros_and_rest(n))
     return prim.where(n.input(0) == n.output(), g / shares(n), 0.0)
 
 
 def reduce_source(g: Tensor, n: Node) -> Tensor:
     """The same for each element of the source; zero for those without an index."""
-    if n.attrs[1] == PROD:
+    if n.attrs[1] == PROD and is_grad_enabled():
+        part = picked(g, n) * others_product(n)
+    elif n.attrs[1] == PROD:
         count, rest = zeros_and_rest(n)
         part = factor_grad(picked(g, n), used(n), picked(count, n), picked(rest, n))
     else:
