@@ -107,10 +107,8 @@ def make_function_node(function, list inputs, int outputs, edges=()):
     for i, (edge, output) in enumerate(edges, len(inputs)):
         if not (edge is None or isinstance(edge, (Node, TensorBase))):
             raise TypeError(f"make_function_node: an edge is a node or a leaf, got {edge!r}")
-        node.data.inputs[i].output = output
-        Py_INCREF(edge)
-        Py_DECREF(None)   # which it replaces
-        PyTuple_SET_ITEM(node.edges, i, edge)
+        if edge is not None:
+            set_edge(node, i, edge, output)
     if TRACE is not None:
         node.trace = TRACE()
     return node

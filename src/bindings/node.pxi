@@ -270,10 +270,22 @@ cdef void set_meta(Node node, Py_ssize_t i, TensorBase x, object edge):
     meta.shape = x.t.plain_shape()
     meta.traced = traced_code(x.t)
     meta.dtype = x.t.dtype()
-    if edge is None:
-        return
+    if edge is not None:
+        set_edge(node, i, edge, x.output)
+
+
+cdef void set_edge(Node node, Py_ssize_t i, object edge, int output):
+    """Sets where the gradient of input i goes: to an output of a node, or to a leaf.
+
+    Passes visit nodes newest first: a node that is newer than this one, as the edge of a view whose
+    base was written to may be, makes this one the newest.
+    """
+    global next_seq
     if isinstance(edge, Node):
-        meta.output = x.output
+        node.data.inputs[i].output = output
+        if (<Node>edge).seq > node.seq:
+            node.seq = next_seq
+            next_seq += 1
     Py_INCREF(edge)
     Py_DECREF(None)   # which it replaces
     PyTuple_SET_ITEM(node.edges, i, edge)
