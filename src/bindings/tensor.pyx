@@ -369,6 +369,8 @@ cdef class TensorBase:
         """The values as nested lists of numbers."""
         if recording_owner() == NULL:
             return to_nested_list(self.t)
+        if self.t.numel() > 0:
+            require_readable("tolist", self.t)
         return [x.tolist() for x in self] if self.t.rank() else self.item()
 
     def __bool__(self):
@@ -376,6 +378,7 @@ cdef class TensorBase:
             raise RuntimeError(
                 f"bool: the truth value of a Tensor with {self.t.numel()} elements is ambiguous; "
                 "use any() or all()")
+        require_readable("bool", self.t)
         return bool(self.item())
 
     cdef object _number(self, str what):
@@ -384,6 +387,8 @@ cdef class TensorBase:
             raise ValueError(
                 f"{what}: only tensors of one element can be converted to a Python number, got "
                 f"shape {tuple(self.shape)}")
+        if is_recording():
+            require_readable(what.encode(), self.t)
         return self.item()
 
     def __float__(self):
@@ -408,6 +413,7 @@ cdef class TensorBase:
             raise TypeError(
                 f"index: only integer tensors of a single element can be an index, "
                 f"got {self.dtype.name} of shape {tuple(self.shape)}")
+        require_readable("index", self.t)
         return int(self.item())
 
     def _assign(self, source):

@@ -77,11 +77,6 @@ _ADVICE = {
     "is_nonzero": "use x != 0, which is a tensor; " + _BRANCH,
     "": f"{_ARGUMENT}; or do it outside, with what the function returns",
 }
-# What the library's first frame below the user's is for, where the source does not tell.
-_ASKED = {
-    "__bool__": "bool", "__float__": "float", "__int__": "int", "__complex__": "complex",
-    "__index__": "index", "__format__": "format", "__array__": "numpy", "tolist": "tolist",
-}  # fmt: skip
 _NUMBERS = {"float", "int", "bool", "item", "round"}  # conversions, for what is around them
 _MATH = {
     "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "asin", "acos",
@@ -121,8 +116,8 @@ def capture_text(error: BaseException) -> str:
     last = _last_of_user(error)
     if last is None:
         return text
-    written = _written(last)
     op, _, reason = text.partition(": ")
+    written = _written(last, op)
     if reason.startswith(_UNKNOWN):
         name = written.name or op
         text = f"{name}: a tensor's value is not known while recording; {_advice(name)}"
@@ -155,14 +150,13 @@ class _Written(NamedTuple):
     source: str
 
 
-def _written(at: TracebackType) -> _Written:
+def _written(at: TracebackType, asked: str) -> _Written:
+    """What is written there, if the source tells; else what the operation was asked for."""
     code = at.tb_frame.f_code
     last = at.tb_lasti
     while last > 0 and dis.opname[code.co_code[last]] == "CACHE":  # within a call of Python code
         last -= 2
     op = dis.opname[code.co_code[last]] if last >= 0 else ""
-    below = at.tb_next.tb_frame.f_code.co_name if at.tb_next is not None else ""
-    asked = _ASKED.get(below.rpartition(".")[2], "")
     lines = linecache.getlines(code.co_filename, at.tb_frame.f_globals)
     found = _node_at(at, "".join(lines)) if lines else None
     if found is None:
