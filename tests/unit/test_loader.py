@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import threading
 import time
 from collections import Counter
@@ -11,6 +13,8 @@ import numpy as np
 import pytest
 
 import tinyt
+from tinyt import Tensor
+from tinyt.data import workers
 from tinyt.utils.data import (
     ChainDataset,
     ConcatDataset,
@@ -320,3 +324,98 @@ def test_an_error_of_collate_and_of_a_stream(workers: int) -> None:
         next(batches)
     assert list(batches) == [[3]]
     assert list(batches) == []
+
+
+def interrupted_at(step: int, run: Any) -> bool:
+    """Whether `run()`, interrupted at the given call or return from C in the workers' module (where
+    Python looks for signals), got there."""
+    left = step
+
+    def profile(frame: Any, event: str, _: Any) -> None:
+        nonlocal left
+        if frame.f_code.co_filename != workers.__file__ or event not in ("call", "c_return"):
+            return
+        left -= frame.f_code.co_name not in ("_stop", "close")  # those only end the threads
+        if left == 0:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        run()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(before)
+    return False
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_interrupt_anywhere_leaves_the_next_pass_whole(in_order: bool, stream: bool) -> None:
+    data: Any = Count(7) if stream else range(7)
+    loader = DataLoader(
+        data, 2, num_workers=2, persistent_workers=True, in_order=in_order, timeout=5
+    )
+    whole = [[0, 2], [1, 3], [4, 6], [5]] if stream else [[0, 1], [2, 3], [4, 5], [6]]
+    step = 1
+    while interrupted_at(step, lambda: list(loader)):
+        found = [batch.tolist() for batch in loader]
+        assert (found if in_order else sorted(found)) == (whole if in_order else sorted(whole))
+        step += 1
+    assert step > 40
+
+
+def test_a_pass_goes_on_after_an_interrupt_anywhere() -> None:
+    """An interrupt costs the batch that was taken and the index that was handed out at most."""
+    step, going = 1, True
+    while going:
+        found: list[Any] = []
+        batches = iter(DataLoader(range(20), 2, num_workers=2, timeout=5, prefetch_factor=1))
+        going = interrupted_at(step, lambda b=batches, f=found: f.extend(map(Tensor.tolist, b)))
+        found += [batch.tolist() for batch in batches]
+        assert found == sorted(found)
+        assert len(found) >= (8 if going else 10)
+        step += 1
+    assert step > 40
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_stream_that_cannot_start_costs_one_batch(in_order: bool) -> None:
+    starts = itertools.count(1)
+
+    class Fails(IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            if next(starts) == 3:
+                raise ValueError("third start")
+            return iter(range(4))
+
+    loader = DataLoader(
+        Fails(), 2, num_workers=2, persistent_workers=True, in_order=in_order, timeout=5
+    )
+    errors = 0
+    for _ in range(4):
+        batches, found = iter(loader), []
+        while True:
+            try:
+                found.append(next(batches).tolist())
+            except ValueError:
+                errors += 1
+            except StopIteration:
+                break
+        assert sorted(found) == [[0, 1], [0, 1], [2, 3], [2, 3]]
+    assert errors == 1
+
+
+def test_a_worker_without_a_task_goes_on_when_the_others_have_ended() -> None:
+    class Uneven(IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            info = get_worker_info()
+            assert info is not None
+            if info.id == 0:
+                yield from range(12)
+            time.sleep(0.05)  # meanwhile all tasks come to this worker
+
+    loader = DataLoader(Uneven(), None, num_workers=2, in_order=False, prefetch_factor=1)
+    assert sorted(loader) == list(range(12))

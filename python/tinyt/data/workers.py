@@ -2,11 +2,17 @@
 
 Task k goes to a worker by turns, and every task gets exactly one reply, so which batch comes when
 depends on the sampler alone. Kernels release the GIL, and so do file reads and NumPy.
+
+An interrupt (Ctrl-C) may end a call of the consumer between any two of its steps. A reply therefore
+lies in a dict of its pass until it is taken, and the consumer waits for the reply, not for a
+wake-up, which an interrupt may lose. Replies of an earlier pass are not waited for.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import itertools
 import os
 import queue
 import threading
@@ -53,8 +59,12 @@ class _End:
     """The reply of a worker whose stream is at its end."""
 
 
-class _Restart:
-    """The task that starts a stream anew."""
+class _Task(NamedTuple):
+    """What a worker is to make, and the replies of its pass, where its own goes under `number`."""
+
+    number: int
+    index: Any
+    replies: dict[int, Any]
 
 
 class _Failure:
@@ -89,15 +99,18 @@ class _Worker:
         self._job = job
         self._dataset = dataset
         self._fetch: Fetcher | None = None
+        self._pass: dict[int, Any] | None = None
         if job.init is not None:
             job.init(number)
 
-    def reply(self, task: Any) -> Any:
+    def reply(self, task: _Task) -> Any:
         """What a task gives: a batch, an end or a failure."""
         try:
-            if task is _Restart or self._fetch is None:
+            if self._pass is not task.replies:  # every pass starts a stream anew
+                self._pass, self._fetch = task.replies, None
+            if self._fetch is None:
                 self._fetch = self._job.fetcher(self._dataset)
-            return None if task is _Restart else self._fetch(task)
+            return self._fetch(task.index)
         except StopIteration:
             return _End
         except BaseException as error:  # handed to the thread that waits for the batch
@@ -111,18 +124,21 @@ def _setup(number: int, job: Job) -> Any:
         return _Failure(error)
 
 
-def _work(number: int, job: Job, tasks: queue.SimpleQueue[Any], replies: Any) -> None:
+def _work(
+    number: int, job: Job, tasks: queue.SimpleQueue[_Task | None], arrival: threading.Lock
+) -> None:
     """A worker thread: one reply for each task until None comes."""
     worker = _setup(number, job)
-    while (item := tasks.get()) is not None:
-        at, task = item
-        replies.put((at, worker if isinstance(worker, _Failure) else worker.reply(task)))
+    while (task := tasks.get()) is not None:
+        task.replies[task.number] = worker if isinstance(worker, _Failure) else worker.reply(task)
         # Nothing is held while waiting for the next task.
-        del item, task
+        del task
+        with contextlib.suppress(RuntimeError):  # released already, and nobody has looked since
+            arrival.release()
 
 
 def _stop(
-    process: int, threads: list[threading.Thread], tasks: list[queue.SimpleQueue[Any]]
+    process: int, threads: list[threading.Thread], tasks: list[queue.SimpleQueue[_Task | None]]
 ) -> None:
     """Ends the threads; used by a finalizer too, so it knows no iterator."""
     if process != os.getpid():  # the child of a fork has not got them
@@ -130,7 +146,7 @@ def _stop(
     for line in tasks:
         line.put(None)
     for thread in threads:
-        if thread is not threading.current_thread():
+        if thread is not threading.current_thread() and thread.is_alive():
             thread.join(JOIN_SECONDS)
 
 
@@ -159,14 +175,16 @@ class ThreadedIterator:
         self._timeout = timeout
         self._in_order = in_order
         self._persistent = persistent
-        self._replies: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-        self._tasks: list[queue.SimpleQueue[Any]] = [
+        self._streamed = isinstance(job.dataset, IterableDataset)
+        self._numbers = itertools.count()
+        self._arrival = threading.Lock()  # released after a reply; held: nothing new to look at
+        self._tasks: list[queue.SimpleQueue[_Task | None]] = [
             queue.SimpleQueue() for _ in range(job.workers)
         ]
         self._threads = [
             threading.Thread(
                 target=_work,
-                args=(number, job, line, self._replies),
+                args=(number, job, line, self._arrival),
                 name=f"tinyt-loader-{number}",
                 daemon=True,
             )
@@ -176,47 +194,37 @@ class ThreadedIterator:
         self._finalizer = weakref.finalize(self, _stop, self._process, self._threads, self._tasks)
         for thread in self._threads:
             thread.start()
-        self._begin(indices)
-
-    def _begin(self, indices: Iterator[Any]) -> None:
-        self._indices: Iterator[Any] | None = indices
-        self._sent = 0  # tasks handed out
-        self._next = 0  # the batch that comes next
-        self._turn = 0
-        self._active = [True] * len(self._tasks)
-        self._owner: dict[int, int] = {}
-        self._waiting: dict[int, Any] = {}
-        for _ in range(self._prefetch * len(self._tasks)):
-            self._hand_out()
+        self.restart(indices)
 
     def restart(self, indices: Iterator[Any]) -> None:
-        """Starts another pass with the same threads."""
-        self._waiting.clear()
-        while self._owner:  # what a broken pass left
-            self._owner.pop(self._receive()[0])
-        for number, line in enumerate(self._tasks):
-            line.put((number, _Restart))
-        for _ in self._tasks:
-            reply = self._receive()[1]
-            if isinstance(reply, _Failure):
-                reply.throw()
-        self._begin(indices)
+        """Starts another pass with the same threads; what is left of the last one is dropped."""
+        self._indices: Iterator[Any] | None = indices
+        self._turn = 0
+        self._active = [True] * len(self._tasks)
+        self._owner: dict[int, int] = {}  # who has which task, the first one handed out first
+        self._replies: dict[int, Any] = {}
+        self._fill()
+
+    def _fill(self) -> None:
+        for _ in range(self._prefetch * len(self._tasks)):
+            self._hand_out()
 
     def _hand_out(self) -> None:
         """Gives the next task to the next worker that has something left."""
         if self._indices is None or not any(self._active):
             return
         try:
-            task = next(self._indices)
+            index = next(self._indices)
         except StopIteration:
             self._indices = None
             return
         while not self._active[self._turn]:
             self._turn = (self._turn + 1) % len(self._tasks)
-        self._owner[self._sent] = self._turn
-        self._tasks[self._turn].put((self._sent, task))
-        self._sent += 1
-        self._turn = (self._turn + 1) % len(self._tasks)
+        owner, number = self._turn, next(self._numbers)
+        self._turn = (owner + 1) % len(self._tasks)
+        # In this order: nothing waits for a task that an interrupt has kept from its worker.
+        self._tasks[owner].put(_Task(number, index, self._replies))
+        self._owner[number] = owner
 
     def __iter__(self) -> ThreadedIterator:
         return self
@@ -231,7 +239,7 @@ class ThreadedIterator:
                 f"DataLoader: the worker threads of this pass are in process {self._process}, not "
                 f"in its forked child {os.getpid()}; start a new pass here: iter(loader)"
             )
-        while self._owner or self._waiting:
+        while self._is_going_on():
             reply = self._take()
             if reply is _End:
                 continue
@@ -243,24 +251,35 @@ class ThreadedIterator:
             self.close()
         raise StopIteration
 
+    def _is_going_on(self) -> bool:
+        if not self._owner:
+            self._fill()  # workers that are left when the others have ended or interrupts
+        return bool(self._owner)
+
     def _take(self) -> Any:
         """The reply to the task that is next in order (or to any)."""
-        while self._next not in self._waiting:
-            at, reply = self._receive()
-            owner = self._owner.pop(at)
-            if reply is _End:
-                self._active[owner] = False
-            if not self._in_order:
-                return reply
-            self._waiting[at] = reply
-        self._next += 1
-        return self._waiting.pop(self._next - 1)
+        while (number := self._arrived()) is None:
+            if not self._arrival.acquire(timeout=self._timeout or -1):
+                raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds")
+        owner = self._owner.pop(number)
+        reply = self._replies.pop(number)
+        if reply is _End:
+            self._active[owner] = False
+            if not self._streamed:
+                self._indices = None
+                self._owner.clear()
+        return reply
 
-    def _receive(self) -> tuple[int, Any]:
-        try:
-            return self._replies.get(timeout=self._timeout or None)
-        except queue.Empty:
-            raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from None
+    def _arrived(self) -> int | None:
+        """The number of a reply that can be taken now."""
+        if self._in_order:
+            number = next(iter(self._owner))
+            return number if number in self._replies else None
+        # A list at once: workers add to the dict meanwhile.
+        for number in list(self._replies):
+            if number in self._owner:
+                return number
+        return None
 
     def close(self) -> None:
         """Ends the threads."""
