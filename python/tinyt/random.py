@@ -101,24 +101,49 @@ class Generator:
 _thread = threading.local()  # .generator: what stands in for the default one in this thread
 
 
+def _own() -> Generator | None:
+    return getattr(_thread, "generator", None)
+
+
 class _DefaultGenerator(Generator):
-    """The stream of this process, from which a loader's threads draw streams of their own."""
+    """The stream of this process; in a thread with a stream of its own (a loader's worker), that
+    one, for every method."""
+
+    def manual_seed(self, seed: int) -> Generator:
+        own = _own()
+        if own is None:
+            super().manual_seed(seed)
+        else:
+            own.manual_seed(seed)
+        return self
+
+    def initial_seed(self) -> int:
+        own = _own()
+        return super().initial_seed() if own is None else own.initial_seed()
+
+    def get_state(self) -> Tensor:
+        own = _own()
+        return super().get_state() if own is None else own.get_state()
+
+    def set_state(self, state: Tensor) -> None:
+        own = _own()
+        if own is None:
+            super().set_state(state)
+        else:
+            own.set_state(state)
 
     def draw(self, numel: int, make: Callable[[int, int], Tensor]) -> Tensor:
-        """As :meth:`Generator.draw`, from this thread's own stream where it has one."""
-        own: Generator | None = getattr(_thread, "generator", None)
+        own = _own()
         if own is None or _tensor.recorder() is not None:
             return super().draw(numel, make)
         return own.draw(numel, make)
 
     def take(self, counters: int) -> tuple[int, int]:
-        """As :meth:`Generator.take`, from this thread's own stream where it has one."""
-        own: Generator | None = getattr(_thread, "generator", None)
+        own = _own()
         return super().take(counters) if own is None else own.take(counters)
 
     def give_back(self, counters: int, taken: tuple[int, int]) -> None:
-        """As :meth:`Generator.give_back`."""
-        own: Generator | None = getattr(_thread, "generator", None)
+        own = _own()
         if own is None:
             super().give_back(counters, taken)
         else:
@@ -135,8 +160,7 @@ def use_in_this_thread(generator: Generator) -> None:
 
 def manual_seed(seed: int) -> Generator:
     """Seeds the default generator (in a loader's thread, the one of that thread)."""
-    own: Generator = getattr(_thread, "generator", default_generator)
-    return own.manual_seed(seed)
+    return default_generator.manual_seed(seed)
 
 
 def initial_seed() -> int:

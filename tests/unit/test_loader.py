@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import tinyt
-from tinyt import Tensor
+from tinyt import Tensor, nn
 from tinyt.data import workers
+from tinyt.utils.checkpoint import checkpoint
 from tinyt.utils.data import (
     ChainDataset,
     ConcatDataset,
@@ -419,3 +420,86 @@ def test_a_worker_without_a_task_goes_on_when_the_others_have_ended() -> None:
 
     loader = DataLoader(Uneven(), None, num_workers=2, in_order=False, prefetch_factor=1)
     assert sorted(loader) == list(range(12))
+
+
+def each_of(sample: Any) -> list[Any]:
+    """What `sample(index)` gives in two workers, whose draws leave the main stream alone."""
+
+    class Samples(Dataset[Any]):
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> Any:
+            return sample(index)
+
+    tinyt.manual_seed(11)
+    generator = tinyt.Generator().manual_seed(11)
+    found = list(DataLoader(Samples(), None, num_workers=2, collate_fn=lambda x: x))
+    tinyt.randint(2**62, (), generator=generator)  # what a pass draws
+    assert tinyt.get_rng_state().tolist() == generator.get_state().tolist()
+    return found
+
+
+def test_the_default_generator_of_a_worker_is_its_own() -> None:
+    def seeds(_: int) -> Any:
+        info = get_worker_info()
+        assert info is not None
+        return tinyt.initial_seed() == tinyt.default_generator.initial_seed() == info.seed
+
+    def again(_: int) -> Any:
+        state = tinyt.get_rng_state()
+        first = tinyt.rand(3).tolist()
+        tinyt.set_rng_state(state)
+        return first == tinyt.rand(3).tolist()
+
+    def newly_seeded(_: int) -> Any:
+        seed = tinyt.seed()
+        first = tinyt.rand(3).tolist()
+        return (
+            tinyt.manual_seed(seed) is tinyt.default_generator and first == tinyt.rand(3).tolist()
+        )
+
+    assert each_of(seeds) == each_of(again) == each_of(newly_seeded) == [True] * 4
+    tinyt.manual_seed(5)
+    want = tinyt.rand(3).tolist()
+    assert (
+        each_of(lambda _: tinyt.default_generator.manual_seed(5) and tinyt.rand(3).tolist())
+        == [want] * 4
+    )
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_in_a_worker_draws_the_same_again(reentrant: bool) -> None:
+    """exp(2 x^2) where the mask is 1 has the slope 4 x exp(2 x^2), and 0 elsewhere."""
+
+    def sample(_: int) -> Any:
+        x = tinyt.ones(64).requires_grad_()
+        y = checkpoint(
+            lambda q: nn.functional.dropout(q * q, 0.5).exp(), x, use_reentrant=reentrant
+        )
+        y.sum().backward()
+        assert x.grad is not None
+        value = y.detach().numpy()
+        return np.allclose(x.grad.numpy(), np.where(value > 1.5, 4 * value, 0))
+
+    assert each_of(sample) == [True] * 4
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("size", [None, 2])
+def test_stop_iteration_of_a_sample_ends_the_pass(workers: int, size: int | None) -> None:
+    class Stops(Dataset[Any]):
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, index: int) -> int:
+            if index == 2:
+                raise StopIteration
+            return index
+
+    loader = DataLoader(Stops(), size, num_workers=workers, persistent_workers=workers > 0)
+    for _ in range(2):
+        batches = iter(loader)
+        found = list(batches)
+        assert found == [0, 1] if size is None else [b.tolist() for b in found] == [[0, 1]]
+        assert list(batches) == []

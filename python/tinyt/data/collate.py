@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
 from tinyt.dtypes import float64
@@ -15,7 +16,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """Joins samples along a new first dimension.
 
     Tensors and NumPy arrays are stacked, floats become a float64 tensor, ints an int64 one; text
-    stays a list; mappings, tuples and lists are joined member by member.
+    stays a list; mappings, tuples and lists are joined member by member. Tuples without names
+    become lists, other types of collections stay what they are where that can be.
 
     Raises:
         TypeError: for samples of another type.
@@ -39,14 +41,15 @@ def _collate(batch: Sequence[Any], depth: int) -> Any:
         return list(batch)
     if isinstance(first, Mapping):
         depth = deeper("default_collate", depth)
-        return {key: _collate([sample[key] for sample in batch], depth) for key in first}
+        return _mapping_like(
+            first, {key: _collate([sample[key] for sample in batch], depth) for key in first}
+        )
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
         depth = deeper("default_collate", depth)
         columns = [_collate(column, depth) for column in zip(*batch, strict=True)]
-        # A named tuple takes its members one by one.
-        return type(first)(*columns) if hasattr(first, "_fields") else columns
+        return _sequence_like(first, columns)
     raise TypeError(
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
         f"found {type(first)}"
@@ -56,7 +59,8 @@ def _collate(batch: Sequence[Any], depth: int) -> Any:
 def default_convert(data: Any) -> Any:
     """A sample with its NumPy arrays as tensors: what a loader without batches gives.
 
-    Mappings, tuples and lists are converted member by member; anything else stays as it is.
+    Mappings, tuples and lists are converted member by member, as by `default_collate`; anything
+    else stays as it is.
 
     Raises:
         ValueError: for a sample that contains itself.
@@ -71,13 +75,43 @@ def _convert(data: Any, depth: int) -> Any:
         return as_tensor(data) if data.dtype.kind in "biufc" else data
     if isinstance(data, Mapping):
         depth = deeper("default_convert", depth)
-        return {key: _convert(value, depth) for key, value in data.items()}
+        return _mapping_like(data, {key: _convert(value, depth) for key, value in data.items()})
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
         depth = deeper("default_convert", depth)
-        values = [_convert(value, depth) for value in data]
-        is_named = isinstance(data, tuple) and hasattr(data, "_fields")
-        return type(data)(*values) if is_named else values
+        return _sequence_like(data, [_convert(value, depth) for value in data])
     return data
+
+
+def _mapping_like(first: Mapping[Any, Any], members: dict[Any, Any]) -> Any:
+    """`members` in the type of `first` where one can be made: a copy also keeps its attributes."""
+    if type(first) is dict:
+        return members
+    try:
+        if not isinstance(first, MutableMapping):
+            return type(first)(members)  # type: ignore[call-arg]
+        made = copy.copy(first)
+        for key, value in members.items():
+            made[key] = value
+        return made
+    except TypeError:
+        return members
+
+
+def _sequence_like(first: Sequence[Any], members: list[Any]) -> Any:
+    """As `_mapping_like`; a tuple becomes a list unless it is a named one."""
+    if isinstance(first, tuple):
+        return type(first)(*members) if hasattr(first, "_fields") else members
+    if type(first) is list:
+        return members
+    try:
+        if not isinstance(first, MutableSequence):
+            return type(first)(members)  # type: ignore[call-arg]
+        made = copy.copy(first)
+        for i, value in enumerate(members):
+            made[i] = value
+        return made
+    except TypeError:
+        return members
 
 
 def _collate_numpy(batch: Sequence[Any]) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from numbers import Integral
 from typing import Any
 
 from tinyt.data.collate import default_collate, default_convert
@@ -56,15 +57,25 @@ class Fetcher:
         return (self._collate or default_collate)(samples)
 
 
-def _gather(dataset: Dataset[Any], indices: list[int]) -> list[Any] | None:
+def _gather(dataset: Dataset[Any], indices: Any) -> list[Any] | None:
     """The collated samples of a tensor dataset by one indexing per tensor; None for others.
 
-    Exact types only: a subclass may change what a sample is.
+    Exact types of datasets only: a subclass may change what a sample is. Numbers only: any other
+    index means something else alone than in a list.
     """
-    while type(dataset) is Subset:
+    while type(dataset) is Subset and isinstance(indices, Sequence):
         indices = [dataset.indices[index] for index in indices]
         dataset = dataset.dataset
-    if type(dataset) is not TensorDataset:
+    if type(dataset) is not TensorDataset or not _are_numbers(indices):
         return None
     picked = tensor(indices, dtype=int64)
     return [column[picked] for column in dataset.tensors]
+
+
+def _are_numbers(indices: Any) -> bool:
+    if not isinstance(indices, Sequence) and type(indices).__module__ != "numpy":
+        return False  # it may be an iterator, whose items come once
+    kinds = set(map(type, indices))
+    return kinds == {int} or all(
+        issubclass(kind, Integral) and not issubclass(kind, bool) for kind in kinds
+    )
