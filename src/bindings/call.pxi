@@ -153,6 +153,8 @@ cdef object finish(int op, Operands& args, Attrs& attrs, object into):
     cdef bint tape = False
     if is_recording():
         watch(args)
+    if checked_numbers(op):
+        check_numbers(op, args)
     if grad_mode() and flags & FLAG_DIFFERENTIABLE:
         for i in range(args.size()):
             if args.object(i) != NULL and wants_grad(<TensorBase>args.object(i)):

@@ -185,6 +185,8 @@ cdef extern from "call.h" namespace "tinyt":
         size_t size()
         const CTensor& at(size_t)
         PyObject* object(size_t)
+    unsigned checked_numbers(int)
+    void check_numbers(int, const Operands&) except +raise_python_error
     Outputs call(int, const Operands&, const Attrs&, Attrs*) except +raise_python_error
     void call_into(int, const Operands&, const Attrs&, const CTensor&) except +raise_python_error
     void call_out(int, const Operands&, const Attrs&, CTensor&) except +raise_python_error

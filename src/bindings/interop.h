@@ -321,6 +321,25 @@ T converted_number(PyObject* from, T v) {
   fail(ErrorKind::Value, "tensor: a number does not fit the dtype");
 }
 
+// A number as an element of an integer dtype, before it wraps in an unsigned one; RuntimeError for
+// one beyond the dtype's limits.
+inline int64_t whole_number(PyObject* v, DType dtype) {
+  if (PyIndex_Check(v)) {
+    const OwnedObject index(PyNumber_Index(v));
+    if (!index.get()) throw_python_error();
+    const int64_t whole = converted_number(index.get(), PyLong_AsLongLong(index.get()));
+    // Float64 cannot tell the ends of int64 from their neighbours.
+    require(dtype == DType::Int64 || holds(dtype, static_cast<double>(whole), true),
+            ErrorKind::Runtime, "tensor: the value ", whole, " cannot be converted to ",
+            name_of(dtype), " without overflow");
+    return whole;
+  }
+  const double value = converted_number(v, PyFloat_AsDouble(v));
+  require(holds(dtype, value, false), ErrorKind::Runtime, "tensor: the value ", value,
+          " cannot be converted to ", name_of(dtype), " without overflow");
+  return static_cast<int64_t>(value);
+}
+
 // Nested lists, tuples and numbers; `wanted` is a dtype number or -1 to infer it. A constant, also
 // while recording.
 inline Tensor from_sequence(PyObject* data, int wanted) {
@@ -343,6 +362,12 @@ inline Tensor from_sequence(PyObject* data, int wanted) {
       const Py_complex c = PyComplex_AsCComplex(v);
       return converted_number(v, ComplexDouble{c.real, c.imag});
     });
+    return cast(t, dtype);
+  }
+  if (is_integral(dtype) && !is_bool(dtype) && numbers.category != Category::Bool) {
+    Tensor t = Tensor::empty(shape, DType::Int64);
+    auto* out = t.ptr<int64_t>();
+    fill_nested(data, shape, 0, out, [dtype](PyObject* v) { return whole_number(v, dtype); });
     return cast(t, dtype);
   }
   if (numbers.category == Category::Float) {

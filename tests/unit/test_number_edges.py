@@ -159,3 +159,9 @@ def test_the_first_of_the_largest_in_a_bag_has_the_gradient(
     want = [[2.0, math.nan], [-math.inf, 0.0], [math.inf, 3.0]]
     np.testing.assert_array_equal(largest.detach().numpy(), want)
     np.testing.assert_array_equal(weight.grad.numpy(), [[0, 1], [1, 1], [1, 1], [1, 0], [0, 0]])
+
+
+def test_least_common_multiples_that_wrap_are_not_negative() -> None:
+    """3 * 2**62 is 2**63 + 2**62, which wraps to -2**62: its absolute value, as in PyTorch."""
+    x, y = tinyt.tensor([2**62, -(2**62), 6, -6, 0]), tinyt.tensor([3, 3, -4, 4, 7])
+    assert tinyt.lcm(x, y).tolist() == [2**62, 2**62, 12, 12, 0]

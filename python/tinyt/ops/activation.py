@@ -13,6 +13,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
+from tinyt._tensor import require_held
 from tinyt.ops.common import (
     Number,
     is_half,
@@ -43,9 +44,13 @@ def _floats(op: str, input: Tensor) -> Tensor:
     return wide(input)
 
 
-def _number(like: Tensor, value: Number) -> Number:
-    """A bound in the kind of the tensor's dtype, so that integers stay integers."""
-    return value if like.dtype.is_floating_point else int(value)
+def _number(op: str, like: Tensor, value: Number) -> Number:
+    """A bound in the kind of the tensor's dtype, so that integers stay integers; RuntimeError
+    where it cannot hold the bound."""
+    if like.dtype.is_floating_point:
+        return value
+    require_held(op, value, like.dtype)
+    return int(value)
 
 
 # ---- rectifiers
@@ -73,8 +78,8 @@ def threshold(
     """x above ``threshold``, else ``value``."""
     if inplace:
         return threshold_(input, threshold, value)
-    below = prim.le(input, _number(input, threshold))
-    return prim.where(below, _number(input, value), input, out=out)
+    below = prim.le(input, _number("threshold", input, threshold))
+    return prim.where(below, _number("threshold", input, value), input, out=out)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
@@ -92,7 +97,9 @@ def hardtanh(
         raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} > {max_val}")
     if input.dtype.name == "bool":
         raise DTypeError("hardtanh: not defined for dtype bool")
-    low, high = _number(input, min_val), _number(input, max_val)
+    if input.dtype.name == "uint8" and min_val < 0:
+        raise RuntimeError(f"hardtanh: uint8 has no negative limits, got min_val {min_val}")
+    low, high = (_number("hardtanh", input, v) for v in (min_val, max_val))
     return prim.where(prim.le(input, low), low, prim.where(prim.ge(input, high), high, input))
 
 

@@ -345,7 +345,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     """
     given = value
     if isinstance(value, (list, tuple)):
-        value = _tensor.from_data(value)
+        real = x.dtype.is_floating_point or x.dtype.is_complex
+        value = _tensor.from_data(value, None if real else x.dtype)
     elif getattr(value, "ndim", None) == 0 and not isinstance(value, Tensor):
         value = _tensor.python_number(value)
     elif not isinstance(value, (Tensor, bool, int, float, complex)):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
-from tinyt._tensor import zero_gradient
+from tinyt._tensor import require_held, zero_gradient
 from tinyt.dtypes import bfloat16, float16, float32
 from tinyt.ops.common import Number, in_float32, renamed, write_out
 from tinyt.tensor import Tensor, method, prim
@@ -121,6 +121,7 @@ def _check_scale(op: str, input: Tensor, beta: Number, alpha: Number) -> None:
             raise RuntimeError(
                 f"{op}: for integral inputs {name} must not be a floating point number, got {value}"
             )
+        require_held(op, value, input.dtype)
 
 
 def _scaled_sum(

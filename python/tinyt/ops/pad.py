@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
+from tinyt._tensor import require_held
 from tinyt.autograd.rules.common import blank
 from tinyt.ops.autocast import in_full
 from tinyt.ops.common import Number, tuple_of
@@ -32,6 +33,8 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Ten
     for i in range(len(pads) // 2):
         d = input.dim() - 1 - i
         by_dim[2 * d : 2 * d + 2] = pads[2 * i : 2 * i + 2]
+    if not input.dtype.is_floating_point and any(n > 0 for n in pads):
+        require_held("pad", float(value), input.dtype)
     return prim.pad(input, by_dim, float(value))
 
 

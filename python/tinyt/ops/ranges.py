@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import index
+from tinyt._tensor import index, require_held
 from tinyt.dtypes import ALL, float64, int64
 from tinyt.ops.bounded import clamp
 from tinyt.ops.common import Number, Placement, placed, to_dtype, write_out
@@ -102,9 +102,12 @@ def _evenly(
     """
     if steps < 0:
         raise RuntimeError(f"{op}: number of steps must not be negative, got {steps}")
-    first, last = float(_plain(start)), float(_plain(end))
+    ends = _plain(start), _plain(end)
+    first, last = float(ends[0]), float(ends[1])
     whole = not (target.is_floating_point or target.is_complex)
     if whole:
+        for value in ends[:steps]:
+            require_held(op, value, target)
         first, last = float(int(first)), float(int(last))
     step = (last - first) / (steps - 1) if steps > 1 else 0.0
     low = prim.iota(steps, float64, first, step, 0, 0)

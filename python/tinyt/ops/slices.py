@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
+from tinyt._tensor import require_held
 from tinyt.dtypes import bool as bool_
 from tinyt.ops.common import Number, Scalar, is_recorded, wrap_dim, write_out
 from tinyt.ops.creation import filled
@@ -55,6 +56,8 @@ def _index_add(
     input, dim, index, source = args
     places, d = _along(op, input, dim, index)
     source = _slices(op, places, source, input)
+    if not (input.dtype.is_floating_point or input.dtype.is_complex):
+        require_held(op, alpha, input.dtype)
     scaled = source if alpha == 1 else prim.cast(prim.mul(source, alpha), input.dtype)
     return prim.scatter_add(input, places, scaled, d, out=into)
 

@@ -346,11 +346,25 @@ DType kernel_dtype(OpId op, DType compute, bool mixed) {
   return has_one && !(half && mixed) ? compute : info(compute).compute;
 }
 
+namespace {
+
+// Whether a divisor of integers holds a zero, also one that wraps to it in the dtype of the call.
+bool has_zero(const Tensor& divisor, DType compute) {
+  if (divisor.numel() == 1 && divisor.itemsize() > size_of(compute)) {
+    uint64_t value;
+    cast_elements(divisor.data(), divisor.dtype(), reinterpret_cast<char*>(&value), DType::Int64,
+                  1);
+    return value << (64 - 8 * size_of(compute)) == 0;
+  }
+  return count_nonzero(divisor) != divisor.numel();
+}
+
+}  // namespace
+
 void kernel_elementwise(const KernelCall& call) {
   if (call.outputs[0].numel() == 0) return;
   if (divides(call.op) && is_integral(call.compute)) {
-    const Tensor& divisor = call.inputs[1];
-    require(count_nonzero(divisor) == divisor.numel(), ErrorKind::Runtime, name_of(call.op),
+    require(!has_zero(call.inputs[1], call.compute), ErrorKind::Runtime, name_of(call.op),
             ": division by zero");
   }
   const Job job(call);

@@ -32,7 +32,7 @@ TINYT_INLINE I64 gcd(I64 x, I64 y) {
   for (int i = 0; i < kLanes<I64>; ++i) result[i] = static_cast<int64_t>(gcd_lane(a[i], b[i]));
   return result;
 }
-// |x / gcd y|, wrapping; 0 where one of them is 0.
+// |x / gcd y|, where the product may wrap before its absolute value; 0 where one of them is 0.
 TINYT_INLINE I64 lcm(I64 x, I64 y) {
   const U64 a = (U64)abs(x), b = (U64)abs(y);
   U64 result;
@@ -40,7 +40,7 @@ TINYT_INLINE I64 lcm(I64 x, I64 y) {
     const uint64_t divisor = gcd_lane(a[i], b[i]);
     result[i] = divisor == 0 ? 0 : a[i] / divisor * b[i];
   }
-  return (I64)result;
+  return (I64)abs((I64)result);
 }
 
 }  // namespace
