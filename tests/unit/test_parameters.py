@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -196,3 +197,35 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
 def test_wrong_initialisation(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def copied_parameter(tt: Any) -> Any:
+    class Named(tt.nn.Parameter):
+        pass
+
+    net, p = tt.nn.Linear(3, 2), Named(tt.ones(2, 3).t(), False)
+    plain = tt.ones(2, requires_grad=True)
+    for x in (net.weight, plain):
+        (x * x).sum().backward()
+        x.tag = 3
+        x.register_hook(lambda g: 0 / 0)
+    optimizer = tt.optim.SGD(net.parameters(), lr=0.1)
+    twin, (again, same), q, leaf, steps = copy.deepcopy(
+        (net, [net.weight] * 2, p, plain, optimizer)
+    )
+    (twin.weight * 2).sum().backward()
+    seen = twin.weight.grad.tolist()
+    return (
+        seen, twin.bias.grad, hasattr(twin.weight, "tag"), twin.weight.requires_grad,
+        again is same is twin.weight is steps.param_groups[0]["params"][0],
+        type(q) is Named, q.requires_grad, q.stride(),
+        leaf.grad.tolist(), leaf.tag, net.weight.grad is None,
+    )  # fmt: skip
+
+
+def test_a_deep_copy_of_a_parameter_has_its_values_alone() -> None:
+    """No gradient, hook or attribute; of a leaf that is no parameter all but the hooks."""
+    got = copied_parameter(tinyt)
+    values = [[2.0] * 3] * 2, None, False, True, True, True, False, (1, 3), [2.0, 2.0], 3, False
+    assert got == values
+    assert torch is None or got == copied_parameter(torch)

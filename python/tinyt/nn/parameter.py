@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
 
 from tinyt.ops import empty
 from tinyt.tensor import Tensor
@@ -31,6 +33,13 @@ class Parameter(Tensor):
         # Tensor's own __init__ would copy values.
         self.data = _values("Parameter", data)
         self.requires_grad_(requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """The values in new memory, without gradient, hooks and attributes, as in PyTorch."""
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(deepcopy(self.detach(), memo), self.requires_grad)
+        copy: Parameter = memo[id(self)]
+        return copy
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
