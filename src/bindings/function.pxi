@@ -40,6 +40,24 @@ cdef TensorBase unpack_with(object unpack, object packed):
     return <TensorBase>x
 
 
+cdef object pack_with(object pack, const CTensor& t):
+    """What a pack hook makes of a tensor; what the hook computes is not on the tape."""
+    cdef uint64_t version = t.version()
+    cdef bint mode = grad_mode()
+    set_grad_mode(False)
+    set_saved_hooks_active(False)   # or a hook that turns the tape on would be given its own
+    try:
+        packed = pack(wrap(t))
+    finally:
+        set_saved_hooks_active(True)
+        set_grad_mode(mode)
+    if t.version() != version:
+        raise RuntimeError(
+            "saved_tensors_hooks: a saved tensor pack hook is modifying its input in place, which "
+            "would change what other operations read; write to a clone of it")
+    return packed
+
+
 cdef pack_saved(Node node):
     cdef size_t slot
     pack, node.unpacker = open_hooks()
@@ -47,7 +65,7 @@ cdef pack_saved(Node node):
     for slot in range(node.data.saved.size()):
         # Slots that the rule does not read are empty; a Python number is no tensor.
         if node.data.saved[slot].tensor and not node.data.saved[slot].tensor.impl().is_scalar:
-            packed[slot] = pack(wrap(node.data.saved[slot].tensor))
+            packed[slot] = pack_with(pack, node.data.saved[slot].tensor)
             node.data.saved[slot].tensor = CTensor()
     node.packed = packed
 
@@ -72,7 +90,7 @@ cdef class Saved:
         self.number = output if self.is_output else x.output
         if saved_hooks_active():
             pack, self.unpacker = open_hooks()
-            self.packed = pack(wrap(x.t))
+            self.packed = pack_with(pack, x.t)
         else:
             self.saved.tensor = x.t
             self.saved.version = x.t.version()

@@ -14,6 +14,7 @@ __all__ = ["Node", "saved_tensors_hooks"]
 class saved_tensors_hooks:
     """Passes each tensor that operations in the block save for backward through ``pack_hook``;
     what it returns is kept instead, and ``unpack_hook`` must make a tensor of equal values of it.
+    The tensor that a hook gets must not be written to; what ``pack_hook`` computes is not recorded.
     """
 
     def __init__(
