@@ -147,7 +147,7 @@ class Node:
     @property
     def outputs(self) -> int: ...
     function: Any
-    hooks: list[tuple[int, Callable[[Tensor], Tensor | None]]] | None
+    hooks: dict[int, tuple[int, Callable[[Tensor], Tensor | None]]] | None
     trace: Any
 
 @disjoint_base
@@ -292,8 +292,8 @@ class TensorBase:
     grad: Tensor | None
     data: Tensor
     _grad: Tensor | None
-    _hooks: list[Callable[[Tensor], Tensor | None]] | None
-    _post_hooks: list[Callable[[Tensor], None]] | None
+    _hooks: dict[int, Callable[[Tensor], Tensor | None]] | None
+    _post_hooks: dict[int, Callable[[Tensor], None]] | None
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @disjoint_base

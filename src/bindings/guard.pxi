@@ -177,7 +177,7 @@ cdef class Guard:
 cdef tuple state_of(TensorBase x):
     """What a recording relies on."""
     return (<size_t>x.t.impl(), bool(x.leaf_grad), bool(wants_grad(x)),
-            tuple(x._hooks or ()), tuple(x._post_hooks or ()))
+            hooks_of(x._hooks), hooks_of(x._post_hooks))
 
 
 cdef bint tensor_holds(TensorBase x, tuple expected) except -1:

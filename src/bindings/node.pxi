@@ -45,7 +45,7 @@ cdef class Node:
     cdef readonly uint64_t seq
     cdef readonly int outputs
     cdef public object function    # callable(node, output gradients) -> list, for op -1
-    cdef public list hooks         # (output number, callable)
+    cdef public dict hooks         # by handle: (output number, callable)
     cdef public object trace       # where the call was made, in anomaly mode
     cdef dict packed               # slot -> what a pack hook made of the saved tensor
     cdef object unpacker           # the hook that turns it back
@@ -386,11 +386,11 @@ cdef move_retained(TensorBase x, Node old, Node new, int output):
     """``retain_grad`` follows a tensor to the node of its new value."""
     if old is None or old is new or not old.hooks:
         return
-    for entry in list(old.hooks):
-        target = getattr(entry[1], "target", None)
+    for number, (_, hook) in list(old.hooks.items()):
+        target = getattr(hook, "target", None)
         if target is not None and target() is x:
-            old.hooks.remove(entry)
-            new.hooks = (new.hooks or []) + [(output, entry[1])]
+            del old.hooks[number]
+            new.hooks = {**(new.hooks or {}), number: (output, hook)}
 
 
 cdef check_inplace(TensorBase x):
@@ -404,6 +404,11 @@ cdef check_inplace(TensorBase x):
         raise RuntimeError(
             f"in-place: a view of a leaf Variable that requires grad (shape {tuple(x.base.shape)}) "
             "is being used in an in-place operation; use it under no_grad() or on a clone")
+    if x.base is not None and x.base.node is not None and edge_of(x) is None:
+        raise RuntimeError(
+            f"in-place: a view (shape {tuple(x.shape)}) was created in no_grad mode and is being "
+            "modified inplace with grad mode enabled; make the view and write to it both inside "
+            "no_grad(), where the write is not recorded, or both outside, where it is")
 
 
 cdef check_rebase(TensorBase x):

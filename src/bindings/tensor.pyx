@@ -123,8 +123,8 @@ cdef class TensorBase:
     cdef TensorBase base         # of a view: the tensor that owns the memory
     cdef uint64_t rebases        # times the node of this base was replaced by a write
     cdef uint64_t seen_rebases   # of a view: the base's count that node belongs to
-    cdef public list _hooks          # called with the gradient of a leaf
-    cdef public list _post_hooks     # called with a leaf whose .grad was filled
+    cdef public dict _hooks          # by handle: called with the gradient of a leaf
+    cdef public dict _post_hooks     # by handle: called with a leaf whose .grad was filled
 
     def __cinit__(self):
         self.t = EMPTY_TENSOR   # so that no object is ever without a core tensor

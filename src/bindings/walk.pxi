@@ -168,7 +168,7 @@ cdef class Walk:
     cdef object hooked(self, Node node, object grad):
         """The gradients of a node's outputs as its hooks leave them."""
         cdef list grads = [grad] if node.outputs == 1 else <list>grad
-        for number, hook in tuple(node.hooks):   # which may remove themselves
+        for number, hook in hooks_of(node.hooks):
             if grads[number] is not None:
                 grads[number] = through_hook(hook, <TensorBase>grads[number])
         return grads[0] if node.outputs == 1 else grads
@@ -224,13 +224,13 @@ cdef class Walk:
             grad = <TensorBase>next.grad
             Py_DECREF(leaf)
             Py_DECREF(grad)
-            for hook in tuple(leaf._hooks or ()):
+            for hook in hooks_of(leaf._hooks):
                 grad = through_hook(hook, grad)
             self.collect(leaf, 0, grad)
             if accumulate:
                 accumulate_grad(leaf, grad, create_graph)
                 grad = None
-                for hook in tuple(leaf._post_hooks or ()):
+                for hook in hooks_of(leaf._post_hooks):
                     hook(leaf)
 
 
@@ -263,6 +263,11 @@ def outer_edges(list roots, uint64_t first):
 def next_number():
     """The number that the next tape node gets."""
     return next_seq
+
+
+cdef tuple hooks_of(dict hooks):
+    """The hooks at this moment: they may remove themselves."""
+    return tuple(hooks.values()) if hooks else EMPTY
 
 
 cdef TensorBase through_hook(object hook, TensorBase grad):

@@ -140,6 +140,56 @@ def extra_state(tt: Any) -> Any:
 
 
 @case
+def one_function_registered_twice(tt: Any) -> Any:
+    """A handle removes its own hook, once, and no other."""
+    leaf, seen = tt.ones(1, requires_grad=True), []
+    inner, layer = leaf * 1, linear(tt)
+    other, optimizer = linear(tt), tt.optim.SGD([leaf], lr=0.1)
+    registered = [
+        leaf.register_hook,
+        leaf.register_post_accumulate_grad_hook,
+        inner.register_hook,
+        optimizer.register_step_pre_hook,
+        optimizer.register_step_post_hook,
+        optimizer.register_state_dict_post_hook,
+        layer.register_forward_hook,
+        layer.register_forward_pre_hook,
+        layer.register_full_backward_hook,
+        layer.register_full_backward_pre_hook,
+        other.register_state_dict_pre_hook,
+        other.register_load_state_dict_post_hook,
+    ]
+    for register in registered:
+        events: list[str] = []
+
+        def first(*args: Any, events: list[str] = events) -> None:
+            events.append("first")
+
+        def second(*args: Any, events: list[str] = events) -> None:
+            events.append("second")
+
+        def run(events: list[str] = events) -> list[str]:
+            events.clear()
+            (inner.sum() + leaf.sum()).backward(retain_graph=True)
+            optimizer.step()
+            optimizer.state_dict()
+            layer(tt.ones(1, 2, requires_grad=True)).sum().backward()
+            other.load_state_dict(other.state_dict())
+            return list(events)
+
+        handles = [register(hook) for hook in (first, second, first)]
+        seen.append(run())
+        handles[2].remove()
+        handles[2].remove()
+        seen.append(run())
+        handles[0].remove()
+        seen.append(run())
+        handles[1].remove()
+        seen.append(run())
+    return seen
+
+
+@case
 def assigned_state(tt: Any) -> Any:
     layer = linear(tt)
     layer.bias.requires_grad_(False)

@@ -207,3 +207,75 @@ def test_saved_tensors_hooks_keep_the_graph(function: Any, leaf: bool) -> None:
     (g,) = tinyt.autograd.grad(y, a, create_graph=True)
     (h,) = tinyt.autograd.grad(g, a)
     assert (g.item(), h.item()) == (32.0, 48.0)
+
+
+@pytest.mark.parametrize("function", [lambda a: a**3, Cube.apply])
+def test_a_pack_hook_may_compute_with_tensors_that_require_grad(function: Any) -> None:
+    scale = tinyt.tensor([4.0], requires_grad=True)
+    modes: list[bool] = []
+
+    def pack(t: Any) -> Any:
+        modes.append(tinyt.is_grad_enabled())
+        with tinyt.enable_grad():
+            return (t * scale).detach()
+
+    x = tinyt.tensor([2.0], requires_grad=True)
+    with saved_tensors_hooks(pack, lambda t: t / 4):
+        y = function(x)
+        assert tinyt.is_grad_enabled()
+    y.backward()
+    assert (x.grad.tolist(), scale.grad, set(modes)) == ([12.0], None, {False})
+
+
+@pytest.mark.parametrize("function", [lambda a: a**3, Cube.apply])
+def test_a_pack_hook_must_not_write_to_what_is_saved(function: Any) -> None:
+    x = tinyt.tensor([2.0], requires_grad=True) * 1
+    with (
+        saved_tensors_hooks(lambda t: t.mul_(2), lambda t: t),
+        pytest.raises(RuntimeError, match="modifying its input in place"),
+    ):
+        function(x)
+    assert tinyt.is_grad_enabled()
+
+
+def unrecorded_view(y: Any) -> Any:
+    with tinyt.no_grad():
+        return y[0:1]
+
+
+VIEW_WRITES: dict[str, Callable[[Any, Any], Any]] = {
+    "number": lambda v, x: v.mul_(2),
+    "tensor": lambda v, x: v.mul_(x[:1]),
+    "assign": lambda v, x: v.copy_(x[:1]),
+    "fill": lambda v, x: v.fill_(1),
+    "bracket": lambda v, x: v.__setitem__(0, 1.0),
+    "mask": lambda v, x: v.__setitem__(v > 0, 1.0),
+    "view of it": lambda v, x: v[:].mul_(2),
+}
+
+
+@pytest.mark.parametrize("write", VIEW_WRITES)
+def test_a_write_through_a_view_made_without_recording_is_refused(write: str) -> None:
+    """The tape of the base would not have it; nothing is written."""
+    x = tinyt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 1
+    v = unrecorded_view(y)
+    with pytest.raises(RuntimeError, match=r"view .* was created in no_grad mode"):
+        VIEW_WRITES[write](v, x)
+    assert y.tolist() == [1.0, 2.0]
+    with tinyt.no_grad():
+        VIEW_WRITES[write](v, x)
+    (y * 3).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_views_made_without_recording_of_what_is_not_recorded_are_written() -> None:
+    x, y = tinyt.tensor([3.0], requires_grad=True), tinyt.ones(2)
+    v = unrecorded_view(y)
+    v.mul_(2)
+    v.mul_(x)
+    v.mul_(x)
+    (y * y).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4 * 4 * 3**3]  # of (2 x²)² + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 from weakref import ref
 
@@ -10,22 +11,38 @@ from tinyt.tensor import Tensor, prim
 
 
 class RemovableHandle:
-    """Removes a hook; also a context manager that does so at its end."""
+    """Removes a hook; also a context manager that does so at its end.
 
-    def __init__(self, hooks: list[Any], hook: object) -> None:
+    ``hooks`` maps ids of handles to hooks, so that a function registered twice is two hooks.
+    """
+
+    _ids = count()
+
+    def __init__(self, hooks: dict[int, Any]) -> None:
         self._hooks = hooks
-        self._hook = hook
+        # Hooks from a file have the ids of another process.
+        self.id = next(number for number in self._ids if number not in hooks)
 
     def remove(self) -> None:
         """Takes the hook out; harmless when it is gone."""
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
+        self._hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.remove()
+
+
+def add_hook(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+    """Adds a hook behind the others, or before them."""
+    handle = RemovableHandle(hooks)
+    others = dict(hooks) if prepend else {}
+    if prepend:
+        hooks.clear()
+    hooks[handle.id] = hook
+    hooks.update(others)
+    return handle
 
 
 class _Keep:
@@ -49,16 +66,16 @@ def register_hook(x: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Removab
     node = x.grad_fn
     if node is None:
         if x._hooks is None:
-            x._hooks = []
-        x._hooks.append(hook)
-        return RemovableHandle(x._hooks, hook)
+            x._hooks = {}
+        return add_hook(x._hooks, hook)
     if node.hooks is None:
-        node.hooks = []
-    entry = (x.output_nr, hook)
+        node.hooks = {}
+    kept = [number for number, (_, other) in node.hooks.items() if isinstance(other, _Keep)]
+    handle = add_hook(node.hooks, (x.output_nr, hook))
     # What keeps the gradient sees what the hooks made of it.
-    kept = [i for i, (_, other) in enumerate(node.hooks) if isinstance(other, _Keep)]
-    node.hooks.insert(kept[0] if kept else len(node.hooks), entry)
-    return RemovableHandle(node.hooks, entry)
+    for number in kept:
+        node.hooks[number] = node.hooks.pop(number)
+    return handle
 
 
 def register_post_accumulate_grad_hook(
@@ -73,9 +90,8 @@ def register_post_accumulate_grad_hook(
     if not x.is_leaf:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     if x._post_hooks is None:
-        x._post_hooks = []
-    x._post_hooks.append(hook)
-    return RemovableHandle(x._post_hooks, hook)
+        x._post_hooks = {}
+    return add_hook(x._post_hooks, hook)
 
 
 def retain_grad(x: Tensor) -> None:

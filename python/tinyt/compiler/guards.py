@@ -599,7 +599,7 @@ class Tracer:
             return
         self._looked.add(id(value))
         if isinstance(value, TensorBase):
-            for hook in (*(value._hooks or ()), *(value._post_hooks or ())):
+            for hook in (*(value._hooks or {}).values(), *(value._post_hooks or {}).values()):
                 self._keep(hook)
                 self._look(hook)
             return

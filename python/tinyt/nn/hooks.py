@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt.autograd import Function, FunctionCtx, RemovableHandle, is_grad_enabled
+from tinyt.autograd.hooks import add_hook
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -25,27 +26,27 @@ class CallHooks:
     """The hooks of one module. A module without any has no such object, and costs nothing."""
 
     def __init__(self) -> None:
-        self.forward_pre: list[Hook] = []
-        self.forward: list[Hook] = []
-        self.backward_pre: list[Hook] = []
-        self.backward: list[Hook] = []
+        self.forward_pre: dict[int, Hook] = {}
+        self.forward: dict[int, Hook] = {}
+        self.backward_pre: dict[int, Hook] = {}
+        self.backward: dict[int, Hook] = {}
 
     def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`module.forward` with the hooks around it."""
         called: set[int] = set()
         try:
-            for hook in tuple(self.forward_pre):
+            for hook in tuple(self.forward_pre.values()):
                 args, kwargs = _call_pre_hook(hook, module, args, kwargs)
             watch = _Watch(module, self) if self.backward or self.backward_pre else None
             if watch is not None:
                 args = watch.enter(args)
             result = module.forward(*args, **kwargs)
-            for hook in tuple(self.forward):
+            for hook in tuple(self.forward.values()):
                 called.add(id(hook))
                 result = _call_hook(hook, module, args, kwargs, result)
             return result if watch is None else watch.leave(result)
         except Exception:
-            for hook in self.forward:
+            for hook in self.forward.values():
                 if hook.always and id(hook) not in called:
                     _call_always(hook, module, args, kwargs)
             raise
@@ -163,13 +164,13 @@ class _Watch:
 
     def _on_outputs(self, grads: tuple[Any, ...]) -> list[Any]:
         outputs = self._spread(grads, 1)
-        for hook in tuple(self._hooks.backward_pre):
+        for hook in tuple(self._hooks.backward_pre.values()):
             outputs = _replaced(outputs, hook.function(self._module, outputs), "pre hook")
         if self._inputs_wanted:
             self._outputs = outputs
         else:
             nothing = (None,) * self._sizes[0]
-            for hook in tuple(self._hooks.backward):
+            for hook in tuple(self._hooks.backward.values()):
                 changed = hook.function(self._module, nothing, outputs)
                 if changed is not None and any(g is not None for g in _as_tuple(changed)):
                     raise RuntimeError(
@@ -181,7 +182,7 @@ class _Watch:
     def _on_inputs(self, grads: tuple[Any, ...]) -> list[Any]:
         inputs, outputs = self._spread(grads, 0), self._outputs
         self._outputs = ()
-        for hook in tuple(self._hooks.backward):
+        for hook in tuple(self._hooks.backward.values()):
             inputs = _replaced(inputs, hook.function(self._module, inputs, outputs), "hook")
         return [inputs[i] for i in self._places[0]]
 
@@ -233,10 +234,10 @@ class StateHooks:
     """The hooks of one module around `state_dict` and `load_state_dict`."""
 
     def __init__(self) -> None:
-        self.save_pre: list[Callable[..., Any]] = []
-        self.save_post: list[SaveHook] = []
-        self.load_pre: list[LoadHook] = []
-        self.load_post: list[Callable[..., Any]] = []
+        self.save_pre: dict[int, Callable[..., Any]] = {}
+        self.save_post: dict[int, SaveHook] = {}
+        self.load_pre: dict[int, LoadHook] = {}
+        self.load_post: dict[int, Callable[..., Any]] = {}
 
 
 NO_HOOKS = StateHooks()
@@ -330,9 +331,8 @@ class Hooked:
         return self._state_hooks
 
 
-def _register(hooks: list[Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+def _register(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
     function = hook.function if isinstance(hook, (Hook, LoadHook, SaveHook)) else hook
     if not callable(function):
         raise TypeError(f"register hook: the hook must be callable, got {type(function).__name__}")
-    hooks.insert(0 if prepend else len(hooks), hook)
-    return RemovableHandle(hooks, hook)
+    return add_hook(hooks, hook, prepend)

@@ -62,13 +62,13 @@ class Stateful(Tree, Hooked):
         if hasattr(state, "_metadata"):
             state._metadata[prefix[:-1]] = local_metadata
         hooks = self._state_hooks or NO_HOOKS
-        for hook in tuple(hooks.save_pre):
+        for hook in tuple(hooks.save_pre.values()):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(state, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for after in tuple(hooks.save_post):
+        for after in tuple(hooks.save_post.values()):
             state = after.call(self, state, prefix, local_metadata)
         return cast("OrderedDict[str, Any]", state)
 
@@ -138,7 +138,7 @@ class Stateful(Tree, Hooked):
             unexpected_keys: gets those that this module has no place for.
             error_msgs: gets a message for every value that does not fit.
         """
-        for hook in tuple((self._state_hooks or NO_HOOKS).load_pre):
+        for hook in tuple((self._state_hooks or NO_HOOKS).load_pre.values()):
             hook.call(
                 self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                 error_msgs,
@@ -279,7 +279,7 @@ class StateLoader:
                 below = f"{prefix}{name}."
                 part = {key: value for key, value in local.items() if key.startswith(below)}
                 self._load(child, part, below)
-        for hook in tuple((module._state_hooks or NO_HOOKS).load_post):
+        for hook in tuple((module._state_hooks or NO_HOOKS).load_post.values()):
             if hook(module, self.keys) is not None:
                 raise RuntimeError(
                     "load_state_dict post hook must return None; change the given "

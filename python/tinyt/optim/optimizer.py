@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tinyt._tensor import Place, recorder
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad
+from tinyt.autograd.hooks import add_hook
 from tinyt.dtypes import float32
 from tinyt.nn.parameter import clear_grads
 from tinyt.ops import tensor, zeros_like
@@ -32,7 +33,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         self._opt_called = True
         if (recording := recorder()) is not None:
             recording.reads.extend((self._hooks, when, self._hooks[when]) for when in _STEP_HOOKS)
-        for hook in tuple(self._hooks["step_pre"]):
+        for hook in tuple(self._hooks["step_pre"].values()):
             changed = hook(self, args, kwargs)
             if changed is None:
                 continue
@@ -43,7 +44,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 )
             args, kwargs = changed
         result = step(self, *args, **kwargs)
-        for hook in tuple(self._hooks["step_post"]):
+        for hook in tuple(self._hooks["step_post"].values()):
             hook(self, args, kwargs)
         return result
 
@@ -90,7 +91,7 @@ class Optimizer:
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[ParamGroup] = []
         self._opt_called = False  # schedulers warn when they are stepped first
-        self._hooks: defaultdict[str, list[Any]] = defaultdict(list)
+        self._hooks: defaultdict[str, dict[int, Any]] = defaultdict(dict)
         groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -218,7 +219,7 @@ class Optimizer:
 
         Indices count the parameters through all groups. Tensors are shared with the optimiser.
         """
-        for hook in tuple(self._hooks["state_pre"]):
+        for hook in tuple(self._hooks["state_pre"].values()):
             hook(self)
         index = {id(param): i for i, param in enumerate(self._all_params())}
         groups = []
@@ -228,7 +229,7 @@ class Optimizer:
             groups.append(packed)
         state = {index[id(param)]: value for param, value in self.state.items()}
         packed_state = {"state": state, "param_groups": groups}
-        for hook in tuple(self._hooks["state_post"]):
+        for hook in tuple(self._hooks["state_post"].values()):
             changed = hook(self, packed_state)
             packed_state = packed_state if changed is None else changed
         return packed_state
@@ -243,7 +244,7 @@ class Optimizer:
             ValueError: if groups or their sizes do not match; the optimiser is unchanged then.
         """
         state_dict = dict(state_dict)
-        for hook in tuple(self._hooks["load_pre"]):
+        for hook in tuple(self._hooks["load_pre"].values()):
             changed = hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
         groups, saved = self.param_groups, state_dict["param_groups"]
@@ -272,7 +273,7 @@ class Optimizer:
             # Files of before an option was there have no value of it.
             loaded.append({**self.defaults, **options, "params": group["params"]})
         self.__setstate__({"state": state, "param_groups": loaded})
-        for hook in tuple(self._hooks["load_post"]):
+        for hook in tuple(self._hooks["load_post"].values()):
             hook(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -313,9 +314,7 @@ class Optimizer:
         return self._register("load_post", hook, prepend)
 
     def _register(self, when: str, hook: Any, prepend: bool = False) -> RemovableHandle:
-        hooks = self._hooks[when]
-        hooks.insert(0 if prepend else len(hooks), hook)
-        return RemovableHandle(hooks, hook)
+        return add_hook(self._hooks[when], hook, prepend)
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
