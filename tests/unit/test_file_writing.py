@@ -12,8 +12,9 @@ import threading
 import pytest
 
 import tinyt
+from interrupts import interrupted_at
 from tinyt import ops
-from tinyt.io import atomic
+from tinyt.io import atomic, files
 from tinyt.io.files import write_all
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, FIFOs and locks of POSIX")
@@ -416,3 +417,26 @@ def test_reader_that_has_nothing_yet():
 
     with pytest.raises(BlockingIOError, match="load: the file has no bytes yet"):
         tinyt.load(Empty())
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the file that was being opened
+def test_an_interrupt_anywhere_in_load_is_what_comes(path):
+    """A descriptor that is closed twice would be an OSError, or another thread's file."""
+    tinyt.save({"a": ops.ones(2)}, path)
+    step = 1
+    while interrupted_at(step, [files, os], lambda: tinyt.load(path)):
+        step += 1
+    assert step > 5
+
+
+def test_an_interrupt_anywhere_in_save_leaves_the_old_file_or_the_new(path, ways):
+    def run():
+        tinyt.save({"a": ops.ones(2)}, path)
+
+    tinyt.save({"a": ops.zeros(2)}, path)
+    step = 1
+    while interrupted_at(step, [atomic], run, ["_names"]):
+        assert tinyt.load(path)["a"].tolist() in ([0, 0], [1, 1])
+        step += 1
+    assert step > 20
+    assert tinyt.load(path)["a"].tolist() == [1, 1]

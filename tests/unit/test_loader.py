@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import tinyt
+from interrupts import interrupted_at
 from tinyt import Tensor, nn
 from tinyt.data import workers
 from tinyt.utils.checkpoint import checkpoint
@@ -327,29 +327,9 @@ def test_an_error_of_collate_and_of_a_stream(workers: int) -> None:
     assert list(batches) == []
 
 
-def interrupted_at(step: int, run: Any) -> bool:
-    """Whether `run()`, interrupted at the given call or return from C in the workers' module (where
-    Python looks for signals), got there."""
-    left = step
-
-    def profile(frame: Any, event: str, _: Any) -> None:
-        nonlocal left
-        if frame.f_code.co_filename != workers.__file__ or event not in ("call", "c_return"):
-            return
-        left -= frame.f_code.co_name not in ("_stop", "close")  # those only end the threads
-        if left == 0:
-            sys.setprofile(None)
-            raise KeyboardInterrupt
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        run()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.setprofile(before)
-    return False
+def interrupted(step: int, run: Any) -> bool:
+    """`interrupted_at` in the workers' module, but for what only ends the threads."""
+    return interrupted_at(step, [workers], run, ("_stop", "close"))
 
 
 @pytest.mark.parametrize("in_order", [True, False])
@@ -361,7 +341,7 @@ def test_an_interrupt_anywhere_leaves_the_next_pass_whole(in_order: bool, stream
     )
     whole = [[0, 2], [1, 3], [4, 6], [5]] if stream else [[0, 1], [2, 3], [4, 5], [6]]
     step = 1
-    while interrupted_at(step, lambda: list(loader)):
+    while interrupted(step, lambda: list(loader)):
         found = [batch.tolist() for batch in loader]
         assert (found if in_order else sorted(found)) == (whole if in_order else sorted(whole))
         step += 1
@@ -374,7 +354,7 @@ def test_a_pass_goes_on_after_an_interrupt_anywhere() -> None:
     while going:
         found: list[Any] = []
         batches = iter(DataLoader(range(20), 2, num_workers=2, timeout=5, prefetch_factor=1))
-        going = interrupted_at(step, lambda b=batches, f=found: f.extend(map(Tensor.tolist, b)))
+        going = interrupted(step, lambda b=batches, f=found: f.extend(map(Tensor.tolist, b)))
         found += [batch.tolist() for batch in batches]
         assert found == sorted(found)
         assert len(found) >= (8 if going else 10)

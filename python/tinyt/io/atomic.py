@@ -112,12 +112,15 @@ class _Temporary:
         for name in _names(self._target):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _O_BINARY
             with contextlib.suppress(FileExistsError):
-                self.descriptor = os.open(name, flags, self._mode)
-                # Between the two calls another writer may have taken it for a dead one's.
-                if _try_lock(self.descriptor) and _is_named(self.descriptor, name):
-                    self._name = name
-                    return
-                os.close(self.descriptor)
+                descriptor = os.open(name, flags, self._mode)
+                try:
+                    # Between the two calls another writer may have taken it for a dead one's.
+                    if _try_lock(descriptor) and _is_named(descriptor, name):
+                        self.descriptor, self._name = descriptor, name
+                        return
+                finally:
+                    if self.descriptor != descriptor:
+                        os.close(descriptor)
 
     def _link(self) -> None:
         _try_lock(self.descriptor)

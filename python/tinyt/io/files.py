@@ -16,11 +16,10 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         OSError: for anything else: a FIFO or a device has no size to check claims against, and may
             never end. It does not wait for a FIFO's writer.
     """
-    descriptor = os.open(path, os.O_RDONLY | _O_BINARY | _O_NONBLOCK)
+    # It owns the descriptor, so that an interrupt cannot have it closed twice.
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115
     try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        mode = os.fstat(file.fileno()).st_mode
         if not stat.S_ISREG(mode):
             raise OSError(
                 errno.EINVAL,
@@ -28,10 +27,14 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
                 "you read as io.BytesIO",
                 os.fspath(path),
             )
-        return os.fdopen(descriptor, "rb")
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
+    return file
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | _O_NONBLOCK)
 
 
 def write_all(file: Any, content: Any) -> None:
@@ -62,7 +65,6 @@ def write_all(file: Any, content: Any) -> None:
             return
 
 
-_O_BINARY = getattr(os, "O_BINARY", 0)  # Windows only
 _O_NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # not on Windows
 
 _KINDS = {
