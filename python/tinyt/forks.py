@@ -66,8 +66,8 @@ def undone_in_child(undo: Callable[[], object]) -> Iterator[None]:
     """While the block runs, a child that another thread forks calls ``undo``, as the block's end
     never comes there."""
     key = object()
-    _unfinished[key] = threading.get_ident(), undo
     try:
+        _unfinished[key] = threading.get_ident(), undo
         yield
     finally:
         _unfinished.pop(key, None)

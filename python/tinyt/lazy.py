@@ -33,12 +33,21 @@ class lazy:
         self._began: list[bool] = []
 
     def __enter__(self) -> lazy:
-        self._began.append(_core.begin_lazy())
-        return self
+        self._began.append(not _core.is_lazy())
+        try:
+            _core.begin_lazy()
+            return self
+        except BaseException:  # an interrupt: no block ends what has begun
+            if self._began.pop() and _core.is_lazy():
+                _core.end_lazy()
+            raise
 
     def __exit__(self, *exc: object) -> None:
-        if self._began.pop():
-            _core.end_lazy()
+        try:
+            if self._began[-1]:
+                _core.end_lazy()
+        finally:
+            self._began.pop()
 
     def __call__(self, function: F) -> F:
         """The function, every call of which is a block."""

@@ -357,7 +357,7 @@ inline int64_t storage_elements(const Tensor& t) {
 inline bool is_recording() { return recording() != nullptr; }
 // The Python object that keeps this thread's recording (borrowed), or null.
 inline PyObject* recording_owner() {
-  return recording() ? static_cast<PyObject*>(recording()->owner) : nullptr;
+  return recording() ? static_cast<PyObject*>(recording()->owner.get()) : nullptr;
 }
 // A call that no recording sees.
 inline PyObject* call_aside(PyObject* function, PyObject* args) {

@@ -231,6 +231,8 @@ cdef extern from "call.h" namespace "tinyt":
 cdef extern from "traced.h" namespace "tinyt":
     int64_t (*symbol_row)(PyObject*)
     PyObject* (*symbol_of_row)(int64_t)
+    int (*note_test)(void*) except -1
+    void note_test_or_throw(void*)
     int64_t traced_of(const CTensor&) except +raise_python_error
     int64_t traced_code(const CTensor&) except +raise_python_error
     vector[int64_t] size_rows(const CTensor&) except +raise_python_error

@@ -39,12 +39,9 @@ Tensors record(std::shared_ptr<const Opaque> node, const Tensors& inputs) {
   return recording()->record(std::move(node), inputs);
 }
 
-std::shared_ptr<Graph> begin_part() {
+std::shared_ptr<Graph> new_part() {
   require(recording(), ErrorKind::Capture, "record: a part needs a recording around it");
-  auto part = std::make_shared<Graph>(*recording());
-  part->owner = recording()->owner;
-  set_recording(part.get());
-  return part;
+  return std::make_shared<Graph>(*recording());
 }
 
 // Which arguments the later part of a recording reads, and of each value that the first one keeps
@@ -70,9 +67,9 @@ std::pair<std::vector<bool>, std::vector<bool>> later_reads(const Graph& g, int6
 
 void bind_flow(py::module_& m) {
   using py::arg;
-  m.def("begin_part", begin_part,
-        "Records a part of this thread's recording, which Graph.end ends: what it reads from "
-        "outside are its arguments.");
+  m.def("new_part", new_part,
+        "A part of this thread's recording, for `Graph.begin`: what it reads from outside are its "
+        "arguments.");
   m.def("later_reads", later_reads, arg("graph"), arg("given"),
         "Of a part with a mark: which arguments are read after it, and of the values that are kept "
         "for what comes after it, which can differ from step to step.");

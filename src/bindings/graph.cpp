@@ -167,6 +167,41 @@ std::optional<py::tuple> run_program(Program& p,
   return out;
 }
 
+// What a recording that is under way keeps alive: itself and its owner, so that neither is gone
+// while a thread still records into it, wherever an interrupt comes between.
+struct UnderWay {
+  std::shared_ptr<Graph> graph;
+  py::object owner;
+};
+
+void begin(const std::shared_ptr<Graph>& g, const py::object& owner, int64_t nudged,
+           double factor) {
+  require(recording() == g->outer(), ErrorKind::Capture,
+          "record: a recording is already under way");
+  if (!g->outer()) g->numbers().nudge(nudged, factor);  // a part has those of what it is part of
+  g->owner = std::shared_ptr<void>(std::make_shared<UnderWay>(g, owner), owner.ptr());
+  set_recording(g.get());
+}
+
+bool is_open(const Graph& g) {
+  const Graph* at = recording();
+  while (at && at != &g) at = at->outer();
+  return at;
+}
+
+void end(Graph& g) {
+  if (!g.owner || !is_open(g)) return;  // it has not begun, or in another thread
+  while (recording() != &g) {
+    Graph* const part = recording();  // one that an interrupt has left open
+    set_recording(part->outer());
+    part->owner.reset();
+  }
+  set_recording(g.outer());
+  g.trace = nullptr;
+  g.owner.reset();
+  g.finish();
+}
+
 }  // namespace
 
 void bind_graph(py::module_& m) {
@@ -177,23 +212,11 @@ void bind_graph(py::module_& m) {
                                                   "A recording: nodes over values, in order.");
   graph.def(py::init<>())
       .def(
-          "begin",
-          [](Graph& g, py::handle owner, int64_t nudged, double factor) {
-            require(!recording(), ErrorKind::Capture, "record: a recording is already under way");
-            g.owner = owner.ptr();
-            g.numbers().nudge(nudged, factor);
-            set_recording(&g);
-          },
-          arg("owner"), arg("nudged") = -1, arg("factor") = 1.0,
-          "Records this thread's operations; the owner must outlive the recording. Nudged: the "
-          "given number that is recorded times a factor; -2 those read from tensors, -3 all.")
-      .def("end",
-           [](Graph& g) {
-             set_recording(g.outer());
-             g.owner = nullptr;
-             g.trace = nullptr;
-             g.finish();
-           })
+          "begin", begin, arg("owner"), arg("nudged") = -1, arg("factor") = 1.0,
+          "Records this thread's operations until `end`. Nudged: the given number that is recorded "
+          "times a factor; -2 those read from tensors, -3 all.")
+      .def("end", end,
+           "Ends the recording and the parts left open in it; nothing where it has not begun.")
       .def("add_output", &Graph::add_output, arg("x"))
       .def(
           "add_argument",

@@ -42,6 +42,7 @@ void bind_lazy(py::module_& m) {
       }};
   m.def("begin_lazy", begin_lazy,
         "Records this thread's operations; false where it does so already.");
+  m.def("is_lazy", [] { return lazily() != nullptr; }, "Whether this thread is in a lazy block.");
   m.def("end_lazy", end_lazy, "Runs what is left of a recording, and ends it.");
   m.def(
       "set_lazy_simplify",

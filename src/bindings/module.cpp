@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "build_info.h"
+#include "call.h"
 #include "casters.h"
 #include "cgroup.h"
 #include "cpu/backend.h"
@@ -67,9 +68,10 @@ py::dict build_info() {
 
 // One Python class per error kind; they also derive from what PyTorch's users catch.
 void bind_errors(py::module_& m) {
-  auto make = [&](ErrorKind kind, const char* name, const py::tuple& bases, const char* doc) {
+  auto make = [&](ErrorKind kind, const char* name, const py::tuple& bases, const char* doc,
+                  const py::dict& members = {}) {
     PyObject* type = PyErr_NewExceptionWithDoc((std::string("tinyt.") + name).c_str(), doc,
-                                               bases.ptr(), nullptr);
+                                               bases.ptr(), members.ptr());
     if (!type) throw py::error_already_set();
     m.attr(name) = py::reinterpret_steal<py::object>(type);
     Py_INCREF(type);  // the seam's own reference
@@ -88,7 +90,14 @@ void bind_errors(py::module_& m) {
   make(ErrorKind::OutOfMemory, "OutOfMemoryError",
        py::make_tuple(py::handle(runtime), py::handle(PyExc_MemoryError)),
        "The limit or the machine refused an allocation.");
-  make(ErrorKind::Capture, "CaptureError", of(runtime), "Something that cannot be recorded.");
+  // The recording remembers it, as the recorded function may catch it.
+  const py::cpp_function noted(
+      [](const py::object& error, const py::args&) {
+        if (PyObject* owner = recording_owner()) py::handle(owner).attr("refuse")(error);
+      },
+      py::is_method(py::none()), py::name("noted"));
+  make(ErrorKind::Capture, "CaptureError", of(runtime), "Something that cannot be recorded.",
+       py::dict(py::arg("__init__") = noted));
   auto builtin = [](ErrorKind kind, PyObject* type) {
     Py_INCREF(type);
     python_seam().exceptions[static_cast<int>(kind)] = type;

@@ -29,6 +29,7 @@ cdef class Recorder:
     cdef dict gradients           # id of what stands for a gradient -> its leaf
     cdef dict leaves              # id of what stands for a leaf -> (what, the leaf, its number)
     cdef readonly list wanted     # what stands for arguments, and is to be known by its values
+    cdef readonly object refused  # the first CaptureError, which the function may have caught
     cdef readonly bint needs_run
     cdef readonly bint may_wait   # what needs a run may be left out of it: the next one may do
 
@@ -77,6 +78,21 @@ cdef class Recorder:
     def let_wait(self, bint may_wait):
         """Sets `may_wait`."""
         self.may_wait = may_wait
+
+    def refuse(self, error):
+        """Remembers the first CaptureError of the recording."""
+        if self.refused is None:
+            self.refused = error
+
+    def forgive(self, before=None):
+        """Forgets a CaptureError that the library itself has caught; ``before``: `refused` as it
+        was."""
+        self.refused = before
+
+    def require_recorded(self):
+        """Raises the first CaptureError of the recording, if there was one."""
+        if self.refused is not None:
+            raise self.refused
 
     def need_run(self, str what):
         """Stops a recording that would make what later calls find, as an optimiser's states."""
@@ -134,14 +150,20 @@ cdef class Recorder:
         """(generator, counters taken) pairs."""
         return list(zip(self.generators, self.drawn))
 
+    @property
+    def depth(self):
+        """Of parts that have begun and not ended."""
+        return len(self.parts)
+
     def begin_part(self):
         """What is drawn from here on is counted apart."""
         self.parts.append((self.generators, self.drawn))
         self.generators, self.drawn = [], []
 
-    def end_part(self):
-        """Ends what `begin_part` began."""
-        self.generators, self.drawn = self.parts.pop()
+    def end_parts(self, Py_ssize_t depth):
+        """Ends those that began at this depth or a deeper one."""
+        while len(self.parts) > depth:
+            self.generators, self.drawn = self.parts.pop()
 
     cdef meet(self, TensorBase x):
         if id(x) not in self.tensors:
@@ -355,6 +377,8 @@ cdef class Number(float):
     def __richcmp__(self, other, int op):
         if not isinstance(other, (int, float)):
             return NotImplemented
+        if isinstance(other, int) and not is_double(other):   # Python compares it exactly
+            return FLOAT_COMPARISONS[op](held(self), other)
         outcome = combine(COMPARE_NUMBERS[op], FLOAT_COMPARISONS[op], self, other)
         if isinstance(outcome, Number):
             hold(outcome)
@@ -406,22 +430,22 @@ cdef class Number(float):
         return held(self).as_integer_ratio()
 
     def __divmod__(self, other):
-        return divmod(held(self), held(other))
+        return both_held(divmod, self, other)
 
     def __rdivmod__(self, other):
-        return divmod(held(other), held(self))
+        return both_held(divmod, other, self)
 
     def __mod__(self, other):
-        return float.__mod__(held(self), held(other))
+        return both_held(float.__mod__, self, other)
 
     def __rmod__(self, other):
-        return float.__rmod__(held(self), held(other))
+        return both_held(float.__mod__, other, self)
 
     def __floordiv__(self, other):
-        return float.__floordiv__(held(self), held(other))
+        return both_held(float.__floordiv__, self, other)
 
     def __rfloordiv__(self, other):
-        return float.__rfloordiv__(held(self), held(other))
+        return both_held(float.__floordiv__, other, self)
 
     def __repr__(self):
         return repr(held(self))
@@ -471,6 +495,21 @@ cdef object held(object x):
     """The value, on which the recorded function depends from now on."""
     hold(x)
     return plain(x)
+
+
+cdef object both_held(function, left, right):
+    """Python's result, on whose operands the recorded function depends from now on."""
+    if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
+        return NotImplemented
+    return function(held(left), held(right))
+
+
+cdef bint is_double(object x) except -1:
+    """Whether an int is the value of a double."""
+    try:
+        return int(float(x)) == x
+    except OverflowError:
+        return False
 
 
 cdef int64_t number_position(object x):

@@ -57,8 +57,9 @@ cdef str user_line():
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-cdef void note_test(void* owner) noexcept:
+cdef int note_test_for_core(void* owner) except -1:
     (<Trace><object>owner).lines.append(user_line())
+    return 0
 
 
 cdef class Trace:
@@ -73,7 +74,7 @@ cdef class Trace:
         cdef Graph* graph = <Graph*><size_t>core_object(core, tinyt._core.Graph).address
         self.lines = []
         self.log = new CTrace(graph[0])
-        self.log.on_test, self.log.owner = note_test, <void*>self
+        self.log.on_test, self.log.owner = note_test_or_throw, <void*>self
         graph.trace = self.log
 
     def __dealloc__(self):
@@ -424,3 +425,4 @@ cdef object product_of(const CTensor& t):
 
 symbol_row = symbol_row_for_core
 symbol_of_row = symbol_for_core
+note_test = note_test_for_core

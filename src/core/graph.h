@@ -127,8 +127,8 @@ class Graph {
   // The arguments that stand for tensors outside, and those; gives them away.
   std::vector<std::pair<int64_t, Tensor>> take_outside() { return std::exchange(outside_, {}); }
 
-  void* owner = nullptr;   // the object of the front end that records
-  Trace* trace = nullptr;  // what notes how sizes come to be, while it is recorded
+  std::shared_ptr<void> owner;  // the object of the front end that records, while it does
+  Trace* trace = nullptr;       // what notes how sizes come to be, while it is recorded
   // While it is there, optimisers are recorded to step only where this bool is true.
   Tensor step_condition;
 

@@ -63,7 +63,7 @@ class Trace {
   void fail(const std::string& why);
   const std::string& failure() const { return failure_; }
   size_t tests() const { return tests_; }
-  void (*on_test)(void* owner) = nullptr;  // called where another one is noted
+  void (*on_test)(void* owner) = nullptr;  // called where another one is noted; may throw
   void* owner = nullptr;
 
   // ---- calls, while they are recorded

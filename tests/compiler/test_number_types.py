@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tinyt
@@ -128,3 +130,46 @@ def test_the_type_of_an_item_of_a_tensor_is_refused() -> None:
 
     with pytest.raises(tinyt.CaptureError, match=r"asks for a type.*test_number_types\.py:\d+"):
         compile(step)(tinyt.ones(2))
+
+
+EXACT = 2**53 + 1  # no double
+OTHERS: dict[str, Callable[[Tensor, float], Any]] = {
+    "r // x": lambda x, r: (r // x, x * r),
+    "x // r": lambda x, r: (x // r, x * r),
+    "r % x": lambda x, r: (r % x, x * r),
+    "x % r": lambda x, r: (x % r, x * r),
+    "r // array": lambda x, r: (x * float((r // np.array([2.0, 0.3]))[1]),),
+    "r % array": lambda x, r: (x * float((r % np.array([2.0, 0.3]))[1]),),
+    "array // r": lambda x, r: (x * float((np.array([2.0, 0.3]) // r)[0]),),
+    "divmod": lambda x, r: (x * divmod(r, 0.4)[1], x * divmod(7, r)[0]),
+    "huge": lambda x, r: (x * r, r < 10**400, r > -(10**400), r == 10**400, r != 10**400),
+    "exact": lambda x, r: (x * r, r == EXACT, r < EXACT, r >= EXACT, r != EXACT, r == 2**60),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_float_beside_what_is_none(name: str) -> None:
+    same(OTHERS[name], 2.5, 2.5, 2.5, 1.25, float(2**53), float(2**53), 3.5)
+
+
+def test_what_a_float_is_not_divided_by() -> None:
+    def step(x: Tensor, r: float) -> list[str]:
+        said = []
+        for call in (lambda: r // "a", lambda: r % None, lambda: divmod([], r), lambda: 1j // r):
+            try:
+                call()  # type: ignore[no-untyped-call]
+            except TypeError as error:
+                said.append(str(error).replace("tinyt._tensor.Number", "float"))
+        return said
+
+    same(step, 2.5, 2.5, 2.5)
+
+
+@pytest.mark.parametrize("pair", [(0.0, -0.0), (-0.0, 0.0), (float("nan"), 1.0)])
+def test_signs_of_zeros_and_nan(pair: tuple[float, float]) -> None:
+    """A use that only C sees: the value is part of the call then."""
+
+    def step(x: Tensor, r: float) -> tuple[Tensor, Tensor]:
+        return x + r, x * (2.0 if math.copysign(1.0, r) < 0 else 3.0)
+
+    same(step, *pair, *pair, pair[1], pair[0], 1.5)

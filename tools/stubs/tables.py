@@ -122,6 +122,8 @@ HOT_TYPES = {
     "Recorder.layouts": "list[LeafFacts]",
     "Recorder.made": "list[ReferenceType[Tensor]]",
     "Recorder.restore": "bool",
+    "Recorder.refused": "Exception | None",
+    "Recorder.depth": "int",
     "Recorder.needs_run": "bool",
     "Recorder.may_wait": "bool",
     "Recorder.draws": "list[tuple[Any, int]]",
@@ -274,7 +276,10 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "Recorder.counter": [(["self", "generator: object"], "tuple[list[int], int]")],
     "Recorder.go_to": [(["self", "generator: object", "counter: tuple[list[int], int]"], "None")],
     "Recorder.begin_part": [(["self"], "None")],
-    "Recorder.end_part": [(["self"], "None")],
+    "Recorder.end_parts": [(["self", "depth: int"], "None")],
+    "Recorder.refuse": [(["self", "error: Exception"], "None")],
+    "Recorder.forgive": [(["self", "before: Exception | None = None"], "None")],
+    "Recorder.require_recorded": [(["self"], "None")],
     "make_function_node": [
         (
             [

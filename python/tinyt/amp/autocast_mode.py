@@ -101,14 +101,23 @@ class autocast:
         self._cache = cache_enabled
 
     def __enter__(self) -> autocast:
-        _outer.states.append(autocast_state())
-        if _kind(self.device) == "cpu":
-            cache = is_autocast_cache_enabled() if self._cache is None else self._cache
-            set_autocast_state(self._enabled, self.fast_dtype, cache)
-        return self
+        before, depth = autocast_state(), len(_outer.states)
+        try:
+            _outer.states.append(before)
+            if _kind(self.device) == "cpu":
+                cache = is_autocast_cache_enabled() if self._cache is None else self._cache
+                set_autocast_state(self._enabled, self.fast_dtype, cache)
+            return self
+        except BaseException:  # an interrupt: no block ends what has begun
+            set_autocast_state(*before)
+            del _outer.states[depth:]
+            raise
 
     def __exit__(self, *exc: object) -> None:
-        set_autocast_state(*_outer.states.pop())
+        try:
+            set_autocast_state(*_outer.states[-1])
+        finally:
+            _outer.states.pop()
         if not _outer.states:
             clear_autocast_cache()
 

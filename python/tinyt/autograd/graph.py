@@ -24,7 +24,12 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        push_saved_hooks(self.pack_hook, self.unpack_hook)
+        pack, unpack = self.pack_hook, self.unpack_hook
+        try:
+            push_saved_hooks(pack, unpack)
+        except BaseException:  # an interrupt: no block ends what has begun
+            pop_saved_hooks()
+            raise
 
     def __exit__(self, *exc: object) -> None:
         pop_saved_hooks()

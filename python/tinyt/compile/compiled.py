@@ -11,7 +11,7 @@ from typing import Any
 
 from tinyt import _core, autograd
 from tinyt._core import CaptureError
-from tinyt._tensor import ByIdentity, Entry, Place, describe, modes, rebuild
+from tinyt._tensor import ByIdentity, Entry, Place, describe, is_same, modes, rebuild
 from tinyt.compiler.capture import Capture, FirstRun
 from tinyt.compiler.compare import difference
 from tinyt.compiler.dynamic import Dynamic, Marks, marks_of
@@ -172,7 +172,11 @@ class Compiled(Views):
         if other(_ALL) is not None:
             found = other(_NONE, Lines())
             if found is not None:
-                held |= {n for kind, _, n, _, v in numbers if kind == "given" and v != given[n]}
+                held |= {
+                    n
+                    for kind, _, n, _, v in numbers
+                    if kind == "given" and not is_same(v, given[n])
+                }
                 if not held:
                     raise CaptureError(
                         f"compile: the second call is not as the first: {found}. What comes of a "

@@ -27,6 +27,7 @@ from tinyt._tensor import (
     is_plain_leaf,
     next_number,
 )
+from tinyt.compiler.arguments import require_unchanged
 from tinyt.compiler.graph import Graph
 from tinyt.compiler.guards import StateError, Tracer, in_place_of
 from tinyt.compiler.later import Later
@@ -376,6 +377,8 @@ class Capture:
                 try:
                     with tracer, undone_in_child(recorder.restore):
                         result = function(*args, **kwargs)
+                    recorder.require_recorded()
+                    require_unchanged(function, (args, kwargs), rebuild(list(known.all)))
                 except CaptureError as error:
                     if recorder.needs_run:
                         raise FirstRun(recorder.may_wait) from error
@@ -400,6 +403,7 @@ class Capture:
                 if roots:
                     with tracer:  # hooks of the tape, and backwards of functions
                         self.later = Later(core, recorder, roots, first_node, known.all)
+                    recorder.require_recorded()
         self.arguments, self.layouts = recorder.arguments, recorder.layouts
         self.numbers, self.draws = recorder.numbers, recorder.draws
         self._reads, self._held = recorder.reads, recorder.held

@@ -260,8 +260,12 @@ class Tracer:
 
     def __enter__(self) -> Tracer:
         self._before = sys.gettrace()
-        sys.settrace(self._trace)
-        return self
+        try:
+            sys.settrace(self._trace)
+            return self
+        except BaseException:  # an interrupt: no block ends what has begun
+            sys.settrace(self._before)
+            raise
 
     def __exit__(self, *exc: object) -> None:
         sys.settrace(self._before)

@@ -19,11 +19,12 @@ from tinyt.tensor import Tensor
 def recording(nudged: int = -1, factor: float = 1.0) -> Iterator[tuple[_core.Graph, Recorder]]:
     """Records the operations of the block; ``nudged`` and ``factor`` as `begin` has them."""
     core, recorder = _core.Graph(), Recorder()
-    core.begin(recorder, nudged, factor)
     try:
+        core.begin(recorder, nudged, factor)
         yield core, recorder
     finally:
         core.end()
+        recorder.forgive()  # it holds the frames that it went through, and they the recorder
 
 
 @contextmanager
@@ -33,8 +34,8 @@ def collection_paused() -> Iterator[None]:
     was_enabled = gc.isenabled()
     resume = gc.enable if was_enabled else gc.disable
     with undone_in_child(resume):
-        gc.disable()
         try:
+            gc.disable()
             yield
         finally:
             resume()
@@ -74,6 +75,7 @@ def record(function: Callable[..., Any], *args: Any, simplified: bool = True) ->
     with recording() as (core, recorder):
         with GradMode(False):
             result = function(*args)
+        recorder.require_recorded()
         outputs = [result] if isinstance(result, Tensor) else list(result or ())
         for i, x in enumerate(outputs):
             if not isinstance(x, Tensor):

@@ -189,9 +189,10 @@ class Part:
     ) -> None:
         owner = recorder()
         assert owner is not None
-        owner.begin_part()
-        core = _core.begin_part()
+        core, depth = _core.new_part(), owner.depth
         try:
+            owner.begin_part()
+            core.begin(owner)
             stand_ins = [_argument(core, x) for x in likes]
             for i in wanting:
                 stand_ins[i].requires_grad_()
@@ -202,7 +203,7 @@ class Part:
             self.roots = list(call.roots)
             self.draws = owner.draws
             self._made = len(core.outputs())
-            self.slopes = _record_slopes(core, call, sums) if call.roots else None
+            self.slopes = _record_slopes(core, owner, call, sums) if call.roots else None
             self.edges: list[Edge] = []
             if self.slopes:
                 given = [slope.edge for slope in self.slopes.edges]
@@ -214,7 +215,7 @@ class Part:
                 )
         finally:
             core.end()
-            owner.end_part()
+            owner.end_parts(depth)
         self.core, self.given = core, len(likes)
 
     def settle(self, repeats: bool = False) -> Part:
@@ -267,7 +268,7 @@ def _argument(core: _core.Graph, like: Like) -> Tensor:
     return core.add_argument(like[0], ALL.index(like[1]))
 
 
-def _record_slopes(core: _core.Graph, call: Call, sums: bool) -> Slopes:
+def _record_slopes(core: _core.Graph, owner: Recorder, call: Call, sums: bool) -> Slopes:
     """Records the gradients of a call, as a later part."""
     first = len(core.outputs())
     core.set_mark()
@@ -276,9 +277,11 @@ def _record_slopes(core: _core.Graph, call: Call, sums: bool) -> Slopes:
     for output, root in call.roots.items():
         slopes.seeds[core.arguments] = output
         seeds.append(_argument(core, like_of(root)))
+    refused = owner.refused
     try:
         inner, found = call.gradients(seeds)
     except Exception as error:
+        owner.forgive(refused)
         return Slopes({}, [], {}, {}, partial(type(error), *error.args))
     with GradMode(False):
         for i, g in inner.items():
@@ -301,9 +304,10 @@ def _record_slopes(core: _core.Graph, call: Call, sums: bool) -> Slopes:
 def looking() -> Iterator[None]:
     """Operations of the block are recorded, and nothing else: to see what they would make."""
     core, owner = _core.Graph(), Recorder()
-    core.begin(owner)
     try:
+        core.begin(owner)
         yield
     finally:
         core.end()
         owner.restore()
+        owner.forgive()

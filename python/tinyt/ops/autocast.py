@@ -106,8 +106,8 @@ def _mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
 def _alone(composite: Composite, args: Args, kwargs: Kwargs) -> Any:
     """The call; what it calls casts nothing."""
     _, lower, cache = autocast_state()
-    set_autocast_state(False, lower, cache)
     try:
+        set_autocast_state(False, lower, cache)
         return composite(*args, **kwargs)
     finally:
         set_autocast_state(True, lower, cache)
