@@ -205,8 +205,9 @@ class Module(Stateful):
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
         """Converts floating parameters and buffers in place: `to(dtype)`, `to(device)`,
-        `to(device, dtype)` or `to(tensor)`; integer tensors keep their dtype."""
-        target, device = _parse_to(args, kwargs)
+        `to(device, dtype)` or `to(tensor)`; integer tensors keep their dtype. A
+        `memory_format` is that of parameters and buffers of 4 and 5 dimensions."""
+        target, device, order = _parse_to(args, kwargs)
         if target is not None and not (target.is_floating_point or target.is_complex):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, "
@@ -217,7 +218,9 @@ class Module(Stateful):
             if device is not None:
                 tensor = tensor.to(device)
             real = tensor.dtype.is_floating_point or tensor.dtype.is_complex
-            return tensor.to(target) if target is not None and real else tensor
+            tensor = tensor.to(target) if target is not None and real else tensor
+            ordered = order is not None and tensor.dim() in (4, 5)
+            return tensor.to(memory_format=order) if ordered else tensor
 
         return self._apply(convert)
 
@@ -309,9 +312,9 @@ class Module(Stateful):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
 
 
-def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | None, Any]:
-    """The (dtype, device) that the arguments of `Module.to` ask for."""
-    unknown = set(kwargs) - {"dtype", "device", "non_blocking"}
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | None, Any, Any]:
+    """The (dtype, device, memory format) that the arguments of `Module.to` ask for."""
+    unknown = set(kwargs) - {"dtype", "device", "non_blocking", "memory_format"}
     if unknown:
         raise TypeError(f"to: unexpected keyword arguments {sorted(unknown)}")
     target, device = kwargs.get("dtype"), kwargs.get("device")
@@ -322,4 +325,4 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | No
             target = arg
         elif not isinstance(arg, bool):  # a bool is non_blocking, which the CPU ignores
             device = arg
-    return target, device
+    return target, device, kwargs.get("memory_format")

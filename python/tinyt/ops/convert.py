@@ -108,6 +108,7 @@ def _parse_to(
         "device": (str, Device),
         "non_blocking": bool,
         "copy": bool,
+        "memory_format": Format,
     }
     for name, kind in kinds.items():
         if given.get(name) is not None and not isinstance(given[name], kind):

@@ -13,7 +13,7 @@ from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt._tensor import zero_gradient
 from tinyt.dtypes import bool as bool_
-from tinyt.dtypes import complex128, float64, result_type
+from tinyt.dtypes import complex128, float32, float64, get_default_dtype, result_type
 from tinyt.ops.common import (
     Number,
     Scalar,
@@ -248,8 +248,27 @@ def float_power_(self: Tensor, exponent: Tensor | Scalar) -> Tensor:
 
 @method
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``input * 2 ** other``."""
-    return prim.mul(input, prim.exp2(other), out=out)
+    """``input * 2 ** other``, also where ``2 ** other`` alone leaves the range; in the dtype of
+    input and other, the default float for integers."""
+    kind = result_type(input, other)
+    if kind.is_complex:
+        return prim.mul(input, prim.exp2(other), out=out)
+    kind = kind if kind.is_floating_point else get_default_dtype()
+    wide = float32 if kind.itemsize == 2 else kind
+    x, power = (
+        to_dtype(v, wide) if isinstance(v, Tensor) else prim.fill((), wide, float(v), 0)
+        for v in (input, other)
+    )
+    low, high = (-1022, 1023) if wide is float64 else (-126, 127)
+    # The factors are normal numbers; the last takes all that it can: the others round nothing.
+    last = prim.clamp(power, low, high)
+    rest = prim.sub(power, last)
+    middle = prim.clamp(rest, low, high)
+    rest = prim.sub(rest, middle)
+    first = prim.where(prim.isinf(rest), rest, prim.clamp(rest, low, high))
+    for part in (first, middle, last):
+        x = prim.mul(x, prim.exp2(part))
+    return write_out(out, to_dtype(x, kind))
 
 
 @method

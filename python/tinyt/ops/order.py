@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import overload
 
-from tinyt._core import DimError, DTypeError
+from tinyt._core import DimError, DTypeError, is_recording
 from tinyt.dtypes import float64
 from tinyt.ops.common import Number, need_tensor, wrap_dim, write_out
 from tinyt.ops.results import returned
@@ -183,6 +183,11 @@ def _check_quantile(op: str, input: Tensor, q: Tensor, interpolation: str) -> No
             f"{op}: interpolation must be one of linear, lower, higher, midpoint and nearest, "
             f"got {interpolation!r}"
         )
+    if not is_recording() and q.numel():
+        ends = q.detach()
+        least, most = ends.amin().item(), ends.amax().item()
+        if not (least >= 0 and most <= 1):
+            raise RuntimeError(f"{op}: q values must be in the range [0, 1], got {q.tolist()}")
 
 
 def _quantile(
@@ -197,7 +202,7 @@ def _quantile(
     need_tensor(op, input)
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
-            raise RuntimeError(f"{op}: q must be in the range [0, 1], got {q}")
+            raise RuntimeError(f"{op}: q values must be in the range [0, 1], got {q}")
         q = prim.fill((), input.dtype, float(q), 0)
     _check_quantile(op, input, q, interpolation)
     rank = input.dim()
@@ -242,7 +247,12 @@ def _interpolate(values: Tensor, q: Tensor, interpolation: str, ignore_nan: bool
         return low
     high = prim.gather(values, prim.cast(prim.ceil(ranks), 5), last)
     weight = prim.sub(ranks, prim.cast(below, ranks.dtype)) if interpolation == "linear" else 0.5
-    return prim.add(low, prim.mul(prim.sub(high, low), weight))
+    gap = prim.sub(high, low)
+    inside = prim.add(low, prim.mul(gap, weight))
+    # From -inf upwards nothing is reached: the way back from the upper end stays there.
+    back = prim.sub(high, prim.mul(gap, 1.0 - weight))
+    inside = prim.where(prim.isinf(low), back, inside)
+    return prim.where(prim.logical_and(prim.isinf(low), prim.eq(low, high)), low, inside)
 
 
 @method

@@ -171,12 +171,12 @@ def _next_narrow(x: Tensor, y: Tensor) -> Tensor:
     past the middle of a whole step and short of the middle of the second half step below a power
     of two."""
     bits, least = MANTISSA_BITS[x.dtype.name]
-    x, y = prim.cast(x, float32), prim.cast(y, float32)
+    x, y = prim.cast(x, float32), prim.cast(y.detach(), float32)
     unit = prim.exp2(prim.clamp_min(prim.floor(prim.log2(prim.abs(x))) - float(bits), float(least)))
     step = prim.where(prim.gt(y, x), unit, -unit) * 0.6
     largest = (2.0 - 2.0**-bits) * (2.0**15 if bits == 10 else 2.0**127)
     moved = prim.where(prim.isinf(x), prim.copysign(largest, x), x + step)
-    return prim.where(prim.eq(x, y), y, prim.where(prim.isnan(y), y, moved))
+    return prim.where(prim.eq(x, y), y, prim.where(prim.isnan(y), x + y, moved))
 
 
 @method

@@ -217,7 +217,8 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """`{"state": {index: {...}}, "param_groups": [{..., "params": [index, ...]}]}`.
 
-        Indices count the parameters through all groups. Tensors are shared with the optimiser.
+        Indices count the parameters through all groups; what the state has under other keys than
+        parameters stays there. Tensors are shared with the optimiser.
         """
         for hook in tuple(self._hooks["state_pre"].values()):
             hook(self)
@@ -227,7 +228,10 @@ class Optimizer:
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [index[id(param)] for param in group["params"]]
             groups.append(packed)
-        state = {index[id(param)]: value for param, value in self.state.items()}
+        state = {
+            index[id(key)] if isinstance(key, Tensor) else key: value
+            for key, value in self.state.items()
+        }
         packed_state = {"state": state, "param_groups": groups}
         for hook in tuple(self._hooks["state_post"].values()):
             changed = hook(self, packed_state)
@@ -260,13 +264,14 @@ class Optimizer:
             )
         ids = [i for group in saved for i in group["params"]]
         param_of = dict(zip(ids, self._all_params(), strict=True))
-        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        group_of = [group for group in groups for _ in group["params"]]
+        group_at = dict(zip(ids, group_of, strict=True))
+        state: defaultdict[Any, Any] = defaultdict(dict)
         for i, values in state_dict["state"].items():
             if i in param_of:
-                state[param_of[i]] = {
-                    key: _adopt(value, key in self._numbers, param_of[i])
-                    for key, value in values.items()
-                }
+                state[param_of[i]] = self._adopt_state(values, param_of[i], group_at[i])
+            else:
+                state[i] = deepcopy(values)
         loaded = []
         for group, given in zip(groups, saved, strict=True):
             options = {k: deepcopy(v) for k, v in given.items() if k != "params"}
@@ -275,6 +280,18 @@ class Optimizer:
         self.__setstate__({"state": state, "param_groups": loaded})
         for hook in tuple(self._hooks["load_post"].values()):
             hook(self)
+
+    def _adopt_state(self, values: ParamState, param: Tensor, group: ParamGroup) -> ParamState:
+        """A copy of the saved state of a parameter, fit for it."""
+        state = {k: _adopt(value, k in self._numbers, param) for k, value in values.items()}
+        plain = [k for k in self._numbers if isinstance(state.get(k), (int, float))]
+        if plain:  # older files have Python numbers where the optimiser keeps tensors
+            fresh: ParamState = {}
+            self._init_state(fresh, param, group)
+            for k in plain:
+                if isinstance(kept := fresh.get(k), Tensor):
+                    state[k] = tensor(float(state[k]), dtype=kept.dtype)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Sets attributes: all of a pickled optimiser, or the `state` and `param_groups` that
@@ -345,7 +362,10 @@ def need_states() -> None:
 
 
 def require_betas(betas: tuple[float, float]) -> None:
-    """Raises ValueError for a decay of a running mean outside [0, 1)."""
+    """Raises ValueError for a decay of a running mean outside [0, 1), IndexError unless there are
+    two."""
+    if len(betas) != 2:
+        raise IndexError(f"betas must be two numbers, got {betas}")
     for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")

@@ -37,8 +37,13 @@ rule("abs", (lambda g, n: g * prim.sign(n.input(0)), 0))
 rule("square", (compiled_slope("square"), 0))
 for _flat in ("sign", "angle", "floor", "ceil", "round", "trunc"):
     rule(_flat, (lambda g, n: zeros(tuple(g.shape), g),))
-for _flat in ("floor_divide", "nextafter", "heaviside"):
+for _flat in ("floor_divide", "heaviside"):
     rule(_flat, *[(lambda g, n: zeros(tuple(g.shape), g),)] * 2)
+rule(
+    "nextafter",  # the neighbour moves with its input; PyTorch has zero where both are equal
+    (lambda g, n: prim.where(prim.eq(n.input(0), n.input(1)), 0.0, g), 0, 1),
+    (lambda g, n: zeros(tuple(g.shape), g),),
+)
 rule("exp", (lambda g, n: g * n.output(), OUT))
 wide_rule("exp2", (lambda g, n: g * (n.output() * math.log(2)), OUT))
 wide_rule("expm1", (lambda g, n: g * expm1_slope(n), 0, OUT))
