@@ -28,8 +28,8 @@ def set_num_threads(n: int) -> None:
 def num_threads(n: int) -> Iterator[None]:
     """Uses ``n`` threads inside the block."""
     before = _core.num_threads()
-    _core.set_num_threads(n)
     try:
+        _core.set_num_threads(n)
         yield
     finally:
         _core.set_num_threads(before)

@@ -210,8 +210,8 @@ def drawing_from(position: Any) -> Iterator[None]:
         yield
         return
     now = stream_position()
-    _go_to(position)
     try:
+        _go_to(position)
         yield
     finally:
         _go_to(now)

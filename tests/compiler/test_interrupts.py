@@ -14,6 +14,7 @@ import tinyt
 from tinyt import CaptureError, Tensor, _core
 from tinyt._tensor import Recorder, recorder
 from tinyt.amp import autocast_mode
+from tinyt.autograd import anomaly, mode
 from tinyt.autograd import graph as autograd_graph
 from tinyt.compile import compile
 from tinyt.compiler.recording import recording
@@ -36,6 +37,8 @@ def require_ordinary() -> None:
     y.backward()
     assert not _core.is_recording()
     assert not _core.is_lazy()
+    assert not tinyt.is_inference_mode_enabled()
+    assert not tinyt.is_anomaly_enabled()
     assert not y._is_recorded
     assert x.grad is not None
     assert x.grad.tolist() == [2.0] * 3
@@ -191,3 +194,36 @@ def test_a_block_of_saved_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt), hooks:
         pass
     require_ordinary()
+
+
+def test_an_inference_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    enter = mode.GradMode.__enter__
+    monkeypatch.setattr(mode._Mode, "__enter__", interrupted(enter), raising=False)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt), tinyt.inference_mode():
+            pass
+        require_ordinary()
+
+
+def test_other_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is interrupted as its setter returns the first time."""
+    threads = tinyt.get_num_threads()
+    blocks = {
+        (mode, "_set_grad_enabled"): lambda: tinyt.set_grad_enabled(True),
+        (anomaly, "set_anomaly_hooks"): tinyt.autograd.detect_anomaly,
+        (_core, "set_num_threads"): lambda: tinyt.num_threads(threads + 1),
+    }
+    for (module, name), make in blocks.items():
+        block, function = make(), getattr(module, name)
+        block.mode = False  # of `set_grad_enabled`, as it enters
+
+        def once(*args: Any, function: Any = function) -> None:
+            monkeypatch.undo()
+            function(*args)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(module, name, once)
+        with pytest.raises(KeyboardInterrupt), block:
+            pass
+        require_ordinary()
+        assert tinyt.get_num_threads() == threads

@@ -94,7 +94,11 @@ class detect_anomaly:
 
     def __enter__(self) -> None:
         self._before.append(dict(_mode))
-        _set(True, self._check_nan)
+        try:
+            _set(True, self._check_nan)
+        except BaseException:  # an interrupt: no block ends what has begun
+            _set(**self._before.pop())
+            raise
 
     def __exit__(self, *exc: object) -> None:
         _set(**self._before.pop())

@@ -87,13 +87,20 @@ class inference_mode(_Mode):
         self._before: list[bool] = []
 
     def __enter__(self) -> None:
+        enter = super().__enter__
         self._before.append(is_inference_mode_enabled())
-        _inference.enabled = self._enabled
-        super().__enter__()
+        try:
+            _inference.enabled = self._enabled
+            enter()
+        except BaseException:  # an interrupt: no block ends what has begun
+            self.__exit__()
+            raise
 
     def __exit__(self, *exc: object) -> None:
-        super().__exit__(*exc)
-        _inference.enabled = self._before.pop()
+        try:
+            super().__exit__(*exc)
+        finally:
+            _inference.enabled = self._before.pop()
 
     def _again(self) -> inference_mode:
         return inference_mode(self._enabled)
@@ -116,7 +123,11 @@ class set_grad_enabled(_Mode):
         _set_grad_enabled(mode)
 
     def __enter__(self) -> None:
-        _set_grad_enabled(self.mode)
+        try:
+            _set_grad_enabled(self.mode)
+        except BaseException:  # an interrupt: no block ends what has begun
+            _set_grad_enabled(self._before)
+            raise
 
     def __exit__(self, *exc: object) -> None:
         _set_grad_enabled(self._before)
