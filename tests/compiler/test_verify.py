@@ -18,7 +18,7 @@ import tinyt.nn.functional as F
 from op_rows import Op
 from op_samples import OPS
 from sampling import Sample, flat, map_arrays
-from tinyt import Tensor, VerificationError, _core, nn, optim
+from tinyt import Tensor, VerificationError, _core, memory, nn, optim
 from tinyt.compile import compile
 from tinyt.compile.compiled import Compiled
 from tinyt.compiler import passes
@@ -246,6 +246,35 @@ def test_causes_of_errors_are_not_kept() -> None:
     assert compiled(x, tinyt.tensor([1, 2])).tolist() == [1.0, 1.0, 1.0]
     with pytest.raises(IndexError, match="add up to output_size 3"):
         compiled(x, tinyt.tensor([1, 0, 3, 0])[::2])  # of a new program
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_no_memory_for_a_capture_or_check_blames_nobody(verify: bool) -> None:
+    """At whichever allocation; the next calls and their backward passes are right, and checked."""
+    x = tinyt.ones(70, 30).requires_grad_()
+    want = [[70 * math.exp(2)] * 30, [[2 * math.exp(2)] * 30] * 70]
+    failures = 0
+    for calls in (0, 1):  # while it is captured, and before the first run of the program
+        for n in range(1, 60):
+            compiled = compile(lambda x: (x * 2.0).exp().sum(0), verify=verify)
+            for _ in range(calls):
+                compiled(x)
+            memory.fail_nth_allocation(n)
+            try:
+                compiled(x)
+            except tinyt.OutOfMemoryError:
+                failures += 1
+            finally:
+                memory.fail_nth_allocation(0)
+            for _ in range(3):
+                x.grad = None
+                y = compiled(x)
+                y.sum().backward()
+                assert x.grad is not None
+                for got, wanted in zip((y, x.grad), want, strict=True):
+                    np.testing.assert_allclose(got.detach().numpy(), wanted, rtol=1e-6)
+            assert [v.when for v in compiled.verifications()][-1:] == ["first run"] * verify
+    assert failures > 5
 
 
 def test_verify_can_be_copied_and_cleared() -> None:

@@ -364,6 +364,31 @@ def test_anomaly_switches() -> None:
     assert not tinyt.is_anomaly_enabled()
 
 
+@pytest.mark.parametrize("calls", [0, 1, 3])
+def test_anomaly_in_a_compiled_step(calls: int) -> None:
+    """It runs as it is written, whether or not there is a program."""
+
+    def step(x: Any) -> Any:
+        x.grad = None
+        (x.sqrt() * 0).sum().backward()  # the line to find
+        return x.grad
+
+    x, compiled = leaf(0.0), tinyt.compile(step)
+    for _ in range(calls):
+        compiled(x)
+    with (
+        autograd.detect_anomaly(),
+        pytest.warns(UserWarning, match=r"(?s)Error detected in Sqrt.*the line to find"),
+        pytest.raises(RuntimeError, match=r"Sqrt.*nan values in its 0th.*the line to find"),
+    ):
+        compiled(x)
+    with autograd.detect_anomaly():
+        assert tinyt.compile(lambda x: x * 2)(leaf(1.5)).item() == 3.0
+    for _ in range(3):
+        assert np.isnan(compiled(x).tolist()).all()
+    assert len(compiled.entries) == 1
+
+
 # ------------------------------------------------------------------ in-place
 
 

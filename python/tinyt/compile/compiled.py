@@ -112,7 +112,7 @@ class Compiled(Views):
         self._warm = True
         try:
             self._captured(description, leaves, reason)
-        except (VerificationError, MemoryLimitError):
+        except (VerificationError, MemoryError):  # MemoryLimitError, too
             raise
         except Exception as error:
             if isinstance(error, FirstRun):
@@ -148,7 +148,7 @@ class Compiled(Views):
             entry.confirm()
             try:
                 self._verify(entry, leaves, "first run")
-            except VerificationError:
+            except (VerificationError, MemoryError):
                 self.entries.remove(entry)
                 raise
 
@@ -162,7 +162,7 @@ class Compiled(Views):
             try:
                 again = self._capture(entry.description, leaves, places, nudged, lines)
             except Exception as error:
-                if which == _NONE:
+                if which == _NONE or isinstance(error, MemoryError):
                     raise
                 return str(error)
             return difference(entry.capture, again, lines)
@@ -208,6 +208,8 @@ class Compiled(Views):
             traced = self._capture(
                 entry.description, leaves, entry.capture.places, lines=Lines(), traced=True
             )
+        except MemoryError:
+            raise  # there may be enough at the next call
         except Exception as error:
             entry.capture.dynamic = Dynamic(None, marks, str(error))
             return

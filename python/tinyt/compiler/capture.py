@@ -259,7 +259,7 @@ class Capture:
         changed = ""
         try:
             run()
-        except FirstRun:
+        except (FirstRun, MemoryError):
             raise
         except StateError as error:
             changed = str(error)

@@ -60,7 +60,7 @@ class Later:
         self.outputs = len(core.outputs())
         try:
             self._record(core, recorder, tensors, edges, stand_ins, first_node)
-        except CaptureError:
+        except (CaptureError, MemoryError):
             raise
         except RuntimeError as error:  # as eager's backward has it
             self.error = str(error)

@@ -178,7 +178,7 @@ class State:
         self, run: Callable[[], Any], gradients: Callable[[list[Any]], list[Any]]
     ) -> Outcome:
         """What a call does; everything is put back. ``gradients`` gives those through the leaves of
-        the result."""
+        the result. MemoryError where there is not enough memory to tell."""
         error: Raised | None = None
         values: list[Any] = []
         through: list[Any] = []
@@ -186,6 +186,8 @@ class State:
             try:
                 describe(run(), values, lambda x: isinstance(x, (Tensor, float)))
                 through = list(map(_seen, gradients(values)))
+            except MemoryError:
+                raise  # it says nothing of what the call does
             except Exception as found:
                 error = Raised(type(found), repr(found))
             return Outcome(
