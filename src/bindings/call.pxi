@@ -366,7 +366,12 @@ def from_buffer_object(data, bint may_copy=False):
     Memory that no tensor can lie over (negative or odd strides, elements that are not aligned) is
     copied where ``may_copy``, and a ValueError otherwise.
     """
-    return noted(wrap(from_buffer(<PyObject*>data, may_copy)))
+    out = noted(wrap(from_buffer(<PyObject*>data, may_copy)))
+    if recording_owner() != NULL:
+        if not out.t.storage().is_foreign:   # each run has a copy of its own
+            return run_one(OP_COPY, out, Attrs())
+        (<Recorder><object>recording_owner()).buffers.append((out, data))
+    return out
 
 
 def from_capsule(capsule):

@@ -1,6 +1,8 @@
 // What the hot module runs of a compiled call.
 #pragma once
 
+#include <numeric>
+
 #include "call.h"
 #include "program.h"
 
@@ -41,6 +43,24 @@ struct PlannedRun {
 inline Tensor whole_memory(const Tensor& x) {
   const int64_t elements = storage_elements(x), step = 1;
   return x.view_as(x.dtype(), {&elements, 1}, {&step, 1}, 0);
+}
+
+// Whether others may see the memory under another storage: it is theirs, or exported to them.
+inline bool is_shared_memory(const Tensor& x) {
+  return x.storage().release_foreign || x.storage().exports.load(std::memory_order_relaxed) > 0;
+}
+
+// Whether tensors of different storages may have bytes in common.
+inline bool shares_bytes(const Tensor& a, const Tensor& b) {
+  if (&a.storage() == &b.storage() || !ranges_overlap(a, b)) return false;
+  int64_t step = 0;  // elements of both lie at multiples of it
+  for (const Tensor* x : {&a, &b})
+    for (size_t d = 0; d < x->shape().size(); ++d)
+      if (x->size(d) > 1) step = std::gcd(step, x->stride(d) * static_cast<int64_t>(x->itemsize()));
+  if (step == 0) return true;
+  const int64_t apart = ((b.data() - a.data()) % step + step) % step;
+  return apart < static_cast<int64_t>(a.itemsize()) ||
+         step - apart < static_cast<int64_t>(b.itemsize());
 }
 
 }  // namespace tinyt

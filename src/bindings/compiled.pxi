@@ -20,6 +20,8 @@ cdef extern from "compiled.h" namespace "tinyt" nogil:
         vector[double] numbers
         cbool run(Program&, RunObserver*, cbool) except +raise_python_error  # with the lock held
     CTensor whole_memory(const CTensor&) except +raise_python_error
+    cbool is_shared_memory(const CTensor&)
+    cbool shares_bytes(const CTensor&, const CTensor&)
 
 cdef object LEAF = None   # in a description: a tensor or a float
 cdef object MISS = object()
@@ -59,21 +61,69 @@ cdef object described(object value, list leaves, object is_leaf, int most):
     kind = type(value)
     if kind is Number:   # of another recording, or made by the type of one
         return "value", float, plain(value)
-    if kind is list or isinstance(value, tuple):
+    if kind is list or kind is tuple:
         return kind, tuple([described(item, leaves, is_leaf, most - 1) for item in value])
+    if isinstance(value, tuple):
+        parts = tuple([described(x, leaves, is_leaf, most - 1) for x in tuple.__iter__(value)])
+        return kind, parts, None, own_described(value, leaves, is_leaf, most)
     if kind is slice:
         return kind, tuple([described(x, leaves, is_leaf, most - 1) for x in parts_of(value)])
     if isinstance(value, dict):
         parts = tuple([(key, described(item, leaves, is_leaf, most - 1))
-                       for key, item in value.items()])
-        if isinstance(value, collections.defaultdict):
-            return kind, parts, value.default_factory
-        return kind, parts
+                       for key, item in dict_base(kind).items(value)])
+        if kind is dict:
+            return kind, parts
+        factory = getattr(value, "default_factory", None) if is_defaultdict(kind) else None
+        return kind, parts, factory, own_described(value, leaves, is_leaf, most)
     if kind in (int, bool, float, str, bytes, complex, type(None), type(...)):
         return "value", kind, value
     if kind is Symbol:   # what a call gives for other sizes is not known
         return described(plain_symbol(<Symbol>value), leaves, is_leaf, most)
     return "object", ByIdentity(value)
+
+
+cdef bint is_defaultdict(kind):
+    return issubclass(kind, collections.defaultdict)
+
+
+cdef object dict_base(kind):
+    """The class of Python's own whose methods read and fill a dict, whatever a subclass makes of
+    them."""
+    if kind is dict:
+        return dict
+    if issubclass(kind, collections.OrderedDict):
+        return collections.OrderedDict
+    return collections.defaultdict if is_defaultdict(kind) else dict
+
+
+cdef object empty_of(kind, parts=()):
+    """A tuple or dict of a subclass as it is without its constructor. CaptureError for classes of C
+    with a state of their own, and for ``__slots__``."""
+    slots = [x for cls in kind.__mro__ for x in to_names(vars(cls).get("__slots__", ()))
+             if x not in ("__dict__", "__weakref__")]
+    try:
+        if slots:
+            raise TypeError(f"{kind.__name__} has __slots__")
+        if issubclass(kind, dict):
+            return dict_base(kind).__new__(kind)
+        if hasattr(kind, "n_sequence_fields"):   # as time.struct_time
+            return kind(parts or (None,) * kind.n_sequence_fields)
+        return tuple.__new__(kind, parts)
+    except TypeError as error:
+        raise CaptureError(
+            f"compile: an argument or result of type {kind.__name__} cannot be made anew without "
+            f"its constructor ({error}); use a plain tuple, dict or namedtuple") from None
+
+
+cdef tuple to_names(slots):
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+cdef object own_described(value, list leaves, is_leaf, int most):
+    """The attributes of a tuple or dict of a subclass, if it has any."""
+    empty_of(type(value))
+    own = getattr(value, "__dict__", None)
+    return described(own, leaves, is_leaf, most - 1) if own else None
 
 
 cdef tuple parts_of(object x):
@@ -100,12 +150,12 @@ cdef bint matches(object description, object value, list leaves) except -1:
         return not <dict>value
     if kind is slice:
         value = parts_of(value)
+    if len(<tuple>description) > 2:
+        return matches_subclass(<tuple>description, value, leaves)
     if len(value) != len(parts):
         return False
     i = 0
-    if isinstance(value, dict):
-        if (<tuple>description)[2:] and value.default_factory is not (<tuple>description)[2]:
-            return False
+    if kind is dict:
         for key in value:
             part = <tuple>parts[i]
             if not (same(<PyObject*>key, <PyObject*>part[0]) and matches(part[1], value[key], leaves)):
@@ -123,6 +173,24 @@ cdef bint matches(object description, object value, list leaves) except -1:
     return True
 
 
+cdef bint matches_subclass(tuple description, object value, list leaves) except -1:
+    """As `matches`, of a tuple or dict of a subclass."""
+    kind, parts, factory, own = description
+    own_now = getattr(value, "__dict__", None) or None
+    if (own is None) != (own_now is None):
+        return False
+    if not issubclass(kind, dict):
+        items = tuple([x for x in tuple.__iter__(value)])
+        if not matches((tuple, parts), items, leaves):
+            return False
+    else:
+        if is_defaultdict(kind) and value.default_factory is not factory:
+            return False
+        if not matches((dict, parts), dict([x for x in dict_base(kind).items(value)]), leaves):
+            return False
+    return own is None or matches(own, own_now, leaves)
+
+
 def rebuild(description, leaves):
     """The nested value again, with other leaves."""
     return built(description, iter(leaves))
@@ -138,11 +206,26 @@ cdef object built(object description, object leaves):
         return (<ByIdentity>parts).held
     if issubclass(kind, dict):
         items = {key: built(item, leaves) for key, item in parts}
-        return items if kind is dict else kind(*description[2:], items)
-    values = [built(item, leaves) for item in parts]
-    if kind is list:
-        return values
-    return kind(*values) if kind is slice or hasattr(kind, "_fields") else kind(values)
+        if kind is dict:
+            return items
+        base, out = dict_base(kind), empty_of(kind)
+        for key, item in items.items():
+            base.__setitem__(out, key, item)
+        if is_defaultdict(kind):
+            out.default_factory = description[2]
+    else:
+        values = [built(item, leaves) for item in parts]
+        if kind is list:
+            return values
+        if kind is slice:
+            return slice(*values)
+        out = tuple(values)
+        if kind is tuple:
+            return out
+        out = empty_of(kind, out)
+    if description[3] is not None:
+        out.__dict__.update(built(description[3], leaves))
+    return out
 
 
 cdef tuple MODES = ("grad mode", "autocast", "autocast's dtype", "autocast's cache",
@@ -167,8 +250,17 @@ def is_plain_leaf(TensorBase x not None):
     """Whether a leaf has no class, attributes or hooks of its own: facts say all of it."""
     if type(x) is not PUBLIC or x._hooks or x._post_hooks:
         return False
+    return is_plain(x)
+
+
+cdef bint is_plain(TensorBase x) except -1:
     own = x.__dict__
     return not own or (len(own) == 1 and MARKS in own)
+
+
+def own_attributes(TensorBase x not None):
+    """The attributes that were set on a tensor; of those of the library none."""
+    return {name: value for name, value in x.__dict__.items() if name != MARKS}
 
 
 def has_values(TensorBase x not None, TensorBase values not None):
@@ -192,8 +284,10 @@ cdef TensorBase leaf_of(object leaf, leaves):
 cdef class LeafFacts:
     """What of a tensor among the arguments a program is made for. Where arguments share a memory,
     ``first`` is the first of them, and where they lie in it counts; ``same`` is the first that is
-    the same tensor."""
+    the same tensor. ``kind`` is its class, ``own`` its attributes if it has any."""
 
+    cdef object kind
+    cdef dict own
     cdef Dims shape, strides
     cdef DType dtype
     cdef int wants
@@ -202,7 +296,8 @@ cdef class LeafFacts:
     cdef readonly bint shared
 
     def __cinit__(self, TensorBase x not None, Py_ssize_t first=0, Py_ssize_t same=0,
-                  bint shared=False):
+                  bint shared=False, dict own=None):
+        self.kind, self.own = type(x), own or None
         self.shape, self.strides, self.dtype = x.t.shape(), x.t.strides(), x.t.dtype()
         self.wants, self.first, self.same, self.shared = wants_of(x), first, same, shared
         self.offset, self.elements = x.t.offset(), storage_elements(x.t)
@@ -224,6 +319,15 @@ cdef class LeafFacts:
             return "where it lies in a memory that arguments share"
         return None
 
+    cdef bint has_attributes(self, TensorBase x) except -1:
+        """Whether a tensor has the attributes."""
+        if self.own is None:
+            return is_plain(x)
+        own = <dict>own_attributes(x)
+        return len(own) == len(self.own) and all(
+            [name in self.own and same(<PyObject*>value, <PyObject*>(self.own[name]))
+             for name, value in own.items()])
+
     cdef list other_sizes(self, TensorBase x):
         return [(d, x.t.size(d)) for d in range(x.t.rank()) if x.t.size(d) != self.shape[d]]
 
@@ -234,6 +338,31 @@ def firsts(leaves):
     return [(memories.setdefault(<size_t>&(<TensorBase>x).t.storage(), i)
              if isinstance(x, TensorBase) else i, seen.setdefault(id(x), i))
             for i, x in enumerate(leaves)]
+
+
+cdef bint meets(Py_ssize_t i, tensors, written) except -1:
+    """Whether tensor ``i`` has bytes in common with one of another storage, and one of the two is
+    written; ``written`` are the numbers of those that are."""
+    cdef Py_ssize_t j
+    x = <TensorBase>tensors[i]
+    for j in range(len(tensors)):
+        y = tensors[j]
+        if isinstance(y, TensorBase) and (j in written or i in written):
+            if shares_bytes((<TensorBase>x).t, (<TensorBase>y).t):
+                return True
+    return False
+
+
+def overlapping(list tensors not None, written):
+    """The number of a tensor whose memory is another's, too, under another storage, where one of
+    the two is written; None where there is none. Such memory is foreign, as that of an array."""
+    cdef Py_ssize_t i
+    for i in range(len(tensors)) if written else ():
+        x = tensors[i]
+        if isinstance(x, TensorBase) and is_shared_memory((<TensorBase>x).t):
+            if meets(i, tensors, written):
+                return i
+    return None
 
 
 cdef class Entry:
@@ -249,6 +378,8 @@ cdef class Entry:
     cdef list facts, guards, places, no_grad, numbers, generators, set_grads, results
     cdef list renewed                 # leaves whose gradients a run replaces without reading them
     cdef dict kept, valued
+    cdef list touched                 # what is captured
+    cdef object written               # numbers of leaves, and beyond these of what is captured
     cdef unordered_set[size_t] captured
     cdef unordered_set[size_t] reached   # memories of what the function comes to otherwise
     cdef vector[int] source_kinds
@@ -267,8 +398,10 @@ cdef class Entry:
         self.program = <Program*><size_t>core_object(program, tinyt._core.Program).address
         self.description = description
         self.is_flat = not description[1][1] and all([part is LEAF for part in description[0][1]])
-        self.facts = [LeafFacts(x, *at[i], at[i][0] in several)
+        self.facts = [LeafFacts(x, *at[i], at[i][0] in several,
+                                None if i in capture.kept else own_attributes(x))
                       if isinstance(x, TensorBase) else None for i, x in enumerate(leaves)]
+        self.touched, self.written = capture.touched, capture.written or None
         self.guards, self.places = list(capture.guards), list(capture.places)
         self.no_grad, self.kept = list(capture.no_grad), dict(capture.kept)
         # What was recorded may come to be seen, and written: the values lie apart, too.
@@ -351,12 +484,21 @@ cdef class Entry:
                 first, same = at[i]
             if facts.first != first or facts.same != same:
                 return f"argument {i}: which arguments share its memory"
+            if type(x) is not facts.kind:
+                return f"argument {i}: a {type(x).__name__}, not a {facts.kind.__name__}"
+            if self.written is not None and is_shared_memory(x.t):
+                if meets(i, (*leaves, *self.touched), self.written):
+                    return f"argument {i}: its memory is that of another tensor, too"
             storage = <size_t>&x.t.storage()
             if self.valued and i in self.valued:
                 recorded, values = self.valued[i]
                 if not has_values(x, values) or not has_values(recorded, values):
                     return f"argument {i}: other values, which the function is captured for"
             kept = <TensorBase>self.kept.get(i)
+            # Whether a tensor has attributes is slow to ask: later only where one had some.
+            if kept is None and (facts.own is not None or not self.confirmed):
+                if not facts.has_attributes(x):
+                    return f"argument {i}: its attributes"
             if kept is None and facts.wants == 2:
                 if not is_plain_leaf(x):
                     return f"argument {i}: a leaf with a class, attributes or hooks of its own"

@@ -43,6 +43,7 @@ cdef extern from "tensor.h" namespace "tinyt" nogil:
     cdef cppclass Storage "tinyt::Storage":
         uint64_t version
         cbool read_only
+        cbool is_foreign "release_foreign"   # memory of somebody else
     cdef cppclass TensorImpl "tinyt::TensorImpl":
         cbool is_scalar
         cbool data_alias

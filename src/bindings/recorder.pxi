@@ -7,7 +7,7 @@ cdef class Recorder:
     ``grads``: leaf -> [its gradient before, whether that was read, its gradient now]; the leaves
     keep theirs. ``arguments``, ``numbers`` and
     ``generators``: where the arguments, given numbers and draws of each run come from.
-    ``layouts``: what an argument looks like. ``constants``: tensors made from Python's data. ``reads``: (dict, key, value) that the library
+    ``layouts``: what an argument looks like. ``constants``: tensors made from Python's data; ``buffers``: those over its memory, and what that is of. ``reads``: (dict, key, value) that the library
     read of Python's objects; ``held``: dicts that it read whole. ``tensors``: those that were there, by id. ``made``: references to
     those that came to be.
     """
@@ -18,6 +18,7 @@ cdef class Recorder:
     cdef readonly list numbers
     cdef readonly list generators
     cdef readonly list constants
+    cdef readonly list buffers
     cdef readonly list reads
     cdef readonly list held
     cdef readonly dict tensors
@@ -40,6 +41,7 @@ cdef class Recorder:
         self.numbers = []
         self.generators = []
         self.constants = []
+        self.buffers = []
         self.reads = []
         self.held = []
         self.tensors = {}

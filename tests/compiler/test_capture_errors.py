@@ -368,3 +368,30 @@ def test_results_that_differ(
     call: Callable[[], int], result: Callable[..., Any], said: str
 ) -> None:
     second_call(lambda x: result(x, call()), said)
+
+
+def test_what_an_object_had_is_put_back() -> None:
+    """The call has run: its values stay, and no tensor without one is left."""
+
+    class Average(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("m", tinyt.zeros(2))
+            self.last = tinyt.zeros(2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.m = 0.5 * self.m + x.detach()
+            self.last = self.m * 2
+            return self.m * x
+
+    module = Average()
+    compiled = compile(module)
+    for _ in range(2):  # the second call is recorded without being run
+        with pytest.raises(CaptureError, match="changes what it reads"):
+            compiled(tinyt.ones(2))
+        assert module.state_dict()["m"].tolist() == [1, 1]
+        assert module.last.tolist() == [2, 2]
+    leaf = tinyt.ones(2, requires_grad=True)
+    with pytest.raises(CaptureError, match="changes what it reads"):
+        compile(module)(leaf)
+    assert module.state_dict()["m"].tolist() == [1.5, 1.5]

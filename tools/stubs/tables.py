@@ -115,6 +115,7 @@ HOT_TYPES = {
     "Recorder.numbers": "list[Any]",
     "Recorder.generators": "list[Any]",
     "Recorder.constants": "list[Tensor]",
+    "Recorder.buffers": "list[tuple[Tensor, Any]]",
     "Recorder.tensors": "dict[int, Tensor]",
     "Recorder.reads": "list[tuple[dict[Any, Any], Any, Any]]",
     "Recorder.held": "list[dict[Any, Any]]",
@@ -135,6 +136,7 @@ HOT_TYPES = {
     "Recorder.wanted": "list[Tensor]",
     "has_values": "bool",
     "is_plain_leaf": "bool",
+    "own_attributes": "dict[str, Any]",
     "Recorder.need_run": "None",
     "Number.position": "int",
     "Sizes.tests": "int",
@@ -301,6 +303,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
         (["value: object", "leaves: list[Any]", "is_leaf: Callable[[Any], bool] = ..."], "Any")
     ],
     "rebuild": [(["description: Any", "leaves: Iterable[Any]"], "Any")],
+    "overlapping": [(["tensors: list[Any]", "written: frozenset[int]"], "int | None")],
     "firsts": [(["leaves: Sequence[Any]"], "list[tuple[int, int]]")],
     "Place.__new__": [(["cls", "holder: Any", "key: Any", "index: int = -1"], "Self")],
     "Place.__call__": [(["self"], "Any")],
@@ -311,7 +314,14 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "ByIdentity.__new__": [(["cls", "held: object"], "Self")],
     "LeafFacts.__new__": [
         (
-            ["cls", "x: TensorBase", "first: int = 0", "same: int = 0", "shared: bool = False"],
+            [
+                "cls",
+                "x: TensorBase",
+                "first: int = 0",
+                "same: int = 0",
+                "shared: bool = False",
+                "own: dict[str, Any] | None = None",
+            ],
             "Self",
         )
     ],

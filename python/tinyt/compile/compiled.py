@@ -11,8 +11,8 @@ from typing import Any
 
 from tinyt import _core, autograd
 from tinyt._core import CaptureError
-from tinyt._tensor import ByIdentity, Entry, Place, describe, is_same, modes, rebuild
-from tinyt.compiler.capture import Capture, FirstRun
+from tinyt._tensor import ByIdentity, Entry, Place, describe, is_same, modes, own_attributes, rebuild
+from tinyt.compiler.capture import Capture, FirstRun, require_attributes
 from tinyt.compiler.compare import difference
 from tinyt.compiler.dynamic import Dynamic, Marks, marks_of
 from tinyt.compiler.guards import StateError, changed_floats, set_nowhere
@@ -108,9 +108,13 @@ class Compiled(Views):
             except Exception:  # the function's own, perhaps: then the call below has it, too
                 pass
         # Run once: what later calls find, as the states of an optimiser, comes to exist.
+        tensors = (x for x in leaves if isinstance(x, Tensor))
+        own = [(x, own_attributes(x)) for x in tensors if not (x.requires_grad and x.is_leaf)]
         result = self.function(*args, **kwargs)
         self._warm = True
         try:
+            for x, before in own:
+                require_attributes(x, before)
             self._captured(description, leaves, reason)
         except (VerificationError, MemoryError):  # MemoryLimitError, too
             raise

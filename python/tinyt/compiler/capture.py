@@ -26,6 +26,8 @@ from tinyt._tensor import (
     is_grad_enabled,
     is_plain_leaf,
     next_number,
+    overlapping,
+    own_attributes,
 )
 from tinyt.compiler.arguments import require_unchanged
 from tinyt.compiler.graph import Graph
@@ -50,6 +52,14 @@ OUTPUT, _ARGUMENT, NUMBER, _OBJECT, VIEW, _ALIAS, _GRAD = range(7)
 
 
 _RECORDED = "tensor(<recorded>"  # what the text of a tensor without values begins with
+_ATTRIBUTES = (
+    "compile: the function sets attributes of an argument ({}), which a program does not do; set "
+    "them outside"
+)
+_MADE = (
+    "compile: the function {} a tensor over the memory of an array that it makes, which each run "
+    "would share with the next; use tinyt.tensor(array), which copies"
+)
 _LEAF_RETURNED = "compile: a result that requires grad is made in the function; make it outside"
 
 
@@ -107,9 +117,10 @@ class _StandIns:
         self._shared = {i for i, first in enumerate(memories) if first in several}
         self._memories: dict[tuple[int, dtype], Tensor] = {}
         self._known: dict[int, Tensor] = {}
+        self._own: dict[int, dict[str, Any]] = {}  # attributes, by the keys of _known
         self._wanting: list[Tensor] = []
         self.all = [
-            valued[i] if i in valued else x if i in kept else self._stand_in(i, x)
+            self._dressed(valued[i], x) if i in valued else x if i in kept else self._stand_in(i, x)
             for i, x in enumerate(leaves)
         ]
 
@@ -131,11 +142,26 @@ class _StandIns:
             elif x.requires_grad and is_grad_enabled():
                 self._known[id(x)].requires_grad_()
                 self._wanting.append(self._known[id(x)])
+            self._own[id(x)] = own_attributes(x)
+            self._dressed(self._known[id(x)], x)
         return self._known[id(x)]
+
+    def _dressed(self, stand_in: Tensor, x: Tensor) -> Tensor:
+        """What stands for a tensor, with its class and attributes."""
+        if type(stand_in) is not type(x):
+            try:
+                stand_in.__class__ = type(x)
+            except TypeError as error:
+                raise CaptureError(
+                    f"compile: nothing can stand for an argument of class {type(x).__name__} "
+                    f"({error}); pass x.detach()"
+                ) from None
+        vars(stand_in).update(own_attributes(x))
+        return stand_in
 
     def check(self) -> None:
         """CaptureError where the function changed what an argument's tape is."""
-        for x in self._known.values():
+        for key, x in self._known.items():
             wants = any(x is y for y in self._wanting)
             if x.requires_grad != wants or not x.is_leaf:
                 raise CaptureError(
@@ -143,11 +169,7 @@ class _StandIns:
                     "program cannot change; call requires_grad_() outside, and write what requires "
                     "grad into a clone of the argument"
                 )
-            if vars(x):
-                raise CaptureError(
-                    f"compile: the function sets attributes of an argument ({', '.join(vars(x))}), "
-                    "which a program does not do; set them outside"
-                )
+            require_attributes(x, self._own[key])
             if x._hooks or x._post_hooks:
                 raise CaptureError(
                     "compile: the function registers a hook of an argument, which a program does "
@@ -171,9 +193,38 @@ class _StandIns:
         return self._memories[key]
 
 
+def _nothing() -> None:
+    pass
+
+
+def require_attributes(x: Tensor, own: dict[str, Any]) -> None:
+    """CaptureError where an argument's attributes are no longer these."""
+    now = own_attributes(x)
+    names = [k for k in {**own, **now} if k not in now or own.get(k, own) is not now[k]]
+    if names:
+        raise CaptureError(_ATTRIBUTES.format(", ".join(names)))
+
+
 def _whole_memory(x: Tensor) -> Tensor:
     """All elements of a tensor's memory."""
     return prim.as_strided(x.detach(), (x._storage_elements,), (1,), 0)
+
+
+class _Copies:
+    """Of tensors, views of copies of their memory; those of one memory share one."""
+
+    def __init__(self) -> None:
+        self._memories: dict[int, Tensor] = {}
+        self._views: dict[int, Tensor] = {}
+
+    def of(self, x: Tensor) -> Tensor:
+        """The one of a tensor."""
+        if x._storage_id not in self._memories:
+            self._memories[x._storage_id] = prim.copy(_whole_memory(x))
+        if id(x) not in self._views:
+            place = tuple(x.shape), x.stride(), x.storage_offset()
+            self._views[id(x)] = prim.as_strided(self._memories[x._storage_id], *place)
+        return self._views[id(x)]
 
 
 def _require_gone(made: Sequence[ReferenceType[Tensor]]) -> None:
@@ -250,9 +301,15 @@ class Capture:
         }
         self.valued: dict[int, Tensor] = {}  # arguments that are known by their values
         run = partial(self._run, function, leaves, rebuild, objects, tensors)
-        if len(self.kept) == len(wanting) or not self._stood_in(run):
-            self.kept, self.valued = wanting, {}
-            run()
+        self._put_back: Callable[[], None] = _nothing  # what a call has left that failed
+        try:
+            if len(self.kept) == len(wanting) or not self._stood_in(run):
+                self._put_back()
+                self.kept, self.valued = wanting, {}
+                run()
+        except Exception:
+            self._put_back()
+            raise
 
     def _stood_in(self, run: Callable[[], None]) -> bool:
         """Whether the call can be recorded with what stands for its leaves."""
@@ -284,18 +341,25 @@ class Capture:
         """Records the call; again where an argument turns out to be reached without it."""
         self._live = True
         while True:
-            tracer = Tracer(function, objects, self._line_callback())
+            own = (v for x in tensors.values() for v in own_attributes(x).values())
+            tracer = Tracer(function, (*objects, *own), self._line_callback())
             try:
                 made = self._typed(partial(self._record, function, leaves, rebuild), tracer)
             except _WantsValues as wanted:
+                tracer.put_back()
                 self._know_by_values(wanted.numbers, leaves, tensors)
                 continue
+            except Exception:
+                tracer.put_back()
+                raise
             if made is None:
+                tracer.put_back()
                 self._live = False
                 continue
             touched = [tensor for _, tensor, *_ in self.core.inputs()]
             touched += [tensor for _, tensor, _ in self.core.writes()]
-            self.captured = {x._storage_id for x in touched if x is not None}
+            self.touched = [x for x in touched if x is not None]
+            self.captured = {x._storage_id for x in self.touched}
             self.reached = self._reached | tracer.memories()
             aliased = {
                 i: x
@@ -305,13 +369,17 @@ class Capture:
             }
             if aliased.keys() <= self.kept.keys():
                 break
+            tracer.put_back()
             self.kept.update(aliased)
             for i in aliased:
                 self.valued.pop(i, None)
+        self._put_back = tracer.put_back
+        self._require_apart(leaves)
         self._require_own_gradients(leaves)
         self._require_values_kept()
         self._made = made
         self.guards = tracer.guards(self._reads, self._held, self.tensors)
+        self._put_back = _nothing
         del tracer
         _require_gone(made)
         self._made = []
@@ -397,6 +465,9 @@ class Capture:
                         "there before; detach it, or return it"
                     )
                 known.check()
+                self._fresh = {
+                    x._storage_id for x, data in recorder.buffers if tracer.is_made(data)
+                }
                 roots = self._take_result(core, recorder, result, known.all)
                 self._take_gradients(core, recorder, known.all)
                 self.later = None
@@ -412,6 +483,33 @@ class Capture:
         constants = (*recorder.constants, *self.valued.values())
         self.constants = frozenset(x.data_ptr() for x in constants)
         return recorder.made
+
+    def _require_apart(self, leaves: Sequence[Any]) -> None:
+        """CaptureError where memory is written that is another tensor's, too, under another
+        storage, as tensors over one array have it."""
+        count = len(leaves)
+        storages: set[int] = set()
+        for _, tensor, argument in self.core.writes():
+            if tensor is None:
+                source = self.arguments[argument]
+                source = source if isinstance(source, int) else source[1]
+                tensor = leaves[source] if isinstance(source, int) else source.grad
+            storages.add(tensor._storage_id)
+        all_of = [*leaves, *self.touched]
+        # Numbers of leaves, and beyond these of what is captured.
+        self.written = frozenset(
+            i for i, x in enumerate(all_of) if isinstance(x, Tensor) and x._storage_id in storages
+        )
+        found = overlapping(all_of, self.written)
+        if found is not None:
+            which = f"argument {found}" if found < count else "a tensor that the function reads"
+            raise CaptureError(
+                f"compile: {which} of shape {tuple(all_of[found].shape)} lies in the memory of an "
+                "array that another tensor lies in, too, and one of them is written, which a "
+                "program does not follow; clone one of them"
+            )
+        if any(x._storage_id in self._fresh for x in self.touched if x._storage_id in storages):
+            raise CaptureError(_MADE.format("writes into"))
 
     def _require_own_gradients(self, leaves: Sequence[Any]) -> None:
         """CaptureError where a gradient that is read lies in memory that is used otherwise, too."""
@@ -480,6 +578,7 @@ class Capture:
                     roots[known[id(x)]] = x
             return known[id(x)]
 
+        copies = _Copies()
         for x in leaves:
             base = x._base if isinstance(x, Tensor) and x.requires_grad else None
             if id(x) in place:
@@ -492,6 +591,8 @@ class Capture:
                 self.results.append((_GRAD, of_grad if number is None else number))
             elif not x._is_recorded and id(x) not in made:
                 self.results.append((_OBJECT, x))
+            elif not x._is_recorded and not x.requires_grad and x._storage_id in self._fresh:
+                self.results.append((OUTPUT, output(copies.of(x))))
             elif not x._is_recorded and not x.requires_grad:
                 self.results.append((_ALIAS, x))
             elif base is not None and base.requires_grad:
@@ -550,4 +651,6 @@ class Capture:
             elif after is not None and after._is_recorded:
                 self.set_grads.append((leaf, self._add_output(core, after), None))
             else:
+                if after is not None and after._storage_id in self._fresh:
+                    raise CaptureError(_MADE.format("sets a gradient to"))
                 self.set_grads.append((leaf, -1, after))

@@ -307,6 +307,28 @@ class Tracer:
         found = (x for x in self._lasting.values() if isinstance(x, TensorBase))
         return {x._storage_id for x in found if not x._is_recorded}
 
+    def put_back(self) -> None:
+        """Gives attributes back the tensors that they had before the call, where it has left what
+        has no value."""
+        for guard in self._guards.values():
+            place, name = guard.place, guard.what
+            if guard.kind == "item" and type(place) is dict and name in place:
+                found = place[name]
+                if isinstance(found, TensorBase) and found._is_recorded:
+                    if guard.expected is MISSING:
+                        del place[name]
+                    else:
+                        place[name] = guard.expected
+
+    def is_made(self, value: Any) -> bool:
+        """Whether the memory of an array or buffer has come to be in the call, as far as is
+        seen."""
+        while value is not None:
+            if self._lasts(value):
+                return False
+            value = getattr(value, "base", getattr(value, "obj", None))
+        return True
+
     # ---- frames
 
     def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:

@@ -1,0 +1,189 @@
+"""Tensors over the memory of arrays in compiled functions: shared with other tensors, or made in
+the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyt
+from tinyt import CaptureError, Tensor, from_numpy
+from tinyt.compile import compile
+
+
+def zeros(n: int = 3) -> Any:
+    return np.zeros(n, np.float32)
+
+
+def same() -> tuple[Tensor, Tensor]:
+    a = zeros()
+    return from_numpy(a), from_numpy(a)
+
+
+def slices() -> tuple[Tensor, Tensor]:
+    a = zeros(4)
+    return from_numpy(a[:3]), from_numpy(a[1:])
+
+
+def dlpack() -> tuple[Tensor, Tensor]:
+    a = zeros()
+    return tinyt.from_dlpack(a), from_numpy(a)
+
+
+def own() -> tuple[Tensor, Tensor]:
+    w = tinyt.zeros(3)
+    return w, from_numpy(w.numpy())
+
+
+def other_dtype() -> tuple[Tensor, Tensor]:
+    a = zeros()
+    return from_numpy(a), from_numpy(a.view(np.int32))
+
+
+def add_to_first(x: Tensor, y: Tensor) -> Tensor:
+    x.add_(1)
+    return y * 2
+
+
+PAIRS = [same, slices, dlpack, own, other_dtype]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_arguments_in_one_memory(pair: Callable[[], Any], swapped: bool) -> None:
+    function = compile(add_to_first)
+    x, y = pair()[:: -1 if swapped else 1]
+    want_x, want_y = pair()[:: -1 if swapped else 1]
+    want = add_to_first(want_x, want_y).tolist()
+    with pytest.raises(CaptureError, match=r"clone one of them.*the call has run"):
+        function(x, y)
+    assert x.tolist() == want_x.tolist()
+    assert (y * 2).tolist() == want
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_program_for_arguments_apart_is_not_used(pair: Callable[[], Any]) -> None:
+    function = compile(add_to_first)
+    for _ in range(3):
+        assert function(tinyt.zeros(3), pair()[1].clone()).tolist() == [0, 0, 0]
+    x, y = pair()
+    with pytest.raises(CaptureError, match="clone one of them"):
+        function(x, y)
+    assert function(tinyt.zeros(3), pair()[1].clone()).tolist() == [0, 0, 0]
+
+
+def test_captured_and_argument_in_one_memory() -> None:
+    for make in PAIRS:
+        x, held = make()
+        for written, read in ((x, held), (held, x)):
+
+            def writes(x: Tensor, held: Tensor = held, turn: bool = written is x) -> Tensor:
+                return add_to_first(*((x, held) if turn else (held, x)))
+
+            function = compile(writes)
+            for _ in range(3):
+                function(tinyt.zeros(3))
+            with pytest.raises(CaptureError, match="clone one of them"):
+                function(x)
+            assert read.shape == (3,)
+
+
+def test_two_captured_in_one_memory() -> None:
+    x, y = same()
+    function = compile(lambda: add_to_first(x, y))
+    with pytest.raises(CaptureError, match=r"clone one of them.*the call has run"):
+        function()
+    assert y.tolist() == [1, 1, 1]
+
+
+def test_memory_that_is_only_read_may_be_shared() -> None:
+    function, log = compile(lambda x, y: x + y), tinyt.zeros(3)
+
+    def writes_elsewhere(x: Tensor, y: Tensor) -> Tensor:
+        log.add_(1)
+        return x + y
+
+    elsewhere = compile(writes_elsewhere)
+    for i in range(4):
+        a = np.full(3, i, np.float32)
+        assert function(from_numpy(a), from_numpy(a)).tolist() == [2 * i] * 3
+        assert elsewhere(from_numpy(a), from_numpy(a)).tolist() == [2 * i] * 3
+    assert function.cache_info().misses == elsewhere.cache_info().misses == 1
+    assert log.tolist() == [4, 4, 4]
+
+
+def test_columns_of_an_array_lie_apart() -> None:
+    function = compile(add_to_first)
+    for i in range(4):
+        a = np.full((3, 4), i, np.float32)
+        got = function(from_numpy(a[:, 0]), from_numpy(a[:, 1]))
+        assert got.tolist() == [2 * i] * 3
+        assert a[:, 0].tolist() == [i + 1] * 3
+    assert function.cache_info().misses == 1
+
+
+def made(x: Tensor) -> Any:
+    return from_numpy(np.zeros(3, np.float32))
+
+
+MADE: dict[str, Callable[[Any], Tensor]] = {
+    "from_numpy": from_numpy,
+    "as_tensor": tinyt.as_tensor,
+    "asarray": tinyt.asarray,
+    "part": lambda a: from_numpy(a[0:3])[0:3],
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_writing_into_an_array_that_the_call_makes(name: str) -> None:
+    def adds(x: Tensor) -> Tensor:
+        return MADE[name](zeros()).add_(x) * 1
+
+    def sets(x: Tensor) -> Tensor:
+        t = MADE[name](zeros())
+        t[0] = x[0]
+        return t * 1
+
+    def out(x: Tensor) -> Tensor:
+        return tinyt.add(x, 1, out=MADE[name](zeros())) * 1
+
+    for function in (adds, sets, out):
+        with pytest.raises(CaptureError, match=r"tinyt\.tensor\(array\).*the call has run"):
+            compile(function)(tinyt.ones(3))
+
+
+def test_what_must_be_copied_is_new_at_each_call() -> None:
+    function = compile(lambda x: tinyt.as_tensor(zeros()[::-1]).add_(x) * 1)
+    for i in range(4):
+        assert function(tinyt.full((3,), float(i))).tolist() == [i, i, i]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_returned_array_is_new_at_each_call(name: str) -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        t = MADE[name](zeros())
+        return x + t, t, t[1:], t
+
+    compiled = compile(function)
+    for _ in range(4):
+        total, whole, part, again = compiled(tinyt.ones(3))
+        assert (total.tolist(), whole.tolist(), part.tolist()) == ([1, 1, 1], [0, 0, 0], [0, 0])
+        assert again is whole
+        whole.add_(7)
+        assert part.tolist() == [7, 7]
+
+
+def test_an_array_that_was_there_is_written_and_returned_where_it_lies() -> None:
+    array = zeros()
+
+    def function(x: Tensor) -> Tensor:
+        return from_numpy(array[0:2]).add_(x)
+
+    compiled = compile(function)
+    for i in range(4):
+        got = compiled(tinyt.ones(2))
+        assert got.tolist() == [i + 1] * 2
+        assert array.tolist() == [i + 1, i + 1, 0]
