@@ -138,6 +138,15 @@ def test_attributes_of_a_dict_are_read() -> None:
         compiled(plain)
 
 
+def test_setting_attributes_of_a_dict_is_an_error() -> None:
+    def sets(batch: Any) -> Tensor:
+        batch.note = [1]
+        return batch["x"] * 2
+
+    with pytest.raises(CaptureError, match=r"changes argument 'batch' at \.__dict__"):
+        compile(sets)(OrderedDict(x=tinyt.ones(2)))
+
+
 def test_metadata_of_a_state_dict() -> None:
     model = nn.Linear(2, 2)
     compiled = compile(lambda x: (model(x), model.state_dict())[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import tinyt
@@ -275,8 +275,8 @@ def hot_stub() -> str:
     unused = HOT_TYPES.keys() | HOT_SIGNATURES.keys()
     constants, classes, functions = [], [], []
     for name, member in vars(_tensor).items():
-        if name.startswith("__") or isinstance(member, (ModuleType, FunctionType, int)):
-            continue  # imported, if a function of Python's
+        if name.startswith("__") or isinstance(member, (ModuleType, int)):
+            continue
         if type(member) is object:
             unused.discard(name)
             constants.append(f"{name}: {entry(HOT_TYPES, 'HOT_TYPES', name)}\n")

@@ -11,7 +11,16 @@ from typing import Any
 
 from tinyt import _core, autograd
 from tinyt._core import CaptureError
-from tinyt._tensor import ByIdentity, Entry, Place, describe, is_same, modes, own_attributes, rebuild
+from tinyt._tensor import (
+    ByIdentity,
+    Entry,
+    Place,
+    describe,
+    is_same,
+    modes,
+    own_attributes,
+    rebuild,
+)
 from tinyt.compiler.capture import Capture, FirstRun, require_attributes
 from tinyt.compiler.compare import difference
 from tinyt.compiler.dynamic import Dynamic, Marks, marks_of

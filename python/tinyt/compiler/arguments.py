@@ -40,6 +40,10 @@ def _changed_at(now: Any, before: Any, place: str) -> str | None:
     if type(now) is not type(before):
         return place
     keys: Iterable[Any]
+    if isinstance(before, (dict, tuple)) and hasattr(before, "__dict__"):
+        at = _changed_at(vars(now), vars(before), f"{place}.__dict__")
+        if at is not None:
+            return at
     if isinstance(before, dict):
         if len(now) != len(before) or any(x is not y for x, y in zip(now, before, strict=True)):
             return place
