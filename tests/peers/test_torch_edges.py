@@ -103,6 +103,8 @@ THERE_WRONG: dict[str, tuple[str, Mask]] = {
     "mish": ("NaN at infinities", infinite),
     "softsign": ("NaN at infinities", infinite),
     "elu": ("hides a NaN", not_a_number),
+    "ldexp": ("NaN for 0 and infinities, where the power of two alone leaves the range",
+              lambda x, n: ((x == 0) | np.isinf(x)) & np.isfinite(n) & (np.abs(n) > 1000)),
     "celu": ("hides a NaN", not_a_number),
     "selu": ("hides a NaN", not_a_number),
     "hardswish": ("hides a NaN", not_a_number),

@@ -19,6 +19,7 @@ from tinyt.ops.common import (
     Scalar,
     attach_primitives,
     is_half,
+    is_recorded,
     need_tensor,
     overwrite,
     to_dtype,
@@ -261,11 +262,14 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     )
     low, high = (-1022, 1023) if wide is float64 else (-126, 127)
     # The factors are normal numbers; the last takes all that it can: the others round nothing.
-    last = prim.clamp(power, low, high)
-    rest = prim.sub(power, last)
+    whole = power.detach()
+    last = prim.clamp(whole, low, high)
+    rest = prim.sub(whole, last)
     middle = prim.clamp(rest, low, high)
-    rest = prim.sub(rest, middle)
-    first = prim.where(prim.isinf(rest), rest, prim.clamp(rest, low, high))
+    first = prim.clamp(prim.sub(rest, middle), low, high)
+    if is_recorded(power):  # a zero with all of its gradient
+        last = prim.add(last, prim.sub(power, whole))
+    last = prim.where(prim.isinf(whole), power, last)
     for part in (first, middle, last):
         x = prim.mul(x, prim.exp2(part))
     return write_out(out, to_dtype(x, kind))
