@@ -65,7 +65,7 @@ cdef object described(object value, list leaves, object is_leaf, int most):
         return kind, tuple([described(item, leaves, is_leaf, most - 1) for item in value])
     if isinstance(value, tuple):
         parts = tuple([described(x, leaves, is_leaf, most - 1) for x in tuple.__iter__(value)])
-        return kind, parts, None, own_described(value, leaves, is_leaf, most)
+        return kind, parts, None, own_described(value, leaves, is_leaf, most), tuple
     if kind is slice:
         return kind, tuple([described(x, leaves, is_leaf, most - 1) for x in parts_of(value)])
     if isinstance(value, dict):
@@ -73,8 +73,9 @@ cdef object described(object value, list leaves, object is_leaf, int most):
                        for key, item in dict_base(kind).items(value)])
         if kind is dict:
             return kind, parts
-        factory = getattr(value, "default_factory", None) if is_defaultdict(kind) else None
-        return kind, parts, factory, own_described(value, leaves, is_leaf, most)
+        base = dict_base(kind)
+        factory = value.default_factory if base is collections.defaultdict else None
+        return kind, parts, factory, own_described(value, leaves, is_leaf, most), base
     if kind in (int, bool, float, str, bytes, complex, type(None), type(...)):
         return "value", kind, value
     if kind is Symbol:   # what a call gives for other sizes is not known
@@ -82,18 +83,13 @@ cdef object described(object value, list leaves, object is_leaf, int most):
     return "object", ByIdentity(value)
 
 
-cdef bint is_defaultdict(kind):
-    return issubclass(kind, collections.defaultdict)
-
-
 cdef object dict_base(kind):
     """The class of Python's own whose methods read and fill a dict, whatever a subclass makes of
     them."""
-    if kind is dict:
-        return dict
-    if issubclass(kind, collections.OrderedDict):
-        return collections.OrderedDict
-    return collections.defaultdict if is_defaultdict(kind) else dict
+    for base in (collections.OrderedDict, collections.defaultdict):
+        if issubclass(kind, base):
+            return base
+    return dict
 
 
 cdef object empty_of(kind, parts=()):
@@ -120,9 +116,12 @@ cdef tuple to_names(slots):
 
 
 cdef object own_described(value, list leaves, is_leaf, int most):
-    """The attributes of a tuple or dict of a subclass, if it has any."""
+    """The attributes of a tuple or dict of a subclass; None if it has none, False if its class
+    lets it have none."""
     empty_of(type(value))
-    own = getattr(value, "__dict__", None)
+    if not hasattr(value, "__dict__"):
+        return False
+    own = value.__dict__
     return described(own, leaves, is_leaf, most - 1) if own else None
 
 
@@ -175,20 +174,29 @@ cdef bint matches(object description, object value, list leaves) except -1:
 
 cdef bint matches_subclass(tuple description, object value, list leaves) except -1:
     """As `matches`, of a tuple or dict of a subclass."""
-    kind, parts, factory, own = description
-    own_now = getattr(value, "__dict__", None) or None
-    if (own is None) != (own_now is None):
-        return False
-    if not issubclass(kind, dict):
-        items = tuple([x for x in tuple.__iter__(value)])
-        if not matches((tuple, parts), items, leaves):
+    cdef tuple parts = <tuple>description[1]
+    cdef Py_ssize_t i = 0
+    own, base = description[3], description[4]
+    if base is tuple:
+        if PyTuple_GET_SIZE(value) != PyTuple_GET_SIZE(parts):
             return False
+        for i in range(PyTuple_GET_SIZE(parts)):
+            if not matches(parts[i], (<tuple>value)[i], leaves):
+                return False
     else:
-        if is_defaultdict(kind) and value.default_factory is not factory:
+        if PyDict_Size(value) != PyTuple_GET_SIZE(parts):
             return False
-        if not matches((dict, parts), dict([x for x in dict_base(kind).items(value)]), leaves):
+        if base is collections.defaultdict and value.default_factory is not description[2]:
             return False
-    return own is None or matches(own, own_now, leaves)
+        for key, item in base.items(value):
+            part = <tuple>parts[i]
+            if not (same(<PyObject*>key, <PyObject*>part[0]) and matches(part[1], item, leaves)):
+                return False
+            i += 1
+    if own is False:
+        return True
+    own_now = value.__dict__
+    return not own_now if own is None else matches(own, own_now, leaves)
 
 
 def rebuild(description, leaves):
@@ -208,10 +216,10 @@ cdef object built(object description, object leaves):
         items = {key: built(item, leaves) for key, item in parts}
         if kind is dict:
             return items
-        base, out = dict_base(kind), empty_of(kind)
+        base, out = description[4], empty_of(kind)
         for key, item in items.items():
             base.__setitem__(out, key, item)
-        if is_defaultdict(kind):
+        if base is collections.defaultdict:
             out.default_factory = description[2]
     else:
         values = [built(item, leaves) for item in parts]
@@ -223,7 +231,7 @@ cdef object built(object description, object leaves):
         if kind is tuple:
             return out
         out = empty_of(kind, out)
-    if description[3] is not None:
+    if description[3]:
         out.__dict__.update(built(description[3], leaves))
     return out
 
