@@ -63,11 +63,17 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
   return {std::move(out[0]), std::move(out[1])};
 }
 
+// Of what a function that could not be recorded has left behind.
+constexpr const char* kLeft =
+    ": it was recorded, and what recorded it has left it in an object or list; set that anew, and "
+    "keep tensors outside of the recorded function";
+
 // Before the memory of operands is read.
 void check_recorded(OpId op, std::span<const Tensor> inputs) {
   for (const Tensor& t : inputs) {
     if (t.is_recorded())
-      fail(ErrorKind::Capture, name_of(op), ": a recorded tensor was used after its recording");
+      fail(ErrorKind::Capture, name_of(op), ": a recorded tensor was used after its recording",
+           kLeft);
     settle(t);
   }
 }
@@ -228,6 +234,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 void require_readable(std::string_view op, const Tensor& x) {
   settle(x.seen());
   const Graph* graph = recording();
+  if (!graph && x.is_recorded()) fail(ErrorKind::Capture, op, ": the tensor has no value", kLeft);
   if (x.is_recorded() || (graph && graph->has_written(x)))
     fail(ErrorKind::Capture, op, ": the value is not known while recording; return it from the ",
          "recorded function and look at it outside");

@@ -395,3 +395,18 @@ def test_what_an_object_had_is_put_back() -> None:
     with pytest.raises(CaptureError, match="changes what it reads"):
         compile(module)(leaf)
     assert module.state_dict()["m"].tolist() == [1.5, 1.5]
+
+
+def test_a_tensor_that_a_failed_capture_left_says_so() -> None:
+    log: list[Tensor] = []
+
+    def keeps(x: Tensor) -> Tensor:
+        log.append(x * 2)
+        return x
+
+    with pytest.raises(CaptureError, match="the call has run"):
+        compile(keeps)(tinyt.ones(2))
+    assert log[0].tolist() == [2, 2]
+    for read in (Tensor.tolist, Tensor.numpy, lambda x: x + 1):
+        with pytest.raises(CaptureError, match="has left it in an object or list; set that anew"):
+            read(log[-1])
