@@ -80,11 +80,10 @@ def test_gradient_of_nextafter(name: str) -> None:
 
 
 @pytest.mark.parametrize("function", [tinyt.quantile, tinyt.nanquantile])
-@pytest.mark.parametrize("q", [[1.5], [-0.1], [NAN], [0.5, 1.001], 2.0, NAN])
-def test_quantiles_lie_between_zero_and_one(function: Any, q: Any) -> None:
-    given = tinyt.tensor(q) if isinstance(q, list) else q
+@pytest.mark.parametrize("q", [1.5, -0.1, 2.0, NAN])
+def test_quantiles_lie_between_zero_and_one(function: Any, q: float) -> None:
     with pytest.raises(RuntimeError, match=r"q values must be in the range \[0, 1\]"):
-        function(tinyt.ones(3), given)
+        function(tinyt.ones(3), q)
 
 
 def between(low: float, high: float, weight: float) -> float:
@@ -128,14 +127,6 @@ def test_quantiles_are_numpys_beside_infinities() -> None:
         with np.errstate(invalid="ignore"):
             want = np.quantile(np.array(x), q)
         assert tinyt.quantile(tinyt.tensor(x, dtype=tinyt.float64), q).item() == want
-
-
-def test_bags_start_in_order() -> None:
-    weight, index = tinyt.ones(4, 2), tinyt.tensor([0, 1, 2])
-    with pytest.raises(RuntimeError, match="offsets must not decrease"):
-        tinyt.nn.functional.embedding_bag(index, weight, tinyt.tensor([0, 2, 1]))
-    out = tinyt.nn.functional.embedding_bag(index, weight, tinyt.tensor([0, 2, 2]), mode="sum")
-    assert out.tolist() == [[2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]
 
 
 def test_modules_in_a_memory_format() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tinyt._core import CaptureError, DTypeError, ShapeError, is_recording
+from tinyt._core import CaptureError, DTypeError, ShapeError
 from tinyt._tensor import GradMode
 from tinyt.autograd.rules.common import blank
 from tinyt.dtypes import int64
 from tinyt.ops.common import to_dtype
 from tinyt.ops.matrix import p_norm
 from tinyt.ops.scatter import combined
-from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor, prim
 
 _INDICES = ("int32", "int64")
@@ -141,12 +140,6 @@ def _bags_of(
     if bags < 0:
         raise RuntimeError("embedding_bag: include_last_offset needs at least one offset")
     starts = prim.slice(to_dtype(offsets, int64), 0, 0, bags)
-    if bags > 1 and not is_recording():
-        after, before = (prim.slice(starts, 0, i, bags - 1 + i) for i in (1, 0))
-        if prim.amax(prim.lt(after, before), (0,), False).item():
-            raise RuntimeError(
-                f"embedding_bag: offsets must not decrease, got {abbreviated(offsets.tolist())}"
-            )
     # Each bag's start adds one to the number of all positions from there on.
     marks = prim.scatter_add(
         prim.fill((count + 1,), int64, 0.0, 0), starts, prim.fill((bags,), int64, 1.0, 1), 0
