@@ -558,6 +558,15 @@ def test_rows_of_attention_that_are_not_finite(mask: str | None, wild: float, wh
     assert step(*tensors)[0][1, 1].isfinite().all()
 
 
+@pytest.mark.parametrize("dtype", [tinyt.float32, tinyt.float64])
+def test_steps_of_nan_are_the_tables(dtype: Any) -> None:
+    """heaviside of NaN is 0, as in PyTorch; NumPy's is NaN."""
+    step = compile(lambda x, y: tinyt.heaviside(x, y), verify=True)
+    x = tinyt.tensor([math.nan, -1.0, 0.0, 2.0], dtype=dtype)
+    for _ in range(3):
+        assert step(x, tinyt.full((4,), 0.5, dtype=dtype)).tolist() == [0.0, 0.0, 0.5, 1.0]
+
+
 def test_units_take_subnormal_numbers_for_zero() -> None:
     small = tinyt.full((4, 6), 1e-39).bfloat16()
     thin = tinyt.full((2, 6, 5), 2e-20).bfloat16()

@@ -34,7 +34,7 @@ def _exact() -> dict[str, Row]:
         "logical_not isnan isinf isfinite copysign maximum minimum fmax fmin "
         "clamp_min=maximum clamp_max=minimum eq=equal ne=not_equal lt=less le=less_equal "
         "gt=greater ge=greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or "
-        "bitwise_xor gcd lcm where heaviside"
+        "bitwise_xor gcd lcm where"
     )
     rows = {}
     for name in names.split():
@@ -44,6 +44,7 @@ def _exact() -> dict[str, Row]:
         "neg": Row(lambda x: -x, 0),
         "sign": Row(lambda x: x if x.dtype == bool else 1 * (x > 0) - 1 * (x < 0), 0),
         "round": Row(np.rint, 0),
+        "heaviside": Row(lambda x, y: np.where(x == 0, y, x > 0), 0),  # 0 of NaN, unlike NumPy's
         "relu": Row(lambda x: np.maximum(x, 0), 0),
         "bitwise_left_shift": Row(lambda x, y: shifted(x, y, True), 0),
         "bitwise_right_shift": Row(lambda x, y: shifted(x, y, False), 0),
