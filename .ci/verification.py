@@ -4,8 +4,8 @@ Usage: verification.py current               shards that passed at code equal to
        verification.py record SHARD COMMIT LEVEL SECONDS RESULT
        verification.py stale                 a line for each shard that passed at other code
 
-Runs in the project that the page belongs to. A sitting of the machine may be shorter than all
-shards: each has its own commit, and only what is older than the code has to run again.
+Runs in the project that the page belongs to. No machine has to run all shards at once: each has its
+own commit, and only what is older than the code has to run again.
 """
 
 import datetime

@@ -28,7 +28,6 @@ CASES = [
 ]
 # Where PyTorch differs for a reason: (operation, dtype or "*").
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("ldexp", "uint8"): "0 times PyTorch's infinite power of two is NaN there",
     ("complex", "float16"): "there is no complex32",
     ("view_as_complex", "float16"): "there is no complex32",
     ("histc", "bfloat16"): "PyTorch rounds positions to bfloat16, which moves some to the next bin",
@@ -61,6 +60,10 @@ def call(tt: Any, op: Op, sample: Sample, dtype: str) -> list[Any]:
     return list(flat(op.function(tt)(*args, **kwargs)))
 
 
+# PyTorch's infinite power of two makes NaN of a zero, which stays a zero.
+ZERO_FOR_NAN = {"ldexp"}
+
+
 def compare(ours: Any, theirs: Any, what: str) -> None:
     assert dtype_name(ours) == dtype_name(theirs), what
     assert tuple(ours.shape) == tuple(theirs.shape), what
@@ -70,6 +73,8 @@ def compare(ours: Any, theirs: Any, what: str) -> None:
     if not theirs.dtype.is_floating_point:
         np.testing.assert_array_equal(a, b, what)
         return
+    if what.split()[0] in ZERO_FOR_NAN:
+        b = np.where(np.isnan(b), 0.0, b)
     eps = float(torch.finfo(theirs.dtype).eps)
     size = max(1.0, float(np.max(np.abs(b), initial=0, where=np.isfinite(b))))
     np.testing.assert_allclose(a, b, 8 * eps, 8 * eps * size, err_msg=what)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,171 +13,175 @@ import torch
 
 import tinyt
 
-CALLS = """
-u8.clamp(0, 300)
-u8.clip(0, 300)
-u8.clamp(-1, 200)
-u8.clamp_min(-1)
-u8.clamp_max(300)
-u8.clamp_(0, 300)
-u8.clamp_max_(300)
-i8.clamp(max=1000)
-i8.clamp(max=1000.0)
-i8.clamp_min(-300)
-i32.clamp(max=2**40)
-i64.clamp(max=2**40)
-u8.clamp(T.tensor(0), T.tensor(300))
-F.hardtanh(i8, -300, 300)
-F.hardtanh(i8, -3, 300)
-F.hardtanh(u8, 0, 300)
-F.hardtanh(u8, -1, 6)
-F.hardtanh_(i8, -300, 300)
-F.relu6(u8)
-F.threshold(u8, 300, 1)
-F.threshold(u8, 1, 300)
-F.threshold(i8, 1, -3)
-T.where(mask, i32, 2**32 + 1)
-T.where(mask, 2**32 + 1, i32)
-T.where(mask, u8, 300)
-T.where(mask, u8, -1)
-T.where(mask, u8, 2.5)
-T.where(mask, mask, 300)
-i32.where(mask, 2**32 + 1)
-F.pad(i8, (1, 1), value=1000)
-F.pad(u8, (1, 1), value=-1)
-F.pad(i32, (1, 0), value=2.5)
-F.pad(i32, (1, 0), value=math.nan)
-F.pad(u8, (-1, 0), value=1000)
-F.pad(mask, (1, 1), value=300)
-i8.add(i8, alpha=1000)
-i8.add(1, alpha=1000)
-i8.add(300, alpha=2)
-u8.add(u8, alpha=-1)
-u8.sub(u8, alpha=300)
-u8.sub(u8, alpha=255)
-i8.sub(i8, alpha=-128)
-i8.add_(i8, alpha=1000)
-i8.sub_(i8, alpha=1000)
-T.addcmul(i8, i8, i8, value=1000)
-T.addcmul(u8, u8, u8, value=-1)
-i8.addcmul_(i8, i8, value=1000)
-T.addmm(eye, eye, eye, beta=1000)
-T.addmm(eye, eye, eye, alpha=1000)
-T.addmm(eye, eye, eye, beta=-2)
-T.addr(eye, i8, i8, alpha=300)
-u8.index_add(0, T.tensor([0]), u8[:1], alpha=300)
-u8.index_add(0, T.tensor([0]), u8[:1], alpha=-1)
-T.linspace(0, 1000, 3, dtype=T.int8)
-T.linspace(0, 300, 3, dtype=T.int32)
-T.linspace(0, 1000, 1, dtype=T.int8)
-T.linspace(1000, 0, 1, dtype=T.int8)
-T.linspace(0, math.nan, 2, dtype=T.int32)
-T.logspace(0, 1000, 3, dtype=T.int8)
-i8**300
-u8**300
-300**u8
-i8.pow_(300)
-i32**2**40
-u8 % 256
-u8 % 300
-u8 % -1
-256 % u8
-u8 // 256
-u8 // 300
-300 // i8
-u8.fmod(2**40)
-u8.fmod(300)
-u8.remainder(256)
-u8.remainder_(256)
-i32 % 2**32
-i32 // 2**32
-i32 // (2**32 + 1)
-T.div(u8, 256, rounding_mode="floor")
-T.div(u8, 256, rounding_mode="trunc")
-u8 / 256
-u8 % T.tensor(256)
-u8 % T.tensor(300)
-u8 % True
-mask % 2
-u8 + 300
-300 - u8
-u8 * 300
-u8 == 300
-u8 < 300
-u8 & 300
-u8 << 300
-u8.add_(300)
-u8 + T.tensor(300)
-T.full((1,), 300, dtype=T.uint8)
-T.full((2,), 1e6, dtype=T.float16)
-T.full((2,), 1e39, dtype=T.bfloat16)
-T.full((2,), 1e39)
-T.full((2,), 65519, dtype=T.float16)
-T.full_like(half, 1e6)
-half.new_full((2,), 1e6)
-half.fill_(1e6)
-half.masked_fill(mask, 1e6)
-half.index_fill(0, T.tensor([0]), 1e6)
-T.tensor([300], dtype=T.uint8)
-T.tensor(300, dtype=T.uint8)
-T.tensor(-1, dtype=T.uint8)
-T.tensor([-255, -1, 255], dtype=T.uint8)
-T.tensor(-256, dtype=T.uint8)
-T.tensor([2**31, 1], dtype=T.int32)
-T.tensor([2**31 - 1, -(2**31)], dtype=T.int32)
-T.as_tensor([2**40], dtype=T.int32)
-T.tensor(3e9, dtype=T.int32)
-T.tensor([1, 3e9], dtype=T.int32)
-T.tensor([1, 2.9, -2.9], dtype=T.int32)
-T.tensor(-0.5, dtype=T.uint8)
-T.tensor(255.5, dtype=T.uint8)
-T.tensor(127.5, dtype=T.int8)
-T.tensor(math.inf, dtype=T.int32)
-T.tensor(math.nan, dtype=T.int64)
-T.tensor([math.nan], dtype=T.int64)
-T.tensor(1e30, dtype=T.int64)
-T.tensor(-(2.0**63), dtype=T.int64)
-T.tensor([2**63 - 1, -(2**63)])
-T.tensor([2**53 + 1, 1.5], dtype=T.int64)
-T.tensor(math.nan, dtype=T.bool)
-T.tensor(300, dtype=T.bool)
-T.tensor([1e6], dtype=T.float16)
-T.tensor(1e39, dtype=T.float32)
-T.tensor([True, 300], dtype=T.uint8)
-T.tensor([[1, 2], [3, 400]], dtype=T.int8)
-T.tensor([-129], dtype=T.int8)
-T.tensor(range(200), dtype=T.int8)
-T.asarray([300], dtype=T.uint8)
-i8.new_tensor([300])
-u8.new_tensor([[1, 2], [3, 255]])
-T.IntTensor([2**40])
-T.LongTensor([2.7])
-""".strip().splitlines()
+# One call a line: its text is the name of its test.
+CALLS: list[Callable[[Any], Any]] = [
+    lambda v: v.u8.clamp(0, 300),
+    lambda v: v.u8.clip(0, 300),
+    lambda v: v.u8.clamp(-1, 200),
+    lambda v: v.u8.clamp_min(-1),
+    lambda v: v.u8.clamp_max(300),
+    lambda v: v.u8.clamp_(0, 300),
+    lambda v: v.u8.clamp_max_(300),
+    lambda v: v.i8.clamp(max=1000),
+    lambda v: v.i8.clamp(max=1000.0),
+    lambda v: v.i8.clamp_min(-300),
+    lambda v: v.i32.clamp(max=2**40),
+    lambda v: v.i64.clamp(max=2**40),
+    lambda v: v.u8.clamp(v.T.tensor(0), v.T.tensor(300)),
+    lambda v: v.F.hardtanh(v.i8, -300, 300),
+    lambda v: v.F.hardtanh(v.i8, -3, 300),
+    lambda v: v.F.hardtanh(v.u8, 0, 300),
+    lambda v: v.F.hardtanh(v.u8, -1, 6),
+    lambda v: v.F.hardtanh_(v.i8, -300, 300),
+    lambda v: v.F.relu6(v.u8),
+    lambda v: v.F.threshold(v.u8, 300, 1),
+    lambda v: v.F.threshold(v.u8, 1, 300),
+    lambda v: v.F.threshold(v.i8, 1, -3),
+    lambda v: v.T.where(v.mask, v.i32, 2**32 + 1),
+    lambda v: v.T.where(v.mask, 2**32 + 1, v.i32),
+    lambda v: v.T.where(v.mask, v.u8, 300),
+    lambda v: v.T.where(v.mask, v.u8, -1),
+    lambda v: v.T.where(v.mask, v.u8, 2.5),
+    lambda v: v.T.where(v.mask, v.mask, 300),
+    lambda v: v.i32.where(v.mask, 2**32 + 1),
+    lambda v: v.F.pad(v.i8, (1, 1), value=1000),
+    lambda v: v.F.pad(v.u8, (1, 1), value=-1),
+    lambda v: v.F.pad(v.i32, (1, 0), value=2.5),
+    lambda v: v.F.pad(v.i32, (1, 0), value=math.nan),
+    lambda v: v.F.pad(v.u8, (-1, 0), value=1000),
+    lambda v: v.F.pad(v.mask, (1, 1), value=300),
+    lambda v: v.i8.add(v.i8, alpha=1000),
+    lambda v: v.i8.add(1, alpha=1000),
+    lambda v: v.i8.add(300, alpha=2),
+    lambda v: v.u8.add(v.u8, alpha=-1),
+    lambda v: v.u8.sub(v.u8, alpha=300),
+    lambda v: v.u8.sub(v.u8, alpha=255),
+    lambda v: v.i8.sub(v.i8, alpha=-128),
+    lambda v: v.i8.add_(v.i8, alpha=1000),
+    lambda v: v.i8.sub_(v.i8, alpha=1000),
+    lambda v: v.T.addcmul(v.i8, v.i8, v.i8, value=1000),
+    lambda v: v.T.addcmul(v.u8, v.u8, v.u8, value=-1),
+    lambda v: v.i8.addcmul_(v.i8, v.i8, value=1000),
+    lambda v: v.T.addmm(v.eye, v.eye, v.eye, beta=1000),
+    lambda v: v.T.addmm(v.eye, v.eye, v.eye, alpha=1000),
+    lambda v: v.T.addmm(v.eye, v.eye, v.eye, beta=-2),
+    lambda v: v.T.addr(v.eye, v.i8, v.i8, alpha=300),
+    lambda v: v.u8.index_add(0, v.T.tensor([0]), v.u8[:1], alpha=300),
+    lambda v: v.u8.index_add(0, v.T.tensor([0]), v.u8[:1], alpha=-1),
+    lambda v: v.T.linspace(0, 1000, 3, dtype=v.T.int8),
+    lambda v: v.T.linspace(0, 300, 3, dtype=v.T.int32),
+    lambda v: v.T.linspace(0, 1000, 1, dtype=v.T.int8),
+    lambda v: v.T.linspace(1000, 0, 1, dtype=v.T.int8),
+    lambda v: v.T.linspace(0, math.nan, 2, dtype=v.T.int32),
+    lambda v: v.T.logspace(0, 1000, 3, dtype=v.T.int8),
+    lambda v: v.i8**300,
+    lambda v: v.u8**300,
+    lambda v: 300**v.u8,
+    lambda v: v.i8.pow_(300),
+    lambda v: v.i32**2**40,
+    lambda v: v.u8 % 256,
+    lambda v: v.u8 % 300,
+    lambda v: v.u8 % -1,
+    lambda v: 256 % v.u8,
+    lambda v: v.u8 // 256,
+    lambda v: v.u8 // 300,
+    lambda v: 300 // v.i8,
+    lambda v: v.u8.fmod(2**40),
+    lambda v: v.u8.fmod(300),
+    lambda v: v.u8.remainder(256),
+    lambda v: v.u8.remainder_(256),
+    lambda v: v.i32 % 2**32,
+    lambda v: v.i32 // 2**32,
+    lambda v: v.i32 // (2**32 + 1),
+    lambda v: v.T.div(v.u8, 256, rounding_mode="floor"),
+    lambda v: v.T.div(v.u8, 256, rounding_mode="trunc"),
+    lambda v: v.u8 / 256,
+    lambda v: v.u8 % v.T.tensor(256),
+    lambda v: v.u8 % v.T.tensor(300),
+    lambda v: v.u8 % True,
+    lambda v: v.mask % 2,
+    lambda v: v.u8 + 300,
+    lambda v: 300 - v.u8,
+    lambda v: v.u8 * 300,
+    lambda v: v.u8 == 300,
+    lambda v: v.u8 < 300,
+    lambda v: v.u8 & 300,
+    lambda v: v.u8 << 300,
+    lambda v: v.u8.add_(300),
+    lambda v: v.u8 + v.T.tensor(300),
+    lambda v: v.T.full((1,), 300, dtype=v.T.uint8),
+    lambda v: v.T.full((2,), 1e6, dtype=v.T.float16),
+    lambda v: v.T.full((2,), 1e39, dtype=v.T.bfloat16),
+    lambda v: v.T.full((2,), 1e39),
+    lambda v: v.T.full((2,), 65519, dtype=v.T.float16),
+    lambda v: v.T.full_like(v.half, 1e6),
+    lambda v: v.half.new_full((2,), 1e6),
+    lambda v: v.half.fill_(1e6),
+    lambda v: v.half.masked_fill(v.mask, 1e6),
+    lambda v: v.half.index_fill(0, v.T.tensor([0]), 1e6),
+    lambda v: v.T.tensor([300], dtype=v.T.uint8),
+    lambda v: v.T.tensor(300, dtype=v.T.uint8),
+    lambda v: v.T.tensor(-1, dtype=v.T.uint8),
+    lambda v: v.T.tensor([-255, -1, 255], dtype=v.T.uint8),
+    lambda v: v.T.tensor(-256, dtype=v.T.uint8),
+    lambda v: v.T.tensor([2**31, 1], dtype=v.T.int32),
+    lambda v: v.T.tensor([2**31 - 1, -(2**31)], dtype=v.T.int32),
+    lambda v: v.T.as_tensor([2**40], dtype=v.T.int32),
+    lambda v: v.T.tensor(3e9, dtype=v.T.int32),
+    lambda v: v.T.tensor([1, 3e9], dtype=v.T.int32),
+    lambda v: v.T.tensor([1, 2.9, -2.9], dtype=v.T.int32),
+    lambda v: v.T.tensor(-0.5, dtype=v.T.uint8),
+    lambda v: v.T.tensor(255.5, dtype=v.T.uint8),
+    lambda v: v.T.tensor(127.5, dtype=v.T.int8),
+    lambda v: v.T.tensor(math.inf, dtype=v.T.int32),
+    lambda v: v.T.tensor(math.nan, dtype=v.T.int64),
+    lambda v: v.T.tensor([math.nan], dtype=v.T.int64),
+    lambda v: v.T.tensor(1e30, dtype=v.T.int64),
+    lambda v: v.T.tensor(-(2.0**63), dtype=v.T.int64),
+    lambda v: v.T.tensor([2**63 - 1, -(2**63)]),
+    lambda v: v.T.tensor([2**53 + 1, 1.5], dtype=v.T.int64),
+    lambda v: v.T.tensor(math.nan, dtype=v.T.bool),
+    lambda v: v.T.tensor(300, dtype=v.T.bool),
+    lambda v: v.T.tensor([1e6], dtype=v.T.float16),
+    lambda v: v.T.tensor(1e39, dtype=v.T.float32),
+    lambda v: v.T.tensor([True, 300], dtype=v.T.uint8),
+    lambda v: v.T.tensor([[1, 2], [3, 400]], dtype=v.T.int8),
+    lambda v: v.T.tensor([-129], dtype=v.T.int8),
+    lambda v: v.T.tensor(range(200), dtype=v.T.int8),
+    lambda v: v.T.asarray([300], dtype=v.T.uint8),
+    lambda v: v.i8.new_tensor([300]),
+    lambda v: v.u8.new_tensor([[1, 2], [3, 255]]),
+    lambda v: v.T.IntTensor([2**40]),
+    lambda v: v.T.LongTensor([2.7]),
+]  # fmt: skip
 
 
-def outcome(package: Any, call: str) -> Any:
+def text(call: Callable[[Any], Any]) -> str:
+    return inspect.getsource(call).strip().removeprefix("lambda v: ").rstrip(",")
+
+
+def outcome(package: Any, call: Callable[[Any], Any]) -> Any:
     """The values and dtype of a call, or that it raised a RuntimeError."""
-    names = {
-        "T": package,
-        "F": package.nn.functional,
-        "math": math,
-        "mask": package.tensor([True, False]),
-        "u8": package.tensor([1, 200], dtype=package.uint8),
-        "i8": package.tensor([1, -3], dtype=package.int8),
-        "i32": package.tensor([1, -3], dtype=package.int32),
-        "i64": package.tensor([1, -3]),
-        "half": package.ones(2, dtype=package.float16),
-        "eye": package.ones((2, 2), dtype=package.int8),
-    }
+    values = SimpleNamespace(
+        T=package,
+        F=package.nn.functional,
+        mask=package.tensor([True, False]),
+        u8=package.tensor([1, 200], dtype=package.uint8),
+        i8=package.tensor([1, -3], dtype=package.int8),
+        i32=package.tensor([1, -3], dtype=package.int32),
+        i64=package.tensor([1, -3]),
+        half=package.ones(2, dtype=package.float16),
+        eye=package.ones((2, 2), dtype=package.int8),
+    )
     try:
-        out = eval(call, names)
+        out = call(values)
     except RuntimeError:
         return RuntimeError
     return repr(out.tolist()), str(out.dtype).split(".")[-1]
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_numbers_beyond_a_dtype(call: str) -> None:
+@pytest.mark.parametrize("call", CALLS, ids=text)
+def test_numbers_beyond_a_dtype(call: Callable[[Any], Any]) -> None:
     assert outcome(tinyt, call) == outcome(torch, call)
 
 
