@@ -4,7 +4,6 @@ comes after can fail and nobody reads what was there."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 import tinyt
 from flow import bits
-from tinyt import CaptureError, Tensor, nn
+from tinyt import Tensor, nn
 from tinyt.compile import compile
 
 
@@ -239,10 +238,7 @@ def test_memory_that_is_not_there_leaves_what_was_there() -> None:
     assert x.tolist() == [8.0] * 5
 
 
-def refused() -> Any:
-    return pytest.raises(CaptureError, match="clone one of them")
-
-
+@pytest.mark.filterwarnings("ignore:compile. .*runs as written")
 def test_memory_of_others_that_overlaps() -> None:
     def function(x: Tensor, y: Tensor) -> None:
         x.copy_(y * 2.0 + 1.0)
@@ -253,10 +249,9 @@ def test_memory_of_others_that_overlaps() -> None:
         for run in (function, compiled):
             memory = np.arange(40, dtype=np.float32)
             x, y = memory[:16], memory[20:36] if apart else memory[1:17]
-            with nullcontext() if apart or run is function else refused():
-                run(tinyt.from_numpy(x), tinyt.from_numpy(y))
+            run(tinyt.from_numpy(x), tinyt.from_numpy(y))
             seen.append(memory.tolist())
-        assert seen[0] == seen[1] or not apart
+        assert seen[0] == seen[1]
 
 
 def test_memory_of_others() -> None:

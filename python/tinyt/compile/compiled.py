@@ -21,7 +21,7 @@ from tinyt._tensor import (
     own_attributes,
     rebuild,
 )
-from tinyt.compiler.capture import Capture, FirstRun, require_attributes
+from tinyt.compiler.capture import AsWritten, Capture, FirstRun, require_attributes
 from tinyt.compiler.compare import difference
 from tinyt.compiler.dynamic import Dynamic, Marks, marks_of
 from tinyt.compiler.guards import StateError, changed_floats, set_nowhere
@@ -101,6 +101,7 @@ class Compiled(Views):
                     self._places[id(place.holder), place.key] = place
         leaves: list[Any] = []
         description = describe(args, leaves), describe(kwargs, leaves)
+        as_written = False
         if self._warm:
             derived, why = self._derived(args, kwargs, reason)
             if derived is not None:
@@ -112,6 +113,8 @@ class Compiled(Views):
                 return entry.call(leaves, profile)
             except FirstRun:
                 pass
+            except AsWritten as error:
+                as_written = self._runs_as_written(error)
             except (CaptureError, VerificationError, MemoryLimitError):
                 raise
             except Exception:  # the function's own, perhaps: then the call below has it, too
@@ -121,10 +124,14 @@ class Compiled(Views):
         own = [(x, own_attributes(x)) for x in tensors if not (x.requires_grad and x.is_leaf)]
         result = self.function(*args, **kwargs)
         self._warm = True
+        if as_written:
+            return result
         try:
             for x, before in own:
                 require_attributes(x, before)
             self._captured(description, leaves, reason)
+        except AsWritten as error:
+            self._runs_as_written(error)
         except (VerificationError, MemoryError):  # MemoryLimitError, too
             raise
         except Exception as error:
@@ -144,6 +151,18 @@ class Compiled(Views):
                 f"{what} (while {self._name()} was captured; the call has run)"
             ) from (error)
         return result
+
+    def _runs_as_written(self, error: AsWritten) -> bool:
+        """Says so: in `explain`, and in a warning the first time."""
+        if not any("runs as written" in reason for reason in self._reasons):
+            warnings.warn(
+                f"compile: {self._name()} runs as written: {error}; a clone of one of them would "
+                "have a program",
+                stacklevel=4,
+            )
+        self._captures += 1
+        self._reasons.append(f"{self._captures + self._derivations}: runs as written: {error}")
+        return True
 
     def confirm(self, entry: Entry, leaves: Sequence[Any]) -> None:
         """Captures again: what was captured must not depend on what changes between calls.

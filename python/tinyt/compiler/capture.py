@@ -89,6 +89,10 @@ class FirstRun(Exception):
         self.may_wait = may_wait
 
 
+class AsWritten(Exception):
+    """Why no program follows the call: it runs as it is written, each time."""
+
+
 class _WantsValues(Exception):
     """Arguments must be known by their values (`Recorder.want_values`)."""
 
@@ -186,9 +190,7 @@ class _StandIns:
         key = x._storage_id, x.dtype
         if key not in self._memories:
             if any(storage == key[0] for storage, _ in self._memories):
-                raise CaptureError(
-                    "compile: arguments of different dtypes share memory; clone one of them"
-                )
+                raise AsWritten("arguments of different dtypes share memory")
             self._memories[key] = self._recorder.stand_in(_whole_memory(x), ("memory", i))
         return self._memories[key]
 
@@ -316,7 +318,7 @@ class Capture:
         changed = ""
         try:
             run()
-        except (FirstRun, MemoryError):
+        except (FirstRun, AsWritten, MemoryError):
             raise
         except StateError as error:
             changed = str(error)
@@ -485,8 +487,8 @@ class Capture:
         return recorder.made
 
     def _require_apart(self, leaves: Sequence[Any]) -> None:
-        """CaptureError where memory is written that is another tensor's, too, under another
-        storage, as tensors over one array have it."""
+        """AsWritten where memory is written that is another tensor's, too, under another storage,
+        as tensors over one array have it; CaptureError where the function has made it."""
         count = len(leaves)
         storages: set[int] = set()
         for _, tensor, argument in self.core.writes():
@@ -503,10 +505,9 @@ class Capture:
         found = overlapping(all_of, self.written)
         if found is not None:
             which = f"argument {found}" if found < count else "a tensor that the function reads"
-            raise CaptureError(
-                f"compile: {which} of shape {tuple(all_of[found].shape)} lies in the memory of an "
-                "array that another tensor lies in, too, and one of them is written, which a "
-                "program does not follow; clone one of them"
+            raise AsWritten(
+                f"{which} of shape {tuple(all_of[found].shape)} lies in the memory of an array "
+                "that another tensor lies in, too, and one of them is written"
             )
         if any(x._storage_id in self._fresh for x in self.touched if x._storage_id in storages):
             raise CaptureError(_MADE.format("writes into"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
 from tinyt.dtypes import float64
@@ -83,32 +83,24 @@ def _convert(data: Any, depth: int) -> Any:
 
 
 def _mapping_like(first: Mapping[Any, Any], members: dict[Any, Any]) -> Any:
-    """`members` in the type of `first` where one can be made: a copy also keeps its attributes."""
-    if type(first) is dict:
-        return members
-    try:
-        if not isinstance(first, MutableMapping):
-            return type(first)(members)  # type: ignore[call-arg]
-        made = copy.copy(first)
-        for key, value in members.items():
-            made[key] = value
-        return made
-    except TypeError:
-        return members
+    return members if type(first) is dict else _like(first, members, members.items())
 
 
 def _sequence_like(first: Sequence[Any], members: list[Any]) -> Any:
-    """As `_mapping_like`; a tuple becomes a list unless it is a named one."""
+    """As `_like`; a tuple becomes a list unless it is a named one."""
     if isinstance(first, tuple):
         return type(first)(*members) if hasattr(first, "_fields") else members
-    if type(first) is list:
-        return members
+    return members if type(first) is list else _like(first, members, enumerate(members))
+
+
+def _like(first: Any, members: Any, items: Iterable[tuple[Any, Any]]) -> Any:
+    """`members` in the type of `first` where one can be made: a copy also keeps its attributes."""
     try:
-        if not isinstance(first, MutableSequence):
-            return type(first)(members)  # type: ignore[call-arg]
+        if not isinstance(first, (MutableMapping, MutableSequence)):
+            return type(first)(members)
         made = copy.copy(first)
-        for i, value in enumerate(members):
-            made[i] = value
+        for key, value in items:
+            made[key] = value
         return made
     except TypeError:
         return members
