@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <array>
 #include <cfloat>
 #include <cmath>
@@ -275,30 +276,12 @@ class Operands {
   size_t count_ = 0;
 };
 
-// The operands, as bits, that must not be a Python number beyond the integers that the call
-// computes in. In other places such a number wraps, as in PyTorch.
-constexpr unsigned checked_numbers(int op) {
-  switch (static_cast<OpId>(op)) {
-    case OpId::pow:
-    case OpId::clamp_min:
-    case OpId::clamp_max:
-      return 0b10;
-    case OpId::clamp:
-    case OpId::where:
-      return 0b110;
-    case OpId::addcmul:
-      return 0b1100;
-    default:
-      return 0;
-  }
-}
-
-// RuntimeError where one of these operands is an int that the call's dtype cannot hold.
+// RuntimeError where the row says H and one of its last operands is an int that the call's dtype
+// cannot hold.
 inline void check_numbers(int op, const Operands& in) {
-  for (size_t i = 1; i < in.size(); ++i) {
+  for (size_t i = std::max<size_t>(in.size(), 3) - 2; i < in.size(); ++i) {
     const Tensor& t = in.at(i);
-    if (!(checked_numbers(op) >> i & 1) || in.object(i) || t.dtype() != DType::Int64 ||
-        t.is_recorded() || t.impl()->traced >= 0)
+    if (in.object(i) || t.dtype() != DType::Int64 || t.is_recorded() || t.impl()->traced >= 0)
       continue;
     const int64_t value = *t.ptr<int64_t>();
     if (INT8_MIN <= value && value <= INT8_MAX) continue;

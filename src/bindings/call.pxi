@@ -153,7 +153,7 @@ cdef object finish(int op, Operands& args, Attrs& attrs, object into):
     cdef bint tape = False
     if is_recording():
         watch(args)
-    if checked_numbers(op):
+    if flags & FLAG_HOLDING:
         check_numbers(op, args)
     if grad_mode() and flags & FLAG_DIFFERENTIABLE:
         for i in range(args.size()):

@@ -99,6 +99,7 @@ cdef extern from "ops.h" namespace "tinyt::op_flags" nogil:
     unsigned FLAG_DIFFERENTIABLE "tinyt::op_flags::D"
     unsigned FLAG_VIEW "tinyt::op_flags::V"
     unsigned FLAG_CONDITION "tinyt::op_flags::K"
+    unsigned FLAG_HOLDING "tinyt::op_flags::H"
 
 
 cdef extern from "dispatch.h" namespace "tinyt" nogil:
@@ -186,7 +187,6 @@ cdef extern from "call.h" namespace "tinyt":
         size_t size()
         const CTensor& at(size_t)
         PyObject* object(size_t)
-    unsigned checked_numbers(int)
     void check_numbers(int, const Operands&) except +raise_python_error
     Outputs call(int, const Operands&, const Attrs&, Attrs*) except +raise_python_error
     void call_into(int, const Operands&, const Attrs&, const CTensor&) except +raise_python_error

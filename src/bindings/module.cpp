@@ -31,7 +31,7 @@ py::list op_table() {
       {op_flags::K, "conditional"}, {op_flags::O, "no_in_place"},    {op_flags::X, "complex"},
       {op_flags::A, "real_result"}, {op_flags::W, "in_place"},       {op_flags::L, "light"},
       {op_flags::E, "faulting"},    {op_flags::S, "self_inverse"},   {op_flags::P, "idempotent"},
-      {op_flags::M, "moving"},      {op_flags::B, "product"}};
+      {op_flags::M, "moving"},      {op_flags::B, "product"},        {op_flags::H, "holding"}};
   py::list table;
   for (const OpInfo& row : kOps) {
     py::set flags;

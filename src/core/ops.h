@@ -42,26 +42,27 @@ enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
 
 namespace op_flags {
 enum : uint32_t {
-  C = 1,       // commutative
-  D = 2,       // differentiable
-  V = 4,       // view of its input
-  R = 8,       // random
-  Y = 16,      // the output's shape depends on data
-  F = 32,      // fused: has a decompose composite
-  N = 64,      // not for bool
-  I = 128,     // integers and bool only
-  T = 256,     // floats only
-  K = 512,     // the first input is a condition (bool), not one of the values
-  O = 1024,    // no in-place form
-  X = 2048,    // complex too
-  A = 4096,    // complex gives its real dtype
-  W = 8192,    // can write its output over its first input
-  L = 16384,   // light: its time is that of its loads and stores
-  E = 32768,   // may find fault with values when it runs
-  S = 65536,   // its own inverse
-  P = 131072,  // idempotent
-  M = 262144,  // no arithmetic
-  B = 524288,  // a product: regions may begin with it
+  C = 1,        // commutative
+  D = 2,        // differentiable
+  V = 4,        // view of its input
+  R = 8,        // random
+  Y = 16,       // the output's shape depends on data
+  F = 32,       // fused: has a decompose composite
+  N = 64,       // not for bool
+  I = 128,      // integers and bool only
+  T = 256,      // floats only
+  K = 512,      // the first input is a condition (bool), not one of the values
+  O = 1024,     // no in-place form
+  X = 2048,     // complex too
+  A = 4096,     // complex gives its real dtype
+  W = 8192,     // can write its output over its first input
+  L = 16384,    // light: its time is that of its loads and stores
+  E = 32768,    // may find fault with values when it runs
+  S = 65536,    // its own inverse
+  P = 131072,   // idempotent
+  M = 262144,   // no arithmetic
+  B = 524288,   // a product: regions may begin with it
+  H = 1048576,  // its last operands must not be ints that its dtype cannot hold
 };
 }  // namespace op_flags
 
