@@ -335,6 +335,19 @@ NETWORKS = [
                 per_sample_weights=f(2),
             ),
             bad(RuntimeError, r"embedding_bag.*float32", f(2), f(6, 3), i(1)),
+            *(
+                bad(
+                    RuntimeError,
+                    r"embedding_bag.*offsets must start at 0",
+                    i(3),
+                    f(6, 3),
+                    np.array(starts),
+                    mode="sum",
+                    include_last_offset=last,
+                )
+                for last in (False, True)
+                for starts in ([1, 2], [-1, 2], [0, 4], [0, 2, 1], [2], [0, 2, 1, 3])
+            ),
         ),
     ),
     nn_op(

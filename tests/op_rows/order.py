@@ -76,6 +76,8 @@ QUANTILE_ERRORS = (
     bad(RuntimeError, r"quantile.*1\.5", f(3), 1.5),
     bad(RuntimeError, r"quantile.*int64", i(3), 0.5),
     bad(RuntimeError, r"quantile.*\(0,\)", f(0), 0.5),
+    bad(RuntimeError, r"quantile.*\[0, 1\]", f(3), f(2) + 2),
+    bad(RuntimeError, r"quantile.*\[0, 1\]", f(3), f(2) * np.nan),
     bad(RuntimeError, r"quantile.*\(1, 1\)", f(3), f(1, 1)),
     bad(RuntimeError, r"quantile.*cubic", f(3), 0.5, interpolation="cubic"),
     bad(IndexError, r"quantile.*2", f(3, 3), 0.5, 2),
@@ -195,6 +197,6 @@ ORDER = [
         dtypes=FLOATS,
         ulp=16,
         scale=4,
-        errors=QUANTILE_ERRORS[:3],
+        errors=QUANTILE_ERRORS[:5],
     ),
 ]

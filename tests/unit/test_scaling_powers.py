@@ -80,10 +80,35 @@ def test_gradient_of_nextafter(name: str) -> None:
 
 
 @pytest.mark.parametrize("function", [tinyt.quantile, tinyt.nanquantile])
-@pytest.mark.parametrize("q", [1.5, -0.1, 2.0, NAN])
-def test_quantiles_lie_between_zero_and_one(function: Any, q: float) -> None:
-    with pytest.raises(RuntimeError, match=r"q values must be in the range \[0, 1\]"):
-        function(tinyt.ones(3), q)
+@pytest.mark.parametrize("q", [1.5, -0.1, 2.0, NAN, [1.5], [-1e-9], [NAN], [0.5, 1.001], [INF]])
+@pytest.mark.parametrize("how", ["linear", "nearest"])
+def test_quantiles_lie_between_zero_and_one(function: Any, q: Any, how: str) -> None:
+    """Of any input: where all places are one, and where a NaN decides, too."""
+    given = [q, tinyt.tensor(q)] if isinstance(q, float) else [tinyt.tensor(q)]
+    for x in (tinyt.ones(3), tinyt.ones(1), tinyt.tensor([1.0, NAN])):
+        for some in given:
+            with pytest.raises(RuntimeError, match=r"q values must be in the range \[0, 1\]"):
+                function(x, some, interpolation=how)
+
+
+@pytest.mark.parametrize("function", [tinyt.quantile, tinyt.nanquantile])
+def test_a_program_checks_quantiles(function: Any) -> None:
+    x, right = tinyt.tensor([1.0, 2.0, 4.0]), [tinyt.tensor([0.5, 1.0, 0.0]), tinyt.tensor(0.5)]
+    compiled = tinyt.compile(lambda x, q: function(x, q))
+    for q in right * 2:
+        assert compiled(x, q).tolist() == function(x, q).tolist()
+    for q in (tinyt.tensor([0.5, 1.0, -0.1]), tinyt.tensor([NAN, 0.0, 0.0]), tinyt.tensor(1.01)):
+        with pytest.raises(tinyt.OutOfRangeError):
+            compiled(x, q)
+    assert compiled(x, right[0]).tolist() == [2.0, 4.0, 1.0]
+
+
+def test_gradient_of_where_quantiles_lie() -> None:
+    q = tinyt.tensor([0.25, 0.75]).requires_grad_()
+    tinyt.quantile(tinyt.tensor([1.0, 2.0, 4.0]), q).sum().backward()
+    assert q.grad is not None
+    assert q.grad.tolist() == [2.0, 4.0]
+    assert tinyt.quantile(tinyt.ones(3), tinyt.ones(0)).tolist() == []
 
 
 def between(low: float, high: float, weight: float) -> float:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tinyt._core import CaptureError, DTypeError, ShapeError
+from tinyt._core import CaptureError, DTypeError, OutOfRangeError, ShapeError
 from tinyt._tensor import GradMode
 from tinyt.autograd.rules.common import blank
 from tinyt.dtypes import int64
 from tinyt.ops.common import to_dtype
 from tinyt.ops.matrix import p_norm
 from tinyt.ops.scatter import combined
+from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor, prim
 
 _INDICES = ("int32", "int64")
@@ -116,10 +117,30 @@ def embedding(
 # ---- bags
 
 
+def _starts_at(offsets: Tensor, count: int) -> Tensor:
+    """How many bags start at each of [0, count].
+
+    The scatter finds fault with offsets that are not in order, so programs do it too.
+    """
+    bags = offsets.numel()
+    starts = to_dtype(offsets, int64)
+    first = prim.eq(prim.iota(bags, int64.number, 0.0, 0.0, 0, 1), 0)
+    step = prim.sub(starts, prim.slice(prim.pad(starts, [1, 0]), 0, 0, bags))
+    wrong = prim.lt(prim.where(first, prim.neg(starts), step), 0)
+    none, ones = prim.fill((count + 1,), int64, 0.0, 0), prim.fill((bags,), int64, 1.0, 1)
+    try:
+        return prim.scatter_add(none, prim.where(wrong, -1, starts), ones, 0)
+    except OutOfRangeError as error:
+        raise OutOfRangeError(
+            f"embedding_bag: offsets must start at 0, not decrease and be at most {count} (the "
+            f"number of indices), got {abbreviated(offsets.tolist())}"
+        ) from error
+
+
 def _bags_of(
     input: Tensor, offsets: Tensor | None, include_last_offset: bool
 ) -> tuple[Tensor, int]:
-    """The bag of every index, and the number of bags."""
+    """The bag of every index, and the number of bags; one more where offsets hold the last end."""
     count = input.numel()
     if input.dim() == 2:
         if offsets is not None:
@@ -136,14 +157,11 @@ def _bags_of(
         raise ValueError("embedding_bag: offsets has to be a 1-d tensor but got None")
     if offsets.dim() != 1:
         raise ValueError(f"embedding_bag: offsets has to be 1-d, got {tuple(offsets.shape)}")
-    bags = offsets.numel() - (1 if include_last_offset else 0)
-    if bags < 0:
+    bags = offsets.numel()
+    if include_last_offset and bags == 0:
         raise RuntimeError("embedding_bag: include_last_offset needs at least one offset")
-    starts = prim.slice(to_dtype(offsets, int64), 0, 0, bags)
     # Each bag's start adds one to the number of all positions from there on.
-    marks = prim.scatter_add(
-        prim.fill((count + 1,), int64, 0.0, 0), starts, prim.fill((bags,), int64, 1.0, 1), 0
-    )
+    marks = _starts_at(offsets, count)
     return prim.slice(prim.cumsum(marks, 0), 0, 0, count) - 1, bags
 
 
@@ -166,6 +184,10 @@ def _largest_of_bags(rows: Tensor, bag: Tensor, used: Tensor | None, sizes: Tens
     )
     none = prim.reshape(prim.eq(sizes, 0), (bags, 1))
     return prim.where(none, 0.0, prim.gather(rows, first, 0))
+
+
+def _first_of(x: Tensor, count: int) -> Tensor:
+    return x if x.shape[0] == count else prim.slice(x, 0, 0, count)
 
 
 def _check_bag_options(
@@ -206,6 +228,8 @@ def embedding_bag(
     Bags are the rows of a 2-d input, or the parts of a 1-d one that start at ``offsets`` (of which
     the last is the end of the last bag with ``include_last_offset``). An empty bag gives zeros;
     ``padding_idx`` does not count. ``per_sample_weights`` scales the rows of a sum.
+    OutOfRangeError, a RuntimeError, for offsets that do not start at 0, that decrease, or that
+    leave the input.
     """
     _check_bag_options(mode, input, per_sample_weights, scale_grad_by_freq)
     index = _flat_index("embedding_bag", input, weight)
@@ -214,6 +238,10 @@ def embedding_bag(
         "embedding_bag", weight, index, padding_idx, max_norm, norm_type, scale_grad_by_freq
     )
     count, width = rows.shape
+    if not bags:
+        return prim.slice(rows, 0, 0, 0)
+    # The last of them is what no bag holds.
+    found = bags - 1 if offsets is not None and include_last_offset else bags
     if mode == "max" and padding_idx is None and input.dim() == 2 and count:
         rows = prim.reshape(rows, (*input.shape, width))
         first = prim.argmax(rows.detach(), 1, True)
@@ -227,16 +255,16 @@ def embedding_bag(
         zeros = prim.fill((bags,), int64, 0.0, 0)
         sizes = prim.scatter_add(zeros, bag, to_dtype(flags, int64), 0)
     if mode == "max":
-        return _largest_of_bags(rows, bag, used, sizes)
+        return _first_of(_largest_of_bags(rows, bag, used, sizes), found)
     if per_sample_weights is not None:
         rows = rows * prim.reshape(per_sample_weights, (count, 1))
     if used is not None:
         rows = prim.where(used, rows, 0.0)
     places = prim.expand(prim.reshape(bag, (count, 1)), (count, width))
-    sums = prim.scatter_add(blank((bags, width), rows), places, rows, 0)
+    sums = _first_of(prim.scatter_add(blank((bags, width), rows), places, rows, 0), found)
     if mode == "sum":
         return sums
-    divisor = prim.reshape(prim.maximum(sizes, 1), (bags, 1))
+    divisor = prim.reshape(prim.maximum(_first_of(sizes, found), 1), (found, 1))
     return sums / to_dtype(divisor, rows.dtype)
 
 

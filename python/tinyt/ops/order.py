@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from typing import overload
 
-from tinyt._core import DimError, DTypeError
+from tinyt._core import DimError, DTypeError, OutOfRangeError
 from tinyt.dtypes import float64
 from tinyt.ops.common import Number, need_tensor, wrap_dim, write_out
 from tinyt.ops.results import returned
+from tinyt.printing import abbreviated
 from tinyt.return_types import ValuesIndices
 from tinyt.tensor import Tensor, method, prim
 
@@ -185,6 +186,20 @@ def _check_quantile(op: str, input: Tensor, q: Tensor, interpolation: str) -> No
         )
 
 
+def _held_within(op: str, q: Tensor) -> Tensor:
+    """``q`` in a row. A gather finds fault with values outside [0, 1], so programs do it too."""
+    count = q.numel()
+    row = prim.reshape(q, (count,))
+    right = prim.logical_and(prim.ge(row, 0.0), prim.le(row, 1.0))
+    places = prim.where(right, prim.iota(count, 5, 0.0, 0.0, 0, 1), count)
+    try:
+        return prim.gather(row, places, 0)
+    except OutOfRangeError as error:
+        raise OutOfRangeError(
+            f"{op}: q values must be in the range [0, 1], got {abbreviated(q.tolist())}"
+        ) from error
+
+
 def _quantile(
     op: str,
     input: Tensor,
@@ -195,6 +210,7 @@ def _quantile(
     ignore_nan: bool,
 ) -> Tensor:
     need_tensor(op, input)
+    given = q
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{op}: q values must be in the range [0, 1], got {q}")
@@ -204,11 +220,12 @@ def _quantile(
     flat = dim is None or rank == 0
     x = prim.reshape(input, (input.numel(),)) if flat else input
     d = 0 if dim is None else wrap_dim(op, dim, rank)
+    row = _held_within(op, q) if q is given else prim.reshape(q, (1,))
     values, _ = prim.sort(x, d, False)
     # One more dimension at the end takes the results for every q.
     order = [i for i in range(x.dim()) if i != d] + [d]
     values = prim.permute(values, order)
-    places = _interpolate(values, q, interpolation, ignore_nan)
+    places = _interpolate(values, row, interpolation, ignore_nan)
     kept = [1] * rank if flat else [1 if i == d else n for i, n in enumerate(x.shape)]
     shape = kept if keepdim else list(values.shape[:-1])
     if q.dim() == 0:
@@ -217,11 +234,10 @@ def _quantile(
     return prim.reshape(front, [q.shape[0], *shape])
 
 
-def _interpolate(values: Tensor, q: Tensor, interpolation: str, ignore_nan: bool) -> Tensor:
+def _interpolate(values: Tensor, row: Tensor, interpolation: str, ignore_nan: bool) -> Tensor:
     """[..., number of q] from sorted lines along the last dimension."""
     last = values.dim() - 1
-    size, count = values.shape[-1], max(q.numel(), 1) if q.dim() == 0 else q.numel()
-    row = prim.reshape(q, (count,))
+    size, count = values.shape[-1], row.numel()
     if size > _EXACT_RANKS:
         row = prim.cast(row, float64)
     nans = prim.isnan(values.detach())
@@ -263,7 +279,7 @@ def quantile(
     """The ``q``-quantiles along ``dim`` (of all elements by default); [len(q), ...] for 1-d q.
 
     Between two data points ``interpolation`` decides: linear, lower, higher, midpoint or nearest.
-    NaN where there is a NaN. float32 and float64 only.
+    NaN where there is a NaN. float32 and float64 only. RuntimeError for a ``q`` outside [0, 1].
     """
     return write_out(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
 
