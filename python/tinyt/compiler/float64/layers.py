@@ -302,7 +302,7 @@ def _scores(
     seen = np.tri(*scores.shape[-2:]) > 0 if causal else True
     scores = np.where(seen, scores, -np.inf)
     top = scores.max(-1, keepdims=True, initial=-np.inf)
-    e = np.exp(scores - np.where(np.isinf(top), 0.0, top))
+    e = np.exp(scores - np.where(top == -np.inf, 0.0, top))  # a row with +inf is NaN
     total = e.sum(-1, keepdims=True)
     p = np.where(seen & (total != 0), e / np.where(total == 0, 1, total), 0.0)
     spread = np.where(np.isfinite(scores), abs(scores - top) + size, 0.0)
@@ -366,21 +366,26 @@ def _attention_backward(
     heads = k.shape[1]
     k, v = (np.repeat(x, q.shape[1] // max(heads, 1), 1) for x in (k, v))
     p, _, _, spread = _scores(q, k, mask, causal, scale)
+    # Slopes where nothing is weighed are 0, or NaN: 0 (g v - g output), where that is not finite.
+    unsure = (p == 0) & ~np.isfinite(v).all(-1)[:, :, None]
+    unsure = np.where(unsure | ~np.isfinite(g * output).all(-1, keepdims=True), np.inf, 0.0)
 
     def run(g: Array, q: Array, k: Array, v: Array, sign: float) -> tuple[Array, Array]:
         d = np.where(p == 0, 0.0, np.einsum("bhld,bhsd->bhls", g, v))
         s = p * (d + sign * (d * p).sum(-1, keepdims=True)) * abs(scale)
         w = p
         if sign > 0:  # sizes
-            s, w = s * spread, p * spread
+            s, w = s * spread, np.where(p == 0, 0.0, p * spread)
         else:
             s = s * math.copysign(1.0, scale)
+        s = np.where(p == 0, 0.0, s)  # also in rows of NaN
         turned = s.swapaxes(2, 3), w.swapaxes(2, 3)
         parts = [_weighed(turned[0], q), _weighed(turned[1], g)]
         first = _weighed(s, k)
         if sign > 0:
             parts = [x + _unsure(t, y) for x, t, y in zip(parts, turned, (q, g), strict=True)]
-            first = first + _unsure(s, k) + _unsure(p, v.sum(-1, keepdims=True))
+            parts[0] = parts[0] + unsure.max(2, initial=0.0)[..., None]
+            first = first + _unsure(s, k) + unsure.max(3, initial=0.0, keepdims=True)
         grouped = [
             x.reshape(x.shape[0], heads, x.shape[1] // heads, *x.shape[2:]).sum(2).reshape(-1)
             if heads
