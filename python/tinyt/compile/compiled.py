@@ -101,7 +101,7 @@ class Compiled(Views):
                     self._places[id(place.holder), place.key] = place
         leaves: list[Any] = []
         description = describe(args, leaves), describe(kwargs, leaves)
-        as_written = False
+        as_written = self._as_written
         if self._warm:
             derived, why = self._derived(args, kwargs, reason)
             if derived is not None:
@@ -114,7 +114,6 @@ class Compiled(Views):
             except FirstRun:
                 pass
             except AsWritten as error:
-                as_written = True
                 self._runs_as_written(error)
             except (CaptureError, VerificationError, MemoryLimitError):
                 raise
@@ -125,7 +124,7 @@ class Compiled(Views):
         own = [(x, own_attributes(x)) for x in tensors if not (x.requires_grad and x.is_leaf)]
         result = self.function(*args, **kwargs)
         self._warm = True
-        if as_written:
+        if self._as_written != as_written:
             return result
         try:
             for x, before in own:
