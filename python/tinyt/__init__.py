@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import e, inf, nan, pi
-from typing import NoReturn
+from typing import Any
 
 from tinyt import forks as _forks  # noqa: F401  (before what hangs in a subinterpreter)
 
@@ -109,9 +110,13 @@ from tinyt.legacy import (  # isort: skip
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 from tinyt.compile import MemoryLimitError, VerificationError, compile  # isort: skip
 from tinyt.lazy import lazy  # isort: skip
+from tinyt.imports import when_imported as _when_imported  # isort: skip
 
 __version__ = version.__version__
 newaxis = None
+
+# einops knows tensors by classes that exist when it meets one.
+_when_imported("einops._backends", lambda _: import_module(f"{__name__}.interop.einops_backend"))
 
 # Parts of PyTorch that do not exist here, and what to do without them.
 _ABSENT = {
@@ -124,7 +129,13 @@ _ABSENT = {
 }
 
 
-def __getattr__(name: str) -> NoReturn:
+# Loaded when they are first asked for.
+_LAZY = {"as_torch", "interop"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f"{__name__}.{name}")
     hint = _ABSENT.get(name)
     raise AttributeError(
         f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")

@@ -1,5 +1,19 @@
 # dtype, device and Size: small value types.
 
+cdef str SHOWN = "tinyt"   # what stands before names of the library in texts
+
+
+def show_as(str name not None):
+    """The name that texts give the library, "tinyt" before: of dtypes, sizes and types."""
+    global SHOWN
+    SHOWN = name
+
+
+def shown_as():
+    """The name that `show_as` has set."""
+    return SHOWN
+
+
 cdef class dtype:
     """An element type, such as ``tinyt.float32``.
 
@@ -30,7 +44,7 @@ cdef class dtype:
         return self.name not in ("bool", "uint8")
 
     def __repr__(self):
-        return f"tinyt.{self.name}"
+        return f"{SHOWN}.{self.name}"
 
     def __reduce__(self):
         return dtype_by_name, (self.name,)
@@ -144,7 +158,7 @@ class Size(tuple):
         return count
 
     def __repr__(self):
-        return f"tinyt.Size({list(self)})"
+        return f"{SHOWN}.Size({list(self)})"
 
     def __getitem__(self, index):
         item = tuple.__getitem__(self, index)

@@ -19,7 +19,7 @@ CORE = ROOT / "src" / "core"
 PYTHON_LAYERS = [
     {"_core"},
     {"_tensor", "forks"},
-    {"config", "dtypes", "formats", "memory", "nesting", "printing"},
+    {"config", "dtypes", "formats", "imports", "memory", "nesting", "printing"},
     {"tensor"},
     {"random", "return_types"},
     {"autograd"},
@@ -31,7 +31,8 @@ PYTHON_LAYERS = [
     {"accelerator", "backends", "lazy", "legacy", "testing", "utils", "version"},
     {"cuda"},
     {"models"},
-    {"cli"},
+    {"interop", "stand_in"},
+    {"as_torch", "cli"},
     {"__main__"},
 ]
 # Within a group modules do not see each other, except:
@@ -174,7 +175,7 @@ def is_string(node: ast.AST) -> bool:
 def loads_own_part(call: ast.Call) -> bool:
     """`import_module(f"{__name__}.…")`: a package that loads its own modules when they are used."""
     return bool(call.args) and ast.unparse(call.args[0]).startswith(
-        ("f'{__name__}.", 'f"{__name__}.')
+        ("f'{__name__}.", 'f"{__name__}.', "f'{__package__}.")
     )
 
 

@@ -216,6 +216,8 @@ HOT_TYPES = {
     "_make_dtypes": "tuple[dtype, ...]",
     "default_dtype_object": "dtype",
     "dtype_by_name": "dtype",
+    "show_as": "None",
+    "shown_as": "str",
     "register_rule": "None",
     "is_grad_enabled": "bool",
     "_set_grad_enabled": "None",

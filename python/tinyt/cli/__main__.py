@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import tinyt
-from tinyt.cli import bench, train
+from tinyt.cli import bench, run, train
 from tinyt.cli.chars import generate
 from tinyt.cli.errors import CommandError, one_line
 from tinyt.cli.evaluate import evaluate
@@ -16,6 +16,7 @@ from tinyt.cli.tasks import TASKS
 
 _EPILOG = """\
 examples:
+  tinyt run script.py --epochs 3          a program written for PyTorch, as it is
   tinyt train digits                      train a network on handwritten digits
   tinyt train digits --resume RUN         go on after Ctrl-C
   tinyt train chars --text FILE           train a transformer on a text
@@ -38,6 +39,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tinyt {tinyt.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    run.add_arguments(
+        commands.add_parser(
+            "run",
+            help="run a program written for PyTorch",
+            description="Run a program that imports torch; tinyt stands in for it.",
+        )
+    )
 
     tasks = commands.add_parser(
         "train", help="train a network", description="Train a network on a built-in task."
@@ -78,9 +87,14 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _with_command(argv: Sequence[str]) -> Sequence[str]:
+    """A command line that begins with a program means `run`, as in `python -m tinyt script.py`."""
+    return ["run", *argv] if argv and argv[0].endswith(".py") else argv
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv` (that of the process by default); returns the exit code."""
-    args = build_parser().parse_args(argv)
+    args = build_parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
     if hasattr(args, "check"):
         args.check(args)
     try:

@@ -153,7 +153,8 @@ TYPE_NAMES = {
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Tensor | str:
     """The tensor in another dtype; without one, the name of its type ("tinyt.FloatTensor")."""
     if dtype is None:
-        return "tinyt." + next(k for k, v in TYPE_NAMES.items() if v == self.dtype.name)
+        found = next(k for k, v in TYPE_NAMES.items() if v == self.dtype.name)
+        return f"{_tensor.shown_as()}.{found}"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         if name not in TYPE_NAMES:
