@@ -130,10 +130,10 @@ constexpr bool kNeedsTiles[] = {
   }
   for (const KnownLevel& level : kKnownLevels) {
     if (asked == level.name && level.supported())
-      fail(ErrorKind::Value, "TINYT_ISA: this build of tinyt does not have the level '", asked,
+      fail(ErrorKind::Value, "tinyt: this build does not have TINYT_ISA's level '", asked,
            "', only ", names.str(), "; -C cmake.define.TINYT_LEVELS=all builds all of them");
   }
-  fail(ErrorKind::Value, "TINYT_ISA: must be one of the levels this machine supports (",
+  fail(ErrorKind::Value, "tinyt: TINYT_ISA must be one of the levels this machine supports (",
        names.str(), "), got '", asked, "'");
 }
 
