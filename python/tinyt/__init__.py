@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import e, inf, nan, pi
-from typing import NoReturn
+from typing import Any
 
 from tinyt import forks as _forks  # noqa: F401  (before what hangs in a subinterpreter)
 
@@ -115,16 +116,29 @@ newaxis = None
 
 # Parts of PyTorch that do not exist here, and what to do without them.
 _ABSENT = {
-    "jit": "there is no TorchScript; use the module itself",
-    "distributed": "there is one process",
-    "multiprocessing": "DataLoader workers are threads; use Python's multiprocessing",
     "mps": "this build has no Metal; check backends.mps.is_available() first",
     "xpu": "this build has no XPU",
     "sparse": "tensors are strided",
 }
 
 
-def __getattr__(name: str) -> NoReturn:
+# Loaded when they are first asked for.
+_LAZY = {
+    "_dynamo",
+    "distributed",
+    "export",
+    "fx",
+    "hub",
+    "jit",
+    "multiprocessing",
+    "onnx",
+    "profiler",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f"{__name__}.{name}")
     hint = _ABSENT.get(name)
     raise AttributeError(
         f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")

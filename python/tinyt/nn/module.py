@@ -23,6 +23,10 @@ from tinyt.tensor import Tensor
 Self = TypeVar("Self", bound="Module")
 
 
+# Of PyTorch's scripted modules.
+_ABSENT = {"save": "there is no TorchScript; use tinyt.save(module.state_dict(), path)"}
+
+
 def _no_forward(self: Module, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(f"{type(self).__name__}: the module has no forward()")
 
@@ -163,7 +167,11 @@ class Module(Stateful):
             for entries in (tables["_parameters"], tables["_buffers"], tables["_modules"]):
                 if name in entries:
                     return entries[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        hint = _ABSENT.get(name)
+        raise AttributeError(
+            f"'{type(self).__name__}' object has no attribute '{name}'"
+            + (f": {hint}" if hint else "")
+        )
 
     def __delattr__(self, name: str) -> None:
         for table in ("_parameters", "_buffers", "_modules"):
