@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -94,6 +96,16 @@ def test_dynamo() -> None:
         tinyt._dynamo.explain(len)
 
 
+@pytest.fixture
+def collected() -> Iterator[None]:
+    """A module that compiles its calls is part of a cycle, which the collector takes."""
+    gc.collect()
+    before = tinyt.memory.live_tensors()
+    yield
+    gc.collect()
+    assert tinyt.memory.live_tensors() == before
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -103,6 +115,7 @@ class Net(nn.Module):
         return self.b(self.a(x).relu())
 
 
+@pytest.mark.usefixtures("collected")
 def test_module_compile() -> None:
     net = Net()
     same = copy.deepcopy(net)
@@ -121,6 +134,7 @@ def test_module_compile() -> None:
     assert isinstance(net, Net)
 
 
+@pytest.mark.usefixtures("collected")
 def test_copies_of_a_compiled_module_are_not_compiled() -> None:
     net = Net()
     net.compile(dynamic=False)
@@ -132,6 +146,7 @@ def test_copies_of_a_compiled_module_are_not_compiled() -> None:
         net.compile(mode="fastest")
 
 
+@pytest.mark.usefixtures("collected")
 def test_a_compiled_module_in_a_compiled_step() -> None:
     net = Net()
     net.compile()
@@ -151,6 +166,7 @@ class Switched(nn.Module):
         return self.drop(self.layer(x)) * self.factor if self.training else self.layer(x)
 
 
+@pytest.mark.usefixtures("collected")
 def test_a_compiled_module_follows_its_state() -> None:
     net, x = Switched().eval(), tinyt.ones(1, 2)
     net.compile()

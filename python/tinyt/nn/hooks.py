@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import ref
 
 from tinyt._core import is_recording
 from tinyt.autograd import Function, FunctionCtx, RemovableHandle, is_grad_enabled
@@ -63,11 +62,10 @@ class CompiledCalls(CallHooks):
             tables = ("forward_pre", "forward", "backward_pre", "backward")
             self.__dict__.update({name: getattr(module._call_hooks, name) for name in tables})
 
-        own = ref(module)  # the module holds its program
-
         def call(*args: Any, **kwargs: Any) -> Any:
-            called: Any = own()
-            return CallHooks.run(called._call_hooks, called, args, kwargs)
+            # Not by a weak reference: a program follows what it reads of a module that it knows.
+            # The cycle is the garbage collector's.
+            return CallHooks.run(self, module, args, kwargs)
 
         call.__name__ = call.__qualname__ = type(module).__name__
         self.compiled = compile_(call)
