@@ -33,9 +33,14 @@ void timed(std::string_view name, std::span<const Tensor> inputs, std::span<cons
   OpEvent& event = scope.event;
   event.name = name;
   event.thread = profile_thread();
-  // Memory that nobody else holds yet was taken for this call.
+  // Memory that nobody else holds yet was taken for this call, unless it is an operand's.
+  const auto is_operand = [&](const Tensor& t) {
+    for (const Tensor& x : inputs)
+      if (&x.storage() == &t.storage()) return true;
+    return false;
+  };
   for (const Tensor& t : outputs)
-    if (t.storage().refs.load(std::memory_order_relaxed) == 1)
+    if (t.storage().refs.load(std::memory_order_relaxed) == 1 && !is_operand(t))
       event.bytes += static_cast<int64_t>(t.storage().block.bytes);
   if (g_with_shapes.load(std::memory_order_relaxed))
     for (const Tensor& t : inputs) {

@@ -72,8 +72,9 @@ def test_use_says_what_is_missing(name: str, use: Any, as_object: bool) -> None:
 
 
 def test_blocks() -> None:
-    with pytest.raises(RuntimeError, match="'meta' is not available.*always have data"), (
-        tinyt.device("meta")
+    with (
+        pytest.raises(RuntimeError, match=r"'meta' is not available.*always have data"),
+        tinyt.device("meta"),
     ):
         pass
     with tinyt.device("cpu"):

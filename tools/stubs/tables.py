@@ -90,6 +90,7 @@ HOT_TYPES = {
     "TensorBase._post_hooks": "dict[int, Callable[[Tensor], None]] | None",
     "push_saved_hooks": "None",
     "move_to_shared": "None",
+    "name_backward": "None",
     "shared_descriptor": "int",
     "map_shared": "Tensor",
     "pop_saved_hooks": "None",
@@ -419,6 +420,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
 }
 # What C++ signatures call a bare list, dict or tuple.
 CORE_RESULTS = {
+    "stop_profile": "list[tuple[Any, ...]]",
     "op_table": "list[_OpRow]",
     "dtype_table": "list[_DTypeRow]",
     "build_info": "_BuildInfo",
