@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tinyt._tensor import dtype
+from tinyt._tensor import dtype, move_to_shared
 from tinyt.dtypes import bfloat16, float16, float32, float64
 from tinyt.nn.parameter import Buffer, Parameter, clear_grads
 from tinyt.nn.state import Stateful
@@ -273,7 +273,12 @@ class Module(Stateful):
         return self
 
     def share_memory(self: Self) -> Self:
-        """Stays as it is: threads share memory anyway."""
+        """Moves all parameters, buffers and gradients into memory that other processes can map, as
+        `Tensor.share_memory_` does."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            move_to_shared(tensor)
+            if tensor.grad is not None:
+                move_to_shared(tensor.grad)
         return self
 
     def train(self: Self, mode: bool = True) -> Self:

@@ -96,7 +96,7 @@ def figure_as_image(figures: Any, close: bool) -> Array:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     def drawn(figure: Any) -> Array:
-        canvas = FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
         canvas.draw()
         image = np.asarray(canvas.buffer_rgba())[..., :3].transpose(2, 0, 1)
         if close:
