@@ -7,7 +7,6 @@ is looked at, and `tinyt.save` for the state.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tinyt.absent import refusing, refusing_class
 from tinyt.utils._pytree import register_dataclass

@@ -33,7 +33,7 @@ from tinyt.multiprocessing.spawn import (
 )
 
 __all__ = [
-    *multiprocessing.__all__,  # type: ignore[attr-defined]
+    *multiprocessing.__all__,
     "ProcessContext",
     "ProcessException",
     "ProcessExitedException",
@@ -46,9 +46,7 @@ __all__ = [
     "start_processes",
 ]
 
-_STRATEGIES = (
-    {"file_descriptor"} if sys.platform == "darwin" else {"file_descriptor", "file_system"}
-)
+_STRATEGIES = {"file_descriptor", "file_system"}
 _strategy = "file_descriptor"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiprocessing.reduction import DupFd, ForkingPickler  # type: ignore[attr-defined]
+from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any
 
 from tinyt import _tensor

@@ -71,17 +71,10 @@ class Compare:
         names = {m.as_row_name for m in results}
         left = max([12, *(len(name) + 6 for name in names)])
         cells = {id(m): self._cell(m, scale, results) for m in results}
-        widths = [
-            max(
-                [len(title) + 2]
-                + [
-                    len(cells[id(m)]) + 2
-                    for m in results
-                    if (m.task_spec.description or "") == title
-                ]
-            )
-            for title in columns
-        ]
+        widths = []
+        for title in columns:
+            here = [m for m in results if (m.task_spec.description or "") == title]
+            widths.append(max(len(title), *(len(cells[id(m)]) for m in here)) + 4)
         body = []
         for threads in sorted({m.task_spec.num_threads for m in results}):
             rows = [m for m in results if m.task_spec.num_threads == threads]

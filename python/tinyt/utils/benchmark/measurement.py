@@ -12,7 +12,7 @@ from typing import Any
 # A median cannot be told better than this: what starting a clock takes.
 _LEAST_INTERVAL = 25e-9
 _MOST_DIGITS = 5
-_WARN_IQR, _GOOD_IQR = 0.25, 0.1
+_WARN_IQR = 0.25
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _ENGLISH = {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second"}
 

@@ -6,14 +6,15 @@ import statistics
 import timeit
 from collections.abc import Callable
 from enum import Enum
-from time import perf_counter as timer
+from time import perf_counter
 from typing import Any, NoReturn
 
 from tinyt.config import num_threads as threads
 from tinyt.utils.benchmark.measurement import Measurement, TaskSpec
 
+timer = perf_counter  # PyTorch's name; there is no GPU to wait for
+
 _MOST_OVERHEAD = 1e-4  # of the loop, as a part of a time
-_GOOD_IQR = 0.1
 
 
 class Language(Enum):
