@@ -253,7 +253,7 @@ def test_ddp_is_the_module() -> None:
 
 @pytest.mark.usefixtures("world")
 def test_ddp_checks_as_pytorch() -> None:
-    with pytest.raises(RuntimeError, match="any parameters that require a gradient"):
+    with pytest.raises(RuntimeError, match="any parameter that requires a gradient"):
         DistributedDataParallel(nn.ReLU())
     with pytest.raises(ValueError, match="device_ids"):
         DistributedDataParallel(nn.Linear(1, 1), device_ids=[0])

@@ -259,7 +259,7 @@ def test_steps_of_a_schedule() -> None:
     seen: list[tuple[int, list[str], int]] = []
 
     def ready(prof: profile) -> None:
-        steps = [e.name for e in prof.events() if e.name.startswith("ProfilerStep")]
+        steps = [e.trace_name for e in prof.events() if e.name == "ProfilerStep*"]
         seen.append((prof.step_num, steps, counts(prof).get("exp", 0)))
 
     plan = schedule(wait=1, warmup=1, active=2, repeat=2)

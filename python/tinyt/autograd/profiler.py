@@ -111,7 +111,8 @@ class profile:
             additions and multiplications do; needs shapes, which are kept then.
         profile_memory: whether tables show the bytes of the results that operations made.
         with_stack, with_modules, use_kineto, use_cpu, acc_events, experimental_config,
-            custom_trace_id_callback: PyTorch's; no effect.
+            custom_trace_id_callback, post_processing_timeout_s, activity_filters: PyTorch's; no
+            effect.
 
     One profile can be on in a process at a time: RuntimeError for a second one.
     """
@@ -132,6 +133,8 @@ class profile:
         experimental_config: Any = None,
         acc_events: bool = False,
         custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
     ) -> None:
         self.enabled = enabled
         self.record_shapes = record_shapes or with_flops

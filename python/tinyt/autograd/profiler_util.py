@@ -80,7 +80,10 @@ class FunctionEvent(_NoDevice):
         is_user_annotation: bool = False,
         flops: int = 0,
     ) -> None:
-        self.id, self.name, self.thread = id, name, thread
+        self.id, self.thread = id, thread
+        # Steps are one row of a table; a trace tells them apart.
+        self.name = "ProfilerStep*" if name.startswith("ProfilerStep#") else name
+        self.trace_name = name
         self.time_range = Interval(start_us, end_us)
         self.input_shapes = [list(shape) for shape in input_shapes]
         self.input_dtypes = list(concrete_inputs)
@@ -367,7 +370,7 @@ def write_trace(path: str, events: Iterable[FunctionEvent], metadata: dict[str, 
             {
                 "ph": "X",
                 "cat": "user_annotation" if event.is_user_annotation else "cpu_op",
-                "name": event.name,
+                "name": event.trace_name,
                 "pid": process,
                 "tid": event.thread,
                 "ts": event.time_range.start,

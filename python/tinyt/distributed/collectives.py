@@ -190,17 +190,21 @@ def all_gather(
     return _finish(to, async_op)
 
 
-def all_gather_into_tensor(
+def all_gather_single(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """`all_gather` into one tensor, which holds those of all processes one after another."""
     if group_of(group) is None:
         return None
-    op = "all_gather_into_tensor"
+    op = "all_gather_single"
     _copy(
         op, _tensor(op, "output_tensor", output_tensor), _tensor(op, "input_tensor", input_tensor)
     )
     return _finish(output_tensor, async_op)
+
+
+# PyTorch's older name.
+all_gather_into_tensor = all_gather_single
 
 
 def gather(
@@ -260,7 +264,7 @@ def reduce_scatter(
     return _finish(output, async_op)
 
 
-def reduce_scatter_tensor(
+def reduce_scatter_single(
     output: Tensor,
     input: Tensor,
     op: Any = ReduceOp.SUM,
@@ -268,12 +272,16 @@ def reduce_scatter_tensor(
     async_op: bool = False,
 ) -> Work | None:
     """`reduce_scatter` of one tensor that holds all parts one after another."""
-    name = "reduce_scatter_tensor"
+    name = "reduce_scatter_single"
     _check_op(name, op)
     if group_of(group) is None:
         return None
     _copy(name, _tensor(name, "output", output), _tensor(name, "input", input))
     return _finish(output, async_op)
+
+
+# PyTorch's older name.
+reduce_scatter_tensor = reduce_scatter_single
 
 
 def all_to_all(
@@ -313,7 +321,10 @@ def all_to_all_single(
 
 
 def barrier(
-    group: Any = None, async_op: bool = False, device_ids: Sequence[int] | None = None
+    group: Any = None,
+    async_op: bool = False,
+    device_ids: Sequence[int] | None = None,
+    timeout: timedelta | None = None,
 ) -> Work | None:
     """Waits for all processes: for nobody."""
     return None if group_of(group) is None else _finish(None, async_op)
@@ -452,7 +463,7 @@ def irecv(
 
 def send_object_list(
     object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None,
-    group_dst: int | None = None,
+    group_dst: int | None = None, use_batch: bool = False,
 ) -> None:  # fmt: skip
     """ValueError: there is nobody to send to."""
     _no_peer("send_object_list", dst if group_dst is None else group_dst, group)
@@ -460,7 +471,7 @@ def send_object_list(
 
 def recv_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
-    group_src: int | None = None,
+    group_src: int | None = None, use_batch: bool = False,
 ) -> int:  # fmt: skip
     """ValueError: there is nobody to receive from."""
     _no_peer("recv_object_list", src if group_src is None else group_src, group)

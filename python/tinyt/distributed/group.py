@@ -374,6 +374,7 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: Any = None,
+    sort_ranks: bool = True,
 ) -> Any:
     """Another group of the processes with these ranks (None: of all): of this one.
 

@@ -98,7 +98,10 @@ def _always(step: int) -> ProfilerAction:
 
 
 def tensorboard_trace_handler(
-    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+    dir_name: str,
+    worker_name: str | None = None,
+    use_gzip: bool = False,
+    use_python_export: bool = False,
 ) -> Callable[[profile], None]:
     """An `on_trace_ready` that writes each trace to a file of a folder, as TensorBoard's plugin for
     profiles looks for them: ``WORKER.TIME.pt.trace.json``.
@@ -125,7 +128,7 @@ class profile:
     """A block whose operations are recorded, all of them or by a schedule of steps.
 
     Args:
-        activities: what is profiled; the CPU is. For CUDA alone: AssertionError.
+        activities: what is profiled; the CPU is, all of it (a dict's filters have no effect). For CUDA alone: AssertionError.
         schedule: from the number of a step to what is done in it; each `step()` begins the next.
             Without one everything is recorded.
         on_trace_ready: called with the profile at the end of each recorded stretch.
@@ -139,7 +142,7 @@ class profile:
     def __init__(
         self,
         *,
-        activities: Iterable[ProfilerActivity] | None = None,
+        activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None = None,
         schedule: Callable[[int], ProfilerAction] | None = None,
         on_trace_ready: Callable[[profile], Any] | None = None,
         record_shapes: bool = False,
@@ -154,7 +157,11 @@ class profile:
         custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
     ) -> None:
-        self.activities = set(activities) if activities else supported_activities()
+        self.activities = {
+            activity
+            for given in activities or supported_activities()
+            for activity in (given if isinstance(given, dict) else (given,))
+        }
         if not self.activities & supported_activities():
             raise AssertionError("No valid profiler activities found; this build has the CPU alone")
         self.schedule = schedule or _always

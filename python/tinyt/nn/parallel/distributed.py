@@ -22,8 +22,8 @@ class DistributedDataParallel(Module):
             have been called.
         dim, broadcast_buffers, init_sync, bucket_cap_mb, find_unused_parameters,
             check_reduction, gradient_as_bucket_view, static_graph, delay_all_reduce_named_params,
-            param_to_hook_all_reduce, mixed_precision, device_mesh, skip_all_reduce_unused_params:
-            PyTorch's; with one process nothing is sent, so that they change nothing.
+            param_to_hook_all_reduce, mixed_precision, device_mesh, skip_all_reduce_unused_params,
+            bucket_cap_mb_list, batched_grad_copy, forward_sync_buffers: PyTorch's; with one process nothing is sent, so that they change nothing.
 
     Shape: the module's own.
 
@@ -46,7 +46,7 @@ class DistributedDataParallel(Module):
         device_ids: Any = None,
         output_device: Any = None,
         dim: int = 0,
-        broadcast_buffers: bool = True,
+        broadcast_buffers: bool | None = None,
         init_sync: bool = True,
         process_group: Any = None,
         bucket_cap_mb: float | None = None,
@@ -59,13 +59,16 @@ class DistributedDataParallel(Module):
         mixed_precision: Any = None,
         device_mesh: Any = None,
         skip_all_reduce_unused_params: bool = False,
+        bucket_cap_mb_list: list[int] | None = None,
+        batched_grad_copy: bool = False,
+        forward_sync_buffers: bool | None = None,
     ) -> None:
         super().__init__()
         self.process_group = default_group() if process_group is None else group_of(process_group)
         if not any(p.requires_grad for p in module.parameters()):
             raise RuntimeError(
-                "DistributedDataParallel is not needed when a module doesn't have any parameters "
-                "that require a gradient."
+                "DistributedDataParallel is not needed when a module doesn't have any parameter "
+                "that requires a gradient."
             )
         if device_ids or output_device is not None:
             raise ValueError(
@@ -77,7 +80,7 @@ class DistributedDataParallel(Module):
         self.dim = dim
         self.device_ids = None
         self.output_device = None
-        self.broadcast_buffers = broadcast_buffers
+        self.broadcast_buffers = broadcast_buffers is not False
         self.find_unused_parameters = find_unused_parameters
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.static_graph = static_graph
