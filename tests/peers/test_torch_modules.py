@@ -25,6 +25,7 @@ import torch.utils._pytree as torch_pytree
 import torch.utils.benchmark
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.autograd.profiler_util import FunctionEventAvg
 from torch.nn.parallel import DistributedDataParallel as TorchDDP
 from torch.utils.data.distributed import DistributedSampler as TorchSampler
 
@@ -419,7 +420,7 @@ def test_steps_that_are_ready() -> None:
 def test_attributes_of_averages() -> None:
     with tinyt.profiler.profile() as ours:
         tinyt.ones(2).exp()
-    wanted = {n for n in dir(torch.autograd.profiler.FunctionEventAvg()) if not n.startswith("_")}
+    wanted = {n for n in dir(FunctionEventAvg()) if not n.startswith("_")}
     left_out = {"cpu_children", "cpu_parent", "device_time_str", "device_time_total_str", "scope"}
     left_out |= {"self_device_time_total_str"}
     assert wanted - left_out <= set(dir(ours.key_averages()[0]))
@@ -437,7 +438,8 @@ def test_measurements(times: list[float], number: int) -> None:
         found.append((m.mean, m.median, m.iqr, m.significant_figures, m.has_warnings, m.title))
     ours, theirs = found
     assert ours[:3] == pytest.approx(theirs[:3], rel=1e-9, abs=1e-18)
-    assert ours[3:] == theirs[3:]
+    assert abs(ours[3] - theirs[3]) <= 1  # PyTorch computes it in float32
+    assert ours[4:] == theirs[4:]
 
 
 # TensorBoard -------------------------------------------------------------------------------------
@@ -474,7 +476,7 @@ def test_tensorboard(tmp_path: Path) -> None:
             (
                 [(e.step, e.value) for e in events.Scalars("s")],
                 events.Tensors("n")[0].tensor_proto.SerializeToString(),
-                h._replace(min=float(h.min)),
+                [h.min, h.max, h.num, h.sum, h.sum_squares, list(h.bucket_limit), list(h.bucket)],
                 (list(a.bucket), [round(x, 6) for x in a.bucket_limit]),
                 events.Images("i")[0].encoded_image_string,
                 events.Images("b")[0].encoded_image_string,

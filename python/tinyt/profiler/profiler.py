@@ -128,7 +128,8 @@ class profile:
     """A block whose operations are recorded, all of them or by a schedule of steps.
 
     Args:
-        activities: what is profiled; the CPU is, all of it (a dict's filters have no effect). For CUDA alone: AssertionError.
+        activities: what is profiled; the CPU is, all of it (a dict's filters have no effect). For
+            CUDA alone: AssertionError.
         schedule: from the number of a step to what is done in it; each `step()` begins the next.
             Without one everything is recorded.
         on_trace_ready: called with the profile at the end of each recorded stretch.

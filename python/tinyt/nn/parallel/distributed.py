@@ -23,7 +23,8 @@ class DistributedDataParallel(Module):
         dim, broadcast_buffers, init_sync, bucket_cap_mb, find_unused_parameters,
             check_reduction, gradient_as_bucket_view, static_graph, delay_all_reduce_named_params,
             param_to_hook_all_reduce, mixed_precision, device_mesh, skip_all_reduce_unused_params,
-            bucket_cap_mb_list, batched_grad_copy, forward_sync_buffers: PyTorch's; with one process nothing is sent, so that they change nothing.
+            bucket_cap_mb_list, batched_grad_copy, forward_sync_buffers: PyTorch's; with one process
+            nothing is sent, so that they change nothing.
 
     Shape: the module's own.
 

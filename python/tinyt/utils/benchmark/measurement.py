@@ -11,8 +11,8 @@ from typing import Any
 
 # A median cannot be told better than this: what starting a clock takes.
 _LEAST_INTERVAL = 25e-9
-_MOST_DIGITS = 5
-_WARN_IQR = 0.25
+_MOST_DIGITS = 4
+_WARN_IQR, _GROSS_IQR = 0.1, 0.25  # parts of the median
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _ENGLISH = {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second"}
 
@@ -135,7 +135,7 @@ class Measurement:
         """How many digits of the median mean something.
 
         As many as its confidence interval leaves: 1.645 standard errors (90% of a normal
-        distribution) of the middle half of the times, 25 ns at least; from 1 to 5.
+        distribution) of the middle half of the times, 25 ns at least; from 1 to 4.
         """
         times = self._known()
         middle = times[len(times) // 4 : math.ceil(3 * len(times) / 4)] or times
@@ -146,7 +146,7 @@ class Measurement:
 
     @property
     def has_warnings(self) -> bool:
-        """Whether the times differ much: by more than a quarter of the median."""
+        """Whether the times differ much: the middle half by a tenth of the median or more."""
         return bool(self.meets_confidence(_WARN_IQR) is False)
 
     def meets_confidence(self, threshold: float = _WARN_IQR) -> bool:
@@ -171,11 +171,9 @@ class Measurement:
 
     def __repr__(self) -> str:
         unit, scale = select_unit(self.median)
-        digits = self.significant_figures
         count = len(self.raw_times)
         lines = [f"<{__name__}.Measurement object at {hex(id(self))}>", self.task_spec.summarize()]
-        name = "Median: " if count > 1 else ""
-        lines.append(f"  {name}{trim_sigfig(self.median / scale, digits):.2f} {unit}")
+        lines.append(f"  {'Median: ' if count > 1 else ''}{self.median / scale:.2f} {unit}")
         if count >= 4:
             low, high = self._quantile(0.25) / scale, self._quantile(0.75) / scale
             lines.append(f"  IQR:    {high - low:.2f} {unit} ({low:.2f} to {high:.2f})")
@@ -184,11 +182,12 @@ class Measurement:
             f"  {count} measurement{'s' if count > 1 else ''}, {self.number_per_run} runs "
             f"{'per measurement, ' if count > 1 else ', '}{threads} thread{'s' * (threads > 1)}"
         )
-        if count >= 4 and self.has_warnings:
+        if self.has_warnings:
             part = self.iqr / self.median * 100
-            lines.append(
-                f"  WARNING: Interquartile range is {part:.1f}% of the median measurement."
-            )
+            said = f"Interquartile range is {part:.1f}% of the median measurement."
+            gross = not self.meets_confidence(_GROSS_IQR)
+            why = "Something else runs on the machine." if gross else "The times are not steady."
+            lines.append(f"  WARNING: {said}\n           {why}")
         return "\n".join(lines)
 
     @staticmethod
