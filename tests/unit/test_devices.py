@@ -79,3 +79,49 @@ def test_blocks() -> None:
         pass
     with tinyt.device("cpu"):
         assert tinyt.ones(1).device.type == "cpu"
+
+
+def test_queries_of_cuda() -> None:
+    cuda = tinyt.cuda
+    assert not any((cuda.is_available(), cuda.device_count(), cuda.is_initialized()))
+    assert not any((cuda.memory_allocated(), cuda.max_memory_cached(0), cuda.memory_stats()))
+    assert not any((cuda.get_arch_list(), cuda.get_rng_state_all(), cuda.memory_snapshot()))
+    assert not any((cuda.is_current_stream_capturing(), cuda.get_gencode_flags()))
+    assert "no CUDA" in cuda.memory_summary()
+    for harmless in (
+        cuda.empty_cache,
+        cuda.ipc_collect,
+        cuda.seed,
+        cuda.reset_max_memory_allocated,
+        lambda: cuda.manual_seed_all(1),
+        lambda: cuda.set_rng_state_all([]),
+        lambda: cuda.set_stream(None),
+    ):
+        assert harmless() is None
+    with cuda.stream(None), cuda.device(None), cuda.device(-1), cuda.device_of(tinyt.ones(1)):
+        pass
+    assert cuda.OutOfMemoryError is tinyt.OutOfMemoryError
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda c: c.current_device(),
+        lambda c: c.Stream(),
+        lambda c: c.Event(enable_timing=True),
+        lambda c: c.CUDAGraph(),
+        lambda c: c.current_stream(),
+        lambda c: c.mem_get_info(),
+        lambda c: c.get_rng_state(),
+        lambda c: c.initial_seed(),
+        lambda c: c.init(),
+        lambda c: c.set_device(0),
+        lambda c: c.device(0).__enter__(),
+        lambda c: c.device("cuda:0").__enter__(),
+    ],
+)
+def test_what_needs_cuda_says_so(use: Any) -> None:
+    with pytest.raises(tinyt.DeviceError, match="this build has no CUDA"):
+        use(tinyt.cuda)
+    with pytest.raises(RuntimeError, match="NVTX"), tinyt.cuda.nvtx.range("x"):
+        pass

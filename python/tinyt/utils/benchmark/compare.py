@@ -17,9 +17,9 @@ class Compare:
     >>> def made(row, column, time):
     ...     return Measurement(1, [time], TaskSpec(row, "pass", label="sums", description=column))
     >>> print(Compare([made("a", "new", 1e-6), made("a", "old", 2e-6)]), end="")
-    [------- sums -------]
+    [--------- sums ---------]
                 |  new  |  old
-    1 threads: -----------
+    1 threads: ---------------
           a     |   1   |   2
     <BLANKLINE>
     Times are in microseconds (us).
