@@ -19,11 +19,10 @@ tinyt.save(module.state_dict(), path) and make the module again by its class
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import UnionType
-from typing import Any, Final, Generic, NoReturn, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar, Union, get_args, get_origin
 
 from tinyt.nn import Module
 
@@ -88,8 +87,11 @@ class TracingCheckError(Error):
     """PyTorch's error of a trace that differs from its function; nothing raises it."""
 
 
-class Attribute(collections.namedtuple("Attribute", ["value", "type"])):
+class Attribute(NamedTuple):
     """A value and its type for TorchScript."""
+
+    value: Any
+    type: Any
 
 
 class ScriptFunction:

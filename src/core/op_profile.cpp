@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "backend.h"
@@ -52,9 +53,8 @@ void timed(std::string_view name, std::span<const Tensor> inputs, std::span<cons
 }
 
 void timed_kernel(const KernelCall& call) {
-  timed(name_of(call.op), call.inputs, call.outputs, [&] {
-    backend_of(call.outputs[0].device()).kernels[static_cast<size_t>(call.op)](call);
-  });
+  timed(name_of(call.op), call.inputs, call.outputs,
+        [&] { backend_of(call.outputs[0].device()).kernels[static_cast<size_t>(call.op)](call); });
 }
 
 void timed_copy(const Tensor& from, const Tensor& to) {
@@ -78,9 +78,12 @@ Backend timed_backend(const Backend& own) {
 
 bool is_profiled() { return g_on.load(std::memory_order_relaxed); }
 
-void note_event(OpEvent event) {
+void note_event(OpEvent event) noexcept {
   const std::lock_guard<ForkSafeMutex> lock(g_mutex);
-  if (g_on) g_events.push_back(std::move(event));
+  try {
+    if (g_on) g_events.push_back(std::move(event));
+  } catch (const std::bad_alloc&) {  // left out: the call itself has run
+  }
 }
 
 int64_t profile_clock() {

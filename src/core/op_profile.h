@@ -26,7 +26,7 @@ struct OpEvent {
 // Whether a profile is on.
 bool is_profiled();
 // Notes an event by hand, where a profile is on.
-void note_event(OpEvent event);
+void note_event(OpEvent event) noexcept;
 
 // Nanoseconds of the steady clock that events are in.
 int64_t profile_clock();

@@ -18,6 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 namespace tinyt {
 
@@ -27,9 +30,7 @@ void move_to_shared(const Tensor&) {
   fail(ErrorKind::NotImplemented, "share_memory_: not on Windows");
 }
 int shared_descriptor(const Tensor&) { return -1; }
-Tensor map_shared(int, size_t) {
-  fail(ErrorKind::NotImplemented, "share_memory_: not on Windows");
-}
+Tensor map_shared(int, size_t) { fail(ErrorKind::NotImplemented, "share_memory_: not on Windows"); }
 
 #else
 
@@ -77,7 +78,9 @@ void release_segment(void* owner) {
 // A new segment without a name.
 int create_segment(size_t bytes) {
 #if defined(__linux__)
-  const int descriptor = ::memfd_create("tinyt", MFD_CLOEXEC);
+  // The call itself: older C libraries have no function for it.
+  constexpr unsigned kCloseOnExec = 1;
+  const auto descriptor = static_cast<int>(::syscall(SYS_memfd_create, "tinyt", kCloseOnExec));
 #else
   static std::atomic<int> count{0};
   const std::string name =
@@ -98,7 +101,7 @@ int create_segment(size_t bytes) {
 
 // Takes over the descriptor.
 Segment map_segment(int descriptor, size_t bytes) {
-  struct stat facts {};
+  struct stat facts{};
   void* data = MAP_FAILED;
   if (::fstat(descriptor, &facts) == 0 && static_cast<size_t>(facts.st_size) >= bytes)
     data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -106,7 +109,9 @@ Segment map_segment(int descriptor, size_t bytes) {
     ::close(descriptor);
     fail_with_errno("cannot map a segment");
   }
-  return {data, bytes, descriptor,
+  return {data,
+          bytes,
+          descriptor,
           {static_cast<uint64_t>(facts.st_dev), static_cast<uint64_t>(facts.st_ino)}};
 }
 
@@ -127,8 +132,7 @@ Ref<Storage> storage_of(const Segment& segment, size_t bytes) {
       return Ref<Storage>(it->second);
     }
   }
-  Ref<Storage> out =
-      Storage::foreign(segment.data, bytes, release_segment, new Segment(segment));
+  Ref<Storage> out = Storage::foreign(segment.data, bytes, release_segment, new Segment(segment));
   const std::lock_guard<ForkSafeMutex> lock(g_mutex);
   storages()[segment.key] = out.get();
   return out;
@@ -149,8 +153,7 @@ void move_to_shared(const Tensor& x) {
   const size_t bytes = storage.block.bytes;
   const Segment segment = map_segment(create_segment(mapped_bytes(bytes)), mapped_bytes(bytes));
   if (bytes > 0) std::memcpy(segment.data, storage.block.data, bytes);
-  const memory::Block old =
-      std::exchange(storage.block, {.data = segment.data, .bytes = bytes});
+  const memory::Block old = std::exchange(storage.block, {.data = segment.data, .bytes = bytes});
   void (*const release_old)(void*) = std::exchange(storage.release_foreign, release_segment);
   void* const old_owner = std::exchange(storage.owner, new Segment(segment));
   storage.read_only = false;

@@ -9,8 +9,8 @@
 namespace tinyt {
 
 // Moves the bytes of a tensor's storage into a segment; all tensors that see it see it there.
-// CaptureError for recorded values, RuntimeError where an array uses the memory; nothing for what is
-// in a segment already.
+// CaptureError for recorded values, RuntimeError where an array uses the memory; nothing for what
+// is in a segment already.
 void move_to_shared(const Tensor& x);
 // The descriptor of its storage's segment, which stays the storage's; -1 where it has none.
 int shared_descriptor(const Tensor& x);

@@ -58,6 +58,7 @@ def test_what_is_no_device(arguments: Any, error: type[Exception]) -> None:
         lambda d: tinyt.ones(2).to(device=d),
         lambda d: tinyt.zeros_like(tinyt.ones(2), device=d),
         lambda d: nn.Linear(2, 2).to(d),
+        lambda d: nn.Linear(2, 2).to_empty(device=d),
         lambda d: nn.Linear(2, 2, device=d),
         lambda d: tinyt.Generator(d),
         lambda d: tinyt.set_default_device(d),

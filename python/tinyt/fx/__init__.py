@@ -6,7 +6,7 @@ the graph, and `tinyt.compiler.rewrite` changes it.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tinyt.absent import refusing, refusing_class
 
@@ -36,7 +36,7 @@ class ProxyableClassMeta(type):
     """PyTorch's metaclass of classes that a trace may construct: they are constructed."""
 
 
-def wrap(fn_or_name: T) -> T:
+def wrap(fn_or_name: Any) -> Any:
     """The function, or its name, itself: a trace would not look into it."""
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError(

@@ -33,7 +33,6 @@ from tinyt.multiprocessing.spawn import (
 )
 
 __all__ = [
-    *multiprocessing.__all__,
     "ProcessContext",
     "ProcessException",
     "ProcessExitedException",
@@ -45,6 +44,7 @@ __all__ = [
     "spawn",
     "start_processes",
 ]
+__all__ += multiprocessing.__all__
 
 _STRATEGIES = {"file_descriptor", "file_system"}
 _strategy = "file_descriptor"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tinyt._tensor import device as Device
 from tinyt._tensor import dtype, move_to_shared
 from tinyt.dtypes import bfloat16, float16, float32, float64
 from tinyt.nn.parameter import Buffer, Parameter, clear_grads
@@ -263,8 +264,10 @@ class Module(Stateful):
         """RuntimeError: this build has no CUDA."""
         return self.to("cuda")
 
-    def to_empty(self: Self, *, device: object, recurse: bool = True) -> Self:
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Gives every parameter and buffer new memory, uninitialised."""
+        if device is not None:
+            Device(device).require_present()
         for module in self.modules() if recurse else [self]:
             for owned in (module._parameters, module._buffers):
                 for tensor in owned.values():

@@ -194,7 +194,7 @@ _register(
 _register(deque, lambda x: (list(x), x.maxlen), lambda c, size: deque(c, maxlen=size), _indices)
 
 
-class _NamedTuple(tuple[Any, ...]):
+class _NamedTuple:
     """Stands for all named tuples in the table of nodes."""
 
 
@@ -206,7 +206,7 @@ _register(
 )
 
 
-class _Structured(tuple[Any, ...]):
+class _Structured:
     """Stands for all results with named fields, as of `max`."""
 
 
