@@ -16,6 +16,7 @@ MODULES = [
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
     if name == "utils.tensorboard":

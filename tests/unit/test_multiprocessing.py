@@ -20,7 +20,10 @@ import tinyt
 from tinyt import multiprocessing as mp
 from tinyt import nn
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no shared memory on Windows")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="no shared memory on Windows"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
 METHODS = ["fork", "spawn"]
 
 

@@ -110,6 +110,25 @@ def test_compiled_functions_are_one_event() -> None:
     assert all(tinyt.equal(r, (y @ y).sum()) for r in (*results, other(y)))
 
 
+def test_blocks_in_compiled_functions() -> None:
+    def step(x: tinyt.Tensor) -> tinyt.Tensor:
+        with record_function("inside"):
+            y = x.exp()
+        return y + 1
+
+    run, x = tinyt.compile(step), tinyt.rand(5)
+    for i in range(4):
+        if i == 2:
+            with profile() as p:
+                run(x), step(x)
+            assert counts(p) == {"compiled program": 1, "exp": 1, "add": 1, "inside": 1}
+        assert tinyt.equal(run(x), step(x))
+    with profile():  # captured while a profile is on
+        other = tinyt.compile(step)
+        assert all(tinyt.equal(other(x), step(x)) for _ in range(3))
+    assert tinyt.equal(other(x), step(x))
+
+
 def test_results_are_the_same_bits() -> None:
     x = tinyt.rand(33, 17)
     want = (x @ x.t()).softmax(-1).cumsum(0)

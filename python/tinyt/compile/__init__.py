@@ -196,5 +196,5 @@ def compile(
 
 
 # PyTorch's torch.compiler.compile.
-vars(compiler)["compile"] = compile
+compiler.compile = compile
 set_compiler(compile)

@@ -7,6 +7,7 @@ Loaded at the first use: most programs that import tinyt compile nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,10 @@ __all__ = [
 
 # In the order in which they are searched; the first one loads nothing else.
 _MODULES = ("switches", "dynamic", "graph", "interpreter", "passes", "recording", "rewriting")
+
+
+# `tinyt.compile`, under PyTorch's name: set there, to the right of this layer.
+compile: Callable[..., Any]
 
 
 def __getattr__(name: str) -> Any:

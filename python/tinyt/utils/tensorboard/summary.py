@@ -237,26 +237,26 @@ def _kind_of(name: str, value: Any) -> tuple[Any, str, Any]:
 
 
 def hparams(
-    values: Mapping[str, Any],
-    metrics: Mapping[str, Any],
-    domains: Mapping[str, Sequence[Any]] | None,
+    hparam_dict: Mapping[str, Any],
+    metric_dict: Mapping[str, Any],
+    hparam_domain_discrete: Mapping[str, Sequence[Any]] | None = None,
 ) -> tuple[Summary, Summary, Summary]:
     """The experiment, the beginning and the end of a session with these hyperparameters."""
-    for what, given in (("hparam_dict", values), ("metric_dict", metrics)):
+    for what, given in (("hparam_dict", hparam_dict), ("metric_dict", metric_dict)):
         if not isinstance(given, Mapping):
             raise TypeError(f"add_hparams: {what} must be a dict, got {type(given).__name__}")
     infos = []
     start = plugin_data_pb2.SessionStartInfo()
-    for name, value in values.items():
+    for name, value in hparam_dict.items():
         if value is None:
             continue
         kind, field, plain = _kind_of(name, value)
         setattr(start.hparams[name], field, plain)
         info = api_pb2.HParamInfo(name=name, type=kind)
-        for choice in (domains or {}).get(name, ()):
+        for choice in (hparam_domain_discrete or {}).get(name, ()):
             info.domain_discrete.values.add(**{field: choice})
         infos.append(info)
-    measured = [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=name)) for name in metrics]
+    measured = [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=name)) for name in metric_dict]
     experiment = api_pb2.Experiment(hparam_infos=infos, metric_infos=measured)
     end = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
     return (
