@@ -176,7 +176,9 @@ def trace(
     RuntimeError without example inputs, as PyTorch has it.
     """
     if example_inputs is None and example_kwarg_inputs is None:
-        raise RuntimeError("example_kwarg_inputs should be a dict")
+        raise RuntimeError(
+            "jit.trace: example_inputs, or example_kwarg_inputs as a dict, must be given"
+        )
     return func
 
 

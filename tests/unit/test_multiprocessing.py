@@ -131,7 +131,7 @@ def test_programs_follow_memory_that_moves() -> None:
 # Sending -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "forkserver"])
 def test_a_process_writes_where_the_parent_reads(method: str) -> None:
     x = tinyt.zeros(2, 3).share_memory_()
     process = mp.get_context(method).Process(target=processes.fill, args=(x, 4.0))
