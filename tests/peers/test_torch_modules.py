@@ -267,8 +267,11 @@ def worlds(tmp_path: Path) -> Iterator[None]:
     if not torch.distributed.is_gloo_available():
         pytest.skip("this PyTorch has no gloo")
     url = f"file://{tmp_path}/store"
-    for tt in (torch, tinyt):
-        tt.distributed.init_process_group("gloo", init_method=url, rank=0, world_size=1)
+    try:
+        torch.distributed.init_process_group("gloo", init_method=url, rank=0, world_size=1)
+    except RuntimeError as error:
+        pytest.skip(f"gloo finds no network here: {error}")
+    tinyt.distributed.init_process_group("gloo", init_method=url, rank=0, world_size=1)
     yield
     for tt in (torch, tinyt):
         tt.distributed.destroy_process_group()
