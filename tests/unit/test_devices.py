@@ -85,44 +85,25 @@ def test_blocks() -> None:
 def test_queries_of_cuda() -> None:
     cuda = tinyt.cuda
     assert not any((cuda.is_available(), cuda.device_count(), cuda.is_initialized()))
-    assert not any((cuda.memory_allocated(), cuda.max_memory_cached(0), cuda.memory_stats()))
-    assert not any((cuda.get_arch_list(), cuda.get_rng_state_all(), cuda.memory_snapshot()))
-    assert not any((cuda.is_current_stream_capturing(), cuda.get_gencode_flags()))
-    assert "no CUDA" in cuda.memory_summary()
-    for harmless in (
-        cuda.empty_cache,
-        cuda.ipc_collect,
-        cuda.seed,
-        cuda.reset_max_memory_allocated,
-        lambda: cuda.manual_seed_all(1),
-        lambda: cuda.set_rng_state_all([]),
-        lambda: cuda.set_stream(None),
-    ):
+    assert not any((cuda.memory_allocated(), cuda.max_memory_allocated(0)))
+    assert not cuda.is_bf16_supported()
+    for harmless in (cuda.empty_cache, cuda.ipc_collect, lambda: cuda.manual_seed_all(1)):
         assert harmless() is None
-    with cuda.stream(None), cuda.device(None), cuda.device(-1), cuda.device_of(tinyt.ones(1)):
-        pass
-    assert cuda.OutOfMemoryError is tinyt.OutOfMemoryError
 
 
 @pytest.mark.parametrize(
     "use",
-    [
-        lambda c: c.current_device(),
-        lambda c: c.Stream(),
-        lambda c: c.Event(enable_timing=True),
-        lambda c: c.CUDAGraph(),
-        lambda c: c.current_stream(),
-        lambda c: c.mem_get_info(),
-        lambda c: c.get_rng_state(),
-        lambda c: c.initial_seed(),
-        lambda c: c.init(),
-        lambda c: c.set_device(0),
-        lambda c: c.device(0).__enter__(),
-        lambda c: c.device("cuda:0").__enter__(),
-    ],
+    [lambda c: c.current_device(), lambda c: c.set_device(0), lambda c: c.get_device_name(0)],
 )
 def test_what_needs_cuda_says_so(use: Any) -> None:
     with pytest.raises(tinyt.DeviceError, match="this build has no CUDA"):
         use(tinyt.cuda)
-    with pytest.raises(RuntimeError, match="NVTX"), tinyt.cuda.nvtx.range("x"):
+
+
+def test_marks_for_tools_of_cuda() -> None:
+    import tinyt.cuda.nvtx as nvtx
+
+    with pytest.raises(RuntimeError, match="NVTX functions not installed"), nvtx.range("x"):
         pass
+    with pytest.raises(RuntimeError, match="record_function"):
+        nvtx.range_push("x")
