@@ -20,6 +20,17 @@ def test_onnx() -> None:
     assert tinyt.onnx.TrainingMode.EVAL.value == 0
 
 
+def test_parts_of_onnx() -> None:
+    from tinyt.onnx.operators import reshape_from_tensor_shape
+    from tinyt.onnx.symbolic_helper import parse_args
+
+    x = tinyt.ones(2, 3)
+    sizes = tinyt.onnx.operators.shape_as_tensor(x)
+    assert sizes.tolist() == [2, 3]
+    assert reshape_from_tensor_shape(x, sizes.flip(0)).shape == (3, 2)
+    assert parse_args("v", "i")(test_fx) is test_fx
+
+
 def test_fx() -> None:
     @tinyt.fx.wrap
     def f(x: int) -> int:

@@ -217,6 +217,22 @@ def test_collectives_with_gradients() -> None:
     assert x.grad.tolist() == [3.0, 3.0]
 
 
+def test_what_needs_several_processes() -> None:
+    from tinyt.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+
+    assert not isinstance(nn.Linear(1, 1), FullyShardedDataParallel)
+    assert ShardingStrategy.NO_SHARD.value == 3
+    assert dist.fsdp.MixedPrecision(param_dtype=tinyt.float32).param_dtype is tinyt.float32
+    with pytest.raises(NotImplementedError, match=r"distributed\.fsdp\..*nothing to shard"):
+        FullyShardedDataParallel(nn.Linear(1, 1))
+    with pytest.raises(NotImplementedError, match="device_mesh"):
+        dist.init_device_mesh("cpu", (1,))
+    parameters = nn.Linear(2, 2).parameters()
+    optimizer = dist.optim.ZeroRedundancyOptimizer(parameters, tinyt.optim.Adam, lr=0.5)
+    assert isinstance(optimizer, tinyt.optim.Adam)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+
+
 def test_record_decorator() -> None:
     from tinyt.distributed.elastic.multiprocessing.errors import record
 

@@ -9,8 +9,9 @@ import importlib
 import pytest
 
 MODULES = [
-    "autograd.profiler", "compiler.switches", "distributed", "distributed.group", "jit",
-    "multiprocessing", "nn.hooks", "nn.parallel.distributed", "onnx", "profiler",
+    "autograd.profiler", "compiler.switches", "distributed", "distributed.group",
+    "distributed.optim", "jit",
+    "multiprocessing", "nn.hooks", "nn.parallel.distributed", "onnx", "onnx.operators", "profiler",
     "profiler.profiler", "utils._pytree", "utils.benchmark", "utils.benchmark.compare",
     "utils.data.distributed", "utils.tensorboard",
 ]  # fmt: skip

@@ -99,6 +99,17 @@ def test_isinstance_of_containers(value: Any, kind: Any, expected: bool) -> None
     assert jit.isinstance(value, kind) is expected
 
 
+def test_older_paths() -> None:
+    from tinyt.jit.annotations import BroadcastingList2, List, Optional
+
+    assert BroadcastingList2[int] is Any
+    assert jit.annotate(Optional[List[int]], None) is None
+    assert issubclass(jit.TracerWarning, Warning)
+    tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    tied[1].weight = tied[0].weight
+    assert list(jit._unique_state_dict(tied)) == ["0.weight", "0.bias", "1.bias"]
+
+
 def test_script_module() -> None:
     class Old(jit.ScriptModule):
         def __init__(self) -> None:

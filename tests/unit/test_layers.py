@@ -19,7 +19,7 @@ CORE = ROOT / "src" / "core"
 PYTHON_LAYERS = [
     {"_core"},
     {"_tensor", "forks"},
-    {"config", "dtypes", "formats", "memory", "nesting", "printing"},
+    {"absent", "config", "dtypes", "formats", "memory", "nesting", "printing"},
     {"tensor"},
     {"random", "return_types"},
     {"autograd"},
@@ -28,7 +28,7 @@ PYTHON_LAYERS = [
     {"compiler"},
     {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
     {"amp", "compile", "library"},
-    {"absent", "accelerator", "backends", "hub", "lazy", "legacy", "testing", "version"},
+    {"accelerator", "backends", "hub", "lazy", "legacy", "testing", "version"},
     {"utils"},
     {"_dynamo", "export", "fx", "jit", "multiprocessing", "onnx", "profiler"},
     {"cuda"},

@@ -152,22 +152,22 @@ _ABSENT = {
     "TCPStore": "a store of one process is HashStore",
     "FileStore": "a store of one process is HashStore",
     "PrefixStore": "a store of one process is HashStore",
-    "fsdp": "there is one process; use the module itself, or nn.parallel.DistributedDataParallel",
     "tensor": "there is one process; tensors are whole",
-    "device_mesh": "there is one process",
-    "init_device_mesh": "there is one process",
     "rpc": "there is one process",
     "pipelining": "there is one process; call the stages one after another",
-    "optim": "there is one process; use tinyt.optim",
     "checkpoint": "there is one process; use tinyt.save and tinyt.load",
 }
 
 
+# Loaded when they are first asked for.
+_LAZY = {"device_mesh", "elastic", "fsdp", "nn", "optim"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "nn":
-        return import_module(f"{__name__}.nn")
-    if name == "elastic":
-        return import_module(f"{__name__}.elastic")
+    if name in _LAZY:
+        return import_module(f"{__name__}.{name}")
+    if name in ("DeviceMesh", "init_device_mesh"):
+        return getattr(import_module(f"{__name__}.device_mesh"), name)
     hint = _ABSENT.get(name)
     raise AttributeError(
         f"module {__name__!r} has no attribute {name!r}" + (f": {hint}" if hint else "")

@@ -11,6 +11,7 @@ tinyt.save(model.state_dict(), path), load it in PyTorch and export there
 from __future__ import annotations
 
 from enum import Enum
+from importlib import import_module
 from typing import Any
 
 from tinyt.absent import refusing, refusing_class
@@ -81,3 +82,12 @@ __all__ = [
     "select_model_mode_for_export",
     "unregister_custom_op_symbolic",
 ]
+
+# Loaded when they are first asked for.
+_LAZY = {"operators", "symbolic_helper"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

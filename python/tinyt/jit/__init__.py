@@ -38,6 +38,7 @@ __all__ = [
     "ScriptFunction",
     "ScriptModule",
     "TopLevelTracedModule",
+    "TracerWarning",
     "TracingCheckError",
     "annotate",
     "enable_onednn_fusion",
@@ -81,6 +82,10 @@ _is = isinstance  # of Python; this module has one of its own
 
 class Error(RuntimeError):
     """PyTorch's error of a scripted program; nothing raises it."""
+
+
+class TracerWarning(Warning):
+    """PyTorch's warning of a trace; nothing gives it."""
 
 
 class TracingCheckError(Error):
@@ -366,6 +371,14 @@ def load(
 def export_opnames(m: Any) -> NoReturn:
     """NotImplementedError: there is no program."""
     _refuse("export_opnames", "there is no TorchScript; module.modules() lists what is in a module")
+
+
+def _unique_state_dict(module: Any, keep_vars: bool = False) -> dict[str, Any]:
+    """The state dict with each tensor once."""
+    seen: set[int] = set()
+    state = module.state_dict(keep_vars=True)
+    found = {k: v for k, v in state.items() if not (id(v) in seen or seen.add(id(v)))}  # type: ignore[func-returns-value]
+    return found if keep_vars else {k: v.detach() for k, v in found.items()}
 
 
 # Names that programs use though they are PyTorch's own.
