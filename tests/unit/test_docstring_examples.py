@@ -10,10 +10,10 @@ import pytest
 
 MODULES = [
     "autograd.profiler", "compiler.switches", "distributed", "distributed.group",
-    "distributed.optim", "jit",
-    "multiprocessing", "nn.hooks", "nn.parallel.distributed", "onnx", "onnx.operators", "profiler",
-    "profiler.profiler", "utils._pytree", "utils.benchmark", "utils.benchmark.compare",
-    "utils.data.distributed", "utils.tensorboard",
+    "distributed.optim", "distributed.store", "jit", "multiprocessing", "nn.hooks",
+    "nn.parallel.distributed", "onnx", "onnx.operators", "profiler", "profiler.profiler",
+    "utils._pytree", "utils.benchmark", "utils.benchmark.compare", "utils.data.distributed",
+    "utils.tensorboard",
 ]  # fmt: skip
 
 

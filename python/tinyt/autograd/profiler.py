@@ -109,7 +109,8 @@ class profile:
         record_shapes: whether shapes and dtypes of operands are kept.
         with_flops: whether operations count floating-point operations: products and elementwise
             additions and multiplications do; needs shapes, which are kept then.
-        profile_memory: whether tables show the bytes of the results that operations made.
+        profile_memory: whether tables show the bytes of the results that operations made (what
+            an elementwise one writes to `out` among them).
         with_stack, with_modules, use_kineto, use_cpu, acc_events, experimental_config,
             custom_trace_id_callback, post_processing_timeout_s, activity_filters: PyTorch's; no
             effect.

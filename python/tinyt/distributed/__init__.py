@@ -22,43 +22,29 @@ from importlib import import_module
 from typing import Any
 
 from tinyt.distributed.collectives import (
-    P2POp,
     ReduceOp,
     Work,
     all_gather,
     all_gather_into_tensor,
-    all_gather_object,
     all_gather_single,
     all_reduce,
     all_to_all,
     all_to_all_single,
     barrier,
-    batch_isend_irecv,
     broadcast,
-    broadcast_object_list,
     gather,
-    gather_object,
-    irecv,
-    isend,
     monitored_barrier,
-    recv,
-    recv_object_list,
     reduce,
     reduce_op,
     reduce_scatter,
     reduce_scatter_single,
     reduce_scatter_tensor,
     scatter,
-    scatter_object_list,
-    send,
-    send_object_list,
 )
 from tinyt.distributed.group import (
     Backend,
     GroupMember,
-    HashStore,
     ProcessGroup,
-    Store,
     default_pg_timeout,
     destroy_process_group,
     get_backend,
@@ -84,6 +70,21 @@ from tinyt.distributed.group import (
     new_group,
     new_subgroups,
 )
+from tinyt.distributed.messages import (
+    P2POp,
+    all_gather_object,
+    batch_isend_irecv,
+    broadcast_object_list,
+    gather_object,
+    irecv,
+    isend,
+    recv,
+    recv_object_list,
+    scatter_object_list,
+    send,
+    send_object_list,
+)
+from tinyt.distributed.store import HashStore, Store
 
 __all__ = [
     "Backend",

@@ -68,6 +68,18 @@ def all_to_all(
     return (_one("all_to_all", input_tensor_list),)
 
 
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: Any = WORLD,
+) -> Tensor:
+    """What each process sends to this one, parts of one tensor."""
+    group_of(group)
+    return input.clone()
+
+
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = WORLD) -> Tensor:
     """`tensor` of all processes joined, in each of them."""
     group_of(group)

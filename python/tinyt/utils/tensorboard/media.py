@@ -1,4 +1,4 @@
-"""The part of `SummaryWriter` that writes images, figures, sounds and embeddings."""
+"""The part of `SummaryWriter` that writes images, figures, sounds, curves and embeddings."""
 
 from __future__ import annotations
 
@@ -103,6 +103,20 @@ class MediaWriter:
     ) -> None:
         """Writes a sound of one channel, values from -1 to 1."""
         self._write(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
+
+    def add_pr_curve(
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Writes precision and recall of predictions (0 to 1) of labels (0 or 1)."""
+        made = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
+        self._write(made, global_step, walltime)
 
     def add_embedding(
         self,

@@ -198,20 +198,6 @@ class SummaryWriter(MediaWriter):
             for metric, value in metric_dict.items():
                 writer.add_scalar(metric, value, global_step)
 
-    def add_pr_curve(
-        self,
-        tag: str,
-        labels: Any,
-        predictions: Any,
-        global_step: int | None = None,
-        num_thresholds: int = 127,
-        weights: Any = None,
-        walltime: float | None = None,
-    ) -> None:
-        """Writes precision and recall of predictions (0 to 1) of labels (0 or 1)."""
-        made = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
-        self._write(made, global_step, walltime)
-
     def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
         """Writes which scalars stand in one chart:
         ``{"category": {"chart": ["Multiline", ["tag", …]]}}``; "Margin" takes three tags."""
