@@ -120,9 +120,6 @@ _when_imported("einops._backends", lambda _: import_module(f"{__name__}.interop.
 
 # Parts of PyTorch that do not exist here, and what to do without them.
 _ABSENT = {
-    "jit": "there is no TorchScript; use the module itself",
-    "distributed": "there is one process",
-    "multiprocessing": "DataLoader workers are threads; use Python's multiprocessing",
     "mps": "this build has no Metal; check backends.mps.is_available() first",
     "xpu": "this build has no XPU",
     "sparse": "tensors are strided",
@@ -130,7 +127,19 @@ _ABSENT = {
 
 
 # Loaded when they are first asked for.
-_LAZY = {"as_torch", "interop"}
+_LAZY = {
+    "_dynamo",
+    "as_torch",
+    "distributed",
+    "export",
+    "fx",
+    "hub",
+    "interop",
+    "jit",
+    "multiprocessing",
+    "onnx",
+    "profiler",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from math import e, inf, nan, pi
 
+from tinyt import _dynamo as _dynamo
 from tinyt import (
     accelerator,
     amp,
@@ -20,7 +21,15 @@ from tinyt import (
     utils,
     version,
 )
+from tinyt import distributed as distributed
+from tinyt import export as export
+from tinyt import fx as fx
+from tinyt import hub as hub
+from tinyt import jit as jit
+from tinyt import multiprocessing as multiprocessing
+from tinyt import onnx as onnx
 from tinyt import ops as ops
+from tinyt import profiler as profiler
 from tinyt._core import (
     CaptureError,
     DeviceError,

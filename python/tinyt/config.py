@@ -85,7 +85,7 @@ def get_num_interop_threads() -> int:
 def set_default_device(device: str | _tensor.device | None) -> None:
     """Accepts the CPU (or None), where every tensor is; DeviceError or RuntimeError for others."""
     if device is not None:
-        _tensor.device(device)
+        _tensor.device(device).require_present()
 
 
 def get_default_device() -> _tensor.device:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import dtype_by_name
+from tinyt._tensor import dtype_by_name, move_to_shared, shared_descriptor
 from tinyt.dtypes import set_default_dtype
 from tinyt.ops import empty, tensor
 from tinyt.ops.convert import TYPE_NAMES
@@ -67,7 +67,15 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 @method
 def share_memory_(self: Tensor) -> Tensor:
-    """The tensor itself: threads share memory anyway."""
+    """Moves the memory into a segment that other processes can map; the tensor itself.
+
+    All tensors that see the memory move with it. A forked child, and one that the tensor is sent to
+    (`tinyt.multiprocessing`), writes where this process reads. The segment has no name, and goes
+    with the last tensor and process that use it.
+
+    Raises RuntimeError where an array or buffer uses the memory (`numpy`): it would be left behind.
+    """
+    move_to_shared(self)
     return self
 
 
@@ -79,8 +87,8 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 @method
 def is_shared(self: Tensor) -> bool:
-    """False: the memory is this process's own."""
-    return False
+    """Whether the memory is one that other processes can map (`share_memory_`)."""
+    return shared_descriptor(self) >= 0
 
 
 @method

@@ -24,7 +24,7 @@ class Generator:
     """A random stream: the seed and how many counters were used."""
 
     def __init__(self, device: str | _tensor.device = "cpu") -> None:
-        self.device = _tensor.device(device)
+        self.device = _tensor.device(device).require_present()
         self._seed = 67280421310721  # PyTorch's default seed
         self._offset = 0
 

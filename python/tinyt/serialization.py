@@ -102,7 +102,7 @@ def load(
         RuntimeError: if map_location names a device that is not there.
     """
     if isinstance(map_location, (str, device)):
-        device(map_location)
+        device(map_location).require_present()
     elif map_location is not None:
         raise TypeError(
             "load: map_location must be a device, its name or None, "

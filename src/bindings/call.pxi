@@ -420,3 +420,22 @@ dtype_number = number_of_dtype
 python_seam().wrap = wrap_for_core
 python_seam().unwrap = unwrap_for_core
 python_seam().number_index = number_index_for_core
+
+
+# ---- memory that processes share
+
+def move_to_shared(TensorBase x not None):
+    """Moves the memory of ``x`` into a segment that other processes can map."""
+    refuse_recording("share_memory_")
+    settle_for_write(x.t)
+    c_move_to_shared(x.t)
+
+
+def shared_descriptor(TensorBase x not None):
+    """The descriptor of the segment that the memory of ``x`` is in; -1 where it is in none."""
+    return c_shared_descriptor(x.t)
+
+
+def map_shared(int descriptor, size_t nbytes):
+    """``nbytes`` of a segment as uint8; the descriptor is taken over."""
+    return wrap(c_map_shared(descriptor, nbytes))

@@ -111,6 +111,12 @@ cdef extern from "dispatch.h" namespace "tinyt" nogil:
     void require_readable(const char*, const CTensor&) except +raise_python_error
 
 
+cdef extern from "shared_storage.h" namespace "tinyt" nogil:
+    void c_move_to_shared "tinyt::move_to_shared"(const CTensor&) except +raise_python_error
+    int c_shared_descriptor "tinyt::shared_descriptor"(const CTensor&)
+    CTensor c_map_shared "tinyt::map_shared"(int, size_t) except +raise_python_error
+
+
 cdef extern from "lazy.h" namespace "tinyt" nogil:
     cdef cppclass Lazy:
         pass

@@ -91,10 +91,19 @@ cdef int number_of_dtype(PyObject* object) noexcept:
     return -1
 
 
+# PyTorch's names of kinds of devices.
+cdef tuple DEVICE_TYPES = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
+
+
 cdef class device:
     """Where a tensor lives: ``device("cpu")``.
 
-    Raises RuntimeError for a name that is no device of this build.
+    Any of PyTorch's devices can be named, as ``device("cuda:0")`` or ``device("cuda", 0)``, printed
+    and compared. There are tensors on the CPU alone: making one elsewhere, or moving one there, is
+    a RuntimeError that says so. RuntimeError for a name that is no device, and for an index alone,
+    which stands for an accelerator.
     """
 
     cdef readonly str type
@@ -102,20 +111,40 @@ cdef class device:
 
     def __init__(self, type="cpu", index=None):
         if isinstance(type, device):
+            if index is not None:
+                raise TypeError("device: a device has an index already")
             type, index = (<device>type).type, (<device>type).index
+        elif isinstance(type, int) and not isinstance(type, bool):
+            raise RuntimeError(
+                f"device: {type} is the number of an accelerator; this build has: cpu")
         if not isinstance(type, str):
             raise TypeError(f"device: expected a name, got {type!r}")
-        name, _, number = type.partition(":")
-        if number:
-            if not number.isdigit():
+        name, colon, number = type.partition(":")
+        if name not in DEVICE_TYPES:
+            raise RuntimeError(f"device: {name!r} is no device; expected one of "
+                               f"{', '.join(DEVICE_TYPES)} at the start of {type!r}")
+        if colon:
+            if index is not None:
+                raise RuntimeError(
+                    f"device: type must not include an index where one is passed, got {type!r}")
+            if not (number.isascii() and number.isdigit()) or (number[0] == "0" and len(number) > 1):
                 raise RuntimeError(f"device: {type!r} is not a device name")
             index = int(number)
-        if name != "cpu":
-            raise RuntimeError(f"device: {name!r} is not available; this build has: cpu")
-        if index not in (None, 0):
-            raise RuntimeError(f"device: cpu has only index 0, got {index}")
+        elif index is not None and (isinstance(index, bool) or not isinstance(index, int)):
+            raise TypeError(f"device: index must be an int, got {index!r}")
+        if index is not None and not 0 <= index < 128:
+            raise RuntimeError(f"device: index must be from 0 to 127, got {index}")
         self.type = name
         self.index = index
+
+    def require_present(self):
+        """The device itself; RuntimeError where this build has none such."""
+        if self.type == "cpu" and self.index in (None, 0):
+            return self
+        if self.type == "cpu":
+            raise RuntimeError(f"device: cpu has only index 0, got {self.index}")
+        hint = "; leave it out, tensors here always have data" if self.type == "meta" else ""
+        raise RuntimeError(f"device: {str(self)!r} is not available; this build has: cpu{hint}")
 
     def __eq__(self, other):
         return (isinstance(other, device) and self.type == (<device>other).type
@@ -135,8 +164,8 @@ cdef class device:
         return device, (str(self),)
 
     def __enter__(self):
-        """A block in which tensors are made on this device: all are."""
-        return self
+        """A block in which tensors are made on this device: all are on the CPU."""
+        return self.require_present()
 
     def __exit__(self, exc_type=None, exc_value=None, traceback=None):
         pass

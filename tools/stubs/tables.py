@@ -20,6 +20,8 @@ HOT_PARAMETERS = {
     "copy": "bool",
     "create_graph": "bool",
     "data": "Any",
+    "descriptor": "int",
+    "nbytes": "int",
     "dim": "int",
     "dl_device": "tuple[int, int]",
     "dt": "_DType",
@@ -72,6 +74,7 @@ HOT_TYPES = {
     "device.type": "str",
     "device.index": "int | None",
     "device.__enter__": "device",
+    "device.require_present": "device",
     "device.__exit__": "None",
     "Node.shape": "tuple[int, ...]",
     "Node.dtype": "_DType",
@@ -86,6 +89,10 @@ HOT_TYPES = {
     "Saved.unpack": "Tensor",
     "TensorBase._post_hooks": "dict[int, Callable[[Tensor], None]] | None",
     "push_saved_hooks": "None",
+    "move_to_shared": "None",
+    "name_backward": "None",
+    "shared_descriptor": "int",
+    "map_shared": "Tensor",
     "pop_saved_hooks": "None",
     "set_anomaly_hooks": "None",
     "set_written": "None",
@@ -415,6 +422,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
 }
 # What C++ signatures call a bare list, dict or tuple.
 CORE_RESULTS = {
+    "stop_profile": "list[tuple[Any, ...]]",
     "op_table": "list[_OpRow]",
     "dtype_table": "list[_DTypeRow]",
     "build_info": "_BuildInfo",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tinyt._tensor import is_grad_enabled
 from tinyt.autograd import functional, graph, rules
 from tinyt.autograd.anomaly import (
@@ -22,6 +25,9 @@ from tinyt.autograd.mode import (
 )
 from tinyt.autograd.tape import Variable, backward, grad
 
+if TYPE_CHECKING:
+    from tinyt.autograd import profiler, profiler_util
+
 __all__ = [
     "Function",
     "FunctionCtx",
@@ -41,7 +47,18 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "profiler",
+    "profiler_util",
     "rules",
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+# Loaded when they are first asked for.
+_LAZY = {"profiler", "profiler_util"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,8 +6,9 @@ node before the node itself: the order, and with it every sum, is fixed by the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, overload
 
 from tinyt._tensor import GradMode, Node, Walk
 from tinyt.autograd.hooks import retain_grad
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     _Edge: TypeAlias = Node | Tensor
+
+
+# What names a block in a profile, while one is on (profiler.py).
+profile_range: Callable[[str], AbstractContextManager[Any]] | None = None
 
 
 def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
@@ -66,15 +71,23 @@ def run_backward(
                 retain_grad(x)  # no effect on a leaf
     found: list[Tensor | None] = [None] * len(inputs or ())
     walk = Walk(wanted, found)
-    with GradMode(create_graph):
-        for root, gradient in zip(outputs, gradients, strict=True):
-            if not walk.start(root, _seed(root, gradient)):
-                raise RuntimeError(
-                    "backward: a tensor does not require grad and does not have a grad_fn, "
-                    f"shape {tuple(root.shape)}"
-                )
-        walk.run(retain_graph)
-        walk.finish(accumulate, create_graph)
+
+    def run() -> None:
+        with GradMode(create_graph):
+            for root, gradient in zip(outputs, gradients, strict=True):
+                if not walk.start(root, _seed(root, gradient)):
+                    raise RuntimeError(
+                        "backward: a tensor does not require grad and does not have a grad_fn, "
+                        f"shape {tuple(root.shape)}"
+                    )
+            walk.run(retain_graph)
+            walk.finish(accumulate, create_graph)
+
+    if profile_range is None:
+        run()
+    else:
+        with profile_range("backward"):
+            run()
     if inputs is not None:
         # The same tensor asked for twice gets the same gradient.
         for i, x in enumerate(inputs):

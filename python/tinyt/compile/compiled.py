@@ -32,6 +32,7 @@ from tinyt.compiler.render.views import Profile, Views
 from tinyt.compiler.resize import Simplified
 from tinyt.compiler.source_hints import line_of
 from tinyt.compiler.sources import Lines, origins_of
+from tinyt.compiler.switches import compiling
 from tinyt.compiler.types import CacheInfo, MemoryLimitError, VerificationError
 from tinyt.compiler.verify import Verification, Verifier
 from tinyt.tensor import Tensor
@@ -122,7 +123,7 @@ class Compiled(Views):
         # Run once: what later calls find, as the states of an optimiser, comes to exist.
         tensors = (x for x in leaves if isinstance(x, Tensor))
         own = [(x, own_attributes(x)) for x in tensors if not (x.requires_grad and x.is_leaf)]
-        result = self.function(*args, **kwargs)
+        result = self._eager(args, kwargs)
         self._warm = True
         if as_written:
             return result
@@ -151,6 +152,11 @@ class Compiled(Views):
                 f"{what} (while {self._name()} was captured; the call has run)"
             ) from (error)
         return result
+
+    def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function itself, called for its program."""
+        with compiling():
+            return self.function(*args, **kwargs)
 
     def _runs_as_written(self, error: AsWritten) -> bool:
         """Says so: in `explain`, and in a warning the first time."""

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinyt._core import is_recording
 from tinyt.autograd import Function, FunctionCtx, RemovableHandle, is_grad_enabled
 from tinyt.autograd.hooks import add_hook
 from tinyt.tensor import Tensor
@@ -50,6 +51,44 @@ class CallHooks:
                 if hook.always and id(hook) not in called:
                     _call_always(hook, module, args, kwargs)
             raise
+
+
+class CompiledCalls(CallHooks):
+    """The hooks of a module whose calls, hooks included, are compiled."""
+
+    def __init__(self, module: Module, compile_: Callable[..., Any]) -> None:
+        super().__init__()
+        if module._call_hooks is not None:
+            tables = ("forward_pre", "forward", "backward_pre", "backward")
+            self.__dict__.update({name: getattr(module._call_hooks, name) for name in tables})
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            # Not by a weak reference: a program follows what it reads of a module that it knows.
+            # The cycle is the garbage collector's.
+            return CallHooks.run(self, module, args, kwargs)
+
+        call.__name__ = call.__qualname__ = type(module).__name__
+        self.compiled = compile_(call)
+
+    def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A run of the program; inside of a function that is compiled, a part of that one's."""
+        if is_recording():
+            return super().run(module, args, kwargs)
+        return self.compiled(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        """Copies are not compiled, as in PyTorch."""
+        return CallHooks, (), {k: v for k, v in self.__dict__.items() if k != "compiled"}
+
+
+# What compiles a function: `tinyt.compile`, which stands above this layer and says so.
+_compiler: Callable[..., Any] | None = None
+
+
+def set_compiler(compile_: Callable[..., Any]) -> None:
+    """Sets what `Module.compile` compiles with."""
+    global _compiler
+    _compiler = compile_
 
 
 def _call_hook(
@@ -319,6 +358,25 @@ class Hooked:
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, incompatible_keys)` after loading; it may change the two lists."""
         return _register(self._own_state_hooks().load_post, hook)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compiles the calls of this module, in place: `tinyt.compile` with these arguments.
+
+        The module stays what it is, with the same state dict; a copy of it is not compiled.
+
+        >>> import tinyt
+        >>> layer = tinyt.nn.Linear(2, 3)
+        >>> layer.compile()
+        >>> layer(tinyt.ones(1, 2)).shape
+        tinyt.Size([1, 3])
+        """
+        if _compiler is None:
+            raise RuntimeError("Module.compile: import tinyt first")
+        compiler = _compiler
+        self._call_hooks = CompiledCalls(
+            self,  # type: ignore[arg-type]
+            lambda call: compiler(call, *args, **kwargs),
+        )
 
     def _own_call_hooks(self) -> CallHooks:
         if self._call_hooks is None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tinyt._tensor import dtype
+from tinyt._tensor import device as Device
+from tinyt._tensor import dtype, move_to_shared
 from tinyt.dtypes import bfloat16, float16, float32, float64
 from tinyt.nn.parameter import Buffer, Parameter, clear_grads
 from tinyt.nn.state import Stateful
@@ -21,6 +22,10 @@ from tinyt.ops import empty_like
 from tinyt.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
+
+
+# Of PyTorch's scripted modules.
+_ABSENT = {"save": "there is no TorchScript; use tinyt.save(module.state_dict(), path)"}
 
 
 def _no_forward(self: Module, *args: Any, **kwargs: Any) -> Any:
@@ -163,7 +168,11 @@ class Module(Stateful):
             for entries in (tables["_parameters"], tables["_buffers"], tables["_modules"]):
                 if name in entries:
                     return entries[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        hint = _ABSENT.get(name)
+        raise AttributeError(
+            f"'{type(self).__name__}' object has no attribute '{name}'"
+            + (f": {hint}" if hint else "")
+        )
 
     def __delattr__(self, name: str) -> None:
         for table in ("_parameters", "_buffers", "_modules"):
@@ -255,8 +264,10 @@ class Module(Stateful):
         """RuntimeError: this build has no CUDA."""
         return self.to("cuda")
 
-    def to_empty(self: Self, *, device: object, recurse: bool = True) -> Self:
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Gives every parameter and buffer new memory, uninitialised."""
+        if device is not None:
+            Device(device).require_present()
         for module in self.modules() if recurse else [self]:
             for owned in (module._parameters, module._buffers):
                 for tensor in owned.values():
@@ -265,7 +276,12 @@ class Module(Stateful):
         return self
 
     def share_memory(self: Self) -> Self:
-        """Stays as it is: threads share memory anyway."""
+        """Moves all parameters, buffers and gradients into memory that other processes can map, as
+        `Tensor.share_memory_` does."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            move_to_shared(tensor)
+            if tensor.grad is not None:
+                move_to_shared(tensor.grad)
         return self
 
     def train(self: Self, mode: bool = True) -> Self:

@@ -42,7 +42,7 @@ def placed(op: str, x: Tensor, place: Placement) -> Tensor:
         if name not in Placement.__annotations__:
             raise TypeError(f"{op}: unexpected keyword argument {name!r}")
     if place.get("device") is not None:
-        device(place["device"])
+        device(place["device"]).require_present()
     layout = place.get("layout")
     if layout is not None and str(layout).rpartition(".")[2] != "strided":
         raise RuntimeError(f"{op}: layout must be strided, got {layout}")

@@ -114,7 +114,7 @@ def _parse_to(
         if given.get(name) is not None and not isinstance(given[name], kind):
             raise TypeError(f"to: {given[name]!r} is no {name}")
     if given.get("device") is not None:
-        Device(given["device"])
+        Device(given["device"]).require_present()
     target = given["tensor"].dtype if "tensor" in given else given.get("dtype")
     return target, bool(given.get("copy")), given.get("memory_format")
 

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from tinyt._tensor import Place, recorder
-from tinyt.autograd import RemovableHandle, enable_grad, no_grad
+from tinyt.autograd import RemovableHandle, enable_grad, no_grad, tape
 from tinyt.autograd.hooks import add_hook
 from tinyt.dtypes import float32
 from tinyt.nn.parameter import clear_grads
@@ -43,7 +43,12 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     f"but got {changed}."
                 )
             args, kwargs = changed
-        result = step(self, *args, **kwargs)
+        if tape.profile_range is None:
+            result = step(self, *args, **kwargs)
+        else:
+            name = type(self).__name__
+            with tape.profile_range(f"Optimizer.step#{name}.step"):
+                result = step(self, *args, **kwargs)
         for hook in tuple(self._hooks["step_post"].values()):
             hook(self, args, kwargs)
         return result

@@ -1,7 +1,23 @@
-"""PyTorch's `torch.utils`: data loading and checkpointing of activations."""
+"""PyTorch's `torch.utils`: data loading, checkpointing of activations, and what is loaded when it
+is first used: `benchmark`, `model_zoo`, `tensorboard`, `_pytree`."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tinyt.utils import checkpoint, data
 
-__all__ = ["checkpoint", "data"]
+if TYPE_CHECKING:
+    from tinyt.utils import _pytree, benchmark, model_zoo, tensorboard
+
+__all__ = ["_pytree", "benchmark", "checkpoint", "data", "model_zoo", "tensorboard"]
+
+# Loaded when they are first asked for.
+_LAZY = {"_pytree", "benchmark", "model_zoo", "tensorboard"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`torch.nn.parallel` where there is one device."""
+"""`DataParallel` where there is one device."""
 
 from __future__ import annotations
 

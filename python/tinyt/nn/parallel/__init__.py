@@ -1,0 +1,19 @@
+"""`torch.nn.parallel` where there is one process and one device."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tinyt.nn.parallel.data_parallel import DataParallel, data_parallel
+
+if TYPE_CHECKING:
+    from tinyt.nn.parallel.distributed import DistributedDataParallel
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DistributedDataParallel":
+        return import_module(f"{__name__}.distributed").DistributedDataParallel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
