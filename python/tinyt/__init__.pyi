@@ -21,10 +21,12 @@ from tinyt import (
     utils,
     version,
 )
+from tinyt import as_torch as as_torch
 from tinyt import distributed as distributed
 from tinyt import export as export
 from tinyt import fx as fx
 from tinyt import hub as hub
+from tinyt import interop as interop
 from tinyt import jit as jit
 from tinyt import multiprocessing as multiprocessing
 from tinyt import onnx as onnx

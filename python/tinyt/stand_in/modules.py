@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 import tinyt
 from tinyt.stand_in.version import VERSION
 
+# What PyTorch has nothing of, or something else.
+_OWN = {"tinyt._core", "tinyt._tensor", "tinyt.stand_in", "tinyt.as_torch"}
 WHY = "tinyt stands for PyTorch here and does not have it"
 
 
@@ -68,11 +70,8 @@ def _version_module() -> ModuleType:
 def share_modules() -> None:
     """Gives every module of tinyt that is loaded its name under ``torch``, too."""
     for name, module in list(sys.modules.items()):
-        _, _, below = name.partition("tinyt.")
-        parts = below.split(".")
-        if not name.startswith("tinyt.") or any(part.startswith("_") for part in parts):
-            continue
-        sys.modules.setdefault(f"torch.{below}", module)
+        if name.startswith("tinyt.") and name not in _OWN:
+            sys.modules.setdefault("torch" + name.removeprefix("tinyt"), module)
 
 
 _torch: TorchModule | None = None
@@ -98,8 +97,7 @@ def load(name: str) -> ModuleType:
         if _torch is None:
             _torch = TorchModule("torch")
         return _torch if name == "torch" else _torch.version
-    is_public = not any(part.startswith("_") for part in name.split(".")[1:])
-    if not is_public or importlib.util.find_spec(_ours(name)) is None:
+    if _ours(name) in _OWN or importlib.util.find_spec(_ours(name)) is None:
         raise ModuleNotFoundError(f"No module named '{name}': {WHY}", name=name)
     return importlib.import_module(_ours(name))
 
