@@ -52,6 +52,7 @@ from tinyt.ops import (
     statistics,
     strides,
     unpooling,
+    weight_norm,
 )
 from tinyt.ops.common import OP_TABLE, named, renamed
 from tinyt.tensor import Tensor
@@ -87,6 +88,7 @@ FAMILIES = (
     conv,
     pooling,
     unpooling,
+    weight_norm,
     resample,
     grid,
     norm,
