@@ -345,6 +345,8 @@ class Optimizer:
 
 def _adopt(value: Any, is_number: bool, param: Tensor) -> Any:
     """A copy of one saved state value, fit for `param`."""
+    if isinstance(value, (list, tuple)):
+        return type(value)([_adopt(item, is_number, param) for item in value])
     if not isinstance(value, Tensor):
         return deepcopy(value)
     value = value.detach()
