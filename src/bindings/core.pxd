@@ -20,6 +20,7 @@ cdef extern from "dtype.h" namespace "tinyt" nogil:
         BFloat16
         Float32
         Float64
+        Complex128
     size_t size_of(DType)
     cbool is_integral(DType)
     cbool is_float(DType)

@@ -52,6 +52,7 @@ from tinyt.ops import (
     statistics,
     strides,
     unpooling,
+    values,
     weight_norm,
 )
 from tinyt.ops.common import OP_TABLE, named, renamed
@@ -59,6 +60,7 @@ from tinyt.tensor import Tensor
 
 FAMILIES = (
     creation,
+    values,
     elementwise,
     bounded,
     compare,

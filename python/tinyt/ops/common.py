@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar, cast
 
 from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase, device, dtype, index, is_grad_enabled
-from tinyt.dtypes import ALL, can_cast, float32, result_type
+from tinyt.dtypes import ALL, as_dtype, can_cast, float32, result_type
 from tinyt.ops.autocast import policy_of
 from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor, prim
@@ -301,12 +301,14 @@ def _others(function: Callable[..., Any]) -> dict[str, str]:
 def _in_own_names(
     function: Callable[..., Any], kwargs: dict[str, Any], error: Exception
 ) -> dict[str, Any] | None:
-    """The arguments of a call that failed on an unknown one, by their own names; else None."""
-    if not kwargs or not isinstance(error, TypeError):
+    """The arguments of a call that failed on an unknown one, by their own names, and with dtypes
+    for Python's types; None where that changes nothing."""
+    if not kwargs or not isinstance(error, (TypeError, AttributeError)):
         return None
     others = _others(function)
-    own = {others.get(name, name): value for name, value in kwargs.items()}
-    return None if own.keys() == kwargs.keys() or len(own) < len(kwargs) else own
+    own = {others.get(name, name): as_dtype(value) for name, value in kwargs.items()}
+    is_same = all(name in own and own[name] is value for name, value in kwargs.items())
+    return None if is_same or len(own) < len(kwargs) else own
 
 
 def _retried(
@@ -344,15 +346,15 @@ def _explained(
 ) -> Any:
     """:func:`_retried`, or the error in the name of the composite."""
     name = function.__name__
+    own = _in_own_names(function, kwargs, error)
+    if own is not None:
+        return (named(function)(*args, **own),)
     if isinstance(error, AttributeError):
         given = error.obj
         values = (*args, *kwargs.values())
         if not isinstance(given, TensorBase) and any(given is value for value in values):
             return TypeError(f"{name}: expected a Tensor, got {type(given).__name__}")
     elif isinstance(error, (RuntimeError, IndexError, TypeError, ValueError)):
-        own = _in_own_names(function, kwargs, error)
-        if own is not None:
-            return (named(function)(*args, **own),)
         _put_name(error, name)
     return error
 

@@ -11,6 +11,7 @@ from tinyt._tensor import TensorBase
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
 from tinyt.autograd.rules.movement import inverse
+from tinyt.dtypes import as_dtype
 from tinyt.formats import ORDERS, preserve_format
 from tinyt.formats import memory_format as Format
 from tinyt.ops.common import Scalar, need_tensor, to_dtype
@@ -90,6 +91,8 @@ def _parse_to(
 ) -> tuple[DType | None, bool, Format | None]:
     """(dtype, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a device and a dtype, or
     another tensor, then ``non_blocking`` and ``copy``."""
+    args = tuple(map(as_dtype, args))
+    kwargs = {name: as_dtype(value) for name, value in kwargs.items()}
     names = ["device", "dtype"]
     if args and isinstance(args[0], Tensor):
         names = ["tensor"]
