@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import e, inf, nan, pi
-from typing import NoReturn
+from typing import Any
 
 from tinyt import forks as _forks  # noqa: F401  (before what hangs in a subinterpreter)
 
@@ -31,16 +32,22 @@ from tinyt.autograd import (
 )
 from tinyt.config import (
     are_deterministic_algorithms_enabled,
+    compiled_with_cxx11_abi,
     get_default_device,
+    get_deterministic_debug_mode,
     get_float32_matmul_precision,
     get_num_interop_threads,
     get_num_threads,
     is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
     num_threads,
     set_default_device,
+    set_deterministic_debug_mode,
+    set_flush_denormal,
     set_float32_matmul_precision,
     set_num_interop_threads,
     set_num_threads,
+    set_warn_always,
     show_config,
     use_deterministic_algorithms,
 )
@@ -104,7 +111,13 @@ from tinyt.legacy import (  # isort: skip
     IntTensor,
     LongTensor,
     ShortTensor,
+    TypedStorage,
+    UntypedStorage,
+    is_distributed,
+    is_inference,
+    is_storage,
     set_default_tensor_type,
+    typename,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 from tinyt.compile import MemoryLimitError, VerificationError, compile  # isort: skip
@@ -112,6 +125,8 @@ from tinyt.lazy import lazy  # isort: skip
 
 __version__ = version.__version__
 newaxis = None
+# Libraries that PyTorch may be built with: none of them.
+has_mkl = has_openmp = has_lapack = has_spectral = False
 
 # Parts of PyTorch that do not exist here, and what to do without them.
 _ABSENT = {
@@ -124,7 +139,13 @@ _ABSENT = {
 }
 
 
-def __getattr__(name: str) -> NoReturn:
+# Submodules that are loaded when they are first asked for.
+_LAZY = {"cpu", "functional", "storage", "types"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return import_module(f"tinyt.{name}")
     hint = _ABSENT.get(name)
     raise AttributeError(
         f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")
@@ -136,6 +157,22 @@ globals().update({t.name: t for t in ALL})
 globals().update(ALIASES)
 
 __all__ = [
+    "TypedStorage",
+    "UntypedStorage",
+    "compiled_with_cxx11_abi",
+    "get_deterministic_debug_mode",
+    "has_lapack",
+    "has_mkl",
+    "has_openmp",
+    "has_spectral",
+    "is_distributed",
+    "is_inference",
+    "is_storage",
+    "is_warn_always_enabled",
+    "set_deterministic_debug_mode",
+    "set_flush_denormal",
+    "set_warn_always",
+    "typename",
     "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",

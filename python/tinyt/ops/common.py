@@ -11,6 +11,7 @@ from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase, device, dtype, index, is_grad_enabled
 from tinyt.dtypes import ALL, as_dtype, can_cast, float32, result_type
 from tinyt.ops.autocast import policy_of
+from tinyt.ops.old_orders import has_old_order, in_new_order
 from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor, prim
 
@@ -315,6 +316,10 @@ def _retried(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
 ) -> Any:
     """Calls a function that failed on an unknown argument once more, by its own names."""
+    if isinstance(error, TypeError):
+        new = in_new_order(function.__name__, args, kwargs)
+        if new is not None:
+            return (function(*new[0], **new[1]),)
     own = _in_own_names(function, kwargs, error)
     return error if own is None else (function(*args, **own),)
 
@@ -326,7 +331,8 @@ def renamed(function: F) -> F:
     """
     name = function.__name__
     policy = policy_of(name)
-    if not _others(function) and not _tensor.has_direct_form(name) and policy is None:
+    plain = not _others(function) and not has_old_order(name)
+    if plain and not _tensor.has_direct_form(name) and policy is None:
         return function
     return cast(F, _tensor.composite(function, _retried, policy))
 
@@ -346,6 +352,10 @@ def _explained(
 ) -> Any:
     """:func:`_retried`, or the error in the name of the composite."""
     name = function.__name__
+    if isinstance(error, TypeError):
+        new = in_new_order(name, args, kwargs)
+        if new is not None:
+            return (named(function)(*new[0], **new[1]),)
     own = _in_own_names(function, kwargs, error)
     if own is not None:
         return (named(function)(*args, **own),)

@@ -309,7 +309,55 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     return _mapped("map_", self, callable, prim.expand(tensor, tuple(self.shape)))
 
 
+def detach(input: Tensor) -> Tensor:
+    """The same memory outside of any graph."""
+    return input.detach()
+
+
+def fill(input: Tensor, value: Tensor | Scalar) -> Tensor:
+    """One value, or a 0-d tensor, in the shape and dtype of a tensor."""
+    return fill_(clone(input), value)
+
+
+@method
+def to_dense(
+    self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
+) -> Tensor:
+    """The tensor itself, in a dtype if one is given: every tensor is dense."""
+    return to_dtype(self, dtype)
+
+
+@method
+def dense_dim(self: Tensor) -> int:
+    """Number of dimensions: all are dense."""
+    return self.dim()
+
+
+@method
+def sparse_dim(self: Tensor) -> int:
+    """0: no dimension is sparse."""
+    return 0
+
+
+@method
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
+    """The same elements as an instance of a subclass of Tensor, made without its constructor;
+    part of the graph where the tensor is.
+
+    Raises:
+        TypeError: no such class.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
+    out: Tensor = prim.reshape(self, tuple(self.shape))
+    return _tensor.make_subclass(cls, out, out.requires_grad)
+
+
 attach(type=_type)
 
 
-EXPORTS: dict[str, Any] = {f.__name__: f for f in (clone, numel, is_nonzero, is_same_size)}
+EXPORTS: dict[str, Any] = {f.__name__: f
+    for f in (
+        clone, numel, is_nonzero, is_same_size, is_signed, get_device, detach, fill,
+    )
+}  # fmt: skip

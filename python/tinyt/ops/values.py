@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tinyt import _tensor
 from tinyt._tensor import Symbol
 from tinyt._tensor import dtype as DType
-from tinyt.dtypes import ALL
+from tinyt.dtypes import ALL, as_dtype
 from tinyt.ops.common import Placement, placed, to_dtype
 from tinyt.tensor import Tensor, method, prim, set_maker
 
@@ -215,6 +215,47 @@ def from_numpy(ndarray: Any) -> Tensor:
     return _tensor.from_buffer_object(ndarray)
 
 
+def frombuffer(
+    buffer: Any,
+    *,
+    dtype: DType,
+    count: int = -1,
+    offset: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A vector over the memory of an object with the buffer protocol.
+
+    Args:
+        buffer: bytes, bytearray, memoryview, array.array or the like.
+        dtype: what its bytes are read as.
+        count: how many elements; all that fit if -1.
+        offset: bytes to leave out at the beginning.
+        requires_grad: whether the result is a leaf that wants gradients.
+
+    Raises:
+        ValueError: an empty buffer, an offset beyond its end, fewer bytes than `count` elements
+            take, or, for -1, bytes that are no whole number of elements.
+    """
+    raw = memoryview(buffer).cast("B")
+    kind: DType = as_dtype(dtype)
+    if not raw.nbytes or not 0 <= offset < raw.nbytes or count == 0 or count < -1:
+        raise ValueError(
+            f"frombuffer: needs bytes at the offset and a count above 0 or -1, got {raw.nbytes} "
+            f"bytes, offset {offset} and count {count}"
+        )
+    left = raw.nbytes - offset
+    if count < 0 and left % kind.itemsize:
+        raise ValueError(f"frombuffer: {left} bytes are no whole number of {kind.name}")
+    size = left if count < 0 else count * kind.itemsize
+    if size > left:
+        raise ValueError(f"frombuffer: {count} {kind.name} take {size} bytes, {left} are left")
+    flat = _tensor.from_buffer_object(raw[offset : offset + size])
+    if flat.data_ptr() % kind.itemsize:
+        flat = prim.copy(flat)
+    out = _tensor.view_dtype(flat, kind)
+    return placed("frombuffer", out, {"requires_grad": requires_grad})
+
+
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of any object with ``__dlpack__`` (or a capsule); or a copy."""
     if hasattr(ext_tensor, "__dlpack__"):
@@ -237,5 +278,5 @@ def new_tensor(
 
 
 EXPORTS: dict[str, Any] = {
-    f.__name__: f for f in (tensor, as_tensor, asarray, from_numpy, from_dlpack)
+    f.__name__: f for f in (tensor, as_tensor, asarray, from_numpy, frombuffer, from_dlpack)
 }
