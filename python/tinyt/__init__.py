@@ -38,13 +38,17 @@ from tinyt.config import (
     get_float32_matmul_precision,
     get_num_interop_threads,
     get_num_threads,
+    has_lapack,
+    has_mkl,
+    has_openmp,
+    has_spectral,
     is_deterministic_algorithms_warn_only_enabled,
     is_warn_always_enabled,
     num_threads,
     set_default_device,
     set_deterministic_debug_mode,
-    set_flush_denormal,
     set_float32_matmul_precision,
+    set_flush_denormal,
     set_num_interop_threads,
     set_num_threads,
     set_warn_always,
@@ -125,8 +129,6 @@ from tinyt.lazy import lazy  # isort: skip
 
 __version__ = version.__version__
 newaxis = None
-# Libraries that PyTorch may be built with: none of them.
-has_mkl = has_openmp = has_lapack = has_spectral = False
 
 # Parts of PyTorch that do not exist here, and what to do without them.
 _ABSENT = {
@@ -145,7 +147,7 @@ _LAZY = {"cpu", "functional", "storage", "types"}
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return import_module(f"tinyt.{name}")
+        return import_module(f"{__name__}.{name}")
     hint = _ABSENT.get(name)
     raise AttributeError(
         f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")

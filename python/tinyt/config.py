@@ -113,6 +113,8 @@ def show_config() -> str:
 
 # ---- switches of PyTorch's that change nothing here
 
+# Libraries that PyTorch may be built with: none of them.
+has_lapack = has_mkl = has_openmp = has_spectral = False
 _warn_always = False
 
 

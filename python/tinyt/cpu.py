@@ -31,7 +31,7 @@ def device_count() -> int:
 
 
 def current_device() -> str:
-    """"cpu"."""
+    """ "cpu"."""
     return "cpu"
 
 

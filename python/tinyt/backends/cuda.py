@@ -115,10 +115,10 @@ def sdp_kernel(
 
 
 def preferred_linalg_library(backend: str | None = None) -> str:
-    """"default": linear algebra has one implementation."""
+    """ "default": linear algebra has one implementation."""
     return "default"
 
 
 def preferred_blas_library(backend: str | None = None) -> str:
-    """"default": products have one implementation."""
+    """ "default": products have one implementation."""
     return "default"

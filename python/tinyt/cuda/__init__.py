@@ -185,27 +185,6 @@ def set_device(device: object) -> None:
         _refuse("set_device")
 
 
-# What needs a device, whatever its arguments.
-_NEED_DEVICE = (
-    "can_device_access_peer",
-    "cudart",
-    "current_device",
-    "current_stream",
-    "default_stream",
-    "get_device_capability",
-    "get_device_name",
-    "get_device_properties",
-    "get_rng_state",
-    "init",
-    "initial_seed",
-    "mem_get_info",
-    "memory_snapshot",
-    "set_per_process_memory_fraction",
-    "set_rng_state",
-    "utilization",
-)
-
-
 def _refusing(name: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         _refuse(name)
@@ -215,7 +194,23 @@ def _refusing(name: str) -> Any:
     return refuse
 
 
-globals().update({name: _refusing(name) for name in _NEED_DEVICE})
+# What needs a device, whatever its arguments.
+can_device_access_peer = _refusing("can_device_access_peer")
+cudart = _refusing("cudart")
+current_device = _refusing("current_device")
+current_stream = _refusing("current_stream")
+default_stream = _refusing("default_stream")
+get_device_capability = _refusing("get_device_capability")
+get_device_name = _refusing("get_device_name")
+get_device_properties = _refusing("get_device_properties")
+get_rng_state = _refusing("get_rng_state")
+init = _refusing("init")
+initial_seed = _refusing("initial_seed")
+mem_get_info = _refusing("mem_get_info")
+memory_snapshot = _refusing("memory_snapshot")
+set_per_process_memory_fraction = _refusing("set_per_process_memory_fraction")
+set_rng_state = _refusing("set_rng_state")
+utilization = _refusing("utilization")
 
 __all__ = [
     "CUDAGraph",

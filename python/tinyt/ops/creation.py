@@ -12,11 +12,12 @@ from tinyt.dtypes import ALL, get_default_dtype, promote_types
 from tinyt.dtypes import bool as bool_
 from tinyt.formats import ORDERS
 from tinyt.formats import memory_format as Format
-from tinyt.ops.common import Placement, Scalar, Sizes, placed, sizes_of, to_dtype, write_out
+from tinyt.ops.common import Placement, Scalar, Sizes, placed, sizes_of, write_out
 from tinyt.tensor import Tensor, method, prim
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
 
 def filled(size: Sequence[int], dtype: DType, value: Scalar) -> Tensor:
     """One value in a shape, exactly; RuntimeError where the dtype cannot hold it."""

@@ -238,6 +238,5 @@ def _cut_area(row: int, col: int, cut: int) -> int:
 
 
 EXPORTS: dict[str, Any] = {
-    f.__name__: f
-    for f in (arange, range, linspace, logspace, eye, tril_indices, triu_indices)
+    f.__name__: f for f in (arange, range, linspace, logspace, eye, tril_indices, triu_indices)
 }

@@ -153,6 +153,14 @@ def _stack_nested(data: Any, dtype: DType | None, depth: int = 0) -> Tensor:
     return prim.cat(tuple(rows), 0)
 
 
+def from_foreign(value: Any) -> Any:
+    """A tensor of another library with DLPack (PyTorch's, say) as one over its memory; anything
+    else as it is."""
+    if isinstance(value, Tensor) or not _is_foreign(value) or isinstance(value, type):
+        return value
+    return _from_array(value)
+
+
 def from_values(data: Any, dtype: DType) -> Tensor:
     """What ``Tensor(data)`` holds: another tensor's memory as it is, as in PyTorch; a copy of
     anything else in a dtype."""

@@ -1,7 +1,7 @@
 """Batch normalisation in evaluation mode folded into the layer before it.
 
-With running mean m and variance s, ``bn(W x + b) = W' x + b'`` where ``k = weight / sqrt(s + eps)``,
-``W' = k W`` and ``b' = (b - m) k + bias``.
+With running mean m and variance s, ``bn(W x + b) = W' x + b'`` where ``W' = k W``,
+``b' = (b - m) k + bias`` and ``k = weight / sqrt(s + eps)``.
 """
 
 from __future__ import annotations

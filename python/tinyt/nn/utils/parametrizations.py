@@ -1,6 +1,5 @@
 """Parametrizations of weights that are ready to use: `torch.nn.utils.parametrizations`."""
 
-# ruff: noqa: D102
 # (forward and right_inverse are described by the class.)
 
 from __future__ import annotations

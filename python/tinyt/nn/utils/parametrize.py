@@ -80,9 +80,7 @@ class ParametrizationList(ModuleList):
             than tensors, or, unless `unsafe`, a tensor of another dtype or shape.
     """
 
-    def __init__(
-        self, modules: Sequence[Module], original: Tensor, unsafe: bool = False
-    ) -> None:
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if not modules:
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
@@ -136,8 +134,7 @@ class ParametrizationList(ModuleList):
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
-                        f"parametrization {type(module).__name__} does not implement "
-                        "right_inverse."
+                        f"parametrization {type(module).__name__} does not implement right_inverse."
                     )
                 value = module.right_inverse(value)
         if self.is_tensor:
@@ -225,10 +222,9 @@ def register_parametrization(
 
     Reading `module.weight` (say) calls the parametrization on the tensor kept as
     `module.parametrizations.weight.original`, and gradients reach that one. More parametrizations
-    on one tensor are called one after another. A `right_inverse(value)` method of a parametrization
-    gives the original's first values, and those of `module.weight = value`; where it returns several
-    tensors they are kept as `original0`, `original1`, ..., which an optimiser made before does not
-    know.
+    on one tensor are called one after another. A parametrization's `right_inverse(value)` gives the
+    original's first values, and those of `module.weight = value`; where it returns several tensors
+    they are kept as `original0`, `original1`, ..., which an optimiser made before does not know.
 
     Args:
         module: whose tensor it is.
@@ -305,9 +301,10 @@ def _property(name: str) -> property:
     """The attribute that takes a parametrized tensor's place."""
 
     def compute(self: Module) -> Tensor:
-        made: ParametrizationList = self.parametrizations[name]  # type: ignore[assignment]
+        made = self.parametrizations[name]
         if not _cache.depth:
-            return made()
+            value: Tensor = made()
+            return value
         key = (id(self), name)
         if key not in _cache.values:
             _cache.values[key] = made()
