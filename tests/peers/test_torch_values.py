@@ -226,6 +226,15 @@ def test_state_dict_of_pytorch(assign: bool) -> None:
         ours.load_state_dict(broken)
 
 
+@pytest.fixture(scope="module")
+def loaded() -> None:
+    """What PyTorch's optimisers import at their first step keeps the frames below it alive."""
+    param = torch.nn.Parameter(torch.zeros(1))
+    param.grad = torch.ones(1)
+    torch.optim.SGD([param]).step()
+
+
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("kind", ["Adam", "SGD", "Rprop", "ASGD", "LBFGS"])
 def test_optimizer_state_of_pytorch(kind: str) -> None:
     def steps(tt: Any, net: Any, optimizer: Any, count: int) -> list[float]:
