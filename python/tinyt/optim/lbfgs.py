@@ -7,7 +7,7 @@ from typing import Any
 from tinyt._core import CaptureError
 from tinyt._tensor import recorder
 from tinyt.autograd import enable_grad, no_grad
-from tinyt.ops import cat, view_as_real
+from tinyt.ops import cat, zeros_like
 from tinyt.optim.optimizer import Closure, Optimizer, ParamGroup, Params, ParamState, learning_rate
 from tinyt.optim.wolfe import Point, strong_wolfe
 from tinyt.tensor import Tensor
@@ -23,7 +23,7 @@ class LBFGS(Optimizer):
     the first parameter: as many numbers as all parameters, `2 history_size + 2` times.
 
     Args:
-        params: the parameters; complex ones count as pairs of real numbers.
+        params: the parameters.
         lr: learning rate; the first length that a line search tries.
         max_iter: iterations of a call of `step`.
         max_eval: calls of the closure in a call of `step`; ``max_iter * 5 // 4`` if None.
@@ -101,11 +101,6 @@ class LBFGS(Optimizer):
             return _Run(self, closure).run()
 
 
-def _real(x: Tensor) -> Tensor:
-    """Complex numbers as pairs."""
-    return view_as_real(x) if x.dtype.is_complex else x
-
-
 class _Run:
     """One call of `step`."""
 
@@ -161,8 +156,8 @@ class _Run:
 
     def grad(self) -> Tensor:
         """All gradients as one vector; zeros for those that are None."""
-        return cat([_real(p.new_zeros(tuple(p.shape)) if p.grad is None else p.grad).reshape(-1)
-                    for p in self.params])  # fmt: skip
+        grads = [zeros_like(p) if p.grad is None else p.grad for p in self.params]
+        return cat([grad.reshape(-1) for grad in grads])
 
     def is_optimal(self, grad: Tensor) -> bool:
         return bool(grad.abs().max().item() <= self.group["tolerance_grad"])
@@ -253,7 +248,7 @@ class _Run:
     def move(self, direction: Tensor, length: float) -> None:
         """Adds a multiple of the direction to the parameters."""
         at = 0
-        for param in map(_real, self.params):
+        for param in self.params:
             part = direction[at : at + param.numel()]
             param.add_(part.reshape(tuple(param.shape)), alpha=length)
             at += param.numel()

@@ -37,7 +37,8 @@ def functional_call(
 
     Raises:
         ValueError: two of the dicts, or two names of one tensor, give different tensors.
-        AttributeError: a name that the module does not have.
+        AttributeError: a name of a module that there is not; an unknown name in one is ignored,
+            unless `strict`.
 
     >>> import tinyt
     >>> layer = tinyt.nn.Linear(2, 1, bias=False)
@@ -121,9 +122,6 @@ def _replaced(module: Module, given: Mapping[str, Tensor]) -> Iterator[None]:
                 if name in table:
                     kept.append((table, name, table[name]))
                     table[name] = value  # type: ignore[assignment]
-                    break
-            else:
-                raise AttributeError(f"{path} is not an attribute of the module")
         yield
     finally:
         for table, name, value in reversed(kept):
