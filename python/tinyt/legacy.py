@@ -120,7 +120,6 @@ def _yes(self: Tensor) -> bool:
 
 # Devices and layouts of PyTorch's that no tensor of this build has.
 _ELSEWHERE = (
-    "is_hpu",
     "is_ipu",
     "is_maia",
     "is_mkldnn",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from tinyt.nn import functional, init, parallel, utils
 from tinyt.nn.activation import (
     CELU,
@@ -147,6 +150,38 @@ from tinyt.nn.transformer import (
     TransformerEncoderLayer,
 )
 from tinyt.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
+
+# Classes that are loaded when they are first asked for, and their files.
+_LAZY = {
+    **dict.fromkeys(
+        (
+            "LazyBatchNorm1d",
+            "LazyBatchNorm2d",
+            "LazyBatchNorm3d",
+            "LazyConv1d",
+            "LazyConv2d",
+            "LazyConv3d",
+            "LazyConvTranspose1d",
+            "LazyConvTranspose2d",
+            "LazyConvTranspose3d",
+            "LazyInstanceNorm1d",
+            "LazyInstanceNorm2d",
+            "LazyInstanceNorm3d",
+            "LazyLinear",
+            "UninitializedBuffer",
+            "UninitializedParameter",
+        ),
+        "lazy",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return value
+
 
 __all__ = [
     "CELU",
@@ -298,4 +333,4 @@ __all__ = [
 ]
 
 # Takes what is above.
-from tinyt.nn import modules as modules
+from tinyt.nn import modules as modules  # noqa: E402

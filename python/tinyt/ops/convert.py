@@ -274,13 +274,13 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 @method
-def is_signed(self: Tensor) -> bool:
+def is_signed(input: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
-    return self.dtype.is_signed
+    return input.dtype.is_signed
 
 
 @method
-def get_device(self: Tensor) -> int:
+def get_device(input: Tensor) -> int:
     """-1: the number of a CPU."""
     return -1
 
@@ -349,8 +349,11 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
-    out: Tensor = prim.reshape(self, tuple(self.shape))
-    return _tensor.make_subclass(cls, out, out.requires_grad)
+    if not self.requires_grad:
+        return _tensor.make_subclass(cls, self, False)
+    out: Tensor = prim.reshape(self, tuple(self.shape))  # a node of the graph of its own
+    out.__class__ = cls
+    return out
 
 
 attach(type=_type)
