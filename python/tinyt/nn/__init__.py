@@ -94,6 +94,7 @@ from tinyt.nn.norm import (
     InstanceNorm3d,
     LayerNorm,
     RMSNorm,
+    SyncBatchNorm,
 )
 from tinyt.nn.padding import (
     CircularPad1d,
@@ -141,7 +142,7 @@ from tinyt.nn.pooling import (
     MaxUnpool3d,
 )
 from tinyt.nn.rnn import GRU, LSTM, RNN, RNNBase
-from tinyt.nn.rnn_cells import GRUCell, LSTMCell, RNNCell
+from tinyt.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from tinyt.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -173,6 +174,7 @@ _LAZY = {
         ),
         "lazy",
     ),
+    "AdaptiveLogSoftmaxWithLoss": "adaptive",
 }
 
 
@@ -288,6 +290,7 @@ __all__ = [
     "RMSNorm",
     "RNNBase",
     "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",
@@ -308,6 +311,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",
