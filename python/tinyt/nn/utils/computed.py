@@ -1,5 +1,5 @@
-"""A weight that a hook computes before every `forward`: what the older forms of weight and spectral
-normalisation share."""
+"""A weight that a hook computes before every `forward`: what pruning and the older forms of weight
+and spectral normalisation share."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ class ComputedWeight:
     """
 
     name: str
-
-    def __init__(self) -> None:
-        self._held: Tensor | None = None
+    _held: Tensor | None = None  # what a recording gives back to the attribute
 
     def _compute(self, module: Module) -> Tensor:
         raise NotImplementedError

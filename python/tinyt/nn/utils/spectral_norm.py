@@ -55,7 +55,6 @@ class SpectralNorm(ComputedWeight):
                 "Expected n_power_iterations to be positive, but got "
                 f"n_power_iterations={n_power_iterations}"
             )
-        super().__init__()
         self.name = name
         self.dim = dim
         self.n_power_iterations = n_power_iterations

@@ -21,7 +21,6 @@ class WeightNorm(ComputedWeight):
     """The hook: computes a weight from its length and direction before every `forward`."""
 
     def __init__(self, name: str, dim: int | None) -> None:
-        super().__init__()
         self.name = name
         self.dim = -1 if dim is None else dim
 
