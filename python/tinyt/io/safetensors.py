@@ -22,11 +22,11 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from tinyt import dtypes
+from tinyt import io as formats
 from tinyt.io.atomic import atomic_write
 from tinyt.io.encodings import NAMES
 from tinyt.io.errors import SerializationError
 from tinyt.io.files import open_regular, write_all
-from tinyt.io.foreign import foreign_kind
 from tinyt.io.header import (
     COMPLEX,
     METADATA,
@@ -166,7 +166,7 @@ def _refuse_foreign(path: Any, file: BinaryIO) -> None:
     head = file.read(9)
     if head[8:] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES:
         return
-    kind = foreign_kind(file)
+    kind = formats.foreign.foreign_kind(file)
     if kind is not None:
         name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else "the file"
         raise SerializationError(f"load: {name} {kind}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinyt.nn import functional, init, parallel, utils
 from tinyt.nn.activation import (
@@ -151,6 +151,54 @@ from tinyt.nn.transformer import (
     TransformerEncoderLayer,
 )
 from tinyt.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
+
+if TYPE_CHECKING:
+    from tinyt.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
+    from tinyt.nn.lazy import (
+        LazyBatchNorm1d as LazyBatchNorm1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyBatchNorm2d as LazyBatchNorm2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyBatchNorm3d as LazyBatchNorm3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConv1d as LazyConv1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConv2d as LazyConv2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConv3d as LazyConv3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConvTranspose1d as LazyConvTranspose1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConvTranspose2d as LazyConvTranspose2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConvTranspose3d as LazyConvTranspose3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyInstanceNorm1d as LazyInstanceNorm1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyInstanceNorm2d as LazyInstanceNorm2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyInstanceNorm3d as LazyInstanceNorm3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyLinear as LazyLinear,
+    )
+    from tinyt.nn.lazy import (
+        UninitializedBuffer as UninitializedBuffer,
+    )
+    from tinyt.nn.lazy import (
+        UninitializedParameter as UninitializedParameter,
+    )
 
 # Classes that are loaded when they are first asked for, and their files.
 _LAZY = {

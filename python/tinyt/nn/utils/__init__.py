@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from tinyt.nn.utils import rnn
 from tinyt.nn.utils.clip_grad import (
@@ -15,48 +17,72 @@ from tinyt.nn.utils.clip_grad import (
 )
 from tinyt.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 
-# The functions have their modules' names, so the modules are loaded before.
-from tinyt.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
-from tinyt.nn.utils.weight_norm import remove_weight_norm, weight_norm
+if TYPE_CHECKING:
+    from tinyt.nn.utils.fusion import (
+        fuse_conv_bn_eval,
+        fuse_conv_bn_weights,
+        fuse_linear_bn_eval,
+        fuse_linear_bn_weights,
+    )
+    from tinyt.nn.utils.init import skip_init
+    from tinyt.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+    from tinyt.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
-# Loaded when they are first asked for: modules, and functions of them.
+# Loaded when they are first asked for: functions, of which some have their modules' names.
 _LAZY = {
     "fuse_conv_bn_eval": "fusion",
     "fuse_conv_bn_weights": "fusion",
     "fuse_linear_bn_eval": "fusion",
     "fuse_linear_bn_weights": "fusion",
-    "fusion": "",
-    "init": "",
-    "parametrizations": "",
-    "parametrize": "",
-    "prune": "",
+    "remove_spectral_norm": "spectral_norm",
+    "remove_weight_norm": "weight_norm",
     "skip_init": "init",
-    "stateless": "",
+    "spectral_norm": "spectral_norm",
+    "weight_norm": "weight_norm",
 }
+# And modules.
+_MODULES = {"fusion", "init", "parametrizations", "parametrize", "prune", "stateless"}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = import_module(f"{__name__}.{_LAZY[name] or name}")
-    value = globals()[name] = getattr(found, name) if _LAZY[name] else found
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_MODULES})
 
+
+class _Package(ModuleType):
+    """This package: an import of `weight_norm.py` leaves the function of that name in it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and name in _LAZY:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 __all__ = [
     "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
     "get_total_norm",
     "parameters_to_vector",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
+    "skip_init",
     "spectral_norm",
     "vector_to_parameters",
     "weight_norm",
