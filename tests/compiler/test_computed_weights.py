@@ -29,11 +29,17 @@ def symmetric(layer: Any) -> Any:
     return parametrize.register_parametrization(layer, "weight", Symmetric())
 
 
+def householder(layer: Any) -> Any:
+    return parametrizations.orthogonal(layer, orthogonal_map="householder")
+
+
 KINDS: list[Callable[[Any], Any]] = [
     old_weight_norm,
     nn.utils.spectral_norm,
     parametrizations.weight_norm,
     parametrizations.spectral_norm,
+    parametrizations.orthogonal,
+    householder,
     symmetric,
 ]
 

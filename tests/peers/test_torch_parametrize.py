@@ -425,3 +425,86 @@ def test_skip_init() -> None:
             tt.nn.utils.skip_init(int)
         with pytest.raises(RuntimeError, match="device"):
             tt.nn.utils.skip_init(tt.nn.Identity if tt is torch else tt.nn.ReLU)
+
+
+SIZES = [(4, 4), (6, 3), (3, 6), (2, 5, 3), (3, 2, 2), (1, 1)]
+
+
+class Holder:
+    """A module with a weight of any shape, in either library."""
+
+    @staticmethod
+    def of(tt: Any, value: np.ndarray[Any, Any]) -> Any:
+        made = tt.nn.Module()
+        made.weight = tt.nn.Parameter(tt.tensor(value))
+        return made
+
+
+@pytest.mark.parametrize("base", [False, True])
+@pytest.mark.parametrize("kind", ["matrix_exp", "householder"])
+@pytest.mark.parametrize("shape", SIZES)
+def test_orthogonal(
+    shape: tuple[int, ...], kind: str, base: bool, rng: np.random.Generator
+) -> None:
+    value = rng.normal(size=shape)
+    theirs, ours = Holder.of(torch, value), Holder.of(tinyt, value)
+    for tt, module in ((torch, theirs), (tinyt, ours)):
+        tt.nn.utils.parametrizations.orthogonal(
+            module, orthogonal_map=kind, use_trivialization=base
+        )
+    assert repr(ours.parametrizations) == repr(theirs.parametrizations)
+    if base and shape[-1] != shape[-2]:  # completed by random columns: another base each
+        q = ours.weight.detach().numpy()
+        tall = q.swapaxes(-1, -2) if shape[-2] < shape[-1] else q
+        identity = np.broadcast_to(np.eye(tall.shape[-1]), (*shape[:-2], *[tall.shape[-1]] * 2))
+        np.testing.assert_allclose(tall.swapaxes(-1, -2) @ tall, identity, atol=1e-12)
+        ours.load_state_dict(theirs.state_dict())
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    np.testing.assert_allclose(
+        ours.weight.detach().numpy(), theirs.weight.detach().numpy(), atol=1e-12
+    )
+    weights = rng.normal(size=shape)
+    for tt, module in ((torch, theirs), (tinyt, ours)):
+        optimizer = tt.optim.SGD(module.parameters(), lr=0.3)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (module.weight * tt.tensor(weights)).sum().backward()
+            optimizer.step()
+    np.testing.assert_allclose(
+        ours.weight.detach().numpy(), theirs.weight.detach().numpy(), atol=1e-11
+    )
+    for name, held in theirs.state_dict().items():
+        np.testing.assert_allclose(ours.state_dict()[name].numpy(), held.numpy(), atol=1e-11)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-8, 0.3, 3.0, 40.0, 900.0])
+def test_exponential(size: float, rng: np.random.Generator) -> None:
+    from scipy.linalg import expm
+
+    from tinyt.nn.utils.orthogonal import exponential
+
+    value = rng.normal(size=(2, 5, 5)) * size
+    value = value - value.swapaxes(-1, -2)
+    found = exponential(tinyt.tensor(value)).numpy()
+    np.testing.assert_allclose(found, np.stack([expm(x) for x in value]), atol=1e-11)
+
+
+def test_assignment_and_errors_of_orthogonal() -> None:
+    make = tinyt.nn.utils.parametrizations.orthogonal
+    layer = make(tinyt.nn.Linear(3, 3, dtype=tinyt.float64))
+    turn = tinyt.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], dtype=tinyt.float64)
+    layer.weight = turn
+    assert tinyt.allclose(layer.weight, turn, atol=1e-14)
+    with pytest.raises(ValueError, match="Expected a matrix or batch of matrices of shape"):
+        layer.weight = tinyt.ones(2, 2, dtype=tinyt.float64)
+    plain = make(tinyt.nn.Linear(3, 3), use_trivialization=False)
+    with pytest.raises(NotImplementedError, match="not possible to assign"):
+        plain.weight = tinyt.eye(3)
+    with pytest.raises(NotImplementedError, match="needs a solver"):
+        make(tinyt.nn.Linear(3, 3), orthogonal_map="cayley")
+    with pytest.raises(ValueError, match="has to be one of"):
+        make(tinyt.nn.Linear(3, 3), orthogonal_map="qr")
+    with pytest.raises(ValueError, match="of 1 dimensions"):
+        make(tinyt.nn.Linear(3, 3), "bias")
+    with pytest.raises(ValueError, match="has no parameter or buffer"):
+        make(tinyt.nn.Linear(3, 3), "w")

@@ -9,12 +9,13 @@ from typing import Any
 from tinyt.autograd import no_grad
 from tinyt.nn.functional import normalize
 from tinyt.nn.module import Module
+from tinyt.nn.utils.orthogonal import MAPS, Orthogonal
 from tinyt.nn.utils.parametrize import register_parametrization
 from tinyt.nn.utils.spectral_norm import as_matrix, default_dim, random_unit
 from tinyt.ops import _weight_norm, mv, norm_except_dim, vdot
 from tinyt.tensor import Tensor
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 class _WeightNorm(Module):
@@ -142,3 +143,58 @@ def spectral_norm(
     rows = default_dim(module) if dim is None else dim
     made = _SpectralNorm(weight, n_power_iterations, rows, eps)
     return register_parametrization(module, name, made)
+
+
+def orthogonal(
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> Module:
+    """Gives a parameter orthonormal columns, or rows where it is wider than tall; returns the
+    module. Its first value is the Q of its QR decomposition, made by NumPy; a tensor of more than
+    two dimensions is a batch of matrices.
+
+    Args:
+        module: whose parameter it is.
+        name: of the parameter.
+        orthogonal_map: what makes it from a matrix without a rule: "matrix_exp", the exponential
+            of a skew-symmetric one, by default for square matrices; "householder", a product of
+            reflectors, for others. "cayley" needs a solver, which there is not.
+        use_trivialization: keeps a first value as the buffer `base` and computes what it is
+            multiplied with.
+
+    Raises:
+        ValueError: no such tensor, one of less than two dimensions or of complex numbers, or an
+            unknown map.
+        NotImplementedError: "cayley".
+
+    >>> import tinyt
+    >>> from tinyt.nn.utils.parametrizations import orthogonal
+    >>> q = orthogonal(tinyt.nn.Linear(20, 40)).weight
+    >>> bool((q.T @ q - tinyt.eye(20)).abs().max() < 1e-5)
+    True
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.dim() < 2:
+        raise ValueError(
+            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions."
+        )
+    if weight.dtype.is_complex:
+        raise ValueError("orthogonal: complex tensors have no gradients here")
+    square = weight.shape[-2] == weight.shape[-1]
+    chosen = orthogonal_map or ("matrix_exp" if square else "householder")
+    if chosen not in MAPS:
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {chosen}'
+        )
+    if chosen == "cayley":
+        raise NotImplementedError(
+            'orthogonal: "cayley" needs a solver of linear equations, which tinyt lacks; use '
+            '"matrix_exp" or "householder"'
+        )
+    made = Orthogonal(weight, chosen, use_trivialization)
+    return register_parametrization(module, name, made, unsafe=True)
