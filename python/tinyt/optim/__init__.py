@@ -16,10 +16,12 @@ from tinyt.optim.rprop import Rprop
 from tinyt.optim.sgd import SGD
 
 if TYPE_CHECKING:
+    from tinyt.optim.adafactor import Adafactor as Adafactor
     from tinyt.optim.lbfgs import LBFGS as LBFGS
+    from tinyt.optim.muon import Muon as Muon
 
 # Classes that are loaded when they are first asked for, and their files.
-_LAZY = {"LBFGS": "lbfgs"}
+_LAZY = {"Adafactor": "adafactor", "LBFGS": "lbfgs", "Muon": "muon"}
 
 
 def __getattr__(name: str) -> Any:
@@ -34,10 +36,12 @@ __all__ = [
     "LBFGS",
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",

@@ -169,7 +169,7 @@ class Optimizer:
             return
         try:
             for i in self._update_all(batch, group):
-                grad = -batch.grads[i] if group["maximize"] else batch.grads[i]
+                grad = -batch.grads[i] if group.get("maximize") else batch.grads[i]
                 self._update_param(batch.params[i], grad, batch.states[i], group)
         finally:
             for param, state in zip(batch.params, batch.states, strict=True):
