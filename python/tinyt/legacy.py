@@ -85,6 +85,17 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 @method
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Nothing: there is no stream that could use the memory later."""
+
+
+@method
+def const_data_ptr(self: Tensor) -> int:
+    """`data_ptr()`."""
+    return self.data_ptr()
+
+
+@method
 def is_pinned(self: Tensor, device: Any = None) -> bool:
     """False."""
     return False

@@ -363,6 +363,42 @@ def test_modules() -> None:
     assert tinyt.functional.einsum is tinyt.einsum
 
 
+def test_paths_of_modules() -> None:
+    from tinyt.autograd.grad_mode import no_grad
+    from tinyt.autograd.variable import Variable
+    from tinyt.utils.hooks import RemovableHandle
+
+    assert no_grad is tinyt.no_grad
+    assert Variable is tinyt.autograd.Variable
+    assert isinstance(nn.Linear(1, 1).register_forward_hook(print), RemovableHandle)
+    x = tinyt.arange(3.0)
+    shared = tinyt.utils.dlpack.from_dlpack(tinyt.utils.dlpack.to_dlpack(x))
+    x[0] = 5.0
+    assert shared.tolist() == [5.0, 1.0, 2.0]
+    assert x.record_stream(None) is None
+    assert x.const_data_ptr() == x.data_ptr()
+
+
+def test_safe_globals() -> None:
+    serialization = tinyt.serialization
+    serialization.add_safe_globals([int, int])
+    with serialization.safe_globals([str]):
+        assert serialization.get_safe_globals() == [int, str]
+    assert serialization.get_safe_globals() == [int]
+    serialization.clear_safe_globals()
+    assert serialization.get_safe_globals() == []
+
+
+def test_memory_formats_of_weights() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv3d(3, 4, 2))
+    before = net[0].weight.tolist()
+    nn.utils.convert_conv2d_weight_memory_format(net, tinyt.channels_last)
+    assert net[0].weight.is_contiguous(memory_format=tinyt.channels_last)
+    assert net[0].weight.tolist() == before
+    nn.utils.convert_conv3d_weight_memory_format(net, tinyt.channels_last_3d)
+    assert net[1].weight.is_contiguous(memory_format=tinyt.channels_last_3d)
+
+
 def test_backends() -> None:
     backends = tinyt.backends
     assert not backends.mkl.is_available()
@@ -403,7 +439,9 @@ def test_cuda() -> None:
     assert not cuda.is_current_stream_capturing()
     with cuda.device(None), cuda.device(-1), cuda.stream(None), cuda.device_of(tinyt.ones(1)):
         cuda.set_device(-1)
+    assert not isinstance(tinyt.ones(1), cuda.FloatTensor)
     for call in (
+        cuda.LongTensor,
         lambda: cuda.Event(enable_timing=True),
         cuda.Stream,
         cuda.CUDAGraph,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
+
 from tinyt._tensor import is_grad_enabled
 from tinyt.autograd import functional, graph, rules
 from tinyt.autograd.anomaly import (
@@ -21,6 +24,16 @@ from tinyt.autograd.mode import (
     set_grad_enabled,
 )
 from tinyt.autograd.tape import Variable, backward, grad
+
+# Modules under PyTorch's paths, loaded when they are first asked for.
+_LAZY = {"grad_mode", "variable"}
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
+
 
 __all__ = [
     "Function",

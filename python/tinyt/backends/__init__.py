@@ -16,4 +16,8 @@ def __getattr__(name: str) -> ModuleType:
     return import_module(f"{__name__}.{name}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
 __all__ = ["cpu", "cuda", "cudnn", "mkldnn", "mps", "openmp"]

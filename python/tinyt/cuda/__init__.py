@@ -179,6 +179,29 @@ class CUDAGraph:
         _refuse("CUDAGraph")
 
 
+class _TensorType(type):
+    """The class of `FloatTensor` and its like: no tensor is an instance."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        _refuse(cls.__name__)
+
+
+def _tensor_type(name: str) -> _TensorType:
+    return _TensorType(name, (), {"__doc__": "DeviceError: there is no device."})
+
+
+BFloat16Tensor = _tensor_type("BFloat16Tensor")
+BoolTensor = _tensor_type("BoolTensor")
+ByteTensor = _tensor_type("ByteTensor")
+CharTensor = _tensor_type("CharTensor")
+DoubleTensor = _tensor_type("DoubleTensor")
+FloatTensor = _tensor_type("FloatTensor")
+HalfTensor = _tensor_type("HalfTensor")
+IntTensor = _tensor_type("IntTensor")
+LongTensor = _tensor_type("LongTensor")
+ShortTensor = _tensor_type("ShortTensor")
+
+
 def set_device(device: object) -> None:
     """DeviceError: there is no device; nothing for a negative index."""
     if not _is_none(device):
@@ -213,9 +236,19 @@ set_rng_state = _refusing("set_rng_state")
 utilization = _refusing("utilization")
 
 __all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
     "CUDAGraph",
+    "CharTensor",
+    "DoubleTensor",
     "Event",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
     "OutOfMemoryError",
+    "ShortTensor",
     "Stream",
     "StreamContext",
     "amp",

@@ -25,11 +25,17 @@ if TYPE_CHECKING:
         fuse_linear_bn_weights,
     )
     from tinyt.nn.utils.init import skip_init
+    from tinyt.nn.utils.memory_format import (
+        convert_conv2d_weight_memory_format,
+        convert_conv3d_weight_memory_format,
+    )
     from tinyt.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
     from tinyt.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 # Loaded when they are first asked for: functions, of which some have their modules' names.
 _LAZY = {
+    "convert_conv2d_weight_memory_format": "memory_format",
+    "convert_conv3d_weight_memory_format": "memory_format",
     "fuse_conv_bn_eval": "fusion",
     "fuse_conv_bn_weights": "fusion",
     "fuse_linear_bn_eval": "fusion",
@@ -41,7 +47,15 @@ _LAZY = {
     "weight_norm": "weight_norm",
 }
 # And modules.
-_MODULES = {"fusion", "init", "parametrizations", "parametrize", "prune", "stateless"}
+_MODULES = {
+    "fusion",
+    "init",
+    "memory_format",
+    "parametrizations",
+    "parametrize",
+    "prune",
+    "stateless",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -73,6 +87,8 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format",
     "fuse_conv_bn_eval",
     "fuse_conv_bn_weights",
     "fuse_linear_bn_eval",
