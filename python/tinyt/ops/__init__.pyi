@@ -132,6 +132,7 @@ from tinyt.ops.creation import (
     zeros,
     zeros_like,
 )
+from tinyt.ops.ctc import ctc_loss
 from tinyt.ops.distance import (
     cosine_embedding_loss,
     cosine_similarity,
@@ -543,6 +544,7 @@ __all__ = [
     "cov",
     "cross",
     "cross_entropy",
+    "ctc_loss",
     "cummax",
     "cummin",
     "cumprod",
