@@ -85,7 +85,7 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 @method
-def record_stream(self: Tensor, stream: Any) -> None:
+def record_stream(self: Tensor, s: Any) -> None:
     """Nothing: there is no stream that could use the memory later."""
 
 

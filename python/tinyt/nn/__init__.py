@@ -143,7 +143,7 @@ from tinyt.nn.pooling import (
     MaxUnpool3d,
 )
 from tinyt.nn.rnn import GRU, LSTM, RNN, RNNBase
-from tinyt.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from tinyt.nn.rnn_cells import GRUCell, LSTMCell, RNNCell
 from tinyt.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -344,7 +344,6 @@ __all__ = [
     "RMSNorm",
     "RNNBase",
     "RNNCell",
-    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",

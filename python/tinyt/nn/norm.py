@@ -134,7 +134,7 @@ class SyncBatchNorm(_BatchNorm):
     (N, C, ...).
 
     Args:
-        num_features, eps, momentum, affine, track_running_stats, device, dtype: as of
+        num_features, eps, momentum, affine, track_running_stats, device, dtype, bias: as of
             `BatchNorm1d`.
         process_group: kept, no effect.
     """
@@ -149,8 +149,12 @@ class SyncBatchNorm(_BatchNorm):
         process_group: Any = None,
         device: Any = None,
         dtype: DType | None = None,
+        *,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
         self.process_group = process_group
 
     def _check_input(self, input: Tensor) -> None:
