@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinyt import _tensor
+from tinyt import _core, _tensor
 from tinyt._tensor import Symbol
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, as_dtype
@@ -44,10 +44,11 @@ def _copied(data: Any, dtype: DType | None) -> Tensor:
 
 
 def _from_lists(data: Any, dtype: DType | None) -> Tensor:
-    if _begins_with_array(data):
+    # A recording cannot read the numbers in tensors.
+    if _begins_with_array(data) or (_core.is_recording() and _holds_array(data)):
         return to_dtype(_stack_nested(data, dtype), dtype)
     try:
-        return _tensor.from_data(_as_lists(data), dtype)
+        return _tensor.from_data(_as_lists(data), dtype, dtype is None)
     except (TypeError, ValueError, RuntimeError):
         # Looked for here, as lists are long and most hold numbers alone.
         if not _holds_array(data):
@@ -134,7 +135,7 @@ def _holds_array(data: Any, depth: int = 0) -> bool:
 
 def _stack_nested(data: Any, dtype: DType | None, depth: int = 0) -> Tensor:
     """Lists whose items are tensors or arrays, or numbers among them."""
-    if not isinstance(data, (list, tuple)):
+    if not isinstance(data, (list, tuple)) or not data:
         return _copied(data, dtype)
     data = tuple(data)  # converting an item may run code that changes the list
     items = [_stack_nested(x, dtype, _deeper(depth)) for x in data]
