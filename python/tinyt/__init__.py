@@ -135,14 +135,12 @@ _ABSENT = {
     "jit": "there is no TorchScript; use the module itself",
     "distributed": "there is one process",
     "multiprocessing": "DataLoader workers are threads; use Python's multiprocessing",
-    "mps": "this build has no Metal; check backends.mps.is_available() first",
-    "xpu": "this build has no XPU",
     "sparse": "tensors are strided",
 }
 
 
 # Submodules that are loaded when they are first asked for.
-_LAZY = {"cpu", "functional", "storage", "types"}
+_LAZY = {"cpu", "functional", "mps", "storage", "types", "xpu"}
 
 
 def __getattr__(name: str) -> Any:

@@ -22,9 +22,11 @@ from tinyt import (
 )
 from tinyt import cpu as cpu
 from tinyt import functional as functional
+from tinyt import mps as mps
 from tinyt import ops as ops
 from tinyt import storage as storage
 from tinyt import types as types
+from tinyt import xpu as xpu
 from tinyt._core import (
     CaptureError,
     DeviceError,

@@ -29,7 +29,7 @@ PYTHON_LAYERS = [
     {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
     {"amp", "compile", "library"},
     {"accelerator", "backends", "functional", "lazy", "legacy", "testing", "utils", "version"},
-    {"cpu", "cuda", "storage", "types"},
+    {"cpu", "cuda", "mps", "storage", "types", "xpu"},
     {"models"},
     {"cli"},
     {"__main__"},

@@ -358,6 +358,15 @@ def test_modules() -> None:
     assert tinyt.cpu.is_available()
     assert (tinyt.cpu.device_count(), tinyt.cpu.current_device()) == (1, "cpu")
     tinyt.cpu.synchronize()
+    for module in (tinyt.xpu, tinyt.mps):
+        module.manual_seed(3)
+        module.empty_cache()
+        module.synchronize()
+        assert module.device_count() == 0
+    assert not tinyt.xpu.is_available()
+    assert tinyt.mps.current_allocated_memory() == 0
+    with pytest.raises(tinyt.DeviceError, match="no XPU"):
+        tinyt.xpu.current_device()
     assert tinyt.storage.UntypedStorage is tinyt.UntypedStorage
     assert isinstance(3, tinyt.types.Number)
     assert tinyt.functional.einsum is tinyt.einsum
