@@ -32,16 +32,26 @@ from tinyt.autograd import (
 )
 from tinyt.config import (
     are_deterministic_algorithms_enabled,
+    compiled_with_cxx11_abi,
     get_default_device,
+    get_deterministic_debug_mode,
     get_float32_matmul_precision,
     get_num_interop_threads,
     get_num_threads,
+    has_lapack,
+    has_mkl,
+    has_openmp,
+    has_spectral,
     is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
     num_threads,
     set_default_device,
+    set_deterministic_debug_mode,
     set_float32_matmul_precision,
+    set_flush_denormal,
     set_num_interop_threads,
     set_num_threads,
+    set_warn_always,
     show_config,
     use_deterministic_algorithms,
 )
@@ -105,7 +115,13 @@ from tinyt.legacy import (  # isort: skip
     IntTensor,
     LongTensor,
     ShortTensor,
+    TypedStorage,
+    UntypedStorage,
+    is_distributed,
+    is_inference,
+    is_storage,
     set_default_tensor_type,
+    typename,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 from tinyt.compile import MemoryLimitError, VerificationError, compile  # isort: skip
@@ -120,8 +136,6 @@ _when_imported("einops._backends", lambda _: import_module(f"{__name__}.interop.
 
 # Parts of PyTorch that do not exist here, and what to do without them.
 _ABSENT = {
-    "mps": "this build has no Metal; check backends.mps.is_available() first",
-    "xpu": "this build has no XPU",
     "sparse": "tensors are strided",
 }
 
@@ -130,15 +144,21 @@ _ABSENT = {
 _LAZY = {
     "_dynamo",
     "as_torch",
+    "cpu",
     "distributed",
     "export",
+    "functional",
     "fx",
     "hub",
     "interop",
     "jit",
+    "mps",
     "multiprocessing",
     "onnx",
     "profiler",
+    "storage",
+    "types",
+    "xpu",
 }
 
 
@@ -156,6 +176,22 @@ globals().update({t.name: t for t in ALL})
 globals().update(ALIASES)
 
 __all__ = [
+    "TypedStorage",
+    "UntypedStorage",
+    "compiled_with_cxx11_abi",
+    "get_deterministic_debug_mode",
+    "has_lapack",
+    "has_mkl",
+    "has_openmp",
+    "has_spectral",
+    "is_distributed",
+    "is_inference",
+    "is_storage",
+    "is_warn_always_enabled",
+    "set_deterministic_debug_mode",
+    "set_flush_denormal",
+    "set_warn_always",
+    "typename",
     "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",

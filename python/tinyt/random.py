@@ -183,6 +183,31 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator.set_state(new_state)
 
 
+@contextmanager
+def fork_rng(
+    devices: Any = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cpu",
+) -> Iterator[None]:
+    """A block after which the default generator stands where it stood before.
+
+    Args:
+        devices: indices of other devices whose generators are kept; there are none.
+        enabled: whether the block does anything.
+        device_type: of `devices`.
+    """
+    if not enabled:
+        yield
+        return
+    before = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(before)
+
+
 def stream_position() -> Any:
     """Where the default generator stands, in a recording too; for `drawing_from`."""
     recorder = _tensor.recorder()

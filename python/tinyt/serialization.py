@@ -20,6 +20,7 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from tinyt._tensor import device
@@ -29,7 +30,15 @@ from tinyt.io.header import parse_json
 from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor
 
-__all__ = ["SerializationError", "load", "save"]
+__all__ = [
+    "SerializationError",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "load",
+    "safe_globals",
+    "save",
+]
 
 _OBJECT = "tinyt.object"
 _VERSIONS = "tinyt.state_dict"  # the _metadata of a plain dict
@@ -287,3 +296,34 @@ def _decode_items(pairs: list[Any], tensors: Mapping[str, Tensor], depth: int) -
     if len(result) != len(pairs):
         raise SerializationError("load: a dict key occurs more than once")
     return result
+
+
+# ---- what PyTorch may unpickle: kept for programs that say so, no effect
+
+_safe_globals: list[Any] = []
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Kept, no effect: nothing is unpickled."""
+    _safe_globals.extend(x for x in safe_globals if x not in _safe_globals)
+
+
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` was given."""
+    return list(_safe_globals)
+
+
+def clear_safe_globals() -> None:
+    """Forgets what `add_safe_globals` was given."""
+    _safe_globals.clear()
+
+
+@contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """A block with more of them; no effect."""
+    before = get_safe_globals()
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _safe_globals[:] = before

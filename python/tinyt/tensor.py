@@ -32,7 +32,9 @@ class Tensor(TensorBase):
     short form for a tensor of the default dtype; ``Tensor(2, 3)`` an uninitialised one of a shape.
     """
 
-    def __init__(self, *data: Any) -> None:
+    def __init__(self, *data: Any, device: Any = None) -> None:
+        if device is not None:
+            _tensor.device(device)
         if not data:
             return
         dtype = _tensor.default_dtype_object()
@@ -41,7 +43,7 @@ class Tensor(TensorBase):
         if all(isinstance(n, Integral) for n in data):
             self.data = prim.fill(tuple(map(_tensor.index, data)), dtype, 0.0, 0)
         elif len(data) == 1:
-            self.data = _from_values(data[0], dtype)
+            self.data = _maker(data[0], dtype)
         else:
             raise TypeError(f"Tensor: expected sizes or one data argument, got {len(data)}")
 
@@ -182,17 +184,17 @@ def _deep_copied(x: Tensor, memo: dict[Any, Any]) -> Tensor:
     return view.detach()
 
 
-def _from_values(data: Any, dtype: DType) -> Tensor:
-    """Another tensor's memory as it is, as in PyTorch; an array or lists in a dtype."""
-    if isinstance(data, Tensor):
-        return data.detach()
-    if hasattr(data, "__array_interface__"):
-        x: Tensor = _tensor.from_buffer_object(data.copy())
-    else:
-        x = _tensor.from_data(data, dtype)
-    if x.dtype is not dtype:
-        x = prim.cast(x, dtype)
-    return x
+def _no_maker(data: Any, dtype: DType) -> Tensor:
+    raise NotImplementedError("Tensor: conversions of values are registered by tinyt.ops")
+
+
+_maker: Callable[[Any, DType], Tensor] = _no_maker
+
+
+def set_maker(function: Callable[[Any, DType], Tensor]) -> None:
+    """Registers what ``Tensor(data)`` makes its memory by: a function of data and dtype."""
+    global _maker
+    _maker = function
 
 
 def _rebuild(
@@ -233,4 +235,4 @@ def attach(**members: object) -> None:
 
 _tensor.set_public_class(Tensor)
 
-__all__ = ["Size", "Tensor", "attach", "method", "prim"]
+__all__ = ["Size", "Tensor", "attach", "method", "prim", "set_maker"]

@@ -323,10 +323,11 @@ op_call = op_entry
 
 # ---- construction from Python values
 
-def from_data(data, dtype dt=None):
-    """A new tensor from nested sequences and numbers."""
+def from_data(data, dtype dt=None, bint alone=False):
+    """A new tensor from nested sequences and numbers; ``alone``: TypeError for arrays among them,
+    which by their dtypes count otherwise than as numbers."""
     data = held_all(data)
-    out = noted(wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number)))
+    out = noted(wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number, alone)))
     # Each run has one of its own.
     return run_one(OP_COPY, out, Attrs()) if is_recording() else out
 

@@ -20,6 +20,7 @@ cdef extern from "dtype.h" namespace "tinyt" nogil:
         BFloat16
         Float32
         Float64
+        Complex128
     size_t size_of(DType)
     cbool is_integral(DType)
     cbool is_float(DType)
@@ -267,7 +268,7 @@ cdef extern from "interop.h" namespace "tinyt":
     const char* buffer_format(DType)
     CTensor from_dlpack_capsule(PyObject*) except +raise_python_error
     object to_dlpack_capsule(const CTensor&, cbool) except +raise_python_error
-    CTensor from_sequence(PyObject*, int) except +raise_python_error
+    CTensor from_sequence(PyObject*, int, bint) except +raise_python_error
 
 
 cdef extern from "methods.h" namespace "tinyt":

@@ -81,11 +81,13 @@ cdef int number_of_dtype(PyObject* object) noexcept:
         return (<dtype><object>object).number
     # Python's own types mean what they mean in PyTorch.
     if <object>object is float:
-        return <int>default_dtype()
+        return <int>DType.Float64
     if <object>object is int:
         return 5
     if <object>object is bool:
         return 0
+    if <object>object is complex:
+        return <int>DType.Complex128
     if PyLong_CheckExact(<object>object) and 0 <= <object>object < len(DTYPES):
         return <int><object>object
     return -1

@@ -26,6 +26,16 @@ OTHER_NAMES = ALIASES | {
 }
 # What has no row, and what PyTorch's function takes in another way than the row says.
 CALLS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
+    "bartlett_window": lambda tt: (4,),
+    "blackman_window": lambda tt: (4,),
+    "conv_tbc": lambda tt: (tt.ones(5, 2, 3), tt.ones(2, 3, 4), tt.zeros(4)),
+    "fill": lambda tt: (tt.ones(3), 2.0),
+    "hamming_window": lambda tt: (4,),
+    "hann_window": lambda tt: (4,),
+    "kaiser_window": lambda tt: (4,),
+    "range": lambda tt: (0, 3),
+    "unsafe_split": lambda tt: (tt.ones(4), 2),
+    "unsafe_split_with_sizes": lambda tt: (tt.ones(4), [1, 3]),
     "bernoulli": lambda tt: (tt.full((5,), 0.5),),
     "clone": lambda tt: (tt.ones(3),),
     "empty": lambda tt: ((2, 3),),

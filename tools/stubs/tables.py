@@ -13,6 +13,7 @@ HOT_PARAMETERS = {
     "view": "TensorBase",
     "accumulate": "bool",
     "active": "bool",
+    "alone": "bool",
     "may_copy": "bool",
     "cache": "bool",
     "capsule": "object",

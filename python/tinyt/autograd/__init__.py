@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tinyt._tensor import is_grad_enabled
 from tinyt.autograd import functional, graph, rules
@@ -27,6 +28,16 @@ from tinyt.autograd.tape import Variable, backward, grad
 
 if TYPE_CHECKING:
     from tinyt.autograd import profiler, profiler_util
+
+# Modules under PyTorch's paths, loaded when they are first asked for.
+_LAZY = {"grad_mode", "profiler", "profiler_util", "variable"}
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
+
 
 __all__ = [
     "Function",
@@ -53,12 +64,3 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
-
-# Loaded when they are first asked for.
-_LAZY = {"profiler", "profiler_util"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

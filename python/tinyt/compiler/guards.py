@@ -686,15 +686,17 @@ class Tracer:
                 self._whole(item, depth - 1)
 
     def _note(self, kind: str, place: Any, what: Any, value: Any) -> Any:
+        if type(value) is Number or (isinstance(value, TensorBase) and value._is_recorded):
+            return value  # it stands for another one in this call alone
         key = (kind, id(place), what)
         if key not in self._guards:
-            if type(value) is Number or (isinstance(value, TensorBase) and value._is_recorded):
-                return value  # it stands for another one in this call alone
             self._guards[key] = Guard(kind, place, what, value, _user_line(self._frame))
         self._keep(value)
         return value
 
     def _keep(self, value: Any) -> None:
+        if isinstance(value, TensorBase) and value._is_recorded:
+            return  # made in the call, and must not outlive it
         if not isinstance(value, _BY_VALUE):
             self._lasting[id(value)] = value
 

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from tinyt import dtypes
+from tinyt import io as formats
 from tinyt.io.atomic import atomic_write
 from tinyt.io.encodings import NAMES
 from tinyt.io.errors import SerializationError
@@ -114,6 +115,7 @@ def read(path: str | os.PathLike[str] | BinaryIO) -> tuple[dict[str, Tensor], di
     """
     with _source(path) as file:
         size = file.seek(0, os.SEEK_END)
+        _refuse_foreign(path, file)
         file.seek(0)
         content = _read_header(file, size)
         data_start = 8 + len(content)
@@ -156,6 +158,18 @@ def _source(path: str | os.PathLike[str] | BinaryIO) -> BinaryIO:
     if not isinstance(content, bytes):
         raise TypeError("load: the file must be opened in binary mode")
     return io.BytesIO(content)
+
+
+def _refuse_foreign(path: Any, file: BinaryIO) -> None:
+    """SerializationError for a file of another kind that is known."""
+    file.seek(0)
+    head = file.read(9)
+    if head[8:] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES:
+        return
+    kind = formats.foreign.foreign_kind(file)
+    if kind is not None:
+        name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else "the file"
+        raise SerializationError(f"load: {name} {kind}")
 
 
 def _read_header(file: BinaryIO, size: int) -> bytes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tinyt.nn import functional, init, parallel, utils
 from tinyt.nn.activation import (
     CELU,
@@ -63,6 +66,7 @@ from tinyt.nn.loss import (
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
+    CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     HuberLoss,
@@ -91,6 +95,7 @@ from tinyt.nn.norm import (
     InstanceNorm3d,
     LayerNorm,
     RMSNorm,
+    SyncBatchNorm,
 )
 from tinyt.nn.padding import (
     CircularPad1d,
@@ -148,6 +153,91 @@ from tinyt.nn.transformer import (
 )
 from tinyt.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 
+if TYPE_CHECKING:
+    from tinyt.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
+    from tinyt.nn.lazy import (
+        LazyBatchNorm1d as LazyBatchNorm1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyBatchNorm2d as LazyBatchNorm2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyBatchNorm3d as LazyBatchNorm3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConv1d as LazyConv1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConv2d as LazyConv2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConv3d as LazyConv3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConvTranspose1d as LazyConvTranspose1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConvTranspose2d as LazyConvTranspose2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConvTranspose3d as LazyConvTranspose3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyInstanceNorm1d as LazyInstanceNorm1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyInstanceNorm2d as LazyInstanceNorm2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyInstanceNorm3d as LazyInstanceNorm3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyLinear as LazyLinear,
+    )
+    from tinyt.nn.lazy import (
+        UninitializedBuffer as UninitializedBuffer,
+    )
+    from tinyt.nn.lazy import (
+        UninitializedParameter as UninitializedParameter,
+    )
+
+# Classes that are loaded when they are first asked for, and their files.
+_LAZY = {
+    **dict.fromkeys(
+        (
+            "LazyBatchNorm1d",
+            "LazyBatchNorm2d",
+            "LazyBatchNorm3d",
+            "LazyConv1d",
+            "LazyConv2d",
+            "LazyConv3d",
+            "LazyConvTranspose1d",
+            "LazyConvTranspose2d",
+            "LazyConvTranspose3d",
+            "LazyInstanceNorm1d",
+            "LazyInstanceNorm2d",
+            "LazyInstanceNorm3d",
+            "LazyLinear",
+            "UninitializedBuffer",
+            "UninitializedParameter",
+        ),
+        "lazy",
+    ),
+    "AdaptiveLogSoftmaxWithLoss": "adaptive",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
 __all__ = [
     "CELU",
     "ELU",
@@ -174,6 +264,7 @@ __all__ = [
     "BatchNorm3d",
     "Bilinear",
     "Buffer",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -273,6 +364,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",
@@ -298,4 +390,4 @@ __all__ = [
 ]
 
 # Takes what is above.
-from tinyt.nn import modules as modules
+from tinyt.nn import modules as modules  # noqa: E402

@@ -1,10 +1,14 @@
-"""Multi-head attention (Vaswani et al. 2017, "Attention is all you need")."""
+"""Multi-head attention (Vaswani et al. 2017, "Attention is all you need"), and PyTorch's choice of
+kernels for attention, of which there is one here."""
 
 # ruff: noqa: D102
 # (forward is described by the class.)
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
 from typing import Any
 
 from tinyt._tensor import dtype as DType
@@ -15,6 +19,64 @@ from tinyt.nn.parameter import Parameter
 from tinyt.ops import empty
 from tinyt.ops.multihead import multi_head_attention
 from tinyt.tensor import Tensor
+
+
+class SDPBackend(IntEnum):
+    """PyTorch's kernels for `scaled_dot_product_attention`. Here one kernel does what all of them
+    do: it never holds the scores, on any number of threads, with the same bits."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+_CHOICES = tuple(kind for kind in SDPBackend if kind >= 0)
+
+
+class _Enabled:
+    """Which kernels PyTorch might use, as programs have said; no effect."""
+
+    def __init__(self) -> None:
+        self.backends: tuple[SDPBackend, ...] = _CHOICES
+
+
+enabled_backends = _Enabled()
+
+
+@contextmanager
+def sdpa_kernel(
+    backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
+) -> Iterator[None]:
+    """A block in which attention may use these kernels alone; no effect, as there is one kernel.
+
+    Args:
+        backends: one or several.
+        set_priority: whether they are in order of preference.
+
+    Raises:
+        AssertionError: what is no backend.
+
+    >>> import tinyt
+    >>> from tinyt.nn.attention import SDPBackend, sdpa_kernel
+    >>> with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+    ...     tinyt.backends.cuda.math_sdp_enabled()
+    False
+    """
+    chosen = (backends,) if isinstance(backends, SDPBackend) else backends
+    if not isinstance(chosen, (list, tuple)) or not all(isinstance(b, SDPBackend) for b in chosen):
+        raise AssertionError(
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
+            f"{type(backends).__name__}"
+        )
+    before = enabled_backends.backends
+    enabled_backends.backends = tuple(dict.fromkeys(chosen))
+    try:
+        yield
+    finally:
+        enabled_backends.backends = before
 
 
 class MultiheadAttention(Module):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
@@ -65,7 +65,9 @@ class ConvBase(Module):
         self.reset_parameters()
 
     def _one_each(self, name: str, value: Sizes) -> tuple[int, ...]:
-        sizes = (value,) * self._spatial if isinstance(value, int) else tuple(value)
+        """The sizes along all axes; one, in a list or not, is that of each."""
+        sizes = tuple(value) if isinstance(value, Iterable) else (value,)
+        sizes = sizes * self._spatial if len(sizes) == 1 else sizes
         if len(sizes) != self._spatial:
             raise ValueError(
                 f"{type(self).__name__}: {name} must be an int or {self._spatial} of them, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt._core import is_recording
@@ -21,6 +21,28 @@ class Hook(NamedTuple):
     function: Callable[..., Any]
     with_kwargs: bool = False
     always: bool = False
+
+
+class HookFunctions(MutableMapping[int, Callable[..., Any]]):
+    """The functions of some hooks, by the ids of their handles; hooks can be taken out by them."""
+
+    def __init__(self, hooks: dict[int, Hook]) -> None:
+        self._hooks = hooks
+
+    def __getitem__(self, key: int) -> Callable[..., Any]:
+        return self._hooks[key].function
+
+    def __setitem__(self, key: int, function: Callable[..., Any]) -> None:
+        self._hooks[key] = Hook(function)
+
+    def __delitem__(self, key: int) -> None:
+        del self._hooks[key]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._hooks)
+
+    def __len__(self) -> int:
+        return len(self._hooks)
 
 
 class CallHooks:
@@ -377,6 +399,16 @@ class Hooked:
             self,  # type: ignore[arg-type]
             lambda call: compiler(call, *args, **kwargs),
         )
+
+    @property
+    def _forward_pre_hooks(self) -> HookFunctions:
+        """The functions before `forward`: PyTorch's name, which programs look hooks up by."""
+        return HookFunctions(self._own_call_hooks().forward_pre)
+
+    @property
+    def _forward_hooks(self) -> HookFunctions:
+        """The functions after `forward`."""
+        return HookFunctions(self._own_call_hooks().forward)
 
     def _own_call_hooks(self) -> CallHooks:
         if self._call_hooks is None:

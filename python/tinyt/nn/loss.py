@@ -151,6 +151,30 @@ class CrossEntropyLoss(_WeightedLoss):
         )
 
 
+class CTCLoss(_Loss):
+    """Connectionist temporal classification (Graves et al. 2006): minus the logarithm of the
+    probability of a target, for log-probabilities (T, N, C) of labels and of `blank` at T steps.
+
+    Targets are (N, S), or all behind one another; the lengths of inputs and targets are (N,).
+    `zero_infinity` makes the losses of inputs that are too short 0.
+    """
+
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor
+    ) -> Tensor:
+        return F.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
+            self.zero_infinity,
+        )  # fmt: skip
+
+
 class BCELoss(_WeightedLoss):
     """Binary cross entropy of probabilities."""
 

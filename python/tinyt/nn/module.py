@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype, move_to_shared
-from tinyt.dtypes import bfloat16, float16, float32, float64
+from tinyt.dtypes import as_dtype, bfloat16, float16, float32, float64
 from tinyt.nn.parameter import Buffer, Parameter, clear_grads
 from tinyt.nn.state import Stateful
 from tinyt.nn.tree import type_name
@@ -333,8 +333,8 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | No
     unknown = set(kwargs) - {"dtype", "device", "non_blocking", "memory_format"}
     if unknown:
         raise TypeError(f"to: unexpected keyword arguments {sorted(unknown)}")
-    target, device = kwargs.get("dtype"), kwargs.get("device")
-    for arg in args:
+    target, device = as_dtype(kwargs.get("dtype")), kwargs.get("device")
+    for arg in map(as_dtype, args):
         if isinstance(arg, Tensor):
             target, device = arg.dtype, arg.device
         elif isinstance(arg, dtype):

@@ -129,6 +129,60 @@ class _BatchNorm(_ChannelNorm):
         )
 
 
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the samples of all processes, of which there is one here: of
+    (N, C, ...).
+
+    Args:
+        num_features, eps, momentum, affine, track_running_stats, device, dtype, bias: as of
+            `BatchNorm1d`.
+        process_group: kept, no effect.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
+
+    def _check_input(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with a `SyncBatchNorm` in the place of each batch norm in it; parameters and
+        buffers stay the same tensors."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            other = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            other._parameters.update(module._parameters)
+            other._buffers.update(module._buffers)
+            return other.train(module.training)
+        for name, child in list(module._modules.items()):
+            if child is not None:
+                module._modules[name] = cls.convert_sync_batchnorm(child, process_group)
+        return module
+
+
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of (N, C) or (N, C, L)."""
 

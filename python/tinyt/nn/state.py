@@ -11,6 +11,7 @@ from tinyt.autograd import no_grad
 from tinyt.nn.hooks import NO_HOOKS, Hooked
 from tinyt.nn.parameter import Parameter
 from tinyt.nn.tree import Tree
+from tinyt.ops.values import from_foreign
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Stateful(Tree, Hooked):
         Everything is checked before anything is written: on an error the module is unchanged.
 
         Args:
-            state_dict: as `state_dict()` returns it.
+            state_dict: as `state_dict()` returns it; its tensors may be PyTorch's.
             strict: whether a missing or unexpected key is an error.
             assign: whether its tensors, with their dtypes, take the place of the module's
                 instead of being copied; make the optimiser after that.
@@ -333,6 +334,7 @@ class _Snapshot:
 
 def _fitting(key: str, target: Tensor, value: Any, errors: list[str]) -> Tensor | None:
     """The value for a tensor of a module; None, and a message, where it does not fit."""
+    value = from_foreign(value)
     if not isinstance(value, Tensor):
         errors.append(
             f'While copying the parameter named "{key}", expected Tensor from checkpoint '

@@ -14,6 +14,7 @@ from tinyt.autograd.hooks import add_hook
 from tinyt.dtypes import float32
 from tinyt.nn.parameter import clear_grads
 from tinyt.ops import tensor, zeros_like
+from tinyt.ops.values import from_foreign
 from tinyt.tensor import Tensor
 
 ParamGroup = dict[str, Any]
@@ -173,7 +174,7 @@ class Optimizer:
             return
         try:
             for i in self._update_all(batch, group):
-                grad = -batch.grads[i] if group["maximize"] else batch.grads[i]
+                grad = -batch.grads[i] if group.get("maximize") else batch.grads[i]
                 self._update_param(batch.params[i], grad, batch.states[i], group)
         finally:
             for param, state in zip(batch.params, batch.states, strict=True):
@@ -246,8 +247,9 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over a `state_dict` made by an optimiser over the same parameters in order.
 
-        Tensors are copied, and floating ones converted to the dtype of their parameter. Options
-        that a saved group lacks have their default values. `__setstate__` gets the result.
+        Tensors, which may be PyTorch's, are copied, and floating ones converted to the dtype of
+        their parameter. Options that a saved group lacks have their default values. `__setstate__`
+        gets the result.
 
         Raises:
             ValueError: if groups or their sizes do not match; the optimiser is unchanged then.
@@ -279,7 +281,7 @@ class Optimizer:
                 state[i] = deepcopy(values)
         loaded = []
         for group, given in zip(groups, saved, strict=True):
-            options = {k: deepcopy(v) for k, v in given.items() if k != "params"}
+            options = {k: deepcopy(from_foreign(v)) for k, v in given.items() if k != "params"}
             # Files of before an option was there have no value of it.
             loaded.append({**self.defaults, **options, "params": group["params"]})
         self.__setstate__({"state": state, "param_groups": loaded})
@@ -350,6 +352,9 @@ class Optimizer:
 
 def _adopt(value: Any, is_number: bool, param: Tensor) -> Any:
     """A copy of one saved state value, fit for `param`."""
+    value = from_foreign(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([_adopt(item, is_number, param) for item in value])
     if not isinstance(value, Tensor):
         return deepcopy(value)
     value = value.detach()

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 from tinyt.utils import checkpoint, data
 
 if TYPE_CHECKING:
-    from tinyt.utils import _pytree, benchmark, model_zoo, tensorboard
+    from tinyt.utils import _pytree, benchmark, dlpack, hooks, model_zoo, tensorboard
 
-__all__ = ["_pytree", "benchmark", "checkpoint", "data", "model_zoo", "tensorboard"]
+__all__ = [
+    "_pytree",
+    "benchmark",
+    "checkpoint",
+    "data",
+    "dlpack",
+    "hooks",
+    "model_zoo",
+    "tensorboard",
+]
 
 # Loaded when they are first asked for.
-_LAZY = {"_pytree", "benchmark", "model_zoo", "tensorboard"}
+_LAZY = {"_pytree", "benchmark", "dlpack", "hooks", "model_zoo", "tensorboard"}
 
 
 def __getattr__(name: str) -> Any:
