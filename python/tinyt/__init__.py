@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from math import e, inf, nan, pi
-from typing import NoReturn
+from typing import Any
 
 from tinyt import forks as _forks  # noqa: F401  (before what hangs in a subinterpreter)
 
@@ -123,8 +124,13 @@ _ABSENT = {
     "sparse": "tensors are strided",
 }
 
+# Submodules that are loaded when they are first asked for.
+_LAZY = {"distributions"}
 
-def __getattr__(name: str) -> NoReturn:
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return _import_module(f"tinyt.{name}")
     hint = _ABSENT.get(name)
     raise AttributeError(
         f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")
