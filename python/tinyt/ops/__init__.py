@@ -51,7 +51,9 @@ from tinyt.ops import (
     split,
     statistics,
     strides,
+    triangular,
     unpooling,
+    variates,
 )
 from tinyt.ops.common import OP_TABLE, named, renamed
 from tinyt.tensor import Tensor
@@ -82,6 +84,7 @@ FAMILIES = (
     masks,
     linalg,
     matrix,
+    triangular,
     einsum,
     embedding,
     conv,
@@ -99,6 +102,7 @@ FAMILIES = (
     ranges,
     random,
     distributions,
+    variates,
     multihead,
 )
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.

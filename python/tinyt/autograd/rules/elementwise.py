@@ -70,6 +70,19 @@ wide_rule("erf", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (2 / SQ
 wide_rule("erfc", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (-2 / SQRT_PI)), 0))
 wide_rule("erfinv", (lambda g, n: g * (prim.exp(prim.square(n.output())) * (SQRT_PI / 2)), OUT))
 wide_rule("lgamma", (lambda g, n: g * prim.digamma(n.input(0)), 0))
+wide_rule(
+    "log_ndtr",
+    (
+        lambda g, n: g
+        * prim.exp(prim.square(n.input(0)) * -0.5 - n.output() - 0.5 * math.log(2 * math.pi)),
+        0,
+        OUT,
+    ),
+)
+wide_rule(
+    "ndtri",
+    (lambda g, n: g * (prim.exp(prim.square(n.output()) * 0.5) * math.sqrt(2 * math.pi)), OUT),
+)
 wide_rule("digamma", (lambda g, n: g * prim.zeta(2.0, n.input(0)), 0))
 
 # Abramowitz & Stegun 9.6.27 and 9.6.28; I1(x) / x is 1/2 at 0.
@@ -251,6 +264,27 @@ wide_rule(
     "logaddexp2",
     (lambda g, n: g / (prim.exp2(n.input(1) - n.input(0)) + 1.0), 0, 1),
     (lambda g, n: g / (prim.exp2(n.input(0) - n.input(1)) + 1.0), 0, 1),
+)
+
+
+def gamma_density(n: Node) -> Tensor:
+    """x^(a - 1) e^-x / Gamma(a)."""
+    a, x = n.input(0), n.input(1)
+    return prim.exp(prim.xlogy(a - 1.0, x) - x - prim.lgamma(a))
+
+
+def gamma_shift(g: Tensor, n: Node) -> Tensor:
+    """The derivative of the lower function to a: less density where values grow with a."""
+    return -g * gamma_density(n) * prim.standard_gamma_grad(n.input(0), n.input(1))
+
+
+wide_rule(
+    "gammainc", (gamma_shift, 0, 1), (lambda g, n: g * gamma_density(n), 0, 1)
+)
+wide_rule(
+    "gammaincc",
+    (lambda g, n: -gamma_shift(g, n), 0, 1),
+    (lambda g, n: -g * gamma_density(n), 0, 1),
 )
 # No gradient to the order, as in PyTorch.
 wide_rule(
