@@ -1,4 +1,4 @@
-"""The families of `tinyt.distributions`, one row each: parameters, values, and what SciPy calls them.
+"""The families of `tinyt.distributions`, one row each: parameters, values, SciPy's name for them.
 
 `unit/test_distributions*.py` walks it against SciPy, `peers/test_torch_distributions.py` against
 PyTorch. It knows nothing about the library under test: `make` builds a row with either.

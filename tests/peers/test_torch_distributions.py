@@ -102,6 +102,7 @@ def test_cdf_and_icdf(family: Family) -> None:
 
 
 @every_family
+@pytest.mark.filterwarnings("ignore:Singular sample")  # PyTorch, of draws that are not
 def test_shapes(family: Family) -> None:
     (ours, _), (theirs, _) = make(tinyt, family), make(torch, family)
     for new in (lambda d: d, lambda d: d.expand((2, *d.batch_shape))):
@@ -113,7 +114,7 @@ def test_shapes(family: Family) -> None:
             (),
             (4,),
             (2, 3),
-            *(((0,),) if family.name[-4:] not in ("ical", "mial") else ()),
+            *(((0,),) if "ateg" not in family.name and family.name != "Multinomial" else ()),
         ):
             got, want = a.sample(tinyt.Size(shape)), b.sample(torch.Size(shape))
             assert tuple(got.shape) == tuple(want.shape)
@@ -271,7 +272,7 @@ def test_validation_can_be_turned_off() -> None:
             D.Normal(0.0, -1.0)
         finally:
             D.Distribution.set_default_validate_args(True)
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"^$|True or False"):
             D.Distribution.set_default_validate_args(3)
 
 
@@ -382,7 +383,8 @@ def test_compound_distributions() -> None:
                 stick.log_prob(point), stick.expand((3, 2)).log_prob(point),
             ]
         )  # fmt: skip
-        assert tuple(mixture.sample((5,)).shape) == (5, 2)
+        if tt is tinyt:  # PyTorch's needs the mixture's batch to be that of the components
+            assert tuple(mixture.sample((5,)).shape) == (5, 2)
         assert tuple(vector.sample((5, 2)).shape) == (5, 2, 3)
         assert tuple(stick.rsample((5,)).shape) == (5, 2, 4)
         assert tuple(vector.expand((4,)).sample().shape) == (4, 3)

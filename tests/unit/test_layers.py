@@ -30,7 +30,7 @@ PYTHON_LAYERS = [
     {"amp", "compile", "library"},
     {"accelerator", "backends", "lazy", "legacy", "testing", "utils", "version"},
     {"cuda"},
-    {"models"},
+    {"models", "distributions"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,7 +1,7 @@
-"""Two outcomes: Bernoulli trials, the number of failures before a success, their continuous form."""
+"""Two outcomes: Bernoulli trials, failures before a success, and their continuous form."""
 
-# ruff: noqa: D102
-# (The methods are described by the base class.)
+# ruff: noqa: D102, RUF012
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 
@@ -189,9 +189,9 @@ class ContinuousBernoulli(Binary, ExponentialFamily):
         if probs is not None:
             if validate_args is None:
                 validate_args = self._validate_args
-            if validate_args and not is_recording():
-                if not constraints.unit_interval.check(self.probs).all():
-                    raise ValueError("The parameter probs has invalid values")
+            look = validate_args and not is_recording()
+            if look and not constraints.unit_interval.check(self.probs).all():
+                raise ValueError("The parameter probs has invalid values")
             self.probs = clamp_probs(self.probs)
         self._lims = lims
         super().__init__(shape, validate_args=validate_args)

@@ -1,7 +1,7 @@
-"""One of several outcomes: its index, its one-hot vector, and how often each of many draws has it."""
+"""One of several outcomes: as an index, as a one-hot vector, and counts of many draws."""
 
-# ruff: noqa: D102
-# (The methods are described by the base class.)
+# ruff: noqa: D102, RUF012
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 

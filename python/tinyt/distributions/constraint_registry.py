@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from tinyt.distributions import constraints
 from tinyt.distributions import transforms as t
@@ -31,6 +31,12 @@ class ConstraintRegistry:
 
     def __init__(self) -> None:
         self._registry: dict[type, Factory] = {}
+
+    @overload
+    def register(self, constraint: Any, factory: None = None) -> Callable[[F], F]: ...
+
+    @overload
+    def register(self, constraint: Any, factory: F) -> F: ...
 
     def register(self, constraint: Any, factory: Any = None) -> Any:
         """Registers a factory for a class of constraints (or that of an instance); without one,
@@ -100,7 +106,7 @@ def _to_less_than(constraint: Any) -> Transform:
 @_both(constraints.interval, constraints.half_open_interval)
 def _to_interval(constraint: Any) -> Transform:
     low, high = constraint.lower_bound, constraint.upper_bound
-    if isinstance(low, Number) and isinstance(high, Number) and (low, high) == (0, 1):
+    if all(isinstance(x, Number) for x in (low, high)) and (low, high) == (0, 1):
         return t.SigmoidTransform()
     return t.ComposeTransform([t.SigmoidTransform(), t.AffineTransform(low, high - low)])
 

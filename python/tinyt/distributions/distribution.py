@@ -10,7 +10,6 @@ import tinyt
 from tinyt import Size, Tensor
 from tinyt._core import is_recording
 from tinyt.distributions import constraints
-from tinyt.distributions.constraints import Constraint
 from tinyt.distributions.utils import lazy_property
 
 Self = TypeVar("Self", bound="Distribution")
@@ -64,8 +63,9 @@ class Distribution:
             expected = self.arg_constraints
         except NotImplementedError:
             warnings.warn(
-                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` "
-                "or initialize the distribution with `validate_args=False` to turn off validation.",
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = "
+                "{}` or initialize the distribution with `validate_args=False` to turn off "
+                "validation.",
                 stacklevel=4,
             )
             return
@@ -84,7 +84,7 @@ class Distribution:
                 )
 
     def _validate_sample(self, value: Tensor) -> None:
-        """ValueError for a value that is no tensor, does not broadcast, or is out of the support."""
+        """ValueError for a value that is no tensor, does not broadcast or is off the support."""
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
         event_dim_start = len(value.shape) - len(self._event_shape)
@@ -267,12 +267,11 @@ class ExponentialFamily(Distribution):
 
     def entropy(self) -> Tensor:
         """The entropy, in nats, from the derivatives of the log-normaliser."""
-        result: Any = -self._mean_carrier_measure
         params = [p.detach().requires_grad_() for p in self._natural_params]
         with tinyt.enable_grad():
             normalizer = self._log_normalizer(*params)
-            slopes = tinyt.autograd.grad(normalizer.sum(), params, create_graph=True)
-        result = result + normalizer
+            slopes: Any = tinyt.autograd.grad(normalizer.sum(), params, create_graph=True)
+        result = normalizer - self._mean_carrier_measure
         events = len(self._event_shape)
         for param, slope in zip(params, slopes, strict=True):
             product = (param * slope).reshape((*self._batch_shape, -1)) if events else param * slope

@@ -1,7 +1,7 @@
 """Batch dimensions as dimensions of the event."""
 
-# ruff: noqa: D102
-# (The methods are described by the base class.)
+# ruff: noqa: D102, RUF012
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class Independent(Distribution):
         return new
 
     @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
+    def has_rsample(self) -> bool:
         return bool(self.base_dist.has_rsample)
 
     @property
-    def has_enumerate_support(self) -> bool:  # type: ignore[override]
+    def has_enumerate_support(self) -> bool:
         return self.reinterpreted_batch_ndims == 0 and bool(self.base_dist.has_enumerate_support)
 
     @constraints.dependent_property

@@ -91,30 +91,30 @@ def _(p: Uniform, t: Tensor) -> Tensor:
 # ---- cross-entropies, by q
 
 
-def to_bounded(p: Any, q: ContinuousBernoulli) -> Tensor:
+def to_bounded(p: Distribution, q: ContinuousBernoulli) -> Tensor:
     """q continuous Bernoulli."""
     return -p.mean * q.logits - (-q.probs).log1p() - q._cont_bern_log_norm()
 
 
-def to_exponential(p: Any, q: Exponential) -> Tensor:
+def to_exponential(p: Distribution, q: Exponential) -> Tensor:
     """q exponential."""
     return q.rate * p.mean - q.rate.log()
 
 
-def to_gamma(p: Any, q: Gamma) -> Tensor:
+def to_gamma(p: Distribution, q: Gamma) -> Tensor:
     """q gamma."""
     c = q.concentration
     return c.lgamma() - c * q.rate.log() - (c - 1) * mean_log(p) + q.rate * p.mean
 
 
-def to_gumbel(p: Any, q: Gumbel) -> Tensor:
+def to_gumbel(p: Distribution, q: Gumbel) -> Tensor:
     """q Gumbel."""
     t = q.scale.reciprocal()
     tail = (q.loc * t).exp() * laplace_transform(p, t)
     return q.scale.log() + (p.mean - q.loc) * t + tail
 
 
-def to_normal(p: Any, q: Normal) -> Tensor:
+def to_normal(p: Distribution, q: Normal) -> Tensor:
     """q normal."""
     square = p.variance + (p.mean - q.loc).square()
     return q.scale.log() + 0.5 * math.log(2 * math.pi) + 0.5 * square / q.scale.square()
@@ -134,7 +134,7 @@ def to_beta(p: Uniform, q: Beta) -> Tensor:
     return log_beta - (a - 1) * mean_log(p) - (b - 1) * mean_log_rest
 
 
-def to_pareto(p: Any, q: Pareto) -> Tensor:
+def to_pareto(p: Distribution, q: Pareto) -> Tensor:
     """q Pareto."""
     return (q.alpha + 1) * mean_log(p) - q.alpha.log() - q.alpha * q.scale.log()
 

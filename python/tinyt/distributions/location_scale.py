@@ -1,7 +1,7 @@
 """Families of a location and a scale, and the uniform distribution."""
 
-# ruff: noqa: D102
-# (The methods are described by the base class.)
+# ruff: noqa: D102, RUF012
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 """Distributions of matrices: Wishart, and LKJ for the Cholesky factors of correlations."""
 
-# ruff: noqa: D102
-# (The methods are described by the base class.)
+# ruff: noqa: D102, RUF012
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import tinyt
@@ -33,16 +32,10 @@ class Wishart(ExponentialFamily):
     """The sum of ``df`` products ``x xᵀ`` of normal vectors x with a covariance, which is given as
     for :class:`MultivariateNormal`; ``df`` may be a fraction above n - 1.
 
-    Draws by Bartlett's decomposition: ``L A Aᵀ Lᵀ``, A lower-triangular with normal values and roots
-    of chi-squared ones on the diagonal.
+    Draws by Bartlett's decomposition: ``L A Aᵀ Lᵀ``, A lower-triangular with normal values, and
+    roots of chi-squared ones on the diagonal.
     """
 
-    arg_constraints: Any = {
-        "covariance_matrix": constraints.positive_definite,
-        "precision_matrix": constraints.positive_definite,
-        "scale_tril": constraints.lower_cholesky,
-        "df": constraints.greater_than(0),
-    }
     support = constraints.positive_definite
     has_rsample = True
     batched = {"df": 0, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2}
@@ -91,6 +84,15 @@ class Wishart(ExponentialFamily):
             "precision_matrix": precision_to_scale_tril,
         }[name](matrix)
 
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        return {
+            "covariance_matrix": constraints.positive_definite,
+            "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky,
+            "df": constraints.greater_than(self.event_shape[-1] - 1),
+        }
+
     def expand(self, batch_shape: Shape, _instance: Any = None) -> Wishart:
         new = self._expanded(batch_shape, _instance)
         new._factor = self._factor
@@ -133,20 +135,15 @@ class Wishart(ExponentialFamily):
         return self.df.reshape((*self._batch_shape, 1, 1)) * (covariance.square() + products)
 
     def rsample(self, sample_shape: Shape = (), max_try_correction: int | None = None) -> Tensor:
-        """Draws; none is singular, so there is nothing for ``max_try_correction`` to repeat but
-        what rounding makes so, which is left as it is (a warning says so)."""
+        """Draws with gradients. ``max_try_correction`` is there for PyTorch's sake: A has a
+        positive diagonal, so there is no singular draw to repeat."""
         shape = self._extended_shape(sample_shape)
-        n = self._event_shape[-1]
-        steps = tinyt.arange(n, dtype=self.df.dtype)
+        steps = tinyt.arange(self._event_shape[-1], dtype=self.df.dtype)
         chi2 = Chi2(self.df.unsqueeze(-1) - steps, validate_args=False)
         diagonal = chi2.rsample(sample_shape).sqrt().diag_embed()
         part = self._factor @ (standard_normal(shape, self.df.dtype).tril(-1) + diagonal)
-        sample = part @ part.mT
-        if self._validate_args and not is_recording():
-            singular = ~self.support.check(sample.detach())
-            if singular.any():
-                warnings.warn("Singular sample detected.", stacklevel=2)
-        return sample
+        product: Tensor = part @ part.mT
+        return product
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

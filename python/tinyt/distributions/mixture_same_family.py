@@ -1,7 +1,7 @@
 """Mixtures of components of one family."""
 
-# ruff: noqa: D102
-# (The methods are described by the base class.)
+# ruff: noqa: D102, RUF012
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ class MixtureSameFamily(Distribution):
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         with tinyt.no_grad():
-            chosen = self._mixture_distribution.sample(sample_shape)
+            # Components of a larger batch choose each for itself.
+            chosen = self._mixture_distribution.expand(self.batch_shape).sample(sample_shape)
             drawn = self._component_distribution.sample(sample_shape)
             dim = len(sample_shape) + len(self.batch_shape)
             ones = (1 for _ in range(self._event_ndims + 1))

@@ -1,7 +1,7 @@
 """Multivariate normal distributions, of any covariance or of one of low rank."""
 
-# ruff: noqa: D102
-# (The methods are described by the base class.)
+# ruff: noqa: D102, RUF012
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 
@@ -195,7 +195,8 @@ class LowRankMultivariateNormal(Distribution):
         event = loc.shape[-1:]
         if cov_factor.dim() < 2:
             raise ValueError(
-                "cov_factor must be at least two-dimensional, with optional leading batch dimensions"
+                "cov_factor must be at least two-dimensional, with optional leading batch "
+                "dimensions"
             )
         if cov_factor.shape[-2:-1] != event:
             raise ValueError(f"cov_factor must be a batch of matrices with shape {event[0]} x m")

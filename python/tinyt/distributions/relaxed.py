@@ -1,7 +1,7 @@
 """Continuous relaxations of Bernoulli and categorical values, at a temperature."""
 
-# ruff: noqa: D102
-# (The methods are described by the base class.)
+# ruff: noqa: D102, RUF012
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class LogitRelaxedBernoulli(Binary):
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         z = logits - value * self.temperature
-        return _log(self.temperature) + z + 2 * logsigmoid(-z)
+        nats: Tensor = _log(self.temperature) + z + 2 * logsigmoid(-z)
+        return nats
 
 
 def _log(x: Tensor | float) -> Any:
@@ -155,7 +156,8 @@ class ExpRelaxedCategorical(Distribution):
         n = self._event_shape[-1]
         logits, value = tinyt.broadcast_tensors(self.logits, value)
         score = (logits - value * self.temperature).log_softmax(-1).sum(-1)
-        return score + (math.lgamma(n) + (n - 1) * _log(self.temperature))
+        norm: Tensor = math.lgamma(n) + (n - 1) * _log(self.temperature)
+        return score + norm
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):

@@ -1,7 +1,7 @@
 """What all transforms share, and transforms made of other ones."""
 
 # ruff: noqa: D102
-# (The methods are described by the base class.)
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 
@@ -13,17 +13,29 @@ import tinyt
 from tinyt import Size, Tensor
 from tinyt.distributions import constraints
 from tinyt.distributions.utils import sum_rightmost
+from tinyt.nn.functional import logsigmoid
 
 Shape = Sequence[int]
 Self = TypeVar("Self", bound="Transform")
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + e^x), exact to rounding everywhere."""
+    return -logsigmoid(-x)
+
+
+def clipped_sigmoid(x: Tensor) -> Tensor:
+    """The sigmoid, short of 0 and 1, where its inverse is infinite."""
+    facts = tinyt.finfo(x.dtype)
+    return x.sigmoid().clamp(min=facts.tiny, max=1.0 - facts.eps)
 
 
 class Transform:
     """A function ``y = t(x)`` from ``domain`` to ``codomain`` with an inverse ``x = t.inv(y)``.
 
     ``log_abs_det_jacobian(x, y)`` is the logarithm of the determinant of dy/dx, in absolute value,
-    of each entry of ``domain.event_dim`` dimensions. ``bijective`` says whether ``t(t.inv(y)) == y``
-    and the other way round; ``sign`` is 1 or -1 where a bijective one rises or falls. With
+    of each entry of ``domain.event_dim`` dimensions. ``bijective`` says whether ``t(t.inv(y))`` is
+    y and the other way round; ``sign`` is 1 or -1 where a bijective one rises or falls. With
     ``cache_size=1`` the last pair (x, y) is kept, so that ``t.inv(t(x))`` is ``x`` itself.
 
     A subclass gives ``_call``, ``_inverse``, ``log_abs_det_jacobian`` and the two constraints.
@@ -135,7 +147,7 @@ class _InverseTransform(Transform):
         return self._forward.domain
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return bool(self._forward.bijective)
 
     @property
@@ -212,7 +224,7 @@ class ComposeTransform(Transform):
         return _with_events(self.parts[-1].codomain, events)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(p.bijective for p in self.parts)
 
     @property
@@ -296,7 +308,7 @@ class IndependentTransform(Transform):
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return bool(self.base_transform.bijective)
 
     @property

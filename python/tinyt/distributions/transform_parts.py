@@ -1,7 +1,7 @@
 """Transforms of parts of a tensor along a dimension."""
 
 # ruff: noqa: D102
-# (The methods are described by the base class.)
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Several(Transform):
         self.dim = dim
 
     @property
-    def bijective(self) -> bool:  # type: ignore[override]
+    def bijective(self) -> bool:
         return all(t.bijective for t in self.transforms)
 
     def _check(self, value: Tensor, size: int) -> None:

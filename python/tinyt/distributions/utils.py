@@ -1,4 +1,4 @@
-"""What the families share: broadcasting of parameters, probabilities and logits, lazy parameters."""
+"""What the families share: broadcast parameters, probabilities and logits, lazy parameters."""
 
 from __future__ import annotations
 

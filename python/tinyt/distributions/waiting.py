@@ -1,7 +1,7 @@
 """Families of waiting times and sizes: exponential, Weibull, Pareto and Kumaraswamy."""
 
-# ruff: noqa: D102
-# (The methods are described by the base class.)
+# ruff: noqa: D102, RUF012
+# (The methods are described by the base class, whose tables are constants of each class.)
 
 from __future__ import annotations
 

@@ -360,7 +360,18 @@ from tinyt.ops.shape import (
 from tinyt.ops.shape import movedim as moveaxis
 from tinyt.ops.shape import transpose as swapdims
 from tinyt.ops.slices import index_add, index_copy, index_fill, index_reduce, index_select
-from tinyt.ops.special import frexp, logit, logit_, mvlgamma, nextafter, polygamma, sinc, sinc_
+from tinyt.ops.special import (
+    frexp,
+    igamma,
+    igammac,
+    logit,
+    logit_,
+    mvlgamma,
+    nextafter,
+    polygamma,
+    sinc,
+    sinc_,
+)
 from tinyt.ops.split import (
     chunk,
     dsplit,
@@ -376,7 +387,15 @@ from tinyt.ops.split import (
 )
 from tinyt.ops.statistics import corrcoef, cov, std, std_mean, var, var_mean
 from tinyt.ops.strides import as_strided, as_strided_, diagonal, resize_as_
+from tinyt.ops.triangular import cholesky, cholesky_inverse, cholesky_solve
 from tinyt.ops.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
+from tinyt.ops.variates import (
+    _sample_dirichlet,
+    _sample_von_mises,
+    _standard_gamma,
+    binomial,
+    poisson,
+)
 from tinyt.tensor import Tensor
 
 __all__ = [
@@ -384,6 +403,9 @@ __all__ = [
     "FAMILIES",
     "FUNCTIONAL",
     "_int_mm",
+    "_sample_dirichlet",
+    "_sample_von_mises",
+    "_standard_gamma",
     "abs",
     "abs_",
     "absolute",
@@ -462,6 +484,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bincount",
+    "binomial",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -483,6 +506,9 @@ __all__ = [
     "celu_",
     "chain_matmul",
     "channel_shuffle",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clamp_",
@@ -627,6 +653,8 @@ __all__ = [
     "hypot",
     "i0",
     "i0_",
+    "igamma",
+    "igammac",
     "imag",
     "index_add",
     "index_copy",
@@ -764,6 +792,7 @@ __all__ = [
     "permute",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "poisson",
     "poisson_nll_loss",
     "polar",
     "polygamma",

@@ -73,8 +73,9 @@ wide_rule("lgamma", (lambda g, n: g * prim.digamma(n.input(0)), 0))
 wide_rule(
     "log_ndtr",
     (
-        lambda g, n: g
-        * prim.exp(prim.square(n.input(0)) * -0.5 - n.output() - 0.5 * math.log(2 * math.pi)),
+        lambda g, n: (
+            g * prim.exp(prim.square(n.input(0)) * -0.5 - n.output() - 0.5 * math.log(2 * math.pi))
+        ),
         0,
         OUT,
     ),
@@ -278,9 +279,7 @@ def gamma_shift(g: Tensor, n: Node) -> Tensor:
     return -g * gamma_density(n) * prim.standard_gamma_grad(n.input(0), n.input(1))
 
 
-wide_rule(
-    "gammainc", (gamma_shift, 0, 1), (lambda g, n: g * gamma_density(n), 0, 1)
-)
+wide_rule("gammainc", (gamma_shift, 0, 1), (lambda g, n: g * gamma_density(n), 0, 1))
 wide_rule(
     "gammaincc",
     (lambda g, n: -gamma_shift(g, n), 0, 1),
