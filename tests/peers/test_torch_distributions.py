@@ -68,6 +68,9 @@ def test_log_prob_and_its_gradients(family: Family) -> None:
     (got, got_grads), (want, want_grads) = found
     close(got, want, ROUGH.get(family.name, 1e-9))
     for a, b in zip(got_grads, want_grads, strict=True):
+        if family.name == "GeneralizedPareto":
+            # PyTorch has no gradient of a concentration of 0, which is the second.
+            a, b = a[::2], b[::2]
         close(a, b, ROUGH.get(family.name, 1e-8))
 
 

@@ -10,7 +10,7 @@ import tinyt
 from tinyt import Size, Tensor
 from tinyt._core import is_recording
 from tinyt.distributions import constraints
-from tinyt.distributions.utils import lazy_property
+from tinyt.distributions.utils import lazy_property, place_of_recording
 
 Self = TypeVar("Self", bound="Distribution")
 Shape = Sequence[int]
@@ -51,6 +51,9 @@ class Distribution:
         validate_args: bool | None = None,
     ) -> None:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        place = place_of_recording()
+        if place is not None:
+            self._place_of_recording = place
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:

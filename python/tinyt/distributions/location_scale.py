@@ -66,7 +66,8 @@ class Uniform(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         inside = (self.low <= value) & (value < self.high)
-        return tinyt.where(inside, 0.0, -math.inf) - (self.high - self.low).log()
+        log_width = (self.high - self.low).log()
+        return tinyt.where(inside, -log_width, -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar, overload
 
 import tinyt
 from tinyt import Tensor
-from tinyt._core import is_recording
 from tinyt._tensor import Number as RecordedNumber
 from tinyt._tensor import dtype as DType
+from tinyt._tensor import recorder
 
 T = TypeVar("T")
 
@@ -111,10 +111,18 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     return zeros.scatter(-1, place, vec).reshape((*vec.shape[:-1], size, size))
 
 
+def place_of_recording() -> tuple[Any, int] | None:
+    """The recording of a program that is under way, and how deep in its branches and loops; or
+    None."""
+    found = recorder()
+    return None if found is None else (found, found.depth)
+
+
 class lazy_property(Generic[T]):
     """A property that is computed at its first use and may be set before it.
 
-    What is computed while a program is recorded is not kept: it belongs to that recording.
+    What is computed while a program is recorded belongs to that recording: it is kept by instances
+    that were made there, too (see :func:`place_of_recording`), and by no others.
     """
 
     def __init__(self, wrapped: Callable[[Any], T]) -> None:
@@ -139,7 +147,7 @@ class lazy_property(Generic[T]):
             return found
         with tinyt.enable_grad():
             value = self.wrapped(instance)
-        if not is_recording():
+        if place_of_recording() == known.get("_place_of_recording"):
             known[self.name] = value
         return value
 

@@ -234,6 +234,11 @@ class Kumaraswamy(TransformedDistribution):
         return (1 - b.reciprocal()) + (1 - a.reciprocal()) * harmonic - a.log() - b.log()
 
 
+def _moderate(x: Tensor) -> Tensor:
+    """x within bounds in which its product with 0 is 0."""
+    return x.clamp(min=-1e8, max=1e8)
+
+
 class GeneralizedPareto(Distribution):
     """``P(X > x) = (1 + concentration z)**(-1 / concentration)`` with ``z = (x - loc) / scale``;
     ``exp(-z)`` where the concentration is 0.
@@ -266,7 +271,8 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, tinyt.where(self.concentration < 0, end, math.inf))
 
     def _shape(self) -> tuple[Tensor, Tensor]:
-        """Where the concentration is 0, and the concentration with 1 there."""
+        """Where the concentration is 0, and the concentration with 1 there. Formulas for 0 have a
+        first term in the concentration, of which the gradient comes."""
         zero = self.concentration.abs() < tinyt.finfo(self.loc.dtype).tiny
         return zero, tinyt.where(zero, 1.0, self.concentration)
 
@@ -279,7 +285,8 @@ class GeneralizedPareto(Distribution):
             self._validate_sample(value)
         zero, c = self._shape()
         z = (value - self.loc) / self.scale
-        inside = tinyt.where(zero, z, (1 + 1 / c) * (c * z).log1p())
+        slow = z + self.concentration * _moderate(z) * (1 - 0.5 * z)
+        inside = tinyt.where(zero, slow, (1 + 1 / c) * (c * z).log1p())
         return -self.scale.log() - inside
 
     def log_survival_function(self, value: Tensor) -> Tensor:
@@ -288,7 +295,8 @@ class GeneralizedPareto(Distribution):
             self._validate_sample(value)
         zero, c = self._shape()
         z = (value - self.loc) / self.scale
-        return tinyt.where(zero, -z, -(c * z).log1p() / c)
+        slow = 0.5 * self.concentration * _moderate(z).square() - z
+        return tinyt.where(zero, slow, -(c * z).log1p() / c)
 
     def log_cdf(self, value: Tensor) -> Tensor:
         """log P(X <= value)."""
@@ -300,7 +308,8 @@ class GeneralizedPareto(Distribution):
     def icdf(self, value: Tensor) -> Tensor:
         zero, c = self._shape()
         survival = (-value).log1p()
-        return self.loc + self.scale * tinyt.where(zero, -survival, (-c * survival).expm1() / c)
+        slow = 0.5 * self.concentration * _moderate(survival).square() - survival
+        return self.loc + self.scale * tinyt.where(zero, slow, (-c * survival).expm1() / c)
 
     @property
     def mean(self) -> Tensor:

@@ -38,18 +38,20 @@ void cholesky(const Tensor& in, const Tensor& out, const Tensor& info) {
   const Tensor work = Tensor::empty(out.shape(), out.dtype());
   parallel_ranges(info.numel(), std::max<int64_t>(1, kWork / (1 + size * n)),
                   [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const T* a = in.ptr<const T>() + b * size;
-      T *u = work.ptr<T>() + b * size, *l = out.ptr<T>() + b * size;
-      for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = i; j < n; ++j) u[i * n + j] = a[j * n + i];
-      const int64_t order = factor(u, n);
-      info.ptr<int32_t>()[b] = static_cast<int32_t>(order);
-      for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = 0; j < n; ++j)
-          l[i * n + j] = order ? std::numeric_limits<T>::quiet_NaN() : j <= i ? u[j * n + i] : T{};
-    }
-  });
+                    for (int64_t b = begin; b < end; ++b) {
+                      const T* a = in.ptr<const T>() + b * size;
+                      T *u = work.ptr<T>() + b * size, *l = out.ptr<T>() + b * size;
+                      for (int64_t i = 0; i < n; ++i)
+                        for (int64_t j = i; j < n; ++j) u[i * n + j] = a[j * n + i];
+                      const int64_t order = factor(u, n);
+                      info.ptr<int32_t>()[b] = static_cast<int32_t>(order);
+                      for (int64_t i = 0; i < n; ++i)
+                        for (int64_t j = 0; j < n; ++j)
+                          l[i * n + j] = order    ? std::numeric_limits<T>::quiet_NaN()
+                                         : j <= i ? u[j * n + i]
+                                                  : T{};
+                    }
+                  });
 }
 
 // Columns [first, last) of X, row after row.

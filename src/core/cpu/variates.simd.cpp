@@ -211,8 +211,7 @@ TINYT_OUTLINE F64 binomial_lanes(Words words, F64 count, F64 probability) {
       const I64 inside = (I64)(k >= 0.0) & (I64)(k <= m);
       const F64 at = select(inside, k, mode);
       const F64 height = log(v * alpha / (a / sqr(us) + b));
-      const F64 density =
-          top - lgamma(at + 1.0) - lgamma(m - at + 1.0) + (at - mode) * log_odds;
+      const F64 density = top - lgamma(at + 1.0) - lgamma(m - at + 1.0) + (at - mode) * log_odds;
       const I64 at_once = (I64)(us >= 0.07) & (I64)(v <= quick);
       const I64 taken = open & inside & (at_once | (I64)(height <= density));
       value = select(taken, k, value);
