@@ -121,17 +121,18 @@ def frexp(x: Array) -> tuple[Array, Array]:
     return mantissa, exponent.astype(np.int32)
 
 
-def log_ndtr(x: Array) -> Array:
-    """The logarithm of erfc(-x / sqrt(2)) / 2; below -5 by the continued fraction of Mills' ratio
-    (Abramowitz & Stegun 26.2.14)."""
+def erfcx(x: Array) -> Array:
+    """``exp(x**2) erfc(x)``."""
     x = np.asarray(x, np.float64)
-    safe = np.clip(x, -5.0, None)
-    far = np.asarray(np.minimum(x, -5.0), WIDE)
-    fraction = -far
-    for k in range(200, 0, -1):
-        fraction = -far + k / fraction
-    tail = -far * far / 2 - np.log(fraction) - np.log(2 * np.asarray(np.pi, WIDE)) / 2
-    return np.where(x < -5, tail.astype(np.float64), np.log1p(-0.5 * erfc(safe / math.sqrt(2))))
+    square = np.asarray(x, WIDE) ** 2
+    return np.asarray(np.exp(square) * erfc(x), np.float64)
+
+
+def log_ndtr(x: Array) -> Array:
+    """The logarithm of erfc(-x / sqrt(2)) / 2: of a value near 1 by what is missing."""
+    x = np.asarray(x, np.float64)
+    below = np.log(0.5 * erfc(-np.minimum(x, 0) / math.sqrt(2)))
+    return np.where(x < 0, below, np.log1p(-0.5 * erfc(x / math.sqrt(2))))
 
 
 def ndtri(p: Array) -> Array:

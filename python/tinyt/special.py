@@ -32,6 +32,7 @@ i1 = prim.i1
 i1e = prim.i1e
 gammainc = prim.gammainc
 gammaincc = prim.gammaincc
+erfcx = prim.erfcx
 log_ndtr = prim.log_ndtr
 ndtri = prim.ndtri
 xlog1py = prim.xlog1py
@@ -42,6 +43,7 @@ __all__ = [
     "entr",
     "erf",
     "erfc",
+    "erfcx",
     "erfinv",
     "exp2",
     "expit",

@@ -35,6 +35,7 @@ UNKNOWN = {
     "cholesky",
     "dirichlet",
     "dirichlet_grad",
+    "erfcx",
     "gammainc",
     "gammaincc",
     "log_ndtr",

@@ -43,11 +43,11 @@ def _check(op: str, info: Tensor) -> None:
 
 
 @named
-def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The factor L, lower-triangular with a positive diagonal, of ``A = L Lᵀ``; with ``upper``
+def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """The factor L, lower-triangular with a positive diagonal, of ``input = L Lᵀ``; with ``upper``
     its transpose.
 
-    A: [..., n, n], float32 or float64, symmetric: one triangle is read, the lower one unless
+    input: [..., n, n], float32 or float64, symmetric: one triangle is read, the lower one unless
     ``upper``. LinAlgError where a matrix is not positive-definite; in a program there is no look
     at the values, and its factor is NaN.
 
@@ -55,12 +55,12 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None
     tensor([[2., 0.],
             [1., 1.]])
     """
-    return write_out(out, _factor("linalg.cholesky", A, upper, True)[0])
+    return write_out(out, _factor("linalg.cholesky", input, upper, True)[0])
 
 
 @named
 def linalg_cholesky_ex(
-    A: Tensor,
+    input: Tensor,
     *,
     upper: bool = False,
     check_errors: bool = False,
@@ -68,7 +68,7 @@ def linalg_cholesky_ex(
 ) -> FactorInfo:
     """:func:`linalg_cholesky`, and in the place of its error ``info``, int32 [...]: 0, or the order
     of the first leading minor that is not positive (the factor is NaN then)."""
-    found = _factor("linalg.cholesky_ex", A, upper, check_errors)
+    found = _factor("linalg.cholesky_ex", input, upper, check_errors)
     return returned(FactorInfo, "linalg_cholesky_ex", out, found)
 
 
@@ -95,7 +95,7 @@ def _batched(op: str, A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
 
 @named
 def linalg_solve_triangular(
-    A: Tensor,
+    input: Tensor,
     B: Tensor,
     *,
     upper: bool,
@@ -103,9 +103,10 @@ def linalg_solve_triangular(
     unitriangular: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """X of ``A X = B`` (``X A = B`` without ``left``) of a triangular A, by substitution.
+    """X of ``A X = B`` (``X A = B`` without ``left``) of a triangular A, ``input``, by
+    substitution.
 
-    A: [..., n, n], B: [..., n, k] ([..., k, n]), batches broadcast; float32 or float64. The other
+    input: [..., n, n], B: [..., n, k] ([..., k, n]), batches broadcast; float32 or float64. The other
     triangle is not read, nor is the diagonal where ``unitriangular`` says it is ones.
 
     >>> A = tinyt.tensor([[2.0, 0.0], [1.0, 1.0]])
@@ -113,7 +114,7 @@ def linalg_solve_triangular(
     tensor([[1.],
             [2.]])
     """
-    A, B = _batched("linalg.solve_triangular", A, B)
+    A, B = _batched("linalg.solve_triangular", input, B)
     if left:
         return write_out(out, prim.solve_triangular(A, B, upper, unitriangular))
     solved = prim.solve_triangular(_transposed(A), _transposed(B), not upper, unitriangular)

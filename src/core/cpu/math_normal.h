@@ -19,6 +19,19 @@ TINYT_INLINE F64 scaled_erfc(F64 b) {
   return select(far, 0x1.20dd750429b6dp-1 / b * series, near);
 }
 
+// e^(x^2) erfc(x).
+TINYT_OUTLINE F64 erfcx(F64 x) {
+  const I64 right = (I64)(x >= 0.5);
+  const F64 far = scaled_erfc(select(right, x, splat(1.0)));
+  const Two<F64> square = two_prod(x, x);
+  const F64 near = exp(square.hi, square.lo) * erfc(x);
+  // Squares beyond the exponential's range have no second part.
+  return select(right, far, select(x < -27.0, splat(__builtin_inf()), near));
+}
+TINYT_INLINE F32 erfcx(F32 x) {
+  return through_double(x, [](F64 d) { return erfcx(d); });
+}
+
 inline constexpr double kRootHalf = 0x1.6a09e667f3bcdp-1;
 
 TINYT_OUTLINE F64 log_ndtr(F64 x) {
@@ -38,7 +51,7 @@ TINYT_OUTLINE F64 ndtri(F64 p) {
   const F64 t = minimum(p, 1.0 - p);
   const F64 middle = 2.0 * kRootHalf * erfinv(2.0 * p - 1.0);
   const I64 tail = (I64)(t < 0.1) & (I64)(t > 0.0);
-  if (!any(tail)) return middle;
+  if (!any(tail)) return select(t < 0.0, splat(__builtin_nan("")), middle);
   const F64 log_t = log(select(tail, t, splat(0.05))), s = sqrt(-2.0 * log_t);
   const F64 over = fma(fma(splat(0.010328), s, splat(0.802853)), s, splat(2.515517));
   const F64 under = fma(fma(splat(0.001308), s, splat(0.189269)), s, splat(1.432788));
@@ -47,7 +60,8 @@ TINYT_OUTLINE F64 ndtri(F64 p) {
     const F64 scaled = scaled_erfc(y * kRootHalf);
     y += (log(0.5 * scaled) - 0.5 * y * y - log_t) * scaled * 0x1.40d931ff62705p+0;
   }
-  return select(tail, select(p < 0.5, -y, y), middle);
+  const F64 found = select(tail, select(p < 0.5, -y, y), middle);
+  return select(t < 0.0, splat(__builtin_nan("")), found);
 }
 TINYT_INLINE F32 ndtri(F32 p) {
   return through_double(p, [](F64 d) { return ndtri(d); });

@@ -71,14 +71,12 @@ wide_rule("erfc", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (-2 / 
 wide_rule("erfinv", (lambda g, n: g * (prim.exp(prim.square(n.output())) * (SQRT_PI / 2)), OUT))
 wide_rule("lgamma", (lambda g, n: g * prim.digamma(n.input(0)), 0))
 wide_rule(
+    "erfcx",
+    (lambda g, n: g * (2.0 * n.input(0) * n.output() - 2 / math.sqrt(math.pi)), 0, OUT),
+)
+wide_rule(
     "log_ndtr",
-    (
-        lambda g, n: (
-            g * prim.exp(prim.square(n.input(0)) * -0.5 - n.output() - 0.5 * math.log(2 * math.pi))
-        ),
-        0,
-        OUT,
-    ),
+    (lambda g, n: g * (math.sqrt(2 / math.pi) / prim.erfcx(n.input(0) * -math.sqrt(0.5))), 0),
 )
 wide_rule(
     "ndtri",
