@@ -40,6 +40,11 @@ def factor(x: Array, upper: bool = False) -> Array:
     return found.swapaxes(-1, -2) if upper else found
 
 
+def factored(tt: Any, x: Any, upper: bool) -> Any:
+    """PyTorch's gradients take the other triangle for a part of the factor."""
+    return tt.triu(x) if upper else tt.tril(x)
+
+
 def triangle(x: Array, upper: bool, unit: bool = False) -> Array:
     kept = np.triu(x, 1) if upper else np.tril(x, -1)
     n = x.shape[-1]
@@ -143,13 +148,27 @@ TRIANGULAR = [
         ),
         **BOUND,
     ),
-    Op("cholesky_solve", right_sides, cholesky_solved, out=True, **BOUND),
+    Op(
+        "cholesky_solve",
+        right_sides,
+        cholesky_solved,
+        call=lambda tt, b, x, upper=False, **k: tt.cholesky_solve(
+            b, factored(tt, x, upper), upper, **k
+        ),
+        method=False,
+        out=True,
+        **BOUND,
+    ),
     Op(
         "cholesky_inverse",
         lambda rng, dt: [
             S(matrices(rng, dt, s), **k) for s in SQUARES[:4] for k in ({}, {"upper": True})
         ],
         cholesky_inverted,
+        call=lambda tt, x, upper=False, **k: tt.cholesky_inverse(
+            factored(tt, x, upper), upper, **k
+        ),
+        method=False,
         out=True,
         **BOUND,
     ),

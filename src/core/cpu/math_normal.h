@@ -36,7 +36,12 @@ inline constexpr double kRootHalf = 0x1.6a09e667f3bcdp-1;
 
 TINYT_OUTLINE F64 log_ndtr(F64 x) {
   const I64 low = (I64)(x < -1.0);
-  const F64 near = log1p(-0.5 * erfc(x * kRootHalf));
+  // From 1 on by the scaled function: erfc of a rounded argument would be off by its square.
+  const I64 high = (I64)(x > 1.0);
+  const F64 above = select(high, x, splat(1.0));
+  const Two<F64> square = two_prod(above, above);
+  const F64 rest = scaled_erfc(above * kRootHalf) * exp(-0.5 * square.hi, -0.5 * square.lo);
+  const F64 near = log1p(-0.5 * select(high, select(x > 40.0, F64{}, rest), erfc(x * kRootHalf)));
   if (!any(low)) return near;
   const F64 a = select(low, x, splat(-1.0));
   return select(low, log(0.5 * scaled_erfc(-a * kRootHalf)) - 0.5 * a * a, near);

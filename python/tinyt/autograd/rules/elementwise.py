@@ -70,17 +70,34 @@ wide_rule("erf", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (2 / SQ
 wide_rule("erfc", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (-2 / SQRT_PI)), 0))
 wide_rule("erfinv", (lambda g, n: g * (prim.exp(prim.square(n.output())) * (SQRT_PI / 2)), OUT))
 wide_rule("lgamma", (lambda g, n: g * prim.digamma(n.input(0)), 0))
-wide_rule(
-    "erfcx",
-    (lambda g, n: g * (2.0 * n.input(0) * n.output() - 2 / math.sqrt(math.pi)), 0, OUT),
-)
+
+
+def erfcx_grad(g: Tensor, n: Node) -> Tensor:
+    """2 x erfcx(x) - 2 / sqrt(pi); far out, where these are nearly equal, the series of that (DLMF
+    7.12.1)."""
+    x = n.input(0)
+    far = prim.gt(x, 60.0 if x.dtype.itemsize == 8 else 8.0)
+    half = 0.5 / prim.square(prim.where(far, x, 60.0))
+    series = prim.where(far, 1.0, half)
+    for k in (11.0, 9.0, 7.0, 5.0, 3.0):
+        series = 1.0 - k * half * series
+    near = 2.0 * prim.where(far, 0.0, x) * prim.erfcx(x) - 2 / math.sqrt(math.pi)
+    return g * prim.where(far, half * series * (-2 / math.sqrt(math.pi)), near)
+
+
+wide_rule("erfcx", (erfcx_grad, 0))
 wide_rule(
     "log_ndtr",
     (lambda g, n: g * (math.sqrt(2 / math.pi) / prim.erfcx(n.input(0) * -math.sqrt(0.5))), 0),
 )
 wide_rule(
     "ndtri",
-    (lambda g, n: g * (prim.exp(prim.square(n.output()) * 0.5) * math.sqrt(2 * math.pi)), OUT),
+    (
+        lambda g, n: (
+            g * (prim.exp(prim.square(prim.ndtri(n.input(0))) * 0.5) * math.sqrt(2 * math.pi))
+        ),
+        0,
+    ),
 )
 wide_rule("digamma", (lambda g, n: g * prim.zeta(2.0, n.input(0)), 0))
 
@@ -267,8 +284,8 @@ wide_rule(
 
 
 def gamma_density(n: Node) -> Tensor:
-    """x^(a - 1) e^-x / Gamma(a)."""
-    a, x = n.input(0), n.input(1)
+    """x^(a - 1) e^-x / Gamma(a), in float64: its terms are large and cancel."""
+    a, x = (prim.cast(n.input(i), 9) for i in (0, 1))
     return prim.exp(prim.xlogy(a - 1.0, x) - x - prim.lgamma(a))
 
 
