@@ -60,7 +60,7 @@ class Independent(Distribution):
     def has_enumerate_support(self) -> bool:
         return self.reinterpreted_batch_ndims == 0 and bool(self.base_dist.has_enumerate_support)
 
-    @constraints.dependent_property
+    @constraints.dependent_property()
     def support(self) -> Any:
         support = self.base_dist.support
         count = self.reinterpreted_batch_ndims

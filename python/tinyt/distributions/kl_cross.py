@@ -36,26 +36,26 @@ def mean_log(p: Any) -> Tensor:
 
 
 @mean_log.register
-def _(p: Beta) -> Tensor:
+def _beta_mean_log(p: Beta) -> Tensor:
     return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
 
 
 @mean_log.register
-def _(p: Exponential) -> Tensor:
+def _exponential_mean_log(p: Exponential) -> Tensor:
     return -euler_constant - p.rate.log()
 
 
 @mean_log.register
-def _(p: Pareto) -> Tensor:
+def _pareto_mean_log(p: Pareto) -> Tensor:
     return p.scale.log() + p.alpha.reciprocal()
 
 
 @mean_log.register
-def _(p: Uniform) -> Tensor:
-    return _uniform_mean_log(p.low, p.high)
+def _uniform_mean_log(p: Uniform) -> Tensor:
+    return _mean_log_between(p.low, p.high)
 
 
-def _uniform_mean_log(low: Tensor, high: Tensor) -> Tensor:
+def _mean_log_between(low: Tensor, high: Tensor) -> Tensor:
     return (high.xlogy(high) - low.xlogy(low)) / (high - low) - 1
 
 
@@ -69,22 +69,22 @@ def laplace_transform(p: Any, t: Tensor) -> Tensor:
 
 
 @laplace_transform.register
-def _(p: Exponential, t: Tensor) -> Tensor:
+def _exponential_laplace_transform(p: Exponential, t: Tensor) -> Tensor:
     return p.rate / (p.rate + t)
 
 
 @laplace_transform.register
-def _(p: Gamma, t: Tensor) -> Tensor:
+def _gamma_laplace_transform(p: Gamma, t: Tensor) -> Tensor:
     return (-p.concentration * (t / p.rate).log1p()).exp()
 
 
 @laplace_transform.register
-def _(p: Normal, t: Tensor) -> Tensor:
+def _normal_laplace_transform(p: Normal, t: Tensor) -> Tensor:
     return (0.5 * (p.scale * t).square() - p.loc * t).exp()
 
 
 @laplace_transform.register
-def _(p: Uniform, t: Tensor) -> Tensor:
+def _uniform_laplace_transform(p: Uniform, t: Tensor) -> Tensor:
     return ((-p.low * t).exp() - (-p.high * t).exp()) / (t * (p.high - p.low))
 
 
@@ -130,7 +130,7 @@ def to_beta(p: Uniform, q: Beta) -> Tensor:
     """q beta."""
     a, b = q.concentration1, q.concentration0
     log_beta = a.lgamma() + b.lgamma() - (a + b).lgamma()
-    mean_log_rest = _uniform_mean_log(1 - p.high, 1 - p.low)
+    mean_log_rest = _mean_log_between(1 - p.high, 1 - p.low)
     return log_beta - (a - 1) * mean_log(p) - (b - 1) * mean_log_rest
 
 

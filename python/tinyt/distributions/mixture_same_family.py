@@ -75,7 +75,7 @@ class MixtureSameFamily(Distribution):
         new._validate_args = self._validate_args
         return new
 
-    @constraints.dependent_property
+    @constraints.dependent_property()
     def support(self) -> Any:
         return MixtureSameFamilyConstraint(self._component_distribution.support)
 

@@ -106,8 +106,8 @@ def linalg_solve_triangular(
     """X of ``A X = B`` (``X A = B`` without ``left``) of a triangular A, ``input``, by
     substitution.
 
-    input: [..., n, n], B: [..., n, k] ([..., k, n]), batches broadcast; float32 or float64. The other
-    triangle is not read, nor is the diagonal where ``unitriangular`` says it is ones.
+    input: [..., n, n], B: [..., n, k] ([..., k, n]), batches broadcast; float32 or float64. The
+    other triangle is not read, nor is the diagonal where ``unitriangular`` says it is ones.
 
     >>> A = tinyt.tensor([[2.0, 0.0], [1.0, 1.0]])
     >>> tinyt.linalg.solve_triangular(A, tinyt.tensor([[2.0], [3.0]]), upper=False)
