@@ -20,6 +20,7 @@ from tinyt import (
     utils,
     version,
 )
+from tinyt import distributions as distributions
 from tinyt import ops as ops
 from tinyt._core import (
     CaptureError,
