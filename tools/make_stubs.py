@@ -139,8 +139,7 @@ def package_stub() -> str:
             module, original = origins[name]
             exports = original if name in tinyt.__all__ else f"{original} as {name}"
             stub.need(module, exports)
-    for name in tinyt._LAZY:
-        stub.need("tinyt", f"{name} as {name}")
+    stub.need("tinyt", *(f"{name} as {name}" for name in sorted(tinyt._LAZY)))
     stub.body = [exported(tinyt.__all__), "\n__version__: str\nnewaxis: None\n"]
     return stub.text()
 

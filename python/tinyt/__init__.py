@@ -146,6 +146,7 @@ _LAZY = {
     "as_torch",
     "cpu",
     "distributed",
+    "distributions",
     "export",
     "functional",
     "fx",

@@ -24,6 +24,7 @@ from tinyt import (
 from tinyt import as_torch as as_torch
 from tinyt import cpu as cpu
 from tinyt import distributed as distributed
+from tinyt import distributions as distributions
 from tinyt import export as export
 from tinyt import functional as functional
 from tinyt import fx as fx
@@ -158,6 +159,9 @@ from tinyt.legacy import (
 )
 from tinyt.ops import (
     _int_mm,
+    _sample_dirichlet,
+    _sample_von_mises,
+    _standard_gamma,
     _weight_norm,
     abs,
     abs_,
@@ -226,6 +230,7 @@ from tinyt.ops import (
     bernoulli,
     bilinear,
     bincount,
+    binomial,
     bitwise_and,
     bitwise_left_shift,
     bitwise_not,
@@ -248,6 +253,9 @@ from tinyt.ops import (
     celu_,
     chain_matmul,
     channel_shuffle,
+    cholesky,
+    cholesky_inverse,
+    cholesky_solve,
     chunk,
     clamp,
     clamp_,
@@ -378,6 +386,8 @@ from tinyt.ops import (
     hypot,
     i0,
     i0_,
+    igamma,
+    igammac,
     imag,
     index_add,
     index_copy,
@@ -492,6 +502,7 @@ from tinyt.ops import (
     permute,
     pixel_shuffle,
     pixel_unshuffle,
+    poisson,
     polar,
     polygamma,
     positive,
@@ -662,6 +673,9 @@ __all__ = [
     "UntypedStorage",
     "VerificationError",
     "_int_mm",
+    "_sample_dirichlet",
+    "_sample_von_mises",
+    "_standard_gamma",
     "_weight_norm",
     "abs",
     "abs_",
@@ -737,6 +751,7 @@ __all__ = [
     "bfloat16",
     "bilinear",
     "bincount",
+    "binomial",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -765,6 +780,9 @@ __all__ = [
     "channel_shuffle",
     "channels_last",
     "channels_last_3d",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clamp_",
@@ -930,6 +948,8 @@ __all__ = [
     "hypot",
     "i0",
     "i0_",
+    "igamma",
+    "igammac",
     "iinfo",
     "imag",
     "index_add",
@@ -1080,6 +1100,7 @@ __all__ = [
     "pi",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "poisson",
     "polar",
     "polygamma",
     "positive",

@@ -7,8 +7,15 @@ from tinyt.ops.matrix import linalg_cross as cross
 from tinyt.ops.matrix import linalg_diagonal as diagonal
 from tinyt.ops.matrix import linalg_norm as norm
 from tinyt.ops.matrix import matrix_norm, multi_dot, vecdot, vector_norm
+from tinyt.ops.triangular import LinAlgError
+from tinyt.ops.triangular import linalg_cholesky as cholesky
+from tinyt.ops.triangular import linalg_cholesky_ex as cholesky_ex
+from tinyt.ops.triangular import linalg_solve_triangular as solve_triangular
 
 __all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
     "cross",
     "diagonal",
     "matmul",
@@ -16,6 +23,7 @@ __all__ = [
     "matrix_power",
     "multi_dot",
     "norm",
+    "solve_triangular",
     "vecdot",
     "vector_norm",
 ]

@@ -93,12 +93,21 @@ class MantissaExponent(StructSequence, tuple["Tensor", "Tensor"]):
     exponent: Tensor
 
 
+class FactorInfo(StructSequence, tuple["Tensor", "Tensor"]):
+    """A Cholesky factor, and how far it came."""
+
+    __slots__ = ()
+    L: Tensor
+    info: Tensor
+
+
 FUNCTIONS: dict[type[StructSequence], str] = {
     ValuesIndices: "cummax cummin kthvalue max median min mode nanmedian sort topk",
     MinMax: "aminmax",
     Histogram: "histogram",
     HistogramDD: "histogramdd",
     MantissaExponent: "frexp",
+    FactorInfo: "linalg_cholesky_ex",
 }
 _FIELDS = {name: fields for fields, names in FUNCTIONS.items() for name in names.split()}
 __all__ = [f"{name}{form}" for name in sorted(_FIELDS) for form in ("", "_out")]

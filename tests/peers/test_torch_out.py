@@ -21,6 +21,8 @@ SPACES = ("", "nn.functional", "linalg", "special")
 OTHER_NAMES = ALIASES | {
     "expit": "sigmoid",
     "gammaln": "lgamma",
+    "gammainc": "igamma",
+    "gammaincc": "igammac",
     "multigammaln": "mvlgamma",
     "psi": "digamma",
 }

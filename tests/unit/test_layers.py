@@ -32,7 +32,7 @@ PYTHON_LAYERS = [
     {"utils"},
     {"_dynamo", "export", "fx", "jit", "multiprocessing", "onnx", "profiler"},
     {"cpu", "cuda", "mps", "storage", "types", "xpu"},
-    {"models"},
+    {"models", "distributions"},
     {"interop", "stand_in"},
     {"as_torch", "cli"},
     {"__main__"},

@@ -53,8 +53,10 @@ from tinyt.ops import (
     split,
     statistics,
     strides,
+    triangular,
     unpooling,
     values,
+    variates,
     weight_norm,
 )
 from tinyt.ops.common import OP_TABLE, named, renamed
@@ -87,6 +89,7 @@ FAMILIES = (
     masks,
     linalg,
     matrix,
+    triangular,
     einsum,
     embedding,
     conv,
@@ -107,6 +110,7 @@ FAMILIES = (
     signal,
     random,
     distributions,
+    variates,
     multihead,
 )
 # EXPORTS are functions of `tinyt`; FUNCTIONAL those that PyTorch has in `nn.functional` alone.

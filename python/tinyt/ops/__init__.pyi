@@ -375,7 +375,18 @@ from tinyt.ops.signal import (
     kaiser_window,
 )
 from tinyt.ops.slices import index_add, index_copy, index_fill, index_reduce, index_select
-from tinyt.ops.special import frexp, logit, logit_, mvlgamma, nextafter, polygamma, sinc, sinc_
+from tinyt.ops.special import (
+    frexp,
+    igamma,
+    igammac,
+    logit,
+    logit_,
+    mvlgamma,
+    nextafter,
+    polygamma,
+    sinc,
+    sinc_,
+)
 from tinyt.ops.split import (
     chunk,
     dsplit,
@@ -394,8 +405,16 @@ from tinyt.ops.split import (
 )
 from tinyt.ops.statistics import corrcoef, cov, std, std_mean, var, var_mean
 from tinyt.ops.strides import as_strided, as_strided_, diagonal, resize_as_
+from tinyt.ops.triangular import cholesky, cholesky_inverse, cholesky_solve
 from tinyt.ops.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from tinyt.ops.values import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
+from tinyt.ops.variates import (
+    _sample_dirichlet,
+    _sample_von_mises,
+    _standard_gamma,
+    binomial,
+    poisson,
+)
 from tinyt.ops.weight_norm import _weight_norm, norm_except_dim
 from tinyt.tensor import Tensor
 
@@ -404,6 +423,9 @@ __all__ = [
     "FAMILIES",
     "FUNCTIONAL",
     "_int_mm",
+    "_sample_dirichlet",
+    "_sample_von_mises",
+    "_standard_gamma",
     "_weight_norm",
     "abs",
     "abs_",
@@ -484,6 +506,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bincount",
+    "binomial",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -506,6 +529,9 @@ __all__ = [
     "celu_",
     "chain_matmul",
     "channel_shuffle",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clamp_",
@@ -658,6 +684,8 @@ __all__ = [
     "hypot",
     "i0",
     "i0_",
+    "igamma",
+    "igammac",
     "imag",
     "index_add",
     "index_copy",
@@ -798,6 +826,7 @@ __all__ = [
     "permute",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "poisson",
     "poisson_nll_loss",
     "polar",
     "polygamma",

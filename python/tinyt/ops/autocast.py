@@ -46,7 +46,7 @@ FULL = _names(
     hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss max_pool3d max_unpool2d
     max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss
     poisson_nll_loss polar prod quantile smooth_l1_loss soft_margin_loss trace triplet_margin_loss
-    view_as_complex
+    view_as_complex cholesky cholesky_inverse cholesky_solve linalg_cholesky linalg_cholesky_ex
     lp_pool3d max_unpool1d
     """
 )

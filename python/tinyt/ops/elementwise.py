@@ -29,7 +29,10 @@ from tinyt.ops.common import (
 from tinyt.tensor import Tensor, attach, method, prim
 
 PRIMITIVES: dict[str, Any] = attach_primitives("scalar")
-for _name in ("i0e", "i1", "i1e", "xlog1py", "zeta"):  # PyTorch has them in `special` alone
+for _name in (  # PyTorch has them in `special` alone, or as parts of a distribution
+    "i0e", "i1", "i1e", "xlog1py", "zeta", "erfcx", "log_ndtr", "ndtri", "gammainc", "gammaincc",
+    "standard_gamma_grad", "dirichlet_grad",
+):  # fmt: skip
     del PRIMITIVES[_name]
     delattr(Tensor, _name)
 

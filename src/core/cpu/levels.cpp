@@ -74,6 +74,7 @@ bool tiles_granted() {
   extern "C" const OptimTable tinyt_optim_##level;             \
   extern "C" const AttentionTable tinyt_attention_##level;     \
   extern "C" const RandomTable tinyt_random_##level;           \
+  extern "C" const VariateTable tinyt_variates_##level;        \
   extern "C" const GemmTable tinyt_gemm_##level;               \
   extern "C" const ResampleTable tinyt_resample_##level;       \
   extern "C" const DirectTable tinyt_direct_##level;           \
@@ -105,6 +106,7 @@ const Kernels kLevels[] = {
    &tinyt_optim_##base,                                    \
    &tinyt_attention_##base,                                \
    &tinyt_random_##base,                                   \
+   &tinyt_variates_##base,                                 \
    &tinyt_gemm_##base,                                     \
    &tinyt_resample_##base,                                 \
    &tinyt_direct_##base,                                   \
