@@ -3,8 +3,8 @@
     python harness.py LIBRARY PROGRAM [--own-draws] [--compile] [--record FILE]
 
 LIBRARY is `tinyt` or `torch`. The program runs in float64 with all random draws from one NumPy
-stream (harness_draws.py), and what `backward` and `autograd.grad` are called on is recorded: two libraries
-that compute the same record the same losses.
+stream (harness_draws.py), and what `backward` and `autograd.grad` are called on is recorded: two
+libraries that compute the same record the same losses.
 
 With `--own-draws` the program runs as a user would run it, in its own dtype and with the library's
 own draws; recorded are the results of its function `train_step`. `--compile` puts `torch.compile`
@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness_draws import Stream, unbound
+from harness_draws import Stream, plain
 
 MARK = "__train_step__"  # what the program's own `train_step` is decorated with
 
@@ -53,7 +53,7 @@ class Recorder:
             self.add(outputs)
             return grad(outputs, *args, **named)
 
-        self.lib.Tensor.backward = unbound(recorded_backward)
+        self.lib.Tensor.backward = plain(recorded_backward)
         stream.replace(self.lib.autograd, "grad", recorded_grad)
 
     def watch_steps(self, compiled: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

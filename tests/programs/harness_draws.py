@@ -48,7 +48,7 @@ class Stream:
     def install(self) -> None:
         """Replaces the draws, wherever a module of the library holds one by name."""
         functions = {
-            name: getattr(self, name)
+            name: plain(getattr(self, name))
             for name in (
                 "rand", "randn", "rand_like", "randn_like", "randint", "randint_like", "randperm",
                 "normal", "bernoulli", "multinomial", "manual_seed",
@@ -59,7 +59,7 @@ class Stream:
         for name in ("dropout", "dropout1d", "dropout2d", "dropout3d"):
             self.replace(self.lib.nn.functional, name, self.dropping(channels=name[-1] == "d"))
         for name in ("trunc_normal_", "orthogonal_"):
-            self.replace(self.lib.nn.init, name, getattr(self, name))
+            self.replace(self.lib.nn.init, name, plain(getattr(self, name)))
         for name, fill in {
             "uniform_": self.uniform_,
             "normal_": self.normal_,
@@ -70,8 +70,8 @@ class Stream:
         }.items():
             setattr(self.lib.Tensor, name, self.filling(fill))
         for name in ("bernoulli", "multinomial"):
-            setattr(self.lib.Tensor, name, unbound(functions[name]))
-        self.lib.utils.data.RandomSampler.__iter__ = unbound(self.order)
+            setattr(self.lib.Tensor, name, functions[name])
+        self.lib.utils.data.RandomSampler.__iter__ = plain(self.order)
 
     def replace(self, owner: Any, name: str, new: Callable[..., Any]) -> None:
         """`owner.name` becomes `new`, and so does every global of the library that is the same."""
@@ -173,7 +173,9 @@ class Stream:
     def dropping(self, channels: bool) -> Callable[..., Any]:
         """`dropout`, of elements or of whole channels."""
 
-        def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        def dropout(
+            input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
+        ) -> Any:
             if not training or p == 0:
                 return input
             shape = tuple(input.shape)
@@ -234,6 +236,6 @@ class Stream:
         return self.whole(shape, low, high)
 
 
-def unbound(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A bound method as a plain function, which a class makes a method of."""
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A bound method as a function, which libraries set attributes of and classes bind."""
     return lambda *args, **named: function(*args, **named)

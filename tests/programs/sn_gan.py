@@ -2,6 +2,7 @@
 import argparse
 import math
 
+import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -115,6 +116,6 @@ if __name__ == '__main__':
             print('disc loss', disc_loss.item(), 'gen loss', gen_loss.item())
     with torch.no_grad():
         for name, layer in [('conv1', discriminator.conv1), ('fc', discriminator.fc)]:
-            sigma = torch.linalg.matrix_norm(layer.weight.flatten(1), ord=2)
-            print(name, 'largest singular value %.2f' % sigma)
+            weight = layer.weight.flatten(1).cpu().numpy()
+            print(name, 'largest singular value %.2f' % np.linalg.svd(weight, compute_uv=False)[0])
     print([k for k in discriminator.state_dict() if k.startswith('fc')])
