@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinyt.dtypes import finfo, float32
+from tinyt.dtypes import finfo
 from tinyt.ops import tensor, zeros_like
 from tinyt.optim.optimizer import (
     Optimizer,
@@ -11,6 +11,7 @@ from tinyt.optim.optimizer import (
     ParamState,
     learning_rate,
     next_step,
+    number_dtype,
 )
 from tinyt.tensor import Tensor
 
@@ -82,7 +83,7 @@ class Adafactor(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=float32)
+        state["step"] = tensor(0.0, dtype=number_dtype())
         if param.dim() > 1:
             *outer, rows, columns = param.shape
             state["row_var"] = param.new_zeros((*outer, rows, 1))

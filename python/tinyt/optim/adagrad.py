@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tinyt._core import adagrad_step
-from tinyt.dtypes import float32
 from tinyt.ops import full_like, tensor, zeros_like
 from tinyt.optim.optimizer import (
     Batch,
@@ -16,6 +15,7 @@ from tinyt.optim.optimizer import (
     decayed,
     learning_rate,
     next_step,
+    number_dtype,
     refuse_differentiable,
     require_non_negative,
 )
@@ -75,7 +75,7 @@ class Adagrad(Optimizer):
                 self._init_state(self.state[param], param, group)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=float32)
+        state["step"] = tensor(0.0, dtype=number_dtype())
         state["sum"] = full_like(param, self.defaults["initial_accumulator_value"])
 
     def _update_all(self, batch: Batch, group: ParamGroup) -> Iterable[int]:
@@ -149,7 +149,7 @@ class Adadelta(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=float32)
+        state["step"] = tensor(0.0, dtype=number_dtype())
         state["square_avg"] = zeros_like(param)
         state["acc_delta"] = zeros_like(param)
 

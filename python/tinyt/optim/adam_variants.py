@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinyt.dtypes import float32
+from tinyt.dtypes import float64
 from tinyt.ops import maximum, tensor, zeros_like
 from tinyt.optim.optimizer import (
     Optimizer,
@@ -13,6 +13,7 @@ from tinyt.optim.optimizer import (
     learning_rate,
     moments,
     next_step,
+    number_dtype,
     refuse_differentiable,
     require_betas,
     require_non_negative,
@@ -66,7 +67,7 @@ class Adamax(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=float32)
+        state["step"] = tensor(0.0, dtype=number_dtype())
         state["exp_avg"] = zeros_like(param)
         state["exp_inf"] = zeros_like(param)
 
@@ -88,6 +89,14 @@ def _as_float32(x: float) -> float:
     the available precision", 1971)."""
     wide = x * (2.0**29 + 1.0)
     return wide - (wide - x)
+
+
+def _product(so_far: Tensor, factor: float) -> float:
+    """A product as the tensor that holds it computes it."""
+    if so_far.dtype is float64:
+        product: float = so_far.item() * factor
+        return product
+    return _as_float32(so_far.item() * _as_float32(factor))
 
 
 class NAdam(Optimizer):
@@ -147,7 +156,7 @@ class NAdam(Optimizer):
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
         state.update(moments(param))
-        state["mu_product"] = tensor(1.0, dtype=float32)
+        state["mu_product"] = tensor(1.0, dtype=number_dtype())
 
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup
@@ -156,7 +165,7 @@ class NAdam(Optimizer):
         step = next_step(state)
         grad = decayed(param, grad, group)
         now, ahead = (beta1 * (1.0 - 0.5 * 0.96 ** (t * decay)) for t in (step, step + 1))
-        product = _as_float32(state["mu_product"].item() * _as_float32(now))
+        product = _product(state["mu_product"], now)
         state["mu_product"].fill_(product)
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(grad, 1 - beta1)

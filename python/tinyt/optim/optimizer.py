@@ -9,9 +9,10 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from tinyt._tensor import Place, recorder
+from tinyt._tensor import dtype as DType
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad, tape
 from tinyt.autograd.hooks import add_hook
-from tinyt.dtypes import float32
+from tinyt.dtypes import float32, float64, get_default_dtype
 from tinyt.nn.parameter import clear_grads
 from tinyt.ops import tensor, zeros_like
 from tinyt.ops.values import from_foreign
@@ -413,6 +414,11 @@ def learning_rate(group: ParamGroup) -> float:
     return lr.item() if isinstance(lr, Tensor) else lr
 
 
+def number_dtype() -> DType:
+    """The dtype of a state's numbers, PyTorch's: float64 where that is the default, or float32."""
+    return float64 if get_default_dtype() is float64 else float32
+
+
 def next_step(state: ParamState) -> float:
     """Counts a step in `state["step"]` and returns its number."""
     number: float = state["step"].item() + 1.0
@@ -423,7 +429,7 @@ def next_step(state: ParamState) -> float:
 def moments(param: Tensor) -> ParamState:
     """The state that Adam's kind starts with: step, running mean, running mean of squares."""
     return {
-        "step": tensor(0.0, dtype=float32),
+        "step": tensor(0.0, dtype=number_dtype()),
         "exp_avg": zeros_like(param),
         "exp_avg_sq": zeros_like(param),
     }
