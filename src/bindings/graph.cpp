@@ -179,7 +179,7 @@ void begin(const std::shared_ptr<Graph>& g, const py::object& owner, int64_t nud
   require(recording() == g->outer(), ErrorKind::Capture,
           "record: a recording is already under way");
   if (!g->outer()) g->numbers().nudge(nudged, factor);  // a part has those of what it is part of
-  g->owner = std::shared_ptr<void>(std::make_shared<UnderWay>(g, owner), owner.ptr());
+  g->owner = std::shared_ptr<void>(std::make_shared<UnderWay>(UnderWay{g, owner}), owner.ptr());
   set_recording(g.get());
 }
 

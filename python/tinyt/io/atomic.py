@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -155,6 +154,8 @@ def _names(target: str) -> Iterator[str]:
 
     What a dead writer left under a name is removed before the name is given.
     """
+    import hashlib  # takes longer to import than most of tinyt's modules
+
     folder, name = os.path.split(target)
     digest = hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
     for count in range(8):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tinyt.autograd import no_grad
@@ -199,8 +198,7 @@ class Stateful(Tree, Hooked):
                 yield name, buffer
 
 
-@dataclass
-class StateWrite:
+class StateWrite(NamedTuple):
     """A value of a state dict on its way into a module; without a target it is extra state."""
 
     module: Stateful
