@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,31 @@ def test_a_call_as_written_runs_once() -> None:
             compiled(from_numpy(a), from_numpy(a))
     assert a.tolist() == [3, 3, 3]
     assert len(calls) == 3
+
+
+def test_calls_as_written_are_no_captures() -> None:
+    function = compile(add_to_first)
+    limit = function.cache_info().maxsize
+    with pytest.warns(UserWarning, match=AS_WRITTEN):
+        function(*same())
+    for n in range(1, limit + 1):
+        function(tinyt.zeros(n), tinyt.zeros(n))
+    function(*same())
+    with pytest.warns(UserWarning, match=f"has been captured {limit + 1} times"):
+        function(tinyt.zeros(3, 3), tinyt.zeros(3, 3))
+    lines = function.explain().splitlines()
+    assert lines[-1].startswith(f"{limit + 3}: ")
+
+
+def test_a_profile_of_a_call_as_written_says_so(tmp_path: Path) -> None:
+    function = compile(add_to_first)
+    for _ in range(2):
+        function(tinyt.zeros(3), tinyt.zeros(3))
+    with (
+        pytest.warns(UserWarning, match=AS_WRITTEN),
+        pytest.raises(RuntimeError, match="or runs as written; explain"),
+    ):
+        function.profile(tmp_path / "trace.json", *same())
 
 
 def test_memory_that_is_only_read_may_be_shared() -> None:

@@ -64,7 +64,7 @@ class Compiled(Views):
         self._places: dict[tuple[int, Any], Place] = {}  # of floats that have changed once
         self._reasons: deque[str] = deque(maxlen=2 * limit)
         self._simplified = Simplified()
-        self._captures = self._derivations = 0
+        self._captures = self._derivations = self._as_written = 0
         self._warm = False
         update_wrapper(self, function, updated=())
 
@@ -79,7 +79,7 @@ class Compiled(Views):
         self._reasons.clear()
         self._verifications.clear()
         self._simplified = Simplified()
-        self._captures = self._derivations = 0
+        self._captures = self._derivations = self._as_written = 0
         self._warm = False
         self.hits = self.misses = 0
 
@@ -115,7 +115,8 @@ class Compiled(Views):
             except FirstRun:
                 pass
             except AsWritten as error:
-                as_written = self._runs_as_written(error)
+                as_written = True
+                self._runs_as_written(error)
             except (CaptureError, VerificationError, MemoryLimitError):
                 raise
             except Exception:  # the function's own, perhaps: then the call below has it, too
@@ -158,17 +159,21 @@ class Compiled(Views):
         with compiling():
             return self.function(*args, **kwargs)
 
-    def _runs_as_written(self, error: AsWritten) -> bool:
+    def _runs_as_written(self, error: AsWritten) -> None:
         """Says so: in `explain`, and in a warning the first time."""
-        if not any("runs as written" in reason for reason in self._reasons):
+        if not self._as_written:
             warnings.warn(
                 f"compile: {self._name()} runs as written: {error}; a clone of one of them would "
                 "have a program",
                 stacklevel=4,
             )
-        self._captures += 1
-        self._reasons.append(f"{self._captures + self._derivations}: runs as written: {error}")
-        return True
+        self._as_written += 1
+        self._note(f"runs as written: {error}")
+
+    def _note(self, reason: str) -> None:
+        """A line of `explain`."""
+        number = self._captures + self._derivations + self._as_written
+        self._reasons.append(f"{number}: {reason}")
 
     def confirm(self, entry: Entry, leaves: Sequence[Any]) -> None:
         """Captures again: what was captured must not depend on what changes between calls.
@@ -334,8 +339,7 @@ class Compiled(Views):
 
     def _add(self, entry: Entry, reason: str) -> None:
         """Keeps a program, and says why it was made."""
-        number = self._captures + self._derivations
-        self._reasons.append(f"{number}: {reason}{entry.capture.how}")
+        self._note(f"{reason}{entry.capture.how}")
         self.entries.insert(0, entry)
         if len(self.entries) > self._limit:
             self.entries.pop()

@@ -74,8 +74,8 @@ class Views(CompiledBase):
             result = self.call_measured(profile, args, kwargs)
             if not profile.complete:
                 raise RuntimeError(
-                    "profile: the call has run, but no program stood for it: "
-                    "it was recorded; call it again"
+                    "profile: the call has run, but no program stood for it: it was recorded, and "
+                    "another call has one, or runs as written; explain() says why"
                 )
             program = render.facts.read_entry(self._last("profile"))[0]
             events = render.trace.trace_events(program, self._name())
