@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
 
 
-class _Then(Loader):
+# Neither class derives from those of importlib.abc, which bring a third of the standard library.
+class _Then:
     """The loader of a module, and what follows."""
 
     def __init__(self, loader: Loader, follow: Callable[[ModuleType], object]) -> None:
@@ -27,7 +31,7 @@ class _Then(Loader):
         self._follow(module)
 
 
-class _Watch(MetaPathFinder):
+class _Watch:
     """Finds nothing itself; adds to what the others find."""
 
     def __init__(self) -> None:
@@ -44,7 +48,7 @@ class _Watch(MetaPathFinder):
                 spec = finder.find_spec(name, path, target)
                 if spec is not None:
                     if spec.loader is not None:
-                        spec.loader = _Then(spec.loader, follow)
+                        spec.loader = cast("Loader", _Then(spec.loader, follow))
                     return spec
         return None
 
