@@ -27,8 +27,10 @@ ROUGH = {"VonMises": 1e-4}
 
 
 @pytest.fixture(autouse=True)
-def _double_by_default() -> Iterator[None]:
-    """PyTorch makes constants of the default dtype inside some families."""
+def _checked_and_double_by_default() -> Iterator[None]:
+    """PyTorch makes constants of the default dtype inside some families; where it has compiled
+    something before, its checks are off."""
+    torch.distributions.Distribution.set_default_validate_args(True)
     before = torch.get_default_dtype()
     for tt in (tinyt, torch):
         tt.set_default_dtype(tt.float64)
