@@ -233,3 +233,31 @@ def test_buffers_that_the_function_itself_updates_are_no_writes_from_outside() -
     again = x.detach().requires_grad_()
     net(again).sum().backward()
     assert x.grad.tolist() == again.grad.tolist()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_second_run_that_needs_itself(reentrant: bool) -> None:
+    made: list[tinyt.Tensor] = []
+
+    def asks_for_its_own_gradient(x: tinyt.Tensor) -> tinyt.Tensor:
+        if made and tinyt.is_grad_enabled():
+            made[0].sum().backward(retain_graph=True)
+        return (x * x).exp()
+
+    x = tinyt.ones(3, requires_grad=True)
+    made.append(checkpoint(asks_for_its_own_gradient, x, use_reentrant=reentrant))
+    with pytest.raises(RuntimeError, match="the second run of the function needs itself"):
+        made[0].sum().backward(retain_graph=True)
+    made.clear()
+    made.append(tinyt.ones(3, requires_grad=True))
+    y = checkpoint(asks_for_its_own_gradient, x, use_reentrant=reentrant)
+    for _ in range(2):
+        y.sum().backward(retain_graph=True)
+
+
+def test_a_tensor_from_outside_is_written_to_and_returned() -> None:
+    h = tinyt.zeros(3)
+    y = checkpoint(lambda x: h.add_(1), tinyt.ones(1, requires_grad=True), use_reentrant=True)
+    with pytest.raises(RuntimeError, match="writes to"):
+        y.sum().backward()
+    h.detach_()  # which holds the function otherwise, and that it

@@ -8,7 +8,8 @@ and fills all of it in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import get_ident
 from typing import Any
 from weakref import ref
 
@@ -75,6 +76,23 @@ def _modified(what: str, x: Tensor, version: int) -> RuntimeError:
     )
 
 
+@contextmanager
+def _once(running: set[int]) -> Iterator[None]:
+    """The second run, in each of the threads; RuntimeError inside of itself, which has no end."""
+    thread = get_ident()
+    if thread in running:
+        raise RuntimeError(
+            "checkpoint: the second run of the function needs itself: the function takes gradients "
+            "through what it has returned before, or writes to a tensor from outside and returns "
+            "it; compute without it, or write out of place"
+        )
+    running.add(thread)
+    try:
+        yield
+    finally:
+        running.discard(thread)
+
+
 class _Slot:
     """The place of one saved tensor; it lives as long as the tape node that saved it."""
 
@@ -99,6 +117,7 @@ class _Frame:
         self._precision = _same_precision()
         self._check = check
         self._slots: list[ref[_Slot]] = []
+        self._running: set[int] = set()
 
     def pack(self, x: Tensor) -> _Slot:
         """Forgets a tensor of the first run."""
@@ -135,6 +154,7 @@ class _Frame:
             return x
 
         with (
+            _once(self._running),
             enable_grad(),
             drawing_from(self._state),
             self._precision(),
@@ -175,6 +195,7 @@ class _Reentrant(Function):
         ctx.run = run
         ctx.state = stream_position() if preserve else None
         ctx.precision = _same_precision()
+        ctx.running = set()
         ctx.others = [None if isinstance(x, Tensor) else x for x in args]
         ctx.positions = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.save_for_backward(*(args[i] for i in ctx.positions))
@@ -185,6 +206,12 @@ class _Reentrant(Function):
         args = list(ctx.others)
         for i, saved in zip(ctx.positions, ctx.saved_tensors, strict=True):
             args[i] = saved.detach().requires_grad_(saved.requires_grad)
+        with _once(ctx.running):
+            return _Reentrant._again(ctx, args, grads)
+
+    @staticmethod
+    def _again(ctx: Any, args: list[Any], grads: tuple[Any, ...]) -> Any:
+        """The second run, and the backward pass of it."""
         with enable_grad(), drawing_from(ctx.state), ctx.precision():
             result = ctx.run(*args)
         outputs = result if isinstance(result, tuple) else (result,)
