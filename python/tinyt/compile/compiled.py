@@ -102,7 +102,7 @@ class Compiled(Views):
                     self._places[id(place.holder), place.key] = place
         leaves: list[Any] = []
         description = describe(args, leaves), describe(kwargs, leaves)
-        as_written = False
+        as_written = self._as_written
         if self._warm:
             derived, why = self._derived(args, kwargs, reason)
             if derived is not None:
@@ -115,7 +115,6 @@ class Compiled(Views):
             except FirstRun:
                 pass
             except AsWritten as error:
-                as_written = True
                 self._runs_as_written(error)
             except (CaptureError, VerificationError, MemoryLimitError):
                 raise
@@ -126,7 +125,7 @@ class Compiled(Views):
         own = [(x, own_attributes(x)) for x in tensors if not (x.requires_grad and x.is_leaf)]
         result = self._eager(args, kwargs)
         self._warm = True
-        if as_written:
+        if self._as_written != as_written:
             return result
         try:
             for x, before in own:
