@@ -17,7 +17,7 @@ from tinyt._tensor import dtype, move_to_shared
 from tinyt.dtypes import as_dtype, bfloat16, float16, float32, float64
 from tinyt.nn.parameter import Buffer, Parameter, clear_grads
 from tinyt.nn.state import Stateful
-from tinyt.nn.tree import type_name
+from tinyt.nn.tree import registered, type_name
 from tinyt.ops import empty_like
 from tinyt.tensor import Tensor
 
@@ -42,7 +42,18 @@ class Module(Stateful):
     training: bool
     forward: Callable[..., Any] = _no_forward
 
-    def __init__(self) -> None:
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
+    call_super_init = False  # whether the constructor passes its arguments on
+    dump_patches = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if (args or kwargs) and not self.call_super_init:
+            given = (
+                f"got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"takes 1 positional argument but {len(args) + 1} were given"
+            )
+            raise TypeError(f"{type(self).__name__}.__init__() {given}")
         # Written past __setattr__, which looks these tables up.
         self.__dict__.update(
             training=True,
@@ -51,12 +62,28 @@ class Module(Stateful):
             _non_persistent_buffers_set=set(),
             _modules={},
         )
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_call_impl" in vars(cls) and "__call__" not in vars(cls):
+            cls.__call__ = cls._call_impl  # type: ignore[method-assign]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls `forward`, with the hooks around it."""
         if self._call_hooks is None:
             return self.forward(*args, **kwargs)
         return self._call_hooks.run(self, args, kwargs)
+
+    _call_impl = _wrapped_call_impl = __call__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes the attributes of a pickle or a copy; a subclass may change them first."""
+        self.__dict__.update(state)
+        for table in ("_parameters", "_buffers", "_modules"):
+            self.__dict__.setdefault(table, {})
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
 
     # Registration ---------------------------------------------------------------------------
 
@@ -74,6 +101,7 @@ class Module(Stateful):
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must "
                     "be created explicitly; compute the value in forward() instead."
                 )
+            param = registered("parameter", self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -84,7 +112,7 @@ class Module(Stateful):
                 f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
                 "(tinyt.Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -95,7 +123,7 @@ class Module(Stateful):
         self._check_new_name("module", name, self._table("_modules", "module"))
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type_name(module)} is not a Module subclass")
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
     register_module = add_module
 
@@ -142,14 +170,14 @@ class Module(Stateful):
                     f"cannot assign '{type_name(value)}' as child module '{name}' "
                     "(tinyt.nn.Module or None expected)"
                 )
-            self._modules[name] = None
+            self._modules[name] = registered("module", self, name, None)
         elif name in tables.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as buffer '{name}' "
                     "(tinyt.Tensor or None expected)"
                 )
-            self._buffers[name] = value
+            self._buffers[name] = registered("buffer", self, name, value)
         else:
             object.__setattr__(self, name, value)
 

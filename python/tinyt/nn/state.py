@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tinyt.autograd import no_grad
-from tinyt.nn.hooks import NO_HOOKS, Hooked
+from tinyt.nn.hook_tables import NO_HOOKS
+from tinyt.nn.hooks import Hooked
 from tinyt.nn.parameter import Parameter
 from tinyt.nn.tree import Tree
 from tinyt.ops.values import from_foreign
