@@ -13,7 +13,7 @@ from tinyt.nn.module import Module
 from tinyt.tensor import Tensor
 
 
-class _Dropout(Module):
+class _DropoutNd(Module):
     """Drops with probability `p`; `inplace` writes the result over the input."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
@@ -27,35 +27,35 @@ class _Dropout(Module):
         return f"p={self.p}, inplace={self.inplace}"
 
 
-class Dropout(_Dropout):
+class Dropout(_DropoutNd):
     """Zeroes each element with probability `p` and scales the rest by 1 / (1 - p)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
-class Dropout1d(_Dropout):
+class Dropout1d(_DropoutNd):
     """`Dropout` of whole channels of signals (N, C, L) or (C, L)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_DropoutNd):
     """`Dropout` of whole channels of images (N, C, H, W)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
-class Dropout3d(_Dropout):
+class Dropout3d(_DropoutNd):
     """`Dropout` of whole channels of volumes (N, C, D, H, W) or (C, D, H, W)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
-class AlphaDropout(_Dropout):
+class AlphaDropout(_DropoutNd):
     """Dropout to SELU's saturation value, which keeps mean 0 and variance 1.
 
     As in PyTorch, `inplace` is shown and has no effect.
@@ -65,7 +65,7 @@ class AlphaDropout(_Dropout):
         return F.alpha_dropout(input, self.p, self.training)
 
 
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_DropoutNd):
     """`AlphaDropout` of whole channels (N, C, ...); `inplace` has no effect here either."""
 
     def forward(self, input: Tensor) -> Tensor:

@@ -64,6 +64,9 @@ class _Table(Module):
     def reset_parameters(self) -> None:
         """Draws the table anew."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx].fill_(0)
@@ -114,6 +117,9 @@ class Embedding(_Table):
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq,
             sparse, _weight, _freeze, device, dtype,
         )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (", sparse=True" if self.sparse else "")
 
     @classmethod
     def from_pretrained(

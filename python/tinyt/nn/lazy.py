@@ -15,10 +15,10 @@ from tinyt.nn.conv import (
     Conv1d,
     Conv2d,
     Conv3d,
-    ConvBase,
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
+    _ConvNd,
 )
 from tinyt.nn.linear import Linear
 from tinyt.nn.module import Module
@@ -259,10 +259,11 @@ class LazyLinear(_LazyLayer, Linear):
         self.in_features = self.weight.shape[1]
 
 
-class _LazyConv(_LazyLayer, ConvBase):
+class _LazyConv(_LazyLayer, _ConvNd):
     """A convolution whose `in_channels` are those of its first input."""
 
     _inputs = "in_channels"
+    _spatial: ClassVar[int]
 
     def __init__(self, out_channels: int, kernel_size: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(0, out_channels, kernel_size, *args, **kwargs)
@@ -282,13 +283,13 @@ class _LazyConv(_LazyLayer, ConvBase):
         if name == "bias":
             return (self.out_channels,)
         first, second = self.out_channels, self.in_channels
-        if self._transposed:
+        if self.transposed:
             first, second = second, first
         return (first, second // self.groups, *self.kernel_size)
 
     def _learn(self) -> None:
-        inputs = self.weight.shape[0 if self._transposed else 1]
-        self.in_channels = inputs if self._transposed else inputs * self.groups
+        inputs = self.weight.shape[0 if self.transposed else 1]
+        self.in_channels = inputs if self.transposed else inputs * self.groups
 
 
 class LazyConv1d(_LazyConv, Conv1d):
@@ -349,7 +350,7 @@ class _LazyNorm(_LazyLayer):
         # Instance norms have `dimensions`, those of a batch, and take single samples too.
         rank: int = getattr(self, "dimensions", input.dim())
         if input.dim() < 2:
-            self._check_input(input)
+            self._check_input_dim(input)
         return input.shape[1 if input.dim() >= rank else 0]
 
 

@@ -32,6 +32,7 @@ class Upsample(Module):
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
+        self.name = type(self).__name__
         self.size = size
         self.scale_factor: float | tuple[float, ...] | None
         if isinstance(scale_factor, (int, float)):
