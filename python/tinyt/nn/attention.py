@@ -13,7 +13,7 @@ from typing import Any
 
 from tinyt._tensor import dtype as DType
 from tinyt.nn import init
-from tinyt.nn.linear import Linear
+from tinyt.nn.linear import NonDynamicallyQuantizableLinear
 from tinyt.nn.module import Module
 from tinyt.nn.parameter import Parameter
 from tinyt.ops import empty
@@ -133,7 +133,7 @@ class MultiheadAttention(Module):
         for name, shape in shapes.items():
             value = None if shape is None else empty(shape, dtype=dtype, device=device)
             self.register_parameter(name, None if value is None else Parameter(value))
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:

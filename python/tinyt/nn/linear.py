@@ -69,6 +69,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A `Linear` under the name that the last layer of `MultiheadAttention` has in PyTorch."""
+
+
 class Bilinear(Module):
     """y[o] = x1 W[o] x2 + b[o].
 

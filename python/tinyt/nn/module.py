@@ -28,8 +28,13 @@ Self = TypeVar("Self", bound="Module")
 _ABSENT = {"save": "there is no TorchScript; use tinyt.save(module.state_dict(), path)"}
 
 
-def _no_forward(self: Module, *args: Any, **kwargs: Any) -> Any:
+def _forward_unimplemented(self: Module, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(f"{type(self).__name__}: the module has no forward()")
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    """A text whose lines after the first are moved to the right."""
+    return s_.replace("\n", "\n" + numSpaces * " ")
 
 
 class Module(Stateful):
@@ -40,7 +45,7 @@ class Module(Stateful):
     """
 
     training: bool
-    forward: Callable[..., Any] = _no_forward
+    forward: Callable[..., Any] = _forward_unimplemented
 
     T_destination = TypeVar("T_destination", bound=dict[str, Any])
     call_super_init = False  # whether the constructor passes its arguments on
@@ -335,6 +340,14 @@ class Module(Stateful):
         """Drops every parameter's gradient, or zeroes it if `set_to_none` is False."""
         clear_grads(self.parameters(), set_to_none)
 
+    def _replicate_for_data_parallel(self: Self) -> Self:
+        """A shallow copy with tables of its own."""
+        replica = type(self).__new__(type(self))
+        tables = ("_parameters", "_buffers", "_modules")
+        own = {name: self.__dict__[name].copy() for name in tables}
+        replica.__dict__.update({**self.__dict__, **own})
+        return replica
+
     # Printing -------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
@@ -348,7 +361,7 @@ class Module(Stateful):
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
         children = [
-            f"({name}): " + repr(module).replace("\n", "\n  ")
+            f"({name}): " + _addindent(repr(module), 2)
             for name, module in self._modules.items()
         ]
         if not children and len(lines) <= 1:

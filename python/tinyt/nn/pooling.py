@@ -357,27 +357,3 @@ class AdaptiveMaxPool3d(AdaptiveMaxPoolNd):
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
-
-
-class LocalResponseNorm(Module):
-    """x / (k + alpha mean(x^2))^beta, the mean over neighbouring channels of (N, C, *sizes).
-
-    Args:
-        size: how many channels count.
-        alpha: weight of the mean.
-        beta: the exponent.
-        k: added to the mean.
-    """
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
