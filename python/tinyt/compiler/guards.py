@@ -74,7 +74,9 @@ _READERS = {**{id(x): 1 for x in _BY_NAME}, **{id(x): _DEPTH for x in _DEEP}}
 _OF_DATACLASSES = {"replace": 1, "asdict": _DEPTH, "astuple": _DEPTH}
 _METHODS = {"__getattribute__", "format"}  # so do these
 _CLASS = vars(object)["__class__"]
-_HOOKS = "_call_hooks"  # of a module; of the class of modules, the hooks of all, which are set later
+_HOOKS = (
+    "_call_hooks"  # of a module; of the class of modules, the hooks of all, which are set later
+)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
 # Code that is not looked into: Python's own, and of this library all but modules and schedules,
 # which hold what the user sets (an optimiser says itself what it reads).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast, overload
@@ -93,9 +94,15 @@ class _ModuleSequence(Module):
 
 
 class Container(Module):
-    """Modules under the names of the arguments, as in PyTorch's first versions."""
+    """Modules under the names of the arguments, as in PyTorch's first versions; it warns."""
 
     def __init__(self, **kwargs: Any) -> None:
+        warnings.warn(
+            "`nn.Container` is deprecated. All of it's functionality is now implemented in "
+            "`nn.Module`. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
         super().__init__()
         for name, module in kwargs.items():
             self.add_module(name, module)
@@ -150,8 +157,7 @@ def _checked(other: object) -> Sequential:
     """What is added to a `Sequential`, which must be one."""
     if not isinstance(other, Sequential):
         raise ValueError(
-            "add operator supports only objects of Sequential class, but "
-            f"{type(other)} is given."
+            f"add operator supports only objects of Sequential class, but {type(other)} is given."
         )
     return other
 

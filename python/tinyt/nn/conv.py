@@ -29,6 +29,18 @@ class _ConvNd(Module):
     transposed convolution, whose `weight` has the inputs first.
     """
 
+    __constants__: ClassVar[list[str]] = [
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    ]
+
     bias: Tensor | None
 
     def __init__(
@@ -201,9 +213,7 @@ class ConvNd(_ConvNd):
         if self.padding_mode != "zeros":
             ends = self._reversed_padding_repeated_twice
             input, padding = F.pad(input, ends, mode=self.padding_mode), 0
-        return self._function(
-            input, weight, bias, self.stride, padding, self.dilation, self.groups
-        )
+        return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(ConvNd):

@@ -8,6 +8,8 @@ Sources: Srivastava et al. 2014; Klambauer et al. 2017 for the alpha forms.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tinyt.nn import functional as F
 from tinyt.nn.module import Module
 from tinyt.tensor import Tensor
@@ -15,6 +17,8 @@ from tinyt.tensor import Tensor
 
 class _DropoutNd(Module):
     """Drops with probability `p`; `inplace` writes the result over the input."""
+
+    __constants__: ClassVar[list[str]] = ["p", "inplace"]
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()

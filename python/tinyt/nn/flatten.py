@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt.nn.module import Module
 from tinyt.tensor import Tensor
@@ -14,6 +14,8 @@ from tinyt.tensor import Tensor
 
 class Unflatten(Module):
     """One dimension as several, of the sizes `unflattened_size` (one may be -1)."""
+
+    __constants__: ClassVar[list[str]] = ["dim", "unflattened_size"]
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
@@ -42,6 +44,8 @@ class Unflatten(Module):
 
 class Flatten(Module):
     """Joins the dimensions `start_dim` to `end_dim` into one; by default all but the batch."""
+
+    __constants__: ClassVar[list[str]] = ["start_dim", "end_dim"]
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()

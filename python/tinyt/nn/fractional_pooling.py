@@ -1,6 +1,5 @@
 """Layers of fractional max pooling (Graham 2014)."""
 
-# ruff: noqa: D102
 # (forward is described by the class.)
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tinyt.tensor import Tensor
 __all__ = ["FractionalMaxPool2d", "FractionalMaxPool3d"]
 
 
-class _FractionalMaxPoolNd(Module):
+class FractionalMaxPoolNd(Module):
     """The maximum over windows that begin at steps of random sizes.
 
     Exactly one of `output_size` and `output_ratio` is given.
@@ -31,6 +30,13 @@ class _FractionalMaxPoolNd(Module):
     Raises:
         ValueError: for a window without elements, a ratio outside of (0, 1), both or none given.
     """
+
+    __constants__: ClassVar[list[str]] = [
+        "kernel_size",
+        "return_indices",
+        "output_size",
+        "output_ratio",
+    ]
 
     _spatial: ClassVar[int]
     _function: ClassVar[Callable[..., Any]]
@@ -59,7 +65,9 @@ class _FractionalMaxPoolNd(Module):
             given = output_ratio if isinstance(output_ratio, tuple) else (output_ratio,) * n
             self.output_ratio = given
         if output_size is None and output_ratio is None:
-            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+            raise ValueError(
+                f"{name} requires specifying either an output size, or a pooling ratio"
+            )
         if output_size is not None and output_ratio is not None:
             raise ValueError("only one of output_size and output_ratio may be specified")
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
@@ -72,18 +80,17 @@ class _FractionalMaxPoolNd(Module):
         )  # fmt: skip
 
 
-class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional maxima of (N, C, H, W) or (C, H, W); arguments as in `FractionalMaxPool3d`."""
+class FractionalMaxPool2d(FractionalMaxPoolNd):
+    """Fractional maxima of (N, C, H, W) or (C, H, W); arguments as in
+    `FractionalMaxPoolNd`."""
 
     _spatial = 2
     _function = staticmethod(fractional_pooling.fractional_max_pool2d)
 
 
-class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    __doc__ = f"""Fractional maxima of (N, C, T, H, W) or (C, T, H, W).
-
-    {(_FractionalMaxPoolNd.__doc__ or "").strip()}
-    """
+class FractionalMaxPool3d(FractionalMaxPoolNd):
+    """Fractional maxima of (N, C, T, H, W) or (C, T, H, W); arguments as in
+    `FractionalMaxPoolNd`."""
 
     _spatial = 3
     _function = staticmethod(fractional_pooling.fractional_max_pool3d)

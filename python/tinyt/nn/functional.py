@@ -124,7 +124,6 @@ from tinyt.ops.activation import log_softmax, relu, softmax
 
 if TYPE_CHECKING:
     from tinyt.nn.functional_parts import *  # noqa: F403
-    from tinyt.nn.functional_parts import __all__ as _PARTS
 
 
 def __getattr__(name: str) -> Any:

@@ -174,8 +174,7 @@ def _mha_shape_check(
     rank = query.dim()
     if rank not in (2, 3):
         raise AssertionError(
-            "query should be unbatched 2D or batched 3D tensor but received "
-            f"{rank}-D query tensor"
+            f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor"
         )
     kind = f"For {'batched' if rank == 3 else 'unbatched'} ({rank}-D) `query`, expected"
     if key.dim() != rank or value.dim() != rank:

@@ -16,6 +16,7 @@ from tinyt.nn.hooks import CallHooks, share_hooks
 from tinyt.nn.tree import REGISTRATION_HOOKS
 
 __all__ = [
+    "RemovableHandle",
     "register_module_backward_hook",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",
@@ -27,6 +28,11 @@ __all__ = [
 ]
 
 _hooks = CallHooks()
+
+
+def _has_any_global_hook() -> bool:
+    """Whether calls of all modules have a hook."""
+    return any(vars(_hooks).values())
 
 
 def _add(table: dict[int, Hook], hook: Hook) -> RemovableHandle:
@@ -51,7 +57,7 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Calls `hook(module, args, output)` after every `forward`; what it returns replaces the output.
+    """Calls `hook(module, args, output)` after every `forward`; what it returns replaces it.
 
     With `with_kwargs`: `hook(module, args, kwargs, output)`; with `always_call` also where
     `forward` raised.

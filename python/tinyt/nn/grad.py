@@ -7,7 +7,6 @@ since several sizes fit one gradient of an output.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tinyt._core import ShapeError
 from tinyt.ops.common import need_tensor, tuple_of
@@ -55,9 +54,8 @@ def _input_form(spatial: int) -> Callable[..., Tensor]:
         groups: int = 1,
     ) -> Tensor:
         _check_rank(op, spatial, input_size, need_tensor(op, weight).shape, grad_output.shape)
-        options = _options(op, spatial, stride, padding, dilation)
-        found: Any = prim.conv_input(grad_output, weight, tuple(input_size), *options, groups)
-        return found  # type: ignore[no-any-return]
+        steps, pads, spread = _options(op, spatial, stride, padding, dilation)
+        return prim.conv_input(grad_output, weight, tuple(input_size), steps, pads, spread, groups)
 
     function.__name__ = function.__qualname__ = op
     function.__doc__ = f"""The gradient of `conv{spatial}d` to its input, of `input_size`.
@@ -87,9 +85,8 @@ def _weight_form(spatial: int) -> Callable[..., Tensor]:
         groups: int = 1,
     ) -> Tensor:
         _check_rank(op, spatial, need_tensor(op, input).shape, weight_size, grad_output.shape)
-        options = _options(op, spatial, stride, padding, dilation)
-        found: Any = prim.conv_weight(grad_output, input, tuple(weight_size), *options, groups)
-        return found  # type: ignore[no-any-return]
+        steps, pads, spread = _options(op, spatial, stride, padding, dilation)
+        return prim.conv_weight(grad_output, input, tuple(weight_size), steps, pads, spread, groups)
 
     function.__name__ = function.__qualname__ = op
     function.__doc__ = f"""The gradient of `conv{spatial}d` to its weight, of `weight_size`.

@@ -71,7 +71,7 @@ class HookFunctions(MutableMapping[int, Callable[..., Any]]):
 
     def __getitem__(self, key: int) -> Callable[..., Any]:
         hook = self._hooks[key]
-        function: Callable[..., Any] = hook.function if isinstance(hook, tuple) else hook
+        function: Callable[..., Any] = hook if self._table.make is None else hook.function
         return function
 
     def __setitem__(self, key: int, function: Callable[..., Any]) -> None:

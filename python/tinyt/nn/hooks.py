@@ -342,6 +342,16 @@ class Hooked:
         """Calls `hook(module, incompatible_keys)` after loading; it may change the two lists."""
         return _register(self._own_state_hooks().load_post, hook)
 
+    def _get_backward_hooks(self) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
+        """The functions in backward, those of all modules first; none is of the older form."""
+        of_all = () if _of_all is None else (h.function for h in _of_all.backward.values())
+        return [*of_all, *self._backward_hooks.values()], []
+
+    def _get_backward_pre_hooks(self) -> list[Callable[..., Any]]:
+        """The functions before backward, those of all modules first."""
+        of_all = () if _of_all is None else (h.function for h in _of_all.backward_pre.values())
+        return [*of_all, *self._backward_pre_hooks.values()]
+
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compiles the calls of this module, in place: `tinyt.compile` with these arguments.
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tinyt.nn import functional as F
 from tinyt.nn.module import Module
 from tinyt.ops import cat, cumsum
@@ -20,6 +22,8 @@ class LocalResponseNorm(Module):
         beta: the exponent.
         k: added to the mean.
     """
+
+    __constants__: ClassVar[list[str]] = ["size", "alpha", "beta", "k"]
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -60,9 +64,7 @@ class CrossMapLRN2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
-            raise ValueError(
-                f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead."
-            )
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
         reach = int((self.size - 1) / 2 + 1)
         channels = input.shape[1]
         squares = input * input

@@ -361,8 +361,7 @@ class Module(Stateful):
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
         children = [
-            f"({name}): " + _addindent(repr(module), 2)
-            for name, module in self._modules.items()
+            f"({name}): " + _addindent(repr(module), 2) for name, module in self._modules.items()
         ]
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"

@@ -11,7 +11,7 @@ et al. 2016, "Instance normalization"; Wu & He 2018, "Group normalization"; Zhan
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import float64, int64
@@ -25,6 +25,14 @@ from tinyt.tensor import Tensor
 
 class _NormBase(Module):
     """Parameters and running statistics of a normalisation per channel."""
+
+    __constants__: ClassVar[list[str]] = [
+        "track_running_stats",
+        "momentum",
+        "eps",
+        "num_features",
+        "affine",
+    ]
 
     _version = 2  # 1 had no num_batches_tracked
 
@@ -337,6 +345,8 @@ class GroupNorm(_AffineNorm):
     Shapes: (N, num_channels, *); `weight` (ones) and `bias` (zeros) have one value per channel.
     """
 
+    __constants__: ClassVar[list[str]] = ["num_groups", "num_channels", "eps", "affine"]
+
     def __init__(
         self,
         num_groups: int,
@@ -374,6 +384,8 @@ class RMSNorm(Module):
 
     `eps` None stands for the spacing of 1 in the dtype of the computation; `weight` starts as ones.
     """
+
+    __constants__: ClassVar[list[str]] = ["normalized_shape", "eps", "elementwise_affine"]
 
     def __init__(
         self,
@@ -419,6 +431,8 @@ class LayerNorm(_AffineNorm):
         elementwise_affine: whether there are `weight` (ones) and `bias` (zeros).
         bias: whether there is a `bias`, if `elementwise_affine`.
     """
+
+    __constants__: ClassVar[list[str]] = ["normalized_shape", "eps", "elementwise_affine"]
 
     def __init__(
         self,

@@ -31,6 +31,8 @@ class _Pad(Module):
 
 
 class _ConstantPadNd(_Pad):
+    __constants__: ClassVar[list[str]] = ["padding", "value"]
+
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
         self.value = value
@@ -43,6 +45,8 @@ class _ConstantPadNd(_Pad):
 
 
 class _CircularPadNd(_Pad):
+    __constants__: ClassVar[list[str]] = ["padding"]
+
     mode = "circular"
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -106,6 +110,8 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
 
 
 class _ReflectionPadNd(_Pad):
+    __constants__: ClassVar[list[str]] = ["padding"]
+
     mode = "reflect"
 
 
@@ -128,6 +134,8 @@ class ReflectionPad3d(_ReflectionPadNd):
 
 
 class _ReplicationPadNd(_Pad):
+    __constants__: ClassVar[list[str]] = ["padding"]
+
     mode = "replicate"
 
 

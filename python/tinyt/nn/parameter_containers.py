@@ -150,10 +150,11 @@ class ParameterDict(Module, MutableMapping[str, Any]):
                 "ParameterDict.update should be called with an iterable of key/value pairs, but "
                 f"got {type(parameters).__name__}"
             )
-        ordered = not isinstance(parameters, Mapping) or isinstance(
+        if isinstance(parameters, Mapping) and not isinstance(
             parameters, (OrderedDict, ParameterDict)
-        )
-        super().update(parameters if ordered else OrderedDict(sorted(parameters.items())), **more)
+        ):
+            parameters = OrderedDict(sorted(parameters.items()))
+        super().update(parameters, **more)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value under `key`, which becomes `default` if there is none."""

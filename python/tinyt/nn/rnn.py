@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import float32, float64
@@ -79,6 +79,16 @@ def _run_lstm(
     return found, (out[0 if backwards else times - 1], out[times])
 
 
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
+    """`tensor.index_select(dim, permutation)`, under an older name that warns."""
+    warnings.warn(
+        "apply_permutation is deprecated, please use tensor.index_select(dim, permutation) instead",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return _apply_permutation(tensor, permutation, dim)
+
+
 def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
     return index_select(tensor, dim, permutation)
 
@@ -91,6 +101,18 @@ class RNNBase(Module):
     and H the size of the output. Parameters per layer k (and `_reverse`): `weight_ih_lk`,
     `weight_hh_lk`, `bias_ih_lk`, `bias_hh_lk`, `weight_hr_lk`; uniform on ±1/sqrt(hidden_size).
     """
+
+    __constants__: ClassVar[list[str]] = [
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "proj_size",
+    ]
 
     def __init__(
         self,

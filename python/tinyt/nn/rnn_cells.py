@@ -10,7 +10,7 @@ memory"; Cho et al. 2014, "Learning phrase representations using RNN encoder-dec
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.nn import functional as F
@@ -54,6 +54,7 @@ class RNNCellBase(Module):
         num_chunks: how many gates there are, of `hidden_size` rows each in the parameters.
     """
 
+    __constants__: ClassVar[list[str]] = ["input_size", "hidden_size", "bias"]
     _mode: str  # as `next_state` takes it
 
     def __init__(
@@ -113,6 +114,8 @@ class RNNCellBase(Module):
 
 class RNNCell(RNNCellBase):
     """One step of RNN."""
+
+    __constants__: ClassVar[list[str]] = ["input_size", "hidden_size", "bias", "nonlinearity"]
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.nn import functional as F
@@ -88,6 +88,8 @@ class TransformerEncoderLayer(Module):
     before each part, else after its residual.
     """
 
+    __constants__: ClassVar[list[str]] = ["norm_first"]
+
     def __init__(
         self,
         d_model: int,
@@ -162,6 +164,8 @@ class TransformerDecoderLayer(Module):
     Each part has a residual and a norm. Shapes: target (T, N, d_model), memory (S, N, d_model),
     with N first if `batch_first`, or without N.
     """
+
+    __constants__: ClassVar[list[str]] = ["norm_first"]
 
     def __init__(
         self,
@@ -249,6 +253,8 @@ class TransformerDecoderLayer(Module):
 class TransformerEncoder(Module):
     """A stack of copies of an encoder layer, and a norm at its end if there is one."""
 
+    __constants__: ClassVar[list[str]] = ["norm"]
+
     def __init__(
         self,
         encoder_layer: Module,
@@ -284,6 +290,8 @@ class TransformerEncoder(Module):
 
 class TransformerDecoder(Module):
     """A stack of copies of a decoder layer, and a norm at its end if there is one."""
+
+    __constants__: ClassVar[list[str]] = ["norm"]
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tinyt.nn import functional as F
 from tinyt.nn.module import Module
@@ -22,6 +23,15 @@ class Upsample(Module):
         align_corners: whether the centres of the corner elements fall together.
         recompute_scale_factor: whether positions follow the ratio of the sizes.
     """
+
+    __constants__: ClassVar[list[str]] = [
+        "size",
+        "scale_factor",
+        "mode",
+        "align_corners",
+        "name",
+        "recompute_scale_factor",
+    ]
 
     def __init__(
         self,

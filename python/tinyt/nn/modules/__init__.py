@@ -14,11 +14,11 @@ from typing import Any
 
 from tinyt import nn
 from tinyt.nn import *  # noqa: F403
-from tinyt.nn.modules import utils
+from tinyt.nn.modules import utils as _utils
 
 # PyTorch's module -> where its names are here; the first file is the one that it stands for.
 _HOMES = {
-    "activation": ("activation", "attention", "linear"),
+    "activation": ("activation", "attention", "linear", "init"),
     "adaptive": ("adaptive",),
     "batchnorm": ("norm", "uninitialized", "lazy"),
     "channelshuffle": ("patches",),
@@ -39,7 +39,7 @@ _HOMES = {
     "pooling": ("pooling", "fractional_pooling", "modules.utils"),
     "rnn": ("rnn", "rnn_cells"),
     "sparse": ("embedding",),
-    "transformer": ("transformer",),
+    "transformer": ("transformer", "init"),
     "upsampling": ("upsampling",),
 }
 # What every file of PyTorch's imports.
@@ -93,7 +93,7 @@ def _module(name: str) -> ModuleType:
     return module
 
 
-globals().update({name: _module(name) for name in _HOMES})
+globals().update({name: _module(name) for name in _HOMES}, utils=_utils)
 
 
 def __getattr__(name: str) -> Any:
@@ -102,4 +102,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = [*(name for name in nn.__all__ if name[0].isupper()), "utils"]
+__all__ = [name for name in nn.__all__ if name[0].isupper()]
