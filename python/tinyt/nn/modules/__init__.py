@@ -14,7 +14,6 @@ from typing import Any
 
 from tinyt import nn
 from tinyt.nn import *  # noqa: F403
-from tinyt.nn.modules import utils as _utils
 
 # PyTorch's module -> where its names are here; the first file is the one that it stands for.
 _HOMES = {
@@ -93,7 +92,8 @@ def _module(name: str) -> ModuleType:
     return module
 
 
-globals().update({name: _module(name) for name in _HOMES}, utils=_utils)
+globals().update({name: _module(name) for name in _HOMES})
+import_module(f"{__name__}.utils")  # in the place of `nn.utils`, a name of the star import
 
 
 def __getattr__(name: str) -> Any:
