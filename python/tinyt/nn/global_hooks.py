@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tinyt.autograd import RemovableHandle
-from tinyt.autograd.hooks import add_hook
 from tinyt.nn.hook_tables import Hook
-from tinyt.nn.hooks import CallHooks, share_hooks
+from tinyt.nn.hooks import CallHooks, register, share_hooks
 from tinyt.nn.tree import REGISTRATION_HOOKS
 
 __all__ = [
@@ -36,7 +35,7 @@ def _has_any_global_hook() -> bool:
 
 
 def _add(table: dict[int, Hook], hook: Hook) -> RemovableHandle:
-    handle = add_hook(table, hook)
+    handle = register(table, hook)
     share_hooks(_hooks)
     return handle
 
@@ -83,16 +82,16 @@ register_module_backward_hook = register_module_full_backward_hook
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls `hook(module, name, parameter)` when a module gets a parameter; what it returns takes
     the parameter's place."""
-    return add_hook(REGISTRATION_HOOKS["parameter"], hook)
+    return register(REGISTRATION_HOOKS["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls `hook(module, name, buffer)` when a module gets a buffer; what it returns takes the
     buffer's place."""
-    return add_hook(REGISTRATION_HOOKS["buffer"], hook)
+    return register(REGISTRATION_HOOKS["buffer"], hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls `hook(module, name, child)` when a module gets a child; what it returns takes the
     child's place."""
-    return add_hook(REGISTRATION_HOOKS["module"], hook)
+    return register(REGISTRATION_HOOKS["module"], hook)

@@ -278,7 +278,7 @@ class Hooked:
 
         With `with_kwargs`: `hook(module, args, kwargs)`, which returns both.
         """
-        return _register(self._own_call_hooks().forward_pre, Hook(hook, with_kwargs), prepend)
+        return register(self._own_call_hooks().forward_pre, Hook(hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self,
@@ -294,13 +294,13 @@ class Hooked:
         `forward` raised.
         """
         entry = Hook(hook, with_kwargs, always_call)
-        return _register(self._own_call_hooks().forward, entry, prepend)
+        return register(self._own_call_hooks().forward, entry, prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Calls `hook(module, grad_output)` in backward; what it returns replaces the tuple."""
-        return _register(self._own_call_hooks().backward_pre, Hook(hook), prepend)
+        return register(self._own_call_hooks().backward_pre, Hook(hook), prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -308,23 +308,23 @@ class Hooked:
         """Calls `hook(module, grad_input, grad_output)` when the gradients of the inputs are
         known; what it returns replaces `grad_input`. Both are tuples with None for what is no
         tensor or wants no gradient."""
-        return _register(self._own_call_hooks().backward, Hook(hook), prepend)
+        return register(self._own_call_hooks().backward, Hook(hook), prepend)
 
     register_backward_hook = register_full_backward_hook
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, prefix, keep_vars)` before `state_dict`."""
-        return _register(self._own_state_hooks().save_pre, hook)
+        return register(self._own_state_hooks().save_pre, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata)` after `state_dict`, which it may
         change in place."""
-        return _register(self._own_state_hooks().save_post, SaveHook(hook, False))
+        return register(self._own_state_hooks().save_post, SaveHook(hook, False))
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata)` after `state_dict`; what it
         returns takes the place of the root's result."""
-        return _register(self._own_state_hooks().save_post, SaveHook(hook, True))
+        return register(self._own_state_hooks().save_post, SaveHook(hook, True))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
@@ -336,11 +336,11 @@ class Hooked:
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """As `register_load_state_dict_pre_hook`; without the module unless `with_module`."""
-        return _register(self._own_state_hooks().load_pre, LoadHook(hook, with_module))
+        return register(self._own_state_hooks().load_pre, LoadHook(hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, incompatible_keys)` after loading; it may change the two lists."""
-        return _register(self._own_state_hooks().load_post, hook)
+        return register(self._own_state_hooks().load_post, hook)
 
     def _get_backward_hooks(self) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
         """The functions in backward, those of all modules first; none is of the older form."""
@@ -396,7 +396,8 @@ class Hooked:
         return self._state_hooks
 
 
-def _register(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+def register(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+    """Adds a hook to a table; TypeError where it cannot be called."""
     function = hook.function if isinstance(hook, (Hook, LoadHook, SaveHook)) else hook
     if not callable(function):
         raise TypeError(f"register hook: the hook must be callable, got {type(function).__name__}")
