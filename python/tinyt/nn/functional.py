@@ -129,7 +129,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    parts = import_module("tinyt.nn.functional_parts")
+    parts = import_module(f"{__package__}.functional_parts")
     try:
         found = globals()[name] = getattr(parts, name)
     except AttributeError:

@@ -37,7 +37,7 @@ _LAZY = (
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("tinyt.nn.uninitialized"), name)
+    return getattr(import_module(f"{__package__}.uninitialized"), name)
 
 
 class Parameter(Tensor):

@@ -45,6 +45,10 @@ _HOMES = {
 _COMMON = {"F": "functional", "init": "init"}
 
 
+def _path(home: str) -> str:
+    return f"{nn.__name__}.{home}"
+
+
 class _Names(ModuleType):
     """One of PyTorch's modules: its names are found in the files here when they are asked for."""
 
@@ -69,14 +73,14 @@ class _Names(ModuleType):
         # `_MaxPoolNd` and its like, of which some have no underscore here.
         names = (name, name[1:]) if name.startswith("_") and name.endswith("Nd") else (name,)
         for home in self._homes:
-            module = import_module(f"{nn.__name__}.{home}")
+            module = import_module(_path(home))
             for key in names:
                 if key in vars(module):
                     return vars(module)[key]
         return getattr(nn, name) if name in ("Parameter", "Module") else None
 
     def __dir__(self) -> list[str]:
-        own = {f"{nn.__name__}.{home}" for home in self._homes}
+        own = set(map(_path, self._homes))
         names = set(self.__dict__)
         for home in own:
             names |= {
