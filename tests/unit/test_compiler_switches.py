@@ -12,6 +12,7 @@ import pytest
 
 import tinyt
 from tinyt import compiler, nn
+from tinyt.nn.global_hooks import register_module_forward_hook
 
 
 def test_is_compiling() -> None:
@@ -155,6 +156,19 @@ def test_a_compiled_module_in_a_compiled_step() -> None:
     for _ in range(3):
         assert tinyt.equal(step(x), net(x).sum())
     assert step.cache_info().hits >= 1
+
+
+@pytest.mark.usefixtures("collected")
+def test_a_compiled_module_follows_hooks_of_all_modules() -> None:
+    layer, x = nn.Linear(2, 2), tinyt.ones(1, 2)
+    layer.compile()
+    plain = layer.forward(x)
+    assert tinyt.equal(layer(x), plain)
+    with register_module_forward_hook(lambda module, args, output: output * 2):
+        for _ in range(3):
+            assert tinyt.equal(layer(x), plain * 2)
+    for _ in range(3):
+        assert tinyt.equal(layer(x), plain)
 
 
 class Switched(nn.Module):

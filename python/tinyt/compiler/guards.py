@@ -74,6 +74,9 @@ _READERS = {**{id(x): 1 for x in _BY_NAME}, **{id(x): _DEPTH for x in _DEEP}}
 _OF_DATACLASSES = {"replace": 1, "asdict": _DEPTH, "astuple": _DEPTH}
 _METHODS = {"__getattribute__", "format"}  # so do these
 _CLASS = vars(object)["__class__"]
+_HOOKS = (
+    "_call_hooks"  # of a module; of the class of modules, the hooks of all, which are set later
+)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
 # Code that is not looked into: Python's own, and of this library all but modules and schedules,
 # which hold what the user sets (an optimiser says itself what it reads).
@@ -600,8 +603,12 @@ class Tracer:
             return found
         if "<locals>" in cls.__qualname__ and not self._lasts(cls):  # perhaps made in the call
             return found
-        if name.startswith("_") and any(name in vars(c) for c in cls.__mro__ if _is_ours(c)):
-            return found
+        if name.startswith("_"):
+            holder = next((c for c in cls.__mro__ if name in vars(c)), object)
+            if name == _HOOKS and _is_ours(holder):
+                return self._note("class", holder, name, found)
+            if any(name in vars(c) for c in cls.__mro__ if _is_ours(c)):
+                return found
         return self._note("class", cls, name, found)
 
     def _item(self, value: Any, key: Any) -> Any:

@@ -37,7 +37,7 @@ from tinyt.nn.activation import (
     Threshold,
 )
 from tinyt.nn.attention import MultiheadAttention
-from tinyt.nn.containers import ModuleDict, ModuleList, Sequential
+from tinyt.nn.containers import Container, ModuleDict, ModuleList, Sequential
 from tinyt.nn.conv import (
     Conv1d,
     Conv2d,
@@ -61,6 +61,7 @@ from tinyt.nn.dropout import (
 from tinyt.nn.embedding import Embedding, EmbeddingBag
 from tinyt.nn.flatten import Flatten, Unflatten
 from tinyt.nn.linear import Bilinear, Identity, Linear
+from tinyt.nn.local_response import CrossMapLRN2d, LocalResponseNorm
 from tinyt.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -78,6 +79,7 @@ from tinyt.nn.loss import (
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
+    NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,
@@ -116,6 +118,7 @@ from tinyt.nn.padding import (
 )
 from tinyt.nn.parallel import DataParallel
 from tinyt.nn.parameter import Buffer, Parameter
+from tinyt.nn.parameter import factory_kwargs as factory_kwargs
 from tinyt.nn.parameter_containers import (
     ParameterDict,
     ParameterList,
@@ -131,7 +134,6 @@ from tinyt.nn.pooling import (
     AvgPool1d,
     AvgPool2d,
     AvgPool3d,
-    LocalResponseNorm,
     LPPool1d,
     LPPool2d,
     LPPool3d,
@@ -143,7 +145,7 @@ from tinyt.nn.pooling import (
     MaxUnpool3d,
 )
 from tinyt.nn.rnn import GRU, LSTM, RNN, RNNBase
-from tinyt.nn.rnn_cells import GRUCell, LSTMCell, RNNCell
+from tinyt.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from tinyt.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -155,6 +157,8 @@ from tinyt.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNeares
 
 if TYPE_CHECKING:
     from tinyt.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
+    from tinyt.nn.fractional_pooling import FractionalMaxPool2d as FractionalMaxPool2d
+    from tinyt.nn.fractional_pooling import FractionalMaxPool3d as FractionalMaxPool3d
     from tinyt.nn.lazy import (
         LazyBatchNorm1d as LazyBatchNorm1d,
     )
@@ -194,12 +198,8 @@ if TYPE_CHECKING:
     from tinyt.nn.lazy import (
         LazyLinear as LazyLinear,
     )
-    from tinyt.nn.lazy import (
-        UninitializedBuffer as UninitializedBuffer,
-    )
-    from tinyt.nn.lazy import (
-        UninitializedParameter as UninitializedParameter,
-    )
+    from tinyt.nn.uninitialized import UninitializedBuffer as UninitializedBuffer
+    from tinyt.nn.uninitialized import UninitializedParameter as UninitializedParameter
 
 # Classes that are loaded when they are first asked for, and their files.
 _LAZY = {
@@ -218,16 +218,24 @@ _LAZY = {
             "LazyInstanceNorm2d",
             "LazyInstanceNorm3d",
             "LazyLinear",
-            "UninitializedBuffer",
-            "UninitializedParameter",
         ),
         "lazy",
     ),
+    "FractionalMaxPool2d": "fractional_pooling",
+    "FractionalMaxPool3d": "fractional_pooling",
+    "UninitializedBuffer": "uninitialized",
+    "UninitializedParameter": "uninitialized",
     "AdaptiveLogSoftmaxWithLoss": "adaptive",
 }
 
 
+# Modules that come with their first use.
+_MODULES = ("_reduction", "common_types", "grad")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
@@ -235,7 +243,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_MODULES})
 
 
 __all__ = [
@@ -272,6 +280,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -281,6 +290,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "DataParallel",
     "Dropout",
     "Dropout1d",
@@ -333,6 +343,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NLLLoss2d",
     "PReLU",
     "PairwiseDistance",
     "Parameter",
@@ -344,6 +355,7 @@ __all__ = [
     "RMSNorm",
     "RNNBase",
     "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",

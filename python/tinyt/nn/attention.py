@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.nn import init
-from tinyt.nn.linear import Linear
+from tinyt.nn.linear import NonDynamicallyQuantizableLinear
 from tinyt.nn.module import Module
 from tinyt.nn.parameter import Parameter
 from tinyt.ops import empty
@@ -89,6 +89,8 @@ class MultiheadAttention(Module):
     `v_proj_weight` where kdim or vdim differ; `in_proj_bias`, `out_proj`, `bias_k`, `bias_v`.
     """
 
+    __constants__: ClassVar[list[str]] = ["batch_first"]
+
     def __init__(
         self,
         embed_dim: int,
@@ -133,7 +135,9 @@ class MultiheadAttention(Module):
         for name, shape in shapes.items():
             value = None if shape is None else empty(shape, dtype=dtype, device=device)
             self.register_parameter(name, None if value is None else Parameter(value))
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
+        )
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
@@ -148,6 +152,24 @@ class MultiheadAttention(Module):
         for row in (self.bias_k, self.bias_v):
             if row is not None:
                 init.xavier_normal_(row)
+
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
+        """Both masks, of numbers that are added, as one, and PyTorch's number of its kind.
+
+        0 is (L, S) for all, 1 (N, S) of keys, 2 (N, num_heads, L, S). `query` has its batch first.
+        """
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length = query.shape[:2]
+        if attn_mask.dim() == 3:
+            merged = attn_mask.view(batch, -1, length, length)
+        else:
+            merged = attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            merged = merged + key_padding_mask.view(batch, 1, 1, length)
+        return merged, 2
 
     def forward(
         self,

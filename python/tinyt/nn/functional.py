@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tinyt.ops import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -118,6 +121,21 @@ from tinyt.ops import (
     upsample_nearest,
 )
 from tinyt.ops.activation import log_softmax, relu, softmax
+
+if TYPE_CHECKING:
+    from tinyt.nn.functional_parts import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    parts = import_module(f"{__package__}.functional_parts")
+    try:
+        found = globals()[name] = getattr(parts, name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return found
+
 
 __all__ = [
     "adaptive_avg_pool1d",

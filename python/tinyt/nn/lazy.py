@@ -1,4 +1,4 @@
-"""Layers that learn the number of their inputs from the first one, and tensors without a size.
+"""Layers that learn the number of their inputs from the first one.
 
 A lazy layer has the class of the layer that it becomes as a base; until its first call, or until it
 loads a state dict, its parameters are `UninitializedParameter`s.
@@ -7,7 +7,7 @@ loads a state dict, its parameters are `UninitializedParameter`s.
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import no_grad
@@ -15,10 +15,10 @@ from tinyt.nn.conv import (
     Conv1d,
     Conv2d,
     Conv3d,
-    ConvBase,
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
+    _ConvNd,
 )
 from tinyt.nn.linear import Linear
 from tinyt.nn.module import Module
@@ -30,8 +30,12 @@ from tinyt.nn.norm import (
     InstanceNorm2d,
     InstanceNorm3d,
 )
-from tinyt.nn.parameter import Parameter
-from tinyt.ops import empty
+from tinyt.nn.uninitialized import (
+    UninitializedBuffer,
+    UninitializedParameter,
+    UninitializedTensorMixin,
+    is_lazy,
+)
 from tinyt.random import get_rng_state, set_rng_state
 from tinyt.tensor import Tensor
 
@@ -54,87 +58,6 @@ __all__ = [
     "UninitializedParameter",
     "is_lazy",
 ]
-
-
-class _Uninitialized(Tensor):
-    """A tensor whose size is not known yet; `materialize` makes an ordinary one of it."""
-
-    _becomes: ClassVar[type[Tensor]]
-
-    def materialize(
-        self, shape: tuple[int, ...], device: Any = None, dtype: DType | None = None
-    ) -> None:
-        """Gives it a shape, with arbitrary values; optimisers keep their references."""
-        kind = self.dtype if dtype is None else dtype
-        self.data = empty(tuple(shape), dtype=kind, device=device)
-        self.__class__ = self._becomes  # type: ignore[assignment]
-
-    def _refuse(self) -> NoReturn:
-        raise RuntimeError(
-            "an uninitialized parameter or buffer has no shape yet; call the module on an input, "
-            "or `materialize`, first"
-        )
-
-    @property
-    def shape(self) -> NoReturn:
-        """RuntimeError: not known yet."""
-        self._refuse()
-
-    def size(self, dim: int | None = None) -> NoReturn:
-        """RuntimeError: not known yet."""
-        self._refuse()
-
-    def numel(self) -> NoReturn:
-        """RuntimeError: not known yet."""
-        self._refuse()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) not in memo:
-            make: Any = type(self)
-            memo[id(self)] = make(self.requires_grad, dtype=self.dtype)
-        return memo[id(self)]
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-
-class UninitializedParameter(_Uninitialized, Parameter):
-    """A parameter whose size is not known yet.
-
-    Args:
-        requires_grad: whether `backward` fills `grad`.
-        device: where it is to be.
-        dtype: of the values; the default dtype if None.
-    """
-
-    _becomes = Parameter
-
-    def __init__(
-        self, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
-    ) -> None:
-        self.data = empty(0, dtype=dtype, device=device)
-        self.requires_grad_(requires_grad)
-
-
-class UninitializedBuffer(_Uninitialized):
-    """A buffer whose size is not known yet; arguments as in `UninitializedParameter`."""
-
-    _becomes = Tensor
-
-    def __init__(
-        self,
-        requires_grad: bool = False,
-        device: Any = None,
-        dtype: DType | None = None,
-        persistent: bool = True,
-    ) -> None:
-        self.data = empty(0, dtype=dtype, device=device)
-        self.requires_grad_(requires_grad)
-
-
-def is_lazy(param: object) -> bool:
-    """Whether a tensor's size is not known yet."""
-    return isinstance(param, _Uninitialized)
 
 
 class LazyModuleMixin(Module):
@@ -166,7 +89,7 @@ def _materialize(module: Module, state_dict: dict[str, Any], prefix: str, *rest:
     """Before loading: parameters get the sizes of the values that are there for them."""
     for name, held in chain(module._parameters.items(), module._buffers.items()):
         value = state_dict.get(prefix + name)
-        if isinstance(held, _Uninitialized) and value is not None and not is_lazy(value):
+        if isinstance(held, UninitializedTensorMixin) and value is not None and not is_lazy(value):
             held.materialize(tuple(value.shape))
 
 
@@ -220,7 +143,7 @@ class _LazyLayer(LazyModuleMixin):
         with no_grad():
             setattr(self, self._inputs, self._channels(input))
             for name, held in chain(self._parameters.items(), self._buffers.items()):
-                if isinstance(held, _Uninitialized):
+                if isinstance(held, UninitializedTensorMixin):
                     held.materialize(self._shape_of(name))
             self.reset_parameters()
 
@@ -259,10 +182,11 @@ class LazyLinear(_LazyLayer, Linear):
         self.in_features = self.weight.shape[1]
 
 
-class _LazyConv(_LazyLayer, ConvBase):
+class _LazyConvXdMixin(_LazyLayer, _ConvNd):
     """A convolution whose `in_channels` are those of its first input."""
 
     _inputs = "in_channels"
+    _spatial: ClassVar[int]
 
     def __init__(self, out_channels: int, kernel_size: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(0, out_channels, kernel_size, *args, **kwargs)
@@ -282,52 +206,52 @@ class _LazyConv(_LazyLayer, ConvBase):
         if name == "bias":
             return (self.out_channels,)
         first, second = self.out_channels, self.in_channels
-        if self._transposed:
+        if self.transposed:
             first, second = second, first
         return (first, second // self.groups, *self.kernel_size)
 
     def _learn(self) -> None:
-        inputs = self.weight.shape[0 if self._transposed else 1]
-        self.in_channels = inputs if self._transposed else inputs * self.groups
+        inputs = self.weight.shape[0 if self.transposed else 1]
+        self.in_channels = inputs if self.transposed else inputs * self.groups
 
 
-class LazyConv1d(_LazyConv, Conv1d):
+class LazyConv1d(_LazyConvXdMixin, Conv1d):
     """A `Conv1d` whose `in_channels` are those of its first input."""
 
     cls_to_become = Conv1d
 
 
-class LazyConv2d(_LazyConv, Conv2d):
+class LazyConv2d(_LazyConvXdMixin, Conv2d):
     """A `Conv2d` whose `in_channels` are those of its first input."""
 
     cls_to_become = Conv2d
 
 
-class LazyConv3d(_LazyConv, Conv3d):
+class LazyConv3d(_LazyConvXdMixin, Conv3d):
     """A `Conv3d` whose `in_channels` are those of its first input."""
 
     cls_to_become = Conv3d
 
 
-class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
+class LazyConvTranspose1d(_LazyConvXdMixin, ConvTranspose1d):
     """A `ConvTranspose1d` whose `in_channels` are those of its first input."""
 
     cls_to_become = ConvTranspose1d
 
 
-class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
+class LazyConvTranspose2d(_LazyConvXdMixin, ConvTranspose2d):
     """A `ConvTranspose2d` whose `in_channels` are those of its first input."""
 
     cls_to_become = ConvTranspose2d
 
 
-class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
+class LazyConvTranspose3d(_LazyConvXdMixin, ConvTranspose3d):
     """A `ConvTranspose3d` whose `in_channels` are those of its first input."""
 
     cls_to_become = ConvTranspose3d
 
 
-class _LazyNorm(_LazyLayer):
+class _LazyNormBase(_LazyLayer):
     """A normalisation whose `num_features` are the channels of its first input."""
 
     _inputs = "num_features"
@@ -349,41 +273,41 @@ class _LazyNorm(_LazyLayer):
         # Instance norms have `dimensions`, those of a batch, and take single samples too.
         rank: int = getattr(self, "dimensions", input.dim())
         if input.dim() < 2:
-            self._check_input(input)
+            self._check_input_dim(input)
         return input.shape[1 if input.dim() >= rank else 0]
 
 
-class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
     """A `BatchNorm1d` whose `num_features` are the channels of its first input."""
 
     cls_to_become = BatchNorm1d
 
 
-class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
     """A `BatchNorm2d` whose `num_features` are the channels of its first input."""
 
     cls_to_become = BatchNorm2d
 
 
-class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
     """A `BatchNorm3d` whose `num_features` are the channels of its first input."""
 
     cls_to_become = BatchNorm3d
 
 
-class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
     """An `InstanceNorm1d` whose `num_features` are the channels of its first input."""
 
     cls_to_become = InstanceNorm1d
 
 
-class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
     """An `InstanceNorm2d` whose `num_features` are the channels of its first input."""
 
     cls_to_become = InstanceNorm2d
 
 
-class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):
     """An `InstanceNorm3d` whose `num_features` are the channels of its first input."""
 
     cls_to_become = InstanceNorm3d

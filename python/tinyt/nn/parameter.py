@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from tinyt.ops import empty
 from tinyt.tensor import Tensor
@@ -17,6 +18,26 @@ def _values(kind: str, data: Tensor | None) -> Tensor:
     if not isinstance(data, Tensor):
         raise TypeError(f"{kind}: data must be a Tensor, got {type(data).__name__}")
     return data.detach()
+
+
+if TYPE_CHECKING:
+    from tinyt.nn.uninitialized import UninitializedBuffer as UninitializedBuffer
+    from tinyt.nn.uninitialized import UninitializedParameter as UninitializedParameter
+    from tinyt.nn.uninitialized import UninitializedTensorMixin as UninitializedTensorMixin
+    from tinyt.nn.uninitialized import is_lazy as is_lazy
+
+_LAZY = (
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__package__}.uninitialized"), name)
 
 
 class Parameter(Tensor):
@@ -56,6 +77,29 @@ class Buffer(Tensor):
     def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
         self.data = _values("Buffer", data)
         self.persistent = persistent
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """The options of a tensor's creation among a layer's arguments: device, dtype, memory_format.
+
+    They may stand in `kwargs` itself or under its key "factory_kwargs". TypeError for any other
+    key, and for an option that is given twice.
+
+    >>> factory_kwargs({"dtype": "float32", "factory_kwargs": {"device": "cpu"}})
+    {'device': 'cpu', 'dtype': 'float32'}
+    """
+    given = dict(kwargs or {})
+    options = dict(given.pop("factory_kwargs", {}))
+    known = ("device", "dtype", "memory_format")
+    unknown = given.keys() - set(known)
+    if unknown:
+        raise TypeError(f"unexpected kwargs {unknown}")
+    for name in known:
+        if name in given:
+            if name in options:
+                raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+            options[name] = given[name]
+    return options
 
 
 def clear_grads(params: Iterable[Tensor], set_to_none: bool) -> None:

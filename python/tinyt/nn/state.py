@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tinyt.autograd import no_grad
-from tinyt.nn.hooks import NO_HOOKS, Hooked
+from tinyt.nn.hook_tables import NO_HOOKS
+from tinyt.nn.hooks import Hooked
 from tinyt.nn.parameter import Parameter
 from tinyt.nn.tree import Tree
 from tinyt.ops.values import from_foreign
@@ -24,7 +25,7 @@ class _Keys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class IncompatibleKeys(_Keys):
+class _IncompatibleKeys(_Keys):
     """What `load_state_dict(strict=False)` skipped: `missing_keys` and `unexpected_keys`."""
 
     __slots__ = ()
@@ -92,7 +93,7 @@ class Stateful(Tree, Hooked):
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Copies `state_dict` into this module's parameters and buffers.
 
         Everything is checked before anything is written: on an error the module is unchanged.
@@ -244,11 +245,11 @@ class StateLoader:
     def __init__(self, root: Module, given: Mapping[str, Any], assign: bool) -> None:
         self.root, self.given, self.assign = root, given, assign
         self.metadata: Mapping[str, Any] = getattr(given, "_metadata", None) or {}
-        self.keys, self.errors = IncompatibleKeys([], []), list[str]()
+        self.keys, self.errors = _IncompatibleKeys([], []), list[str]()
         self.defers = not any(map(_writes_at_once, root.modules()))
         self.writes: list[StateWrite] = []
 
-    def run(self, strict: bool) -> IncompatibleKeys:
+    def run(self, strict: bool) -> _IncompatibleKeys:
         """Loads; RuntimeError lists everything that does not fit."""
         before = [] if self.defers else [_Snapshot(m) for m in self.root.modules()]
         try:

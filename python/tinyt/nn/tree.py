@@ -5,7 +5,7 @@ Order of iteration and error texts are those of PyTorch's `torch.nn.Module`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from tinyt.nn.parameter import Parameter
@@ -13,6 +13,33 @@ from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
     from tinyt.nn.module import Module
+
+
+# Hooks of all modules for new members, by what they are; `global_hooks.py` registers them.
+REGISTRATION_HOOKS: dict[str, dict[int, Callable[..., Any]]] = {
+    "parameter": {},
+    "buffer": {},
+    "module": {},
+}
+
+
+def registered(kind: str, module: Any, name: str, member: Any) -> Any:
+    """A new member of a module, as the hooks for such leave it."""
+    for hook in tuple(REGISTRATION_HOOKS[kind].values()):
+        changed = hook(module, name, member)
+        if changed is not None:
+            member = changed
+    return member
+
+
+def _parameters_of(module: Any) -> Iterable[tuple[str, Any]]:
+    items: Iterable[tuple[str, Any]] = module._parameters.items()
+    return items
+
+
+def _buffers_of(module: Any) -> Iterable[tuple[str, Any]]:
+    items: Iterable[tuple[str, Any]] = module._buffers.items()
+    return items
 
 
 class Tree:
@@ -61,7 +88,7 @@ class Tree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Yields (dotted name, parameter); a shared parameter once unless told otherwise."""
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(_parameters_of, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yields every parameter once: what an optimiser takes."""
@@ -75,7 +102,7 @@ class Tree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Yields (dotted name, buffer)."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(_buffers_of, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Yields every buffer once."""
@@ -98,8 +125,13 @@ class Tree:
             waiting += [child for child in reversed(module._modules.values()) if child is not None]
 
     def _named_members(
-        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+        self,
+        get_members_fn: Callable[[Any], Iterable[tuple[str, Any]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
+        """Yields (dotted name, member) for what `get_members_fn(module)` gives of each module."""
         seen: set[int] = set()
         owners = (
             self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
@@ -107,7 +139,7 @@ class Tree:
             else [(prefix, self)]
         )
         for path, module in owners:
-            for name, member in getattr(module, table).items():
+            for name, member in get_members_fn(module):
                 if member is None or (remove_duplicate and id(member) in seen):
                     continue
                 seen.add(id(member))
