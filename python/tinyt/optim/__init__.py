@@ -21,8 +21,8 @@ from tinyt.optim.sgd import SGD
 
 if TYPE_CHECKING:
     from tinyt.optim._adafactor import Adafactor as Adafactor
-    from tinyt.optim.lbfgs import LBFGS as LBFGS
     from tinyt.optim._muon import Muon as Muon
+    from tinyt.optim.lbfgs import LBFGS as LBFGS
     from tinyt.optim.sparse_adam import SparseAdam as SparseAdam
 
 # Classes that are loaded when they are first asked for, and their files.
