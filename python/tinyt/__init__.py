@@ -115,13 +115,28 @@ from tinyt.legacy import (  # isort: skip
     IntTensor,
     LongTensor,
     ShortTensor,
-    TypedStorage,
-    UntypedStorage,
     is_distributed,
     is_inference,
-    is_storage,
     set_default_tensor_type,
     typename,
+)
+from tinyt.storage import (  # isort: skip
+    BFloat16Storage,
+    BoolStorage,
+    ByteStorage,
+    CharStorage,
+    ComplexDoubleStorage,
+    ComplexFloatStorage,
+    DoubleStorage,
+    FloatStorage,
+    HalfStorage,
+    IntStorage,
+    LongStorage,
+    ShortStorage,
+    Storage,
+    TypedStorage,
+    UntypedStorage,
+    is_storage,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 from tinyt.compile import MemoryLimitError, VerificationError, compile  # isort: skip
@@ -157,7 +172,6 @@ _LAZY = {
     "multiprocessing",
     "onnx",
     "profiler",
-    "storage",
     "types",
     "xpu",
 }
@@ -177,6 +191,19 @@ globals().update({t.name: t for t in ALL})
 globals().update(ALIASES)
 
 __all__ = [
+    "BFloat16Storage",
+    "BoolStorage",
+    "ByteStorage",
+    "CharStorage",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
+    "DoubleStorage",
+    "FloatStorage",
+    "HalfStorage",
+    "IntStorage",
+    "LongStorage",
+    "ShortStorage",
+    "Storage",
     "TypedStorage",
     "UntypedStorage",
     "compiled_with_cxx11_abi",
