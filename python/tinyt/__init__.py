@@ -176,10 +176,18 @@ _LAZY = {
     "xpu",
 }
 
+# Modules whose EXPORTS are names of this package, too, loaded when one is asked for that is not
+# above.
+_FURTHER = ("foreach",)
+
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return import_module(f"{__name__}.{name}")
+    for module in _FURTHER:
+        exports = import_module(f"{__name__}.{module}").EXPORTS
+        if name in exports:
+            return exports[name]
     hint = _ABSENT.get(name)
     raise AttributeError(
         f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")
