@@ -178,7 +178,7 @@ _LAZY = {
 
 # Modules whose EXPORTS are names of this package, too, loaded when one is asked for that is not
 # above.
-_FURTHER = ("foreach",)
+_FURTHER = ("native", "foreach")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,18 +10,11 @@ import pytest
 import torch
 
 import tinyt
-from tinyt.foreach import EXPORTS
+from tinyt.foreach import _UNARY, EXPORTS
 
 NAMES = sorted(name for name in dir(torch) if name.startswith("_foreach_"))
-ONE = [
-    name
-    for name in NAMES
-    if name.rstrip("_").removeprefix("_foreach_")
-    in set(
-        "abs acos asin atan ceil clone cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p "
-        "log2 max neg norm reciprocal round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc zero".split()
-    )
-]
+ONE = [f"_foreach_{op}{end}" for op in _UNARY for end in ("", "_")]
+ONE += ["_foreach_clone", "_foreach_max", "_foreach_norm", "_foreach_zero_"]
 PAIRS = ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_min", "clamp_max"]
 
 

@@ -63,6 +63,11 @@ def _set(enabled: bool, check_nan: bool) -> None:
     set_anomaly_hooks(_trace if enabled else None, _check if enabled and check_nan else None)
 
 
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Turns anomaly mode on or off; see :class:`set_detect_anomaly`."""
+    _set(enabled, check_nan)
+
+
 class set_detect_anomaly:
     """Turns anomaly mode on or off at once; as a block, restores it at the end.
 
