@@ -157,7 +157,10 @@ _ABSENT = {
 
 # Loaded when they are first asked for.
 _LAZY = {
+    "_C",
+    "__config__",
     "_dynamo",
+    "_utils",
     "as_torch",
     "cpu",
     "distributed",

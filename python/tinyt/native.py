@@ -520,15 +520,14 @@ class AcceleratorError(RuntimeError):
     """What a GPU's kernels raise; there are none."""
 
 
+_HELPERS = ("_cell", "_cell_function", "_checking", "_copying", "_message", "_reduction")
 EXPORTS: dict[str, Any] = {
     name: value
     for name, value in globals().items()
-    if getattr(value, "__module__", None) == __name__ and name not in ("_message", "_reduction")
+    if getattr(value, "__module__", None) == __name__ and name not in _HELPERS
 }
 EXPORTS.update({name: _copying(name, view) for name, view in _VIEWS.items()})
 EXPORTS.update(
-    autocast_decrement_nesting=lambda: 0,
-    autocast_increment_nesting=lambda: 1,
     gru_cell=gru_cell,
     grid_sampler_2d=grid_sampler,
     grid_sampler_3d=grid_sampler,
