@@ -175,6 +175,7 @@ _LAZY = {
     "multiprocessing",
     "onnx",
     "profiler",
+    "torch_version",
     "types",
     "xpu",
 }

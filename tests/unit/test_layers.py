@@ -36,7 +36,7 @@ PYTHON_LAYERS = [
     {"cpu", "cuda", "mps", "types", "xpu"},
     {"models", "distributions"},
     {"interop", "stand_in"},
-    {"as_torch", "cli"},
+    {"as_torch", "cli", "torch_version"},
     {"__main__"},
 ]
 # Within a group modules do not see each other, except:

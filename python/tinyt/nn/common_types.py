@@ -23,9 +23,9 @@ _size_4_t: TypeAlias = int | tuple[int, int, int, int]
 _size_5_t: TypeAlias = int | tuple[int, int, int, int, int]
 _size_6_t: TypeAlias = int | tuple[int, int, int, int, int, int]
 
-_size_any_opt_t: TypeAlias = int | None | tuple[int | None, ...]
-_size_2_opt_t: TypeAlias = int | None | tuple[int | None, int | None]
-_size_3_opt_t: TypeAlias = int | None | tuple[int | None, int | None, int | None]
+_size_any_opt_t: TypeAlias = int | tuple[int | None, ...] | None
+_size_2_opt_t: TypeAlias = int | tuple[int | None, int | None] | None
+_size_3_opt_t: TypeAlias = int | tuple[int | None, int | None, int | None] | None
 
 _ratio_any_t: TypeAlias = float | tuple[float, ...]
 _ratio_2_t: TypeAlias = float | tuple[float, float]

@@ -254,10 +254,19 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The number of inputs or outputs; ValueError for another mode than "fan_in" or "fan_out"."""
+    mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
     fan_in, fan_out = fan_in_and_fan_out(tensor)
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan_in if mode == "fan_in" else fan_out)
+    return fan_in if mode == "fan_in" else fan_out
+
+
+_calculate_fan_in_and_fan_out = fan_in_and_fan_out  # PyTorch's name, which programs import
 
 
 def _without_underscore(function: F) -> F:

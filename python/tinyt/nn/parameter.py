@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
+from importlib import import_module
 from typing import Any
 
 from tinyt.ops import empty
@@ -43,6 +44,12 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):
+        return getattr(import_module("tinyt.nn.lazy"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Buffer(Tensor):

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
+from typing import Any
 
+from tinyt import nn
 from tinyt.nn import *  # noqa: F403
+from tinyt.nn import _LAZY
 from tinyt.nn.module import Module
 
 # PyTorch's module -> where its layers are here.
 _HOMES = {
     "activation": ("activation", "attention"),
+    "adaptive": (),
     "batchnorm": ("norm",),
     "channelshuffle": ("patches",),
     "container": ("containers", "parameter_containers"),
@@ -36,6 +40,12 @@ _HOMES = {
     "upsampling": ("upsampling",),
 }
 
+# Names of PyTorch's for what has another one here.
+_ALIASES = {
+    "dropout": {"_DropoutNd": "Dropout"},
+    "linear": {"NonDynamicallyQuantizableLinear": "Linear"},
+}
+
 
 def _module(name: str, homes: tuple[str, ...]) -> ModuleType:
     module = ModuleType(f"{__name__}.{name}", f"PyTorch's module of {name}.")
@@ -45,8 +55,26 @@ def _module(name: str, homes: tuple[str, ...]) -> ModuleType:
                 setattr(module, key, value)
                 if key.endswith("Nd"):
                     setattr(module, f"_{key}", value)  # PyTorch's name of the common class
+    for alias, of in _ALIASES.get(name, {}).items():
+        setattr(module, alias, getattr(module, of))
+    lazy = [key for key in _LAZY if _home_of(key) == name]
+
+    def get(key: str) -> Any:
+        if key in lazy:
+            return getattr(nn, key)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {key!r}", name=key)
+
+    module.__getattr__ = get  # type: ignore[method-assign]
     sys.modules[module.__name__] = module
     return module
+
+
+def _home_of(name: str) -> str:
+    """PyTorch's module of a layer that is loaded when it is first asked for."""
+    kinds = {"BatchNorm": "batchnorm", "Conv": "conv", "InstanceNorm": "instancenorm"}
+    kinds |= {"Linear": "linear", "Adaptive": "adaptive"}
+    name = name.removeprefix("Lazy")
+    return next((home for kind, home in kinds.items() if name.startswith(kind)), "")
 
 
 globals().update({name: _module(name, homes) for name, homes in _HOMES.items()})
