@@ -56,13 +56,13 @@ def test_every_name_is_there() -> None:
 
 @pytest.mark.parametrize("name", ONE)
 def test_of_one_list(name: str) -> None:
-    check(lambda tt, l: getattr(tt, name)(l[0]))
+    check(lambda tt, x: getattr(tt, name)(x[0]))
 
 
 OPERANDS: dict[str, Callable[[Any, list[Any]], Any]] = {
-    "number": lambda tt, l: 0.5,
-    "numbers": lambda tt, l: [0.5, 2, 0.25],
-    "tensors": lambda tt, l: l[1],
+    "number": lambda tt, x: 0.5,
+    "numbers": lambda tt, x: [0.5, 2, 0.25],
+    "tensors": lambda tt, x: x[1],
 }
 
 
@@ -71,38 +71,38 @@ OPERANDS: dict[str, Callable[[Any, list[Any]], Any]] = {
 @pytest.mark.parametrize("name", PAIRS)
 def test_of_a_second_operand(name: str, end: str, operand: str) -> None:
     make = OPERANDS[operand]
-    check(lambda tt, l: getattr(tt, f"_foreach_{name}{end}")(l[0], make(tt, l)))
+    check(lambda tt, x: getattr(tt, f"_foreach_{name}{end}")(x[0], make(tt, x)))
 
 
 FORMS: dict[str, Callable[[Any, list[Any]], Any]] = {
-    "add alpha": lambda tt, l: tt._foreach_add(l[0], l[1], alpha=2),
-    "add_ alpha": lambda tt, l: tt._foreach_add_(l[0], l[1], alpha=2),
-    "add tensor": lambda tt, l: tt._foreach_add(l[0], tt.tensor(2.0), alpha=0.5),
-    "add scalar": lambda tt, l: tt._foreach_add(l[0], scalar=2),
-    "add scalars": lambda tt, l: tt._foreach_add(l[0], scalars=[1, 2, 3]),
-    "sub alpha": lambda tt, l: tt._foreach_sub(l[0], l[1], alpha=3),
-    "mul tensor": lambda tt, l: tt._foreach_mul_(l[0], tt.tensor(2.0)),
-    "mul keywords": lambda tt, l: tt._foreach_mul(self=l[0], other=l[1]),
-    "div tensor": lambda tt, l: tt._foreach_div(l[0], tt.tensor(2.0)),
-    "pow of number": lambda tt, l: tt._foreach_pow(2, l[0]),
-    "pow exponent": lambda tt, l: tt._foreach_pow(l[0], exponent=[1, 2, 3]),
-    "addcmul": lambda tt, l: tt._foreach_addcmul(l[0], l[1], l[2]),
-    "addcmul value": lambda tt, l: tt._foreach_addcmul(l[0], l[1], l[2], value=0.5),
-    "addcmul_ numbers": lambda tt, l: tt._foreach_addcmul_(l[0], l[1], l[2], [1, 2, 0.5]),
-    "addcdiv": lambda tt, l: tt._foreach_addcdiv(l[0], l[1], l[2], 0.5),
-    "addcdiv_ tensor": lambda tt, l: tt._foreach_addcdiv_(
-        l[0], l[1], l[2], tt.tensor([1.0, 2.0, 3.0])
+    "add alpha": lambda tt, x: tt._foreach_add(x[0], x[1], alpha=2),
+    "add_ alpha": lambda tt, x: tt._foreach_add_(x[0], x[1], alpha=2),
+    "add tensor": lambda tt, x: tt._foreach_add(x[0], tt.tensor(2.0), alpha=0.5),
+    "add scalar": lambda tt, x: tt._foreach_add(x[0], scalar=2),
+    "add scalars": lambda tt, x: tt._foreach_add(x[0], scalars=[1, 2, 3]),
+    "sub alpha": lambda tt, x: tt._foreach_sub(x[0], x[1], alpha=3),
+    "mul tensor": lambda tt, x: tt._foreach_mul_(x[0], tt.tensor(2.0)),
+    "mul keywords": lambda tt, x: tt._foreach_mul(self=x[0], other=x[1]),
+    "div tensor": lambda tt, x: tt._foreach_div(x[0], tt.tensor(2.0)),
+    "pow of number": lambda tt, x: tt._foreach_pow(2, x[0]),
+    "pow exponent": lambda tt, x: tt._foreach_pow(x[0], exponent=[1, 2, 3]),
+    "addcmul": lambda tt, x: tt._foreach_addcmul(x[0], x[1], x[2]),
+    "addcmul value": lambda tt, x: tt._foreach_addcmul(x[0], x[1], x[2], value=0.5),
+    "addcmul_ numbers": lambda tt, x: tt._foreach_addcmul_(x[0], x[1], x[2], [1, 2, 0.5]),
+    "addcdiv": lambda tt, x: tt._foreach_addcdiv(x[0], x[1], x[2], 0.5),
+    "addcdiv_ tensor": lambda tt, x: tt._foreach_addcdiv_(
+        x[0], x[1], x[2], tt.tensor([1.0, 2.0, 3.0])
     ),
-    "lerp": lambda tt, l: tt._foreach_lerp(l[0], l[1], 0.25),
-    "lerp_ numbers": lambda tt, l: tt._foreach_lerp_(l[0], l[1], [0.25, 0.5, 1.0]),
-    "lerp tensors": lambda tt, l: tt._foreach_lerp(l[0], tensors1=l[1], weights=l[2]),
-    "norm 1": lambda tt, l: tt._foreach_norm(l[0], 1),
-    "norm inf": lambda tt, l: tt._foreach_norm(l[0], ord=float("inf")),
-    "powsum": lambda tt, l: tt._foreach_powsum(l[0], 3),
-    "copy_": lambda tt, l: tt._foreach_copy_(l[0], l[1]),
-    "mm": lambda tt, l: tt._foreach_mm([l[0][0]], [l[1][0].t()]),
-    "int and float": lambda tt, l: tt._foreach_maximum([tt.tensor([1, 2])], 1.5),
-    "int quotient": lambda tt, l: tt._foreach_div((tt.tensor([1, 2]),), 2),
+    "lerp": lambda tt, x: tt._foreach_lerp(x[0], x[1], 0.25),
+    "lerp_ numbers": lambda tt, x: tt._foreach_lerp_(x[0], x[1], [0.25, 0.5, 1.0]),
+    "lerp tensors": lambda tt, x: tt._foreach_lerp(x[0], tensors1=x[1], weights=x[2]),
+    "norm 1": lambda tt, x: tt._foreach_norm(x[0], 1),
+    "norm inf": lambda tt, x: tt._foreach_norm(x[0], ord=float("inf")),
+    "powsum": lambda tt, x: tt._foreach_powsum(x[0], 3),
+    "copy_": lambda tt, x: tt._foreach_copy_(x[0], x[1]),
+    "mm": lambda tt, x: tt._foreach_mm([x[0][0]], [x[1][0].t()]),
+    "int and float": lambda tt, x: tt._foreach_maximum([tt.tensor([1, 2])], 1.5),
+    "int quotient": lambda tt, x: tt._foreach_div((tt.tensor([1, 2]),), 2),
 }
 
 

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
-from tinyt.tensor import Tensor, prim
+from tinyt.tensor import Tensor, node_of, prim
 
 
 class RemovableHandle:
@@ -63,7 +63,7 @@ def register_hook(x: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Removab
         raise RuntimeError(
             "register_hook: cannot register a hook on a tensor that doesn't require gradient"
         )
-    node = x.grad_fn
+    node = node_of(x)
     if node is None:
         if x._hooks is None:
             x._hooks = {}
