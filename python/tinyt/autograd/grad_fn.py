@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary, finalize
 
 from tinyt._tensor import Node
 from tinyt.autograd import anomaly
-from tinyt.autograd.hooks import RemovableHandle, add_hook
+from tinyt.autograd.hooks import LastHook, RemovableHandle, add_hook, add_leaf_hook
 from tinyt.tensor import Tensor, attach, node_of
 
 __all__ = ["AccumulateGrad", "GradFn"]
@@ -227,10 +227,7 @@ class AccumulateGrad(GradFn):
 
     def register_prehook(self, hook: Prehook) -> RemovableHandle:
         """Calls ``hook((grad,))`` before it is added to ``.grad``; it may return another."""
-        leaf = self._node
-        if leaf._hooks is None:
-            leaf._hooks = {}
-        return add_hook(leaf._hooks, lambda grad: _replaced(hook, (grad,))[0])
+        return add_leaf_hook(self._node, lambda grad: _replaced(hook, (grad,))[0])
 
     def register_hook(self, hook: Posthook) -> RemovableHandle:
         """Calls ``hook((), (grad,))`` after backward added to ``.grad``."""
@@ -240,11 +237,11 @@ class AccumulateGrad(GradFn):
         hooks, arrived = leaf._post_hooks, list[Grads]()
         handle = add_hook(hooks, lambda leaf: hook((), arrived.pop()))
 
-        def keep(grads: Grads) -> None:
+        def keep(grad: Tensor) -> None:
             if handle.id in hooks:
-                arrived[:] = [grads]
+                arrived[:] = [(grad,)]
 
-        self.register_prehook(keep)
+        add_leaf_hook(leaf, LastHook(keep))
         return handle
 
     def __getattr__(self, name: str) -> Any:

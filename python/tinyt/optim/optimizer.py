@@ -246,13 +246,20 @@ class Optimizer:
     def _update_group(self, group: ParamGroup) -> None:
         batch = self._batch(group)
         if self._has_repeated:
-            for i, param in enumerate(batch.params):
-                known = self.state.get(param)
-                self._update_batch(
-                    Batch([param], [batch.grads[i]], [known or batch.states[i]]), group
-                )
+            self._update_one_by_one(batch, group)
         elif batch.params:
             self._update_batch(batch, group)
+
+    def _update_one_by_one(self, batch: Batch, group: ParamGroup) -> None:
+        """Updates a parameter as often as it is there: with one state if it starts with one (as
+        Adam's do), else each time with what is there before the step (as PyTorch does)."""
+        started: dict[int, ParamState] = {}
+        for param, grad, state in zip(*batch, strict=True):
+            if state:
+                state = started.setdefault(id(param), state)
+            self._update_batch(Batch([param], [grad], [state]), group)
+            if state:
+                self.state[param] = state
 
     def _update_batch(self, batch: Batch, group: ParamGroup) -> None:
         try:
