@@ -2,7 +2,10 @@
 
 from math import e, inf, nan, pi
 
+from tinyt import _C as _C
+from tinyt import __config__ as __config__
 from tinyt import _dynamo as _dynamo
+from tinyt import _utils as _utils
 from tinyt import (
     accelerator,
     amp,
@@ -36,6 +39,7 @@ from tinyt import multiprocessing as multiprocessing
 from tinyt import onnx as onnx
 from tinyt import ops as ops
 from tinyt import profiler as profiler
+from tinyt import torch_version as torch_version
 from tinyt import types as types
 from tinyt import xpu as xpu
 from tinyt._core import (

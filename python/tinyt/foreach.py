@@ -105,7 +105,8 @@ def _pair(name: str, step: _Step, has_alpha: bool) -> Callable[..., tuple[Any, .
         scale = {"alpha": options.pop("alpha")} if has_alpha and "alpha" in options else {}
         other = _take(name, other, options, _OTHER)
         if name == "_foreach_pow" and isinstance(self, Number):
-            return tuple(ops.pow(self, x) for x in _list(name, other))
+            base: Any = self
+            return tuple(ops.pow(base, x) for x in _list(name, other))
         tensors = _list(name, self)
         operands = _each(name, tensors, other)
         if scale and not isinstance(operands[0], Tensor):
@@ -191,7 +192,10 @@ def _at_most_(x: Tensor, other: Any) -> Tensor:
 
 
 def _norm(x: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:
-    return ops.EXPORTS["norm"](x, ord, dtype=dtype) if dtype else ops.EXPORTS["norm"](x, ord)
+    found: Tensor = (
+        ops.EXPORTS["norm"](x, ord, dtype=dtype) if dtype else ops.EXPORTS["norm"](x, ord)
+    )
+    return found
 
 
 def _powsum(x: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:
@@ -221,6 +225,10 @@ def _rows() -> Iterator[tuple[str, Callable[..., Any], str]]:
     yield "lerp", _blend, "lerp"
 
 
+_ZERO = "Zeros for every tensor, in place."
+_COPY = "The elements of a second list, written into the tensors of the first."
+
+
 def _table() -> dict[str, Callable[..., Any]]:
     table: dict[str, Callable[..., Any]] = {}
 
@@ -244,9 +252,9 @@ def _table() -> dict[str, Callable[..., Any]]:
     add("mm", _with, Tensor.mm, None)
     add("norm", _alone, _norm, None)
     add("powsum", _alone, _powsum, None)
-    for op, kind, step in (("zero", _alone, Tensor.zero_), ("copy", _with, _copy)):
-        name = f"_foreach_{op}_"
-        table.update([_made(name, _in_place(kind(name, step)), f"`{op}_` of every tensor.")])
+    zero = _in_place(_alone("_foreach_zero_", Tensor.zero_))
+    copy = _in_place(_with("_foreach_copy_", _copy))
+    table.update([_made("_foreach_zero_", zero, _ZERO), _made("_foreach_copy_", copy, _COPY)])
     return table
 
 

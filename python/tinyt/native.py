@@ -308,10 +308,10 @@ _VIEWS = {
 
 def _copying(name: str, view: str) -> Callable[..., Any]:
     def copy(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        shown = self if view == "alias" else getattr(Tensor, view, None)
+        shown: Any = self if view == "alias" else getattr(Tensor, view, None)
         if shown is None:
             shown = ops.EXPORTS[view]
-        found = shown if shown is self else shown(self, *args, **kwargs)
+        found: Any = shown if shown is self else shown(self, *args, **kwargs)
         return found.clone() if isinstance(found, Tensor) else tuple(x.clone() for x in found)
 
     copy.__name__ = copy.__qualname__ = name
@@ -377,9 +377,9 @@ def _check_tensor_all(cond: Tensor, message: Any = None) -> None:
 # ---- numbers that PyTorch's tracers stand for
 
 
-def sym_int(a: Any) -> int:
+def sym_int(a: float) -> int:
     """The number without its fraction."""
-    return math.floor(a) if a >= 0 else math.ceil(a)
+    return math.trunc(a)
 
 
 def sym_float(a: Any) -> float:

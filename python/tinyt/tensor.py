@@ -239,4 +239,4 @@ def attach(**members: object) -> None:
 
 _tensor.set_public_class(Tensor)
 
-__all__ = ["Size", "Tensor", "attach", "method", "prim", "set_maker"]
+__all__ = ["Size", "Tensor", "attach", "method", "node_of", "prim", "set_maker"]

@@ -7,9 +7,10 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 from numpy.typing import NDArray
 from typing_extensions import Unpack
 
-from tinyt._tensor import Size, TensorBase
+from tinyt._tensor import Node, Size, TensorBase
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import RemovableHandle
+from tinyt.autograd.grad_fn import GradFn
 from tinyt.formats import layout
 from tinyt.formats import memory_format as Format
 from tinyt.ops.common import Number, Placement, Scalar, Sizes
@@ -25,6 +26,7 @@ __all__ = [
     "Tensor",
     "attach",
     "method",
+    "node_of",
     "prim",
     "set_maker",
 ]
@@ -402,6 +404,8 @@ class Tensor(TensorBase):
     def unsafe_split_with_sizes(
         input, split_sizes: Sequence[builtins.int], dim: builtins.int = 0
     ) -> tuple[Tensor, ...]: ...
+    @property
+    def grad_fn(self) -> GradFn | None: ...
     def as_strided(
         input,
         size: Sequence[builtins.int],
@@ -1868,6 +1872,7 @@ class _Primitives(Protocol):
 
 prim: _Primitives
 
+def node_of(x: TensorBase, /) -> Node | None: ...
 def attach(**members: object) -> None: ...
 def method(function: F) -> F: ...
 def set_maker(function: Callable[[Any, DType], Tensor]) -> None: ...

@@ -66,6 +66,7 @@ def _set(enabled: bool, check_nan: bool) -> None:
 
 def _install() -> None:
     enabled, check_nan = _mode["enabled"], _mode["check_nan"]
+    look: Callable[[Node, Sequence[Tensor | None]], None] | None
     look = _check if enabled and check_nan else None
     if _observer is not None:
         look = _both if look else _observer

@@ -51,7 +51,7 @@ class LastHook:
     def __init__(self, look: Callable[[Tensor], None]) -> None:
         self._look = look
 
-    def __call__(self, grad: Tensor) -> None:
+    def __call__(self, grad: Tensor) -> None:  # noqa: D102
         self._look(grad)
 
 
