@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import builtins
 import math
+import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 from tinyt import _tensor, ops
@@ -468,10 +468,10 @@ def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tenso
 def get_device_module(device: Any = None) -> Any:
     """The module of a device: `cpu`, `cuda`, …; RuntimeError for a device without one."""
     kind = "cpu" if device is None else _tensor.device(device).type
-    try:
-        return import_module(f"tinyt.{kind}")
-    except ModuleNotFoundError:
-        raise RuntimeError(f"get_device_module: there is no module tinyt.{kind}") from None
+    found = getattr(sys.modules[__package__], kind, None)
+    if found is None:
+        raise RuntimeError(f"get_device_module: there is no module tinyt.{kind}")
+    return found
 
 
 def to_dlpack(tensor: Tensor) -> Any:

@@ -12,7 +12,7 @@ from tinyt._tensor import dtype as DType
 from tinyt._tensor import dtype_by_name
 from tinyt.compile import OptimizedModule, compiled_type
 from tinyt.dtypes import finfo, float64, iinfo
-from tinyt.ops import as_tensor, complex, empty, ones_like, rand, randint, where
+from tinyt.ops import as_tensor, complex, empty, full_like, rand, randint, where
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def make_tensor(
         values = randint(math.ceil(first), math.ceil(last), sizes).to(dtype)
     if exclude_zero:
         least = finfo(dtype).tiny if floating else 1
-        values = where(values == 0, ones_like(values) * least, values)
+        values = where(values == 0, full_like(values, least), values)
     if noncontiguous and values.numel() > 1:
         apart = empty(*values.shape[:-1], 2 * values.shape[-1], dtype=dtype)[..., ::2]
         values = apart.copy_(values)

@@ -8,7 +8,6 @@ import math
 import subprocess
 import sys
 import types
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -136,7 +135,7 @@ def inner(tt: Any) -> Any:
     return importlib.import_module(f"{tt.__name__}._utils")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CALLS)
 def test_calls(name: str) -> None:
     def run(tt: Any) -> Any:
@@ -145,16 +144,19 @@ def test_calls(name: str) -> None:
 
         return plain(CALLS[name](tt, v))
 
-    ours, theirs = run(tinyt), run(torch)
+    assert_alike(run(tinyt), run(torch))
+
+
+def assert_alike(ours: Any, theirs: Any) -> None:
+    """The same nesting, and numbers that are equal to rounding."""
     assert type(ours) is type(theirs)
-    flat = (np.asarray(x, dtype=object).ravel().tolist() for x in (ours, theirs))
-    for a, b in zip(*flat, strict=True):
-        np.testing.assert_allclose(*(np.asarray(x) if x is not None else 0 for x in (a, b))) if (
-            not isinstance(a, (str, list))
-        ) else np.testing.assert_equal(
-            np.round(a, 9) if isinstance(a, list) else a,
-            np.round(b, 9) if isinstance(b, list) else b,
-        )
+    if isinstance(ours, list):
+        for a, b in zip(ours, theirs, strict=True):
+            assert_alike(a, b)
+    elif isinstance(ours, float):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+    else:
+        assert ours == theirs
 
 
 @pytest.mark.parametrize("name", sorted(EXPORTS))
@@ -198,7 +200,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
     "location": (lambda tt: loaded(tt, {"cpu": "cuda:0"}), RuntimeError),
     "location name": (lambda tt: loaded(tt, "cuda:0"), RuntimeError),
     "location kind": (lambda tt: loaded(tt, 3), TypeError),
-    "location result": (lambda tt: loaded(tt, lambda s, l: "nonsense"), TypeError),
+    "location result": (lambda tt: loaded(tt, lambda s, where: "nonsense"), TypeError),
     "storage": (lambda tt: tt.FloatStorage("a"), TypeError),
     "length": (lambda tt: len(iter(tt.utils.data.DataLoader(stream(tt)))), TypeError),
 }
@@ -233,8 +235,8 @@ def loaded(tt: Any, location: Any, **options: Any) -> Any:
     [
         None,
         "cpu",
-        lambda s, l: s,
-        lambda s, l: None,
+        lambda s, where: s,
+        lambda s, where: None,
         {"cuda:0": "cpu"},
         {"cuda:1": "cuda:0"},
         {"cpu": "cpu"},
@@ -258,6 +260,7 @@ def test_a_location_function_gets_storages(tt: Any) -> None:
     assert seen == [(8, "cpu")]
 
 
+@pytest.mark.filterwarnings("ignore")
 @BOTH
 def test_options_of_files(tt: Any) -> None:
     import pickle
@@ -266,7 +269,7 @@ def test_options_of_files(tt: Any) -> None:
     assert loaded(tt, None, weights_only=False, pickle_module=pickle) == [1, 1]
     for options in (
         {"_use_new_zipfile_serialization": False},
-        {"pickle_module": pickle, "pickle_protocol": 4},
+        {"pickle_module": pickle, "pickle_protocol": 2},
         {"_disable_byteorder_record": True},
     ):
         file = io.BytesIO()
@@ -423,7 +426,7 @@ def submodules(package: Any) -> set[str]:
 ELSEWHERE = {
     "utils": {
         *("backcompat", "backend_registration", "collect_env", "cpp_backtrace", "deterministic"),
-        *("throughput_benchmark", "weak"),
+        *("serialization", "throughput_benchmark", "weak"),
     },
     "utils.data": {"datapipes", "graph", "graph_settings"},
     "utils.data._utils": {"signal_handling"},
@@ -473,6 +476,7 @@ def test_collate_functions(tt: Any) -> None:
     assert fetcher._MapDatasetFetcher([5, 6, 7], True, list, False).fetch([0, 2]) == [5, 7]
 
 
+@pytest.mark.filterwarnings("ignore")
 @BOTH
 def test_custom_forward_of_cuda(tt: Any) -> None:
     class Double(tt.autograd.Function):  # type: ignore[misc, name-defined]
@@ -486,11 +490,9 @@ def test_custom_forward_of_cuda(tt: Any) -> None:
         def backward(ctx: Any, g: Any) -> Any:
             return g * 2
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        x = tt.ones(2, requires_grad=True)
-        y = Double.apply(x)
-        y.sum().backward()
+    x = tt.ones(2, requires_grad=True)
+    y = Double.apply(x)
+    y.sum().backward()
     assert y.dtype == tt.float32
     assert x.grad.tolist() == [2, 2]
 
@@ -519,9 +521,11 @@ def test_inplace_functions(tt: Any) -> None:
 def test_fakes_by_name(tt: Any) -> None:
     name = f"test_names::{tt.__name__}_twice"
 
-    @tt.library.custom_op(name, mutates_args=())  # type: ignore[untyped-decorator]
-    def twice(x: tt.Tensor) -> tt.Tensor:
+    def function(x: Any) -> Any:
         return x + x
+
+    function.__annotations__ = {"x": tt.Tensor, "return": tt.Tensor}
+    twice = tt.library.custom_op(name, function, mutates_args=())
 
     @tt.library.register_fake(name)  # type: ignore[untyped-decorator]
     def _(x: Any) -> Any:

@@ -48,7 +48,7 @@ class Parameter(Tensor):
 
 def __getattr__(name: str) -> Any:
     if name in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):
-        return getattr(import_module("tinyt.nn.lazy"), name)
+        return getattr(import_module(f"{__package__}.lazy"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -78,3 +79,9 @@ def _home_of(name: str) -> str:
 
 
 globals().update({name: _module(name, homes) for name, homes in _HOMES.items()})
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name != "lazy":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.lazy")
