@@ -1,8 +1,8 @@
 """Functions of `torch` that are called through `torch.nn.functional` elsewhere, and some older and
 inner ones that programs name: with the arguments of PyTorch's own kernels, by position.
 
-A reduction is a number here: 0 for none, 1 for the mean, 2 for the sum; ``cudnn_enabled`` has no
-effect. `EXPORTS` are names of the package.
+A reduction is a number here: 0 for none (the default), 1 for the mean, 2 for the sum; the argument
+``cudnn_enabled`` has no effect. `EXPORTS` are names of the package.
 
 >>> import tinyt
 >>> tinyt.embedding(tinyt.tensor([[1.0, 2.0], [3.0, 4.0]]), tinyt.tensor([1]))
@@ -159,7 +159,7 @@ def binary_cross_entropy_with_logits(
     target: Tensor,
     weight: Tensor | None = None,
     pos_weight: Tensor | None = None,
-    reduction: int = 1,
+    reduction: int = 0,
 ) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits`."""
     return F.binary_cross_entropy_with_logits(
@@ -168,7 +168,7 @@ def binary_cross_entropy_with_logits(
 
 
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """`nn.functional.cosine_embedding_loss`."""
     return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_reduction(reduction))
@@ -180,7 +180,7 @@ def ctc_loss(
     input_lengths: Any,
     target_lengths: Any,
     blank: int = 0,
-    reduction: int = 1,
+    reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:
     """`nn.functional.ctc_loss`."""
@@ -196,21 +196,21 @@ def ctc_loss(
 
 
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1
+    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0
 ) -> Tensor:
     """`nn.functional.hinge_embedding_loss`."""
     return F.hinge_embedding_loss(input, target, margin, reduction=_reduction(reduction))
 
 
 def kl_div(
-    input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
+    input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
     """`nn.functional.kl_div`."""
     return F.kl_div(input, target, reduction=_reduction(reduction), log_target=log_target)
 
 
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """`nn.functional.margin_ranking_loss`."""
     return F.margin_ranking_loss(input1, input2, target, margin, reduction=_reduction(reduction))
@@ -233,7 +233,7 @@ def triplet_margin_loss(
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
-    reduction: int = 1,
+    reduction: int = 0,
 ) -> Tensor:
     """`nn.functional.triplet_margin_loss`."""
     return F.triplet_margin_loss(

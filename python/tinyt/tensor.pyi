@@ -426,7 +426,7 @@ class Tensor(TensorBase):
     def resize_as_(input, the_template: Tensor, *, memory_format: Any = None) -> Tensor: ...
     def set_(
         self,
-        source: Tensor | None = None,
+        source: Any = None,
         storage_offset: builtins.int = 0,
         size: Sequence[builtins.int] | None = None,
         stride: Sequence[builtins.int] | None = None,

@@ -13,6 +13,7 @@ import pytest
 
 import tinyt
 from tinyt import _core, _tensor
+from tinyt.tensor import node_of
 
 # Makes an instance of every compiled class without its arguments; where that works, calls each
 # of its attributes with and without arguments, and sets them.
@@ -20,6 +21,7 @@ POKE = """
 import warnings
 import tinyt
 from tinyt import _core, _tensor
+from tinyt.tensor import node_of
 from tinyt.tensor import node_of
 
 warnings.simplefilter("ignore")
