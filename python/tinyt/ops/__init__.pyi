@@ -197,8 +197,8 @@ from tinyt.ops.join import (
     tile,
     vstack,
 )
-from tinyt.ops.join import cat as concatenate
 from tinyt.ops.join import cat as concat
+from tinyt.ops.join import cat as concatenate
 from tinyt.ops.join import vstack as row_stack
 from tinyt.ops.linalg import (
     _int_mm,

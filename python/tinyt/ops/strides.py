@@ -203,7 +203,9 @@ def set_(
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
 ) -> Tensor:
-    """Makes this tensor show the memory of ``source``, a tensor or storage (or nothing, shape (0,)).
+    """Makes this tensor show the memory of ``source``, a tensor or a storage.
+
+    Without one: no memory, shape (0,).
 
     With ``size``: those sizes and strides (row-major by default) from ``storage_offset`` on.
     """
