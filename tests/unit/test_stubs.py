@@ -85,7 +85,7 @@ def members_without_arguments(hot_types: dict[str, str]) -> Iterator[tuple[str, 
         if owner not in examples or key == "Node.second":  # exp has one output
             continue
         member = getattr(type(examples[owner]), name)
-        if inspect.isgetsetdescriptor(member):
+        if inspect.isgetsetdescriptor(member) or isinstance(member, property):
             yield kind, getattr(examples[owner], name)
         elif list(inspect.signature(member).parameters) == ["self"]:
             yield kind, member(examples[owner])
