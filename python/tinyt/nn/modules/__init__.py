@@ -65,7 +65,7 @@ def _module(name: str, homes: tuple[str, ...]) -> ModuleType:
             return getattr(nn, key)
         raise AttributeError(f"module {module.__name__!r} has no attribute {key!r}", name=key)
 
-    module.__getattr__ = get  # type: ignore[method-assign]
+    module.__dict__["__getattr__"] = get
     sys.modules[module.__name__] = module
     return module
 
