@@ -6,15 +6,18 @@ from typing import Any, NoReturn
 
 from tinyt._core import DeviceError
 
-# What needs an accelerator, whatever its arguments.
-_NEEDING = (
+__all__ = [
+    "current_accelerator",
     "current_device_idx",
     "current_device_index",
     "current_stream",
+    "device_count",
+    "device_index",
     "empty_cache",
     "empty_host_cache",
     "get_device_capability",
     "get_memory_info",
+    "is_available",
     "max_memory_allocated",
     "max_memory_reserved",
     "memory_allocated",
@@ -26,9 +29,7 @@ _NEEDING = (
     "set_device_index",
     "set_stream",
     "synchronize",
-)
-
-__all__ = ["current_accelerator", "device_count", "device_index", "is_available", *_NEEDING]
+]
 
 
 def is_available() -> bool:
@@ -74,4 +75,22 @@ def _refusing(name: str) -> Any:
     return refuse
 
 
-globals().update({name: _refusing(name) for name in _NEEDING})
+# What needs an accelerator, whatever its arguments.
+current_device_idx = _refusing("current_device_idx")
+current_device_index = _refusing("current_device_index")
+current_stream = _refusing("current_stream")
+empty_cache = _refusing("empty_cache")
+empty_host_cache = _refusing("empty_host_cache")
+get_device_capability = _refusing("get_device_capability")
+get_memory_info = _refusing("get_memory_info")
+max_memory_allocated = _refusing("max_memory_allocated")
+max_memory_reserved = _refusing("max_memory_reserved")
+memory_allocated = _refusing("memory_allocated")
+memory_reserved = _refusing("memory_reserved")
+memory_stats = _refusing("memory_stats")
+reset_accumulated_memory_stats = _refusing("reset_accumulated_memory_stats")
+reset_peak_memory_stats = _refusing("reset_peak_memory_stats")
+set_device_idx = _refusing("set_device_idx")
+set_device_index = _refusing("set_device_index")
+set_stream = _refusing("set_stream")
+synchronize = _refusing("synchronize")
