@@ -118,6 +118,9 @@ def grid_sampler(
     return F.grid_sample(input, grid, mode, padding, align_corners)
 
 
+grid_sampler_2d = grid_sampler_3d = grid_sampler
+
+
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """`nn.functional.affine_grid`."""
     return F.affine_grid(theta, size, align_corners)
@@ -284,27 +287,6 @@ rnn_relu_cell = _cell_function("RNN_RELU", "RNNCell")
 
 # ---- views as copies
 
-_VIEWS = {
-    "alias_copy": "alias",
-    "as_strided_copy": "as_strided",
-    "detach_copy": "detach",
-    "diagonal_copy": "diagonal",
-    "expand_copy": "expand",
-    "permute_copy": "permute",
-    "select_copy": "select",
-    "split_copy": "split",
-    "split_with_sizes_copy": "split_with_sizes",
-    "squeeze_copy": "squeeze",
-    "t_copy": "t",
-    "transpose_copy": "transpose",
-    "unbind_copy": "unbind",
-    "unfold_copy": "unfold",
-    "unsqueeze_copy": "unsqueeze",
-    "view_as_complex_copy": "view_as_complex",
-    "view_as_real_copy": "view_as_real",
-    "view_copy": "view",
-}
-
 
 def _copying(name: str, view: str) -> Callable[..., Any]:
     def copy(self: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -318,6 +300,25 @@ def _copying(name: str, view: str) -> Callable[..., Any]:
     copy.__doc__ = f"`{view}`, as a copy."
     return copy
 
+
+alias_copy = _copying("alias_copy", "alias")
+as_strided_copy = _copying("as_strided_copy", "as_strided")
+detach_copy = _copying("detach_copy", "detach")
+diagonal_copy = _copying("diagonal_copy", "diagonal")
+expand_copy = _copying("expand_copy", "expand")
+permute_copy = _copying("permute_copy", "permute")
+select_copy = _copying("select_copy", "select")
+split_copy = _copying("split_copy", "split")
+split_with_sizes_copy = _copying("split_with_sizes_copy", "split_with_sizes")
+squeeze_copy = _copying("squeeze_copy", "squeeze")
+t_copy = _copying("t_copy", "t")
+transpose_copy = _copying("transpose_copy", "transpose")
+unbind_copy = _copying("unbind_copy", "unbind")
+unfold_copy = _copying("unfold_copy", "unfold")
+unsqueeze_copy = _copying("unsqueeze_copy", "unsqueeze")
+view_as_complex_copy = _copying("view_as_complex_copy", "view_as_complex")
+view_as_real_copy = _copying("view_as_real_copy", "view_as_real")
+view_copy = _copying("view_copy", "view")
 
 # ---- checks
 
@@ -526,13 +527,6 @@ EXPORTS: dict[str, Any] = {
     for name, value in globals().items()
     if getattr(value, "__module__", None) == __name__ and name not in _HELPERS
 }
-EXPORTS.update({name: _copying(name, view) for name, view in _VIEWS.items()})
-EXPORTS.update(
-    gru_cell=gru_cell,
-    grid_sampler_2d=grid_sampler,
-    grid_sampler_3d=grid_sampler,
-    set_anomaly_enabled=set_anomaly_enabled,
-)
-globals().update(EXPORTS)
+EXPORTS["set_anomaly_enabled"] = set_anomaly_enabled
 
-__all__ = sorted(EXPORTS)
+__all__ = ["EXPORTS"]

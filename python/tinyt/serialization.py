@@ -94,7 +94,7 @@ def save(
 
 def load(
     f: str | os.PathLike[str] | BinaryIO,
-    map_location: object = None,
+    map_location: Any = None,
     pickle_module: Any = None,
     *,
     weights_only: bool | None = True,
