@@ -61,7 +61,7 @@ def tensor_stub() -> str:
     stub = Stub("tinyt.tensor")
     stub.need("collections.abc", "Callable", "Sequence")
     stub.need("typing", "Any", "Protocol", "TypeAlias", "TypeVar")
-    stub.need("tinyt._tensor", "Size", "TensorBase", "dtype as DType")
+    stub.need("tinyt._tensor", "Node", "Size", "TensorBase", "dtype as DType")
     stub.need("tinyt.ops.common", "Scalar")
     seen: dict[int, str] = {}
     members = {
@@ -85,7 +85,7 @@ def tensor_stub() -> str:
         *lines,
         "\nclass _Primitives(Protocol):\n",
         *primitives,
-        "\nprim: _Primitives\n\n",
+        "\nprim: _Primitives\n\ndef node_of(x: TensorBase, /) -> Node | None: ...\n",
         *helpers,
     ]
     return stub.text()

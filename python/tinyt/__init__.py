@@ -115,13 +115,28 @@ from tinyt.legacy import (  # isort: skip
     IntTensor,
     LongTensor,
     ShortTensor,
-    TypedStorage,
-    UntypedStorage,
     is_distributed,
     is_inference,
-    is_storage,
     set_default_tensor_type,
     typename,
+)
+from tinyt.storage import (  # isort: skip
+    BFloat16Storage,
+    BoolStorage,
+    ByteStorage,
+    CharStorage,
+    ComplexDoubleStorage,
+    ComplexFloatStorage,
+    DoubleStorage,
+    FloatStorage,
+    HalfStorage,
+    IntStorage,
+    LongStorage,
+    ShortStorage,
+    Storage,
+    TypedStorage,
+    UntypedStorage,
+    is_storage,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 from tinyt.compile import MemoryLimitError, VerificationError, compile  # isort: skip
@@ -142,7 +157,10 @@ _ABSENT = {
 
 # Loaded when they are first asked for.
 _LAZY = {
+    "_C",
+    "__config__",
     "_dynamo",
+    "_utils",
     "as_torch",
     "cpu",
     "distributed",
@@ -157,15 +175,23 @@ _LAZY = {
     "multiprocessing",
     "onnx",
     "profiler",
-    "storage",
+    "torch_version",
     "types",
     "xpu",
 }
+
+# Modules whose EXPORTS are names of this package, too, loaded when one is asked for that is not
+# above.
+_FURTHER = ("native", "foreach")
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return import_module(f"{__name__}.{name}")
+    for module in _FURTHER:
+        exports = import_module(f"{__name__}.{module}").EXPORTS
+        if name in exports:
+            return exports[name]
     hint = _ABSENT.get(name)
     raise AttributeError(
         f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")
@@ -177,6 +203,19 @@ globals().update({t.name: t for t in ALL})
 globals().update(ALIASES)
 
 __all__ = [
+    "BFloat16Storage",
+    "BoolStorage",
+    "ByteStorage",
+    "CharStorage",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
+    "DoubleStorage",
+    "FloatStorage",
+    "HalfStorage",
+    "IntStorage",
+    "LongStorage",
+    "ShortStorage",
+    "Storage",
     "TypedStorage",
     "UntypedStorage",
     "compiled_with_cxx11_abi",

@@ -2,7 +2,10 @@
 
 from math import e, inf, nan, pi
 
+from tinyt import _C as _C
+from tinyt import __config__ as __config__
 from tinyt import _dynamo as _dynamo
+from tinyt import _utils as _utils
 from tinyt import (
     accelerator,
     amp,
@@ -36,7 +39,7 @@ from tinyt import multiprocessing as multiprocessing
 from tinyt import onnx as onnx
 from tinyt import ops as ops
 from tinyt import profiler as profiler
-from tinyt import storage as storage
+from tinyt import torch_version as torch_version
 from tinyt import types as types
 from tinyt import xpu as xpu
 from tinyt._core import (
@@ -149,11 +152,8 @@ from tinyt.legacy import (
     IntTensor,
     LongTensor,
     ShortTensor,
-    TypedStorage,
-    UntypedStorage,
     is_distributed,
     is_inference,
-    is_storage,
     set_default_tensor_type,
     typename,
 )
@@ -643,31 +643,62 @@ from tinyt.random import (
     set_rng_state,
 )
 from tinyt.serialization import SerializationError, load, save
+from tinyt.storage import (
+    BFloat16Storage,
+    BoolStorage,
+    ByteStorage,
+    CharStorage,
+    ComplexDoubleStorage,
+    ComplexFloatStorage,
+    DoubleStorage,
+    FloatStorage,
+    HalfStorage,
+    IntStorage,
+    LongStorage,
+    ShortStorage,
+    Storage,
+    TypedStorage,
+    UntypedStorage,
+    is_storage,
+)
 from tinyt.tensor import Tensor
 
 __all__ = [
+    "BFloat16Storage",
     "BFloat16Tensor",
+    "BoolStorage",
     "BoolTensor",
+    "ByteStorage",
     "ByteTensor",
     "CaptureError",
+    "CharStorage",
     "CharTensor",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
     "DTypeError",
     "DeviceError",
     "DimError",
+    "DoubleStorage",
     "DoubleTensor",
+    "FloatStorage",
     "FloatTensor",
     "Generator",
     "GradScaler",
+    "HalfStorage",
     "HalfTensor",
+    "IntStorage",
     "IntTensor",
+    "LongStorage",
     "LongTensor",
     "MemoryLimitError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "SerializationError",
     "ShapeError",
+    "ShortStorage",
     "ShortTensor",
     "Size",
+    "Storage",
     "Tensor",
     "TypedStorage",
     "UntypedStorage",

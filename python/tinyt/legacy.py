@@ -4,21 +4,23 @@ tensor is, which here has one answer."""
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, NoReturn
+from typing import Any
 
-from tinyt import _tensor
 from tinyt._tensor import dtype as DType
 from tinyt._tensor import dtype_by_name, move_to_shared, shared_descriptor
-from tinyt.dtypes import set_default_dtype, uint8
+from tinyt.dtypes import set_default_dtype
 from tinyt.ops import empty, tensor
 from tinyt.ops.convert import TYPE_NAMES
-from tinyt.tensor import Size, Tensor, attach, method, prim
+from tinyt.storage import UntypedStorage
+from tinyt.tensor import Size, Tensor, attach, method
 
 
 def _constructed(dtype: DType, args: tuple[Any, ...], device: Any) -> Tensor:
     """What the older constructors make: an uninitialised tensor of sizes, or a copy of data."""
     if len(args) == 1 and isinstance(args[0], Size):
         return empty(tuple(args[0]), dtype=dtype, device=device)
+    if len(args) == 1 and isinstance(args[0], UntypedStorage):
+        return args[0].viewed_as(dtype)
     if len(args) == 1 and not isinstance(args[0], Integral):
         return tensor(args[0], dtype=dtype, device=device)
     return empty(args or (0,), dtype=dtype, device=device)
@@ -58,12 +60,24 @@ def set_default_tensor_type(t: _TensorType | str, /) -> None:
     """`set_default_dtype` by the name of a tensor type: ``FloatTensor`` or "torch.FloatTensor".
 
     Raises:
-        TypeError: no tensor type, or not one of floats.
+        TypeError: no tensor type, one of another device, or not one of floats.
     """
+    if _is_of_cuda(t):
+        raise TypeError(
+            f"set_default_tensor_type: type {t if isinstance(t, str) else t.__name__} is not "
+            "available: this build has no CUDA"
+        )
     name = t.rpartition(".")[2] if isinstance(t, str) else getattr(t, "__name__", "")
     if name not in TYPE_NAMES:
         raise TypeError(f"set_default_tensor_type: {t!r} is no tensor type")
     set_default_dtype(dtype_by_name(TYPE_NAMES[name]))
+
+
+def _is_of_cuda(t: object) -> bool:
+    """Whether a tensor type, or its name, is one of `torch.cuda`."""
+    if isinstance(t, str):
+        return t.rpartition(".")[0].endswith("cuda")
+    return getattr(t, "__module__", None) == "tinyt.cuda"
 
 
 @method
@@ -158,131 +172,6 @@ attach(
     is_nested=property(_no),
     **{name: property(_no) for name in _ELSEWHERE},
 )
-
-
-# ---- storages
-
-
-class UntypedStorage:
-    """The memory that a tensor is a view of, as bytes. It keeps the memory alive; `data_ptr` is
-    where it begins, which is the same for all tensors over it."""
-
-    def __init__(self, x: Tensor) -> None:
-        alone: Tensor = x.detach().compute()
-        self._elements: Tensor = prim.as_strided(alone, (alone._storage_elements,), (1,), 0)
-        self._id = alone._storage_id
-
-    @property
-    def device(self) -> _tensor.device:
-        """Where the memory is."""
-        return self._elements.device
-
-    @property
-    def is_cuda(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def _cdata(self) -> int:
-        """A number that the storage alone has, as long as it lives."""
-        return int(self._id)
-
-    def _values(self) -> Tensor:
-        flat: Tensor = _tensor.view_dtype(self._elements, uint8)
-        return flat
-
-    def data_ptr(self) -> int:
-        """Address of the first byte."""
-        return self._elements.data_ptr()
-
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return self._elements.nbytes
-
-    def element_size(self) -> int:
-        """Bytes of an element."""
-        return self._values().element_size()
-
-    def size(self) -> int:
-        """Number of elements."""
-        return len(self)
-
-    def tolist(self) -> list[Any]:
-        """The elements as Python's numbers."""
-        found: list[Any] = self._values().tolist()
-        return found
-
-    def is_shared(self) -> bool:
-        """Whether other processes can map the memory (`Tensor.share_memory_`)."""
-        return shared_descriptor(self._elements) >= 0
-
-    def resize_(self, size: int) -> NoReturn:
-        """RuntimeError: memory has a fixed size."""
-        raise RuntimeError("resize_: a storage has a fixed size; make another tensor")
-
-    def __len__(self) -> int:
-        return self._values().numel()
-
-    def __getitem__(self, index: int) -> Any:
-        return self._values()[index].item()
-
-    def __setitem__(self, index: int, value: Any) -> None:
-        self._values()[index] = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self)) and self._id == other._id
-
-    def __hash__(self) -> int:
-        return hash(self._id)
-
-
-class TypedStorage(UntypedStorage):
-    """The memory that a tensor is a view of, as elements of its dtype."""
-
-    @property
-    def dtype(self) -> DType:
-        """Of the elements."""
-        return self._elements.dtype
-
-    def _values(self) -> Tensor:
-        return self._elements
-
-    def fill_(self, value: Any) -> TypedStorage:
-        """Writes one value to every element."""
-        self._elements.fill_(value)
-        return self
-
-    def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
-        return UntypedStorage(self._elements)
-
-
-@method
-def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory that the tensor is a view of, as bytes."""
-    return UntypedStorage(self)
-
-
-@method
-def storage(self: Tensor) -> TypedStorage:
-    """The memory that the tensor is a view of, as elements of its dtype."""
-    return TypedStorage(self)
-
-
-@method
-def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both are the same view of the same memory."""
-    return (
-        self._storage_id == tensor._storage_id
-        and self.storage_offset() == tensor.storage_offset()
-        and tuple(self.shape) == tuple(tensor.shape)
-        and self.stride() == tensor.stride()
-    )
-
-
-def is_storage(obj: object) -> bool:
-    """Whether ``obj`` is a storage."""
-    return isinstance(obj, UntypedStorage)
 
 
 def typename(obj: Any) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -47,7 +47,14 @@ _MAX_CONTAINERS = 2**22  # a hostile nesting has one for every three bytes
 _SPECIAL_FLOATS = ("inf", "-inf", "nan")
 
 
-def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
+def save(
+    obj: Any,
+    f: str | os.PathLike[str] | BinaryIO,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Writes `obj` to `f`; to a path whole or not at all.
 
     The content goes to a file beside the path, is synced and then renamed, so an interruption
@@ -63,6 +70,7 @@ def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
             `OrderedDict` as dict, a named tuple as tuple), but what `Module.state_dict` returns
             comes back as an `OrderedDict` with its `_metadata`, the versions of the modules.
         f: a path, or a binary file that is open for writing (`io.BytesIO` is one).
+        pickle_module, pickle_protocol, and the others: PyTorch's; no effect, as nothing is pickled.
 
     Raises:
         TypeError: for another type, naming where it is; nothing is written then.
@@ -86,17 +94,24 @@ def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
 
 def load(
     f: str | os.PathLike[str] | BinaryIO,
-    map_location: object = None,
+    map_location: Any = None,
+    pickle_module: Any = None,
     *,
     weights_only: bool | None = True,
     mmap: bool | None = None,
+    encoding: str = "ASCII",
+    errors: str = "strict",
+    fix_imports: bool = True,
 ) -> Any:
     """Reads what `save` wrote; from another safetensors file, the dict of its tensors.
 
     Args:
         f: a path, or a binary file, of which all that follows is read.
-        map_location: None or the CPU, where tensors are put.
-        weights_only, mmap: PyTorch's; no effect, as no file can hold code.
+        map_location: where tensors are put: None, the CPU, a dict from names of devices to others,
+            of which the entry of "cpu" counts, or a function that is called with the storage of
+            each tensor and "cpu" and returns None or a storage.
+        pickle_module, weights_only, mmap, encoding, errors, fix_imports: PyTorch's; no effect, as
+            nothing is unpickled.
 
     Dtypes that tinyt lacks are converted without loss: U16 to int32, U32 to int64, U64 to int64 if
     every value fits, and F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ and F8_E5M2FNUZ to float32. F4 and
@@ -110,14 +125,18 @@ def load(
         OSError: if it cannot be read, or if a path is no regular file (a FIFO, a device).
         RuntimeError: if map_location names a device that is not there.
     """
+    if isinstance(map_location, Mapping):
+        map_location = map_location.get("cpu")
     if isinstance(map_location, (str, device)):
         device(map_location).require_present()
-    elif map_location is not None:
+    elif map_location is not None and not callable(map_location):
         raise TypeError(
-            "load: map_location must be a device, its name or None, "
+            "load: map_location must be a device, its name, a dict of them, a function or None, "
             f"got {type(map_location).__name__}"
         )
     tensors, metadata = safetensors.read(f)
+    if callable(map_location):
+        _map_storages(tensors, map_location)
     if _VERSIONS in metadata:
         tree = metadata[_VERSIONS]
         _check_containers(tree, "load", SerializationError)
@@ -127,6 +146,16 @@ def load(
     tree = metadata.pop(_OBJECT)
     _check_containers(tree, "load", SerializationError)
     return _decode(parse_json(tree, "the nesting"), tensors, 0)
+
+
+def _map_storages(tensors: Mapping[str, Tensor], move: Callable[[Any, str], Any]) -> None:
+    """Calls a map_location with every storage; what it returns must be one, or None."""
+    for x in tensors.values():
+        moved = move(x.untyped_storage(), "cpu")
+        if moved is not None and not hasattr(moved, "data_ptr"):
+            raise TypeError(
+                f"load: map_location must return a storage or None, got {type(moved).__name__}"
+            )
 
 
 def _is_plain(obj: Any) -> bool:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinyt import _core, _tensor
-from tinyt._tensor import Size, TensorBase
+from tinyt._tensor import Node, Size, TensorBase
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import uint8
 from tinyt.formats import layout, strided
@@ -23,6 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Every primitive of the op table as a function: prim.add(a, b), prim.sum(x, dims, keepdim).
 prim = SimpleNamespace(**_tensor.primitives())
+
+
+# A tensor's node on the tape, or None; `grad_fn` is the view of it that users get.
+node_of: Callable[[TensorBase], Node | None] = vars(TensorBase)["grad_fn"].__get__
 
 
 class Tensor(TensorBase):
@@ -81,7 +85,7 @@ class Tensor(TensorBase):
         if id(self) in memo:
             known: Tensor = memo[id(self)]
             return known
-        node = self.grad_fn
+        node = node_of(self)
         if node is not None:
             raise RuntimeError(
                 "deepcopy: only leaf tensors (made by the user) support the deepcopy protocol; "
@@ -91,7 +95,7 @@ class Tensor(TensorBase):
         memo[id(self)] = copy
         grad = self._grad
         if grad is not None:
-            copy._grad = prim.copy(grad) if grad.grad_fn is not None else deepcopy(grad, memo)
+            copy._grad = prim.copy(grad) if node_of(grad) is not None else deepcopy(grad, memo)
         if self.__dict__:
             copy.__dict__.update(deepcopy(self.__dict__, memo))
         return copy
@@ -235,4 +239,4 @@ def attach(**members: object) -> None:
 
 _tensor.set_public_class(Tensor)
 
-__all__ = ["Size", "Tensor", "attach", "method", "prim", "set_maker"]
+__all__ = ["Size", "Tensor", "attach", "method", "node_of", "prim", "set_maker"]

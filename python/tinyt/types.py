@@ -8,8 +8,8 @@ from typing import IO, Any, TypeAlias
 
 from tinyt._tensor import Size, device, dtype
 from tinyt.formats import layout
-from tinyt.legacy import UntypedStorage
 from tinyt.random import Generator
+from tinyt.storage import UntypedStorage
 from tinyt.tensor import Tensor
 
 Number: TypeAlias = builtins.int | builtins.float | builtins.bool

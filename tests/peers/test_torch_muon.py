@@ -56,7 +56,7 @@ def test_steps(shape: tuple[int, int], options: dict[str, Any], rng: np.random.G
 
 def test_singular_values(rng: np.random.Generator) -> None:
     """Of an update they are near 1, whatever those of the gradient."""
-    from tinyt.optim.muon import orthogonalised
+    from tinyt.optim._muon import orthogonalised
 
     grad = rng.normal(size=(16, 6)) @ np.diag([10.0, 5.0, 2.0, 1.0, 0.5, 0.3])
     update = orthogonalised(tinyt.tensor(grad), (3.4445, -4.775, 2.0315), 5, 1e-7)

@@ -115,7 +115,7 @@ def fails(f):
     except (AttributeError, ImportError) as error: print(type(error).__name__, error)
 def missing(): import torch.no_such
 def below(): from torch.nn.no_such import x
-def private(): import torch._C
+def private(): import torch._inductor
 def name(): from torch import no_such
 for f in (lambda: torch.no_such, lambda: torch.sparse, missing, below, private, name): fails(f)
 print(hasattr(torch, "no_such"), getattr(torch, "sparse", None))
@@ -126,7 +126,7 @@ print(hasattr(torch, "no_such"), getattr(torch, "sparse", None))
     assert said[1].endswith(f"'sparse': {stands} (tensors are strided)")
     assert said[2] == f"ModuleNotFoundError No module named 'torch.no_such': {stands}"
     assert said[3] == f"ModuleNotFoundError No module named 'torch.nn.no_such': {stands}"
-    assert said[4].startswith("ModuleNotFoundError No module named 'torch._C'")
+    assert said[4].startswith("ModuleNotFoundError No module named 'torch._inductor'")
     assert said[5].startswith("ImportError cannot import name 'no_such' from 'torch'")
     assert said[6] == "False None"
 

@@ -13,6 +13,7 @@ import pytest
 
 import tinyt
 from tinyt import _core, _tensor
+from tinyt.tensor import node_of
 
 # Makes an instance of every compiled class without its arguments; where that works, calls each
 # of its attributes with and without arguments, and sets them.
@@ -20,6 +21,8 @@ POKE = """
 import warnings
 import tinyt
 from tinyt import _core, _tensor
+from tinyt.tensor import node_of
+from tinyt.tensor import node_of
 
 warnings.simplefilter("ignore")
 SKIPPED = {"__class__", "__init_subclass__", "__subclasshook__", "__new__", "__init__",
@@ -125,7 +128,7 @@ def test_facts_of_a_function_s_node() -> None:
 
 def test_too_few_gradients_of_a_node_s_function_are_an_error() -> None:
     y = Twice.apply(tinyt.ones(2, requires_grad=True))
-    node: Any = y.grad_fn
+    node: Any = node_of(y)
     node.function = lambda node, grads: []
     with pytest.raises(RuntimeError, match="gave 0 gradients for 1 inputs"):
         y.sum().backward(retain_graph=True)

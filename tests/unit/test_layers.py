@@ -28,13 +28,15 @@ PYTHON_LAYERS = [
     {"compiler"},
     {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
     {"amp", "compile", "library"},
+    {"storage"},
     {"accelerator", "backends", "functional", "hub", "lazy", "legacy", "testing", "version"},
+    {"_C", "__config__", "_utils", "foreach", "native"},
     {"utils"},
     {"_dynamo", "export", "fx", "jit", "multiprocessing", "onnx", "profiler"},
-    {"cpu", "cuda", "mps", "storage", "types", "xpu"},
+    {"cpu", "cuda", "mps", "types", "xpu"},
     {"models", "distributions"},
     {"interop", "stand_in"},
-    {"as_torch", "cli"},
+    {"as_torch", "cli", "torch_version"},
     {"__main__"},
 ]
 # Within a group modules do not see each other, except:

@@ -213,7 +213,7 @@ HOT_TYPES = {
     "TensorBase._base": "Tensor | None",
     "TensorBase.requires_grad": "bool",
     "TensorBase.is_leaf": "bool",
-    "TensorBase.grad_fn": "Node | None",
+    "TensorBase.grad_fn": "Any",  # `Tensor` has a view of it
     "TensorBase.output_nr": "int",
     "TensorBase.grad": "Tensor | None",
     "TensorBase.data": "Tensor",

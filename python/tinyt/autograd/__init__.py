@@ -27,10 +27,10 @@ from tinyt.autograd.mode import (
 from tinyt.autograd.tape import Variable, backward, grad
 
 if TYPE_CHECKING:
-    from tinyt.autograd import profiler, profiler_util
+    from tinyt.autograd import anomaly_mode, profiler, profiler_util
 
 # Modules under PyTorch's paths, loaded when they are first asked for.
-_LAZY = {"grad_mode", "profiler", "profiler_util", "variable"}
+_LAZY = {"anomaly_mode", "grad_mode", "profiler", "profiler_util", "variable"}
 
 
 def __getattr__(name: str) -> ModuleType:
@@ -44,6 +44,7 @@ __all__ = [
     "FunctionCtx",
     "RemovableHandle",
     "Variable",
+    "anomaly_mode",
     "backward",
     "detect_anomaly",
     "enable_grad",

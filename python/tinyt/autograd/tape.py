@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tinyt._tensor import GradMode, Node, Walk
 from tinyt.autograd.hooks import retain_grad
-from tinyt.tensor import Tensor, prim
+from tinyt.tensor import Tensor, node_of, prim
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -42,7 +42,7 @@ def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
 
 
 def _edge(x: Tensor) -> tuple[_Edge | None, int]:
-    node = x.grad_fn
+    node = node_of(x)
     if node is not None:
         return node, x.output_nr
     return (x if x.requires_grad else None), 0

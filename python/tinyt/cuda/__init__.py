@@ -8,13 +8,35 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tinyt._core import DeviceError, OutOfMemoryError
 from tinyt.cuda import amp
 from tinyt.tensor import Tensor
 
+if TYPE_CHECKING:
+    from tinyt.cuda import graphs, memory, nvtx, profiler, random, streams
+
 default_generators: tuple[Any, ...] = ()
+has_half = True
+has_magma = False
+
+# Modules under PyTorch's paths, loaded when they are first asked for.
+_LAZY = {"graphs", "memory", "nvtx", "profiler", "random", "streams"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
+
+
+class CudaError(RuntimeError):
+    """What calls of CUDA raise; nothing does here."""
+
+
+DeferredCudaCallError = AcceleratorError = CudaError
 
 
 def is_available() -> bool:
@@ -77,6 +99,9 @@ def memory_stats(device: object = None) -> OrderedDict[str, Any]:
     return OrderedDict()
 
 
+memory_stats_as_nested_dict = host_memory_stats = memory_stats
+
+
 def memory_summary(device: object = None, abbreviated: bool = False) -> str:
     """One line that says that there is none."""
     return "no CUDA memory: this build has no CUDA; see tinyt.memory.statistics()"
@@ -125,6 +150,11 @@ def _refuse(name: str) -> NoReturn:
     raise DeviceError(f"cuda.{name}: this build has no CUDA; check cuda.is_available() first")
 
 
+def list_gpu_processes(device: object = None) -> str:
+    """One line that says that there are none."""
+    return "no GPU processes: this build has no CUDA"
+
+
 def _is_none(device: object) -> bool:
     """Whether a device is named at all."""
     return device is None or (isinstance(device, int) and device < 0)
@@ -158,6 +188,12 @@ class StreamContext(device):
 stream = StreamContext
 
 
+def set_stream(stream: Any) -> None:
+    """Nothing for None; DeviceError for any other stream."""
+    if stream is not None:
+        _refuse("set_stream")
+
+
 class Stream:
     """DeviceError: there is no device."""
 
@@ -170,6 +206,17 @@ class Event:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse("Event")
+
+
+class ExternalStream(Stream):
+    """DeviceError: there is no device."""
+
+
+class graph:
+    """DeviceError: there is no device; `tinyt.compile` makes programs for the CPU."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refuse("graph")
 
 
 class CUDAGraph:
@@ -226,7 +273,15 @@ default_stream = _refusing("default_stream")
 get_device_capability = _refusing("get_device_capability")
 get_device_name = _refusing("get_device_name")
 get_device_properties = _refusing("get_device_properties")
+device_memory_used = _refusing("device_memory_used")
+get_allocator_backend = _refusing("get_allocator_backend")
+get_per_process_memory_fraction = _refusing("get_per_process_memory_fraction")
 get_rng_state = _refusing("get_rng_state")
+get_sync_debug_mode = _refusing("get_sync_debug_mode")
+graph_pool_handle = _refusing("graph_pool_handle")
+make_graphed_callables = _refusing("make_graphed_callables")
+memory_usage = _refusing("memory_usage")
+set_sync_debug_mode = _refusing("set_sync_debug_mode")
 init = _refusing("init")
 initial_seed = _refusing("initial_seed")
 mem_get_info = _refusing("mem_get_info")
@@ -236,13 +291,17 @@ set_rng_state = _refusing("set_rng_state")
 utilization = _refusing("utilization")
 
 __all__ = [
+    "AcceleratorError",
     "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",
     "CUDAGraph",
     "CharTensor",
+    "CudaError",
+    "DeferredCudaCallError",
     "DoubleTensor",
     "Event",
+    "ExternalStream",
     "FloatTensor",
     "HalfTensor",
     "IntTensor",
@@ -260,15 +319,25 @@ __all__ = [
     "default_stream",
     "device",
     "device_count",
+    "device_memory_used",
     "device_of",
     "empty_cache",
+    "get_allocator_backend",
     "get_arch_list",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
     "get_gencode_flags",
+    "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "get_sync_debug_mode",
+    "graph",
+    "graph_pool_handle",
+    "graphs",
+    "has_half",
+    "has_magma",
+    "host_memory_stats",
     "init",
     "initial_seed",
     "ipc_collect",
@@ -277,18 +346,26 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "list_gpu_processes",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
     "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
+    "memory",
     "memory_allocated",
     "memory_cached",
     "memory_reserved",
     "memory_snapshot",
     "memory_stats",
+    "memory_stats_as_nested_dict",
     "memory_summary",
+    "memory_usage",
+    "nvtx",
+    "profiler",
+    "random",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
@@ -299,7 +376,10 @@ __all__ = [
     "set_per_process_memory_fraction",
     "set_rng_state",
     "set_rng_state_all",
+    "set_stream",
+    "set_sync_debug_mode",
     "stream",
+    "streams",
     "synchronize",
     "utilization",
 ]

@@ -15,7 +15,8 @@ HEAD_BYTES = 512
 _MOST_NAMES = 100_000  # members of an archive that are looked at
 
 _TORCH = (
-    "it holds pickled code, which tinyt does not run. With PyTorch installed: "
+    "it holds pickled code, which tinyt does not run. In a process "
+    "without `tinyt run` and `tinyt.as_torch`, with PyTorch installed: "
     'state = torch.load(path, map_location="cpu", weights_only=True); '
     "net.load_state_dict(state) takes its tensors as they are, "
     'and safetensors.torch.save_file(state, "x.safetensors") makes a file that tinyt.load reads'
@@ -89,7 +90,8 @@ def _archive(file: BinaryIO) -> _Kind:
     if "constants.pkl" in ends:
         return _Kind(
             "a TorchScript program (a ZIP archive with constants.pkl)",
-            'in PyTorch, save torch.jit.load(path, map_location="cpu").state_dict() with '
+            "in PyTorch, in a process without `tinyt run`, "
+            'save torch.jit.load(path, map_location="cpu").state_dict() with '
             "safetensors.torch.save_file",
         )
     if "data.pkl" in ends:

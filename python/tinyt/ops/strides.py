@@ -198,12 +198,14 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 @method
 def set_(
     self: Tensor,
-    source: Tensor | None = None,
+    source: Any = None,
     storage_offset: int = 0,
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
 ) -> Tensor:
-    """Makes this tensor show the memory of ``source`` (or nothing, shape (0,)).
+    """Makes this tensor show the memory of ``source``, a tensor or a storage.
+
+    Without one: no memory, shape (0,).
 
     With ``size``: those sizes and strides (row-major by default) from ``storage_offset`` on.
     """
@@ -211,6 +213,8 @@ def set_(
     if source is None:
         self.data = _tensor.empty((0,), self.dtype)
         return self
+    if hasattr(source, "viewed_as"):  # a storage
+        source = source.viewed_as(self.dtype)
     if source.dtype is not self.dtype:
         raise RuntimeError(f"set_: got {source.dtype.name} for a tensor of {self.dtype.name}")
     if size is None:

@@ -62,7 +62,7 @@ def _version_module() -> ModuleType:
     """``torch.version``: PyTorch's, and what it was built for as tinyt's own says."""
     module = ModuleType("torch.version", tinyt.version.__doc__)
     of_build = {k: v for k, v in vars(tinyt.version).items() if not k.startswith("_")}
-    module.__dict__.update(of_build, __version__=VERSION, debug=False, git_version="")
+    module.__dict__.update(of_build, __version__=VERSION)
     module.__file__ = tinyt.version.__file__
     return module
 

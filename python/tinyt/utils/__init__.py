@@ -23,7 +23,16 @@ __all__ = [
 ]
 
 # Loaded when they are first asked for.
-_LAZY = {"_pytree", "benchmark", "dlpack", "hooks", "model_zoo", "tensorboard"}
+_LAZY = {
+    "_contextlib",
+    "_foreach_utils",
+    "_pytree",
+    "benchmark",
+    "dlpack",
+    "hooks",
+    "model_zoo",
+    "tensorboard",
+}
 
 
 def __getattr__(name: str) -> Any:

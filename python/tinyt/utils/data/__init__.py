@@ -28,7 +28,7 @@ from tinyt.data import (
 )
 
 if TYPE_CHECKING:
-    from tinyt.utils.data import distributed
+    from tinyt.utils.data import _utils, dataloader, dataset, distributed, sampler
     from tinyt.utils.data.distributed import DistributedSampler
 
 __all__ = [
@@ -48,16 +48,24 @@ __all__ = [
     "TensorDataset",
     "WeightedRandomSampler",
     "WorkerInfo",
+    "_utils",
+    "dataloader",
+    "dataset",
     "default_collate",
     "default_convert",
     "distributed",
     "get_worker_info",
     "random_split",
+    "sampler",
 ]
+
+# Modules under PyTorch's paths, loaded when they are first asked for.
+_LAZY = {"_utils", "dataloader", "dataset", "distributed", "sampler"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("distributed", "DistributedSampler"):
-        module = import_module(f"{__name__}.distributed")
-        return module if name == "distributed" else module.DistributedSampler
+    if name in _LAZY:
+        return import_module(f"{__name__}.{name}")
+    if name == "DistributedSampler":
+        return import_module(f"{__name__}.distributed").DistributedSampler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
