@@ -136,10 +136,11 @@ def scaled_dot_product_attention(
     """softmax(q k^T * scale + mask) v (Vaswani et al., 2017): [.., L, E], [.., S, E], [.., S, D].
 
     ``attn_mask``: bool (false: not attended) or added to the scores; it broadcasts to [.., L, S].
-    ``is_causal``: query i sees keys 0..i, of those that ``attn_mask`` lets it see. ``scale`` defaults to 1 / sqrt(E). A query that sees no
-    key gives zeros. ``enable_gqa``: groups of query heads share key and value heads (Ainslie et
-    al., 2023), without copies of those. ``dropout_p`` drops weights, in evaluation too. Memory
-    grows with L + S, except for dropped weights and masks that take part in differentiation.
+    ``is_causal``: query i sees keys 0..i, of those that ``attn_mask`` lets it see. ``scale``
+    defaults to 1 / sqrt(E). A query that sees no key gives zeros. ``enable_gqa``: groups of query
+    heads share key and value heads (Ainslie et al., 2023), without copies of those. ``dropout_p``
+    drops weights, in evaluation too. Memory grows with L + S, except for dropped weights and masks
+    that take part in differentiation.
     """
     sizes = query.shape
     alike = len(sizes) == 4 and sizes == key.shape == value.shape  # nothing to check or broadcast
