@@ -15,11 +15,10 @@ from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 import tinyt
-from tinyt.stand_in.version import VERSION, TorchVersion
+from tinyt.stand_in.version import VERSION
 
 # What PyTorch has nothing of, or something else.
 _OWN = {"tinyt._core", "tinyt._tensor", "tinyt.stand_in", "tinyt.as_torch"}
-_OF_VERSION = ("torch.version", "torch.torch_version")
 WHY = "tinyt stands for PyTorch here and does not have it"
 
 
@@ -61,7 +60,7 @@ class TorchModule(ModuleType):
         super().__init__(name, tinyt.__doc__)
         self.__file__, self.__path__ = tinyt.__file__, tinyt.__path__
         shown = {k: v for k, v in vars(tinyt).items() if not k.startswith("_")}
-        self.__dict__.update(shown, __version__=VERSION, **_version_modules())
+        self.__dict__.update(shown, __version__=VERSION, version=_version_module())
         self.__dict__["__all__"] = sorted({*tinyt.__all__, "version"})
 
     def __getattr__(self, name: str) -> Any:
@@ -77,18 +76,19 @@ class TorchModule(ModuleType):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(tinyt)})
 
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """By name, for what pickles functions with the modules that they use (cloudpickle); tinyt
+        in the other process, too."""
+        return load, (self.__name__,)
 
-def _version_modules() -> dict[str, ModuleType]:
-    """What only PyTorch has, by name: ``version``, which says what tinyt's own does of the build,
-    and ``torch_version``."""
+
+def _version_module() -> ModuleType:
+    """``torch.version``: PyTorch's, and what it was built for as tinyt's own says."""
+    module = ModuleType("torch.version", tinyt.version.__doc__)
     of_build = {k: v for k, v in vars(tinyt.version).items() if not k.startswith("_")}
-    version = ModuleType("torch.version", tinyt.version.__doc__)
-    version.__dict__.update(of_build, debug=False, git_version="")
-    compared = ModuleType("torch.torch_version", TorchVersion.__doc__)
-    compared.__dict__.update(TorchVersion=TorchVersion)
-    for module in (version, compared):
-        module.__dict__.update(__version__=VERSION, __file__=tinyt.version.__file__)
-    return {"version": version, "torch_version": compared}
+    module.__dict__.update(of_build, __version__=VERSION, debug=False, git_version="")
+    module.__file__ = tinyt.version.__file__
+    return module
 
 
 def share_modules() -> None:
@@ -143,19 +143,17 @@ class _TorchLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         # The import system takes what lies here in the place of the module that it made.
         sys.modules[module.__name__] = load(module.__name__)
-        for name in _OF_VERSION:
-            sys.modules.setdefault(name, load(name))
+        sys.modules.setdefault("torch.version", load("torch.version"))
         share_modules()
 
 
 def load(name: str) -> ModuleType:
     """The module that stands for ``torch`` or ``torch.…``; ModuleNotFoundError without one."""
     global _torch
-    if name == "torch" or name in _OF_VERSION:
+    if name in ("torch", "torch.version"):
         if _torch is None:
             _torch = TorchModule("torch")
-        found: ModuleType = _torch if name == "torch" else getattr(_torch, name[len("torch.") :])
-        return found
+        return _torch if name == "torch" else _torch.version
     if _ours(name) in _OWN or importlib.util.find_spec(_ours(name)) is None:
         raise ModuleNotFoundError(f"No module named '{name}': {WHY}", name=name)
     return importlib.import_module(_ours(name))
