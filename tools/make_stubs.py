@@ -46,6 +46,11 @@ def tensor_member(stub: Stub, name: str, member: object, seen: dict[int, str]) -
         if member.fset is not None:
             text += f"    @{name}.setter\n    def {name}(self, value: Any) -> None: ...\n"
         return text
+    if isinstance(member, (staticmethod, classmethod)):
+        is_of_class = isinstance(member, classmethod)
+        (function,) = python_function(stub, name, member.__func__, taken, method=is_of_class)
+        function.decorator = type(member).__name__
+        return function.text("    ")
     if isinstance(member, int):
         return f"    {name}: int\n"
     if isinstance(member, FUNCTIONS):

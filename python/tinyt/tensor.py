@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from numbers import Integral
@@ -28,6 +29,9 @@ prim = SimpleNamespace(**_tensor.primitives())
 # A tensor's node on the tape, or None; `grad_fn` is the view of it that users get.
 node_of: Callable[[TensorBase], Node | None] = vars(TensorBase)["grad_fn"].__get__
 
+# What PyTorch calls of classes that derive from its tensors.
+_IGNORED = ("__torch_function__", "__torch_dispatch__")
+
 
 class Tensor(TensorBase):
     """A multi-dimensional array of one dtype that can take part in differentiation.
@@ -38,7 +42,7 @@ class Tensor(TensorBase):
 
     def __init__(self, *data: Any, device: Any = None) -> None:
         if device is not None:
-            _tensor.device(device)
+            _tensor.device(device).require_present()
         if not data:
             return
         dtype = _tensor.default_dtype_object()
@@ -50,6 +54,23 @@ class Tensor(TensorBase):
             self.data = _maker(data[0], dtype)
         else:
             raise TypeError(f"Tensor: expected sizes or one data argument, got {len(data)}")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        ignored = [name for name in _IGNORED if name in vars(cls)]
+        if ignored:
+            warnings.warn(
+                f"Tensor: class {cls.__name__} defines {ignored[0]}, which is not called here: "
+                "results of operations on its tensors are plain tensors; wrap a tensor in a class "
+                "of your own, or give results the class by as_subclass",
+                stacklevel=2,
+            )
+
+    @staticmethod
+    def _make_subclass(cls: type[Any], data: TensorBase, require_grad: bool = False) -> Any:
+        """PyTorch's name of what makes an instance of a subclass over the memory of ``data``, off
+        its tape."""
+        return _tensor.make_subclass(cls, data, require_grad)
 
     def __repr__(self) -> str:
         return format_tensor(self)

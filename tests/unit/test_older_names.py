@@ -299,6 +299,39 @@ def test_as_subclass() -> None:
         x.as_subclass(int)
 
 
+class Made(tinyt.Tensor):
+    """A subclass whose instances are made as PyTorch's `Parameter` once was."""
+
+    def __new__(cls, data: tinyt.Tensor, note: str) -> Made:
+        return tinyt.Tensor._make_subclass(cls, data, True)
+
+    def __init__(self, data: tinyt.Tensor, note: str) -> None:
+        self.note = note
+
+
+def test_make_subclass() -> None:
+    data = tinyt.ones(2)
+    x = Made(data, "mine")
+    assert type(x) is Made
+    assert x.is_leaf
+    assert x.requires_grad
+    assert x.data_ptr() == data.data_ptr()
+    (x * 3).sum().backward()
+    assert (x.grad.tolist(), x.note) == ([3.0, 3.0], "mine")
+
+
+@pytest.mark.parametrize("name", ["__torch_function__", "__torch_dispatch__"])
+def test_a_class_whose_hook_is_not_called_says_so(name: str) -> None:
+    """When it is defined; a class that derives from it says nothing."""
+    with pytest.warns(UserWarning, match=f"class Mine defines {name}.* plain tensors") as said:
+        mine = type("Mine", (tinyt.Tensor,), {name: classmethod(lambda *args: None)})
+    assert [w.filename for w in said] == [__file__]
+    derived = type("Derived", (mine,), {})
+    x = derived([1.0, 2.0])
+    assert type(x) is derived
+    assert type(x + 1) is tinyt.Tensor
+
+
 @pytest.mark.parametrize(
     ("name", "values", "keywords"),
     [

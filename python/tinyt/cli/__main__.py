@@ -89,12 +89,24 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _with_command(argv: Sequence[str]) -> Sequence[str]:
     """A command line that begins with a program means `run`, as in `python -m tinyt script.py`."""
-    return ["run", *argv] if argv and argv[0].endswith(".py") else argv
+    is_program = argv and (argv[0] in ("-", "-c", "-m") or argv[0].endswith((".py", ".pyz")))
+    return ["run", *argv] if is_program else argv
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of a command line."""
+    argv = _with_command(argv)
+    if argv[:1] != ["run"]:
+        return build_parser().parse_args(argv)
+    own, of_program = run.split(argv[1:])
+    args = build_parser().parse_args(["run", *own])
+    args.arguments = of_program
+    return args
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv` (that of the process by default); returns the exit code."""
-    args = build_parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
+    args = parse(sys.argv[1:] if argv is None else list(argv))
     if hasattr(args, "check"):
         args.check(args)
     try:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tinyt import compiler
-from tinyt.compiler.switches import is_disabled
+from tinyt.compiler.switches import is_disabled, is_off
 from tinyt.compiler.types import CacheInfo, MemoryLimitError, VerificationError
 from tinyt.nn import Module
 from tinyt.nn.hooks import set_compiler
@@ -161,7 +161,8 @@ def compile(
     same bits, until `Compiled.peak_bytes` fits; where it cannot, a MemoryLimitError lists what is
     held at the peak. ``name`` is the
     function's in messages. ``disable`` returns ``model`` as it is, and so does a ``model`` of
-    `tinyt.compiler.disable`. ``backend``, ``mode``,
+    `tinyt.compiler.disable`, and any where the environment has ``TINYT_COMPILE_DISABLE=1``,
+    PyTorch's ``TORCH_COMPILE_DISABLE=1`` or ``TORCHDYNAMO_DISABLE=1``. ``backend``, ``mode``,
     ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; a name of a backend or
     mode that is not PyTorch's is a RuntimeError, a function as backend and ``shapes_spec`` are a
     NotImplementedError. ``dynamic=True``: a call whose arguments differ from an earlier call's in
@@ -184,7 +185,7 @@ def compile(
         if not callable(function):
             what = type(function).__name__
             raise TypeError(f"compile: expected a function or module, got {what}")
-        if disable or is_disabled(function):
+        if disable or is_disabled(function) or is_off():
             return function
         if not isinstance(function, Module):
             return kind(function, limit, name, verify, nbytes, dynamic)

@@ -49,6 +49,7 @@ from tinyt._tensor import (
 from tinyt.compiler.reads import IMPORT, LOCAL, LOOSE, PATTERN, WHOLE, Chain, Reads, reads_of
 from tinyt.compiler.source_hints import LIBRARY, folder, in_library, is_python
 from tinyt.compiler.sources import ModuleStack, Source
+from tinyt.compiler.undo import put_back
 from tinyt.forks import run_lock, undone_in_child
 
 _BY_VALUE = (int, bool, float, complex, str, bytes, type(None))
@@ -227,6 +228,10 @@ def _contents(cell: CellType) -> Any:
         return MISSING
 
 
+def _undo(guards: dict[tuple[str, int, Any], Guard]) -> None:
+    put_back(guards.values())
+
+
 class StateError(CaptureError):
     """The function changes what it reads; perhaps only once."""
 
@@ -322,6 +327,10 @@ class Tracer:
                         del place[name]
                     else:
                         place[name] = guard.expected
+
+    def undo(self) -> Callable[[], None]:
+        """A function that undoes what the call has changed, as far as that was read."""
+        return partial(_undo, self._guards)
 
     def is_made(self, value: Any) -> bool:
         """Whether the memory of an array or buffer has come to be in the call, as far as is

@@ -7,6 +7,8 @@ mark: these functions return what they were given. `disable` keeps `tinyt.compil
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
@@ -32,6 +34,10 @@ __all__ = [
 ]
 
 _DISABLED = "_compile_disabled"
+
+# Environment variables: this library's own, and PyTorch's.
+OFF = ("TINYT_COMPILE_DISABLE", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
+SUPPRESS = "TORCHDYNAMO_SUPPRESS_ERRORS"
 
 
 class _State(threading.local):
@@ -100,6 +106,22 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 def is_disabled(fn: Any) -> bool:
     """Whether `disable` made or marked a function or module."""
     return bool(getattr(fn, "__dict__", {}).get(_DISABLED, False))
+
+
+def is_off() -> bool:
+    """Whether nothing is to be compiled: one of `OFF` is "1", or `_dynamo.config.disable` true."""
+    return _setting("disable") or any(os.environ.get(name) == "1" for name in OFF)
+
+
+def suppresses_errors() -> bool:
+    """Whether what cannot be captured runs as written: `SUPPRESS` is "1", or
+    `_dynamo.config.suppress_errors` true."""
+    return _setting("suppress_errors") or os.environ.get(SUPPRESS) == "1"
+
+
+def _setting(name: str) -> bool:
+    """One of `tinyt._dynamo.config`, which is false unless that has been imported."""
+    return bool(getattr(sys.modules.get("tinyt._dynamo.config"), name, False))
 
 
 def reset() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from tinyt.dtypes import float64
 from tinyt.nesting import deeper
 from tinyt.ops import as_tensor, stack, tensor
+from tinyt.ops.values import from_foreign
 from tinyt.tensor import Tensor
 
 # By the type of samples, or types in a tuple: what makes a batch of a list of them. The functions
@@ -55,10 +56,10 @@ default_collate_fn_map: dict[Any, Callable[..., Any]] = {
 def default_collate(batch: Sequence[Any]) -> Any:
     """Joins samples along a new first dimension.
 
-    Tensors and NumPy arrays are stacked, floats become a float64 tensor, ints an int64 one; text
-    stays a list; mappings, tuples and lists are joined member by member. Tuples without names
-    become lists, other types of collections stay what they are where that can be. Entries of
-    `default_collate_fn_map` say what becomes of further types.
+    Tensors, also of other libraries with DLPack, and NumPy arrays are stacked, floats become a
+    float64 tensor, ints an int64 one; text stays a list; mappings, tuples and lists are joined
+    member by member. Tuples without names become lists, other types of collections stay what they
+    are where that can be. Entries of `default_collate_fn_map` say what becomes of further types.
 
     Raises:
         TypeError: for samples of another type.
@@ -92,6 +93,8 @@ def _collate(batch: Sequence[Any], depth: int, functions: CollateMap) -> Any:
         return join(batch, collate_fn_map=functions)
     if type(first).__module__ == "numpy":
         return _collate_numpy(batch)
+    if isinstance(from_foreign(first), Tensor):
+        return stack([as_tensor(sample) for sample in batch])
     if isinstance(first, Mapping):
         depth = deeper("default_collate", depth)
         return _mapping_like(
@@ -111,7 +114,7 @@ def _collate(batch: Sequence[Any], depth: int, functions: CollateMap) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """A sample with its NumPy arrays as tensors: what a loader without batches gives.
+    """A sample with its arrays and foreign tensors as tensors: what a loader without batches gives.
 
     Mappings, tuples and lists are converted member by member, as by `default_collate`; anything
     else stays as it is.
@@ -133,7 +136,7 @@ def _convert(data: Any, depth: int) -> Any:
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
         depth = deeper("default_convert", depth)
         return _sequence_like(data, [_convert(value, depth) for value in data])
-    return data
+    return from_foreign(data)
 
 
 def _mapping_like(first: Mapping[Any, Any], members: dict[Any, Any]) -> Any:

@@ -9,10 +9,10 @@ from types import ModuleType
 
 from tinyt._tensor import show_as
 from tinyt.stand_in import children, pytorch
-from tinyt.stand_in.modules import TorchFinder, is_torch
+from tinyt.stand_in.modules import TorchFinder, explain, forget_modules, is_torch
 from tinyt.stand_in.version import TorchVersion
 
-__all__ = ["TorchVersion", "install", "is_installed", "remove"]
+__all__ = ["TorchVersion", "explain", "install", "is_installed", "remove"]
 
 _finder = TorchFinder()
 _pytorch: dict[str, ModuleType] = {}  # what was imported before
@@ -76,6 +76,7 @@ def remove() -> None:
         sys.modules.update(_pytorch)
     _finder.steps_aside = False
     _pytorch.clear()
+    forget_modules()
     pytorch.stop()
     children.start_as_before()
     show_as("tinyt")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import opcode
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 import tinyt
@@ -26,12 +27,30 @@ def is_torch(name: str) -> bool:
     return name == "torch" or name.startswith("torch.")
 
 
-def _missing(module: str, name: str, error: AttributeError) -> NoReturn:
-    hint = str(error).partition(": ")[2]
-    raise AttributeError(
-        f"module '{module}' has no attribute '{name}': {WHY}" + (f" ({hint})" if hint else ""),
-        name=name,
-    ) from None
+def _missing(module: str, name: str, hint: str, asks: FrameType) -> NoReturn:
+    """Raises what ``module.name``, or ``from module import name``, is to raise in a frame."""
+    why = WHY + (f" ({hint})" if hint else "")
+    if asks.f_code.co_code[asks.f_lasti] == _IMPORT_FROM:
+        text = f"cannot import name '{name}' from '{module}': {why}"
+        raise ImportError(text, name=module) from None
+    text = f"module '{module}' has no attribute '{name}': {why}"
+    raise AttributeError(text, name=name) from None
+
+
+_IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
+
+
+def _hint(error: AttributeError) -> str:
+    return str(error).partition(": ")[2]
+
+
+def explain(error: BaseException) -> None:
+    """Says in a note of an error that it may be about a method of PyTorch's tensors."""
+    if sys.version_info < (3, 11) or not isinstance(error, AttributeError):  # no notes before
+        return
+    kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+    if issubclass(kind, tinyt.Tensor):
+        error.add_note(f"Tensor.{error.name}: {WHY}")
 
 
 class TorchModule(ModuleType):
@@ -48,7 +67,7 @@ class TorchModule(ModuleType):
         try:
             found = getattr(tinyt, name)
         except AttributeError as error:
-            _missing("torch", name, error)
+            _missing("torch", name, _hint(error), sys._getframe(1))
         if isinstance(found, ModuleType):
             share_modules()
         self.__dict__[name] = found
@@ -56,6 +75,11 @@ class TorchModule(ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(tinyt)})
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """By name, for what pickles functions with the modules that they use (cloudpickle); tinyt
+        in the other process, too."""
+        return load, (self.__name__,)
 
 
 def _version_module() -> ModuleType:
@@ -68,10 +92,43 @@ def _version_module() -> ModuleType:
 
 
 def share_modules() -> None:
-    """Gives every module of tinyt that is loaded its name under ``torch``, too."""
+    """Gives every module of tinyt that is loaded its name under ``torch``, too, and has it say
+    what stands there when a name is missing."""
     for name, module in list(sys.modules.items()):
         if name.startswith("tinyt.") and name not in _OWN:
-            sys.modules.setdefault("torch" + name.removeprefix("tinyt"), module)
+            shared = "torch" + name.removeprefix("tinyt")
+            if sys.modules.setdefault(shared, module) is module and name not in _shared:
+                _shared[name] = module, vars(module).get("__getattr__")
+                vars(module)["__getattr__"] = _lookup(shared, _shared[name][1])
+
+
+# name -> module, and its own function for names that it lacks
+_shared: dict[str, tuple[ModuleType, Callable[[str], Any] | None]] = {}
+
+
+def _lookup(module: str, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module of tinyt that is shared."""
+
+    def __getattr__(name: str) -> Any:
+        hint = ""
+        if own is not None:
+            try:
+                return own(name)
+            except AttributeError as error:
+                hint = _hint(error)
+        _missing(module, name, hint, sys._getframe(1))
+
+    return __getattr__
+
+
+def forget_modules() -> None:
+    """Undoes what `share_modules` has done to the modules themselves."""
+    for module, own in _shared.values():
+        if own is None:
+            vars(module).pop("__getattr__", None)
+        else:
+            vars(module)["__getattr__"] = own
+    _shared.clear()
 
 
 _torch: TorchModule | None = None
@@ -115,12 +172,19 @@ class TorchFinder(importlib.metadata.DistributionFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where tinyt's module for the name is; ModuleNotFoundError where it has none."""
+        """Where tinyt's module for the name is; ModuleNotFoundError where it has none, and None
+        for `importlib.util.find_spec`."""
         if self.steps_aside or not is_torch(name):
             return None
-        module = load(name)
-        is_package = hasattr(module, "__path__")
-        return ModuleSpec(name, _TorchLoader(), origin=module.__file__, is_package=is_package)
+        try:
+            module = load(name)
+        except ModuleNotFoundError:
+            if sys._getframe(2).f_code is importlib.util.find_spec.__code__:
+                return None  # only asked whether it is there
+            raise
+        spec = ModuleSpec(name, _TorchLoader(), origin=module.__file__)
+        spec.submodule_search_locations = getattr(module, "__path__", None)
+        return spec
 
     def find_distributions(
         self,
