@@ -182,8 +182,9 @@ class ModuleList(_ModuleSequence):
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
 
-    def __iadd__(self, modules: Iterable[Module]) -> Any:
-        return self.extend(modules)
+    def __iadd__(self, other: Iterable[Module]) -> ModuleList:
+        self.extend(other)
+        return self
 
     def __repr__(self) -> str:
         """Equal neighbours are shown once, with their count."""
