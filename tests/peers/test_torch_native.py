@@ -241,7 +241,6 @@ def loaded(tt: Any, location: Any, **options: Any) -> Any:
         {"cuda:1": "cuda:0"},
         {"cpu": "cpu"},
     ],
-    ids=str,
 )
 @BOTH
 def test_locations(tt: Any, location: Any) -> None:
