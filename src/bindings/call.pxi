@@ -1,7 +1,9 @@
 # Calls: Python operands to the core and back, recorded on the tape where wanted.
 
-def make_subclass(cls, TensorBase x, bint requires_grad=False):
+def make_subclass(type cls not None, TensorBase x not None, bint requires_grad=False):
     """The memory of ``x`` as an instance of a Tensor subclass, off the tape."""
+    if not issubclass(cls, PUBLIC):
+        raise TypeError(f"expected a subclass of Tensor, got {cls.__name__}")
     cdef TensorBase out = <TensorBase>tinyt_new_object(TensorBase, cls, EMPTY)
     out.t = x.t
     out.requires_grad_(requires_grad)

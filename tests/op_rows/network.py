@@ -375,15 +375,6 @@ NETWORKS = [
                 f(1, 3, 5),
             ),
             bad(
-                (RuntimeError, ValueError),
-                r"scaled_dot_product_attention.*(mask|causal)",
-                f(1, 3, 4),
-                f(1, 3, 4),
-                f(1, 3, 4),
-                attn_mask=np.ones((3, 3), bool),
-                is_causal=True,
-            ),
-            bad(
                 RuntimeError,
                 r"scaled_dot_product_attention.*\(4, 3, 2\).*\(3, 3, 2\)",
                 f(4, 3, 2),

@@ -67,7 +67,11 @@ ORDER = {
 # What PyTorch's function of the same name in another place has, or its parser beside the schema.
 ADDED = ("inplace", "return_indices", "as_tuple", "rounding_mode", "generator")
 # What tinyt alone has.
-OWN = {"compile": ("verify", "max_memory")}
+# `load` takes PyTorch's `**pickle_load_args` by their names.
+OWN = {
+    "compile": ("verify", "max_memory"),
+    "load": ("encoding", "errors", "fix_imports"),
+}
 EMPTY = inspect.Parameter.empty
 NATIVE = frozenset(torch._C._dispatch_get_all_op_names())
 PRIMITIVES = {row["name"]: row for row in tinyt.ops.common.OP_TABLE}

@@ -32,6 +32,8 @@ CALLS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "blackman_window": lambda tt: (4,),
     "conv_tbc": lambda tt: (tt.ones(5, 2, 3), tt.ones(2, 3, 4), tt.zeros(4)),
     "fill": lambda tt: (tt.ones(3), 2.0),
+    "fractional_max_pool2d": lambda tt: (tt.ones(1, 4, 4), 2, 2),
+    "fractional_max_pool3d": lambda tt: (tt.ones(1, 4, 4, 4), 2, 2),
     "hamming_window": lambda tt: (4,),
     "hann_window": lambda tt: (4,),
     "kaiser_window": lambda tt: (4,),

@@ -99,7 +99,12 @@ def memory_stats(device: object = None) -> OrderedDict[str, Any]:
     return OrderedDict()
 
 
-memory_stats_as_nested_dict = host_memory_stats = memory_stats
+memory_stats_as_nested_dict = memory_stats
+
+
+def host_memory_stats() -> OrderedDict[str, Any]:
+    """Nothing, as `memory_stats`."""
+    return OrderedDict()
 
 
 def memory_summary(device: object = None, abbreviated: bool = False) -> str:

@@ -47,7 +47,8 @@ FULL = _names(
     max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss
     poisson_nll_loss polar prod quantile smooth_l1_loss soft_margin_loss trace triplet_margin_loss
     view_as_complex cholesky cholesky_inverse cholesky_solve linalg_cholesky linalg_cholesky_ex
-    lp_pool3d max_unpool1d
+    fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
+    fractional_max_pool3d_with_indices lp_pool3d max_unpool1d
     """
 )
 WIDEST = _names("cat index_copy stack")

@@ -12,7 +12,7 @@ from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt.dtypes import int64
-from tinyt.ops.common import need_tensor, tuple_of
+from tinyt.ops.common import named, need_tensor, tuple_of
 from tinyt.ops.creation import full
 from tinyt.ops.random import rand
 from tinyt.ops.ranges import arange
@@ -105,6 +105,7 @@ def _with_indices(
     return out.reshape(*lead, *counts), indices.reshape(*lead, *counts)
 
 
+@named
 def fractional_max_pool2d_with_indices(
     input: Tensor,
     kernel_size: Sizes,
@@ -119,6 +120,7 @@ def fractional_max_pool2d_with_indices(
     )
 
 
+@named
 def fractional_max_pool3d_with_indices(
     input: Tensor,
     kernel_size: Sizes,
@@ -133,6 +135,7 @@ def fractional_max_pool3d_with_indices(
     )
 
 
+@named
 def fractional_max_pool2d(
     input: Tensor,
     kernel_size: Sizes,
@@ -161,6 +164,7 @@ def fractional_max_pool2d(
     return found if return_indices else found[0]
 
 
+@named
 def fractional_max_pool3d(
     input: Tensor,
     kernel_size: Sizes,
