@@ -124,7 +124,7 @@ class Compiled(Views):
         self._find_changed_floats()
         leaves: list[Any] = []
         description = describe(args, leaves), describe(kwargs, leaves)
-        as_written = self._as_written
+        stays_as_written = False
         if self._warm:
             derived, why = self._derived(args, kwargs, reason)
             if derived is not None:
@@ -138,6 +138,7 @@ class Compiled(Views):
                 pass
             except AsWritten as error:
                 self._runs_as_written(error)
+                stays_as_written = True
             except (CaptureError, VerificationError, MemoryLimitError):
                 raise
             except Exception:  # the function's own, perhaps: then the call below has it, too
@@ -148,7 +149,7 @@ class Compiled(Views):
         result = self._eager(args, kwargs)
         run.append(result)
         self._warm = True
-        if self._as_written != as_written:
+        if stays_as_written:
             return result
         try:
             for x, before in own:
