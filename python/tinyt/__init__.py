@@ -136,6 +136,7 @@ from tinyt.storage import (  # isort: skip
     Storage,
     TypedStorage,
     UntypedStorage,
+    from_file,
     is_storage,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
@@ -219,6 +220,7 @@ __all__ = [
     "TypedStorage",
     "UntypedStorage",
     "compiled_with_cxx11_abi",
+    "from_file",
     "get_deterministic_debug_mode",
     "has_lapack",
     "has_mkl",

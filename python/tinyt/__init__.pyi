@@ -659,6 +659,7 @@ from tinyt.storage import (
     Storage,
     TypedStorage,
     UntypedStorage,
+    from_file,
     is_storage,
 )
 from tinyt.tensor import Tensor
@@ -937,6 +938,7 @@ __all__ = [
     "frac_",
     "frexp",
     "from_dlpack",
+    "from_file",
     "from_numpy",
     "frombuffer",
     "full",

@@ -15,16 +15,24 @@ tensor([0., 5.])
 
 from __future__ import annotations
 
+import itertools
+import operator
+import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tinyt import _tensor
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import dtype_by_name, shared_descriptor
+from tinyt._tensor import dtype_by_name, move_to_shared, shared_descriptor
 from tinyt.dtypes import get_default_dtype, uint8
+from tinyt.io.mapped import map_file
 from tinyt.ops import empty, frombuffer, tensor
+from tinyt.ops.common import Placement, placed
 from tinyt.ops.convert import TYPE_NAMES
 from tinyt.tensor import Tensor, method, prim
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def _memory(name: str, data: tuple[Any, ...], dtype: DType, device: Any) -> Tensor:
@@ -42,6 +50,16 @@ def _memory(name: str, data: tuple[Any, ...], dtype: DType, device: Any) -> Tens
         )
     values = [value & 255 for value in data[0]] if dtype is uint8 else list(data[0])
     return tensor(values, dtype=dtype, device=device)
+
+
+def _mapped(path: str | os.PathLike[str], shared: bool, count: int, dtype: DType) -> Tensor:
+    """Elements of ``dtype`` over the beginning of a file."""
+    memory = map_file(path, shared, operator.index(count) * dtype.itemsize)
+    return frombuffer(memory, dtype=dtype) if len(memory) else empty(0, dtype=dtype)
+
+
+# Of storages of a part of another one's memory; the core numbers the whole ones upwards.
+_ids_of_parts = itertools.count(-1, -1)
 
 
 class UntypedStorage:
@@ -76,6 +94,18 @@ class UntypedStorage:
         """A copy of the bytes of a buffer, which are elements of ``dtype``."""
         return cls._of(frombuffer(bytearray(buffer), dtype=dtype))
 
+    @classmethod
+    def from_file(
+        cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0
+    ) -> Any:
+        """The first bytes of a file as memory, read when they are looked at.
+
+        With ``shared`` writes go to the file, which is made or lengthened to ``nbytes``; otherwise
+        they stay here. The file must not be shortened meanwhile. RuntimeError for a file that
+        cannot be opened or is too short.
+        """
+        return cls._of(_mapped(filename, shared, nbytes, uint8))
+
     @property
     def device(self) -> _tensor.device:
         """Where the memory is."""
@@ -94,8 +124,15 @@ class UntypedStorage:
     def _values(self) -> Tensor:
         return self.viewed_as(uint8)
 
-    def viewed_as(self, dtype: DType) -> Tensor:
-        """A tensor over all of the memory, as elements of ``dtype``."""
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes: the storage itself."""
+        return self
+
+    def viewed_as(self, dtype: DType | None = None) -> Tensor:
+        """A tensor over all of the memory, as elements of ``dtype``: by default of a
+        `TypedStorage`'s, otherwise bytes."""
+        if dtype is None:
+            return self._values()
         if dtype is self._elements.dtype:
             return self._elements.detach()
         flat: Tensor = _tensor.view_dtype(self._elements, dtype)
@@ -149,6 +186,24 @@ class UntypedStorage:
         _tensor.device(device).require_present()
         return self
 
+    def get_device(self) -> int:
+        """-1, the CPU."""
+        return -1
+
+    @property
+    def filename(self) -> None:
+        """None: the memory has no name."""
+        return None
+
+    def resizable(self) -> bool:
+        """False."""
+        return False
+
+    def share_memory_(self) -> Any:
+        """Moves the memory to where other processes can map it (`Tensor.share_memory_`)."""
+        move_to_shared(self._elements)
+        return self
+
     def is_shared(self) -> bool:
         """Whether other processes can map the memory (`Tensor.share_memory_`)."""
         return shared_descriptor(self._elements) >= 0
@@ -171,8 +226,18 @@ class UntypedStorage:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def __getitem__(self, index: int) -> Any:
-        return self._values()[index].item()
+    def __getitem__(self, index: Any) -> Any:
+        return self._part(index) if isinstance(index, slice) else self._values()[index].item()
+
+    def _part(self, index: slice) -> Any:
+        """The bytes of a slice as a storage of its own over the same memory."""
+        first, end, step = index.indices(len(self))
+        if step != 1:
+            raise RuntimeError(f"UntypedStorage: expected a slice of step 1, got {step}")
+        made = type(self).__new__(type(self))
+        made._elements = prim.slice(self._values(), 0, first, max(first, end), 1)
+        made._id = next(_ids_of_parts)
+        return made
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._values()[index] = value
@@ -224,6 +289,9 @@ class TypedStorage(UntypedStorage):
     def _values(self) -> Tensor:
         return self._elements
 
+    def _part(self, index: slice) -> NoReturn:
+        raise RuntimeError("TypedStorage: slices are those of untyped()")
+
     def untyped(self) -> UntypedStorage:
         """The same memory as bytes."""
         found: UntypedStorage = UntypedStorage._of(self._elements)
@@ -254,6 +322,13 @@ class _StorageType(type):
     def from_buffer(cls, buffer: Any, byte_order: str = "native") -> TypedStorage:
         """A copy of the bytes of a buffer."""
         made: TypedStorage = TypedStorage.from_buffer(buffer, byte_order, cls.dtype)
+        return made
+
+    def from_file(
+        cls, filename: str | os.PathLike[str], shared: bool = False, size: int = 0
+    ) -> TypedStorage:
+        """As `UntypedStorage.from_file`, by a number of elements."""
+        made: TypedStorage = TypedStorage._of(_mapped(filename, shared, size, cls.dtype))
         return made
 
 
@@ -307,6 +382,31 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     )
 
 
+def from_file(
+    filename: str | os.PathLike[str],
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Any = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """A vector over the beginning of a file, which is read where it is looked at.
+
+    Args:
+        filename: path of the file.
+        shared: whether writes go to the file, which is made or lengthened where that is needed;
+            otherwise they stay here and the file must hold all elements.
+        size: number of elements.
+        dtype: of the elements; the default dtype without one.
+        place: ``device``, which must be the CPU, ``requires_grad`` and PyTorch's other options.
+
+    Raises:
+        RuntimeError: for a file that cannot be opened, mapped or is too short.
+    """
+    kind = get_default_dtype() if dtype is None else dtype
+    return placed("from_file", _mapped(filename, bool(shared), size, kind), place)
+
+
 def is_storage(obj: object) -> bool:
     """Whether ``obj`` is a storage."""
     return isinstance(obj, UntypedStorage)
@@ -328,5 +428,6 @@ __all__ = [
     "Storage",
     "TypedStorage",
     "UntypedStorage",
+    "from_file",
     "is_storage",
 ]

@@ -165,7 +165,6 @@ def test_a_call_as_written_inside_does_not_put_off_the_outer_one() -> None:
         if inner and not x._is_recorded:
             with pytest.warns(UserWarning, match=AS_WRITTEN):
                 itself[0](*inner, [])
-                itself[0](*inner, [])
         x.add_(y)
         return x + y
 

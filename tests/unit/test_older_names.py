@@ -1,4 +1,4 @@
-"""Names that programs have from before: constructors, storages, windows, older orders of arguments,
+"""Names that programs have from before: constructors, windows, older orders of arguments,
 and what they ask a tensor or the build about."""
 
 from __future__ import annotations
@@ -223,47 +223,6 @@ def test_new() -> None:
     assert x.new([1, 2]).dtype is tinyt.int32
     assert x.new(3).dtype is tinyt.int32
     assert tinyt.LongTensor([1.0, 2.0]).tolist() == [1, 2]
-
-
-# ------------------------------------------------------------------ storages
-
-
-def test_storages() -> None:
-    x = tinyt.arange(6.0).reshape(2, 3)
-    whole, part = x.untyped_storage(), x[1].untyped_storage()
-    assert whole == part
-    assert hash(whole) == hash(part)
-    assert whole != tinyt.arange(6.0).untyped_storage()
-    assert whole.data_ptr() == part.data_ptr() == x.data_ptr() < x[1].data_ptr()
-    assert (len(whole), whole.nbytes(), whole.size(), whole.element_size()) == (24, 24, 24, 1)
-    assert bytes(whole.tolist()) == x.numpy().tobytes()
-    typed = x[1].storage()
-    assert typed.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    assert (len(typed), typed.nbytes(), typed.element_size()) == (6, 24, 4)
-    assert typed.dtype is tinyt.float32
-    typed[2] = 7.0
-    assert x[0, 2].item() == typed[2] == 7.0
-    assert typed.untyped() == whole
-    typed.fill_(1.0)
-    assert x.tolist() == [[1.0] * 3] * 2
-    assert x.t().untyped_storage()._cdata == whole._cdata
-    assert not whole.is_shared()
-    assert not whole.is_cuda
-    assert whole.device == x.device
-    with pytest.raises(RuntimeError, match="fixed size"):
-        whole.resize_(3)
-    assert tinyt.is_storage(typed)
-    assert not tinyt.is_storage(x)
-    assert tinyt.zeros(0).untyped_storage().nbytes() == 0
-    assert len(tinyt.zeros(3, dtype=tinyt.bfloat16)[1:].storage()) == 3
-    assert x.is_set_to(x)
-    assert not x.is_set_to(x.clone())
-    assert not x.is_set_to(x.view(-1))
-
-
-def test_storages_keep_their_memory() -> None:
-    kept = tinyt.arange(3.0).storage()
-    assert kept.tolist() == [0.0, 1.0, 2.0]
 
 
 # ------------------------------------------------------------------ what is asked

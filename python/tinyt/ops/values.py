@@ -188,13 +188,16 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``obj`` as a tensor: over its memory where that is possible.
+    """``obj`` as a tensor: over its memory where that is possible. That of a storage is read as
+    elements of ``dtype``.
 
     ``copy=True`` always copies; ``copy=False`` never does, ValueError where it would have to.
     """
     place: Placement = {"device": device, "requires_grad": requires_grad}
     if isinstance(obj, Tensor):
         source = obj if requires_grad and obj.requires_grad else obj.detach()
+    elif hasattr(obj, "viewed_as"):  # a storage
+        source = obj.viewed_as(dtype)
     elif getattr(obj, "ndim", 0) > 0 or isinstance(obj, (memoryview, bytearray)):
         if _has_buffer(obj):
             source = _tensor.from_buffer_object(obj, copy is not False)
