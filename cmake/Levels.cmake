@@ -1,6 +1,7 @@
 # Which instruction-set levels are built: TINYT_BASE_LEVELS, lowest first, and TINYT_UNIT_LEVELS, which
 # only add units to one of these, with kernels named *_<level>.simd.cpp; each with its flags in
-# TINYT_FLAGS_<level>. Levels that are left out show up so in tinyt.show_config().
+# TINYT_FLAGS_<level>. Levels that are left out show up so in tinyt.show_config(). TINYT_SPARE_LEVEL is
+# one that this machine runs only when told to.
 include(CheckCXXCompilerFlag)
 
 set(TINYT_LEVELS "machine" CACHE STRING
@@ -53,6 +54,9 @@ elseif(wanted STREQUAL "machine")
   endforeach()
   list(GET known_base 0 lowest)
   set(wanted ${lowest} ${best})
+  if(NOT best STREQUAL lowest)
+    set(TINYT_SPARE_LEVEL ${lowest})
+  endif()
 else()
   foreach(level IN LISTS wanted)
     if(NOT level IN_LIST possible)
