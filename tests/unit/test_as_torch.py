@@ -105,6 +105,32 @@ assert "nn" in dir(torch) and "tensor" in torch.__all__ and torch.__file__ and t
     ]
 
 
+EVERY_NAME = """
+import keyword, pkgutil, warnings
+import torch, tinyt
+warnings.simplefilter("ignore")
+own = ("tinyt._core", "tinyt._tensor", "tinyt.stand_in", "tinyt.as_torch", "tinyt.cli", "tinyt.__")
+modules = [found.name for found in pkgutil.walk_packages(tinyt.__path__, "tinyt.")]
+modules += [f"tinyt.nn.modules.{name}" for name in dir(tinyt.nn.modules)]
+count = 0
+for path in dict.fromkeys(modules):
+    if path.startswith(own): continue
+    try: module = __import__(path, fromlist=["x"])
+    except ImportError: continue  # of a package that is missing, or no module
+    for name in dir(module):
+        if name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("__"):
+            found = {}
+            exec(f"from torch{path[5:]} import {name}", found)
+            assert found[name] is getattr(module, name), (path, name)
+            count += 1
+print(count > 9000)
+"""
+
+
+def test_every_name_of_every_module(tmp_path: Path) -> None:
+    assert run(tmp_path, EVERY_NAME) == "True\n"
+
+
 def test_a_missing_name_says_so(tmp_path: Path) -> None:
     said = run(
         tmp_path,

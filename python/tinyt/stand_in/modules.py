@@ -8,6 +8,7 @@ import opcode
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -98,8 +99,15 @@ def share_modules() -> None:
         if name.startswith("tinyt.") and name not in _OWN:
             shared = "torch" + name.removeprefix("tinyt")
             if sys.modules.setdefault(shared, module) is module and name not in _shared:
-                _shared[name] = module, vars(module).get("__getattr__")
-                vars(module)["__getattr__"] = _lookup(shared, _shared[name][1])
+                own = vars(module).get("__getattr__")
+                _shared[name] = module, own
+                vars(module)["__getattr__"] = _lookup(shared, own or _of_class(module))
+
+
+def _of_class(module: ModuleType) -> Callable[[str], Any] | None:
+    """The ``__getattr__`` that the class of a module has."""
+    found = getattr(type(module), "__getattr__", None)
+    return None if found is None else partial(found, module)
 
 
 # name -> module, and its own function for names that it lacks
