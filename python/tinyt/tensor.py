@@ -19,6 +19,7 @@ from tinyt.printing import format_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,20 +41,27 @@ class Tensor(TensorBase):
     short form for a tensor of the default dtype; ``Tensor(2, 3)`` an uninitialised one of a shape.
     """
 
-    def __init__(self, *data: Any, device: Any = None) -> None:
+    # Not in __init__: classes that derive from it, as PyTorch's, may have a __new__ or an __init__
+    # that takes and passes on other arguments.
+    def __new__(cls, *data: Any, device: Any = None) -> Self:  # noqa: D102
+        made = super().__new__(cls)
         if device is not None:
             _tensor.device(device).require_present()
         if not data:
-            return
+            return made
         dtype = _tensor.default_dtype_object()
         if len(data) == 1 and isinstance(data[0], Size):
             data = tuple(data[0])
         if all(isinstance(n, Integral) for n in data):
-            self.data = prim.fill(tuple(map(_tensor.index, data)), dtype, 0.0, 0)
+            made.data = prim.fill(tuple(map(_tensor.index, data)), dtype, 0.0, 0)
         elif len(data) == 1:
-            self.data = _maker(data[0], dtype)
+            made.data = _maker(data[0], dtype)
         else:
             raise TypeError(f"Tensor: expected sizes or one data argument, got {len(data)}")
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: `__new__` has made the tensor."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -198,6 +198,14 @@ class Size(tuple):
     def __add__(self, other):
         return Size(tuple.__add__(self, other))
 
+    def __radd__(self, other):
+        return Size(tuple.__add__(other, self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, count):
+        return Size(tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
+
 
 cdef object tuple_of(const Dims& dims, object kind=tuple):
     """The sizes as a tuple, or as an instance of a subclass, filled where it lies."""

@@ -24,7 +24,8 @@ from tinyt.autograd.mode import (
     no_grad,
     set_grad_enabled,
 )
-from tinyt.autograd.tape import Variable, backward, grad
+from tinyt.autograd.tape import backward, grad
+from tinyt.autograd.variable import Variable
 
 if TYPE_CHECKING:
     from tinyt.autograd import anomaly_mode, profiler, profiler_util

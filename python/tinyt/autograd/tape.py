@@ -261,8 +261,3 @@ def _seeds(
     if len(seeds) != len(roots):
         raise RuntimeError(f"backward: got {len(roots)} tensors and {len(seeds)} gradients")
     return seeds
-
-
-def Variable(data: Tensor, requires_grad: bool = False) -> Tensor:
-    """``data`` itself: before PyTorch 0.4 tensors were wrapped so."""
-    return data.requires_grad_() if requires_grad else data

@@ -39,9 +39,9 @@ def collate_int_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = 
     return tensor(list(batch))
 
 
-def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> list[Any]:
-    """Text, as a list."""
-    return list(batch)
+def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+    """Text, as it comes: a list, or a tuple inside tuples."""
+    return batch
 
 
 default_collate_fn_map: dict[Any, Callable[..., Any]] = {
@@ -57,7 +57,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """Joins samples along a new first dimension.
 
     Tensors, also of other libraries with DLPack, and NumPy arrays are stacked, floats become a
-    float64 tensor, ints an int64 one; text stays a list; mappings, tuples and lists are joined
+    float64 tensor, ints an int64 one; text stays as it is; mappings, tuples and lists are joined
     member by member. Tuples without names become lists, other types of collections stay what they
     are where that can be. Entries of `default_collate_fn_map` say what becomes of further types.
 

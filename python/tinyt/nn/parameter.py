@@ -7,6 +7,7 @@ from copy import deepcopy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tinyt._tensor import make_subclass
 from tinyt.ops import empty
 from tinyt.tensor import Tensor
 
@@ -21,6 +22,8 @@ def _values(kind: str, data: Tensor | None) -> Tensor:
 
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from tinyt.nn.uninitialized import UninitializedBuffer as UninitializedBuffer
     from tinyt.nn.uninitialized import UninitializedParameter as UninitializedParameter
     from tinyt.nn.uninitialized import UninitializedTensorMixin as UninitializedTensorMixin
@@ -50,10 +53,9 @@ class Parameter(Tensor):
         requires_grad: whether `backward` fills `grad`; needs a floating dtype.
     """
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        # Tensor's own __init__ would copy values.
-        self.data = _values("Parameter", data)
-        self.requires_grad_(requires_grad)
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:  # noqa: D102
+        made: Self = make_subclass(cls, _values("Parameter", data), requires_grad)
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """The values in new memory, without gradient, hooks and attributes, as in PyTorch."""
@@ -74,9 +76,12 @@ class Buffer(Tensor):
         persistent: whether it is in `state_dict`.
     """
 
-    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        self.data = _values("Buffer", data)
-        self.persistent = persistent
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:  # noqa: D102
+        made: Self = make_subclass(cls, _values("Buffer", data))
+        made.persistent = persistent
+        return made
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:

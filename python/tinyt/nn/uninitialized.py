@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from tinyt._tensor import dtype as DType
+from tinyt._tensor import make_subclass
 from tinyt.nn.parameter import Parameter
 from tinyt.ops import empty
 from tinyt.tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]
 
@@ -65,11 +69,11 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     cls_to_become = Parameter
 
-    def __init__(
-        self, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
-    ) -> None:
-        self.data = empty(0, dtype=dtype, device=device)
-        self.requires_grad_(requires_grad)
+    def __new__(  # noqa: D102
+        cls, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
+    ) -> Self:
+        made: Self = make_subclass(cls, empty(0, dtype=dtype, device=device), requires_grad)
+        return made
 
 
 class UninitializedBuffer(UninitializedTensorMixin):
@@ -77,15 +81,15 @@ class UninitializedBuffer(UninitializedTensorMixin):
 
     cls_to_become = Tensor
 
-    def __init__(
-        self,
+    def __new__(  # noqa: D102
+        cls,
         requires_grad: bool = False,
         device: Any = None,
         dtype: DType | None = None,
         persistent: bool = True,
-    ) -> None:
-        self.data = empty(0, dtype=dtype, device=device)
-        self.requires_grad_(requires_grad)
+    ) -> Self:
+        made: Self = make_subclass(cls, empty(0, dtype=dtype, device=device), requires_grad)
+        return made
 
 
 def is_lazy(param: object) -> bool:

@@ -106,7 +106,7 @@ def _broadcast(
         operands.append(prim.reshape(mask, (*missing, *mask.shape)) if missing else mask)
     skipped = 3 if enable_gqa else 2
     try:
-        common = broadcast_shapes(*(tuple(x.shape[:-skipped]) for x in operands))
+        common: tuple[int, ...] = broadcast_shapes(*(tuple(x.shape[:-skipped]) for x in operands))
     except ShapeError as error:
         shapes = ", ".join(str(tuple(x.shape)) for x in operands)
         raise ShapeError(
