@@ -47,9 +47,10 @@ def tensor_member(stub: Stub, name: str, member: object, seen: dict[int, str]) -
             text += f"    @{name}.setter\n    def {name}(self, value: Any) -> None: ...\n"
         return text
     if isinstance(member, (staticmethod, classmethod)):
-        is_of_class = isinstance(member, classmethod)
+        is_new = name == "__new__"  # a static method by itself
+        is_of_class = is_new or isinstance(member, classmethod)
         (function,) = python_function(stub, name, member.__func__, taken, method=is_of_class)
-        function.decorator = type(member).__name__
+        function.decorator = "" if is_new else type(member).__name__
         return function.text("    ")
     if isinstance(member, int):
         return f"    {name}: int\n"
@@ -69,9 +70,8 @@ def tensor_stub() -> str:
     stub.need("tinyt._tensor", "Node", "Size", "TensorBase", "dtype as DType")
     stub.need("tinyt.ops.common", "Scalar")
     seen: dict[int, str] = {}
-    members = {
-        n: m for n, m in vars(Tensor).items() if not HIDDEN.fullmatch(n) or n == "__reduce_ex__"
-    }
+    shown = ("__new__", "__reduce_ex__")
+    members = {n: m for n, m in vars(Tensor).items() if not HIDDEN.fullmatch(n) or n in shown}
     # An alias points to the member that carries its own name.
     own = {n: m for n, m in members.items() if getattr(m, "__name__", n) == n}
     lines = [tensor_member(stub, n, m, seen) for n, m in {**own, **members}.items()]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from numpy.typing import NDArray
-from typing_extensions import Unpack
+from typing_extensions import Self, Unpack
 
 from tinyt._tensor import Node, Size, TensorBase
 from tinyt._tensor import dtype as DType
@@ -35,6 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _Sizes: TypeAlias = int | tuple[int, ...] | list[int]
 
 class Tensor(TensorBase):
+    def __new__(cls, *data: Any, device: Any = None) -> Self: ...
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     @classmethod
     def __init_subclass__(cls, **kwargs: Any) -> None: ...

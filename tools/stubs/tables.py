@@ -2,6 +2,7 @@
 
 # Types of the Cython module's parameters, by name; "| None" is added where the default is None.
 HOT_PARAMETERS = {
+    "count": "SupportsIndex",
     "stand_in": "TensorBase",
     "values": "TensorBase",
     "first": "int",
@@ -221,6 +222,9 @@ HOT_TYPES = {
     "TensorBase._hooks": f"dict[int, {HOOK}] | None",
     "Size.numel": "int",
     "Size.__add__": "Size",
+    "Size.__mul__": "Size",
+    "Size.__radd__": "Size",
+    "Size.__rmul__": "Size",
     "_make_dtypes": "tuple[dtype, ...]",
     "default_dtype_object": "dtype",
     "dtype_by_name": "dtype",
