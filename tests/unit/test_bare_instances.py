@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tinyt
+from fuzz.calls.targets import exports
 from tinyt import _core, _tensor
 from tinyt.tensor import node_of
 
@@ -97,6 +98,26 @@ def test_subclasses_of_core_classes_are_made_as_ever() -> None:
     assert Mine(1 << 12).used_bytes == 0
     with pytest.raises(TypeError):
         Mine.__new__(Mine)
+
+
+def test_no_attribute_of_a_bare_instance_asks_for_itself_for_ever() -> None:
+    """Of each public class, where `__init__` has not run."""
+    endless = []
+    for path, cls in exports().items():
+        if not isinstance(cls, type) or cls in (tinyt.Tensor, type):
+            continue
+        try:
+            bare = cls.__new__(cls)
+        except Exception:
+            continue  # `__new__` wants arguments
+        for name in dir(cls):
+            try:
+                getattr(bare, name)
+            except RecursionError:
+                endless.append(f"{path}.{name}")
+            except Exception:
+                pass
+    assert not endless
 
 
 @pytest.mark.parametrize("at", [1, -1, 10**6, 2**31 - 1])

@@ -182,8 +182,9 @@ class GradFn:
         return add_hook(extras.after, hook)
 
     def __getattr__(self, name: str) -> Any:
-        # What a tape's node has, such as `op_name`, and the context of a function.
-        if not name.startswith("__"):
+        # What a tape's node has, such as `op_name`, and the context of a function. `_node` is
+        # missing where `__init__` has not run.
+        if name != "_node" and not name.startswith("__"):
             for owner in (self._node, self._context()):
                 if hasattr(owner, name):
                     return getattr(owner, name)

@@ -145,6 +145,9 @@ class lazy_property(Generic[T]):
         if self.name in known:
             found: T = known[self.name]
             return found
+        if not known:  # two that are made of each other would ask for ever
+            name = type(instance).__name__
+            raise AttributeError(f"{name}.{self.name}: the distribution's __init__ has not run")
         with tinyt.enable_grad():
             value = self.wrapped(instance)
         if place_of_recording() == known.get("_place_of_recording"):

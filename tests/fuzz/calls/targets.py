@@ -23,6 +23,7 @@ EXCLUDED_MODULES = {
     "tinyt.compiler.float64": "the reference of verification, called with what was captured",
     "tinyt.hub": "runs the code of folders, reads and writes files",
     "tinyt.multiprocessing": "starts processes",
+    "tinyt.nn.global_hooks": "hooks of all modules stay for the rest of the process",
     "tinyt.ops": "its functions are exported by tinyt and nn.functional",
     "tinyt.profiler": "as tinyt.autograd.profiler; writes files",
     "tinyt.stand_in": "as tinyt.as_torch",
