@@ -18,8 +18,8 @@ tensor([1., 2.])
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module
-from typing import Any
 
 from tinyt.distributed.collectives import (
     ReduceOp,
@@ -164,7 +164,7 @@ _ABSENT = {
 _LAZY = {"device_mesh", "elastic", "fsdp", "nn", "optim"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _LAZY:
         return import_module(f"{__name__}.{name}")
     if name in ("DeviceMesh", "init_device_mesh"):

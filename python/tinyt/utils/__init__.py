@@ -3,12 +3,12 @@ is first used: `benchmark`, `model_zoo`, `tensorboard`, `_pytree`."""
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from tinyt.utils import checkpoint, data
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from tinyt.utils import _pytree, benchmark, dlpack, hooks, model_zoo, tensorboard
 
 __all__ = [
@@ -35,7 +35,7 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _LAZY:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
