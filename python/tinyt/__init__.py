@@ -183,7 +183,7 @@ _LAZY = {
 
 # Modules whose EXPORTS are names of this package, too, loaded when one is asked for that is not
 # above.
-_FURTHER = ("native", "foreach")
+_FURTHER = ("native", "foreach", "native_layers", "streams")
 
 
 def __getattr__(name: str) -> _typing.Any:

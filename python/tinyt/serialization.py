@@ -35,6 +35,7 @@ __all__ = [
     "SerializationError",
     "add_safe_globals",
     "clear_safe_globals",
+    "default_restore_location",
     "get_safe_globals",
     "load",
     "safe_globals",
@@ -344,6 +345,12 @@ def _decode_items(pairs: list[Any], tensors: Mapping[str, Tensor], depth: int) -
 # ---- what PyTorch may unpickle: kept for programs that say so, no effect
 
 _safe_globals: list[Any] = []
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage itself for "cpu"; RuntimeError for a device that is not there."""
+    device(location).require_present()
+    return storage
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -204,3 +205,214 @@ def test_optimisers_by_capitals() -> None:
         return {name for name in vars(tt.optim) if name[0].isupper()}
 
     assert names(tinyt) <= names(torch)
+
+
+# ---- names that programs import
+
+MODULE_NAMES = {
+    "utils.checkpoint": "CheckpointFunction CheckpointPolicy check_backward_validity "
+    "create_selective_checkpoint_contexts detach_variable get_device_states set_device_states "
+    "set_checkpoint_debug_enabled set_checkpoint_early_stop",
+    "utils.collect_env": "get_env_info get_pretty_env_info main SystemEnv",
+    "utils": "swap_tensors",
+    "serialization": "default_restore_location",
+    "distributed": "FileStore HashStore TCPStore",
+    "distributed.algorithms.join": "Join JoinHook Joinable",
+    "cpu": "Event Stream StreamContext current_stream stream synchronize",
+}
+
+
+@pytest.mark.parametrize("module", MODULE_NAMES)
+@BOTH
+def test_names(tt: Any, module: str) -> None:
+    found = importlib.import_module(f"{tt.__name__}.{module}")
+    assert [name for name in MODULE_NAMES[module].split() if not hasattr(found, name)] == []
+
+
+@BOTH
+def test_streams_of_the_cpu(tt: Any) -> None:
+    from_start = tt.cpu.current_stream()
+    mine = tt.cpu.Stream()
+    with tt.cpu.stream(mine), tt.cpu.stream(None):
+        assert tt.cpu.current_stream() is mine
+    assert tt.cpu.current_stream("cpu") is from_start
+    assert mine.wait_stream(from_start) is mine.record_event() is mine.wait_event(None) is None
+    assert tt.cpu.Event().record() is tt.cpu.Event().wait() is tt.cpu.synchronize() is None
+
+
+@BOTH
+def test_checkpoint_functions(tt: Any) -> None:
+    module = importlib.import_module(f"{tt.__name__}.utils.checkpoint")
+    x = tt.tensor([1.0, 2.0], requires_grad=True)
+    module.CheckpointFunction.apply(lambda x: x.exp() * 2, True, x).sum().backward()
+    assert x.grad.tolist() == pytest.approx((2 * x.detach().exp()).tolist())
+    assert module.get_device_states(x, 3) == ([], [])
+    module.set_device_states([], [])
+    with module.set_checkpoint_early_stop(False), module.set_checkpoint_debug_enabled(None):
+        y = module.checkpoint(lambda x: x.exp(), x, use_reentrant=False)
+    x.grad = None
+    y.sum().backward()
+    assert x.grad.tolist() == y.tolist()
+    (free,) = module.detach_variable((x,))
+    assert (free.is_leaf, free.requires_grad, free.data_ptr()) == (True, True, x.data_ptr())
+    with pytest.raises(RuntimeError):
+        module.detach_variable([x])
+    with pytest.warns(UserWarning, match="requires_grad"):
+        module.check_backward_validity([x.detach()])
+    assert [p.name for p in module.CheckpointPolicy][:2] == ["MUST_SAVE", "PREFER_SAVE"]
+
+
+def test_no_selective_checkpoints() -> None:
+    with pytest.raises(NotImplementedError, match="max_memory"):
+        tinyt.utils.checkpoint.create_selective_checkpoint_contexts([])
+
+
+@BOTH
+def test_swapped_tensors(tt: Any) -> None:
+    a, b = tt.ones(2), tt.nn.Parameter(tt.zeros(3, dtype=tt.float64))
+    a.name_of_a = "a"
+    b.grad = tt.full((3,), 5.0, dtype=tt.float64)
+    tt.utils.swap_tensors(a, b)
+    assert isinstance(a, tt.nn.Parameter)
+    assert not isinstance(b, tt.nn.Parameter)
+    assert (a.dtype, a.tolist(), a.grad.tolist()) == (tt.float64, [0, 0, 0], [5, 5, 5])
+    assert (b.tolist(), b.grad, b.name_of_a) == ([1, 1], None, "a")
+    assert (a.requires_grad, b.requires_grad) == (True, False)
+    (a * 2).sum().backward()
+    assert a.grad.tolist() == [7, 7, 7]
+
+
+def test_no_swap_of_what_was_computed() -> None:
+    a = tinyt.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="computed"):
+        tinyt.utils.swap_tensors(a * 2, a)
+    with pytest.raises(TypeError, match="got int"):
+        tinyt.utils.swap_tensors(3, a)  # type: ignore[arg-type]
+
+
+@BOTH
+def test_stores(tt: Any) -> None:
+    store = tt.distributed.HashStore()
+    assert store.compare_set("k", "", "v") == store.compare_set("k", "w", "u") == b"v"
+    assert store.compare_set("k", "v", "u") == b"u"
+    assert store.compare_set("q", "x", "u") == b"x"
+    store.append("k", "z")
+    store.multi_set(["a", "b"], ["1", "2"])
+    assert (store.get("k"), store.multi_get(["a", "b"])) == (b"uz", [b"1", b"2"])
+    assert not store.check(["q"])
+
+
+def test_stores_of_one_process(tmp_path: Any) -> None:
+    dist = tinyt.distributed
+    for store in (
+        dist.TCPStore("127.0.0.1", 0, 1, True),
+        dist.TCPStore("127.0.0.1", 0, is_master=True),
+        dist.FileStore(str(tmp_path / "store"), 1),
+    ):
+        store.set("a", "b")
+        assert (store.get("a"), store.add("n", 3)) == (b"b", 3)
+    for make in (
+        lambda: dist.TCPStore("127.0.0.1", 0, 2, True),
+        lambda: dist.TCPStore("127.0.0.1", 0, 1),
+        lambda: dist.FileStore("x", 2),
+    ):
+        with pytest.raises(RuntimeError, match="one process"):
+            make()
+
+
+def test_join() -> None:
+    from tinyt.distributed.algorithms.join import Join, Joinable, JoinHook
+
+    calls: list[Any] = []
+
+    class Hook(JoinHook):
+        def post_hook(self, is_last_joiner: bool) -> None:
+            calls.append(is_last_joiner)
+
+    class Model(Joinable):
+        def join_hook(self, **kwargs: Any) -> JoinHook:
+            calls.append(kwargs)
+            return Hook()
+
+    with Join([Model(), tinyt.nn.Linear(1, 1)], divide=2):
+        Join.notify_join_context(None)
+    with Join([Model()], enable=False):
+        pass
+    assert calls == [{"divide": 2}, True, {}]
+
+
+@BOTH
+def test_restored_locations(tt: Any) -> None:
+    module = importlib.import_module(f"{tt.__name__}.serialization")
+    storage = tt.ones(2).untyped_storage()
+    assert module.default_restore_location(storage, "cpu") is storage
+    with pytest.raises(RuntimeError):
+        module.default_restore_location(storage, "cuda:0")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("-m", "tinyt.utils.collect_env"),
+        ("-m", "tinyt", "run", "-c", "from torch.utils.collect_env import main; main()"),
+    ],
+)
+def test_environment(command: tuple[str, ...]) -> None:
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    lines = dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
+    assert lines["tinyt version"].strip() == tinyt.version.__version__
+    assert lines["Is CUDA available"].strip() == "False"
+    assert "instruction set" in lines
+
+
+# ---- reductions of parts
+
+
+@pytest.mark.parametrize("initial", [None, 0.5])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_segments(reduce: str, initial: float | None, axis: int) -> None:
+    def run(tt: Any, by: str) -> tuple[Any, Any]:
+        x = tt.tensor([[1.0, 2.0], [3.0, 2.0], [-4.0, 0.5]], dtype=tt.float64, requires_grad=True)
+        lengths = tt.tensor([2, 0, 1] if axis == 0 else [[1, 1], [2, 0], [0, 2]])
+        options = {"lengths": lengths}
+        if by == "offsets":
+            zero = tt.zeros((*lengths.shape[:-1], 1), dtype=tt.int64)
+            options = {"offsets": tt.cat([zero, lengths.cumsum(-1)], -1)}
+        y = tt.segment_reduce(x, reduce, axis=axis, initial=initial, unsafe=False, **options)
+        y.nan_to_num(0, 0, 0).square().sum().backward()
+        return y.tolist(), x.grad.tolist()
+
+    theirs = run(torch, "lengths")
+    for by in ("lengths", "offsets"):
+        for ours, expected in zip(run(tinyt, by), theirs, strict=True):
+            assert np.array(ours) == pytest.approx(np.array(expected), nan_ok=True)
+
+
+SEGMENTS: dict[str, tuple[dict[str, Any], str]] = {
+    "too long": ({"lengths": [2, 2]}, "sum"),
+    "negative": ({"lengths": [-1, 4]}, "sum"),
+    "neither": ({}, "sum"),
+    "shape": ({"lengths": [1, 2], "axis": 1}, "sum"),
+    "indices": ({"lengths": [3], "indices": [1]}, "sum"),
+    "name": ({"lengths": [3]}, "median"),
+}
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+@BOTH
+def test_segments_that_are_wrong(tt: Any, name: str) -> None:
+    options, reduce = SEGMENTS[name]
+    given = {k: tt.tensor(v) if isinstance(v, list) else v for k, v in options.items()}
+    with pytest.raises(RuntimeError):
+        tt.segment_reduce(tt.ones(3, 2), reduce, **given)
+
+
+def test_segments_compiled() -> None:
+    def step(x: Any, lengths: Any) -> Any:
+        return tinyt.segment_reduce(x, "mean", lengths=lengths) * 2
+
+    compiled = tinyt.compile(step)
+    x, lengths = tinyt.rand(5, 2), tinyt.tensor([2, 3])
+    for _ in range(4):
+        assert compiled(x, lengths).tolist() == step(x, lengths).tolist()
