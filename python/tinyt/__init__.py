@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module
 from math import e, inf, nan, pi
-from typing import Any
 
 from tinyt import forks as _forks  # noqa: F401  (before what hangs in a subinterpreter)
 
@@ -183,10 +183,10 @@ _LAZY = {
 
 # Modules whose EXPORTS are names of this package, too, loaded when one is asked for that is not
 # above.
-_FURTHER = ("native", "foreach")
+_FURTHER = ("native", "foreach", "native_layers", "streams")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _LAZY:
         return import_module(f"{__name__}.{name}")
     for module in _FURTHER:

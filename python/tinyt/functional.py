@@ -19,6 +19,7 @@ from tinyt.ops import (
     tensordot,
     unique,
     unique_consecutive,
+    unravel_index,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "tensordot",
     "unique",
     "unique_consecutive",
+    "unravel_index",
 ]

@@ -6,6 +6,7 @@ from tinyt.ops import matmul, matrix_power
 from tinyt.ops.matrix import linalg_cross as cross
 from tinyt.ops.matrix import linalg_diagonal as diagonal
 from tinyt.ops.matrix import linalg_norm as norm
+from tinyt.ops.matrix import linalg_vander as vander
 from tinyt.ops.matrix import matrix_norm, multi_dot, vecdot, vector_norm
 from tinyt.ops.triangular import LinAlgError
 from tinyt.ops.triangular import linalg_cholesky as cholesky
@@ -24,6 +25,7 @@ __all__ = [
     "multi_dot",
     "norm",
     "solve_triangular",
+    "vander",
     "vecdot",
     "vector_norm",
 ]

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tinyt._tensor import shown_as
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -50,7 +52,10 @@ class StructSequence:
 
 
 def _full_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__name__}"
+    module = kind.__module__
+    if module == __name__:
+        module = f"{shown_as()}.return_types"
+    return f"{module}.{kind.__name__}"
 
 
 class ValuesIndices(StructSequence, tuple["Tensor", "Tensor"]):

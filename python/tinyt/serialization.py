@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ __all__ = [
     "SerializationError",
     "add_safe_globals",
     "clear_safe_globals",
+    "default_restore_location",
     "get_safe_globals",
     "load",
     "safe_globals",
@@ -66,7 +68,8 @@ def save(
 
     Args:
         obj: any nesting of dict, list, tuple, str, int, float, bool, None and Tensor; dict keys
-            may be str, int, float, bool or None. Subclasses are stored as their base (an
+            may be str, int, float, bool or None. Real numbers of NumPy (`np.float32(1)`) are
+            stored as Python's. Subclasses are stored as their base (an
             `OrderedDict` as dict, a named tuple as tuple), but what `Module.state_dict` returns
             comes back as an `OrderedDict` with its `_metadata`, the versions of the modules.
         f: a path, or a binary file that is open for writing (`io.BytesIO` is one).
@@ -158,6 +161,14 @@ def _map_storages(tensors: Mapping[str, Tensor], move: Callable[[Any, str], Any]
             )
 
 
+def _plain_number(obj: Any) -> Any:
+    """A real number of NumPy as Python's; anything else as it is."""
+    numpy = sys.modules.get("numpy")  # who has one of its numbers has imported it
+    if numpy is None or not isinstance(obj, (numpy.bool_, numpy.integer, numpy.floating)):
+        return obj
+    return float(obj) if isinstance(obj, numpy.floating) else obj.item()
+
+
 def _is_plain(obj: Any) -> bool:
     """Whether `obj` needs no nesting: a dict from text to tensors."""
     return (
@@ -223,6 +234,7 @@ class _Encoder:
     def encode(self, obj: Any, path: str, depth: int) -> Any:
         if depth > _MAX_DEPTH:
             raise ValueError(f"save: nested deeper than {_MAX_DEPTH} at {abbreviated(path)}")
+        obj = _plain_number(obj)
         if obj is None or isinstance(obj, bool):
             return obj
         if isinstance(obj, Tensor):
@@ -248,12 +260,15 @@ class _Encoder:
 
     def _encode_dict(self, obj: Mapping[Any, Any], path: str, depth: int) -> Any:
         for key in obj:
-            if key is not None and not isinstance(key, (str, int, float)):
+            if key is not None and not isinstance(_plain_number(key), (str, int, float)):
                 raise TypeError(
                     "save: dict keys must be str, int, float, bool or None, "
                     f"got {type(key).__name__} at {_where(path)}"
                 )
-        values = [(key, self.encode(v, _join(path, key), depth + 1)) for key, v in obj.items()]
+        values = [
+            (_plain_number(key), self.encode(v, _join(path, key), depth + 1))
+            for key, v in obj.items()
+        ]
         if all(isinstance(key, str) for key, _ in values):
             return {"dict": dict(values)}
         return {"items": [[self.encode(key, path, depth + 1), value] for key, value in values]}
@@ -330,6 +345,12 @@ def _decode_items(pairs: list[Any], tensors: Mapping[str, Tensor], depth: int) -
 # ---- what PyTorch may unpickle: kept for programs that say so, no effect
 
 _safe_globals: list[Any] = []
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage itself for "cpu"; RuntimeError for a device that is not there."""
+    device(location).require_present()
+    return storage
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:

@@ -16,8 +16,9 @@ import pytest
 import torch
 
 import tinyt
-from tinyt.native import EXPORTS
+from tinyt import native, native_layers, streams
 
+EXPORTS = native.EXPORTS | native_layers.EXPORTS | streams.EXPORTS
 BOTH = pytest.mark.parametrize("tt", [tinyt, torch], ids=["tinyt", "torch"])
 
 
@@ -34,6 +35,10 @@ def plain(x: Any) -> Any:
     if isinstance(x, (tuple, list)):
         return [plain(item) for item in x]
     return x.tolist() if hasattr(x, "tolist") else x
+
+
+def rnn_params(v: Any, gates: int, inputs: int, hidden: int, biases: bool) -> list[Any]:
+    return [v(gates, inputs), v(gates, hidden), *([v(gates), v(gates)] if biases else [])]
 
 
 CALLS: dict[str, Callable[[Any, Callable[..., Any]], Any]] = {
@@ -122,6 +127,103 @@ CALLS: dict[str, Callable[[Any, Callable[..., Any]], Any]] = {
     "_check": lambda tt, v: tt._check(True),
     "_check_is_size": lambda tt, v: tt._check_is_size(3, max=4),
     "get_device_module": lambda tt, v: tt.get_device_module("cpu").is_available(),
+    "lstm": lambda tt, v: tt.lstm(
+        v(5, 2, 3),
+        (v(1, 2, 4), v(1, 2, 4)),
+        rnn_params(v, 16, 3, 4, True),
+        True,
+        1,
+        0.0,
+        False,
+        False,
+        False,
+    ),
+    "lstm both ways, two layers": lambda tt, v: tt.lstm(
+        v(2, 5, 4),
+        (v(4, 2, 2), v(4, 2, 2)),
+        4 * rnn_params(v, 8, 4, 2, False),
+        False,
+        2,
+        0.0,
+        True,
+        True,
+        True,
+    ),
+    "lstm projected": lambda tt, v: tt.lstm(
+        v(5, 2, 3),
+        (v(1, 2, 2), v(1, 2, 4)),
+        [*rnn_params(v, 16, 3, 2, True), v(2, 4)],
+        True,
+        1,
+        0.0,
+        False,
+        False,
+        False,
+    ),
+    "lstm packed": lambda tt, v: tt.lstm(
+        v(6, 3),
+        tt.tensor([3, 2, 1]),
+        (v(1, 3, 4), v(1, 3, 4)),
+        rnn_params(v, 16, 3, 4, True),
+        True,
+        1,
+        0.0,
+        False,
+        False,
+    ),
+    "gru": lambda tt, v: tt.gru(
+        v(5, 2, 3), v(1, 2, 4), rnn_params(v, 12, 3, 4, True), True, 1, 0.0, False, False, False
+    ),
+    "gru packed": lambda tt, v: tt.gru(
+        v(6, 3),
+        tt.tensor([3, 2, 1]),
+        v(1, 3, 4),
+        rnn_params(v, 12, 3, 4, True),
+        True,
+        1,
+        0.0,
+        False,
+        False,
+    ),
+    "rnn_tanh": lambda tt, v: tt.rnn_tanh(
+        v(2, 5, 3), v(1, 2, 4), rnn_params(v, 4, 3, 4, False), False, 1, 0.0, False, False, True
+    ),
+    "rnn_relu": lambda tt, v: tt.rnn_relu(
+        v(5, 2, 3), v(1, 2, 4), rnn_params(v, 4, 3, 4, True), True, 1, 0.0, False, False, False
+    ),
+    "convolution": lambda tt, v: tt.convolution(
+        v(1, 4, 5, 5), v(2, 2, 3, 3), v(2), [2, 1], [1, 0], [1, 2], False, [0, 0], 2
+    ),
+    "convolution transposed": lambda tt, v: tt.convolution(
+        v(1, 4, 5), v(4, 2, 3), None, [2], [1], [1], True, [1], 2
+    ),
+    "embedding_bag mean": lambda tt, v: tt.embedding_bag(
+        v(5, 2), tt.tensor([1, 2, 4, 3]), tt.tensor([0, 2, 4]), False, 1
+    ),
+    "embedding_bag max": lambda tt, v: tt.embedding_bag(
+        v(5, 2), tt.tensor([1, 2, 4, 3]), tt.tensor([0, 0, 2]), False, 2, False, None, False
+    ),
+    "embedding_bag padded": lambda tt, v: tt.embedding_bag(
+        v(5, 2), tt.tensor([1, 2, 4, 3]), tt.tensor([0, 2, 4]), False, 2, False, None, True, 2
+    ),
+    "embedding_bag sum": lambda tt, v: tt.embedding_bag(
+        v(5, 2), tt.tensor([1, 2, 4, 3]), tt.tensor([0, 2]), False, 0, False, v(4)
+    )[0],
+    "linalg.vander": lambda tt, v: tt.linalg.vander(v(2, 3), N=4),
+    "linalg.vander integers": lambda tt, v: tt.linalg.vander(tt.tensor([2, 3])),
+    "unravel_index": lambda tt, v: importlib.import_module(
+        f"{tt.__name__}.functional"
+    ).unravel_index(tt.tensor([5]), (2, 3)),
+    "stream": lambda tt, v: [
+        tt.Stream() == tt.Stream("cpu"),
+        tt.Stream().query(),
+        tt.Event().query(),
+        tt.Event().synchronize(),
+        tt.Stream().wait_event(tt.Event()),
+        str(tt.Stream().device),
+        tt.Stream().stream_id,
+        tt.cpu.Event().query(),
+    ],
     "reversed": lambda tt, v: reversed(v(2, 3)),
     "reversed number": lambda tt, v: reversed(tt.tensor(3)),
     "reversed none": lambda tt, v: reversed(v(0)),
@@ -201,6 +303,12 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
     "location name": (lambda tt: loaded(tt, "cuda:0"), RuntimeError),
     "location kind": (lambda tt: loaded(tt, 3), TypeError),
     "location result": (lambda tt: loaded(tt, lambda s, where: "nonsense"), TypeError),
+    "stream": (lambda tt: tt.Stream().record_event(), RuntimeError),
+    "stream wait": (lambda tt: tt.Stream().wait_stream(tt.Stream()), RuntimeError),
+    "event": (lambda tt: tt.Event().record(), RuntimeError),
+    "event times": (lambda tt: tt.Event().elapsed_time(tt.Event()), ValueError),
+    "stream of cuda": (lambda tt: tt.Stream("cuda"), RuntimeError),
+    "vander": (lambda tt: tt.linalg.vander(tt.ones(1)), RuntimeError),
     "storage": (lambda tt: tt.FloatStorage("a"), TypeError),
     "length": (lambda tt: len(iter(tt.utils.data.DataLoader(stream(tt)))), TypeError),
 }
@@ -438,7 +546,7 @@ print(json.dumps(missing))
 # What has no counterpart here; docs/coming-from-pytorch.md says what to do instead.
 ELSEWHERE = {
     "utils": {
-        *("backcompat", "backend_registration", "collect_env", "cpp_backtrace", "deterministic"),
+        *("backcompat", "backend_registration", "cpp_backtrace", "deterministic"),
         *("throughput_benchmark", "weak"),
     },
     "utils.data": {"datapipes", "graph", "graph_settings"},

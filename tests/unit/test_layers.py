@@ -30,7 +30,7 @@ PYTHON_LAYERS = [
     {"amp", "compile", "library"},
     {"storage"},
     {"accelerator", "backends", "functional", "hub", "lazy", "legacy", "testing", "version"},
-    {"_C", "__config__", "_utils", "foreach", "native"},
+    {"_C", "__config__", "_utils", "foreach", "native", "native_layers", "streams"},
     {"utils"},
     {"_dynamo", "export", "fx", "jit", "multiprocessing", "onnx", "profiler"},
     {"cpu", "cuda", "mps", "types", "xpu"},

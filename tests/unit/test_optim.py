@@ -282,8 +282,8 @@ def test_hooks_and_own_step():
             seen.append(("step", closure))
 
     own = Own([nn.Parameter(ops.ones(1))], lr=0.1)
-    own.register_step_post_hook(lambda o, args, kwargs: seen.append(("post", args)))
-    first = own.register_step_pre_hook(lambda o, args, kwargs: (("changed",), kwargs))
+    own.register_step_post_hook(lambda o, args, kwargs: seen.append(("post", args[1:])))
+    first = own.register_step_pre_hook(lambda o, args, kwargs: ((o, "changed"), kwargs))
     own.step("given")
     first.remove()
     own.step("given")

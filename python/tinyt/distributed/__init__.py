@@ -18,8 +18,8 @@ tensor([1., 2.])
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module
-from typing import Any
 
 from tinyt.distributed.collectives import (
     ReduceOp,
@@ -84,16 +84,18 @@ from tinyt.distributed.messages import (
     send,
     send_object_list,
 )
-from tinyt.distributed.store import HashStore, Store
+from tinyt.distributed.store import FileStore, HashStore, Store, TCPStore
 
 __all__ = [
     "Backend",
+    "FileStore",
     "GroupMember",
     "HashStore",
     "P2POp",
     "ProcessGroup",
     "ReduceOp",
     "Store",
+    "TCPStore",
     "Work",
     "all_gather",
     "all_gather_into_tensor",
@@ -150,8 +152,6 @@ __all__ = [
 
 # Parts of PyTorch that need several processes, and what to do without them.
 _ABSENT = {
-    "TCPStore": "a store of one process is HashStore",
-    "FileStore": "a store of one process is HashStore",
     "PrefixStore": "a store of one process is HashStore",
     "tensor": "there is one process; tensors are whole",
     "rpc": "there is one process",
@@ -161,10 +161,10 @@ _ABSENT = {
 
 
 # Loaded when they are first asked for.
-_LAZY = {"device_mesh", "elastic", "fsdp", "nn", "optim"}
+_LAZY = {"algorithms", "device_mesh", "elastic", "fsdp", "nn", "optim"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _LAZY:
         return import_module(f"{__name__}.{name}")
     if name in ("DeviceMesh", "init_device_mesh"):

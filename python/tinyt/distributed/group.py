@@ -17,10 +17,11 @@ _NOT_BEGUN = (
 # PyTorch's.
 default_pg_timeout = timedelta(minutes=30)
 _BACKENDS = ("gloo", "nccl", "mpi", "ucc", "xccl", "fake")
+_NOT_HERE = frozenset({"nccl", "mpi", "ucc", "xccl"})  # nor in PyTorch's builds for the CPU
 
 
 class Backend(str):
-    """The name of a backend, in lower case; in a world of one they all do the same.
+    """The name of a backend, in lower case.
 
     Raises ValueError for a name that is not PyTorch's.
     """
@@ -44,6 +45,14 @@ class Backend(str):
             if part not in cls.backend_list:
                 raise ValueError(f"Backend: {part!r} is none of {', '.join(_BACKENDS)}")
         return super().__new__(cls, lower)
+
+    def require_present(self) -> None:
+        """RuntimeError for a backend that PyTorch's builds for the CPU lack."""
+        for part in self.split(","):
+            if (name := part.rpartition(":")[2]) in _NOT_HERE:
+                raise RuntimeError(
+                    f"Distributed package doesn't have {name.upper()} built in; use 'gloo'"
+                )
 
 
 class ProcessGroup:
@@ -170,7 +179,7 @@ def init_process_group(
     """Makes the group of this one process.
 
     Args:
-        backend: any of PyTorch's names: in a group of one all do the same.
+        backend: "gloo", the default, or "fake"; in a group of one both do the same.
         init_method: "env://" (the default), "tcp://…" or "file://…"; nobody is waited for.
         timeout: kept; nothing takes time.
         world_size: 1; from the variable WORLD_SIZE where it is -1, and 1 where that is not set.
@@ -179,7 +188,8 @@ def init_process_group(
         group_name, pg_options, device_id: PyTorch's; `device_id` must be on the CPU.
 
     Raises:
-        RuntimeError: for a world of more than one process, which this library does not have.
+        RuntimeError: for a world of more than one process, which this library does not have, and
+            for "nccl", "mpi", "ucc" and "xccl", as in PyTorch's builds for the CPU.
         ValueError: for a second call, or a name that is no backend's.
 
     >>> from tinyt import distributed as dist
@@ -197,6 +207,7 @@ its threads: tinyt.set_num_threads
         raise AssertionError("Cannot specify both init_method and store.")
     if device_id is not None:
         device(device_id).require_present()
+    name.require_present()
     place, size = _place(init_method, int(world_size), int(rank))
     if size != 1 or place != 0:
         raise RuntimeError(f"init_process_group: got world size {size} and rank {place}; {ALONE}")
@@ -329,6 +340,7 @@ def new_group(
         return GroupMember.NON_GROUP_MEMBER
     _world.made += 1
     name = world.backend if backend is None else Backend(backend)
+    name.require_present()
     made = ProcessGroup(name, str(_world.made), world.store, timeout or world.timeout)
     _world.groups.append(made)
     return made

@@ -13,7 +13,7 @@ ALONE = (
 
 
 class Store:
-    """What a key-value store has to offer; `HashStore` is the one that there is."""
+    """What a key-value store has to offer; `HashStore` is the one that the others are, too."""
 
     def set(self, key: str, value: str | bytes) -> None:
         """Puts a value under a key."""
@@ -39,12 +39,12 @@ class HashStore(Store):
 
     def set(self, key: str, value: str | bytes) -> None:
         """Puts a value under a key."""
-        self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
+        self._values[key] = _bytes(value)
 
     def get(self, key: str) -> bytes:
         """The value under a key; RuntimeError where there is none, for nobody else will set it."""
         if key not in self._values:
-            raise RuntimeError(f"HashStore: no value under {key!r}; {ALONE}")
+            raise RuntimeError(f"{type(self).__name__}: no value under {key!r}; {ALONE}")
         return self._values[key]
 
     def add(self, key: str, amount: int) -> int:
@@ -69,3 +69,69 @@ class HashStore(Store):
     def num_keys(self) -> int:
         """How many keys there are."""
         return len(self._values)
+
+    def append(self, key: str, value: str | bytes) -> None:
+        """Puts a value behind the one under a key."""
+        self._values[key] = self._values.get(key, b"") + _bytes(value)
+
+    def compare_set(self, key: str, expected_value: str, desired_value: str) -> bytes:
+        """Puts the desired value where the expected one, or for "" none, is; what is there then."""
+        if self._values.get(key, b"") == _bytes(expected_value):
+            self.set(key, desired_value)
+        return self._values.get(key, _bytes(expected_value))
+
+    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """The values under keys; RuntimeError where one has none."""
+        return [self.get(key) for key in keys]
+
+    def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
+        """Puts values under keys."""
+        for key, value in zip(keys, values, strict=True):
+            self.set(key, value)
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Kept; nobody is waited for."""
+        self.timeout = timeout
+
+
+class TCPStore(HashStore):
+    """A `HashStore` with PyTorch's arguments of a server; no port is opened.
+
+    RuntimeError for more than one process, or one that is not the server: it would wait for it.
+    """
+
+    def __init__(
+        self,
+        host_name: str,
+        port: int,
+        world_size: int | None = None,
+        is_master: bool = False,
+        timeout: timedelta = timedelta(seconds=300),
+        wait_for_workers: bool = True,
+        multi_tenant: bool = False,
+        master_listen_fd: int | None = None,
+        use_libuv: bool = True,
+    ) -> None:
+        super().__init__()
+        if not is_master or (world_size is not None and world_size > 1):
+            raise RuntimeError(
+                f"TCPStore: got world_size={world_size}, is_master={is_master}; {ALONE}"
+            )
+        self.host, self.port, self.timeout = host_name, port, timeout
+
+
+class FileStore(HashStore):
+    """A `HashStore` with PyTorch's arguments of a file, which is not written.
+
+    RuntimeError for more than one process.
+    """
+
+    def __init__(self, file_name: str, world_size: int = -1) -> None:
+        super().__init__()
+        if world_size > 1:
+            raise RuntimeError(f"FileStore: got world_size={world_size}; {ALONE}")
+        self.path = file_name
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)

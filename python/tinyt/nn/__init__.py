@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from tinyt.nn import functional, init, parallel, utils
 from tinyt.nn.activation import (
@@ -155,7 +155,7 @@ from tinyt.nn.transformer import (
 )
 from tinyt.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from tinyt.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
     from tinyt.nn.fractional_pooling import FractionalMaxPool2d as FractionalMaxPool2d
     from tinyt.nn.fractional_pooling import FractionalMaxPool3d as FractionalMaxPool3d
@@ -233,7 +233,7 @@ _LAZY = {
 _MODULES = ("_reduction", "common_types", "grad")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name not in _LAZY:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from tinyt.ops import (
     adaptive_avg_pool1d,
@@ -122,11 +122,11 @@ from tinyt.ops import (
 )
 from tinyt.ops.activation import log_softmax, relu, softmax
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from tinyt.nn.functional_parts import *  # noqa: F403
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     parts = import_module(f"{__package__}.functional_parts")

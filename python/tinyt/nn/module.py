@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tinyt._tensor import device as Device
-from tinyt._tensor import dtype, move_to_shared
+from tinyt._tensor import dtype, move_to_shared, shown_as
 from tinyt.dtypes import as_dtype, bfloat16, float16, float32, float64
 from tinyt.nn.parameter import Buffer, Parameter, clear_grads
 from tinyt.nn.state import Stateful
@@ -99,7 +99,7 @@ class Module(Stateful):
             if not isinstance(param, Parameter):
                 raise TypeError(
                     f"cannot assign '{type_name(param)}' object to parameter '{name}' "
-                    "(tinyt.nn.Parameter or None required)"
+                    f"({shown_as()}.nn.Parameter or None required)"
                 )
             if param.grad_fn is not None:
                 raise ValueError(
@@ -115,7 +115,7 @@ class Module(Stateful):
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
-                "(tinyt.Tensor or None required)"
+                f"({shown_as()}.Tensor or None required)"
             )
         self._buffers[name] = registered("buffer", self, name, tensor)
         if persistent:
@@ -166,21 +166,21 @@ class Module(Stateful):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as parameter '{name}' "
-                    "(tinyt.nn.Parameter or None expected)"
+                    f"({shown_as()}.nn.Parameter or None expected)"
                 )
             self._parameters[name] = None
         elif name in tables.get("_modules", ()):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as child module '{name}' "
-                    "(tinyt.nn.Module or None expected)"
+                    f"({shown_as()}.nn.Module or None expected)"
                 )
             self._modules[name] = registered("module", self, name, None)
         elif name in tables.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as buffer '{name}' "
-                    "(tinyt.Tensor or None expected)"
+                    f"({shown_as()}.Tensor or None expected)"
                 )
             self._buffers[name] = registered("buffer", self, name, value)
         else:

@@ -79,6 +79,39 @@ def _run_lstm(
     return found, (out[0 if backwards else times - 1], out[times])
 
 
+def run_layers(
+    mode: str,
+    data: Tensor,
+    sizes: list[int],
+    first: State,
+    weights: Sequence[Sequence[Weights]],
+    dropout: float,
+    training: bool,
+) -> tuple[Tensor, State]:
+    """All layers over packed data, whose rows of time step t are the next ``sizes[t]``.
+
+    ``weights`` has those of each direction of each layer. Returns outputs and last states.
+    """
+    directions = len(weights[0])
+    last: list[State] = []
+    for layer, of_layer in enumerate(weights):
+        outputs = []
+        for direction, parts in enumerate(of_layer):
+            state = tuple(s[layer * directions + direction] for s in first)
+            gates = F.linear(data, parts[0], parts[2])
+            if mode == "LSTM" and _is_one_row(gates, sizes, state, parts):
+                found, state = _run_lstm(gates, len(sizes), state, parts, direction == 1)
+            else:
+                steps, state = _run(mode, split(gates, sizes), state, parts, direction == 1)
+                found = cat(steps)
+            outputs.append(found)
+            last.append(state)
+        data = outputs[0] if directions == 1 else cat(outputs, 1)
+        if dropout and layer + 1 < len(weights):
+            data = F.dropout(data, dropout, training)
+    return data, tuple(stack([s[i] for s in last]) for i in range(len(first)))
+
+
 def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
     """`tensor.index_select(dim, permutation)`, under an older name that warns."""
     warnings.warn(
@@ -239,25 +272,11 @@ class RNNBase(Module):
     def _run_layers(self, data: Tensor, sizes: list[int], first: State) -> tuple[Tensor, State]:
         """All layers over packed data: rows of time step t are the next sizes[t]."""
         directions = 2 if self.bidirectional else 1
-        last: list[State] = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for direction in range(directions):
-                weights = self._weights(layer, direction)
-                state = tuple(s[layer * directions + direction] for s in first)
-                gates = F.linear(data, weights[0], weights[2])
-                if self.mode == "LSTM" and _is_one_row(gates, sizes, state, weights):
-                    found, state = _run_lstm(gates, len(sizes), state, weights, direction == 1)
-                else:
-                    steps = split(gates, sizes)
-                    parts, state = _run(self.mode, steps, state, weights, direction == 1)
-                    found = cat(parts)
-                outputs.append(found)
-                last.append(state)
-            data = outputs[0] if directions == 1 else cat(outputs, 1)
-            if self.dropout and layer + 1 < self.num_layers:
-                data = F.dropout(data, self.dropout, self.training)
-        return data, tuple(stack([s[i] for s in last]) for i in range(len(first)))
+        weights = [
+            [self._weights(layer, direction) for direction in range(directions)]
+            for layer in range(self.num_layers)
+        ]
+        return run_layers(self.mode, data, sizes, first, weights, self.dropout, self.training)
 
     def _check_shape(self, input: Tensor) -> None:
         if input.dim() not in (2, 3):

@@ -345,8 +345,8 @@ def _fitting(key: str, target: Tensor, value: Any, errors: list[str]) -> Tensor 
     found: Tensor = value.reshape(()) if scalar else value
     if tuple(found.shape) != tuple(target.shape):
         errors.append(
-            f"size mismatch for {key}: copying a param with shape {tuple(found.shape)} from "
-            f"checkpoint, the shape in current model is {tuple(target.shape)}."
+            f"size mismatch for {key}: copying a param with shape {found.shape} from "
+            f"checkpoint, the shape in current model is {target.shape}."
         )
         return None
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from tinyt._tensor import shown_as
 from tinyt.nn.parameter import Parameter
 from tinyt.tensor import Tensor
 
@@ -191,6 +192,9 @@ class Tree:
 
 def type_name(value: Any) -> str:
     """The full name of the type of `value`, as PyTorch's messages print it."""
+    if isinstance(value, Tensor):
+        return str(value.type())
     kind = type(value)
-    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return module + kind.__qualname__
+    package, dot, rest = kind.__module__.partition(".")
+    module = (shown_as() if package == "tinyt" else package) + dot + rest
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"

@@ -431,13 +431,33 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     columns = x.numel() if N is None else N
     if columns < 0:
         raise RuntimeError(f"vander: N must not be negative, got {columns}")
-    kind = x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else int64
-    base = prim.reshape(to_dtype(x, kind), (x.numel(), 1))
-    powers = prim.fill((x.numel(), min(columns, 1)), kind, 1.0, 1)
-    if columns > 1:
-        factors = prim.expand(base, (x.numel(), columns - 1))
-        powers = prim.cat((powers, prim.cumprod(factors, 1)), 1)
+    powers = _powers(x, columns)
     return powers if increasing else prim.flip(powers, (1,))
+
+
+def _powers(x: Tensor, columns: int) -> Tensor:
+    """A new last dimension of the powers ``1, x, x^2, ...``."""
+    kind = x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else int64
+    last, shape = x.dim(), tuple(x.shape)
+    powers = prim.fill((*shape, min(columns, 1)), kind, 1.0, 1)
+    if columns > 1:
+        base = prim.reshape(to_dtype(x, kind), (*shape, 1))
+        factors = prim.expand(base, (*shape, columns - 1))
+        powers = prim.cat((powers, prim.cumprod(factors, last)), last)
+    return powers
+
+
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """Rows of powers ``1, x, ..., x^(N-1)`` of the elements of vectors [..., n]; N is n by
+    default, and at least 2."""
+    if x.dtype.name == "bool":
+        raise DTypeError("linalg.vander: x must be numbers, got bool")
+    if x.dim() == 0:
+        x = prim.reshape(x, (1,))
+    columns = x.shape[-1] if N is None else N
+    if columns < 2:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {columns}")
+    return _powers(x, columns)
 
 
 EXPORTS: dict[str, Any] = {

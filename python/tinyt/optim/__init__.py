@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from tinyt.optim import lr_scheduler, swa_utils
 from tinyt.optim.adadelta import Adadelta
@@ -19,7 +19,7 @@ from tinyt.optim.rmsprop import RMSprop
 from tinyt.optim.rprop import Rprop
 from tinyt.optim.sgd import SGD
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from tinyt.optim._adafactor import Adafactor as Adafactor
     from tinyt.optim._muon import Muon as Muon
     from tinyt.optim.lbfgs import LBFGS as LBFGS
@@ -34,7 +34,7 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

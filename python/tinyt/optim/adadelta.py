@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinyt.ops import tensor, zeros_like
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -81,3 +82,6 @@ class Adadelta(Optimizer):
         delta = moved.add(eps).sqrt_().div_(scale).mul_(grad)
         moved.mul_(rho).addcmul_(delta, delta, value=1 - rho)
         param.add_(delta, alpha=-learning_rate(group))
+
+
+adadelta = FunctionalForm(Adadelta)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tinyt._core import adagrad_step
 from tinyt.ops import full_like, tensor
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Batch,
     Optimizer,
@@ -99,3 +100,6 @@ class Adagrad(Optimizer):
         grad = decayed(param, grad, group)
         scale = state["sum"].addcmul_(grad, grad, value=1).sqrt().add_(group["eps"])
         param.addcdiv_(grad, scale, value=-lr)
+
+
+adagrad = FunctionalForm(Adagrad)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tinyt._core import adam_step
 from tinyt.ops import maximum, zeros_like
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Batch,
     Optimizer,
@@ -116,3 +117,6 @@ class Adam(Optimizer):
         correction = (1 - beta2**step) ** 0.5
         denominator = mean_square.sqrt().div_(correction).add_(group["eps"])
         param.addcdiv_(mean, denominator, value=-lr / (1 - beta1**step))
+
+
+adam = FunctionalForm(Adam)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinyt.ops import maximum, tensor, zeros_like
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -79,3 +80,6 @@ class Adamax(Optimizer):
         largest = state["exp_inf"].mul_(beta2)
         maximum(largest, grad.abs().add_(group["eps"]), out=largest)
         param.addcdiv_(mean, largest, value=-learning_rate(group) / (1 - beta1**step))
+
+
+adamax = FunctionalForm(Adamax)

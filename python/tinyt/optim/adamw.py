@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinyt.optim.adam import Adam
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import Params
 from tinyt.tensor import Tensor
 
@@ -42,3 +43,6 @@ class AdamW(Adam):
             fused=fused,
             decoupled_weight_decay=True,
         )
+
+
+adamw = FunctionalForm(AdamW)

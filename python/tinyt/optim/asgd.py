@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinyt.ops import tensor, zeros_like
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -86,3 +87,6 @@ class ASGD(Optimizer):
             mean.add_(param.sub(mean).mul_(weight))
         state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1, step - group["t0"]))
+
+
+asgd = FunctionalForm(ASGD)

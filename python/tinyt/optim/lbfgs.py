@@ -77,6 +77,23 @@ class LBFGS(Optimizer):
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
 
+    # PyTorch's inner names, which optimisers that derive from this one call.
+
+    @property
+    def _params(self) -> list[Tensor]:
+        """The parameters."""
+        params: list[Tensor] = self.param_groups[0]["params"]
+        return params
+
+    def _numel(self) -> int:
+        """How many numbers the parameters are."""
+        return sum(param.numel() for param in self._params)
+
+    def _gather_flat_grad(self) -> Tensor:
+        """The gradients as one vector, with zeros where there is none."""
+        grads = [zeros_like(p) if p.grad is None else p.grad for p in self._params]
+        return cat([grad.reshape(-1) for grad in grads])
+
     def step(self, closure: Closure | None = None) -> Any:
         """Makes up to `max_iter` iterations; returns the loss before the first.
 
@@ -106,6 +123,7 @@ class _Run:
 
     def __init__(self, optimizer: LBFGS, closure: Closure) -> None:
         self.closure = closure
+        self.optimizer = optimizer
         group: ParamGroup = optimizer.param_groups[0]
         self.group = group
         self.params: list[Tensor] = group["params"]
@@ -156,8 +174,7 @@ class _Run:
 
     def grad(self) -> Tensor:
         """All gradients as one vector; zeros for those that are None."""
-        grads = [zeros_like(p) if p.grad is None else p.grad for p in self.params]
-        return cat([grad.reshape(-1) for grad in grads])
+        return self.optimizer._gather_flat_grad()
 
     def is_optimal(self, grad: Tensor) -> bool:
         return bool(grad.abs().max().item() <= self.group["tolerance_grad"])

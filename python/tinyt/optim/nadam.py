@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tinyt.dtypes import float64
 from tinyt.ops import tensor
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -111,3 +112,6 @@ class NAdam(Optimizer):
         scale = square.div(1 - beta2**step).sqrt_().add_(group["eps"])
         param.addcdiv_(grad, scale, value=-lr * (1.0 - now) / (1.0 - product))
         param.addcdiv_(mean, scale, value=-lr * ahead / (1.0 - product * ahead))
+
+
+nadam = FunctionalForm(NAdam)

@@ -64,10 +64,15 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """`step` with the optimiser's step hooks around it."""
+    """`step` with the optimiser's step hooks around it.
+
+    As PyTorch's wrapper does, hooks get the optimiser as the first of `args` too, and what a hook
+    before the step returns takes the place of all of them.
+    """
 
     @wraps(step)
-    def wrapped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        self: Optimizer = args[0]
         self._opt_called = True
         if (recording := recorder()) is not None:
             for hooks in (_all_hooks, self._hooks):
@@ -83,11 +88,11 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 )
             args, kwargs = changed
         if tape.profile_range is None:
-            result = step(self, *args, **kwargs)
+            result = step(*args, **kwargs)
         else:
             name = type(self).__name__
             with tape.profile_range(f"Optimizer.step#{name}.step"):
-                result = step(self, *args, **kwargs)
+                result = step(*args, **kwargs)
         for hook in _hooks_of(self._hooks, _all_hooks, "step_post"):
             hook(self, args, kwargs)
         return result

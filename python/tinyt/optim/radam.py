@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -90,3 +91,6 @@ class RAdam(Optimizer):
             scale = square.sqrt().add_(group["eps"])
             update.div_(scale).mul_(rectified * correction2**0.5)
         param.sub_(update)
+
+
+radam = FunctionalForm(RAdam)

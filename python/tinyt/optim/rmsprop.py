@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tinyt._core import rmsprop_step
 from tinyt.ops import tensor, zeros_like
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Batch,
     Optimizer,
@@ -114,3 +115,6 @@ class RMSprop(Optimizer):
             param.add_(velocity, alpha=-lr)
         else:
             param.addcdiv_(grad, scale, value=-lr)
+
+
+rmsprop = FunctionalForm(RMSprop)

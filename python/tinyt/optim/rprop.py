@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinyt.ops import full_like, ones_like, tensor, zeros_like
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -76,3 +77,6 @@ class Rprop(Optimizer):
         grad = grad.masked_fill(turned, 0)
         param.addcmul_(grad.sign(), size, value=-1)
         before.copy_(grad)
+
+
+rprop = FunctionalForm(Rprop)

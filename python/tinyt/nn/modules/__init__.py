@@ -7,10 +7,10 @@ copied files import what PyTorch's own files have beside the layers.
 from __future__ import annotations
 
 import sys
+import typing as _typing
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 from tinyt import nn
 from tinyt.nn import *  # noqa: F403
@@ -58,7 +58,7 @@ class _Names(ModuleType):
         self.__spec__ = ModuleSpec(self.__name__, None)
         self.__file__ = f"{nn.__path__[0]}/{_HOMES[name][0]}.py"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> _typing.Any:
         if name == "__all__":
             return [key for key in dir(self) if not key.startswith("_")]
         found = None if name.startswith("__") else self._find(name)
@@ -67,7 +67,7 @@ class _Names(ModuleType):
         self.__dict__[name] = found
         return found
 
-    def _find(self, name: str) -> Any:
+    def _find(self, name: str) -> _typing.Any:
         if name in _COMMON:
             return getattr(nn, _COMMON[name])
         # `_MaxPoolNd` and its like, of which some have no underscore here.
@@ -100,7 +100,7 @@ globals().update({name: _module(name) for name in _HOMES})
 import_module(f"{__name__}.utils")  # in the place of `nn.utils`, a name of the star import
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in nn.__all__ or name in nn._LAZY:
         return getattr(nn, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from tinyt.nn.parallel.data_parallel import DataParallel, data_parallel
 from tinyt.nn.parallel.parallel_apply import parallel_apply
 from tinyt.nn.parallel.replicate import replicate
 from tinyt.nn.parallel.scatter_gather import gather, scatter
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from tinyt.nn.parallel.distributed import DistributedDataParallel
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name == "DistributedDataParallel":
         return import_module(f"{__name__}.distributed").DistributedDataParallel
     if name == "comm":

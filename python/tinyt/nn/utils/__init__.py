@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+import typing as _typing
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from tinyt.nn.utils import rnn
 from tinyt.nn.utils.clip_grad import (
@@ -17,7 +17,7 @@ from tinyt.nn.utils.clip_grad import (
 )
 from tinyt.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from tinyt.nn.utils.fusion import (
         fuse_conv_bn_eval,
         fuse_conv_bn_weights,
@@ -58,7 +58,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name not in _LAZY:
@@ -74,7 +74,7 @@ def __dir__() -> list[str]:
 class _Package(ModuleType):
     """This package: an import of `weight_norm.py` leaves the function of that name in it."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: _typing.Any) -> None:
         if isinstance(value, ModuleType) and name in _LAZY:
             value = getattr(value, name)
         super().__setattr__(name, value)

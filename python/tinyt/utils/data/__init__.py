@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import typing as _typing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from tinyt.data import (
     BatchSampler,
@@ -27,7 +27,7 @@ from tinyt.data import (
     random_split,
 )
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from tinyt.utils.data import _utils, dataloader, dataset, distributed, sampler
     from tinyt.utils.data.distributed import DistributedSampler
 
@@ -63,7 +63,7 @@ __all__ = [
 _LAZY = {"_utils", "dataloader", "dataset", "distributed", "sampler"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     if name in _LAZY:
         return import_module(f"{__name__}.{name}")
     if name == "DistributedSampler":
