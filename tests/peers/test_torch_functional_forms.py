@@ -51,7 +51,7 @@ def called(tt: Any, name: str) -> list[Any]:
         param.grad = tt.ones_like(param)
     optimizer.step()
     states = [optimizer.state[param] for param in params]
-    lists = dict(entry.split("=") for entry in _FORMS[name].lists.split())
+    lists = dict(entry.split("=") for entry in _FORMS[name][0].split())
     columns = {
         argument: [state[key] for state in states] if key in states[0] else []
         for argument, key in lists.items()

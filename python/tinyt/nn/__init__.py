@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing as _typing
 from importlib import import_module
 
-from tinyt.nn import functional, init, parallel, utils
+from tinyt.nn import functional, init, utils
 from tinyt.nn.activation import (
     CELU,
     ELU,
@@ -116,7 +116,6 @@ from tinyt.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from tinyt.nn.parallel import DataParallel
 from tinyt.nn.parameter import Buffer, Parameter
 from tinyt.nn.parameter import factory_kwargs as factory_kwargs
 from tinyt.nn.parameter_containers import (
@@ -156,6 +155,8 @@ from tinyt.nn.transformer import (
 from tinyt.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 
 if _typing.TYPE_CHECKING:
+    from tinyt.nn import modules as modules
+    from tinyt.nn import parallel as parallel
     from tinyt.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
     from tinyt.nn.fractional_pooling import FractionalMaxPool2d as FractionalMaxPool2d
     from tinyt.nn.fractional_pooling import FractionalMaxPool3d as FractionalMaxPool3d
@@ -198,6 +199,7 @@ if _typing.TYPE_CHECKING:
     from tinyt.nn.lazy import (
         LazyLinear as LazyLinear,
     )
+    from tinyt.nn.parallel import DataParallel as DataParallel
     from tinyt.nn.uninitialized import UninitializedBuffer as UninitializedBuffer
     from tinyt.nn.uninitialized import UninitializedParameter as UninitializedParameter
 
@@ -226,11 +228,12 @@ _LAZY = {
     "UninitializedBuffer": "uninitialized",
     "UninitializedParameter": "uninitialized",
     "AdaptiveLogSoftmaxWithLoss": "adaptive",
+    "DataParallel": "parallel",
 }
 
 
 # Modules that come with their first use.
-_MODULES = ("_reduction", "common_types", "grad")
+_MODULES = ("_reduction", "common_types", "grad", "modules", "parallel")
 
 
 def __getattr__(name: str) -> _typing.Any:
@@ -400,6 +403,3 @@ __all__ = [
     "parallel",
     "utils",
 ]
-
-# Takes what is above.
-from tinyt.nn import modules as modules  # noqa: E402

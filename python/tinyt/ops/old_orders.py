@@ -4,21 +4,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 from tinyt._tensor import TensorBase
 
+# How many tensors the operation takes, and the names of the numbers in the old order.
+_SCALED = (2, ("alpha",))
+_PRODUCT = (3, ("value",))
+_BOTH = (3, ("beta", "alpha"))
 
-class _Order(NamedTuple):
-    tensors: int  # how many the operation takes
-    numbers: tuple[str, ...]  # names of the numbers, in the old order
-
-
-_SCALED = _Order(2, ("alpha",))
-_PRODUCT = _Order(3, ("value",))
-_BOTH = _Order(3, ("beta", "alpha"))
-
-ORDERS = {
+ORDERS: dict[str, tuple[int, tuple[str, ...]]] = {
     "add": _SCALED,
     "addbmm": _BOTH,
     "addcdiv": _PRODUCT,
@@ -41,16 +36,16 @@ def in_new_order(
 ) -> tuple[list[Any], dict[str, Any]] | None:
     """The arguments of a call in an older order as the operation takes them; None of other calls.
     Warns, as PyTorch does."""
-    order = ORDERS.get(name.rstrip("_"))
-    if order is None or len(args) <= order.tensors:
+    count, names = ORDERS.get(name.rstrip("_"), (len(args), ()))
+    if len(args) <= count:
         return None
     tensors = [x for x in args if isinstance(x, TensorBase)]
     numbers = [x for x in args if isinstance(x, (int, float, complex))]
-    if len(tensors) != order.tensors or len(tensors) + len(numbers) != len(args):
+    if len(tensors) != count or len(tensors) + len(numbers) != len(args):
         return None
-    if len(numbers) > len(order.numbers) or set(kwargs).intersection(order.numbers):
+    if len(numbers) > len(names) or set(kwargs).intersection(names):
         return None
-    named = dict(zip(order.numbers, numbers, strict=False))
+    named = dict(zip(names, numbers, strict=False))
     way = ", ".join(["..."] + [f"{key}={value}" for key, value in named.items()])
     warnings.warn(
         f"{name}: this order of arguments is deprecated; use {name}({way})",

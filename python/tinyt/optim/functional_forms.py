@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tinyt.autograd import no_grad
 from tinyt.optim.optimizer import Batch, Optimizer, refuse_differentiable
@@ -18,67 +18,61 @@ if TYPE_CHECKING:
     from inspect import Signature
 
 
-class _Form(NamedTuple):
-    lists: str  # of state, as argument=key of the state
-    flags: str  # with defaults, in their order; None but for _FALSE
-    options: str  # without defaults, by name
-
-
 _FALSE = {"capturable", "differentiable", "has_complex", "has_sparse_grad", "maximize"}
 _FALSE |= {"decoupled_weight_decay"}
 _LATE = "foreach maximize differentiable capturable has_complex"  # flags in a common order
+# Lists of state, as argument=key of the state; flags with defaults, in their order, None but for
+# _FALSE; options without defaults, by name.
 _FORMS = {
-    "adam": _Form(
+    "adam": (
         "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq max_exp_avg_sqs=max_exp_avg_sq state_steps=step",
         "foreach capturable differentiable fused grad_scale found_inf has_complex "
         "decoupled_weight_decay",
         "amsgrad beta1 beta2 lr weight_decay eps maximize",
     ),
-    "adamw": _Form(
+    "adamw": (
         "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq max_exp_avg_sqs=max_exp_avg_sq state_steps=step",
         "foreach capturable differentiable fused grad_scale found_inf has_complex",
         "amsgrad beta1 beta2 lr weight_decay eps maximize",
     ),
-    "sgd": _Form(
+    "sgd": (
         "momentum_buffer_list=momentum_buffer",
         "has_sparse_grad foreach fused grad_scale found_inf",
         "weight_decay momentum lr dampening nesterov maximize",
     ),
-    "adagrad": _Form(
+    "adagrad": (
         "state_sums=sum state_steps=step",
         "fused grad_scale found_inf has_sparse_grad foreach differentiable has_complex",
         "lr weight_decay lr_decay eps maximize",
     ),
-    "adadelta": _Form(
+    "adadelta": (
         "square_avgs=square_avg acc_deltas=acc_delta state_steps=step",
         "capturable foreach differentiable has_complex",
         "lr rho eps weight_decay maximize",
     ),
-    "adamax": _Form(
+    "adamax": (
         "exp_avgs=exp_avg exp_infs=exp_inf state_steps=step",
         _LATE,
         "eps beta1 beta2 lr weight_decay",
     ),
-    "asgd": _Form(
-        "axs=ax mus=mu etas=eta state_steps=step", _LATE, "lambd lr t0 alpha weight_decay"
-    ),
-    "nadam": _Form(
+    "asgd": ("axs=ax mus=mu etas=eta state_steps=step", _LATE, "lambd lr t0 alpha weight_decay"),
+    "nadam": (
         "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq mu_products=mu_product state_steps=step",
         "decoupled_weight_decay foreach capturable differentiable has_complex maximize",
         "beta1 beta2 lr weight_decay momentum_decay eps",
     ),
-    "radam": _Form(
+    "radam": (
         "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq state_steps=step",
         "decoupled_weight_decay foreach differentiable capturable has_complex maximize",
         "beta1 beta2 lr weight_decay eps",
     ),
-    "rmsprop": _Form(
+    "rmsprop": (
         "square_avgs=square_avg grad_avgs=grad_avg momentum_buffer_list=momentum_buffer "
         "state_steps=step",
         _LATE,
         "lr alpha eps weight_decay momentum centered",
     ),
-    "rprop": _Form(
+    "rprop": (
         "prevs=prev step_sizes=step_size state_steps=step",
         "foreach capturable maximize differentiable has_complex",
         "step_size_min step_size_max etaminus etaplus",
@@ -111,8 +105,8 @@ class FunctionalForm:
         self._kind = kind
         self.__name__ = self.__qualname__ = name = kind.__name__.lower()
         self.__module__ = kind.__module__
-        self._form = _FORMS[name]
-        self._keys = dict(entry.split("=") for entry in self._form.lists.split())
+        lists, self._flags, self._options = _FORMS[name]
+        self._keys = dict(entry.split("=") for entry in lists.split())
         self._grads = "d_p_list" if name == "sgd" else "grads"
 
     def __repr__(self) -> str:
@@ -129,9 +123,9 @@ class FunctionalForm:
                 *(kinds(name, plain) for name in ("params", self._grads, *self._keys)),
                 *(
                     kinds(name, plain, default=False if name in _FALSE else None)
-                    for name in self._form.flags.split()
+                    for name in self._flags.split()
                 ),
-                *(kinds(name, named) for name in self._form.options.split()),
+                *(kinds(name, named) for name in self._options.split()),
             ]
         )
         return found

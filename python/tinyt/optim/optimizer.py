@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from functools import cached_property, wraps
+from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,27 +19,6 @@ from tinyt.dtypes import float32, float64, get_default_dtype
 from tinyt.nn.parameter import clear_grads
 from tinyt.ops import tensor, zeros_like
 from tinyt.ops.values import from_foreign
-from tinyt.optim.subclassing import (  # noqa: F401  (names that other packages' optimisers import)
-    _capturable_doc,
-    _default_to_fused_or_foreach,
-    _differentiable_doc,
-    _disable_dynamo_if_unsupported,
-    _dispatch_sqrt,
-    _foreach_doc,
-    _fused_doc,
-    _get_capturable_supported_devices,
-    _get_scalar_dtype,
-    _get_value,
-    _group_tensors_by_device_and_dtype,
-    _maximize_doc,
-    _params_doc,
-    _RequiredParameter,
-    _stack_if_compiling,
-    _to_scalar,
-    _use_grad_for_differentiable,
-    _view_as_real,
-    required,
-)
 from tinyt.tensor import Tensor
 
 ParamGroup = dict[str, Any]
@@ -47,6 +27,26 @@ Params = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
 Closure = Callable[[], Any]
 ParamsT = params_t = _params_t = Params  # PyTorch's name, and older ones
 StateDict = dict[str, Any]
+
+
+class _RequiredParameter:
+    """The default of an option that every group must have."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
+def __getattr__(name: str) -> Any:
+    """What optimisers of other packages import from here, of `subclassing`."""
+    found = None
+    if not name.startswith("__"):
+        found = vars(import_module(f"{__package__}.subclassing")).get(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found
 
 
 _STEP_HOOKS = ("step_pre", "step_post")

@@ -24,16 +24,6 @@ _maximize_doc = "maximize (bool, optional): ascends instead of descends."
 _params_doc = "params (iterable): parameters, named parameters, or dicts that define groups."
 
 
-class _RequiredParameter:
-    """The default of an option that every group must have."""
-
-    def __repr__(self) -> str:
-        return "<required parameter>"
-
-
-required = _RequiredParameter()
-
-
 def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
     """A step that autograd records where the optimiser's default "differentiable" is true."""
 
