@@ -58,7 +58,7 @@ def called(tt: Any, name: str) -> list[Any]:
     }
     group = optimizer.param_groups[0]
     named = {}
-    for option in _FORMS[name].options.split():
+    for option in _FORMS[name][2].split():
         pair = next((p for p, parts in PARTS.items() if option in parts), None)
         named[option] = group[pair][PARTS[pair].index(option)] if pair else group[option]
     if name == "rprop":
