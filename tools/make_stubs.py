@@ -140,7 +140,7 @@ def package_stub() -> str:
             stub.need("tinyt.ops", name)
         elif name in dtype_names:
             stub.need("tinyt.dtypes", name)
-        else:
+        elif name not in tinyt._LAZY:
             module, original = origins[name]
             exports = original if name in tinyt.__all__ else f"{original} as {name}"
             stub.need(module, exports)

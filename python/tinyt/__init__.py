@@ -88,7 +88,7 @@ from tinyt.random import (
 )
 from tinyt.tensor import Tensor
 
-from tinyt import autograd, data, linalg, nn, optim, utils  # isort: skip
+from tinyt import autograd, linalg, nn, utils  # isort: skip
 from tinyt import special  # isort: skip
 from tinyt import accelerator, amp, backends, cuda, library, testing, version  # isort: skip
 from tinyt.amp import (  # isort: skip
@@ -164,6 +164,7 @@ _LAZY = {
     "_utils",
     "as_torch",
     "cpu",
+    "data",
     "distributed",
     "distributions",
     "export",
@@ -175,6 +176,7 @@ _LAZY = {
     "mps",
     "multiprocessing",
     "onnx",
+    "optim",
     "profiler",
     "torch_version",
     "types",

@@ -12,12 +12,10 @@ from tinyt import (
     autograd,
     backends,
     cuda,
-    data,
     library,
     linalg,
     memory,
     nn,
-    optim,
     return_types,
     special,
     testing,
@@ -26,6 +24,7 @@ from tinyt import (
 )
 from tinyt import as_torch as as_torch
 from tinyt import cpu as cpu
+from tinyt import data as data
 from tinyt import distributed as distributed
 from tinyt import distributions as distributions
 from tinyt import export as export
@@ -38,6 +37,7 @@ from tinyt import mps as mps
 from tinyt import multiprocessing as multiprocessing
 from tinyt import onnx as onnx
 from tinyt import ops as ops
+from tinyt import optim as optim
 from tinyt import profiler as profiler
 from tinyt import torch_version as torch_version
 from tinyt import types as types

@@ -302,6 +302,11 @@ class Optimizer:
         """
         return range(len(batch.params))
 
+    def _steps_all_at_once(self) -> bool:
+        """Whether a step is one call for all parameters, and nothing else."""
+        kind = type(self)
+        return kind._update_all is not Optimizer._update_all and kind.step is Optimizer.step
+
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
         """Fills the empty state of a parameter; called before its first update."""
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 import typing as _typing
 from importlib import import_module
 
-from tinyt.utils import checkpoint, data
+from tinyt.utils import checkpoint
 
 if _typing.TYPE_CHECKING:
     from tinyt.utils import (
         _pytree,
         benchmark,
         collect_env,
+        data,
         dlpack,
         hooks,
         model_zoo,
@@ -40,6 +41,7 @@ _LAZY = {
     "_pytree",
     "benchmark",
     "collect_env",
+    "data",
     "dlpack",
     "hooks",
     "model_zoo",
