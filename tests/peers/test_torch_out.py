@@ -34,6 +34,7 @@ CALLS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "fill": lambda tt: (tt.ones(3), 2.0),
     "fractional_max_pool2d": lambda tt: (tt.ones(1, 4, 4), 2, 2),
     "fractional_max_pool3d": lambda tt: (tt.ones(1, 4, 4, 4), 2, 2),
+    "from_file": lambda tt: (__file__, False, 4),
     "hamming_window": lambda tt: (4,),
     "hann_window": lambda tt: (4,),
     "kaiser_window": lambda tt: (4,),
