@@ -1,5 +1,5 @@
 """Attention: `pytest benchmarks/bench_attention.py`."""
 
-from benchmarks.pytest_cases import tests_of
+from benchmarks.pytest_cases import cases_of
 
-test_attention = tests_of("attention")
+test_attention = cases_of("attention")

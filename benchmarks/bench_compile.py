@@ -1,5 +1,5 @@
 """Compiled functions: `pytest benchmarks/bench_compile.py`."""
 
-from benchmarks.pytest_cases import tests_of
+from benchmarks.pytest_cases import cases_of
 
-test_compile = tests_of("compile")
+test_compile = cases_of("compile")

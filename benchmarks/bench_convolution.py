@@ -1,5 +1,5 @@
 """Convolution and pooling: `pytest benchmarks/bench_convolution.py`."""
 
-from benchmarks.pytest_cases import tests_of
+from benchmarks.pytest_cases import cases_of
 
-test_convolution = tests_of("convolution")
+test_convolution = cases_of("convolution")

@@ -1,5 +1,5 @@
 """Copies and indexing: `pytest benchmarks/bench_copies.py`."""
 
-from benchmarks.pytest_cases import tests_of
+from benchmarks.pytest_cases import cases_of
 
-test_copies = tests_of("copies")
+test_copies = cases_of("copies")

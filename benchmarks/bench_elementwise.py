@@ -1,5 +1,5 @@
 """Elementwise operations: `pytest benchmarks/bench_elementwise.py`."""
 
-from benchmarks.pytest_cases import tests_of
+from benchmarks.pytest_cases import cases_of
 
-test_elementwise = tests_of("elementwise")
+test_elementwise = cases_of("elementwise")

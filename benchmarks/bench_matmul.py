@@ -1,5 +1,5 @@
 """Matrix products in float32 and float64: `pytest benchmarks/bench_matmul.py`."""
 
-from benchmarks.pytest_cases import tests_of
+from benchmarks.pytest_cases import cases_of
 
-test_matmul = tests_of("matmul")
+test_matmul = cases_of("matmul")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.pytest_cases import tests_of
+from benchmarks.pytest_cases import cases_of
 
-test_overhead = tests_of("overhead")
+test_overhead = cases_of("overhead")
 
 
 @pytest.mark.parametrize("code", ["pass", "import tinyt", "import torch"])

@@ -1,5 +1,5 @@
 """Reductions, norms, softmax, scans, sort: `pytest benchmarks/bench_reductions.py`."""
 
-from benchmarks.pytest_cases import tests_of
+from benchmarks.pytest_cases import cases_of
 
-test_reductions = tests_of("reductions")
+test_reductions = cases_of("reductions")

@@ -1,5 +1,5 @@
 """Training steps: `pytest benchmarks/bench_training.py`."""
 
-from benchmarks.pytest_cases import tests_of
+from benchmarks.pytest_cases import cases_of
 
-test_training = tests_of("training")
+test_training = cases_of("training")

@@ -11,7 +11,7 @@ from benchmarks.cases import collect
 SEED = 0
 
 
-def tests_of(group: str) -> Any:
+def cases_of(group: str) -> Any:
     """The test function of a ``bench_*.py`` file; each case is a group of its report."""
     cases = [case for case in collect(SEED) if case.group == group]
 

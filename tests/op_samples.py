@@ -29,6 +29,7 @@ from op_rows.scan import SCAN
 from op_rows.scatter import SCATTER
 from op_rows.search import SEARCH
 from op_rows.shape import SHAPE
+from op_rows.triangular import TRIANGULAR
 from op_rows.unary import UNARY
 from op_rows.views import VIEWS
 
@@ -50,6 +51,7 @@ FAMILIES: dict[str, list[Op]] = {
     "Scatter and masks": SCATTER,
     "Products": CONTRACT,
     "Linear algebra": LINALG,
+    "Factors of matrices": TRIANGULAR,
     "Convolution": CONVOLUTION,
     "Pooling": POOLING,
     "Resampling": RESAMPLE,

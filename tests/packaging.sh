@@ -26,7 +26,8 @@ ls -l "$WORK"/dist
 
 section "wheel from the sdist, outside git"
 cd "$WORK"
-in_venv "$WORK/tools" python -m build --wheel --outdir "$WORK/raw" "$SOURCE" >/dev/null
+in_venv "$WORK/tools" python -m build --wheel --outdir "$WORK/raw" \
+  -C cmake.define.TINYT_LEVELS=all "$SOURCE" >/dev/null
 
 section "auditwheel"
 in_venv "$WORK/tools" auditwheel show "$WORK"/raw/*.whl

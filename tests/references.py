@@ -447,7 +447,7 @@ def attention(
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ np.swapaxes(key, -1, -2) * scale
     if is_causal:
-        attn_mask = np.tril(np.ones(scores.shape[-2:], bool))
+        scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
     if attn_mask is not None:
         scores = (
             np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == bool else scores + attn_mask

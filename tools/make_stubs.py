@@ -46,6 +46,12 @@ def tensor_member(stub: Stub, name: str, member: object, seen: dict[int, str]) -
         if member.fset is not None:
             text += f"    @{name}.setter\n    def {name}(self, value: Any) -> None: ...\n"
         return text
+    if isinstance(member, (staticmethod, classmethod)):
+        is_new = name == "__new__"  # a static method by itself
+        is_of_class = is_new or isinstance(member, classmethod)
+        (function,) = python_function(stub, name, member.__func__, taken, method=is_of_class)
+        function.decorator = "" if is_new else type(member).__name__
+        return function.text("    ")
     if isinstance(member, int):
         return f"    {name}: int\n"
     if isinstance(member, FUNCTIONS):
@@ -61,12 +67,11 @@ def tensor_stub() -> str:
     stub = Stub("tinyt.tensor")
     stub.need("collections.abc", "Callable", "Sequence")
     stub.need("typing", "Any", "Protocol", "TypeAlias", "TypeVar")
-    stub.need("tinyt._tensor", "Size", "TensorBase", "dtype as DType")
+    stub.need("tinyt._tensor", "Node", "Size", "TensorBase", "dtype as DType")
     stub.need("tinyt.ops.common", "Scalar")
     seen: dict[int, str] = {}
-    members = {
-        n: m for n, m in vars(Tensor).items() if not HIDDEN.fullmatch(n) or n == "__reduce_ex__"
-    }
+    shown = ("__new__", "__reduce_ex__")
+    members = {n: m for n, m in vars(Tensor).items() if not HIDDEN.fullmatch(n) or n in shown}
     # An alias points to the member that carries its own name.
     own = {n: m for n, m in members.items() if getattr(m, "__name__", n) == n}
     lines = [tensor_member(stub, n, m, seen) for n, m in {**own, **members}.items()]
@@ -85,7 +90,7 @@ def tensor_stub() -> str:
         *lines,
         "\nclass _Primitives(Protocol):\n",
         *primitives,
-        "\nprim: _Primitives\n\n",
+        "\nprim: _Primitives\n\ndef node_of(x: TensorBase, /) -> Node | None: ...\n",
         *helpers,
     ]
     return stub.text()
@@ -135,10 +140,11 @@ def package_stub() -> str:
             stub.need("tinyt.ops", name)
         elif name in dtype_names:
             stub.need("tinyt.dtypes", name)
-        else:
+        elif name not in tinyt._LAZY:
             module, original = origins[name]
             exports = original if name in tinyt.__all__ else f"{original} as {name}"
             stub.need(module, exports)
+    stub.need("tinyt", *(f"{name} as {name}" for name in sorted(tinyt._LAZY)))
     stub.body = [exported(tinyt.__all__), "\n__version__: str\nnewaxis: None\n"]
     return stub.text()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import typing as _typing
+from importlib import import_module
 from math import e, inf, nan, pi
-from typing import NoReturn
 
 from tinyt import forks as _forks  # noqa: F401  (before what hangs in a subinterpreter)
 
@@ -31,16 +32,26 @@ from tinyt.autograd import (
 )
 from tinyt.config import (
     are_deterministic_algorithms_enabled,
+    compiled_with_cxx11_abi,
     get_default_device,
+    get_deterministic_debug_mode,
     get_float32_matmul_precision,
     get_num_interop_threads,
     get_num_threads,
+    has_lapack,
+    has_mkl,
+    has_openmp,
+    has_spectral,
     is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
     num_threads,
     set_default_device,
+    set_deterministic_debug_mode,
     set_float32_matmul_precision,
+    set_flush_denormal,
     set_num_interop_threads,
     set_num_threads,
+    set_warn_always,
     show_config,
     use_deterministic_algorithms,
 )
@@ -77,7 +88,7 @@ from tinyt.random import (
 )
 from tinyt.tensor import Tensor
 
-from tinyt import autograd, data, linalg, nn, optim, utils  # isort: skip
+from tinyt import autograd, linalg, nn, utils  # isort: skip
 from tinyt import special  # isort: skip
 from tinyt import accelerator, amp, backends, cuda, library, testing, version  # isort: skip
 from tinyt.amp import (  # isort: skip
@@ -104,27 +115,86 @@ from tinyt.legacy import (  # isort: skip
     IntTensor,
     LongTensor,
     ShortTensor,
+    is_distributed,
+    is_inference,
     set_default_tensor_type,
+    typename,
+)
+from tinyt.storage import (  # isort: skip
+    BFloat16Storage,
+    BoolStorage,
+    ByteStorage,
+    CharStorage,
+    ComplexDoubleStorage,
+    ComplexFloatStorage,
+    DoubleStorage,
+    FloatStorage,
+    HalfStorage,
+    IntStorage,
+    LongStorage,
+    ShortStorage,
+    Storage,
+    TypedStorage,
+    UntypedStorage,
+    from_file,
+    is_storage,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
 from tinyt.compile import MemoryLimitError, VerificationError, compile  # isort: skip
 from tinyt.lazy import lazy  # isort: skip
+from tinyt.imports import when_imported as _when_imported  # isort: skip
 
 __version__ = version.__version__
 newaxis = None
 
+# einops knows tensors by classes that exist when it meets one.
+_when_imported("einops._backends", lambda _: import_module(f"{__name__}.interop.einops_backend"))
+
 # Parts of PyTorch that do not exist here, and what to do without them.
 _ABSENT = {
-    "jit": "there is no TorchScript; use the module itself",
-    "distributed": "there is one process",
-    "multiprocessing": "DataLoader workers are threads; use Python's multiprocessing",
-    "mps": "this build has no Metal; check backends.mps.is_available() first",
-    "xpu": "this build has no XPU",
     "sparse": "tensors are strided",
 }
 
 
-def __getattr__(name: str) -> NoReturn:
+# Loaded when they are first asked for.
+_LAZY = {
+    "_C",
+    "__config__",
+    "_dynamo",
+    "_utils",
+    "as_torch",
+    "cpu",
+    "data",
+    "distributed",
+    "distributions",
+    "export",
+    "functional",
+    "fx",
+    "hub",
+    "interop",
+    "jit",
+    "mps",
+    "multiprocessing",
+    "onnx",
+    "optim",
+    "profiler",
+    "torch_version",
+    "types",
+    "xpu",
+}
+
+# Modules whose EXPORTS are names of this package, too, loaded when one is asked for that is not
+# above.
+_FURTHER = ("native", "foreach", "native_layers", "streams")
+
+
+def __getattr__(name: str) -> _typing.Any:
+    if name in _LAZY:
+        return import_module(f"{__name__}.{name}")
+    for module in _FURTHER:
+        exports = import_module(f"{__name__}.{module}").EXPORTS
+        if name in exports:
+            return exports[name]
     hint = _ABSENT.get(name)
     raise AttributeError(
         f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")
@@ -136,6 +206,36 @@ globals().update({t.name: t for t in ALL})
 globals().update(ALIASES)
 
 __all__ = [
+    "BFloat16Storage",
+    "BoolStorage",
+    "ByteStorage",
+    "CharStorage",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
+    "DoubleStorage",
+    "FloatStorage",
+    "HalfStorage",
+    "IntStorage",
+    "LongStorage",
+    "ShortStorage",
+    "Storage",
+    "TypedStorage",
+    "UntypedStorage",
+    "compiled_with_cxx11_abi",
+    "from_file",
+    "get_deterministic_debug_mode",
+    "has_lapack",
+    "has_mkl",
+    "has_openmp",
+    "has_spectral",
+    "is_distributed",
+    "is_inference",
+    "is_storage",
+    "is_warn_always_enabled",
+    "set_deterministic_debug_mode",
+    "set_flush_denormal",
+    "set_warn_always",
+    "typename",
     "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",

@@ -85,7 +85,7 @@ def get_num_interop_threads() -> int:
 def set_default_device(device: str | _tensor.device | None) -> None:
     """Accepts the CPU (or None), where every tensor is; DeviceError or RuntimeError for others."""
     if device is not None:
-        _tensor.device(device)
+        _tensor.device(device).require_present()
 
 
 def get_default_device() -> _tensor.device:
@@ -109,3 +109,51 @@ def show_config() -> str:
     if info["sanitizers"]:
         lines.append(f"sanitizers:      {info['sanitizers']}")
     return "\n".join(lines)
+
+
+# ---- switches of PyTorch's that change nothing here
+
+# Libraries that PyTorch may be built with: none of them.
+has_lapack = has_mkl = has_openmp = has_spectral = False
+_warn_always = False
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Kept, no effect: warnings go through Python's `warnings`, whose filters say how often."""
+    global _warn_always
+    if not isinstance(b, bool):
+        raise TypeError(f"set_warn_always: expected a bool, got {type(b).__name__}")
+    _warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` was given."""
+    return _warn_always
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Whether it is so: subnormal numbers are always kept, so True for False."""
+    return not mode
+
+
+_MODES = ("default", "warn", "error")
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """`use_deterministic_algorithms` by a level: 0 or "default", 1 or "warn", 2 or "error"."""
+    level = _MODES.index(debug_mode) if debug_mode in _MODES else debug_mode
+    if level not in (0, 1, 2):
+        raise RuntimeError(f"set_deterministic_debug_mode: expected one of {_MODES} or 0 to 2")
+    use_deterministic_algorithms(level != 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2, as in `set_deterministic_debug_mode`."""
+    if not are_deterministic_algorithms_enabled():
+        return 0
+    return 1 if is_deterministic_algorithms_warn_only_enabled() else 2
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True: no other is built."""
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from typing import Any
 
 from tinyt import _core, _tensor
 from tinyt._tensor import dtype
@@ -51,6 +52,20 @@ cfloat = ALIASES["cfloat"]
 cdouble = ALIASES["cdouble"]
 
 
+# What Python's types stand for where a dtype is asked for.
+PYTHON: dict[object, dtype] = {
+    builtins.bool: bool,
+    builtins.int: int64,
+    builtins.float: float64,
+    builtins.complex: complex128,
+}
+
+
+def as_dtype(d: Any) -> Any:
+    """The dtype that one of Python's types stands for; anything else as it is."""
+    return PYTHON.get(d, d) if isinstance(d, type) else d
+
+
 def get_default_dtype() -> dtype:
     """The float dtype that new tensors get from Python numbers."""
     return ALL[_core.default_dtype()]
@@ -65,7 +80,7 @@ def set_default_dtype(d: dtype) -> None:
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype that both convert to."""
-    return ALL[_core.promote(type1.number, type2.number)]
+    return ALL[_core.promote(as_dtype(type1).number, as_dtype(type2).number)]
 
 
 def result_type(tensor: object, other: object, *more: object) -> dtype:
@@ -75,6 +90,7 @@ def result_type(tensor: object, other: object, *more: object) -> dtype:
 
 def can_cast(from_: dtype, to: dtype) -> builtins.bool:
     """Whether a value of one dtype may be written to another without losing its category."""
+    from_, to = as_dtype(from_), as_dtype(to)
     order = {"bool": 0, "integer": 1, "float": 2, "complex": 3}
     return order[_TABLE[from_.number]["category"]] <= order[_TABLE[to.number]["category"]]
 
@@ -93,7 +109,7 @@ class finfo:
     """
 
     def __init__(self, type: dtype | None = None) -> None:
-        given = get_default_dtype() if type is None else type
+        given = get_default_dtype() if type is None else as_dtype(type)
         if not isinstance(given, dtype):
             raise TypeError(f"finfo: expected a dtype, got {given!r}")
         name = _PARTS.get(given.name, given.name)
@@ -129,6 +145,7 @@ class iinfo:
     """
 
     def __init__(self, type: dtype) -> None:
+        type = as_dtype(type)
         if not isinstance(type, dtype):
             raise TypeError(f"iinfo: expected a dtype, got {type!r}")
         if _TABLE[type.number]["category"] != "integer":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tinyt._tensor import shown_as
+
 
 class _Constant:
     """One of a few named objects, which nothing changes; compare with ``is``."""
@@ -21,7 +23,7 @@ class _Constant:
         raise AttributeError(f"{type(self).__name__}: {self!r} cannot be changed")
 
     def __repr__(self) -> str:
-        return f"tinyt.{self.name}"
+        return f"{shown_as()}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name

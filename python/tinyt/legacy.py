@@ -3,14 +3,27 @@ tensor is, which here has one answer."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import dtype_by_name
+from tinyt._tensor import dtype_by_name, move_to_shared, shared_descriptor
 from tinyt.dtypes import set_default_dtype
 from tinyt.ops import empty, tensor
 from tinyt.ops.convert import TYPE_NAMES
+from tinyt.storage import UntypedStorage
 from tinyt.tensor import Size, Tensor, attach, method
+
+
+def _constructed(dtype: DType, args: tuple[Any, ...], device: Any) -> Tensor:
+    """What the older constructors make: an uninitialised tensor of sizes, or a copy of data."""
+    if len(args) == 1 and isinstance(args[0], Size):
+        return empty(tuple(args[0]), dtype=dtype, device=device)
+    if len(args) == 1 and isinstance(args[0], UntypedStorage):
+        return args[0].viewed_as(dtype)
+    if len(args) == 1 and not isinstance(args[0], Integral):
+        return tensor(args[0], dtype=dtype, device=device)
+    return empty(args or (0,), dtype=dtype, device=device)
 
 
 class _TensorType(type):
@@ -18,12 +31,8 @@ class _TensorType(type):
 
     dtype: DType
 
-    def __call__(cls, *args: Any) -> Tensor:
-        if len(args) == 1 and isinstance(args[0], Size):
-            return empty(tuple(args[0]), dtype=cls.dtype)
-        if len(args) == 1 and not isinstance(args[0], int):
-            return tensor(args[0], dtype=cls.dtype)
-        return empty(args or (0,), dtype=cls.dtype)
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        return _constructed(cls.dtype, args, device)
 
     def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, Tensor) and x.dtype == cls.dtype
@@ -51,12 +60,30 @@ def set_default_tensor_type(t: _TensorType | str, /) -> None:
     """`set_default_dtype` by the name of a tensor type: ``FloatTensor`` or "torch.FloatTensor".
 
     Raises:
-        TypeError: no tensor type, or not one of floats.
+        TypeError: no tensor type, one of another device, or not one of floats.
     """
+    if _is_of_cuda(t):
+        raise TypeError(
+            f"set_default_tensor_type: type {t if isinstance(t, str) else t.__name__} is not "
+            "available: this build has no CUDA"
+        )
     name = t.rpartition(".")[2] if isinstance(t, str) else getattr(t, "__name__", "")
     if name not in TYPE_NAMES:
         raise TypeError(f"set_default_tensor_type: {t!r} is no tensor type")
     set_default_dtype(dtype_by_name(TYPE_NAMES[name]))
+
+
+def _is_of_cuda(t: object) -> bool:
+    """Whether a tensor type, or its name, is one of `torch.cuda`."""
+    if isinstance(t, str):
+        return t.rpartition(".")[0].endswith("cuda")
+    return getattr(t, "__module__", None) == "tinyt.cuda"
+
+
+@method
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """``new(*sizes)``, uninitialised, or ``new(data)``: a tensor of this one's dtype."""
+    return _constructed(self.dtype, args, device)
 
 
 @method
@@ -67,8 +94,27 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 @method
 def share_memory_(self: Tensor) -> Tensor:
-    """The tensor itself: threads share memory anyway."""
+    """Moves the memory into a segment that other processes can map; the tensor itself.
+
+    All tensors that see the memory move with it. A forked child, and one that the tensor is sent to
+    (`tinyt.multiprocessing`), writes where this process reads. The segment has no name, and goes
+    with the last tensor and process that use it.
+
+    Raises RuntimeError where an array or buffer uses the memory (`numpy`): it would be left behind.
+    """
+    move_to_shared(self)
     return self
+
+
+@method
+def record_stream(self: Tensor, s: Any) -> None:
+    """Nothing: there is no stream that could use the memory later."""
+
+
+@method
+def const_data_ptr(self: Tensor) -> int:
+    """`data_ptr()`."""
+    return self.data_ptr()
 
 
 @method
@@ -79,26 +125,20 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 @method
 def is_shared(self: Tensor) -> bool:
-    """False: the memory is this process's own."""
-    return False
+    """Whether the memory is one that other processes can map (`share_memory_`)."""
+    return shared_descriptor(self) >= 0
 
 
 @method
-def is_inference(self: Tensor) -> bool:
+def is_inference(input: Tensor) -> bool:
     """False: `inference_mode` makes ordinary tensors."""
     return False
 
 
 @method
-def get_device(self: Tensor) -> int:
-    """-1, which stands for the CPU."""
-    return -1
-
-
-@method
-def cuda(self: Tensor, device: object = None, non_blocking: bool = False) -> Tensor:
-    """RuntimeError: this build has no CUDA."""
-    return self.to("cuda")
+def is_distributed(input: Tensor) -> bool:
+    """False: there is one process."""
+    return False
 
 
 def _no(self: Tensor) -> bool:
@@ -111,6 +151,18 @@ def _yes(self: Tensor) -> bool:
     return True
 
 
+# Devices and layouts of PyTorch's that no tensor of this build has.
+_ELSEWHERE = (
+    "is_ipu",
+    "is_maia",
+    "is_mkldnn",
+    "is_mtia",
+    "is_sparse_csr",
+    "is_vulkan",
+    "is_xla",
+    "is_xpu",
+)
+
 attach(
     is_cpu=property(_yes),
     is_mps=property(_no),
@@ -118,4 +170,16 @@ attach(
     is_sparse=property(_no),
     is_quantized=property(_no),
     is_nested=property(_no),
+    **{name: property(_no) for name in _ELSEWHERE},
 )
+
+
+def typename(obj: Any) -> str:
+    """The name of the type of ``obj``; of a tensor with its dtype ("tinyt.FloatTensor")."""
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    module = getattr(obj, "__module__", "") or ""
+    name = getattr(obj, "__qualname__", "")
+    if not name:
+        module, name = type(obj).__module__, type(obj).__qualname__
+    return name if module in ("", "builtins") else f"{module}.{name}"

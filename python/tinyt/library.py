@@ -16,7 +16,14 @@ from tinyt.autograd import Function
 from tinyt.nesting import deeper
 from tinyt.tensor import Tensor, prim
 
-__all__ = ["CustomOpDef", "custom_op"]
+__all__ = [
+    "CustomOpDef",
+    "custom_op",
+    "impl_abstract",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _NUMBERS = (bool, int, float)
@@ -62,6 +69,9 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Number) else value
 
 
+_defined: dict[str, CustomOpDef] = {}  # by "namespace::name", the last one of each
+
+
 class CustomOpDef:
     """An operation made by :func:`custom_op`; called as the function is."""
 
@@ -76,6 +86,7 @@ class CustomOpDef:
         self._kernel: Any = fn
         self._autograd: type[Function] | None = None
         self._without = _no_formula(self)
+        _defined[name] = self
 
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._name})>"
@@ -458,3 +469,67 @@ def custom_op(
         return CustomOpDef(name, function, mutates_args, parameters)
 
     return make if fn is None else make(fn)
+
+
+def _found(function: str, op: str | CustomOpDef) -> CustomOpDef:
+    """The operation, or the one of that name; RuntimeError without one."""
+    if isinstance(op, CustomOpDef):
+        return op
+    if op not in _defined:
+        raise RuntimeError(
+            f"{function}: there is no operation {op!r}; make it with library.custom_op first"
+        )
+    return _defined[op]
+
+
+def register_fake(
+    op: str | CustomOpDef,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = True,
+) -> Any:
+    """:meth:`CustomOpDef.register_fake` of an operation, or of the one of that name.
+
+    >>> import tinyt
+    >>> @tinyt.library.custom_op("docs::twice", mutates_args=())
+    ... def twice(x: tinyt.Tensor) -> tinyt.Tensor:
+    ...     return x + x
+    >>> @tinyt.library.register_fake("docs::twice")
+    ... def _(x):
+    ...     return tinyt.empty_like(x)
+    """
+    return _found("register_fake", op).register_fake(func)
+
+
+def impl_abstract(
+    qualname: str, func: Callable[..., Any] | None = None, *, lib: None = None
+) -> Any:
+    """The older name of :func:`register_fake`."""
+    return _found("impl_abstract", qualname).register_fake(func)
+
+
+def register_kernel(
+    op: str | CustomOpDef,
+    device_types: str | Sequence[str] | None,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: None = None,
+) -> Any:
+    """:meth:`CustomOpDef.register_kernel` of an operation, or of the one of that name."""
+    return _found("register_kernel", op).register_kernel(device_types, func)
+
+
+def register_autograd(
+    op: str | CustomOpDef,
+    backward: Callable[..., Any],
+    /,
+    *,
+    setup_context: Callable[..., Any] | None = None,
+    lib: None = None,
+) -> None:
+    """:meth:`CustomOpDef.register_autograd` of an operation, or of the one of that name."""
+    _found("register_autograd", op).register_autograd(backward, setup_context=setup_context)

@@ -6,9 +6,17 @@ from tinyt.ops import matmul, matrix_power
 from tinyt.ops.matrix import linalg_cross as cross
 from tinyt.ops.matrix import linalg_diagonal as diagonal
 from tinyt.ops.matrix import linalg_norm as norm
+from tinyt.ops.matrix import linalg_vander as vander
 from tinyt.ops.matrix import matrix_norm, multi_dot, vecdot, vector_norm
+from tinyt.ops.triangular import LinAlgError
+from tinyt.ops.triangular import linalg_cholesky as cholesky
+from tinyt.ops.triangular import linalg_cholesky_ex as cholesky_ex
+from tinyt.ops.triangular import linalg_solve_triangular as solve_triangular
 
 __all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
     "cross",
     "diagonal",
     "matmul",
@@ -16,6 +24,8 @@ __all__ = [
     "matrix_power",
     "multi_dot",
     "norm",
+    "solve_triangular",
+    "vander",
     "vecdot",
     "vector_norm",
 ]

@@ -20,11 +20,20 @@ from tinyt.tensor import Tensor
 _LOCK = moment_lock()
 
 
+def _fresh_seed() -> int:
+    """64 bits of the operating system."""
+    return int.from_bytes(os.urandom(8), "little")
+
+
 class Generator:
-    """A random stream: the seed and how many counters were used."""
+    """A random stream: the seed and how many counters were used.
+
+    One that is new starts with PyTorch's fixed seed, the default one of a process with a seed of
+    the operating system.
+    """
 
     def __init__(self, device: str | _tensor.device = "cpu") -> None:
-        self.device = _tensor.device(device)
+        self.device = _tensor.device(device).require_present()
         self._seed = 67280421310721  # PyTorch's default seed
         self._offset = 0
 
@@ -40,15 +49,21 @@ class Generator:
         return self
 
     def initial_seed(self) -> int:
-        """The seed the stream started from."""
+        """The seed the stream started from, from 0 to 2**64 - 1: of a negative one, its bits."""
         _tensor.refuse_recording("initial_seed")
-        return self._seed
+        return self._seed % 2**64
 
     def seed(self) -> int:
         """Starts from a seed of the operating system and returns it."""
-        seed = int.from_bytes(os.urandom(8), "little") >> 1
+        seed = _fresh_seed()
         self.manual_seed(seed)
         return seed
+
+    def clone_state(self) -> Generator:
+        """Another generator that stands where this one does."""
+        other = Generator(self.device)
+        other.set_state(self.get_state())
+        return other
 
     def get_state(self) -> Tensor:
         """The state as an int64 tensor (seed, counter)."""
@@ -151,6 +166,7 @@ class _DefaultGenerator(Generator):
 
 
 default_generator: Generator = _DefaultGenerator()
+default_generator.seed()
 
 
 def use_in_this_thread(generator: Generator) -> None:
@@ -181,6 +197,31 @@ def get_rng_state() -> Tensor:
 def set_rng_state(new_state: Tensor) -> None:
     """Restores the default generator's state."""
     default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(
+    devices: Any = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cpu",
+) -> Iterator[None]:
+    """A block after which the default generator stands where it stood before.
+
+    Args:
+        devices: indices of other devices whose generators are kept; there are none.
+        enabled: whether the block does anything.
+        device_type: of `devices`.
+    """
+    if not enabled:
+        yield
+        return
+    before = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(before)
 
 
 def stream_position() -> Any:

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tinyt._tensor import shown_as
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -50,7 +52,10 @@ class StructSequence:
 
 
 def _full_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__name__}"
+    module = kind.__module__
+    if module == __name__:
+        module = f"{shown_as()}.return_types"
+    return f"{module}.{kind.__name__}"
 
 
 class ValuesIndices(StructSequence, tuple["Tensor", "Tensor"]):
@@ -93,12 +98,21 @@ class MantissaExponent(StructSequence, tuple["Tensor", "Tensor"]):
     exponent: Tensor
 
 
+class FactorInfo(StructSequence, tuple["Tensor", "Tensor"]):
+    """A Cholesky factor, and how far it came."""
+
+    __slots__ = ()
+    L: Tensor
+    info: Tensor
+
+
 FUNCTIONS: dict[type[StructSequence], str] = {
     ValuesIndices: "cummax cummin kthvalue max median min mode nanmedian sort topk",
     MinMax: "aminmax",
     Histogram: "histogram",
     HistogramDD: "histogramdd",
     MantissaExponent: "frexp",
+    FactorInfo: "linalg_cholesky_ex",
 }
 _FIELDS = {name: fields for fields, names in FUNCTIONS.items() for name in names.split()}
 __all__ = [f"{name}{form}" for name in sorted(_FIELDS) for form in ("", "_out")]

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from tinyt._tensor import device
@@ -29,7 +31,16 @@ from tinyt.io.header import parse_json
 from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor
 
-__all__ = ["SerializationError", "load", "save"]
+__all__ = [
+    "SerializationError",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_safe_globals",
+    "load",
+    "safe_globals",
+    "save",
+]
 
 _OBJECT = "tinyt.object"
 _VERSIONS = "tinyt.state_dict"  # the _metadata of a plain dict
@@ -38,7 +49,14 @@ _MAX_CONTAINERS = 2**22  # a hostile nesting has one for every three bytes
 _SPECIAL_FLOATS = ("inf", "-inf", "nan")
 
 
-def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
+def save(
+    obj: Any,
+    f: str | os.PathLike[str] | BinaryIO,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Writes `obj` to `f`; to a path whole or not at all.
 
     The content goes to a file beside the path, is synced and then renamed, so an interruption
@@ -50,10 +68,12 @@ def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
 
     Args:
         obj: any nesting of dict, list, tuple, str, int, float, bool, None and Tensor; dict keys
-            may be str, int, float, bool or None. Subclasses are stored as their base (an
+            may be str, int, float, bool or None. Real numbers of NumPy (`np.float32(1)`) are
+            stored as Python's. Subclasses are stored as their base (an
             `OrderedDict` as dict, a named tuple as tuple), but what `Module.state_dict` returns
             comes back as an `OrderedDict` with its `_metadata`, the versions of the modules.
         f: a path, or a binary file that is open for writing (`io.BytesIO` is one).
+        pickle_module, pickle_protocol, and the others: PyTorch's; no effect, as nothing is pickled.
 
     Raises:
         TypeError: for another type, naming where it is; nothing is written then.
@@ -77,17 +97,24 @@ def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
 
 def load(
     f: str | os.PathLike[str] | BinaryIO,
-    map_location: object = None,
+    map_location: Any = None,
+    pickle_module: Any = None,
     *,
     weights_only: bool | None = True,
     mmap: bool | None = None,
+    encoding: str = "ASCII",
+    errors: str = "strict",
+    fix_imports: bool = True,
 ) -> Any:
     """Reads what `save` wrote; from another safetensors file, the dict of its tensors.
 
     Args:
         f: a path, or a binary file, of which all that follows is read.
-        map_location: None or the CPU, where tensors are put.
-        weights_only, mmap: PyTorch's; no effect, as no file can hold code.
+        map_location: where tensors are put: None, the CPU, a dict from names of devices to others,
+            of which the entry of "cpu" counts, or a function that is called with the storage of
+            each tensor and "cpu" and returns None or a storage.
+        pickle_module, weights_only, mmap, encoding, errors, fix_imports: PyTorch's; no effect, as
+            nothing is unpickled.
 
     Dtypes that tinyt lacks are converted without loss: U16 to int32, U32 to int64, U64 to int64 if
     every value fits, and F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ and F8_E5M2FNUZ to float32. F4 and
@@ -101,14 +128,18 @@ def load(
         OSError: if it cannot be read, or if a path is no regular file (a FIFO, a device).
         RuntimeError: if map_location names a device that is not there.
     """
+    if isinstance(map_location, Mapping):
+        map_location = map_location.get("cpu")
     if isinstance(map_location, (str, device)):
-        device(map_location)
-    elif map_location is not None:
+        device(map_location).require_present()
+    elif map_location is not None and not callable(map_location):
         raise TypeError(
-            "load: map_location must be a device, its name or None, "
+            "load: map_location must be a device, its name, a dict of them, a function or None, "
             f"got {type(map_location).__name__}"
         )
     tensors, metadata = safetensors.read(f)
+    if callable(map_location):
+        _map_storages(tensors, map_location)
     if _VERSIONS in metadata:
         tree = metadata[_VERSIONS]
         _check_containers(tree, "load", SerializationError)
@@ -118,6 +149,24 @@ def load(
     tree = metadata.pop(_OBJECT)
     _check_containers(tree, "load", SerializationError)
     return _decode(parse_json(tree, "the nesting"), tensors, 0)
+
+
+def _map_storages(tensors: Mapping[str, Tensor], move: Callable[[Any, str], Any]) -> None:
+    """Calls a map_location with every storage; what it returns must be one, or None."""
+    for x in tensors.values():
+        moved = move(x.untyped_storage(), "cpu")
+        if moved is not None and not hasattr(moved, "data_ptr"):
+            raise TypeError(
+                f"load: map_location must return a storage or None, got {type(moved).__name__}"
+            )
+
+
+def _plain_number(obj: Any) -> Any:
+    """A real number of NumPy as Python's; anything else as it is."""
+    numpy = sys.modules.get("numpy")  # who has one of its numbers has imported it
+    if numpy is None or not isinstance(obj, (numpy.bool_, numpy.integer, numpy.floating)):
+        return obj
+    return float(obj) if isinstance(obj, numpy.floating) else obj.item()
 
 
 def _is_plain(obj: Any) -> bool:
@@ -185,6 +234,7 @@ class _Encoder:
     def encode(self, obj: Any, path: str, depth: int) -> Any:
         if depth > _MAX_DEPTH:
             raise ValueError(f"save: nested deeper than {_MAX_DEPTH} at {abbreviated(path)}")
+        obj = _plain_number(obj)
         if obj is None or isinstance(obj, bool):
             return obj
         if isinstance(obj, Tensor):
@@ -210,12 +260,15 @@ class _Encoder:
 
     def _encode_dict(self, obj: Mapping[Any, Any], path: str, depth: int) -> Any:
         for key in obj:
-            if key is not None and not isinstance(key, (str, int, float)):
+            if key is not None and not isinstance(_plain_number(key), (str, int, float)):
                 raise TypeError(
                     "save: dict keys must be str, int, float, bool or None, "
                     f"got {type(key).__name__} at {_where(path)}"
                 )
-        values = [(key, self.encode(v, _join(path, key), depth + 1)) for key, v in obj.items()]
+        values = [
+            (_plain_number(key), self.encode(v, _join(path, key), depth + 1))
+            for key, v in obj.items()
+        ]
         if all(isinstance(key, str) for key, _ in values):
             return {"dict": dict(values)}
         return {"items": [[self.encode(key, path, depth + 1), value] for key, value in values]}
@@ -287,3 +340,40 @@ def _decode_items(pairs: list[Any], tensors: Mapping[str, Tensor], depth: int) -
     if len(result) != len(pairs):
         raise SerializationError("load: a dict key occurs more than once")
     return result
+
+
+# ---- what PyTorch may unpickle: kept for programs that say so, no effect
+
+_safe_globals: list[Any] = []
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage itself for "cpu"; RuntimeError for a device that is not there."""
+    device(location).require_present()
+    return storage
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Kept, no effect: nothing is unpickled."""
+    _safe_globals.extend(x for x in safe_globals if x not in _safe_globals)
+
+
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` was given."""
+    return list(_safe_globals)
+
+
+def clear_safe_globals() -> None:
+    """Forgets what `add_safe_globals` was given."""
+    _safe_globals.clear()
+
+
+@contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """A block with more of them; no effect."""
+    before = get_safe_globals()
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _safe_globals[:] = before

@@ -30,6 +30,11 @@ from tinyt.tensor import prim
 i0e = prim.i0e
 i1 = prim.i1
 i1e = prim.i1e
+gammainc = prim.gammainc
+gammaincc = prim.gammaincc
+erfcx = prim.erfcx
+log_ndtr = prim.log_ndtr
+ndtri = prim.ndtri
 xlog1py = prim.xlog1py
 zeta = prim.zeta
 
@@ -38,21 +43,26 @@ __all__ = [
     "entr",
     "erf",
     "erfc",
+    "erfcx",
     "erfinv",
     "exp2",
     "expit",
     "expm1",
+    "gammainc",
+    "gammaincc",
     "gammaln",
     "i0",
     "i0e",
     "i1",
     "i1e",
     "log1p",
+    "log_ndtr",
     "log_softmax",
     "logit",
     "logsumexp",
     "multigammaln",
     "ndtr",
+    "ndtri",
     "polygamma",
     "psi",
     "round",

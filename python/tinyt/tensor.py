@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from numbers import Integral
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinyt import _core, _tensor
-from tinyt._tensor import Size, TensorBase
+from tinyt._tensor import Node, Size, TensorBase
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import uint8
 from tinyt.formats import layout, strided
@@ -18,11 +19,19 @@ from tinyt.printing import format_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Every primitive of the op table as a function: prim.add(a, b), prim.sum(x, dims, keepdim).
 prim = SimpleNamespace(**_tensor.primitives())
+
+
+# A tensor's node on the tape, or None; `grad_fn` is the view of it that users get.
+node_of: Callable[[TensorBase], Node | None] = vars(TensorBase)["grad_fn"].__get__
+
+# What PyTorch calls of classes that derive from its tensors.
+_IGNORED = ("__torch_function__", "__torch_dispatch__")
 
 
 class Tensor(TensorBase):
@@ -32,18 +41,44 @@ class Tensor(TensorBase):
     short form for a tensor of the default dtype; ``Tensor(2, 3)`` an uninitialised one of a shape.
     """
 
-    def __init__(self, *data: Any) -> None:
+    # Not in __init__: classes that derive from it, as PyTorch's, may have a __new__ or an __init__
+    # that takes and passes on other arguments.
+    def __new__(cls, *data: Any, device: Any = None) -> Self:  # noqa: D102
+        made = super().__new__(cls)
+        if device is not None:
+            _tensor.device(device).require_present()
         if not data:
-            return
+            return made
         dtype = _tensor.default_dtype_object()
         if len(data) == 1 and isinstance(data[0], Size):
             data = tuple(data[0])
         if all(isinstance(n, Integral) for n in data):
-            self.data = prim.fill(tuple(map(_tensor.index, data)), dtype, 0.0, 0)
+            made.data = prim.fill(tuple(map(_tensor.index, data)), dtype, 0.0, 0)
         elif len(data) == 1:
-            self.data = _from_values(data[0], dtype)
+            made.data = _maker(data[0], dtype)
         else:
             raise TypeError(f"Tensor: expected sizes or one data argument, got {len(data)}")
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: `__new__` has made the tensor."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        ignored = [name for name in _IGNORED if name in vars(cls)]
+        if ignored:
+            warnings.warn(
+                f"Tensor: class {cls.__name__} defines {ignored[0]}, which is not called here: "
+                "results of operations on its tensors are plain tensors; wrap a tensor in a class "
+                "of your own, or give results the class by as_subclass",
+                stacklevel=2,
+            )
+
+    @staticmethod
+    def _make_subclass(cls: type[Any], data: TensorBase, require_grad: bool = False) -> Any:
+        """PyTorch's name of what makes an instance of a subclass over the memory of ``data``, off
+        its tape."""
+        return _tensor.make_subclass(cls, data, require_grad)
 
     def __repr__(self) -> str:
         return format_tensor(self)
@@ -79,7 +114,7 @@ class Tensor(TensorBase):
         if id(self) in memo:
             known: Tensor = memo[id(self)]
             return known
-        node = self.grad_fn
+        node = node_of(self)
         if node is not None:
             raise RuntimeError(
                 "deepcopy: only leaf tensors (made by the user) support the deepcopy protocol; "
@@ -89,7 +124,7 @@ class Tensor(TensorBase):
         memo[id(self)] = copy
         grad = self._grad
         if grad is not None:
-            copy._grad = prim.copy(grad) if grad.grad_fn is not None else deepcopy(grad, memo)
+            copy._grad = prim.copy(grad) if node_of(grad) is not None else deepcopy(grad, memo)
         if self.__dict__:
             copy.__dict__.update(deepcopy(self.__dict__, memo))
         return copy
@@ -182,17 +217,17 @@ def _deep_copied(x: Tensor, memo: dict[Any, Any]) -> Tensor:
     return view.detach()
 
 
-def _from_values(data: Any, dtype: DType) -> Tensor:
-    """Another tensor's memory as it is, as in PyTorch; an array or lists in a dtype."""
-    if isinstance(data, Tensor):
-        return data.detach()
-    if hasattr(data, "__array_interface__"):
-        x: Tensor = _tensor.from_buffer_object(data.copy())
-    else:
-        x = _tensor.from_data(data, dtype)
-    if x.dtype is not dtype:
-        x = prim.cast(x, dtype)
-    return x
+def _no_maker(data: Any, dtype: DType) -> Tensor:
+    raise NotImplementedError("Tensor: conversions of values are registered by tinyt.ops")
+
+
+_maker: Callable[[Any, DType], Tensor] = _no_maker
+
+
+def set_maker(function: Callable[[Any, DType], Tensor]) -> None:
+    """Registers what ``Tensor(data)`` makes its memory by: a function of data and dtype."""
+    global _maker
+    _maker = function
 
 
 def _rebuild(
@@ -233,4 +268,4 @@ def attach(**members: object) -> None:
 
 _tensor.set_public_class(Tensor)
 
-__all__ = ["Size", "Tensor", "attach", "method", "prim"]
+__all__ = ["Size", "Tensor", "attach", "method", "node_of", "prim", "set_maker"]

@@ -1,13 +1,18 @@
-"""For the tests of users: `torch.testing.assert_close`, and how many steps a program has."""
+"""For the tests of users: `torch.testing.assert_close`, tensors of random values, and how many
+steps a program has."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
+from tinyt._tensor import dtype as DType
+from tinyt._tensor import dtype_by_name
 from tinyt.compile import OptimizedModule, compiled_type
-from tinyt.ops import as_tensor
+from tinyt.dtypes import finfo, float64, iinfo
+from tinyt.ops import as_tensor, complex, empty, full_like, rand, randint, where
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,6 +27,128 @@ _TOLERANCES = {
     "complex64": (1.3e-6, 1e-5),
     "complex128": (1e-7, 1e-7),
 }
+
+
+# PyTorch's (rtol, atol) of the older `assert_allclose`.
+_OLDER_TOLERANCES = {
+    "float16": (1e-3, 1e-3),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1e-4, 1e-5),
+    "float64": (1e-5, 1e-8),
+}
+
+
+def make_tensor(
+    *shape: int | Sequence[int],
+    dtype: DType,
+    device: Any = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """A tensor of values drawn evenly from [low, high), cut to what the dtype holds.
+
+    By default these are 0 and 2 for bool, 0 and 10 for uint8, -9 and 10 for other integers, -9 and
+    9 for floats and both parts of complex numbers.
+
+    Args:
+        shape: sizes, or one sequence of them.
+        dtype, device: of the tensor.
+        low, high: limits of the values.
+        requires_grad: whether the result records gradients.
+        noncontiguous: whether its elements lie apart, where there are two or more.
+        exclude_zero: whether zeros become 1, or the smallest normal float.
+        memory_format: of the result.
+
+    Raises:
+        ValueError: ``low`` is not below ``high`` or is NaN, gradients of integers are asked for,
+            or both a memory format and elements that lie apart.
+
+    >>> import tinyt
+    >>> tinyt.testing.make_tensor(2, 3, dtype=tinyt.int64, low=1, high=2)
+    tensor([[1, 1, 1],
+            [1, 1, 1]])
+    """
+    sizes: Any = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    floating = dtype.is_floating_point or dtype.is_complex
+    if requires_grad and not floating:
+        raise ValueError(f"make_tensor: {dtype.name} tensors have no gradients")
+    if noncontiguous and memory_format is not None:
+        raise ValueError("make_tensor: noncontiguous and memory_format exclude each other")
+    first, last = _limits(dtype, low, high)
+    if dtype.is_complex:
+        part = "float32" if dtype.name == "complex64" else "float64"
+        values = complex(*(_evenly(sizes, first, last, part) for _ in range(2)))
+    elif floating:
+        values = _evenly(sizes, first, last, dtype.name)
+    else:
+        values = randint(math.ceil(first), math.ceil(last), sizes).to(dtype)
+    if exclude_zero:
+        least = finfo(dtype).tiny if floating else 1
+        values = where(values == 0, full_like(values, least), values)
+    if noncontiguous and values.numel() > 1:
+        apart = empty(*values.shape[:-1], 2 * values.shape[-1], dtype=dtype)[..., ::2]
+        values = apart.copy_(values)
+    if memory_format is not None:
+        values = values.contiguous(memory_format=memory_format)
+    return values.to(device).requires_grad_(requires_grad)
+
+
+def _limits(dtype: DType, low: float | None, high: float | None) -> tuple[float, float]:
+    """The limits of values, those of the dtype applied."""
+    if dtype.is_floating_point or dtype.is_complex:
+        default, largest = (-9, 9), finfo(dtype).max
+        held: tuple[float, float] = -largest, largest
+    elif dtype.name == "bool":
+        default, held = (0, 2), (0, 2)
+    else:
+        info = iinfo(dtype)
+        default, held = ((0, 10) if dtype.name == "uint8" else (-9, 10)), (info.min, info.max)
+    first, last = default[0] if low is None else low, default[1] if high is None else high
+    if math.isnan(first) or math.isnan(last):
+        raise ValueError(f"make_tensor: the limits must not be NaN, got {first} and {last}")
+    if first > last or (first == last and not dtype.is_floating_point and not dtype.is_complex):
+        raise ValueError(f"make_tensor: low must be less than high, got {first} and {last}")
+    return min(max(first, held[0]), held[1]), min(max(last, held[0]), held[1])
+
+
+def _evenly(sizes: Any, low: float, high: float, dtype: str) -> Tensor:
+    drawn: Tensor = low + (high - low) * rand(sizes, dtype=float64)
+    return drawn.to(dtype_by_name(dtype))
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """The older `assert_close`: with larger tolerances, and without a look at dtypes.
+
+    Raises:
+        AssertionError: the values differ.
+    """
+    if not isinstance(actual, Tensor):
+        actual = as_tensor(actual)
+    if not isinstance(expected, Tensor):
+        expected = as_tensor(expected, dtype=actual.dtype)
+    if rtol is None and atol is None:
+        pairs = [_OLDER_TOLERANCES.get(x.dtype.name, (0.0, 0.0)) for x in (actual, expected)]
+        rtol, atol = (max(values) for values in zip(*pairs, strict=True))
+    assert_close(
+        actual,
+        expected,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_dtype=False,
+        msg=msg or None,
+    )
 
 
 def assert_close(

@@ -1,7 +1,9 @@
 # Calls: Python operands to the core and back, recorded on the tape where wanted.
 
-def make_subclass(cls, TensorBase x, bint requires_grad=False):
+def make_subclass(type cls not None, TensorBase x not None, bint requires_grad=False):
     """The memory of ``x`` as an instance of a Tensor subclass, off the tape."""
+    if not issubclass(cls, PUBLIC):
+        raise TypeError(f"expected a subclass of Tensor, got {cls.__name__}")
     cdef TensorBase out = <TensorBase>tinyt_new_object(TensorBase, cls, EMPTY)
     out.t = x.t
     out.requires_grad_(requires_grad)
@@ -323,10 +325,11 @@ op_call = op_entry
 
 # ---- construction from Python values
 
-def from_data(data, dtype dt=None):
-    """A new tensor from nested sequences and numbers."""
+def from_data(data, dtype dt=None, bint alone=False):
+    """A new tensor from nested sequences and numbers; ``alone``: TypeError for arrays among them,
+    which by their dtypes count otherwise than as numbers."""
     data = held_all(data)
-    out = noted(wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number)))
+    out = noted(wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number, alone)))
     # Each run has one of its own.
     return run_one(OP_COPY, out, Attrs()) if is_recording() else out
 
@@ -420,3 +423,22 @@ dtype_number = number_of_dtype
 python_seam().wrap = wrap_for_core
 python_seam().unwrap = unwrap_for_core
 python_seam().number_index = number_index_for_core
+
+
+# ---- memory that processes share
+
+def move_to_shared(TensorBase x not None):
+    """Moves the memory of ``x`` into a segment that other processes can map."""
+    refuse_recording("share_memory_")
+    settle_for_write(x.t)
+    c_move_to_shared(x.t)
+
+
+def shared_descriptor(TensorBase x not None):
+    """The descriptor of the segment that the memory of ``x`` is in; -1 where it is in none."""
+    return c_shared_descriptor(x.t)
+
+
+def map_shared(int descriptor, size_t nbytes):
+    """``nbytes`` of a segment as uint8; the descriptor is taken over."""
+    return wrap(c_map_shared(descriptor, nbytes))

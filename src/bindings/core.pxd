@@ -20,6 +20,7 @@ cdef extern from "dtype.h" namespace "tinyt" nogil:
         BFloat16
         Float32
         Float64
+        Complex128
     size_t size_of(DType)
     cbool is_integral(DType)
     cbool is_float(DType)
@@ -109,6 +110,12 @@ cdef extern from "dispatch.h" namespace "tinyt" nogil:
     CTensor contiguous(const CTensor&) except +raise_python_error
     CTensor cast(const CTensor&, DType) except +raise_python_error
     void require_readable(const char*, const CTensor&) except +raise_python_error
+
+
+cdef extern from "shared_storage.h" namespace "tinyt" nogil:
+    void c_move_to_shared "tinyt::move_to_shared"(const CTensor&) except +raise_python_error
+    int c_shared_descriptor "tinyt::shared_descriptor"(const CTensor&)
+    CTensor c_map_shared "tinyt::map_shared"(int, size_t) except +raise_python_error
 
 
 cdef extern from "lazy.h" namespace "tinyt" nogil:
@@ -261,7 +268,7 @@ cdef extern from "interop.h" namespace "tinyt":
     const char* buffer_format(DType)
     CTensor from_dlpack_capsule(PyObject*) except +raise_python_error
     object to_dlpack_capsule(const CTensor&, cbool) except +raise_python_error
-    CTensor from_sequence(PyObject*, int) except +raise_python_error
+    CTensor from_sequence(PyObject*, int, bint) except +raise_python_error
 
 
 cdef extern from "methods.h" namespace "tinyt":

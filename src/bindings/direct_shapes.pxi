@@ -191,7 +191,7 @@ cdef object direct_tensor(PyObject* const* args, Py_ssize_t n, PyObject* names):
                 return NotImplemented
     elif not is_plain_number(data):
         return NotImplemented
-    return wrap(from_sequence(<PyObject*>data, number))
+    return wrap(from_sequence(<PyObject*>data, number, False))
 
 
 cdef inline bint is_plain_number(object x):

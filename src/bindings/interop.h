@@ -243,7 +243,8 @@ inline PyObject* frozen_nested(PyObject* data, size_t depth) {
 // What a nested sequence of numbers holds.
 struct NestedNumbers {
   Category category = Category::Bool;
-  bool exact = true;  // Python's own numbers only, whose conversion runs no Python code
+  bool exact = true;   // Python's own numbers only, whose conversion runs no Python code
+  bool alone = false;  // tensors and arrays of one element are refused: their dtypes count
 };
 
 inline bool is_exact_number(PyObject* x) {
@@ -268,6 +269,8 @@ inline void scan_numbers(PyObject* data, const Dims& shape, size_t depth, bool o
     found = Category::Float;
   else if (PyComplex_Check(data))
     found = Category::Complex;
+  else if (numbers.alone && !PyLong_CheckExact(data) && PyObject_HasAttrString(data, "__dlpack__"))
+    fail(ErrorKind::Type, "tensor: an array stands among numbers");
   else if (PyIndex_Check(data))
     found = Category::Integer;
   else if (has_float(data))
@@ -340,12 +343,13 @@ inline int64_t whole_number(PyObject* v, DType dtype) {
   return static_cast<int64_t>(value);
 }
 
-// Nested lists, tuples and numbers; `wanted` is a dtype number or -1 to infer it. A constant, also
-// while recording.
-inline Tensor from_sequence(PyObject* data, int wanted) {
+// Nested lists, tuples and numbers; `wanted` is a dtype number or -1 to infer it; `alone` refuses
+// arrays among the numbers. A constant, also while recording.
+inline Tensor from_sequence(PyObject* data, int wanted, bool alone) {
   const PausedRecording paused;
   const Dims shape = nested_shape(data);
   NestedNumbers numbers;
+  numbers.alone = alone;
   scan_numbers(data, shape, 0, wanted < 0, numbers);
   const OwnedObject frozen(numbers.exact ? nullptr : frozen_nested(data, shape.size()));
   if (frozen.get()) {  // building it may have run finalisers

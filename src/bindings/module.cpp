@@ -143,6 +143,7 @@ PYBIND11_MODULE(_core, m) {
   bind_verify(m);
   bind_flow(m);
   bind_lazy(m);
+  bind_profile(m);
 }
 
 }  // namespace tinyt

@@ -30,5 +30,6 @@ void bind_optim(pybind11::module_& m);
 void bind_verify(pybind11::module_& m);
 void bind_flow(pybind11::module_& m);
 void bind_lazy(pybind11::module_& m);
+void bind_profile(pybind11::module_& m);
 
 }  // namespace tinyt

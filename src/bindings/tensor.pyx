@@ -517,7 +517,10 @@ cdef class TensorBase:
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError(f"__dlpack__: only the CPU (1, 0) is supported, got {dl_device}")
         refuse_reading("__dlpack__", self)
-        versioned = max_version is not None and max_version[0] >= 1
+        version = () if max_version is None else tuple(max_version)
+        if max_version is not None and len(version) != 2:
+            raise BufferError(f"__dlpack__: max_version must be two numbers, got {max_version!r}")
+        versioned = len(version) == 2 and version[0] >= 1
         source = run_one(OP_COPY, self, Attrs()) if copy else self
         return to_dlpack_capsule((<TensorBase>source).t, versioned)
 

@@ -1,5 +1,19 @@
 # dtype, device and Size: small value types.
 
+cdef str SHOWN = "tinyt"   # what stands before names of the library in texts
+
+
+def show_as(str name not None):
+    """The name that texts give the library, "tinyt" before: of dtypes, sizes and types."""
+    global SHOWN
+    SHOWN = name
+
+
+def shown_as():
+    """The name that `show_as` has set."""
+    return SHOWN
+
+
 cdef class dtype:
     """An element type, such as ``tinyt.float32``.
 
@@ -30,7 +44,7 @@ cdef class dtype:
         return self.name not in ("bool", "uint8")
 
     def __repr__(self):
-        return f"tinyt.{self.name}"
+        return f"{SHOWN}.{self.name}"
 
     def __reduce__(self):
         return dtype_by_name, (self.name,)
@@ -67,20 +81,31 @@ cdef int number_of_dtype(PyObject* object) noexcept:
         return (<dtype><object>object).number
     # Python's own types mean what they mean in PyTorch.
     if <object>object is float:
-        return <int>default_dtype()
+        return <int>DType.Float64
     if <object>object is int:
         return 5
     if <object>object is bool:
         return 0
+    if <object>object is complex:
+        return <int>DType.Complex128
     if PyLong_CheckExact(<object>object) and 0 <= <object>object < len(DTYPES):
         return <int><object>object
     return -1
 
 
+# PyTorch's names of kinds of devices.
+cdef tuple DEVICE_TYPES = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
+
+
 cdef class device:
     """Where a tensor lives: ``device("cpu")``.
 
-    Raises RuntimeError for a name that is no device of this build.
+    Any of PyTorch's devices can be named, as ``device("cuda:0")`` or ``device("cuda", 0)``, printed
+    and compared. There are tensors on the CPU alone: making one elsewhere, or moving one there, is
+    a RuntimeError that says so. RuntimeError for a name that is no device, and for an index alone,
+    which stands for an accelerator.
     """
 
     cdef readonly str type
@@ -88,20 +113,40 @@ cdef class device:
 
     def __init__(self, type="cpu", index=None):
         if isinstance(type, device):
+            if index is not None:
+                raise TypeError("device: a device has an index already")
             type, index = (<device>type).type, (<device>type).index
+        elif isinstance(type, int) and not isinstance(type, bool):
+            raise RuntimeError(
+                f"device: {type} is the number of an accelerator; this build has: cpu")
         if not isinstance(type, str):
             raise TypeError(f"device: expected a name, got {type!r}")
-        name, _, number = type.partition(":")
-        if number:
-            if not number.isdigit():
+        name, colon, number = type.partition(":")
+        if name not in DEVICE_TYPES:
+            raise RuntimeError(f"device: {name!r} is no device; expected one of "
+                               f"{', '.join(DEVICE_TYPES)} at the start of {type!r}")
+        if colon:
+            if index is not None:
+                raise RuntimeError(
+                    f"device: type must not include an index where one is passed, got {type!r}")
+            if not (number.isascii() and number.isdigit()) or (number[0] == "0" and len(number) > 1):
                 raise RuntimeError(f"device: {type!r} is not a device name")
             index = int(number)
-        if name != "cpu":
-            raise RuntimeError(f"device: {name!r} is not available; this build has: cpu")
-        if index not in (None, 0):
-            raise RuntimeError(f"device: cpu has only index 0, got {index}")
+        elif index is not None and (isinstance(index, bool) or not isinstance(index, int)):
+            raise TypeError(f"device: index must be an int, got {index!r}")
+        if index is not None and not 0 <= index < 128:
+            raise RuntimeError(f"device: index must be from 0 to 127, got {index}")
         self.type = name
         self.index = index
+
+    def require_present(self):
+        """The device itself; RuntimeError where this build has none such."""
+        if self.type == "cpu" and self.index in (None, 0):
+            return self
+        if self.type == "cpu":
+            raise RuntimeError(f"device: cpu has only index 0, got {self.index}")
+        hint = "; leave it out, tensors here always have data" if self.type == "meta" else ""
+        raise RuntimeError(f"device: {str(self)!r} is not available; this build has: cpu{hint}")
 
     def __eq__(self, other):
         return (isinstance(other, device) and self.type == (<device>other).type
@@ -121,8 +166,8 @@ cdef class device:
         return device, (str(self),)
 
     def __enter__(self):
-        """A block in which tensors are made on this device: all are."""
-        return self
+        """A block in which tensors are made on this device: all are on the CPU."""
+        return self.require_present()
 
     def __exit__(self, exc_type=None, exc_value=None, traceback=None):
         pass
@@ -144,7 +189,7 @@ class Size(tuple):
         return count
 
     def __repr__(self):
-        return f"tinyt.Size({list(self)})"
+        return f"{SHOWN}.Size({list(self)})"
 
     def __getitem__(self, index):
         item = tuple.__getitem__(self, index)
@@ -152,6 +197,14 @@ class Size(tuple):
 
     def __add__(self, other):
         return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other):
+        return Size(tuple.__add__(other, self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, count):
+        return Size(tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
 
 
 cdef object tuple_of(const Dims& dims, object kind=tuple):

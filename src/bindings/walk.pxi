@@ -321,11 +321,20 @@ cdef accumulate_grad(TensorBase leaf, TensorBase grad, bint create_graph):
 
 # ---- the usual pass: from one number to all leaves
 
+cdef bint BACKWARD_IS_NAMED = False
+
+
+def name_backward(bint active):
+    """Whether the usual pass goes by `tinyt.autograd.tape`, too, which gives it a name."""
+    global BACKWARD_IS_NAMED
+    BACKWARD_IS_NAMED = active
+
+
 cdef object direct_backward(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase root = operand(args, n, names)
     cdef Walk walk
     cdef bint mode = grad_mode()
-    if root is None or n != 1 or root.t.numel() != 1 or not wants_grad(root):
+    if BACKWARD_IS_NAMED or root is None or n != 1 or root.t.numel() != 1 or not wants_grad(root):
         return NotImplemented
     set_grad_mode(False)
     try:

@@ -87,5 +87,9 @@ struct Backend {
 
 void register_backend(const Backend& backend);
 const Backend& backend_of(Device device);  // DeviceError when none is registered
+// The table that eager calls go through: the device's own, or one of its type that is put over it
+// (op_profile.h).
+const Backend& eager_backend_of(Device device);
+void set_eager_backend(const Backend& backend);
 
 }  // namespace tinyt

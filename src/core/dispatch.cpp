@@ -1,6 +1,7 @@
 #include "dispatch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "backend.h"
@@ -14,6 +15,7 @@ namespace tinyt {
 namespace {
 
 std::array<const Backend*, 3> g_backends{};
+std::array<std::atomic<const Backend*>, 3> g_eager_backends{};
 
 Device common_device(OpId op, std::span<const Tensor> inputs) {
   if (inputs.empty()) return {};
@@ -26,7 +28,7 @@ Device common_device(OpId op, std::span<const Tensor> inputs) {
 
 void run_kernel(OpId op, Device device, std::span<const Tensor> inputs,
                 std::span<const Tensor> outputs, const Inferred& inferred) {
-  const Backend& backend = backend_of(device);
+  const Backend& backend = eager_backend_of(device);
   const Kernel kernel = backend.kernels[static_cast<int>(op)];
   if (!kernel) fail(ErrorKind::NotImplemented, name_of(op), ": no kernel on ", backend.name);
   kernel({op, inputs, outputs, inferred.attrs, inferred.compute});
@@ -130,6 +132,18 @@ Outputs record(Graph& graph, OpId op, std::span<const Tensor> inputs, const Attr
 
 void register_backend(const Backend& backend) {
   g_backends[static_cast<int>(backend.type)] = &backend;
+  set_eager_backend(backend);
+}
+
+void set_eager_backend(const Backend& backend) {
+  g_eager_backends[static_cast<int>(backend.type)].store(&backend, std::memory_order_release);
+}
+
+const Backend& eager_backend_of(Device device) {
+  const Backend* backend =
+      g_eager_backends[static_cast<int>(device.type)].load(std::memory_order_acquire);
+  if (!backend) fail(ErrorKind::Device, "device: no backend is registered for this device");
+  return *backend;
 }
 
 const Backend& backend_of(Device device) {
@@ -179,7 +193,7 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
     execute(op, inputs, inferred, &out);
   } else {
     const Tensor result = execute(op, inputs, inferred).first;
-    backend_of(out.device()).copy_into(result, out);
+    eager_backend_of(out.device()).copy_into(result, out);
   }
   out.count_write();
 }
@@ -215,7 +229,7 @@ void assign(const Tensor& to, const Tensor& from) {
   if (!same_view(to, from)) {
     const bool overlap = ranges_overlap(to, from);
     const Tensor source = overlap ? dispatch(OpId::copy, {&from, 1}).first : from;
-    backend_of(to.device()).copy_into(source, to);
+    eager_backend_of(to.device()).copy_into(source, to);
   }
   to.count_write();
 }

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "checked.h"
-#include "infer.h"
+#include "infer_rules.h"
 
 namespace tinyt {
 
@@ -314,6 +314,35 @@ void infer_uniform(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
 
 void infer_normal(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
   infer_uniform(op, inputs, attrs, out);
+}
+
+// Draws with a parameter an element: floats.
+void infer_standard_gamma(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  first_shape(in[0], out);
+  require(is_float(out.dtype[0]), ErrorKind::DType, name_of(op), ": needs a float dtype, got ",
+          name_of(out.dtype[0]));
+  out.attrs = attrs;
+}
+
+void infer_dirichlet(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_standard_gamma(op, in, attrs, out);
+  require(in[0].rank() > 0, ErrorKind::Shape, name_of(op), ": needs at least one dimension");
+}
+
+void infer_poisson(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_standard_gamma(op, in, attrs, out);
+}
+
+void infer_binomial(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_standard_gamma(op, in, attrs, out);
+  require(in[0].dtype() == in[1].dtype() && in[0].shape() == in[1].shape(), ErrorKind::Shape,
+          name_of(op), ": count and probability must have one dtype and shape, got ",
+          name_of(in[0].dtype()), " ", in[0].shape(), " and ", name_of(in[1].dtype()), " ",
+          in[1].shape());
+}
+
+void infer_von_mises(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+  infer_standard_gamma(op, in, attrs, out);
 }
 
 }  // namespace tinyt

@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include "memory/spare.h"
+#include "op_profile.h"
 #include "parallel.h"
 #include "plan.h"
 
@@ -247,6 +248,7 @@ std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> a
                                                        std::span<const double> given,
                                                        const Draws& draws, RunObserver* observer,
                                                        std::vector<double>* numbers) {
+  const ProfileScope scope("compiled program");
   if (!numbers_->refresh(given)) return std::nullopt;
   if (numbers) *numbers = numbers_->values();
   forget_lost_run();

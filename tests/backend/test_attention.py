@@ -86,7 +86,8 @@ def assert_close(got: list[Any], want: tuple[np.ndarray, ...], rtol: float) -> N
 def test_sizes(sizes: tuple[int, ...], dtype: str, rng: Any) -> None:
     arrays = rounded(drawn(rng, 2, 2, sizes), dtype)
     mask = rounded([rng.standard_normal((2, 1, *sizes[:2]))], dtype)[0]
-    for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
+    both = {"attn_mask": mask, "is_causal": True}
+    for options in ({}, {"is_causal": True}, {"attn_mask": mask}, both):
         given = {k: tinyt.tensor(v) if k == "attn_mask" else v for k, v in options.items()}
         if "attn_mask" in given:
             given["attn_mask"] = given["attn_mask"].to(getattr(tinyt, dtype))
@@ -215,7 +216,8 @@ def test_halves_accumulate_in_float32(dtype: str, sizes: tuple[int, ...], rng: A
     arrays = rounded(drawn(rng, 2, 2, sizes), dtype)
     mask = rng.random((2, 1, *sizes[:2])) < 0.7
     eps = 2.0**-11 if dtype == "float16" else 2.0**-8
-    for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
+    both = {"attn_mask": mask, "is_causal": True}
+    for options in ({}, {"is_causal": True}, {"attn_mask": mask}, both):
         given = {k: tinyt.tensor(v) if k == "attn_mask" else v for k, v in options.items()}
         want = expected(*arrays, options.get("attn_mask"), "is_causal" in options)
         assert_close(with_gradients(arrays, dtype, **given), want, 4 * eps)

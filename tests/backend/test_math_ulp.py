@@ -48,6 +48,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "atanh": (0.51, 2.5),
     "erfc": (0.51, 4.5),
     "erfinv": (0.51, 5.0),
+    "erfcx": (0.51, 8.0),
+    "log_ndtr": (0.51, 24.0),
+    "ndtri": (0.51, 16.0),
     "lgamma": (1.2, 8.0),
     "digamma": (1.2, 24.0),
     "i0": (0.51, 6.0),
@@ -89,6 +92,9 @@ NUMPY: dict[str, Callable[..., Array]] = {
     "erfc": scipy.special.erfc,
     # scipy takes microseconds to refuse a value.
     "erfinv": lambda x: scipy.special.erfinv(np.where(np.abs(x) <= 1, x, np.nan)),
+    "erfcx": scipy.special.erfcx,
+    "log_ndtr": scipy.special.log_ndtr,
+    "ndtri": scipy.special.ndtri,
     # The limits at infinities are not what scipy gives.
     "lgamma": lambda x: np.where(np.isinf(x), np.inf, scipy.special.gammaln(x)),
     "digamma": scipy.special.psi,
@@ -126,6 +132,13 @@ MPMATH: dict[str, Callable[..., mpmath.mpf]] = {
     "atanh": mpmath.atanh,
     "erfc": mpmath.erfc,
     "erfinv": mpmath.erfinv,
+    "erfcx": lambda x: mpmath.exp(x * x) * mpmath.erfc(x),
+    "log_ndtr": lambda x: (
+        mpmath.log1p(-mpmath.erfc(x / mpmath.sqrt(2)) / 2)
+        if x > 0
+        else mpmath.log(mpmath.erfc(-x / mpmath.sqrt(2)) / 2)
+    ),
+    "ndtri": lambda p: mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1),
     "lgamma": lambda x: mpmath.log(abs(mpmath.gamma(x))) if x < 0 else mpmath.loggamma(x),
     "digamma": mpmath.digamma,
     "i0": lambda x: mpmath.besseli(0, x),
@@ -149,6 +162,9 @@ DOMAIN: dict[str, tuple[float, float]] = {
     "acosh": (1, math.inf),
     "erfc": (-7, 29),
     "erfinv": (-1, 1),
+    "erfcx": (-26.5, 1e4),
+    "log_ndtr": (-1e4, 38),
+    "ndtri": (1e-40, 1),
     "lgamma": (-150, math.inf),
     "digamma": (-1e4, math.inf),
     **{name: (-800.0, 800.0) for name in ("i0", "i0e", "i1", "i1e")},
@@ -166,6 +182,8 @@ WIDE = (
     "asinh",
     "acosh",
     "atanh",
+    "log_ndtr",
+    "ndtri",
     "lgamma",
 )
 

@@ -418,6 +418,15 @@ def test_moving_and_searching_count_no_operations():
         assert all(flops(step) == 0 for step in steps_of(function, x))
 
 
+def test_factors_of_matrices():
+    """n^3 / 3 and n^2 k, of each matrix of a batch."""
+    x, b = tinyt.eye(6).expand(2, 6, 6).clone(), tinyt.ones(2, 6, 4)
+    (factored,) = steps_of(lambda x: tinyt.linalg.cholesky(x), x)
+    assert flops(factored) == 2 * 6**3 // 3
+    (solved,) = steps_of(lambda x, b: tinyt.linalg.solve_triangular(x, b, upper=False), x, b)
+    assert flops(solved) == 2 * 6 * 6 * 4
+
+
 def test_every_operation_has_its_row():
     """And nothing else: a row that is misspelt would never be used."""
     rows = {

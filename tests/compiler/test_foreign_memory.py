@@ -156,6 +156,25 @@ def test_calls_as_written_are_no_captures() -> None:
     assert lines[-1].startswith(f"{limit + 3}: ")
 
 
+def test_a_call_as_written_inside_does_not_put_off_the_outer_one() -> None:
+    """Of one function, which calls itself: its first call is captured."""
+
+    itself: list[Callable[..., Tensor]] = []  # emptied below: the cycle would keep tensors
+
+    def function(x: Tensor, y: Tensor, inner: list[Tensor]) -> Tensor:
+        if inner and not x._is_recorded:
+            with pytest.warns(UserWarning, match=AS_WRITTEN):
+                itself[0](*inner, [])
+        x.add_(y)
+        return x + y
+
+    compiled = compile(function)
+    itself.append(compiled)
+    compiled(tinyt.ones(2), tinyt.ones(2), list(same()))
+    assert compiled.cache_info().currsize == 1
+    itself.clear()
+
+
 def test_a_profile_of_a_call_as_written_says_so(tmp_path: Path) -> None:
     function = compile(add_to_first)
     for _ in range(2):

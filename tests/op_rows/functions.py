@@ -11,7 +11,7 @@ import references as ref
 import references_special as special
 from op_rows import ALL, FLOATS, NUMBERS, Op, Rng, b, bad, f, i
 from op_rows.unary import EXACT, TEST, unary, unary_samples
-from sampling import SHAPES, S, Sample, draw, special_values
+from sampling import SHAPES, Const, S, Sample, draw, special_values
 
 # Of functions with a zero inside the domain: the bound is absolute near it.
 NEAR_ZERO: dict[str, Any] = {"ulp": 8, "scale": 1.0}
@@ -43,6 +43,14 @@ def zeta_samples(rng: Rng, dtype: str) -> list[Sample]:
         S(k, draw(rng, shape, dtype, (0.3, 9)))
         for shape in ((), (0,), (3,), (4, 5), (67,))
         for k in (2.0, 3.5)
+    ]
+
+
+def gamma_samples(rng: Rng, dtype: str) -> list[Sample]:
+    """PyTorch has no gradient of the first argument."""
+    return [
+        S(Const(draw(rng, a, dtype, (0.3, 9))), draw(rng, x, dtype, (0.3, 9)))
+        for a, x in (((), ()), ((0,), (1,)), ((3,), (3,)), ((4, 1), (1, 5)), ((67,), (67,)))
     ]
 
 
@@ -108,6 +116,40 @@ FUNCTIONS = [
         ulp=8,
         method=False,
         out=True,
+    ),
+    unary(
+        "special_erfcx",
+        special.erfcx,
+        (-2, 5),
+        call="special.erfcx",
+        **SPECIAL | {"ulp": 8, "special": False},
+    ),
+    unary(
+        "special_log_ndtr",
+        special.log_ndtr,
+        (-4, 4),
+        call="special.log_ndtr",
+        **NEAR_ZERO | SPECIAL | {"special": False},
+    ),
+    unary(
+        "special_ndtri",
+        special.ndtri,
+        (0.15, 0.85),
+        call="special.ndtri",
+        **NEAR_ZERO | SPECIAL | {"special": False, "dtypes": FLOATS},
+    ),
+    *(
+        Op(
+            name,
+            gamma_samples,
+            ref.quiet(reference),
+            dtypes=FLOATS,
+            inplace=True,
+            out=True,
+            errors=(bad(RuntimeError, f"{name}.*int64", i(2), i(2)),),
+            **NEAR_ZERO | {"ulp": 128},
+        )
+        for name, reference in (("igamma", special.gammainc), ("igammac", special.gammaincc))
     ),
     unary("sinc", np.sinc, (-3, 3), **NEAR_ZERO | {"special": False}),
     unary("logit", special.logit, (0.05, 0.95), special=False, **NEAR_ZERO | {"dtypes": FLOATS}),

@@ -1,4 +1,4 @@
-"""Attention of bfloat16: no less exact than PyTorch's, which rounds weights and slopes, too."""
+"""Attention: a mask that is causal besides, and bfloat16, which is no less exact than PyTorch's."""
 
 from __future__ import annotations
 
@@ -37,3 +37,35 @@ def test_errors_in_bfloat16(sizes: tuple[int, int, int], causal: bool, rng: Any)
     for name, want, a, b in zip(("out", "query", "key", "value"), exact, ours, theirs, strict=True):
         of_ours, of_theirs = (np.sqrt(np.mean((x - want) ** 2)) for x in (a, b))
         assert of_ours <= 1.02 * of_theirs, (name, of_ours / of_theirs)
+
+
+@pytest.mark.parametrize("sizes", [(5, 5), (5, 7), (7, 5), (130, 130)], ids=str)
+@pytest.mark.parametrize("kind", ["bool", "float64"])
+def test_a_mask_that_is_causal_besides(sizes: tuple[int, int], kind: str, rng: Any) -> None:
+    """What neither hides is seen: eager, compiled, and with all scores in memory."""
+    queries, keys = sizes
+    shapes = (queries, 8), (keys, 8), (keys, 8), (queries, 8)
+    arrays = [rng.standard_normal((2, 3, *shape)) for shape in shapes]
+    mask = rng.standard_normal(sizes) if kind == "float64" else rng.random(sizes) < 0.7
+    options = {"attn_mask": torch.tensor(mask), "is_causal": True}
+    want = with_gradients(torch, arrays, "float64", **options)
+
+    learnt = tinyt.tensor(mask)
+    if kind == "float64":
+        learnt.requires_grad_()  # PyTorch refuses this one
+    compiled = tinyt.compile(with_mask)
+    q, k, v, g = map(tinyt.tensor, arrays)
+    for found in (
+        with_gradients(tinyt, arrays, "float64", attn_mask=tinyt.tensor(mask), is_causal=True),
+        with_gradients(tinyt, arrays, "float64", attn_mask=learnt, is_causal=True),
+        *(compiled(q, k, v, g, tinyt.tensor(mask)) for _ in range(3)),
+    ):
+        for a, b in zip(found, want, strict=True):
+            np.testing.assert_allclose(np.asarray(a), b, rtol=1e-12, atol=1e-13)
+
+
+def with_mask(q: Any, k: Any, v: Any, g: Any, mask: Any) -> list[Any]:
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    attention = tinyt.nn.functional.scaled_dot_product_attention
+    out = attention(*leaves, attn_mask=mask, is_causal=True)
+    return [out.detach(), *tinyt.autograd.grad(out, leaves, g)]

@@ -20,6 +20,8 @@ from tinyt.ops import autocast
 OTHER_NAMES = {
     "cross_entropy_loss": "cross_entropy",
     "grid_sampler": "grid_sample",
+    "grid_sampler_2d": "grid_sample",
+    "grid_sampler_3d": "grid_sample",
     "linalg_vecdot": "vecdot",
     "nll_loss2d": "nll_loss",
 }
@@ -31,7 +33,12 @@ def policies() -> list[str]:
     for path in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU"):
         name = path.removeprefix("aten::").partition(".")[0]
         name = OTHER_NAMES.get(name, name)
-        if hasattr(tinyt, name) or hasattr(tinyt.nn.functional, name):
+        in_linalg = name.startswith("linalg_") and name.removeprefix("linalg_")
+        if (
+            hasattr(tinyt, name)
+            or hasattr(tinyt.nn.functional, name)
+            or (in_linalg and hasattr(tinyt.linalg, in_linalg))
+        ):
             found.add(name)
     return sorted(found)
 
@@ -44,7 +51,7 @@ def test_policies(name: str) -> None:
 def test_names_exist() -> None:
     for name in autocast.LOWER | autocast.FULL | autocast.WIDEST:
         spaces = (tinyt, tinyt.nn.functional, tinyt.linalg)
-        assert any(hasattr(space, name) for space in spaces), name
+        assert any(hasattr(space, name.removeprefix("linalg_")) for space in spaces), name
 
 
 def cast(tt: Any, value: Any, dtype: str) -> Any:
@@ -239,3 +246,16 @@ def test_masked_attention(kind: str, need_weights: bool, rng: np.random.Generato
             out = layer(*[tt.from_numpy(x)] * 3, attn_mask=seen, need_weights=need_weights)
         found.append([t if t is None else dtype_name(t) for t in out])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("indices", [False, True])
+def test_fractional_pooling_is_in_float32(indices: bool) -> None:
+    def dtypes(tt: Any) -> list[str]:
+        image, samples = tt.ones(1, 1, 4, 4, dtype=tt.bfloat16), tt.full((1, 1, 2), 0.5)
+        with tt.autocast("cpu"):
+            found = tt.nn.functional.fractional_max_pool2d(
+                image, 2, 2, return_indices=indices, _random_samples=samples.bfloat16()
+            )
+        return [dtype_name(x) for x in flat(found)]
+
+    assert dtypes(tinyt) == dtypes(torch)

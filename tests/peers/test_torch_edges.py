@@ -115,6 +115,12 @@ THERE_WRONG: dict[str, tuple[str, Mask]] = {
     "copysign": ("NaN at infinities, where the slope is 1 or -1", lambda x, *_: np.isinf(x)),
     "pow": ("NaN for -inf to the power 1/2", lambda x, *_: np.isneginf(x)),
     "float_power": ("NaN for -inf to the power 1/2", lambda x, *_: np.isneginf(x)),
+    "special_erfcx": ("a difference of nearly equal numbers far out", lambda x: x > 1e4),
+    "special_log_ndtr": ("NaN at -inf, where the limit is inf", infinite),
+    "igamma": ("NaN at 0 and inf, where the density has limits; 0 outside the domain",
+               lambda a, x: (x == 0) | np.isinf(x) | (a < 0) | (x < 0)),
+    "igammac": ("NaN at 0 and inf, where the density has limits; 0 outside the domain",
+                lambda a, x: (x == 0) | np.isinf(x) | (a < 0) | (x < 0)),
     "frexp": ("scales by the exponent in one step, which underflows", lambda x: np.abs(x) > 1e38),
 }  # fmt: skip
 

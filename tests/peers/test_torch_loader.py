@@ -121,3 +121,18 @@ def test_counts_are_not_added_to_batches() -> None:
     """Where PyTorch does: `Counter.update` adds."""
     batch = tinyt.utils.data.default_collate([Counter(a=1), Counter(a=2)])
     assert (type(batch), batch["a"].tolist()) == (Counter, [1, 2])
+
+
+def test_samples_of_pytorch() -> None:
+    """As datasets of packages give them that have PyTorch: batches are tinyt's."""
+    samples = [(torch.ones(2, 3, requires_grad=True), {"label": torch.tensor(i)}) for i in (3, 4)]
+    images, rest = tinyt.utils.data.default_collate(samples)
+    assert isinstance(images, tinyt.Tensor)
+    assert images.shape == (2, 2, 3)
+    assert rest["label"].tolist() == [3, 4]
+    assert rest["label"].dtype is tinyt.int64
+    image, rest = tinyt.utils.data.default_convert(samples[0])
+    assert isinstance(image, tinyt.Tensor)
+    assert isinstance(rest["label"], tinyt.Tensor)
+    batches = list(tinyt.utils.data.DataLoader(samples, batch_size=2, num_workers=1))
+    assert [batch[1]["label"].tolist() for batch in batches] == [[3, 4]]

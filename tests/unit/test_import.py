@@ -7,7 +7,8 @@ import sys
 
 LATE = {
     *("ast", "asyncio", "dataclasses", "hashlib", "http", "inspect", "json", "logging"),
-    *("matplotlib", "multiprocessing", "numpy", "pickle", "socket", "subprocess", "torch"),
+    *("importlib.abc", "importlib.resources", "matplotlib", "multiprocessing", "numpy", "pathlib"),
+    *("pickle", "random", "shutil", "socket", "subprocess", "tempfile", "torch", "urllib"),
 }
 
 

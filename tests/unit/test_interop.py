@@ -271,3 +271,11 @@ def test_integers_of_numpy_are_integers() -> None:
         (functional.max_pool2d(images, two), functional.max_pool2d(images, 2)),
     ):
         assert tinyt.equal(got, want)
+
+
+def test_versions_of_dlpack() -> None:
+    for wrong in ((), (1,), [1, 0, 0]):
+        with pytest.raises(BufferError, match="two numbers"):
+            tinyt.ones(2).__dlpack__(max_version=wrong)
+    assert "versioned" in repr(tinyt.ones(2).__dlpack__(max_version=(1, 0)))
+    assert "versioned" not in repr(tinyt.ones(2).__dlpack__(max_version=(0, 8)))

@@ -19,33 +19,39 @@ CORE = ROOT / "src" / "core"
 PYTHON_LAYERS = [
     {"_core"},
     {"_tensor", "forks"},
-    {"config", "dtypes", "formats", "memory", "nesting", "printing"},
+    {"absent", "config", "dtypes", "formats", "imports", "memory", "nesting", "printing"},
     {"tensor"},
     {"random", "return_types"},
     {"autograd"},
     {"ops"},
-    {"control"},
+    {"control", "distributed"},
     {"compiler"},
     {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
     {"amp", "compile", "library"},
-    {"accelerator", "backends", "lazy", "legacy", "testing", "utils", "version"},
-    {"cuda"},
-    {"models"},
-    {"cli"},
+    {"storage"},
+    {"accelerator", "backends", "functional", "hub", "lazy", "legacy", "testing", "version"},
+    {"_C", "__config__", "_utils", "foreach", "native", "native_layers", "streams"},
+    {"utils"},
+    {"_dynamo", "export", "fx", "jit", "multiprocessing", "onnx", "profiler"},
+    {"cpu", "cuda", "mps", "types", "xpu"},
+    {"models", "distributions"},
+    {"interop", "stand_in"},
+    {"as_torch", "cli", "torch_version"},
     {"__main__"},
 ]
 # Within a group modules do not see each other, except:
 SIBLINGS = {("serialization", "io"), ("optim", "nn")}
-# The compiler sees tensors and operations, never autograd or nn; only compile.py sees it.
+# The compiler sees tensors and operations, never autograd or nn; only compile and PyTorch's name of
+# its switches see it.
 COMPILER_MAY_IMPORT = {"_core", "_tensor", "forks", "dtypes", "tensor", "ops", "compiler"}
-MAY_IMPORT_COMPILER = {"compile", "compiler"}
+MAY_IMPORT_COMPILER = {"_dynamo", "compile", "compiler"}
 
 # C++, left to right. A name is a file's stem; a folder stands for all in it.
 CORE_LAYERS = [
     {"error", "build_info"},
     {"dtype", "shape", "checked", "random", "parallel", "memory", "fork", "cgroup"},
-    {"tensor"},
-    {"ops", "backend", "dispatch", "infer", "optim", "seam"},
+    {"tensor", "shared_storage"},
+    {"ops", "backend", "dispatch", "infer", "op_profile", "optim", "seam"},
     {"numbers", "opaque", "lazy", "dry_run"},
     {"graph"},
     {
@@ -137,7 +143,7 @@ def target_of(name: str) -> str:
 
 def allowed(importer: str, target: str) -> bool:
     if importer == "":
-        return target in MAY_IMPORT_COMPILER - {"compiler"} or target not in {"compiler", "cli"}
+        return target == "compile" or target not in {"compiler", "cli"}
     if target == importer:
         return True
     if importer == "compiler":
@@ -174,7 +180,7 @@ def is_string(node: ast.AST) -> bool:
 def loads_own_part(call: ast.Call) -> bool:
     """`import_module(f"{__name__}.…")`: a package that loads its own modules when they are used."""
     return bool(call.args) and ast.unparse(call.args[0]).startswith(
-        ("f'{__name__}.", 'f"{__name__}.')
+        ("f'{__name__}.", 'f"{__name__}.', "f'{__package__}.")
     )
 
 

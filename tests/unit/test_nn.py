@@ -359,8 +359,8 @@ def test_load_state_dict_reports_everything_and_changes_nothing():
         r'Missing key\(s\) in state_dict: "body.0.bias"\..*'
         r'Unexpected key\(s\) in state_dict: "extra"\..*'
         r'named "body.1.bias".*'
-        r"size mismatch for head.weight: copying a param with shape \(3,\) from checkpoint, "
-        r"the shape in current model is \(2, 4\)"
+        r"size mismatch for head.weight: copying a param with shape tinyt.Size\(\[3\]\) from "
+        r"checkpoint, the shape in current model is tinyt.Size\(\[2, 4\]\)"
     )
     with pytest.raises(RuntimeError, match=expected):
         net.load_state_dict(state)

@@ -104,7 +104,7 @@ def test_the_page_on_compiling_runs_from_top_to_bottom(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("marker", "then"), [("demo", "tinyt train digits"), ("test", "pytest")])
 def test_commands_use_what_the_package_declares(marker: str, then: str) -> None:
-    assert block(f"ci:install-{marker}") == f'pip install ".[{marker}]" && {then}\n'
+    assert block(f"ci:install-{marker}") == f'pip install -v ".[{marker}]" && {then}\n'
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert re.search(rf"^{marker} = \[", project, re.MULTILINE)
     assert re.search(r'^tinyt = "tinyt\.cli', project, re.MULTILINE)

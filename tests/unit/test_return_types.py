@@ -23,6 +23,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "histogram": lambda **out: tinyt.histogram(X, 2, **out),
     "histogramdd": lambda **out: tinyt.histogramdd(X.reshape(1, 3), 2, **out),
     "kthvalue": lambda **out: tinyt.kthvalue(X, 2, **out),
+    "linalg_cholesky_ex": lambda **out: tinyt.linalg.cholesky_ex(tinyt.eye(2), **out),
     "max": lambda **out: tinyt.max(X, 0, **out),
     "median": lambda **out: tinyt.median(X, 0, **out),
     "min": lambda **out: tinyt.min(X, 0, **out),

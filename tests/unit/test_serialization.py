@@ -98,6 +98,25 @@ def test_plain_values_round_trip(path, obj):
     assert math.copysign(1, tinyt.load(path)) == -1 if obj == 0 and type(obj) is float else True
 
 
+def test_numbers_of_numpy_become_plain(path):
+    given = {
+        "best": np.float32(0.5),
+        "epochs": [np.int64(3), np.uint8(255)],
+        "done": np.bool_(True),
+        "double": np.float64(0.1),
+        "inf": np.float16(np.inf),
+        np.int64(7): 1,
+    }
+    tinyt.save(given, path)
+    found = tinyt.load(path)
+    assert found == given
+    kinds = [type(x) for x in (*found, *found.values())]
+    assert kinds == [*[str] * 5, int, float, list, bool, float, float, int]
+    assert [type(x) for x in found["epochs"]] == [int, int]
+    with pytest.raises(TypeError, match="complex64 at z"):
+        tinyt.save({"z": np.complex64(1)}, path)
+
+
 def test_tensors_in_nested_data_round_trip(path):
     obj = {
         "model": OrderedDict(w=ops.randn(3, 4), b=ops.zeros(())),

@@ -54,15 +54,15 @@ def test_the_usual_head_of_a_script() -> None:
 
 
 def test_what_is_not_there_says_so() -> None:
-    with pytest.raises(tinyt.DeviceError, match=r"cuda\.synchronize: this build has no CUDA"):
-        tinyt.cuda.synchronize()
+    with pytest.raises(tinyt.DeviceError, match=r"cuda\.current_device: this build has no CUDA"):
+        tinyt.cuda.current_device()
     for name in ("set_device", "get_device_name", "get_device_properties"):
         with pytest.raises(tinyt.DeviceError, match=name):
             getattr(tinyt.cuda, name)(0)
     with pytest.raises(RuntimeError, match="'cuda' is not available"):
         tinyt.set_default_device("cuda")
-    with pytest.raises(AttributeError, match=r"no attribute 'jit'.*TorchScript"):
-        _ = tinyt.jit
+    with pytest.raises(AttributeError, match=r"no attribute 'sparse'.*strided"):
+        _ = tinyt.sparse
     with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
         _ = tinyt.nonsense
     with pytest.raises(ValueError, match="'low'"):
@@ -95,7 +95,7 @@ def test_modules_that_scripts_import_from() -> None:
 
 def test_where_a_tensor_is() -> None:
     x = tinyt.ones(2)
-    assert x.pin_memory() is x.share_memory_() is x
+    assert x.pin_memory() is x
     assert (x.is_pinned(), x.is_shared(), x.is_inference(), x.get_device()) == (
         False,
         False,
@@ -106,7 +106,7 @@ def test_where_a_tensor_is() -> None:
     assert not any([x.is_cuda, x.is_mps, x.is_meta, x.is_sparse, x.is_quantized, x.is_nested])
     with pytest.raises(RuntimeError, match="'cuda' is not available"):
         x.cuda()
-    assert tinyt.autograd.Variable(x) is x
+    assert tinyt.autograd.Variable(x).data_ptr() == x.data_ptr()
     assert tinyt.autograd.Variable(tinyt.ones(1), requires_grad=True).requires_grad
 
 

@@ -18,6 +18,7 @@ from stubs.tables import (
 )
 from stubs.text import Function, Stub
 from tinyt import _core, _tensor, dtypes
+from tinyt.tensor import node_of
 
 UNARY = {"__neg__", "__pos__", "__abs__", "__invert__"}
 COMPARISONS = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"}
@@ -266,7 +267,7 @@ def hot_stub() -> str:
     leaf = tinyt.tensor([1.0], requires_grad=True)
     examples: dict[type[Any], object] = {
         _tensor.TensorBase: tinyt.tensor([1.0]),
-        _tensor.Node: (leaf * leaf).grad_fn,
+        _tensor.Node: node_of(leaf * leaf),
         _tensor.dtype: dtypes.ALL[0],
         _tensor.device: leaf.device,
         _tensor.GradMode: _tensor.GradMode(),

@@ -2,6 +2,7 @@
 
 # Types of the Cython module's parameters, by name; "| None" is added where the default is None.
 HOT_PARAMETERS = {
+    "count": "SupportsIndex",
     "stand_in": "TensorBase",
     "values": "TensorBase",
     "first": "int",
@@ -13,6 +14,7 @@ HOT_PARAMETERS = {
     "view": "TensorBase",
     "accumulate": "bool",
     "active": "bool",
+    "alone": "bool",
     "may_copy": "bool",
     "cache": "bool",
     "capsule": "object",
@@ -20,6 +22,8 @@ HOT_PARAMETERS = {
     "copy": "bool",
     "create_graph": "bool",
     "data": "Any",
+    "descriptor": "int",
+    "nbytes": "int",
     "dim": "int",
     "dl_device": "tuple[int, int]",
     "dt": "_DType",
@@ -72,6 +76,7 @@ HOT_TYPES = {
     "device.type": "str",
     "device.index": "int | None",
     "device.__enter__": "device",
+    "device.require_present": "device",
     "device.__exit__": "None",
     "Node.shape": "tuple[int, ...]",
     "Node.dtype": "_DType",
@@ -86,6 +91,10 @@ HOT_TYPES = {
     "Saved.unpack": "Tensor",
     "TensorBase._post_hooks": "dict[int, Callable[[Tensor], None]] | None",
     "push_saved_hooks": "None",
+    "move_to_shared": "None",
+    "name_backward": "None",
+    "shared_descriptor": "int",
+    "map_shared": "Tensor",
     "pop_saved_hooks": "None",
     "set_anomaly_hooks": "None",
     "set_written": "None",
@@ -205,7 +214,7 @@ HOT_TYPES = {
     "TensorBase._base": "Tensor | None",
     "TensorBase.requires_grad": "bool",
     "TensorBase.is_leaf": "bool",
-    "TensorBase.grad_fn": "Node | None",
+    "TensorBase.grad_fn": "Any",  # `Tensor` has a view of it
     "TensorBase.output_nr": "int",
     "TensorBase.grad": "Tensor | None",
     "TensorBase.data": "Tensor",
@@ -213,9 +222,14 @@ HOT_TYPES = {
     "TensorBase._hooks": f"dict[int, {HOOK}] | None",
     "Size.numel": "int",
     "Size.__add__": "Size",
+    "Size.__mul__": "Size",
+    "Size.__radd__": "Size",
+    "Size.__rmul__": "Size",
     "_make_dtypes": "tuple[dtype, ...]",
     "default_dtype_object": "dtype",
     "dtype_by_name": "dtype",
+    "show_as": "None",
+    "shown_as": "str",
     "register_rule": "None",
     "is_grad_enabled": "bool",
     "_set_grad_enabled": "None",
@@ -413,6 +427,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
 }
 # What C++ signatures call a bare list, dict or tuple.
 CORE_RESULTS = {
+    "stop_profile": "list[tuple[Any, ...]]",
     "op_table": "list[_OpRow]",
     "dtype_table": "list[_DTypeRow]",
     "build_info": "_BuildInfo",

@@ -94,7 +94,7 @@ def _import(module: str, names: set[str]) -> str:
     plain = sorted((n for n in names if " as " not in n), key=import_order)
     groups = [[n] for n in names if " as " in n] + ([plain] if plain else [])
     text = ""
-    for group in sorted(groups, key=lambda g: import_order(g[0])):
+    for group in sorted(groups, key=lambda g: (import_order(g[0].partition(" ")[0]), g[0])):
         line = f"from {module} import {', '.join(group)}\n"
         if len(line) > WIDTH + 1:
             line = f"from {module} import (\n" + "".join(f"    {n},\n" for n in group) + ")\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinyt._core import CaptureError, scale_all, set_step_condition
 from tinyt._tensor import MISSING, recorder
@@ -18,8 +18,10 @@ from tinyt.autograd import no_grad
 from tinyt.dtypes import float16, float32, float64
 from tinyt.nesting import deeper
 from tinyt.ops import tensor, where
-from tinyt.optim import Optimizer
 from tinyt.tensor import Tensor, prim
+
+if TYPE_CHECKING:
+    from tinyt.optim import Optimizer
 
 
 def _times(x: Tensor, factor: Tensor) -> Tensor:
@@ -49,11 +51,10 @@ def _every(checks: list[Any]) -> Any:
 
 def _step_where(finite: Tensor, optimizer: Optimizer) -> Any:
     """Records a step that is left out where `finite` is false."""
-    kind = type(optimizer)
-    if kind._update_all is Optimizer._update_all or kind.step is not Optimizer.step:
+    if not optimizer._steps_all_at_once():
         raise CaptureError(
-            f"GradScaler: a step of {kind.__name__} cannot be left out in a compiled function; "
-            "call scaler.step(optimizer) and scaler.update() outside"
+            f"GradScaler: a step of {type(optimizer).__name__} cannot be left out in a compiled "
+            "function; call scaler.step(optimizer) and scaler.update() outside"
         )
     if optimizer._hooks["step_pre"] or optimizer._hooks["step_post"]:
         raise CaptureError(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from tinyt._tensor import is_grad_enabled
 from tinyt.autograd import functional, graph, rules
 from tinyt.autograd.anomaly import (
@@ -20,13 +24,28 @@ from tinyt.autograd.mode import (
     no_grad,
     set_grad_enabled,
 )
-from tinyt.autograd.tape import Variable, backward, grad
+from tinyt.autograd.tape import backward, grad
+from tinyt.autograd.variable import Variable
+
+if TYPE_CHECKING:
+    from tinyt.autograd import anomaly_mode, profiler, profiler_util
+
+# Modules under PyTorch's paths, loaded when they are first asked for.
+_LAZY = {"anomaly_mode", "grad_mode", "profiler", "profiler_util", "variable"}
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
+
 
 __all__ = [
     "Function",
     "FunctionCtx",
     "RemovableHandle",
     "Variable",
+    "anomaly_mode",
     "backward",
     "detect_anomaly",
     "enable_grad",
@@ -41,6 +60,8 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "profiler",
+    "profiler_util",
     "rules",
     "set_detect_anomaly",
     "set_grad_enabled",

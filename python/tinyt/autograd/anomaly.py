@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tinyt._tensor import GradMode, Node, set_anomaly_hooks
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _mode = {"enabled": False, "check_nan": True}
+_observer: Callable[[Node, Sequence[Tensor | None]], None] | None = None
 
 
 def _trace() -> list[traceback.FrameSummary]:
@@ -60,7 +61,36 @@ def _set(enabled: bool, check_nan: bool) -> None:
             kind = type(value).__name__
             raise TypeError(f"set_detect_anomaly: {name} must be True or False, got {kind}")
     _mode.update(enabled=enabled, check_nan=check_nan)
-    set_anomaly_hooks(_trace if enabled else None, _check if enabled and check_nan else None)
+    _install()
+
+
+def _install() -> None:
+    enabled, check_nan = _mode["enabled"], _mode["check_nan"]
+    look: Callable[[Node, Sequence[Tensor | None]], None] | None
+    look = _check if enabled and check_nan else None
+    if _observer is not None:
+        look = _both if look else _observer
+    set_anomaly_hooks(_trace if enabled else None, look)
+
+
+def _both(node: Node, grads: Sequence[Tensor | None]) -> None:
+    if _observer is not None:
+        _observer(node, grads)
+    _check(node, grads)
+
+
+def set_observer(observer: Callable[[Node, Sequence[Tensor | None]], None] | None) -> None:
+    """Has every backward pass call a function with each node and the list of the gradients that it
+    gave, in which the function may put others; None for no function."""
+    global _observer
+    if observer is not _observer:
+        _observer = observer
+        _install()
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Turns anomaly mode on or off; see :class:`set_detect_anomaly`."""
+    _set(enabled, check_nan)
 
 
 class set_detect_anomaly:

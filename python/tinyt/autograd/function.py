@@ -188,6 +188,22 @@ class Function:
         return output
 
 
+class InplaceFunction(Function):
+    """A function that may write to its first argument; `mark_dirty` says so, as in any other."""
+
+
+class NestedIOFunction(Function):
+    """The base of functions of nested tensors before PyTorch 0.4: calling one is an error."""
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """NotImplementedError: a `Function` takes nested arguments flat."""
+        raise NotImplementedError(
+            f"{cls.__name__}: functions of nested tensors are not there; derive from "
+            "autograd.Function and pass the tensors one by one"
+        )
+
+
 def _backward_of(function: type[Function]) -> Callable[..., Any]:
     backward: Callable[..., Any] = function.backward
     return function.vjp if backward is Function.backward else backward

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tinyt._tensor import Node, pop_saved_hooks, push_saved_hooks
+from tinyt._tensor import pop_saved_hooks, push_saved_hooks
+from tinyt.autograd.grad_fn import GradFn as Node
 from tinyt.tensor import Tensor
 
 __all__ = ["Node", "saved_tensors_hooks"]

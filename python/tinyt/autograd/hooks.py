@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
-from tinyt.tensor import Tensor, prim
+from tinyt.tensor import Tensor, node_of, prim
 
 
 class RemovableHandle:
@@ -45,6 +45,27 @@ def add_hook(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> Removab
     return handle
 
 
+class LastHook:
+    """A hook of a leaf that sees what the others made of the gradient."""
+
+    def __init__(self, look: Callable[[Tensor], None]) -> None:
+        self._look = look
+
+    def __call__(self, grad: Tensor) -> None:  # noqa: D102
+        self._look(grad)
+
+
+def add_leaf_hook(x: Tensor, hook: Any) -> RemovableHandle:
+    """Adds a hook to a leaf, before those that are to be last."""
+    if x._hooks is None:
+        x._hooks = {}
+    last = [number for number, other in x._hooks.items() if isinstance(other, LastHook)]
+    handle = add_hook(x._hooks, hook)
+    for number in last:
+        x._hooks[number] = x._hooks.pop(number)
+    return handle
+
+
 class _Keep:
     """The hook that fills ``.grad`` of a tensor that is not a leaf."""
 
@@ -63,11 +84,9 @@ def register_hook(x: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Removab
         raise RuntimeError(
             "register_hook: cannot register a hook on a tensor that doesn't require gradient"
         )
-    node = x.grad_fn
+    node = node_of(x)
     if node is None:
-        if x._hooks is None:
-            x._hooks = {}
-        return add_hook(x._hooks, hook)
+        return add_leaf_hook(x, hook)
     if node.hooks is None:
         node.hooks = {}
     kept = [number for number, (_, other) in node.hooks.items() if isinstance(other, _Keep)]

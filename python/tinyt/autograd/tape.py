@@ -6,17 +6,22 @@ node before the node itself: the order, and with it every sum, is fixed by the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, overload
 
 from tinyt._tensor import GradMode, Node, Walk
 from tinyt.autograd.hooks import retain_grad
-from tinyt.tensor import Tensor, prim
+from tinyt.tensor import Tensor, node_of, prim
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     _Edge: TypeAlias = Node | Tensor
+
+
+# What names a block in a profile, while one is on (profiler.py).
+profile_range: Callable[[str], AbstractContextManager[Any]] | None = None
 
 
 def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
@@ -37,7 +42,7 @@ def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
 
 
 def _edge(x: Tensor) -> tuple[_Edge | None, int]:
-    node = x.grad_fn
+    node = node_of(x)
     if node is not None:
         return node, x.output_nr
     return (x if x.requires_grad else None), 0
@@ -66,15 +71,23 @@ def run_backward(
                 retain_grad(x)  # no effect on a leaf
     found: list[Tensor | None] = [None] * len(inputs or ())
     walk = Walk(wanted, found)
-    with GradMode(create_graph):
-        for root, gradient in zip(outputs, gradients, strict=True):
-            if not walk.start(root, _seed(root, gradient)):
-                raise RuntimeError(
-                    "backward: a tensor does not require grad and does not have a grad_fn, "
-                    f"shape {tuple(root.shape)}"
-                )
-        walk.run(retain_graph)
-        walk.finish(accumulate, create_graph)
+
+    def run() -> None:
+        with GradMode(create_graph):
+            for root, gradient in zip(outputs, gradients, strict=True):
+                if not walk.start(root, _seed(root, gradient)):
+                    raise RuntimeError(
+                        "backward: a tensor does not require grad and does not have a grad_fn, "
+                        f"shape {tuple(root.shape)}"
+                    )
+            walk.run(retain_graph)
+            walk.finish(accumulate, create_graph)
+
+    if profile_range is None:
+        run()
+    else:
+        with profile_range("backward"):
+            run()
     if inputs is not None:
         # The same tensor asked for twice gets the same gradient.
         for i, x in enumerate(inputs):
@@ -248,8 +261,3 @@ def _seeds(
     if len(seeds) != len(roots):
         raise RuntimeError(f"backward: got {len(roots)} tensors and {len(seeds)} gradients")
     return seeds
-
-
-def Variable(data: Tensor, requires_grad: bool = False) -> Tensor:
-    """``data`` itself: before PyTorch 0.4 tensors were wrapped so."""
-    return data.requires_grad_() if requires_grad else data

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import tinyt
-from tinyt.cli import bench, train
+from tinyt.cli import bench, run, train
 from tinyt.cli.chars import generate
 from tinyt.cli.errors import CommandError, one_line
 from tinyt.cli.evaluate import evaluate
@@ -16,6 +16,7 @@ from tinyt.cli.tasks import TASKS
 
 _EPILOG = """\
 examples:
+  tinyt run script.py --epochs 3          a program written for PyTorch, as it is
   tinyt train digits                      train a network on handwritten digits
   tinyt train digits --resume RUN         go on after Ctrl-C
   tinyt train chars --text FILE           train a transformer on a text
@@ -38,6 +39,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tinyt {tinyt.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    run.add_arguments(
+        commands.add_parser(
+            "run",
+            help="run a program written for PyTorch",
+            description="Run a program that imports torch; tinyt stands in for it.",
+        )
+    )
 
     tasks = commands.add_parser(
         "train", help="train a network", description="Train a network on a built-in task."
@@ -78,9 +87,26 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _with_command(argv: Sequence[str]) -> Sequence[str]:
+    """A command line that begins with a program means `run`, as in `python -m tinyt script.py`."""
+    is_program = argv and (argv[0] in ("-", "-c", "-m") or argv[0].endswith((".py", ".pyz")))
+    return ["run", *argv] if is_program else argv
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of a command line."""
+    argv = _with_command(argv)
+    if argv[:1] != ["run"]:
+        return build_parser().parse_args(argv)
+    own, of_program = run.split(argv[1:])
+    args = build_parser().parse_args(["run", *own])
+    args.arguments = of_program
+    return args
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv` (that of the process by default); returns the exit code."""
-    args = build_parser().parse_args(argv)
+    args = parse(sys.argv[1:] if argv is None else list(argv))
     if hasattr(args, "check"):
         args.check(args)
     try:

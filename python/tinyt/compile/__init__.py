@@ -9,8 +9,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tinyt import compiler
+from tinyt.compiler.switches import is_disabled, is_off
 from tinyt.compiler.types import CacheInfo, MemoryLimitError, VerificationError
 from tinyt.nn import Module
+from tinyt.nn.hooks import set_compiler
 
 if TYPE_CHECKING:
     from tinyt.compile.compiled import Compiled
@@ -157,7 +160,9 @@ def compile(
     captured tensors: values that are cheap to compute are computed again rather than kept, with the
     same bits, until `Compiled.peak_bytes` fits; where it cannot, a MemoryLimitError lists what is
     held at the peak. ``name`` is the
-    function's in messages. ``disable`` returns ``model`` as it is. ``backend``, ``mode``,
+    function's in messages. ``disable`` returns ``model`` as it is, and so does a ``model`` of
+    `tinyt.compiler.disable`, and any where the environment has ``TINYT_COMPILE_DISABLE=1``,
+    PyTorch's ``TORCH_COMPILE_DISABLE=1`` or ``TORCHDYNAMO_DISABLE=1``. ``backend``, ``mode``,
     ``options`` and ``isolate_recompiles`` are PyTorch's and change nothing; a name of a backend or
     mode that is not PyTorch's is a RuntimeError, a function as backend and ``shapes_spec`` are a
     NotImplementedError. ``dynamic=True``: a call whose arguments differ from an earlier call's in
@@ -180,7 +185,7 @@ def compile(
         if not callable(function):
             what = type(function).__name__
             raise TypeError(f"compile: expected a function or module, got {what}")
-        if disable:
+        if disable or is_disabled(function) or is_off():
             return function
         if not isinstance(function, Module):
             return kind(function, limit, name, verify, nbytes, dynamic)
@@ -189,3 +194,8 @@ def compile(
         return OptimizedModule(function, call)
 
     return decorate if model is None else decorate(model)
+
+
+# PyTorch's torch.compiler.compile.
+compiler.compile = compile
+set_compiler(compile)

@@ -32,6 +32,7 @@ from tinyt.compiler.render.views import Profile, Views
 from tinyt.compiler.resize import Simplified
 from tinyt.compiler.source_hints import line_of
 from tinyt.compiler.sources import Lines, origins_of
+from tinyt.compiler.switches import compiling, is_off, suppresses_errors
 from tinyt.compiler.types import CacheInfo, MemoryLimitError, VerificationError
 from tinyt.compiler.verify import Verification, Verifier
 from tinyt.tensor import Tensor
@@ -65,6 +66,8 @@ class Compiled(Views):
         self._simplified = Simplified()
         self._captures = self._derivations = self._as_written = 0
         self._warm = False
+        self._has_given_up = False  # of `suppress_errors`
+        self._undo: list[Callable[[], None]] | None = None
         update_wrapper(self, function, updated=())
 
     def cache_info(self) -> CacheInfo:
@@ -79,7 +82,7 @@ class Compiled(Views):
         self._verifications.clear()
         self._simplified = Simplified()
         self._captures = self._derivations = self._as_written = 0
-        self._warm = False
+        self._warm = self._has_given_up = False
         self.hits = self.misses = 0
 
     def explain(self) -> str:
@@ -94,42 +97,66 @@ class Compiled(Views):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], profile: Profile | None = None
     ) -> Any:
         """The result of a call that no program stands for yet."""
+        if self._has_given_up or is_off():
+            return self.function(*args, **kwargs)
+        if not suppresses_errors():
+            return self._missed(args, kwargs, profile, [])
+        result: list[Any] = []
+        self._undo = []
+        try:
+            return self._missed(args, kwargs, profile, result)
+        except CaptureError as error:
+            self._undo_recordings()
+            self._give_up(error)
+            return result[0] if result else self.function(*args, **kwargs)
+        finally:
+            self._undo = None
+
+    def _missed(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        profile: Profile | None,
+        run: list[Any],
+    ) -> Any:
+        """As `miss`; ``run`` gets the result as soon as the function has run."""
         reason = self._reason(args, kwargs)
-        for entry in self.entries:
-            for guard in entry.capture.guards:
-                for place in changed_floats(guard):
-                    self._places[id(place.holder), place.key] = place
+        self._find_changed_floats()
         leaves: list[Any] = []
         description = describe(args, leaves), describe(kwargs, leaves)
-        as_written = self._as_written
+        stays_as_written = False
         if self._warm:
             derived, why = self._derived(args, kwargs, reason)
             if derived is not None:
                 return derived.call(leaves, profile)
             try:
                 entry = self._captured(description, leaves, reason + why)
-                if entry.ready(leaves) and self._marks(leaves):
+                if entry.ready(leaves) and (self._marks(leaves) or self._undo is not None):
                     self.confirm(entry, leaves)  # a call of this size may never come again
                 return entry.call(leaves, profile)
             except FirstRun:
                 pass
             except AsWritten as error:
                 self._runs_as_written(error)
+                stays_as_written = True
             except (CaptureError, VerificationError, MemoryLimitError):
                 raise
             except Exception:  # the function's own, perhaps: then the call below has it, too
                 pass
+        self._undo_recordings()
         # Run once: what later calls find, as the states of an optimiser, comes to exist.
-        tensors = (x for x in leaves if isinstance(x, Tensor))
-        own = [(x, own_attributes(x)) for x in tensors if not (x.requires_grad and x.is_leaf)]
-        result = self.function(*args, **kwargs)
+        own = [(x, own_attributes(x)) for x in leaves if _is_stood_in(x)]
+        result = self._eager(args, kwargs)
+        run.append(result)
         self._warm = True
-        if self._as_written != as_written:
+        if stays_as_written:
             return result
         try:
             for x, before in own:
                 require_attributes(x, before)
-            self._captured(description, leaves, reason)
+            entry = self._captured(description, leaves, reason)
+            if self._undo is not None and entry.ready(leaves):
+                self.confirm(entry, leaves)  # while there is a result of the function
         except AsWritten as error:
             self._runs_as_written(error)
         except (VerificationError, MemoryError):  # MemoryLimitError, too
@@ -138,19 +165,34 @@ class Compiled(Views):
             if isinstance(error, FirstRun):
                 if error.may_wait:
                     self._warm = False
+                    self._undo_recordings()
                     return result
                 error = CaptureError(
                     "step: the optimiser has no states yet, and running the function has made "
                     "none; make the optimiser outside the compiled function"
                 )
-            what = str(error)
-            if not isinstance(error, CaptureError):
-                where = line_of(error)
-                what = f"compile: {error!r}" + (f", at {where}" if where else "")
-            raise CaptureError(
-                f"{what} (while {self._name()} was captured; the call has run)"
-            ) from (error)
+            raise self._refusal(error) from error
         return result
+
+    def _find_changed_floats(self) -> None:
+        """From now on programs read floats anew that have changed since they were captured."""
+        for entry in self.entries:
+            for guard in entry.capture.guards:
+                for place in changed_floats(guard):
+                    self._places[id(place.holder), place.key] = place
+
+    def _refusal(self, error: Exception) -> CaptureError:
+        """What is raised where a call that has run could not be captured."""
+        what = str(error)
+        if not isinstance(error, CaptureError):
+            where = line_of(error)
+            what = f"compile: {error!r}" + (f", at {where}" if where else "")
+        return CaptureError(f"{what} (while {self._name()} was captured; the call has run)")
+
+    def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function itself, called for its program."""
+        with compiling():
+            return self.function(*args, **kwargs)
 
     def _runs_as_written(self, error: AsWritten) -> None:
         """Says so: in `explain`, and in a warning the first time."""
@@ -162,6 +204,22 @@ class Compiled(Views):
             )
         self._as_written += 1
         self._note(f"runs as written: {error}")
+
+    def _undo_recordings(self) -> None:
+        """With `suppress_errors`: puts back what recordings of this call have changed."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _give_up(self, error: CaptureError) -> None:
+        """With `suppress_errors`: calls without a program run as written from now on."""
+        self._has_given_up = True
+        what = str(error).removeprefix("compile: ")
+        warnings.warn(
+            f"compile: {self._name()} runs as written from now on, since errors are suppressed: "
+            f"{what}",
+            stacklevel=3,
+        )
+        self._reasons.append(f"runs as written: {what}")
 
     def _note(self, reason: str) -> None:
         """A line of `explain`."""
@@ -175,11 +233,16 @@ class Compiled(Views):
         another number changes in the graph tells. The program stands for this value then.
         """
         given = entry.given(leaves)
-        with collection_paused():
-            self._trace(entry, leaves)
-            places = [x for x in entry.capture.numbers if isinstance(x, Place)]
-            with set_nowhere(places):
-                self._hold_numbers(entry, leaves, given)
+        try:
+            with collection_paused():
+                self._trace(entry, leaves)
+                places = [x for x in entry.capture.numbers if isinstance(x, Place)]
+                with set_nowhere(places):
+                    self._hold_numbers(entry, leaves, given)
+        except CaptureError:
+            if self._undo is not None:
+                self.entries.remove(entry)
+            raise
         if entry.capture.core.holds(given):
             entry.confirm()
             try:
@@ -381,7 +444,9 @@ class Compiled(Views):
             return args, kwargs
 
         objects = list(_objects_of(description))
-        return Capture(self.function, leaves, arguments, objects, places, nudged, lines, traced)
+        return Capture(
+            self.function, leaves, arguments, objects, places, nudged, lines, traced, self._undo
+        )
 
     def __reduce__(self) -> Any:  # a copy captures anew
         verify = self._verifier is not None
@@ -391,6 +456,11 @@ class Compiled(Views):
     def _name(self) -> str:
         default = type(self.function).__qualname__
         return self._given_name or str(getattr(self.function, "__qualname__", default))
+
+
+def _is_stood_in(x: Any) -> bool:
+    """Whether it is a tensor, and no leaf that requires grad."""
+    return isinstance(x, Tensor) and not (x.requires_grad and x.is_leaf)
 
 
 def _gradients(

@@ -1,11 +1,13 @@
 """What `tinyt.compile` is built of: capture a function, interpret its graph, simplify it, run it
-planned; `rewrite`, by which users add their own simplifications; and `mark_dynamic`.
+planned; `rewrite`, by which users add their own simplifications; `mark_dynamic`; and PyTorch's
+switches of `torch.compiler` (`is_compiling`, `disable` and the like).
 
 Loaded at the first use: most programs that import tinyt compile nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,21 @@ if TYPE_CHECKING:
     from tinyt.compiler.passes import simplify
     from tinyt.compiler.recording import Recording, record
     from tinyt.compiler.rewriting import Rewrite, rewrite
+    from tinyt.compiler.switches import (
+        allow_in_graph,
+        assume_constant_result,
+        cudagraph_mark_step_begin,
+        disable,
+        is_compiling,
+        is_dynamo_compiling,
+        is_exporting,
+        list_backends,
+        reset,
+        set_enable_guard_collectives,
+        set_stance,
+        substitute_in_graph,
+        wrap_numpy,
+    )
 
 __all__ = [
     "Graph",
@@ -25,14 +42,32 @@ __all__ = [
     "Recording",
     "Rewrite",
     "Value",
+    "allow_in_graph",
+    "assume_constant_result",
+    "cudagraph_mark_step_begin",
+    "disable",
     "interpret",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "list_backends",
     "mark_dynamic",
     "record",
+    "reset",
     "rewrite",
+    "set_enable_guard_collectives",
+    "set_stance",
     "simplify",
+    "substitute_in_graph",
+    "wrap_numpy",
 ]
 
-_MODULES = ("dynamic", "graph", "interpreter", "passes", "recording", "rewriting")
+# In the order in which they are searched; the first one loads nothing else.
+_MODULES = ("switches", "dynamic", "graph", "interpreter", "passes", "recording", "rewriting")
+
+
+# `tinyt.compile`, under PyTorch's name: set there, to the right of this layer.
+compile: Callable[..., Any]
 
 
 def __getattr__(name: str) -> Any:

@@ -270,7 +270,8 @@ class Capture:
     in for, as where its value is looked at. ``objects`` are the
     other arguments, ``places`` those of floats that are read anew at every run; ``nudged`` is
     what `Graph.begin` takes; ``lines`` gets the user's lines, by nodes. ``traced``:
-    sizes are followed (`tinyt.compiler.dynamic`).
+    sizes are followed (`tinyt.compiler.dynamic`). ``undo`` gets functions that undo what recordings
+    have changed of Python's objects, the last one first.
     """
 
     def __init__(
@@ -283,7 +284,9 @@ class Capture:
         nudged: tuple[int, float] = (-1, 1.0),
         lines: Lines | None = None,
         traced: bool = False,
+        undo: list[Callable[[], None]] | None = None,
     ) -> None:
+        self._undo = undo
         self.places, self._nudged, self.lines = places, nudged, lines
         self.origins: list[int] = []  # of each planned node, the recorded one (`origins_of`)
         self._is_traced = traced
@@ -345,6 +348,8 @@ class Capture:
         while True:
             own = (v for x in tensors.values() for v in own_attributes(x).values())
             tracer = Tracer(function, (*objects, *own), self._line_callback())
+            if self._undo is not None:
+                self._undo.append(tracer.undo())
             try:
                 made = self._typed(partial(self._record, function, leaves, rebuild), tracer)
             except _WantsValues as wanted:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tinyt import _core
-from tinyt._tensor import ByIdentity, is_same
+from tinyt._tensor import ByIdentity, is_same, view_dtype
 from tinyt.compiler.graph import Graph, Input, Node
-from tinyt.tensor import Tensor
+from tinyt.dtypes import uint8
+from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
     from tinyt.compiler.sources import Lines
@@ -36,7 +37,13 @@ def _same(first: Recorded, x: Tensor, second: Recorded, y: Tensor) -> bool:
     of_value = (x.dim() == 0 and y.dim() == 0) or (
         x.data_ptr() in first.constants and y.data_ptr() in second.constants
     )
-    return of_value and x.dtype is y.dtype and x.numpy().tobytes() == y.numpy().tobytes()
+    return of_value and x.dtype is y.dtype and _bytes_of(x) == _bytes_of(y)
+
+
+def _bytes_of(x: Tensor) -> bytes:
+    """The elements in their order."""
+    flat = prim.reshape(prim.copy(x.detach()), (x.numel(),))
+    return memoryview(view_dtype(flat, uint8)).tobytes()
 
 
 def difference(one: Recorded, other: Recorded, lines: Lines | None = None) -> str | None:

@@ -49,6 +49,7 @@ from tinyt._tensor import (
 from tinyt.compiler.reads import IMPORT, LOCAL, LOOSE, PATTERN, WHOLE, Chain, Reads, reads_of
 from tinyt.compiler.source_hints import LIBRARY, folder, in_library, is_python
 from tinyt.compiler.sources import ModuleStack, Source
+from tinyt.compiler.undo import put_back
 from tinyt.forks import run_lock, undone_in_child
 
 _BY_VALUE = (int, bool, float, complex, str, bytes, type(None))
@@ -74,6 +75,9 @@ _READERS = {**{id(x): 1 for x in _BY_NAME}, **{id(x): _DEPTH for x in _DEEP}}
 _OF_DATACLASSES = {"replace": 1, "asdict": _DEPTH, "astuple": _DEPTH}
 _METHODS = {"__getattribute__", "format"}  # so do these
 _CLASS = vars(object)["__class__"]
+_HOOKS = (
+    "_call_hooks"  # of a module; of the class of modules, the hooks of all, which are set later
+)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
 # Code that is not looked into: Python's own, and of this library all but modules and schedules,
 # which hold what the user sets (an optimiser says itself what it reads).
@@ -224,6 +228,10 @@ def _contents(cell: CellType) -> Any:
         return MISSING
 
 
+def _undo(guards: dict[tuple[str, int, Any], Guard]) -> None:
+    put_back(guards.values())
+
+
 class StateError(CaptureError):
     """The function changes what it reads; perhaps only once."""
 
@@ -319,6 +327,10 @@ class Tracer:
                         del place[name]
                     else:
                         place[name] = guard.expected
+
+    def undo(self) -> Callable[[], None]:
+        """A function that undoes what the call has changed, as far as that was read."""
+        return partial(_undo, self._guards)
 
     def is_made(self, value: Any) -> bool:
         """Whether the memory of an array or buffer has come to be in the call, as far as is
@@ -600,8 +612,12 @@ class Tracer:
             return found
         if "<locals>" in cls.__qualname__ and not self._lasts(cls):  # perhaps made in the call
             return found
-        if name.startswith("_") and any(name in vars(c) for c in cls.__mro__ if _is_ours(c)):
-            return found
+        if name.startswith("_"):
+            holder = next((c for c in cls.__mro__ if name in vars(c)), object)
+            if name == _HOOKS and _is_ours(holder):
+                return self._note("class", holder, name, found)
+            if any(name in vars(c) for c in cls.__mro__ if _is_ours(c)):
+                return found
         return self._note("class", cls, name, found)
 
     def _item(self, value: Any, key: Any) -> Any:
@@ -686,15 +702,17 @@ class Tracer:
                 self._whole(item, depth - 1)
 
     def _note(self, kind: str, place: Any, what: Any, value: Any) -> Any:
+        if type(value) is Number or (isinstance(value, TensorBase) and value._is_recorded):
+            return value  # it stands for another one in this call alone
         key = (kind, id(place), what)
         if key not in self._guards:
-            if type(value) is Number or (isinstance(value, TensorBase) and value._is_recorded):
-                return value  # it stands for another one in this call alone
             self._guards[key] = Guard(kind, place, what, value, _user_line(self._frame))
         self._keep(value)
         return value
 
     def _keep(self, value: Any) -> None:
+        if isinstance(value, TensorBase) and value._is_recorded:
+            return  # made in the call, and must not outlive it
         if not isinstance(value, _BY_VALUE):
             self._lasting[id(value)] = value
 

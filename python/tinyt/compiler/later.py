@@ -16,7 +16,7 @@ from tinyt._tensor import (
     outer_edges,
     set_node,
 )
-from tinyt.tensor import Tensor, prim
+from tinyt.tensor import Tensor, node_of, prim
 
 if TYPE_CHECKING:
     from tinyt._tensor import Node, Recorder
@@ -164,7 +164,7 @@ _SECOND_TIME = (
 
 def _is_spent(x: Tensor) -> bool:
     """Whether a backward pass has freed a part of a tensor's tape."""
-    waiting, seen = [x.grad_fn], set()
+    waiting, seen = [node_of(x)], set()
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
@@ -182,9 +182,9 @@ def _reach(roots: Sequence[Tensor], first_node: int) -> dict[int, int]:
     reach: dict[int, int] = {}
     nodes: dict[int, Node] = {}  # by number, those to visit
     for k, x in enumerate(roots):
-        if x.grad_fn is not None:
-            nodes[x.grad_fn.seq] = x.grad_fn
-            reach[id(x.grad_fn)] = reach.get(id(x.grad_fn), 0) | 1 << k
+        if (made := node_of(x)) is not None:
+            nodes[made.seq] = made
+            reach[id(made)] = reach.get(id(made), 0) | 1 << k
     waiting = [-number for number in nodes]  # inputs are older than what was made of them
     heapify(waiting)
     while waiting:

@@ -15,6 +15,7 @@ from tinyt.compiler.capture import NUMBER, OUTPUT, VIEW
 from tinyt.compiler.graph import Graph
 from tinyt.compiler.interpreter import interpret
 from tinyt.compiler.judge import error_of
+from tinyt.compiler.switches import compiling
 from tinyt.compiler.trial import Difference, Outcome, State, element_difference, outcome_difference
 from tinyt.compiler.types import VerificationError
 from tinyt.dtypes import float32
@@ -123,7 +124,12 @@ class _Trial:
     def eager(self) -> Outcome:
         """The function itself."""
         args, kwargs = rebuild((tuple, self._entry.description), self._leaves)
-        return self._state.outcome(lambda: self._function(*args, **kwargs), self._through)
+
+        def run() -> Any:
+            with compiling():
+                return self._function(*args, **kwargs)
+
+        return self._state.outcome(run, self._through)
 
     def program(self) -> Outcome:
         """The program."""

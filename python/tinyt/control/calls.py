@@ -28,7 +28,7 @@ from tinyt._tensor import (
 from tinyt.control.trees import kind_of
 from tinyt.dtypes import ALL
 from tinyt.ops.autocast import own_casts
-from tinyt.tensor import Tensor, prim
+from tinyt.tensor import Tensor, node_of, prim
 
 # On lists of tensors; None stands for an output that is none.
 Flat = Callable[[list[Tensor]], list[Tensor | None]]
@@ -128,7 +128,7 @@ class Call:
 
 def _made_since(first: int, x: Tensor | None) -> Tensor | None:
     """A tensor whose tape, if it has one, ends with a node of the call."""
-    if x is not None and wants(x) and (x.grad_fn is None or x.grad_fn.seq < first):
+    if x is not None and wants(x) and ((node := node_of(x)) is None or node.seq < first):
         return x.clone()
     return x
 

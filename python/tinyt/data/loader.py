@@ -10,7 +10,7 @@ from typing import Any
 from tinyt.data.dataset import Dataset, IterableDataset
 from tinyt.data.fetch import Fetcher
 from tinyt.data.samplers import BatchSampler, RandomSampler, SequentialSampler
-from tinyt.data.workers import Job, ThreadedIterator
+from tinyt.data.workers import Job, LoaderIterator, ThreadedIterator
 from tinyt.ops import randint
 from tinyt.random import Generator
 
@@ -19,21 +19,20 @@ _FIXED = frozenset(
 )
 
 
-class InlineIterator:
+class InlineIterator(LoaderIterator):
     """Batches of one pass made by the calling thread; after an error of one, the next one follows.
 
     Args:
+        visits: as for `LoaderIterator`.
         make: makes what turns an index into a batch, when the first one is asked for.
         indices: what the batches are made of.
     """
 
-    def __init__(self, make: Callable[[], Fetcher], indices: Iterator[Any]) -> None:
+    def __init__(self, visits: Any, make: Callable[[], Fetcher], indices: Iterator[Any]) -> None:
+        super().__init__(visits)
         self._make = make
         self._fetch: Fetcher | None = None
         self._indices = indices
-
-    def __iter__(self) -> InlineIterator:
-        return self
 
     def __next__(self) -> Any:
         if self._fetch is None:
@@ -171,15 +170,17 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         # One draw for each pass, with or without workers, so that both shuffle alike.
         seed = int(randint(2**62, (), generator=self.generator).item())
-        indices = iter(self._visits())
+        visits = self._visits()
+        indices = iter(visits)
         if self.num_workers == 0:
-            return InlineIterator(partial(self._fetcher(), self.dataset), indices)
+            return InlineIterator(visits, partial(self._fetcher(), self.dataset), indices)
         if self._workers is not None and self._workers.is_of_this_process():
             self._workers.restart(indices)
             return self._workers
         job = Job(self.dataset, self._fetcher(), self.worker_init_fn, seed, self.num_workers)
         assert self.prefetch_factor is not None
         workers = ThreadedIterator(
+            visits,
             job,
             indices,
             self.prefetch_factor,

@@ -150,10 +150,29 @@ def _stop(
             thread.join(JOIN_SECONDS)
 
 
-class ThreadedIterator:
+class LoaderIterator:
+    """Batches of one pass of a loader.
+
+    Args:
+        visits: what the batches are made of, one entry for each: it has a length, or none.
+    """
+
+    def __init__(self, visits: Any) -> None:
+        self._visits = visits
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __len__(self) -> int:
+        """The number of batches of a whole pass; TypeError where the sampler has no length."""
+        return len(self._visits)
+
+
+class ThreadedIterator(LoaderIterator):
     """Batches of one pass (or, with persistent workers, of several) made by worker threads.
 
     Args:
+        visits: as for `LoaderIterator`.
         job: what the workers do.
         indices: the tasks of the first pass.
         prefetch: how many tasks to hand out ahead for each worker.
@@ -164,6 +183,7 @@ class ThreadedIterator:
 
     def __init__(
         self,
+        visits: Any,
         job: Job,
         indices: Iterator[Any],
         prefetch: int,
@@ -171,6 +191,7 @@ class ThreadedIterator:
         in_order: bool,
         persistent: bool,
     ) -> None:
+        super().__init__(visits)
         self._prefetch = prefetch
         self._timeout = timeout
         self._in_order = in_order

@@ -96,7 +96,7 @@ def _to_int64(values: Any) -> Any:
 
 
 ENCODINGS = {
-    "BOOL": Encoding(dtypes.bool, 1, "u1", _unchanged),  # every byte but 0 is true
+    "BOOL": Encoding(dtypes.bool, 1),  # every byte but 0 is true
     "U8": Encoding(dtypes.uint8, 1),
     "I8": Encoding(dtypes.int8, 1),
     "I16": Encoding(dtypes.int16, 2),
@@ -114,8 +114,4 @@ ENCODINGS = {
 }
 
 # What tensors are written as.
-NAMES = {
-    encoding.dtype: name
-    for name, encoding in ENCODINGS.items()
-    if encoding.convert is None or name == "BOOL"
-}
+NAMES = {encoding.dtype: name for name, encoding in ENCODINGS.items() if encoding.convert is None}

@@ -27,14 +27,13 @@ _ENTRY_WINDOW = 8192
 _S = r"[ \t\n\r]*"
 _NUMBER = r"(?:0|[1-9][0-9]{0,18})"
 # The form that writers use. Repetitions of groups are bounded, as each one takes memory.
-_ENTRY = re.compile(
+_ENTRY = (
     rf'\{{{_S}"dtype"{_S}:{_S}"([A-Z0-9_]{{1,16}})"{_S},'
     rf'{_S}"shape"{_S}:{_S}\[{_S}((?:{_NUMBER}(?:{_S},{_S}{_NUMBER}){{0,64}})?){_S}\]{_S},'
     rf'{_S}"data_offsets"{_S}:{_S}\[{_S}({_NUMBER}){_S},{_S}({_NUMBER}){_S}\]{_S}\}}'
 )
-_GAP = re.compile(_S)
-_PLAIN_STRING = re.compile(r'"([^"\\\x00-\x1f]*)"')  # without escapes
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN_STRING = r'"([^"\\\x00-\x1f]*)"'  # without escapes
+_SURROGATE = "[\ud800-\udfff]"
 
 
 class Entry(NamedTuple):
@@ -84,6 +83,10 @@ class _Parser:
         self._text, self._at = text, 0
         decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
         self._decode = decoder.raw_decode
+        # Here, as compiling takes a millisecond; `re` keeps them.
+        self._match_entry = re.compile(_ENTRY).match
+        self._match_string = re.compile(_PLAIN_STRING).match
+        self._match_gap = re.compile(_S).match
 
     def parse(self) -> tuple[dict[str, Entry], dict[str, str]]:
         entries: dict[str, Entry] = {}
@@ -143,7 +146,7 @@ class _Parser:
                 f"load: tensor {abbreviated(name)}: "
                 "entry must have dtype, shape and data_offsets alone"
             )
-        match = _ENTRY.match(self._text, self._at)
+        match = self._match_entry(self._text, self._at)
         if match is None:
             return _check_entry(name, self._unusual_entry(name))
         self._at = match.end()
@@ -171,7 +174,7 @@ class _Parser:
 
     def _string(self) -> str:
         start = self._at
-        match = _PLAIN_STRING.match(self._text, start)
+        match = self._match_string(self._text, start)
         if match is not None:
             self._at = match.end()
             return match[1]
@@ -180,13 +183,13 @@ class _Parser:
         except ValueError as error:
             reason = _reason(error)
         else:
-            if _SURROGATE.search(value):  # from an escape: no text that UTF-8 can hold
+            if re.search(_SURROGATE, value):  # from an escape: no text that UTF-8 can hold
                 raise self._invalid("a lone surrogate", start)
             return str(value)
         raise SerializationError(f"load: the header is not valid JSON: {reason}")
 
     def _skip(self) -> None:
-        match = _GAP.match(self._text, self._at)
+        match = self._match_gap(self._text, self._at)
         assert match is not None
         self._at = match.end()
 

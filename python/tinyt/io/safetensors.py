@@ -22,6 +22,8 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from tinyt import dtypes
+from tinyt import io as formats
+from tinyt._tensor import view_dtype
 from tinyt.io.atomic import atomic_write
 from tinyt.io.encodings import NAMES
 from tinyt.io.errors import SerializationError
@@ -36,7 +38,7 @@ from tinyt.io.header import (
 )
 from tinyt.ops import empty
 from tinyt.printing import abbreviated
-from tinyt.tensor import Tensor
+from tinyt.tensor import Tensor, prim
 
 MAX_HEADER_BYTES = 100_000_000
 _ALIGNMENT = 8
@@ -67,7 +69,7 @@ def write(
         write_all(file, text)
         for name in order:
             if tensors[name].numel():
-                write_all(file, _canonical_bytes(tensors[name].detach().contiguous()))
+                write_all(file, _bytes_of(_canonical(tensors[name].detach().contiguous())))
 
 
 def _header_of(tensors: Mapping[str, Tensor], order: list[str], metadata: dict[str, str]) -> bytes:
@@ -114,6 +116,7 @@ def read(path: str | os.PathLike[str] | BinaryIO) -> tuple[dict[str, Tensor], di
     """
     with _source(path) as file:
         size = file.seek(0, os.SEEK_END)
+        _refuse_foreign(path, file)
         file.seek(0)
         content = _read_header(file, size)
         data_start = 8 + len(content)
@@ -158,6 +161,18 @@ def _source(path: str | os.PathLike[str] | BinaryIO) -> BinaryIO:
     return io.BytesIO(content)
 
 
+def _refuse_foreign(path: Any, file: BinaryIO) -> None:
+    """SerializationError for a file of another kind that is known."""
+    file.seek(0)
+    head = file.read(9)
+    if head[8:] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES:
+        return
+    kind = formats.foreign.foreign_kind(file)
+    if kind is not None:
+        name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else "the file"
+        raise SerializationError(f"load: {name} {kind}")
+
+
 def _read_header(file: BinaryIO, size: int) -> bytes:
     """The header's text, whose length is checked before it is believed."""
     prefix = file.read(8)
@@ -184,8 +199,8 @@ def _read_tensor(file: BinaryIO, name: str, entry: Entry) -> Tensor:
         return result
     if entry.encoding.convert is None:
         _read_into(file, name, _bytes_of(result))
-    else:
-        _read_converted(file, name, entry, result.numpy().reshape(-1))
+        return _canonical(result)
+    _read_converted(file, name, entry, result.numpy().reshape(-1))
     return result
 
 
@@ -199,33 +214,39 @@ def _read_converted(file: BinaryIO, name: str, entry: Entry, target: Any) -> Non
     assert buffer.itemsize == itemsize
     for start in range(0, target.size, _CHUNK):
         piece = buffer[: target.size - start]
-        _read_into(file, name, piece.view("u1"))
+        _read_into(file, name, piece.view("u1").data)
         try:
             target[start : start + _CHUNK] = convert(piece)
         except ValueError as error:
             raise SerializationError(f"load: tensor {abbreviated(name)}: {error}") from None
 
 
-def _read_into(file: BinaryIO, name: str, target: Any) -> None:
-    """Reads the values straight into memory: an array of bytes."""
+def _read_into(file: BinaryIO, name: str, target: memoryview) -> None:
+    """Reads the values straight into memory."""
     done = 0
-    while done < target.size:
+    while done < target.nbytes:
         count = file.readinto(target[done:])  # type: ignore[attr-defined]
         if not count:
             raise SerializationError(f"load: tensor {abbreviated(name)}: the file ends early")
         done += count
 
 
-def _bytes_of(tensor: Tensor) -> Any:
-    """The memory of a contiguous, non-empty tensor as a NumPy array of bytes."""
-    if tensor.dtype == dtypes.bfloat16:  # NumPy has no such dtype
-        tensor = tensor.view(dtypes.int16)
-    return tensor.numpy().reshape(-1).view("uint8")
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """The memory of a contiguous, non-empty tensor."""
+    return memoryview(_flat_bytes(tensor))
 
 
-def _canonical_bytes(tensor: Tensor) -> Any:
-    """`_bytes_of`, with 1 for every true bool, whatever its byte is."""
-    values = _bytes_of(tensor)
-    if tensor.dtype == dtypes.bool and values.max() > 1:
-        values = (values != 0).view("uint8")
-    return values
+def _flat_bytes(tensor: Tensor) -> Tensor:
+    flat: Tensor = view_dtype(prim.reshape(tensor, (tensor.numel(),)), dtypes.uint8)
+    return flat
+
+
+def _canonical(tensor: Tensor) -> Tensor:
+    """A contiguous, non-empty tensor with 1 for every true bool, whatever its byte is."""
+    if tensor.dtype != dtypes.bool:
+        return tensor
+    values = _flat_bytes(tensor)
+    if prim.amax(values, (0,), False).item() <= 1:
+        return tensor
+    true: Tensor = prim.reshape(prim.ne(values, 0), tuple(tensor.shape))
+    return true

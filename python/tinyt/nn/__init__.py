@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tinyt.nn import functional, init, parallel, utils
+import typing as _typing
+from importlib import import_module
+
+from tinyt.nn import functional, init, utils
 from tinyt.nn.activation import (
     CELU,
     ELU,
@@ -34,7 +37,7 @@ from tinyt.nn.activation import (
     Threshold,
 )
 from tinyt.nn.attention import MultiheadAttention
-from tinyt.nn.containers import ModuleDict, ModuleList, Sequential
+from tinyt.nn.containers import Container, ModuleDict, ModuleList, Sequential
 from tinyt.nn.conv import (
     Conv1d,
     Conv2d,
@@ -58,11 +61,13 @@ from tinyt.nn.dropout import (
 from tinyt.nn.embedding import Embedding, EmbeddingBag
 from tinyt.nn.flatten import Flatten, Unflatten
 from tinyt.nn.linear import Bilinear, Identity, Linear
+from tinyt.nn.local_response import CrossMapLRN2d, LocalResponseNorm
 from tinyt.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
+    CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     HuberLoss,
@@ -74,6 +79,7 @@ from tinyt.nn.loss import (
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
+    NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,
@@ -91,6 +97,7 @@ from tinyt.nn.norm import (
     InstanceNorm3d,
     LayerNorm,
     RMSNorm,
+    SyncBatchNorm,
 )
 from tinyt.nn.padding import (
     CircularPad1d,
@@ -109,8 +116,8 @@ from tinyt.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from tinyt.nn.parallel import DataParallel
 from tinyt.nn.parameter import Buffer, Parameter
+from tinyt.nn.parameter import factory_kwargs as factory_kwargs
 from tinyt.nn.parameter_containers import (
     ParameterDict,
     ParameterList,
@@ -126,7 +133,6 @@ from tinyt.nn.pooling import (
     AvgPool1d,
     AvgPool2d,
     AvgPool3d,
-    LocalResponseNorm,
     LPPool1d,
     LPPool2d,
     LPPool3d,
@@ -138,7 +144,7 @@ from tinyt.nn.pooling import (
     MaxUnpool3d,
 )
 from tinyt.nn.rnn import GRU, LSTM, RNN, RNNBase
-from tinyt.nn.rnn_cells import GRUCell, LSTMCell, RNNCell
+from tinyt.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from tinyt.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -147,6 +153,101 @@ from tinyt.nn.transformer import (
     TransformerEncoderLayer,
 )
 from tinyt.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
+
+if _typing.TYPE_CHECKING:
+    from tinyt.nn import modules as modules
+    from tinyt.nn import parallel as parallel
+    from tinyt.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
+    from tinyt.nn.fractional_pooling import FractionalMaxPool2d as FractionalMaxPool2d
+    from tinyt.nn.fractional_pooling import FractionalMaxPool3d as FractionalMaxPool3d
+    from tinyt.nn.lazy import (
+        LazyBatchNorm1d as LazyBatchNorm1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyBatchNorm2d as LazyBatchNorm2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyBatchNorm3d as LazyBatchNorm3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConv1d as LazyConv1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConv2d as LazyConv2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConv3d as LazyConv3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConvTranspose1d as LazyConvTranspose1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConvTranspose2d as LazyConvTranspose2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyConvTranspose3d as LazyConvTranspose3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyInstanceNorm1d as LazyInstanceNorm1d,
+    )
+    from tinyt.nn.lazy import (
+        LazyInstanceNorm2d as LazyInstanceNorm2d,
+    )
+    from tinyt.nn.lazy import (
+        LazyInstanceNorm3d as LazyInstanceNorm3d,
+    )
+    from tinyt.nn.lazy import (
+        LazyLinear as LazyLinear,
+    )
+    from tinyt.nn.parallel import DataParallel as DataParallel
+    from tinyt.nn.uninitialized import UninitializedBuffer as UninitializedBuffer
+    from tinyt.nn.uninitialized import UninitializedParameter as UninitializedParameter
+
+# Classes that are loaded when they are first asked for, and their files.
+_LAZY = {
+    **dict.fromkeys(
+        (
+            "LazyBatchNorm1d",
+            "LazyBatchNorm2d",
+            "LazyBatchNorm3d",
+            "LazyConv1d",
+            "LazyConv2d",
+            "LazyConv3d",
+            "LazyConvTranspose1d",
+            "LazyConvTranspose2d",
+            "LazyConvTranspose3d",
+            "LazyInstanceNorm1d",
+            "LazyInstanceNorm2d",
+            "LazyInstanceNorm3d",
+            "LazyLinear",
+        ),
+        "lazy",
+    ),
+    "FractionalMaxPool2d": "fractional_pooling",
+    "FractionalMaxPool3d": "fractional_pooling",
+    "UninitializedBuffer": "uninitialized",
+    "UninitializedParameter": "uninitialized",
+    "AdaptiveLogSoftmaxWithLoss": "adaptive",
+    "DataParallel": "parallel",
+}
+
+
+# Modules that come with their first use.
+_MODULES = ("_reduction", "common_types", "grad", "modules", "parallel")
+
+
+def __getattr__(name: str) -> _typing.Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_MODULES})
+
 
 __all__ = [
     "CELU",
@@ -174,6 +275,7 @@ __all__ = [
     "BatchNorm3d",
     "Bilinear",
     "Buffer",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -181,6 +283,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -190,6 +293,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "DataParallel",
     "Dropout",
     "Dropout1d",
@@ -242,6 +346,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NLLLoss2d",
     "PReLU",
     "PairwiseDistance",
     "Parameter",
@@ -253,6 +358,7 @@ __all__ = [
     "RMSNorm",
     "RNNBase",
     "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",
@@ -273,6 +379,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",
@@ -296,6 +403,3 @@ __all__ = [
     "parallel",
     "utils",
 ]
-
-# Takes what is above.
-from tinyt.nn import modules as modules

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.nn import functional as F
@@ -22,6 +22,8 @@ def _facts(*facts: str, inplace: bool) -> str:
 
 class _InPlace(Module):
     """Layers with no choice but `inplace`."""
+
+    __constants__: ClassVar[list[str]] = ["inplace"]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -62,6 +64,8 @@ class Mish(_InPlace):
 class _SilentInPlace(Module):
     """As `_InPlace`, but `repr` does not say so: PyTorch's layers of these names do not."""
 
+    __constants__: ClassVar[list[str]] = ["inplace"]
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
@@ -83,6 +87,8 @@ class Hardswish(_SilentInPlace):
 
 class Hardtanh(Module):
     """x limited to [min_val, max_val]."""
+
+    __constants__: ClassVar[list[str]] = ["min_val", "max_val", "inplace"]
 
     def __init__(
         self,
@@ -122,6 +128,8 @@ class ReLU6(Hardtanh):
 class LeakyReLU(Module):
     """x where positive, else `negative_slope` x (Maas et al. 2013)."""
 
+    __constants__: ClassVar[list[str]] = ["inplace", "negative_slope"]
+
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope = negative_slope
@@ -136,6 +144,8 @@ class LeakyReLU(Module):
 
 class PReLU(Module):
     """x where positive, else `weight` x; one learned slope, or one a channel (He et al. 2015)."""
+
+    __constants__: ClassVar[list[str]] = ["num_parameters"]
 
     weight: Parameter
 
@@ -165,6 +175,8 @@ class PReLU(Module):
 class RReLU(Module):
     """Leaky ReLU with slopes drawn from [lower, upper) in training (Xu et al. 2015)."""
 
+    __constants__: ClassVar[list[str]] = ["lower", "upper", "inplace"]
+
     def __init__(
         self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
     ) -> None:
@@ -181,6 +193,8 @@ class RReLU(Module):
 
 
 class _Exponential(Module):
+    __constants__: ClassVar[list[str]] = ["alpha", "inplace"]
+
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha = alpha
@@ -207,6 +221,8 @@ class CELU(_Exponential):
 class Threshold(Module):
     """x above `threshold`, else `value`."""
 
+    __constants__: ClassVar[list[str]] = ["threshold", "value", "inplace"]
+
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
         self.threshold = threshold
@@ -223,6 +239,8 @@ class Threshold(Module):
 class GELU(Module):
     """x Φ(x) (Hendrycks & Gimpel 2016); `approximate="tanh"` takes the tanh form."""
 
+    __constants__: ClassVar[list[str]] = ["approximate"]
+
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
@@ -237,6 +255,8 @@ class GELU(Module):
 class Softplus(Module):
     """log(1 + exp(beta x)) / beta, and x itself where beta x > `threshold`."""
 
+    __constants__: ClassVar[list[str]] = ["beta", "threshold"]
+
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta = beta
@@ -250,6 +270,8 @@ class Softplus(Module):
 
 
 class _Shrink(Module):
+    __constants__: ClassVar[list[str]] = ["lambd"]
+
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
@@ -310,6 +332,8 @@ class LogSigmoid(Module):
 class GLU(Module):
     """a sigmoid(b), a and b the halves of the input along `dim` (Dauphin et al. 2017)."""
 
+    __constants__: ClassVar[list[str]] = ["dim"]
+
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
@@ -323,6 +347,8 @@ class GLU(Module):
 
 class _AlongDim(Module):
     """A function along `dim`; without one, PyTorch's implicit choice."""
+
+    __constants__: ClassVar[list[str]] = ["dim"]
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()

@@ -1,20 +1,82 @@
-"""Multi-head attention (Vaswani et al. 2017, "Attention is all you need")."""
+"""Multi-head attention (Vaswani et al. 2017, "Attention is all you need"), and PyTorch's choice of
+kernels for attention, of which there is one here."""
 
 # ruff: noqa: D102
 # (forward is described by the class.)
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.nn import init
-from tinyt.nn.linear import Linear
+from tinyt.nn.linear import NonDynamicallyQuantizableLinear
 from tinyt.nn.module import Module
 from tinyt.nn.parameter import Parameter
 from tinyt.ops import empty
 from tinyt.ops.multihead import multi_head_attention
 from tinyt.tensor import Tensor
+
+
+class SDPBackend(IntEnum):
+    """PyTorch's kernels for `scaled_dot_product_attention`. Here one kernel does what all of them
+    do: it never holds the scores, on any number of threads, with the same bits."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+_CHOICES = tuple(kind for kind in SDPBackend if kind >= 0)
+
+
+class _Enabled:
+    """Which kernels PyTorch might use, as programs have said; no effect."""
+
+    def __init__(self) -> None:
+        self.backends: tuple[SDPBackend, ...] = _CHOICES
+
+
+enabled_backends = _Enabled()
+
+
+@contextmanager
+def sdpa_kernel(
+    backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
+) -> Iterator[None]:
+    """A block in which attention may use these kernels alone; no effect, as there is one kernel.
+
+    Args:
+        backends: one or several.
+        set_priority: whether they are in order of preference.
+
+    Raises:
+        AssertionError: what is no backend.
+
+    >>> import tinyt
+    >>> from tinyt.nn.attention import SDPBackend, sdpa_kernel
+    >>> with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+    ...     tinyt.backends.cuda.math_sdp_enabled()
+    False
+    """
+    chosen = (backends,) if isinstance(backends, SDPBackend) else backends
+    if not isinstance(chosen, (list, tuple)) or not all(isinstance(b, SDPBackend) for b in chosen):
+        raise AssertionError(
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
+            f"{type(backends).__name__}"
+        )
+    before = enabled_backends.backends
+    enabled_backends.backends = tuple(dict.fromkeys(chosen))
+    try:
+        yield
+    finally:
+        enabled_backends.backends = before
 
 
 class MultiheadAttention(Module):
@@ -26,6 +88,8 @@ class MultiheadAttention(Module):
     Parameters: `in_proj_weight` (3 embed_dim, embed_dim), or `q_proj_weight`, `k_proj_weight` and
     `v_proj_weight` where kdim or vdim differ; `in_proj_bias`, `out_proj`, `bias_k`, `bias_v`.
     """
+
+    __constants__: ClassVar[list[str]] = ["batch_first"]
 
     def __init__(
         self,
@@ -71,7 +135,9 @@ class MultiheadAttention(Module):
         for name, shape in shapes.items():
             value = None if shape is None else empty(shape, dtype=dtype, device=device)
             self.register_parameter(name, None if value is None else Parameter(value))
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
+        )
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
@@ -86,6 +152,24 @@ class MultiheadAttention(Module):
         for row in (self.bias_k, self.bias_v):
             if row is not None:
                 init.xavier_normal_(row)
+
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
+        """Both masks, of numbers that are added, as one, and PyTorch's number of its kind.
+
+        0 is (L, S) for all, 1 (N, S) of keys, 2 (N, num_heads, L, S). `query` has its batch first.
+        """
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length = query.shape[:2]
+        if attn_mask.dim() == 3:
+            merged = attn_mask.view(batch, -1, length, length)
+        else:
+            merged = attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            merged = merged + key_padding_mask.view(batch, 1, 1, length)
+        return merged, 2
 
     def forward(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast, overload
@@ -25,9 +26,11 @@ class _ModuleSequence(Module):
         return position % len(self)
 
     def _replace_all(self, modules: Iterable[Module]) -> None:
-        self.__dict__["_modules"] = {}
-        for i, module in enumerate(modules):
-            self.add_module(str(i), module)
+        self.__dict__["_modules"] = {str(i): module for i, module in enumerate(modules)}
+
+    def _get_abs_string_index(self, idx: int) -> str:
+        """The name of the module at a position."""
+        return str(self._position(idx))
 
     @overload
     def __getitem__(self, index: int) -> Module: ...
@@ -65,15 +68,19 @@ class _ModuleSequence(Module):
 
     def extend(self, modules: Iterable[Module]) -> Any:
         """Adds the modules at the end; returns self."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                f"{type(self).__name__}.extend should be called with an iterable, but got "
+                + type(modules).__name__
+            )
         for module in list(modules):
             self.append(module)
         return self
 
-    def __iadd__(self, modules: Iterable[Module]) -> Any:
-        return self.extend(modules)
-
     def insert(self, index: int, module: Module) -> Any:
         """Puts a module before position `index`; returns self."""
+        if not (module is None or isinstance(module, Module)):
+            raise AssertionError(f"module should be of type: {Module}")
         modules = self._list()
         modules.insert(index, module)
         self._replace_all(modules)
@@ -84,6 +91,21 @@ class _ModuleSequence(Module):
         module = self[index]
         del self[index]
         return module
+
+
+class Container(Module):
+    """Modules under the names of the arguments, as in PyTorch's first versions; it warns."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        warnings.warn(
+            "`nn.Container` is deprecated. All of it's functionality is now implemented in "
+            "`nn.Module`. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class Sequential(_ModuleSequence):
@@ -104,11 +126,49 @@ class Sequential(_ModuleSequence):
     def _from_items(self, items: list[tuple[str, Any]]) -> Sequential:
         return type(self)(OrderedDict(items))
 
+    def insert(self, index: int, module: Module) -> Any:
+        """Puts a module before position `index`; returns self. IndexError where it is outside."""
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}")
+        return super().insert(index, module)
+
+    def __add__(self, other: Sequential) -> Sequential:
+        return Sequential(*self, *_checked(other))
+
+    def __iadd__(self, other: Sequential) -> Any:
+        return self.extend(_checked(other))
+
+    def __mul__(self, other: int) -> Sequential:
+        return Sequential(*self._list() * _times(self, other))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Any:
+        return self.extend(self._list() * (_times(self, other) - 1))
+
     def forward(self, input: Any) -> Any:
         """The output of the last module."""
         for module in self:
             input = module(input)
         return input
+
+
+def _checked(other: object) -> Sequential:
+    """What is added to a `Sequential`, which must be one."""
+    if not isinstance(other, Sequential):
+        raise ValueError(
+            f"add operator supports only objects of Sequential class, but {type(other)} is given."
+        )
+    return other
+
+
+def _times(modules: Sequential, factor: object) -> int:
+    """How often modules are to be there."""
+    if not isinstance(factor, int):
+        raise TypeError(f"unsupported operand type(s) for *: {type(modules)} and {type(factor)}")
+    if factor <= 0:
+        raise ValueError(f"Non-positive multiplication factor {factor} for {type(modules)}")
+    return factor
 
 
 class ModuleList(_ModuleSequence):
@@ -118,6 +178,13 @@ class ModuleList(_ModuleSequence):
         super().__init__()
         if modules is not None:
             self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __iadd__(self, other: Iterable[Module]) -> ModuleList:
+        self.extend(other)
+        return self
 
     def __repr__(self) -> str:
         """Equal neighbours are shown once, with their count."""
@@ -176,11 +243,29 @@ class ModuleDict(Module):
         """The (name, module) pairs."""
         return [(name, self[name]) for name in self]
 
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+    def update(
+        self, modules: Mapping[str, Module] | ModuleDict | Iterable[tuple[str, Module]]
+    ) -> None:
         """Adds or replaces modules."""
-        pairs = modules.items() if isinstance(modules, Mapping) else modules
-        for name, module in pairs:
-            self[name] = module
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                "ModuleDict.update should be called with an iterable of key/value pairs, but got "
+                + type(modules).__name__
+            )
+        pairs: Any = modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules
+        for i, pair in enumerate(pairs):
+            if not isinstance(pair, Iterable):
+                raise TypeError(
+                    f"ModuleDict update sequence element #{i} should be Iterable; is "
+                    + type(pair).__name__
+                )
+            entry = tuple(pair)
+            if len(entry) != 2:
+                raise ValueError(
+                    f"ModuleDict update sequence element #{i} has length {len(entry)}; 2 is "
+                    "required"
+                )
+            self[entry[0]] = entry[1]
 
     def pop(self, key: str) -> Module:
         """Takes out and returns the module under `key`."""

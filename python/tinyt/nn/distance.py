@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tinyt.nn import functional as F
 from tinyt.nn.module import Module
 from tinyt.tensor import Tensor
@@ -12,6 +14,8 @@ from tinyt.tensor import Tensor
 
 class PairwiseDistance(Module):
     """The p-norm of x1 - x2 + eps over the last dimension."""
+
+    __constants__: ClassVar[list[str]] = ["norm", "eps", "keepdim"]
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -25,6 +29,8 @@ class PairwiseDistance(Module):
 
 class CosineSimilarity(Module):
     """x1 · x2 / (|x1| |x2|) along `dim`, with lengths of at least `eps`."""
+
+    __constants__: ClassVar[list[str]] = ["dim", "eps"]
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import no_grad
@@ -64,6 +64,9 @@ class _Table(Module):
     def reset_parameters(self) -> None:
         """Draws the table anew."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx].fill_(0)
@@ -96,6 +99,16 @@ class Embedding(_Table):
     gradient; `max_norm` and `scale_grad_by_freq` as in :func:`tinyt.nn.functional.embedding`.
     """
 
+    __constants__: ClassVar[list[str]] = [
+        "num_embeddings",
+        "embedding_dim",
+        "padding_idx",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "sparse",
+    ]
+
     def __init__(
         self,
         num_embeddings: int,
@@ -114,6 +127,9 @@ class Embedding(_Table):
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq,
             sparse, _weight, _freeze, device, dtype,
         )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (", sparse=True" if self.sparse else "")
 
     @classmethod
     def from_pretrained(
@@ -144,6 +160,18 @@ class EmbeddingBag(_Table):
 
     Shapes: input (bags, length), or (count,) with `offsets` (bags,); output (bags, embedding_dim).
     """
+
+    __constants__: ClassVar[list[str]] = [
+        "num_embeddings",
+        "embedding_dim",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "mode",
+        "sparse",
+        "include_last_offset",
+        "padding_idx",
+    ]
 
     def __init__(
         self,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import typing as _typing
+from importlib import import_module
+
 from tinyt.ops import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -30,6 +33,7 @@ from tinyt.ops import (
     cosine_embedding_loss,
     cosine_similarity,
     cross_entropy,
+    ctc_loss,
     dropout,
     dropout1d,
     dropout2d,
@@ -118,6 +122,21 @@ from tinyt.ops import (
 )
 from tinyt.ops.activation import log_softmax, relu, softmax
 
+if _typing.TYPE_CHECKING:
+    from tinyt.nn.functional_parts import *  # noqa: F403
+
+
+def __getattr__(name: str) -> _typing.Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    parts = import_module(f"{__package__}.functional_parts")
+    try:
+        found = globals()[name] = getattr(parts, name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return found
+
+
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
@@ -146,6 +165,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",

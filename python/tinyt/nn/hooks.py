@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from tinyt._core import is_recording
 from tinyt.autograd import Function, FunctionCtx, RemovableHandle, is_grad_enabled
 from tinyt.autograd.hooks import add_hook
+from tinyt.nn.hook_tables import Hook, HookFlags, HookTable, LoadHook, SaveHook, StateHooks
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
     from tinyt.nn.module import Module
-
-
-class Hook(NamedTuple):
-    """One registered function, and how it is called."""
-
-    function: Callable[..., Any]
-    with_kwargs: bool = False
-    always: bool = False
 
 
 class CallHooks:
@@ -32,7 +26,25 @@ class CallHooks:
         self.backward: dict[int, Hook] = {}
 
     def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`module.forward` with the hooks around it."""
+        """`module.forward` with the hooks around it, those of all modules outermost."""
+        if _of_all is None:
+            return self._run(module, args, kwargs)
+        of_all = _of_all
+        if not (of_all.forward_pre or of_all.forward or of_all.backward_pre or of_all.backward):
+            share_hooks(None)  # the last one was removed
+            return module(*args, **kwargs)
+        hooks = self if self is of_all else of_all._joined(self)
+        return hooks._run(module, args, kwargs)
+
+    def _joined(self, others: CallHooks) -> CallHooks:
+        """These hooks and then others."""
+        both = CallHooks()
+        for name, table in vars(both).items():
+            hooks = (*getattr(self, name).values(), *getattr(others, name).values())
+            table.update(enumerate(hooks))
+        return both
+
+    def _run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
         try:
             for hook in tuple(self.forward_pre.values()):
@@ -50,6 +62,56 @@ class CallHooks:
                 if hook.always and id(hook) not in called:
                     _call_always(hook, module, args, kwargs)
             raise
+
+
+# The hooks of all modules; None while there are none.
+_of_all: CallHooks | None = None
+
+
+def share_hooks(hooks: CallHooks | None) -> None:
+    """Sets the hooks of all modules.
+
+    They are the class's own hooks, so that calls of modules without any cost no look at them.
+    """
+    global _of_all
+    _of_all = Hooked._call_hooks = hooks
+
+
+class CompiledCalls(CallHooks):
+    """The hooks of a module whose calls, hooks included, are compiled."""
+
+    def __init__(self, module: Module, compile_: Callable[..., Any]) -> None:
+        super().__init__()
+        own = module.__dict__.get("_call_hooks")
+        self.__dict__.update({name: getattr(own, name) for name in vars(self)} if own else {})
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            # Not by a weak reference: a program follows what it reads of a module that it knows.
+            # The cycle is the garbage collector's.
+            return CallHooks.run(self, module, args, kwargs)
+
+        call.__name__ = call.__qualname__ = type(module).__name__
+        self.compiled = compile_(call)
+
+    def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A run of the program; inside of a function that is compiled, a part of that one's."""
+        if is_recording():
+            return super().run(module, args, kwargs)
+        return self.compiled(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        """Copies are not compiled, as in PyTorch."""
+        return CallHooks, (), {k: v for k, v in self.__dict__.items() if k != "compiled"}
+
+
+# What compiles a function: `tinyt.compile`, which stands above this layer and says so.
+_compiler: Callable[..., Any] | None = None
+
+
+def set_compiler(compile_: Callable[..., Any]) -> None:
+    """Sets what `Module.compile` compiles with."""
+    global _compiler
+    _compiler = compile_
 
 
 def _call_hook(
@@ -203,46 +265,6 @@ def _replaced(grads: tuple[Any, ...], changed: Any, kind: str) -> tuple[Any, ...
     return new
 
 
-class LoadHook(NamedTuple):
-    """A function before loading; the private registration calls it without the module."""
-
-    function: Callable[..., Any]
-    with_module: bool
-
-    def call(self, module: Any, *args: Any) -> None:
-        """Calls it with the arguments of `_load_from_state_dict`."""
-        self.function(*((module, *args) if self.with_module else args))
-
-
-class SaveHook(NamedTuple):
-    """A function after saving; registered privately, it may return another state dict."""
-
-    function: Callable[..., Any]
-    may_replace: bool
-
-    def call(self, module: Any, state: Any, prefix: str, local_metadata: dict[str, Any]) -> Any:
-        """The state dict after the hook."""
-        changed = self.function(module, state, prefix, local_metadata)
-        if changed is None:
-            return state
-        if not self.may_replace:
-            raise RuntimeError("state_dict post-hook must return None")
-        return changed
-
-
-class StateHooks:
-    """The hooks of one module around `state_dict` and `load_state_dict`."""
-
-    def __init__(self) -> None:
-        self.save_pre: dict[int, Callable[..., Any]] = {}
-        self.save_post: dict[int, SaveHook] = {}
-        self.load_pre: dict[int, LoadHook] = {}
-        self.load_post: dict[int, Callable[..., Any]] = {}
-
-
-NO_HOOKS = StateHooks()
-
-
 class Hooked:
     """The part of `Module` that registers hooks."""
 
@@ -256,7 +278,7 @@ class Hooked:
 
         With `with_kwargs`: `hook(module, args, kwargs)`, which returns both.
         """
-        return _register(self._own_call_hooks().forward_pre, Hook(hook, with_kwargs), prepend)
+        return register(self._own_call_hooks().forward_pre, Hook(hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self,
@@ -272,13 +294,13 @@ class Hooked:
         `forward` raised.
         """
         entry = Hook(hook, with_kwargs, always_call)
-        return _register(self._own_call_hooks().forward, entry, prepend)
+        return register(self._own_call_hooks().forward, entry, prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Calls `hook(module, grad_output)` in backward; what it returns replaces the tuple."""
-        return _register(self._own_call_hooks().backward_pre, Hook(hook), prepend)
+        return register(self._own_call_hooks().backward_pre, Hook(hook), prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -286,23 +308,23 @@ class Hooked:
         """Calls `hook(module, grad_input, grad_output)` when the gradients of the inputs are
         known; what it returns replaces `grad_input`. Both are tuples with None for what is no
         tensor or wants no gradient."""
-        return _register(self._own_call_hooks().backward, Hook(hook), prepend)
+        return register(self._own_call_hooks().backward, Hook(hook), prepend)
 
     register_backward_hook = register_full_backward_hook
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, prefix, keep_vars)` before `state_dict`."""
-        return _register(self._own_state_hooks().save_pre, hook)
+        return register(self._own_state_hooks().save_pre, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata)` after `state_dict`, which it may
         change in place."""
-        return _register(self._own_state_hooks().save_post, SaveHook(hook, False))
+        return register(self._own_state_hooks().save_post, SaveHook(hook, False))
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata)` after `state_dict`; what it
         returns takes the place of the root's result."""
-        return _register(self._own_state_hooks().save_post, SaveHook(hook, True))
+        return register(self._own_state_hooks().save_post, SaveHook(hook, True))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
@@ -314,16 +336,59 @@ class Hooked:
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """As `register_load_state_dict_pre_hook`; without the module unless `with_module`."""
-        return _register(self._own_state_hooks().load_pre, LoadHook(hook, with_module))
+        return register(self._own_state_hooks().load_pre, LoadHook(hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, incompatible_keys)` after loading; it may change the two lists."""
-        return _register(self._own_state_hooks().load_post, hook)
+        return register(self._own_state_hooks().load_post, hook)
+
+    def _get_backward_hooks(self) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
+        """The functions in backward, those of all modules first; none is of the older form."""
+        of_all = () if _of_all is None else (h.function for h in _of_all.backward.values())
+        return [*of_all, *self._backward_hooks.values()], []
+
+    def _get_backward_pre_hooks(self) -> list[Callable[..., Any]]:
+        """The functions before backward, those of all modules first."""
+        of_all = () if _of_all is None else (h.function for h in _of_all.backward_pre.values())
+        return [*of_all, *self._backward_pre_hooks.values()]
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compiles the calls of this module, in place: `tinyt.compile` with these arguments.
+
+        The module stays what it is, with the same state dict; a copy of it is not compiled.
+
+        >>> import tinyt
+        >>> layer = tinyt.nn.Linear(2, 3)
+        >>> layer.compile()
+        >>> layer(tinyt.ones(1, 2)).shape
+        tinyt.Size([1, 3])
+        """
+        if _compiler is None:
+            raise RuntimeError("Module.compile: import tinyt first")
+        compiler = _compiler
+        self._call_hooks = CompiledCalls(
+            self,  # type: ignore[arg-type]
+            lambda call: compiler(call, *args, **kwargs),
+        )
+
+    # PyTorch's names, by which programs look hooks up, take them out and clear them.
+    _forward_pre_hooks = HookTable("call", "forward_pre", Hook)
+    _forward_pre_hooks_with_kwargs = HookFlags("forward_pre", "with_kwargs")
+    _forward_hooks = HookTable("call", "forward", Hook)
+    _forward_hooks_with_kwargs = HookFlags("forward", "with_kwargs")
+    _forward_hooks_always_called = HookFlags("forward", "always")
+    _backward_pre_hooks = HookTable("call", "backward_pre", Hook)
+    _backward_hooks = HookTable("call", "backward", Hook)
+    _state_dict_pre_hooks = HookTable("state", "save_pre", None)
+    _state_dict_hooks = HookTable("state", "save_post", SaveHook)
+    _load_state_dict_pre_hooks = HookTable("state", "load_pre", LoadHook)
+    _load_state_dict_post_hooks = HookTable("state", "load_post", None)
 
     def _own_call_hooks(self) -> CallHooks:
-        if self._call_hooks is None:
-            self._call_hooks = CallHooks()
-        return self._call_hooks
+        own: CallHooks | None = self.__dict__.get("_call_hooks")
+        if own is None:
+            own = self._call_hooks = CallHooks()
+        return own
 
     def _own_state_hooks(self) -> StateHooks:
         if self._state_hooks is None:
@@ -331,7 +396,8 @@ class Hooked:
         return self._state_hooks
 
 
-def _register(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+def register(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+    """Adds a hook to a table; TypeError where it cannot be called."""
     function = hook.function if isinstance(hook, (Hook, LoadHook, SaveHook)) else hook
     if not callable(function):
         raise TypeError(f"register hook: the hook must be callable, got {type(function).__name__}")

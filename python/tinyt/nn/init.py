@@ -237,7 +237,7 @@ def sparse_(
         return tensor.masked_fill_(order < math.ceil(sparsity * rows), 0.0)
 
 
-def fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """Inputs and outputs of one unit: sizes 1 and 0 times the size of the kernel."""
     if tensor.dim() < 2:
         raise ValueError(
@@ -249,18 +249,25 @@ def fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 
 def _xavier_std(tensor: Tensor, gain: float) -> float:
-    fan_in, fan_out = fan_in_and_fan_out(tensor)
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return gain * math.sqrt(2.0 / float(fan_in + fan_out))
 
 
-def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The fan that `mode` names, "fan_in" or "fan_out" in any case."""
+    mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    fan_in, fan_out = fan_in_and_fan_out(tensor)
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan_in if mode == "fan_in" else fan_out)
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
+    return fan_in if mode == "fan_in" else fan_out
 
 
-def _without_underscore(function: F) -> F:
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    fan = _calculate_correct_fan(tensor, mode)
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def _make_deprecate(function: F) -> F:
     """An initialiser under its older name, which PyTorch keeps with a warning."""
     name = function.__name__[:-1]
 
@@ -276,17 +283,24 @@ def _without_underscore(function: F) -> F:
     return cast(F, call)
 
 
-constant = _without_underscore(constant_)
-dirac = _without_underscore(dirac_)
-eye = _without_underscore(eye_)
-kaiming_normal = _without_underscore(kaiming_normal_)
-kaiming_uniform = _without_underscore(kaiming_uniform_)
-normal = _without_underscore(normal_)
-orthogonal = _without_underscore(orthogonal_)
-sparse = _without_underscore(sparse_)
-uniform = _without_underscore(uniform_)
-xavier_normal = _without_underscore(xavier_normal_)
-xavier_uniform = _without_underscore(xavier_uniform_)
+# PyTorch's names of the fills themselves, which programs copy with its initialisers.
+_no_grad_uniform_ = uniform_
+_no_grad_normal_ = normal_
+_no_grad_trunc_normal_ = trunc_normal_
+_no_grad_fill_ = constant_
+_no_grad_zero_ = zeros_
+
+constant = _make_deprecate(constant_)
+dirac = _make_deprecate(dirac_)
+eye = _make_deprecate(eye_)
+kaiming_normal = _make_deprecate(kaiming_normal_)
+kaiming_uniform = _make_deprecate(kaiming_uniform_)
+normal = _make_deprecate(normal_)
+orthogonal = _make_deprecate(orthogonal_)
+sparse = _make_deprecate(sparse_)
+uniform = _make_deprecate(uniform_)
+xavier_normal = _make_deprecate(xavier_normal_)
+xavier_uniform = _make_deprecate(xavier_uniform_)
 
 __all__ = [
     "calculate_gain",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.nn import functional as F
@@ -33,6 +33,8 @@ class Linear(Module):
     Shapes: input (*, in_features), output (*, out_features); `weight` (out_features,
     in_features), `bias` (out_features,), both uniform on ±1/sqrt(in_features) at first.
     """
+
+    __constants__: ClassVar[list[str]] = ["in_features", "out_features"]
 
     def __init__(
         self,
@@ -69,6 +71,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A `Linear` under the name that the last layer of `MultiheadAttention` has in PyTorch."""
+
+
 class Bilinear(Module):
     """y[o] = x1 W[o] x2 + b[o].
 
@@ -76,6 +82,8 @@ class Bilinear(Module):
     (out_features, in1_features, in2_features), `bias` (out_features,), both uniform on
     ±1/sqrt(in1_features) at first.
     """
+
+    __constants__: ClassVar[list[str]] = ["in1_features", "in2_features", "out_features"]
 
     def __init__(
         self,

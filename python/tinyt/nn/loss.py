@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from typing import ClassVar
 
 from tinyt.nn import functional as F
 from tinyt.nn.distance import PairwiseDistance
@@ -49,6 +51,8 @@ class _WeightedLoss(_Loss):
 class L1Loss(_Loss):
     """Mean of |input - target|."""
 
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
@@ -56,12 +60,16 @@ class L1Loss(_Loss):
 class MSELoss(_Loss):
     """Mean of (input - target)²."""
 
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
     """0.5 d² / beta where d = |input - target| < beta, else d - beta / 2."""
+
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def __init__(
         self,
@@ -80,6 +88,8 @@ class SmoothL1Loss(_Loss):
 class HuberLoss(_Loss):
     """0.5 d² where d = |input - target| <= delta, else delta (d - delta / 2)."""
 
+    __constants__: ClassVar[list[str]] = ["reduction", "delta"]
+
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         self.delta = delta
@@ -93,6 +103,8 @@ class HuberLoss(_Loss):
 
 class NLLLoss(_WeightedLoss):
     """Negative log likelihood of log probabilities (N, C, ...) and class indices (N, ...)."""
+
+    __constants__: ClassVar[list[str]] = ["ignore_index", "reduction"]
 
     def __init__(
         self,
@@ -115,6 +127,25 @@ class NLLLoss(_WeightedLoss):
         )
 
 
+class NLLLoss2d(NLLLoss):
+    """The older name of `NLLLoss` for images; it warns."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: Flag = None,
+        ignore_index: int = -100,
+        reduce: Flag = None,
+        reduction: str = "mean",
+    ) -> None:
+        warnings.warn(
+            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+
+
 class CrossEntropyLoss(_WeightedLoss):
     """Cross entropy of logits (N, C, ...) and class indices (N, ...) or probabilities.
 
@@ -126,6 +157,8 @@ class CrossEntropyLoss(_WeightedLoss):
         reduction: "mean", "sum" or "none".
         label_smoothing: share of the target spread evenly over all classes.
     """
+
+    __constants__: ClassVar[list[str]] = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(
         self,
@@ -151,8 +184,36 @@ class CrossEntropyLoss(_WeightedLoss):
         )
 
 
+class CTCLoss(_Loss):
+    """Connectionist temporal classification (Graves et al. 2006): minus the logarithm of the
+    probability of a target, for log-probabilities (T, N, C) of labels and of `blank` at T steps.
+
+    Targets are (N, S), or all behind one another; the lengths of inputs and targets are (N,).
+    `zero_infinity` makes the losses of inputs that are too short 0.
+    """
+
+    __constants__: ClassVar[list[str]] = ["blank", "reduction"]
+
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor
+    ) -> Tensor:
+        return F.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
+            self.zero_infinity,
+        )  # fmt: skip
+
+
 class BCELoss(_WeightedLoss):
     """Binary cross entropy of probabilities."""
+
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
@@ -185,6 +246,8 @@ class BCEWithLogitsLoss(_Loss):
 class KLDivLoss(_Loss):
     """Divergence of a target from log-probabilities; "batchmean" divides by the batch size."""
 
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
     def __init__(
         self,
         size_average: Flag = None,
@@ -201,6 +264,8 @@ class KLDivLoss(_Loss):
 
 class PoissonNLLLoss(_Loss):
     """Negative log likelihood of counts under a Poisson rate or, `log_input`, its logarithm."""
+
+    __constants__: ClassVar[list[str]] = ["log_input", "full", "eps", "reduction"]
 
     def __init__(
         self,
@@ -230,6 +295,8 @@ class PoissonNLLLoss(_Loss):
 class GaussianNLLLoss(_Loss):
     """Negative log likelihood under normal distributions of given means and variances."""
 
+    __constants__: ClassVar[list[str]] = ["full", "eps", "reduction"]
+
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         self.full = full
@@ -247,12 +314,16 @@ class GaussianNLLLoss(_Loss):
 class SoftMarginLoss(_Loss):
     """log(1 + exp(-t x)) of targets 1 and -1."""
 
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """Binary cross entropy of logits, averaged over the classes."""
+
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
@@ -261,12 +332,16 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 class MultiLabelMarginLoss(_Loss):
     """Hinge between listed classes and all others; a list ends at its first -1."""
 
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
     """Hinge between the target class and all others (Crammer & Singer 2001)."""
+
+    __constants__: ClassVar[list[str]] = ["p", "margin", "reduction"]
 
     def __init__(
         self,
@@ -290,6 +365,8 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class _MarginLoss(_Loss):
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
+
     margin: float
 
     def __init__(
@@ -338,6 +415,8 @@ class MarginRankingLoss(_MarginLoss):
 class TripletMarginLoss(_Loss):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin), d a p-norm."""
 
+    __constants__: ClassVar[list[str]] = ["margin", "p", "eps", "swap", "reduction"]
+
     def __init__(
         self,
         margin: float = 1.0,
@@ -371,6 +450,8 @@ class TripletMarginLoss(_Loss):
 
 class TripletMarginWithDistanceLoss(_Loss):
     """`TripletMarginLoss` with any distance function."""
+
+    __constants__: ClassVar[list[str]] = ["margin", "swap", "reduction"]
 
     def __init__(
         self,

@@ -12,19 +12,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tinyt._tensor import dtype
-from tinyt.dtypes import bfloat16, float16, float32, float64
+from tinyt._tensor import device as Device
+from tinyt._tensor import dtype, move_to_shared, shown_as
+from tinyt.dtypes import as_dtype, bfloat16, float16, float32, float64
 from tinyt.nn.parameter import Buffer, Parameter, clear_grads
 from tinyt.nn.state import Stateful
-from tinyt.nn.tree import type_name
+from tinyt.nn.tree import registered, type_name
 from tinyt.ops import empty_like
 from tinyt.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
 
 
-def _no_forward(self: Module, *args: Any, **kwargs: Any) -> Any:
+# Of PyTorch's scripted modules.
+_ABSENT = {"save": "there is no TorchScript; use tinyt.save(module.state_dict(), path)"}
+
+
+def _forward_unimplemented(self: Module, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError(f"{type(self).__name__}: the module has no forward()")
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    """A text whose lines after the first are moved to the right."""
+    return s_.replace("\n", "\n" + numSpaces * " ")
 
 
 class Module(Stateful):
@@ -35,9 +45,20 @@ class Module(Stateful):
     """
 
     training: bool
-    forward: Callable[..., Any] = _no_forward
+    forward: Callable[..., Any] = _forward_unimplemented
 
-    def __init__(self) -> None:
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
+    call_super_init = False  # whether the constructor passes its arguments on
+    dump_patches = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if (args or kwargs) and not self.call_super_init:
+            given = (
+                f"got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"takes 1 positional argument but {len(args) + 1} were given"
+            )
+            raise TypeError(f"{type(self).__name__}.__init__() {given}")
         # Written past __setattr__, which looks these tables up.
         self.__dict__.update(
             training=True,
@@ -46,12 +67,28 @@ class Module(Stateful):
             _non_persistent_buffers_set=set(),
             _modules={},
         )
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_call_impl" in vars(cls) and "__call__" not in vars(cls):
+            cls.__call__ = cls._call_impl  # type: ignore[method-assign]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls `forward`, with the hooks around it."""
         if self._call_hooks is None:
             return self.forward(*args, **kwargs)
         return self._call_hooks.run(self, args, kwargs)
+
+    _call_impl = _wrapped_call_impl = __call__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes the attributes of a pickle or a copy; a subclass may change them first."""
+        self.__dict__.update(state)
+        for table in ("_parameters", "_buffers", "_modules"):
+            self.__dict__.setdefault(table, {})
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
 
     # Registration ---------------------------------------------------------------------------
 
@@ -62,13 +99,14 @@ class Module(Stateful):
             if not isinstance(param, Parameter):
                 raise TypeError(
                     f"cannot assign '{type_name(param)}' object to parameter '{name}' "
-                    "(tinyt.nn.Parameter or None required)"
+                    f"({shown_as()}.nn.Parameter or None required)"
                 )
             if param.grad_fn is not None:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must "
                     "be created explicitly; compute the value in forward() instead."
                 )
+            param = registered("parameter", self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -77,9 +115,9 @@ class Module(Stateful):
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
-                "(tinyt.Tensor or None required)"
+                f"({shown_as()}.Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -90,7 +128,7 @@ class Module(Stateful):
         self._check_new_name("module", name, self._table("_modules", "module"))
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type_name(module)} is not a Module subclass")
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
     register_module = add_module
 
@@ -128,23 +166,23 @@ class Module(Stateful):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as parameter '{name}' "
-                    "(tinyt.nn.Parameter or None expected)"
+                    f"({shown_as()}.nn.Parameter or None expected)"
                 )
             self._parameters[name] = None
         elif name in tables.get("_modules", ()):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as child module '{name}' "
-                    "(tinyt.nn.Module or None expected)"
+                    f"({shown_as()}.nn.Module or None expected)"
                 )
-            self._modules[name] = None
+            self._modules[name] = registered("module", self, name, None)
         elif name in tables.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as buffer '{name}' "
-                    "(tinyt.Tensor or None expected)"
+                    f"({shown_as()}.Tensor or None expected)"
                 )
-            self._buffers[name] = value
+            self._buffers[name] = registered("buffer", self, name, value)
         else:
             object.__setattr__(self, name, value)
 
@@ -163,7 +201,11 @@ class Module(Stateful):
             for entries in (tables["_parameters"], tables["_buffers"], tables["_modules"]):
                 if name in entries:
                     return entries[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        hint = _ABSENT.get(name)
+        raise AttributeError(
+            f"'{type(self).__name__}' object has no attribute '{name}'"
+            + (f": {hint}" if hint else "")
+        )
 
     def __delattr__(self, name: str) -> None:
         for table in ("_parameters", "_buffers", "_modules"):
@@ -255,8 +297,10 @@ class Module(Stateful):
         """RuntimeError: this build has no CUDA."""
         return self.to("cuda")
 
-    def to_empty(self: Self, *, device: object, recurse: bool = True) -> Self:
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Gives every parameter and buffer new memory, uninitialised."""
+        if device is not None:
+            Device(device).require_present()
         for module in self.modules() if recurse else [self]:
             for owned in (module._parameters, module._buffers):
                 for tensor in owned.values():
@@ -265,7 +309,12 @@ class Module(Stateful):
         return self
 
     def share_memory(self: Self) -> Self:
-        """Stays as it is: threads share memory anyway."""
+        """Moves all parameters, buffers and gradients into memory that other processes can map, as
+        `Tensor.share_memory_` does."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            move_to_shared(tensor)
+            if tensor.grad is not None:
+                move_to_shared(tensor.grad)
         return self
 
     def train(self: Self, mode: bool = True) -> Self:
@@ -291,6 +340,14 @@ class Module(Stateful):
         """Drops every parameter's gradient, or zeroes it if `set_to_none` is False."""
         clear_grads(self.parameters(), set_to_none)
 
+    def _replicate_for_data_parallel(self: Self) -> Self:
+        """A shallow copy with tables of its own."""
+        replica = type(self).__new__(type(self))
+        tables = ("_parameters", "_buffers", "_modules")
+        own = {name: self.__dict__[name].copy() for name in tables}
+        replica.__dict__.update({**self.__dict__, **own})
+        return replica
+
     # Printing -------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
@@ -304,8 +361,7 @@ class Module(Stateful):
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
         children = [
-            f"({name}): " + repr(module).replace("\n", "\n  ")
-            for name, module in self._modules.items()
+            f"({name}): " + _addindent(repr(module), 2) for name, module in self._modules.items()
         ]
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
@@ -317,8 +373,8 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | No
     unknown = set(kwargs) - {"dtype", "device", "non_blocking", "memory_format"}
     if unknown:
         raise TypeError(f"to: unexpected keyword arguments {sorted(unknown)}")
-    target, device = kwargs.get("dtype"), kwargs.get("device")
-    for arg in args:
+    target, device = as_dtype(kwargs.get("dtype")), kwargs.get("device")
+    for arg in map(as_dtype, args):
         if isinstance(arg, Tensor):
             target, device = arg.dtype, arg.device
         elif isinstance(arg, dtype):

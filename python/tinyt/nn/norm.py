@@ -11,7 +11,7 @@ et al. 2016, "Instance normalization"; Wu & He 2018, "Group normalization"; Zhan
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import float64, int64
@@ -23,8 +23,16 @@ from tinyt.ops import empty, ones, tensor, zeros
 from tinyt.tensor import Tensor
 
 
-class _ChannelNorm(Module):
+class _NormBase(Module):
     """Parameters and running statistics of a normalisation per channel."""
+
+    __constants__: ClassVar[list[str]] = [
+        "track_running_stats",
+        "momentum",
+        "eps",
+        "num_features",
+        "affine",
+    ]
 
     _version = 2  # 1 had no num_batches_tracked
 
@@ -89,7 +97,7 @@ class _ChannelNorm(Module):
             )
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
-    def _check_input(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError
 
     def extra_repr(self) -> str:
@@ -100,7 +108,7 @@ class _ChannelNorm(Module):
         )
 
 
-class _BatchNorm(_ChannelNorm):
+class _BatchNorm(_NormBase):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, per channel (dimension 1).
 
     In training the statistics are the batch's, and the running ones move towards them by
@@ -109,7 +117,7 @@ class _BatchNorm(_ChannelNorm):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        self._check_input(input)
+        self._check_input_dim(input)
         factor: float | Tensor = 0.0 if self.momentum is None else self.momentum
         tracked = self.running_mean is not None
         if self.training and tracked:
@@ -129,10 +137,64 @@ class _BatchNorm(_ChannelNorm):
         )
 
 
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the samples of all processes, of which there is one here: of
+    (N, C, ...).
+
+    Args:
+        num_features, eps, momentum, affine, track_running_stats, device, dtype, bias: as of
+            `BatchNorm1d`.
+        process_group: kept, no effect.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with a `SyncBatchNorm` in the place of each batch norm in it; parameters and
+        buffers stay the same tensors."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            other = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            other._parameters.update(module._parameters)
+            other._buffers.update(module._buffers)
+            return other.train(module.training)
+        for name, child in list(module._modules.items()):
+            if child is not None:
+                module._modules[name] = cls.convert_sync_batchnorm(child, process_group)
+        return module
+
+
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of (N, C) or (N, C, L)."""
 
-    def _check_input(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (2, 3):
             raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
 
@@ -140,7 +202,7 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation of (N, C, H, W)."""
 
-    def _check_input(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 4:
             raise ValueError(f"expected 4D input (got {input.dim()}D input)")
 
@@ -148,12 +210,12 @@ class BatchNorm2d(_BatchNorm):
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation of (N, C, D, H, W)."""
 
-    def _check_input(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
 
 
-class _InstanceNorm(_ChannelNorm):
+class _InstanceNorm(_NormBase):
     """Batch normalisation of every sample by itself, with or without a batch dimension.
 
     The running statistics, if tracked, are used in evaluation only.
@@ -200,22 +262,21 @@ class _InstanceNorm(_ChannelNorm):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
-    def _check_input(self, input: Tensor) -> None:
-        n = self.dimensions
-        if input.dim() not in (n - 1, n):
-            raise ValueError(f"expected {n - 1}D or {n}D input (got {input.dim()}D input)")
-        at = input.dim() - n + 1
-        if self.affine and input.shape[at] != self.num_features:
-            raise ValueError(
-                f"expected input's size at dim={at} to match num_features ({self.num_features}), "
-                f"but got: {input.shape[at]}."
-            )
+    def _get_no_batch_dim(self) -> int:
+        """How many dimensions an input without a batch has."""
+        return self.dimensions - 1
 
-    def forward(self, input: Tensor) -> Tensor:
-        self._check_input(input)
-        single = input.dim() == self.dimensions - 1
-        out = F.instance_norm(
-            input.unsqueeze(0) if single else input,
+    def _check_input_dim(self, input: Tensor) -> None:
+        n = self._get_no_batch_dim()
+        if input.dim() not in (n, n + 1):
+            raise ValueError(f"expected {n}D or {n + 1}D input (got {input.dim()}D input)")
+
+    def _handle_no_batch_input(self, input: Tensor) -> Tensor:
+        return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
+
+    def _apply_instance_norm(self, input: Tensor) -> Tensor:
+        return F.instance_norm(
+            input,
             self.running_mean,
             self.running_var,
             self.weight,
@@ -224,7 +285,19 @@ class _InstanceNorm(_ChannelNorm):
             momentum=0.0 if self.momentum is None else self.momentum,
             eps=self.eps,
         )
-        return out.squeeze(0) if single else out
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        n = self._get_no_batch_dim()
+        at = input.dim() - n
+        if self.affine and input.shape[at] != self.num_features:
+            raise ValueError(
+                f"expected input's size at dim={at} to match num_features ({self.num_features}), "
+                f"but got: {input.shape[at]}."
+            )
+        if input.dim() == n:
+            return self._handle_no_batch_input(input)
+        return self._apply_instance_norm(input)
 
 
 class InstanceNorm1d(_InstanceNorm):
@@ -272,6 +345,8 @@ class GroupNorm(_AffineNorm):
     Shapes: (N, num_channels, *); `weight` (ones) and `bias` (zeros) have one value per channel.
     """
 
+    __constants__: ClassVar[list[str]] = ["num_groups", "num_channels", "eps", "affine"]
+
     def __init__(
         self,
         num_groups: int,
@@ -309,6 +384,8 @@ class RMSNorm(Module):
 
     `eps` None stands for the spacing of 1 in the dtype of the computation; `weight` starts as ones.
     """
+
+    __constants__: ClassVar[list[str]] = ["normalized_shape", "eps", "elementwise_affine"]
 
     def __init__(
         self,
@@ -354,6 +431,8 @@ class LayerNorm(_AffineNorm):
         elementwise_affine: whether there are `weight` (ones) and `bias` (zeros).
         bias: whether there is a `bias`, if `elementwise_affine`.
     """
+
+    __constants__: ClassVar[list[str]] = ["normalized_shape", "eps", "elementwise_affine"]
 
     def __init__(
         self,

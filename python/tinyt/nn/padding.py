@@ -30,7 +30,9 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
+    __constants__: ClassVar[list[str]] = ["padding", "value"]
+
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
         self.value = value
@@ -42,110 +44,132 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class _CircularPad(_Pad):
+class _CircularPadNd(_Pad):
+    __constants__: ClassVar[list[str]] = ["padding"]
+
     mode = "circular"
 
-    def forward(self, input: Tensor) -> Tensor:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (self.dims + 1, self.dims + 2):
             raise ValueError(
                 f"{type(self).__name__}: expected a {self.dims + 1}-d or {self.dims + 2}-d input, "
                 f"got shape {tuple(input.shape)}"
             )
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
         return super().forward(input)
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """Pads the last dimension with ``value``."""
 
     dims = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """Pads the last two dimensions with ``value``."""
 
     dims = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """Pads the last three dimensions with ``value``."""
 
     dims = 3
 
 
-class _ZeroPad(_Pad):
-    """Pads with zeros."""
+class _ZeroPad(Module):
+    """Pads with zeros; a base before the class of constant padding."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return pad(input, self.padding, "constant", 0.0)
+    padding: tuple[int, ...]
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
 
 
-class ZeroPad1d(_ZeroPad):
+class ZeroPad1d(_ZeroPad, ConstantPad1d):
     """Pads the last dimension with zeros."""
 
     dims = 1
 
 
-class ZeroPad2d(_ZeroPad):
+class ZeroPad2d(_ZeroPad, ConstantPad2d):
     """Pads the last two dimensions with zeros."""
 
     dims = 2
 
 
-class ZeroPad3d(_ZeroPad):
+class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """Pads the last three dimensions with zeros."""
 
     dims = 3
 
 
-class ReflectionPad1d(_Pad):
+class _ReflectionPadNd(_Pad):
+    __constants__: ClassVar[list[str]] = ["padding"]
+
+    mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
     """Pads the last dimension with what lies behind its edge elements, mirrored."""
 
-    dims, mode = 1, "reflect"
+    dims = 1
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_ReflectionPadNd):
     """Pads the last two dimensions with what lies behind their edge elements, mirrored."""
 
-    dims, mode = 2, "reflect"
+    dims = 2
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_ReflectionPadNd):
     """Pads the last three dimensions with what lies behind their edge elements, mirrored."""
 
-    dims, mode = 3, "reflect"
+    dims = 3
 
 
-class ReplicationPad1d(_Pad):
+class _ReplicationPadNd(_Pad):
+    __constants__: ClassVar[list[str]] = ["padding"]
+
+    mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
     """Pads the last dimension with its edge elements."""
 
-    dims, mode = 1, "replicate"
+    dims = 1
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_ReplicationPadNd):
     """Pads the last two dimensions with their edge elements."""
 
-    dims, mode = 2, "replicate"
+    dims = 2
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_ReplicationPadNd):
     """Pads the last three dimensions with their edge elements."""
 
-    dims, mode = 3, "replicate"
+    dims = 3
 
 
-class CircularPad1d(_CircularPad):
+class CircularPad1d(_CircularPadNd):
     """Pads the last dimension with elements from its other end."""
 
     dims = 1
 
 
-class CircularPad2d(_CircularPad):
+class CircularPad2d(_CircularPadNd):
     """Pads the last two dimensions with elements from their other ends."""
 
     dims = 2
 
 
-class CircularPad3d(_CircularPad):
+class CircularPad3d(_CircularPadNd):
     """Pads the last three dimensions with elements from their other ends."""
 
     dims = 3

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from tinyt._tensor import make_subclass
 from tinyt.ops import empty
 from tinyt.tensor import Tensor
 
@@ -19,6 +21,28 @@ def _values(kind: str, data: Tensor | None) -> Tensor:
     return data.detach()
 
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from tinyt.nn.uninitialized import UninitializedBuffer as UninitializedBuffer
+    from tinyt.nn.uninitialized import UninitializedParameter as UninitializedParameter
+    from tinyt.nn.uninitialized import UninitializedTensorMixin as UninitializedTensorMixin
+    from tinyt.nn.uninitialized import is_lazy as is_lazy
+
+_LAZY = (
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__package__}.uninitialized"), name)
+
+
 class Parameter(Tensor):
     """A leaf tensor that becomes part of a module when assigned as its attribute.
 
@@ -29,10 +53,9 @@ class Parameter(Tensor):
         requires_grad: whether `backward` fills `grad`; needs a floating dtype.
     """
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        # Tensor's own __init__ would copy values.
-        self.data = _values("Parameter", data)
-        self.requires_grad_(requires_grad)
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:  # noqa: D102
+        made: Self = make_subclass(cls, _values("Parameter", data), requires_grad)
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """The values in new memory, without gradient, hooks and attributes, as in PyTorch."""
@@ -53,9 +76,35 @@ class Buffer(Tensor):
         persistent: whether it is in `state_dict`.
     """
 
-    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        self.data = _values("Buffer", data)
-        self.persistent = persistent
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:  # noqa: D102
+        made: Self = make_subclass(cls, _values("Buffer", data))
+        made.persistent = persistent
+        return made
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """The options of a tensor's creation among a layer's arguments: device, dtype, memory_format.
+
+    They may stand in `kwargs` itself or under its key "factory_kwargs". TypeError for any other
+    key, and for an option that is given twice.
+
+    >>> factory_kwargs({"dtype": "float32", "factory_kwargs": {"device": "cpu"}})
+    {'device': 'cpu', 'dtype': 'float32'}
+    """
+    given = dict(kwargs or {})
+    options = dict(given.pop("factory_kwargs", {}))
+    known = ("device", "dtype", "memory_format")
+    unknown = given.keys() - set(known)
+    if unknown:
+        raise TypeError(f"unexpected kwargs {unknown}")
+    for name in known:
+        if name in given:
+            if name in options:
+                raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+            options[name] = given[name]
+    return options
 
 
 def clear_grads(params: Iterable[Tensor], set_to_none: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeVar
 
 from tinyt.nn.module import Module
@@ -12,13 +13,13 @@ from tinyt.tensor import Tensor
 Self = TypeVar("Self", bound="ParameterList")
 
 
-def _described(name: object, value: object) -> str:
-    """The line of `repr` for one value."""
+def _described(name: object, value: object, type_of: Callable[[Tensor], object]) -> str:
+    """The line of `repr` for one value; a list shows dtypes, a dictionary old names of types."""
     if not isinstance(value, Tensor):
         return f"  ({name}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     sizes = "x".join(str(n) for n in value.shape)
-    return f"  ({name}): {kind} containing: [{value.dtype} of size {sizes}]"
+    return f"  ({name}): {kind} containing: [{type_of(value)} of size {sizes}]"
 
 
 def _as_parameter(value: Any) -> Any:
@@ -40,7 +41,7 @@ class ParameterList(Module):
         if values is not None:
             self.extend(values)
 
-    def _name(self, index: int) -> str:
+    def _get_abs_string_index(self, index: int) -> str:
         if not -self._size <= index < self._size:
             raise IndexError(f"index {index} is out of range of {self._size} parameters")
         return str(index % self._size)
@@ -48,10 +49,10 @@ class ParameterList(Module):
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(self[i] for i in range(*index.indices(self._size)))
-        return getattr(self, self._name(index))
+        return getattr(self, self._get_abs_string_index(index))
 
     def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, self._name(index), _as_parameter(value))
+        setattr(self, self._get_abs_string_index(index), _as_parameter(value))
 
     def __len__(self) -> int:
         return self._size
@@ -80,7 +81,7 @@ class ParameterList(Module):
 
     def extra_repr(self) -> str:
         """One line a value."""
-        return "\n".join(_described(i, value) for i, value in enumerate(self))
+        return "\n".join(_described(i, value, lambda x: x.dtype) for i, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A list cannot be called: RuntimeError."""
@@ -133,6 +134,28 @@ class ParameterDict(Module, MutableMapping[str, Any]):
     def __contains__(self, key: object) -> bool:
         return key in self._values
 
+    def __getattr__(self, name: str) -> Any:
+        held = self.__dict__.get("_values", {}).get(name)
+        return super().__getattr__(name) if held is None else held
+
+    def update(self, parameters: Any = (), /, **more: Any) -> None:
+        """Adds or replaces values; those of a plain dict in the order of their keys, as in PyTorch.
+
+        >>> import tinyt
+        >>> list(tinyt.nn.ParameterDict({"b": tinyt.ones(1), "a": tinyt.ones(1)}))
+        ['a', 'b']
+        """
+        if not isinstance(parameters, Iterable):
+            raise TypeError(
+                "ParameterDict.update should be called with an iterable of key/value pairs, but "
+                f"got {type(parameters).__name__}"
+            )
+        if isinstance(parameters, Mapping) and not isinstance(
+            parameters, (OrderedDict, ParameterDict)
+        ):
+            parameters = OrderedDict(sorted(parameters.items()))
+        super().update(parameters, **more)
+
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value under `key`, which becomes `default` if there is none."""
         if key not in self:
@@ -170,7 +193,7 @@ class ParameterDict(Module, MutableMapping[str, Any]):
 
     def extra_repr(self) -> str:
         """One line a value."""
-        return "\n".join(_described(key, value) for key, value in self.items())
+        return "\n".join(_described(key, value, lambda x: x.type()) for key, value in self.items())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A dictionary cannot be called: RuntimeError."""

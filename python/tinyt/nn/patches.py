@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tinyt.nn.functional import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
 from tinyt.nn.module import Module
@@ -16,6 +17,8 @@ Size = int | Sequence[int]
 
 class PixelShuffle(Module):
     """Channels as pixels: ``[..., c r², h, w]`` becomes ``[..., c, h r, w r]``."""
+
+    __constants__: ClassVar[list[str]] = ["upscale_factor"]
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -31,6 +34,8 @@ class PixelShuffle(Module):
 class PixelUnshuffle(Module):
     """Pixels as channels: ``[..., c, h r, w r]`` becomes ``[..., c r², h, w]``."""
 
+    __constants__: ClassVar[list[str]] = ["downscale_factor"]
+
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
@@ -44,6 +49,8 @@ class PixelUnshuffle(Module):
 
 class ChannelShuffle(Module):
     """The channels of ``groups`` groups, taken one from each in turn."""
+
+    __constants__: ClassVar[list[str]] = ["groups"]
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -76,6 +83,8 @@ class _Blocks(Module):
 class Unfold(_Blocks):
     """Sliding blocks of an image ``[n, c, h, w]`` as columns ``[n, c kh kw, blocks]``."""
 
+    __constants__: ClassVar[list[str]] = ["kernel_size", "dilation", "padding", "stride"]
+
     def __init__(
         self, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
     ) -> None:
@@ -87,6 +96,14 @@ class Unfold(_Blocks):
 
 class Fold(_Blocks):
     """Columns added up into an image, where :class:`Unfold` takes them from."""
+
+    __constants__: ClassVar[list[str]] = [
+        "output_size",
+        "kernel_size",
+        "dilation",
+        "padding",
+        "stride",
+    ]
 
     def __init__(
         self,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt.nn import functional as F
 from tinyt.nn.module import Module
@@ -27,6 +27,15 @@ class MaxPoolNd(Module):
         return_indices: whether the positions of the maxima are returned too.
         ceil_mode: whether windows may start inside and end outside.
     """
+
+    __constants__: ClassVar[list[str]] = [
+        "kernel_size",
+        "stride",
+        "padding",
+        "dilation",
+        "return_indices",
+        "ceil_mode",
+    ]
 
     def __init__(
         self,
@@ -138,45 +147,8 @@ class MaxUnpool3d(MaxUnpoolNd):
         )
 
 
-class AvgPool1d(Module):
-    """The average over windows of the last axis; input (N, C, L) or (C, L).
-
-    Args:
-        kernel_size: size of the window.
-        stride: steps between windows; `kernel_size` by default.
-        padding: zeros at both ends, at most half of `kernel_size`.
-        ceil_mode: whether windows may start inside and end outside.
-        count_include_pad: whether the padding counts in the average.
-    """
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__()
-        self.kernel_size, self.stride, self.padding = (
-            (value,) if isinstance(value, int) else value
-            for value in (kernel_size, kernel_size if stride is None else stride, padding)
-        )
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool1d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-        )
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+def _single(value: Sizes) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else value
 
 
 class AvgPoolNd(Module):
@@ -190,6 +162,15 @@ class AvgPoolNd(Module):
         count_include_pad: whether the padding counts in the average.
         divisor_override: what sums are divided by, in place of the window's size.
     """
+
+    __constants__: ClassVar[list[str]] = [
+        "kernel_size",
+        "stride",
+        "padding",
+        "ceil_mode",
+        "count_include_pad",
+        "divisor_override",
+    ]
 
     def __init__(
         self,
@@ -216,6 +197,53 @@ class AvgPoolNd(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+class AvgPool1d(AvgPoolNd):
+    """The average over windows of the last axis; input (N, C, L) or (C, L).
+
+    Args:
+        kernel_size: size of the window.
+        stride: steps between windows; `kernel_size` by default.
+        padding: zeros at both ends, at most half of `kernel_size`.
+        ceil_mode: whether windows may start inside and end outside.
+        count_include_pad: whether the padding counts in the average.
+    """
+
+    __constants__: ClassVar[list[str]] = [
+        "kernel_size",
+        "stride",
+        "padding",
+        "ceil_mode",
+        "count_include_pad",
+    ]
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__(
+            _single(kernel_size),
+            _single(kernel_size if stride is None else stride),
+            _single(padding),
+            ceil_mode,
+            count_include_pad,
+        )
+        del self.divisor_override  # as in PyTorch, for two and three axes alone
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool1d(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+        )
+
+
 class AvgPool2d(AvgPoolNd):
     """Average over windows of two axes; arguments as in `AvgPoolNd`."""
 
@@ -239,6 +267,8 @@ class LPPoolNd(Module):
         stride: steps between windows; `kernel_size` by default.
         ceil_mode: whether windows may start inside and end outside.
     """
+
+    __constants__: ClassVar[list[str]] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
     def __init__(
         self,
@@ -307,6 +337,8 @@ class AdaptiveAvgPoolNd(Module):
 class AdaptiveAvgPool1d(AdaptiveAvgPoolNd):
     """Even averages along one axis; arguments as in `AdaptiveAvgPoolNd`."""
 
+    __constants__: ClassVar[list[str]] = ["output_size"]
+
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool1d(input, self.output_size)
 
@@ -314,12 +346,16 @@ class AdaptiveAvgPool1d(AdaptiveAvgPoolNd):
 class AdaptiveAvgPool2d(AdaptiveAvgPoolNd):
     """Even averages along two axes; arguments as in `AdaptiveAvgPoolNd`."""
 
+    __constants__: ClassVar[list[str]] = ["output_size"]
+
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
 class AdaptiveAvgPool3d(AdaptiveAvgPoolNd):
     """Even averages along three axes; arguments as in `AdaptiveAvgPoolNd`."""
+
+    __constants__: ClassVar[list[str]] = ["output_size"]
 
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool3d(input, self.output_size)
@@ -332,6 +368,8 @@ class AdaptiveMaxPoolNd(AdaptiveAvgPoolNd):
         output_size: windows along each axis, one for all axes or one each; None: as the input.
         return_indices: whether the positions of the maxima are returned too.
     """
+
+    __constants__: ClassVar[list[str]] = ["output_size", "return_indices"]
 
     def __init__(self, output_size: OutputSizes, return_indices: bool = False) -> None:
         super().__init__(output_size)
@@ -357,27 +395,3 @@ class AdaptiveMaxPool3d(AdaptiveMaxPoolNd):
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
-
-
-class LocalResponseNorm(Module):
-    """x / (k + alpha mean(x^2))^beta, the mean over neighbouring channels of (N, C, *sizes).
-
-    Args:
-        size: how many channels count.
-        alpha: weight of the mean.
-        beta: the exponent.
-        k: added to the mean.
-    """
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import float32, float64
@@ -79,6 +79,53 @@ def _run_lstm(
     return found, (out[0 if backwards else times - 1], out[times])
 
 
+def run_layers(
+    mode: str,
+    data: Tensor,
+    sizes: list[int],
+    first: State,
+    weights: Sequence[Sequence[Weights]],
+    dropout: float,
+    training: bool,
+) -> tuple[Tensor, State]:
+    """All layers over packed data, whose rows of time step t are the next ``sizes[t]``.
+
+    ``weights`` has those of each direction of each layer. Returns outputs and last states.
+    """
+    directions = len(weights[0])
+    last: list[State] = []
+    for layer, of_layer in enumerate(weights):
+        outputs = []
+        for direction, parts in enumerate(of_layer):
+            state = tuple(s[layer * directions + direction] for s in first)
+            gates = F.linear(data, parts[0], parts[2])
+            if mode == "LSTM" and _is_one_row(gates, sizes, state, parts):
+                found, state = _run_lstm(gates, len(sizes), state, parts, direction == 1)
+            else:
+                steps, state = _run(mode, split(gates, sizes), state, parts, direction == 1)
+                found = cat(steps)
+            outputs.append(found)
+            last.append(state)
+        data = outputs[0] if directions == 1 else cat(outputs, 1)
+        if dropout and layer + 1 < len(weights):
+            data = F.dropout(data, dropout, training)
+    return data, tuple(stack([s[i] for s in last]) for i in range(len(first)))
+
+
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
+    """`tensor.index_select(dim, permutation)`, under an older name that warns."""
+    warnings.warn(
+        "apply_permutation is deprecated, please use tensor.index_select(dim, permutation) instead",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return _apply_permutation(tensor, permutation, dim)
+
+
+def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
+    return index_select(tensor, dim, permutation)
+
+
 class RNNBase(Module):
     """Layers of recurrent cells over a sequence, in one or both directions.
 
@@ -87,6 +134,18 @@ class RNNBase(Module):
     and H the size of the output. Parameters per layer k (and `_reverse`): `weight_ih_lk`,
     `weight_hh_lk`, `bias_ih_lk`, `bias_hh_lk`, `weight_hr_lk`; uniform on ±1/sqrt(hidden_size).
     """
+
+    __constants__: ClassVar[list[str]] = [
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "proj_size",
+    ]
 
     def __init__(
         self,
@@ -155,10 +214,33 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The parameters of each direction of each layer."""
-        named = dict(self.named_parameters())
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _all_weights(self) -> list[list[str]]:
         suffixes = ("", "_reverse")[: 2 if self.bidirectional else 1]
         ends = [f"_l{layer}{suffix}" for layer in range(self.num_layers) for suffix in suffixes]
-        return [[p for name, p in named.items() if name.endswith(end)] for end in ends]
+        return [[name + end for name in self._weight_names()] for end in ends]
+
+    def _weight_names(self) -> list[str]:
+        """The parameters of one direction of one layer."""
+        names = ["weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ())]
+        return [*names, "weight_hr"] if self.proj_size else names
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        """The parameters as the layer computes with them; setting it sets the attributes."""
+        return [getattr(self, name, None) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: Sequence[Any]) -> None:
+        for name, weight in zip(self._flat_weights_names, weights, strict=True):
+            if getattr(self, name, None) is not weight:
+                setattr(self, name, weight)
 
     def _weights(self, layer: int, direction: int) -> Weights:
         end = f"_l{layer}{'_reverse' if direction else ''}"
@@ -190,27 +272,13 @@ class RNNBase(Module):
     def _run_layers(self, data: Tensor, sizes: list[int], first: State) -> tuple[Tensor, State]:
         """All layers over packed data: rows of time step t are the next sizes[t]."""
         directions = 2 if self.bidirectional else 1
-        last: list[State] = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for direction in range(directions):
-                weights = self._weights(layer, direction)
-                state = tuple(s[layer * directions + direction] for s in first)
-                gates = F.linear(data, weights[0], weights[2])
-                if self.mode == "LSTM" and _is_one_row(gates, sizes, state, weights):
-                    found, state = _run_lstm(gates, len(sizes), state, weights, direction == 1)
-                else:
-                    steps = split(gates, sizes)
-                    parts, state = _run(self.mode, steps, state, weights, direction == 1)
-                    found = cat(parts)
-                outputs.append(found)
-                last.append(state)
-            data = outputs[0] if directions == 1 else cat(outputs, 1)
-            if self.dropout and layer + 1 < self.num_layers:
-                data = F.dropout(data, self.dropout, self.training)
-        return data, tuple(stack([s[i] for s in last]) for i in range(len(first)))
+        weights = [
+            [self._weights(layer, direction) for direction in range(directions)]
+            for layer in range(self.num_layers)
+        ]
+        return run_layers(self.mode, data, sizes, first, weights, self.dropout, self.training)
 
-    def _check_input(self, input: Tensor) -> None:
+    def _check_shape(self, input: Tensor) -> None:
         if input.dim() not in (2, 3):
             raise ValueError(
                 f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead"
@@ -226,7 +294,7 @@ class RNNBase(Module):
     ) -> tuple[Tensor | PackedSequence, State]:
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, given)
-        self._check_input(input)
+        self._check_shape(input)
         single = input.dim() == 2
         turn = self.batch_first and not single
         x = input.unsqueeze(1) if single else input.transpose(0, 1) if turn else input
@@ -256,6 +324,49 @@ class RNNBase(Module):
         if input.unsorted_indices is not None:
             last = tuple(index_select(s, 1, input.unsorted_indices) for s in last)
         return input._replace(data=data), last
+
+    # PyTorch's checks, which programs that derive from these layers call.
+
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """RuntimeError for an input of another rank or number of features."""
+        rank = 3 if batch_sizes is None else 2
+        if input.dim() != rank:
+            raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
+        if self.input_size != input.shape[-1]:
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
+                f"{input.shape[-1]}"
+            )
+
+    def get_expected_hidden_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The shape of the hidden state for an input."""
+        if batch_sizes is not None:
+            batch = int(batch_sizes[0])
+        else:
+            batch = input.shape[0 if self.batch_first else 1]
+        layers = self.num_layers * (2 if self.bidirectional else 1)
+        return layers, batch, self.proj_size or self.hidden_size
+
+    def check_hidden_size(
+        self,
+        hx: Tensor,
+        expected_hidden_size: tuple[int, int, int],
+        msg: str = "Expected hidden size {}, got {}",
+    ) -> None:
+        """RuntimeError for a state of another shape."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """RuntimeError where input or state do not fit this layer."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The state with its sequences in another order."""
+        return hx if permutation is None else _apply_permutation(hx, permutation)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -357,6 +468,28 @@ class LSTM(RNNBase):
             "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
             proj_size, device, dtype,
         )  # fmt: skip
+
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The shape of the memory for an input."""
+        layers, batch, _ = self.get_expected_hidden_size(input, batch_sizes)
+        return layers, batch, self.hidden_size
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """RuntimeError where input, hidden state or memory do not fit this layer."""
+        super().check_forward_args(input, hidden[0], batch_sizes)
+        self.check_hidden_size(
+            hidden[1],
+            self.get_expected_cell_size(input, batch_sizes),
+            "Expected hidden[1] size {}, got {}",
+        )
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """Hidden state and memory with their sequences in another order."""
+        if permutation is None:
+            return hx
+        return tuple(_apply_permutation(state, permutation) for state in hx)
 
     def forward(
         self, input: Tensor | PackedSequence, hx: tuple[Tensor, Tensor] | None = None

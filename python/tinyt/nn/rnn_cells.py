@@ -10,7 +10,7 @@ memory"; Cho et al. 2014, "Learning phrase representations using RNN encoder-dec
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.nn import functional as F
@@ -46,23 +46,31 @@ def next_state(mode: str, from_input: Tensor, state: State, weights: Weights) ->
 
 
 class RNNCellBase(Module):
-    """One step of a recurrent layer: input (N, input_size) or (input_size,)."""
+    """One step of a recurrent layer: input (N, input_size) or (input_size,).
+
+    Args:
+        input_size, hidden_size: features of the input and of the state.
+        bias: whether biases are added.
+        num_chunks: how many gates there are, of `hidden_size` rows each in the parameters.
+    """
+
+    __constants__: ClassVar[list[str]] = ["input_size", "hidden_size", "bias"]
+    _mode: str  # as `next_state` takes it
 
     def __init__(
         self,
-        mode: str,
         input_size: int,
         hidden_size: int,
         bias: bool,
-        device: Any,
-        dtype: DType | None,
+        num_chunks: int,
+        device: Any = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
-        gates = GATES[mode] * hidden_size
+        gates = num_chunks * hidden_size
         for name, shape in (
             ("weight_ih", (gates, input_size)),
             ("weight_hh", (gates, hidden_size)),
@@ -91,12 +99,12 @@ class RNNCellBase(Module):
         single = input.dim() == 1
         x = input.unsqueeze(0) if single else input
         if given is None:
-            count = 2 if self.mode == "LSTM" else 1
+            count = 2 if self._mode == "LSTM" else 1
             given = tuple(zeros(x.shape[0], self.hidden_size, dtype=x.dtype) for _ in range(count))
         elif single:
             given = tuple(s.unsqueeze(0) for s in given)
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None)
-        state = next_state(self.mode, F.linear(x, self.weight_ih, self.bias_ih), given, weights)
+        state = next_state(self._mode, F.linear(x, self.weight_ih, self.bias_ih), given, weights)
         return tuple(s.squeeze(0) for s in state) if single else state
 
     def extra_repr(self) -> str:
@@ -106,6 +114,8 @@ class RNNCellBase(Module):
 
 class RNNCell(RNNCellBase):
     """One step of RNN."""
+
+    __constants__: ClassVar[list[str]] = ["input_size", "hidden_size", "bias", "nonlinearity"]
 
     def __init__(
         self,
@@ -118,10 +128,12 @@ class RNNCell(RNNCellBase):
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity: {nonlinearity}")
-        super().__init__(
-            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, bias, device, dtype
-        )
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
+
+    @property
+    def _mode(self) -> str:  # type: ignore[override]
+        return f"RNN_{self.nonlinearity.upper()}"
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._forward(input, None if hx is None else (hx,))[0]
@@ -134,6 +146,8 @@ class RNNCell(RNNCellBase):
 class GRUCell(RNNCellBase):
     """One step of GRU."""
 
+    _mode = "GRU"
+
     def __init__(
         self,
         input_size: int,
@@ -142,7 +156,7 @@ class GRUCell(RNNCellBase):
         device: Any = None,
         dtype: DType | None = None,
     ) -> None:
-        super().__init__("GRU", input_size, hidden_size, bias, device, dtype)
+        super().__init__(input_size, hidden_size, bias, GATES[self._mode], device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._forward(input, None if hx is None else (hx,))[0]
@@ -151,6 +165,8 @@ class GRUCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of LSTM; returns the hidden state and the memory."""
 
+    _mode = "LSTM"
+
     def __init__(
         self,
         input_size: int,
@@ -159,7 +175,7 @@ class LSTMCell(RNNCellBase):
         device: Any = None,
         dtype: DType | None = None,
     ) -> None:
-        super().__init__("LSTM", input_size, hidden_size, bias, device, dtype)
+        super().__init__(input_size, hidden_size, bias, GATES[self._mode], device, dtype)
 
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tinyt.autograd import no_grad
-from tinyt.nn.hooks import NO_HOOKS, Hooked
+from tinyt.nn.hook_tables import NO_HOOKS
+from tinyt.nn.hooks import Hooked
 from tinyt.nn.parameter import Parameter
 from tinyt.nn.tree import Tree
+from tinyt.ops.values import from_foreign
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ class _Keys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class IncompatibleKeys(_Keys):
+class _IncompatibleKeys(_Keys):
     """What `load_state_dict(strict=False)` skipped: `missing_keys` and `unexpected_keys`."""
 
     __slots__ = ()
@@ -91,13 +93,13 @@ class Stateful(Tree, Hooked):
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Copies `state_dict` into this module's parameters and buffers.
 
         Everything is checked before anything is written: on an error the module is unchanged.
 
         Args:
-            state_dict: as `state_dict()` returns it.
+            state_dict: as `state_dict()` returns it; its tensors may be PyTorch's.
             strict: whether a missing or unexpected key is an error.
             assign: whether its tensors, with their dtypes, take the place of the module's
                 instead of being copied; make the optimiser after that.
@@ -243,11 +245,11 @@ class StateLoader:
     def __init__(self, root: Module, given: Mapping[str, Any], assign: bool) -> None:
         self.root, self.given, self.assign = root, given, assign
         self.metadata: Mapping[str, Any] = getattr(given, "_metadata", None) or {}
-        self.keys, self.errors = IncompatibleKeys([], []), list[str]()
+        self.keys, self.errors = _IncompatibleKeys([], []), list[str]()
         self.defers = not any(map(_writes_at_once, root.modules()))
         self.writes: list[StateWrite] = []
 
-    def run(self, strict: bool) -> IncompatibleKeys:
+    def run(self, strict: bool) -> _IncompatibleKeys:
         """Loads; RuntimeError lists everything that does not fit."""
         before = [] if self.defers else [_Snapshot(m) for m in self.root.modules()]
         try:
@@ -331,6 +333,7 @@ class _Snapshot:
 
 def _fitting(key: str, target: Tensor, value: Any, errors: list[str]) -> Tensor | None:
     """The value for a tensor of a module; None, and a message, where it does not fit."""
+    value = from_foreign(value)
     if not isinstance(value, Tensor):
         errors.append(
             f'While copying the parameter named "{key}", expected Tensor from checkpoint '
@@ -342,8 +345,8 @@ def _fitting(key: str, target: Tensor, value: Any, errors: list[str]) -> Tensor 
     found: Tensor = value.reshape(()) if scalar else value
     if tuple(found.shape) != tuple(target.shape):
         errors.append(
-            f"size mismatch for {key}: copying a param with shape {tuple(found.shape)} from "
-            f"checkpoint, the shape in current model is {tuple(target.shape)}."
+            f"size mismatch for {key}: copying a param with shape {found.shape} from "
+            f"checkpoint, the shape in current model is {target.shape}."
         )
         return None
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.nn import functional as F
@@ -24,17 +24,61 @@ from tinyt.tensor import Tensor
 Activation = str | Callable[[Tensor], Tensor]
 
 
-def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
-    if callable(activation):
-        return activation
+def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
     named: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
     if activation not in named:
         raise RuntimeError(f"activation should be relu/gelu, not {activation}")
     return named[activation]
 
 
-def _copies(layer: Module, count: int) -> ModuleList:
-    return ModuleList([copy.deepcopy(layer) for _ in range(count)])
+def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+    return activation if callable(activation) else _get_activation_fn(activation)
+
+
+def _get_clones(module: Module, N: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(module) for _ in range(N)])
+
+
+def _generate_square_subsequent_mask(
+    sz: int, device: Any = None, dtype: DType | None = None
+) -> Tensor:
+    """The causal mask that is added to scores: -inf above the diagonal, else 0."""
+    return triu(full((sz, sz), float("-inf"), dtype=dtype, device=device), diagonal=1)
+
+
+def _get_seq_len(src: Tensor, batch_first: bool) -> int:
+    """How many time steps there are, with or without a batch."""
+    return src.shape[1 if batch_first and src.dim() > 2 else 0]
+
+
+def _detect_is_causal_mask(
+    mask: Tensor | None, is_causal: bool | None = None, size: int | None = None
+) -> bool:
+    """Whether a mask is the causal one of its size, or of ``size``; ``is_causal`` if given."""
+    if is_causal is not None or mask is None:
+        return is_causal is True
+    causal = _generate_square_subsequent_mask(
+        mask.shape[-2] if size is None else size, device=mask.device, dtype=mask.dtype
+    )
+    return mask.shape == causal.shape and bool((mask == causal).all())
+
+
+def _attend(
+    attention: Module,
+    x: Tensor,
+    memory: Tensor,
+    mask: Tensor | None,
+    padding: Tensor | None,
+    is_causal: bool,
+    dropout: Module,
+) -> Tensor:
+    """One block of attention of x to a memory."""
+    out, _ = attention(
+        x, memory, memory, attn_mask=mask, key_padding_mask=padding, need_weights=False,
+        is_causal=is_causal,
+    )  # fmt: skip
+    dropped: Tensor = dropout(out)
+    return dropped
 
 
 class TransformerEncoderLayer(Module):
@@ -43,6 +87,8 @@ class TransformerEncoderLayer(Module):
     Shapes: (S, N, d_model), with N first if `batch_first`, or without N. `norm_first` normalises
     before each part, else after its residual.
     """
+
+    __constants__: ClassVar[list[str]] = ["norm_first"]
 
     def __init__(
         self,
@@ -72,6 +118,15 @@ class TransformerEncoderLayer(Module):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.activation = _activation(activation)
+        # PyTorch's name of what its fused layer is to compute.
+        self.activation_relu_or_gelu = (
+            1 if self.activation is F.relu else 2 if self.activation is F.gelu else 0
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "activation" not in self.__dict__:  # of old copies
+            self.activation = F.relu
 
     def forward(
         self,
@@ -82,23 +137,22 @@ class TransformerEncoderLayer(Module):
     ) -> Tensor:
         masks = (src_mask, src_key_padding_mask, is_causal)
         if self.norm_first:
-            src = src + self._attend(self.norm1(src), *masks)
-            return src + self._feed_forward(self.norm2(src))
-        src = self.norm1(src + self._attend(src, *masks))
-        out: Tensor = self.norm2(src + self._feed_forward(src))
+            src = src + self._sa_block(self.norm1(src), *masks)
+            return src + self._ff_block(self.norm2(src))
+        src = self.norm1(src + self._sa_block(src, *masks))
+        out: Tensor = self.norm2(src + self._ff_block(src))
         return out
 
-    def _attend(
-        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
+    def _sa_block(
+        self,
+        x: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
     ) -> Tensor:
-        out, _ = self.self_attn(
-            x, x, x,
-            attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=is_causal,
-        )  # fmt: skip
-        dropped: Tensor = self.dropout1(out)
-        return dropped
+        return _attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal, self.dropout1)
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
+    def _ff_block(self, x: Tensor) -> Tensor:
         hidden = self.dropout(self.activation(self.linear1(x)))
         out: Tensor = self.dropout2(self.linear2(hidden))
         return out
@@ -110,6 +164,8 @@ class TransformerDecoderLayer(Module):
     Each part has a residual and a norm. Shapes: target (T, N, d_model), memory (S, N, d_model),
     with N first if `batch_first`, or without N.
     """
+
+    __constants__: ClassVar[list[str]] = ["norm_first"]
 
     def __init__(
         self,
@@ -142,6 +198,9 @@ class TransformerDecoderLayer(Module):
         self.dropout3 = Dropout(dropout)
         self.activation = _activation(activation)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"activation": F.relu, **state})  # old copies have none
+
     def forward(
         self,
         tgt: Tensor,
@@ -153,31 +212,48 @@ class TransformerDecoderLayer(Module):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        def attend(x: Tensor) -> Any:
-            out, _ = self.self_attn(
-                x, x, x, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask,
-                is_causal=tgt_is_causal, need_weights=False,
-            )  # fmt: skip
-            return self.dropout1(out)
+        masks = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        seen = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        if self.norm_first:
+            tgt = tgt + self._sa_block(self.norm1(tgt), *masks)
+            tgt = tgt + self._mha_block(self.norm2(tgt), *seen)
+            return tgt + self._ff_block(self.norm3(tgt))
+        tgt = self.norm1(tgt + self._sa_block(tgt, *masks))
+        tgt = self.norm2(tgt + self._mha_block(tgt, *seen))
+        out: Tensor = self.norm3(tgt + self._ff_block(tgt))
+        return out
 
-        def look(x: Tensor) -> Any:
-            out, _ = self.multihead_attn(
-                x, memory, memory, attn_mask=memory_mask,
-                key_padding_mask=memory_key_padding_mask, is_causal=memory_is_causal,
-                need_weights=False,
-            )  # fmt: skip
-            return self.dropout2(out)
+    def _sa_block(
+        self,
+        x: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        return _attend(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal, self.dropout1)
 
-        def feed(x: Tensor) -> Any:
-            return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+    def _mha_block(
+        self,
+        x: Tensor,
+        mem: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        return _attend(
+            self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal, self.dropout2
+        )
 
-        for part, norm in ((attend, self.norm1), (look, self.norm2), (feed, self.norm3)):
-            tgt = tgt + part(norm(tgt)) if self.norm_first else norm(tgt + part(tgt))
-        return tgt
+    def _ff_block(self, x: Tensor) -> Tensor:
+        hidden = self.dropout(self.activation(self.linear1(x)))
+        out: Tensor = self.dropout3(self.linear2(hidden))
+        return out
 
 
 class TransformerEncoder(Module):
     """A stack of copies of an encoder layer, and a norm at its end if there is one."""
+
+    __constants__: ClassVar[list[str]] = ["norm"]
 
     def __init__(
         self,
@@ -188,9 +264,12 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
+        # Taken and shown; there are no nested tensors.
+        self.enable_nested_tensor = self.use_nested_tensor = enable_nested_tensor
+        self.mask_check = mask_check
 
     def forward(
         self,
@@ -212,9 +291,11 @@ class TransformerEncoder(Module):
 class TransformerDecoder(Module):
     """A stack of copies of a decoder layer, and a norm at its end if there is one."""
 
+    __constants__: ClassVar[list[str]] = ["norm"]
+
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -284,12 +365,15 @@ class Transformer(Module):
         self.decoder = custom_decoder or TransformerDecoder(
             TransformerDecoderLayer(*layer), num_decoder_layers, norm()
         )
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                init.xavier_uniform_(parameter)
+        self._reset_parameters()
         self.d_model = d_model
         self.nhead = nhead
         self.batch_first = batch_first
+
+    def _reset_parameters(self) -> None:
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                init.xavier_uniform_(parameter)
 
     def forward(
         self,
@@ -331,9 +415,4 @@ class Transformer(Module):
         )
         return out
 
-    @staticmethod
-    def generate_square_subsequent_mask(
-        sz: int, device: Any = None, dtype: DType | None = None
-    ) -> Tensor:
-        """The causal mask that is added to scores: -inf above the diagonal, else 0."""
-        return triu(full((sz, sz), float("-inf"), dtype=dtype, device=device), diagonal=1)
+    generate_square_subsequent_mask = staticmethod(_generate_square_subsequent_mask)

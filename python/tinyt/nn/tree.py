@@ -5,14 +5,42 @@ Order of iteration and error texts are those of PyTorch's `torch.nn.Module`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from tinyt._tensor import shown_as
 from tinyt.nn.parameter import Parameter
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:
     from tinyt.nn.module import Module
+
+
+# Hooks of all modules for new members, by what they are; `global_hooks.py` registers them.
+REGISTRATION_HOOKS: dict[str, dict[int, Callable[..., Any]]] = {
+    "parameter": {},
+    "buffer": {},
+    "module": {},
+}
+
+
+def registered(kind: str, module: Any, name: str, member: Any) -> Any:
+    """A new member of a module, as the hooks for such leave it."""
+    for hook in tuple(REGISTRATION_HOOKS[kind].values()):
+        changed = hook(module, name, member)
+        if changed is not None:
+            member = changed
+    return member
+
+
+def _parameters_of(module: Any) -> Iterable[tuple[str, Any]]:
+    items: Iterable[tuple[str, Any]] = module._parameters.items()
+    return items
+
+
+def _buffers_of(module: Any) -> Iterable[tuple[str, Any]]:
+    items: Iterable[tuple[str, Any]] = module._buffers.items()
+    return items
 
 
 class Tree:
@@ -61,7 +89,7 @@ class Tree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Yields (dotted name, parameter); a shared parameter once unless told otherwise."""
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(_parameters_of, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yields every parameter once: what an optimiser takes."""
@@ -75,7 +103,7 @@ class Tree:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Yields (dotted name, buffer)."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(_buffers_of, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Yields every buffer once."""
@@ -98,8 +126,13 @@ class Tree:
             waiting += [child for child in reversed(module._modules.values()) if child is not None]
 
     def _named_members(
-        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+        self,
+        get_members_fn: Callable[[Any], Iterable[tuple[str, Any]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
+        """Yields (dotted name, member) for what `get_members_fn(module)` gives of each module."""
         seen: set[int] = set()
         owners = (
             self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
@@ -107,7 +140,7 @@ class Tree:
             else [(prefix, self)]
         )
         for path, module in owners:
-            for name, member in getattr(module, table).items():
+            for name, member in get_members_fn(module):
                 if member is None or (remove_duplicate and id(member) in seen):
                     continue
                 seen.add(id(member))
@@ -159,6 +192,9 @@ class Tree:
 
 def type_name(value: Any) -> str:
     """The full name of the type of `value`, as PyTorch's messages print it."""
+    if isinstance(value, Tensor):
+        return str(value.type())
     kind = type(value)
-    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return module + kind.__qualname__
+    package, dot, rest = kind.__module__.partition(".")
+    module = (shown_as() if package == "tinyt" else package) + dot + rest
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"

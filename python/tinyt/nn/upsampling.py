@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tinyt.nn import functional as F
 from tinyt.nn.module import Module
@@ -23,6 +24,15 @@ class Upsample(Module):
         recompute_scale_factor: whether positions follow the ratio of the sizes.
     """
 
+    __constants__: ClassVar[list[str]] = [
+        "size",
+        "scale_factor",
+        "mode",
+        "align_corners",
+        "name",
+        "recompute_scale_factor",
+    ]
+
     def __init__(
         self,
         size: int | Sequence[int] | None = None,
@@ -32,6 +42,7 @@ class Upsample(Module):
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
+        self.name = type(self).__name__
         self.size = size
         self.scale_factor: float | tuple[float, ...] | None
         if isinstance(scale_factor, (int, float)):

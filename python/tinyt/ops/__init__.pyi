@@ -100,31 +100,39 @@ from tinyt.ops.conv import (
     conv1d,
     conv2d,
     conv3d,
+    conv_tbc,
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
 )
-from tinyt.ops.convert import clone, fill_, is_nonzero, is_same_size, numel, zero_
+from tinyt.ops.convert import (
+    clone,
+    detach,
+    fill,
+    fill_,
+    get_device,
+    is_nonzero,
+    is_same_size,
+    is_signed,
+    numel,
+    zero_,
+)
 from tinyt.ops.counting import bincount, histc, histogram, histogramdd
 from tinyt.ops.creation import (
-    as_tensor,
-    asarray,
     empty,
     empty_like,
     empty_permuted,
     empty_strided,
-    from_dlpack,
-    from_numpy,
     full,
     full_like,
     is_tensor,
     ones,
     ones_like,
     scalar_tensor,
-    tensor,
     zeros,
     zeros_like,
 )
+from tinyt.ops.ctc import ctc_loss
 from tinyt.ops.distance import (
     cosine_embedding_loss,
     cosine_similarity,
@@ -234,7 +242,7 @@ from tinyt.ops.masks import (
     nonzero_static,
     unravel_index,
 )
-from tinyt.ops.matrix import cdist, chain_matmul, cross, kron, matrix_power, pdist
+from tinyt.ops.matrix import cdist, chain_matmul, cross, kron, matrix_power, pdist, vander
 from tinyt.ops.multihead import multi_head_attention_forward
 from tinyt.ops.norm import (
     batch_norm,
@@ -294,7 +302,7 @@ from tinyt.ops.random import (
     randn_like,
     randperm,
 )
-from tinyt.ops.ranges import arange, eye, linspace, logspace, tril_indices, triu_indices
+from tinyt.ops.ranges import arange, eye, linspace, logspace, range, tril_indices, triu_indices
 from tinyt.ops.reduce import (
     all,
     amax,
@@ -359,8 +367,26 @@ from tinyt.ops.shape import (
 )
 from tinyt.ops.shape import movedim as moveaxis
 from tinyt.ops.shape import transpose as swapdims
+from tinyt.ops.signal import (
+    bartlett_window,
+    blackman_window,
+    hamming_window,
+    hann_window,
+    kaiser_window,
+)
 from tinyt.ops.slices import index_add, index_copy, index_fill, index_reduce, index_select
-from tinyt.ops.special import frexp, logit, logit_, mvlgamma, nextafter, polygamma, sinc, sinc_
+from tinyt.ops.special import (
+    frexp,
+    igamma,
+    igammac,
+    logit,
+    logit_,
+    mvlgamma,
+    nextafter,
+    polygamma,
+    sinc,
+    sinc_,
+)
 from tinyt.ops.split import (
     chunk,
     dsplit,
@@ -372,11 +398,24 @@ from tinyt.ops.split import (
     split_with_sizes,
     tensor_split,
     unbind,
+    unsafe_chunk,
+    unsafe_split,
+    unsafe_split_with_sizes,
     vsplit,
 )
 from tinyt.ops.statistics import corrcoef, cov, std, std_mean, var, var_mean
 from tinyt.ops.strides import as_strided, as_strided_, diagonal, resize_as_
+from tinyt.ops.triangular import cholesky, cholesky_inverse, cholesky_solve
 from tinyt.ops.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
+from tinyt.ops.values import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
+from tinyt.ops.variates import (
+    _sample_dirichlet,
+    _sample_von_mises,
+    _standard_gamma,
+    binomial,
+    poisson,
+)
+from tinyt.ops.weight_norm import _weight_norm, norm_except_dim
 from tinyt.tensor import Tensor
 
 __all__ = [
@@ -384,6 +423,10 @@ __all__ = [
     "FAMILIES",
     "FUNCTIONAL",
     "_int_mm",
+    "_sample_dirichlet",
+    "_sample_von_mises",
+    "_standard_gamma",
+    "_weight_norm",
     "abs",
     "abs_",
     "absolute",
@@ -456,18 +499,21 @@ __all__ = [
     "avg_pool3d",
     "backward",
     "baddbmm",
+    "bartlett_window",
     "batch_norm",
     "bernoulli",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bincount",
+    "binomial",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "blackman_window",
     "block_diag",
     "bmm",
     "broadcast_shapes",
@@ -483,6 +529,9 @@ __all__ = [
     "celu_",
     "chain_matmul",
     "channel_shuffle",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clamp_",
@@ -505,6 +554,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
@@ -520,6 +570,7 @@ __all__ = [
     "cov",
     "cross",
     "cross_entropy",
+    "ctc_loss",
     "cummax",
     "cummin",
     "cumprod",
@@ -527,6 +578,7 @@ __all__ = [
     "cumulative_trapezoid",
     "deg2rad",
     "deg2rad_",
+    "detach",
     "detach_",
     "diag",
     "diag_embed",
@@ -574,6 +626,7 @@ __all__ = [
     "feature_alpha_dropout_",
     "feature_dropout",
     "feature_dropout_",
+    "fill",
     "fill_",
     "fix",
     "fix_",
@@ -594,6 +647,7 @@ __all__ = [
     "frexp",
     "from_dlpack",
     "from_numpy",
+    "frombuffer",
     "full",
     "full_like",
     "gather",
@@ -603,6 +657,7 @@ __all__ = [
     "ge",
     "gelu",
     "ger",
+    "get_device",
     "glu",
     "gradient",
     "greater",
@@ -611,6 +666,8 @@ __all__ = [
     "group_norm",
     "gt",
     "gumbel_softmax",
+    "hamming_window",
+    "hann_window",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
@@ -627,6 +684,8 @@ __all__ = [
     "hypot",
     "i0",
     "i0_",
+    "igamma",
+    "igammac",
     "imag",
     "index_add",
     "index_copy",
@@ -644,6 +703,7 @@ __all__ = [
     "is_neg",
     "is_nonzero",
     "is_same_size",
+    "is_signed",
     "is_tensor",
     "isclose",
     "isfinite",
@@ -653,6 +713,7 @@ __all__ = [
     "isneginf",
     "isposinf",
     "isreal",
+    "kaiser_window",
     "kl_div",
     "kron",
     "kthvalue",
@@ -750,6 +811,7 @@ __all__ = [
     "nonzero",
     "nonzero_static",
     "norm",
+    "norm_except_dim",
     "normal",
     "normalize",
     "not_equal",
@@ -764,6 +826,7 @@ __all__ = [
     "permute",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "poisson",
     "poisson_nll_loss",
     "polar",
     "polygamma",
@@ -782,6 +845,7 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "range",
     "ravel",
     "real",
     "reciprocal",
@@ -887,10 +951,14 @@ __all__ = [
     "unique",
     "unique_consecutive",
     "unravel_index",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
     "unsqueeze",
     "upsample",
     "upsample_bilinear",
     "upsample_nearest",
+    "vander",
     "var",
     "var_mean",
     "vdot",

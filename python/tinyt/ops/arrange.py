@@ -23,6 +23,12 @@ def flip(input: Tensor, dims: Sizes, *more: int) -> Tensor:
 
 
 @method
+def __reversed__(self: Tensor) -> Tensor:
+    """A copy with the first dimension reversed; of a tensor without dimensions, itself."""
+    return prim.flip(self, (0,)) if self.dim() else self
+
+
+@method
 def fliplr(input: Tensor) -> Tensor:
     """A copy with the second dimension reversed."""
     if input.dim() < 2:

@@ -21,7 +21,7 @@ from tinyt.ops.shape import transpose
 from tinyt.tensor import Tensor, prim
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> None:
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
     op = "scaled_dot_product_attention"
     if min(query.dim(), key.dim(), value.dim()) < 2:
         raise ShapeError(
@@ -40,8 +40,6 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_ca
         )
     if mask is None:
         return
-    if is_causal:
-        raise RuntimeError(f"{op}: explicit attn_mask should not be set when is_causal=True")
     if mask.dtype.name not in ("bool", "float32", query.dtype.name):
         raise DTypeError(
             f"{op}: attn_mask must be bool, float32 or of the query's dtype, got {mask.dtype.name} "
@@ -108,7 +106,7 @@ def _broadcast(
         operands.append(prim.reshape(mask, (*missing, *mask.shape)) if missing else mask)
     skipped = 3 if enable_gqa else 2
     try:
-        common = broadcast_shapes(*(tuple(x.shape[:-skipped]) for x in operands))
+        common: tuple[int, ...] = broadcast_shapes(*(tuple(x.shape[:-skipped]) for x in operands))
     except ShapeError as error:
         shapes = ", ".join(str(tuple(x.shape)) for x in operands)
         raise ShapeError(
@@ -138,15 +136,16 @@ def scaled_dot_product_attention(
     """softmax(q k^T * scale + mask) v (Vaswani et al., 2017): [.., L, E], [.., S, E], [.., S, D].
 
     ``attn_mask``: bool (false: not attended) or added to the scores; it broadcasts to [.., L, S].
-    ``is_causal``: query i sees keys 0..i. ``scale`` defaults to 1 / sqrt(E). A query that sees no
-    key gives zeros. ``enable_gqa``: groups of query heads share key and value heads (Ainslie et
-    al., 2023), without copies of those. ``dropout_p`` drops weights, in evaluation too. Memory
-    grows with L + S, except for dropped weights and masks that take part in differentiation.
+    ``is_causal``: query i sees keys 0..i, of those that ``attn_mask`` lets it see. ``scale``
+    defaults to 1 / sqrt(E). A query that sees no key gives zeros. ``enable_gqa``: groups of query
+    heads share key and value heads (Ainslie et al., 2023), without copies of those. ``dropout_p``
+    drops weights, in evaluation too. Memory grows with L + S, except for dropped weights and masks
+    that take part in differentiation.
     """
     sizes = query.shape
     alike = len(sizes) == 4 and sizes == key.shape == value.shape  # nothing to check or broadcast
     if not alike or attn_mask is not None:
-        _check(query, key, value, attn_mask, is_causal)
+        _check(query, key, value, attn_mask)
     factor = 1.0 / math.sqrt(max(sizes[-1], 1)) if scale is None else scale
     if dropout_p or (attn_mask is not None and attn_mask.requires_grad):
         options = (dropout_p, is_causal, factor, enable_gqa)

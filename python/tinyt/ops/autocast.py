@@ -35,19 +35,20 @@ def _names(text: str) -> frozenset[str]:
 # list: they call it as users do.
 LOWER = _names(
     """
-    addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d
+    addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
     conv_transpose3d linear matmul mm prelu scaled_dot_product_attention vecdot
     """
 )
 FULL = _names(
     """
     adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
-    binary_cross_entropy_with_logits cdist cosine_embedding_loss cross_entropy grid_sample
+    binary_cross_entropy_with_logits cdist cosine_embedding_loss cross_entropy ctc_loss grid_sample
     hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss max_pool3d max_unpool2d
     max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss nanquantile nll_loss
     poisson_nll_loss polar prod quantile smooth_l1_loss soft_margin_loss trace triplet_margin_loss
-    view_as_complex
-    lp_pool3d max_unpool1d
+    view_as_complex cholesky cholesky_inverse cholesky_solve linalg_cholesky linalg_cholesky_ex
+    fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
+    fractional_max_pool3d_with_indices lp_pool3d max_unpool1d
     """
 )
 WIDEST = _names("cat index_copy stack")

@@ -9,8 +9,9 @@ from typing import Any, TypedDict, TypeVar, cast
 
 from tinyt import _core, _tensor
 from tinyt._tensor import TensorBase, device, dtype, index, is_grad_enabled
-from tinyt.dtypes import ALL, can_cast, float32, result_type
+from tinyt.dtypes import ALL, as_dtype, can_cast, float32, result_type
 from tinyt.ops.autocast import policy_of
+from tinyt.ops.old_orders import has_old_order, in_new_order
 from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor, prim
 
@@ -42,7 +43,7 @@ def placed(op: str, x: Tensor, place: Placement) -> Tensor:
         if name not in Placement.__annotations__:
             raise TypeError(f"{op}: unexpected keyword argument {name!r}")
     if place.get("device") is not None:
-        device(place["device"])
+        device(place["device"]).require_present()
     layout = place.get("layout")
     if layout is not None and str(layout).rpartition(".")[2] != "strided":
         raise RuntimeError(f"{op}: layout must be strided, got {layout}")
@@ -301,18 +302,24 @@ def _others(function: Callable[..., Any]) -> dict[str, str]:
 def _in_own_names(
     function: Callable[..., Any], kwargs: dict[str, Any], error: Exception
 ) -> dict[str, Any] | None:
-    """The arguments of a call that failed on an unknown one, by their own names; else None."""
-    if not kwargs or not isinstance(error, TypeError):
+    """The arguments of a call that failed on an unknown one, by their own names, and with dtypes
+    for Python's types; None where that changes nothing."""
+    if not kwargs or not isinstance(error, (TypeError, AttributeError)):
         return None
     others = _others(function)
-    own = {others.get(name, name): value for name, value in kwargs.items()}
-    return None if own.keys() == kwargs.keys() or len(own) < len(kwargs) else own
+    own = {others.get(name, name): as_dtype(value) for name, value in kwargs.items()}
+    is_same = all(name in own and own[name] is value for name, value in kwargs.items())
+    return None if is_same or len(own) < len(kwargs) else own
 
 
 def _retried(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
 ) -> Any:
     """Calls a function that failed on an unknown argument once more, by its own names."""
+    if isinstance(error, TypeError):
+        new = in_new_order(function.__name__, args, kwargs)
+        if new is not None:
+            return (function(*new[0], **new[1]),)
     own = _in_own_names(function, kwargs, error)
     return error if own is None else (function(*args, **own),)
 
@@ -324,7 +331,8 @@ def renamed(function: F) -> F:
     """
     name = function.__name__
     policy = policy_of(name)
-    if not _others(function) and not _tensor.has_direct_form(name) and policy is None:
+    plain = not _others(function) and not has_old_order(name)
+    if plain and not _tensor.has_direct_form(name) and policy is None:
         return function
     return cast(F, _tensor.composite(function, _retried, policy))
 
@@ -344,15 +352,19 @@ def _explained(
 ) -> Any:
     """:func:`_retried`, or the error in the name of the composite."""
     name = function.__name__
+    if isinstance(error, TypeError):
+        new = in_new_order(name, args, kwargs)
+        if new is not None:
+            return (named(function)(*new[0], **new[1]),)
+    own = _in_own_names(function, kwargs, error)
+    if own is not None:
+        return (named(function)(*args, **own),)
     if isinstance(error, AttributeError):
         given = error.obj
         values = (*args, *kwargs.values())
         if not isinstance(given, TensorBase) and any(given is value for value in values):
             return TypeError(f"{name}: expected a Tensor, got {type(given).__name__}")
     elif isinstance(error, (RuntimeError, IndexError, TypeError, ValueError)):
-        own = _in_own_names(function, kwargs, error)
-        if own is not None:
-            return (named(function)(*args, **own),)
         _put_name(error, name)
     return error
 

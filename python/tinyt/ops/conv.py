@@ -215,7 +215,16 @@ def conv_transpose3d(
                       groups, dilation)  # fmt: skip
 
 
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """:func:`conv1d` with time, batch and channels in this order: input (T, B, in), weight
+    (width, in, out), bias (out), result (T', B, out)."""
+    moved = conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return moved.permute(2, 0, 1)
+
+
 EXPORTS: dict[str, Any] = {
     f.__name__: f
-    for f in (conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d)
-}
+    for f in (
+        conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, conv_tbc,
+    )
+}  # fmt: skip

@@ -11,6 +11,7 @@ from tinyt._tensor import TensorBase
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
 from tinyt.autograd.rules.movement import inverse
+from tinyt.dtypes import as_dtype
 from tinyt.formats import ORDERS, preserve_format
 from tinyt.formats import memory_format as Format
 from tinyt.ops.common import Scalar, need_tensor, to_dtype
@@ -90,6 +91,8 @@ def _parse_to(
 ) -> tuple[DType | None, bool, Format | None]:
     """(dtype, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a device and a dtype, or
     another tensor, then ``non_blocking`` and ``copy``."""
+    args = tuple(map(as_dtype, args))
+    kwargs = {name: as_dtype(value) for name, value in kwargs.items()}
     names = ["device", "dtype"]
     if args and isinstance(args[0], Tensor):
         names = ["tensor"]
@@ -114,7 +117,7 @@ def _parse_to(
         if given.get(name) is not None and not isinstance(given[name], kind):
             raise TypeError(f"to: {given[name]!r} is no {name}")
     if given.get("device") is not None:
-        Device(given["device"])
+        Device(given["device"]).require_present()
     target = given["tensor"].dtype if "tensor" in given else given.get("dtype")
     return target, bool(given.get("copy")), given.get("memory_format")
 
@@ -153,7 +156,8 @@ TYPE_NAMES = {
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Tensor | str:
     """The tensor in another dtype; without one, the name of its type ("tinyt.FloatTensor")."""
     if dtype is None:
-        return "tinyt." + next(k for k, v in TYPE_NAMES.items() if v == self.dtype.name)
+        found = next(k for k, v in TYPE_NAMES.items() if v == self.dtype.name)
+        return f"{_tensor.shown_as()}.{found}"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         if name not in TYPE_NAMES:
@@ -271,13 +275,13 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 @method
-def is_signed(self: Tensor) -> bool:
+def is_signed(input: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
-    return self.dtype.is_signed
+    return input.dtype.is_signed
 
 
 @method
-def get_device(self: Tensor) -> int:
+def get_device(input: Tensor) -> int:
     """-1: the number of a CPU."""
     return -1
 
@@ -306,7 +310,58 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     return _mapped("map_", self, callable, prim.expand(tensor, tuple(self.shape)))
 
 
+def detach(input: Tensor) -> Tensor:
+    """The same memory outside of any graph."""
+    return input.detach()
+
+
+def fill(input: Tensor, value: Tensor | Scalar) -> Tensor:
+    """One value, or a 0-d tensor, in the shape and dtype of a tensor."""
+    return fill_(clone(input), value)
+
+
+@method
+def to_dense(
+    self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
+) -> Tensor:
+    """The tensor itself, in a dtype if one is given: every tensor is dense."""
+    return to_dtype(self, dtype)
+
+
+@method
+def dense_dim(self: Tensor) -> int:
+    """Number of dimensions: all are dense."""
+    return self.dim()
+
+
+@method
+def sparse_dim(self: Tensor) -> int:
+    """0: no dimension is sparse."""
+    return 0
+
+
+@method
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
+    """The same elements as an instance of a subclass of Tensor, made without its constructor;
+    part of the graph where the tensor is.
+
+    Raises:
+        TypeError: no such class.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
+    if not self.requires_grad:
+        return _tensor.make_subclass(cls, self, False)
+    out: Tensor = prim.reshape(self, tuple(self.shape))  # a node of the graph of its own
+    out.__class__ = cls
+    return out
+
+
 attach(type=_type)
 
 
-EXPORTS: dict[str, Any] = {f.__name__: f for f in (clone, numel, is_nonzero, is_same_size)}
+EXPORTS: dict[str, Any] = {f.__name__: f
+    for f in (
+        clone, numel, is_nonzero, is_same_size, is_signed, get_device, detach, fill,
+    )
+}  # fmt: skip

@@ -10,8 +10,8 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._core import DTypeError, ShapeError
+from tinyt._tensor import Size, zero_gradient
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import zero_gradient
 from tinyt.dtypes import bool as bool_
 from tinyt.dtypes import complex128, float32, float64, get_default_dtype, result_type
 from tinyt.ops.common import (
@@ -29,7 +29,10 @@ from tinyt.ops.common import (
 from tinyt.tensor import Tensor, attach, method, prim
 
 PRIMITIVES: dict[str, Any] = attach_primitives("scalar")
-for _name in ("i0e", "i1", "i1e", "xlog1py", "zeta"):  # PyTorch has them in `special` alone
+for _name in (  # PyTorch has them in `special` alone, or as parts of a distribution
+    "i0e", "i1", "i1e", "xlog1py", "zeta", "erfcx", "log_ndtr", "ndtri", "gammainc", "gammaincc",
+    "standard_gamma_grad", "dirichlet_grad",
+):  # fmt: skip
     del PRIMITIVES[_name]
     delattr(Tensor, _name)
 
@@ -369,7 +372,7 @@ def rad2deg_(input: Tensor) -> Tensor:
     return overwrite(input, rad2deg)
 
 
-def broadcast_shapes(*shapes: tuple[int, ...] | int) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: tuple[int, ...] | int) -> Size:
     """The shape that the shapes broadcast to; ShapeError where they do not."""
     sizes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     rank = max((len(s) for s in sizes), default=0)
@@ -381,7 +384,7 @@ def broadcast_shapes(*shapes: tuple[int, ...] | int) -> tuple[int, ...]:
             if n != 1 and result[d] not in (1, n):
                 raise ShapeError(f"broadcast_shapes: {sizes} do not broadcast at dimension {d}")
             result[d] = n if n != 1 else result[d]
-    return tuple(result)
+    return Size(result)
 
 
 # What the family exports: the composites above over the primitives.

@@ -10,7 +10,7 @@ from typing import Any
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt._tensor import zero_gradient
-from tinyt.dtypes import float32
+from tinyt.dtypes import float32, int64
 from tinyt.ops.common import (
     Number,
     dims_of,
@@ -423,6 +423,43 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     return to_dtype(p_norm(prim.cat(tuple(differences), 0), float(p), (1,), False), input.dtype)
 
 
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Rows of powers ``x^(N-1), ..., x, 1`` of the elements of a vector, or from 1 upwards; N is
+    the number of elements by default."""
+    if x.dim() != 1:
+        raise RuntimeError(f"vander: x must be a vector, got shape {tuple(x.shape)}")
+    columns = x.numel() if N is None else N
+    if columns < 0:
+        raise RuntimeError(f"vander: N must not be negative, got {columns}")
+    powers = _powers(x, columns)
+    return powers if increasing else prim.flip(powers, (1,))
+
+
+def _powers(x: Tensor, columns: int) -> Tensor:
+    """A new last dimension of the powers ``1, x, x^2, ...``."""
+    kind = x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else int64
+    last, shape = x.dim(), tuple(x.shape)
+    powers = prim.fill((*shape, min(columns, 1)), kind, 1.0, 1)
+    if columns > 1:
+        base = prim.reshape(to_dtype(x, kind), (*shape, 1))
+        factors = prim.expand(base, (*shape, columns - 1))
+        powers = prim.cat((powers, prim.cumprod(factors, last)), last)
+    return powers
+
+
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """Rows of powers ``1, x, ..., x^(N-1)`` of the elements of vectors [..., n]; N is n by
+    default, and at least 2."""
+    if x.dtype.name == "bool":
+        raise DTypeError("linalg.vander: x must be numbers, got bool")
+    if x.dim() == 0:
+        x = prim.reshape(x, (1,))
+    columns = x.shape[-1] if N is None else N
+    if columns < 2:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {columns}")
+    return _powers(x, columns)
+
+
 EXPORTS: dict[str, Any] = {
-    f.__name__: f for f in (kron, cross, matrix_power, chain_matmul, cdist, pdist)
+    f.__name__: f for f in (kron, cross, matrix_power, chain_matmul, cdist, pdist, vander)
 }

@@ -70,6 +70,8 @@ def kthvalue(
 
     A NaN counts as the largest value; equal values count in the order in which they stand.
     """
+    if input.numel() == 0 and input.shape[wrap_dim("kthvalue", dim, input.dim())] == 0:
+        raise DimError(f"kthvalue: no elements along dim {dim}, got shape {tuple(input.shape)}")
     return returned(ValuesIndices, "kthvalue", out, prim.kthvalue(input, k, dim, keepdim))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import dtype as DType
@@ -60,6 +61,41 @@ def arange(
     count = max(-index((a - b) // by), 0) if whole else max(math.ceil((b - a) / by), 0)
     values = prim.iota(count, target, float(a), float(by), int(a), int(by))
     return placed("arange", write_out(out, values), place)
+
+
+def range(
+    start: Number = 0,
+    end: Number | None = None,
+    step: Number = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    **place: Unpack[Placement],
+) -> Tensor:
+    """start, start + step, ... up to ``end``, included; of the default dtype.
+
+    Deprecated in PyTorch, and warns as it does there: ``arange`` leaves the end out.
+    """
+    warnings.warn(
+        "range is deprecated; use arange, which produces values in [start, end)",
+        UserWarning,
+        stacklevel=2,
+    )
+    if end is None:
+        start, end = 0, start
+    if step == 0:
+        raise RuntimeError("range: step must not be zero")
+    steps = (end - start) / step
+    if not math.isfinite(steps):
+        raise RuntimeError(f"range: bounds must be finite, got {start} and {end}")
+    if steps < 0:
+        raise RuntimeError(
+            f"range: bounds inconsistent with the step's sign, got start {start}, end {end}, "
+            f"step {step}"
+        )
+    target, count = dtype_for(dtype, out), math.floor(steps) + 1
+    values = prim.iota(count, target, float(start), float(step), int(start), int(step))
+    return placed("range", write_out(out, values), place)
 
 
 def linspace(
@@ -202,5 +238,5 @@ def _cut_area(row: int, col: int, cut: int) -> int:
 
 
 EXPORTS: dict[str, Any] = {
-    f.__name__: f for f in (arange, linspace, logspace, eye, tril_indices, triu_indices)
+    f.__name__: f for f in (arange, range, linspace, logspace, eye, tril_indices, triu_indices)
 }

@@ -129,6 +129,7 @@ def amax(
     input: Tensor, dim: Dim = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """Largest value over ``dim``; NaN wins; the gradient is shared evenly between ties."""
+    _require_dim("amax", input, dim)
     return prim.amax(input, dims_of(dim), keepdim, out=out)
 
 
@@ -137,6 +138,7 @@ def amin(
     input: Tensor, dim: Dim = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """Smallest value over ``dim``; NaN wins; the gradient is shared evenly between ties."""
+    _require_dim("amin", input, dim)
     return prim.amin(input, dims_of(dim), keepdim, out=out)
 
 
@@ -210,13 +212,18 @@ def _whole_or_pair(
     out: Tensor | None,
 ) -> Tensor:
     if other is None:
-        if input.numel() == 0:
-            raise RuntimeError(
-                f"{name}: expected dim to be given for a tensor without elements, "
-                f"got shape {tuple(input.shape)}"
-            )
+        _require_dim(name, input, ())
         return whole(input, (), False, out=out)
     return pair(input, other, out=out)
+
+
+def _require_dim(name: str, input: Tensor, dim: Dim) -> None:
+    """RuntimeError without a dim where there is nothing: with one the error names an index."""
+    if input.numel() == 0 and (dim is None or dim == () or dim == []):
+        raise RuntimeError(
+            f"{name}: expected dim to be given for a tensor without elements, "
+            f"got shape {tuple(input.shape)}"
+        )
 
 
 def _along(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
@@ -193,7 +194,7 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: 
 
 # ---- gradient by finite differences
 
-Spacing = Number | Tensor | Sequence[Number | Tensor]
+Spacing: TypeAlias = Number | Tensor | Sequence[Number | Tensor]
 
 
 def _steps(spacing: Number | Tensor, x: Tensor, dim: int) -> Tensor:
@@ -270,8 +271,8 @@ def gradient(
         raise RuntimeError(f"gradient: a dim appears more than once in {tuple(dims_of(dim))}")
     if edge_order not in (1, 2):
         raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
-    several = isinstance(spacing, (list, tuple))
-    each = list(spacing) if several else [spacing] * len(dims)  # type: ignore[arg-type]
+    steps: Any = spacing
+    each: list[Any] = list(steps) if isinstance(steps, (list, tuple)) else [steps] * len(dims)
     if len(each) != len(dims):
         raise RuntimeError(
             f"gradient: expected one spacing for each of {len(dims)} dims, got {len(each)}"
@@ -283,8 +284,7 @@ def gradient(
                 f"elements, got shape {tuple(input.shape)}"
             )
     return tuple(
-        _gradient_along(input, step, d, edge_order)  # type: ignore[arg-type]
-        for d, step in zip(dims, each, strict=True)
+        _gradient_along(input, step, d, edge_order) for d, step in zip(dims, each, strict=True)
     )
 
 

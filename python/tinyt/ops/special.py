@@ -208,6 +208,31 @@ def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return prim.mul(prim.erfc(input * -math.sqrt(0.5)), 0.5, out=out)
 
 
+@method
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The regularised lower incomplete gamma function P(input, other), of floats: NaN for negative
+    arguments. (A gradient goes to both; PyTorch has none to the first.)"""
+    return prim.gammainc(input, other, out=out)
+
+
+@method
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The regularised upper incomplete gamma function Q = 1 - P of :func:`igamma`."""
+    return prim.gammaincc(input, other, out=out)
+
+
+@method
+def igamma_(self: Tensor, other: Tensor) -> Tensor:
+    """igamma in place."""
+    return overwrite(self, prim.gammainc, other)
+
+
+@method
+def igammac_(self: Tensor, other: Tensor) -> Tensor:
+    """igammac in place."""
+    return overwrite(self, prim.gammaincc, other)
+
+
 EXPORTS: dict[str, Any] = {
-    f.__name__: f for f in (sinc, logit, mvlgamma, polygamma, frexp, nextafter)
+    f.__name__: f for f in (sinc, logit, mvlgamma, polygamma, frexp, nextafter, igamma, igammac)
 }

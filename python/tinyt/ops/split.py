@@ -190,10 +190,32 @@ def select(input: Tensor, dim: int, index: Tensor | int) -> Tensor:
     return prim.reshape(one, tuple(n for i, n in enumerate(one.shape) if i != d))
 
 
+@method
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """:func:`chunk`, by the name that PyTorch has for parts that are written to on their own."""
+    return tuple(chunk(input, chunks, dim))
+
+
+@method
+def unsafe_split(
+    input: Tensor, split_size: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """:func:`split`, by the name that PyTorch has for parts that are written to on their own."""
+    return tuple(split(input, split_size, dim))
+
+
+@method
+def unsafe_split_with_sizes(
+    input: Tensor, split_sizes: Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """:func:`split_with_sizes`, by PyTorch's name for parts that are written to on their own."""
+    return tuple(split_with_sizes(input, split_sizes, dim))
+
+
 EXPORTS: dict[str, Any] = {
     f.__name__: f
     for f in (
         split, split_with_sizes, chunk, tensor_split, hsplit, vsplit, dsplit, unbind, narrow,
-        narrow_copy, select,
+        narrow_copy, select, unsafe_chunk, unsafe_split, unsafe_split_with_sizes,
     )
 }  # fmt: skip

@@ -11,7 +11,7 @@ from tinyt._core import ShapeError
 from tinyt._tensor import Node, is_grad_enabled
 from tinyt.autograd import no_grad
 from tinyt.autograd.rules.common import contiguous_strides, zeros
-from tinyt.ops.common import Sizes, sizes_of, wrap_dim
+from tinyt.ops.common import Scalar, Sizes, sizes_of, wrap_dim
 from tinyt.tensor import Tensor, method, prim
 
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -198,12 +198,14 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 @method
 def set_(
     self: Tensor,
-    source: Tensor | None = None,
+    source: Any = None,
     storage_offset: int = 0,
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
 ) -> Tensor:
-    """Makes this tensor show the memory of ``source`` (or nothing, shape (0,)).
+    """Makes this tensor show the memory of ``source``, a tensor or a storage.
+
+    Without one: no memory, shape (0,).
 
     With ``size``: those sizes and strides (row-major by default) from ``storage_offset`` on.
     """
@@ -211,6 +213,8 @@ def set_(
     if source is None:
         self.data = _tensor.empty((0,), self.dtype)
         return self
+    if hasattr(source, "viewed_as"):  # a storage
+        source = source.viewed_as(self.dtype)
     if source.dtype is not self.dtype:
         raise RuntimeError(f"set_: got {source.dtype.name} for a tensor of {self.dtype.name}")
     if size is None:
@@ -218,6 +222,32 @@ def set_(
         return self
     steps = contiguous_strides(tuple(size)) if stride is None else tuple(stride)
     self.data = prim.as_strided(source.detach(), tuple(size), steps, storage_offset)
+    return self
+
+
+@method
+def fill_diagonal_(self: Tensor, fill_value: Scalar, wrap: bool = False) -> Tensor:
+    """Writes one value to the elements whose indices are all equal.
+
+    With ``wrap`` the diagonal of a matrix with more rows than columns goes on after the last
+    column, one row further down. RuntimeError for less than two dimensions, and for more than two
+    of different sizes.
+    """
+    if self.dim() < 2:
+        raise RuntimeError(f"fill_diagonal_: needs two or more dimensions, got {self.dim()}")
+    if self.dim() > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError(
+            f"fill_diagonal_: more than two dimensions must be of one size, got {tuple(self.shape)}"
+        )
+    if self.dim() == 2 and wrap:
+        rows, columns = self.shape
+        for first in range(0, rows, columns + 1):
+            diagonal(self[first : first + columns])._assign(fill_value)
+        return self
+    line = self
+    while line.dim() > 1:
+        line = diagonal(line, 0, 0, -1)
+    line._assign(fill_value)
     return self
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tinyt.dtypes import float32
 from tinyt.ops import tensor, zeros_like
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
@@ -12,6 +12,7 @@ from tinyt.optim.optimizer import (
     decayed,
     learning_rate,
     next_step,
+    number_dtype,
     refuse_differentiable,
     require_non_negative,
 )
@@ -67,9 +68,9 @@ class ASGD(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=float32)
-        state["eta"] = tensor(learning_rate(group), dtype=float32)
-        state["mu"] = tensor(1.0, dtype=float32)
+        state["step"] = tensor(0.0, dtype=number_dtype())
+        state["eta"] = tensor(learning_rate(group), dtype=number_dtype())
+        state["mu"] = tensor(1.0, dtype=number_dtype())
         state["ax"] = zeros_like(param)
 
     def _update_param(
@@ -86,3 +87,6 @@ class ASGD(Optimizer):
             mean.add_(param.sub(mean).mul_(weight))
         state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1, step - group["t0"]))
+
+
+asgd = FunctionalForm(ASGD)

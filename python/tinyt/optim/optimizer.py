@@ -2,38 +2,82 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from functools import wraps
+from functools import cached_property, wraps
+from importlib import import_module
+from itertools import chain
 from typing import Any, NamedTuple
 
 from tinyt._tensor import Place, recorder
-from tinyt.autograd import RemovableHandle, enable_grad, no_grad
+from tinyt._tensor import dtype as DType
+from tinyt.autograd import RemovableHandle, enable_grad, no_grad, tape
 from tinyt.autograd.hooks import add_hook
-from tinyt.dtypes import float32
+from tinyt.dtypes import float32, float64, get_default_dtype
 from tinyt.nn.parameter import clear_grads
 from tinyt.ops import tensor, zeros_like
+from tinyt.ops.values import from_foreign
 from tinyt.tensor import Tensor
 
 ParamGroup = dict[str, Any]
 ParamState = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
 Closure = Callable[[], Any]
+ParamsT = params_t = _params_t = Params  # PyTorch's name, and older ones
+StateDict = dict[str, Any]
+
+
+class _RequiredParameter:
+    """The default of an option that every group must have."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
+def __getattr__(name: str) -> Any:
+    """What optimisers of other packages import from here, of `subclassing`."""
+    found = None
+    if not name.startswith("__"):
+        found = vars(import_module(f"{__package__}.subclassing")).get(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found
 
 
 _STEP_HOOKS = ("step_pre", "step_post")
+_all_hooks: defaultdict[str, dict[int, Any]] = defaultdict(dict)  # of every optimiser's step
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(optimizer, args, kwargs)` before the `step` of every optimiser."""
+    return add_hook(_all_hooks["step_pre"], hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(optimizer, args, kwargs)` after the `step` of every optimiser."""
+    return add_hook(_all_hooks["step_post"], hook)
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """`step` with the optimiser's step hooks around it."""
+    """`step` with the optimiser's step hooks around it.
+
+    As PyTorch's wrapper does, hooks get the optimiser as the first of `args` too, and what a hook
+    before the step returns takes the place of all of them.
+    """
 
     @wraps(step)
-    def wrapped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        self: Optimizer = args[0]
         self._opt_called = True
         if (recording := recorder()) is not None:
-            recording.reads.extend((self._hooks, when, self._hooks[when]) for when in _STEP_HOOKS)
-        for hook in tuple(self._hooks["step_pre"].values()):
+            for hooks in (_all_hooks, self._hooks):
+                recording.reads.extend((hooks, when, hooks[when]) for when in _STEP_HOOKS)
+        for hook in _hooks_of(_all_hooks, self._hooks, "step_pre"):
             changed = hook(self, args, kwargs)
             if changed is None:
                 continue
@@ -43,12 +87,24 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     f"but got {changed}."
                 )
             args, kwargs = changed
-        result = step(self, *args, **kwargs)
-        for hook in tuple(self._hooks["step_post"].values()):
+        if tape.profile_range is None:
+            result = step(*args, **kwargs)
+        else:
+            name = type(self).__name__
+            with tape.profile_range(f"Optimizer.step#{name}.step"):
+                result = step(*args, **kwargs)
+        for hook in _hooks_of(self._hooks, _all_hooks, "step_post"):
             hook(self, args, kwargs)
         return result
 
     return wrapped
+
+
+def _hooks_of(
+    first: dict[str, dict[int, Any]], second: dict[str, dict[int, Any]], when: str
+) -> tuple[Any, ...]:
+    """Hooks at this moment: they may remove themselves."""
+    return tuple(chain(first[when].values(), second[when].values()))
 
 
 class Batch(NamedTuple):
@@ -75,9 +131,18 @@ class Optimizer:
 
     # States that are numbers: loading keeps their dtype, where others get their parameter's.
     _numbers: tuple[str, ...] = ("step",)
+    _opt_called = False  # schedulers warn when they are stepped first
+    _has_repeated = False  # whether a group has a parameter several times
+    _zero_grad_profile_name = "Optimizer.zero_grad#Optimizer.zero_grad"
+
+    # Wrappers of optimisers may never call __init__.
+    @cached_property
+    def _hooks(self) -> defaultdict[str, dict[int, Any]]:
+        return defaultdict(dict)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls._zero_grad_profile_name = f"Optimizer.zero_grad#{cls.__name__}.zero_grad"
         if "step" in cls.__dict__:
             cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
@@ -90,8 +155,6 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[ParamGroup] = []
-        self._opt_called = False  # schedulers warn when they are stepped first
-        self._hooks: defaultdict[str, dict[int, Any]] = defaultdict(dict)
         groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -101,11 +164,20 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, param_group: ParamGroup) -> None:
-        """Adds a group `{"params": ..., option: value, ...}`; missing options get the defaults."""
+        """Adds a group `{"params": ..., option: value, ...}`; missing options get the defaults.
+
+        The dict itself becomes the group. A parameter that is in it several times is updated
+        several times, with a warning.
+
+        Raises:
+            ValueError: for a parameter that another group has, one that is no leaf, and an option
+                that is missing and `required`.
+            TypeError: for a parameter that is no tensor.
+        """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        group = dict(param_group)
-        params = group.pop("params")
+        group = param_group
+        params = group["params"]
         if isinstance(params, Tensor):
             params = [params]
         elif isinstance(params, set):
@@ -120,10 +192,16 @@ class Optimizer:
         if entries and all(named):
             group["param_names"] = [name for name, _ in entries]
             entries = [param for _, param in entries]
+        group["params"] = entries
         self._check_new_params(entries)
         for option, value in self.defaults.items():
+            if value is required and option not in group:
+                raise ValueError(
+                    "parameter group didn't specify a value of required optimization parameter "
+                    f"{option}"
+                )
             group.setdefault(option, value)
-        group["params"] = entries
+        self._check_repetitions(entries)
         self.param_groups.append(group)
 
     def _check_new_params(self, params: list[Any]) -> None:
@@ -135,10 +213,18 @@ class Optimizer:
                 )
             if not param.is_leaf:
                 raise ValueError("can't optimize a non-leaf Tensor")
+
+    def _check_repetitions(self, params: list[Tensor]) -> None:
         ids = [id(param) for param in params]
         known = {id(param) for group in self.param_groups for param in group["params"]}
         if len(set(ids)) != len(ids):
-            raise ValueError("a parameter group contains the same parameter twice")
+            self._has_repeated = True
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters, which are updated "
+                "several times; in future, this will cause an error",
+                UserWarning,
+                stacklevel=4,
+            )
         if known.intersection(ids):
             raise ValueError("some parameters appear in more than one parameter group")
 
@@ -164,11 +250,26 @@ class Optimizer:
 
     def _update_group(self, group: ParamGroup) -> None:
         batch = self._batch(group)
-        if not batch.params:
-            return
+        if self._has_repeated:
+            self._update_one_by_one(batch, group)
+        elif batch.params:
+            self._update_batch(batch, group)
+
+    def _update_one_by_one(self, batch: Batch, group: ParamGroup) -> None:
+        """Updates a parameter as often as it is there: with one state if it starts with one (as
+        Adam's do), else each time with what is there before the step (as PyTorch does)."""
+        started: dict[int, ParamState] = {}
+        for param, grad, state in zip(*batch, strict=True):
+            if state:
+                state = started.setdefault(id(param), state)
+            self._update_batch(Batch([param], [grad], [state]), group)
+            if state:
+                self.state[param] = state
+
+    def _update_batch(self, batch: Batch, group: ParamGroup) -> None:
         try:
             for i in self._update_all(batch, group):
-                grad = -batch.grads[i] if group["maximize"] else batch.grads[i]
+                grad = -batch.grads[i] if group.get("maximize") else batch.grads[i]
                 self._update_param(batch.params[i], grad, batch.states[i], group)
         finally:
             for param, state in zip(batch.params, batch.states, strict=True):
@@ -200,6 +301,11 @@ class Optimizer:
         Returns the numbers of those that `_update_param` has to do: here all.
         """
         return range(len(batch.params))
+
+    def _steps_all_at_once(self) -> bool:
+        """Whether a step is one call for all parameters, and nothing else."""
+        kind = type(self)
+        return kind._update_all is not Optimizer._update_all and kind.step is Optimizer.step
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
         """Fills the empty state of a parameter; called before its first update."""
@@ -241,8 +347,9 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over a `state_dict` made by an optimiser over the same parameters in order.
 
-        Tensors are copied, and floating ones converted to the dtype of their parameter. Options
-        that a saved group lacks have their default values. `__setstate__` gets the result.
+        Tensors, which may be PyTorch's, are copied, and floating ones converted to the dtype of
+        their parameter. Options that a saved group lacks have their default values. `__setstate__`
+        gets the result.
 
         Raises:
             ValueError: if groups or their sizes do not match; the optimiser is unchanged then.
@@ -274,7 +381,7 @@ class Optimizer:
                 state[i] = deepcopy(values)
         loaded = []
         for group, given in zip(groups, saved, strict=True):
-            options = {k: deepcopy(v) for k, v in given.items() if k != "params"}
+            options = {k: deepcopy(from_foreign(v)) for k, v in given.items() if k != "params"}
             # Files of before an option was there have no value of it.
             loaded.append({**self.defaults, **options, "params": group["params"]})
         self.__setstate__({"state": state, "param_groups": loaded})
@@ -297,6 +404,17 @@ class Optimizer:
         """Sets attributes: all of a pickled optimiser, or the `state` and `param_groups` that
         `load_state_dict` has made; a subclass may override it to fill in what older ones lack."""
         self.__dict__.update(state)
+
+    @staticmethod
+    def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+        """`func` with the hooks of steps around it, which every `step` of a subclass has anyway."""
+        return _with_hooks(func)
+
+    def _patch_step_function(self) -> None:
+        """Nothing: `step` has its hooks since its class was made."""
+
+    def _cuda_graph_capture_health_check(self) -> None:
+        """Nothing: there are no such graphs."""
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(optimizer, args, kwargs)` before `step`; it may return new ones."""
@@ -345,6 +463,9 @@ class Optimizer:
 
 def _adopt(value: Any, is_number: bool, param: Tensor) -> Any:
     """A copy of one saved state value, fit for `param`."""
+    value = from_foreign(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([_adopt(item, is_number, param) for item in value])
     if not isinstance(value, Tensor):
         return deepcopy(value)
     value = value.detach()
@@ -403,6 +524,11 @@ def learning_rate(group: ParamGroup) -> float:
     return lr.item() if isinstance(lr, Tensor) else lr
 
 
+def number_dtype() -> DType:
+    """The dtype of a state's numbers, PyTorch's: float64 where that is the default, or float32."""
+    return float64 if get_default_dtype() is float64 else float32
+
+
 def next_step(state: ParamState) -> float:
     """Counts a step in `state["step"]` and returns its number."""
     number: float = state["step"].item() + 1.0
@@ -413,7 +539,7 @@ def next_step(state: ParamState) -> float:
 def moments(param: Tensor) -> ParamState:
     """The state that Adam's kind starts with: step, running mean, running mean of squares."""
     return {
-        "step": tensor(0.0, dtype=float32),
+        "step": tensor(0.0, dtype=number_dtype()),
         "exp_avg": zeros_like(param),
         "exp_avg_sq": zeros_like(param),
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tinyt._core import rmsprop_step
-from tinyt.dtypes import float32
 from tinyt.ops import tensor, zeros_like
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Batch,
     Optimizer,
@@ -15,6 +15,7 @@ from tinyt.optim.optimizer import (
     ParamState,
     decayed,
     learning_rate,
+    number_dtype,
     refuse_differentiable,
     require_non_negative,
 )
@@ -73,7 +74,7 @@ class RMSprop(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=float32)
+        state["step"] = tensor(0.0, dtype=number_dtype())
         state["square_avg"] = zeros_like(param)
         if group["momentum"] > 0:
             state["momentum_buffer"] = zeros_like(param)
@@ -114,3 +115,6 @@ class RMSprop(Optimizer):
             param.add_(velocity, alpha=-lr)
         else:
             param.addcdiv_(grad, scale, value=-lr)
+
+
+rmsprop = FunctionalForm(RMSprop)

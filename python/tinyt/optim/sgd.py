@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tinyt._core import sgd_step
 from tinyt.ops import empty_like
+from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Batch,
     Optimizer,
@@ -109,3 +110,6 @@ class SGD(Optimizer):
                 velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
             grad = grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity
         param.add_(grad, alpha=-learning_rate(group))
+
+
+sgd = FunctionalForm(SGD)

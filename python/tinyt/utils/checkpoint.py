@@ -7,10 +7,12 @@ and fills all of it in.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import Enum
 from threading import get_ident
-from typing import Any
+from typing import Any, NoReturn
 from weakref import ref
 
 from tinyt._tensor import autocast_state
@@ -21,7 +23,21 @@ from tinyt.nesting import deeper
 from tinyt.random import drawing_from, stream_position
 from tinyt.tensor import Tensor
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "CheckpointPolicy",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
+    "detach_variable",
+    "get_device_states",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+    "set_device_states",
+]
 
 Contexts = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
 
@@ -187,11 +203,14 @@ class _Frame:
             yield _modified("a tensor that the function reads", x, version)
 
 
-class _Reentrant(Function):
-    """A checkpoint whose backward runs a backward pass of its own."""
+class CheckpointFunction(Function):
+    """A checkpoint whose backward runs a backward pass of its own: what
+    ``checkpoint(use_reentrant=True)`` applies, to the function, whether the second run draws the
+    same random numbers, and the arguments."""
 
     @staticmethod
     def forward(ctx: Any, run: Callable[..., Any], preserve: bool, *args: Any) -> Any:
+        """The first run."""
         ctx.run = run
         ctx.state = stream_position() if preserve else None
         ctx.precision = _same_precision()
@@ -203,11 +222,12 @@ class _Reentrant(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        """The second run, and the backward pass of it."""
         args = list(ctx.others)
         for i, saved in zip(ctx.positions, ctx.saved_tensors, strict=True):
             args[i] = saved.detach().requires_grad_(saved.requires_grad)
         with _once(ctx.running):
-            return _Reentrant._again(ctx, args, grads)
+            return CheckpointFunction._again(ctx, args, grads)
 
     @staticmethod
     def _again(ctx: Any, args: list[Any], grads: tuple[Any, ...]) -> Any:
@@ -266,7 +286,7 @@ def checkpoint(
                 "checkpoint: keyword arguments and context_fn need use_reentrant=False, "
                 f"got {sorted(kwargs)}"
             )
-        return _Reentrant.apply(function, preserve, *args)
+        return CheckpointFunction.apply(function, preserve, *args)
     first, second = context_fn()
     if not is_grad_enabled():
         with first:
@@ -320,3 +340,79 @@ def checkpoint_sequential(
             preserve_rng_state=preserve,
         )
     return part(last, len(steps))(input)
+
+
+# ---- names of PyTorch's implementation
+
+
+def check_backward_validity(inputs: Any) -> None:
+    """Warns where no tensor among `inputs` requires grad: nothing would get gradients."""
+    if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A tuple with leaves in place of its tensors, over the same memory."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            f"detach_variable: expected a tuple of tensors, got {type(inputs).__name__}"
+        )
+    return tuple(
+        x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs
+    )
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """([], []): states of the random numbers of devices other than the CPU, of which none exist."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+    """Sets nothing; RuntimeError for a state, as there is no device to set it on."""
+    if any(True for _ in zip(devices, states, strict=False)):
+        raise RuntimeError(f"set_device_states: no device but the CPU is available, got {devices}")
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """A block with PyTorch's setting of its own implementation; no effect, as in `checkpoint`."""
+    yield
+
+
+@contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """A block with PyTorch's setting of its own implementation; no effect, as in `checkpoint`."""
+    yield
+
+
+class CheckpointPolicy(Enum):
+    """What a selective checkpoint would do with a result; see
+    `create_selective_checkpoint_contexts`."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any,
+    allow_cache_entry_mutation: bool = False,
+    **kwargs: Any,
+) -> NoReturn:
+    """NotImplementedError: a checkpoint computes all of its function again.
+
+    PyTorch asks the policy about each operation as it is called; here operations run in C, and
+    nobody is asked. Put `checkpoint` around the parts that are to be computed again;
+    `tinyt.compile(max_memory=)` chooses values to compute again by itself.
+    """
+    raise NotImplementedError(
+        "create_selective_checkpoint_contexts: policies for single operations do not exist; put "
+        "checkpoint around the parts to compute again, or use tinyt.compile(max_memory=)"
+    )

@@ -27,6 +27,8 @@
 #include "softmax.h"
 #include "sort.h"
 #include "tile_program.h"
+#include "triangular.h"
+#include "variates.h"
 
 namespace tinyt::cpu {
 

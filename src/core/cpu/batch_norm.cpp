@@ -127,11 +127,11 @@ void backward_rows(const ChannelLayout& l, const ByChannel& all_x, const ByChann
 // ---- columns
 
 template <class T>
-class Columns {
+class ColumnsOfChannels {
  public:
   using Kernel = void (*)(const ChannelColumns&);
 
-  explicit Columns(const ChannelLayout& l) : l_(l) {}
+  explicit ColumnsOfChannels(const ChannelLayout& l) : l_(l) {}
 
   // One value of each channel for its columns.
   template <class F>
@@ -213,7 +213,7 @@ template <class T>
 void forward_columns(const ChannelLayout& l, const char* x, const T* weight, const T* bias,
                      bool training, const Stats<T>& stats, char* y) {
   const auto& table = *kernels().batch_norm;
-  const Columns<T> columns(l);
+  const ColumnsOfChannels<T> columns(l);
   ChannelColumns all{.step = l.width(), .x = x, .out = y};
   Tensor mean;
   if (training) {
@@ -242,7 +242,7 @@ template <class T>
 void backward_columns(const ChannelLayout& l, const char* x, const char* g, const T* weight,
                       bool training, const Stats<T>& stats, char* dx, T* params) {
   const auto& table = *kernels().batch_norm;
-  const Columns<T> columns(l);
+  const ColumnsOfChannels<T> columns(l);
   const Tensor mean = columns.spread([&](int64_t c) { return stats.mean(c); });
   const Tensor scale = columns.spread([&](int64_t c) { return stats.scale(c); });
   const Tensor w = columns.spread([&](int64_t c) { return weight[c]; });

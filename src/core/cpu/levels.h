@@ -399,6 +399,25 @@ struct RandomTable {
   void (*normal64)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, double* out);
 };
 
+// Draws by rejection. Each element has words of its own: blocks 0, 1, ... of element i are those of
+// counter offset + i / 4 with word 2 = 4 * block + i % 4 and word 3 = 2. Element `begin` is that of
+// out[0] and of the parameters; all compute in float64.
+struct VariateTable {
+  // The logarithm of a gamma-distributed value is log(value[i]) + boost[i].
+  void (*gamma)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, const double* alpha,
+                double* value, double* boost);
+  // value[i] * exp(boost[i]).
+  void (*gamma_value)(int64_t n, const double* value, const double* boost, double* out);
+  // n values of one row in this form over their sum.
+  void (*dirichlet_row)(int64_t n, const double* value, const double* boost, double* out);
+  void (*poisson)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, const double* rate,
+                  double* out);
+  void (*binomial)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, const double* count,
+                   const double* probability, double* out);
+  void (*von_mises)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n,
+                    const double* concentration, double* out);
+};
+
 // Sums over a sparse matrix's rows. Float32, Float64 and Int64 (which wraps). Each sum starts with
 // its first product and takes the others in order.
 struct ResampleTable {
@@ -504,6 +523,7 @@ struct Kernels {
   const OptimTable* optim;
   const AttentionTable* attention;
   const RandomTable* random;
+  const VariateTable* variates;
   const GemmTable* gemm;
   const ResampleTable* resample;
   const DirectTable* direct;

@@ -12,8 +12,10 @@
 #include "math_float.h"
 #include "math_gamma.h"
 #include "math_hyperbolic.h"
+#include "math_incomplete.h"
 #include "math_integer.h"
 #include "math_log.h"
+#include "math_normal.h"
 #include "math_root.h"
 #include "math_tanh.h"
 #include "math_trig.h"
@@ -132,6 +134,9 @@ TINYT_UNARY(i0, bessel_i0<false>(x))
 TINYT_UNARY(i0e, bessel_i0<true>(x))
 TINYT_UNARY(i1, bessel_i1<false>(x))
 TINYT_UNARY(i1e, bessel_i1<true>(x))
+TINYT_UNARY(erfcx, cpu::erfcx(x))
+TINYT_UNARY(log_ndtr, cpu::log_ndtr(x))
+TINYT_UNARY(ndtri, cpu::ndtri(x))
 TINYT_UNARY(gelu, cpu::gelu(x))
 TINYT_UNARY(gelu_tanh, cpu::gelu_tanh(x))
 TINYT_UNARY(silu, cpu::silu(x))
@@ -208,6 +213,9 @@ TINYT_BINARY(xlog1py, cpu::xlog1py(x, y))
 TINYT_BINARY(logaddexp, cpu::logaddexp(x, y))
 TINYT_BINARY(logaddexp2, cpu::logaddexp2(x, y))
 TINYT_BINARY(zeta, cpu::zeta(x, y))
+TINYT_BINARY(gammainc, cpu::gammainc(x, y))
+TINYT_BINARY(gammaincc, cpu::gammaincc(x, y))
+TINYT_BINARY(standard_gamma_grad, cpu::standard_gamma_grad(x, y))
 // 0 for a NaN.
 TINYT_BINARY(heaviside, select(x == 0, y, one_where<V>((Mask<V>)(x > 0))))
 TINYT_BINARY(gcd, cpu::gcd(x, y))
@@ -263,6 +271,7 @@ struct clamp {
   };
 };
 TINYT_TERNARY(lerp, cpu::lerp(x, y, z))
+TINYT_TERNARY(dirichlet_grad, cpu::dirichlet_grad(x, y, z))
 struct addcmul {
   template <class V>
   static TINYT_INLINE V apply(V x, V y, V z, V factor) {

@@ -83,7 +83,7 @@ void multiply_small(SmallBatch s, Tail* tail = nullptr);
 
 // out[i * n + j] = the dot product of x and line j of batch i (+ addend), in the order of a
 // reduction (docs/adr/0004). Both are read from dtype `from` as `work`.
-struct VectorProducts {
+struct VectorMatmul {
   DType from, work;
   int64_t count, n, k;
   FunctionRef<const char*(int64_t)> x, lines;  // where those of batch i start
@@ -91,7 +91,7 @@ struct VectorProducts {
   void* out;
   Addend add = {};  // the same for every batch
 };
-void multiply_vectors(const VectorProducts& p);
+void multiply_vectors(const VectorMatmul& p);
 
 // out[j] = the sum of parts[i * n + j] over i < count, in order (+ add.data[j * add.col]).
 void sum_parts(DType dtype, const void* parts, int64_t count, int64_t n, const Addend& add,

@@ -27,7 +27,7 @@ void add_in_order(const T* parts, int64_t count, int64_t n, const Addend& add, T
 // Cuts k into blocks of kRowBlock and the lines into tasks.
 class DotProducts {
  public:
-  explicit DotProducts(const VectorProducts& p)
+  explicit DotProducts(const VectorMatmul& p)
       : p_(p),
         from_(static_cast<int64_t>(size_of(p.from))),
         size_(static_cast<int64_t>(size_of(p.work))),
@@ -100,7 +100,7 @@ class DotProducts {
     }
   }
 
-  const VectorProducts& p_;
+  const VectorMatmul& p_;
   int64_t from_, size_;  // bytes of an element
   int64_t blocks_, depth_, lines_;
   bool by_rows_, by_lines_, copy_x_;
@@ -118,6 +118,6 @@ void sum_parts(DType dtype, const void* parts, int64_t count, int64_t n, const A
   sum(static_cast<uint64_t*>(out));
 }
 
-void multiply_vectors(const VectorProducts& p) { DotProducts(p).run(); }
+void multiply_vectors(const VectorMatmul& p) { DotProducts(p).run(); }
 
 }  // namespace tinyt::cpu

@@ -5,7 +5,7 @@
 #include "levels.h"
 #include "math_log.h"
 #include "math_trig.h"
-#include "simd.h"
+#include "random_words.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -14,20 +14,6 @@ namespace {
 constexpr int kElements = 256;
 constexpr int kCounters = kElements / philox::kWords;
 constexpr int kWordLanes = static_cast<int>(sizeof(U64) / sizeof(uint64_t));
-
-// The product of the low halves of each lane.
-TINYT_INLINE U64 multiply_low(U64 a, uint32_t m) {
-#if TINYT_VECTOR_BYTES == 64
-  // The masked form: GCC 12 warns about the other one, the code is the same.
-  return (U64)_mm512_maskz_mul_epu32(0xFF, (__m512i)a, _mm512_set1_epi64(m));
-#elif TINYT_VECTOR_BYTES == 32
-  return (U64)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(m));
-#elif defined(__SSE4_2__)
-  return (U64)_mm_mul_epu32((__m128i)a, _mm_set1_epi64x(m));
-#else
-  return (a & UINT32_MAX) * m;
-#endif
-}
 
 // The words of kCounters counters from `counter` on, in stream order.
 void fill_words(uint64_t seed, uint64_t counter, uint64_t word3, uint32_t (&words)[kElements]) {
@@ -61,12 +47,7 @@ TINYT_INLINE F32 unit(const uint32_t* words) {
   return to_float((I32)(load<uint32_t>(words) >> 8)) * 0x1p-24f;
 }
 
-// 53 bits to [0, 1); in two exact halves, because not every level converts 64-bit integers.
-TINYT_INLINE F64 unit(const uint64_t* words) {
-  const U64 w = load<uint64_t>(words);
-  const F64 high = to_float((I64)(w >> 32)), low = to_float((I64)((w >> 11) & 0x1FFFFF));
-  return high * 0x1p-32 + low * 0x1p-53;
-}
+TINYT_INLINE F64 unit(const uint64_t* words) { return unit_of(load<uint64_t>(words)); }
 
 void fill_units(uint64_t seed, uint64_t counter, float (&out)[kElements]) {
   uint32_t words[kElements];

@@ -15,7 +15,7 @@ namespace tinyt::cpu::winograd {
 inline constexpr int64_t kSide = 4;       // of a tile of the output
 inline constexpr int64_t kElements = 36;  // of a tile of the input
 inline constexpr int64_t kDepth = 256;    // most terms in one chain of fma
-inline constexpr int64_t kMinBlock = 32;
+inline constexpr int64_t kLeastBlock = 32;
 inline constexpr int64_t kBlockElements = int64_t{1} << 17;
 inline constexpr int64_t kChannelsOfTask = 8;
 inline constexpr int64_t kWeightsOfTask = 512;  // 3x3 kernels
@@ -37,7 +37,7 @@ struct Plan {
   bool flipped;
 
   // Of blocks of `least` tiles or more.
-  explicit Plan(const Direct& direct, int64_t least = kMinBlock) : d(direct) {
+  explicit Plan(const Direct& direct, int64_t least = kLeastBlock) : d(direct) {
     const Columns& c = d.columns;
     down = ceil_div(c.positions[1], kSide);
     across = ceil_div(c.positions[2], kSide);

@@ -20,7 +20,7 @@ constexpr int64_t kMaxPart = int64_t{1} << 16;
 // Each block adds to all sums: it has as many elements as there are sums, within reason.
 int64_t least_block(const Direct& d) {
   const int64_t depth = d.ins * d.columns.kernel[0];
-  return std::clamp(depth * d.outs / (depth + d.outs), kMinBlock, kMaxLeast);
+  return std::clamp(depth * d.outs / (depth + d.outs), kLeastBlock, kMaxLeast);
 }
 
 int64_t sums_of(const Plan& p) { return kElements * p.d.outs * p.depth; }

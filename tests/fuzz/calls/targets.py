@@ -16,11 +16,21 @@ from fuzz.calls import odd, planted
 
 # Modules that are no part of the interface, or that work with files and processes by design.
 EXCLUDED_MODULES = {
+    "tinyt.as_torch": "changes what `import torch` means for the rest of the process",
+    "tinyt.autograd.profiler": "a profile that is begun stays on for the rest of the process",
     "tinyt.autograd.rules": "the table of derivatives, read by the tape alone",
     "tinyt.cli": "the command: it trains, downloads nothing, but writes runs and waits for input",
     "tinyt.compiler.float64": "the reference of verification, called with what was captured",
+    "tinyt.hub": "runs the code of folders, reads and writes files",
+    "tinyt.multiprocessing": "starts processes",
+    "tinyt.nn.global_hooks": "hooks of all modules stay for the rest of the process",
     "tinyt.ops": "its functions are exported by tinyt and nn.functional",
+    "tinyt.profiler": "as tinyt.autograd.profiler; writes files",
+    "tinyt.stand_in": "as tinyt.as_torch",
     "tinyt.tensor": "how methods are attached to the class",
+    "tinyt.utils.benchmark": "runs texts as programs, for as long as it takes to time them",
+    "tinyt.utils.model_zoo": "as tinyt.hub",
+    "tinyt.utils.tensorboard": "writes files, by a package that may be missing",
 }
 EXCLUDED = {
     "tinyt.compiler.rewrite": "registers a rewrite for the rest of the process",

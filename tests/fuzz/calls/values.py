@@ -154,7 +154,7 @@ FUNCTIONS = (
 )
 # Parameters that say how often something is done or made: a huge one takes its time, by contract.
 REPETITIONS = re.compile(
-    r"layers|num_workers|prefetch_factor|n_iter|max_iter|last_epoch|"
+    r"layers|num_workers|prefetch_factor|n_iter|max_iter|iterations|max_eval|last_epoch|"
     r"total_iters|max_trials|epochs|steps|depth|T_mult|T_0|T_max|total_steps|nondet|repeat|num_samples"
 )
 Draw = random.Random

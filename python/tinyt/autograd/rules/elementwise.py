@@ -70,6 +70,35 @@ wide_rule("erf", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (2 / SQ
 wide_rule("erfc", (lambda g, n: g * (prim.exp(-prim.square(n.input(0))) * (-2 / SQRT_PI)), 0))
 wide_rule("erfinv", (lambda g, n: g * (prim.exp(prim.square(n.output())) * (SQRT_PI / 2)), OUT))
 wide_rule("lgamma", (lambda g, n: g * prim.digamma(n.input(0)), 0))
+
+
+def erfcx_grad(g: Tensor, n: Node) -> Tensor:
+    """2 x erfcx(x) - 2 / sqrt(pi); far out, where these are nearly equal, the series of that (DLMF
+    7.12.1)."""
+    x = n.input(0)
+    far = prim.gt(x, 60.0 if x.dtype.itemsize == 8 else 8.0)
+    half = 0.5 / prim.square(prim.where(far, x, 60.0))
+    series = prim.where(far, 1.0, half)
+    for k in (11.0, 9.0, 7.0, 5.0, 3.0):
+        series = 1.0 - k * half * series
+    near = 2.0 * prim.where(far, 0.0, x) * prim.erfcx(x) - 2 / math.sqrt(math.pi)
+    return g * prim.where(far, half * series * (-2 / math.sqrt(math.pi)), near)
+
+
+wide_rule("erfcx", (erfcx_grad, 0))
+wide_rule(
+    "log_ndtr",
+    (lambda g, n: g * (math.sqrt(2 / math.pi) / prim.erfcx(n.input(0) * -math.sqrt(0.5))), 0),
+)
+wide_rule(
+    "ndtri",
+    (
+        lambda g, n: (
+            g * (prim.exp(prim.square(prim.ndtri(n.input(0))) * 0.5) * math.sqrt(2 * math.pi))
+        ),
+        0,
+    ),
+)
 wide_rule("digamma", (lambda g, n: g * prim.zeta(2.0, n.input(0)), 0))
 
 # Abramowitz & Stegun 9.6.27 and 9.6.28; I1(x) / x is 1/2 at 0.
@@ -251,6 +280,25 @@ wide_rule(
     "logaddexp2",
     (lambda g, n: g / (prim.exp2(n.input(1) - n.input(0)) + 1.0), 0, 1),
     (lambda g, n: g / (prim.exp2(n.input(0) - n.input(1)) + 1.0), 0, 1),
+)
+
+
+def gamma_density(n: Node) -> Tensor:
+    """x^(a - 1) e^-x / Gamma(a), in float64: its terms are large and cancel."""
+    a, x = (prim.cast(n.input(i), 9) for i in (0, 1))
+    return prim.exp(prim.xlogy(a - 1.0, x) - x - prim.lgamma(a))
+
+
+def gamma_shift(g: Tensor, n: Node) -> Tensor:
+    """The derivative of the lower function to a: less density where values grow with a."""
+    return -g * gamma_density(n) * prim.standard_gamma_grad(n.input(0), n.input(1))
+
+
+wide_rule("gammainc", (gamma_shift, 0, 1), (lambda g, n: g * gamma_density(n), 0, 1))
+wide_rule(
+    "gammaincc",
+    (lambda g, n: -gamma_shift(g, n), 0, 1),
+    (lambda g, n: -g * gamma_density(n), 0, 1),
 )
 # No gradient to the order, as in PyTorch.
 wide_rule(

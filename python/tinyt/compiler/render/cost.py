@@ -148,6 +148,17 @@ def _optimizer(per_element: int, per_state: int = 0) -> Callable[[Step], int]:
     return count
 
 
+def _cholesky(step: Step) -> int:
+    """A third of a product of the matrices."""
+    factor = step.outputs[0]
+    return factor.numel * factor.shape[-1] // 3
+
+
+def _solve_triangular(step: Step) -> int:
+    """Each entry of the solution takes half a row of the matrix on average, products and sums."""
+    return step.outputs[0].numel * step.inputs[0].shape[-1]
+
+
 _FLOPS: dict[str, Callable[[Step], int]] = {
     "matmul": _product,
     "matmul_add": lambda step: _product(step) + step.outputs[0].numel,
@@ -156,6 +167,8 @@ _FLOPS: dict[str, Callable[[Step], int]] = {
     "conv": _conv,
     "conv_input": _conv_input,
     "conv_weight": _conv_weight,
+    "cholesky": _cholesky,
+    "solve_triangular": _solve_triangular,
     "attention": _attention,
     "attention_backward": _attention_backward,
     "lstm": _lstm,

@@ -221,7 +221,8 @@ _WIDEST = 40
 
 
 def _title(total: Totals) -> str:
-    title = f"{total.program}: {total.steps} steps, arena {in_bytes(total.arena_bytes)}"
+    steps = "1 step" if total.steps == 1 else f"{total.steps} steps"
+    title = f"{total.program}: {steps}, arena {in_bytes(total.arena_bytes)}"
     title += f", peak {in_bytes(total.peak_bytes)} as planned"
     if total.measured_peak_bytes is not None and total.scratch_bytes is not None:
         title += f", {in_bytes(total.measured_peak_bytes)} as measured"
@@ -253,7 +254,10 @@ def _lines(rows: Sequence[Row], above: str = "", depth: int = 0) -> Iterator[tup
 
 
 def _heading(part: Part) -> str:
-    return f"{part.name}, {part.times} times:" if part.times >= 0 else f"{part.name}, each time:"
+    times = (
+        "each time" if part.times < 0 else "1 time" if part.times == 1 else f"{part.times} times"
+    )
+    return f"{part.name}, {times}:"
 
 
 def _of_one_time(part: Part) -> tuple[str, ...]:
@@ -268,7 +272,7 @@ def inside_text(step: Step) -> list[list[str]]:
     """(which part, what it does) of a step of control flow."""
     found = []
     for part in map(_part, step.inside):
-        each = f"{scaled(part.flops)}FLOP, {in_bytes(part.bytes_read)} read, "
+        each = f"{in_flops(part.flops)}, {in_bytes(part.bytes_read)} read, "
         each += f"{in_bytes(part.bytes_written)} written"
         steps = "; ".join(shortened(row.ops) for row in part.rows)
         found.append([_heading(part)[:-1], f"{each}: {steps}"])
@@ -311,7 +315,7 @@ def _again(value: Recomputed) -> str:
 
 def _sums(total: Totals) -> list[str]:
     text = f"total: {in_bytes(total.bytes_read)} read, {in_bytes(total.bytes_written)} written"
-    text += f", {scaled(total.flops)}FLOP"
+    text += f", {in_flops(total.flops)}"
     if total.seconds is not None and total.run_seconds is not None:
         text += f", {in_seconds(total.seconds)} in steps"
     return [text]
@@ -343,6 +347,11 @@ def scaled(
 def in_bytes(nbytes: float) -> str:
     """As in "1.5 MiB"."""
     return scaled(nbytes, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB"))
+
+
+def in_flops(count: float) -> str:
+    """As in "271 MFLOP"."""
+    return scaled(count, 1000.0, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
 
 
 def in_seconds(seconds: float) -> str:

@@ -6,26 +6,125 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tinyt import _tensor
-from tinyt.dtypes import int64
-from tinyt.ops import cat, full, index_select, stack, tensor
+from tinyt.dtypes import float16, float32, float64, int8, int16, int32, int64, uint8
+from tinyt.ops import arange, cat, empty_like, full, index_select, stack, tensor
 from tinyt.tensor import Tensor
 
 
-class PackedSequence(NamedTuple):
+class _Fields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+class PackedSequence(_Fields):
     """Sequences without padding, time step by time step, longest first.
 
     `data` (sum of the lengths, *) holds batch_sizes[t] rows of each time step t; the indices map
-    the batch's order to the sorted one and back (None: it is sorted).
+    the batch's order to the sorted one and back (None: it is sorted). Where one of them is given
+    the other is computed.
+
+    >>> import tinyt
+    >>> packed = pack_sequence([tinyt.ones(2), tinyt.zeros(3)], enforce_sorted=False)
+    >>> packed.double().data.dtype, packed.is_cuda
+    (tinyt.float64, False)
     """
 
-    data: Tensor
-    batch_sizes: Tensor
-    sorted_indices: Tensor | None = None
-    unsorted_indices: Tensor | None = None
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> PackedSequence:
+        """ValueError where `batch_sizes` is not on the CPU."""
+        if batch_sizes is None:
+            if not isinstance(data, (list, tuple)) or len(data) != 2:
+                raise AssertionError(
+                    "PackedSequence: data and batch_sizes are needed, or one pair of them"
+                )
+            data, batch_sizes = data
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        if batch_sizes.device.type != "cpu":
+            raise ValueError("batch_sizes should always be on CPU")
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same with its data converted."""
-        return self._replace(data=self.data.to(*args, **kwargs))
+        """The same with its data converted; itself where nothing changes."""
+        data = self.data.to(*args, **kwargs)
+        return self if data is self.data else self._replace(data=data)
+
+    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same on the CPU, where it is."""
+        return self.to(*args, **{"device": "cpu", **kwargs})
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """RuntimeError: this build has no CUDA."""
+        return self.to(*args, **{"device": "cuda", **kwargs})
+
+    def double(self) -> PackedSequence:
+        """The same with data of float64."""
+        return self.to(dtype=float64)
+
+    def float(self) -> PackedSequence:
+        """The same with data of float32."""
+        return self.to(dtype=float32)
+
+    def half(self) -> PackedSequence:
+        """The same with data of float16."""
+        return self.to(dtype=float16)
+
+    def long(self) -> PackedSequence:
+        """The same with data of int64."""
+        return self.to(dtype=int64)
+
+    def int(self) -> PackedSequence:
+        """The same with data of int32."""
+        return self.to(dtype=int32)
+
+    def short(self) -> PackedSequence:
+        """The same with data of int16."""
+        return self.to(dtype=int16)
+
+    def char(self) -> PackedSequence:
+        """The same with data of int8."""
+        return self.to(dtype=int8)
+
+    def byte(self) -> PackedSequence:
+        """The same with data of uint8."""
+        return self.to(dtype=uint8)
+
+    def pin_memory(self) -> PackedSequence:
+        """The same: `Tensor.pin_memory` of each part."""
+        parts = (None if x is None else x.pin_memory() for x in (self[0], *self[2:]))
+        data, *indices = parts
+        return type(self)(data, self.batch_sizes, *indices)  # type: ignore[arg-type]
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data is on a CUDA device."""
+        return self.data.is_cuda
+
+    def is_pinned(self) -> bool:
+        """Whether the data is in pinned memory."""
+        return self.data.is_pinned()
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The positions of 0, 1, ... in a permutation (n,) of int64; None for None.
+
+    >>> import tinyt
+    >>> invert_permutation(tinyt.tensor([2, 0, 1])).tolist()
+    [1, 2, 0]
+    """
+    if permutation is None:
+        return None
+    positions = arange(permutation.shape[0], dtype=permutation.dtype, device=permutation.device)
+    return empty_like(permutation).scatter(0, permutation, positions)
 
 
 _KNOWN = "_lengths"  # an attribute of tensors that a recording makes: (version, values)
@@ -173,3 +272,15 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
     """Packs sequences (length, *)."""
     lengths = [x.shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences (length, *) of a packed batch, in the order before sorting.
+
+    >>> import tinyt
+    >>> packed = pack_sequence([tinyt.ones(1), tinyt.zeros(2)], enforce_sorted=False)
+    >>> [x.tolist() for x in unpack_sequence(packed)]
+    [[1.0], [0.0, 0.0]]
+    """
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

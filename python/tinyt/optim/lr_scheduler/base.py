@@ -32,13 +32,13 @@ class LRScheduler:
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", float(group["lr"]))
+                group.setdefault("initial_lr", own(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming "
                     "scheduler with last_epoch >= 0."
                 )
-        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs: list[float] = [own(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._get_lr_called_within_step = False
         self._initial_step()
@@ -55,7 +55,7 @@ class LRScheduler:
         raise NotImplementedError
 
     def get_last_lr(self) -> list[float]:
-        """The rates that the last `step` set."""
+        """The rates that the last `step` set; a tensor where the optimiser's rate is one."""
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
@@ -100,7 +100,7 @@ class LRScheduler:
         self.__dict__.update(state_dict)
 
     def _current(self) -> list[float]:
-        return [float(group["lr"]) for group in self.optimizer.param_groups]
+        return [own(group["lr"]) for group in self.optimizer.param_groups]
 
 
 def check_optimizer(optimizer: object) -> None:
@@ -109,10 +109,15 @@ def check_optimizer(optimizer: object) -> None:
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
-def set_lr(group: ParamGroup, lr: float) -> None:
+def own(value: Any) -> Any:
+    """The number, or a copy of the tensor, which does not change with the optimiser's rate."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def set_lr(group: ParamGroup, lr: Any) -> None:
     """Sets the rate of a group; a tensor is filled, so that others who hold it see the value."""
     if isinstance(group["lr"], Tensor):
-        group["lr"].fill_(lr)
+        group["lr"].fill_(float(lr))
     else:
         group["lr"] = lr
 
@@ -121,13 +126,13 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """One value per group: a list as it is, a single value repeated."""
     groups = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
-        return [value] * groups
+        return [own(value) for _ in range(groups)]
     if len(value) != groups:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. "
             f"{name} has {len(value)} values, param_groups has {groups}."
         )
-    return list(value)
+    return [own(item) for item in value]
 
 
 def set_momentum(group: ParamGroup, momentum: float) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import typing as _typing
+from importlib import import_module
+
 from tinyt.data import (
     BatchSampler,
     ChainDataset,
@@ -24,12 +27,17 @@ from tinyt.data import (
     random_split,
 )
 
+if _typing.TYPE_CHECKING:
+    from tinyt.utils.data import _utils, dataloader, dataset, distributed, sampler
+    from tinyt.utils.data.distributed import DistributedSampler
+
 __all__ = [
     "BatchSampler",
     "ChainDataset",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
@@ -40,8 +48,24 @@ __all__ = [
     "TensorDataset",
     "WeightedRandomSampler",
     "WorkerInfo",
+    "_utils",
+    "dataloader",
+    "dataset",
     "default_collate",
     "default_convert",
+    "distributed",
     "get_worker_info",
     "random_split",
+    "sampler",
 ]
+
+# Modules under PyTorch's paths, loaded when they are first asked for.
+_LAZY = {"_utils", "dataloader", "dataset", "distributed", "sampler"}
+
+
+def __getattr__(name: str) -> _typing.Any:
+    if name in _LAZY:
+        return import_module(f"{__name__}.{name}")
+    if name == "DistributedSampler":
+        return import_module(f"{__name__}.distributed").DistributedSampler
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

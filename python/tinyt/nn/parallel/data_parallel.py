@@ -1,10 +1,14 @@
-"""`torch.nn.parallel` where there is one device."""
+"""`DataParallel` where there is one device."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tinyt.autograd import is_grad_enabled
 from tinyt.nn.module import Module
+from tinyt.nn.parallel.parallel_apply import parallel_apply
+from tinyt.nn.parallel.replicate import replicate
+from tinyt.nn.parallel.scatter_gather import gather, scatter_kwargs
 
 
 class DataParallel(Module):
@@ -25,10 +29,27 @@ class DataParallel(Module):
         super().__init__()
         self.dim = dim
         self.module = module
+        self.device_ids: list[Any] = []
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """What ``module`` returns."""
         return self.module(*inputs, **kwargs)
+
+    def replicate(self, module: Module, device_ids: Any) -> list[Module]:
+        """`nn.parallel.replicate`."""
+        return replicate(module, device_ids, not is_grad_enabled())
+
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+        """`nn.parallel.scatter_gather.scatter_kwargs`."""
+        return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
+
+    def parallel_apply(self, replicas: Any, inputs: Any, kwargs: Any) -> list[Any]:
+        """`nn.parallel.parallel_apply`."""
+        return parallel_apply(replicas, inputs, kwargs)
+
+    def gather(self, outputs: Any, output_device: Any) -> Any:
+        """`nn.parallel.gather`."""
+        return gather(outputs, output_device, dim=self.dim)
 
 
 def data_parallel(

@@ -1,0 +1,1 @@
+"""PyTorch's `torch.distributed.elastic`: what scripts import from it in one process."""

@@ -1,0 +1,36 @@
+"""Modules that few programs use are loaded when they are: `import tinyt` knows none of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import tinyt
+from tinyt import utils
+
+PROGRAM = """
+import sys
+before = set(sys.modules)
+import tinyt
+loaded = set(sys.modules) - before
+lazy = [f"tinyt.{name}" for name in tinyt._LAZY] + [f"tinyt.utils.{n}" for n in tinyt.utils._LAZY]
+lazy += ["tinyt.utils.data.distributed", "tinyt.nn.parallel.distributed", "tinyt.autograd.profiler"]
+heavy = ["multiprocessing", "cProfile", "tensorboard", "urllib.request", "timeit", "numpy"]
+wrong = [m for m in loaded if any(m == name or m.startswith(name + ".") for name in lazy + heavy)]
+assert not wrong, wrong
+for name in sorted(tinyt._LAZY):
+    module = getattr(tinyt, name)
+    assert module.__name__ == f"tinyt.{name}", name
+for name in sorted(tinyt.utils._LAZY - {"tensorboard"}):
+    assert getattr(tinyt.utils, name).__name__ == f"tinyt.utils.{name}", name
+"""
+
+
+def test_nothing_is_loaded_before_it_is_used() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_tables_name_modules_of_pytorch() -> None:
+    assert {"distributed", "jit", "multiprocessing", "profiler"} <= tinyt._LAZY
+    assert {"_pytree", "benchmark", "tensorboard"} <= utils._LAZY
