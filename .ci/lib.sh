@@ -110,7 +110,8 @@ install_sanitized() {
   in_venv "$1" env CC=gcc CXX=g++ pip install "$ROOT${4:-}" -C build-dir="$2" \
     -C install.strip=false \
     -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON \
-    -C cmake.define.TINYT_UNITY=OFF -C cmake.define.TINYT_SANITIZE="$3" -C cmake.define.TINYT_BUILD_TESTS=ON "${@:5}"
+    -C cmake.define.TINYT_UNITY=OFF \
+    -C cmake.define.TINYT_SANITIZE="$3" -C cmake.define.TINYT_BUILD_TESTS=ON "${@:5}"
   in_venv "$1" pip install cmake # for ctest
 }
 

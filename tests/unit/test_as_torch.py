@@ -157,6 +157,32 @@ print(hasattr(torch, "no_such"), getattr(torch, "sparse", None))
     assert said[6] == "False None"
 
 
+SAFETENSORS = """
+import torch
+from safetensors import safe_open
+from safetensors.torch import load, load_file, load_model, save, save_file, save_model
+
+network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)).bfloat16()
+state = network.state_dict()
+save_file(state, "state.safetensors", metadata={"of": "a test"})
+for found in (load_file("state.safetensors"), load(save(state))):
+    assert found.keys() == state.keys()
+    assert all(torch.equal(found[name], x) for name, x in state.items())
+    assert all(found[name].dtype == x.dtype for name, x in state.items())
+with safe_open("state.safetensors", framework="pt", device="cpu") as file:
+    assert file.metadata() == {"of": "a test"}
+    assert torch.equal(file.get_slice("0.weight")[1:3, :2], state["0.weight"][1:3, :2])
+save_model(network, "network.safetensors")
+other = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)).bfloat16()
+assert load_model(other, "network.safetensors") == (set(), [])
+assert torch.equal(other[0].weight, network[0].weight)
+"""
+
+
+def test_the_safetensors_package_reads_and_writes(tmp_path: Path) -> None:
+    assert run(tmp_path, SAFETENSORS) == ""
+
+
 def test_other_packages_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "torch_utils.py").write_text("import torch\nmine = torch.ones(2)\n")
     (tmp_path / "torchlike").mkdir()

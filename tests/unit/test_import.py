@@ -9,6 +9,7 @@ LATE = {
     *("ast", "asyncio", "dataclasses", "hashlib", "http", "inspect", "json", "logging"),
     *("importlib.abc", "importlib.resources", "matplotlib", "multiprocessing", "numpy", "pathlib"),
     *("pickle", "random", "shutil", "socket", "subprocess", "tempfile", "torch", "urllib"),
+    *("mmap", "tinyt.data", "tinyt.nn.modules", "tinyt.nn.parallel", "tinyt.optim"),
 }
 
 

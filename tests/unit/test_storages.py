@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,38 +160,3 @@ def test_files_that_are_refused(numbers: Path) -> None:
         os.mkfifo(numbers.with_name("fifo"))
         with pytest.raises(RuntimeError, match="from_file"):
             from_file(numbers.with_name("fifo"), False, 1)
-
-
-SAFETENSORS = """
-import torch
-from safetensors import safe_open
-from safetensors.torch import load, load_file, load_model, save, save_file, save_model
-
-network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)).bfloat16()
-state = network.state_dict()
-save_file(state, "state.safetensors", metadata={"of": "a test"})
-for found in (load_file("state.safetensors"), load(save(state))):
-    assert found.keys() == state.keys()
-    assert all(torch.equal(found[name], x) for name, x in state.items())
-    assert all(found[name].dtype == x.dtype for name, x in state.items())
-with safe_open("state.safetensors", framework="pt", device="cpu") as file:
-    assert file.metadata() == {"of": "a test"}
-    assert torch.equal(file.get_slice("0.weight")[1:3, :2], state["0.weight"][1:3, :2])
-save_model(network, "network.safetensors")
-other = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)).bfloat16()
-assert load_model(other, "network.safetensors") == (set(), [])
-assert torch.equal(other[0].weight, network[0].weight)
-"""
-
-
-def test_the_safetensors_package_reads_and_writes(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tinyt", "run", "-c", SAFETENSORS],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")

@@ -33,10 +33,7 @@ def map_file(path: str | os.PathLike[str], shared: bool, nbytes: int) -> mmap.mm
         raise ValueError(f"from_file: expected a number of bytes, got {nbytes}")
     flags = os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY
     try:
-        # Not waiting for a FIFO's writer; none can be mapped.
-        descriptor = os.open(
-            path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        )
+        descriptor = os.open(path, flags | _FLAGS)
     except OSError as error:
         raise RuntimeError(f"from_file: cannot open {os.fspath(path)!r}: {error}") from error
     try:

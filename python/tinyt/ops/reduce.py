@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from tinyt._core import DTypeError, ShapeError
+from tinyt._core import DimError, DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import float16
 from tinyt.ops.common import (
@@ -129,8 +129,11 @@ def amax(
     input: Tensor, dim: Dim = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """Largest value over ``dim``; NaN wins; the gradient is shared evenly between ties."""
-    _require_dim("amax", input, dim)
-    return prim.amax(input, dims_of(dim), keepdim, out=out)
+    try:
+        return prim.amax(input, dims_of(dim), keepdim, out=out)
+    except DimError:
+        _require_dim("amax", input, dim)
+        raise
 
 
 @method
@@ -138,8 +141,11 @@ def amin(
     input: Tensor, dim: Dim = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """Smallest value over ``dim``; NaN wins; the gradient is shared evenly between ties."""
-    _require_dim("amin", input, dim)
-    return prim.amin(input, dims_of(dim), keepdim, out=out)
+    try:
+        return prim.amin(input, dims_of(dim), keepdim, out=out)
+    except DimError:
+        _require_dim("amin", input, dim)
+        raise
 
 
 @method
