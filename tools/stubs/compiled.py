@@ -35,7 +35,7 @@ CONVERSIONS = {
 }
 # Cython and pybind11 internals, and what every class has.
 HIDDEN = re.compile(
-    r"__(pyx|new|doc|module|dict|weakref|reduce|setstate|slots|static|firstlineno|annot|buffer"
+    r"__(pyx|new|doc|module|dict|weakref|reduce|setstate|slot|static|firstlineno|annot|buffer"
     r"|release_buffer)\w*|_pybind11_\w+"
 )
 BASE_TYPE = 1 << 10  # Py_TPFLAGS_BASETYPE: a class can derive from it
