@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
 
 
 def _refuse_subinterpreters() -> None:
@@ -59,6 +62,28 @@ def run_lock() -> threading.RLock:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=free)
     return lock
+
+
+class made_once(Generic[T]):
+    """An attribute that is made when it is first asked for: `functools.cached_property` without its
+    lock, which is one for all instances before Python 3.12, and may be taken in a child."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> made_once[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> made_once[T] | T:
+        if instance is None:
+            return self
+        # Two threads that ask at the same time get the same one.
+        value: T = instance.__dict__.setdefault(self._name, self._make(instance))
+        return value
 
 
 @contextmanager

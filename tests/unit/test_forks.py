@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -239,6 +240,26 @@ def test_fork_in_the_middle_of_a_capture() -> None:
 
     with in_the_middle(work, slow):
         in_child(check)
+
+
+def test_fork_in_the_middle_of_an_attribute_made_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`functools.cached_property` has one lock for all instances before Python 3.12."""
+    slow, parent = Slow(), os.getpid()
+
+    def waiting(*args: Any) -> Any:
+        if os.getpid() == parent:
+            slow.runs.set()
+            slow.go_on.wait(PATIENCE)
+        return defaultdict(*args)
+
+    here, there = (optim.SGD([tinyt.ones(1)], lr=0.1) for _ in range(2))
+    monkeypatch.setattr("tinyt.optim.optimizer.defaultdict", waiting)
+    with in_the_middle(there.step, slow):
+        in_child(here.step)
+    monkeypatch.undo()
+    here.step()
 
 
 def test_lazy_values_of_another_thread() -> None:

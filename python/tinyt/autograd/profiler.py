@@ -16,7 +16,6 @@ that of the operation. Views take no kernel, and no event; a run of a compiled f
 from __future__ import annotations
 
 import math
-import threading
 import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator
@@ -33,6 +32,7 @@ from tinyt.autograd.profiler_util import (
     write_trace,
 )
 from tinyt.dtypes import ALL
+from tinyt.forks import moment_lock
 
 __all__ = [
     "EventList",
@@ -63,7 +63,7 @@ class _Session:
         self.marks: list[_Mark] = []
 
 
-_lock = threading.Lock()
+_lock = moment_lock()
 _session: _Session | None = None
 
 

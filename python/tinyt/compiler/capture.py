@@ -35,7 +35,7 @@ from tinyt.compiler.guards import StateError, Tracer, in_place_of
 from tinyt.compiler.later import Later
 from tinyt.compiler.recording import recording
 from tinyt.compiler.source_hints import capture_text
-from tinyt.forks import undone_in_child
+from tinyt.forks import made_once, undone_in_child
 from tinyt.ops.autocast import own_casts
 from tinyt.tensor import Tensor, prim
 
@@ -294,7 +294,6 @@ class Capture:
         self.dynamic: Dynamic | None = None  # what makes it of other sizes
         # What is planned, where that was made as for other sizes (`Simplified`).
         self.resized: _core.Graph | None = None
-        self._graph: Graph | None = None
         self._made: list[ReferenceType[Tensor]] = []
         self.how = ""  # the passes went, for `explain`
         self.recomputed: tuple[Recomputed, ...] = ()
@@ -405,13 +404,10 @@ class Capture:
             else:
                 self.kept.update({k: tensors[k] for k in alike})
 
-    @property
+    @made_once
     def graph(self) -> Graph:
-        """What was recorded; made when it is first asked for. (The lock of `cached_property`, which
-        one for all captures before Python 3.12, may be taken in the child of a fork.)"""
-        if self._graph is None:
-            self._graph = Graph.from_core(self.core)
-        return self._graph
+        """What was recorded."""
+        return Graph.from_core(self.core)
 
     def _typed(
         self, record: Callable[[Tracer], list[ReferenceType[Tensor]]], tracer: Tracer

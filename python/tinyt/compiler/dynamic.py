@@ -110,7 +110,7 @@ class Dynamic:
             return found
         made = copy.copy(was)
         made.dynamic = self
-        made._graph = None
+        vars(made).pop("graph", None)  # of another size
         made.core, made.resized = core, None
         made.draws = [(x, n) for (x, _), n in zip(made.draws, found, strict=True)]
         return made

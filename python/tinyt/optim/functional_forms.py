@@ -6,11 +6,11 @@ Each does what `step` of its optimiser does; its names and their order are PyTor
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tinyt.autograd import no_grad
+from tinyt.forks import made_once
 from tinyt.optim.optimizer import Batch, Optimizer, refuse_differentiable
 from tinyt.tensor import Tensor
 
@@ -112,7 +112,7 @@ class FunctionalForm:
     def __repr__(self) -> str:
         return f"<function {self.__name__}>"
 
-    @cached_property
+    @made_once
     def __signature__(self) -> Signature:
         # Not imported with the package, which this would slow down.
         inspect = import_module("inspect")

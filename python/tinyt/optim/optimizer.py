@@ -6,7 +6,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from functools import cached_property, wraps
+from functools import wraps
 from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from tinyt._tensor import dtype as DType
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad, tape
 from tinyt.autograd.hooks import add_hook
 from tinyt.dtypes import float32, float64, get_default_dtype
+from tinyt.forks import made_once
 from tinyt.nn.parameter import clear_grads
 from tinyt.ops import tensor, zeros_like
 from tinyt.ops.values import from_foreign
@@ -136,7 +137,7 @@ class Optimizer:
     _zero_grad_profile_name = "Optimizer.zero_grad#Optimizer.zero_grad"
 
     # Wrappers of optimisers may never call __init__.
-    @cached_property
+    @made_once
     def _hooks(self) -> defaultdict[str, dict[int, Any]]:
         return defaultdict(dict)
 
