@@ -88,9 +88,8 @@ from tinyt.random import (
 )
 from tinyt.tensor import Tensor
 
-from tinyt import autograd, linalg, nn, utils  # isort: skip
-from tinyt import special  # isort: skip
-from tinyt import accelerator, amp, backends, cuda, library, testing, version  # isort: skip
+from tinyt import autograd  # isort: skip
+from tinyt import amp, version  # isort: skip
 from tinyt.amp import (  # isort: skip
     GradScaler,
     autocast,
@@ -162,8 +161,11 @@ _LAZY = {
     "__config__",
     "_dynamo",
     "_utils",
+    "accelerator",
     "as_torch",
+    "backends",
     "cpu",
+    "cuda",
     "data",
     "distributed",
     "distributions",
@@ -173,13 +175,19 @@ _LAZY = {
     "hub",
     "interop",
     "jit",
+    "library",
+    "linalg",
     "mps",
     "multiprocessing",
+    "nn",
     "onnx",
     "optim",
     "profiler",
+    "special",
+    "testing",
     "torch_version",
     "types",
+    "utils",
     "xpu",
 }
 
@@ -199,6 +207,10 @@ def __getattr__(name: str) -> _typing.Any:
     raise AttributeError(
         f"module 'tinyt' has no attribute '{name}'" + (f": {hint}" if hint else "")
     )
+
+
+def __dir__() -> list[str]:
+    return sorted(globals().keys() | _LAZY)
 
 
 globals().update(ops.EXPORTS)

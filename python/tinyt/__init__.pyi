@@ -6,24 +6,12 @@ from tinyt import _C as _C
 from tinyt import __config__ as __config__
 from tinyt import _dynamo as _dynamo
 from tinyt import _utils as _utils
-from tinyt import (
-    accelerator,
-    amp,
-    autograd,
-    backends,
-    cuda,
-    library,
-    linalg,
-    memory,
-    nn,
-    return_types,
-    special,
-    testing,
-    utils,
-    version,
-)
+from tinyt import accelerator as accelerator
+from tinyt import amp, autograd, memory, return_types, version
 from tinyt import as_torch as as_torch
+from tinyt import backends as backends
 from tinyt import cpu as cpu
+from tinyt import cuda as cuda
 from tinyt import data as data
 from tinyt import distributed as distributed
 from tinyt import distributions as distributions
@@ -33,14 +21,20 @@ from tinyt import fx as fx
 from tinyt import hub as hub
 from tinyt import interop as interop
 from tinyt import jit as jit
+from tinyt import library as library
+from tinyt import linalg as linalg
 from tinyt import mps as mps
 from tinyt import multiprocessing as multiprocessing
+from tinyt import nn as nn
 from tinyt import onnx as onnx
 from tinyt import ops as ops
 from tinyt import optim as optim
 from tinyt import profiler as profiler
+from tinyt import special as special
+from tinyt import testing as testing
 from tinyt import torch_version as torch_version
 from tinyt import types as types
+from tinyt import utils as utils
 from tinyt import xpu as xpu
 from tinyt._core import (
     CaptureError,

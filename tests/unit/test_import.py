@@ -9,7 +9,15 @@ LATE = {
     *("ast", "asyncio", "dataclasses", "hashlib", "http", "inspect", "json", "logging"),
     *("importlib.abc", "importlib.resources", "matplotlib", "multiprocessing", "numpy", "pathlib"),
     *("pickle", "random", "shutil", "socket", "subprocess", "tempfile", "torch", "urllib"),
-    *("mmap", "tinyt.data", "tinyt.nn.modules", "tinyt.nn.parallel", "tinyt.optim"),
+    *(
+        "mmap",
+        "tinyt.backends",
+        "tinyt.cuda",
+        "tinyt.data",
+        "tinyt.nn",
+        "tinyt.optim",
+        "tinyt.utils",
+    ),
 }
 
 

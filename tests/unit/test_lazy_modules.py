@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import tinyt
 from tinyt import utils
@@ -34,3 +37,26 @@ def test_nothing_is_loaded_before_it_is_used() -> None:
 def test_the_tables_name_modules_of_pytorch() -> None:
     assert {"distributed", "jit", "multiprocessing", "profiler"} <= tinyt._LAZY
     assert {"_pytree", "benchmark", "tensorboard"} <= utils._LAZY
+
+
+SOURCES = Path(tinyt.__file__).parent
+LOADING = sorted(
+    str(path.relative_to(SOURCES.parent).with_suffix(""))
+    .replace("/", ".")
+    .removesuffix(".__init__")
+    for path in SOURCES.rglob("*.py")
+    if "\ndef __getattr__(" in path.read_text(encoding="utf-8")
+)
+LISTING = """
+import sys
+from importlib import import_module
+module = import_module(sys.argv[1])
+print(*{*getattr(module, "__all__", ()), *getattr(module, "_LAZY", ())} - set(dir(module)))
+"""
+
+
+@pytest.mark.parametrize("name", LOADING)
+def test_names_that_are_not_loaded_yet_are_listed(name: str) -> None:
+    """For tab completion, and for whoever goes through ``dir``."""
+    done = subprocess.run([sys.executable, "-c", LISTING, name], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("\n", 0), done.stderr

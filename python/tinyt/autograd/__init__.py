@@ -40,6 +40,10 @@ def __getattr__(name: str) -> ModuleType:
     return import_module(f"{__name__}.{name}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LAZY})
+
+
 __all__ = [
     "Function",
     "FunctionCtx",

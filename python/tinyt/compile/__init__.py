@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from tinyt import compiler
 from tinyt.compiler.switches import is_disabled, is_off
 from tinyt.compiler.types import CacheInfo, MemoryLimitError, VerificationError
-from tinyt.nn import Module
-from tinyt.nn.hooks import set_compiler
+from tinyt.imports import when_imported
 
 if TYPE_CHECKING:
     from tinyt.compile.compiled import Compiled
 
-__all__ = ["CacheInfo", "MemoryLimitError", "OptimizedModule", "VerificationError", "compile"]
+__all__ = ["CacheInfo", "MemoryLimitError", "VerificationError", "compile"]
 
 
 _UNITS = {"": 0, "b": 0, "kb": 3, "mb": 6, "gb": 9, "tb": 12}
@@ -78,56 +77,6 @@ def compiled_type() -> type[Compiled]:
     return found
 
 
-class OptimizedModule(Module):
-    """A module whose calls are compiled; everything else is the module's own."""
-
-    _orig_mod: Module
-
-    def __init__(self, module: Module, compiled: Compiled) -> None:
-        super().__init__()
-        object.__setattr__(self, "compiled", compiled)
-        self._modules["_orig_mod"] = module
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's result, by a program where one stands for the call."""
-        return self.compiled(*args, **kwargs)
-
-    @property
-    def training(self) -> bool:
-        """The module's."""
-        return self._orig_mod.training
-
-    @training.setter
-    def training(self, mode: bool) -> None:
-        if "_orig_mod" in self._modules:
-            self._orig_mod.training = mode
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__("_orig_mod"), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        own = name == "training" or name.startswith("_")  # hooks, too
-        if own or "_orig_mod" not in self.__dict__.get("_modules", ()):
-            super().__setattr__(name, value)
-        else:
-            setattr(self._orig_mod, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self._orig_mod, name)
-
-    def __len__(self) -> int:
-        return len(self._orig_mod)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._orig_mod[index]  # type: ignore[index]
-
-    def __reduce__(self) -> Any:
-        return OptimizedModule, (self._orig_mod, self.compiled)
-
-
 def compile(
     model: Callable[..., Any] | None = None,
     *,
@@ -181,21 +130,24 @@ def compile(
 
     kind = compiled_type()
 
+    module = import_module(f"{__name__}.optimized")
+
     def decorate(function: Callable[..., Any]) -> Any:
         if not callable(function):
             what = type(function).__name__
             raise TypeError(f"compile: expected a function or module, got {what}")
         if disable or is_disabled(function) or is_off():
             return function
-        if not isinstance(function, Module):
+        if not isinstance(function, module.Module):
             return kind(function, limit, name, verify, nbytes, dynamic)
         known_as = name or type(function).__name__
         call = kind(function.__call__, limit, known_as, verify, nbytes, dynamic)
-        return OptimizedModule(function, call)
+        return module.OptimizedModule(function, call)
 
     return decorate if model is None else decorate(model)
 
 
 # PyTorch's torch.compiler.compile.
 compiler.compile = compile
-set_compiler(compile)
+# `Module.compile`'s: nn is loaded when a program first uses it.
+when_imported("tinyt.nn.hooks", lambda hooks: hooks.set_compiler(compile))

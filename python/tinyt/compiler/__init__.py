@@ -79,6 +79,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def _simplified(core: _core.Graph) -> _core.Graph:
     after: _core.Graph = import_module(f"{__name__}.lazy").simplified(core)
     return after

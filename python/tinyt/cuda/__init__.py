@@ -32,6 +32,10 @@ def __getattr__(name: str) -> Any:
     return import_module(f"{__name__}.{name}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LAZY})
+
+
 class CudaError(RuntimeError):
     """What calls of CUDA raise; nothing does here."""
 

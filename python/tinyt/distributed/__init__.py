@@ -173,3 +173,7 @@ def __getattr__(name: str) -> _typing.Any:
     raise AttributeError(
         f"module {__name__!r} has no attribute {name!r}" + (f": {hint}" if hint else "")
     )
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LAZY})

@@ -43,6 +43,10 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"{__package__}.uninitialized"), name)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
 class Parameter(Tensor):
     """A leaf tensor that becomes part of a module when assigned as its attribute.
 

@@ -55,3 +55,7 @@ def __getattr__(name: str) -> _typing.Any:
     if name == "swap_tensors":
         return import_module(f"{__name__}.swapping").swap_tensors
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LAZY})

@@ -69,3 +69,7 @@ def __getattr__(name: str) -> _typing.Any:
     if name == "DistributedSampler":
         return import_module(f"{__name__}.distributed").DistributedSampler
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_LAZY})
