@@ -5,13 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import tinyt
+import tinyt.nn.functional as F
 from fuzz.case import Body, Case, Input, Ref, Step, text
-from fuzz.check import check
+from fuzz.check import check, compare
 from fuzz.draw import KINDS, drawn
 from fuzz.run import Fuzzer
 from fuzz.shrink import shrunk
@@ -48,6 +52,37 @@ def test_all_kinds_are_drawn() -> None:
     assert {"row", "gradient", "train", "assign", "F.dropout", "Tensor.transpose"} <= called.keys()
     assert {"cond", "scan", "while_loop", "gradients"} <= called.keys()
     assert abs(sum(weight for _, weight in KINDS) - 1) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("function", "good", "bad"),
+    [
+        (tinyt.linalg.cholesky, [[4.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]]),
+        (tinyt.bernoulli, [0.5, 0.25], [0.5, 2.0]),
+        (lambda x: F.binary_cross_entropy(x, x), [0.5, 0.25], [0.5, 2.0]),
+        (lambda x: F.gaussian_nll_loss(x, x, x), [0.5, 0.25], [0.5, -2.0]),
+        (lambda x: tinyt.multinomial(x, 1), [0.5, 0.25], [0.5, -2.0]),
+        (lambda x: tinyt.normal(0.0, x), [0.5, 0.25], [0.5, -2.0]),
+        (tinyt.poisson, [0.5, 0.25], [0.5, -2.0]),
+        (lambda x: tinyt.binomial(x, x * 0 + 0.5), [2.0, 3.0], [2.0, -3.0]),
+        (
+            lambda x: F.ctc_loss(
+                tinyt.zeros(4, 2, 3), tinyt.ones(2, 2).long(), x.long(), x.long() * 0 + 1
+            ),
+            [3.0, 4.0],
+            [3.0, 5.0],
+        ),
+    ],
+)
+def test_errors_that_only_eager_finds_in_values(
+    function: Callable[..., Any], good: Any, bad: Any
+) -> None:
+    """They are none of the compiler's: docs/compile.md says so of each."""
+    with pytest.raises((RuntimeError, ValueError)):
+        function(tinyt.tensor(bad))
+    given = [good, good, good, bad]
+    found = compare(lambda _: function, lambda call: [tinyt.tensor(given[call])], lambda: [])
+    assert found is None
 
 
 def planted(graph: Graph) -> Graph:

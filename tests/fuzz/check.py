@@ -25,7 +25,8 @@ REFUSED = (
 # What eager finds in values, and a program takes as it is (docs/compile.md).
 LOOKED_AT = (
     r"var has negative entries|p must be in \[0, 1\]|the input must be between 0 and 1|"
-    r"weights must be finite|std must not be negative"
+    r"weights must be finite|(std|count) must not be negative|expected rate to be non-negative|"
+    r"is not positive-definite|_lengths must be between 0 and"
 )
 
 

@@ -67,7 +67,7 @@ TINYT_INLINE V pick(V a, V b, Mask<V> index) {
   V both[2] = {a, b};
   Element<V> lanes[2 * kLanes<V>];
   __builtin_memcpy(lanes, both, sizeof lanes);
-  V out;
+  V out{};
   for (int i = 0; i < kLanes<V>; ++i) out[i] = lanes[index[i]];
   return out;
 }
