@@ -53,7 +53,7 @@ def test_a_block_takes_no_whole_huge_pages_where_there_is_little() -> None:
     found = subprocess.run(
         [sys.executable, "-c", _GROWTH], check=True, capture_output=True, text=True
     )
-    assert 1_200_000 <= int(found.stdout) < 1_800_000
+    assert 1_200_000 <= int(found.stdout) < 2_000_000  # where a whole one is taken: 2 MiB
 
 
 def test_statistics_count() -> None:
