@@ -20,8 +20,8 @@ race thread data.race
 '
 
 # What allocates and what runs threads; the rest of the core is not needed to plant an error.
-CORE=(src/core/memory/*.cpp src/core/{parallel,cgroup,fork}.cpp)
-FLAGS=(-std=c++20 -g -O1 -fno-omit-frame-pointer -Isrc/core -pthread)
+CORE=(src/core/memory/*.cpp src/core/base/{parallel,cgroup,fork}.cpp)
+FLAGS=(-std=c++20 -g -O1 -fno-omit-frame-pointer -Isrc -pthread)
 
 # build TOOL SOURCE PROGRAM
 build() {

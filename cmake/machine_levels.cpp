@@ -1,5 +1,5 @@
 // Prints the suffixes of the levels that this machine can run, lowest first, as a CMake list.
-#include "../src/core/cpu/features.h"
+#include "../src/cpu/schedule/features.h"
 
 #include <cstdio>
 

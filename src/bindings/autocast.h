@@ -1,7 +1,7 @@
 // Whether this thread is inside `autocast`, and how it casts there.
 #pragma once
 
-#include "dtype.h"
+#include "core/base/dtype.h"
 
 namespace tinyt {
 

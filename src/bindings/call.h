@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "checked.h"
-#include "dispatch.h"
+#include "core/base/checked.h"
+#include "core/graph/graph.h"
+#include "core/ops/dispatch.h"
+#include "core/ops/infer.h"
+#include "core/ops/ops.h"
 #include "errors.h"
-#include "graph.h"
-#include "infer.h"
 #include "node.h"
 #include "objects.h"
-#include "ops.h"
 #include "traced.h"
 
 namespace tinyt {

@@ -3,9 +3,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include "core/ops/seam.h"
 #include "errors.h"
 #include "objects.h"
-#include "seam.h"
 
 namespace tinyt {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "call.h"
-#include "program.h"
+#include "core/program/program.h"
 
 namespace tinyt {
 

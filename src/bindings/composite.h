@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "autocast.h"
-#include "seam.h"
+#include "core/ops/seam.h"
 
 namespace tinyt {
 

@@ -13,7 +13,7 @@ cdef extern from "errors.h" namespace "tinyt" nogil:
     void raise_python_error()
 
 
-cdef extern from "dtype.h" namespace "tinyt" nogil:
+cdef extern from "core/base/dtype.h" namespace "tinyt" nogil:
     cdef enum class DType "tinyt::DType"(uint8_t):
         Int64
         Float16
@@ -31,7 +31,7 @@ cdef extern from "dtype.h" namespace "tinyt" nogil:
     DType promote(DType, DType)
 
 
-cdef extern from "shape.h" namespace "tinyt" nogil:
+cdef extern from "core/base/shape.h" namespace "tinyt" nogil:
     cdef cppclass Dims "tinyt::Dims":
         Dims()
         size_t size()
@@ -40,7 +40,7 @@ cdef extern from "shape.h" namespace "tinyt" nogil:
         cbool operator==(const Dims&)
 
 
-cdef extern from "tensor.h" namespace "tinyt" nogil:
+cdef extern from "core/tensor/tensor.h" namespace "tinyt" nogil:
     cdef cppclass Storage "tinyt::Storage":
         uint64_t version
         cbool read_only
@@ -81,7 +81,7 @@ cdef extern from "tensor.h" namespace "tinyt" nogil:
         cbool operator bool()
 
 
-cdef extern from "ops.h" namespace "tinyt" nogil:
+cdef extern from "core/ops/ops.h" namespace "tinyt" nogil:
     cdef cppclass Ints "decltype(tinyt::Attrs::ints)":
         int64_t& operator[](size_t)
     cdef cppclass Attrs "tinyt::Attrs":
@@ -96,14 +96,14 @@ cdef extern from "ops.h" namespace "tinyt" nogil:
         unsigned flags
 
 
-cdef extern from "ops.h" namespace "tinyt::op_flags" nogil:
+cdef extern from "core/ops/ops.h" namespace "tinyt::op_flags" nogil:
     unsigned FLAG_DIFFERENTIABLE "tinyt::op_flags::D"
     unsigned FLAG_VIEW "tinyt::op_flags::V"
     unsigned FLAG_CONDITION "tinyt::op_flags::K"
     unsigned FLAG_HOLDING "tinyt::op_flags::H"
 
 
-cdef extern from "dispatch.h" namespace "tinyt" nogil:
+cdef extern from "core/ops/dispatch.h" namespace "tinyt" nogil:
     cdef cppclass Outputs "tinyt::Outputs":
         CTensor first
         CTensor second
@@ -112,13 +112,13 @@ cdef extern from "dispatch.h" namespace "tinyt" nogil:
     void require_readable(const char*, const CTensor&) except +raise_python_error
 
 
-cdef extern from "shared_storage.h" namespace "tinyt" nogil:
+cdef extern from "core/tensor/shared_storage.h" namespace "tinyt" nogil:
     void c_move_to_shared "tinyt::move_to_shared"(const CTensor&) except +raise_python_error
     int c_shared_descriptor "tinyt::shared_descriptor"(const CTensor&)
     CTensor c_map_shared "tinyt::map_shared"(int, size_t) except +raise_python_error
 
 
-cdef extern from "lazy.h" namespace "tinyt" nogil:
+cdef extern from "core/graph/lazy.h" namespace "tinyt" nogil:
     cdef cppclass Lazy:
         pass
     Lazy* lazily()
@@ -163,7 +163,7 @@ cdef extern from "node.h" namespace "tinyt" nogil:
     void set_saved_hooks_active(cbool)
 
 
-cdef extern from "numbers.h" namespace "tinyt":
+cdef extern from "core/graph/numbers.h" namespace "tinyt":
     cdef enum class NumberOp "tinyt::Numbers::Op"(uint8_t):
         Add
         Sub
@@ -301,7 +301,7 @@ cdef extern from "composite.h" namespace "tinyt":
     object make_composite(PyObject*, PyObject*, PyObject*, DirectCall, cbool)
 
 
-cdef extern from "seam.h" namespace "tinyt":
+cdef extern from "core/ops/seam.h" namespace "tinyt":
     cdef cppclass PythonSeam "tinyt::PythonSeam":
         void* (*wrap)(const CTensor&)
         const CTensor* (*unwrap)(void*)

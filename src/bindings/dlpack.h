@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "call.h"
-#include "checked.h"
+#include "core/base/checked.h"
 
 namespace tinyt {
 

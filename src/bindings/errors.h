@@ -6,8 +6,8 @@
 #include <memory>
 #include <new>
 
+#include "core/ops/seam.h"
 #include "python_lock.h"
-#include "seam.h"
 
 namespace tinyt {
 

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "casters.h"
-#include "cut.h"
-#include "flow_node.h"
+#include "core/graph/partition.h"
+#include "core/program/control_flow.h"
 #include "submodules.h"
 
 namespace py = pybind11;
@@ -98,7 +98,7 @@ void bind_flow(py::module_& m) {
             inputs);
       },
       arg("body"), arg("steps"), arg("reversed"), arg("finals"), arg("stacks"), arg("inputs"),
-      "A part that runs step by step (flow_node.h).");
+      "A part that runs step by step (control_flow.h).");
   m.def(
       "record_cond",
       [](const Part& when_false, const Part& when_true, std::vector<int64_t> false_results,

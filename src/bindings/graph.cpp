@@ -1,5 +1,5 @@
 // Recording for Python: begin, end, and the flat arrays of a graph.
-#include "graph.h"
+#include "core/graph/graph.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -8,8 +8,8 @@
 
 #include "call.h"
 #include "casters.h"
+#include "core/plan/plan.h"
 #include "measure.h"
-#include "plan.h"
 #include "submodules.h"
 
 namespace py = pybind11;

@@ -2,10 +2,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "backend.h"
 #include "casters.h"
+#include "core/graph/graph.h"
+#include "core/ops/backend.h"
 #include "errors.h"
-#include "graph.h"
 #include "submodules.h"
 
 namespace py = pybind11;

@@ -1,11 +1,11 @@
 // Lazy recordings for Python, and the interpreter's lock while they run.
-#include "lazy.h"
+#include "core/graph/lazy.h"
 
 #include <pybind11/pybind11.h>
 
 #include "casters.h"
+#include "core/program/replay.h"
 #include "errors.h"
-#include "replay.h"
 #include "submodules.h"
 
 namespace py = pybind11;

@@ -4,7 +4,7 @@
 
 #include "call.h"
 #include "casters.h"
-#include "machine.h"
+#include "core/program/machine.h"
 #include "submodules.h"
 
 namespace py = pybind11;

@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "program_measure.h"
+#include "core/program/program_profile.h"
 
 namespace tinyt {
 

@@ -1,7 +1,7 @@
 // Memory statistics, limits and arenas for Python.
 #include <pybind11/pybind11.h>
 
-#include "memory/arena.h"
+#include "core/memory/arena.h"
 #include "submodules.h"
 
 namespace py = pybind11;

@@ -3,7 +3,7 @@
 
 #include <Python.h>
 
-#include "ops.h"
+#include "core/ops/ops.h"
 
 namespace tinyt {
 
@@ -57,7 +57,7 @@ inline PyMethodDef* method_def(int op, Form form) {
 #define SCALAR_OP(name, ...) TINYT_ROW(name, "", op_function)
 #define STRUCT_OP(name, ...) TINYT_ROW(name, "", op_function)
 #define REDUCE_OP(name, ...) TINYT_ROW(name, "", op_function)
-#include "ops.def"
+#include "core/ops/ops.def"
   };
 #undef SCALAR_OP
 #undef STRUCT_OP
@@ -66,7 +66,7 @@ inline PyMethodDef* method_def(int op, Form form) {
 #define SCALAR_OP(name, ...) TINYT_ROW(name, "", op_method)
 #define STRUCT_OP(name, ...) TINYT_ROW(name, "", op_method)
 #define REDUCE_OP(name, ...) TINYT_ROW(name, "", op_method)
-#include "ops.def"
+#include "core/ops/ops.def"
   };
 #undef SCALAR_OP
 #undef STRUCT_OP
@@ -75,7 +75,7 @@ inline PyMethodDef* method_def(int op, Form form) {
 #define SCALAR_OP(name, ...) TINYT_ROW(name, "_", op_inplace)
 #define STRUCT_OP(name, ...) TINYT_ROW(name, "_", op_inplace)
 #define REDUCE_OP(name, ...) TINYT_ROW(name, "_", op_inplace)
-#include "ops.def"
+#include "core/ops/ops.def"
   };
 #undef SCALAR_OP
 #undef STRUCT_OP

@@ -2,16 +2,16 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "build_info.h"
 #include "call.h"
 #include "casters.h"
-#include "cgroup.h"
-#include "cpu/backend.h"
-#include "cpu/levels.h"
-#include "dtype.h"
-#include "memory/arena.h"
-#include "parallel.h"
-#include "seam.h"
+#include "core/base/build_info.h"
+#include "core/base/cgroup.h"
+#include "core/base/dtype.h"
+#include "core/base/parallel.h"
+#include "core/memory/arena.h"
+#include "core/ops/seam.h"
+#include "cpu/register.h"
+#include "cpu/schedule/levels.h"
 #include "submodules.h"
 
 namespace py = pybind11;

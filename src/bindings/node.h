@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "ops.h"
-#include "tensor.h"
+#include "core/ops/ops.h"
+#include "core/tensor/tensor.h"
 
 namespace tinyt {
 

@@ -1,6 +1,6 @@
 // Optimiser steps for Python: one function per rule. Each takes a list for every kind of tensor,
 // one entry a parameter, and returns the numbers of the parameters it left alone (optim.h).
-#include "optim.h"
+#include "core/ops/optim.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "casters.h"
-#include "step_node.h"
+#include "core/graph/step_node.h"
 #include "submodules.h"
 
 namespace py = pybind11;

@@ -1,5 +1,5 @@
 // The profile of eager operations.
-#include "op_profile.h"
+#include "core/ops/op_profile.h"
 
 #include <pybind11/pybind11.h>
 

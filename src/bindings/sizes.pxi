@@ -1,6 +1,6 @@
 # The sizes in a recorded graph, as passes see them: what they ask decides what they make.
 
-cdef extern from "sizes.h" namespace "tinyt":
+cdef extern from "core/graph/sizes.h" namespace "tinyt":
     cdef enum class SizeOp "tinyt::Sizes::Op":
         Add, Sub, Mul, FloorDiv, Mod
     cdef enum class SizeTest "tinyt::Sizes::Test":

@@ -5,7 +5,7 @@ import operator
 import os
 import sys
 
-cdef extern from "trace.h" namespace "tinyt":
+cdef extern from "core/graph/trace.h" namespace "tinyt":
     cdef cppclass Graph "tinyt::Graph":
         CTrace* trace
         void share_numbers(const Graph&)

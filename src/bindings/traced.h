@@ -3,9 +3,9 @@
 
 #include <Python.h>
 
+#include "core/graph/trace.h"
 #include "errors.h"
 #include "node.h"
-#include "trace.h"
 
 namespace tinyt {
 

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "casters.h"
-#include "program.h"
+#include "core/program/program.h"
 #include "submodules.h"
 
 namespace py = pybind11;

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "memory/allocator.h"
+#include "core/memory/allocator.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "error.h"
+#include "core/base/error.h"
 
 namespace tinyt::test {
 

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "check.h"
-#include "memory/allocator.h"
-#include "memory/arena.h"
-#include "memory/poison.h"
-#include "memory/size_class.h"
+#include "core/memory/allocator.h"
+#include "core/memory/arena.h"
+#include "core/memory/poison.h"
+#include "core/memory/size_class.h"
 
 namespace {
 

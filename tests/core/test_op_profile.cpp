@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "check.h"
-#include "cpu/backend.h"
-#include "dispatch.h"
-#include "op_profile.h"
+#include "core/ops/dispatch.h"
+#include "core/ops/op_profile.h"
+#include "cpu/register.h"
 
 namespace {
 

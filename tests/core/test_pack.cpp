@@ -1,4 +1,4 @@
-#include "pack.h"
+#include "core/plan/buffer_assignment.h"
 
 #include <algorithm>
 #include <random>

@@ -1,4 +1,4 @@
-#include "parallel.h"
+#include "core/base/parallel.h"
 
 #include <unistd.h>
 

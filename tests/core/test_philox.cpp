@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "check.h"
-#include "cpu/levels.h"
-#include "random.h"
+#include "core/base/random.h"
+#include "cpu/schedule/levels.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "program.h"
+#include "core/program/program.h"
 
 #include <cstring>
 #include <mutex>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "check.h"
-#include "cpu/backend.h"
-#include "parallel.h"
-#include "program_measure.h"
+#include "core/base/parallel.h"
+#include "core/program/program_profile.h"
+#include "cpu/register.h"
 
 namespace {
 

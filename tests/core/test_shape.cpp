@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "check.h"
-#include "checked.h"
-#include "shape.h"
+#include "core/base/checked.h"
+#include "core/base/shape.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "check.h"
-#include "cpu/backend.h"
-#include "dispatch.h"
-#include "shared_storage.h"
+#include "core/ops/dispatch.h"
+#include "core/tensor/shared_storage.h"
+#include "cpu/register.h"
 
 namespace {
 

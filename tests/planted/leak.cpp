@@ -1,7 +1,7 @@
 // Planted bug: forgets an object that owns a block, as a lost reference to a tensor would.
 #include <cstdio>
 
-#include "memory/allocator.h"
+#include "core/memory/allocator.h"
 
 namespace {
 

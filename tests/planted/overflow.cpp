@@ -1,7 +1,7 @@
 // Planted bug: writes one element past a block of the caching allocator.
 #include <cstdio>
 
-#include "memory/allocator.h"
+#include "core/memory/allocator.h"
 
 int main() {
   tinyt::memory::Allocator& allocator = tinyt::memory::caching();

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "parallel.h"
+#include "core/base/parallel.h"
 
 int main() {
   tinyt::set_num_threads(2);

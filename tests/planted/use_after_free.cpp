@@ -1,7 +1,7 @@
 // Planted bug: reads a block of the caching allocator after its release.
 #include <cstdio>
 
-#include "memory/allocator.h"
+#include "core/memory/allocator.h"
 
 int main() {
   tinyt::memory::Allocator& allocator = tinyt::memory::caching();

@@ -307,7 +307,7 @@ def test_the_op_list_is_written_once() -> None:
     limit = len(ops) // 3
     lists = [*python_lists(), *cpp_lists()]
     copies = [where for where, names in lists if len(ops & names) > limit]
-    assert not copies, f"these repeat the list of src/core/ops.def: {copies}"
+    assert not copies, f"these repeat the list of src/core/ops/ops.def: {copies}"
 
 
 def python_lists() -> Iterator[tuple[str, set[str]]]:

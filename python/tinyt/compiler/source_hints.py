@@ -28,7 +28,7 @@ _PYTHON = (folder(os.path.dirname(os.__file__)), "<frozen")
 _CYTHON = (".pyx", ".pxi")
 _INSTALLED = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages"))
 
-# The text of `require_readable` (core/dispatch.cpp).
+# The text of `require_readable` (core/ops/dispatch.cpp).
 _UNKNOWN = "the value is not known while recording; return it from the recorded function"
 _LONGEST = 60  # characters of source in a message
 

@@ -1,10 +1,10 @@
-#include "memory/allocator.h"
+#include "core/memory/allocator.h"
 
 #include <string>
 
-#include "error.h"
-#include "memory/caching.h"
-#include "memory/set_to_fail.h"
+#include "core/base/error.h"
+#include "core/memory/caching.h"
+#include "core/memory/set_to_fail.h"
 
 #if !defined(_WIN32)
 #include <pthread.h>

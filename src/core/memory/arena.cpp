@@ -1,15 +1,15 @@
 // Arenas. A chunk is a block of the caching allocator with a count at its start: one for the
 // arena while it holds the chunk, one for every live block in it.
-#include "memory/arena.h"
+#include "core/memory/arena.h"
 
 #include <algorithm>
 #include <atomic>
 #include <new>
 #include <utility>
 
-#include "error.h"
-#include "memory/poison.h"
-#include "memory/thread_pointer.h"
+#include "core/base/error.h"
+#include "core/memory/poison.h"
+#include "core/memory/thread_pointer.h"
 
 namespace tinyt::memory {
 namespace {

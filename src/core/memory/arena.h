@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "memory/allocator.h"
+#include "core/memory/allocator.h"
 
 namespace tinyt::memory {
 

@@ -15,16 +15,16 @@
 #include <cstdint>
 #include <mutex>
 
-#include "error.h"
-#include "memory/allocator.h"
-#include "memory/owner_lock.h"
-#include "memory/pages.h"
-#include "memory/poison.h"
-#include "memory/ranges.h"
-#include "memory/size_class.h"
-#include "memory/slabs.h"
-#include "memory/thread_cache.h"
-#include "memory/thread_pointer.h"
+#include "core/base/error.h"
+#include "core/memory/allocator.h"
+#include "core/memory/owner_lock.h"
+#include "core/memory/pages.h"
+#include "core/memory/poison.h"
+#include "core/memory/ranges.h"
+#include "core/memory/size_class.h"
+#include "core/memory/slabs.h"
+#include "core/memory/thread_cache.h"
+#include "core/memory/thread_pointer.h"
 
 namespace tinyt::memory {
 

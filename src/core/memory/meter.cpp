@@ -1,10 +1,10 @@
-#include "memory/meter.h"
+#include "core/memory/meter.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
-#include "error.h"
+#include "core/base/error.h"
 
 namespace tinyt::memory {
 

@@ -1,7 +1,7 @@
 // What a thread would allocate: counted, with addresses that take no memory until they are touched.
 #pragma once
 
-#include "memory/allocator.h"
+#include "core/memory/allocator.h"
 
 namespace tinyt::memory {
 

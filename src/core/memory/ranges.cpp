@@ -1,9 +1,9 @@
-#include "memory/ranges.h"
+#include "core/memory/ranges.h"
 
 #include <algorithm>
 #include <new>
 
-#include "memory/poison.h"
+#include "core/memory/poison.h"
 
 namespace tinyt::memory {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/pages.h"
+#include "core/memory/pages.h"
 
 namespace tinyt::memory {
 

@@ -2,7 +2,7 @@
 #include <mutex>
 #include <new>
 
-#include "memory/caching.h"
+#include "core/memory/caching.h"
 
 namespace tinyt::memory {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "error.h"
+#include "core/base/error.h"
 
 namespace tinyt::memory {
 

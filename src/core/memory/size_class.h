@@ -6,9 +6,9 @@
 #include <bit>
 #include <cstddef>
 
-#include "memory/allocator.h"
-#include "memory/pages.h"
-#include "memory/poison.h"
+#include "core/memory/allocator.h"
+#include "core/memory/pages.h"
+#include "core/memory/poison.h"
 
 namespace tinyt::memory {
 

@@ -1,10 +1,10 @@
-#include "memory/slabs.h"
+#include "core/memory/slabs.h"
 
 #include <algorithm>
 #include <new>
 
-#include "memory/bits.h"
-#include "memory/poison.h"
+#include "core/memory/bits.h"
+#include "core/memory/poison.h"
 
 namespace tinyt::memory {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "memory/pages.h"
-#include "memory/size_class.h"
+#include "core/memory/pages.h"
+#include "core/memory/size_class.h"
 
 namespace tinyt::memory {
 

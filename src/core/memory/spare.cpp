@@ -1,8 +1,8 @@
-#include "memory/spare.h"
+#include "core/memory/spare.h"
 
 #include <algorithm>
 
-#include "memory/poison.h"
+#include "core/memory/poison.h"
 
 namespace tinyt::memory {
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "memory/allocator.h"
+#include "core/memory/allocator.h"
 
 namespace tinyt::memory {
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "memory/owner_lock.h"
-#include "memory/size_class.h"
+#include "core/memory/owner_lock.h"
+#include "core/memory/size_class.h"
 
 namespace tinyt::memory {
 

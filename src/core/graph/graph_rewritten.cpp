@@ -1,0 +1,312 @@
+// A graph as passes give it back: one array, all of which is checked.
+#include <bit>
+
+#include "core/graph/graph.h"
+
+namespace tinyt {
+
+namespace {
+
+constexpr int64_t kFormat = 1;
+constexpr int64_t kMadeByPass = -1;  // an origin; those below name other recordings
+
+template <class... Parts>
+void check(bool ok, const Parts&... parts) {
+  require(ok, ErrorKind::Runtime, "graph: ", parts...);
+}
+
+class Words {
+ public:
+  explicit Words(std::span<const int64_t> all) : all_(all) {}
+  int64_t next() {
+    check(at_ < all_.size(), "the array ends too early");
+    return all_[at_++];
+  }
+  // A number below a limit.
+  int64_t below(int64_t limit, std::string_view what) {
+    const int64_t v = next();
+    check(v >= 0 && v < limit, what, " ", v, " is not one of ", limit);
+    return v;
+  }
+  // Words that follow their count.
+  std::span<const int64_t> list() {
+    const auto n = static_cast<size_t>(below(INT64_MAX, "count"));
+    check(n <= all_.size() - at_, "the array ends too early");
+    at_ += n;
+    return all_.subspan(at_ - n, n);
+  }
+  bool at_end() const { return at_ == all_.size(); }
+
+ private:
+  std::span<const int64_t> all_;
+  size_t at_ = 0;
+};
+
+// Whether the attributes are as the op's row has them, so that reading them stays inside.
+void check_attrs(OpId op, const Attrs& attrs) {
+  std::string_view row = info(op).attributes;
+  size_t ints = 0, floats = 0;
+  const auto has = [&](size_t n) { return n <= attrs.ints.size() - ints; };
+  for (size_t colon; (colon = row.find(':')) != std::string_view::npos;) {
+    const char kind = row[colon + 1];
+    row.remove_prefix(colon + 2);
+    if (kind == 'f') {
+      ++floats;
+      continue;
+    }
+    check(has(1), name_of(op), ": an attribute is missing");
+    const int64_t v = attrs.ints[ints++];
+    if (kind == 't') check(v >= 0 && v < kDTypeCount, name_of(op), ": no dtype has number ", v);
+    if (kind != 'I') continue;
+    check(v >= 0 && has(static_cast<size_t>(v)), name_of(op), ": an attribute is missing");
+    ints += static_cast<size_t>(v);
+  }
+  check(ints == attrs.ints.size() && floats == attrs.floats.size(), name_of(op),
+        ": its attributes are ", info(op).attributes);
+}
+
+}  // namespace
+
+// Reads the array, one part after another, into a graph over the same inputs.
+class Rewriting {
+ public:
+  using Parts = std::unordered_map<int64_t, Opaque::Graphs>;
+
+  Rewriting(const Graph& old, Graph& made, std::span<const int64_t> flat, const Parts& parts)
+      : old_(old), made_(made), words_(flat), parts_(parts) {}
+
+  void run(std::span<const Tensor> inputs) {
+    const int64_t format = words_.next(), known = words_.next();
+    check(format == kFormat, "the array is of format ", format, ", not ", kFormat);
+    check(known == static_cast<int64_t>(old_.values_.size()), "the recording has ",
+          old_.values_.size(), " values, not ", known);
+    read_values();
+    read_inputs(inputs);
+    read_nodes();
+    read_ends();
+    check(words_.at_end(), "the array goes on after its end");
+  }
+
+ private:
+  void read_values() {
+    made_.values_ = old_.values_;
+    for (Graph::Value& v : made_.values_) v.node = -1;
+    for (int64_t n = words_.below(INT64_MAX, "count"); n > 0; --n) {
+      const auto dtype = static_cast<DType>(words_.below(kDTypeCount, "dtype"));
+      const Dims shape(words_.list());
+      for (int64_t size : shape) check(size >= 0, "a size is ", size);
+      numel_of(shape);
+      made_.values_.push_back({shape, dtype, -1});
+    }
+    is_made_.assign(made_.values_.size(), false);
+    standing_.resize(made_.values_.size());
+    for (const Graph::Input& input : old_.inputs_) {
+      is_made_[input.value] = true;
+      if (input.tensor.impl()->is_scalar) standing_[input.value] = input.tensor;
+    }
+  }
+
+  void read_inputs(std::span<const Tensor> inputs) {
+    const auto numbers = words_.list();
+    check(numbers.size() == inputs.size(), numbers.size(), " new inputs, but ", inputs.size(),
+          " tensors");
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const int64_t v = numbers[i];
+      const Tensor& t = inputs[i];
+      check(v >= 0 && v < static_cast<int64_t>(is_made_.size()) && !is_made_[v], "input %", v,
+            " is no new value");
+      check(!t.is_recorded() && t.is_contiguous() && t.shape() == made_.values_[v].shape &&
+                t.dtype() == made_.values_[v].dtype,
+            "input %", v, " has another shape or dtype than its tensor, or that is not dense");
+      is_made_[v] = true;
+      if (t.impl()->is_scalar) standing_[v] = t;
+      made_.inputs_.push_back({.value = v, .tensor = t});
+    }
+  }
+
+  int64_t value() { return words_.below(static_cast<int64_t>(made_.values_.size()), "value"); }
+
+  int64_t made_value() {
+    const int64_t v = value();
+    check(is_made_[v], "%", v, " is read before it is made");
+    return v;
+  }
+
+  // A tensor without data of a value's geometry, as inference sees it.
+  const Tensor& standing(int64_t v) {
+    Tensor& t = standing_[v];
+    if (!t) {
+      const Graph::Value& of = made_.values_[v];
+      Ref<Storage> storage(new Storage);
+      storage->block.bytes = of.bytes();
+      t = Tensor::from_storage(std::move(storage), of.shape, contiguous_strides(of.shape), 0,
+                               of.dtype);
+    }
+    return t;
+  }
+
+  void read_nodes() {
+    const int64_t nodes = words_.below(INT64_MAX, "count");
+    mark_ = words_.next();
+    check((mark_ < 0) == (old_.mark_.node < 0) && mark_ <= nodes, "the mark is at node ", mark_);
+    for (int64_t n = 0; n < nodes; ++n) {
+      Graph::Node node = read_node();
+      for (int64_t word : words_.list()) node.inputs.push_back(word);
+      for (int64_t v : node.inputs)
+        check(v >= 0 && v < static_cast<int64_t>(is_made_.size()) && is_made_[v], "node ", n, " (",
+              node.name(), ") reads %", v, " too early");
+      for (int64_t word : words_.list()) node.outputs.push_back(word);
+      for (int64_t v : node.outputs) {
+        check(v >= 0 && v < static_cast<int64_t>(is_made_.size()) && !is_made_[v], "node ", n, " (",
+              node.name(), ") makes %", v, " anew");
+        is_made_[v] = true;
+        made_.values_[v].node = n;
+      }
+      node.opaque ? check_opaque(node, n) : check_op(node, n);
+      made_.nodes_.push_back(std::move(node));
+    }
+  }
+
+  // What it does: as a recorded node, a node of another recording, or an op with its attributes.
+  Graph::Node read_node() {
+    origin_ = words_.next();
+    if (origin_ < kMadeByPass) return read_borrowed();
+    if (origin_ >= 0) {
+      check(origin_ < static_cast<int64_t>(old_.nodes_.size()), "no node ", origin_,
+            " was recorded");
+      Graph::Node node = old_.nodes_[origin_];
+      node.inputs.clear();
+      node.outputs.clear();
+      if (const auto it = parts_.find(origin_); it != parts_.end()) {
+        check(node.opaque && node.opaque->graphs().size() == it->second.size(), "node ", origin_,
+              " (", node.name(), ") does not run ", it->second.size(), " recordings");
+        node.opaque = node.opaque->with_graphs(it->second);
+      }
+      return node;
+    }
+    Graph::Node node{
+        static_cast<OpId>(words_.below(kOpCount, "op")), DType::Float32, {}, {}, {}, nullptr};
+    check(!has_flag(node.op, op_flags::R | op_flags::Y), name_of(node.op), " cannot be added");
+    for (int64_t word : words_.list()) node.attrs.ints.push_back(word);
+    for (int64_t word : words_.list()) node.attrs.floats.push_back(std::bit_cast<double>(word));
+    check_attrs(node.op, node.attrs);
+    return node;
+  }
+
+  // A node that is no row of the op table, of the recording among `parts` that its origin names.
+  // Neither numbers of that recording nor others that it runs come with it.
+  Graph::Node read_borrowed() {
+    const auto it = parts_.find(origin_);
+    check(it != parts_.end() && it->second.size() == 1 && it->second.front(),
+          "no recording has number ", origin_);
+    lender_ = it->second.front().get();
+    lent_ = words_.below(static_cast<int64_t>(lender_->nodes_.size()), "node");
+    Graph::Node node = lender_->nodes_[lent_];
+    check(node.opaque && node.opaque->graphs().empty() && node.opaque->numbers().empty(), "node ",
+          lent_, " (", node.name(), ") cannot be added");
+    node.inputs.clear();
+    node.outputs.clear();
+    return node;
+  }
+
+  bool same_types(std::span<const int64_t> now, const Graph& graph,
+                  std::span<const int64_t> then) const {
+    return std::equal(now.begin(), now.end(), then.begin(), then.end(), [&](int64_t a, int64_t b) {
+      return made_.values_[a].shape == graph.values_[b].shape &&
+             made_.values_[a].dtype == graph.values_[b].dtype;
+    });
+  }
+
+  void check_opaque(const Graph::Node& node, int64_t n) const {
+    const Graph& graph = origin_ < 0 ? *lender_ : old_;
+    const Graph::Node& was = graph.nodes_[origin_ < 0 ? lent_ : origin_];
+    check(
+        same_types(node.inputs, graph, was.inputs) && same_types(node.outputs, graph, was.outputs),
+        "node ", n, " (", node.name(),
+        ") has operands of other shapes or dtypes than were recorded");
+  }
+
+  void check_op(Graph::Node& node, int64_t n) {
+    const OpInfo& row = info(node.op);
+    check(row.inputs < 0 ? !node.inputs.empty()
+                         : static_cast<int64_t>(node.inputs.size()) == row.inputs,
+          "node ", n, " (", row.name, ") takes ", int{row.inputs}, " values, not ",
+          node.inputs.size());
+    check(static_cast<int64_t>(node.outputs.size()) == row.outputs, "node ", n, " (", row.name,
+          ") makes ", int{row.outputs}, " values, not ", node.outputs.size());
+    std::vector<Tensor> inputs;
+    for (int64_t v : node.inputs) inputs.push_back(standing(v));
+    Inferred inferred;
+    infer(node.op, inputs, node.attrs, inferred);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Graph::Value& v = made_.values_[node.outputs[i]];
+      check(v.shape == inferred.shape[i] && v.dtype == inferred.dtype[i], "node ", n, " (",
+            row.name, ") makes ", name_of(inferred.dtype[i]), " ", inferred.shape[i], ", but %",
+            node.outputs[i], " is ", name_of(v.dtype), " ", v.shape);
+    }
+    if (origin_ < 0) {
+      node.attrs = inferred.attrs;
+      node.compute = inferred.compute;
+    } else if (row.kind == OpKind::Scalar) {
+      check(node.compute == inferred.compute, "node ", n, " (", row.name, ") computes in ",
+            name_of(inferred.compute), ", recorded in ", name_of(node.compute));
+    }
+    if (node.op == OpId::cat)
+      for (const Tensor& t : inputs)
+        check(t.dtype() == node.compute, "node ", n, " (cat) reads ", name_of(t.dtype()));
+  }
+
+  // The value that takes the place of another one, in the same part of the graph.
+  int64_t in_place_of(int64_t was, bool first) {
+    const int64_t v = made_value();
+    const Graph::Value &now = made_.values_[v], &then = old_.values_[was];
+    check(now.shape == then.shape && now.dtype == then.dtype, "%", v, " is ", name_of(now.dtype),
+          " ", now.shape, ", what it stands for is ", name_of(then.dtype), " ", then.shape);
+    check(mark_ < 0 || !first || now.node < mark_, "%", v, " is made after the mark");
+    return v;
+  }
+
+  void read_ends() {
+    check(words_.next() == static_cast<int64_t>(old_.outputs_.size()), "the outputs are others");
+    for (size_t i = 0; i < old_.outputs_.size(); ++i) {
+      Graph::Output output = old_.outputs_[i];
+      output.value = in_place_of(output.value, i < old_.mark_.output);
+      made_.outputs_.push_back(std::move(output));
+    }
+    check(words_.next() == static_cast<int64_t>(old_.writes_.size()), "the writes are others");
+    for (const Graph::Write& was : old_.writes_) {
+      const bool first = old_.values_[was.value].node < old_.mark_.node;
+      Graph::Write write = was;
+      write.value = in_place_of(was.value, first);
+      check(mark_ < 0 || first == (made_.values_[write.value].node < mark_), "%", write.value,
+            " is written on the other side of the mark");
+      made_.writes_.push_back(std::move(write));
+    }
+    made_.mark_ = old_.mark_;
+    made_.mark_.node = mark_;
+  }
+
+  const Graph& old_;
+  Graph& made_;
+  Words words_;
+  const Parts& parts_;
+  int64_t mark_ = -1;
+  int64_t origin_ = kMadeByPass;
+  const Graph* lender_ = nullptr;  // of the last borrowed node
+  int64_t lent_ = 0;
+  std::vector<bool> is_made_;
+  std::vector<Tensor> standing_;
+};
+
+std::unique_ptr<Graph> Graph::rewritten(
+    std::span<const int64_t> flat, std::span<const Tensor> inputs,
+    const std::unordered_map<int64_t, Opaque::Graphs>& parts) const {
+  auto made = std::make_unique<Graph>();
+  made->inputs_ = inputs_;
+  made->arguments_ = arguments_;
+  made->numbers_ = numbers_;
+  Rewriting(*this, *made, flat, parts).run(inputs);
+  return made;
+}
+
+}  // namespace tinyt

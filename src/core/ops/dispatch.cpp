@@ -1,0 +1,265 @@
+#include "core/ops/dispatch.h"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "core/graph/graph.h"
+#include "core/graph/lazy.h"
+#include "core/graph/trace.h"
+#include "core/ops/backend.h"
+#include "core/ops/infer.h"
+
+namespace tinyt {
+
+namespace {
+
+std::array<const Backend*, 3> g_backends{};
+std::array<std::atomic<const Backend*>, 3> g_eager_backends{};
+
+Device common_device(OpId op, std::span<const Tensor> inputs) {
+  if (inputs.empty()) return {};
+  const Device device = inputs[0].device();
+  for (const Tensor& t : inputs)
+    require(t.device() == device, ErrorKind::Device, name_of(op),
+            ": all operands must be on one device");
+  return device;
+}
+
+void run_kernel(OpId op, Device device, std::span<const Tensor> inputs,
+                std::span<const Tensor> outputs, const Inferred& inferred) {
+  const Backend& backend = eager_backend_of(device);
+  const Kernel kernel = backend.kernels[static_cast<int>(op)];
+  if (!kernel) fail(ErrorKind::NotImplemented, name_of(op), ": no kernel on ", backend.name);
+  kernel({op, inputs, outputs, inferred.attrs, inferred.compute});
+}
+
+bool have_dtype(std::span<const Tensor> inputs, DType dtype) {
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [dtype](const Tensor& t) { return t.dtype() == dtype; });
+}
+
+// The first output is written into `into` where that is given.
+Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
+                const Tensor* into = nullptr) {
+  if (inferred.is_view)
+    return {
+        inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset),
+        {}};
+  const Device device = common_device(op, inputs);
+  if (has_flag(op, op_flags::Y))
+    inferred.shape[0][0] = backend_of(device).count_nonzero(inputs.back());
+  const int count = info(op).outputs;
+  Tensor out[2];
+  for (int i = 0; i < count; ++i)
+    out[i] = i == 0 && into ? *into : Tensor::empty(inferred.shape[i], inferred.dtype[i], device);
+  const auto outputs = std::span<const Tensor>(out, static_cast<size_t>(count));
+  if (op != OpId::cat || have_dtype(inputs, inferred.compute)) {
+    run_kernel(op, device, inputs, outputs, inferred);
+  } else {
+    // The one structural op whose operands promote: bring them to one dtype first.
+    std::vector<Tensor> same(inputs.begin(), inputs.end());
+    for (Tensor& t : same) t = cast(t, inferred.compute);
+    run_kernel(op, device, same, outputs, inferred);
+  }
+  return {std::move(out[0]), std::move(out[1])};
+}
+
+// Of what a function that could not be recorded has left behind.
+constexpr const char* kLeft =
+    ": it was recorded, and what recorded it has left it in an object or list; set that anew, and "
+    "keep tensors outside of the recorded function";
+
+// Before the memory of operands is read.
+void check_recorded(OpId op, std::span<const Tensor> inputs) {
+  for (const Tensor& t : inputs) {
+    if (t.is_recorded())
+      fail(ErrorKind::Capture, name_of(op), ": a recorded tensor was used after its recording",
+           kLeft);
+    settle(t);
+  }
+}
+
+// An output that shares memory with an input is fine only as exactly that input.
+void check_overlap(OpId op, std::span<const Tensor> inputs, const Tensor& out) {
+  for (const Tensor& t : inputs)
+    if (ranges_overlap(t, out) && !same_view(t, out))
+      fail(ErrorKind::Runtime, name_of(op), ": out overlaps an input in memory (shape ",
+           out.shape(), " and ", t.shape(), "); clone one of them first");
+}
+
+// A scatter into its own first input writes only what it changes, when it reads nothing else there.
+bool writes_over_input(OpId op, std::span<const Tensor> inputs, const Tensor& out) {
+  if (!has_flag(op, op_flags::W) || !same_view(inputs[0], out)) return false;
+  for (const Tensor& t : inputs.subspan(1))
+    if (ranges_overlap(t, out)) return false;
+  return true;
+}
+
+// Kernels write contiguous memory of the result's dtype that no input lies in.
+bool takes_result(OpId op, std::span<const Tensor> inputs, const Inferred& inferred,
+                  const Tensor& out) {
+  if (inferred.is_view || has_flag(op, op_flags::Y) || !out.is_contiguous() ||
+      out.dtype() != inferred.dtype[0])
+    return false;
+  for (const Tensor& t : inputs)
+    if (ranges_overlap(t, out) || t.device() != out.device()) return false;
+  return true;
+}
+
+void check_out(OpId op, const Inferred& inferred, const Tensor& out) {
+  if (!can_cast(inferred.dtype[0], out.dtype()))
+    fail(ErrorKind::DType, name_of(op), ": result type ", name_of(inferred.dtype[0]),
+         " cannot be cast to out's ", name_of(out.dtype()));
+  if (!(inferred.shape[0] == out.shape()))
+    fail(ErrorKind::Shape, name_of(op), ": the result has shape ", inferred.shape[0], ", out has ",
+         out.shape());
+}
+
+Outputs record(Graph& graph, OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
+               Attrs* normalised) {
+  Trace::Scope scope(&graph);
+  Inferred inferred;
+  infer(op, inputs, attrs, inferred);
+  inferred.attrs.formulas.clear();
+  if (normalised) *normalised = inferred.attrs;
+  Outputs out = graph.record(op, inputs, inferred);
+  if (Trace* trace = scope.done()) trace->call(op, inputs, attrs, out, normalised);
+  return out;
+}
+
+}  // namespace
+
+void register_backend(const Backend& backend) {
+  g_backends[static_cast<int>(backend.type)] = &backend;
+  set_eager_backend(backend);
+}
+
+void set_eager_backend(const Backend& backend) {
+  g_eager_backends[static_cast<int>(backend.type)].store(&backend, std::memory_order_release);
+}
+
+const Backend& eager_backend_of(Device device) {
+  const Backend* backend =
+      g_eager_backends[static_cast<int>(device.type)].load(std::memory_order_acquire);
+  if (!backend) fail(ErrorKind::Device, "device: no backend is registered for this device");
+  return *backend;
+}
+
+const Backend& backend_of(Device device) {
+  const Backend* backend = g_backends[static_cast<int>(device.type)];
+  if (!backend) fail(ErrorKind::Device, "device: no backend is registered for this device");
+  return *backend;
+}
+
+Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Attrs* normalised) {
+  if (Graph* graph = recording()) [[unlikely]]
+    return record(*graph, op, inputs, attrs, normalised);
+  Inferred inferred;
+  infer(op, inputs, attrs, inferred);
+  if (normalised) *normalised = inferred.attrs;
+  if (Lazy* lazy = lazily()) [[unlikely]] {
+    if (Outputs out; lazy->record(op, inputs, attrs, inferred, out)) return out;
+    const PausedRecording paused;  // it runs as elsewhere
+    return dispatch(op, inputs, attrs);
+  }
+  if (!inferred.is_view || inputs[0].is_recorded()) check_recorded(op, inputs);
+  return execute(op, inputs, inferred);
+}
+
+void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Tensor& out) {
+  Trace::Scope scope(recording());
+  Inferred inferred;
+  infer(op, inputs, attrs, inferred);
+  check_out(op, inferred, out);
+  require_writable(name_of(op), out);
+  check_overlap(op, inputs, out);
+  if (Graph* graph = recording()) [[unlikely]] {
+    inferred.attrs.formulas.clear();
+    graph->write(out, graph->record(op, inputs, inferred).first);
+    if (Trace* trace = scope.done()) trace->into(op, inputs, attrs, out);
+    return;
+  }
+  if (Lazy* lazy = lazily()) [[unlikely]] {
+    if (lazy->record_into(op, inputs, attrs, out)) return;
+    const PausedRecording paused;
+    return dispatch_into(op, inputs, attrs, out);
+  }
+  check_recorded(op, inputs);
+  settle_for_write(out);
+  if (info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out)) {
+    run_kernel(op, common_device(op, inputs), inputs, {&out, 1}, inferred);
+  } else if (takes_result(op, inputs, inferred, out)) {
+    execute(op, inputs, inferred, &out);
+  } else {
+    const Tensor result = execute(op, inputs, inferred).first;
+    eager_backend_of(out.device()).copy_into(result, out);
+  }
+  out.count_write();
+}
+
+void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Tensor& out) {
+  if (out.numel() == 0 && !recording() && !has_flag(op, op_flags::Y)) {
+    Inferred inferred;
+    infer(op, inputs, attrs, inferred);
+    if (!(inferred.shape[0] == out.shape()) && can_cast(inferred.dtype[0], out.dtype()))
+      out = Tensor::empty(inferred.shape[0], out.dtype(), out.device());
+  }
+  dispatch_into(op, inputs, attrs, out);
+}
+
+void assign(const Tensor& to, const Tensor& from) {
+  Trace::Scope scope(recording());
+  const Dims shape = broadcast("copy_", to.shape(), from.shape());
+  if (!(shape == to.shape()))
+    fail(ErrorKind::Shape, "copy_: shape ", from.shape(), " does not broadcast to ", to.shape());
+  require_writable("copy_", to);
+  if (Graph* graph = recording()) [[unlikely]] {
+    graph->write(to, from);
+    if (Trace* trace = scope.done()) trace->assign(to, from);
+    return;
+  }
+  if (Lazy* lazy = lazily()) [[unlikely]] {
+    if (lazy->record_assign(to, from)) return;
+    const PausedRecording paused;
+    return assign(to, from);
+  }
+  check_recorded(OpId::copy, {&from, 1});
+  settle_for_write(to);
+  if (!same_view(to, from)) {
+    const bool overlap = ranges_overlap(to, from);
+    const Tensor source = overlap ? dispatch(OpId::copy, {&from, 1}).first : from;
+    eager_backend_of(to.device()).copy_into(source, to);
+  }
+  to.count_write();
+}
+
+Tensor contiguous(const Tensor& x) {
+  return x.is_contiguous() ? x : dispatch(OpId::copy, {&x, 1}).first;
+}
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  Attrs attrs;
+  attrs.add(dtype);
+  return dispatch(OpId::cast, {&x, 1}, attrs).first;
+}
+
+void require_readable(std::string_view op, const Tensor& x) {
+  settle(x.seen());
+  const Graph* graph = recording();
+  if (!graph && x.is_recorded()) fail(ErrorKind::Capture, op, ": the tensor has no value", kLeft);
+  if (x.is_recorded() || (graph && graph->has_written(x)))
+    fail(ErrorKind::Capture, op, ": the value is not known while recording; return it from the ",
+         "recorded function and look at it outside");
+}
+
+void require_writable(std::string_view op, const Tensor& x) {
+  if (x.storage().read_only)
+    fail(ErrorKind::Runtime, op, ": the memory is read-only (it belongs to a read-only array)");
+  if (may_self_overlap(x.shape(), x.strides()))
+    fail(ErrorKind::Runtime, op, ": cannot write to an expanded tensor, shape ", x.shape(),
+         " with strides ", x.strides(), " has several indices on one element; clone it first");
+}
+
+}  // namespace tinyt

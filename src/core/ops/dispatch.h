@@ -1,0 +1,41 @@
+// The one way into an op: check, promote, broadcast, then execute it or record it.
+#pragma once
+
+#include <span>
+
+#include "core/ops/ops.h"
+#include "core/tensor/tensor.h"
+
+namespace tinyt {
+
+// What an op returns: one tensor, or two (sort, max_pool).
+struct Outputs {
+  Tensor first, second;
+};
+
+// `normalised`, where given, receives the attributes as the kernel saw them (dims wrapped, -1
+// resolved).
+Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs = {},
+                 Attrs* normalised = nullptr);
+
+// The same with the first output written into `out` (out=, in-place). Its shape must be the
+// result's and its dtype one the result may be cast to; it may be exactly an input, but may not
+// overlap one partly. Counts as one write.
+void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Tensor& out);
+
+// The same for out= alone: an empty tensor becomes one of the result's shape.
+void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Tensor& out);
+
+// to[...] = from: broadcast and converted; overlapping memory is handled.
+void assign(const Tensor& to, const Tensor& from);
+
+// Shorthands for core code.
+Tensor contiguous(const Tensor& x);
+Tensor cast(const Tensor& x, DType dtype);
+
+// Checks before the data of a tensor is looked at: CaptureError for recorded values.
+void require_readable(std::string_view op, const Tensor& x);
+// Checks before a tensor is written to: no read-only memory, no two indices on one element.
+void require_writable(std::string_view op, const Tensor& x);
+
+}  // namespace tinyt

@@ -1,0 +1,26 @@
+#include "core/ops/ops.h"
+
+#include <limits>
+
+namespace tinyt {
+
+namespace {
+constexpr double inf = std::numeric_limits<double>::infinity();
+using namespace op_flags;
+}  // namespace
+
+// The fields of OpInfo in order; `inf` and the flag letters above serve ops.def.
+const OpInfo kOps[kOpCount] = {
+#define SCALAR_OP(name, inputs, rule, flags, attrs) \
+  {#name, OpKind::Scalar, inputs, 1, DTypeRule::rule, (flags), attrs, 0.0},
+#define STRUCT_OP(name, inputs, outputs, rule, flags, attrs) \
+  {#name, OpKind::Struct, inputs, outputs, DTypeRule::rule, (flags), attrs, 0.0},
+#define REDUCE_OP(name, rule, flags, identity) \
+  {#name, OpKind::Reduce, 1, 1, DTypeRule::rule, (flags), "dims:I keepdim:b", (identity)},
+#include "core/ops/ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+};
+
+}  // namespace tinyt

@@ -1,0 +1,141 @@
+// The op enum and facts, derived from ops.def, and the attributes of one call.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/base/shape.h"
+
+namespace tinyt {
+
+enum class OpId : uint8_t {
+#define SCALAR_OP(name, ...) name,
+#define STRUCT_OP(name, ...) name,
+#define REDUCE_OP(name, ...) name,
+#include "core/ops/ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+  kCount,
+};
+inline constexpr int kOpCount = static_cast<int>(OpId::kCount);
+
+// The most inputs that a scalar op takes.
+inline constexpr int kMaxScalarInputs = std::max({
+#define SCALAR_OP(name, inputs, ...) inputs,
+#define STRUCT_OP(...)
+#define REDUCE_OP(...)
+#include "core/ops/ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+});
+
+enum class OpKind : uint8_t { Scalar, Struct, Reduce };
+enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
+
+namespace op_flags {
+enum : uint32_t {
+  C = 1,        // commutative
+  D = 2,        // differentiable
+  V = 4,        // view of its input
+  R = 8,        // random
+  Y = 16,       // the output's shape depends on data
+  F = 32,       // fused: has a decompose composite
+  N = 64,       // not for bool
+  I = 128,      // integers and bool only
+  T = 256,      // floats only
+  K = 512,      // the first input is a condition (bool), not one of the values
+  O = 1024,     // no in-place form
+  X = 2048,     // complex too
+  A = 4096,     // complex gives its real dtype
+  W = 8192,     // can write its output over its first input
+  L = 16384,    // light: its time is that of its loads and stores
+  E = 32768,    // may find fault with values when it runs
+  S = 65536,    // its own inverse
+  P = 131072,   // idempotent
+  M = 262144,   // no arithmetic
+  B = 524288,   // a product: regions may begin with it
+  H = 1048576,  // its last operands must not be ints that its dtype cannot hold
+};
+}  // namespace op_flags
+
+struct OpInfo {
+  std::string_view name;
+  OpKind kind;
+  int8_t inputs;  // -1: any number
+  int8_t outputs;
+  DTypeRule dtype_rule;
+  uint32_t flags;
+  std::string_view attributes;
+  double identity;  // of a reduction
+};
+
+extern const OpInfo kOps[kOpCount];
+inline const OpInfo& info(OpId op) { return kOps[static_cast<int>(op)]; }
+inline std::string_view name_of(OpId op) { return info(op).name; }
+inline bool has_flag(OpId op, uint32_t flag) { return (info(op).flags & flag) != 0; }
+
+// Whether integer divisors must be looked at before the call: 0 is an error there.
+inline bool divides(OpId op) {
+  return info(op).kind == OpKind::Scalar && has_flag(op, op_flags::E);
+}
+
+// Attributes of one call, in the order of the row: integers, flags, dtypes and lists (length
+// first) in `ints`, floats in `floats`.
+struct Attrs {
+  SmallVec<int64_t, 8> ints;
+  SmallVec<double, 2> floats;
+  // While sizes are traced: places in ints, and the rows of the formulas that they come from.
+  std::vector<std::pair<size_t, int64_t>> formulas{};
+
+  Attrs& add(int64_t v) {
+    ints.push_back(v);
+    return *this;
+  }
+  Attrs& add(DType t) { return add(static_cast<int64_t>(t)); }
+  Attrs& add(std::span<const int64_t> list) {
+    ints.push_back(static_cast<int64_t>(list.size()));
+    for (int64_t v : list) ints.push_back(v);
+    return *this;
+  }
+  Attrs& add_float(double v) {
+    floats.push_back(v);
+    return *this;
+  }
+  // A NaN is itself, zeros of two signs are two numbers.
+  bool operator==(const Attrs& o) const {
+    return ints == o.ints &&
+           std::ranges::equal(floats, o.floats, {}, std::bit_cast<uint64_t, double>,
+                              std::bit_cast<uint64_t, double>);
+  }
+};
+
+// Reads attributes back in the same order.
+class AttrReader {
+ public:
+  explicit AttrReader(const Attrs& attrs) : attrs_(attrs) {}
+  const int64_t& next() { return attrs_.ints[at_++]; }
+  int64_t integer() { return next(); }
+  bool flag() { return integer() != 0; }
+  DType dtype() { return static_cast<DType>(integer()); }
+  double real() { return attrs_.floats[float_at_++]; }
+  std::span<const int64_t> list() {
+    const auto n = static_cast<size_t>(integer());
+    const int64_t* first = attrs_.ints.data() + at_;
+    at_ += n;
+    return {first, n};
+  }
+
+ private:
+  const Attrs& attrs_;
+  size_t at_ = 0, float_at_ = 0;
+};
+
+}  // namespace tinyt

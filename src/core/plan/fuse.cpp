@@ -1,0 +1,389 @@
+#include "core/plan/fuse.h"
+
+#include <algorithm>
+
+namespace tinyt {
+
+namespace {
+
+// Levels of new regions are so far apart that they can still rise above each other.
+constexpr int64_t kLevelStep = int64_t{1} << 20;
+
+// What is no scalar op, but as good as one.
+bool converts(const Graph::Node& node) { return node.op == OpId::cast || node.op == OpId::copy; }
+
+}  // namespace
+
+Fuser::Fuser(const Graph& graph, Regions hold)
+    : graph_(graph),
+      hold_(hold),
+      source_(graph.values().size()),
+      last_read_(graph.values().size(), -1),
+      last_reader_(graph.values().size(), -1),
+      steps_(graph.nodes().size() + 1, 0),
+      region_(graph.nodes().size(), -1),
+      role_(graph.nodes().size(), Role::None),
+      read_outside_(graph.values().size(), false),
+      needed_(graph.values().size(), false) {
+  for (size_t v = 0; v < source_.size(); ++v) source_[v] = static_cast<int64_t>(v);
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const auto n = static_cast<int64_t>(i);
+    const Graph::Node& node = graph.nodes()[i];
+    if (is_view(n))
+      source_[node.outputs[0]] = source_[node.inputs[0]];
+    else
+      for (const int64_t v : node.inputs) last_read_[source_[v]] = n;
+    steps_[i + 1] = steps_[i] + (is_view(n) ? 0 : 1);
+  }
+  const auto keep = [&](int64_t v) {
+    needed_[v] = true;
+    last_read_[source_[v]] = INT64_MAX;
+  };
+  for (const Graph::Output& output : graph.outputs()) keep(output.value);
+  for (const Graph::Write& write : graph.writes()) keep(write.value);
+}
+
+bool Fuser::is_view(int64_t node) const {
+  const Graph::Node& n = graph_.nodes()[node];
+  return !n.opaque && has_flag(n.op, op_flags::V);
+}
+
+// The region that makes what the value is a view of.
+int64_t Fuser::region_of(int64_t v) const {
+  const int64_t node = graph_.values()[source_[v]].node;
+  return node < 0 ? -1 : region_[node];
+}
+
+bool Fuser::is_made_inside(int64_t v, int64_t region) const { return region_of(v) == region; }
+
+bool Fuser::can_fuse(const Graph::Node& node) const {
+  if (node.opaque) return false;
+  const Graph::Value& out = graph_.values()[node.outputs[0]];
+  if (is_complex(out.dtype)) return false;
+  for (const int64_t v : node.inputs) {
+    const Graph::Value& in = graph_.values()[v];
+    if (is_complex(in.dtype) || numel_of(in.shape) == 0) return false;
+  }
+  if (converts(node)) return true;
+  // Integer division checks its divisors first, which a region cannot.
+  if (info(node.op).kind == OpKind::Scalar)
+    return !(is_integral(node.compute) && divides(node.op)) &&
+           (out.dtype == node.compute || out.dtype == DType::Bool);
+  return hold_ != Regions::Scalars && info(node.op).kind == OpKind::Reduce && !is_bool(out.dtype);
+}
+
+// Why a node that regions cannot have runs alone.
+Boundary Fuser::reason_alone(const Graph::Node& node) const {
+  if (node.opaque || info(node.op).kind == OpKind::Struct) return Boundary::RunsAlone;
+  if (info(node.op).kind == OpKind::Scalar) return Boundary::DType;
+  return hold_ == Regions::Scalars ? Boundary::Memory : Boundary::RunsAlone;
+}
+
+// The shape of one element a row; `keep`: with dimensions of 1 for those reduced.
+Dims Fuser::rows_of(const Region& region, bool keep) const {
+  Dims rows(region.shape);
+  rows.resize(rows.size() - region.reduced);
+  if (keep) rows.resize(region.shape.size(), 1);
+  return rows;
+}
+
+Fuser::Form Fuser::form_of(int64_t v, const Region& region) const {
+  const Graph::Value& made = graph_.values()[source_[v]];
+  const bool is_row = role_[made.node] == Role::Row || role_[made.node] == Role::Reduction;
+  const Dims& shape = graph_.values()[v].shape;
+  const int64_t rows = numel_of(rows_of(region, false));
+  for (int64_t at = v; at != source_[v];) {
+    const Graph::Node& view = graph_.nodes()[graph_.values()[at].node];
+    const Dims& to = graph_.values()[at].shape;
+    at = view.inputs[0];
+    const Dims& from = graph_.values()[at].shape;
+    if (view.op == OpId::reshape) continue;
+    if (view.op != OpId::expand) return Form::None;
+    if (from == to) continue;
+    // Repeated along the rows, and nothing is done with that but to read it.
+    if (!is_row || to != region.shape || shape != to || numel_of(from) != rows) return Form::None;
+    Dims whole(from);
+    if (whole.size() < region.shape.size()) {
+      whole = Dims(region.shape.size() - from.size(), 1);
+      for (const int64_t n : from) whole.push_back(n);
+    }
+    if (whole != rows_of(region, true)) return Form::None;
+    for (; at != source_[v]; at = graph_.nodes()[graph_.values()[at].node].inputs[0])
+      if (graph_.nodes()[graph_.values()[at].node].op != OpId::reshape) return Form::None;
+    return Form::Spread;
+  }
+  if (is_row) return Form::Row;
+  return shape == region.shape && made.shape == region.shape ? Form::Full : Form::None;
+}
+
+// Rows that would not stay close while steps wait for their reductions, or are too few.
+bool Fuser::is_long(const Region& region) const {
+  const int64_t rows = numel_of(rows_of(region, false));
+  const int64_t cols = numel_of(region.shape) / std::max<int64_t>(1, rows);
+  int64_t widest = 4;
+  for (const int64_t n : region.nodes)
+    for (const int64_t v : graph_.nodes()[n].outputs)
+      widest = std::max(widest, static_cast<int64_t>(size_of(graph_.values()[v].dtype)));
+  return cols * widest > TileProgram::kRowBytes ||
+         (rows < TileProgram::kFewRows && cols > TileProgram::kLongRow);
+}
+
+// What the node would be in the region, to which some of its operands belong.
+Fuser::Role Fuser::role_of(int64_t n, const Region& region, Boundary& why) const {
+  const Graph::Node& node = graph_.nodes()[n];
+  const auto number = static_cast<int64_t>(&region - regions_.data());
+  const auto made = [&](int64_t v) { return is_made_inside(v, number); };
+  const Dims& shape = graph_.values()[node.outputs[0]].shape;
+  if (info(node.op).kind == OpKind::Reduce) {
+    const auto dims = AttrReader(node.attrs).list();
+    const Dims& from = graph_.values()[node.inputs[0]].shape;
+    const auto rank = static_cast<int64_t>(from.size()), count = static_cast<int64_t>(dims.size());
+    why = from == region.shape ? Boundary::LeadingDimensions : Boundary::Shape;
+    if (made(node.inputs[0]) && form_of(node.inputs[0], region) != Form::Full) return Role::None;
+    if (dims.empty() || rank == 0 || from != region.shape) return Role::None;
+    for (int64_t i = 0; i < count; ++i)
+      if (dims[i] != rank - count + i) return Role::None;
+    if (region.reduced != 0 && region.reduced != dims.size()) return Role::None;
+    // Their blocks differ in length.
+    why = Boundary::Limit;
+    for (const int64_t m : region.nodes)
+      if (role_[m] == Role::Reduction &&
+          (graph_.nodes()[m].op == OpId::prod) != (node.op == OpId::prod))
+        return Role::None;
+    return Role::Reduction;
+  }
+  why = Boundary::Shape;
+  const bool is_full = shape == region.shape;
+  bool uses_row = false;
+  for (const int64_t v : node.inputs) {
+    if (!made(v)) continue;
+    const Form form = form_of(v, region);
+    const Dims& own = graph_.values()[v].shape;
+    if (form == Form::None) return Role::None;
+    if (is_full) {
+      uses_row |= form != Form::Full;
+      if (form == Form::Row && own != rows_of(region, true) && own.size() >= region.shape.size())
+        return Role::None;
+      if (form == Form::Row && own.size() < region.shape.size()) {
+        Dims whole(region.shape.size() - own.size(), 1);
+        for (const int64_t d : own) whole.push_back(d);
+        if (whole != rows_of(region, true)) return Role::None;
+      }
+    } else if (form != Form::Row || own != shape) {
+      return Role::None;
+    }
+  }
+  if (!is_full)
+    return region.reduced > 0 && (shape == rows_of(region, false) || shape == rows_of(region, true))
+               ? Role::Row
+               : Role::None;
+  why = Boundary::LongRows;
+  return uses_row && is_long(region) ? Role::None : Role::Full;
+}
+
+// Whether a region that waits for node `n`, with steps of other regions than those that go with it
+// in between, keeps no more than if it had run before: what it reads, and what others have read of
+// it, in place of what it makes.
+bool Fuser::saves_memory(const Region& region, int64_t n, std::span<const int64_t> with) const {
+  const int64_t last = region.nodes.back();
+  int64_t between = steps_[n] - steps_[last + 1];
+  for (const int64_t r : with) {
+    const auto& nodes = regions_[r].nodes;
+    between -= nodes.end() - std::upper_bound(nodes.begin(), nodes.end(), last);
+  }
+  if (between == 0) return true;
+  size_t kept = 0, saved = 0;
+  std::vector<int64_t> seen;
+  for (const int64_t m : region.nodes) {
+    const int64_t out = graph_.nodes()[m].outputs[0];
+    if (last_read_[out] >= n) {
+      saved += graph_.values()[out].bytes();
+    } else if (read_outside_[out]) {
+      kept += graph_.values()[out].bytes();
+    }
+    for (const int64_t v : graph_.nodes()[m].inputs) {
+      const int64_t s = source_[v];
+      const Graph::Value& value = graph_.values()[s];
+      if (value.node < 0 || last_read_[s] >= n || region_[value.node] == region_[m] ||
+          std::find(seen.begin(), seen.end(), s) != seen.end())
+        continue;
+      seen.push_back(s);
+      kept += value.bytes();
+    }
+  }
+  return kept <= saved;
+}
+
+// Why the node cannot join the region, were it the only one; Result where it can.
+Boundary Fuser::obstacle(int64_t n, const Region& region, Role& role) const {
+  const auto mark = graph_.mark().node;
+  if (!region.open)
+    return region.boundary == Boundary::Result ? Boundary::UsedElsewhere : region.boundary;
+  if (mark >= 0 && n >= mark && region.nodes[0] < mark) return Boundary::Later;
+  Boundary why = Boundary::Result;
+  role = role_of(n, region, why);
+  if (role == Role::None) return why;
+  return region.level < region.reader ? Boundary::Result : Boundary::UsedElsewhere;
+}
+
+// Of the regions found those that the node joins, latest first.
+std::vector<int64_t> Fuser::partners(int64_t n, std::vector<int64_t> found, Role& role) {
+  std::stable_sort(found.begin(), found.end(),
+                   [&](int64_t a, int64_t b) { return regions_[a].level > regions_[b].level; });
+  std::vector<int64_t> chosen;
+  size_t nodes = 1, reduced = 0;
+  const auto refuse = [&](int64_t r, Boundary why) {
+    if (regions_[r].boundary == Boundary::Result) regions_[r].boundary = why;
+  };
+  for (const int64_t r : found) {
+    const Region& region = regions_[r];
+    Role as = Role::None;
+    if (const Boundary why = obstacle(n, region, as); why != Boundary::Result) {
+      refuse(r, why);
+    } else if (nodes + region.nodes.size() > TileProgram::kMaxNodes) {
+      refuse(r, Boundary::Limit);
+    } else if (!chosen.empty() &&
+               (as != role || region.shape != regions_[chosen[0]].shape ||
+                (reduced != 0 && region.reduced != 0 && reduced != region.reduced))) {
+      refuse(r, Boundary::Shape);
+    } else if (!chosen.empty() && regions_[chosen[0]].level >= region.reader) {
+      refuse(r, Boundary::UsedElsewhere);
+    } else {
+      chosen.push_back(r);
+      role = as;
+      nodes += region.nodes.size();
+      reduced = std::max(reduced, region.reduced);
+    }
+  }
+  const std::vector<int64_t> with = chosen;
+  std::erase_if(chosen, [&](int64_t r) {
+    if (saves_memory(regions_[r], n, with)) return false;
+    refuse(r, Boundary::Memory);
+    return true;
+  });
+  return chosen;
+}
+
+// Joins the regions found, as far as they go together, and the node; false where it goes with none.
+bool Fuser::join(int64_t n, const std::vector<int64_t>& found) {
+  Role role = Role::None;
+  const std::vector<int64_t> joined = partners(n, found, role);
+  if (joined.empty()) return false;
+  const Graph::Node& node = graph_.nodes()[n];
+  // What else the node reads must be there before.
+  int64_t level = regions_[joined[0]].level;
+  for (const int64_t v : node.inputs) {
+    const int64_t r = region_of(v);
+    if (r >= 0 && std::find(joined.begin(), joined.end(), r) == joined.end())
+      level = std::max(level, regions_[r].level + 1);
+  }
+  for (const int64_t r : joined)
+    if (level >= regions_[r].reader) return false;
+  Region& into = regions_[joined[0]];
+  for (size_t i = 1; i < joined.size(); ++i) {
+    Region& from = regions_[joined[i]];
+    for (const int64_t m : from.nodes) region_[m] = joined[0];
+    into.nodes.insert(into.nodes.end(), from.nodes.begin(), from.nodes.end());
+    into.reader = std::min(into.reader, from.reader);
+    into.reduced = std::max(into.reduced, from.reduced);
+    from.nodes.clear();
+    from.open = false;
+  }
+  std::sort(into.nodes.begin(), into.nodes.end());
+  into.nodes.push_back(n);
+  if (role == Role::Reduction) into.reduced = AttrReader(node.attrs).list().size();
+  into.level = level;
+  into.boundary = Boundary::Result;
+  region_[n] = joined[0];
+  role_[n] = role;
+  return true;
+}
+
+void Fuser::start(int64_t n) {
+  const Graph::Node& node = graph_.nodes()[n];
+  Region region;
+  region.nodes = {n};
+  region.open = can_fuse(node);
+  if (!region.open) region.boundary = reason_alone(node);
+  for (const int64_t v : node.inputs)
+    if (const int64_t r = region_of(v); r >= 0)
+      region.level = std::max(region.level, regions_[r].level);
+  region.level += kLevelStep;
+  region_[n] = static_cast<int64_t>(regions_.size());
+  if (region.open) {
+    region.shape = graph_.values()[node.outputs[0]].shape;
+    role_[n] = Role::Full;
+    if (info(node.op).kind == OpKind::Reduce) {
+      region.shape = graph_.values()[node.inputs[0]].shape;
+      const auto dims = AttrReader(node.attrs).list();
+      region.reduced = dims.size();
+      role_[n] = Role::Reduction;
+      const auto rank = static_cast<int64_t>(region.shape.size());
+      region.open =
+          !dims.empty() && rank > 0 && dims[0] == rank - static_cast<int64_t>(dims.size());
+    }
+    region.open = region.open && numel_of(region.shape) > 0;
+  }
+  if (!region.open) role_[n] = Role::None;
+  regions_.push_back(std::move(region));
+}
+
+// Regions that a node outside reads are complete, unless that is a reduction, which can wait.
+void Fuser::read(int64_t n) {
+  const Graph::Node& node = graph_.nodes()[n];
+  const Region& reader = regions_[region_[n]];
+  for (const int64_t v : node.inputs) {
+    const int64_t r = region_of(v);
+    if (r == region_[n]) continue;
+    last_reader_[source_[v]] = n;
+    if (r < 0) continue;
+    read_outside_[source_[v]] = true;
+    regions_[r].reader = std::min(regions_[r].reader, reader.level);
+    const bool waits = !node.opaque && info(node.op).kind == OpKind::Reduce && !reader.open;
+    if (!waits) regions_[r].open = false;
+  }
+}
+
+void Fuser::add_node(int64_t n) {
+  const Graph::Node& node = graph_.nodes()[n];
+  std::vector<int64_t> found;
+  for (const int64_t v : node.inputs)
+    if (const int64_t r = region_of(v);
+        r >= 0 && std::find(found.begin(), found.end(), r) == found.end())
+      found.push_back(r);
+  const bool fuses = can_fuse(node);
+  if (!fuses)
+    for (const int64_t r : found)
+      if (regions_[r].boundary == Boundary::Result) regions_[r].boundary = reason_alone(node);
+  if (!fuses || !(join(n, found) || join(n, siblings(n)))) start(n);
+  read(n);
+}
+
+// Regions that read something as large as what the node works on, which it reads, too.
+std::vector<int64_t> Fuser::siblings(int64_t n) const {
+  const Graph::Node& node = graph_.nodes()[n];
+  const bool reduces = info(node.op).kind == OpKind::Reduce;
+  const Dims& shape = graph_.values()[reduces ? node.inputs[0] : node.outputs[0]].shape;
+  std::vector<int64_t> found;
+  for (const int64_t v : node.inputs) {
+    const int64_t reader = last_reader_[source_[v]];
+    if (reader < 0 || numel_of(graph_.values()[v].shape) != numel_of(shape)) continue;
+    const int64_t r = region_[reader];
+    if (regions_[r].open && regions_[r].shape == shape &&
+        std::find(found.begin(), found.end(), r) == found.end())
+      found.push_back(r);
+  }
+  return found;
+}
+
+std::vector<Group> Fuser::run() {
+  for (int64_t n = 0; n < static_cast<int64_t>(graph_.nodes().size()); ++n)
+    if (!is_view(n)) add_node(n);
+  join_products();
+  find_needed();
+  std::vector<Group> groups = in_order();
+  count_bytes(groups);
+  return groups;
+}
+
+}  // namespace tinyt

@@ -1,0 +1,517 @@
+#include "core/program/control_flow.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "core/base/parallel.h"
+#include "core/graph/lazy.h"
+
+namespace tinyt {
+
+namespace {
+
+// Lists come after their lengths.
+void add_numbers(const FlowPart& part, std::vector<int64_t>& out) {
+  out.push_back(static_cast<int64_t>(part.sources.size()));
+  for (const FlowSource& source : part.sources)
+    out.insert(out.end(), {static_cast<int64_t>(source.kind), source.at, source.other});
+  out.push_back(static_cast<int64_t>(part.draws.size()));
+  for (const FlowDraw& draw : part.draws)
+    out.insert(out.end(), {draw.generator, draw.first, draw.count});
+}
+
+void add_numbers(const std::vector<int64_t>& list, std::vector<int64_t>& out) {
+  out.push_back(static_cast<int64_t>(list.size()));
+  out.insert(out.end(), list.begin(), list.end());
+}
+
+// What a result of a part is.
+const Graph::Value& result_of(const FlowPart& part, int64_t r) {
+  return part.graph->values()[part.graph->outputs()[r].value];
+}
+
+bool is_same(const Graph& a, int64_t v, const Graph& b, int64_t w) {
+  const Graph::Value &x = a.values()[v], &y = b.values()[w];
+  return x.shape == y.shape && x.dtype == y.dtype;
+}
+
+// The part with another recording, which takes and gives what the first one does.
+FlowPart with_graph(const FlowPart& part, std::shared_ptr<const Graph> graph) {
+  const Graph &was = *part.graph, &now = *graph;
+  bool fits = was.arguments().size() == now.arguments().size() &&
+              was.outputs().size() == now.outputs().size() && now.mark().node < 0;
+  for (size_t i = 0; fits && i < was.outputs().size(); ++i)
+    fits = is_same(was, was.outputs()[i].value, now, now.outputs()[i].value);
+  require(fits, ErrorKind::Runtime,
+          "control flow: a part has other arguments or results than were recorded");
+  return {std::move(graph), part.sources, part.draws};
+}
+
+// Asks the front end now and then, in loops that may take long, whether the user wants it to stop.
+class InterruptPoll {
+ public:
+  void operator()() {
+    const auto now = Clock::now();
+    if (now < next_) return;
+    next_ = now + kInterval;
+    if (const auto check = lazy_hooks().check_interrupt) check();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto kInterval = std::chrono::milliseconds(20);
+  Clock::time_point next_ = Clock::now() + kInterval;
+};
+
+// A part's program with the addresses of one step.
+class PartRun {
+ public:
+  explicit PartRun(const FlowPart& part)
+      : program_(*part.graph, Program::Part::All, Program::Results::Given),
+        sources_(part.sources),
+        draws_(part.draws),
+        arguments(program_.arguments()),
+        memories(program_.memories()) {
+    require(sources_.size() == arguments.size(), ErrorKind::Runtime, "control flow: a part takes ",
+            arguments.size(), " arguments, but ", sources_.size(), " sources were given");
+    for (const Graph::Input& input : part.graph->inputs())
+      if (input.argument >= 0) argument_bytes_.push_back(part.graph->values()[input.value].bytes());
+    for (const Graph::Output& output : part.graph->outputs())
+      result_bytes_.push_back(part.graph->values()[output.value].bytes());
+  }
+
+  const Program* program() const { return &program_; }
+  const std::vector<FlowSource>& sources() const { return sources_; }
+  size_t argument_bytes(size_t i) const { return argument_bytes_[i]; }
+  size_t result_bytes(int64_t r) const { return result_bytes_[r]; }
+  size_t memory_bytes(size_t m) const { return program_.memory_bytes(m); }
+  size_t memory_of(int64_t result) const { return program_.memory_of(result); }
+  // Whether what a step writes to a memory may lie where the step before it wrote: `is_carried`
+  // tells whether an argument is the result that lies there.
+  bool updates(size_t memory, FunctionRef<bool(const FlowSource&)> is_carried) const {
+    int64_t found = -1;
+    for (size_t a = 0; a < sources_.size(); ++a) {
+      if (!is_carried(sources_[a])) continue;
+      if (found >= 0 || argument_bytes(a) != memory_bytes(memory)) return false;
+      found = static_cast<int64_t>(a);
+    }
+    return found >= 0 && program_.may_replace(static_cast<size_t>(found), memory);
+  }
+  // Whether the memory of a result holds nothing else.
+  bool is_whole(int64_t result) const {
+    return memory_bytes(memory_of(result)) == result_bytes(result);
+  }
+  char* result(int64_t r) const { return memories[memory_of(r)]; }
+
+  void run(const Draws& draws, int64_t step) {
+    own_draws_.clear();
+    for (const FlowDraw& d : draws_) {
+      require(d.generator < static_cast<int64_t>(draws.size()), ErrorKind::Runtime,
+              "program: draws from ", d.generator + 1, " generators, got ", draws.size());
+      const auto& [seed, first] = draws[d.generator];
+      own_draws_.emplace_back(seed, first + d.first + step * d.count);
+    }
+    program_.run_at(arguments, memories, own_draws_);
+  }
+  // What a run takes, its results aside.
+  size_t peak_bytes() const { return program_.peak_bytes(); }
+
+ private:
+  Program program_;
+  std::vector<FlowSource> sources_;
+  std::vector<FlowDraw> draws_;
+  Draws own_draws_;
+  std::vector<size_t> argument_bytes_, result_bytes_;
+
+ public:
+  std::vector<char*> arguments, memories;
+};
+
+// Places for some memories, one after another, two for each: what a step makes of what the step
+// before it made. One, where it updates that.
+class Pairs {
+ public:
+  void add(size_t memory, size_t bytes, bool updates = false) {
+    bytes = (bytes + memory::kAlignment - 1) / memory::kAlignment * memory::kAlignment;
+    places_.push_back({memory, total_, updates ? 0 : bytes});
+    total_ += updates ? bytes : 2 * bytes;
+  }
+  size_t bytes() const { return total_; }
+  // For the length of a run.
+  Ref<Storage> allocate() const { return Storage::allocate(total_, {}); }
+  void set(const Storage& all, int64_t step, std::vector<char*>& memories) const {
+    char* base = static_cast<char*>(all.block.data);
+    for (const Place& p : places_)
+      memories[p.memory] = base + p.offset + static_cast<size_t>(step & 1) * p.next;
+  }
+
+ private:
+  struct Place {
+    size_t memory, offset, next;
+  };
+  std::vector<Place> places_;
+  size_t total_ = 0;
+};
+
+using Tensors = std::vector<Tensor>;
+using Parts = std::vector<std::pair<const Program*, int64_t>>;
+
+class BoundScan : public Opaque::Bound {
+ public:
+  BoundScan(const ScanSettings& settings, Tensors inputs, Tensors outputs)
+      : settings_(settings),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        body_(settings.body) {
+    // A result goes to the first of its stacks at once; to others, and in the end, it is copied.
+    std::vector<bool> has_place(body_.memories.size(), false);
+    for (size_t i = 0; i < settings.stacks.size(); ++i) {
+      const int64_t r = settings.stacks[i];
+      const size_t m = body_.memory_of(r), output = settings.finals.size() + i;
+      const bool at_once = !has_place[m] && body_.is_whole(r);
+      has_place[m] = has_place[m] || at_once;
+      (at_once ? direct_ : copied_).push_back({output, m, body_.result_bytes(r)});
+    }
+    for (size_t m = 0; m < has_place.size(); ++m)
+      if (!has_place[m])
+        pairs_.add(m, body_.memory_bytes(m), body_.updates(m, [&](const FlowSource& source) {
+          return source.kind == FlowSource::kCarry && body_.memory_of(source.other) == m;
+        }));
+  }
+
+  Parts parts() const override { return {{body_.program(), settings_.steps}}; }
+
+  void run(const Draws& draws) const override {
+    const Ref<Storage> rolling = pairs_.allocate();
+    InterruptPoll poll_interrupt;
+    for (int64_t s = 0; s < settings_.steps; ++s) {
+      poll_interrupt();
+      for (size_t a = 0; a < body_.arguments.size(); ++a) set_argument(a, s);
+      pairs_.set(*rolling, s, body_.memories);
+      for (const Stack& stack : direct_) body_.memories[stack.memory] = slice(stack, s);
+      body_.run(draws, s);
+      for (const Stack& stack : copied_)
+        if (stack.bytes > 0)
+          std::memcpy(slice(stack, s), body_.memories[stack.memory], stack.bytes);
+    }
+    for (size_t i = 0; i < settings_.finals.size(); ++i) {
+      const int64_t r = settings_.finals[i];
+      if (body_.result_bytes(r) > 0)
+        std::memcpy(outputs_[i].data(), body_.result(r), body_.result_bytes(r));
+    }
+  }
+  size_t scratch_bytes() const override {
+    return pairs_.bytes() + (settings_.steps > 0 ? body_.peak_bytes() : 0);
+  }
+
+ private:
+  struct Stack {
+    size_t output, memory, bytes;
+  };
+
+  int64_t index(int64_t step) const {
+    return settings_.reversed ? settings_.steps - 1 - step : step;
+  }
+  char* slice(const Stack& stack, int64_t step) const {
+    return outputs_[stack.output].data() + static_cast<size_t>(index(step)) * stack.bytes;
+  }
+  void set_argument(size_t a, int64_t step) const {
+    const FlowSource& source = body_.sources()[a];
+    const auto slice_of = [&](int64_t s) {
+      return inputs_[source.at].data() + static_cast<size_t>(index(s)) * body_.argument_bytes(a);
+    };
+    char*& to = body_.arguments[a];
+    switch (source.kind) {
+      case FlowSource::kNowhere:
+        to = nullptr;
+        return;
+      case FlowSource::kWhole:
+        to = inputs_[source.at].data();
+        return;
+      case FlowSource::kSlice:
+        to = slice_of(step);
+        return;
+      case FlowSource::kCarry:
+        to = step == 0 ? inputs_[source.at].data() : body_.result(source.other);
+        return;
+      case FlowSource::kNext:
+        to = step + 1 < settings_.steps ? slice_of(step + 1) : inputs_[source.other].data();
+        return;
+    }
+  }
+
+  const ScanSettings settings_;
+  const Tensors inputs_, outputs_;
+  mutable PartRun body_;
+  std::vector<Stack> direct_, copied_;
+  Pairs pairs_;
+};
+
+class ScanNode : public Opaque {
+ public:
+  explicit ScanNode(ScanSettings settings) : settings_(std::move(settings)) {}
+
+  std::string_view name() const override { return "scan"; }
+  bool may_fail() const override { return true; }
+  std::vector<Geometry> outputs() const override {
+    std::vector<Geometry> out;
+    for (int64_t r : settings_.finals) {
+      const Graph::Value& value = result_of(settings_.body, r);
+      out.push_back({value.shape, value.dtype});
+    }
+    for (int64_t r : settings_.stacks) {
+      const Graph::Value& value = result_of(settings_.body, r);
+      Dims shape{settings_.steps};
+      for (int64_t size : value.shape) shape.push_back(size);
+      out.push_back({shape, value.dtype});
+    }
+    return out;
+  }
+  Graphs graphs() const override { return {settings_.body.graph}; }
+  std::shared_ptr<const Opaque> with_graphs(const Graphs& graphs) const override {
+    ScanSettings changed = settings_;
+    changed.body = with_graph(settings_.body, graphs.at(0));
+    return scan_node(std::move(changed));
+  }
+  std::vector<int64_t> numbers() const override {
+    std::vector<int64_t> out{settings_.steps, settings_.reversed};
+    add_numbers(settings_.body, out);
+    add_numbers(settings_.finals, out);
+    add_numbers(settings_.stacks, out);
+    return out;
+  }
+  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
+                              std::span<const Tensor> outputs) const override {
+    return std::make_unique<BoundScan>(settings_, Tensors(inputs.begin(), inputs.end()),
+                                       Tensors(outputs.begin(), outputs.end()));
+  }
+
+ private:
+  ScanSettings settings_;
+};
+
+class BoundCond : public Opaque::Bound {
+ public:
+  BoundCond(const CondSettings& settings, Tensors inputs, Tensors outputs)
+      : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+    for (size_t b = 0; b < 2; ++b) {
+      Branch& branch = branches_[b];
+      branch.run = std::make_unique<PartRun>(settings.parts[b]);
+      std::vector<bool> has_place(branch.run->memories.size(), false);
+      for (size_t o = 0; o < settings.results[b].size(); ++o) {
+        const int64_t r = settings.results[b][o];
+        if (r == kZeros) branch.zeros.push_back(o);
+        if (r < 0) continue;
+        const size_t m = branch.run->memory_of(r);
+        const bool at_once = !has_place[m] && branch.run->is_whole(r);
+        has_place[m] = has_place[m] || at_once;
+        (at_once ? branch.direct : branch.copied).push_back({o, m, branch.run->result_bytes(r)});
+      }
+      for (size_t m = 0; m < has_place.size(); ++m)
+        if (!has_place[m]) branch.others.add(m, branch.run->memory_bytes(m));
+    }
+  }
+
+  Parts parts() const override {
+    const int64_t last = taken_;
+    return {{branches_[0].run->program(), last < 0 ? -1 : last == 0},
+            {branches_[1].run->program(), last}};
+  }
+
+  void run(const Draws& draws) const override {
+    taken_ = *inputs_[0].ptr<uint8_t>() != 0;
+    const Branch& branch = branches_[taken_];
+    PartRun& part = *branch.run;
+    const Ref<Storage> rest = branch.others.allocate();
+    for (size_t a = 0; a < part.arguments.size(); ++a) {
+      const FlowSource& source = part.sources()[a];
+      part.arguments[a] = source.kind == FlowSource::kWhole ? inputs_[source.at].data() : nullptr;
+    }
+    branch.others.set(*rest, 0, part.memories);
+    for (const Result& r : branch.direct) part.memories[r.memory] = outputs_[r.output].data();
+    part.run(draws, 0);
+    for (size_t o : branch.zeros)
+      if (const Tensor& t = outputs_[o]; t.numel() > 0)
+        std::memset(t.data(), 0, static_cast<size_t>(t.numel()) * t.itemsize());
+    for (const Result& r : branch.copied)
+      if (r.bytes > 0) std::memcpy(outputs_[r.output].data(), part.memories[r.memory], r.bytes);
+  }
+  size_t scratch_bytes() const override {
+    size_t most = 0;
+    for (const Branch& branch : branches_)
+      most = std::max(most, branch.others.bytes() + branch.run->peak_bytes());
+    return most;
+  }
+
+ private:
+  struct Result {
+    size_t output, memory, bytes;
+  };
+  struct Branch {
+    std::unique_ptr<PartRun> run;
+    std::vector<Result> direct, copied;
+    std::vector<size_t> zeros;
+    Pairs others;
+  };
+  const Tensors inputs_, outputs_;
+  std::array<Branch, 2> branches_;
+  mutable std::atomic<int64_t> taken_{-1};  // by the last run
+};
+
+class CondNode : public Opaque {
+ public:
+  explicit CondNode(CondSettings settings) : settings_(std::move(settings)) {}
+
+  std::string_view name() const override { return "cond"; }
+  bool may_fail() const override { return true; }
+  std::vector<Geometry> outputs() const override {
+    std::vector<Geometry> out;
+    for (size_t o = 0; o < settings_.results[0].size(); ++o) {
+      const size_t b = settings_.results[0][o] >= 0 ? 0 : 1;
+      const Graph::Value& value = result_of(settings_.parts[b], settings_.results[b][o]);
+      out.push_back({value.shape, value.dtype});
+    }
+    return out;
+  }
+  Graphs graphs() const override { return {settings_.parts[0].graph, settings_.parts[1].graph}; }
+  std::shared_ptr<const Opaque> with_graphs(const Graphs& graphs) const override {
+    CondSettings changed = settings_;
+    for (size_t b = 0; b < 2; ++b) changed.parts[b] = with_graph(settings_.parts[b], graphs.at(b));
+    return cond_node(std::move(changed));
+  }
+  std::vector<int64_t> numbers() const override {
+    std::vector<int64_t> out;
+    for (size_t b = 0; b < 2; ++b) {
+      add_numbers(settings_.parts[b], out);
+      add_numbers(settings_.results[b], out);
+    }
+    return out;
+  }
+  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
+                              std::span<const Tensor> outputs) const override {
+    return std::make_unique<BoundCond>(settings_, Tensors(inputs.begin(), inputs.end()),
+                                       Tensors(outputs.begin(), outputs.end()));
+  }
+
+ private:
+  CondSettings settings_;
+};
+
+class BoundWhile : public Opaque::Bound {
+ public:
+  BoundWhile(const WhileSettings& settings, Tensors inputs, Tensors outputs)
+      : carries_(settings.carries),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        condition_(settings.condition),
+        body_(settings.body) {
+    for (size_t m = 0; m < condition_.memories.size(); ++m)
+      answer_.add(m, condition_.memory_bytes(m));
+    for (size_t m = 0; m < body_.memories.size(); ++m)
+      pairs_.add(m, body_.memory_bytes(m), body_.updates(m, [&](const FlowSource& source) {
+        return source.kind == FlowSource::kCarry && body_.memory_of(carries_[source.at]) == m;
+      }));
+  }
+
+  Parts parts() const override {
+    const int64_t steps = steps_;
+    return {{condition_.program(), steps < 0 ? -1 : steps + 1}, {body_.program(), steps}};
+  }
+
+  void run(const Draws& draws) const override {
+    const Ref<Storage> answer = answer_.allocate(), rolling = pairs_.allocate();
+    answer_.set(*answer, 0, condition_.memories);
+    std::vector<char*> carry;
+    for (size_t i = 0; i < carries_.size(); ++i) carry.push_back(inputs_[i].data());
+    int64_t step = 0;
+    InterruptPoll poll_interrupt;
+    for (;; ++step) {
+      poll_interrupt();
+      set_arguments(condition_, carry);
+      condition_.run(draws, 0);
+      if (*condition_.result(0) == 0) break;
+      set_arguments(body_, carry);
+      pairs_.set(*rolling, step, body_.memories);
+      body_.run(draws, 0);
+      for (size_t i = 0; i < carry.size(); ++i) carry[i] = body_.result(carries_[i]);
+    }
+    steps_ = step;
+    for (size_t i = 0; i < carry.size(); ++i) {
+      const size_t bytes = static_cast<size_t>(outputs_[i].numel()) * outputs_[i].itemsize();
+      if (bytes > 0) std::memcpy(outputs_[i].data(), carry[i], bytes);
+    }
+  }
+  size_t scratch_bytes() const override {
+    return answer_.bytes() + pairs_.bytes() + std::max(condition_.peak_bytes(), body_.peak_bytes());
+  }
+
+ private:
+  void set_arguments(PartRun& part, const std::vector<char*>& carry) const {
+    for (size_t a = 0; a < part.arguments.size(); ++a) {
+      const FlowSource& source = part.sources()[a];
+      part.arguments[a] = source.kind == FlowSource::kCarry   ? carry[source.at]
+                          : source.kind == FlowSource::kWhole ? inputs_[source.at].data()
+                                                              : nullptr;
+    }
+  }
+
+  const std::vector<int64_t> carries_;
+  const Tensors inputs_, outputs_;
+  mutable PartRun condition_, body_;
+  Pairs answer_, pairs_;
+  mutable std::atomic<int64_t> steps_{-1};  // of the last run
+};
+
+class WhileNode : public Opaque {
+ public:
+  explicit WhileNode(WhileSettings settings) : settings_(std::move(settings)) {}
+
+  std::string_view name() const override { return "while_loop"; }
+  bool may_fail() const override { return true; }
+  std::vector<Geometry> outputs() const override {
+    std::vector<Geometry> out;
+    for (int64_t r : settings_.carries) {
+      const Graph::Value& value = result_of(settings_.body, r);
+      out.push_back({value.shape, value.dtype});
+    }
+    return out;
+  }
+  Graphs graphs() const override { return {settings_.condition.graph, settings_.body.graph}; }
+  std::shared_ptr<const Opaque> with_graphs(const Graphs& graphs) const override {
+    return while_node({with_graph(settings_.condition, graphs.at(0)),
+                       with_graph(settings_.body, graphs.at(1)), settings_.carries});
+  }
+  std::vector<int64_t> numbers() const override {
+    std::vector<int64_t> out;
+    add_numbers(settings_.carries, out);
+    add_numbers(settings_.condition, out);
+    add_numbers(settings_.body, out);
+    return out;
+  }
+  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
+                              std::span<const Tensor> outputs) const override {
+    return std::make_unique<BoundWhile>(settings_, Tensors(inputs.begin(), inputs.end()),
+                                        Tensors(outputs.begin(), outputs.end()));
+  }
+
+ private:
+  WhileSettings settings_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Opaque> scan_node(ScanSettings settings) {
+  return std::make_shared<ScanNode>(std::move(settings));
+}
+
+std::shared_ptr<const Opaque> cond_node(CondSettings settings) {
+  return std::make_shared<CondNode>(std::move(settings));
+}
+
+std::shared_ptr<const Opaque> while_node(WhileSettings settings) {
+  return std::make_shared<WhileNode>(std::move(settings));
+}
+
+}  // namespace tinyt

@@ -1,0 +1,62 @@
+// Control flow as nodes of a recorded graph: recordings of their own, planned once and run again
+// and again, without Python.
+#pragma once
+
+#include "core/graph/graph.h"
+#include "core/program/program.h"
+
+namespace tinyt {
+
+// Where an argument of a recorded part lies.
+struct FlowSource {
+  enum Kind : int8_t {
+    kNowhere,  // it does not read it
+    kWhole,    // input `at`
+    kSlice,    // input `at`, which has a dimension of steps in front
+    kCarry,    // at the first step input `at`, then result `other` of the step before
+    kNext      // the slice of input `at` that the next step has; at the last step input `other`
+  };
+  Kind kind = kNowhere;
+  int64_t at = -1, other = -1;
+};
+
+// The counters that a part takes of a generator: the first of all, and how many at each step.
+struct FlowDraw {
+  int64_t generator, first, count;
+};
+
+// A recording without a mark, and where its arguments come from. Its results are its outputs.
+struct FlowPart {
+  std::shared_ptr<const Graph> graph;
+  std::vector<FlowSource> sources;
+  std::vector<FlowDraw> draws;
+};
+
+// One part for every step. Its outputs: results of the last step, then results of all steps with a
+// dimension of steps in front.
+struct ScanSettings {
+  FlowPart body;
+  int64_t steps;
+  bool reversed;  // the last slices come first
+  std::vector<int64_t> finals, stacks;
+};
+std::shared_ptr<const Opaque> scan_node(ScanSettings settings);
+
+// Input 0 (one bool) says which part runs. Output o is result `results[part][o]` of it, or zeros,
+// or is not read then.
+constexpr int64_t kNotRead = -1, kZeros = -2;
+struct CondSettings {
+  FlowPart parts[2];  // false, true
+  std::vector<int64_t> results[2];
+};
+std::shared_ptr<const Opaque> cond_node(CondSettings settings);
+
+// Runs the body as long as the condition's only result, one bool, is true. Inputs come first that
+// are carried: result `carries[i]` of the body is carry i, and so is output i in the end.
+struct WhileSettings {
+  FlowPart condition, body;
+  std::vector<int64_t> carries;
+};
+std::shared_ptr<const Opaque> while_node(WhileSettings settings);
+
+}  // namespace tinyt

@@ -1,0 +1,191 @@
+// Where a program's operands lie, and how much a run holds at each step.
+#include <algorithm>
+
+#include "core/ops/dry_run.h"
+#include "core/program/program.h"
+
+namespace tinyt {
+
+namespace {
+
+// Zeros are no divisors, which integer division finds after it has taken its memory.
+void run_on_zeros(const KernelCall& call, Kernel kernel) {
+  try {
+    kernel(call);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+
+Program::Layout Program::layout() const {
+  using Kind = Place::Kind;
+  Layout out;
+  const auto add = [&](const Storage* storage, Place place) {
+    if (out.place_of.emplace(storage, out.places.size()).second) out.places.push_back(place);
+  };
+  for (const auto& [storage, offset] : placed_)
+    add(storage.get(), {Kind::Arena, storage->block.bytes, static_cast<int64_t>(offset)});
+  for (size_t i = 0; i < memories_.size(); ++i)
+    add(memories_[i].storage.get(), {Kind::Result, memories_[i].bytes, static_cast<int64_t>(i)});
+  for (const Turn& turn : taken_)
+    if (turn.use == Use::Value) add(turn.memory.storage.get(), {Kind::Block, turn.memory.bytes});
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    add(arguments_[i].storage.get(),
+        {Kind::Argument, arguments_[i].storage->block.bytes, static_cast<int64_t>(i)});
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
+    for (int64_t i = step.first; i < step.first + step.inputs + step.outputs; ++i) {
+      const Storage* storage = &operands_[i].storage();
+      add(storage, {Kind::Outside, storage->block.bytes});
+      Place& place = out.places[out.place_of.at(storage)];
+      if (place.first < 0) place.first = static_cast<int64_t>(s);
+      place.last = static_cast<int64_t>(s);
+    }
+  }
+  for (const Side& side : sides_)  // all of them hold what one of them does
+    for (Place& place : out.places) {
+      if (place.first >= side.first && place.first <= side.last) place.first = side.first;
+      if (place.last >= side.first && place.last <= side.last) place.last = side.last;
+    }
+  for (const Turn& turn : taken_)
+    if (turn.use != Use::Arena)
+      out.places[out.place_of.at(turn.memory.storage.get())].first = turn.step;
+  for (Place& place : out.places)
+    if (place.kind == Kind::Result) place.last = static_cast<int64_t>(steps_.size()) - 1;
+  return out;
+}
+
+std::vector<size_t> Program::held_bytes() const {
+  std::vector<size_t> out;
+  size_t held = 0;
+  auto taken = taken_.begin(), given = given_back_.begin();
+  for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
+    for (; taken != taken_.end() && taken->step == s; ++taken) held += taken->memory.bytes;
+    if (s == first_write_) held += spare_bytes();
+    out.push_back(held);
+    for (; given != given_back_.end() && given->step == s; ++given) held -= given->memory.bytes;
+  }
+  return out;
+}
+
+std::vector<Program::Held> Program::held_values(int64_t step) const {
+  const Layout layout = this->layout();
+  std::vector<int64_t> value(layout.places.size(), -1);
+  for (const Touch& touch : touches_) {
+    const auto it = layout.place_of.find(&touch.tensor.storage());
+    if (touch.made && touch.step <= step && it != layout.place_of.end())
+      value[it->second] = touch.value;
+  }
+  std::vector<Held> out;
+  for (size_t p = 0; p < layout.places.size(); ++p) {
+    const Place& place = layout.places[p];
+    const bool is_own = place.kind == Place::Kind::Arena || place.kind == Place::Kind::Block ||
+                        place.kind == Place::Kind::Result;
+    if (is_own && place.first >= 0 && place.first <= step && step <= place.last)
+      out.push_back({value[p], place.bytes});
+  }
+  return out;
+}
+
+bool Program::may_replace(size_t argument, size_t memory) const {
+  const Storage &from = *arguments_[argument].storage, &to = *memories_[memory].storage;
+  const auto lies_in = [](std::span<const Tensor> tensors, const Storage& storage) {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [&](const Tensor& t) { return &t.storage() == &storage; });
+  };
+  for (const Result& r : results_)
+    if (r.argument == static_cast<int64_t>(argument)) return false;
+  int64_t last_read = -1, first_written = -1;
+  for (int64_t s = std::ssize(steps_); s-- > 0;) {
+    const auto in = inputs(steps_[s]), out = outputs(steps_[s]);
+    if (lies_in(out, from)) return false;
+    if (lies_in(out, to)) first_written = s;
+    if (last_read < 0 && lies_in(in, from)) last_read = s;
+  }
+  if (last_read < 0 || first_written < 0) return last_read < 0;
+  for (const Side& side : sides_)
+    if (last_read < first_written && side.first <= last_read && first_written <= side.last)
+      return false;
+  return last_read < first_written ||
+         (last_read == first_written && may_replace(steps_[last_read], from, to));
+}
+
+// Of the step that reads what lies in `from`, and writes the memory `to`.
+bool Program::may_replace(const Step& step, const Storage& from, const Storage& to) const {
+  const auto in = inputs(step), out = outputs(step);
+  size_t output = out.size();
+  for (size_t o = 0; o < out.size(); ++o) {
+    if (&out[o].storage() != &to) continue;
+    if (output < out.size()) return false;
+    output = o;
+  }
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (&in[i].storage() != &from) continue;
+    const bool fits = in[i].itemsize() == out[output].itemsize() && in[i].offset() == 0;
+    if (step.kind == Kind::Region) {
+      const Region& region = regions_[step.index];
+      if (!fits || region.product || !region.may_replace(i, output)) return false;
+      continue;
+    }
+    if (!fits || step.kind != Kind::Op || in[i].shape() != out[output].shape() ||
+        in[i].strides() != out[output].strides())
+      return false;
+    if (info(step.op).kind == OpKind::Scalar) continue;
+    const KernelCall call{step.op, in, out, attrs(step), step.compute};
+    if (step.op != OpId::matmul_add || i != 2 || !backend_of({}).adds_in_place(call)) return false;
+  }
+  return true;
+}
+
+// The kernel itself says it, without doing its work.
+size_t Program::scratch_of(const Step& step) const {
+  if (step.kind == Kind::Opaque) return bound_[step.index]->scratch_bytes();
+  const bool is_scalar = step.kind == Kind::Op && info(step.op).kind == OpKind::Scalar;
+  if (is_scalar && !(is_integral(step.compute) && divides(step.op))) return 0;
+  DryRun dry;
+  std::vector<Tensor> in, out;
+  for (const Tensor& t : inputs(step)) in.push_back(dry.stand_in(t));
+  for (const Tensor& t : outputs(step)) out.push_back(dry.stand_in(t));
+  return dry.bytes_of([&] {
+    if (step.kind == Kind::Op) {
+      const KernelCall call{step.op, in, out, attrs_[step.index], step.compute};
+      return is_scalar ? run_on_zeros(call, step.kernel) : step.kernel(call);
+    }
+    if (step.kind == Kind::Copy) return backend_of({}).copy_into(in[0], out[0]);
+    Region region = regions_[step.index];
+    if (region.product) region.product->result = dry.stand_in(region.product->result);
+    run_region(region, in, out);
+  });
+}
+
+std::vector<size_t> Program::scratch_bytes() const {
+  std::vector<size_t> out;
+  for (const Step& step : steps_) {
+    const bool is_held = first_write_ >= 0 && std::ssize(out) >= first_write_;
+    out.push_back(is_held ? 0 : scratch_of(step));
+  }
+  if (num_threads() == 1) return out;
+  for (const Side& side : sides_) {  // of which one step at a time takes some
+    const auto first = out.begin() + side.first, end = out.begin() + side.last + 1;
+    std::fill(first, end, *std::max_element(first, end));
+  }
+  return out;
+}
+
+// The most that a step from the first write on takes.
+size_t Program::spare_bytes() const {
+  size_t most = 0;
+  for (int64_t s = first_write_; s >= 0 && s < std::ssize(steps_); ++s)
+    most = std::max(most, scratch_of(steps_[s]));
+  return most;
+}
+
+size_t Program::peak_bytes() const {
+  const std::vector<size_t> held = held_bytes(), scratch = scratch_bytes();
+  size_t peak = 0;
+  for (size_t s = 0; s < held.size(); ++s) peak = std::max(peak, held[s] + scratch[s]);
+  return peak;
+}
+
+}  // namespace tinyt

@@ -1,0 +1,248 @@
+// Every form is one product of matrices per group (the input gradient: and per phase). One operand
+// is a tensor in memory; the other is the columns of im2col.h, computed while they are packed and
+// never stored whole.
+#include "cpu/conv/conv.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/conv/conv_dilated.h"
+#include "cpu/conv/conv_direct.h"
+#include "cpu/conv/conv_forms.h"
+#include "cpu/conv/conv_lines.h"
+#include "cpu/conv/conv_lowp.h"
+#include "cpu/conv/im2col.h"
+#include "cpu/conv/winograd.h"
+#include "cpu/copy/copy.h"
+#include "cpu/matmul/matmul.h"
+#include "cpu/matmul/matmul_lowp.h"
+#include "cpu/reduce/reduce.h"
+
+namespace tinyt::cpu {
+namespace {
+
+constexpr int64_t kMaxImageBlocks = 16;   // partial sums of a weight gradient
+constexpr int64_t kMinBlockDepth = 2048;  // positions in one of them
+
+Columns columns_of_input(const Geometry& g, const char* data) {
+  Columns c{.data = data,
+            .image_stride = g.in_channels * g.in_size(),
+            .channel_stride = g.in_size(),
+            .source = g.in,
+            .positions = g.out,
+            .kernel = g.kernel,
+            .multiply = g.stride,
+            .offset = {},
+            .tap_step = g.dilation};
+  for (int d = 0; d < kSpatial; ++d) c.offset[d] = -g.padding[d];
+  return c;
+}
+
+// What the columns of `images` images read, from the channel `skipped` elements on.
+ColumnSource source_of(DType work, const Columns& c, int64_t images, int64_t skipped) {
+  ColumnSource s{.data = c.data + skipped * static_cast<int64_t>(size_of(work)),
+                 .begin = -skipped,
+                 .end = images * c.image_stride - skipped,
+                 .image_stride = c.image_stride,
+                 .channel_stride = c.channel_stride,
+                 .source = {},
+                 .positions = {},
+                 .kernel = {},
+                 .multiply = {},
+                 .offset = {},
+                 .tap_step = {}};
+  for (int d = 0; d < kSpatial; ++d) {
+    s.source[d] = c.source[d];
+    s.positions[d] = c.positions[d];
+    s.kernel[d] = c.kernel[d];
+    s.multiply[d] = c.multiply[d];
+    s.offset[d] = c.offset[d];
+    s.tap_step[d] = c.tap_step[d];
+  }
+  return s;
+}
+
+// Packing moves bits, so one kernel serves all dtypes of a size.
+template <class T>
+constexpr DType kBits = sizeof(T) == 4 ? DType::Float32 : DType::Int64;
+template <class T>
+PackKernel pack_strided() {
+  return kernels().gemm->pack[static_cast<int>(kBits<T>)];
+}
+
+// Columns transposed, as B of a weight gradient: the lines are (channel, tap), the depth is
+// positions.
+template <class T>
+void pack_taps(const void* context, const Panel& p, void* out) {
+  const PackKernel pack = kernels().columns->pack[static_cast<int>(kBits<T>)];
+  T rows[kMaxTileLines * kMaxColumnLines];
+  for (int64_t k = 0; k < p.depth; k += kMaxColumnLines) {
+    const int64_t depth = std::min(kMaxColumnLines, p.depth - k);
+    pack(context, {p.k0 + k, depth, p.first, p.count, kMaxColumnLines}, rows);
+    const StridedLines dense = {rows, kMaxColumnLines, 1};
+    pack_strided<T>()(&dense, {0, p.count, 0, depth, p.width}, static_cast<T*>(out) + k * p.width);
+  }
+}
+
+// A gradient as A of a weight gradient, and as B the source of a pointwise convolution: the lines
+// are channels, the depth is (image, position).
+struct ImageLines {
+  const char* data;  // of the group's first channel in the first image
+  int64_t image_stride, size;
+};
+
+template <class T>
+void pack_images(const void* context, const Panel& p, void* out) {
+  const auto& c = *static_cast<const ImageLines*>(context);
+  T* to = static_cast<T*>(out);
+  for (int64_t k = p.k0, end = p.k0 + p.depth; k < end;) {
+    const int64_t at = k % c.size, depth = std::min(c.size - at, end - k);
+    const StridedLines image = {reinterpret_cast<const T*>(c.data) + k / c.size * c.image_stride,
+                                c.size, 1};
+    pack_strided<T>()(&image, {p.first, p.count, at, depth, p.width}, to);
+    to += depth * p.width;
+    k += depth;
+  }
+}
+
+// Block i of the images into part i.
+void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Tensor& x,
+                     int64_t per_block, int64_t blocks, const Tensor& parts) {
+  const auto size = static_cast<int64_t>(size_of(work));
+  const int64_t m = g.group_out(), n = g.group_in() * g.taps(), positions = g.out_size();
+  const bool narrow = size == 4;
+  const PackKernel of_images = narrow ? pack_images<uint32_t> : pack_images<uint64_t>;
+  const PackKernel of_taps = narrow ? pack_taps<uint32_t> : pack_taps<uint64_t>;
+  const bool pointwise = g.taps() == 1 && g.stride == Sizes{1, 1, 1} && g.in == g.out;
+  multiply_batch(work, blocks * g.groups, m, n, std::min(per_block, g.images) * positions,
+                 [&](int64_t i, Compute compute) {
+                   const int64_t group = i % g.groups, first = i / g.groups * per_block;
+                   const int64_t images = std::min(per_block, g.images - first);
+                   const int64_t out_image = g.out_channels * positions;
+                   const int64_t in_image = g.in_channels * g.in_size();
+                   const ImageLines a = {
+                       grad.data() + (first * out_image + group * m * positions) * size, out_image,
+                       positions};
+                   const Columns columns = columns_of_input(g, x.data() + first * in_image * size);
+                   const int64_t skipped = group * g.group_in() * g.in_size();
+                   const ColumnSource b = source_of(work, columns, images, skipped);
+                   const ImageLines lines = {columns.data + skipped * size, in_image, positions};
+                   compute({.dtype = work,
+                            .m = m,
+                            .n = n,
+                            .k = images * positions,
+                            .a = {of_images, &a},
+                            .b = pointwise ? Packer{of_images, &lines} : Packer{of_taps, &b},
+                            .c = parts.data() + i * m * n * size,
+                            .c_row = n,
+                            .run = n,
+                            .c_run = 0});
+                 });
+}
+
+// The images are cut into fixed blocks, each with a partial sum of its own.
+void weight_gradient(DType work, const Geometry& g, const Tensor& any_grad, const Tensor& any_x,
+                     const Tensor& result) {
+  const auto size = static_cast<int64_t>(size_of(work));
+  Direct direct{work,         g.images,      g.groups,
+                g.group_in(), g.group_out(), columns_of_input(g, nullptr)};
+  if (winograd_pays(direct) && winograd_weights(direct, any_grad, any_x, result)) return;
+  const Tensor grad = dense_as(any_grad, work), x = dense_as(any_x, work);
+  direct.columns.data = x.data();
+  const int64_t enough = kMinBlockDepth / std::max<int64_t>(1, g.out_size()) + 1;
+  const int64_t per_block = std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
+  const int64_t blocks = std::max<int64_t>(1, (g.images + per_block - 1) / per_block);
+  const Tensor parts = blocks == 1 ? result : Tensor::empty(Dims{blocks, result.numel()}, work);
+  if (direct.pays()) {
+    direct_weights(direct, grad, per_block, parts);
+  } else {
+    multiply_blocks(work, g, grad, x, per_block, blocks, parts);
+  }
+  if (blocks == 1) return;
+  add_parts(work, parts.data(), blocks, result.numel());
+  std::memcpy(result.data(), parts.data(), static_cast<size_t>(result.numel() * size));
+}
+
+// Whether `out` was computed on units made for its dtype.
+bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
+                         const Tensor& out) {
+  Direct direct{out.dtype(),  g.images,      g.groups,
+                g.group_in(), g.group_out(), columns_of_input(g, nullptr)};
+  if (!low_conv_pays(direct)) return false;
+  Direct wide = direct;
+  wide.dtype = DType::Float32;
+  if (kernels().conv_tiles->winograd_weights && winograd_pays(wide)) return false;
+  const Tensor dense = as_contiguous(x);
+  direct.columns.data = dense.data();
+  return low_conv_weights(direct, as_contiguous(grad), out);
+}
+
+}  // namespace
+
+void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
+                      int64_t ins, const Tensor& y, Tail* tail) {
+  const auto size = static_cast<int64_t>(size_of(work));
+  const int64_t images = y.size(0), channels = y.size(1) / groups;
+  const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
+  const Direct direct{work, images, groups, ins, channels, columns};
+  if (work == DType::BFloat16) return low_conv_product(direct, lines, y);
+  if (direct.pays()) return direct_product(direct, lines, y, tail);
+  if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
+  if (lines_pay(direct)) return lines_product(direct, lines, y, tail);
+  if (regions_pay(direct)) return regions_product(direct, lines, y);
+  const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
+  const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
+  const int64_t tasks =
+      groups * needs_of_product(work, channels, images * positions, depth, {}).tasks;
+  const bool tells = tail && depth > 0 && tail->begin(positions, tasks);
+  multiply_batch(
+      work, groups, channels, images * positions, depth, [&](int64_t i, Compute compute) {
+        const auto tell = [&](int64_t row, int64_t rows, int64_t col, int64_t cols) {
+          for (int64_t end = col + cols, count = 0; col < end; col += count) {
+            const int64_t image = col / positions, at = col % positions;
+            count = std::min(positions - at, end - col);
+            tail->run((image * groups + i) * channels + row, rows, at, count);
+          }
+        };
+        const Done done = tell;
+        const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
+        const ColumnSource b = source_of(work, columns, images, i * ins * columns.channel_stride);
+        compute({.dtype = work,
+                 .m = channels,
+                 .n = images * positions,
+                 .k = depth,
+                 .a = {pack_lines, &a},
+                 .b = {pack_columns, &b},
+                 .c = y.data() + i * channels * positions * size,
+                 .c_row = positions,
+                 .run = positions,
+                 .c_run = y.size(1) * positions,
+                 .done = tells ? &done : nullptr});
+      });
+}
+
+void kernel_conv(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
+  AttrReader attrs(call.attrs);
+  const Geometry g(x.shape(), w.shape(), out.shape(), attrs);
+  const bool low = low_conv_pays(
+      {x.dtype(), g.images, g.groups, g.group_in(), g.group_out(), columns_of_input(g, nullptr)});
+  const DType work = low ? x.dtype() : info(call.compute).compute;
+  in_compute_dtype(out, work, [&](const Tensor& y) {
+    const Tensor dense = dense_as(x, work);
+    multiply_columns(work, g.groups, dense_as(w, work), columns_of_input(g, dense.data()),
+                     g.group_in(), y, work == out.dtype() ? call.tail : nullptr);
+  });
+}
+
+void kernel_conv_weight(const KernelCall& call) {
+  const Tensor &grad = call.inputs[0], &x = call.inputs[1], &out = call.outputs[0];
+  const DType work = info(call.compute).compute;
+  AttrReader attrs(call.attrs);
+  const auto size = attrs.list();
+  const Geometry g(x.shape(), size, grad.shape(), attrs);
+  if (low_weight_gradient(g, grad, x, out)) return;
+  in_compute_dtype(out, work, [&](const Tensor& dw) { weight_gradient(work, g, grad, x, dw); });
+}
+
+}  // namespace tinyt::cpu

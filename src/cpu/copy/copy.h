@@ -1,0 +1,36 @@
+// Copies between any strides and dtypes, and the ops that are made of copies.
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+// Writes `from`, broadcast to the shape of `to` and converted to its dtype. Both may have any
+// strides; they must not overlap unless they are the same view.
+void copy_into(const Tensor& from, const Tensor& to);
+
+// x itself when it is contiguous, else a contiguous copy.
+Tensor as_contiguous(const Tensor& x);
+// The same in a dtype.
+Tensor dense_as(const Tensor& x, DType dtype);
+// Of a tensor that is made in parts: elements of one, about.
+inline constexpr int64_t kWideElements = int64_t{1} << 19;
+// `count` rows along the first dimension, from `first` on.
+inline Tensor rows_of(const Tensor& x, int64_t first, int64_t count) {
+  Dims shape(x.shape());
+  shape[0] = count;
+  return x.view(shape, x.strides(), x.offset() + first * x.stride(0));
+}
+
+void kernel_cast(const KernelCall& call);
+void kernel_copy(const KernelCall& call);
+void kernel_reshape(const KernelCall& call);  // of an input that needs a copy
+void kernel_fill(const KernelCall& call);
+void kernel_iota(const KernelCall& call);
+void kernel_pad(const KernelCall& call);
+void kernel_pad_border(const KernelCall& call);
+void kernel_flip(const KernelCall& call);
+void kernel_cat(const KernelCall& call);
+void kernel_update(const KernelCall& call);
+
+}  // namespace tinyt::cpu

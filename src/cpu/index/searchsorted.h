@@ -1,0 +1,10 @@
+// Binary search of values in sorted lines.
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_searchsorted(const KernelCall& call);
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,12 @@
+// Selection along one dimension without sorting it: the first k, the k-th, the median.
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_topk(const KernelCall& call);
+void kernel_kthvalue(const KernelCall& call);
+void kernel_median(const KernelCall& call);
+
+}  // namespace tinyt::cpu

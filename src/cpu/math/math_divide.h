@@ -1,0 +1,91 @@
+// Division that rounds down, remainders, integer powers.
+#pragma once
+
+#include "cpu/math/math_basic.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// The remainder of a / b for a >= 0, b > 0 and a / b finite; exact. Each step takes the rounded
+// quotient times b away: what is left is representable, and negative if the quotient was rounded
+// up.
+TINYT_INLINE F64 fmod_positive(F64 a, F64 b) {
+  for (;;) {
+    const I64 more = (I64)(abs(a) >= b);
+    if (!any(more)) return select(a < 0.0, a + b, a);
+    const Two<F64> p = two_prod(trunc(a / b), b);
+    a = select(more, (a - p.hi) - p.lo, a);
+  }
+}
+
+// C's fmod: the sign of a, exact.
+TINYT_INLINE F64 fmod(F64 a, F64 b) {
+  const F64 x = abs(a), y = abs(b);
+  F64 r = x;
+  const I64 far = (I64)(x / y > 0x1p1000) & (I64)(y > 0.0) & (I64)(x < __builtin_inf());
+  if (any(far)) r = fmod_positive(x, select(far, y * 0x1p1000, y));
+  r = fmod_positive(r, y);
+  return copysign(
+      select((x == __builtin_inf()) | (y == 0.0) | (b != b), splat(__builtin_nan("")), r), a);
+}
+TINYT_INLINE F32 fmod(F32 a, F32 b) {
+  const F64Pair x = widen(a), y = widen(b);
+  return narrow(fmod(x.lo, y.lo), fmod(x.hi, y.hi));
+}
+
+// As Python's %: the sign of b.
+template <class V>
+TINYT_INLINE V remainder(V a, V b) {
+  const V r = fmod(a, b);
+  return select((r != 0) & ((b < 0) != (r < 0)), r + b, r);
+}
+
+// As Python's // (floatobject.c, float_divmod): (a - remainder) / b is nearly whole.
+template <class V>
+TINYT_INLINE V floor_divide(V a, V b) {
+  const V r = fmod(a, b), quotient = a / b;
+  V d = (a - r) / b;
+  d = select((r != 0) & ((b < 0) != (r < 0)), d - 1, d);
+  V whole = floor(d);
+  whole = select(d - whole > static_cast<Element<V>>(0.5), whole + 1, whole);
+  whole = select(d == 0, copysign(V{}, quotient), whole);
+  return select(b == 0, quotient, whole);
+}
+
+// There is no vector division of integers. A zero divisor gives 0 (callers refuse it before) and
+// the quotient of INT64_MIN by -1 wraps.
+inline int64_t floor_divide_lane(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return static_cast<int64_t>(-static_cast<uint64_t>(a));
+  const int64_t q = a / b;
+  return q - (a % b != 0 && (a < 0) != (b < 0));
+}
+TINYT_INLINE I64 floor_divide(I64 a, I64 b) {
+  for (int i = 0; i < kLanes<I64>; ++i) a[i] = floor_divide_lane(a[i], b[i]);
+  return a;
+}
+TINYT_INLINE I64 fmod(I64 a, I64 b) {
+  for (int i = 0; i < kLanes<I64>; ++i) a[i] = b[i] == 0 || b[i] == -1 ? 0 : a[i] % b[i];
+  return a;
+}
+TINYT_INLINE I64 remainder(I64 a, I64 b) {
+  return select(b == 0, I64{}, (I64)((U64)a - (U64)floor_divide(a, b) * (U64)b));
+}
+
+// By squaring; wraps. A negative power of 1 and -1 is what it should be, of any other base 0.
+TINYT_INLINE I64 pow(I64 base, I64 exponent) {
+  const I64 negative = (I64)(exponent < 0);
+  const I64 unit = (I64)(base == 1) | (I64)(base == -1);
+  U64 power = U64{} + 1, square = (U64)base, e = (U64)exponent;
+  // Only the parity of the exponent matters to 1 and -1; other bases are settled when it is < 0.
+  e = select(unit, e & 1, select(negative, U64{}, e));
+  while (any(e)) {
+    power = select((e & 1) != 0, power * square, power);
+    square *= square;
+    e >>= 1;
+  }
+  return select(negative & ~unit, I64{}, (I64)power);
+}
+
+}  // namespace
+}  // namespace tinyt::cpu

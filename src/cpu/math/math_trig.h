@@ -1,0 +1,267 @@
+// sin, cos, tan.
+#pragma once
+
+#include "cpu/math/math_basic.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// x = quadrant pi/2 + hi + lo, |hi| <= pi/4.
+struct Angle {
+  F64 hi, lo;
+  I64 quadrant;
+};
+
+// pi/2 in parts of 33 bits, so that a multiple up to 2^20 of each is exact; the last is rounded.
+inline constexpr double kHalfPi[] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2ep-69,
+                                     0x1.b839a252049c1p-104};
+inline constexpr double kHalfPiHi = 0x1.921fb54442d18p+0, kHalfPiLo = 0x1.1a62633145c07p-54;
+inline constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
+inline constexpr double kSmallAngle = 0x1p20;
+
+// The bits of 2/pi after the point, behind 64 zeros.
+inline constexpr uint64_t kTwoOverPiBits[] = {
+    0,
+    0xa2f9836e4e441529,
+    0xfc2757d1f534ddc0,
+    0xdb6295993c439041,
+    0xfe5163abdebbc561,
+    0xb7246e3a424dd2e0,
+    0x06492eea09d1921c,
+    0xfe1deb1cb129a73e,
+    0xe88235f52ebb4484,
+    0xe99c7026b45f7e41,
+    0x3991d639835339f4,
+    0x9c845f8bbdf9283b,
+    0x1ff897ffde05980f,
+    0xef2f118b5a0a6d1f,
+    0x6d367ecf27cb09b7,
+    0x4f463f669e5fea2d,
+    0x7527bac7ebe5f17b,
+    0x3d0739f78a5292ea,
+    0x6bfb5fb11f8d5d08,
+    0x56033046fc7b6bab,
+};
+
+// 64 bits of the table from bit `at` on.
+inline uint64_t bits_from(int at) {
+  const uint64_t* w = kTwoOverPiBits + at / 64;
+  const int shift = at % 64;
+  return shift == 0 ? w[0] : w[0] << shift | w[1] >> (64 - shift);
+}
+
+// x 2/pi = quadrant + (hi + lo) mod 4, |hi + lo| <= 1/2, for finite |x| >= kSmallAngle, by Payne
+// and Hanek ("Radian reduction for trigonometric functions", 1983): of the product of the mantissa
+// with 2/pi only the 192 bits that matter modulo 4 are computed.
+inline int64_t large_angle(double x, double& hi, double& lo) {
+  const auto bits = __builtin_bit_cast(uint64_t, x);
+  const int exponent = static_cast<int>(bits >> 52 & 0x7FF) - 1075;
+  const uint64_t mantissa = (bits & 0xFFFFFFFFFFFFF) | 0x10000000000000;
+  const int at = exponent + 62;
+  using U128 = unsigned __int128;
+  const U128 low = U128{mantissa} * bits_from(at + 128);
+  const U128 mid = U128{mantissa} * bits_from(at + 64) + static_cast<uint64_t>(low >> 64);
+  const uint64_t high = mantissa * bits_from(at) + static_cast<uint64_t>(mid >> 64);
+  const uint64_t middle = static_cast<uint64_t>(mid);
+  // Two bits of quadrant, then the fraction; above a half it counts down from the next quadrant.
+  U128 fraction = (U128{high} << 64 | middle) << 2 | static_cast<uint64_t>(low) >> 62;
+  int64_t quadrant = static_cast<int64_t>(high >> 62);
+  const bool down = fraction >> 127 != 0;
+  if (down) {
+    fraction = -fraction;
+    ++quadrant;
+  }
+  const auto top = static_cast<uint64_t>(fraction >> 64);
+  const int zeros = top != 0 ? __builtin_clzll(top) : 64;
+  fraction <<= zeros;
+  double unit = __builtin_bit_cast(double, static_cast<uint64_t>(1023 - 64 - zeros) << 52);
+  if (down != (x < 0)) unit = -unit;
+  hi = static_cast<double>(static_cast<uint64_t>(fraction >> 75) << 11) * unit;
+  lo = static_cast<double>(static_cast<uint64_t>(fraction >> 11)) * unit * 0x1p-53;
+  return x < 0 ? -quadrant : quadrant;
+}
+
+// Lane by lane, where |x| is large; not inlined: rare.
+__attribute__((noinline)) void reduce_large(const double* x, double* hi, double* lo,
+                                            int64_t* quadrant) {
+  for (int i = 0; i < kLanes<F64>; ++i) {
+    const double a = __builtin_fabs(x[i]);
+    if (a > kSmallAngle && a < __builtin_inf()) quadrant[i] = large_angle(x[i], hi[i], lo[i]);
+  }
+}
+
+// Replaces the lanes of `angle` where |x| is large.
+TINYT_INLINE void reduce_large_lanes(F64 x, Angle& angle) {
+  const I64 large = (I64)(abs(x) > kSmallAngle) & (I64)(abs(x) < __builtin_inf());
+  if (!any(large)) return;
+  double in[kLanes<F64>], hi[kLanes<F64>] = {}, lo[kLanes<F64>] = {};
+  int64_t quadrant[kLanes<F64>] = {};
+  store(in, x);
+  reduce_large(in, hi, lo, quadrant);
+  const F64 f = load<double>(hi);
+  Two<F64> y = two_prod(f, splat(kHalfPiHi));
+  y.lo += f * kHalfPiLo + load<double>(lo) * kHalfPiHi;
+  y = fast_two_sum(y.hi, y.lo);
+  angle.hi = select(large, y.hi, angle.hi);
+  angle.lo = select(large, y.lo, angle.lo);
+  angle.quadrant = select(large, load<int64_t>(quadrant), angle.quadrant);
+}
+
+TINYT_INLINE Angle reduce_angle(F64 x) {
+  Angle a;
+  const F64 n = nearest(x * kTwoOverPi, a.quadrant);
+  const Two<F64> r = two_sum(x - n * kHalfPi[0], -(n * kHalfPi[1]));
+  const Two<F64> s = two_sum(r.hi, -(n * kHalfPi[2]));
+  const Two<F64> y = fast_two_sum(s.hi, (s.lo + r.lo) - n * kHalfPi[3]);
+  a.hi = y.hi;
+  a.lo = y.lo;
+  reduce_large_lanes(x, a);
+  return a;
+}
+
+// One part is enough for the 24 bits of a float32.
+TINYT_INLINE Angle reduce_single_angle(F64 x) {
+  Angle a;
+  const F64 n = nearest(x * kTwoOverPi, a.quadrant);
+  a.hi = (x - n * kHalfPi[0]) - n * 0x1.0b4611a626331p-34;
+  a.lo = F64{};
+  reduce_large_lanes(x, a);
+  return a;
+}
+
+// (sin(y) / y - 1) / y^2 and (cos(y) - 1 + y^2 / 2) / y^4 as polynomials in y^2, |y| <= pi/4;
+// relative errors of sin and cos 2^-58, 2^-64, and 2^-37, 2^-43 for float32.
+inline constexpr double kSin[] = {-0x1.5555555555549p-3,  0x1.111111110f898p-7,
+                                  -0x1.a01a019c13f10p-13, 0x1.71de3578e9de6p-19,
+                                  -0x1.ae5e66ad1bc03p-26, 0x1.5d93051048110p-33};
+inline constexpr double kCos[] = {0x1.555555555554cp-5,  -0x1.6c16c16c1523ep-10,
+                                  0x1.a01a019cc1923p-16, -0x1.27e4f813c8644p-22,
+                                  0x1.1ee9f1c39f762p-29, -0x1.8fb14b7be50d7p-37};
+inline constexpr double kSinSingle[] = {-0x1.5555554cbefc0p-3, 0x1.1111089728608p-7,
+                                        -0x1.a00f9d0f2b841p-13, 0x1.6cd801a98bdfbp-19};
+inline constexpr double kCosSingle[] = {0x1.5555554f5b9b3p-5, -0x1.6c16b8a33655ep-10,
+                                        0x1.a01125403babbp-16, -0x1.242b9f4b54b3bp-22};
+
+// sin(hi + lo), cos(hi + lo) from their first terms and polynomials of hi^2.
+TINYT_INLINE F64 sin_near_zero(const Angle& a, F64 z, F64 p) {
+  const F64 cube = z * a.hi;
+  return a.hi + (fma(cube, p, a.lo) - 0.5 * z * a.lo);
+}
+TINYT_INLINE F64 cos_near_zero(const Angle& a, F64 z, F64 p) {
+  const F64 half_square = 0.5 * z, w = 1.0 - half_square;
+  return w + (((1.0 - w) - half_square) + fma(z * z, p, -(a.hi * a.lo)));
+}
+
+// sin of the angle, turned by `shift` quadrants.
+template <int N>
+TINYT_INLINE F64 turned_sin(const Angle& a, int64_t shift, const double (&sin_c)[N],
+                            const double (&cos_c)[N]) {
+  const F64 z = a.hi * a.hi;
+  const I64 q = a.quadrant + shift;
+  const F64 s = sin_near_zero(a, z, poly(z, sin_c)), c = cos_near_zero(a, z, poly(z, cos_c));
+  const F64 y = select((q & 1) != 0, c, s);
+  return bit_cast<F64>(bit_cast<I64>(y) ^ ((q & 2) << 62));
+}
+
+// tan of the angle: sin / cos, or -cos / sin in odd quadrants.
+template <int N>
+TINYT_INLINE F64 tan_of(const Angle& a, const double (&sin_c)[N], const double (&cos_c)[N]) {
+  const F64 z = a.hi * a.hi;
+  const F64 s = sin_near_zero(a, z, poly(z, sin_c)), c = cos_near_zero(a, z, poly(z, cos_c));
+  const I64 odd = (I64)((a.quadrant & 1) != 0);
+  return select(odd, -c, s) / select(odd, s, c);
+}
+
+TINYT_INLINE F64 cos(F64 x) { return turned_sin(reduce_angle(x), 1, kSin, kCos); }
+TINYT_INLINE F64 sin(F64 x) {
+  return select(x == 0.0, x, turned_sin(reduce_angle(x), 0, kSin, kCos));
+}
+TINYT_INLINE F64 tan(F64 x) { return select(x == 0.0, x, tan_of(reduce_angle(x), kSin, kCos)); }
+
+// ---- float32
+
+// In float64, whatever the size.
+template <int Shift>
+TINYT_OUTLINE F32 turned_sin_through_double(F32 x) {
+  const F32 y = through_double(
+      x, [](F64 d) { return turned_sin(reduce_single_angle(d), Shift, kSinSingle, kCosSingle); });
+  if constexpr (Shift == 0) return select(x == 0.0f, x, y);
+  return y;
+}
+TINYT_OUTLINE F32 tan_through_double(F32 x) {
+  const F32 y = through_double(
+      x, [](F64 d) { return tan_of(reduce_single_angle(d), kSinSingle, kCosSingle); });
+  return select(x == 0.0f, x, y);
+}
+
+// x = quadrant pi/2 + y + low, |y| <= pi/4, for |x| <= 2^17 and with a fused multiply-add: the
+// difference of x from a multiple of the first part of pi/2 is exact, and so is that of it from y.
+// Next to a few multiples of pi/2, low is more than half an ulp of y. With a second part above 0, a
+// zero keeps its sign.
+inline constexpr float kSmallAngle32 = 0x1p17f;
+inline constexpr float kHalfPi32[] = {0x1.921fb4p+0f, 0x1.4442d2p-24f, -0x1.ee59dap-50f};
+
+struct SmallAngle {
+  F32 y, low;
+  I32 quadrant;  // its lowest two bits
+};
+TINYT_INLINE SmallAngle reduce_small_angle(F32 x) {
+  // The integer lies in the lowest bits of `shifted`, as in nearest().
+  const F32 shifted = fma(x, splat(static_cast<float>(kTwoOverPi)), splat(0x1.8p23f));
+  const F32 n = shifted - 0x1.8p23f;
+  const F32 first = fma(n, splat(-kHalfPi32[0]), x), y = first - n * kHalfPi32[1];
+  const F32 rest = fma(n, splat(-kHalfPi32[1]), first - y);
+  return {y, fma(n, splat(-kHalfPi32[2]), rest), bit_cast<I32>(shifted)};
+}
+// (y + low)^2.
+TINYT_INLINE F32 square_of(const SmallAngle& a) { return fma(a.y, a.y, (a.y + a.y) * a.low); }
+
+// (sin(y) / y - 1) / y^2, (cos(y) - 1) / y^2 and (y / tan(y) - 1) / y^2 as polynomials in y^2;
+// relative errors of sin, cos and tan 2^-27.9, 2^-33, 2^-27.3.
+inline constexpr float kSin32[] = {-0x1.555546p-3f, 0x1.110778p-7f, -0x1.9953fep-13f};
+inline constexpr float kCos32[] = {-0.5f, 0x1.55554ap-5f, -0x1.6c0c28p-10f, 0x1.99e80cp-16f};
+inline constexpr float kCot32[] = {-0x1.555542p-2f, -0x1.6c28dap-6f, -0x1.12c37cp-9f,
+                                   -0x1.04401ep-12f};
+
+// sin(x + Shift pi/2).
+template <int Shift>
+TINYT_INLINE F32 turned_sin(F32 x) {
+  if constexpr (!kHasFma) return turned_sin_through_double<Shift>(x);
+  const F32 size = abs(x);
+  const SmallAngle a = reduce_small_angle(size);
+  const F32 z = square_of(a);
+  const F32 s = a.y + fma(z * a.y, horner(z, kSin32), a.low);
+  const F32 c = fma(z, horner(z, kCos32), splat(1.0f));
+  const I32 q = (I32)(wrap(a.quadrant) + Shift);
+  const I32 sign = Shift == 0 ? (q << 30) ^ bit_cast<I32>(x) : q << 30;  // sin is odd, cos even
+  const F32 y = select((q & 1) != 0, c, s);
+  const F32 signed_y = bit_cast<F32>(bit_cast<I32>(y) ^ (sign & INT32_MIN));
+  if (!any_above(size, kSmallAngle32)) return signed_y;
+  return select(size > kSmallAngle32, turned_sin_through_double<Shift>(x), signed_y);
+}
+TINYT_INLINE F32 cos(F32 x) { return turned_sin<1>(x); }
+TINYT_INLINE F32 sin(F32 x) { return turned_sin<0>(x); }
+
+// y / c or, in odd quadrants, -c / y, for c = y / tan(y): a quotient, and what is left of it and of
+// the lower parts. Beyond this size the lower part of y may be too large for that.
+inline constexpr float kSmallTangent32 = 0x1p8f;
+
+TINYT_INLINE F32 tan(F32 x) {
+  if constexpr (!kHasFma) return tan_through_double(x);
+  const SmallAngle a = reduce_small_angle(x);
+  const F32 z = square_of(a), p = horner(z, kCot32);
+  const F32 c = fma(z, p, splat(1.0f)), c_low = fma(z, p, 1.0f - c);
+  const I32 parity = a.quadrant << 31, odd = (I32)(parity < 0);
+  const F32 above = select(odd, c, a.y), above_low = select(odd, c_low, a.low);
+  const F32 below = select(odd, a.y, c), below_low = select(odd, a.low, c_low);
+  // With the other sign, as fma has a negative factor then for nothing.
+  const F32 inverse = -1.0f / below, t = above * inverse;
+  const F32 rest = fma(t, below_low, fma(t, below, above) + above_low);
+  const F32 y = fma(rest, inverse, t);
+  const F32 signed_y = bit_cast<F32>(bit_cast<I32>(y) ^ (parity ^ INT32_MIN)), size = abs(x);
+  if (!any_above(size, kSmallTangent32)) return signed_y;
+  return select(size > kSmallTangent32, tan_through_double(x), signed_y);
+}
+
+}  // namespace
+}  // namespace tinyt::cpu

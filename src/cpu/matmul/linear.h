@@ -1,0 +1,10 @@
+// Fully connected layers: a product with a transposed weight, and a bias.
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_linear(const KernelCall& call);
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,11 @@
+// Long short-term memory over a whole sequence, and its gradients (docs/adr/0032).
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_lstm(const KernelCall& call);
+void kernel_lstm_backward(const KernelCall& call);
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,384 @@
+#include "cpu/matmul/matmul.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cpu/copy/copy.h"
+#include "cpu/elementwise/complex.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/matmul/matmul_convert.h"
+#include "cpu/matmul/matmul_lowp.h"
+#include "cpu/schedule/workspace.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// Products of at most so many elements and more than this depth are cut along k.
+constexpr int64_t kFewElements = int64_t{1} << 14;
+constexpr int64_t kPartDepth = int64_t{1} << 13;
+
+// The operands of one matmul: strides in elements.
+struct Operand {
+  const Tensor& tensor;
+  int64_t line, depth;  // of a row of A or a column of B, and along k
+  Dims batch;           // strides at the output's batch shape
+};
+
+// One batched product of a matmul call, with its batch dimensions.
+struct MatmulShape {
+  int64_t m, n, k;
+  Dims batch;
+};
+
+// Batch dimensions that B does not have join the rows of A, where A's strides allow.
+void fold_batch(MatmulShape& s, Operand& a, Operand& b) {
+  while (!s.batch.empty()) {
+    const int64_t size = s.batch.back(), step = a.batch.back();
+    if (size != 1) {
+      if (b.batch.back() != 0 || (s.m != 1 && step != s.m * a.line)) return;
+      if (s.m == 1) a.line = step;
+      s.m *= size;
+    }
+    s.batch.pop_back();
+    a.batch.pop_back();
+    b.batch.pop_back();
+  }
+}
+
+int64_t batch_offset(const MatmulShape& s, const Dims& strides, int64_t i) {
+  int64_t offset = 0;
+  for (size_t d = s.batch.size(); d-- > 0; i /= s.batch[d]) offset += i % s.batch[d] * strides[d];
+  return offset;
+}
+
+const char* start_of(const MatmulShape& s, const Operand& o, int64_t i) {
+  return o.tensor.data() +
+         batch_offset(s, o.batch, i) * static_cast<int64_t>(size_of(o.tensor.dtype()));
+}
+
+// Few rows of A against columns of B that run along memory are multiplied the other way round,
+// C^T = B^T A^T: the columns are read where they are, and only A is transposed.
+bool is_transposed(const MatmulShape& s, const Operand& b, const Addend& add, int64_t depth) {
+  const DType dtype = b.tensor.dtype();
+  const GemmTile& tile = kernels().gemm->tile[static_cast<int>(dtype)];
+  return b.depth == 1 && b.line != 1 && s.m <= tile.cols && s.m % tile.step == 0 && s.m < s.n &&
+         s.m * depth * static_cast<int64_t>(size_of(dtype)) <= kNearB && add.row <= 1;
+}
+
+// The products of the batch, cut along k into `parts`: C is [parts][batch][m, n], of dtype `want`
+// (of bytes: Int32). The tail, of one part, is told of rows of the batch.
+void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
+                  int64_t parts, DType want, void* c, Tail* tail) {
+  const DType have = a.tensor.dtype();
+  const auto size = static_cast<int64_t>(size_of(want)), item = static_cast<int64_t>(size_of(have));
+  const PackKernel strided = kernels().gemm->pack[static_cast<int>(want)];
+  const PackKernel convert = want == DType::Int32 ? pack_pairs : pack_converted;
+  if (have == want && add.data == nullptr && is_small(want, s.m, s.n, s.k)) {
+    return multiply_small({want,
+                           s.m,
+                           s.n,
+                           s.k,
+                           {a.tensor.data(), a.line, a.depth},
+                           {b.tensor.data(), b.line, b.depth},
+                           s.batch,
+                           a.batch,
+                           b.batch,
+                           c},
+                          tail);
+  }
+  const int64_t unit = want == DType::Int32 ? 2 : 1;  // of depth, packed as one element
+  const int64_t count = numel_of(s.batch), depth = parts == 1 ? s.k : kPartDepth;
+  const bool transposed = have == want && is_transposed(s, b, add, depth);
+  const InMemory lies{.a = have == want,
+                      .b = have == want && (transposed || b.line == 1),
+                      .a_step = !transposed && a.line == 1 ? a.depth : 0};
+  const int64_t packed_depth = (depth + unit - 1) / unit;
+  const bool tells =
+      tail && s.k > 0 &&
+      tail->begin(s.n, count * needs_of_product(want, s.m, s.n, packed_depth, lies).tasks);
+  const Scratch columns(transposed ? parts * count * depth * s.m * size : 0);
+  const auto multiply = [&](int64_t i, Compute compute) {
+    const int64_t k = i / count * depth, left = std::min(depth, s.k - k);
+    const auto lines = [&](const Operand& o) {
+      return ConvertedLines{
+          {start_of(s, o, i % count) + k * o.depth * item, o.line, o.depth}, left, have, want};
+    };
+    const ConvertedLines la = lines(a), lb = lines(b);
+    const auto tell = [&](int64_t row, int64_t rows, int64_t col, int64_t cols) {
+      if (transposed) {
+        std::swap(row, col);
+        std::swap(rows, cols);
+      }
+      tail->run(i * s.m + row, rows, col, cols);
+    };
+    const Done done = tell;
+    Product p{.dtype = want,
+              .m = s.m,
+              .n = s.n,
+              .k = (left + unit - 1) / unit,
+              .a = {convert, &la},
+              .b = {convert, &lb},
+              .c = static_cast<char*>(c) + i * s.m * s.n * size,
+              .c_row = s.n,
+              .run = s.n,
+              .c_run = 0,
+              .add = add,
+              .done = tells ? &done : nullptr};
+    if (have == want) {
+      p.a = {strided, &la.lines};
+      p.b = {strided, &lb.lines};
+      p.a_lines = &la.lines;
+      p.b_lines = &lb.lines;
+    }
+    if (!transposed) return compute(p);
+    char* rows = columns.data() + i * depth * s.m * size;
+    strided(&la.lines, {0, s.m, 0, left, s.m}, rows);
+    const StridedLines turned = {rows, 1, s.m};
+    std::swap(p.m, p.n);
+    p.a = {strided, &lb.lines};
+    p.b = {strided, &turned};
+    p.a_lines = &lb.lines;
+    p.b_lines = &turned;
+    p.c_row = p.run = 1;
+    p.c_run = s.n;
+    p.add = {add.data, add.col, add.row};
+    compute(p);
+  };
+  const int64_t m = transposed ? s.n : s.m, n = transposed ? s.m : s.n;
+  multiply_batch(want, parts * count, m, n, packed_depth, multiply, lies);
+}
+
+// Few elements with long sums: the parts are summed side by side, then added up in order.
+void run_parts(const MatmulShape& s, const Operand& a, const Operand& b, const Tensor& out) {
+  const int64_t parts = (s.k + kPartDepth - 1) / kPartDepth;
+  const Scratch sums(parts * out.numel() * static_cast<int64_t>(size_of(out.dtype())));
+  run_matrices(s, a, b, {}, parts, out.dtype(), sums.data(), nullptr);
+  sum_parts(out.dtype(), sums.data(), parts, out.numel(), {}, out.data());
+}
+
+// Elements of a float16 product, in float16 or float32, that are NaN: those of infinities and NaNs,
+// which float32 adds up without rounding anything.
+void restore_infinities(const MatmulShape& s, const Operand& a, const Operand& b,
+                        const Tensor& out) {
+  const Tensor sums = Tensor::empty(out.shape(), DType::Float32);
+  if (out.dtype() == DType::Float32) {
+    run_matrices(s, a, b, {}, 1, sums.dtype(), sums.data(), nullptr);
+    auto* to = out.ptr<float>();
+    const auto* from = sums.ptr<float>();
+    for (int64_t i = 0; i < out.numel(); ++i) {
+      if (std::isnan(to[i])) to[i] = from[i];
+    }
+    return;
+  }
+  const Tensor halves = Tensor::empty(out.shape(), out.dtype());
+  run_matrices(s, a, b, {}, 1, sums.dtype(), sums.data(), nullptr);
+  copy_into(sums, halves);
+  auto* to = out.ptr<Half>();
+  const auto* from = halves.ptr<Half>();
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    if ((to[i].bits & 0x7FFF) > 0x7C00) to[i] = from[i];
+  }
+}
+
+void run_low(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
+             const Tensor& out) {
+  const DType dtype = a.tensor.dtype();
+  const auto item = static_cast<int64_t>(size_of(out.dtype()));
+  const bool nan =
+      multiply_low(dtype, numel_of(s.batch), s.m, s.n, s.k, [&](int64_t i, ComputeLow compute) {
+        compute({.dtype = dtype,
+                 .m = s.m,
+                 .n = s.n,
+                 .k = s.k,
+                 .a = {start_of(s, a, i), a.line, a.depth},
+                 .b = {start_of(s, b, i), b.line, b.depth},
+                 .c = out.data() + i * s.m * s.n * item,
+                 .c_row = s.n,
+                 .run = s.n,
+                 .c_run = 0,
+                 .wide = out.dtype() != dtype,
+                 .add = add});
+      });
+  if (nan && dtype == DType::Float16) restore_infinities(s, a, b, out);
+}
+
+// x is one line; the lines are the columns of B, or the rows of A.
+void run_vectors(const MatmulShape& s, const Operand& x, const Operand& lines, const Addend& add,
+                 const Tensor& out) {
+  multiply_vectors({.from = x.tensor.dtype(),
+                    .work = out.dtype(),
+                    .count = numel_of(s.batch),
+                    .n = s.m * s.n,
+                    .k = s.k,
+                    .x = [&](int64_t i) { return start_of(s, x, i); },
+                    .lines = [&](int64_t i) { return start_of(s, lines, i); },
+                    .x_step = x.depth,
+                    .line = lines.line,
+                    .step = lines.depth,
+                    .out = out.data(),
+                    .add = add});
+}
+
+// A matmul's operands, and what decides the order of its sums: shapes alone, not strides.
+struct Matmul {
+  MatmulShape s;
+  Operand a, b;
+  int64_t rows;  // that meet one B
+
+  Matmul(const Tensor& x, const Tensor& y, const Tensor& out)
+      : a{x, 0, x.stride(x.rank() - 1), {}},
+        b{y, 0, y.stride(std::max<int64_t>(y.rank() - 2, 0)), {}} {
+    const int64_t rank_x = x.rank(), rank_y = y.rank();
+    s.k = x.size(rank_x - 1);
+    s.m = rank_x > 1 ? x.size(rank_x - 2) : 1;
+    s.n = rank_y > 1 ? y.size(rank_y - 1) : 1;
+    if (rank_x > 1) a.line = x.stride(rank_x - 2);
+    if (rank_y > 1) b.line = y.stride(rank_y - 1);
+    const int64_t matrix_dims = (rank_x > 1) + (rank_y > 1);
+    s.batch = Dims(std::span<const int64_t>(out.shape()).first(out.rank() - matrix_dims));
+    const auto batch_strides = [&](const Tensor& t) {
+      const auto n = static_cast<size_t>(std::max<int64_t>(t.rank() - 2, 0));
+      return broadcast_strides(std::span<const int64_t>(t.shape()).first(n),
+                               std::span<const int64_t>(t.strides()).first(n), s.batch);
+    };
+    a.batch = batch_strides(x);
+    b.batch = batch_strides(y);
+    rows = s.m;
+    for (int64_t d = 1; d <= static_cast<int64_t>(s.batch.size()); ++d) {
+      if (rank_y - 2 >= d && y.size(rank_y - 2 - d) != 1) break;
+      rows *= s.batch[s.batch.size() - static_cast<size_t>(d)];
+    }
+  }
+
+  bool has_vector() const { return s.n == 1 || rows == 1; }
+  bool has_parts() const { return !has_vector() && s.k > kPartDepth && rows * s.n <= kFewElements; }
+
+  // In the dtype of the sums.
+  void run(const Addend& add, const Tensor& out, Tail* tail) {
+    if (s.n == 1 || rows > 1) fold_batch(s, a, b);
+    if (out.dtype() == DType::Int32) {
+      run_matrices(s, a, b, add, 1, out.dtype(), out.data(), tail);
+    } else if (s.n == 1) {
+      run_vectors(s, b, a, {add.data, 0, add.row}, out);
+    } else if (rows == 1) {
+      run_vectors(s, a, b, add, out);
+    } else if (has_parts()) {
+      run_parts(s, a, b, out);
+    } else {
+      run_matrices(s, a, b, add, 1, out.dtype(), out.data(), tail);
+    }
+  }
+};
+
+// Bytes wrap in the end, so 32 bits are enough.
+DType dtype_of_sums(DType dtype) {
+  return dtype == DType::Int8 || dtype == DType::UInt8 ? DType::Int32 : info(dtype).compute;
+}
+
+// Whether the level's units multiply. A vector meets each element once: memory is the limit, and
+// its sums are a reduction as at any level.
+bool on_low_units(const KernelCall& call, const Matmul& product) {
+  return has_low_units(call.compute) && !(is_float(call.compute) && product.has_vector());
+}
+
+void multiply(const KernelCall& call, Matmul& product, const Addend& add, Tail* tail) {
+  const Tensor& out = call.outputs[0];
+  if (on_low_units(call, product)) {
+    fold_batch(product.s, product.a, product.b);
+    return run_low(product.s, product.a, product.b, add, out);
+  }
+  const DType work = dtype_of_sums(call.compute);
+  const Tensor result = work == out.dtype() ? out : Tensor::empty(out.shape(), work);
+  product.run(add, result, work == out.dtype() ? tail : nullptr);
+  if (work != out.dtype()) copy_into(result, out);
+}
+
+// Whether the product can add c itself: one row to all rows, or an element to each of a single
+// matrix, in the dtype of the sums or, on units of its own, of bfloat16.
+bool read_addend(const KernelCall& call, const Matmul& product, Addend& add) {
+  const Tensor &c = call.inputs[2], &out = call.outputs[0];
+  if (on_low_units(call, product)
+          ? call.compute != DType::BFloat16 || product.s.k == 0
+          : dtype_of_sums(call.compute) != out.dtype() || product.has_parts()) {
+    return false;
+  }
+  Dims strides = broadcast_strides(c.shape(), c.strides(), out.shape());
+  add = {c.data(), 0, 0};
+  if (call.inputs[1].rank() > 1) {
+    add.col = strides.back();
+    strides.pop_back();
+  }
+  if (call.inputs[0].rank() > 1) {
+    add.row = strides.back();
+    strides.pop_back();
+  }
+  bool same = add.row == 0;
+  for (const int64_t stride : strides) same = same && stride == 0;
+  return (add.col == 0 || add.col == 1) && (strides.empty() || same);
+}
+
+}  // namespace
+
+void kernel_matmul(const KernelCall& call) {
+  if (call.outputs[0].numel() == 0) return;
+  if (is_complex(call.compute)) return complex_matmul(call);
+  Matmul product(call.inputs[0], call.inputs[1], call.outputs[0]);
+  multiply(call, product, {}, call.tail);
+}
+
+// The sums of halves as float32.
+Tensor wide_sums(const KernelCall& call, Matmul& product) {
+  Tensor sums = Tensor::empty(call.outputs[0].shape(), DType::Float32);
+  if (on_low_units(call, product)) {
+    fold_batch(product.s, product.a, product.b);
+    run_low(product.s, product.a, product.b, {}, sums);
+  } else {
+    product.run({}, sums, nullptr);
+  }
+  return sums;
+}
+
+// Halves are rounded once, after the addition.
+void kernel_matmul_add(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  if (out.numel() == 0) return;
+  if (!is_complex(call.compute)) {
+    Matmul product(call.inputs[0], call.inputs[1], out);
+    Addend add;
+    const bool fused = read_addend(call, product, add);
+    if (!fused && (call.compute == DType::Float16 || call.compute == DType::BFloat16)) {
+      const Tensor operands[] = {wide_sums(call, product), call.inputs[2]};
+      return kernel_elementwise({OpId::add, operands, call.outputs, call.attrs, call.compute});
+    }
+    multiply(call, product, fused ? add : Addend{}, fused ? call.tail : nullptr);
+    if (fused) return;
+  } else {
+    complex_matmul(call);
+  }
+  const Tensor operands[] = {out, call.inputs[2]};
+  kernel_elementwise({OpId::add, operands, call.outputs, call.attrs, call.compute});
+}
+
+// Sums of several blocks of k meet in C before anything is added to them.
+bool adds_in_place(const KernelCall& call) {
+  const Tensor &addend = call.inputs[2], &out = call.outputs[0];
+  if (out.numel() == 0 || is_complex(call.compute) || addend.shape() != out.shape() ||
+      addend.strides() != out.strides())
+    return false;
+  const Matmul product(call.inputs[0], call.inputs[1], out);
+  Addend add;
+  const int64_t bytes = product.s.k * static_cast<int64_t>(out.itemsize());
+  return read_addend(call, product, add) && !on_low_units(call, product) && !product.has_vector() &&
+         bytes <= kDepth;
+}
+
+void kernel_int_mm(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  if (out.numel() == 0) return;
+  Matmul product(call.inputs[0], call.inputs[1], out);
+  if (has_low_units(call.compute)) return run_low(product.s, product.a, product.b, {}, out);
+  product.run({}, out, call.tail);
+}
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,11 @@
+// Normalisation of channels, and its gradients.
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_batch_norm(const KernelCall& call);
+void kernel_batch_norm_backward(const KernelCall& call);
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,11 @@
+// Losses of class indices over log_softmax, without storing the log-probabilities.
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_softmax_nll(const KernelCall& call);
+void kernel_softmax_nll_input(const KernelCall& call);
+
+}  // namespace tinyt::cpu

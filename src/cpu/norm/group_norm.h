@@ -1,0 +1,11 @@
+// Normalisation of groups of channels of each sample, and its gradients.
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_group_norm(const KernelCall& call);
+void kernel_group_norm_backward(const KernelCall& call);
+
+}  // namespace tinyt::cpu

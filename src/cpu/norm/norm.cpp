@@ -1,0 +1,109 @@
+#include "cpu/norm/norm.h"
+
+#include "core/base/parallel.h"
+#include "cpu/norm/norm_parts.h"
+#include "cpu/reduce/reduce.h"
+
+namespace tinyt::cpu {
+namespace {
+
+// The rows of one call: the leading dimensions count them, the rest are normalised together.
+struct Shape {
+  int64_t rows = 1, n = 1;
+  DType dtype;
+  int64_t size;  // bytes of an element in the kernels
+
+  Shape(const Tensor& x, int64_t dims)
+      : dtype(info(x.dtype()).compute), size(static_cast<int64_t>(size_of(dtype))) {
+    for (int64_t d = 0; d < x.rank(); ++d) (d < x.rank() - dims ? rows : n) *= x.size(d);
+  }
+  int64_t row_bytes() const { return n * size; }
+  int64_t grain() const { return norm_grain(n); }
+  int index() const { return static_cast<int>(dtype); }
+};
+
+Tensor part_of(const Tensor& x, DType dtype) { return given(x) ? dense_as(x, dtype) : Tensor(); }
+
+const void* data_of(const Tensor& x) { return x ? x.data() : nullptr; }
+
+// Rows whose contributions to the gradients of weight and bias are added one after another. Enough
+// for their sums to be little work beside the rows, and few enough for work to share out.
+int64_t rows_of_block(int64_t n) {
+  constexpr int64_t kElements = 65536, kFewest = 32;
+  return std::clamp(kElements / std::max<int64_t>(n, 1), kFewest, kColumnBlock);
+}
+
+template <class T>
+void backward(const KernelCall& call, const Shape& shape, bool center, bool wanted) {
+  const Tensor &out = call.outputs[0], &params = call.outputs[1];
+  const Tensor g = dense_as(call.inputs[0], shape.dtype), x = dense_as(call.inputs[1], shape.dtype);
+  const Tensor stats = dense_as(call.inputs[2], shape.dtype), dx = target(out, shape.dtype);
+  const Tensor w = part_of(call.inputs[3], shape.dtype);
+  const bool summed = params.size(0) != 0;
+  const int64_t n = shape.n, block = summed ? rows_of_block(n) : shape.grain();
+  const int64_t blocks = std::max<int64_t>(1, ceil_div(shape.rows, block));
+  const Tensor sums = summed ? Tensor::empty(Dims{blocks, 2, n}, shape.dtype) : Tensor();
+  if (summed && shape.rows == 0) std::fill_n(sums.ptr<T>(), 2 * n, T{0});
+  const auto kernel = kernels().norm->backward[shape.index()];
+  const bool stream = streams(dx, out, shape.row_bytes());
+  parallel_ranges(shape.rows, block, [&](int64_t begin, int64_t end) {
+    T* dw = summed ? sums.ptr<T>() + begin / block * 2 * n : nullptr;
+    if (summed) std::fill_n(dw, 2 * n, T{0});
+    for (int64_t r = begin; r < end; ++r) {
+      kernel({.n = n,
+              .center = center,
+              .x = x.data() + r * shape.row_bytes(),
+              .grad = g.data() + r * shape.row_bytes(),
+              .weight = data_of(w),
+              .stats = stats.data() + 2 * r * shape.size,
+              .out = wanted ? dx.data() + r * shape.row_bytes() : nullptr,
+              .stream = stream,
+              .out_weight = dw,
+              .out_bias = summed ? dw + n : nullptr});
+    }
+    end_streams(stream);
+  });
+  finish(dx, out);
+  if (!summed) return;
+  add_parts(shape.dtype, sums.data(), blocks, 2 * n);
+  copy_into(sums.view(params.shape(), params.strides(), 0), params);
+}
+
+}  // namespace
+
+void kernel_layer_norm(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  const Tensor &out = call.outputs[0], &stats = call.outputs[1];
+  const Shape shape(out, read.integer());
+  const bool center = read.flag();
+  const double eps = read.real();
+  const Tensor x = dense_as(call.inputs[0], shape.dtype), y = target(out, shape.dtype);
+  const Tensor w = part_of(call.inputs[1], shape.dtype), b = part_of(call.inputs[2], shape.dtype);
+  const auto kernel = kernels().norm->forward[shape.index()];
+  const bool stream = streams(y, out, shape.row_bytes());
+  parallel_ranges(shape.rows, shape.grain(), [&](int64_t begin, int64_t end) {
+    kernel({.n = shape.n,
+            .rows = end - begin,
+            .eps = eps,
+            .center = center,
+            .x = x.data() + begin * shape.row_bytes(),
+            .weight = data_of(w),
+            .bias = data_of(b),
+            .stats = stats.data() + 2 * begin * shape.size,
+            .out = y.data() + begin * shape.row_bytes(),
+            .stream = stream});
+    end_streams(stream);
+  });
+  finish(y, out);
+}
+
+void kernel_layer_norm_backward(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  const Shape shape(call.inputs[1], read.integer());
+  const bool center = read.flag(), wanted = read.flag();
+  if (!wanted && call.outputs[1].size(0) == 0) return;
+  if (shape.dtype == DType::Float32) return backward<float>(call, shape, center, wanted);
+  backward<double>(call, shape, center, wanted);
+}
+
+}  // namespace tinyt::cpu

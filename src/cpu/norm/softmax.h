@@ -1,0 +1,13 @@
+// softmax and log_softmax along one dimension.
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_softmax(const KernelCall& call);
+void kernel_log_softmax(const KernelCall& call);
+void kernel_softmax_input(const KernelCall& call);
+void kernel_log_softmax_input(const KernelCall& call);
+
+}  // namespace tinyt::cpu

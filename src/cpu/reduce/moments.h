@@ -1,0 +1,13 @@
+// Reductions that need two numbers of every part of the elements: the variance (mean and sum of
+// squared distances from it) and logsumexp (maximum and sum of exponentials below it). Elements
+// are read from memory once; parts combine in the order of reduce.h.
+#pragma once
+
+#include "core/ops/backend.h"
+
+namespace tinyt::cpu {
+
+void kernel_var(const KernelCall& call);
+void kernel_logsumexp(const KernelCall& call);
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,73 @@
+// The CPU's kernels, one per row of ops.def.
+#include "core/ops/backend.h"
+
+#include "cpu/attention/attention.h"
+#include "cpu/conv/conv.h"
+#include "cpu/conv/pool.h"
+#include "cpu/conv/resample.h"
+#include "cpu/copy/copy.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/fused/tile_schedule.h"
+#include "cpu/index/index.h"
+#include "cpu/index/searchsorted.h"
+#include "cpu/index/select.h"
+#include "cpu/index/sort.h"
+#include "cpu/matmul/linear.h"
+#include "cpu/matmul/lstm.h"
+#include "cpu/matmul/matmul.h"
+#include "cpu/matmul/triangular.h"
+#include "cpu/norm/batch_norm.h"
+#include "cpu/norm/cross_entropy.h"
+#include "cpu/norm/group_norm.h"
+#include "cpu/norm/norm.h"
+#include "cpu/norm/softmax.h"
+#include "cpu/optim/optim.h"
+#include "cpu/random/random.h"
+#include "cpu/random/variates.h"
+#include "cpu/reduce/moments.h"
+#include "cpu/reduce/reduce.h"
+#include "cpu/reduce/scan.h"
+#include "cpu/register.h"
+#include "cpu/schedule/cost_estimate.h"
+
+namespace tinyt::cpu {
+
+namespace {
+
+// Always views: dispatch never asks for a kernel.
+constexpr Kernel kernel_as_strided = nullptr;
+constexpr Kernel kernel_permute = nullptr;
+constexpr Kernel kernel_expand = nullptr;
+constexpr Kernel kernel_slice = nullptr;
+constexpr Kernel kernel_view_as_real = nullptr;
+constexpr Kernel kernel_view_as_complex = nullptr;
+
+const Backend kBackend{
+    DeviceType::CPU,
+    "cpu",
+    {
+#define SCALAR_OP(...) kernel_elementwise,
+#define STRUCT_OP(name, ...) kernel_##name,
+#define REDUCE_OP(...) kernel_reduce,
+#include "core/ops/ops.def"
+#undef SCALAR_OP
+#undef STRUCT_OP
+#undef REDUCE_OP
+    },
+    memory::current,
+    copy_into,
+    run_tiles,
+    run_product,
+    kernel_dtype,
+    optim_step,
+    count_nonzero,
+    effort_of,
+    effort_of_tiles,
+    adds_in_place,
+};
+
+}  // namespace
+
+void register_cpu() { register_backend(kBackend); }
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,100 @@
+#include "cpu/schedule/cost_estimate.h"
+
+#include <algorithm>
+
+#include "cpu/fused/tile_schedule.h"
+#include "cpu/matmul/matmul.h"
+#include "cpu/schedule/tiles.h"
+
+namespace tinyt::cpu {
+
+namespace {
+
+// Nanoseconds of one core with AVX-512 whose operands are in its caches. Other cores differ by a
+// factor, hardly in how their products compare with their loops.
+constexpr double kCall = 100;
+constexpr double kMultiplication = 0.01;  // and addition, of float32
+constexpr double kLight = 0.02;           // of an element of an op that only loads and stores
+constexpr double kHeavy = 0.2;            // of another one
+constexpr double kGathered = 0.2;         // on top, of one that does not lie dense
+
+double of_element(OpId op) {
+  return info(op).kind != OpKind::Scalar || has_flag(op, op_flags::L) ? kLight : kHeavy;
+}
+
+// Nanoseconds that so many elements take on top where they are gathered from memory.
+double gathering(std::span<const Tensor> operands, int64_t elements) {
+  for (const Tensor& x : operands)
+    if (x.numel() > 1 && !x.is_contiguous()) return kGathered * static_cast<double>(elements);
+  return 0;
+}
+
+Effort of_elements(double nanoseconds, int64_t elements, bool takes_memory) {
+  return {static_cast<int64_t>(kCall + nanoseconds),
+          std::max<int64_t>(1, ceil_div(elements, kChunkElements)), takes_memory};
+}
+
+Effort of_loop(const KernelCall& call) {
+  const bool reduces = info(call.op).kind == OpKind::Reduce;
+  const int64_t n = reduces ? call.inputs[0].numel() : call.outputs[0].numel();
+  const double own = of_element(call.op) * static_cast<double>(n);
+  return of_elements(own + gathering(call.inputs, n) + gathering(call.outputs, n), n, reduces);
+}
+
+// Rows by the columns of one matrix.
+Effort of_product(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &y = call.inputs[1], &out = call.outputs[0];
+  const bool turned = call.op == OpId::linear;
+  const int64_t k = x.rank() == 0 ? 1 : x.size(x.rank() - 1), work = out.numel() * k;
+  const double factor = static_cast<double>(out.itemsize()) / 4 * kMultiplication;
+  Effort effort{static_cast<int64_t>(kCall + factor * static_cast<double>(work)), 1, true};
+  if (y.rank() != 2 || x.rank() == 0 || out.numel() == 0 || k == 0) return effort;
+  const int64_t n = y.size(turned ? 0 : 1), rows = out.numel() / n;
+  const bool dense = (turned ? y.stride(0) : y.stride(1)) == 1;
+  const bool direct = call.compute == out.dtype() &&
+                      (call.compute == DType::Float32 || call.compute == DType::Float64);
+  const int64_t a_step = x.rank() == 2 && x.stride(0) == 1 ? x.stride(1) : 0;
+  const ProductNeeds needs = needs_of_product(direct ? call.compute : DType::Float32, rows, n, k,
+                                              {.a = true, .b = dense, .a_step = a_step});
+  effort.parts = needs.tasks;
+  // Vectors, long sums and few rows against columns that run along memory have ways of their own.
+  const GemmTile& tile = kernels().gemm->tile[static_cast<int>(DType::Float32)];
+  const bool plain =
+      rows > 1 && n > 1 && k * out.itemsize() <= static_cast<size_t>(kDepth) &&
+      (dense || rows > tile.cols) && (x.rank() == 2 || x.is_contiguous()) &&
+      (call.op != OpId::matmul_add || call.inputs[2].rank() == 1 || adds_in_place(call));
+  effort.takes_memory = !direct || !plain || needs.memory;
+  return effort;
+}
+
+}  // namespace
+
+Effort effort_of(const KernelCall& call) {
+  for (const Tensor& x : call.inputs)
+    if (is_complex(x.dtype())) return {};
+  switch (call.op) {
+    case OpId::matmul:
+    case OpId::matmul_add:
+    case OpId::linear:
+      return of_product(call);
+    case OpId::cast:
+    case OpId::copy:
+    case OpId::reshape:
+      return of_loop(call);
+    default:
+      return info(call.op).kind == OpKind::Struct ? Effort{} : of_loop(call);
+  }
+}
+
+Effort effort_of_tiles(const TileProgram& program, const TileSpace& space) {
+  const int64_t rows = space.row_count(), n = rows * space.cols;
+  double nanoseconds = space.gathered * kGathered * static_cast<double>(n);
+  for (const TileProgram::Step& step : program.steps) {
+    const bool once_a_row = program.is_row_step(step) && info(step.op).kind != OpKind::Reduce;
+    nanoseconds += of_element(step.op) * static_cast<double>(once_a_row ? rows : n);
+  }
+  const auto work = n * static_cast<int64_t>(program.steps.size());
+  return of_elements(nanoseconds, work / 2, !fits_on_stack(program, space));
+}
+
+}  // namespace tinyt::cpu

@@ -1,0 +1,13 @@
+// What kernels take, roughly, by the geometry of a call.
+#pragma once
+
+#include "core/ops/backend.h"
+#include "core/program/program.h"
+
+namespace tinyt::cpu {
+
+// Of scalar ops, reductions, copies and products; of others nothing is known.
+Effort effort_of(const KernelCall& call);
+Effort effort_of_tiles(const TileProgram& program, const TileSpace& space);
+
+}  // namespace tinyt::cpu
