@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "tinyt"
-CORE = ROOT / "src" / "core"
+SRC = ROOT / "src"
+CORE = SRC / "core"
 
 # Python, left to right: a module imports only from groups to its left.
 PYTHON_LAYERS = [
@@ -46,44 +47,25 @@ SIBLINGS = {("serialization", "io"), ("optim", "nn")}
 COMPILER_MAY_IMPORT = {"_core", "_tensor", "forks", "dtypes", "tensor", "ops", "compiler"}
 MAY_IMPORT_COMPILER = {"_dynamo", "compile", "compiler"}
 
-# C++, left to right. A name is a file's stem; a folder stands for all in it.
-CORE_LAYERS = [
-    {"error", "build_info"},
-    {"dtype", "shape", "checked", "random", "parallel", "memory", "fork", "cgroup"},
-    {"tensor", "shared_storage"},
-    {"ops", "backend", "dispatch", "infer", "op_profile", "optim", "seam"},
-    {"numbers", "opaque", "lazy", "dry_run"},
-    {"graph"},
-    {
-        "step",
-        "hoist",
-        "flow",
-        "cut",
-        "fuse",
-        "lives",
-        "pack",
-        "plan",
-        "program",
-        "machine",
-        "sizes",
-        "trace",
-    },
-    {"replay"},
-]
-# The steps to the right, in implementation files only: a storage asks its device's backend for
-# memory, the one dispatcher appends to the graph that is being recorded, or to a lazy recording,
-# and that runs as a program.
+# C++, left to right: the folders of src/core.
+CORE_LAYERS = ["base", "memory", "tensor", "ops", "graph", "plan", "program"]
+# The steps to the right: a storage asks its device's backend for memory, the one dispatcher appends
+# to the graph that is being recorded, or to a lazy recording, and that runs as a program; a plan
+# fills in a program.
 SEAMS = {
-    ("tensor.cpp", "backend.h"),
-    ("dispatch.cpp", "graph.h"),
-    ("dispatch.cpp", "lazy.h"),
-    ("dispatch.cpp", "trace.h"),
-    ("graph.cpp", "trace.h"),
-    ("lazy.cpp", "graph.h"),
-    ("lazy.cpp", "replay.h"),
+    ("base/fork.cpp", "memory/allocator.h"),
+    ("tensor/tensor.cpp", "ops/backend.h"),
+    ("ops/dispatch.cpp", "graph/graph.h"),
+    ("ops/dispatch.cpp", "graph/lazy.h"),
+    ("ops/dispatch.cpp", "graph/trace.h"),
+    ("graph/lazy.cpp", "program/replay.h"),
+    ("plan/concurrent_groups.h", "program/program.h"),
+    ("plan/fuse.h", "program/program.h"),
+    ("plan/plan.h", "program/program.h"),
 }
-# These use the core; core files never include them.
-OUTER_FOLDERS = {"cpu", "cuda", "metal", "bindings"}
+# These use the core; core files never include them. They do not see each other, but for the
+# bindings, which register the devices.
+DEVICES = ("cpu", "cuda", "metal")
 
 MAX_LINES = 800
 MAX_FUNCTION_LINES = 60
@@ -94,8 +76,7 @@ def python_files() -> list[Path]:
 
 
 def core_files() -> list[Path]:
-    files = [f for pattern in ("*.h", "*.cpp", "*.def") for f in CORE.rglob(pattern)]
-    return sorted(f for f in files if f.relative_to(CORE).parts[0] not in OUTER_FOLDERS)
+    return sorted(f for pattern in ("*.h", "*.cpp", "*.def") for f in CORE.rglob(pattern))
 
 
 def short(path: Path) -> str:
@@ -207,50 +188,59 @@ def test_no_import_inside_functions(path: Path) -> None:
     assert not found, f"{short(path)}: " + "; ".join(found)
 
 
-def core_layer(path: Path) -> str:
-    parts = path.relative_to(CORE).parts
-    stem = parts[0].partition(".")[0]
-    # infer_shape.cpp belongs to infer.h.
-    head = stem.partition("_")[0]
-    return head if any(head in group for group in CORE_LAYERS) else stem
-
-
 def includes(path: Path) -> Iterator[tuple[int, Path]]:
-    """Every (line, file) of the project that a C++ file includes by quotes."""
+    """Every (line, file) of the project that a C++ file includes by quotes: paths start at src."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if found := re.match(r'\s*#\s*include\s+"([^"]+)"', line):
-            beside, from_core = path.parent / found[1], CORE / found[1]
-            yield number, (beside if beside.exists() else from_core).resolve()
+            yield number, SRC / found[1]
 
 
 @pytest.mark.parametrize("path", core_files(), ids=short)
 def test_core_includes_go_left(path: Path) -> None:
-    own = rank(core_layer(path), CORE_LAYERS)
+    own = path.relative_to(CORE)
+    assert own.parts[0] in CORE_LAYERS, f"{own} has no place in the layers"
     wrong = []
     for number, target in includes(path):
-        inside = target.is_relative_to(CORE)
-        first = target.relative_to(CORE).parts[0] if inside else target.parent.name
-        if not inside or first in OUTER_FOLDERS:
-            wrong.append(f"line {number}: a core file must not include {first}")
-        elif (path.name, target.name) in SEAMS:
+        if not target.is_relative_to(CORE):
+            wrong.append(f"line {number}: a core file must not include {target.relative_to(SRC)}")
             continue
-        elif rank(core_layer(target), CORE_LAYERS) > own:
-            wrong.append(f"line {number}: {target.name} stands to the right")
+        other = target.relative_to(CORE)
+        if CORE_LAYERS.index(other.parts[0]) > CORE_LAYERS.index(own.parts[0]) and (
+            (str(own), str(other)) not in SEAMS
+        ):
+            wrong.append(f"line {number}: {other} stands to the right")
     assert not wrong, f"{short(path)}: " + "; ".join(wrong)
 
 
-@pytest.mark.parametrize("folder", sorted(OUTER_FOLDERS - {"bindings"}))
+@pytest.mark.parametrize("folder", DEVICES)
 def test_devices_do_not_see_each_other_or_the_bindings(folder: str) -> None:
-    home = CORE / folder if (CORE / folder).is_dir() else ROOT / "src" / folder
-    others = OUTER_FOLDERS - {folder}
+    others = {"bindings", *DEVICES} - {folder}
     wrong = [
-        f"{short(path)}:{number} includes {target.parent.name}/{target.name}"
-        for path in sorted(home.rglob("*"))
+        f"{short(path)}:{number} includes {target.relative_to(SRC)}"
+        for path in sorted((SRC / folder).rglob("*"))
         if path.suffix in {".h", ".cpp", ".cu", ".mm", ".metal"}
         for number, target in includes(path)
-        if target.parent.name in others
+        if target.relative_to(SRC).parts[0] in others
     ]
     assert not wrong, "; ".join(wrong)
+
+
+@pytest.mark.parametrize("root", ["core", "cpu"])
+def test_the_map_names_every_file(root: str) -> None:
+    """In the section of its folder."""
+    text = (SRC / root / "README.md").read_text(encoding="utf-8")
+    sections = {
+        part.split("/`", 1)[0].lstrip("`"): part for part in re.split(r"^## ", text, flags=re.M)
+    }
+    missing = [
+        str(path.relative_to(SRC))
+        for path in sorted((SRC / root).glob("*/*"))
+        if not re.search(
+            rf"(?<![\w]){re.escape(path.name.partition('.')[0])}(\.|_\*)",
+            sections.get(path.parent.name, ""),
+        )
+    ]
+    assert not missing
 
 
 def source_files() -> list[Path]:
@@ -292,7 +282,7 @@ def test_functions_are_short(path: Path) -> None:
 
 
 def table_ops() -> set[str]:
-    table = (CORE / "ops.def").read_text(encoding="utf-8")
+    table = (CORE / "ops" / "ops.def").read_text(encoding="utf-8")
     return set(re.findall(r"^\w+_OP\((\w+),", table, re.MULTILINE))
 
 
