@@ -18,7 +18,7 @@ from typing import Any
 
 import tinyt
 from benchmarks import networks
-from tinyt.compile.compiled import Compiled
+from tinyt.compiler.compiled import Compiled
 
 MOST_BEYOND, MOST_CAPTURE = 0.020, 5.0
 Function = Callable[..., Any]

@@ -12,7 +12,7 @@ import tinyt
 from sampling import assert_same_bits
 from tinyt import Tensor
 from tinyt.compiler import record
-from tinyt.compiler.recording import Recording
+from tinyt.compiler.capture.recording import Recording
 
 
 def same(x: Tensor, y: Tensor) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import tinyt
 from tinyt import Tensor, _core, nn
 from tinyt._tensor import describe
-from tinyt.compile import compile
 from tinyt.compiler import interpret
+from tinyt.compiler.api import compile
 
 
 def bits(x: Any) -> Any:

@@ -8,7 +8,7 @@ import tinyt
 import tinyt.nn as nn
 import tinyt.nn.functional as F
 from tinyt import Tensor
-from tinyt.compile.compiled import Compiled
+from tinyt.compiler.compiled import Compiled
 
 Step = Callable[[Tensor, Tensor], Tensor]
 Training = tuple[Compiled, tuple[Tensor, Tensor]]  # compiled; arguments

@@ -28,7 +28,7 @@ def compiling(make: Make) -> Setup:
         function = make(lib)
         if lib.__name__ != "tinyt":
             return function
-        from tinyt.compile import compile
+        from tinyt.compiler.api import compile
 
         return compile(function)
 

@@ -30,6 +30,7 @@ from tinyt.autograd import (
     no_grad,
     set_grad_enabled,
 )
+from tinyt.compiler.control_flow import cond, scan, while_loop
 from tinyt.config import (
     are_deterministic_algorithms_enabled,
     compiled_with_cxx11_abi,
@@ -55,7 +56,6 @@ from tinyt.config import (
     show_config,
     use_deterministic_algorithms,
 )
-from tinyt.control import cond, scan, while_loop
 from tinyt.dtypes import (
     ALIASES,
     ALL,
@@ -139,8 +139,8 @@ from tinyt.storage import (  # isort: skip
     is_storage,
 )
 from tinyt.serialization import SerializationError, load, save  # isort: skip
-from tinyt.compile import MemoryLimitError, VerificationError, compile  # isort: skip
-from tinyt.lazy import lazy  # isort: skip
+from tinyt.compiler.api import MemoryLimitError, VerificationError, compile  # isort: skip
+from tinyt.compiler.lazy import lazy  # isort: skip
 from tinyt.imports import when_imported as _when_imported  # isort: skip
 
 __version__ = version.__version__

@@ -69,7 +69,9 @@ from tinyt.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from tinyt.compile import MemoryLimitError, VerificationError, compile
+from tinyt.compiler.api import MemoryLimitError, VerificationError, compile
+from tinyt.compiler.control_flow import cond, scan, while_loop
+from tinyt.compiler.lazy import lazy
 from tinyt.config import (
     are_deterministic_algorithms_enabled,
     compiled_with_cxx11_abi,
@@ -95,7 +97,6 @@ from tinyt.config import (
     show_config,
     use_deterministic_algorithms,
 )
-from tinyt.control import cond, scan, while_loop
 from tinyt.dtypes import (
     bfloat16,
     bool,
@@ -134,7 +135,6 @@ from tinyt.formats import (
     preserve_format,
     strided,
 )
-from tinyt.lazy import lazy
 from tinyt.legacy import (
     BFloat16Tensor,
     BoolTensor,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt._tensor import dtype as DType
 from tinyt._tensor import dtype_by_name
-from tinyt.compile import compiled_type
-from tinyt.compile.optimized import OptimizedModule
+from tinyt.compiler.api import compiled_type
 from tinyt.dtypes import finfo, float64, iinfo
+from tinyt.nn.optimized import OptimizedModule
 from tinyt.ops import as_tensor, complex, empty, full_like, rand, randint, where
 from tinyt.tensor import Tensor
 

@@ -375,7 +375,7 @@ def overlapping(list tensors not None, written):
 
 cdef class Entry:
     """A captured call and its program. ``capture`` says what the program takes and gives
-    (`tinyt.compiler.capture.Capture`)."""
+    (`tinyt.compiler.capture.capture.Capture`)."""
 
     cdef readonly object capture
     cdef readonly bint confirmed  # by a second capture
@@ -624,7 +624,7 @@ cdef class Entry:
 
     cdef object run(self, leaves, profile=None):
         """The result; MISS, and nothing is run, where the program does not stand for the call.
-        A profile (`tinyt.compiler.render`) measures the run."""
+        A profile (`tinyt.compiler.inspect`) measures the run."""
         cdef PlannedRun run
         cdef RunObserver* observer = NULL
         cdef bint ran = False, stands = True

@@ -10,7 +10,7 @@ import pytest
 
 import tinyt
 from sampling import Array, assert_same_bits
-from tinyt.compiler.recording import record
+from tinyt.compiler.capture.recording import record
 
 HALVES = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 """Half a unit in the last place of 1."""

@@ -13,7 +13,7 @@ import pytest
 import tinyt
 from sampling import assert_same_bits
 from tinyt import CaptureError, Tensor, nn
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 from unseen import unseen
 
 WEIGHT = tinyt.tensor([1.0, 2.0, 3.0])

@@ -14,8 +14,8 @@ import pytest
 import tinyt
 from sampling import assert_same_bits
 from tinyt import CaptureError, Tensor
-from tinyt.compile import compile
-from tinyt.compiler import source_hints
+from tinyt.compiler.api import compile
+from tinyt.compiler.capture import source_hints
 from tinyt.nn.utils.rnn import pack_padded_sequence
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import tinyt
 from tinyt import CaptureError, Tensor, nn, optim
-from tinyt.compile import compile
-from tinyt.compiler.recording import record
+from tinyt.compiler.api import compile
+from tinyt.compiler.capture.recording import record
 
 
 def guarded(x: Tensor) -> Tensor:

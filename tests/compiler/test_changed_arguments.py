@@ -10,7 +10,7 @@ import pytest
 
 import tinyt
 from tinyt import CaptureError, Tensor
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 
 def grows(x: Tensor, cache: Any) -> Tensor:

@@ -11,8 +11,8 @@ import pytest
 import tinyt
 import tinyt.nn.functional as F
 from tinyt import Tensor, nn, optim
-from tinyt.compile import compile
 from tinyt.compiler import interpret
+from tinyt.compiler.api import compile
 from unseen import unseen
 
 

@@ -12,7 +12,7 @@ import tinyt
 import tinyt.nn.functional as F
 from flow import Cell, bits, is_same, names
 from tinyt import Tensor, nn, optim
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 from unseen import unseen
 
 

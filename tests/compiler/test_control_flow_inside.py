@@ -10,7 +10,7 @@ import pytest
 import tinyt
 from flow import Cell, bits, is_same, names
 from tinyt import CaptureError, Tensor, nn, optim
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 
 class Square(tinyt.autograd.Function):

@@ -9,8 +9,8 @@ import pytest
 
 import tinyt
 import tinyt.nn.functional as F
-from tinyt.compiler.render.cost import _FLOPS, flops, traffic
-from tinyt.compiler.render.facts import read_entry
+from tinyt.compiler.inspect.cost import _FLOPS, flops, traffic
+from tinyt.compiler.inspect.facts import read_entry
 
 
 def steps_of(function, *args):

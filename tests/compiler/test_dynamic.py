@@ -18,8 +18,8 @@ import drawn
 import tinyt
 import tinyt.nn.functional as F
 from tinyt import Tensor, _core, nn, optim
-from tinyt.compile.compiled import Compiled
 from tinyt.compiler import mark_dynamic
+from tinyt.compiler.compiled import Compiled
 
 
 def same(x: Any, y: Any) -> None:

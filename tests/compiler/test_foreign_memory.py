@@ -13,7 +13,7 @@ import pytest
 
 import tinyt
 from tinyt import CaptureError, Tensor, from_numpy
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 
 def zeros(n: int = 3) -> Any:

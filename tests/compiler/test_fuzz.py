@@ -20,7 +20,7 @@ from fuzz.draw import KINDS, drawn
 from fuzz.run import Fuzzer
 from fuzz.shrink import shrunk
 from tinyt.compiler import passes
-from tinyt.compiler.graph import Graph
+from tinyt.compiler.graph.graph import Graph
 
 TESTS = Path(__file__).resolve().parents[1]
 

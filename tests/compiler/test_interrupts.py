@@ -16,8 +16,8 @@ from tinyt._tensor import Recorder, recorder
 from tinyt.amp import autocast_mode
 from tinyt.autograd import anomaly, mode
 from tinyt.autograd import graph as autograd_graph
-from tinyt.compile import compile
-from tinyt.compiler.recording import recording
+from tinyt.compiler.api import compile
+from tinyt.compiler.capture.recording import recording
 
 
 def interrupted(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import pytest
 
 import tinyt
 from tinyt import Tensor, autograd, nn, optim
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 from tinyt.utils.checkpoint import checkpoint
 
 

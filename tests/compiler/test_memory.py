@@ -22,8 +22,8 @@ from hypothesis import given
 import tinyt
 import tinyt.nn.functional as F
 from tinyt import Tensor, nn
-from tinyt.compile import compile
-from tinyt.compile.compiled import Compiled
+from tinyt.compiler.api import compile
+from tinyt.compiler.compiled import Compiled
 
 
 def used_by(call: Callable[[], Any]) -> int:

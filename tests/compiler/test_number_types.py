@@ -12,7 +12,7 @@ import pytest
 
 import tinyt
 from tinyt import Tensor
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 
 def same(function: Callable[..., Any], *rates: float) -> None:

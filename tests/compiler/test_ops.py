@@ -18,7 +18,7 @@ from op_rows import Op
 from op_samples import OPS
 from sampling import CONTIGUOUS, STRIDED, Layout, Sample, assert_same_bits, build, flat, map_arrays
 from tinyt import Tensor, nn, optim
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 Call = tuple[Any, Any]  # positional and named arguments
 

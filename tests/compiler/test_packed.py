@@ -12,7 +12,7 @@ import tinyt
 import tinyt.nn.functional as F
 from sampling import assert_same_bits, flat
 from tinyt import CaptureError, Tensor, nn, optim
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 from tinyt.nn.utils.rnn import (
     PackedSequence,
     pack_padded_sequence,

@@ -9,9 +9,9 @@ import pytest
 import tinyt
 from flow import bits, is_same
 from tinyt import Tensor, VerificationError
-from tinyt.compile import compile
 from tinyt.compiler import interpret, passes, rewrite, simplify
-from tinyt.compiler.graph import Graph
+from tinyt.compiler.api import compile
+from tinyt.compiler.graph.graph import Graph
 
 
 def padded(x: Tensor) -> Tensor:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import tinyt
 import tinyt.nn as nn
 import tinyt.nn.functional as F
-from tinyt.compiler.render.facts import read_entry
-from tinyt.compiler.render.layout import Edge, bars_of, edges_of, spots_of
+from tinyt.compiler.inspect.facts import read_entry
+from tinyt.compiler.inspect.layout import Edge, bars_of, edges_of, spots_of
 from training import training_step
 
 NASTY = "</script><img src=x onerror=alert(1)>&\"'\\"

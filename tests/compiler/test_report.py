@@ -10,8 +10,8 @@ import pytest
 
 import tinyt
 import tinyt.nn as nn
-from tinyt.compiler.render import machine
-from tinyt.compiler.render.report import in_bytes, in_seconds, scaled, shortened
+from tinyt.compiler.inspect import machine
+from tinyt.compiler.inspect.report import in_bytes, in_seconds, scaled, shortened
 from tinyt.testing import assert_kernels
 from training import cnn, mlp, training_step, transformer
 
@@ -418,8 +418,8 @@ def test_the_compiler_and_its_reports_are_loaded_when_they_are_used():
         "own = {'tinyt.compiler', 'tinyt.compiler.switches', 'tinyt.compiler.types'}\n"
         "assert loaded == {'tinyt.compile', *own}, loaded\n"
         "function = tinyt.compile(lambda x: x + 1)\n"
-        "loaded = {name for name in sys.modules if name.startswith('tinyt.compiler.render.')}\n"
-        "assert loaded == {'tinyt.compiler.render.views'}, loaded\n"
+        "loaded = {name for name in sys.modules if name.startswith('tinyt.compiler.inspect.')}\n"
+        "assert loaded == {'tinyt.compiler.inspect.views'}, loaded\n"
         "function(tinyt.ones(2))\n"
         "assert len(function.report().rows) == 1\n"
     )

@@ -10,7 +10,7 @@ import pytest
 
 import tinyt
 from tinyt import Tensor
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 STEPS, ROWS, WIDTH = 5, 2, 4
 PRODUCT = 2 * ROWS * WIDTH * WIDTH

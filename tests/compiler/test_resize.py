@@ -22,8 +22,8 @@ from drawn import functions, recorded, same
 from tinyt import Tensor, _core, nn
 from tinyt._tensor import Sizes
 from tinyt.compiler import Graph, interpret, passes, rewrite, simplify
+from tinyt.compiler.capture.recording import collection_paused
 from tinyt.compiler.passes import common, identities, joins, views
-from tinyt.compiler.recording import collection_paused
 from training import training_step
 
 

@@ -11,7 +11,7 @@ import pytest
 import tinyt
 from tinyt import Tensor
 from tinyt.compiler import record, rewrite, simplify
-from tinyt.compiler.interpreter import interpret
+from tinyt.compiler.graph.interpreter import interpret
 from tinyt.compiler.passes.rewrites import REGISTERED, run
 from tinyt.library import CustomOpDef, custom_op
 

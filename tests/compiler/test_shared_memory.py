@@ -10,7 +10,7 @@ import pytest
 
 import tinyt
 from tinyt import CaptureError, Tensor, nn, optim
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
     "sgd": lambda p: optim.SGD(p, 0.1),

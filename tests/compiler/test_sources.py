@@ -14,8 +14,8 @@ import pytest
 import tinyt
 import tinyt.nn.functional as F
 from tinyt import Tensor, nn
-from tinyt.compile import compile
-from tinyt.compiler.sources import Source
+from tinyt.compiler.api import compile
+from tinyt.compiler.capture.sources import Source
 
 HERE = Path(__file__).name
 
@@ -183,7 +183,7 @@ def test_the_page() -> None:
 
 
 def test_long_names_are_cut() -> None:
-    from tinyt.compiler.render.report import source_text
+    from tinyt.compiler.inspect.report import source_text
 
     source = Source("/somewhere/" + "x" * 60 + ".py", 12, "model")
     assert len(source_text([source])) == 40

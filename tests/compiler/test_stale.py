@@ -16,7 +16,7 @@ import pytest
 
 import tinyt
 from tinyt import Tensor, autograd, nn
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 FACTOR = IMPORTED = 2.0
 TABLE = {"scale": [1.0, {"deep": 3.0}]}

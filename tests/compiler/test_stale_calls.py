@@ -13,7 +13,7 @@ import pytest
 
 import tinyt
 from tinyt import Tensor
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 
 def held() -> Any:

@@ -13,7 +13,7 @@ import tinyt
 import tinyt.nn.functional as F
 from sampling import assert_same_bits, flat
 from tinyt import Tensor, autograd, nn, optim
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 from unseen import unseen
 
 LABELS = tinyt.tensor([0, 1, 2, 0])

@@ -9,7 +9,7 @@ import pytest
 
 import tinyt
 from tinyt import Tensor, nn, optim
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 MODULE_CHANGES: dict[str, Callable[[nn.Module], Any]] = {
     "eval": lambda m: m.eval(),

@@ -10,7 +10,7 @@ import pytest
 
 import tinyt
 from tinyt import CaptureError, Tensor, nn
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 
 class Out(OrderedDict[str, Any]):

@@ -13,7 +13,7 @@ from compiler.test_passes import after
 from compiler.test_product_regions import check
 from flow import Cell, is_same
 from tinyt import Tensor
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 # (k, m), (k, n): vectors, one block of k and several, long sums of few elements, parts of vectors.
 SHAPES = [

@@ -10,8 +10,8 @@ import pytest
 import tinyt
 from flow import bits
 from tinyt import Tensor, amp, nn, optim
-from tinyt.compile import compile
-from tinyt.compiler.compare import difference
+from tinyt.compiler.api import compile
+from tinyt.compiler.capture.compare import difference
 from tinyt.utils.checkpoint import checkpoint
 
 

@@ -19,11 +19,11 @@ from op_rows import Op
 from op_samples import OPS
 from sampling import Sample, flat, map_arrays
 from tinyt import Tensor, VerificationError, _core, memory, nn, optim
-from tinyt.compile import compile
-from tinyt.compile.compiled import Compiled
 from tinyt.compiler import passes
+from tinyt.compiler.api import compile
+from tinyt.compiler.compiled import Compiled
 from tinyt.compiler.float64 import table
-from tinyt.compiler.graph import Graph
+from tinyt.compiler.graph.graph import Graph
 from unseen import unseen
 
 # The function of that name hides the module.

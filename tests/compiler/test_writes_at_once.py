@@ -12,7 +12,7 @@ import pytest
 import tinyt
 from flow import bits
 from tinyt import Tensor, nn
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 
 def kinds(compiled: Any) -> list[list[str]]:

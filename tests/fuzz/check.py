@@ -12,7 +12,7 @@ from fuzz.case import Case, function_of, inputs_of, nets_of
 from fuzz.steps import Net
 from sampling import assert_same_bits, flat
 from tinyt import CaptureError, Tensor
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 CALLS = 4
 REFUSED = (

@@ -11,7 +11,7 @@ import torch
 from torch._higher_order_ops import scan, while_loop
 
 import tinyt
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

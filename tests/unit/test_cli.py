@@ -18,7 +18,7 @@ from tinyt.cli.__main__ import main
 from tinyt.cli.digits import data as digits
 from tinyt.cli.digits import plots
 from tinyt.cli.digits.task import MODELS, Digits, DigitsConfig
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 pytest.importorskip("sklearn")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tinyt
-from tinyt.compiler.interpreter import interpret
-from tinyt.compiler.recording import record
+from tinyt.compiler.capture.recording import record
+from tinyt.compiler.graph.interpreter import interpret
 
 c64, c128 = tinyt.complex64, tinyt.complex128
 

@@ -9,7 +9,7 @@ import pytest
 
 import tinyt
 from tinyt import _tensor
-from tinyt.compiler.recording import record
+from tinyt.compiler.capture.recording import record
 
 F = tinyt.nn.functional
 MATRIX = (3, 4)

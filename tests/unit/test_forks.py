@@ -18,7 +18,7 @@ import pytest
 
 import tinyt
 from tinyt import nn, optim
-from tinyt.compiler.recording import collection_paused
+from tinyt.compiler.capture.recording import collection_paused
 from tinyt.data import DataLoader, TensorDataset
 
 pytestmark = [

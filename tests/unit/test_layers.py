@@ -25,12 +25,11 @@ PYTHON_LAYERS = [
     {"random", "return_types"},
     {"autograd"},
     {"ops"},
-    {"control", "distributed"},
-    {"compiler"},
+    {"compiler", "distributed"},
     {"linalg", "nn", "optim", "data", "io", "serialization", "special"},
-    {"amp", "compile", "library"},
+    {"amp", "library"},
     {"storage"},
-    {"accelerator", "backends", "functional", "hub", "lazy", "legacy", "testing", "version"},
+    {"accelerator", "backends", "functional", "hub", "legacy", "testing", "version"},
     {"_C", "__config__", "_utils", "foreach", "native", "native_layers", "streams"},
     {"utils"},
     {"_dynamo", "export", "fx", "jit", "multiprocessing", "onnx", "profiler"},
@@ -42,10 +41,6 @@ PYTHON_LAYERS = [
 ]
 # Within a group modules do not see each other, except:
 SIBLINGS = {("serialization", "io"), ("optim", "nn")}
-# The compiler sees tensors and operations, never autograd or nn; only compile and PyTorch's name of
-# its switches see it.
-COMPILER_MAY_IMPORT = {"_core", "_tensor", "forks", "dtypes", "tensor", "ops", "compiler"}
-MAY_IMPORT_COMPILER = {"_dynamo", "compile", "compiler"}
 
 # C++, left to right: the folders of src/core.
 CORE_LAYERS = ["base", "memory", "tensor", "ops", "graph", "plan", "program"]
@@ -124,13 +119,9 @@ def target_of(name: str) -> str:
 
 def allowed(importer: str, target: str) -> bool:
     if importer == "":
-        return target == "compile" or target not in {"compiler", "cli"}
+        return target != "cli"
     if target == importer:
         return True
-    if importer == "compiler":
-        return target in COMPILER_MAY_IMPORT
-    if target == "compiler":
-        return importer in MAY_IMPORT_COMPILER
     if target == "":  # `import tinyt`: the finished package, for what stands right of everything
         return rank(importer, PYTHON_LAYERS) >= rank("models", PYTHON_LAYERS)
     if (importer, target) in SIBLINGS:

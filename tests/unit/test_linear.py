@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tinyt
-from tinyt.compiler.recording import record
+from tinyt.compiler.capture.recording import record
 from tinyt.ops.decompose import DECOMPOSE
 from tinyt.tensor import prim
 

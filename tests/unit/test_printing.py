@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tinyt
-from tinyt.compiler.recording import record
+from tinyt.compiler.capture.recording import record
 
 EXPECTED: list[tuple[Any, str]] = [
     (1, "tensor(1)"),

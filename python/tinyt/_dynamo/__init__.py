@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tinyt._dynamo import config
-from tinyt.compile import compile
-from tinyt.compiler.dynamic import mark_dynamic
+from tinyt.compiler.api import compile
+from tinyt.compiler.capture.dynamic import mark_dynamic
 from tinyt.compiler.switches import (
     allow_in_graph,
     assume_constant_result,

@@ -13,7 +13,7 @@ from tinyt.cli.errors import CommandError, at_least, is_installed
 from tinyt.cli.progress import make_progress
 from tinyt.cli.runs import Run
 from tinyt.cli.task import Step, Task, Trainer
-from tinyt.compile import compile
+from tinyt.compiler.api import compile
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 

@@ -7,18 +7,18 @@ Loaded at the first use: most programs that import tinyt compile nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core
+from tinyt.compiler.api import compile
 
 if TYPE_CHECKING:
-    from tinyt.compiler.dynamic import mark_dynamic
-    from tinyt.compiler.graph import Graph, Node, Value
-    from tinyt.compiler.interpreter import interpret
+    from tinyt.compiler.capture.dynamic import mark_dynamic
+    from tinyt.compiler.capture.recording import Recording, record
+    from tinyt.compiler.graph.graph import Graph, Node, Value
+    from tinyt.compiler.graph.interpreter import interpret
     from tinyt.compiler.passes import simplify
-    from tinyt.compiler.recording import Recording, record
     from tinyt.compiler.rewriting import Rewrite, rewrite
     from tinyt.compiler.switches import (
         allow_in_graph,
@@ -44,6 +44,7 @@ __all__ = [
     "Value",
     "allow_in_graph",
     "assume_constant_result",
+    "compile",
     "cudagraph_mark_step_begin",
     "disable",
     "interpret",
@@ -63,11 +64,10 @@ __all__ = [
 ]
 
 # In the order in which they are searched; the first one loads nothing else.
-_MODULES = ("switches", "dynamic", "graph", "interpreter", "passes", "recording", "rewriting")
-
-
-# `tinyt.compile`, under PyTorch's name: set there, to the right of this layer.
-compile: Callable[..., Any]
+_MODULES = (
+    *("switches", "capture.dynamic", "graph.graph", "graph.interpreter", "passes"),
+    *("capture.recording", "rewriting"),
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -84,7 +84,7 @@ def __dir__() -> list[str]:
 
 
 def _simplified(core: _core.Graph) -> _core.Graph:
-    after: _core.Graph = import_module(f"{__name__}.lazy").simplified(core)
+    after: _core.Graph = import_module(f"{__name__}.passes.lazy").simplified(core)
     return after
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from tinyt._core import CaptureError
 from tinyt._tensor import GradMode
-from tinyt.compiler.graph import FLOW, OPS, Graph
+from tinyt.compiler.capture.recording import recording
+from tinyt.compiler.graph.graph import FLOW, OPS, Graph
 from tinyt.compiler.passes.rewrites import REGISTERED, Registered, Shape, Types
-from tinyt.compiler.recording import recording
 from tinyt.dtypes import finfo, float32
 from tinyt.tensor import Tensor, prim
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tinyt._core import is_recording
 from tinyt.autograd import Function, FunctionCtx, RemovableHandle, is_grad_enabled
 from tinyt.autograd.hooks import add_hook
+from tinyt.compiler import api
 from tinyt.nn.hook_tables import Hook, HookFlags, HookTable, LoadHook, SaveHook, StateHooks
 from tinyt.tensor import Tensor
 
@@ -102,16 +103,6 @@ class CompiledCalls(CallHooks):
     def __reduce__(self) -> Any:
         """Copies are not compiled, as in PyTorch."""
         return CallHooks, (), {k: v for k, v in self.__dict__.items() if k != "compiled"}
-
-
-# What compiles a function: `tinyt.compile`, which stands above this layer and says so.
-_compiler: Callable[..., Any] | None = None
-
-
-def set_compiler(compile_: Callable[..., Any]) -> None:
-    """Sets what `Module.compile` compiles with."""
-    global _compiler
-    _compiler = compile_
 
 
 def _call_hook(
@@ -363,12 +354,9 @@ class Hooked:
         >>> layer(tinyt.ones(1, 2)).shape
         tinyt.Size([1, 3])
         """
-        if _compiler is None:
-            raise RuntimeError("Module.compile: import tinyt first")
-        compiler = _compiler
         self._call_hooks = CompiledCalls(
             self,  # type: ignore[arg-type]
-            lambda call: compiler(call, *args, **kwargs),
+            lambda call: api.compile(call, *args, **kwargs),
         )
 
     # PyTorch's names, by which programs look hooks up, take them out and clear them.

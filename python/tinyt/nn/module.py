@@ -10,10 +10,12 @@ that its training scripts and state dicts work unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
 from tinyt._tensor import device as Device
 from tinyt._tensor import dtype, move_to_shared, shown_as
+from tinyt.compiler.api import wrap_compiled
 from tinyt.dtypes import as_dtype, bfloat16, float16, float32, float64
 from tinyt.nn.parameter import Buffer, Parameter, clear_grads
 from tinyt.nn.state import Stateful
@@ -382,3 +384,12 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dtype | No
         elif not isinstance(arg, bool):  # a bool is non_blocking, which the CPU ignores
             device = arg
     return target, device, kwargs.get("memory_format")
+
+
+def _optimized(module: Module, compiled: Any) -> Module:
+    """What `tinyt.compile` returns of a module."""
+    made: Module = import_module(f"{__package__}.optimized").OptimizedModule(module, compiled)
+    return made
+
+
+wrap_compiled(Module, _optimized)

@@ -12,9 +12,9 @@
 
 namespace tinyt::cpu::winograd {
 
-inline constexpr int64_t kSide = 4;       // of a tile of the output
-inline constexpr int64_t kElements = 36;  // of a tile of the input
-inline constexpr int64_t kDepth = 256;    // most terms in one chain of fma
+inline constexpr int64_t kSide = 4;          // of a tile of the output
+inline constexpr int64_t kElements = 36;     // of a tile of the input
+inline constexpr int64_t kChainTerms = 256;  // most terms in one chain of fma
 inline constexpr int64_t kLeastBlock = 32;
 inline constexpr int64_t kBlockElements = int64_t{1} << 17;
 inline constexpr int64_t kChannelsOfTask = 8;
@@ -43,7 +43,7 @@ struct Plan {
     across = ceil_div(c.positions[2], kSide);
     tiles = d.images * c.positions[0] * down * across;
     depth = d.ins * c.kernel[0];
-    chain = ceil_div(depth, ceil_div(depth, kDepth));
+    chain = ceil_div(depth, ceil_div(depth, kChainTerms));
     rows = round_up(d.outs, tile.rows);
     const int64_t fit = kBlockElements / (kElements * (depth + d.outs));
     block = std::clamp(fit / tile.cols * tile.cols, round_up(least, tile.cols),

@@ -68,7 +68,7 @@ void ElementwiseCall::convert_constant(int k) {
 bool is_constant(const ElementwiseCall& job, int k) { return job.tensor[k]->numel() == 1; }
 
 // Whether the result goes past the caches: from a tile in L1, so that kernels need no second form.
-bool streams(const ElementwiseCall& job) {
+bool streams_job(const ElementwiseCall& job) {
   const Tensor& out = *job.tensor[0];
   bool fresh = out.numel() * static_cast<int64_t>(out.itemsize()) >= kStreamBytes;
   // In place, the lines have been read anyway.
@@ -129,7 +129,7 @@ bool run_flat(const ElementwiseCall& job) {
     item[k] = dense ? static_cast<int64_t>(size_of(job.want[k])) : 0;
   }
   const std::array<int64_t, kMaxOperands> no_rows{};
-  const bool stream = streams(job);
+  const bool stream = streams_job(job);
   parallel_ranges(n, even_chunk(n), [&](int64_t begin, int64_t end) {
     std::array<char*, kMaxOperands> ptr{};
     for (int k = 0; k < job.operands; ++k) ptr[k] = job.data[k] + begin * item[k];
@@ -321,7 +321,7 @@ void run_tiled(const ElementwiseCall& job) {
   if (all_cross(job, loops)) return run_along_operands(job, loops);
   const int crossing = crossing_operand(job, loops);
   if (crossing > 0) return run_crossing(job, loops, crossing);
-  const bool stream = streams(job);
+  const bool stream = streams_job(job);
   std::array<bool, kMaxOperands> lies{};
   bool all = true;
   for (int k = 0; k < job.operands; ++k) {

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tinyt.compiler.graph import Graph
+    from tinyt.compiler.graph.graph import Graph
     from tinyt.compiler.passes.edit import Pass
 
 

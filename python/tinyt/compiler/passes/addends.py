@@ -10,7 +10,7 @@ from tinyt.dtypes import float32, float64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tinyt.compiler.graph import Graph, Node
+    from tinyt.compiler.graph.graph import Graph, Node
     from tinyt.compiler.passes.edit import Edit
 
 # What makes these may run in a region with the sum instead.

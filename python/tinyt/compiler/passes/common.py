@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinyt.compiler.graph import OPS
+from tinyt.compiler.graph.graph import OPS
 from tinyt.compiler.passes.edit import RANDOM, Edit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tinyt.compiler.graph import Graph, Node
+    from tinyt.compiler.graph.graph import Graph, Node
 
 _OPS = frozenset(OPS) - RANDOM
 _WITH_FLOATS = frozenset(name for name, row in OPS.items() if ":f" in row["attributes"])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tinyt._tensor import dtype
-    from tinyt.compiler.graph import Graph, Node
+    from tinyt.compiler.graph.graph import Graph, Node
     from tinyt.compiler.passes.edit import Edit
     from tinyt.tensor import Tensor
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.compiler.graph import OPS, Value
+from tinyt.compiler.graph.graph import OPS, Value
 from tinyt.compiler.passes.edit import FAULTING, SCALARS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tinyt.compiler.graph import Graph, Node
+    from tinyt.compiler.graph.graph import Graph, Node
 
 
 def run(graph: Graph, replaced: Collection[int] = ()) -> Graph:

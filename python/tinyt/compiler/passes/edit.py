@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tinyt.compiler.graph import OPS, Graph, Node, Value
+from tinyt.compiler.graph.graph import OPS, Graph, Node, Value
 
 if TYPE_CHECKING:
     from tinyt import _core

@@ -14,7 +14,7 @@ from tinyt.compiler.passes.edit import SCALARS, walk, with_flag
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tinyt.compiler.graph import Graph, Node
+    from tinyt.compiler.graph.graph import Graph, Node
     from tinyt.compiler.passes.edit import Edit
 
 _CONDITIONAL = with_flag("conditional")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import copysign
 from typing import TYPE_CHECKING, Any
 
-from tinyt.compiler.graph import OPS
+from tinyt.compiler.graph.graph import OPS
 from tinyt.compiler.passes.edit import SPECIAL, uses_of, walk, with_flag
 from tinyt.compiler.passes.views import Place, is_dense
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tinyt._tensor import dtype
-    from tinyt.compiler.graph import Graph, Node
+    from tinyt.compiler.graph.graph import Graph, Node
     from tinyt.compiler.passes.edit import Edit
 
 # Twice is never; twice is once; of a value and itself the value.

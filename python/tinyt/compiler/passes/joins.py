@@ -15,7 +15,7 @@ from tinyt.compiler.passes.views import contiguous
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tinyt.compiler.graph import Graph, Node
+    from tinyt.compiler.graph.graph import Graph, Node
     from tinyt.compiler.passes.edit import Edit
 
 _OPS = ("cat", "pad", "slice", "update")

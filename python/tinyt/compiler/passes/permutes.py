@@ -11,7 +11,7 @@ from tinyt.compiler.passes.edit import SCALARS, uses_of, walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tinyt.compiler.graph import Graph, Node
+    from tinyt.compiler.graph.graph import Graph, Node
     from tinyt.compiler.passes.edit import Edit
 
 _MOST = 16  # nodes between the two

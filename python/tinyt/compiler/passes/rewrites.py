@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tinyt.compiler.graph import OPS
+from tinyt.compiler.graph.graph import OPS
 from tinyt.compiler.passes import dead
 from tinyt.compiler.passes.edit import Edit, uses_of, with_flag
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tinyt._tensor import dtype
-    from tinyt.compiler.graph import Graph, Input, Node
+    from tinyt.compiler.graph.graph import Graph, Input, Node
 
 Types = tuple[tuple[tuple[int, ...], "dtype"], ...]  # of the arguments: shape and dtype
 

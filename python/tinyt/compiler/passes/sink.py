@@ -12,7 +12,7 @@ from tinyt.compiler.passes.edit import FAULTING, SCALARS, uses_of, walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tinyt.compiler.graph import Graph, Node
+    from tinyt.compiler.graph.graph import Graph, Node
     from tinyt.compiler.passes.edit import Edit
 
 _FUSES = (SCALARS - FAULTING) | {"cast"}

@@ -1,0 +1,1 @@
+"""Recorded graphs as Python objects, and what they mean."""

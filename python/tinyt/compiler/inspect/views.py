@@ -1,0 +1,105 @@
+"""What a compiled function shows of its programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinyt import _core
+from tinyt._tensor import CompiledBase
+from tinyt.compiler import inspect
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from tinyt._tensor import Entry
+    from tinyt.compiler.inspect.picture import Picture
+    from tinyt.compiler.inspect.report import Report
+
+
+class Profile:
+    """Measures one call: its program, and that of its backward pass once it has run."""
+
+    def __init__(self) -> None:
+        self.call: _core.Measures | None = None
+        self.later: _core.Measures | None = None
+
+    def start(self, program: _core.Program) -> int:
+        """Before the run of a call's program; returns where its measures are taken."""
+        self.call = _core.Measures(program)
+        return self.call.address
+
+    @property
+    def complete(self) -> bool:
+        """Whether a program has run to its end."""
+        return self.call is not None and self.call.complete
+
+
+class Views(CompiledBase):
+    """The part of a compiled function that reports. All but `measure`, `report` with arguments and
+    `profile` only look."""
+
+    def measure(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function and keeps what its program measured, step by step, for `report` and
+        `graph`: one call as any other, with its result; a backward pass of the result is measured,
+        too. A call that no program stands for yet runs as it would, unmeasured."""
+        return self.call_measured(Profile(), args, kwargs)
+
+    def report(self, *args: Any, **kwargs: Any) -> Report:
+        """What each step of the last used program works on, moves, computes, and why it ends.
+
+        With arguments the function is called with them, once, as by `measure`: the report has that
+        call's times and its ``result``. Where no program stood for the call yet (the first one), it
+        has no times. Without arguments nothing is run; times are those of the last measured call.
+        RuntimeError where there is no program yet.
+        """
+        result = self.measure(*args, **kwargs) if args or kwargs else None
+        return inspect.report.make_report(inspect.facts.read_entry(self._last("report")), result)
+
+    def graph(self) -> Picture:
+        """The last used program as a graph of its steps, to be saved as a page or as DOT; with
+        times and first values where a call has been measured. RuntimeError where there is none."""
+        return inspect.picture.Picture(inspect.facts.read_entry(self._last("graph")), self._name())
+
+    def profile(self, path: str | PathLike[str], *args: Any, **kwargs: Any) -> Any:
+        """Calls the function once and writes the run as a Chrome trace (JSON, also for Perfetto).
+
+        Returns the call's result. RuntimeError, before anything is run, where the function has no
+        program yet; after it where this call had to be recorded anew and ran without one.
+        """
+        import json
+
+        self._last("profile")
+        profile = Profile()
+        with open(path, "w", encoding="utf-8") as file:
+            result = self.call_measured(profile, args, kwargs)
+            if not profile.complete:
+                raise RuntimeError(
+                    "profile: the call has run, but no program stood for it: it was recorded, and "
+                    "another call has one, or runs as written; explain() says why"
+                )
+            program = inspect.facts.read_entry(self._last("profile"))[0]
+            events = inspect.trace.trace_events(program, self._name())
+            json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
+        return result
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes that a run of the last used program holds at once, with as many threads as
+        there are now: arena, blocks, results, and the scratch memory of kernels. Known before it
+        runs, to the byte: the peak that `memory.statistics` shows. Where data decides what runs
+        (`cond`, `while_loop`), the larger case; what a custom op allocates itself is not known, and
+        products that meet infinities or NaN may take more. RuntimeError where there is no program
+        yet."""
+        peak: int = self._last("peak_bytes").program_object.peak_bytes
+        return peak
+
+    def _last(self, what: str) -> Entry:
+        if not self.entries:
+            raise RuntimeError(
+                f"{what}: {self._name()} has no program yet; its first call makes one"
+            )
+        return self.entries[0]
+
+    def _name(self) -> str:
+        """What messages call the function."""
+        raise NotImplementedError

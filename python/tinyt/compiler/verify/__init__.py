@@ -1,0 +1,1 @@
+"""Whether a program does what its function does."""
