@@ -24,7 +24,7 @@ from tinyt.ops import digamma as psi
 from tinyt.ops import lgamma as gammaln
 from tinyt.ops import mvlgamma as multigammaln
 from tinyt.ops import sigmoid as expit
-from tinyt.ops.special import entr, ndtr
+from tinyt.ops.elementwise.special import entr, ndtr
 from tinyt.tensor import prim
 
 i0e = prim.i0e

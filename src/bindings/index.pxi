@@ -1,6 +1,6 @@
 # x[...] and x[...] = v without Python frames, where the index is plain: integers, slices, None and
 # Ellipsis outside the tape (one view), one tensor of positions, or a mask. Everything else, errors
-# included, is tinyt.ops.indexing's.
+# included, is tinyt.ops.index.indexing's.
 
 cdef extern from "Python.h":
     int PySlice_Check(object)

@@ -233,7 +233,7 @@ def test_older_pickles_of_modules() -> None:
 def test_what_comes_with_its_first_use() -> None:
     late = ["functional_parts", "fractional_pooling", "global_hooks", "lazy", "uninitialized"]
     late += ["grad", "common_types", "_reduction", "adaptive", "parallel.comm"]
-    names = [f"tinyt.nn.{name}" for name in late] + ["tinyt.ops.fractional_pooling"]
+    names = [f"tinyt.nn.{name}" for name in late] + ["tinyt.ops.nn.fractional_pooling"]
     code = f"import sys, tinyt, tinyt.nn; print([n for n in {names} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

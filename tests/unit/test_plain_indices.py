@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tinyt
-from tinyt.ops import indexing
+from tinyt.ops.index import indexing
 
 
 def plain_indices(rng):

@@ -16,7 +16,7 @@ from typing import Any
 from tinyt.dtypes import float64
 from tinyt.nesting import deeper
 from tinyt.ops import as_tensor, stack, tensor
-from tinyt.ops.values import from_foreign
+from tinyt.ops.creation.values import from_foreign
 from tinyt.tensor import Tensor
 
 # By the type of samples, or types in a tuple: what makes a batch of a list of them. The functions

@@ -17,7 +17,7 @@ from tinyt.nn.linear import NonDynamicallyQuantizableLinear
 from tinyt.nn.module import Module
 from tinyt.nn.parameter import Parameter
 from tinyt.ops import empty
-from tinyt.ops.multihead import multi_head_attention
+from tinyt.ops.nn.multihead import multi_head_attention
 from tinyt.tensor import Tensor
 
 

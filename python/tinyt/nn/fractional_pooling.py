@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tinyt.nn.module import Module
-from tinyt.ops import fractional_pooling
 from tinyt.ops.common import tuple_of
+from tinyt.ops.nn import fractional_pooling
 from tinyt.tensor import Tensor
 
 __all__ = ["FractionalMaxPool2d", "FractionalMaxPool3d"]

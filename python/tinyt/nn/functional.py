@@ -120,7 +120,7 @@ from tinyt.ops import (
     upsample_bilinear,
     upsample_nearest,
 )
-from tinyt.ops.activation import log_softmax, relu, softmax
+from tinyt.ops.nn.activation import log_softmax, relu, softmax
 
 if _typing.TYPE_CHECKING:
     from tinyt.nn.functional_parts import *  # noqa: F403

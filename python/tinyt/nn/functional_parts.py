@@ -29,8 +29,8 @@ from tinyt.ops import (
     threshold,
     zeros_like,
 )
-from tinyt.ops.embedding import embedding_renorm_
-from tinyt.ops.fractional_pooling import (
+from tinyt.ops.nn.embedding import embedding_renorm_
+from tinyt.ops.nn.fractional_pooling import (
     fractional_max_pool2d,
     fractional_max_pool2d_with_indices,
     fractional_max_pool3d,

@@ -15,7 +15,7 @@ from typing import ClassVar
 from tinyt.nn import functional as F
 from tinyt.nn.distance import PairwiseDistance
 from tinyt.nn.module import Module
-from tinyt.ops.loss import Flag, reduction_of
+from tinyt.ops.nn.loss import Flag, reduction_of
 from tinyt.tensor import Tensor
 
 

@@ -11,7 +11,7 @@ from tinyt.nn.hook_tables import NO_HOOKS
 from tinyt.nn.hooks import Hooked
 from tinyt.nn.parameter import Parameter
 from tinyt.nn.tree import Tree
-from tinyt.ops.values import from_foreign
+from tinyt.ops.creation.values import from_foreign
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Operations: typed functions over the primitives, one family a file; all names flat here."""
+"""Operations: typed functions over the primitives, a folder a family; all names flat here."""
 
 from __future__ import annotations
 
@@ -6,78 +6,50 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
-from tinyt.ops import (
+from tinyt.ops import backward, convert, inplace
+from tinyt.ops.common import OP_TABLE, named, renamed
+from tinyt.ops.creation import filled, ranges, signal, values
+from tinyt.ops.elementwise import bounded, compare, complex, functions, special
+from tinyt.ops.index import indexing, masks, scatter, search, slices
+from tinyt.ops.linalg import distance, einsum, matrix, products, triangular
+from tinyt.ops.nn import (
     activation,
-    arrange,
     attention,
-    backward,
-    bounded,
     class_loss,
-    compare,
-    complex,
     conv,
-    convert,
-    counting,
-    creation,
     ctc,
-    distance,
-    distributions,
     dropout,
-    einsum,
-    elementwise,
     embedding,
     grid,
-    indexing,
-    inplace,
-    join,
-    linalg,
     loss,
-    masks,
-    matrix,
     multihead,
     norm,
-    order,
-    pad,
     pooling,
-    random,
-    ranges,
-    reduce,
     resample,
-    scan,
-    scatter,
-    search,
-    shape,
-    signal,
-    slices,
-    special,
-    split,
-    statistics,
-    strides,
-    triangular,
     unpooling,
-    values,
-    variates,
     weight_norm,
 )
-from tinyt.ops.common import OP_TABLE, named, renamed
+from tinyt.ops.random import distributions, draws, variates
+from tinyt.ops.reduce import counting, order, reductions, scan, statistics
+from tinyt.ops.shape import arrange, join, pad, reshape, split, strides
 from tinyt.tensor import Tensor
 
 FAMILIES = (
-    creation,
+    filled,
     values,
-    elementwise,
+    functions,
     bounded,
     compare,
     special,
     complex,
-    reduce,
+    reductions,
     statistics,
     scan,
     order,
     search,
     counting,
     convert,
-    shape,
+    reshape,
     strides,
     split,
     join,
@@ -87,7 +59,7 @@ FAMILIES = (
     scatter,
     slices,
     masks,
-    linalg,
+    products,
     matrix,
     triangular,
     einsum,
@@ -108,7 +80,7 @@ FAMILIES = (
     dropout,
     ranges,
     signal,
-    random,
+    draws,
     distributions,
     variates,
     multihead,

@@ -11,11 +11,11 @@ from tinyt.autograd.rules import activation
 from tinyt.autograd.rules.common import widen
 from tinyt.autograd.rules.fused import class_shares, cross_entropy_slopes
 from tinyt.dtypes import int32
-from tinyt.ops.attention import DECOMPOSE as ATTENTION
-from tinyt.ops.matrix import composed_norm
-from tinyt.ops.norm import DECOMPOSE as NORMS
-from tinyt.ops.recurrent import DECOMPOSE as RECURRENT
-from tinyt.ops.statistics import composed_variance, deviation
+from tinyt.ops.linalg.matrix import composed_norm
+from tinyt.ops.nn.attention import DECOMPOSE as ATTENTION
+from tinyt.ops.nn.norm import DECOMPOSE as NORMS
+from tinyt.ops.nn.recurrent import DECOMPOSE as RECURRENT
+from tinyt.ops.reduce.statistics import composed_variance, deviation
 from tinyt.tensor import Tensor, prim
 
 

@@ -19,7 +19,7 @@ from tinyt.dtypes import float32, float64, get_default_dtype
 from tinyt.forks import made_once
 from tinyt.nn.parameter import clear_grads
 from tinyt.ops import tensor, zeros_like
-from tinyt.ops.values import from_foreign
+from tinyt.ops.creation.values import from_foreign
 from tinyt.tensor import Tensor
 
 ParamGroup = dict[str, Any]

@@ -29,8 +29,8 @@ from tinyt.compiler.control_flow.calls import (
     zeros,
 )
 from tinyt.compiler.control_flow.trees import flatten, mismatch, require_tensors, unflatten
-from tinyt.ops.join import stack
-from tinyt.ops.shape import movedim
+from tinyt.ops.shape.join import stack
+from tinyt.ops.shape.reshape import movedim
 from tinyt.tensor import Tensor, prim
 
 T = TypeVar("T")

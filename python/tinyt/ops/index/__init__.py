@@ -1,0 +1,1 @@
+"""Reading and writing at computed positions; search and sets."""

@@ -1,0 +1,1 @@
+"""What layers compute: activations, losses, convolution, pooling, norms, attention."""

@@ -1,0 +1,1 @@
+"""Shapes, views, joins and moves of elements."""
