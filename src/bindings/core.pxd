@@ -97,10 +97,10 @@ cdef extern from "core/ops/ops.h" namespace "tinyt" nogil:
 
 
 cdef extern from "core/ops/ops.h" namespace "tinyt::op_flags" nogil:
-    unsigned FLAG_DIFFERENTIABLE "tinyt::op_flags::D"
-    unsigned FLAG_VIEW "tinyt::op_flags::V"
-    unsigned FLAG_CONDITION "tinyt::op_flags::K"
-    unsigned FLAG_HOLDING "tinyt::op_flags::H"
+    unsigned FLAG_DIFFERENTIABLE "tinyt::op_flags::differentiable"
+    unsigned FLAG_VIEW "tinyt::op_flags::view"
+    unsigned FLAG_CONDITION "tinyt::op_flags::predicate_first"
+    unsigned FLAG_HOLDING "tinyt::op_flags::checked_numbers"
 
 
 cdef extern from "core/ops/dispatch.h" namespace "tinyt" nogil:

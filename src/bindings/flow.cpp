@@ -55,7 +55,7 @@ std::pair<std::vector<bool>, std::vector<bool>> later_reads(const Graph& g, int6
     reads[input.argument] = std::ranges::binary_search(cut.inputs, input.value);
   }
   for (const Graph::Node& node : g.nodes()) {
-    bool found = node.opaque || has_flag(node.op, op_flags::R);
+    bool found = node.opaque || has_flag(node.op, op_flags::random);
     for (int64_t v : node.inputs) found = found || differs[v];
     for (int64_t v : node.outputs) differs[v] = found;
   }

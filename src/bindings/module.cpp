@@ -25,13 +25,10 @@ py::list op_table() {
   static constexpr const char* kRules[] = {"same",  "float", "bool", "sum",
                                            "index", "first", "attr"};
   static constexpr std::pair<uint32_t, const char*> kFlags[] = {
-      {op_flags::C, "commutative"}, {op_flags::D, "differentiable"}, {op_flags::V, "view"},
-      {op_flags::R, "random"},      {op_flags::Y, "dynamic"},        {op_flags::F, "fused"},
-      {op_flags::N, "not_bool"},    {op_flags::I, "integral"},       {op_flags::T, "floating"},
-      {op_flags::K, "conditional"}, {op_flags::O, "no_in_place"},    {op_flags::X, "complex"},
-      {op_flags::A, "real_result"}, {op_flags::W, "in_place"},       {op_flags::L, "light"},
-      {op_flags::E, "faulting"},    {op_flags::S, "self_inverse"},   {op_flags::P, "idempotent"},
-      {op_flags::M, "moving"},      {op_flags::B, "product"},        {op_flags::H, "holding"}};
+#define FLAG(name) {op_flags::name, #name},
+      TINYT_OP_FLAGS(FLAG)
+#undef FLAG
+  };
   py::list table;
   for (const OpInfo& row : kOps) {
     py::set flags;

@@ -104,7 +104,7 @@ def primitive_form(name: str) -> Form:
     if row is None:
         raise ValueError(f"{name} is no primitive")
     operands = ("input", "other", "third")
-    if "conditional" in row["flags"]:
+    if "predicate_first" in row["flags"]:
         operands = ("condition", "input", "other")
     attributes = (word.partition(":")[::2] for word in row["attributes"].split())
     return (

@@ -112,7 +112,7 @@ def test_keywords_of_primitives(
     operand_list: Callable[..., list[str]], row: dict[str, Any]
 ) -> None:
     """The names that stubs give the operands are those that calls take."""
-    kinds = {"conditional": tinyt.bool, "floating": tinyt.float32}
+    kinds = {"predicate_first": tinyt.bool, "floating": tinyt.float32}
     kind = next((kinds[flag] for flag in row["flags"] if flag in kinds), tinyt.int64)
     x = tinyt.ones(2, dtype=kind)
     names = [text.partition(":")[0] for text in operand_list(row)]

@@ -23,7 +23,7 @@ def operand_list(row: Mapping[str, Any]) -> list[str]:
     if count < 0:
         return ["tensors: Sequence[Tensor]"]
     mixed = "Tensor | Scalar" if row["kind"] == "scalar" else "Tensor"
-    if "conditional" in row["flags"]:
+    if "predicate_first" in row["flags"]:
         return ["condition: Tensor", f"input: {mixed}", f"other: {mixed}"]
     if count in (3, 4) and row["kind"] == "scalar":
         return [f"{n}: {mixed}" for n in ("input", "other", "third", "fourth")[:count]]

@@ -263,7 +263,7 @@ def attach_primitives(kind: str) -> dict[str, Any]:
         functions[name] = getattr(prim, name)
         if name not in vars(Tensor):
             setattr(Tensor, name, _tensor.primitive_method(name))
-        if "no_in_place" not in row["flags"] and name + "_" not in vars(Tensor):
+        if "no_inplace" not in row["flags"] and name + "_" not in vars(Tensor):
             setattr(Tensor, name + "_", _tensor.primitive_method(name, True))
     return functions
 

@@ -194,7 +194,7 @@ int64_t Graph::read(const Tensor& x) {
 }
 
 Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& inferred) {
-  if (has_flag(op, op_flags::Y))
+  if (has_flag(op, op_flags::dynamic_shape))
     fail(ErrorKind::Capture, name_of(op),
          ": the size of the result depends on data, which is not known while recording; call it "
          "outside the recorded function, or keep all elements with where()");

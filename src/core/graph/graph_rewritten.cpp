@@ -186,7 +186,7 @@ class Rewriting {
     }
     Graph::Node node{
         static_cast<OpId>(words_.below(kOpCount, "op")), DType::Float32, {}, {}, {}, nullptr};
-    check(!has_flag(node.op, op_flags::R | op_flags::Y), name_of(node.op), " cannot be added");
+    check(!has_flag(node.op, op_flags::random | op_flags::dynamic_shape), name_of(node.op), " cannot be added");
     for (int64_t word : words_.list()) node.attrs.ints.push_back(word);
     for (int64_t word : words_.list()) node.attrs.floats.push_back(std::bit_cast<double>(word));
     check_attrs(node.op, node.attrs);

@@ -17,7 +17,7 @@ std::vector<Tensor> Graph::record_fixed() const {
   const size_t end = mark_.node < 0 ? nodes_.size() : static_cast<size_t>(mark_.node);
   for (size_t n = 0; n < end; ++n) {
     const Node& node = nodes_[n];
-    if (node.opaque || has_flag(node.op, op_flags::R)) continue;
+    if (node.opaque || has_flag(node.op, op_flags::random)) continue;
     std::vector<Tensor> in;
     for (int64_t v : node.inputs) in.push_back(fixed[v]);
     if (!std::all_of(in.begin(), in.end(), [](const Tensor& t) { return static_cast<bool>(t); }))
@@ -34,7 +34,7 @@ std::vector<Tensor> Graph::record_fixed() const {
 void Graph::hoist() {
   const std::vector<Tensor> fixed = record_fixed();
   const auto goes = [&](const Node& node) {
-    return !node.opaque && !has_flag(node.op, op_flags::V) &&
+    return !node.opaque && !has_flag(node.op, op_flags::view) &&
            std::all_of(node.outputs.begin(), node.outputs.end(),
                        [&](int64_t v) { return static_cast<bool>(fixed[v]); });
   };

@@ -277,7 +277,7 @@ void Lazy::begin_call(LazyRegion::Kind kind, OpId op, std::span<const Tensor> in
                   static_cast<int64_t>(attrs.ints.size()) << 32 |
                   static_cast<int64_t>(attrs.floats.size()) << 56);
   words.insert(words.end(), attrs.ints.begin(), attrs.ints.end());
-  if (kind != LazyRegion::Assign && has_flag(op, op_flags::R)) {
+  if (kind != LazyRegion::Assign && has_flag(op, op_flags::random)) {
     region_.draws.emplace_back(words[words.size() - 2], words[words.size() - 1]);
     words[words.size() - 2] = words[words.size() - 1] = 0;
   }
@@ -308,7 +308,7 @@ Tensor Lazy::make(const Dims& shape, DType dtype) {
 
 bool Lazy::record(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
                   const Inferred& inferred, Outputs& out) {
-  if (has_flag(op, op_flags::Y)) return false;
+  if (has_flag(op, op_flags::dynamic_shape)) return false;
   keep_short();
   if (inferred.is_view) {
     const Locked lock(*this);
@@ -345,7 +345,7 @@ bool Lazy::record_into(OpId op, std::span<const Tensor> inputs, const Attrs& att
                        const Tensor& out) {
   keep_short();
   std::vector<Tensor> copies;
-  if (has_flag(op, op_flags::Y) || !fits(inputs, attrs, out.shape().size())) return false;
+  if (has_flag(op, op_flags::dynamic_shape) || !fits(inputs, attrs, out.shape().size())) return false;
   if (!prepare_write(out) || !prepare(inputs, copies)) return false;
   const Locked lock(*this);
   begin_call(LazyRegion::Into, op, inputs, attrs);

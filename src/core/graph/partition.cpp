@@ -44,7 +44,7 @@ Cut cut_of(const Graph& graph) {
       continue;
     }
     const Graph::Node& node = graph.nodes()[n];
-    if (!node.opaque && (has_flag(node.op, op_flags::V) || node.op == OpId::fill)) {
+    if (!node.opaque && (has_flag(node.op, op_flags::view) || node.op == OpId::fill)) {
       if (repeated.insert(n).second)
         for (int64_t input : node.inputs) want(input);
     } else {

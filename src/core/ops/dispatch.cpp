@@ -47,7 +47,7 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
         inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset),
         {}};
   const Device device = common_device(op, inputs);
-  if (has_flag(op, op_flags::Y))
+  if (has_flag(op, op_flags::dynamic_shape))
     inferred.shape[0][0] = backend_of(device).count_nonzero(inputs.back());
   const int count = info(op).outputs;
   Tensor out[2];
@@ -90,7 +90,7 @@ void check_overlap(OpId op, std::span<const Tensor> inputs, const Tensor& out) {
 
 // A scatter into its own first input writes only what it changes, when it reads nothing else there.
 bool writes_over_input(OpId op, std::span<const Tensor> inputs, const Tensor& out) {
-  if (!has_flag(op, op_flags::W) || !same_view(inputs[0], out)) return false;
+  if (!has_flag(op, op_flags::inplace_first) || !same_view(inputs[0], out)) return false;
   for (const Tensor& t : inputs.subspan(1))
     if (ranges_overlap(t, out)) return false;
   return true;
@@ -99,7 +99,7 @@ bool writes_over_input(OpId op, std::span<const Tensor> inputs, const Tensor& ou
 // Kernels write contiguous memory of the result's dtype that no input lies in.
 bool takes_result(OpId op, std::span<const Tensor> inputs, const Inferred& inferred,
                   const Tensor& out) {
-  if (inferred.is_view || has_flag(op, op_flags::Y) || !out.is_contiguous() ||
+  if (inferred.is_view || has_flag(op, op_flags::dynamic_shape) || !out.is_contiguous() ||
       out.dtype() != inferred.dtype[0])
     return false;
   for (const Tensor& t : inputs)
@@ -199,7 +199,7 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
 }
 
 void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Tensor& out) {
-  if (out.numel() == 0 && !recording() && !has_flag(op, op_flags::Y)) {
+  if (out.numel() == 0 && !recording() && !has_flag(op, op_flags::dynamic_shape)) {
     Inferred inferred;
     infer(op, inputs, attrs, inferred);
     if (!(inferred.shape[0] == out.shape()) && can_cast(inferred.dtype[0], out.dtype()))

@@ -38,16 +38,16 @@ DType apply_rule(DTypeRule rule, DType compute) {
 void check_dtype(OpId op, DType compute) {
   const OpInfo& row = info(op);
   if (row.kind == OpKind::Struct && row.dtype_rule == DTypeRule::First) return;
-  const bool wrong = (is_complex(compute) && !(row.flags & op_flags::X)) ||
-                     (is_bool(compute) && (row.flags & op_flags::N)) ||
-                     (!is_integral(compute) && (row.flags & op_flags::I)) ||
-                     (is_integral(compute) && (row.flags & op_flags::T));
+  const bool wrong = (is_complex(compute) && !(row.flags & op_flags::complex)) ||
+                     (is_bool(compute) && (row.flags & op_flags::no_bool)) ||
+                     (!is_integral(compute) && (row.flags & op_flags::integral)) ||
+                     (is_integral(compute) && (row.flags & op_flags::floating));
   if (wrong) fail(ErrorKind::DType, row.name, ": not defined for dtype ", name_of(compute));
 }
 
 void infer_scalar(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
   const OpInfo& row = info(op);
-  const bool conditional = (row.flags & op_flags::K) != 0;
+  const bool conditional = (row.flags & op_flags::predicate_first) != 0;
   if (conditional && !is_bool(inputs[0].dtype()))
     fail(ErrorKind::DType, row.name, ": the condition must be bool, got ",
          name_of(inputs[0].dtype()));
@@ -59,11 +59,11 @@ void infer_scalar(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, I
   check_dtype(op, compute);
   if (op == OpId::square && is_bool(compute)) compute = DType::Int64;  // as x ** 2
   // The parameters of an activation lift no integers.
-  if (row.flags & op_flags::F) check_dtype(op, inputs[0].dtype());
+  if (row.flags & op_flags::fused) check_dtype(op, inputs[0].dtype());
   if (row.dtype_rule == DTypeRule::Float) compute = apply_rule(DTypeRule::Float, compute);
   out.compute = compute;
   out.dtype[0] = apply_rule(row.dtype_rule, compute);
-  if (row.flags & op_flags::A) out.dtype[0] = real_of(out.dtype[0]);
+  if (row.flags & op_flags::real_result) out.dtype[0] = real_of(out.dtype[0]);
   out.shape[0] = inputs[0].shape();
   for (size_t i = 1; i < inputs.size(); ++i)
     if (!(inputs[i].shape() == out.shape[0]))

@@ -40,29 +40,24 @@ inline constexpr int kMaxScalarInputs = std::max({
 enum class OpKind : uint8_t { Scalar, Struct, Reduce };
 enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
 
+// What the words in ops.def say, that file explains.
+#define TINYT_OP_FLAGS(FLAG)                                                                   \
+  FLAG(commutative)                                                                            \
+  FLAG(differentiable) FLAG(view) FLAG(random) FLAG(dynamic_shape) FLAG(fused) FLAG(no_bool)   \
+      FLAG(integral) FLAG(floating) FLAG(predicate_first) FLAG(no_inplace) FLAG(complex)       \
+          FLAG(real_result) FLAG(inplace_first) FLAG(cheap) FLAG(value_error) FLAG(involution) \
+              FLAG(idempotent) FLAG(moves) FLAG(gemm_like) FLAG(checked_numbers)
+
 namespace op_flags {
+enum Position : uint32_t {
+#define FLAG(name) k_##name,
+  TINYT_OP_FLAGS(FLAG)
+#undef FLAG
+};
 enum : uint32_t {
-  C = 1,        // commutative
-  D = 2,        // differentiable
-  V = 4,        // view of its input
-  R = 8,        // random
-  Y = 16,       // the output's shape depends on data
-  F = 32,       // fused: has a decompose composite
-  N = 64,       // not for bool
-  I = 128,      // integers and bool only
-  T = 256,      // floats only
-  K = 512,      // the first input is a condition (bool), not one of the values
-  O = 1024,     // no in-place form
-  X = 2048,     // complex too
-  A = 4096,     // complex gives its real dtype
-  W = 8192,     // can write its output over its first input
-  L = 16384,    // light: its time is that of its loads and stores
-  E = 32768,    // may find fault with values when it runs
-  S = 65536,    // its own inverse
-  P = 131072,   // idempotent
-  M = 262144,   // no arithmetic
-  B = 524288,   // a product: regions may begin with it
-  H = 1048576,  // its last operands must not be ints that its dtype cannot hold
+#define FLAG(name) name = uint32_t{1} << k_##name,
+  TINYT_OP_FLAGS(FLAG)
+#undef FLAG
 };
 }  // namespace op_flags
 
@@ -84,7 +79,7 @@ inline bool has_flag(OpId op, uint32_t flag) { return (info(op).flags & flag) !=
 
 // Whether integer divisors must be looked at before the call: 0 is an error there.
 inline bool divides(OpId op) {
-  return info(op).kind == OpKind::Scalar && has_flag(op, op_flags::E);
+  return info(op).kind == OpKind::Scalar && has_flag(op, op_flags::value_error);
 }
 
 // Attributes of one call, in the order of the row: integers, flags, dtypes and lists (length

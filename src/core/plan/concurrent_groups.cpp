@@ -14,7 +14,7 @@ constexpr int64_t kLoss = 10;          // percent that a step loses where it is 
 constexpr int64_t kLeastGain = 200;    // nanoseconds
 
 bool finds_faults(const Program::Step& step) {
-  if (step.kind != Program::Kind::Op || !has_flag(step.op, op_flags::E)) return false;
+  if (step.kind != Program::Kind::Op || !has_flag(step.op, op_flags::value_error)) return false;
   return info(step.op).kind != OpKind::Scalar || is_integral(step.compute);
 }
 

@@ -45,7 +45,7 @@ Fuser::Fuser(const Graph& graph, Regions hold)
 
 bool Fuser::is_view(int64_t node) const {
   const Graph::Node& n = graph_.nodes()[node];
-  return !n.opaque && has_flag(n.op, op_flags::V);
+  return !n.opaque && has_flag(n.op, op_flags::view);
 }
 
 // The region that makes what the value is a view of.

@@ -75,7 +75,7 @@ Boundary Fuser::obstacle(int64_t product, const Region& region,
 void Fuser::join_products() {
   const auto& nodes = graph_.nodes();
   const auto is_product = [&](int64_t n) {
-    return n >= 0 && !nodes[n].opaque && has_flag(nodes[n].op, op_flags::B);
+    return n >= 0 && !nodes[n].opaque && has_flag(nodes[n].op, op_flags::gemm_like);
   };
   std::unordered_map<int64_t, std::vector<int64_t>> readers;  // of products
   for (int64_t n = 0; n < static_cast<int64_t>(nodes.size()); ++n) {

@@ -181,7 +181,7 @@ void TileBuilder::add_scalar(const Graph::Node& node, int64_t n) {
   if (is_half(dtype) && !stays_half(node, dtype)) dtype = DType::Float32;
   TileProgram::Step step{node.op, dtype, 0, {}, static_cast<int>(node.inputs.size())};
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const DType want = i == 0 && has_flag(node.op, op_flags::K) ? DType::Bool : dtype;
+    const DType want = i == 0 && has_flag(node.op, op_flags::predicate_first) ? DType::Bool : dtype;
     step.in[i] = operand(node.inputs[i], want, node.compute, n);
   }
   const DType made = graph_.values()[node.outputs[0]].dtype;

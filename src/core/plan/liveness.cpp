@@ -9,7 +9,7 @@ namespace {
 // Whether output i of a node lies where its input i does.
 bool is_in_place(const Graph::Node& node, size_t i, const std::vector<int64_t>& last, int64_t now) {
   if (node.opaque) return node.opaque->outputs().empty();
-  if (has_flag(node.op, op_flags::V)) return true;
+  if (has_flag(node.op, op_flags::view)) return true;
   return node.op == OpId::update && i == 0 && last[node.inputs[0]] == now;
 }
 

@@ -30,7 +30,7 @@ constexpr size_t kSmallStep = size_t{4} << 20;
 bool may_fail(const Graph::Node& node) {
   if (node.opaque) return node.opaque->may_fail();
   if (info(node.op).kind == OpKind::Scalar) return is_integral(node.compute) && divides(node.op);
-  return info(node.op).kind != OpKind::Reduce && !has_flag(node.op, op_flags::V);
+  return info(node.op).kind != OpKind::Reduce && !has_flag(node.op, op_flags::view);
 }
 
 }  // namespace
@@ -327,7 +327,7 @@ void Planner::plan_op(const Graph::Node& node, int64_t now) {
   step.compute = inferred.compute;
   step.kernel = kernel_of(node.op);
   step.index = static_cast<int64_t>(program_.attrs_.size());
-  if (has_flag(node.op, op_flags::R)) {
+  if (has_flag(node.op, op_flags::random)) {
     const auto& ints = inferred.attrs.ints;
     program_.draws_.push_back({step.index, ints[ints.size() - 2], ints[ints.size() - 1]});
   }

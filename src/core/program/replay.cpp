@@ -76,7 +76,7 @@ class Replay {
   Attrs attrs(OpId op, size_t ints, size_t floats) {
     Attrs out;
     for (int64_t v : next(ints)) out.add(v);
-    if (ints >= 2 && has_flag(op, op_flags::R))
+    if (ints >= 2 && has_flag(op, op_flags::random))
       std::tie(out.ints[ints - 2], out.ints[ints - 1]) = draw(draws_++);
     for (int64_t v : next(floats)) out.add_float(std::bit_cast<double>(v));
     return out;

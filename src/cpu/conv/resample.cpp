@@ -57,7 +57,7 @@ Matrix<T> matrix_of(std::span<const int64_t> taps, std::span<const int64_t> inde
 
 // The entries of a column, in the order of the rows, become a row.
 template <class T>
-Matrix<T> transpose(const Matrix<T>& m, int64_t columns) {
+Matrix<T> transposed_matrix(const Matrix<T>& m, int64_t columns) {
   Matrix<T> t;
   t.first.assign(static_cast<size_t>(columns) + 1, 0);
   t.entries.resize(m.entries.size());
@@ -231,7 +231,7 @@ void run(const Attrs& attrs, DType dtype, const Tensor& x, const Tensor& weight,
     size_t count = 0;
     for (const int64_t n : mine) count += static_cast<size_t>(n);
     matrix[d] = matrix_of<T>(mine, index.first(count), weights);
-    if (transposed) matrix[d] = transpose(matrix[d], out[d]);
+    if (transposed) matrix[d] = transposed_matrix(matrix[d], out[d]);
     taps = taps.subspan(mine.size());
     index = index.subspan(count);
     weights += count;

@@ -122,7 +122,7 @@ inline Source gradient_of(const Plan& p, const float* grad) {
 
 // Where the transformed tiles of a block go: element e of tile i and line k is at
 // e * element + k * line + i / cols * panel + i % cols.
-struct Lines {
+struct TileLines {
   float* data;
   int64_t element, line, panel;
 };
@@ -158,12 +158,12 @@ class TilePlanes {
   }
 
   // Transforms lines [begin, end): (channel, tap).
-  void transform(int64_t begin, int64_t end, float* memory, const Lines& to) const {
+  void transform(int64_t begin, int64_t end, float* memory, const TileLines& to) const {
     for (int64_t k = begin; k < end; ++k) transform_line(k, memory, to);
   }
 
  private:
-  void transform_line(int64_t k, float* memory, const Lines& to) const {
+  void transform_line(int64_t k, float* memory, const TileLines& to) const {
     const int64_t channel = k / s_.taps, tap = k % s_.taps;
     const auto* winograd = kernels().winograd;
     for (int64_t r = 0; r < rows_; ++r) {
@@ -218,7 +218,7 @@ class TilePlanes {
 
 // Transforms all lines of a block.
 inline void transform_block(const TilePlanes& planes, int64_t lines, Slots& slots,
-                            const Lines& to) {
+                            const TileLines& to) {
   parallel_ranges(lines, kChannelsOfTask, [&](int64_t begin, int64_t end) {
     slots.with_one(
         [&](char* slot) { planes.transform(begin, end, reinterpret_cast<float*>(slot), to); });

@@ -80,7 +80,7 @@ struct Table {
 
   template <class Op, uint32_t Flags>
   constexpr void put(OpId op) {
-    if constexpr ((Flags & op_flags::X) == 0) {
+    if constexpr ((Flags & op_flags::complex) == 0) {
       return;
     } else if constexpr (std::is_same_v<Op, complex_op::where>) {
       kernel[static_cast<int>(op)][0] = run_where<float>;

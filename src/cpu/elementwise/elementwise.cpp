@@ -39,12 +39,12 @@ ElementwiseCall::ElementwiseCall(const KernelCall& call)
           name_of(call.compute));
   tensor[0] = &call.outputs[0];
   want[0] = info(call.op).dtype_rule == DTypeRule::Bool ? DType::Bool
-            : has_flag(call.op, op_flags::A)            ? real_of(dtype)
+            : has_flag(call.op, op_flags::real_result)  ? real_of(dtype)
                                                         : dtype;
   data[0] = tensor[0]->data();
   for (int k = 1; k < operands; ++k) {
     tensor[k] = &call.inputs[static_cast<size_t>(k - 1)];
-    want[k] = k == 1 && has_flag(call.op, op_flags::K) ? DType::Bool : dtype;
+    want[k] = k == 1 && has_flag(call.op, op_flags::predicate_first) ? DType::Bool : dtype;
     data[k] = tensor[k]->data();
     if (tensor[k]->numel() == 1) convert_constant(k);
   }

@@ -15,23 +15,23 @@ namespace {
 template <class T>
 constexpr bool takes(DTypeRule rule, uint32_t flags) {
   constexpr bool kFloat = static_cast<T>(0.5) != 0, kBool = sizeof(T) == 1;
-  if ((rule == DTypeRule::Float || (flags & op_flags::T) != 0) && !kFloat) return false;
-  if ((flags & op_flags::N) != 0 && kBool) return false;
-  return (flags & op_flags::I) == 0 || !kFloat;
+  if ((rule == DTypeRule::Float || (flags & op_flags::floating) != 0) && !kFloat) return false;
+  if ((flags & op_flags::no_bool) != 0 && kBool) return false;
+  return (flags & op_flags::integral) == 0 || !kFloat;
 }
 
 template <class Op, class T, int Arity, DTypeRule Rule, uint32_t Flags>
 constexpr TileKernel kernel_of() {
   using V = Vec<T>;
   using Result = std::conditional_t<Rule == DTypeRule::Bool, ToBools<V>, ToValues<V>>;
-  constexpr bool kLight = (Flags & op_flags::L) != 0;
+  constexpr bool kLight = (Flags & op_flags::cheap) != 0;
   if constexpr (!takes<T>(Rule, Flags)) {
     return nullptr;
   } else if constexpr (Arity == 1) {
     return run<Op, T, Result, kLight, Values<T, 1>>;
   } else if constexpr (Arity == 2) {
     return run<Op, T, Result, kLight, Values<T, 1>, Values<T, 2>>;
-  } else if constexpr ((Flags & op_flags::K) != 0) {
+  } else if constexpr ((Flags & op_flags::predicate_first) != 0) {
     return run<Op, T, Result, kLight, Conditions<T, 1>, Values<T, 2>, Values<T, 3>>;
   } else if constexpr (Arity == 3) {
     return run<Op, T, Result, kLight, Values<T, 1>, Values<T, 2>, Values<T, 3>>;

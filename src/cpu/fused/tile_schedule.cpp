@@ -569,7 +569,7 @@ class BlockTail final : public Tail {
     const auto& steps = job_.program.steps;
     return num_threads() > 1 && bytes <= kOneTurn &&
            std::any_of(steps.begin(), steps.end(), [](const TileProgram::Step& step) {
-             return info(step.op).kind == OpKind::Scalar && !has_flag(step.op, op_flags::L);
+             return info(step.op).kind == OpKind::Scalar && !has_flag(step.op, op_flags::cheap);
            });
   }
 

@@ -19,7 +19,7 @@ constexpr double kHeavy = 0.2;            // of another one
 constexpr double kGathered = 0.2;         // on top, of one that does not lie dense
 
 double of_element(OpId op) {
-  return info(op).kind != OpKind::Scalar || has_flag(op, op_flags::L) ? kLight : kHeavy;
+  return info(op).kind != OpKind::Scalar || has_flag(op, op_flags::cheap) ? kLight : kHeavy;
 }
 
 // Nanoseconds that so many elements take on top where they are gathered from memory.

@@ -26,7 +26,7 @@ def with_flag(flag: str) -> frozenset[str]:
 VIEWS = with_flag("view")
 REARRANGING = VIEWS - {"view_as_real", "view_as_complex"}  # of the same elements
 RANDOM = with_flag("random")
-FAULTING = with_flag("faulting")
+FAULTING = with_flag("value_error")
 
 # A value of at most that many bytes may be kept longer than the recorded function would.
 _SMALL = 4096

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tinyt.compiler.graph.graph import Graph, Node
     from tinyt.compiler.passes.edit import Edit
 
-_CONDITIONAL = with_flag("conditional")
+_CONDITIONAL = with_flag("predicate_first")
 
 
 def run(graph: Graph) -> Graph:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tinyt.compiler.passes.edit import Edit
 
 # Twice is never; twice is once; of a value and itself the value.
-INVOLUTIONS = with_flag("self_inverse")
+INVOLUTIONS = with_flag("involution")
 IDEMPOTENT = frozenset(op for op in with_flag("idempotent") if OPS[op]["inputs"] == 1)
 SELF = with_flag("idempotent") - IDEMPOTENT
 
