@@ -73,7 +73,7 @@ DType conv_dtype(OpId op, std::span<const Tensor> in) {
           ": both operands must have one dtype, got ", name_of(in[0].dtype()), " and ",
           name_of(in[1].dtype()));
   no_complex(op, in[0].dtype());
-  no_bool(op, in[0].dtype());
+  refuse_bool(op, in[0].dtype());
   return in[0].dtype();
 }
 

@@ -11,7 +11,7 @@ void infer_arg(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Infe
   const int64_t dim = wrap_dim(name_of(op), read.integer(), x.rank());
   const bool keepdim = read.flag();
   no_complex(op, x.dtype());
-  no_bool(op, x.dtype());
+  refuse_bool(op, x.dtype());
   require(x.rank() == 0 || x.size(dim) > 0, ErrorKind::Dim, name_of(op),
           ": cannot reduce over zero elements, got shape ", x.shape(), " over dim ", dim);
   out.compute = x.dtype();
@@ -54,7 +54,7 @@ Rank infer_rank(OpId op, const Tensor& x, AttrReader& read, int64_t least, Infer
   const int64_t k = read.integer();
   out.attrs.add(k);
   const int64_t dim = infer_ordered(op, x, read.integer(), out);
-  no_bool(op, x.dtype());
+  refuse_bool(op, x.dtype());
   const int64_t size = x.rank() == 0 ? 1 : x.size(static_cast<size_t>(dim));
   require(k >= least && k <= size, ErrorKind::Runtime, name_of(op), ": k must be in [", least, ", ",
           size, "] for dimension ", dim, ", got ", k);
@@ -124,7 +124,7 @@ void infer_kthvalue(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inf
 void infer_median(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   AttrReader read(attrs);
   const int64_t dim = infer_ordered(op, in[0], read.integer(), out);
-  no_bool(op, in[0].dtype());
+  refuse_bool(op, in[0].dtype());
   require(in[0].rank() == 0 || in[0].size(static_cast<size_t>(dim)) > 0, ErrorKind::Dim,
           name_of(op), ": cannot reduce over zero elements, got shape ", in[0].shape(),
           " over dim ", dim);

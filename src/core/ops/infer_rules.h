@@ -18,7 +18,7 @@ inline void first_shape(const Tensor& x, Inferred& out) {
 // The shape of a reduction, from its attributes "dims:I keepdim:b", which it normalises.
 void reduce_dims(OpId op, const Tensor& x, AttrReader& read, bool needs_element, Inferred& out);
 
-inline void no_bool(OpId op, DType dtype) {
+inline void refuse_bool(OpId op, DType dtype) {
   require(!is_bool(dtype), ErrorKind::DType, name_of(op), ": not defined for dtype bool");
 }
 

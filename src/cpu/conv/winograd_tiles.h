@@ -74,7 +74,7 @@ struct TileAt {
 };
 
 // What is cut into tiles: planes whose tile (0, 0) starts at `top` and `left`.
-struct Source {
+struct TileSource {
   const float* data;
   int64_t image_stride, channel_stride;
   int64_t depth, height, width;         // of an image
@@ -84,7 +84,7 @@ struct Source {
   int64_t rows;  // of a tile: 6 of the input, 4 of the output
 };
 
-inline Source input_of(const Plan& p) {
+inline TileSource input_of(const Plan& p) {
   const Columns& c = p.d.columns;
   return {.data = reinterpret_cast<const float*>(c.data),
           .image_stride = c.image_stride,
@@ -102,7 +102,7 @@ inline Source input_of(const Plan& p) {
           .rows = 6};
 }
 
-inline Source gradient_of(const Plan& p, const float* grad) {
+inline TileSource gradient_of(const Plan& p, const float* grad) {
   const Sizes& n = p.d.columns.positions;
   return {.data = grad,
           .image_stride = p.d.groups * p.d.outs * product(n),
@@ -132,7 +132,7 @@ struct TileLines {
 // of the input, one more for the last two columns.
 class TilePlanes {
  public:
-  TilePlanes(const Plan& p, const Source& source, int64_t first, int64_t count)
+  TilePlanes(const Plan& p, const TileSource& source, int64_t first, int64_t count)
       : p_(p), s_(source), count_(count) {
     first_row_ = first / p.across;
     rows_ = (first + count - 1) / p.across - first_row_ + 1;
@@ -209,7 +209,7 @@ class TilePlanes {
   }
 
   const Plan& p_;
-  Source s_;
+  TileSource s_;
   int64_t count_, first_row_, rows_, first_x_, groups_, plane_;
   Row row_[kMaxTiles];
   int64_t start_[kMaxTiles];  // of a register of tiles
