@@ -48,7 +48,6 @@ CORE_LAYERS = ["base", "memory", "tensor", "ops", "graph", "plan", "program"]
 # to the graph that is being recorded, or to a lazy recording, and that runs as a program; a plan
 # fills in a program.
 SEAMS = {
-    ("base/fork.cpp", "memory/allocator.h"),
     ("tensor/tensor.cpp", "ops/backend.h"),
     ("ops/dispatch.cpp", "graph/graph.h"),
     ("ops/dispatch.cpp", "graph/lazy.h"),

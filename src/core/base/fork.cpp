@@ -1,6 +1,6 @@
 #include "core/base/fork.h"
 
-#include "core/memory/allocator.h"
+#include <exception>
 
 #if !defined(_WIN32)
 #include <pthread.h>
@@ -56,23 +56,45 @@ struct ForkSafeMutexes {
 namespace {
 
 constinit ForkSafeMutexes g_mutexes;
+constinit std::atomic<const AllocatorForkHandlers*> g_allocator{nullptr};
+constinit std::atomic<void (*)()> g_in_children[4]{};
 
 #if !defined(_WIN32)
-// Handlers that come later run earlier before a fork: whoever holds one of these mutexes may ask
-// the allocator for memory, so its handler has to be there already.
-[[maybe_unused]] const bool g_hooked = [] {
-  memory::caching();
-  pthread_atfork([] { g_mutexes.before_fork(); }, [] { g_mutexes.after_fork(); },
-                 [] {
-                   g_survivor = this_thread();
-                   ++g_forks;
-                   g_mutexes.after_fork();
-                 });
-  return true;
-}();
+constinit const AllocatorForkHandlers* g_told = nullptr;  // those that know of the present fork
+
+void before_fork() {
+  g_mutexes.before_fork();
+  g_told = g_allocator.load();
+  if (g_told) g_told->before();
+}
+
+void after_fork(bool child) {
+  if (g_told) g_told->after(child);
+  if (child) {
+    g_survivor = this_thread();
+    ++g_forks;
+  }
+  g_mutexes.after_fork();
+  if (!child) return;
+  for (const auto& function : g_in_children)
+    if (const auto call = function.load()) call();
+}
+
+[[maybe_unused]] const bool g_hooked =
+    pthread_atfork(before_fork, [] { after_fork(false); }, [] { after_fork(true); }) == 0;
 #endif
 
 }  // namespace
+
+void set_allocator_fork_handlers(const AllocatorForkHandlers* handlers) { g_allocator = handlers; }
+
+void call_in_children(void (*function)()) {
+  for (auto& place : g_in_children) {
+    void (*none)() = nullptr;
+    if (place.compare_exchange_strong(none, function)) return;
+  }
+  std::terminate();  // too few places
+}
 
 uint32_t fork_count() { return g_forks.load(std::memory_order_relaxed); }
 

@@ -13,6 +13,18 @@ namespace tinyt {
 // half done is compared with it, and made anew.
 uint32_t fork_count();
 
+// The allocator's part of every fork, after all mutexes are taken and before they are given back:
+// whoever holds one may ask for memory. The handlers live for ever.
+struct AllocatorForkHandlers {
+  void (*before)();
+  void (*after)(bool child);
+};
+void set_allocator_fork_handlers(const AllocatorForkHandlers* handlers);
+
+// Calls a function in every child of a fork, when fork_count() tells of it and the mutexes below
+// are free. For a few functions in all.
+void call_in_children(void (*function)());
+
 // A mutex held for moments: every fork takes it first, so that the child finds whole what it
 // guards. Whoever holds one takes no other one, makes and destroys none, and does not wait for the
 // interpreter's lock, which the forking thread may have.

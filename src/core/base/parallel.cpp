@@ -21,6 +21,7 @@
 
 #include "core/base/cgroup.h"
 #include "core/base/error.h"
+#include "core/base/fork.h"
 
 #if defined(__x86_64__) || defined(_M_X64)
 #include <immintrin.h>
@@ -176,16 +177,16 @@ void work(Worker& self) noexcept {
 
 // Starts one more worker; false when the system refuses.
 bool add_worker() {
-#if !defined(_WIN32)
   if (!g_pool.hooked) {
     // The child of a fork has no workers; it makes its own when it needs them.
-    pthread_atfork(nullptr, nullptr, [] {
+    call_in_children([] {
       for (Worker& worker : g_pool.slots) worker.state = kIdle;
       g_pool.workers = 0;
       g_pool.busy = false;
     });
     g_pool.hooked = true;
   }
+#if !defined(_WIN32)
   // Signals are for the threads of the program: Python's Ctrl-C belongs to its main thread.
   sigset_t all, before;
   sigfillset(&all);

@@ -9,10 +9,6 @@
 #include "core/memory/thread_pointer.h"
 #include "core/program/replay.h"
 
-#if !defined(_WIN32)
-#include <pthread.h>
-#endif
-
 namespace tinyt {
 
 namespace {
@@ -45,9 +41,7 @@ void drop_lost() {
   g_recordings = static_cast<int>(g_registry.all.size());
 }
 
-#if !defined(_WIN32)
-[[maybe_unused]] const bool g_hooked = pthread_atfork(nullptr, nullptr, drop_lost) == 0;
-#endif
+[[maybe_unused]] const bool g_hooked = (call_in_children(drop_lost), true);
 
 Registry& registry() { return g_registry; }
 
@@ -345,7 +339,8 @@ bool Lazy::record_into(OpId op, std::span<const Tensor> inputs, const Attrs& att
                        const Tensor& out) {
   keep_short();
   std::vector<Tensor> copies;
-  if (has_flag(op, op_flags::dynamic_shape) || !fits(inputs, attrs, out.shape().size())) return false;
+  if (has_flag(op, op_flags::dynamic_shape) || !fits(inputs, attrs, out.shape().size()))
+    return false;
   if (!prepare_write(out) || !prepare(inputs, copies)) return false;
   const Locked lock(*this);
   begin_call(LazyRegion::Into, op, inputs, attrs);

@@ -3,12 +3,9 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/fork.h"
 #include "core/memory/caching.h"
 #include "core/memory/set_to_fail.h"
-
-#if !defined(_WIN32)
-#include <pthread.h>
-#endif
 
 namespace tinyt::memory {
 
@@ -19,10 +16,9 @@ CachingAllocator& instance() {
 }
 
 CachingAllocator::CachingAllocator() {
-#if !defined(_WIN32)
-  pthread_atfork([] { instance().before_fork(); }, [] { instance().after_fork(false); },
-                 [] { instance().after_fork(true); });
-#endif
+  static constexpr AllocatorForkHandlers kHandlers{
+      [] { instance().before_fork(); }, [](bool child) { instance().after_fork(child); }};
+  set_allocator_fork_handlers(&kHandlers);
 }
 
 Error CachingAllocator::refusal(const char* why, size_t bytes) {
