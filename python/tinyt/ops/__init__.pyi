@@ -4,7 +4,188 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from tinyt.ops import backward
-from tinyt.ops.activation import (
+from tinyt.ops.common import Scalar
+from tinyt.ops.convert import (
+    clone,
+    detach,
+    fill,
+    fill_,
+    get_device,
+    is_nonzero,
+    is_same_size,
+    is_signed,
+    numel,
+    zero_,
+)
+from tinyt.ops.creation.filled import (
+    empty,
+    empty_like,
+    empty_permuted,
+    empty_strided,
+    full,
+    full_like,
+    is_tensor,
+    ones,
+    ones_like,
+    scalar_tensor,
+    zeros,
+    zeros_like,
+)
+from tinyt.ops.creation.ranges import (
+    arange,
+    eye,
+    linspace,
+    logspace,
+    range,
+    tril_indices,
+    triu_indices,
+)
+from tinyt.ops.creation.signal import (
+    bartlett_window,
+    blackman_window,
+    hamming_window,
+    hann_window,
+    kaiser_window,
+)
+from tinyt.ops.creation.values import (
+    as_tensor,
+    asarray,
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    tensor,
+)
+from tinyt.ops.elementwise.bounded import (
+    addcdiv,
+    addcmul,
+    clamp,
+    clamp_,
+    clamp_max,
+    clamp_max_,
+    clamp_min,
+    clamp_min_,
+    lerp,
+    nan_to_num,
+    nan_to_num_,
+)
+from tinyt.ops.elementwise.bounded import clamp as clip
+from tinyt.ops.elementwise.bounded import clamp_ as clip_
+from tinyt.ops.elementwise.compare import (
+    allclose,
+    equal,
+    isclose,
+    isneginf,
+    isposinf,
+    signbit,
+    where,
+)
+from tinyt.ops.elementwise.complex import (
+    adjoint,
+    complex,
+    conj,
+    imag,
+    is_complex,
+    is_conj,
+    is_floating_point,
+    is_neg,
+    isreal,
+    polar,
+    real,
+    resolve_conj,
+    resolve_neg,
+    sgn,
+    view_as_complex,
+    view_as_real,
+)
+from tinyt.ops.elementwise.functions import (
+    add,
+    broadcast_shapes,
+    deg2rad,
+    deg2rad_,
+    div,
+    float_power,
+    frac,
+    frac_,
+    heaviside,
+    ldexp,
+    ldexp_,
+    positive,
+    pow,
+    rad2deg,
+    rad2deg_,
+    round,
+    round_,
+    rsub,
+    sub,
+)
+from tinyt.ops.elementwise.functions import div as divide
+from tinyt.ops.elementwise.functions import sub as subtract
+from tinyt.ops.elementwise.special import (
+    frexp,
+    igamma,
+    igammac,
+    logit,
+    logit_,
+    mvlgamma,
+    nextafter,
+    polygamma,
+    sinc,
+    sinc_,
+)
+from tinyt.ops.index.indexing import index_put, index_put_
+from tinyt.ops.index.masks import _nonzero as nonzero
+from tinyt.ops.index.masks import (
+    argwhere,
+    masked_fill,
+    masked_scatter,
+    masked_select,
+    nonzero_static,
+    unravel_index,
+)
+from tinyt.ops.index.scatter import (
+    gather,
+    put,
+    scatter,
+    scatter_add,
+    scatter_reduce,
+    take,
+    take_along_dim,
+)
+from tinyt.ops.index.search import bucketize, isin, searchsorted, unique, unique_consecutive
+from tinyt.ops.index.slices import index_add, index_copy, index_fill, index_reduce, index_select
+from tinyt.ops.linalg.distance import (
+    cosine_embedding_loss,
+    cosine_similarity,
+    margin_ranking_loss,
+    normalize,
+    pairwise_distance,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from tinyt.ops.linalg.einsum import einsum, tensordot
+from tinyt.ops.linalg.matrix import cdist, chain_matmul, cross, kron, matrix_power, pdist, vander
+from tinyt.ops.linalg.products import (
+    _int_mm,
+    addbmm,
+    addmm,
+    addmv,
+    addmv_,
+    addr,
+    baddbmm,
+    bilinear,
+    bmm,
+    dot,
+    ger,
+    inner,
+    linear,
+    matmul,
+    mm,
+    mv,
+    outer,
+    vdot,
+)
+from tinyt.ops.linalg.triangular import cholesky, cholesky_inverse, cholesky_solve
+from tinyt.ops.nn.activation import (
     celu,
     celu_,
     elu,
@@ -37,66 +218,15 @@ from tinyt.ops.activation import (
     threshold,
     threshold_,
 )
-from tinyt.ops.arrange import (
-    as_strided_scatter,
-    diag,
-    diag_embed,
-    diagflat,
-    diagonal_scatter,
-    flip,
-    fliplr,
-    flipud,
-    roll,
-    rot90,
-    select_scatter,
-    slice_scatter,
-    tril,
-    triu,
-)
-from tinyt.ops.attention import scaled_dot_product_attention
-from tinyt.ops.bounded import (
-    addcdiv,
-    addcmul,
-    clamp,
-    clamp_,
-    clamp_max,
-    clamp_max_,
-    clamp_min,
-    clamp_min_,
-    lerp,
-    nan_to_num,
-    nan_to_num_,
-)
-from tinyt.ops.bounded import clamp as clip
-from tinyt.ops.bounded import clamp_ as clip_
-from tinyt.ops.class_loss import (
+from tinyt.ops.nn.attention import scaled_dot_product_attention
+from tinyt.ops.nn.class_loss import (
     cross_entropy,
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
     nll_loss,
 )
-from tinyt.ops.common import Scalar
-from tinyt.ops.compare import allclose, equal, isclose, isneginf, isposinf, signbit, where
-from tinyt.ops.complex import (
-    adjoint,
-    complex,
-    conj,
-    imag,
-    is_complex,
-    is_conj,
-    is_floating_point,
-    is_neg,
-    isreal,
-    polar,
-    real,
-    resolve_conj,
-    resolve_neg,
-    sgn,
-    view_as_complex,
-    view_as_real,
-)
-from tinyt.ops.conv import (
+from tinyt.ops.nn.conv import (
     conv1d,
     conv2d,
     conv3d,
@@ -105,45 +235,8 @@ from tinyt.ops.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from tinyt.ops.convert import (
-    clone,
-    detach,
-    fill,
-    fill_,
-    get_device,
-    is_nonzero,
-    is_same_size,
-    is_signed,
-    numel,
-    zero_,
-)
-from tinyt.ops.counting import bincount, histc, histogram, histogramdd
-from tinyt.ops.creation import (
-    empty,
-    empty_like,
-    empty_permuted,
-    empty_strided,
-    full,
-    full_like,
-    is_tensor,
-    ones,
-    ones_like,
-    scalar_tensor,
-    zeros,
-    zeros_like,
-)
-from tinyt.ops.ctc import ctc_loss
-from tinyt.ops.distance import (
-    cosine_embedding_loss,
-    cosine_similarity,
-    margin_ranking_loss,
-    normalize,
-    pairwise_distance,
-    triplet_margin_loss,
-    triplet_margin_with_distance_loss,
-)
-from tinyt.ops.distributions import bernoulli, multinomial
-from tinyt.ops.dropout import (
+from tinyt.ops.nn.ctc import ctc_loss
+from tinyt.ops.nn.dropout import (
     alpha_dropout,
     alpha_dropout_,
     dropout,
@@ -156,71 +249,9 @@ from tinyt.ops.dropout import (
     feature_dropout,
     feature_dropout_,
 )
-from tinyt.ops.einsum import einsum, tensordot
-from tinyt.ops.elementwise import (
-    add,
-    broadcast_shapes,
-    deg2rad,
-    deg2rad_,
-    div,
-    float_power,
-    frac,
-    frac_,
-    heaviside,
-    ldexp,
-    ldexp_,
-    positive,
-    pow,
-    rad2deg,
-    rad2deg_,
-    round,
-    round_,
-    rsub,
-    sub,
-)
-from tinyt.ops.elementwise import div as divide
-from tinyt.ops.elementwise import sub as subtract
-from tinyt.ops.embedding import embedding, embedding_bag, embedding_renorm_, one_hot
-from tinyt.ops.grid import affine_grid, grid_sample
-from tinyt.ops.indexing import index_put, index_put_
-from tinyt.ops.join import (
-    block_diag,
-    cartesian_prod,
-    cat,
-    column_stack,
-    combinations,
-    dstack,
-    hstack,
-    meshgrid,
-    repeat_interleave,
-    stack,
-    tile,
-    vstack,
-)
-from tinyt.ops.join import cat as concat
-from tinyt.ops.join import cat as concatenate
-from tinyt.ops.join import vstack as row_stack
-from tinyt.ops.linalg import (
-    _int_mm,
-    addbmm,
-    addmm,
-    addmv,
-    addmv_,
-    addr,
-    baddbmm,
-    bilinear,
-    bmm,
-    dot,
-    ger,
-    inner,
-    linear,
-    matmul,
-    mm,
-    mv,
-    outer,
-    vdot,
-)
-from tinyt.ops.loss import (
+from tinyt.ops.nn.embedding import embedding, embedding_bag, embedding_renorm_, one_hot
+from tinyt.ops.nn.grid import affine_grid, grid_sample
+from tinyt.ops.nn.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     gaussian_nll_loss,
@@ -233,18 +264,8 @@ from tinyt.ops.loss import (
     smooth_l1_loss,
     soft_margin_loss,
 )
-from tinyt.ops.masks import _nonzero as nonzero
-from tinyt.ops.masks import (
-    argwhere,
-    masked_fill,
-    masked_scatter,
-    masked_select,
-    nonzero_static,
-    unravel_index,
-)
-from tinyt.ops.matrix import cdist, chain_matmul, cross, kron, matrix_power, pdist, vander
-from tinyt.ops.multihead import multi_head_attention_forward
-from tinyt.ops.norm import (
+from tinyt.ops.nn.multihead import multi_head_attention_forward
+from tinyt.ops.nn.norm import (
     batch_norm,
     group_norm,
     instance_norm,
@@ -253,28 +274,7 @@ from tinyt.ops.norm import (
     rms_norm,
     softmax,
 )
-from tinyt.ops.order import (
-    argsort,
-    kthvalue,
-    median,
-    mode,
-    msort,
-    nanmedian,
-    nanquantile,
-    quantile,
-    sort,
-    topk,
-)
-from tinyt.ops.pad import (
-    channel_shuffle,
-    constant_pad_nd,
-    fold,
-    pad,
-    pixel_shuffle,
-    pixel_unshuffle,
-    unfold,
-)
-from tinyt.ops.pooling import (
+from tinyt.ops.nn.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -292,7 +292,11 @@ from tinyt.ops.pooling import (
     max_pool2d,
     max_pool3d,
 )
-from tinyt.ops.random import (
+from tinyt.ops.nn.resample import interpolate, upsample, upsample_bilinear, upsample_nearest
+from tinyt.ops.nn.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
+from tinyt.ops.nn.weight_norm import _weight_norm, norm_except_dim
+from tinyt.ops.random.distributions import bernoulli, multinomial
+from tinyt.ops.random.draws import (
     normal,
     rand,
     rand_like,
@@ -302,8 +306,27 @@ from tinyt.ops.random import (
     randn_like,
     randperm,
 )
-from tinyt.ops.ranges import arange, eye, linspace, logspace, range, tril_indices, triu_indices
-from tinyt.ops.reduce import (
+from tinyt.ops.random.variates import (
+    _sample_dirichlet,
+    _sample_von_mises,
+    _standard_gamma,
+    binomial,
+    poisson,
+)
+from tinyt.ops.reduce.counting import bincount, histc, histogram, histogramdd
+from tinyt.ops.reduce.order import (
+    argsort,
+    kthvalue,
+    median,
+    mode,
+    msort,
+    nanmedian,
+    nanquantile,
+    quantile,
+    sort,
+    topk,
+)
+from tinyt.ops.reduce.reductions import (
     all,
     amax,
     amin,
@@ -325,8 +348,7 @@ from tinyt.ops.reduce import (
     sum,
     trace,
 )
-from tinyt.ops.resample import interpolate, upsample, upsample_bilinear, upsample_nearest
-from tinyt.ops.scan import (
+from tinyt.ops.reduce.scan import (
     cummax,
     cummin,
     cumprod,
@@ -338,17 +360,50 @@ from tinyt.ops.scan import (
     trapezoid,
     trapz,
 )
-from tinyt.ops.scatter import (
-    gather,
-    put,
-    scatter,
-    scatter_add,
-    scatter_reduce,
-    take,
-    take_along_dim,
+from tinyt.ops.reduce.statistics import corrcoef, cov, std, std_mean, var, var_mean
+from tinyt.ops.shape.arrange import (
+    as_strided_scatter,
+    diag,
+    diag_embed,
+    diagflat,
+    diagonal_scatter,
+    flip,
+    fliplr,
+    flipud,
+    roll,
+    rot90,
+    select_scatter,
+    slice_scatter,
+    tril,
+    triu,
 )
-from tinyt.ops.search import bucketize, isin, searchsorted, unique, unique_consecutive
-from tinyt.ops.shape import (
+from tinyt.ops.shape.join import (
+    block_diag,
+    cartesian_prod,
+    cat,
+    column_stack,
+    combinations,
+    dstack,
+    hstack,
+    meshgrid,
+    repeat_interleave,
+    stack,
+    tile,
+    vstack,
+)
+from tinyt.ops.shape.join import cat as concat
+from tinyt.ops.shape.join import cat as concatenate
+from tinyt.ops.shape.join import vstack as row_stack
+from tinyt.ops.shape.pad import (
+    channel_shuffle,
+    constant_pad_nd,
+    fold,
+    pad,
+    pixel_shuffle,
+    pixel_unshuffle,
+    unfold,
+)
+from tinyt.ops.shape.reshape import (
     atleast_1d,
     atleast_2d,
     atleast_3d,
@@ -365,29 +420,9 @@ from tinyt.ops.shape import (
     unflatten,
     unsqueeze,
 )
-from tinyt.ops.shape import movedim as moveaxis
-from tinyt.ops.shape import transpose as swapdims
-from tinyt.ops.signal import (
-    bartlett_window,
-    blackman_window,
-    hamming_window,
-    hann_window,
-    kaiser_window,
-)
-from tinyt.ops.slices import index_add, index_copy, index_fill, index_reduce, index_select
-from tinyt.ops.special import (
-    frexp,
-    igamma,
-    igammac,
-    logit,
-    logit_,
-    mvlgamma,
-    nextafter,
-    polygamma,
-    sinc,
-    sinc_,
-)
-from tinyt.ops.split import (
+from tinyt.ops.shape.reshape import movedim as moveaxis
+from tinyt.ops.shape.reshape import transpose as swapdims
+from tinyt.ops.shape.split import (
     chunk,
     dsplit,
     hsplit,
@@ -403,19 +438,7 @@ from tinyt.ops.split import (
     unsafe_split_with_sizes,
     vsplit,
 )
-from tinyt.ops.statistics import corrcoef, cov, std, std_mean, var, var_mean
-from tinyt.ops.strides import as_strided, as_strided_, diagonal, resize_as_
-from tinyt.ops.triangular import cholesky, cholesky_inverse, cholesky_solve
-from tinyt.ops.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
-from tinyt.ops.values import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
-from tinyt.ops.variates import (
-    _sample_dirichlet,
-    _sample_von_mises,
-    _standard_gamma,
-    binomial,
-    poisson,
-)
-from tinyt.ops.weight_norm import _weight_norm, norm_except_dim
+from tinyt.ops.shape.strides import as_strided, as_strided_, diagonal, resize_as_
 from tinyt.tensor import Tensor
 
 __all__ = [
