@@ -90,7 +90,7 @@ _HOOKS = (
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
 # Code that is not looked into: Python's own, and of this library all but modules and schedules,
 # which hold what the user sets (an optimiser says itself what it reads).
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_HERE = os.path.dirname(os.path.abspath(str(sys.modules["tinyt"].__file__)))
 
 
 _SEEN = (folder(_HERE, "nn"), folder(_HERE, "optim", "lr_scheduler"))

@@ -10,12 +10,13 @@ import ast
 import dis
 import linecache
 import os
+import sys
 from collections.abc import Iterator
 from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import NamedTuple
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_HERE = os.path.dirname(os.path.abspath(str(sys.modules["tinyt"].__file__)))
 
 
 def folder(*parts: str) -> str:
