@@ -202,14 +202,10 @@ void end(Graph& g) {
   g.finish();
 }
 
-}  // namespace
+using GraphClass = py::class_<Graph, std::shared_ptr<Graph>>;
 
-void bind_graph(py::module_& m) {
-  m.attr("GATHERED_BYTES") = kGatheredBytes;
+void bind_recording(GraphClass& graph) {
   using py::arg;
-  py::class_<Measures> measures(m, "Measures", "What one run of a program was like.");
-  py::class_<Graph, std::shared_ptr<Graph>> graph(m, "Graph",
-                                                  "A recording: nodes over values, in order.");
   graph.def(py::init<>())
       .def(
           "begin", begin, arg("owner"), arg("nudged") = -1, arg("factor") = 1.0,
@@ -238,8 +234,12 @@ void bind_graph(py::module_& m) {
            "Marks what a tensor holds as an output; which one.")
       .def("parts", parts_of, arg("node"), "The recordings that a node runs.")
       .def("set_mark", &Graph::set_mark,
-           "What is recorded from here on is a program that runs later.")
-      .def_property_readonly("node_count", [](const Graph& g) { return g.nodes().size(); })
+           "What is recorded from here on is a program that runs later.");
+}
+
+void bind_nodes(GraphClass& graph) {
+  using py::arg;
+  graph.def_property_readonly("node_count", [](const Graph& g) { return g.nodes().size(); })
       .def("nodes", nodes_of, "(op, attributes, input values, output values) per node.")
       .def(
           "values",
@@ -263,7 +263,12 @@ void bind_graph(py::module_& m) {
            "(graph.h has the format), with other recordings that nodes run. RuntimeError where "
            "they are no graph, or the ends are others.")
       .def("outputs", outputs_of, "(value, shape, strides, offset) per output.")
-      .def("writes", writes_of, "(value, tensor or None, argument or -1) per write.")
+      .def("writes", writes_of, "(value, tensor or None, argument or -1) per write.");
+}
+
+void bind_numbers(GraphClass& graph) {
+  using py::arg;
+  graph
       .def("run_opaque", run_opaque, arg("node"), arg("inputs"), arg("draws"),
            "The outputs of a node that is no row of the op table.")
       .def(
@@ -288,8 +293,10 @@ void bind_graph(py::module_& m) {
             });
           },
           arg("position"), "The graph stands for calls in which this number is what it is.");
-  py::class_<Program> program(m, "Program",
-                              "A planned graph: a flat list of steps over placed values.");
+}
+
+void bind_runs(py::class_<Program>& program) {
+  using py::arg;
   program
       .def(py::init([](const Graph& g, int part) {
              require(part >= 0 && part <= 2 && (part == 0) == (g.mark().node < 0), ErrorKind::Value,
@@ -318,7 +325,12 @@ void bind_graph(py::module_& m) {
            "(why it ends there, bytes written and read because of that) of every step.")
       .def_property_readonly(
           "address", [](const Program& p) { return reinterpret_cast<size_t>(&p); },
-          "Where the hot module finds it.")
+          "Where the hot module finds it.");
+}
+
+void bind_plan(py::class_<Program>& program) {
+  using py::arg;
+  program
       .def("describe", describe_steps,
            "(kind, op names, dtype number, attributes, elements of each op of a region, inputs, "
            "outputs) per "
@@ -357,6 +369,21 @@ void bind_graph(py::module_& m) {
       .def_property_readonly("peak_bytes", py::overload_cast<>(&Program::peak_bytes, py::const_),
                              "The most that a run holds, kernels' scratch memory included.")
       .def_property_readonly("arena_bytes", &Program::arena_bytes);
+}
+
+}  // namespace
+
+void bind_graph(py::module_& m) {
+  m.attr("GATHERED_BYTES") = kGatheredBytes;
+  py::class_<Measures> measures(m, "Measures", "What one run of a program was like.");
+  GraphClass graph(m, "Graph", "A recording: nodes over values, in order.");
+  bind_recording(graph);
+  bind_nodes(graph);
+  bind_numbers(graph);
+  py::class_<Program> program(m, "Program",
+                              "A planned graph: a flat list of steps over placed values.");
+  bind_runs(program);
+  bind_plan(program);
   bind_measures(measures);
   forbid_bare_new(measures);
   forbid_bare_new(graph);

@@ -235,7 +235,7 @@ def test_the_map_names_every_file(root: str) -> None:
 
 def source_files() -> list[Path]:
     # Not .pyi: generated.
-    suffixes = {".py", ".pyx", ".pxd", ".h", ".cpp", ".cu", ".mm", ".metal", ".def", ".sh"}
+    suffixes = {".py", ".pyx", ".pxi", ".pxd", ".h", ".cpp", ".cu", ".mm", ".metal", ".def", ".sh"}
     return sorted(
         f
         for folder in ("src", "python", "tests", "tools", "benchmarks", "examples")
@@ -269,6 +269,38 @@ def test_functions_are_short(path: Path) -> None:
         and statement_lines(node) > MAX_FUNCTION_LINES
     ]
     assert not long, f"{short(path)}: " + ", ".join(long)
+
+
+# What braces of C++ are not: comments, and text in quotes.
+NO_CODE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
+
+
+def cpp_functions(text: str) -> Iterator[tuple[str, int]]:
+    """Every (name, lines) of a function's body that stands in namespaces and classes alone."""
+    text = NO_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    open_braces: list[tuple[bool, int, str]] = []  # whether a scope, where, what stands before it
+    start = 0
+    for match in re.finditer("[{};]", text):
+        head = text[start : match.start()]
+        if match[0] == "{":
+            scope = re.search(r"\b(namespace|struct|class|union|enum|extern)\b[^()=]*$", head)
+            open_braces.append((scope is not None, match.start(), head))
+        elif match[0] == "}":
+            scope, begin, head = open_braces.pop()
+            if not scope and all(outer for outer, _, _ in open_braces):
+                names = re.findall(r"([\w:~]+)\s*\(", head) or [head.strip()]
+                yield names[0], text.count("\n", begin, match.start()) + 1
+        start = match.end()
+
+
+@pytest.mark.parametrize(
+    "path", [f for f in source_files() if f.suffix in {".h", ".cpp"}], ids=short
+)
+def test_cpp_functions_are_short(path: Path) -> None:
+    functions = cpp_functions(path.read_text(encoding="utf-8"))
+    assert not [
+        f"{name} ({lines} lines)" for name, lines in functions if lines > MAX_FUNCTION_LINES
+    ]
 
 
 def table_ops() -> set[str]:

@@ -73,9 +73,71 @@ Tensor Planner::operand_of(const Group& group, size_t i) {
   return t.view(shape, strides, t.offset());
 }
 
-// Finds the loops over a region's shape, merged where all operands allow. What cannot be read where
-// it lies is copied. After a product rows are those of its result, as far as all operands are dense
-// or one element along them, and nothing is gathered.
+namespace {
+
+// A loop over dimensions of a region's shape, and the step of every operand in it, in elements.
+struct Loop {
+  int64_t size;
+  Dims strides;
+};
+
+// Loops over dimensions [from, to), merged where all operands allow.
+void add_loops(std::vector<Loop>& loops, std::span<const int64_t> shape,
+               const std::vector<Dims>& strides, size_t from, size_t to) {
+  const size_t others = loops.size();
+  for (size_t d = from; d < to; ++d) {
+    if (shape[d] == 1) continue;
+    Dims steps;
+    bool merges = loops.size() > others;
+    for (size_t k = 0; k < strides.size(); ++k) {
+      steps.push_back(strides[k][d]);
+      merges = merges && loops.back().strides[k] == steps[k] * shape[d];
+    }
+    if (merges) {
+      loops.back() = {loops.back().size * shape[d], steps};
+    } else {
+      loops.push_back({shape[d], steps});
+    }
+  }
+}
+
+// Dimensions [from, end) as one loop, along which every operand is dense or one element.
+Loop row_loop(std::span<const int64_t> shape, const std::vector<Dims>& strides, size_t from) {
+  Loop row{numel_of(shape.subspan(from)), {}};
+  for (const Dims& s : strides) {
+    int64_t step = 0;
+    for (size_t d = from; d < shape.size(); ++d)
+      if (shape[d] > 1) step = s[d];
+    row.strides.push_back(step);
+  }
+  return row;
+}
+
+// Notes the loops, of which `last` runs along a row, and each operand's byte strides in them.
+void set_loops(Program::Region& region, const std::vector<Loop>& loops, const Loop& last,
+               std::span<const Tensor> in) {
+  region.space.cols = last.size;
+  for (const Loop& loop : loops) region.space.outer.push_back(loop.size);
+  for (size_t k = 0; k < in.size(); ++k) {
+    TileOperand operand;
+    const int64_t step = last.size > 1 ? last.strides[k] : 0;
+    const auto item = static_cast<int64_t>(in[k].itemsize());
+    operand.inner = step == 1;
+    if (step != 0 && step != 1) {
+      operand.gather = step * item;
+      ++region.space.gathered;
+      region.space.turned |= !loops.empty() && loops.back().strides[k] == 1;
+    }
+    for (const Loop& loop : loops) operand.stride.push_back(loop.strides[k] * item);
+    region.operands.push_back(std::move(operand));
+  }
+}
+
+}  // namespace
+
+// Finds the loops over a region's shape. What cannot be read where it lies is copied. After a
+// product rows are those of its result, as far as all operands are dense or one element along them,
+// and nothing is gathered.
 void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group) {
   const std::span<const int64_t> shape(group.shape);
   const auto fits_row = [&](const Dims& strides, size_t dims, bool dense) {
@@ -109,57 +171,16 @@ void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Gr
     until_.emplace(&t.storage(), -1);  // read here alone: a result may take its place
     strides.back() = t.strides();
   }
-  struct Loop {
-    int64_t size;
-    Dims strides;
-  };
   std::vector<Loop> loops;
-  const auto add_loops = [&](size_t from, size_t to) {
-    const size_t others = loops.size();
-    for (size_t d = from; d < to; ++d) {
-      if (shape[d] == 1) continue;
-      Dims steps;
-      bool merges = loops.size() > others;
-      for (size_t k = 0; k < in.size(); ++k) {
-        steps.push_back(strides[k][d]);
-        merges = merges && loops.back().strides[k] == steps[k] * shape[d];
-      }
-      if (merges) {
-        loops.back() = {loops.back().size * shape[d], steps};
-      } else {
-        loops.push_back({shape[d], steps});
-      }
-    }
-  };
-  add_loops(0, split);
+  add_loops(loops, shape, strides, 0, split);
   Loop last{1, {}};
   if (inner > 0) {
-    last.size = numel_of(shape.subspan(split));
-    for (const Dims& s : strides) {
-      int64_t step = 0;
-      for (size_t d = split; d < shape.size(); ++d)
-        if (shape[d] > 1) step = s[d];
-      last.strides.push_back(step);
-    }
+    last = row_loop(shape, strides, split);
   } else if (!loops.empty()) {
     last = loops.back();
     loops.pop_back();
   }
-  region.space.cols = last.size;
-  for (const Loop& loop : loops) region.space.outer.push_back(loop.size);
-  for (size_t k = 0; k < in.size(); ++k) {
-    TileOperand operand;
-    const int64_t step = last.size > 1 ? last.strides[k] : 0;
-    const auto item = static_cast<int64_t>(in[k].itemsize());
-    operand.inner = step == 1;
-    if (step != 0 && step != 1) {
-      operand.gather = step * item;
-      ++region.space.gathered;
-      region.space.turned |= !loops.empty() && loops.back().strides[k] == 1;
-    }
-    for (const Loop& loop : loops) operand.stride.push_back(loop.strides[k] * item);
-    region.operands.push_back(std::move(operand));
-  }
+  set_loops(region, loops, last, in);
 }
 
 // Whether an output of the same size may lie where an operand does: both run through it in the same

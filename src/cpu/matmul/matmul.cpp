@@ -66,26 +66,53 @@ bool is_transposed(const MatmulShape& s, const Operand& b, const Addend& add, in
          s.m * depth * static_cast<int64_t>(size_of(dtype)) <= kNearB && add.row <= 1;
 }
 
+void run_small(const MatmulShape& s, const Operand& a, const Operand& b, DType dtype, void* c,
+               Tail* tail) {
+  multiply_small({dtype,
+                  s.m,
+                  s.n,
+                  s.k,
+                  {a.tensor.data(), a.line, a.depth},
+                  {b.tensor.data(), b.line, b.depth},
+                  s.batch,
+                  a.batch,
+                  b.batch,
+                  c},
+                 tail);
+}
+
+// Of product i of the batch, `depth` of k from `first` on.
+ConvertedLines lines_of(const MatmulShape& s, const Operand& o, int64_t i, int64_t first,
+                        int64_t depth, DType want) {
+  const auto item = static_cast<int64_t>(o.tensor.itemsize());
+  return {
+      {start_of(s, o, i) + first * o.depth * item, o.line, o.depth}, depth, o.tensor.dtype(), want};
+}
+
+// The product as that of the transposed operands: `a` and `b` are lines of A, in memory one after
+// another, and of B. Valid while these three are.
+void transpose_product(Product& p, PackKernel strided, const StridedLines& a,
+                       const StridedLines& b) {
+  std::swap(p.m, p.n);
+  p.a = {strided, &b};
+  p.b = {strided, &a};
+  p.a_lines = &b;
+  p.b_lines = &a;
+  p.c_run = p.c_row;
+  p.c_row = p.run = 1;
+  std::swap(p.add.row, p.add.col);
+}
+
 // The products of the batch, cut along k into `parts`: C is [parts][batch][m, n], of dtype `want`
 // (of bytes: Int32). The tail, of one part, is told of rows of the batch.
 void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
                   int64_t parts, DType want, void* c, Tail* tail) {
   const DType have = a.tensor.dtype();
-  const auto size = static_cast<int64_t>(size_of(want)), item = static_cast<int64_t>(size_of(have));
+  const auto size = static_cast<int64_t>(size_of(want));
   const PackKernel strided = kernels().gemm->pack[static_cast<int>(want)];
   const PackKernel convert = want == DType::Int32 ? pack_pairs : pack_converted;
   if (have == want && add.data == nullptr && is_small(want, s.m, s.n, s.k)) {
-    return multiply_small({want,
-                           s.m,
-                           s.n,
-                           s.k,
-                           {a.tensor.data(), a.line, a.depth},
-                           {b.tensor.data(), b.line, b.depth},
-                           s.batch,
-                           a.batch,
-                           b.batch,
-                           c},
-                          tail);
+    return run_small(s, a, b, want, c, tail);
   }
   const int64_t unit = want == DType::Int32 ? 2 : 1;  // of depth, packed as one element
   const int64_t count = numel_of(s.batch), depth = parts == 1 ? s.k : kPartDepth;
@@ -100,11 +127,8 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
   const Scratch columns(transposed ? parts * count * depth * s.m * size : 0);
   const auto multiply = [&](int64_t i, Compute compute) {
     const int64_t k = i / count * depth, left = std::min(depth, s.k - k);
-    const auto lines = [&](const Operand& o) {
-      return ConvertedLines{
-          {start_of(s, o, i % count) + k * o.depth * item, o.line, o.depth}, left, have, want};
-    };
-    const ConvertedLines la = lines(a), lb = lines(b);
+    const ConvertedLines la = lines_of(s, a, i % count, k, left, want),
+                         lb = lines_of(s, b, i % count, k, left, want);
     const auto tell = [&](int64_t row, int64_t rows, int64_t col, int64_t cols) {
       if (transposed) {
         std::swap(row, col);
@@ -134,15 +158,8 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
     if (!transposed) return compute(p);
     char* rows = columns.data() + i * depth * s.m * size;
     strided(&la.lines, {0, s.m, 0, left, s.m}, rows);
-    const StridedLines turned = {rows, 1, s.m};
-    std::swap(p.m, p.n);
-    p.a = {strided, &lb.lines};
-    p.b = {strided, &turned};
-    p.a_lines = &lb.lines;
-    p.b_lines = &turned;
-    p.c_row = p.run = 1;
-    p.c_run = s.n;
-    p.add = {add.data, add.col, add.row};
+    const StridedLines packed = {rows, 1, s.m};
+    transpose_product(p, strided, packed, lb.lines);
     compute(p);
   };
   const int64_t m = transposed ? s.n : s.m, n = transposed ? s.m : s.n;
