@@ -286,7 +286,8 @@ inline void check_numbers(int op, const Operands& in) {
     const int64_t value = *t.ptr<int64_t>();
     if (INT8_MIN <= value && value <= INT8_MAX) continue;
     const auto id = static_cast<OpId>(op);
-    const DType compute = result_dtype(in.span().subspan(has_flag(id, op_flags::predicate_first) ? 1 : 0));
+    const DType compute =
+        result_dtype(in.span().subspan(has_flag(id, op_flags::predicate_first) ? 1 : 0));
     if (!is_integral(compute) || compute == DType::Int64) continue;
     require(holds(compute, static_cast<double>(value), true), ErrorKind::Runtime, name_of(id),
             ": the value ", value, " cannot be converted to ", name_of(compute),

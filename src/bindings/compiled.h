@@ -12,7 +12,7 @@ namespace tinyt {
 struct PlannedRun {
   std::vector<Tensor> arguments;
   std::vector<double> given;
-  Draws draws;
+  RngOffsets draws;
   std::vector<Tensor> outputs;
   std::vector<double> numbers;  // where they are wanted
 
@@ -21,7 +21,7 @@ struct PlannedRun {
   // graph may need that lock.
   bool run(Program& program, RunObserver* observer, bool wants_numbers) {
     Numbers& shared = program.numbers();
-    if (program.is_brief() && !observer && shared.try_lock()) {
+    if (program.holds_gil() && !observer && shared.try_lock()) {
       const std::lock_guard lock(shared, std::adopt_lock);
       return run_locked(program, observer, wants_numbers);
     }

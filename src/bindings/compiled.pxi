@@ -10,12 +10,12 @@ cdef extern from "compiled.h" namespace "tinyt" nogil:
         cbool holds(const vector[double]&) except +raise_python_error
     cdef cppclass RunObserver:
         pass
-    cdef cppclass Draws:
+    cdef cppclass RngOffsets:
         void emplace_back(int64_t, int64_t) except +
     cdef cppclass PlannedRun:
         vector[CTensor] arguments
         vector[double] given
-        Draws draws
+        RngOffsets draws
         vector[CTensor] outputs
         vector[double] numbers
         cbool run(Program&, RunObserver*, cbool) except +raise_python_error  # with the lock held

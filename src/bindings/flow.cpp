@@ -33,7 +33,7 @@ FlowPart part_of(const Part& given) {
   return out;
 }
 
-Tensors record(std::shared_ptr<const Opaque> node, const Tensors& inputs) {
+Tensors record(std::shared_ptr<const ExternalOp> node, const Tensors& inputs) {
   require(recording() && !inputs.empty(), ErrorKind::Capture,
           "control flow: recorded outside a recording");
   return recording()->record(std::move(node), inputs);
@@ -47,7 +47,7 @@ std::shared_ptr<Graph> new_part() {
 // Which arguments the later part of a recording reads, and of each value that the first one keeps
 // for it, whether it can differ from step to step: arguments from number `given` on do not.
 std::pair<std::vector<bool>, std::vector<bool>> later_reads(const Graph& g, int64_t given) {
-  const Cut cut = cut_of(g);
+  const Partition cut = partition_of(g);
   std::vector<bool> reads(g.arguments().size(), false), differs(g.values().size(), false), kept;
   for (const Graph::Input& input : g.inputs()) {
     if (input.argument < 0) continue;

@@ -89,7 +89,7 @@ std::shared_ptr<Graph> rewritten(
   require(words.size() * sizeof(int64_t) == bytes.size(), ErrorKind::Runtime,
           "graph: the array holds int64s, got ", bytes.size(), " bytes");
   std::copy_n(bytes.data(), bytes.size(), reinterpret_cast<char*>(words.data()));
-  std::unordered_map<int64_t, Opaque::Graphs> graphs;
+  std::unordered_map<int64_t, ExternalOp::Graphs> graphs;
   for (const auto& [node, list] : parts) graphs[node].assign(list.begin(), list.end());
   return g.rewritten(words, inputs, graphs);
 }
@@ -105,7 +105,7 @@ py::list parts_of(const Graph& g, size_t node) {
 
 // What an opaque node makes of given inputs.
 py::tuple run_opaque(const Graph& g, size_t node, const std::vector<Tensor>& inputs,
-                     const Draws& draws) {
+                     const RngOffsets& draws) {
   const Graph::Node& n = g.nodes().at(node);
   require(n.opaque != nullptr, ErrorKind::Value, "run_opaque: node ", node,
           " is a row of the op table");
@@ -138,20 +138,21 @@ py::list steps_of(const Program& p) {
 py::list boundaries_of(const Program& p) {
   py::list out;
   for (const Program::Step& s : p.steps())
-    out.append(py::make_tuple(text_of(s.boundary), s.boundary_bytes));
+    out.append(py::make_tuple(text_of(s.barrier), s.barrier_bytes));
   return out;
 }
 
 py::list sides_of(const Program& p) {
   py::list out;
-  for (const Program::Side& s : p.sides()) out.append(py::make_tuple(s.first, s.last, s.lanes));
+  for (const Program::ConcurrentGroup& s : p.sides())
+    out.append(py::make_tuple(s.first, s.last, s.lanes));
   return out;
 }
 
 // Runs a program, without the interpreter's lock; None where its numbers make it stale.
 std::optional<py::tuple> run_program(Program& p,
                                      const std::vector<std::optional<Tensor>>& given_arguments,
-                                     const std::vector<double>& given, const Draws& draws,
+                                     const std::vector<double>& given, const RngOffsets& draws,
                                      std::optional<Measures*> measures) {
   settle_all();
   std::vector<Tensor> arguments;
@@ -341,7 +342,7 @@ void bind_plan(py::class_<Program>& program) {
             const auto& p = self.cast<const Program&>();
             py::list out;
             const Program::Step& s = p.steps().at(step);
-            if (s.kind == Program::Kind::Opaque)
+            if (s.kind == Program::Kind::ExternalOp)
               for (const auto& [program, times] : p.opaque()[static_cast<size_t>(s.index)]->parts())
                 out.append(py::make_tuple(
                     py::cast(program, py::return_value_policy::reference_internal, self), times));
@@ -359,7 +360,7 @@ void bind_plan(py::class_<Program>& program) {
           "held_values",
           [](const Program& p, int64_t step) {
             std::vector<std::pair<int64_t, size_t>> out;
-            for (const Program::Held& held : p.held_values(step))
+            for (const Program::LiveBuffer& held : p.held_values(step))
               out.emplace_back(held.value, held.bytes);
             return out;
           },

@@ -67,7 +67,7 @@ struct Callee {
   }
 };
 
-class BoundHost : public Opaque::Bound {
+class BoundHost : public ExternalOp::Executable {
  public:
   BoundHost(const Callee& callee, std::span<const Tensor> inputs, std::span<const Tensor> outputs)
       : callee_(callee), tensors_(outputs.begin(), outputs.end()) {
@@ -77,7 +77,7 @@ class BoundHost : public Opaque::Bound {
                     inputs.end());
   }
 
-  void run(const Draws&) const override {
+  void run(const RngOffsets&) const override {
     for (const auto& [from, to] : copies_) backend_of({}).copy_into(from, to);
     const memory::Substitute none(nullptr);  // what it makes may outlive the step
     callee_(tensors_);
@@ -90,13 +90,13 @@ class BoundHost : public Opaque::Bound {
   std::vector<std::pair<Tensor, Tensor>> copies_;
 };
 
-class HostStep : public Opaque, public std::enable_shared_from_this<HostStep> {
+class HostStep : public ExternalOp, public std::enable_shared_from_this<HostStep> {
  public:
   explicit HostStep(Callee callee) : callee_(std::move(callee)) {}
   std::string_view name() const override { return callee_.name; }
   bool may_fail() const override { return true; }
-  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
-                              std::span<const Tensor> outputs) const override {
+  std::unique_ptr<Executable> bind(std::span<const Tensor> inputs,
+                                   std::span<const Tensor> outputs) const override {
     return std::make_unique<OwningHost>(shared_from_this(), callee_, inputs, outputs);
   }
 

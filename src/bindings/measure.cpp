@@ -19,7 +19,7 @@ py::tuple tuple_of(std::span<const int64_t> dims) {
 
 namespace {
 
-py::tuple operands_of(std::span<const Tensor> operands, const Program::Layout& layout) {
+py::tuple operands_of(std::span<const Tensor> operands, const Program::MemoryLayout& layout) {
   py::tuple out(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) {
     const Tensor& x = operands[i];
@@ -47,7 +47,7 @@ py::list times_of(const Measures& measures) {
 
 py::list describe_steps(const Program& p) {
   static constexpr const char* kKinds[] = {"op", "region", "copy", "opaque"};
-  const Program::Layout layout = p.layout();
+  const Program::MemoryLayout layout = p.layout();
   py::list out;
   for (const Program::Step& s : p.steps()) {
     py::list names, elements;
@@ -80,7 +80,7 @@ py::list describe_steps(const Program& p) {
 py::list describe_places(const Program& p) {
   static constexpr const char* kKinds[] = {"arena", "block", "result", "argument", "outside"};
   py::list out;
-  for (const Program::Place& place : p.layout().places)
+  for (const Program::Allocation& place : p.layout().places)
     out.append(py::make_tuple(kKinds[static_cast<int>(place.kind)], place.bytes, place.position,
                               place.first, place.last));
   return out;

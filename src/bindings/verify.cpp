@@ -70,7 +70,7 @@ class Watcher final : public RunObserver {
  public:
   Watcher(const Program& program, const py::object& observer)
       : observer_(observer), seen_(2 * program.steps().size()) {
-    for (const Program::Touch& touch : program.touches()) {
+    for (const Program::ValueAccess& touch : program.touches()) {
       const auto at = static_cast<size_t>(2 * touch.step + (touch.made ? 1 : 0));
       if (touch.step >= 0 && at < seen_.size()) seen_[at].push_back(&touch);
     }
@@ -84,7 +84,7 @@ class Watcher final : public RunObserver {
   void show(size_t step, bool done) const {
     const PythonLocked locked;
     py::list values;
-    for (const Program::Touch* touch : seen_[2 * step + (done ? 1 : 0)])
+    for (const Program::ValueAccess* touch : seen_[2 * step + (done ? 1 : 0)])
       values.append(py::make_tuple(touch->value, touch->tensor));
     const py::tuple given = py::make_tuple(step, done, values);
     PyObject* const result =
@@ -94,13 +94,13 @@ class Watcher final : public RunObserver {
   }
 
   const py::object& observer_;
-  std::vector<std::vector<const Program::Touch*>> seen_;  // what each step reads, then makes
+  std::vector<std::vector<const Program::ValueAccess*>> seen_;  // what each step reads, then makes
 };
 
 // A run whose steps are looked at: observer(step, done, what it reads or has made).
 std::optional<std::vector<Tensor>> watch(Program& program,
                                          const std::vector<std::optional<Tensor>>& given_arguments,
-                                         const std::vector<double>& given, const Draws& draws,
+                                         const std::vector<double>& given, const RngOffsets& draws,
                                          const py::object& observer) {
   std::vector<Tensor> arguments;
   for (const std::optional<Tensor>& x : given_arguments) arguments.push_back(x.value_or(Tensor()));

@@ -61,7 +61,7 @@ const Backend kBackend{
     kernel_dtype,
     optim_step,
     count_nonzero,
-    effort_of,
+    cost_of,
     effort_of_tiles,
     adds_in_place,
 };

@@ -15,21 +15,21 @@ class Graph;
 class Program;
 
 // The seed and first counter that a run's draws from a generator start with, per generator.
-using Draws = std::vector<std::pair<int64_t, int64_t>>;
+using RngOffsets = std::vector<std::pair<int64_t, int64_t>>;
 
 // A pure function of its inputs.
-class Opaque {
+class ExternalOp {
  public:
   struct Geometry {
     Dims shape;
     DType dtype;
   };
   // The step over tensors whose memory may move between runs, but whose geometry stays.
-  class Bound {
+  class Executable {
    public:
-    virtual ~Bound() = default;
-    // Draws: where those of the whole run start.
-    virtual void run(const Draws& draws) const = 0;
+    virtual ~Executable() = default;
+    // RngOffsets: where those of the whole run start.
+    virtual void run(const RngOffsets& draws) const = 0;
     // The programs that it runs, and how often: what is not known before, of the last run, or -1.
     virtual std::vector<std::pair<const Program*, int64_t>> parts() const { return {}; }
     // The most that run() takes for itself at once, with as many threads as there are now: where
@@ -37,7 +37,7 @@ class Opaque {
     virtual size_t scratch_bytes() const = 0;
   };
 
-  virtual ~Opaque() = default;
+  virtual ~ExternalOp() = default;
   virtual std::string_view name() const = 0;
   // What the outputs look like. None: output i is like input i and may be given the same memory:
   // then the step works in place.
@@ -48,10 +48,10 @@ class Opaque {
   using Graphs = std::vector<std::shared_ptr<const Graph>>;
   virtual Graphs graphs() const { return {}; }
   // The same with other recordings in their places.
-  virtual std::shared_ptr<const Opaque> with_graphs(const Graphs&) const { return nullptr; }
+  virtual std::shared_ptr<const ExternalOp> with_graphs(const Graphs&) const { return nullptr; }
   virtual std::vector<int64_t> numbers() const { return {}; }
-  virtual std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
-                                      std::span<const Tensor> outputs) const = 0;
+  virtual std::unique_ptr<Executable> bind(std::span<const Tensor> inputs,
+                                           std::span<const Tensor> outputs) const = 0;
 };
 
 }  // namespace tinyt

@@ -221,7 +221,7 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
   return {std::move(out[0]), std::move(out[1])};
 }
 
-void Graph::record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs,
+void Graph::record(std::shared_ptr<const ExternalOp> opaque, std::span<const Tensor> inputs,
                    size_t written) {
   Trace::Scope scope(this);
   Node node{OpId::kCount, inputs[0].dtype(), {}, {}, {}, opaque};
@@ -238,7 +238,7 @@ void Graph::record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor>
   if (Trace* of = scope.done()) of->step(std::move(opaque), inputs, written);
 }
 
-std::vector<Tensor> Graph::record(std::shared_ptr<const Opaque> opaque,
+std::vector<Tensor> Graph::record(std::shared_ptr<const ExternalOp> opaque,
                                   std::span<const Tensor> inputs) {
   if (trace) trace->fail("control flow is captured for each size");
   Node node{OpId::kCount, inputs[0].dtype(), {}, {}, {}, std::move(opaque)};

@@ -34,7 +34,7 @@ class Graph {
     Attrs attrs;
     SmallVec<int64_t, 4> inputs;
     SmallVec<int64_t, 2> outputs;
-    std::shared_ptr<const Opaque> opaque;
+    std::shared_ptr<const ExternalOp> opaque;
 
     std::string_view name() const { return opaque ? opaque->name() : name_of(op); }
   };
@@ -66,10 +66,12 @@ class Graph {
   // outside becomes an argument. `outer` must outlive it, up to finish().
   explicit Graph(Graph& outer);
   Outputs record(OpId op, std::span<const Tensor> inputs, const Inferred& inferred);
-  // The first tensors are those that the step writes, as Opaque has them.
-  void record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs, size_t written);
+  // The first tensors are those that the step writes, as ExternalOp has them.
+  void record(std::shared_ptr<const ExternalOp> opaque, std::span<const Tensor> inputs,
+              size_t written);
   // A step whose outputs have geometries of their own.
-  std::vector<Tensor> record(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs);
+  std::vector<Tensor> record(std::shared_ptr<const ExternalOp> opaque,
+                             std::span<const Tensor> inputs);
   void write(const Tensor& to, const Tensor& from);
   bool has_written(const Tensor& x) const;
   // A tensor of the same geometry that stands for the argument of each run, in memory of its own.
@@ -105,7 +107,7 @@ class Graph {
   // `parts`: the recordings that recorded nodes run, in the places of those that they had.
   std::unique_ptr<Graph> rewritten(
       std::span<const int64_t> flat, std::span<const Tensor> inputs = {},
-      const std::unordered_map<int64_t, Opaque::Graphs>& parts = {}) const;
+      const std::unordered_map<int64_t, ExternalOp::Graphs>& parts = {}) const;
   // Of a finished recording with a mark: what comes before it, whose last outputs are what the rest
   // needs of that, and the rest, whose last arguments these are. Both take all arguments.
   std::pair<std::unique_ptr<Graph>, std::unique_ptr<Graph>> split() const;

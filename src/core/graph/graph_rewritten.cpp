@@ -70,7 +70,7 @@ void check_attrs(OpId op, const Attrs& attrs) {
 // Reads the array, one part after another, into a graph over the same inputs.
 class Rewriting {
  public:
-  using Parts = std::unordered_map<int64_t, Opaque::Graphs>;
+  using Parts = std::unordered_map<int64_t, ExternalOp::Graphs>;
 
   Rewriting(const Graph& old, Graph& made, std::span<const int64_t> flat, const Parts& parts)
       : old_(old), made_(made), words_(flat), parts_(parts) {}
@@ -186,7 +186,8 @@ class Rewriting {
     }
     Graph::Node node{
         static_cast<OpId>(words_.below(kOpCount, "op")), DType::Float32, {}, {}, {}, nullptr};
-    check(!has_flag(node.op, op_flags::random | op_flags::dynamic_shape), name_of(node.op), " cannot be added");
+    check(!has_flag(node.op, op_flags::random | op_flags::dynamic_shape), name_of(node.op),
+          " cannot be added");
     for (int64_t word : words_.list()) node.attrs.ints.push_back(word);
     for (int64_t word : words_.list()) node.attrs.floats.push_back(std::bit_cast<double>(word));
     check_attrs(node.op, node.attrs);
@@ -300,7 +301,7 @@ class Rewriting {
 
 std::unique_ptr<Graph> Graph::rewritten(
     std::span<const int64_t> flat, std::span<const Tensor> inputs,
-    const std::unordered_map<int64_t, Opaque::Graphs>& parts) const {
+    const std::unordered_map<int64_t, ExternalOp::Graphs>& parts) const {
   auto made = std::make_unique<Graph>();
   made->inputs_ = inputs_;
   made->arguments_ = arguments_;

@@ -48,7 +48,7 @@ struct LazyRegion {
   // The words that count elements from a storage's first one, which the key must not.
   std::vector<std::pair<size_t, int64_t>> offsets;
   std::vector<Tensor> numbers;  // Python's
-  Draws draws;                  // of each random operation
+  RngOffsets draws;             // of each random operation
   int64_t calls = 0;            // operations that compute
   size_t held_bytes = 0;        // of what was there
   bool large = false;

@@ -22,8 +22,8 @@ std::set<int64_t> written_inputs(const Graph& graph) {
 
 }  // namespace
 
-Cut cut_of(const Graph& graph) {
-  Cut cut{graph.mark().node, {}, {}, {}};
+Partition partition_of(const Graph& graph) {
+  Partition cut{graph.mark().node, {}, {}, {}};
   const std::set<int64_t> written = written_inputs(graph);
   std::set<int64_t> carried, repeated, inputs;
   std::vector<int64_t> wanted;
@@ -108,7 +108,7 @@ class Splitting {
 };
 
 std::pair<std::unique_ptr<Graph>, std::unique_ptr<Graph>> Graph::split() const {
-  const Cut cut = cut_of(*this);
+  const Partition cut = partition_of(*this);
   auto first = std::make_unique<Graph>(), later = std::make_unique<Graph>();
   Splitting now(*this, *first), then(*this, *later);
   for (int64_t v : cut.carried) then.add_argument(v);

@@ -7,7 +7,7 @@
 
 namespace tinyt {
 
-struct Cut {
+struct Partition {
   int64_t node = 0;               // the first one of the later part
   std::vector<int64_t> carried;   // values that the first part keeps for the later one
   std::vector<int64_t> repeated;  // nodes of the first part that cost nothing: run again
@@ -15,6 +15,6 @@ struct Cut {
 };
 
 // Cuts a graph where its mark is. Views are made again of what they are views of.
-Cut cut_of(const Graph& graph);
+Partition partition_of(const Graph& graph);
 
 }  // namespace tinyt

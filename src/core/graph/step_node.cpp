@@ -18,7 +18,7 @@ void for_each_written(Item& item, F&& visit) {
   if (item.step) visit(item.step);
 }
 
-class BoundStep : public Opaque::Bound {
+class BoundStep : public ExternalOp::Executable {
  public:
   BoundStep(const OptimSettings& settings, std::vector<OptimItem> items,
             std::vector<std::pair<Tensor, Tensor>> copies, std::vector<Tensor> cells,
@@ -29,7 +29,7 @@ class BoundStep : public Opaque::Bound {
         cells_(std::move(cells)),
         condition_(std::move(condition)) {}
 
-  void run(const Draws&) const override {
+  void run(const RngOffsets&) const override {
     const Backend& backend = backend_of({});
     for (const auto& [from, to] : copies_) backend.copy_into(from, to);
     if (condition_ && *condition_.ptr<uint8_t>() == 0) return;
@@ -59,7 +59,7 @@ class BoundStep : public Opaque::Bound {
   Tensor condition_;
 };
 
-class OptimNode : public Opaque {
+class OptimNode : public ExternalOp {
  public:
   OptimNode(const OptimSettings& settings, std::vector<OptimItem> items, bool has_condition)
       : settings_(settings), items_(std::move(items)), has_condition_(has_condition) {
@@ -80,8 +80,8 @@ class OptimNode : public Opaque {
     return out;
   }
 
-  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
-                              std::span<const Tensor> outputs) const override {
+  std::unique_ptr<Executable> bind(std::span<const Tensor> inputs,
+                                   std::span<const Tensor> outputs) const override {
     std::vector<OptimItem> items = items_;
     std::vector<std::pair<Tensor, Tensor>> copies;
     size_t at = 0;

@@ -238,7 +238,7 @@ void Trace::assign(const Tensor& to, const Tensor& from) {
   add(Kind::Assign, both);
 }
 
-void Trace::step(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs,
+void Trace::step(std::shared_ptr<const ExternalOp> opaque, std::span<const Tensor> inputs,
                  size_t written) {
   Event& event = add(Kind::Step, inputs);
   event.opaque = std::move(opaque);

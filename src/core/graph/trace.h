@@ -87,7 +87,8 @@ class Trace {
             Attrs* normalised);
   void into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Tensor& out);
   void assign(const Tensor& to, const Tensor& from);
-  void step(std::shared_ptr<const Opaque> opaque, std::span<const Tensor> inputs, size_t written);
+  void step(std::shared_ptr<const ExternalOp> opaque, std::span<const Tensor> inputs,
+            size_t written);
   void output(const Tensor& x);
   void cell(int64_t number);
 
@@ -117,7 +118,7 @@ class Trace {
     Attrs attrs{};
     std::vector<Operand> operands{};
     std::vector<Tensor> geometries{};  // of operands and results, without data
-    std::shared_ptr<const Opaque> opaque{};
+    std::shared_ptr<const ExternalOp> opaque{};
     Test test = Test::Eq;
     bool outcome = false;  // of a test; of a call: whether it made a view
     int64_t left = -1, right = -1;

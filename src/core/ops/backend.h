@@ -14,7 +14,7 @@ namespace tinyt {
 // What is to be done with each element of a product's result, which lies dense as rows x cols. A
 // kernel that can tell when parts of it are final hands them over while they are in the caches, on
 // the threads that made them; else all of it is done after the call.
-class Tail {
+class Epilogue {
  public:
   // Asked once, before the first part, which must have a kernel that tells at all: whether to tell,
   // with rows of so many elements, and so many tasks to share the work.
@@ -23,7 +23,7 @@ class Tail {
   virtual void run(int64_t row, int64_t rows, int64_t col, int64_t cols) = 0;
 
  protected:
-  ~Tail() = default;
+  ~Epilogue() = default;
 };
 
 // One checked call. Shapes, dtypes and attributes are valid and normalised (dims wrapped, sorted).
@@ -37,14 +37,14 @@ struct KernelCall {
   std::span<const Tensor> outputs;
   const Attrs& attrs;
   DType compute;  // the promoted dtype of the inputs
-  Tail* tail = nullptr;
+  Epilogue* tail = nullptr;
 };
 
 using Kernel = void (*)(const KernelCall&);
 
 // What a call would take, roughly: of one thread, and into how many parts it can be cut for
 // several.
-struct Effort {
+struct CostEstimate {
   int64_t nanoseconds = 0;  // 0: not known
   int64_t parts = 1;
   bool takes_memory = true;  // or may take some, while it runs
@@ -78,8 +78,8 @@ struct Backend {
   // The nonzero elements of a dynamic op's last input: rows of its output, before it is allocated.
   int64_t (*count_nonzero)(const Tensor& x);
   // Both look at geometry alone.
-  Effort (*effort)(const KernelCall& call);
-  Effort (*tiles_effort)(const TileProgram& program, const TileSpace& space);
+  CostEstimate (*effort)(const KernelCall& call);
+  CostEstimate (*tiles_effort)(const TileProgram& program, const TileSpace& space);
   // Whether a matmul_add's result may be its addend: the kernel reads an element when it writes it.
   // Of geometry, too.
   bool (*adds_in_place)(const KernelCall& call);

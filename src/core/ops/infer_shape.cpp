@@ -316,7 +316,7 @@ void infer_normal(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, I
   infer_uniform(op, inputs, attrs, out);
 }
 
-// Draws with a parameter an element: floats.
+// RngOffsets with a parameter an element: floats.
 void infer_standard_gamma(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
   first_shape(in[0], out);
   require(is_float(out.dtype[0]), ErrorKind::DType, name_of(op), ": needs a float dtype, got ",

@@ -18,7 +18,7 @@ bool finds_faults(const Program::Step& step) {
   return info(step.op).kind != OpKind::Scalar || is_integral(step.compute);
 }
 
-Effort effort_of(const Program& program, const Program::Step& step) {
+CostEstimate cost_of(const Program& program, const Program::Step& step) {
   const Attrs none{};
   const Backend& backend = backend_of({});
   const auto in = program.inputs(step), out = program.outputs(step);
@@ -29,13 +29,13 @@ Effort effort_of(const Program& program, const Program::Step& step) {
       return backend.effort({OpId::copy, in, out, none, out[0].dtype()});
     case Program::Kind::Region: {
       const Program::Region& region = program.regions()[static_cast<size_t>(step.index)];
-      Effort effort = backend.tiles_effort(region.tiles, region.space);
+      CostEstimate effort = backend.tiles_effort(region.tiles, region.space);
       if (const auto& product = region.product) {
-        const Effort own = backend.effort({product->op,
-                                           in.first(product->inputs),
-                                           {&product->result, 1},
-                                           program.attrs(*product),
-                                           product->compute});
+        const CostEstimate own = backend.effort({product->op,
+                                                 in.first(product->inputs),
+                                                 {&product->result, 1},
+                                                 program.attrs(*product),
+                                                 product->compute});
         if (own.nanoseconds == 0) return own;
         effort = {effort.nanoseconds + own.nanoseconds, std::max(effort.parts, own.parts),
                   effort.takes_memory || own.takes_memory};
@@ -49,12 +49,12 @@ Effort effort_of(const Program& program, const Program::Step& step) {
 
 }  // namespace
 
-class SideChooser::Window {
+class InterOpScheduler::Window {
  public:
-  Window(const SideChooser& chooser, int64_t first) : chooser_(chooser), first_(first) {}
+  Window(const InterOpScheduler& chooser, int64_t first) : chooser_(chooser), first_(first) {}
 
   void add(int64_t step) {
-    const Effort& effort = chooser_.efforts_[step];
+    const CostEstimate& effort = chooser_.efforts_[step];
     const auto own = static_cast<int64_t>(set_.size());
     set_.push_back(own);
     time_.push_back(effort.nanoseconds);
@@ -102,16 +102,16 @@ class SideChooser::Window {
     time_[std::min(a, b)] += std::exchange(time_[std::max(a, b)], 0);
   }
 
-  const SideChooser& chooser_;
+  const InterOpScheduler& chooser_;
   int64_t first_, total_ = 0, taker_ = -1;
   std::vector<int64_t> set_;   // of each step: another one of its set, or itself
   std::vector<int64_t> time_;  // of each set, at its first step
 };
 
-SideChooser::SideChooser(const Program& program, const Lives& lives,
-                         const std::vector<size_t>& scratch, int threads)
+InterOpScheduler::InterOpScheduler(const Program& program, const Liveness& liveness,
+                                   const std::vector<size_t>& scratch, int threads)
     : program_(program),
-      lives_(lives),
+      lives_(liveness),
       scratch_(scratch),
       threads_(threads),
       count_(static_cast<int64_t>(program.steps().size())),
@@ -121,11 +121,11 @@ SideChooser::SideChooser(const Program& program, const Lives& lives,
       best_(static_cast<size_t>(count_) + 1, INT64_MAX),
       first_(static_cast<size_t>(count_) + 1) {
   for (const Program::Step& step : program.steps()) {
-    const Effort effort = effort_of(program, step);
-    efforts_.push_back(may_join(step, effort) ? effort : Effort{});
+    const CostEstimate effort = cost_of(program, step);
+    efforts_.push_back(may_join(step, effort) ? effort : CostEstimate{});
   }
   std::vector<size_t> gone(static_cast<size_t>(count_) + 1);
-  for (const auto& [storage, life] : lives) {
+  for (const auto& [storage, life] : liveness) {
     born_[life.first] += life.bytes;
     gone[life.last + 1] += life.bytes;
   }
@@ -138,7 +138,7 @@ SideChooser::SideChooser(const Program& program, const Lives& lives,
 }
 
 // Small, without faults to find, and nothing that it writes is there after the run but its results.
-bool SideChooser::may_join(const Program::Step& step, const Effort& effort) const {
+bool InterOpScheduler::may_join(const Program::Step& step, const CostEstimate& effort) const {
   if (effort.nanoseconds > kMostTime || finds_faults(step)) return false;
   const auto out = program_.outputs(step);
   return std::all_of(out.begin(), out.end(),
@@ -146,7 +146,7 @@ bool SideChooser::may_join(const Program::Step& step, const Effort& effort) cons
 }
 
 // Nanoseconds where the step has all threads for itself.
-int64_t SideChooser::alone(int64_t step) const {
+int64_t InterOpScheduler::alone(int64_t step) const {
   const auto [time, parts, _] = efforts_[step];
   const int64_t shares = std::min<int64_t>(threads_, parts);
   if (shares <= 1) return time;
@@ -154,7 +154,7 @@ int64_t SideChooser::alone(int64_t step) const {
 }
 
 // Which steps touch memory that an earlier one writes, or write what it touches.
-void SideChooser::find_waits() {
+void InterOpScheduler::find_waits() {
   struct Access {
     int64_t step;
     const Tensor* tensor;
@@ -181,7 +181,7 @@ void SideChooser::find_waits() {
 }
 
 // Groups that begin with a step.
-void SideChooser::try_from(int64_t first) {
+void InterOpScheduler::try_from(int64_t first) {
   if (efforts_[first].nanoseconds == 0) return;
   Window window(*this, first);
   window.add(first);
@@ -205,12 +205,12 @@ void SideChooser::try_from(int64_t first) {
   }
 }
 
-Program::Side SideChooser::side(int64_t first, int64_t last) const {
+Program::ConcurrentGroup InterOpScheduler::side(int64_t first, int64_t last) const {
   Window window(*this, first);
   for (int64_t s = first; s <= last; ++s) window.add(s);
   std::vector<int64_t> lane_of_set;
   const std::vector<int64_t> ends = window.lanes(lane_of_set);
-  Program::Side side{first, last, {}};
+  Program::ConcurrentGroup side{first, last, {}};
   side.lanes.resize(static_cast<size_t>(
       std::count_if(ends.begin(), ends.end(), [](int64_t end) { return end > 0; })));
   for (int64_t s = first; s <= last; ++s)
@@ -218,7 +218,7 @@ Program::Side SideChooser::side(int64_t first, int64_t last) const {
   return side;
 }
 
-std::vector<Program::Side> SideChooser::run() {
+std::vector<Program::ConcurrentGroup> InterOpScheduler::run() {
   find_waits();
   best_[0] = 0;
   for (int64_t s = 0; s < count_; ++s) {
@@ -228,7 +228,7 @@ std::vector<Program::Side> SideChooser::run() {
     }
     try_from(s);
   }
-  std::vector<Program::Side> sides;
+  std::vector<Program::ConcurrentGroup> sides;
   for (int64_t end = count_; end > 0; end = first_[end])
     if (first_[end] < end - 1) sides.push_back(side(first_[end], end - 1));
   std::reverse(sides.begin(), sides.end());

@@ -10,36 +10,36 @@
 namespace tinyt {
 
 // Memory that a run takes for itself, and the steps that it is alive from and to.
-using Lives = std::unordered_map<const Storage*, Lifetime>;
+using Liveness = std::unordered_map<const Storage*, Lifetime>;
 
 // Looks for steps that follow each other in the list, are each too small to be worth cutting up
 // for the threads, and do not all wait for each other: in the list's best partition by the time
 // that steps would take. What a group reads and writes is alive throughout, so that its memory is
 // apart from that of all others in it.
-class SideChooser {
+class InterOpScheduler {
  public:
   // `scratch`: of each step, where that is known.
-  SideChooser(const Program& program, const Lives& lives, const std::vector<size_t>& scratch,
-              int threads);
+  InterOpScheduler(const Program& program, const Liveness& liveness,
+                   const std::vector<size_t>& scratch, int threads);
   // In the order of the steps.
-  std::vector<Program::Side> run();
+  std::vector<Program::ConcurrentGroup> run();
 
  private:
   // A group under way: sets of steps of which none waits for one of another set.
   class Window;
 
-  bool may_join(const Program::Step& step, const Effort& effort) const;
+  bool may_join(const Program::Step& step, const CostEstimate& effort) const;
   int64_t alone(int64_t step) const;
   void find_waits();
   void try_from(int64_t first);
-  Program::Side side(int64_t first, int64_t last) const;
+  Program::ConcurrentGroup side(int64_t first, int64_t last) const;
 
   const Program& program_;
-  const Lives& lives_;
+  const Liveness& lives_;
   const std::vector<size_t>& scratch_;
   int threads_;
   int64_t count_;
-  std::vector<Effort> efforts_;              // of no nanoseconds: of a step that runs alone
+  std::vector<CostEstimate> efforts_;        // of no nanoseconds: of a step that runs alone
   std::vector<std::vector<int64_t>> waits_;  // for which steps, of the last few
   std::vector<size_t> alive_, born_;         // bytes, per step
   size_t most_held_ = 0;

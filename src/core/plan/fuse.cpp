@@ -22,7 +22,7 @@ Fuser::Fuser(const Graph& graph, Regions hold)
       last_reader_(graph.values().size(), -1),
       steps_(graph.nodes().size() + 1, 0),
       region_(graph.nodes().size(), -1),
-      role_(graph.nodes().size(), Role::None),
+      role_(graph.nodes().size(), NodeKind::None),
       read_outside_(graph.values().size(), false),
       needed_(graph.values().size(), false) {
   for (size_t v = 0; v < source_.size(); ++v) source_[v] = static_cast<int64_t>(v);
@@ -73,10 +73,10 @@ bool Fuser::can_fuse(const Graph::Node& node) const {
 }
 
 // Why a node that regions cannot have runs alone.
-Boundary Fuser::reason_alone(const Graph::Node& node) const {
-  if (node.opaque || info(node.op).kind == OpKind::Struct) return Boundary::RunsAlone;
-  if (info(node.op).kind == OpKind::Scalar) return Boundary::DType;
-  return hold_ == Regions::Scalars ? Boundary::Memory : Boundary::RunsAlone;
+FusionBarrier Fuser::reason_alone(const Graph::Node& node) const {
+  if (node.opaque || info(node.op).kind == OpKind::Struct) return FusionBarrier::RunsAlone;
+  if (info(node.op).kind == OpKind::Scalar) return FusionBarrier::DType;
+  return hold_ == Regions::Scalars ? FusionBarrier::ResultBuffer : FusionBarrier::RunsAlone;
 }
 
 // The shape of one element a row; `keep`: with dimensions of 1 for those reduced.
@@ -87,9 +87,9 @@ Dims Fuser::rows_of(const Region& region, bool keep) const {
   return rows;
 }
 
-Fuser::Form Fuser::form_of(int64_t v, const Region& region) const {
+Fuser::BroadcastForm Fuser::form_of(int64_t v, const Region& region) const {
   const Graph::Value& made = graph_.values()[source_[v]];
-  const bool is_row = role_[made.node] == Role::Row || role_[made.node] == Role::Reduction;
+  const bool is_row = role_[made.node] == NodeKind::Row || role_[made.node] == NodeKind::Reduction;
   const Dims& shape = graph_.values()[v].shape;
   const int64_t rows = numel_of(rows_of(region, false));
   for (int64_t at = v; at != source_[v];) {
@@ -98,22 +98,24 @@ Fuser::Form Fuser::form_of(int64_t v, const Region& region) const {
     at = view.inputs[0];
     const Dims& from = graph_.values()[at].shape;
     if (view.op == OpId::reshape) continue;
-    if (view.op != OpId::expand) return Form::None;
+    if (view.op != OpId::expand) return BroadcastForm::None;
     if (from == to) continue;
     // Repeated along the rows, and nothing is done with that but to read it.
-    if (!is_row || to != region.shape || shape != to || numel_of(from) != rows) return Form::None;
+    if (!is_row || to != region.shape || shape != to || numel_of(from) != rows)
+      return BroadcastForm::None;
     Dims whole(from);
     if (whole.size() < region.shape.size()) {
       whole = Dims(region.shape.size() - from.size(), 1);
       for (const int64_t n : from) whole.push_back(n);
     }
-    if (whole != rows_of(region, true)) return Form::None;
+    if (whole != rows_of(region, true)) return BroadcastForm::None;
     for (; at != source_[v]; at = graph_.nodes()[graph_.values()[at].node].inputs[0])
-      if (graph_.nodes()[graph_.values()[at].node].op != OpId::reshape) return Form::None;
-    return Form::Spread;
+      if (graph_.nodes()[graph_.values()[at].node].op != OpId::reshape) return BroadcastForm::None;
+    return BroadcastForm::Spread;
   }
-  if (is_row) return Form::Row;
-  return shape == region.shape && made.shape == region.shape ? Form::Full : Form::None;
+  if (is_row) return BroadcastForm::Row;
+  return shape == region.shape && made.shape == region.shape ? BroadcastForm::Full
+                                                             : BroadcastForm::None;
 }
 
 // Rows that would not stay close while steps wait for their reductions, or are too few.
@@ -129,7 +131,7 @@ bool Fuser::is_long(const Region& region) const {
 }
 
 // What the node would be in the region, to which some of its operands belong.
-Fuser::Role Fuser::role_of(int64_t n, const Region& region, Boundary& why) const {
+Fuser::NodeKind Fuser::kind_of_node(int64_t n, const Region& region, FusionBarrier& why) const {
   const Graph::Node& node = graph_.nodes()[n];
   const auto number = static_cast<int64_t>(&region - regions_.data());
   const auto made = [&](int64_t v) { return is_made_inside(v, number); };
@@ -138,47 +140,49 @@ Fuser::Role Fuser::role_of(int64_t n, const Region& region, Boundary& why) const
     const auto dims = AttrReader(node.attrs).list();
     const Dims& from = graph_.values()[node.inputs[0]].shape;
     const auto rank = static_cast<int64_t>(from.size()), count = static_cast<int64_t>(dims.size());
-    why = from == region.shape ? Boundary::LeadingDimensions : Boundary::Shape;
-    if (made(node.inputs[0]) && form_of(node.inputs[0], region) != Form::Full) return Role::None;
-    if (dims.empty() || rank == 0 || from != region.shape) return Role::None;
+    why = from == region.shape ? FusionBarrier::LeadingDimensions : FusionBarrier::Shape;
+    if (made(node.inputs[0]) && form_of(node.inputs[0], region) != BroadcastForm::Full)
+      return NodeKind::None;
+    if (dims.empty() || rank == 0 || from != region.shape) return NodeKind::None;
     for (int64_t i = 0; i < count; ++i)
-      if (dims[i] != rank - count + i) return Role::None;
-    if (region.reduced != 0 && region.reduced != dims.size()) return Role::None;
+      if (dims[i] != rank - count + i) return NodeKind::None;
+    if (region.reduced != 0 && region.reduced != dims.size()) return NodeKind::None;
     // Their blocks differ in length.
-    why = Boundary::Limit;
+    why = FusionBarrier::Limit;
     for (const int64_t m : region.nodes)
-      if (role_[m] == Role::Reduction &&
+      if (role_[m] == NodeKind::Reduction &&
           (graph_.nodes()[m].op == OpId::prod) != (node.op == OpId::prod))
-        return Role::None;
-    return Role::Reduction;
+        return NodeKind::None;
+    return NodeKind::Reduction;
   }
-  why = Boundary::Shape;
+  why = FusionBarrier::Shape;
   const bool is_full = shape == region.shape;
   bool uses_row = false;
   for (const int64_t v : node.inputs) {
     if (!made(v)) continue;
-    const Form form = form_of(v, region);
+    const BroadcastForm form = form_of(v, region);
     const Dims& own = graph_.values()[v].shape;
-    if (form == Form::None) return Role::None;
+    if (form == BroadcastForm::None) return NodeKind::None;
     if (is_full) {
-      uses_row |= form != Form::Full;
-      if (form == Form::Row && own != rows_of(region, true) && own.size() >= region.shape.size())
-        return Role::None;
-      if (form == Form::Row && own.size() < region.shape.size()) {
+      uses_row |= form != BroadcastForm::Full;
+      if (form == BroadcastForm::Row && own != rows_of(region, true) &&
+          own.size() >= region.shape.size())
+        return NodeKind::None;
+      if (form == BroadcastForm::Row && own.size() < region.shape.size()) {
         Dims whole(region.shape.size() - own.size(), 1);
         for (const int64_t d : own) whole.push_back(d);
-        if (whole != rows_of(region, true)) return Role::None;
+        if (whole != rows_of(region, true)) return NodeKind::None;
       }
-    } else if (form != Form::Row || own != shape) {
-      return Role::None;
+    } else if (form != BroadcastForm::Row || own != shape) {
+      return NodeKind::None;
     }
   }
   if (!is_full)
     return region.reduced > 0 && (shape == rows_of(region, false) || shape == rows_of(region, true))
-               ? Role::Row
-               : Role::None;
-  why = Boundary::LongRows;
-  return uses_row && is_long(region) ? Role::None : Role::Full;
+               ? NodeKind::Row
+               : NodeKind::None;
+  why = FusionBarrier::LongRows;
+  return uses_row && is_long(region) ? NodeKind::None : NodeKind::Full;
 }
 
 // Whether a region that waits for node `n`, with steps of other regions than those that go with it
@@ -215,39 +219,39 @@ bool Fuser::saves_memory(const Region& region, int64_t n, std::span<const int64_
 }
 
 // Why the node cannot join the region, were it the only one; Result where it can.
-Boundary Fuser::obstacle(int64_t n, const Region& region, Role& role) const {
+FusionBarrier Fuser::obstacle(int64_t n, const Region& region, NodeKind& role) const {
   const auto mark = graph_.mark().node;
   if (!region.open)
-    return region.boundary == Boundary::Result ? Boundary::UsedElsewhere : region.boundary;
-  if (mark >= 0 && n >= mark && region.nodes[0] < mark) return Boundary::Later;
-  Boundary why = Boundary::Result;
-  role = role_of(n, region, why);
-  if (role == Role::None) return why;
-  return region.level < region.reader ? Boundary::Result : Boundary::UsedElsewhere;
+    return region.barrier == FusionBarrier::Result ? FusionBarrier::UsedElsewhere : region.barrier;
+  if (mark >= 0 && n >= mark && region.nodes[0] < mark) return FusionBarrier::Later;
+  FusionBarrier why = FusionBarrier::Result;
+  role = kind_of_node(n, region, why);
+  if (role == NodeKind::None) return why;
+  return region.level < region.reader ? FusionBarrier::Result : FusionBarrier::UsedElsewhere;
 }
 
 // Of the regions found those that the node joins, latest first.
-std::vector<int64_t> Fuser::partners(int64_t n, std::vector<int64_t> found, Role& role) {
+std::vector<int64_t> Fuser::partners(int64_t n, std::vector<int64_t> found, NodeKind& role) {
   std::stable_sort(found.begin(), found.end(),
                    [&](int64_t a, int64_t b) { return regions_[a].level > regions_[b].level; });
   std::vector<int64_t> chosen;
   size_t nodes = 1, reduced = 0;
-  const auto refuse = [&](int64_t r, Boundary why) {
-    if (regions_[r].boundary == Boundary::Result) regions_[r].boundary = why;
+  const auto refuse = [&](int64_t r, FusionBarrier why) {
+    if (regions_[r].barrier == FusionBarrier::Result) regions_[r].barrier = why;
   };
   for (const int64_t r : found) {
     const Region& region = regions_[r];
-    Role as = Role::None;
-    if (const Boundary why = obstacle(n, region, as); why != Boundary::Result) {
+    NodeKind as = NodeKind::None;
+    if (const FusionBarrier why = obstacle(n, region, as); why != FusionBarrier::Result) {
       refuse(r, why);
     } else if (nodes + region.nodes.size() > TileProgram::kMaxNodes) {
-      refuse(r, Boundary::Limit);
+      refuse(r, FusionBarrier::Limit);
     } else if (!chosen.empty() &&
                (as != role || region.shape != regions_[chosen[0]].shape ||
                 (reduced != 0 && region.reduced != 0 && reduced != region.reduced))) {
-      refuse(r, Boundary::Shape);
+      refuse(r, FusionBarrier::Shape);
     } else if (!chosen.empty() && regions_[chosen[0]].level >= region.reader) {
-      refuse(r, Boundary::UsedElsewhere);
+      refuse(r, FusionBarrier::UsedElsewhere);
     } else {
       chosen.push_back(r);
       role = as;
@@ -258,7 +262,7 @@ std::vector<int64_t> Fuser::partners(int64_t n, std::vector<int64_t> found, Role
   const std::vector<int64_t> with = chosen;
   std::erase_if(chosen, [&](int64_t r) {
     if (saves_memory(regions_[r], n, with)) return false;
-    refuse(r, Boundary::Memory);
+    refuse(r, FusionBarrier::ResultBuffer);
     return true;
   });
   return chosen;
@@ -266,7 +270,7 @@ std::vector<int64_t> Fuser::partners(int64_t n, std::vector<int64_t> found, Role
 
 // Joins the regions found, as far as they go together, and the node; false where it goes with none.
 bool Fuser::join(int64_t n, const std::vector<int64_t>& found) {
-  Role role = Role::None;
+  NodeKind role = NodeKind::None;
   const std::vector<int64_t> joined = partners(n, found, role);
   if (joined.empty()) return false;
   const Graph::Node& node = graph_.nodes()[n];
@@ -291,9 +295,9 @@ bool Fuser::join(int64_t n, const std::vector<int64_t>& found) {
   }
   std::sort(into.nodes.begin(), into.nodes.end());
   into.nodes.push_back(n);
-  if (role == Role::Reduction) into.reduced = AttrReader(node.attrs).list().size();
+  if (role == NodeKind::Reduction) into.reduced = AttrReader(node.attrs).list().size();
   into.level = level;
-  into.boundary = Boundary::Result;
+  into.barrier = FusionBarrier::Result;
   region_[n] = joined[0];
   role_[n] = role;
   return true;
@@ -304,7 +308,7 @@ void Fuser::start(int64_t n) {
   Region region;
   region.nodes = {n};
   region.open = can_fuse(node);
-  if (!region.open) region.boundary = reason_alone(node);
+  if (!region.open) region.barrier = reason_alone(node);
   for (const int64_t v : node.inputs)
     if (const int64_t r = region_of(v); r >= 0)
       region.level = std::max(region.level, regions_[r].level);
@@ -312,19 +316,19 @@ void Fuser::start(int64_t n) {
   region_[n] = static_cast<int64_t>(regions_.size());
   if (region.open) {
     region.shape = graph_.values()[node.outputs[0]].shape;
-    role_[n] = Role::Full;
+    role_[n] = NodeKind::Full;
     if (info(node.op).kind == OpKind::Reduce) {
       region.shape = graph_.values()[node.inputs[0]].shape;
       const auto dims = AttrReader(node.attrs).list();
       region.reduced = dims.size();
-      role_[n] = Role::Reduction;
+      role_[n] = NodeKind::Reduction;
       const auto rank = static_cast<int64_t>(region.shape.size());
       region.open =
           !dims.empty() && rank > 0 && dims[0] == rank - static_cast<int64_t>(dims.size());
     }
     region.open = region.open && numel_of(region.shape) > 0;
   }
-  if (!region.open) role_[n] = Role::None;
+  if (!region.open) role_[n] = NodeKind::None;
   regions_.push_back(std::move(region));
 }
 
@@ -354,7 +358,7 @@ void Fuser::add_node(int64_t n) {
   const bool fuses = can_fuse(node);
   if (!fuses)
     for (const int64_t r : found)
-      if (regions_[r].boundary == Boundary::Result) regions_[r].boundary = reason_alone(node);
+      if (regions_[r].barrier == FusionBarrier::Result) regions_[r].barrier = reason_alone(node);
   if (!fuses || !(join(n, found) || join(n, siblings(n)))) start(n);
   read(n);
 }

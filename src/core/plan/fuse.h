@@ -25,8 +25,8 @@ struct Group {
   Dims shape;                    // of the space
   size_t reduced = 0;            // how many of its last dimensions are reduced
   int64_t product = -1;          // a node
-  Boundary boundary = Boundary::Result;
-  int64_t boundary_bytes = 0;
+  FusionBarrier barrier = FusionBarrier::Result;
+  int64_t barrier_bytes = 0;
 
   bool is_region() const { return nodes.size() > 1; }
 };
@@ -56,31 +56,32 @@ class Fuser {
     int64_t level = 0;
     int64_t reader = INT64_MAX;  // the lowest level that reads it
     bool open = true;
-    Boundary boundary = Boundary::Result;
+    FusionBarrier barrier = FusionBarrier::Result;
   };
   // How a member sees a member's value: all elements, one a row, or that one repeated along it.
-  enum class Form : uint8_t { None, Full, Row, Spread };
+  enum class BroadcastForm : uint8_t { None, Full, Row, Spread };
   // Where a node stands in a region.
-  enum class Role : uint8_t { None, Full, Row, Reduction };
+  enum class NodeKind : uint8_t { None, Full, Row, Reduction };
 
   bool is_view(int64_t node) const;
   bool is_made_inside(int64_t v, int64_t region) const;
   int64_t region_of(int64_t v) const;
   bool can_fuse(const Graph::Node& node) const;
-  Boundary reason_alone(const Graph::Node& node) const;
+  FusionBarrier reason_alone(const Graph::Node& node) const;
   Dims rows_of(const Region& region, bool keep) const;
-  Form form_of(int64_t v, const Region& region) const;
-  Role role_of(int64_t n, const Region& region, Boundary& why) const;
+  BroadcastForm form_of(int64_t v, const Region& region) const;
+  NodeKind kind_of_node(int64_t n, const Region& region, FusionBarrier& why) const;
   bool is_long(const Region& region) const;
   bool saves_memory(const Region& region, int64_t n, std::span<const int64_t> with) const;
-  Boundary obstacle(int64_t n, const Region& region, Role& role) const;
-  std::vector<int64_t> partners(int64_t n, std::vector<int64_t> found, Role& role);
+  FusionBarrier obstacle(int64_t n, const Region& region, NodeKind& role) const;
+  std::vector<int64_t> partners(int64_t n, std::vector<int64_t> found, NodeKind& role);
   void add_node(int64_t n);
   bool join(int64_t n, const std::vector<int64_t>& found);
   std::vector<int64_t> siblings(int64_t n) const;
   void start(int64_t n);
   void read(int64_t n);
-  Boundary obstacle(int64_t product, const Region& region, std::span<const int64_t> readers) const;
+  FusionBarrier obstacle(int64_t product, const Region& region,
+                         std::span<const int64_t> readers) const;
   bool may_wait(int64_t product, const Region& region, bool is_read_later) const;
   void join_products();
   void find_needed();
@@ -95,7 +96,7 @@ class Fuser {
   std::vector<int64_t> last_reader_;  // and of those seen so far, the last outside of its region
   std::vector<int64_t> steps_;        // of each node: how many before it are no views
   std::vector<int64_t> region_;       // of each node
-  std::vector<Role> role_;
+  std::vector<NodeKind> role_;
   std::vector<Region> regions_;
   std::vector<bool> read_outside_;  // of those seen so far
   std::vector<bool> needed_;        // values that are read outside of their region

@@ -6,29 +6,29 @@
 
 namespace tinyt {
 
-std::string_view text_of(Boundary boundary) {
-  switch (boundary) {
-    case Boundary::Result:
+std::string_view text_of(FusionBarrier barrier) {
+  switch (barrier) {
+    case FusionBarrier::Result:
       return "a result";
-    case Boundary::RunsAlone:
+    case FusionBarrier::RunsAlone:
       return "an operation that runs alone";
-    case Boundary::Reductions:
+    case FusionBarrier::Reductions:
       return "reductions after a product";
-    case Boundary::DType:
+    case FusionBarrier::DType:
       return "a dtype or check that regions do not have";
-    case Boundary::Shape:
+    case FusionBarrier::Shape:
       return "another shape";
-    case Boundary::UsedElsewhere:
+    case FusionBarrier::UsedElsewhere:
       return "a value is used outside before";
-    case Boundary::LeadingDimensions:
+    case FusionBarrier::LeadingDimensions:
       return "a reduction of leading dimensions";
-    case Boundary::LongRows:
+    case FusionBarrier::LongRows:
       return "rows too long for the cache";
-    case Boundary::Memory:
+    case FusionBarrier::ResultBuffer:
       return "a region would take more memory";
-    case Boundary::Limit:
+    case FusionBarrier::Limit:
       return "the limit of a region";
-    case Boundary::Later:
+    case FusionBarrier::Later:
       return "a part that runs later";
   }
   return {};
@@ -148,7 +148,7 @@ std::vector<Group> Fuser::in_order() const {
 Group Fuser::group_of(const Region& region) const {
   Group group;
   group.nodes = region.nodes;
-  group.boundary = region.boundary;
+  group.barrier = region.barrier;
   group.shape = region.shape;
   group.reduced = region.reduced;
   group.product = region.product;
@@ -175,10 +175,10 @@ void Fuser::count_bytes(std::vector<Group>& groups) const {
       for (const int64_t v : graph_.nodes()[n].outputs) {
         if (readers[v] == 0) continue;
         const int64_t written = last_read_[v] == INT64_MAX ? 0 : 1;
-        group.boundary_bytes += (readers[v] + written) * numel_of(graph_.values()[v].shape) *
-                                static_cast<int64_t>(size_of(graph_.values()[v].dtype));
+        group.barrier_bytes += (readers[v] + written) * numel_of(graph_.values()[v].shape) *
+                               static_cast<int64_t>(size_of(graph_.values()[v].dtype));
       }
-    if (group.boundary_bytes == 0) group.boundary = Boundary::Result;
+    if (group.barrier_bytes == 0) group.barrier = FusionBarrier::Result;
   }
 }
 

@@ -46,30 +46,34 @@ bool Fuser::may_wait(int64_t product, const Region& region, bool is_read_later) 
 
 // Why the region cannot begin with the product; Result where it can. `readers`: all nodes that read
 // the result.
-Boundary Fuser::obstacle(int64_t product, const Region& region,
-                         std::span<const int64_t> readers) const {
+FusionBarrier Fuser::obstacle(int64_t product, const Region& region,
+                              std::span<const int64_t> readers) const {
   const auto number = static_cast<int64_t>(&region - regions_.data());
   const int64_t made = graph_.nodes()[product].outputs[0], mark = graph_.mark().node;
-  const auto is = [&](Role role) { return [this, role](int64_t m) { return role_[m] == role; }; };
+  const auto is = [&](NodeKind role) {
+    return [this, role](int64_t m) { return role_[m] == role; };
+  };
   const auto& nodes = region.nodes;
-  if (std::any_of(nodes.begin(), nodes.end(), is(Role::Reduction))) return Boundary::Reductions;
-  if (region.product >= 0 || !std::all_of(nodes.begin(), nodes.end(), is(Role::Full)))
-    return Boundary::RunsAlone;
-  if (mark >= 0 && (product < mark) != (region.nodes[0] < mark)) return Boundary::Later;
+  if (std::any_of(nodes.begin(), nodes.end(), is(NodeKind::Reduction)))
+    return FusionBarrier::Reductions;
+  if (region.product >= 0 || !std::all_of(nodes.begin(), nodes.end(), is(NodeKind::Full)))
+    return FusionBarrier::RunsAlone;
+  if (mark >= 0 && (product < mark) != (region.nodes[0] < mark)) return FusionBarrier::Later;
   bool is_read_later = last_read_[made] == INT64_MAX;
   for (const int64_t m : readers) {
     if (region_[m] == number) {
       for (const int64_t v : graph_.nodes()[m].inputs)
-        if (source_[v] == made && form_of(v, region) != Form::Full) return Boundary::Shape;
+        if (source_[v] == made && form_of(v, region) != BroadcastForm::Full)
+          return FusionBarrier::Shape;
     } else if (m < region.nodes.back() || regions_[region_[m]].level <= region.level) {
-      return Boundary::UsedElsewhere;
+      return FusionBarrier::UsedElsewhere;
     } else {
       is_read_later = true;
     }
   }
-  if (region.nodes.size() == TileProgram::kMaxNodes) return Boundary::Limit;
+  if (region.nodes.size() == TileProgram::kMaxNodes) return FusionBarrier::Limit;
   const bool joins = hold_ == Regions::Products && may_wait(product, region, is_read_later);
-  return joins ? Boundary::Result : Boundary::Memory;
+  return joins ? FusionBarrier::Result : FusionBarrier::ResultBuffer;
 }
 
 void Fuser::join_products() {
@@ -101,8 +105,8 @@ void Fuser::join_products() {
         })];
     Region& region = regions_[first];
     Region& own = regions_[region_[n]];
-    own.boundary = obstacle(n, region, all);
-    if (own.boundary != Boundary::Result) continue;
+    own.barrier = obstacle(n, region, all);
+    if (own.barrier != FusionBarrier::Result) continue;
     region.nodes.insert(std::upper_bound(region.nodes.begin(), region.nodes.end(), n), n);
     region.product = n;
     own.nodes.clear();

@@ -68,7 +68,8 @@ bool TileBuilder::is_inside(int64_t v) const {
 
 bool TileBuilder::is_row(int64_t node) const {
   if (node < 0) return false;  // an input, or none yet
-  return fuser_.role_[node] == Fuser::Role::Row || fuser_.role_[node] == Fuser::Role::Reduction;
+  return fuser_.role_[node] == Fuser::NodeKind::Row ||
+         fuser_.role_[node] == Fuser::NodeKind::Reduction;
 }
 
 DType TileBuilder::dtype_of(int r) const {
@@ -106,7 +107,7 @@ int TileBuilder::copy(int from, bool per_row) {
 int TileBuilder::cast(int from, DType to, bool per_row, DType half) {
   if (dtype_of(from) == to && half == DType::Float32) return from;
   // What an operand gives each row is not what it gives all elements.
-  for (const Held& held : casts_)
+  for (const LiveBuffer& held : casts_)
     if (held.from == from && held.dtype == to && held.half == half &&
         group_.tiles.registers[held.is].per_row == per_row)
       return held.is;

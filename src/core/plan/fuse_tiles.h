@@ -12,7 +12,7 @@ class TileBuilder {
 
  private:
   // Registers while building: that of an operand is ~its number.
-  struct Held {
+  struct LiveBuffer {
     int from;
     DType dtype, half;
     int is;
@@ -48,7 +48,7 @@ class TileBuilder {
   Group& group_;
   int64_t region_;
   std::vector<DType> input_dtype_;
-  std::vector<Held> casts_;
+  std::vector<LiveBuffer> casts_;
   std::vector<Made> made_;
   bool widens_ = false;  // there are many operations on halves
 };

@@ -64,27 +64,28 @@ bool holds_pairs(const Tensor& x) {
 
 }  // namespace
 
-Planner::Planner(Program& program, const Graph& graph, Program::Part part, Program::Results results)
+Planner::Planner(Program& program, const Graph& graph, Program::Part part,
+                 Program::ResultAlloc result_alloc)
     : program_(program),
       graph_(graph),
       part_(part),
-      results_(results),
+      result_alloc_(result_alloc),
       outputs_(graph.outputs()),
       values_(graph.values().size()),
       last_read_(graph.values().size(), -1),
       is_number_(graph.values().size(), false),
       done_(graph.writes().size(), false) {
-  if (part != Program::Part::All) cut_ = cut_of(graph);
+  if (part != Program::Part::All) partition_ = partition_of(graph);
   const size_t first = graph.mark().output;
   if (part == Program::Part::First) outputs_ = outputs_.first(first);
   if (part == Program::Part::Later) outputs_ = outputs_.subspan(first);
   for (const Graph::Output& output : outputs_) last_read_[output.value] = kAlways;
   if (part == Program::Part::First)
-    for (int64_t v : cut_.carried) last_read_[v] = kAlways;
+    for (int64_t v : partition_.carried) last_read_[v] = kAlways;
   for (size_t w = 0; w < done_.size(); ++w) {
     const int64_t v = graph.writes()[w].value;
     done_[w] = part != Program::Part::All &&
-               (graph.values()[v].node >= cut_.node) != (part == Program::Part::Later);
+               (graph.values()[v].node >= partition_.node) != (part == Program::Part::Later);
     if (!done_[w]) last_read_[v] = kAlways;
   }
 }
@@ -92,10 +93,10 @@ Planner::Planner(Program& program, const Graph& graph, Program::Part part, Progr
 bool Planner::is_in_part(int64_t node) const {
   switch (part_) {
     case Program::Part::First:
-      return node < cut_.node;
+      return node < partition_.node;
     case Program::Part::Later:
-      return node >= cut_.node ||
-             std::binary_search(cut_.repeated.begin(), cut_.repeated.end(), node);
+      return node >= partition_.node ||
+             std::binary_search(partition_.repeated.begin(), partition_.repeated.end(), node);
     default:
       return true;
   }
@@ -156,7 +157,7 @@ void Planner::take_inputs() {
     }
   }
   if (part_ != Program::Part::Later) return;
-  for (int64_t v : cut_.carried) {
+  for (int64_t v : partition_.carried) {
     const Graph::Value& kept = graph_.values()[v];
     const Tensor like = Tensor::from_storage(Ref<Storage>(new Storage), kept.shape,
                                              contiguous_strides(kept.shape), 0, kept.dtype);
@@ -220,8 +221,8 @@ void Planner::plan_group(const Group& group, int64_t now) {
   if (program_.steps_.size() == steps) return;
   for (const int64_t n : group.nodes)
     program_.step_of_[n] = static_cast<int64_t>(program_.steps_.size()) - 1;
-  program_.steps_.back().boundary = group.boundary;
-  program_.steps_.back().boundary_bytes = group.boundary_bytes;
+  program_.steps_.back().barrier = group.barrier;
+  program_.steps_.back().barrier_bytes = group.barrier_bytes;
   note_touches(group, true);
 }
 
@@ -373,8 +374,9 @@ void Planner::plan_opaque(const Graph::Node& node, int64_t now) {
       set(node.outputs[i], out[i]);
     }
   }
-  add_step(Program::Kind::Opaque, in, out).index = static_cast<int64_t>(program_.bound_.size());
-  program_.bound_.push_back(node.opaque->bind(in, out));
+  add_step(Program::Kind::ExternalOp, in, out).index =
+      static_cast<int64_t>(program_.executables_.size());
+  program_.executables_.push_back(node.opaque->bind(in, out));
   program_.names_.emplace_back(node.opaque->name());
 }
 
@@ -382,7 +384,8 @@ void Planner::plan_opaque(const Graph::Node& node, int64_t now) {
 // much of its peak, and asking them takes next to no time.
 void Planner::find_unfused_peak() {
   const std::vector<size_t> held = unfused_held(
-      graph_, [&](int64_t n) { return is_in_part(n); }, results_ == Program::Results::Taken);
+      graph_, [&](int64_t n) { return is_in_part(n); },
+      result_alloc_ == Program::ResultAlloc::PerRun);
   for (const size_t bytes : held) unfused_peak_ = std::max(unfused_peak_, bytes);
   scratch_.assign(program_.steps_.size(), 0);
   knows_scratch_ = unfused_peak_ <= kSmallStep;
@@ -391,7 +394,7 @@ void Planner::find_unfused_peak() {
     const Program::Step& step = program_.steps_[s];
     size_t bytes = 0;
     for (const Tensor& t : program_.inputs(step)) bytes += t ? t.storage().block.bytes : 0;
-    if (step.kind != Program::Kind::Opaque && bytes <= kSmallStep)
+    if (step.kind != Program::Kind::ExternalOp && bytes <= kSmallStep)
       scratch_[s] = program_.scratch_of(step);
   }
   for (size_t n = 0; n < held.size(); ++n) {
@@ -418,7 +421,7 @@ size_t Planner::peak(size_t own_block) const {
     change[first] += static_cast<int64_t>(bytes);
     change[last + 1] -= static_cast<int64_t>(bytes);
   };
-  for (const Program::Turn& turn : program_.taken_)
+  for (const Program::BufferEvent& turn : program_.allocs_)
     if (turn.step >= 0) add(turn.step, steps - 1, turn.memory.bytes);
   for (const Buffer& buffer : buffers_) {
     if (!is_used(buffer)) continue;
@@ -449,45 +452,45 @@ size_t Planner::least_own_block() const {
 }
 
 // What steps of a group use is there from its first step to its last.
-void Planner::stretch(std::span<const Program::Side> sides) {
+void Planner::stretch(std::span<const Program::ConcurrentGroup> sides) {
   std::vector<int64_t> from(program_.steps_.size());
   std::iota(from.begin(), from.end(), 0);
   std::vector<int64_t> to = from;
-  for (const Program::Side& side : sides)
+  for (const Program::ConcurrentGroup& side : sides)
     for (int64_t s = side.first; s <= side.last; ++s) from[s] = side.first, to[s] = side.last;
   for (Buffer& buffer : buffers_) {
     if (buffer.last < 0) continue;
     buffer.first = from[buffer.first];
     buffer.last = to[buffer.last];
   }
-  for (Program::Turn& turn : program_.taken_)
+  for (Program::BufferEvent& turn : program_.allocs_)
     if (turn.step >= 0) turn.step = from[turn.step];
 }
 
 // Steps that run side by side, as far as the run holds no more for that.
 void Planner::plan_sides() {
   const auto steps = static_cast<int64_t>(program_.steps_.size());
-  Lives lives;
+  Liveness liveness;
   for (const Buffer& buffer : buffers_)
     if (is_used(buffer))
-      lives[buffer.storage.get()] = {buffer.first, buffer.last, buffer.storage->block.bytes};
-  for (const Program::Turn& turn : program_.taken_)
+      liveness[buffer.storage.get()] = {buffer.first, buffer.last, buffer.storage->block.bytes};
+  for (const Program::BufferEvent& turn : program_.allocs_)
     if (turn.step >= 0)
-      lives[turn.memory.storage.get()] = {turn.step, steps - 1, turn.memory.bytes};
-  for (const Program::Memory& memory : program_.memories_)
-    lives.try_emplace(memory.storage.get(), Lifetime{0, steps - 1, 0});  // given
-  for (const auto& [key, x] : converted_) lives[&x.storage()] = {0, steps - 1, 0};
-  std::vector<Program::Side> sides =
-      SideChooser(program_, lives, scratch_, std::max(2, num_threads())).run();
+      liveness[turn.memory.storage.get()] = {turn.step, steps - 1, turn.memory.bytes};
+  for (const Program::ResultBuffer& memory : program_.memories_)
+    liveness.try_emplace(memory.storage.get(), Lifetime{0, steps - 1, 0});  // given
+  for (const auto& [key, x] : converted_) liveness[&x.storage()] = {0, steps - 1, 0};
+  std::vector<Program::ConcurrentGroup> sides =
+      InterOpScheduler(program_, liveness, scratch_, std::max(2, num_threads())).run();
   if (sides.empty()) return;
   const size_t enough = peak(least_own_block());
   const std::vector<Buffer> buffers = buffers_;
-  const std::vector<Program::Turn> taken = program_.taken_;
+  const std::vector<Program::BufferEvent> taken = program_.allocs_;
   for (; !sides.empty(); sides.resize(sides.size() / 2)) {
     stretch(sides);
     if (peak(least_own_block()) <= enough) break;
     buffers_ = buffers;
-    program_.taken_ = taken;
+    program_.allocs_ = taken;
   }
   program_.sides_ = std::move(sides);
 }
@@ -503,7 +506,7 @@ int64_t Planner::first_lasting_write() const {
     const auto out = program_.outputs(program_.steps_[s]);
     if (std::ranges::none_of(out, [&](const Tensor& x) { return lasting.contains(&x.storage()); }))
       continue;
-    for (const Program::Side& side : program_.sides_)
+    for (const Program::ConcurrentGroup& side : program_.sides_)
       if (side.first <= s && s <= side.last) return side.first;
     return s;
   }
@@ -517,7 +520,7 @@ void Planner::take_before_writes() {
   program_.first_write_ = write == kAlways ? -1 : write;
   for (Buffer& buffer : buffers_)
     if (is_used(buffer)) buffer.first = std::min(buffer.first, write);
-  for (Program::Turn& turn : program_.taken_) turn.step = std::min(turn.step, write);
+  for (Program::BufferEvent& turn : program_.allocs_) turn.step = std::min(turn.step, write);
 }
 
 // Small buffers lie in one arena from their first step to their last; large ones have blocks of
@@ -532,7 +535,7 @@ void Planner::place() {
     if (bytes > memory::kSlabMax) large.push_back({first, last, bytes});
   };
   const size_t own_block = least_own_block();
-  for (const Program::Turn& turn : program_.taken_)  // of results
+  for (const Program::BufferEvent& turn : program_.allocs_)  // of results
     if (turn.step >= 0) add_large(turn.step, steps - 1, turn.memory.bytes);
   for (const Buffer& buffer : buffers_) {
     if (!is_used(buffer)) continue;
@@ -542,26 +545,26 @@ void Planner::place() {
       in_arena.push_back(buffer.storage);
       continue;
     }
-    program_.taken_.push_back({buffer.first, {buffer.storage, bytes}});
-    program_.given_back_.push_back({buffer.last, {buffer.storage, bytes}});
+    program_.allocs_.push_back({buffer.first, {buffer.storage, bytes}});
+    program_.frees_.push_back({buffer.last, {buffer.storage, bytes}});
     add_large(buffer.first, buffer.last, bytes);
   }
   if (!small.empty()) {
     const Packing arena = pack(small, steps, memory::kAlignment);
     const auto [first, last] = span_of(small);
-    const Program::Memory memory{Ref<Storage>(new Storage), arena.bytes};
-    program_.taken_.push_back({first, memory, Program::Use::Arena});
-    program_.given_back_.push_back({last, memory, Program::Use::Arena});
+    const Program::ResultBuffer memory{Ref<Storage>(new Storage), arena.bytes};
+    program_.allocs_.push_back({first, memory, Program::Use::Arena});
+    program_.frees_.push_back({last, memory, Program::Use::Arena});
     program_.arena_bytes_ = arena.bytes;
     for (size_t i = 0; i < in_arena.size(); ++i)
       program_.placed_.emplace_back(in_arena[i], arena.offsets[i]);
   }
   if (!large.empty()) program_.room_ = pack(large, steps, memory::kRangeStep).bytes + kScratch;
-  const auto by_step = [](const Program::Turn& a, const Program::Turn& b) {
+  const auto by_step = [](const Program::BufferEvent& a, const Program::BufferEvent& b) {
     return a.step < b.step;
   };
-  std::stable_sort(program_.taken_.begin(), program_.taken_.end(), by_step);
-  std::stable_sort(program_.given_back_.begin(), program_.given_back_.end(), by_step);
+  std::stable_sort(program_.allocs_.begin(), program_.allocs_.end(), by_step);
+  std::stable_sort(program_.frees_.begin(), program_.frees_.end(), by_step);
 }
 
 }  // namespace tinyt

@@ -23,7 +23,8 @@ Kernel kernel_of(OpId op);
 
 class Planner {
  public:
-  Planner(Program& program, const Graph& graph, Program::Part part, Program::Results results);
+  Planner(Program& program, const Graph& graph, Program::Part part,
+          Program::ResultAlloc result_alloc);
   // Chooses steps and what they work on. Returns by how many bytes that is more than eager mode
   // takes, as far as it is known.
   size_t plan(Regions hold);
@@ -60,7 +61,7 @@ class Planner {
   void find_unfused_peak();
   size_t peak(size_t own_block) const;
   size_t least_own_block() const;
-  void stretch(std::span<const Program::Side> sides);
+  void stretch(std::span<const Program::ConcurrentGroup> sides);
   void plan_sides();
   int64_t first_lasting_write() const;
   void take_before_writes();
@@ -92,8 +93,8 @@ class Planner {
   Program& program_;
   const Graph& graph_;
   Program::Part part_;
-  Program::Results results_;
-  Cut cut_;
+  Program::ResultAlloc result_alloc_;
+  Partition partition_;
   std::span<const Graph::Output> outputs_;
   std::vector<Tensor> values_;
   std::vector<int64_t> last_read_;  // of each value: the last group, or beyond all

@@ -26,8 +26,8 @@ int64_t Planner::memory_for(int64_t v) {
   program_.memories_.push_back({taken.storage, taken.storage->block.bytes});
   buffer_of_.erase(&made.storage());
   const auto last = static_cast<int64_t>(program_.steps_.size()) - 1;
-  if (results_ == Program::Results::Taken)
-    program_.taken_.push_back(
+  if (result_alloc_ == Program::ResultAlloc::PerRun)
+    program_.allocs_.push_back(
         {std::min(taken.first, last), program_.memories_.back(), Program::Use::Result});
   taken.storage = {};
   memory_of_[&made.storage()] = number;
@@ -49,7 +49,7 @@ void Planner::plan_results() {
     program_.results_.push_back({t, memory, -1});
   }
   if (part_ != Program::Part::First) return;
-  for (int64_t v : cut_.carried) {
+  for (int64_t v : partition_.carried) {
     const Graph::Value& kept = graph_.values()[v];
     // What is returned, too, is kept as it is: its version tells whether it was written to.
     const auto it = memory_of_.find(&value(v).storage());
@@ -74,7 +74,7 @@ bool Planner::may_make_in(int64_t made_by, const Storage& made, const Storage& t
     const Program::Step& step = program_.steps_[s];
     const auto in = program_.inputs(step), out = program_.outputs(step);
     if (touches(out, target)) return false;
-    if (step.kind == Program::Kind::Opaque && (touches(in, made) || touches(out, made)))
+    if (step.kind == Program::Kind::ExternalOp && (touches(in, made) || touches(out, made)))
       return false;  // it is bound
     if (touches(in, target) && (s > made_by || !program_.may_replace(step, target, made)))
       return false;
@@ -116,7 +116,7 @@ void Planner::write_at_once() {
         last_first.emplace_back(s, it->first);
       }
   int64_t taken = safe_ - 1;  // the last step that takes memory, as far as that is known
-  for (const Program::Turn& turn : program_.taken_) taken = std::max(taken, turn.step);
+  for (const Program::BufferEvent& turn : program_.allocs_) taken = std::max(taken, turn.step);
   for (const Buffer& buffer : buffers_)
     if (is_used(buffer) && !found.contains(buffer.storage.get()))
       taken = std::max(taken, buffer.first);
@@ -146,7 +146,8 @@ void Planner::write_at_once() {
     if (step.kind == Program::Kind::Region && program_.regions_[step.index].product)
       move(s, program_.regions_[step.index].product->result);
   }
-  for (Program::Touch& touch : program_.touches_) move(touch.step - !touch.made, touch.tensor);
+  for (Program::ValueAccess& touch : program_.touches_)
+    move(touch.step - !touch.made, touch.tensor);
   for (Tensor& x : values_) move(kAlways, x);
 }
 

@@ -69,7 +69,7 @@ class InterruptPoll {
 class PartRun {
  public:
   explicit PartRun(const FlowPart& part)
-      : program_(*part.graph, Program::Part::All, Program::Results::Given),
+      : program_(*part.graph, Program::Part::All, Program::ResultAlloc::Caller),
         sources_(part.sources),
         draws_(part.draws),
         arguments(program_.arguments()),
@@ -105,7 +105,7 @@ class PartRun {
   }
   char* result(int64_t r) const { return memories[memory_of(r)]; }
 
-  void run(const Draws& draws, int64_t step) {
+  void run(const RngOffsets& draws, int64_t step) {
     own_draws_.clear();
     for (const FlowDraw& d : draws_) {
       require(d.generator < static_cast<int64_t>(draws.size()), ErrorKind::Runtime,
@@ -122,7 +122,7 @@ class PartRun {
   Program program_;
   std::vector<FlowSource> sources_;
   std::vector<FlowDraw> draws_;
-  Draws own_draws_;
+  RngOffsets own_draws_;
   std::vector<size_t> argument_bytes_, result_bytes_;
 
  public:
@@ -143,22 +143,22 @@ class Pairs {
   Ref<Storage> allocate() const { return Storage::allocate(total_, {}); }
   void set(const Storage& all, int64_t step, std::vector<char*>& memories) const {
     char* base = static_cast<char*>(all.block.data);
-    for (const Place& p : places_)
+    for (const Allocation& p : places_)
       memories[p.memory] = base + p.offset + static_cast<size_t>(step & 1) * p.next;
   }
 
  private:
-  struct Place {
+  struct Allocation {
     size_t memory, offset, next;
   };
-  std::vector<Place> places_;
+  std::vector<Allocation> places_;
   size_t total_ = 0;
 };
 
 using Tensors = std::vector<Tensor>;
 using Parts = std::vector<std::pair<const Program*, int64_t>>;
 
-class BoundScan : public Opaque::Bound {
+class BoundScan : public ExternalOp::Executable {
  public:
   BoundScan(const ScanSettings& settings, Tensors inputs, Tensors outputs)
       : settings_(settings),
@@ -183,7 +183,7 @@ class BoundScan : public Opaque::Bound {
 
   Parts parts() const override { return {{body_.program(), settings_.steps}}; }
 
-  void run(const Draws& draws) const override {
+  void run(const RngOffsets& draws) const override {
     const Ref<Storage> rolling = pairs_.allocate();
     InterruptPoll poll_interrupt;
     for (int64_t s = 0; s < settings_.steps; ++s) {
@@ -249,7 +249,7 @@ class BoundScan : public Opaque::Bound {
   Pairs pairs_;
 };
 
-class ScanNode : public Opaque {
+class ScanNode : public ExternalOp {
  public:
   explicit ScanNode(ScanSettings settings) : settings_(std::move(settings)) {}
 
@@ -270,7 +270,7 @@ class ScanNode : public Opaque {
     return out;
   }
   Graphs graphs() const override { return {settings_.body.graph}; }
-  std::shared_ptr<const Opaque> with_graphs(const Graphs& graphs) const override {
+  std::shared_ptr<const ExternalOp> with_graphs(const Graphs& graphs) const override {
     ScanSettings changed = settings_;
     changed.body = with_graph(settings_.body, graphs.at(0));
     return scan_node(std::move(changed));
@@ -282,8 +282,8 @@ class ScanNode : public Opaque {
     add_numbers(settings_.stacks, out);
     return out;
   }
-  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
-                              std::span<const Tensor> outputs) const override {
+  std::unique_ptr<Executable> bind(std::span<const Tensor> inputs,
+                                   std::span<const Tensor> outputs) const override {
     return std::make_unique<BoundScan>(settings_, Tensors(inputs.begin(), inputs.end()),
                                        Tensors(outputs.begin(), outputs.end()));
   }
@@ -292,7 +292,7 @@ class ScanNode : public Opaque {
   ScanSettings settings_;
 };
 
-class BoundCond : public Opaque::Bound {
+class BoundCond : public ExternalOp::Executable {
  public:
   BoundCond(const CondSettings& settings, Tensors inputs, Tensors outputs)
       : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
@@ -315,14 +315,14 @@ class BoundCond : public Opaque::Bound {
   }
 
   Parts parts() const override {
-    const int64_t last = taken_;
+    const int64_t last = allocs_;
     return {{branches_[0].run->program(), last < 0 ? -1 : last == 0},
             {branches_[1].run->program(), last}};
   }
 
-  void run(const Draws& draws) const override {
-    taken_ = *inputs_[0].ptr<uint8_t>() != 0;
-    const Branch& branch = branches_[taken_];
+  void run(const RngOffsets& draws) const override {
+    allocs_ = *inputs_[0].ptr<uint8_t>() != 0;
+    const Branch& branch = branches_[allocs_];
     PartRun& part = *branch.run;
     const Ref<Storage> rest = branch.others.allocate();
     for (size_t a = 0; a < part.arguments.size(); ++a) {
@@ -357,10 +357,10 @@ class BoundCond : public Opaque::Bound {
   };
   const Tensors inputs_, outputs_;
   std::array<Branch, 2> branches_;
-  mutable std::atomic<int64_t> taken_{-1};  // by the last run
+  mutable std::atomic<int64_t> allocs_{-1};  // by the last run
 };
 
-class CondNode : public Opaque {
+class CondNode : public ExternalOp {
  public:
   explicit CondNode(CondSettings settings) : settings_(std::move(settings)) {}
 
@@ -376,7 +376,7 @@ class CondNode : public Opaque {
     return out;
   }
   Graphs graphs() const override { return {settings_.parts[0].graph, settings_.parts[1].graph}; }
-  std::shared_ptr<const Opaque> with_graphs(const Graphs& graphs) const override {
+  std::shared_ptr<const ExternalOp> with_graphs(const Graphs& graphs) const override {
     CondSettings changed = settings_;
     for (size_t b = 0; b < 2; ++b) changed.parts[b] = with_graph(settings_.parts[b], graphs.at(b));
     return cond_node(std::move(changed));
@@ -389,8 +389,8 @@ class CondNode : public Opaque {
     }
     return out;
   }
-  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
-                              std::span<const Tensor> outputs) const override {
+  std::unique_ptr<Executable> bind(std::span<const Tensor> inputs,
+                                   std::span<const Tensor> outputs) const override {
     return std::make_unique<BoundCond>(settings_, Tensors(inputs.begin(), inputs.end()),
                                        Tensors(outputs.begin(), outputs.end()));
   }
@@ -399,7 +399,7 @@ class CondNode : public Opaque {
   CondSettings settings_;
 };
 
-class BoundWhile : public Opaque::Bound {
+class BoundWhile : public ExternalOp::Executable {
  public:
   BoundWhile(const WhileSettings& settings, Tensors inputs, Tensors outputs)
       : carries_(settings.carries),
@@ -420,7 +420,7 @@ class BoundWhile : public Opaque::Bound {
     return {{condition_.program(), steps < 0 ? -1 : steps + 1}, {body_.program(), steps}};
   }
 
-  void run(const Draws& draws) const override {
+  void run(const RngOffsets& draws) const override {
     const Ref<Storage> answer = answer_.allocate(), rolling = pairs_.allocate();
     answer_.set(*answer, 0, condition_.memories);
     std::vector<char*> carry;
@@ -464,7 +464,7 @@ class BoundWhile : public Opaque::Bound {
   mutable std::atomic<int64_t> steps_{-1};  // of the last run
 };
 
-class WhileNode : public Opaque {
+class WhileNode : public ExternalOp {
  public:
   explicit WhileNode(WhileSettings settings) : settings_(std::move(settings)) {}
 
@@ -479,7 +479,7 @@ class WhileNode : public Opaque {
     return out;
   }
   Graphs graphs() const override { return {settings_.condition.graph, settings_.body.graph}; }
-  std::shared_ptr<const Opaque> with_graphs(const Graphs& graphs) const override {
+  std::shared_ptr<const ExternalOp> with_graphs(const Graphs& graphs) const override {
     return while_node({with_graph(settings_.condition, graphs.at(0)),
                        with_graph(settings_.body, graphs.at(1)), settings_.carries});
   }
@@ -490,8 +490,8 @@ class WhileNode : public Opaque {
     add_numbers(settings_.body, out);
     return out;
   }
-  std::unique_ptr<Bound> bind(std::span<const Tensor> inputs,
-                              std::span<const Tensor> outputs) const override {
+  std::unique_ptr<Executable> bind(std::span<const Tensor> inputs,
+                                   std::span<const Tensor> outputs) const override {
     return std::make_unique<BoundWhile>(settings_, Tensors(inputs.begin(), inputs.end()),
                                         Tensors(outputs.begin(), outputs.end()));
   }
@@ -502,15 +502,15 @@ class WhileNode : public Opaque {
 
 }  // namespace
 
-std::shared_ptr<const Opaque> scan_node(ScanSettings settings) {
+std::shared_ptr<const ExternalOp> scan_node(ScanSettings settings) {
   return std::make_shared<ScanNode>(std::move(settings));
 }
 
-std::shared_ptr<const Opaque> cond_node(CondSettings settings) {
+std::shared_ptr<const ExternalOp> cond_node(CondSettings settings) {
   return std::make_shared<CondNode>(std::move(settings));
 }
 
-std::shared_ptr<const Opaque> while_node(WhileSettings settings) {
+std::shared_ptr<const ExternalOp> while_node(WhileSettings settings) {
   return std::make_shared<WhileNode>(std::move(settings));
 }
 

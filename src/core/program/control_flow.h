@@ -40,7 +40,7 @@ struct ScanSettings {
   bool reversed;  // the last slices come first
   std::vector<int64_t> finals, stacks;
 };
-std::shared_ptr<const Opaque> scan_node(ScanSettings settings);
+std::shared_ptr<const ExternalOp> scan_node(ScanSettings settings);
 
 // Input 0 (one bool) says which part runs. Output o is result `results[part][o]` of it, or zeros,
 // or is not read then.
@@ -49,7 +49,7 @@ struct CondSettings {
   FlowPart parts[2];  // false, true
   std::vector<int64_t> results[2];
 };
-std::shared_ptr<const Opaque> cond_node(CondSettings settings);
+std::shared_ptr<const ExternalOp> cond_node(CondSettings settings);
 
 // Runs the body as long as the condition's only result, one bool, is true. Inputs come first that
 // are carried: result `carries[i]` of the body is carry i, and so is output i in the end.
@@ -57,6 +57,6 @@ struct WhileSettings {
   FlowPart condition, body;
   std::vector<int64_t> carries;
 };
-std::shared_ptr<const Opaque> while_node(WhileSettings settings);
+std::shared_ptr<const ExternalOp> while_node(WhileSettings settings);
 
 }  // namespace tinyt

@@ -18,17 +18,17 @@ void run_on_zeros(const KernelCall& call, Kernel kernel) {
 
 }  // namespace
 
-Program::Layout Program::layout() const {
-  using Kind = Place::Kind;
-  Layout out;
-  const auto add = [&](const Storage* storage, Place place) {
+Program::MemoryLayout Program::layout() const {
+  using Kind = Allocation::Kind;
+  MemoryLayout out;
+  const auto add = [&](const Storage* storage, Allocation place) {
     if (out.place_of.emplace(storage, out.places.size()).second) out.places.push_back(place);
   };
   for (const auto& [storage, offset] : placed_)
     add(storage.get(), {Kind::Arena, storage->block.bytes, static_cast<int64_t>(offset)});
   for (size_t i = 0; i < memories_.size(); ++i)
     add(memories_[i].storage.get(), {Kind::Result, memories_[i].bytes, static_cast<int64_t>(i)});
-  for (const Turn& turn : taken_)
+  for (const BufferEvent& turn : allocs_)
     if (turn.use == Use::Value) add(turn.memory.storage.get(), {Kind::Block, turn.memory.bytes});
   for (size_t i = 0; i < arguments_.size(); ++i)
     add(arguments_[i].storage.get(),
@@ -38,20 +38,20 @@ Program::Layout Program::layout() const {
     for (int64_t i = step.first; i < step.first + step.inputs + step.outputs; ++i) {
       const Storage* storage = &operands_[i].storage();
       add(storage, {Kind::Outside, storage->block.bytes});
-      Place& place = out.places[out.place_of.at(storage)];
+      Allocation& place = out.places[out.place_of.at(storage)];
       if (place.first < 0) place.first = static_cast<int64_t>(s);
       place.last = static_cast<int64_t>(s);
     }
   }
-  for (const Side& side : sides_)  // all of them hold what one of them does
-    for (Place& place : out.places) {
+  for (const ConcurrentGroup& side : sides_)  // all of them hold what one of them does
+    for (Allocation& place : out.places) {
       if (place.first >= side.first && place.first <= side.last) place.first = side.first;
       if (place.last >= side.first && place.last <= side.last) place.last = side.last;
     }
-  for (const Turn& turn : taken_)
+  for (const BufferEvent& turn : allocs_)
     if (turn.use != Use::Arena)
       out.places[out.place_of.at(turn.memory.storage.get())].first = turn.step;
-  for (Place& place : out.places)
+  for (Allocation& place : out.places)
     if (place.kind == Kind::Result) place.last = static_cast<int64_t>(steps_.size()) - 1;
   return out;
 }
@@ -59,29 +59,30 @@ Program::Layout Program::layout() const {
 std::vector<size_t> Program::held_bytes() const {
   std::vector<size_t> out;
   size_t held = 0;
-  auto taken = taken_.begin(), given = given_back_.begin();
+  auto taken = allocs_.begin(), given = frees_.begin();
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
-    for (; taken != taken_.end() && taken->step == s; ++taken) held += taken->memory.bytes;
+    for (; taken != allocs_.end() && taken->step == s; ++taken) held += taken->memory.bytes;
     if (s == first_write_) held += spare_bytes();
     out.push_back(held);
-    for (; given != given_back_.end() && given->step == s; ++given) held -= given->memory.bytes;
+    for (; given != frees_.end() && given->step == s; ++given) held -= given->memory.bytes;
   }
   return out;
 }
 
-std::vector<Program::Held> Program::held_values(int64_t step) const {
-  const Layout layout = this->layout();
+std::vector<Program::LiveBuffer> Program::held_values(int64_t step) const {
+  const MemoryLayout layout = this->layout();
   std::vector<int64_t> value(layout.places.size(), -1);
-  for (const Touch& touch : touches_) {
+  for (const ValueAccess& touch : touches_) {
     const auto it = layout.place_of.find(&touch.tensor.storage());
     if (touch.made && touch.step <= step && it != layout.place_of.end())
       value[it->second] = touch.value;
   }
-  std::vector<Held> out;
+  std::vector<LiveBuffer> out;
   for (size_t p = 0; p < layout.places.size(); ++p) {
-    const Place& place = layout.places[p];
-    const bool is_own = place.kind == Place::Kind::Arena || place.kind == Place::Kind::Block ||
-                        place.kind == Place::Kind::Result;
+    const Allocation& place = layout.places[p];
+    const bool is_own = place.kind == Allocation::Kind::Arena ||
+                        place.kind == Allocation::Kind::Block ||
+                        place.kind == Allocation::Kind::Result;
     if (is_own && place.first >= 0 && place.first <= step && step <= place.last)
       out.push_back({value[p], place.bytes});
   }
@@ -104,7 +105,7 @@ bool Program::may_replace(size_t argument, size_t memory) const {
     if (last_read < 0 && lies_in(in, from)) last_read = s;
   }
   if (last_read < 0 || first_written < 0) return last_read < 0;
-  for (const Side& side : sides_)
+  for (const ConcurrentGroup& side : sides_)
     if (last_read < first_written && side.first <= last_read && first_written <= side.last)
       return false;
   return last_read < first_written ||
@@ -140,7 +141,7 @@ bool Program::may_replace(const Step& step, const Storage& from, const Storage& 
 
 // The kernel itself says it, without doing its work.
 size_t Program::scratch_of(const Step& step) const {
-  if (step.kind == Kind::Opaque) return bound_[step.index]->scratch_bytes();
+  if (step.kind == Kind::ExternalOp) return executables_[step.index]->scratch_bytes();
   const bool is_scalar = step.kind == Kind::Op && info(step.op).kind == OpKind::Scalar;
   if (is_scalar && !(is_integral(step.compute) && divides(step.op))) return 0;
   DryRun dry;
@@ -166,7 +167,7 @@ std::vector<size_t> Program::scratch_bytes() const {
     out.push_back(is_held ? 0 : scratch_of(step));
   }
   if (num_threads() == 1) return out;
-  for (const Side& side : sides_) {  // of which one step at a time takes some
+  for (const ConcurrentGroup& side : sides_) {  // of which one step at a time takes some
     const auto first = out.begin() + side.first, end = out.begin() + side.last + 1;
     std::fill(first, end, *std::max_element(first, end));
   }

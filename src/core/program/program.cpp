@@ -7,17 +7,17 @@
 
 namespace tinyt {
 
-Program::Program(const Graph& graph, Part part, Results results)
+Program::Program(const Graph& graph, Part part, ResultAlloc result_alloc)
     : numbers_(graph.shared_numbers()) {
   // With less in regions where that keeps below eager's peak.
   Regions best = Regions::Products;
   size_t least = SIZE_MAX;
   for (const Regions hold : {Regions::Products, Regions::Reductions, Regions::Scalars}) {
-    Planner planner(*this, graph, part, results);
+    Planner planner(*this, graph, part, result_alloc);
     const size_t excess = planner.plan(hold);
     if (excess == 0) {
       planner.place();
-      find_brief();
+      find_gil_use();
       return;
     }
     if (excess < least) {
@@ -26,30 +26,30 @@ Program::Program(const Graph& graph, Part part, Results results)
     }
     *this = Program(graph.shared_numbers());
   }
-  Planner planner(*this, graph, part, results);
+  Planner planner(*this, graph, part, result_alloc);
   planner.plan(best);
   planner.place();
-  find_brief();
+  find_gil_use();
 }
 
-void Program::find_brief() {
+void Program::find_gil_use() {
   int64_t elements = 0;
   for (const Tensor& t : operands_) elements += t.numel();
-  is_brief_ = elements < kReleaseLockElements && bound_.empty();
+  holds_gil_ = elements < kReleaseLockElements && executables_.empty();
 }
 
 std::string_view Program::name(const Step& step) const {
   switch (step.kind) {
     case Kind::Op:
       return name_of(step.op);
-    case Kind::Opaque:
+    case Kind::ExternalOp:
       return names_[step.index];
     default:
       return "copy";
   }
 }
 
-void Program::give_back(Memory& memory) {
+void Program::give_back(ResultBuffer& memory) {
   memory::Block& block = memory.storage->block;
   if (block.from) block.from->release(block);
   block = {.bytes = memory.bytes};
@@ -73,7 +73,7 @@ void Program::bind(std::span<const Tensor> arguments) {
   }
 }
 
-void Program::set_draws(const Draws& draws) {
+void Program::set_draws(const RngOffsets& draws) {
   for (const Draw& draw : draws_) {
     require(draw.generator < static_cast<int64_t>(draws.size()), ErrorKind::Runtime,
             "program: draws from ", draw.generator + 1, " generators, got ", draws.size());
@@ -90,13 +90,13 @@ void Program::forget_lost_run() {
   if (forks_ == fork_count()) [[likely]]
     return;
   forks_ = fork_count();
-  for (Turn& turn : taken_) turn.memory.storage->block = {.bytes = turn.memory.bytes};
-  for (Memory& memory : memories_) memory.storage->block = {.bytes = memory.bytes};
+  for (BufferEvent& turn : allocs_) turn.memory.storage->block = {.bytes = turn.memory.bytes};
+  for (ResultBuffer& memory : memories_) memory.storage->block = {.bytes = memory.bytes};
   std::construct_at(&made_);
   arena_ = nullptr;
 }
 
-void Program::place(const Memory& arena) {
+void Program::place(const ResultBuffer& arena) {
   if (arena.storage->block.data == arena_) return;
   arena_ = static_cast<char*>(arena.storage->block.data);
   for (const auto& [storage, offset] : placed_) storage->block.data = arena_ + offset;
@@ -123,7 +123,7 @@ void Program::run_region(Region& region, std::span<const Tensor> inputs,
                              region.tiles, region.operands, region.space, region.outputs);
 }
 
-void Program::execute(const Step& step, const Draws& draws) {
+void Program::execute(const Step& step, const RngOffsets& draws) {
   const std::span<const Tensor> inputs = this->inputs(step), outputs = this->outputs(step);
   switch (step.kind) {
     case Kind::Op:
@@ -135,13 +135,13 @@ void Program::execute(const Step& step, const Draws& draws) {
     case Kind::Copy:
       backend_of({}).copy_into(inputs[0], outputs[0]);
       return;
-    case Kind::Opaque:
-      bound_[step.index]->run(draws);
+    case Kind::ExternalOp:
+      executables_[step.index]->run(draws);
       return;
   }
 }
 
-void Program::run_step(int64_t step, const Draws& draws, RunObserver* observer,
+void Program::run_step(int64_t step, const RngOffsets& draws, RunObserver* observer,
                        memory::Spare* spare) {
   if (observer) observer->before(static_cast<size_t>(step));
   if (spare) {
@@ -154,7 +154,7 @@ void Program::run_step(int64_t step, const Draws& draws, RunObserver* observer,
 }
 
 // Of a group one lane at most may fail, the one that takes memory.
-void Program::run_side(const Side& side, const Draws& draws, RunObserver* observer,
+void Program::run_side(const ConcurrentGroup& side, const RngOffsets& draws, RunObserver* observer,
                        memory::Spare* spare) {
   if (num_threads() == 1 || (observer && !observer->takes_sides())) {
     for (int64_t s = side.first; s <= side.last; ++s) run_step(s, draws, observer, spare);
@@ -168,12 +168,12 @@ void Program::run_side(const Side& side, const Draws& draws, RunObserver* observ
   if (observer) observer->after_side(first, last);
 }
 
-void Program::run_steps(const Draws& draws, RunObserver* observer) {
-  auto taken = taken_.begin(), given = given_back_.begin();
+void Program::run_steps(const RngOffsets& draws, RunObserver* observer) {
+  auto taken = allocs_.begin(), given = frees_.begin();
   auto side = sides_.begin();
   std::optional<memory::Spare> spare;
   for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
-    for (; taken != taken_.end() && taken->step == s; ++taken) {
+    for (; taken != allocs_.end() && taken->step == s; ++taken) {
       taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
       if (taken->use == Use::Arena) place(taken->memory);
     }
@@ -186,13 +186,13 @@ void Program::run_steps(const Draws& draws, RunObserver* observer) {
     } else {
       run_step(s, draws, observer, from);
     }
-    for (; given != given_back_.end() && given->step == s; ++given) give_back(given->memory);
+    for (; given != frees_.end() && given->step == s; ++given) give_back(given->memory);
   }
 }
 
 std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
   made_.clear();
-  for (Memory& memory : memories_) {
+  for (ResultBuffer& memory : memories_) {
     made_.emplace_back(new Storage);
     made_.back()->block = std::exchange(memory.storage->block, {.bytes = memory.bytes});
   }
@@ -218,27 +218,27 @@ std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
 }
 
 // What the steps of a run have taken: given back at the end, come what may.
-struct Program::Borrowed {
+struct Program::BufferGuard {
   Program& program;
 
-  ~Borrowed() {
-    for (Turn& turn : program.taken_) give_back(turn.memory);
+  ~BufferGuard() {
+    for (BufferEvent& turn : program.allocs_) give_back(turn.memory);
   }
 };
 
 void Program::run_at(std::span<char* const> arguments, std::span<char* const> memories,
-                     const Draws& draws) {
+                     const RngOffsets& draws) {
   forget_lost_run();
   for (size_t i = 0; i < arguments.size(); ++i) arguments_[i].storage->block.data = arguments[i];
   set_draws(draws);
-  const Borrowed borrowed{*this};
+  const BufferGuard borrowed{*this};
   for (size_t i = 0; i < memories.size(); ++i) memories_[i].storage->block.data = memories[i];
   run_steps(draws, nullptr);
 }
 
 std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> arguments,
-                                                std::span<const double> given, const Draws& draws,
-                                                RunObserver* observer,
+                                                std::span<const double> given,
+                                                const RngOffsets& draws, RunObserver* observer,
                                                 std::vector<double>* numbers) {
   const std::lock_guard lock(*numbers_);
   return run_locked(arguments, given, draws, observer, numbers);
@@ -246,7 +246,8 @@ std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> argument
 
 std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> arguments,
                                                        std::span<const double> given,
-                                                       const Draws& draws, RunObserver* observer,
+                                                       const RngOffsets& draws,
+                                                       RunObserver* observer,
                                                        std::vector<double>* numbers) {
   const ProfileScope scope("compiled program");
   if (!numbers_->refresh(given)) return std::nullopt;
@@ -255,7 +256,7 @@ std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> a
   bind(arguments);
   set_draws(draws);
   if (first_write_ >= 0 && spare_.threads != num_threads()) spare_ = {num_threads(), spare_bytes()};
-  const Borrowed borrowed{*this};
+  const BufferGuard borrowed{*this};
   struct Observed {
     RunObserver* observer;
     bool ran = false;

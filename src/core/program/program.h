@@ -81,7 +81,7 @@ struct TileOperand {
 };
 
 // Why a step ends where it does, and not with what reads its result.
-enum class Boundary : uint8_t {
+enum class FusionBarrier : uint8_t {
   Result,     // nothing in the graph reads it
   RunsAlone,  // it or its reader is no elementwise op or reduction
   Reductions,
@@ -90,11 +90,11 @@ enum class Boundary : uint8_t {
   UsedElsewhere,
   LeadingDimensions,
   LongRows,
-  Memory,
+  ResultBuffer,
   Limit,
   Later,  // its reader is after the graph's mark
 };
-std::string_view text_of(Boundary boundary);
+std::string_view text_of(FusionBarrier barrier);
 
 // Is told of a run and of each of its steps, by the thread that runs it.
 class RunObserver {
@@ -113,7 +113,7 @@ class RunObserver {
 
 class Program {
  public:
-  enum class Kind : uint8_t { Op, Region, Copy, Opaque };
+  enum class Kind : uint8_t { Op, Region, Copy, ExternalOp };
   // Operands, in one row: inputs, then outputs. A Copy writes its one input into its output.
   struct Step {
     Kind kind;
@@ -124,8 +124,8 @@ class Program {
     int64_t index = 0;  // of its attributes, region or opaque step
     Kernel kernel = nullptr;
     // Bytes that are written, and read again, because the step ends where it does.
-    Boundary boundary = Boundary::Result;
-    int64_t boundary_bytes = 0;
+    FusionBarrier barrier = FusionBarrier::Result;
+    int64_t barrier_bytes = 0;
   };
   // What a region begins with. Its operands are the first ones of the step.
   struct Product {
@@ -148,7 +148,7 @@ class Program {
   };
   // Steps that run side by side: lanes, each with steps in their order, that wait for none of
   // another lane. All that they read and write is in memory apart for as long as the group runs.
-  struct Side {
+  struct ConcurrentGroup {
     int64_t first, last;
     std::vector<std::vector<int64_t>> lanes;
   };
@@ -160,7 +160,7 @@ class Program {
   };
 
   // A value of the graph that a step reads before it runs, or has made when it is done.
-  struct Touch {
+  struct ValueAccess {
     int64_t step;
     int64_t value;
     Tensor tensor;
@@ -170,10 +170,11 @@ class Program {
   // needs, which the later part takes after its arguments.
   enum class Part : uint8_t { All, First, Later };
   // Who takes the memory of results: each run, or whoever calls run_at.
-  enum class Results : uint8_t { Taken, Given };
+  enum class ResultAlloc : uint8_t { PerRun, Caller };
 
   // Plans: fuses what it may, and gives every value its place.
-  explicit Program(const Graph& graph, Part part = Part::All, Results results = Results::Taken);
+  explicit Program(const Graph& graph, Part part = Part::All,
+                   ResultAlloc result_alloc = ResultAlloc::PerRun);
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
@@ -181,23 +182,23 @@ class Program {
   // can fail. Nothing, and nothing is run, where the numbers given make the graph stale
   // (Numbers::refresh). Another thread's run is waited for. `numbers` gets all numbers of the run.
   std::optional<std::vector<Tensor>> run(std::span<const Tensor> arguments,
-                                         std::span<const double> given, const Draws& draws,
+                                         std::span<const double> given, const RngOffsets& draws,
                                          RunObserver* observer = nullptr,
                                          std::vector<double>* numbers = nullptr);
   // The same for whoever has locked the numbers.
   std::optional<std::vector<Tensor>> run_locked(std::span<const Tensor> arguments,
-                                                std::span<const double> given, const Draws& draws,
-                                                RunObserver* observer,
+                                                std::span<const double> given,
+                                                const RngOffsets& draws, RunObserver* observer,
                                                 std::vector<double>* numbers);
   // What programs of one graph share.
   Numbers& numbers() const { return *numbers_; }
   // Whether all of it is too little to give up a front end's lock for, and calls no front end.
-  bool is_brief() const { return is_brief_; }
+  bool holds_gil() const { return holds_gil_; }
 
   // Runs as a part of another program, which waits for it and refreshes the numbers: arguments lie
   // dense at these addresses, and each memory of results, which are Given, is to be written at one.
   void run_at(std::span<char* const> arguments, std::span<char* const> memories,
-              const Draws& draws);
+              const RngOffsets& draws);
   // The memory of its own that a result lies in, as results of recorded parts do.
   size_t memory_of(size_t result) const { return static_cast<size_t>(results_[result].memory); }
   size_t memories() const { return memories_.size(); }
@@ -215,20 +216,22 @@ class Program {
 
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Region>& regions() const { return regions_; }
-  const std::vector<Side>& sides() const { return sides_; }
-  const std::vector<std::unique_ptr<Opaque::Bound>>& opaque() const { return bound_; }
+  const std::vector<ConcurrentGroup>& sides() const { return sides_; }
+  const std::vector<std::unique_ptr<ExternalOp::Executable>>& opaque() const {
+    return executables_;
+  }
   std::string_view name(const Step& step) const;
   // Of each node of the graph: the step that computes it, or -1.
   const std::vector<int64_t>& steps_of_nodes() const { return step_of_; }
   // A piece of memory that a run holds, and the value that lies in it, or -1.
-  struct Held {
+  struct LiveBuffer {
     int64_t value;
     size_t bytes;
   };
   // During a step.
-  std::vector<Held> held_values(int64_t step) const;
+  std::vector<LiveBuffer> held_values(int64_t step) const;
   // In the order of the steps; the last ones are of no step.
-  const std::vector<Touch>& touches() const { return touches_; }
+  const std::vector<ValueAccess>& touches() const { return touches_; }
   // Whether a run reads or writes an argument; one that it does not may be a null tensor.
   bool uses(size_t argument) const { return arguments_[argument].used; }
   size_t arguments() const { return arguments_.size(); }
@@ -247,18 +250,18 @@ class Program {
   const Attrs& attrs(const Product& product) const { return attrs_[product.attrs]; }
   // The memory that operands lie in: a part of the arena, a block that the run takes and gives
   // back, one that it returns, an argument's, or memory that is there before and after.
-  struct Place {
+  struct Allocation {
     enum class Kind : uint8_t { Arena, Block, Result, Argument, Outside };
     Kind kind;
     size_t bytes;
     int64_t position = -1;          // Arena: where; Result, Argument: which
     int64_t first = -1, last = -1;  // the steps that it is used from and to, both included
   };
-  struct Layout {
-    std::vector<Place> places;
+  struct MemoryLayout {
+    std::vector<Allocation> places;
     std::unordered_map<const Storage*, size_t> place_of;
   };
-  Layout layout() const;
+  MemoryLayout layout() const;
   // The bytes that a run holds during each step: the arena, blocks, results that it took so far,
   // and from the first write on what kernels take for themselves.
   std::vector<size_t> held_bytes() const;
@@ -276,15 +279,15 @@ class Program {
     bool used = false;
     bool written = false;
   };
-  struct Memory {
+  struct ResultBuffer {
     Ref<Storage> storage;
     size_t bytes;
   };
   // A block of its own that a step is the first (last) to use.
   enum class Use : uint8_t { Value, Result, Arena };
-  struct Turn {
+  struct BufferEvent {
     int64_t step;
-    Memory memory;
+    ResultBuffer memory;
     Use use = Use::Value;
   };
   // A random op: its attributes end with the generator's number and how far into its counters.
@@ -294,21 +297,22 @@ class Program {
     int64_t first;
   };
 
-  struct Borrowed;
+  struct BufferGuard;
 
   explicit Program(std::shared_ptr<Numbers> numbers) : numbers_(std::move(numbers)) {}
   Program& operator=(Program&&) = default;
 
-  void find_brief();
-  static void give_back(Memory& memory);
+  void find_gil_use();
+  static void give_back(ResultBuffer& memory);
   void bind(std::span<const Tensor> arguments);
-  void set_draws(const Draws& draws);
-  void place(const Memory& arena);
+  void set_draws(const RngOffsets& draws);
+  void place(const ResultBuffer& arena);
   void forget_lost_run();
-  void run_steps(const Draws& draws, RunObserver* observer);
-  void run_side(const Side& side, const Draws& draws, RunObserver* observer, memory::Spare* spare);
-  void run_step(int64_t step, const Draws& draws, RunObserver* observer, memory::Spare* spare);
-  void execute(const Step& step, const Draws& draws);
+  void run_steps(const RngOffsets& draws, RunObserver* observer);
+  void run_side(const ConcurrentGroup& side, const RngOffsets& draws, RunObserver* observer,
+                memory::Spare* spare);
+  void run_step(int64_t step, const RngOffsets& draws, RunObserver* observer, memory::Spare* spare);
+  void execute(const Step& step, const RngOffsets& draws);
   void run_region(Region& region, std::span<const Tensor> inputs,
                   std::span<const Tensor> outputs) const;
   size_t scratch_of(const Step& step) const;
@@ -321,20 +325,20 @@ class Program {
   std::vector<Tensor> operands_;
   std::deque<Attrs> attrs_;
   std::vector<Region> regions_;
-  std::vector<Side> sides_;  // in the order of the steps
-  std::vector<std::unique_ptr<Opaque::Bound>> bound_;
+  std::vector<ConcurrentGroup> sides_;  // in the order of the steps
+  std::vector<std::unique_ptr<ExternalOp::Executable>> executables_;
   std::vector<std::string> names_;  // of the opaque steps
-  std::vector<Touch> touches_;
+  std::vector<ValueAccess> touches_;
   std::vector<int64_t> step_of_;
   std::vector<Draw> draws_;
   std::vector<Argument> arguments_;
-  std::vector<Memory> memories_;    // of results
-  std::vector<Ref<Storage>> made_;  // during `results`: what they lie in
+  std::vector<ResultBuffer> memories_;  // of results
+  std::vector<Ref<Storage>> made_;      // during `results`: what they lie in
   std::vector<Result> results_;
   std::vector<Tensor> captured_;
   std::vector<Tensor> written_;  // of the captured memory
   // Large values in between, and results, have blocks of their own while they are used.
-  std::vector<Turn> taken_, given_back_;  // in the order of the steps
+  std::vector<BufferEvent> allocs_, frees_;  // in the order of the steps
   // Others lie in one block, the arena, from the first step that uses it to the last: mostly the
   // same one.
   std::vector<std::pair<Ref<Storage>, size_t>> placed_;  // and their offsets
@@ -349,7 +353,7 @@ class Program {
   } spare_;
   size_t room_ = 0;        // that blocks of more than a slab's need side by side
   char* arena_ = nullptr;  // of the last run
-  bool is_brief_ = false;
+  bool holds_gil_ = false;
   uint32_t forks_ = fork_count();  // when it ran last
 };
 

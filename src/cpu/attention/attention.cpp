@@ -58,8 +58,8 @@ class BlockedAttention {
     const int64_t grain = tasks_at_once(all, work);
     constexpr auto kItem = static_cast<int64_t>(sizeof(T));
     const int64_t threads = std::min<int64_t>(num_threads(), std::max(tasks, masks_));
-    const Scratch packed(masks_ * mask_size() * kItem);
-    const Scratch scratch(at_.elements() * kItem * threads);
+    const Workspace packed(masks_ * mask_size() * kItem);
+    const Workspace scratch(at_.elements() * kItem * threads);
     Slots slots(scratch.data(), at_.elements() * kItem, threads);
     if (masks_ > 0) pack_masks(reinterpret_cast<T*>(packed.data()), slots);
     // What this thread probably gets next.

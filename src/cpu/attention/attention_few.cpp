@@ -32,7 +32,7 @@ class FewQueries {
     const int64_t all = s_.batch * s_.groups;
     const int64_t threads = std::min<int64_t>(num_threads(), all * splits_);
     constexpr auto kItem = static_cast<int64_t>(sizeof(T));
-    const Scratch scratch((partial_.elements() + task_.elements() * threads) * kItem);
+    const Workspace scratch((partial_.elements() + task_.elements() * threads) * kItem);
     T* const partial = reinterpret_cast<T*>(scratch.data());
     Slots slots(scratch.data() + partial_.elements() * kItem, task_.elements() * kItem, threads);
     const int64_t work = rows_ * keys_ * (s_.width + s_.out_width);

@@ -77,9 +77,9 @@ class Gradients {
     const bool direct = parts_ == 1 && in_.of_q.dtype() == kDType;
     at_once_ = parts_ == 1 && pass_ >= s_.keys && !direct;
     const int64_t elements = in_.of_q.numel();
-    const Scratch sums(direct || at_once_ ? 0 : parts_ * elements * kItem);
+    const Workspace sums(direct || at_once_ ? 0 : parts_ * elements * kItem);
     T* const of_queries = direct ? in_.of_q.ptr<T>() : reinterpret_cast<T*>(sums.data());
-    const Scratch scratch(at_.elements() * kItem * threads);
+    const Workspace scratch(at_.elements() * kItem * threads);
     Slots slots(scratch.data(), at_.elements() * kItem, threads);
     const int64_t work = s_.shared * s_.queries * part_keys_ * (s_.width + s_.out_width);
     const int64_t grain = tasks_at_once(all, work);

@@ -180,7 +180,7 @@ bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
 }  // namespace
 
 void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
-                      int64_t ins, const Tensor& y, Tail* tail) {
+                      int64_t ins, const Tensor& y, Epilogue* tail) {
   const auto size = static_cast<int64_t>(size_of(work));
   const int64_t images = y.size(0), channels = y.size(1) / groups;
   const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);

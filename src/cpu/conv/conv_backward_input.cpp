@@ -239,7 +239,7 @@ void put_alike(DType work, const Geometry& g, const Phases& phases, const Tensor
 }
 
 void input_gradient(DType work, const Geometry& g, const Phases& phases, const Tensor& grad,
-                    const Tensor& w, const Tensor& dx, Tail* tail) {
+                    const Tensor& w, const Tensor& dx, Epilogue* tail) {
   if (!phases.cover(g.in)) {
     std::memset(dx.data(), 0, static_cast<size_t>(dx.numel()) * size_of(work));
   }

@@ -133,12 +133,12 @@ class RegionsProduct {
   }
 
   void run(const Tensor& lines, const Tensor& y) {
-    const Scratch weights(d_.groups * d_.taps() * d_.ins * rows_ * size_);
+    const Workspace weights(d_.groups * d_.taps() * d_.ins * rows_ * size_);
     pack_weights(lines, weights.data());
     const int64_t threads = num_threads();
     const int64_t bytes =
         round_up((part_ * d_.taps() + d_.outs) * block_ * size_, memory::kAlignment);
-    const Scratch memory(bytes * threads);
+    const Workspace memory(bytes * threads);
     Slots slots(memory.data(), bytes, threads);
     std::vector<int64_t> first;  // blocks before each region
     int64_t blocks = 0;
@@ -168,7 +168,7 @@ class RegionsProduct {
     const int64_t step = tile_.rows * size_, parts = ceil_div(d_.ins, part_);
     const int64_t bytes = round_up(part_ * taps * step, memory::kAlignment);
     const int64_t threads = num_threads();
-    const Scratch memory(bytes * threads);
+    const Workspace memory(bytes * threads);
     Slots slots(memory.data(), bytes, threads);
     parallel_for(d_.groups * parts * panels, [&](int64_t i) {
       const int64_t group = i / panels / parts, k = i / panels % parts * part_;

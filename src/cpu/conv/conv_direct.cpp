@@ -130,7 +130,7 @@ void for_units(int64_t units, int64_t work, int64_t elements, int64_t zeros, F&&
   const int threads = units > grain ? num_threads() : 1;
   constexpr auto kAlign = static_cast<int64_t>(memory::kAlignment);
   const int64_t bytes = (elements * static_cast<int64_t>(sizeof(T)) / kAlign + 1) * kAlign;
-  const Scratch memory(bytes * threads);
+  const Workspace memory(bytes * threads);
   Slots slots(memory.data(), bytes, threads);
   parallel_ranges(units, grain, [&](int64_t begin, int64_t end) {
     slots.with_one([&](char* scratch) {
@@ -169,7 +169,7 @@ void rows_of(const Direct& d, const Layout& layout, const T* packed, T* band, co
 }
 
 template <class T>
-void product_of(const Direct& d, const T* lines, T* y, Tail* tail) {
+void product_of(const Direct& d, const T* lines, T* y, Epilogue* tail) {
   const Layout layout(d);
   const Sizes& out = d.columns.positions;
   const int64_t depth = d.ins * d.taps();
@@ -240,7 +240,7 @@ bool Direct::pays() const {
   return packed <= kMaxPacked;
 }
 
-void direct_product(const Direct& d, const Tensor& lines, const Tensor& y, Tail* tail) {
+void direct_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail) {
   if (d.dtype == DType::Float32) return product_of(d, lines.ptr<float>(), y.ptr<float>(), tail);
   if (d.dtype == DType::Float64) return product_of(d, lines.ptr<double>(), y.ptr<double>(), tail);
   product_of(d, lines.ptr<uint64_t>(), y.ptr<uint64_t>(), tail);

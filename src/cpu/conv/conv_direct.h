@@ -21,7 +21,7 @@ struct Direct {
 
 // y [images, groups * outs, positions]: each element is one chain of fma over (in, tap). A tail, or
 // null, takes the positions of a channel as a row.
-void direct_product(const Direct& d, const Tensor& lines, const Tensor& y, Tail* tail);
+void direct_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail);
 
 // parts [blocks, groups * outs * ins * taps]: the products of `grad` [images, groups * outs,
 // positions] with the columns, summed over the positions of `per_block` images each.

@@ -50,6 +50,6 @@ void in_compute_dtype(const Tensor& out, DType work, F&& body) {
 // y [images, channels, positions] = lines (one row per channel, in memory) times the columns, of
 // which `ins` channels belong to each group. A tail takes y as rows of channels.
 void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
-                      int64_t ins, const Tensor& y, Tail* tail = nullptr);
+                      int64_t ins, const Tensor& y, Epilogue* tail = nullptr);
 
 }  // namespace tinyt::cpu

@@ -64,18 +64,18 @@ class LinesProduct {
     return (products_of(b).elements - used) * d_.outs <= kOutsOfPacking * used;
   }
 
-  void run(const Tensor& lines, const Tensor& y, Tail* tail) {
+  void run(const Tensor& lines, const Tensor& y, Epilogue* tail) {
     for (int64_t k = 0; k < depth_; ++k) {
       const int64_t channel = k / d_.taps(), tap = k % d_.taps();
       offsets_.push_back(in_place_
                              ? channel * d_.columns.channel_stride + offset_in_source(tap)
                              : channel * blocks_.lines().size() + blocks_.lines().offset_of(tap));
     }
-    const Scratch weights(d_.groups * rows_ * depth_ * size_);
+    const Workspace weights(d_.groups * rows_ * depth_ * size_);
     for (int64_t g = 0; g < d_.groups; ++g) pack_weights(lines, g, weights.data());
     const int64_t threads = num_threads();
     const int64_t bytes = in_place_ ? 0 : round_up(source_bytes(), memory::kAlignment);
-    const Scratch memory(bytes * threads);
+    const Workspace memory(bytes * threads);
     if (!in_place_) std::memset(memory.data(), 0, static_cast<size_t>(bytes * threads));
     Slots slots(memory.data(), bytes, threads);
     const int64_t tasks = d_.groups * blocks_.count();
@@ -164,7 +164,7 @@ class LinesProduct {
     }
   }
 
-  void tell(const PositionBlock& b, int64_t group, Tail& tail) const {
+  void tell(const PositionBlock& b, int64_t group, Epilogue& tail) const {
     const Sizes& n = d_.columns.positions;
     const bool whole = b.cols == n[2];  // rows
     for (int64_t image = b.image; image < b.image + b.images; ++image)
@@ -224,7 +224,7 @@ bool lines_pay(const Direct& d) {
          LinesProduct(d).pays();
 }
 
-void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Tail* tail) {
+void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail) {
   LinesProduct(d).run(lines, y, tail);
 }
 

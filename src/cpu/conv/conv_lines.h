@@ -10,6 +10,6 @@ namespace tinyt::cpu {
 bool lines_pay(const Direct& d);
 
 // As direct_product; a sum's terms go in blocks.
-void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Tail* tail);
+void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail);
 
 }  // namespace tinyt::cpu

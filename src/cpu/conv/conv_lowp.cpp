@@ -57,10 +57,10 @@ class LowConv {
   }
 
   void run(const Tensor& lines) {
-    const Scratch weights(d_.groups * panels_ * steps_ * kStepBytes);
+    const Workspace weights(d_.groups * panels_ * steps_ * kStepBytes);
     pack_weights(lines, weights.data());
     const int64_t threads = num_threads(), slot_bytes = source_bytes() + sum_bytes();
-    const Scratch memory(slot_bytes * threads);
+    const Workspace memory(slot_bytes * threads);
     // What no block writes stays zero.
     for (int64_t i = 0; i < threads; ++i) clear_source(memory.data() + i * slot_bytes);
     Slots slots(memory.data(), slot_bytes, threads);

@@ -56,8 +56,8 @@ class LowWeights {
     const int64_t threads = num_threads();
     const int64_t most_steps = ceil_div(blocks_.positions(), kStepLength);
     const int64_t line = odd_lines(most_steps * kStepLength * kItem);
-    const Scratch source(source_bytes()), lines(kSide * line * threads);
-    const Scratch pairs(blocks_.images() * most_steps * kSide * pair_);
+    const Workspace source(source_bytes()), lines(kSide * line * threads);
+    const Workspace pairs(blocks_.images() * most_steps * kSide * pair_);
     clear_source(source.data());
     Slots slots(lines.data(), kSide * line, threads);
     for (int64_t i = 0; i < blocks_.count(); ++i) {

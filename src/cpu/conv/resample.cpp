@@ -187,7 +187,7 @@ void resample(DType dtype, const Sizes& in, const Sizes& out, const Matrix<T> (&
   const int64_t grain = std::max<int64_t>(1, kWorkOfTask / (rows * in[2] + across.work() + 1));
   const int64_t bytes = 2 * in[2] * static_cast<int64_t>(sizeof(T)) + memory::kAlignment;
   const int threads = lines > grain ? num_threads() : 1;
-  const Scratch memory(bytes * threads);
+  const Workspace memory(bytes * threads);
   Slots buffers(memory.data(), bytes, threads);
   parallel_ranges(lines, grain, [&](int64_t begin, int64_t end) {
     buffers.with_one([&](char* buffer) {

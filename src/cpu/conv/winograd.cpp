@@ -148,8 +148,8 @@ bool run_group(const Plan& p, const float* w, float* y) {
   const bool many = blocks >= kManyBlocks;  // then a block is run by one thread
   const int64_t threads = num_threads(), block_bytes = bytes_of(p.data_size() + p.products_size());
   const int64_t planes_bytes = bytes_of_planes(p);
-  const Scratch weights(bytes_of(kElements * p.depth * p.rows));
-  const Scratch memory(block_bytes * (many ? threads : 1)), planes(planes_bytes * threads);
+  const Workspace weights(bytes_of(kElements * p.depth * p.rows));
+  const Workspace memory(block_bytes * (many ? threads : 1)), planes(planes_bytes * threads);
   auto* u = reinterpret_cast<float*>(weights.data());
   transform_weights(p, w, u);
   Slots block_slots(memory.data(), block_bytes, many ? threads : 1);

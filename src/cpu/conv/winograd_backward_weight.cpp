@@ -97,8 +97,8 @@ void add_products(const Plan& p, const float* grad, int64_t parts, bool accumula
   const int64_t planes_bytes = bytes_of_planes(p);
   const int64_t panel_bytes = bytes_of(WeightProducts::panel_size(p));
   const int64_t at_once = std::min(threads, parts);
-  const Scratch memory(block_bytes * at_once);
-  const Scratch planes(planes_bytes * threads), panels(panel_bytes * threads);
+  const Workspace memory(block_bytes * at_once);
+  const Workspace planes(planes_bytes * threads), panels(panel_bytes * threads);
   Slots block_slots(memory.data(), block_bytes, at_once);
   Slots plane_slots(planes.data(), planes_bytes, threads);
   Slots panel_slots(panels.data(), panel_bytes, threads);
@@ -147,7 +147,7 @@ bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, cons
   const int64_t parts =
       blocks >= kManyBlocks && sums_of(whole) <= kMaxPart ? std::min(blocks, kParts) : 1;
   const int64_t group_size = sums_of(whole) * parts;
-  const Scratch memory(bytes_of(group_size * d.groups));
+  const Workspace memory(bytes_of(group_size * d.groups));
   auto* sums = reinterpret_cast<float*>(memory.data());
   for (int64_t first = 0; first < d.images; first += some) {
     images.images = std::min(some, d.images - first);

@@ -393,7 +393,7 @@ class Runners {
  private:
   const Job& job_;
   int64_t elements_, rows_, whole_, bytes_, shared_, count_;
-  Scratch memory_;
+  Workspace memory_;
   Slots slots_;
 };
 
@@ -426,7 +426,7 @@ void reduce_long_rows(const Job& job) {
   const auto count = static_cast<int64_t>(reducers.size());
   const int64_t loop_rows = job.loop_rows();
   // values[reduction][row][block]
-  const Scratch values(count * rows * blocks * kRowItem);
+  const Workspace values(count * rows * blocks * kRowItem);
   const auto value = [&](int64_t k, int64_t i) {
     return values.data() + k * rows * blocks * kRowItem + i * kRowItem;
   };
@@ -533,7 +533,7 @@ Cut cut_of(const Job& job) {
 }
 
 // Runs a region on blocks of a product, once its kernel tells of them.
-class BlockTail final : public Tail {
+class BlockTail final : public Epilogue {
  public:
   explicit BlockTail(const Job& job) : job_(job) {}
 

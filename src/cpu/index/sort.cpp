@@ -208,7 +208,7 @@ void sort_lines(const SortJob& job, int64_t lines) {
   const int64_t chunks = ceil_div(lines, per_chunk);
   const int64_t wave = std::min<int64_t>(chunks, 2 * num_threads());
   const int64_t bytes = Workspace(job).bytes();
-  const Scratch scratch(wave * bytes);
+  const Workspace scratch(wave * bytes);
   for (int64_t first = 0; first < chunks; first += wave) {
     parallel_for(std::min(wave, chunks - first), [&](int64_t c) {
       const int64_t begin = (first + c) * per_chunk, end = std::min(lines, begin + per_chunk);

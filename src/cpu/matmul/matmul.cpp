@@ -67,7 +67,7 @@ bool is_transposed(const MatmulShape& s, const Operand& b, const Addend& add, in
 }
 
 void run_small(const MatmulShape& s, const Operand& a, const Operand& b, DType dtype, void* c,
-               Tail* tail) {
+               Epilogue* tail) {
   multiply_small({dtype,
                   s.m,
                   s.n,
@@ -106,7 +106,7 @@ void transpose_product(Product& p, PackKernel strided, const StridedLines& a,
 // The products of the batch, cut along k into `parts`: C is [parts][batch][m, n], of dtype `want`
 // (of bytes: Int32). The tail, of one part, is told of rows of the batch.
 void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
-                  int64_t parts, DType want, void* c, Tail* tail) {
+                  int64_t parts, DType want, void* c, Epilogue* tail) {
   const DType have = a.tensor.dtype();
   const auto size = static_cast<int64_t>(size_of(want));
   const PackKernel strided = kernels().gemm->pack[static_cast<int>(want)];
@@ -124,7 +124,7 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
   const bool tells =
       tail && s.k > 0 &&
       tail->begin(s.n, count * needs_of_product(want, s.m, s.n, packed_depth, lies).tasks);
-  const Scratch columns(transposed ? parts * count * depth * s.m * size : 0);
+  const Workspace columns(transposed ? parts * count * depth * s.m * size : 0);
   const auto multiply = [&](int64_t i, Compute compute) {
     const int64_t k = i / count * depth, left = std::min(depth, s.k - k);
     const ConvertedLines la = lines_of(s, a, i % count, k, left, want),
@@ -169,7 +169,7 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
 // Few elements with long sums: the parts are summed side by side, then added up in order.
 void run_parts(const MatmulShape& s, const Operand& a, const Operand& b, const Tensor& out) {
   const int64_t parts = (s.k + kPartDepth - 1) / kPartDepth;
-  const Scratch sums(parts * out.numel() * static_cast<int64_t>(size_of(out.dtype())));
+  const Workspace sums(parts * out.numel() * static_cast<int64_t>(size_of(out.dtype())));
   run_matrices(s, a, b, {}, parts, out.dtype(), sums.data(), nullptr);
   sum_parts(out.dtype(), sums.data(), parts, out.numel(), {}, out.data());
 }
@@ -203,7 +203,7 @@ void run_low(const MatmulShape& s, const Operand& a, const Operand& b, const Add
   const DType dtype = a.tensor.dtype();
   const auto item = static_cast<int64_t>(size_of(out.dtype()));
   const bool nan =
-      multiply_low(dtype, numel_of(s.batch), s.m, s.n, s.k, [&](int64_t i, ComputeLow compute) {
+      multiply_lowp(dtype, numel_of(s.batch), s.m, s.n, s.k, [&](int64_t i, ComputeLowp compute) {
         compute({.dtype = dtype,
                  .m = s.m,
                  .n = s.n,
@@ -272,7 +272,7 @@ struct Matmul {
   bool has_parts() const { return !has_vector() && s.k > kPartDepth && rows * s.n <= kFewElements; }
 
   // In the dtype of the sums.
-  void run(const Addend& add, const Tensor& out, Tail* tail) {
+  void run(const Addend& add, const Tensor& out, Epilogue* tail) {
     if (s.n == 1 || rows > 1) fold_batch(s, a, b);
     if (out.dtype() == DType::Int32) {
       run_matrices(s, a, b, add, 1, out.dtype(), out.data(), tail);
@@ -299,7 +299,7 @@ bool on_low_units(const KernelCall& call, const Matmul& product) {
   return has_low_units(call.compute) && !(is_float(call.compute) && product.has_vector());
 }
 
-void multiply(const KernelCall& call, Matmul& product, const Addend& add, Tail* tail) {
+void multiply(const KernelCall& call, Matmul& product, const Addend& add, Epilogue* tail) {
   const Tensor& out = call.outputs[0];
   if (on_low_units(call, product)) {
     fold_batch(product.s, product.a, product.b);

@@ -79,7 +79,7 @@ struct SmallBatch {
   void* c;
 };
 bool is_small(DType dtype, int64_t m, int64_t n, int64_t k);
-void multiply_small(SmallBatch s, Tail* tail = nullptr);
+void multiply_small(SmallBatch s, Epilogue* tail = nullptr);
 
 // out[i * n + j] = the dot product of x and line j of batch i (+ addend), in the order of a
 // reduction (docs/adr/0004). Both are read from dtype `from` as `work`.

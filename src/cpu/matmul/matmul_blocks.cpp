@@ -320,7 +320,7 @@ void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
   if (count > 1 && work * count >= 2 * kSmallestTask &&
       (work < kLargeProduct || count >= kLargeBatch)) {
     const int64_t bytes = cut.bytes_of_a() + cut.bytes_of_b(), threads = num_threads();
-    const Scratch memory(bytes * threads);
+    const Workspace memory(bytes * threads);
     Slots workspaces(memory.data(), bytes, threads);
     const int64_t grain = std::clamp<int64_t>(kSmallestTask / work, 1, count);
     parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
@@ -334,7 +334,7 @@ void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
   alignas(memory::kAlignment) char stack[kStackBytes];
   const int64_t slots = cut.narrow && shared ? num_threads() : 1;
   const int64_t bytes = cut.bytes_of_a() + cut.bytes_of_b() * slots;
-  const Scratch heap(bytes <= kStackBytes ? 0 : bytes);
+  const Workspace heap(bytes <= kStackBytes ? 0 : bytes);
   char* workspace = bytes <= kStackBytes ? stack : heap.data();
   Slots packed_b(workspace + cut.bytes_of_a(), cut.bytes_of_b(), slots);
   for (int64_t i = 0; i < count; ++i) compute_in(i, workspace, packed_b);

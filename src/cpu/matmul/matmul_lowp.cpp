@@ -336,8 +336,8 @@ bool has_low_units(DType dtype) {
   return low != nullptr && low->block[static_cast<int>(dtype)] != nullptr;
 }
 
-bool multiply_low(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
-                  FunctionRef<void(int64_t, ComputeLow)> body) {
+bool multiply_lowp(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
+                   FunctionRef<void(int64_t, ComputeLowp)> body) {
   const Blocking cut(dtype, m, n, k);
   std::atomic<bool> nan{false};
   const auto compute_in = [&](int64_t i, char* memory, Slots& slots) {
@@ -346,7 +346,7 @@ bool multiply_low(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
   const int64_t threads = num_threads(), work = std::max<int64_t>(1, m * n * k);
   if (count > 1 && work * count >= 2 * kSmallestTask && work < kLargeProduct) {
     const int64_t bytes = cut.bytes() + cut.slot_bytes;
-    const Scratch memory(bytes * threads);
+    const Workspace memory(bytes * threads);
     Slots workspaces(memory.data(), bytes, threads);
     const int64_t grain = std::clamp<int64_t>(kSmallestTask / work, 1, count);
     parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
@@ -356,7 +356,7 @@ bool multiply_low(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
       });
     });
   } else {
-    const Scratch memory(cut.bytes() + cut.slot_bytes * threads);
+    const Workspace memory(cut.bytes() + cut.slot_bytes * threads);
     Slots slots(memory.data() + cut.bytes(), cut.slot_bytes, threads);
     for (int64_t i = 0; i < count; ++i) compute_in(i, memory.data(), slots);
   }

@@ -37,8 +37,8 @@ bool has_low_units(DType dtype);
 
 // As multiply_batch. Returns whether C got a NaN, which is asked of float16 only: then its
 // infinities may be missing.
-using ComputeLow = FunctionRef<void(const LowProduct&)>;
-bool multiply_low(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
-                  FunctionRef<void(int64_t, ComputeLow)> body);
+using ComputeLowp = FunctionRef<void(const LowProduct&)>;
+bool multiply_lowp(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
+                   FunctionRef<void(int64_t, ComputeLowp)> body);
 
 }  // namespace tinyt::cpu

@@ -68,7 +68,7 @@ bool is_small(DType dtype, int64_t m, int64_t n, int64_t k) {
          kernels().gemm->small[static_cast<int>(dtype)] != nullptr;
 }
 
-void multiply_small(SmallBatch s, Tail* tail) {
+void multiply_small(SmallBatch s, Epilogue* tail) {
   merge_dims(s);
   const int64_t width = kernels().gemm->tile[static_cast<int>(s.dtype)].cols / 2;
   const int64_t cost = s.m * ceil_div(s.n, width) * (s.k + kStart);

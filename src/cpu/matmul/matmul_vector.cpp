@@ -47,7 +47,7 @@ class DotProducts {
     const bool copies = copy_x_ || !(by_rows_ || by_lines_);
     const int64_t bytes = copies ? 2 * depth_ * size_ : 0, threads = copies ? num_threads() : 1;
     const int64_t sums = parts ? p_.count * blocks_ * p_.n * size_ : 0;
-    const Scratch memory(bytes * threads + sums);
+    const Workspace memory(bytes * threads + sums);
     Slots buffers(memory.data() + sums, bytes, threads);
     char* out = parts ? memory.data() : static_cast<char*>(p_.out);
     const int64_t across = ceil_div(p_.n, lines_);

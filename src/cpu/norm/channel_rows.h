@@ -32,7 +32,7 @@ struct ChannelLayout {
   template <class F>
   void for_channels(int64_t bytes, F&& body) const {
     const int64_t threads = num_threads();
-    const Scratch memory(bytes * threads);
+    const Workspace memory(bytes * threads);
     Slots slots(memory.data(), bytes, threads);
     parallel_ranges(channels, norm_grain(count()), [&](int64_t begin, int64_t end) {
       slots.with_one([&](char* own) {

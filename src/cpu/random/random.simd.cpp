@@ -24,7 +24,7 @@ void fill_words(uint64_t seed, uint64_t counter, uint64_t word3, uint32_t (&word
   for (int j = 0; j < kCounters; j += kWordLanes) {
     const U64 at = lane + (counter + static_cast<uint64_t>(j));
     U64 c[philox::kWords] = {at, at >> 32, U64{}, U64{} + word3};
-    philox::rounds(c, seed, [](U64 a, uint32_t m) { return multiply_low(a, m); });
+    philox::rounds(c, seed, [](U64 a, uint32_t m) { return multiply_lowp(a, m); });
     store(pairs[0] + j, (c[0] & UINT32_MAX) | (c[1] << 32));
     store(pairs[1] + j, (c[2] & UINT32_MAX) | (c[3] << 32));
   }

@@ -8,7 +8,7 @@ namespace tinyt::cpu {
 namespace {
 
 // The product of the low halves of each lane.
-TINYT_INLINE U64 multiply_low(U64 a, uint32_t m) {
+TINYT_INLINE U64 multiply_lowp(U64 a, uint32_t m) {
 #if TINYT_VECTOR_BYTES == 64
   // The masked form: GCC 12 warns about the other one, the code is the same.
   return (U64)_mm512_maskz_mul_epu32(0xFF, (__m512i)a, _mm512_set1_epi64(m));

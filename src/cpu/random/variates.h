@@ -1,5 +1,5 @@
-// Draws by rejection: gamma, Dirichlet, Poisson, binomial, von Mises. Like those of random.h they
-// depend on seed, offset and size alone; levels.h says which words an element takes.
+// RngOffsets by rejection: gamma, Dirichlet, Poisson, binomial, von Mises. Like those of random.h
+// they depend on seed, offset and size alone; levels.h says which words an element takes.
 #pragma once
 
 #include "core/ops/backend.h"

@@ -1,4 +1,4 @@
-// Draws whose number of uniform values is not known before: by rejection, lane by lane.
+// RngOffsets whose number of uniform values is not known before: by rejection, lane by lane.
 #include "cpu/math/math_arc.h"
 #include "cpu/math/math_gamma.h"
 #include "cpu/math/math_trig.h"
@@ -23,7 +23,7 @@ class Words {
   // Two uniform values in [0, 1), of 53 bits.
   TINYT_INLINE void next(F64& u, F64& v) {
     U64 c[philox::kWords] = {counter_, counter_ >> 32, slot_, splat(uint64_t{2})};
-    philox::rounds(c, seed_, [](U64 a, uint32_t m) { return multiply_low(a, m); });
+    philox::rounds(c, seed_, [](U64 a, uint32_t m) { return multiply_lowp(a, m); });
     u = unit_of((c[0] << 32) | (c[1] & UINT32_MAX));
     v = unit_of((c[2] << 32) | (c[3] & UINT32_MAX));
     slot_ += 4;

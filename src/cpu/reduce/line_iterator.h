@@ -41,7 +41,7 @@ class LineCut {
     }
     const int64_t room = length_ * group_ * size, bytes = round_up(room, memory::kAlignment);
     const int64_t slots = std::min<int64_t>(num_threads(), ceil_div(count_, grain));
-    const Scratch memory(bytes * (slots - 1) + room);
+    const Workspace memory(bytes * (slots - 1) + room);
     Slots tiles(memory.data(), bytes, slots);
     parallel_ranges(count_, grain, [&](int64_t begin, int64_t end) {
       tiles.with_one([&](char* tile) { range(begin, end, tile); });

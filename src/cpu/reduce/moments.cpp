@@ -129,7 +129,7 @@ void PairJob::run(double correction, bool root) {
   const int64_t chunk = by_rows ? kRowChunk : kColumnChunk;
   chunks_ = std::max<int64_t>(1, ceil_div(n, chunk));
   const int64_t size = chunks_ * results;
-  const Scratch scratch(2 * size * static_cast<int64_t>(sizeof(double)));
+  const Workspace scratch(2 * size * static_cast<int64_t>(sizeof(double)));
   auto* memory = reinterpret_cast<double*>(scratch.data());
   const Part parts{memory, memory + size};  // [chunk][result]
   if (n == 0) {
@@ -175,7 +175,7 @@ void PairJob::run_rows(const Part& parts) {
   const int64_t groups = ceil_div(results, group), width = std::min(n, kRowBlock);
   at_once_ = rows_at_once(axes_.outer, axes_.reduced);
   const int64_t room = direct ? 0 : at_once_ * width * item_, slots = direct ? 1 : num_threads();
-  const Scratch scratch(slots * room);
+  const Workspace scratch(slots * room);
   Slots tiles(scratch.data(), room, slots);
   parallel_for(groups * chunks_, [&](int64_t unit) {
     const int64_t chunk = unit / groups, first = unit % groups * group;

@@ -29,12 +29,12 @@ double gathering(std::span<const Tensor> operands, int64_t elements) {
   return 0;
 }
 
-Effort of_elements(double nanoseconds, int64_t elements, bool takes_memory) {
+CostEstimate of_elements(double nanoseconds, int64_t elements, bool takes_memory) {
   return {static_cast<int64_t>(kCall + nanoseconds),
           std::max<int64_t>(1, ceil_div(elements, kChunkElements)), takes_memory};
 }
 
-Effort of_loop(const KernelCall& call) {
+CostEstimate of_loop(const KernelCall& call) {
   const bool reduces = info(call.op).kind == OpKind::Reduce;
   const int64_t n = reduces ? call.inputs[0].numel() : call.outputs[0].numel();
   const double own = of_element(call.op) * static_cast<double>(n);
@@ -42,12 +42,12 @@ Effort of_loop(const KernelCall& call) {
 }
 
 // Rows by the columns of one matrix.
-Effort of_product(const KernelCall& call) {
+CostEstimate of_product(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &y = call.inputs[1], &out = call.outputs[0];
   const bool turned = call.op == OpId::linear;
   const int64_t k = x.rank() == 0 ? 1 : x.size(x.rank() - 1), work = out.numel() * k;
   const double factor = static_cast<double>(out.itemsize()) / 4 * kMultiplication;
-  Effort effort{static_cast<int64_t>(kCall + factor * static_cast<double>(work)), 1, true};
+  CostEstimate effort{static_cast<int64_t>(kCall + factor * static_cast<double>(work)), 1, true};
   if (y.rank() != 2 || x.rank() == 0 || out.numel() == 0 || k == 0) return effort;
   const int64_t n = y.size(turned ? 0 : 1), rows = out.numel() / n;
   const bool dense = (turned ? y.stride(0) : y.stride(1)) == 1;
@@ -69,7 +69,7 @@ Effort of_product(const KernelCall& call) {
 
 }  // namespace
 
-Effort effort_of(const KernelCall& call) {
+CostEstimate cost_of(const KernelCall& call) {
   for (const Tensor& x : call.inputs)
     if (is_complex(x.dtype())) return {};
   switch (call.op) {
@@ -82,11 +82,11 @@ Effort effort_of(const KernelCall& call) {
     case OpId::reshape:
       return of_loop(call);
     default:
-      return info(call.op).kind == OpKind::Struct ? Effort{} : of_loop(call);
+      return info(call.op).kind == OpKind::Struct ? CostEstimate{} : of_loop(call);
   }
 }
 
-Effort effort_of_tiles(const TileProgram& program, const TileSpace& space) {
+CostEstimate effort_of_tiles(const TileProgram& program, const TileSpace& space) {
   const int64_t rows = space.row_count(), n = rows * space.cols;
   double nanoseconds = space.gathered * kGathered * static_cast<double>(n);
   for (const TileProgram::Step& step : program.steps) {

@@ -7,7 +7,7 @@
 namespace tinyt::cpu {
 
 // Of scalar ops, reductions, copies and products; of others nothing is known.
-Effort effort_of(const KernelCall& call);
-Effort effort_of_tiles(const TileProgram& program, const TileSpace& space);
+CostEstimate cost_of(const KernelCall& call);
+CostEstimate effort_of_tiles(const TileProgram& program, const TileSpace& space);
 
 }  // namespace tinyt::cpu

@@ -400,9 +400,9 @@ struct RandomTable {
   void (*normal64)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, double* out);
 };
 
-// Draws by rejection. Each element has words of its own: blocks 0, 1, ... of element i are those of
-// counter offset + i / 4 with word 2 = 4 * block + i % 4 and word 3 = 2. Element `begin` is that of
-// out[0] and of the parameters; all compute in float64.
+// RngOffsets by rejection. Each element has words of its own: blocks 0, 1, ... of element i are
+// those of counter offset + i / 4 with word 2 = 4 * block + i % 4 and word 3 = 2. Element `begin`
+// is that of out[0] and of the parameters; all compute in float64.
 struct VariateTable {
   // The logarithm of a gamma-distributed value is log(value[i]) + boost[i].
   void (*gamma)(uint64_t seed, uint64_t offset, int64_t begin, int64_t n, const double* alpha,

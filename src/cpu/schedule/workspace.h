@@ -11,15 +11,15 @@
 namespace tinyt::cpu {
 
 // A block for the lifetime of one call.
-class Scratch {
+class Workspace {
  public:
-  explicit Scratch(int64_t bytes)
+  explicit Workspace(int64_t bytes)
       : block_(bytes == 0 ? memory::Block{} : source().allocate(static_cast<size_t>(bytes))) {}
-  ~Scratch() {
+  ~Workspace() {
     if (block_.from != nullptr) block_.from->release(block_);
   }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
   char* data() const { return static_cast<char*>(block_.data); }
 
  private:
