@@ -262,7 +262,7 @@ class BlockedAttention {
   int64_t query_size_;
   int64_t masks_ = 0;  // packed panels of masks
   const T* packed_masks_ = nullptr;
-  Workspace at_;
+  WorkspaceLayout at_;
   int64_t query_, result_, top_, sum_, keys_, values_, scores_, mask_, factor_, work_;
 };
 

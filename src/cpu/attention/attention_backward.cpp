@@ -23,7 +23,7 @@ class VectorBlocks {
         width_(gemm_.padded(shape.width)),
         out_width_(gemm_.padded(shape.out_width)) {}
 
-  void plan(int64_t pass, Workspace& at) {
+  void plan(int64_t pass, WorkspaceLayout& at) {
     queries_ = equal_block(s_.queries, kQueries, 1);
     keys_ = equal_block(std::min(s_.keys, pass), kKeys, lanes_);
     key_cols_ = at.add(pass * s_.width);

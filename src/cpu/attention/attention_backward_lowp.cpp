@@ -19,7 +19,7 @@ class TileBlocks {
   TileBlocks(const AttentionShape& shape, const GradientOperands& operands)
       : s_(shape), in_(operands) {}
 
-  void plan(int64_t pass, Workspace& at) {
+  void plan(int64_t pass, WorkspaceLayout& at) {
     const int64_t width = s_.width, out_width = s_.out_width;
     queries_ = equal_block(s_.queries, kQueries, kTilePanel);
     keys_ = equal_block(std::min(s_.keys, pass), kKeys, kTilePanel);

@@ -58,7 +58,7 @@ inline int64_t tasks_at_once(int64_t tasks, int64_t work) {
 }
 
 // Elements of a workspace, one array after another.
-class Workspace {
+class WorkspaceLayout {
  public:
   int64_t add(int64_t elements) {
     const int64_t at = elements_;

@@ -127,7 +127,7 @@ class FewQueries {
   const AttentionGemm<T> gemm_;
   const int64_t rows_;     // of queries that share keys
   int64_t splits_, keys_;  // ranges of keys, and the length of one
-  Workspace task_, partial_;
+  WorkspaceLayout task_, partial_;
   int64_t query_, scores_, buffer_, results_, tops_, sums_;
 };
 

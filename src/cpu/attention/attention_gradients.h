@@ -193,7 +193,7 @@ class Gradients {
   int64_t parts_, part_keys_, pass_;  // keys of a task, and of a pass over its queries
   int64_t queries_;                   // of a block
   bool at_once_ = false;              // one pass sums up all: its gradients of queries are rounded
-  Workspace at_;
+  WorkspaceLayout at_;
   int64_t of_query_;
 };
 

@@ -39,10 +39,10 @@ struct SortJob {
 };
 
 // Memory for one line: entries twice, and the counters of every share.
-struct Workspace {
+struct SortBuffers {
   int64_t entries, counters;  // bytes
 
-  explicit Workspace(const SortJob& job)
+  explicit SortBuffers(const SortJob& job)
       : entries(job.length * static_cast<int64_t>(job.may_be_wide() ? sizeof(Wide) : 8)),
         counters(ceil_div(job.length, job.share) * (int64_t{8} << digit_bits(job.length))) {}
   int64_t bytes() const { return 2 * entries + counters; }
@@ -155,7 +155,7 @@ KeyRange load_keys(const SortJob& job, int64_t line, uint64_t* keys) {
 
 template <class K, KeyKind Kind>
 void sort_line(const SortJob& job, int64_t line, char* scratch) {
-  const Workspace space(job);
+  const SortBuffers space(job);
   const int64_t n = job.length;
   auto* keys = reinterpret_cast<uint64_t*>(scratch + space.entries);
   auto* counters = reinterpret_cast<int64_t*>(scratch + 2 * space.entries);
@@ -207,7 +207,7 @@ void sort_lines(const SortJob& job, int64_t lines) {
   const int64_t per_chunk = job.length >= kSharedLength ? lines : in_chunk;
   const int64_t chunks = ceil_div(lines, per_chunk);
   const int64_t wave = std::min<int64_t>(chunks, 2 * num_threads());
-  const int64_t bytes = Workspace(job).bytes();
+  const int64_t bytes = SortBuffers(job).bytes();
   const Workspace scratch(wave * bytes);
   for (int64_t first = 0; first < chunks; first += wave) {
     parallel_for(std::min(wave, chunks - first), [&](int64_t c) {
