@@ -72,7 +72,7 @@ def test_the_plan_of_a_benchmark_is_what_it_takes(
         made.append(compile(function))
         return made[-1]
 
-    monkeypatch.setattr(sys.modules["tinyt.compile"], "compile", keep)
+    monkeypatch.setattr(sys.modules["tinyt.compiler.api"], "compile", keep)
     with tinyt.num_threads(threads):
         call = case.call(tinyt, case.arrays(0))
         for _ in range(3):

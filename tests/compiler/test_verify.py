@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,15 +18,14 @@ from op_rows import Op
 from op_samples import OPS
 from sampling import Sample, flat, map_arrays
 from tinyt import Tensor, VerificationError, _core, memory, nn, optim
+from tinyt.compiler import backward as backward_module
+from tinyt.compiler import compiled as compiled_module
 from tinyt.compiler import passes
 from tinyt.compiler.api import compile
 from tinyt.compiler.compiled import Compiled
 from tinyt.compiler.float64 import table
 from tinyt.compiler.graph.graph import Graph
 from unseen import unseen
-
-# The function of that name hides the module.
-MODULE, LATER = (sys.modules[f"tinyt.{name}"] for name in ("compile.compiled", "compiler.later"))
 
 # Rows of the op table that float64 has no form of.
 UNKNOWN = {
@@ -352,7 +350,7 @@ def test_a_wrong_region_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(x: Tensor) -> Tensor:
         return ((x @ x.T).sum(1) * 2.0).expm1() - 1.0
 
-    monkeypatch.setattr(MODULE, "_core", planned_from(wrong, x))
+    monkeypatch.setattr(compiled_module, "_core", planned_from(wrong, x))
     error = blamed(step, x)
     assert error.stage == "region"
     assert "expm1" in error.name
@@ -371,7 +369,7 @@ def test_a_wrong_backward_program_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     def program(core: Any, part: int = 0) -> Any:
         return _core.Program(other if part == 2 else core, part)
 
-    monkeypatch.setattr(LATER, "_core", SimpleNamespace(Program=program))
+    monkeypatch.setattr(backward_module, "_core", SimpleNamespace(Program=program))
     error = blamed(lambda x: (x * x).sin() * 1.0, x)
     assert error.stage in ("region", "plan")
     assert "gradient through the result" in str(error)
@@ -403,7 +401,7 @@ def test_a_wrong_kernel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_error_of_the_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     x = tinyt.ones(4)
     wrong = planned_from(lambda x, i: x.gather(0, i + 3), x, tinyt.tensor([0]))
-    monkeypatch.setattr(MODULE, "_core", wrong)
+    monkeypatch.setattr(compiled_module, "_core", wrong)
     error = blamed(lambda x, i: x.gather(0, i + 1), x, tinyt.tensor([2]))
     assert error.stage == "region"
     assert error.name == "add"  # the index
@@ -413,7 +411,7 @@ def test_an_error_of_the_program_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_writes_that_are_lost_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     state, other = tinyt.zeros(3), tinyt.zeros(3)
     wrong = planned_from(lambda x: other.add_(x) * 1.0, tinyt.ones(3))
-    monkeypatch.setattr(MODULE, "_core", wrong)
+    monkeypatch.setattr(compiled_module, "_core", wrong)
     error = blamed(lambda x: state.add_(x) * 1.0, tinyt.ones(3))
     assert "memory of float32 [3]" in str(error)
     assert state.tolist() == [1.0, 1.0, 1.0]  # as after the one call
