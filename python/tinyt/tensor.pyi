@@ -1719,7 +1719,7 @@ class _Primitives(Protocol):
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
-    def conv_input(
+    def conv_backward_input(
         self,
         input: Tensor,
         other: Tensor,
@@ -1731,7 +1731,7 @@ class _Primitives(Protocol):
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
-    def conv_weight(
+    def conv_backward_weight(
         self,
         input: Tensor,
         other: Tensor,
@@ -1777,10 +1777,10 @@ class _Primitives(Protocol):
     def sum_squares(self, tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor: ...
     def softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
     def log_softmax(self, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor: ...
-    def softmax_input(
+    def softmax_backward(
         self, input: Tensor, other: Tensor, dim: int, *, out: Tensor | None = None
     ) -> Tensor: ...
-    def log_softmax_input(
+    def log_softmax_backward(
         self, input: Tensor, other: Tensor, dim: int, *, out: Tensor | None = None
     ) -> Tensor: ...
     def softmax_nll(

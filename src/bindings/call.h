@@ -336,7 +336,7 @@ inline PyObject* op_name(int op) {
                                      static_cast<Py_ssize_t>(kOps[op].name.size()));
 }
 inline int64_t storage_elements(const Tensor& t) {
-  return static_cast<int64_t>(t.seen().storage().block.bytes / t.itemsize());
+  return static_cast<int64_t>(t.observe_shape().storage().block.bytes / t.itemsize());
 }
 inline bool is_recording() { return recording() != nullptr; }
 // The Python object that keeps this thread's recording (borrowed), or null.
@@ -358,7 +358,7 @@ inline Tensor add_argument(const Tensor& like) { return open_recording().add_arg
 inline Tensor number_cell(int64_t number) { return open_recording().cell(number); }
 inline Numbers& recorded_numbers() { return recording()->numbers(); }
 inline Tensor make_view(const Tensor& t, const Dims& shape, const Dims& strides, int64_t offset) {
-  return t.seen().view(shape, strides, offset);
+  return t.observe_shape().view(shape, strides, offset);
 }
 inline Tensor copy_of(const Tensor& t) {
   const MaybeUnlocked unlocked(is_large({&t, 1}));
@@ -403,7 +403,7 @@ inline Tensor new_empty(PyObject* sizes, int dtype) {
 inline Tensor complex_scalar(double re, double im) { return Tensor::scalar(ComplexDouble{re, im}); }
 // The same bytes as another dtype: of another size, the last dimension grows or shrinks.
 inline Tensor view_as_dtype(const Tensor& t, int number) {
-  t.seen();
+  t.observe_shape();
   const auto dtype = static_cast<DType>(number);
   const auto have = static_cast<int64_t>(t.itemsize()), want = static_cast<int64_t>(size_of(dtype));
   Dims shape = t.shape(), strides = t.strides();
@@ -459,8 +459,8 @@ inline void check_saved(int op, int which, const SavedTensor& saved) {
 
 // How `view` lies in the contiguous layout of `base`: the attributes of as_strided and update.
 inline Attrs view_geometry(const Tensor& base, const Tensor& view) {
-  base.seen();
-  view.seen();
+  base.observe_shape();
+  view.observe_shape();
   if (!base.is_contiguous())
     fail(ErrorKind::NotImplemented,
          "in-place: gradients through a write to a view need a contiguous base, got strides ",

@@ -154,7 +154,7 @@ cdef object finish(int op, Operands& args, Attrs& attrs, object into):
     cdef unsigned flags = op_flags_of(op)
     cdef bint tape = False
     if is_recording():
-        watch(args)
+        record_touched_all(args)
     if flags & FLAG_HOLDING:
         check_numbers(op, args)
     if grad_mode() and flags & FLAG_DIFFERENTIABLE:
@@ -329,7 +329,7 @@ def from_data(data, dtype dt=None, bint alone=False):
     """A new tensor from nested sequences and numbers; ``alone``: TypeError for arrays among them,
     which by their dtypes count otherwise than as numbers."""
     data = held_all(data)
-    out = noted(wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number, alone)))
+    out = record_constant(wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number, alone)))
     # Each run has one of its own.
     return run_one(OP_COPY, out, Attrs()) if is_recording() else out
 
@@ -369,7 +369,7 @@ def from_buffer_object(data, bint may_copy=False):
     Memory that no tensor can lie over (negative or odd strides, elements that are not aligned) is
     copied where ``may_copy``, and a ValueError otherwise.
     """
-    out = noted(wrap(from_buffer(<PyObject*>data, may_copy)))
+    out = record_constant(wrap(from_buffer(<PyObject*>data, may_copy)))
     if recording_owner() != NULL:
         if not out.t.storage().is_foreign:   # each run has a copy of its own
             return run_one(OP_COPY, out, Attrs())

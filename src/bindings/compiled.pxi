@@ -289,7 +289,7 @@ cdef TensorBase leaf_of(object leaf, leaves):
     return <TensorBase>(leaves[leaf] if type(leaf) is int else leaf)
 
 
-cdef class LeafFacts:
+cdef class TensorGuard:
     """What of a tensor among the arguments a program is made for. Where arguments share a memory,
     ``first`` is the first of them, and where they lie in it counts; ``same`` is the first that is
     the same tensor. ``kind`` is its class, ``own`` its attributes if it has any."""
@@ -373,7 +373,7 @@ def overlapping(list tensors not None, written):
     return None
 
 
-cdef class Entry:
+cdef class CompiledGraph:
     """A captured call and its program. ``capture`` says what the program takes and gives
     (`tinyt.compiler.capture.capture.Capture`)."""
 
@@ -381,7 +381,7 @@ cdef class Entry:
     cdef readonly bint confirmed  # by a second capture
     cdef readonly object profile  # of the last measured call
     cdef readonly tuple description   # of the arguments and of those with names
-    cdef readonly object program_object  # what runs at a call; capture.later may have another
+    cdef readonly object program_object  # what runs at a call; capture.backward may have another
     cdef int64_t modes
     cdef list facts, guards, places, no_grad, numbers, generators, set_grads, results
     cdef list renewed                 # leaves whose gradients a run replaces without reading them
@@ -393,7 +393,7 @@ cdef class Entry:
     cdef vector[int] source_kinds
     cdef vector[Py_ssize_t] source_leaves
     cdef list sources, layouts
-    cdef object result_description, later
+    cdef object result_description, backward
     cdef Program* program
     cdef bint is_flat          # the arguments are the leaves
     cdef bint returns_numbers
@@ -406,7 +406,7 @@ cdef class Entry:
         self.program = <Program*><size_t>core_object(program, tinyt._core.Program).address
         self.description = description
         self.is_flat = not description[1][1] and all([part is LEAF for part in description[0][1]])
-        self.facts = [LeafFacts(x, *at[i], at[i][0] in several,
+        self.facts = [TensorGuard(x, *at[i], at[i][0] in several,
                                 None if i in capture.kept else own_attributes(x))
                       if isinstance(x, TensorBase) else None for i, x in enumerate(leaves)]
         self.touched, self.written = capture.touched, capture.written or None
@@ -434,8 +434,8 @@ cdef class Entry:
         known = {leaf if type(leaf) is int else id(leaf) for leaf in read}
         self.renewed = [leaf for leaf, _, _ in self.set_grads
                         if (leaf if type(leaf) is int else id(leaf)) not in known]
-        self.later = capture.later
-        self.returns_output = (self.later is None and not self.set_grads and capture.tree is LEAF
+        self.backward = capture.backward
+        self.returns_output = (self.backward is None and not self.set_grads and capture.tree is LEAF
                                and self.results == [(AN_OUTPUT, 0)])
 
     # ---- does it stand for a call?
@@ -461,7 +461,7 @@ cdef class Entry:
             if not holds_still(<Guard>guard):
                 return None
         for place in self.places:
-            if type((<Place>place)()) is not float:
+            if type((<Location>place)()) is not float:
                 return None
         for leaf in self.no_grad:
             if leaf_of(leaf, leaves)._grad is not None:
@@ -470,13 +470,13 @@ cdef class Entry:
 
     cdef str leaves_fit(self, leaves, bint free=False):
         """None, or what of which argument is not as it must be."""
-        cdef LeafFacts facts
+        cdef TensorGuard facts
         cdef TensorBase x, kept
         cdef Py_ssize_t i, first, same
         cdef size_t storage
         cdef list at = firsts(leaves) if len(self.facts) > 8 else None
         for i in range(len(self.facts)):
-            facts = <LeafFacts>self.facts[i]
+            facts = <TensorGuard>self.facts[i]
             leaf = leaves[i]
             if not (isinstance(leaf, float) if facts is None else isinstance(leaf, TensorBase)):
                 return f"argument {i}: a tensor where a float was, or the other way round"
@@ -530,7 +530,7 @@ cdef class Entry:
             return None
         leaves.extend(found)
         return [(i, d, n) for i, x in enumerate(leaves) if isinstance(x, TensorBase)
-                for d, n in (<LeafFacts>self.facts[i]).other_sizes(<TensorBase>x)]
+                for d, n in (<TensorGuard>self.facts[i]).other_sizes(<TensorBase>x)]
 
     def reason(self, tuple args, dict kwargs):
         """Why it does not stand for a call; None where only the numbers can be why."""
@@ -603,7 +603,7 @@ cdef class Entry:
             if found is None:
                 return False
             x = <TensorBase>found
-            layout = <LeafFacts>self.layouts[i]
+            layout = <TensorGuard>self.layouts[i]
             if layout.difference(x) is not None:
                 return False
             if used.empty():
@@ -661,8 +661,8 @@ cdef class Entry:
         if self.returns_output:
             return wrap(run.outputs[0])
         outputs = [wrap(run.outputs[i]) for i in range(run.outputs.size())]
-        if self.later is not None:
-            self.later.attach(outputs, leaves, taken(run), list(run.given), draws or [], profile)
+        if self.backward is not None:
+            self.backward.attach(outputs, leaves, taken(run), list(run.given), draws or [], profile)
         return self.accept(outputs, leaves, list(run.numbers) if self.returns_numbers else None)
 
     cpdef accept(self, list outputs, leaves, list numbers):
@@ -746,13 +746,13 @@ cdef class CompiledBase:
 
     cdef object call_now(self, tuple args, dict kwargs, profile):
         cdef Py_ssize_t i = 0
-        cdef Entry entry
+        cdef CompiledGraph entry
         if recording_owner() != NULL:   # a part of what is captured now
             return self.function(*args, **kwargs)
         if TRACE is not None and profile is None:   # anomaly mode looks at every gradient
             return self.function(*args, **kwargs)
         while i < len(self.entries):
-            entry = <Entry?>self.entries[i]
+            entry = <CompiledGraph?>self.entries[i]
             leaves = entry.leaves_of(args, kwargs)
             if leaves is not None:
                 if not entry.confirmed and entry.ready(leaves):

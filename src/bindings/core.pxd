@@ -57,19 +57,19 @@ cdef extern from "core/tensor/tensor.h" namespace "tinyt" nogil:
         @staticmethod
         CTensor truth "scalar"(cbool) except +raise_python_error
         TensorImpl* impl()
-        const Dims& shape "seen().shape"()   # what is done by these, a trace holds
-        const Dims& strides "seen().strides"()
-        int64_t size "seen().size"(size_t)
-        int64_t numel "seen().numel"()
-        int64_t offset "seen().offset"()
-        cbool is_contiguous "seen().is_contiguous"()
+        const Dims& shape "observe_shape().shape"()   # what is done by these, a trace holds
+        const Dims& strides "observe_shape().strides"()
+        int64_t size "observe_shape().size"(size_t)
+        int64_t numel "observe_shape().numel"()
+        int64_t offset "observe_shape().offset"()
+        cbool is_contiguous "observe_shape().is_contiguous"()
         const Dims& plain_shape "shape"()    # these are for whoever notes it
         const Dims& plain_strides "strides"()
         int64_t plain_size "size"(size_t)
         int64_t plain_offset "offset"()
         int64_t plain_numel "numel"()
         int64_t rank()
-        const CTensor& seen()
+        const CTensor& observe_shape()
         DType dtype()
         size_t itemsize()
         cbool is_recorded()
@@ -123,7 +123,7 @@ cdef extern from "core/graph/lazy.h" namespace "tinyt" nogil:
         pass
     Lazy* lazily()
     Lazy* set_lazily(Lazy*)
-    void settle(const CTensor&) except +raise_python_error
+    void materialize(const CTensor&) except +raise_python_error
     void settle_for_write(const CTensor&) except +raise_python_error
     void settle_all() except +raise_python_error
 
@@ -278,20 +278,20 @@ cdef extern from "methods.h" namespace "tinyt":
     object make_method(PyObject*, int, cbool)
 
 
-cdef extern from "walk.h" namespace "tinyt":
-    cdef cppclass Waiting "tinyt::Waiting":
+cdef extern from "backward_pass.h" namespace "tinyt":
+    cdef cppclass PendingGrad "tinyt::PendingGrad":
         PyObject* target
         PyObject* grad
         void replace(PyObject*)
-    cdef cppclass Agenda "tinyt::Agenda":
+    cdef cppclass ReadyQueue "tinyt::ReadyQueue":
         cbool empty()
-        Waiting pop()
-        Waiting* find(uint64_t)
+        PendingGrad pop()
+        PendingGrad* find(uint64_t)
         void add(uint64_t, PyObject*, PyObject*)
     cdef cppclass Leaves "tinyt::Leaves":
         cbool empty()
-        Waiting pop()
-        Waiting* find(PyObject*)
+        PendingGrad pop()
+        PendingGrad* find(PyObject*)
         void add(PyObject*, PyObject*)
 
 

@@ -256,7 +256,10 @@ void bind_nodes(GraphClass& graph) {
           "(value, tensor or None, argument or -1, whether it is a number read anew, whether it is "
           "one of Python's that is not) per input.")
       .def(
-          "mark", [](const Graph& g) { return std::make_pair(g.mark().node, g.mark().output); },
+          "split_point",
+          [](const Graph& g) {
+            return std::make_pair(g.split_point().node, g.split_point().output);
+          },
           "The first node and the first output of what runs later; -1: all is one program.")
       .def("rewritten", rewritten, arg("flat"), arg("inputs") = std::vector<Tensor>(),
            arg("parts") = std::vector<std::pair<int64_t, std::vector<std::shared_ptr<Graph>>>>(),
@@ -300,8 +303,10 @@ void bind_runs(py::class_<Program>& program) {
   using py::arg;
   program
       .def(py::init([](const Graph& g, int part) {
-             require(part >= 0 && part <= 2 && (part == 0) == (g.mark().node < 0), ErrorKind::Value,
-                     "program: a graph with a mark has parts 1 and 2, one without is part 0");
+             require(
+                 part >= 0 && part <= 2 && (part == 0) == (g.split_point().node < 0),
+                 ErrorKind::Value,
+                 "program: a graph with a split point has parts 1 and 2, one without is part 0");
              return std::make_unique<Program>(g, static_cast<Program::Part>(part));
            }),
            arg("graph"), arg("part") = 0)

@@ -102,7 +102,7 @@ def is_same(x, y):
     return bool(alike(<PyObject*>x, <PyObject*>y))
 
 
-cdef class Place:
+cdef class Location:
     """Where a float lies that may change from call to call: in a dict, a list, a tuple in a dict,
     or (key None) a cell."""
 

@@ -421,8 +421,8 @@ cdef rebase(TensorBase x, Node node, int output=0):
     """x was overwritten by the output of `node`; its base and the base's other views follow."""
     cdef TensorBase base = x.base
     cdef Node update, old = x.node
-    met(x)
-    met(base)
+    record_touched(x)
+    record_touched(base)
     attach(node, x)
     x.output = output
     move_retained(x, old, node, output)

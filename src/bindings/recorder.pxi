@@ -26,7 +26,7 @@ cdef class Recorder:
     cdef list nodes               # (tensor that was there, its node), as the recording met them
     cdef list drawn               # counters taken of each generator
     cdef list parts               # of the recordings around a part, what they have drawn
-    cdef readonly list stand_ins  # of the arguments
+    cdef readonly list placeholders  # of the arguments
     cdef dict gradients           # id of what stands for a gradient -> its leaf
     cdef dict leaves              # id of what stands for a leaf -> (what, the leaf, its number)
     cdef readonly list wanted     # what stands for arguments, and is to be known by its values
@@ -49,23 +49,23 @@ cdef class Recorder:
         self.nodes = []
         self.drawn = []
         self.parts = []
-        self.stand_ins = []
+        self.placeholders = []
         self.wanted = []
         self.gradients = {}
         self.leaves = {}
 
-    def stand_in(self, TensorBase x not None, source):
+    def placeholder(self, TensorBase x not None, source):
         """A tensor that stands for ``x``, which comes from ``source`` at each run."""
         out = wrap(add_argument(x.t))
         self.arguments.append(source)
-        self.stand_ins.append(out)
-        self.layouts.append(LeafFacts(x))
+        self.placeholders.append(out)
+        self.layouts.append(TensorGuard(x))
         return out
 
-    def follow_leaf(self, TensorBase stand_in not None, TensorBase x not None, Py_ssize_t i):
+    def follow_leaf(self, TensorBase placeholder not None, TensorBase x not None, Py_ssize_t i):
         """Lets what stands for argument ``i``, a leaf, have the leaf's gradient."""
-        stand_in.leaf_grad = True
-        self.leaves[id(stand_in)] = stand_in, x, i
+        placeholder.leaf_grad = True
+        self.leaves[id(placeholder)] = placeholder, x, i
 
     def argument_of(self, x):
         """The number of the leaf that a tensor stands for; None of another one."""
@@ -75,7 +75,7 @@ cdef class Recorder:
     def seed(self, TensorBase like not None, source):
         """What stands for the gradient of an output, in row-major order."""
         shape = tuple_of(like.t.shape())
-        return self.stand_in(wrap(new_empty(<PyObject*>shape, <int>like.t.dtype())), source)
+        return self.placeholder(wrap(new_empty(<PyObject*>shape, <int>like.t.dtype())), source)
 
     def let_wait(self, bint may_wait):
         """Sets `may_wait`."""
@@ -101,13 +101,13 @@ cdef class Recorder:
         self.needs_run = True
         raise CaptureError(f"{what}; run the function once before it is recorded")
 
-    def is_stand_in(self, x):
+    def is_placeholder(self, x):
         """Whether a tensor stands for an argument."""
-        return any([x is y for y in self.stand_ins])
+        return any([x is y for y in self.placeholders])
 
     def want_values(self, TensorBase x not None):
         """Asks that an argument be known by its values, if ``x`` stands for one."""
-        if self.is_stand_in(x):
+        if self.is_placeholder(x):
             self.wanted.append(x)
 
     def is_grad_of(self, x, leaf):
@@ -167,7 +167,7 @@ cdef class Recorder:
         while len(self.parts) > depth:
             self.generators, self.drawn = self.parts.pop()
 
-    cdef meet(self, TensorBase x):
+    cdef record_touched(self, TensorBase x):
         if id(x) not in self.tensors:
             self.tensors[id(x)] = x
             self.nodes.append((x, x.node, x.output))
@@ -182,7 +182,7 @@ cdef class Recorder:
                 changed = True
         return changed
 
-    cdef list seen(self, TensorBase leaf):
+    cdef list grad_state(self, TensorBase leaf):
         cdef list seen = self.grads.get(leaf)
         if self.parts:
             raise CaptureError(
@@ -193,12 +193,12 @@ cdef class Recorder:
             before = leaf._grad if found is None else (<TensorBase>found[1])._grad
             seen = self.grads[leaf] = [before, False, before]
             if found is None:
-                self.meet(leaf)
+                self.record_touched(leaf)
         return seen
 
     cdef object grad(self, TensorBase leaf):
         """The gradient of a leaf, as the recording sees it."""
-        cdef list seen = self.seen(leaf)
+        cdef list seen = self.grad_state(leaf)
         if not seen[1] and seen[2] is seen[0]:
             seen[1] = True
             if seen[0] is not None:
@@ -207,8 +207,8 @@ cdef class Recorder:
                         "grad: a program does not follow the tape of a gradient that was there; "
                         "detach it, or set it to None")
                 i = self.argument_of(leaf)
-                seen[2] = self.stand_in(<TensorBase>seen[0], ("grad", leaf if i is None else i))
-                self.gradients[id(seen[2])] = leaf   # stand_ins keeps it alive
+                seen[2] = self.placeholder(<TensorBase>seen[0], ("grad", leaf if i is None else i))
+                self.gradients[id(seen[2])] = leaf   # placeholders keeps it alive
         return seen[2]
 
 
@@ -232,7 +232,7 @@ cdef int refuse_form(str what, TensorBase x) except -1:
         return 0
     recorder = <Recorder><object>owner
     if x.t.is_recorded():
-        outlives = recorder.is_stand_in(x)
+        outlives = recorder.is_placeholder(x)
     else:
         outlives = not any([ref() is x for ref in recorder.made])
     if outlives:
@@ -274,7 +274,7 @@ cdef object held_parts(object data, int most):
     return plain_symbol(data)
 
 
-cdef TensorBase noted(TensorBase x):
+cdef TensorBase record_constant(TensorBase x):
     """Notes a tensor that was made from Python's data."""
     cdef PyObject* owner = recording_owner()
     if owner != NULL and not x.t.is_recorded():
@@ -282,14 +282,14 @@ cdef TensorBase noted(TensorBase x):
     return x
 
 
-cdef met(TensorBase x):
+cdef record_touched(TensorBase x):
     """Notes a tensor whose tape is about to change, if it was there before the recording."""
     cdef PyObject* owner = recording_owner()
     if owner != NULL and x is not None and not x.t.is_recorded():
-        (<Recorder><object>owner).meet(x)
+        (<Recorder><object>owner).record_touched(x)
 
 
-cdef watch(Operands& args):
+cdef record_touched_all(Operands& args):
     """Notes the tensors that were there before the recording."""
     cdef PyObject* owner = recording_owner()
     cdef size_t i
@@ -297,7 +297,7 @@ cdef watch(Operands& args):
         return
     for i in range(args.size()):
         if args.object(i) != NULL and not args.at(i).is_recorded():
-            (<Recorder><object>owner).meet(<TensorBase><object>args.object(i))
+            (<Recorder><object>owner).record_touched(<TensorBase><object>args.object(i))
 
 
 cdef inline Recorder recorder_of(TensorBase leaf):
@@ -319,7 +319,7 @@ cdef inline set_grad(TensorBase leaf, object value):
     if recording is None:
         leaf._grad = value
     else:
-        recording.seen(leaf)[2] = value
+        recording.grad_state(leaf)[2] = value
 
 
 cdef class Number(float):

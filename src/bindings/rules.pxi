@@ -6,7 +6,7 @@ ctypedef object (*SlopeCall)(TensorBase, Node)
 
 
 @cython.final
-cdef class Slope:
+cdef class Vjp:
     """A compiled ``f(g, n)``; where it declines, the Python function that it stands for."""
 
     cdef SlopeCall compiled
@@ -18,10 +18,10 @@ cdef class Slope:
 
 cdef object slope(object function, TensorBase g, Node n):
     """The gradient that a function of a rule gives."""
-    if type(function) is not Slope:
+    if type(function) is not Vjp:
         return function(g, n)
-    result = (<Slope>function).compiled(g, n)
-    return (<Slope>function).general(g, n) if result is NotImplemented else result
+    result = (<Vjp>function).compiled(g, n)
+    return (<Vjp>function).general(g, n) if result is NotImplemented else result
 
 
 cdef object slope_same(TensorBase g, Node n):
@@ -153,9 +153,9 @@ cdef Attrs list_attr(const Dims& values):
     return attrs
 
 
-def compiled_slope(str name, general=None):
+def compiled_vjp(str name, general=None):
     """The compiled function of a gradient rule; ``general`` is called where it declines."""
-    cdef Slope out = <Slope>Slope.__new__(Slope)
+    cdef Vjp out = <Vjp>Vjp.__new__(Vjp)
     out.general = general
     if name == "same": out.compiled = slope_same
     elif name == "negative": out.compiled = slope_negative

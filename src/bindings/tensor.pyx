@@ -184,7 +184,7 @@ cdef class TensorBase:
     def _is_recorded(self):
         """Whether the value belongs to a recording and has no data."""
         if not self.t.is_recorded():   # real memory, of which a traced size may choose the part
-            self.t.seen()
+            self.t.observe_shape()
         return bool(self.t.is_recorded())
 
     @property
@@ -344,7 +344,7 @@ cdef class TensorBase:
         """Takes this tensor off the tape."""
         if self.base is not None:
             raise RuntimeError("detach_: a view cannot be detached in place; use detach()")
-        met(self)
+        record_touched(self)
         self.node = None
         self.leaf_grad = False
         return self
@@ -352,7 +352,7 @@ cdef class TensorBase:
     # ---- values
     def compute(self):
         """Runs what `tinyt.lazy` has recorded so far, where this tensor waits for it; the tensor."""
-        settle(self.t)
+        materialize(self.t)
         return self
 
     def item(self):
@@ -604,12 +604,12 @@ include "direct_layers.pxi"
 include "direct_shapes.pxi"
 include "index.pxi"
 include "rules.pxi"
-include "walk.pxi"
+include "backward_pass.pxi"
 include "guard.pxi"
 include "compiled.pxi"
 include "sizes.pxi"
 include "self_check.pxi"
 
-for _kind in (Node, Symbol, Length, Slope, BufferLayout):
+for _kind in (Node, Symbol, Length, Vjp, BufferLayout):
     tinyt_forbid_new(_kind)
 del _kind

@@ -23,7 +23,7 @@ def reference(x: Any, axis: int) -> Any:
 def both(x: Any, g: Any, dim: int) -> list[Any]:
     """Both functions and both gradients."""
     soft, log = x.softmax(dim), x.log_softmax(dim)
-    slopes = prim.softmax_input(g, soft, dim), prim.log_softmax_input(g, log, dim)
+    slopes = prim.softmax_backward(g, soft, dim), prim.log_softmax_backward(g, log, dim)
     return [t.numpy() for t in (soft, log, *slopes)]
 
 

@@ -388,7 +388,7 @@ def test_a_forward_and_a_backward_program_keep_within_it() -> None:
     plain = tinyt.compile(model)
     plain(x).sum().backward()
     capture = plain.compiled.entries[0].capture
-    most = max(plain.compiled.peak_bytes, capture.later.program.peak_bytes)
+    most = max(plain.compiled.peak_bytes, capture.backward.program.peak_bytes)
     tinyt.compile(model, max_memory=most)(x)
     with pytest.raises(tinyt.MemoryLimitError, match=r"\((forward|backward)\) needs"):
         tinyt.compile(model, max_memory=1000)(x)

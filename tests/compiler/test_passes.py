@@ -107,7 +107,10 @@ def changed(graph: Graph, node: int, **fields: Any) -> Graph:
         (lambda g: g._replace(outputs=[g.outputs[0]._replace(value=77)]), "value 77"),
         (lambda g: g._replace(outputs=[]), "outputs are others"),
         (lambda g: g._replace(writes=[]), "writes are others"),
-        (lambda g: g._replace(mark=g.mark._replace(node=1)), "the mark is at node 1"),
+        (
+            lambda g: g._replace(split_point=g.split_point._replace(node=1)),
+            "the split point is at node 1",
+        ),
         (lambda g: g._replace(recorded=3), "values, not 3"),
         (lambda g: g._replace(nodes=g.nodes[::-1]), "too early"),
         (lambda g: g._replace(nodes=g.nodes[:1]), "before it is made"),
@@ -760,14 +763,14 @@ def test_what_runs_later_reads_no_argument_for_a_pass(t: Any) -> None:
     compiled(tinyt.ones(2).bfloat16())
     graph = compiled.entries[0].capture.graph
     (wide,) = [n for n in graph.nodes if n.op == "cast"]
-    assert graph.mark.node > graph.nodes.index(wide)
+    assert graph.split_point.node > graph.nodes.index(wide)
     values = [*graph.values, Value((2,), t, len(graph.nodes))]
     added = Node("cast", (t.number,), wide.outputs, (len(graph.values),))
     graph = graph._replace(nodes=[*graph.nodes, added], values=values)
     graph.verify()
     assert copies.run(graph) is graph
     # In one part it is shorter.
-    assert copies.run(graph._replace(mark=graph.mark._replace(node=-1))) is not graph
+    assert copies.run(graph._replace(split_point=graph.split_point._replace(node=-1))) is not graph
 
 
 # ---- cost

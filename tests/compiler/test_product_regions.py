@@ -134,7 +134,7 @@ def test_convolutions(
     if len(x) > 3:
         check(lambda x, w, rows: forward(x, w, **how) * rows, image, weight, rows)
     program = check(lambda out, w: backward(out, w, **how).relu() + 1.0, out, weight)
-    assert ("conv_input", "relu", "add") in program.steps()
+    assert ("conv_backward_input", "relu", "add") in program.steps()
 
 
 @pytest.mark.parametrize("t", FLOATS)

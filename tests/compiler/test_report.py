@@ -133,9 +133,9 @@ def test_a_backward_program_has_its_own_plan_and_measures():
     call, backward = compiled.compiled.report().totals
     assert backward.seconds is not None
     assert backward.measured_peak_bytes == backward.peak_bytes > 0
-    later = compiled.compiled.entries[0].capture.later.program
-    measured = compiled.compiled.entries[0].profile.later
-    assert [held for _, _, held, _, _ in measured.steps()] == later.held_bytes()
+    backward = compiled.compiled.entries[0].capture.backward.program
+    measured = compiled.compiled.entries[0].profile.backward
+    assert [held for _, _, held, _, _ in measured.steps()] == backward.held_bytes()
     assert "backward: " in str(compiled.compiled.report())
     assert call.peak_bytes == compiled.compiled.peak_bytes
 

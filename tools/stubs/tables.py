@@ -3,7 +3,7 @@
 # Types of the Cython module's parameters, by name; "| None" is added where the default is None.
 HOT_PARAMETERS = {
     "count": "SupportsIndex",
-    "stand_in": "TensorBase",
+    "placeholder": "TensorBase",
     "values": "TensorBase",
     "first": "int",
     "generator": "object",
@@ -114,8 +114,8 @@ HOT_TYPES = {
     "Node.function": "Any",
     "Node.is_freed": "bool",
     "Node.hooks": f"dict[int, tuple[int, {HOOK}]] | None",
-    "Walk.found": "list[Tensor | None]",
-    "Walk.arrived": "None",
+    "BackwardPass.found": "list[Tensor | None]",
+    "BackwardPass.arrived": "None",
     "outer_edges": "list[tuple[Node | Tensor, int]]",
     "next_number": "int",
     "recorder": "Recorder | None",
@@ -128,8 +128,8 @@ HOT_TYPES = {
     "Recorder.tensors": "dict[int, Tensor]",
     "Recorder.reads": "list[tuple[dict[Any, Any], Any, Any]]",
     "Recorder.held": "list[dict[Any, Any]]",
-    "Recorder.stand_ins": "list[Tensor]",
-    "Recorder.layouts": "list[LeafFacts]",
+    "Recorder.placeholders": "list[Tensor]",
+    "Recorder.layouts": "list[TensorGuard]",
     "Recorder.made": "list[ReferenceType[Tensor]]",
     "Recorder.restore": "bool",
     "Recorder.refused": "Exception | None",
@@ -137,7 +137,7 @@ HOT_TYPES = {
     "Recorder.needs_run": "bool",
     "Recorder.may_wait": "bool",
     "Recorder.draws": "list[tuple[Any, int]]",
-    "Recorder.is_stand_in": "bool",
+    "Recorder.is_placeholder": "bool",
     "Recorder.is_grad_of": "bool",
     "Recorder.argument_of": "int | None",
     "Recorder.follow_leaf": "None",
@@ -154,8 +154,8 @@ HOT_TYPES = {
     "Trace.tests": "int",
     "MISSING": "object",
     "modes": "tuple[Any, ...]",
-    "Place.holder": "Any",
-    "Place.key": "Any",
+    "Location.holder": "Any",
+    "Location.key": "Any",
     "Guard.place": "Any",
     "Guard.what": "Any",
     "Guard.expected": "Any",
@@ -164,20 +164,20 @@ HOT_TYPES = {
     "Guard.holds": "bool",
     "Guard.now": "Any",
     "ByIdentity.held": "Any",
-    "LeafFacts.first": "int",
-    "LeafFacts.same": "int",
-    "LeafFacts.shared": "bool",
-    "Entry.capture": "Any",
-    "Entry.confirmed": "bool",
-    "Entry.program_object": "Any",
-    "Entry.description": "tuple[Any, ...]",
-    "Entry.profile": "Any",
+    "TensorGuard.first": "int",
+    "TensorGuard.same": "int",
+    "TensorGuard.shared": "bool",
+    "CompiledGraph.capture": "Any",
+    "CompiledGraph.confirmed": "bool",
+    "CompiledGraph.program_object": "Any",
+    "CompiledGraph.description": "tuple[Any, ...]",
+    "CompiledGraph.profile": "Any",
     "CompiledBase.function": "Callable[..., Any]",
-    "CompiledBase.entries": "list[Entry]",
+    "CompiledBase.entries": "list[CompiledGraph]",
     "CompiledBase.hits": "int",
     "CompiledBase.misses": "int",
-    "Walk.run": "None",
-    "Walk.finish": "None",
+    "BackwardPass.run": "None",
+    "BackwardPass.finish": "None",
     "GradMode.mode": "bool",
     "GradMode.__enter__": "None",
     "GradMode.__exit__": "None",
@@ -245,14 +245,14 @@ HOT_TYPES = {
     "result_type_number": "int",
     "Composite.__wrapped__": "Callable[..., Any]",
     "has_direct_form": "bool",
-    "compiled_slope": "Slope",
+    "compiled_vjp": "Vjp",
 }
 # Whole signatures, where the result depends on the arguments or there is nothing to read.
 HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "device.__init__": [
         (["self", "type: str | device = 'cpu'", "index: int | None = None"], "None")
     ],
-    "Walk.__new__": [
+    "BackwardPass.__new__": [
         (
             ["cls", "wanted: dict[tuple[int, int], int] | None", "found: list[Tensor | None]"],
             "Self",
@@ -267,7 +267,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
             "list[int] | str",
         )
     ],
-    "Entry.other_sizes": [
+    "CompiledGraph.other_sizes": [
         (
             ["self", "args: tuple[Any, ...]", "kwargs: dict[str, Any]", "leaves: list[Any]"],
             "list[tuple[int, int, int]] | None",
@@ -280,7 +280,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "Sizes.keep": [(["self", "flat: list[int]"], "list[int]")],
     "Sizes.of": [(["self", "core: Any"], "bytes | str")],
     "Recorder.number": [(["self", "value: float", "source: object"], "Number")],
-    "Recorder.stand_in": [(["self", "x: TensorBase", "source: object"], "Tensor")],
+    "Recorder.placeholder": [(["self", "x: TensorBase", "source: object"], "Tensor")],
     "Recorder.seed": [(["self", "like: TensorBase", "source: object"], "Tensor")],
     "Recorder.draw": [
         (
@@ -319,14 +319,14 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "rebuild": [(["description: Any", "leaves: Iterable[Any]"], "Any")],
     "overlapping": [(["tensors: list[Any]", "written: frozenset[int]"], "int | None")],
     "firsts": [(["leaves: Sequence[Any]"], "list[tuple[int, int]]")],
-    "Place.__new__": [(["cls", "holder: Any", "key: Any", "index: int = -1"], "Self")],
-    "Place.__call__": [(["self"], "Any")],
-    "Place.put": [(["self", "value: object"], "None")],
+    "Location.__new__": [(["cls", "holder: Any", "key: Any", "index: int = -1"], "Self")],
+    "Location.__call__": [(["self"], "Any")],
+    "Location.put": [(["self", "value: object"], "None")],
     "Guard.__new__": [
         (["cls", "kind: str", "place: Any", "what: Any", "expected: Any", "line: str"], "Self")
     ],
     "ByIdentity.__new__": [(["cls", "held: object"], "Self")],
-    "LeafFacts.__new__": [
+    "TensorGuard.__new__": [
         (
             [
                 "cls",
@@ -339,7 +339,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
             "Self",
         )
     ],
-    "Entry.__new__": [
+    "CompiledGraph.__new__": [
         (
             [
                 "cls",
@@ -352,10 +352,12 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
             "Self",
         )
     ],
-    "Entry.reason": [(["self", "args: tuple[Any, ...]", "kwargs: dict[str, Any]"], "str | None")],
-    "Entry.confirm": [(["self"], "None")],
-    "Entry.ready": [(["self", "leaves: Sequence[Any]"], "bool")],
-    "Entry.accept": [
+    "CompiledGraph.reason": [
+        (["self", "args: tuple[Any, ...]", "kwargs: dict[str, Any]"], "str | None")
+    ],
+    "CompiledGraph.confirm": [(["self"], "None")],
+    "CompiledGraph.ready": [(["self", "leaves: Sequence[Any]"], "bool")],
+    "CompiledGraph.accept": [
         (
             [
                 "self",
@@ -366,9 +368,9 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
             "Any",
         )
     ],
-    "Entry.call": [(["self", "leaves: Sequence[Any]", "profile: Any = None"], "Any")],
-    "Entry.given": [(["self", "leaves: Sequence[Any]"], "list[float]")],
-    "Entry.inputs": [
+    "CompiledGraph.call": [(["self", "leaves: Sequence[Any]", "profile: Any = None"], "Any")],
+    "CompiledGraph.given": [(["self", "leaves: Sequence[Any]"], "list[float]")],
+    "CompiledGraph.inputs": [
         (
             ["self", "leaves: Sequence[Any]"],
             "tuple[list[Tensor | None], list[float], list[tuple[int, int]]]",
@@ -380,7 +382,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
         (["self", "profile: Any", "args: tuple[Any, ...]", "kwargs: dict[str, Any]"], "Any")
     ],
     "CompiledBase.__get__": [(["self", "instance: object", "owner: object = None", "/"], "Any")],
-    "Walk.start": [(["self", "output: TensorBase", "grad: Tensor"], "bool")],
+    "BackwardPass.start": [(["self", "output: TensorBase", "grad: Tensor"], "bool")],
     "python_number": [(["x: Any"], "complex")],
     "Saved.__new__": [(["cls", "x: TensorBase", "output: int"], "Self")],
     "GradMode.__init__": [(["self", "mode: bool | None = None"], "None")],
@@ -408,7 +410,7 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "TensorBase.__delitem__": [(["self", "index: Any", "/"], "None")],
     "zero_gradient": [(["value: Tensor", "source: Tensor"], "Tensor")],
     "set_public_class": [(["cls: type[Tensor]"], "None")],
-    "Slope.__call__": [(["self", "g: Tensor", "n: Node"], "Tensor")],
+    "Vjp.__call__": [(["self", "g: Tensor", "n: Node"], "Tensor")],
     "Composite.__call__": [(["self", "*args: Any", "**kwargs: Any"], "Any")],
     "Composite.__get__": [
         (["self", "instance: object", "owner: type[Any] | None = None", "/"], "Any")

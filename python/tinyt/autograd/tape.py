@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, overload
 
-from tinyt._tensor import GradMode, Node, Walk
+from tinyt._tensor import BackwardPass, GradMode, Node
 from tinyt.autograd.hooks import retain_grad
 from tinyt.tensor import Tensor, node_of, prim
 
@@ -70,18 +70,18 @@ def run_backward(
             if accumulate:
                 retain_grad(x)  # no effect on a leaf
     found: list[Tensor | None] = [None] * len(inputs or ())
-    walk = Walk(wanted, found)
+    backward_pass = BackwardPass(wanted, found)
 
     def run() -> None:
         with GradMode(create_graph):
             for root, gradient in zip(outputs, gradients, strict=True):
-                if not walk.start(root, _seed(root, gradient)):
+                if not backward_pass.start(root, _seed(root, gradient)):
                     raise RuntimeError(
                         "backward: a tensor does not require grad and does not have a grad_fn, "
                         f"shape {tuple(root.shape)}"
                     )
-            walk.run(retain_graph)
-            walk.finish(accumulate, create_graph)
+            backward_pass.run(retain_graph)
+            backward_pass.finish(accumulate, create_graph)
 
     if profile_range is None:
         run()

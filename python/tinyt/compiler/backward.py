@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tinyt import _core
 from tinyt._core import CaptureError
 from tinyt._tensor import (
+    BackwardPass,
     GradMode,
-    Walk,
     is_grad_enabled,
     make_function_node,
     outer_edges,
@@ -31,9 +31,9 @@ class Target(NamedTuple):
     reach: int  # a bit for each root whose tape leads to it
 
 
-class Later:
-    """What was recorded after the mark: from gradients of results to gradients of what they are
-    computed from. ``roots`` are the results that have a tape, by the numbers of their outputs."""
+class Backward:
+    """What was recorded after the split point: from gradients of results to gradients of what they
+    are computed from. ``roots`` are the results that have a tape, by their outputs' numbers."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Later:
         recorder: Recorder,
         roots: Mapping[int, Tensor],
         first_node: int,
-        stand_ins: Sequence[Any],
+        placeholders: Sequence[Any],
     ) -> None:
         self.error: str | None = None
         self.targets: list[Target] = []
@@ -59,7 +59,7 @@ class Later:
         core.set_mark()
         self.outputs = len(core.outputs())
         try:
-            self._record(core, recorder, tensors, edges, stand_ins, first_node)
+            self._record(core, recorder, tensors, edges, placeholders, first_node)
         except (CaptureError, MemoryError):
             raise
         except RuntimeError as error:  # as eager's backward has it
@@ -71,19 +71,21 @@ class Later:
         recorder: Recorder,
         roots: Sequence[Tensor],
         edges: Sequence[tuple[Node | Tensor, int]],
-        stand_ins: Sequence[Any],
+        placeholders: Sequence[Any],
         first_node: int,
     ) -> None:
-        place = {id(x): i for i, x in enumerate(stand_ins)}
+        place = {id(x): i for i, x in enumerate(placeholders)}
         reach = _reach(roots, first_node)
         seeds = [recorder.seed(x, ("seed", k)) for k, x in enumerate(roots)]
         found: list[Tensor | None] = [None] * len(edges)
-        walk = Walk({(id(edge), output): i for i, (edge, output) in enumerate(edges)}, found)
+        backward_pass = BackwardPass(
+            {(id(edge), output): i for i, (edge, output) in enumerate(edges)}, found
+        )
         with GradMode(False):
             for root, seed in zip(roots, seeds, strict=True):
-                walk.start(root, seed)
-            walk.run(False)
-            walk.arrived()
+                backward_pass.start(root, seed)
+            backward_pass.run(False)
+            backward_pass.arrived()
         outputs = 0
         for (edge, _), gradient in zip(edges, found, strict=True):
             position = place.get(id(edge), -1)
@@ -130,7 +132,7 @@ class Later:
         arguments: Sequence[Tensor | None],
         given: Sequence[float],
         draws: Sequence[tuple[int, int]],
-        carried: Sequence[Tensor],
+        saved: Sequence[Tensor],
         profile: Any = None,
     ) -> list[Tensor | None]:
         """The gradients of the targets, None where no result with a gradient leads; a profile
@@ -145,11 +147,11 @@ class Later:
         ]
         measures = None if profile is None else _core.Measures(self.program)
         with GradMode(False):
-            outputs = self.program.run([*arguments, *seeds, *carried], given, draws, measures)
+            outputs = self.program.run([*arguments, *seeds, *saved], given, draws, measures)
         if outputs is None:
             raise RuntimeError("backward: a number that the compiled function read is another now")
         if profile is not None:
-            profile.later = measures
+            profile.backward = measures
         present = sum(1 << k for k, g in enumerate(grads) if g is not None)
         return [
             outputs[t.output] if t.output >= 0 and t.reach & present else None for t in self.targets
@@ -221,30 +223,30 @@ class _Backward:
 
     def __init__(
         self,
-        later: Later,
+        backward: Backward,
         arguments: Sequence[Tensor | None],
         given: Sequence[float],
         draws: Sequence[tuple[int, int]],
-        carried: Sequence[Tensor],
+        saved: Sequence[Tensor],
         profile: Any = None,
     ) -> None:
-        self._later, self._profile = later, profile
-        taken = arguments[: len(arguments) - len(later.shapes)]
+        self._backward, self._profile = backward, profile
+        taken = arguments[: len(arguments) - len(backward.shapes)]
         self._arguments = [
             x.detach() if used and x is not None else None
-            for x, used in zip(taken, later._uses, strict=False)
+            for x, used in zip(taken, backward._uses, strict=False)
         ]
-        self._given, self._draws, self._carried = given, draws, carried
+        self._given, self._draws, self._from_forward = given, draws, saved
         self._versions = [x._version for x in self._saved()]
         self._freed = False
 
     def _saved(self) -> list[Tensor]:
         arguments = [x for x in self._arguments if x is not None]
-        return [*arguments, *self._carried, *self._later.program.captured()]
+        return [*arguments, *self._from_forward, *self._backward.program.captured()]
 
     def release(self) -> None:
         """Frees what was saved."""
-        self._arguments, self._carried, self._freed = [], (), True
+        self._arguments, self._from_forward, self._freed = [], (), True
 
     def __call__(self, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
         if self._freed:
@@ -262,6 +264,6 @@ class _Backward:
                     f"a compiled function, is at version {x._version}; expected version {version} "
                     "instead"
                 )
-        return self._later.run(
-            grads, self._arguments, self._given, self._draws, self._carried, self._profile
+        return self._backward.run(
+            grads, self._arguments, self._given, self._draws, self._from_forward, self._profile
         )

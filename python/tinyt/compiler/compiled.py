@@ -13,8 +13,8 @@ from tinyt import _core, autograd
 from tinyt._core import CaptureError
 from tinyt._tensor import (
     ByIdentity,
-    Entry,
-    Place,
+    CompiledGraph,
+    Location,
     describe,
     is_same,
     modes,
@@ -61,7 +61,7 @@ class Compiled(Views):
         self._verifier = Verifier(function, _gradients) if verify else None
         self._verifications: deque[Verification] = deque(maxlen=2 * limit)
         self._limit, self._given_name = limit, name
-        self._places: dict[tuple[int, Any], Place] = {}  # of floats that have changed once
+        self._places: dict[tuple[int, Any], Location] = {}  # of floats that have changed once
         self._reasons: deque[str] = deque(maxlen=2 * limit)
         self._simplified = Simplified()
         self._captures = self._derivations = self._as_written = 0
@@ -226,7 +226,7 @@ class Compiled(Views):
         number = self._captures + self._derivations + self._as_written
         self._reasons.append(f"{number}: {reason}")
 
-    def confirm(self, entry: Entry, leaves: Sequence[Any]) -> None:
+    def confirm(self, entry: CompiledGraph, leaves: Sequence[Any]) -> None:
         """Captures again: what was captured must not depend on what changes between calls.
 
         Of a number that is read anew a function may hold the value fast, as one of C does: what
@@ -236,7 +236,7 @@ class Compiled(Views):
         try:
             with collection_paused():
                 self._trace(entry, leaves)
-                places = [x for x in entry.capture.numbers if isinstance(x, Place)]
+                places = [x for x in entry.capture.numbers if isinstance(x, Location)]
                 with set_nowhere(places):
                     self._hold_numbers(entry, leaves, given)
         except CaptureError:
@@ -251,7 +251,9 @@ class Compiled(Views):
                 self.entries.remove(entry)
                 raise
 
-    def _hold_numbers(self, entry: Entry, leaves: Sequence[Any], given: list[float]) -> None:
+    def _hold_numbers(
+        self, entry: CompiledGraph, leaves: Sequence[Any], given: list[float]
+    ) -> None:
         """The numbers whose values a second capture shows to count."""
         core, numbers = entry.capture.core, entry.capture.core.numbers()
 
@@ -298,7 +300,7 @@ class Compiled(Views):
             return {}
         return marks_of(leaves, self._dynamic is True)
 
-    def _trace(self, entry: Entry, leaves: Sequence[Any]) -> None:
+    def _trace(self, entry: CompiledGraph, leaves: Sequence[Any]) -> None:
         """Captures again with sizes that are followed, where some are marked."""
         marks = self._marks(leaves)
         if not marks:
@@ -322,7 +324,7 @@ class Compiled(Views):
 
     def _derived(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
-    ) -> tuple[Entry | None, str]:
+    ) -> tuple[CompiledGraph | None, str]:
         """A program for a call that differs from an earlier one in marked sizes alone, made without
         the function; or why there is none, for `explain`."""
         why = ""
@@ -353,7 +355,7 @@ class Compiled(Views):
             return entry, ""
         return None, why
 
-    def _verify(self, entry: Entry, leaves: Sequence[Any], when: str) -> None:
+    def _verify(self, entry: CompiledGraph, leaves: Sequence[Any], when: str) -> None:
         """With ``verify=True``: VerificationError where the program is not the function."""
         if self._verifier is not None:
             found = self._verifier.check(entry, leaves, when)
@@ -365,7 +367,7 @@ class Compiled(Views):
             return "the first call"
         return self.entries[0].reason(args, kwargs) or "a number or gradient that it depends on"
 
-    def _captured(self, description: Any, leaves: Sequence[Any], reason: str) -> Entry:
+    def _captured(self, description: Any, leaves: Sequence[Any], reason: str) -> CompiledGraph:
         """A new program, for these arguments."""
         lines = Lines()
         with collection_paused():
@@ -383,17 +385,17 @@ class Compiled(Views):
 
     def _entry(
         self, capture: Capture, description: Any, leaves: Sequence[Any], lines: Lines | None
-    ) -> Entry:
+    ) -> CompiledGraph:
         """The program of a capture, checked."""
         core, capture.how = self._planned(capture, lines)
-        if capture.later is not None:
-            capture.later.plan(core)
-        program = _core.Program(core, 0 if capture.later is None else 1)
-        entry = Entry(capture, program, description, modes(), leaves)
+        if capture.backward is not None:
+            capture.backward.plan(core)
+        program = _core.Program(core, 0 if capture.backward is None else 1)
+        entry = CompiledGraph(capture, program, description, modes(), leaves)
         self._verify(entry, leaves, "captured")
         return entry
 
-    def _add(self, entry: Entry, reason: str) -> None:
+    def _add(self, entry: CompiledGraph, reason: str) -> None:
         """Keeps a program, and says why it was made."""
         self._note(f"{reason}{entry.capture.how}")
         self.entries.insert(0, entry)
@@ -417,7 +419,7 @@ class Compiled(Views):
         self,
         description: Any,
         leaves: Sequence[Any],
-        places: Sequence[Place],
+        places: Sequence[Location],
         nudged: tuple[int, float] = (_NONE, 1.0),
         lines: Lines | None = None,
         traced: bool = False,
@@ -433,14 +435,14 @@ class Compiled(Views):
         self,
         description: Any,
         leaves: Sequence[Any],
-        places: Sequence[Place],
+        places: Sequence[Location],
         nudged: tuple[int, float],
         lines: Lines | None,
         traced: bool,
     ) -> Capture:
-        def arguments(stand_ins: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        def arguments(placeholders: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             args: tuple[Any, ...]
-            args, kwargs = rebuild((tuple, description), stand_ins)
+            args, kwargs = rebuild((tuple, description), placeholders)
             return args, kwargs
 
         objects = list(_objects_of(description))

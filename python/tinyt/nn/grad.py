@@ -55,7 +55,9 @@ def _input_form(spatial: int) -> Callable[..., Tensor]:
     ) -> Tensor:
         _check_rank(op, spatial, input_size, need_tensor(op, weight).shape, grad_output.shape)
         steps, pads, spread = _options(op, spatial, stride, padding, dilation)
-        return prim.conv_input(grad_output, weight, tuple(input_size), steps, pads, spread, groups)
+        return prim.conv_backward_input(
+            grad_output, weight, tuple(input_size), steps, pads, spread, groups
+        )
 
     function.__name__ = function.__qualname__ = op
     function.__doc__ = f"""The gradient of `conv{spatial}d` to its input, of `input_size`.
@@ -86,7 +88,9 @@ def _weight_form(spatial: int) -> Callable[..., Tensor]:
     ) -> Tensor:
         _check_rank(op, spatial, need_tensor(op, input).shape, weight_size, grad_output.shape)
         steps, pads, spread = _options(op, spatial, stride, padding, dilation)
-        return prim.conv_weight(grad_output, input, tuple(weight_size), steps, pads, spread, groups)
+        return prim.conv_backward_weight(
+            grad_output, input, tuple(weight_size), steps, pads, spread, groups
+        )
 
     function.__name__ = function.__qualname__ = op
     function.__doc__ = f"""The gradient of `conv{spatial}d` to its weight, of `weight_size`.

@@ -11,7 +11,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tinyt._tensor import Place, recorder
+from tinyt._tensor import Location, recorder
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad, tape
 from tinyt.autograd.hooks import add_hook
@@ -505,10 +505,10 @@ def _live(optimizer: Optimizer) -> list[ParamGroup]:
         copy = dict(group)
         for key, value in group.items():
             if isinstance(value, float):
-                copy[key] = recording.number(value, Place(group, key))
+                copy[key] = recording.number(value, Location(group, key))
             elif isinstance(value, tuple) and all(isinstance(x, float) for x in value):
                 copy[key] = tuple(
-                    recording.number(x, Place(group, key, i)) for i, x in enumerate(value)
+                    recording.number(x, Location(group, key, i)) for i, x in enumerate(value)
                 )
             else:
                 recording.reads.append((group, key, value))

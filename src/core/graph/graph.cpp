@@ -33,7 +33,7 @@ Graph::Graph(Graph& outer)
 
 void Graph::set_mark() {
   if (trace) trace->fail("a result with a tape is captured for each size");
-  mark_ = {static_cast<int64_t>(nodes_.size()), outputs_.size(), arguments_.size()};
+  split_point_ = {static_cast<int64_t>(nodes_.size()), outputs_.size(), arguments_.size()};
 }
 
 bool Graph::is_outside(const Tensor& x) const { return outer_ && x.storage().graph != id_; }
@@ -101,24 +101,24 @@ Tensor Graph::make(const Dims& shape, DType dtype, int64_t value) const {
 
 Tensor Graph::add_argument(const Tensor& like) {
   const auto number = static_cast<int64_t>(arguments_.size());
-  Tensor stand_in;
+  Tensor placeholder;
   if (like.is_contiguous()) {
-    stand_in = make(like.shape(), like.dtype(), add_value(like.shape(), like.dtype(), -1));
-    inputs_.push_back({stand_in.storage().value, stand_in, number});
+    placeholder = make(like.shape(), like.dtype(), add_value(like.shape(), like.dtype(), -1));
+    inputs_.push_back({placeholder.storage().value, placeholder, number});
     // Of a dimension of one element any stride will do.
-    if (stand_in.strides() != like.strides())
-      stand_in = stand_in.view(like.shape(), like.strides(), 0);
+    if (placeholder.strides() != like.strides())
+      placeholder = placeholder.view(like.shape(), like.strides(), 0);
   } else {
     const auto [first, end] = element_range(like);
     const Dims flat{like.numel() == 0 ? 0 : end - first};
     const Tensor whole = make(flat, like.dtype(), add_value(flat, like.dtype(), -1));
     inputs_.push_back({whole.storage().value, whole, number});
-    stand_in =
+    placeholder =
         whole.view(like.shape(), like.strides(), like.numel() == 0 ? 0 : like.offset() - first);
   }
-  arguments_.push_back(stand_in);
-  if (trace) trace->argument(like, stand_in);
-  return stand_in;
+  arguments_.push_back(placeholder);
+  if (trace) trace->argument(like, placeholder);
+  return placeholder;
 }
 
 Tensor Graph::cell(int64_t number) {
@@ -139,15 +139,15 @@ void Graph::add_number(const Tensor& cell) {
 // An argument of a part that stands for a dense tensor outside.
 void Graph::add_outside(int64_t value, const Tensor& x) {
   const auto number = static_cast<int64_t>(arguments_.size());
-  const Tensor stand_in = make(x.shape(), x.dtype(), value);
-  inputs_.push_back({value, stand_in, number});
-  arguments_.push_back(stand_in);
+  const Tensor placeholder = make(x.shape(), x.dtype(), value);
+  inputs_.push_back({value, placeholder, number});
+  arguments_.push_back(placeholder);
   outside_.emplace_back(number, x);
 }
 
 Graph::Cell& Graph::cell_of(const Tensor& x) {
   if (auto it = cells_.find(&x.storage()); it != cells_.end()) return it->second;
-  settle(x);
+  materialize(x);
   Tensor whole = x;
   if (!covers_storage(x)) {
     const Dims flat{static_cast<int64_t>(x.storage().block.bytes / x.itemsize())};
@@ -309,7 +309,7 @@ void Graph::add_output(const Tensor& x) {
 
 size_t Graph::add_result(const Tensor& x) {
   const int64_t value = read(x);
-  for (size_t i = mark_.output; i < outputs_.size(); ++i)
+  for (size_t i = split_point_.output; i < outputs_.size(); ++i)
     if (outputs_[i].value == value) return i;
   outputs_.push_back({value, make(x.shape(), x.dtype(), value)});
   return outputs_.size() - 1;

@@ -89,27 +89,27 @@ class Graph {
   // Marks what a tensor holds as an output, in memory of its own; returns which one.
   size_t add_result(const Tensor& x);
   // What is recorded from here on runs later: a program of its own.
-  struct Mark {
+  struct SplitPoint {
     int64_t node = -1;  // the first one; -1: all is one program
     size_t output = 0;
     size_t argument = 0;
   };
   void set_mark();
-  const Mark& mark() const { return mark_; }
+  const SplitPoint& split_point() const { return split_point_; }
   // Ends the recording: collects the writes. No more nodes may be added.
   void finish();
   // Other nodes over the same inputs, outputs, writes and numbers, from one array:
   //   format (1), how many values were recorded, new values: count, then dtype and shape of each;
-  //   which of these are the new inputs, tensors that are there; count of nodes, the mark's node or
-  //   -1, and of each node where it was recorded, or -1, op, integer and float attributes (bits);
-  //   inputs, outputs; the values of outputs, those of writes.
+  //   which of these are the new inputs, tensors that are there; count of nodes, the split point's
+  //   node or -1, and of each node where it was recorded, or -1, op, integer and float attributes
+  //   (bits); inputs, outputs; the values of outputs, those of writes.
   // Lists follow their count. What is no graph, or stands for another one, is an error.
   // `parts`: the recordings that recorded nodes run, in the places of those that they had.
   std::unique_ptr<Graph> rewritten(
       std::span<const int64_t> flat, std::span<const Tensor> inputs = {},
       const std::unordered_map<int64_t, ExternalOp::Graphs>& parts = {}) const;
-  // Of a finished recording with a mark: what comes before it, whose last outputs are what the rest
-  // needs of that, and the rest, whose last arguments these are. Both take all arguments.
+  // Of a finished recording with a split point: what comes before it, whose last outputs are what
+  // the rest needs of that, and the rest, whose last arguments these are. Both take all arguments.
   std::pair<std::unique_ptr<Graph>, std::unique_ptr<Graph>> split() const;
   // Of a finished part, before its outside is taken: what its first part computes of that alone,
   // and so in the same way each time it runs, is recorded outside, where it runs once. Views stay.
@@ -169,7 +169,7 @@ class Graph {
   std::vector<Output> outputs_;
   std::vector<Write> writes_;
   std::vector<Tensor> arguments_;
-  Mark mark_;
+  SplitPoint split_point_;
   std::shared_ptr<Numbers> numbers_;
   std::unordered_map<const Storage*, Cell> cells_;
   // Of a part: tensors from outside that it has read, and what its arguments stand for.

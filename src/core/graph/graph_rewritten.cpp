@@ -147,8 +147,9 @@ class Rewriting {
 
   void read_nodes() {
     const int64_t nodes = words_.below(INT64_MAX, "count");
-    mark_ = words_.next();
-    check((mark_ < 0) == (old_.mark_.node < 0) && mark_ <= nodes, "the mark is at node ", mark_);
+    split_point_ = words_.next();
+    check((split_point_ < 0) == (old_.split_point_.node < 0) && split_point_ <= nodes,
+          "the split point is at node ", split_point_);
     for (int64_t n = 0; n < nodes; ++n) {
       Graph::Node node = read_node();
       for (int64_t word : words_.list()) node.inputs.push_back(word);
@@ -263,7 +264,8 @@ class Rewriting {
     const Graph::Value &now = made_.values_[v], &then = old_.values_[was];
     check(now.shape == then.shape && now.dtype == then.dtype, "%", v, " is ", name_of(now.dtype),
           " ", now.shape, ", what it stands for is ", name_of(then.dtype), " ", then.shape);
-    check(mark_ < 0 || !first || now.node < mark_, "%", v, " is made after the mark");
+    check(split_point_ < 0 || !first || now.node < split_point_, "%", v,
+          " is made after the split point");
     return v;
   }
 
@@ -271,27 +273,27 @@ class Rewriting {
     check(words_.next() == static_cast<int64_t>(old_.outputs_.size()), "the outputs are others");
     for (size_t i = 0; i < old_.outputs_.size(); ++i) {
       Graph::Output output = old_.outputs_[i];
-      output.value = in_place_of(output.value, i < old_.mark_.output);
+      output.value = in_place_of(output.value, i < old_.split_point_.output);
       made_.outputs_.push_back(std::move(output));
     }
     check(words_.next() == static_cast<int64_t>(old_.writes_.size()), "the writes are others");
     for (const Graph::Write& was : old_.writes_) {
-      const bool first = old_.values_[was.value].node < old_.mark_.node;
+      const bool first = old_.values_[was.value].node < old_.split_point_.node;
       Graph::Write write = was;
       write.value = in_place_of(was.value, first);
-      check(mark_ < 0 || first == (made_.values_[write.value].node < mark_), "%", write.value,
-            " is written on the other side of the mark");
+      check(split_point_ < 0 || first == (made_.values_[write.value].node < split_point_), "%",
+            write.value, " is written on the other side of the split point");
       made_.writes_.push_back(std::move(write));
     }
-    made_.mark_ = old_.mark_;
-    made_.mark_.node = mark_;
+    made_.split_point_ = old_.split_point_;
+    made_.split_point_.node = split_point_;
   }
 
   const Graph& old_;
   Graph& made_;
   Words words_;
   const Parts& parts_;
-  int64_t mark_ = -1;
+  int64_t split_point_ = -1;
   int64_t origin_ = kMadeByPass;
   const Graph* lender_ = nullptr;  // of the last borrowed node
   int64_t lent_ = 0;

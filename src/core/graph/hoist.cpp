@@ -14,7 +14,7 @@ std::vector<Tensor> Graph::record_fixed() const {
   for (const auto& [argument, x] : outside_)
     for (const Input& input : inputs_)
       if (input.argument == argument) fixed[input.value] = x;
-  const size_t end = mark_.node < 0 ? nodes_.size() : static_cast<size_t>(mark_.node);
+  const size_t end = split_point_.node < 0 ? nodes_.size() : static_cast<size_t>(split_point_.node);
   for (size_t n = 0; n < end; ++n) {
     const Node& node = nodes_[n];
     if (node.opaque || has_flag(node.op, op_flags::random)) continue;
@@ -44,7 +44,7 @@ void Graph::hoist() {
       for (int64_t v : node.inputs) is_read[v] = true;
   for (const Output& output : outputs_) is_read[output.value] = true;
   std::deque<Node> left;
-  int64_t mark = mark_.node;
+  int64_t split_point = split_point_.node;
   for (size_t n = 0; n < nodes_.size(); ++n) {
     Node& node = nodes_[n];
     if (!goes(node)) {
@@ -52,14 +52,14 @@ void Graph::hoist() {
       left.push_back(std::move(node));
       continue;
     }
-    if (static_cast<int64_t>(n) < mark_.node) --mark;
+    if (static_cast<int64_t>(n) < split_point_.node) --split_point;
     for (int64_t v : node.outputs) {
       values_[v].node = -1;
       if (is_read[v]) add_outside(v, fixed[v]);
     }
   }
   nodes_ = std::move(left);
-  mark_.node = mark;
+  split_point_.node = split_point;
 }
 
 }  // namespace tinyt

@@ -190,7 +190,7 @@ bool Lazy::prepare(std::span<const Tensor>& inputs, std::vector<Tensor>& copies)
   bool shared = false, waits = false, weak = !inputs.empty();
   for (const Tensor& t : inputs) {
     const Lazy* owner = t.storage().lazy.load(std::memory_order_acquire);
-    if (owner && owner != this) settle(t);
+    if (owner && owner != this) materialize(t);
     if (t.is_recorded()) return false;
     shared |= is_shared(t);
     waits |= owner == this;
@@ -210,7 +210,7 @@ bool Lazy::prepare(std::span<const Tensor>& inputs, std::vector<Tensor>& copies)
 // No other recording may read what this one writes.
 bool Lazy::prepare_write(const Tensor& to) {
   const Lazy* owner = to.storage().lazy.load(std::memory_order_acquire);
-  if (owner && owner != this) settle(to);
+  if (owner && owner != this) materialize(to);
   if (is_shared(to) || to.is_recorded()) return false;
   bool is_ours;
   {

@@ -103,7 +103,7 @@ void end_lazy();
 void settle_slowly(Storage& storage);
 void settle_write_slowly(Storage& storage);
 // Before memory is read by what is not recorded: runs the recording that makes or writes it.
-inline void settle(const Tensor& x) {
+inline void materialize(const Tensor& x) {
   if (x.storage().lazy.load(std::memory_order_acquire)) [[unlikely]]
     settle_slowly(x.storage());
 }

@@ -11,7 +11,7 @@ namespace {
 std::set<int64_t> written_inputs(const Graph& graph) {
   std::set<int64_t> found;
   for (const Graph::Write& write : graph.writes()) {
-    if (graph.values()[write.value].node >= graph.mark().node) continue;
+    if (graph.values()[write.value].node >= graph.split_point().node) continue;
     for (const Graph::Input& input : graph.inputs())
       if (input.argument == write.argument &&
           (input.argument >= 0 || input.tensor.impl() == write.target.impl()))
@@ -23,24 +23,24 @@ std::set<int64_t> written_inputs(const Graph& graph) {
 }  // namespace
 
 Partition partition_of(const Graph& graph) {
-  Partition cut{graph.mark().node, {}, {}, {}};
+  Partition partition{graph.split_point().node, {}, {}, {}};
   const std::set<int64_t> written = written_inputs(graph);
-  std::set<int64_t> carried, repeated, inputs;
+  std::set<int64_t> saved, repeated, inputs;
   std::vector<int64_t> wanted;
   const auto want = [&](int64_t v) {
     const int64_t node = graph.values()[v].node;
     if (node < 0 && !written.contains(v)) inputs.insert(v);
-    if (node < 0 ? written.contains(v) : node < cut.node) wanted.push_back(v);
+    if (node < 0 ? written.contains(v) : node < partition.node) wanted.push_back(v);
   };
-  for (auto n = cut.node; n < static_cast<int64_t>(graph.nodes().size()); ++n)
+  for (auto n = partition.node; n < static_cast<int64_t>(graph.nodes().size()); ++n)
     for (int64_t v : graph.nodes()[n].inputs) want(v);
-  for (auto o = graph.mark().output; o < graph.outputs().size(); ++o)
+  for (auto o = graph.split_point().output; o < graph.outputs().size(); ++o)
     want(graph.outputs()[o].value);
   while (!wanted.empty()) {
     const int64_t v = wanted.back(), n = graph.values()[v].node;
     wanted.pop_back();
     if (n < 0) {
-      carried.insert(v);
+      saved.insert(v);
       continue;
     }
     const Graph::Node& node = graph.nodes()[n];
@@ -48,13 +48,13 @@ Partition partition_of(const Graph& graph) {
       if (repeated.insert(n).second)
         for (int64_t input : node.inputs) want(input);
     } else {
-      carried.insert(v);
+      saved.insert(v);
     }
   }
-  cut.carried.assign(carried.begin(), carried.end());
-  cut.repeated.assign(repeated.begin(), repeated.end());
-  cut.inputs.assign(inputs.begin(), inputs.end());
-  return cut;
+  partition.saved.assign(saved.begin(), saved.end());
+  partition.repeated.assign(repeated.begin(), repeated.end());
+  partition.inputs.assign(inputs.begin(), inputs.end());
+  return partition;
 }
 
 // One of the two, with numbers of its own for the values that it has.
@@ -108,16 +108,16 @@ class Splitting {
 };
 
 std::pair<std::unique_ptr<Graph>, std::unique_ptr<Graph>> Graph::split() const {
-  const Partition cut = partition_of(*this);
+  const Partition partition = partition_of(*this);
   auto first = std::make_unique<Graph>(), later = std::make_unique<Graph>();
   Splitting now(*this, *first), then(*this, *later);
-  for (int64_t v : cut.carried) then.add_argument(v);
-  for (int64_t n : cut.repeated) then.add_node(n);
+  for (int64_t v : partition.saved) then.add_argument(v);
+  for (int64_t n : partition.repeated) then.add_node(n);
   for (int64_t n = 0; n < static_cast<int64_t>(nodes_.size()); ++n)
-    (n < cut.node ? now : then).add_node(n);
+    (n < partition.node ? now : then).add_node(n);
   for (size_t o = 0; o < outputs_.size(); ++o)
-    (o < mark_.output ? now : then).add_output(outputs_[o].value);
-  for (int64_t v : cut.carried) now.add_output(v);
+    (o < split_point_.output ? now : then).add_output(outputs_[o].value);
+  for (int64_t v : partition.saved) now.add_output(v);
   return {std::move(first), std::move(later)};
 }
 

@@ -60,8 +60,8 @@ void add_ends(const Graph& g, std::vector<int64_t>& out) {
   for (const Graph::Output& x : g.outputs())
     out.insert(out.end(), {x.value, x.argument, static_cast<int64_t>(x.tensor.shape().size())});
   for (const Graph::Write& x : g.writes()) out.insert(out.end(), {x.value, x.argument});
-  out.insert(out.end(), {static_cast<int64_t>(g.inputs().size()), g.mark().node,
-                         static_cast<int64_t>(g.mark().output)});
+  out.insert(out.end(), {static_cast<int64_t>(g.inputs().size()), g.split_point().node,
+                         static_cast<int64_t>(g.split_point().output)});
 }
 
 bool same_bytes(const Tensor& a, const Tensor& b) {

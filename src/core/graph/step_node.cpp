@@ -45,8 +45,8 @@ class BoundStep : public ExternalOp::Executable {
     DryRun dry;
     std::vector<OptimItem> items = items_;
     for (OptimItem& item : items) {
-      for_each_written(item, [&](Tensor& t) { t = dry.stand_in(t); });
-      if (item.grad) item.grad = dry.stand_in(item.grad);
+      for_each_written(item, [&](Tensor& t) { t = dry.fake_tensor(t); });
+      if (item.grad) item.grad = dry.fake_tensor(item.grad);
     }
     return dry.bytes_of([&] { backend_of({}).optim_step(settings_.rule, items); });
   }
@@ -111,7 +111,7 @@ std::vector<int64_t> record_optim_step(Graph& graph, const OptimSettings& settin
                                        std::span<const OptimItem> items,
                                        std::span<const Tensor> cells) {
   for (const OptimItem& item : items)
-    if (item.grad) item.grad.seen();
+    if (item.grad) item.grad.observe_shape();
   std::vector<int64_t> left = left_alone(items);
   const Tensor& condition = graph.step_condition;
   require(!condition || left.empty(), ErrorKind::Capture, settings.name,

@@ -76,7 +76,7 @@ void check_recorded(OpId op, std::span<const Tensor> inputs) {
     if (t.is_recorded())
       fail(ErrorKind::Capture, name_of(op), ": a recorded tensor was used after its recording",
            kLeft);
-    settle(t);
+    materialize(t);
   }
 }
 
@@ -246,7 +246,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 }
 
 void require_readable(std::string_view op, const Tensor& x) {
-  settle(x.seen());
+  materialize(x.observe_shape());
   const Graph* graph = recording();
   if (!graph && x.is_recorded()) fail(ErrorKind::Capture, op, ": the tensor has no value", kLeft);
   if (x.is_recorded() || (graph && graph->has_written(x)))

@@ -4,7 +4,7 @@
 
 namespace tinyt {
 
-Tensor DryRun::stand_in(const Tensor& t) {
+Tensor DryRun::fake_tensor(const Tensor& t) {
   if (!t) return t;
   Ref<Storage>& memory = stand_ins_[&t.storage()];
   if (!memory) {

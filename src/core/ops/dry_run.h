@@ -22,7 +22,7 @@ class DryRun {
   DryRun& operator=(const DryRun&) = delete;
 
   // A tensor of the same geometry, over zeros; tensors that share memory share it again.
-  Tensor stand_in(const Tensor& t);
+  Tensor fake_tensor(const Tensor& t);
   // The most that the kernel called has taken at once, with as many threads as there are now.
   template <class F>
   size_t bytes_of(F&& kernel) {

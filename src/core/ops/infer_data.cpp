@@ -294,10 +294,12 @@ void infer_conv(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferre
   out.compute = out.dtype[0] = conv_dtype(op, in);
 }
 
-void infer_conv_input(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+void infer_conv_backward_input(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                               Inferred& out) {
   infer_conv_backward(op, in, attrs, true, out);
 }
-void infer_conv_weight(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+void infer_conv_backward_weight(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                                Inferred& out) {
   infer_conv_backward(op, in, attrs, false, out);
 }
 

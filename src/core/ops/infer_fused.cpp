@@ -58,14 +58,15 @@ void infer_log_softmax(OpId op, std::span<const Tensor> in, const Attrs& attrs, 
   infer_softmax(op, in, attrs, out);
 }
 
-void infer_softmax_input(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
+void infer_softmax_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                            Inferred& out) {
   require(in[0].shape() == in[1].shape(), ErrorKind::Shape, name_of(op), ": gradient ",
           in[0].shape(), " does not fit output ", in[1].shape());
   infer_softmax(op, in.subspan(1), attrs, out);
 }
-void infer_log_softmax_input(OpId op, std::span<const Tensor> in, const Attrs& attrs,
-                             Inferred& out) {
-  infer_softmax_input(op, in, attrs, out);
+void infer_log_softmax_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
+                                Inferred& out) {
+  infer_softmax_backward(op, in, attrs, out);
 }
 
 // ---- cross_entropy and its gradient

@@ -46,10 +46,10 @@ enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
   FLAG(differentiable)                                                                           \
   FLAG(view)                                                                                     \
   FLAG(random)                                                                                   \
-  FLAG(dynamic_shape) FLAG(fused) FLAG(no_bool) FLAG(integral) FLAG(floating)                    \
-      FLAG(predicate_first) FLAG(no_inplace) FLAG(complex) FLAG(real_result) FLAG(inplace_first) \
-          FLAG(cheap) FLAG(value_error) FLAG(involution) FLAG(idempotent) FLAG(moves)            \
-              FLAG(gemm_like) FLAG(checked_numbers)
+  FLAG(dynamic_shape)                                                                            \
+  FLAG(fused) FLAG(no_bool) FLAG(integral) FLAG(floating) FLAG(predicate_first) FLAG(no_inplace) \
+      FLAG(complex) FLAG(real_result) FLAG(inplace_first) FLAG(cheap) FLAG(value_error)          \
+          FLAG(involution) FLAG(idempotent) FLAG(moves) FLAG(gemm_like) FLAG(checked_numbers)
 
 namespace op_flags {
 enum Position : uint32_t {

@@ -220,10 +220,11 @@ bool Fuser::saves_memory(const Region& region, int64_t n, std::span<const int64_
 
 // Why the node cannot join the region, were it the only one; Result where it can.
 FusionBarrier Fuser::obstacle(int64_t n, const Region& region, NodeKind& role) const {
-  const auto mark = graph_.mark().node;
+  const auto split_point = graph_.split_point().node;
   if (!region.open)
     return region.barrier == FusionBarrier::Result ? FusionBarrier::UsedElsewhere : region.barrier;
-  if (mark >= 0 && n >= mark && region.nodes[0] < mark) return FusionBarrier::Later;
+  if (split_point >= 0 && n >= split_point && region.nodes[0] < split_point)
+    return FusionBarrier::SplitPoint;
   FusionBarrier why = FusionBarrier::Result;
   role = kind_of_node(n, region, why);
   if (role == NodeKind::None) return why;

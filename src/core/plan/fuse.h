@@ -40,7 +40,7 @@ enum class Regions : uint8_t { Scalars, Reductions, Products };
 // outside may lie between a region's nodes, nor may a value live longer than what is saved.
 class Fuser {
  public:
-  // No region reaches over the graph's mark.
+  // No region reaches over the graph's split point.
   Fuser(const Graph& graph, Regions hold);
   // In an order to run them in.
   std::vector<Group> run();

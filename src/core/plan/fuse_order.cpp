@@ -28,7 +28,7 @@ std::string_view text_of(FusionBarrier barrier) {
       return "a region would take more memory";
     case FusionBarrier::Limit:
       return "the limit of a region";
-    case FusionBarrier::Later:
+    case FusionBarrier::SplitPoint:
       return "a part that runs later";
   }
   return {};

@@ -49,7 +49,7 @@ bool Fuser::may_wait(int64_t product, const Region& region, bool is_read_later) 
 FusionBarrier Fuser::obstacle(int64_t product, const Region& region,
                               std::span<const int64_t> readers) const {
   const auto number = static_cast<int64_t>(&region - regions_.data());
-  const int64_t made = graph_.nodes()[product].outputs[0], mark = graph_.mark().node;
+  const int64_t made = graph_.nodes()[product].outputs[0], split_point = graph_.split_point().node;
   const auto is = [&](NodeKind role) {
     return [this, role](int64_t m) { return role_[m] == role; };
   };
@@ -58,7 +58,8 @@ FusionBarrier Fuser::obstacle(int64_t product, const Region& region,
     return FusionBarrier::Reductions;
   if (region.product >= 0 || !std::all_of(nodes.begin(), nodes.end(), is(NodeKind::Full)))
     return FusionBarrier::RunsAlone;
-  if (mark >= 0 && (product < mark) != (region.nodes[0] < mark)) return FusionBarrier::Later;
+  if (split_point >= 0 && (product < split_point) != (region.nodes[0] < split_point))
+    return FusionBarrier::SplitPoint;
   bool is_read_later = last_read_[made] == INT64_MAX;
   for (const int64_t m : readers) {
     if (region_[m] == number) {

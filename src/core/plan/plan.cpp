@@ -76,12 +76,12 @@ Planner::Planner(Program& program, const Graph& graph, Program::Part part,
       is_number_(graph.values().size(), false),
       done_(graph.writes().size(), false) {
   if (part != Program::Part::All) partition_ = partition_of(graph);
-  const size_t first = graph.mark().output;
+  const size_t first = graph.split_point().output;
   if (part == Program::Part::First) outputs_ = outputs_.first(first);
   if (part == Program::Part::Later) outputs_ = outputs_.subspan(first);
   for (const Graph::Output& output : outputs_) last_read_[output.value] = kAlways;
   if (part == Program::Part::First)
-    for (int64_t v : partition_.carried) last_read_[v] = kAlways;
+    for (int64_t v : partition_.saved) last_read_[v] = kAlways;
   for (size_t w = 0; w < done_.size(); ++w) {
     const int64_t v = graph.writes()[w].value;
     done_[w] = part != Program::Part::All &&
@@ -157,7 +157,7 @@ void Planner::take_inputs() {
     }
   }
   if (part_ != Program::Part::Later) return;
-  for (int64_t v : partition_.carried) {
+  for (int64_t v : partition_.saved) {
     const Graph::Value& kept = graph_.values()[v];
     const Tensor like = Tensor::from_storage(Ref<Storage>(new Storage), kept.shape,
                                              contiguous_strides(kept.shape), 0, kept.dtype);

@@ -149,7 +149,7 @@ void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Gr
   size_t inner = group.reduced;  // dimensions of a row
   if (group.product >= 0) {
     const OpId op = graph_.nodes()[group.product].op;
-    inner = op == OpId::conv || op == OpId::conv_input ? shape.size() - 2 : 1;
+    inner = op == OpId::conv || op == OpId::conv_backward_input ? shape.size() - 2 : 1;
     for (const Tensor& t : in)
       if (!fits_row(broadcast_strides(t.shape(), t.strides(), shape), inner, false)) inner = 0;
   }

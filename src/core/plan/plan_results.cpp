@@ -49,7 +49,7 @@ void Planner::plan_results() {
     program_.results_.push_back({t, memory, -1});
   }
   if (part_ != Program::Part::First) return;
-  for (int64_t v : partition_.carried) {
+  for (int64_t v : partition_.saved) {
     const Graph::Value& kept = graph_.values()[v];
     // What is returned, too, is kept as it is: its version tells whether it was written to.
     const auto it = memory_of_.find(&value(v).storage());

@@ -41,7 +41,7 @@ bool is_same(const Graph& a, int64_t v, const Graph& b, int64_t w) {
 FlowPart with_graph(const FlowPart& part, std::shared_ptr<const Graph> graph) {
   const Graph &was = *part.graph, &now = *graph;
   bool fits = was.arguments().size() == now.arguments().size() &&
-              was.outputs().size() == now.outputs().size() && now.mark().node < 0;
+              was.outputs().size() == now.outputs().size() && now.split_point().node < 0;
   for (size_t i = 0; fits && i < was.outputs().size(); ++i)
     fits = is_same(was, was.outputs()[i].value, now, now.outputs()[i].value);
   require(fits, ErrorKind::Runtime,

@@ -25,7 +25,8 @@ struct FlowDraw {
   int64_t generator, first, count;
 };
 
-// A recording without a mark, and where its arguments come from. Its results are its outputs.
+// A recording without a split_point, and where its arguments come from. Its results are its
+// outputs.
 struct FlowPart {
   std::shared_ptr<const Graph> graph;
   std::vector<FlowSource> sources;

@@ -146,8 +146,8 @@ size_t Program::scratch_of(const Step& step) const {
   if (is_scalar && !(is_integral(step.compute) && divides(step.op))) return 0;
   DryRun dry;
   std::vector<Tensor> in, out;
-  for (const Tensor& t : inputs(step)) in.push_back(dry.stand_in(t));
-  for (const Tensor& t : outputs(step)) out.push_back(dry.stand_in(t));
+  for (const Tensor& t : inputs(step)) in.push_back(dry.fake_tensor(t));
+  for (const Tensor& t : outputs(step)) out.push_back(dry.fake_tensor(t));
   return dry.bytes_of([&] {
     if (step.kind == Kind::Op) {
       const KernelCall call{step.op, in, out, attrs_[step.index], step.compute};
@@ -155,7 +155,7 @@ size_t Program::scratch_of(const Step& step) const {
     }
     if (step.kind == Kind::Copy) return backend_of({}).copy_into(in[0], out[0]);
     Region region = regions_[step.index];
-    if (region.product) region.product->result = dry.stand_in(region.product->result);
+    if (region.product) region.product->result = dry.fake_tensor(region.product->result);
     run_region(region, in, out);
   });
 }

@@ -92,7 +92,7 @@ enum class FusionBarrier : uint8_t {
   LongRows,
   ResultBuffer,
   Limit,
-  Later,  // its reader is after the graph's mark
+  SplitPoint,  // its reader is after the graph's split point
 };
 std::string_view text_of(FusionBarrier barrier);
 
@@ -166,8 +166,8 @@ class Program {
     Tensor tensor;
     bool made;
   };
-  // Of a graph with a mark: what comes before it returns its outputs and then what the later part
-  // needs, which the later part takes after its arguments.
+  // Of a graph with a split point: what comes before it returns its outputs and then what the later
+  // part needs, which the later part takes after its arguments.
   enum class Part : uint8_t { All, First, Later };
   // Who takes the memory of results: each run, or whoever calls run_at.
   enum class ResultAlloc : uint8_t { PerRun, Caller };

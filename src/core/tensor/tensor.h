@@ -138,7 +138,7 @@ class Tensor {
   explicit operator bool() const { return static_cast<bool>(impl_); }
   TensorImpl* impl() const { return impl_.get(); }
   // The same, for code that no trace follows.
-  const Tensor& seen() const {
+  const Tensor& observe_shape() const {
     if (impl_->traced >= 0 || is_recorded()) [[unlikely]]
       note_seen(*this);
     return *this;

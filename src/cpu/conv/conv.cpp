@@ -235,7 +235,7 @@ void kernel_conv(const KernelCall& call) {
   });
 }
 
-void kernel_conv_weight(const KernelCall& call) {
+void kernel_conv_backward_weight(const KernelCall& call) {
   const Tensor &grad = call.inputs[0], &x = call.inputs[1], &out = call.outputs[0];
   const DType work = info(call.compute).compute;
   AttrReader attrs(call.attrs);

@@ -11,10 +11,10 @@ void kernel_conv(const KernelCall& call);
 
 // The gradient of conv with respect to x: inputs grad [N, O, *out] and w; attributes size (the
 // shape of x), then as above. Also the transposed convolution.
-void kernel_conv_input(const KernelCall& call);
+void kernel_conv_backward_input(const KernelCall& call);
 
 // The gradient of conv with respect to w: inputs grad [N, O, *out] and x; attributes size (the
 // shape of w), then as above.
-void kernel_conv_weight(const KernelCall& call);
+void kernel_conv_backward_weight(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -266,7 +266,7 @@ void input_gradient(DType work, const Geometry& g, const Phases& phases, const T
 
 }  // namespace
 
-void kernel_conv_input(const KernelCall& call) {
+void kernel_conv_backward_input(const KernelCall& call) {
   const Tensor &grad = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
   AttrReader attrs(call.attrs);
   const auto size = attrs.list();

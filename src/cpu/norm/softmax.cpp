@@ -120,11 +120,12 @@ void kernel_softmax(const KernelCall& call) {
 void kernel_log_softmax(const KernelCall& call) {
   forward(call, kernels().softmax->log_softmax, kernels().softmax->strip_log_softmax);
 }
-void kernel_softmax_input(const KernelCall& call) {
-  backward(call, kernels().softmax->softmax_input, kernels().softmax->strip_softmax_input);
+void kernel_softmax_backward(const KernelCall& call) {
+  backward(call, kernels().softmax->softmax_backward, kernels().softmax->strip_softmax_backward);
 }
-void kernel_log_softmax_input(const KernelCall& call) {
-  backward(call, kernels().softmax->log_softmax_input, kernels().softmax->strip_log_softmax_input);
+void kernel_log_softmax_backward(const KernelCall& call) {
+  backward(call, kernels().softmax->log_softmax_backward,
+           kernels().softmax->strip_log_softmax_backward);
 }
 
 }  // namespace tinyt::cpu

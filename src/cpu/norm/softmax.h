@@ -7,7 +7,7 @@ namespace tinyt::cpu {
 
 void kernel_softmax(const KernelCall& call);
 void kernel_log_softmax(const KernelCall& call);
-void kernel_softmax_input(const KernelCall& call);
-void kernel_log_softmax_input(const KernelCall& call);
+void kernel_softmax_backward(const KernelCall& call);
+void kernel_log_softmax_backward(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -61,7 +61,7 @@ void log_softmax(const SoftmaxRow& r) {
 }
 
 template <class T>
-void softmax_input(const SoftmaxRow& r) {
+void softmax_backward(const SoftmaxRow& r) {
   const auto *g = static_cast<const T*>(r.grad), *y = static_cast<const T*>(r.in);
   const Vec<T> dot = splat(sum_terms<T>(
       r.n, [=](int64_t i, int64_t count) { return fetch(g + i, count) * fetch(y + i, count); }));
@@ -72,7 +72,7 @@ void softmax_input(const SoftmaxRow& r) {
 }
 
 template <class T>
-void log_softmax_input(const SoftmaxRow& r) {
+void log_softmax_backward(const SoftmaxRow& r) {
   const auto *g = static_cast<const T*>(r.grad), *y = static_cast<const T*>(r.in);
   const Vec<T> sum = splat(reduce_elements<T, Add>(g, r.n));
   const auto value = [=, &r](int64_t i, int64_t count) {
@@ -216,7 +216,7 @@ void strip_log_softmax(const SoftmaxStrip& strip) {
 }
 
 template <class T>
-void strip_softmax_input(const SoftmaxStrip& s) {
+void strip_softmax_backward(const SoftmaxStrip& s) {
   PerColumn<T> dot;
   const auto y = [&s](int64_t k, int64_t i, int64_t count) {
     return fetch(line<T>(s.in, k, s.step) + i, count);
@@ -234,7 +234,7 @@ void strip_softmax_input(const SoftmaxStrip& s) {
 }
 
 template <class T>
-void strip_log_softmax_input(const SoftmaxStrip& s) {
+void strip_log_softmax_backward(const SoftmaxStrip& s) {
   PerColumn<T> sum;
   const auto g = [&s](int64_t k, int64_t i, int64_t count) {
     return fetch(line<T>(s.grad, k, s.step) + i, count);
@@ -264,14 +264,14 @@ extern "C" const SoftmaxTable TINYT_TABLE(softmax);
 const SoftmaxTable TINYT_TABLE(softmax) = {
     TINYT_BY_FLOAT(softmax),
     TINYT_BY_FLOAT(log_softmax),
-    TINYT_BY_FLOAT(softmax_input),
-    TINYT_BY_FLOAT(log_softmax_input),
+    TINYT_BY_FLOAT(softmax_backward),
+    TINYT_BY_FLOAT(log_softmax_backward),
     TINYT_BY_FLOAT(log_sum),
     TINYT_BY_FLOAT(slopes),
     TINYT_BY_FLOAT(strip_softmax),
     TINYT_BY_FLOAT(strip_log_softmax),
-    TINYT_BY_FLOAT(strip_softmax_input),
-    TINYT_BY_FLOAT(strip_log_softmax_input),
+    TINYT_BY_FLOAT(strip_softmax_backward),
+    TINYT_BY_FLOAT(strip_log_softmax_backward),
     TINYT_BY_FLOAT(strip_log_sum),
     TINYT_BY_FLOAT(strip_slopes),
 };

@@ -177,8 +177,8 @@ struct SoftmaxTable {
   void (*softmax[kDTypeCount])(const SoftmaxRow& row);
   void (*log_softmax[kDTypeCount])(const SoftmaxRow& row);
   // The gradient of the input from that of the output, and the output.
-  void (*softmax_input[kDTypeCount])(const SoftmaxRow& row);
-  void (*log_softmax_input[kDTypeCount])(const SoftmaxRow& row);
+  void (*softmax_backward[kDTypeCount])(const SoftmaxRow& row);
+  void (*log_softmax_backward[kDTypeCount])(const SoftmaxRow& row);
   // Two values: the maximum, and the logarithm of the sum of exp(x - maximum).
   void (*log_sum[kDTypeCount])(const SoftmaxRow& row);
   // scale * (exp(log_softmax) - [i = wanted]).
@@ -186,8 +186,8 @@ struct SoftmaxTable {
   // The same, with the same bits, for columns; strip_slopes leaves the wanted class to the caller.
   void (*strip_softmax[kDTypeCount])(const SoftmaxStrip& strip);
   void (*strip_log_softmax[kDTypeCount])(const SoftmaxStrip& strip);
-  void (*strip_softmax_input[kDTypeCount])(const SoftmaxStrip& strip);
-  void (*strip_log_softmax_input[kDTypeCount])(const SoftmaxStrip& strip);
+  void (*strip_softmax_backward[kDTypeCount])(const SoftmaxStrip& strip);
+  void (*strip_log_softmax_backward[kDTypeCount])(const SoftmaxStrip& strip);
   void (*strip_log_sum[kDTypeCount])(const SoftmaxStrip& strip);
   void (*strip_slopes[kDTypeCount])(const SoftmaxStrip& strip);
 };

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_slope, is_grad_enabled
+from tinyt._tensor import compiled_vjp, is_grad_enabled
 from tinyt.autograd.rules.common import OUT, rule, widen
 from tinyt.tensor import prim
 
@@ -149,13 +149,13 @@ def gradient_of(name: str) -> Callable[..., Tensor]:
 def from_output(name: str) -> None:
     """Registers an activation whose gradient is computed from its output."""
     gradient = gradient_of(name)
-    rule(name, (compiled_slope("from_output", lambda g, n: gradient(g, n.output())), OUT))
+    rule(name, (compiled_vjp("from_output", lambda g, n: gradient(g, n.output())), OUT))
 
 
 def from_input(name: str) -> None:
     """Registers an activation of one input."""
     gradient = gradient_of(name)
-    rule(name, (compiled_slope("from_input", lambda g, n: gradient(g, n.input(0))), 0))
+    rule(name, (compiled_vjp("from_input", lambda g, n: gradient(g, n.input(0))), 0))
 
 
 for _name in ("relu", "sigmoid", "tanh"):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
-from tinyt._tensor import Node, Slope, compiled_slope, register_rule
+from tinyt._tensor import Node, Vjp, compiled_vjp, register_rule
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 OUT = -1
 SECOND = -2
-SAME: Slope = compiled_slope("same")
-NEGATIVE: Slope = compiled_slope("negative")
+SAME: Vjp = compiled_vjp("same")
+NEGATIVE: Vjp = compiled_vjp("negative")
 
 
 def rule(name: str, *inputs: tuple[Any, ...] | None) -> None:

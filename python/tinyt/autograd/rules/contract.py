@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_slope
+from tinyt._tensor import compiled_vjp
 from tinyt.autograd.rules.common import SAME, SECOND, as_column, as_row, blank, rule, transposed
 from tinyt.tensor import prim
 
@@ -59,27 +59,27 @@ def resample_grad(g: Tensor, n: Node) -> Tensor:
 
 
 FACTORS = (
-    (compiled_slope("matmul_left", matmul_left), 1),
-    (compiled_slope("matmul_right", matmul_right), 0),
+    (compiled_vjp("matmul_left", matmul_left), 1),
+    (compiled_vjp("matmul_right", matmul_right), 0),
 )
 rule("matmul", *FACTORS)
 rule("matmul_add", *FACTORS, (SAME,))
-rule("linear", (compiled_slope("linear_input"), 1), (compiled_slope("linear_weight"), 0), (SAME,))
+rule("linear", (compiled_vjp("linear_input"), 1), (compiled_vjp("linear_weight"), 0), (SAME,))
 rule(
     "conv",
-    (lambda g, n: prim.conv_input(g, n.input(1), n.shape(0), *n.attrs), 1),
-    (lambda g, n: prim.conv_weight(g, n.input(0), n.shape(1), *n.attrs), 0),
+    (lambda g, n: prim.conv_backward_input(g, n.input(1), n.shape(0), *n.attrs), 1),
+    (lambda g, n: prim.conv_backward_weight(g, n.input(0), n.shape(1), *n.attrs), 0),
 )
 # Both backward forms are linear in each operand; their rules are the other two forms.
 rule(
-    "conv_input",
+    "conv_backward_input",
     (lambda g, n: prim.conv(g, n.input(1), *n.attrs[1:]), 1),
-    (lambda g, n: prim.conv_weight(n.input(0), g, n.shape(1), *n.attrs[1:]), 0),
+    (lambda g, n: prim.conv_backward_weight(n.input(0), g, n.shape(1), *n.attrs[1:]), 0),
 )
 rule(
-    "conv_weight",
+    "conv_backward_weight",
     (lambda g, n: prim.conv(n.input(1), g, *n.attrs[1:]), 1),
-    (lambda g, n: prim.conv_input(n.input(0), g, n.shape(1), *n.attrs[1:]), 0),
+    (lambda g, n: prim.conv_backward_input(n.input(0), g, n.shape(1), *n.attrs[1:]), 0),
 )
 rule("max_pool", (max_pool_grad, SECOND))
 rule("resample", (resample_grad, 1), None)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_slope, is_grad_enabled
+from tinyt._tensor import compiled_vjp, is_grad_enabled
 from tinyt.autograd.rules.common import NEGATIVE, OUT, SAME, rule, wide_rule, zeros
 from tinyt.tensor import prim
 
@@ -34,7 +34,7 @@ def far_inverse(x: Tensor, one: float) -> Tensor:
 rule("neg", (NEGATIVE,))
 rule("conj_physical", (SAME,))
 rule("abs", (lambda g, n: g * prim.sign(n.input(0)), 0))
-rule("square", (compiled_slope("square"), 0))
+rule("square", (compiled_vjp("square"), 0))
 for _flat in ("sign", "angle", "floor", "ceil", "round", "trunc"):
     rule(_flat, (lambda g, n: zeros(tuple(g.shape), g),))
 for _flat in ("floor_divide", "heaviside"):
@@ -179,10 +179,10 @@ def larger(g: Tensor, n: Node, a: int, b: int) -> Tensor:
 
 rule("add", (SAME,), (SAME,))
 rule("sub", (SAME,), (NEGATIVE,))
-rule("mul", (compiled_slope("times_right"), 1), (compiled_slope("times_left"), 0))
+rule("mul", (compiled_vjp("times_right"), 1), (compiled_vjp("times_left"), 0))
 wide_rule(
     "div",
-    (compiled_slope("over_right"), 1),
+    (compiled_vjp("over_right"), 1),
     (lambda g, n: -g * ((n.input(0) / n.input(1)) / n.input(1)), 0, 1),
 )
 wide_rule(

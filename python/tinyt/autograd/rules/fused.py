@@ -26,12 +26,12 @@ def log_softmax_slopes(g: Tensor, y: Tensor, dim: int) -> Tensor:
 
 def softmax_grad(g: Tensor, n: Node) -> Tensor:
     """The fused row, unless it is differentiated too."""
-    return (softmax_slopes if is_grad_enabled() else prim.softmax_input)(g, n.output(), *n.attrs)
+    return (softmax_slopes if is_grad_enabled() else prim.softmax_backward)(g, n.output(), *n.attrs)
 
 
 def log_softmax_grad(g: Tensor, n: Node) -> Tensor:
     """The fused row, unless it is differentiated too."""
-    slopes = log_softmax_slopes if is_grad_enabled() else prim.log_softmax_input
+    slopes = log_softmax_slopes if is_grad_enabled() else prim.log_softmax_backward
     return slopes(g, n.output(), *n.attrs)
 
 

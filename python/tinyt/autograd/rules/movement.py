@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_slope, register_rule
+from tinyt._tensor import compiled_vjp, register_rule
 from tinyt.autograd.rules.common import SAME, blank, contiguous_strides, rule, zeros
 from tinyt.tensor import prim
 
@@ -77,8 +77,8 @@ rule("cast", (SAME,))
 # The second input is what a write replaced (`overwriting`).
 rule("copy", (SAME,), (lambda g, n: zeros(n.shape(1), g),))
 rule("as_strided", (as_strided_grad,))
-rule("reshape", (compiled_slope("reshape"),))
-rule("permute", (compiled_slope("permute"),))
+rule("reshape", (compiled_vjp("reshape"),))
+rule("permute", (compiled_vjp("permute"),))
 rule("expand", (SAME,))
 rule("slice", (slice_grad,))
 rule("flip", (lambda g, n: prim.flip(g, n.attrs[0]),))

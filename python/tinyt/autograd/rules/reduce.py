@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_slope, is_grad_enabled
+from tinyt._tensor import compiled_vjp, is_grad_enabled
 from tinyt.autograd.rules.common import OUT, keep_dims, rule, wide_rule, widen
 from tinyt.autograd.rules.movement import inverse
 from tinyt.tensor import prim
@@ -114,7 +114,7 @@ rule("var", (var_grad, 0))
 rule("logsumexp", (logsumexp_grad, 0, OUT))
 rule("nansum", (nansum_grad, 0))
 rule("norm", (norm_grad, 0, OUT))
-rule("sum", (compiled_slope("sum"),))
+rule("sum", (compiled_vjp("sum"),))
 wide_rule("prod", (prod_grad, 0))
 rule("amax", (extremum_grad, 0, OUT))
 rule("amin", (extremum_grad, 0, OUT))

@@ -18,8 +18,8 @@ from weakref import ReferenceType
 from tinyt import _core
 from tinyt._core import CaptureError
 from tinyt._tensor import (
+    Location,
     Number,
-    Place,
     Trace,
     describe,
     firsts,
@@ -29,7 +29,7 @@ from tinyt._tensor import (
     overlapping,
     own_attributes,
 )
-from tinyt.compiler.backward import Later
+from tinyt.compiler.backward import Backward
 from tinyt.compiler.capture.arguments import require_unchanged
 from tinyt.compiler.capture.guards import StateError, Tracer, in_place_of
 from tinyt.compiler.capture.recording import recording
@@ -137,9 +137,9 @@ class _StandIns:
                 whole = self._memory(i, x)
                 place = tuple(x.shape), x.stride(), x.storage_offset()
                 self._known[id(x)] = prim.as_strided(whole, *place)
-                self._recorder.stand_ins.append(self._known[id(x)])
+                self._recorder.placeholders.append(self._known[id(x)])
             else:
-                self._known[id(x)] = self._recorder.stand_in(x, i)
+                self._known[id(x)] = self._recorder.placeholder(x, i)
             if x.requires_grad and x.is_leaf:  # under no_grad(), too: the function may end that
                 self._recorder.follow_leaf(self._known[id(x)], x, i)
                 self._wanting.append(self._known[id(x)])
@@ -150,18 +150,18 @@ class _StandIns:
             self._dressed(self._known[id(x)], x)
         return self._known[id(x)]
 
-    def _dressed(self, stand_in: Tensor, x: Tensor) -> Tensor:
+    def _dressed(self, placeholder: Tensor, x: Tensor) -> Tensor:
         """What stands for a tensor, with its class and attributes."""
-        if type(stand_in) is not type(x):
+        if type(placeholder) is not type(x):
             try:
-                stand_in.__class__ = type(x)
+                placeholder.__class__ = type(x)
             except TypeError as error:
                 raise CaptureError(
                     f"compile: nothing can stand for an argument of class {type(x).__name__} "
                     f"({error}); pass x.detach()"
                 ) from None
-        vars(stand_in).update(own_attributes(x))
-        return stand_in
+        vars(placeholder).update(own_attributes(x))
+        return placeholder
 
     def check(self) -> None:
         """CaptureError where the function changed what an argument's tape is."""
@@ -191,7 +191,7 @@ class _StandIns:
         if key not in self._memories:
             if any(storage == key[0] for storage, _ in self._memories):
                 raise AsWritten("arguments of different dtypes share memory")
-            self._memories[key] = self._recorder.stand_in(_whole_memory(x), ("memory", i))
+            self._memories[key] = self._recorder.placeholder(_whole_memory(x), ("memory", i))
         return self._memories[key]
 
 
@@ -280,7 +280,7 @@ class Capture:
         leaves: Sequence[Any],
         rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
         objects: Sequence[Any] = (),
-        places: Sequence[Place] = (),
+        places: Sequence[Location] = (),
         nudged: tuple[int, float] = (-1, 1.0),
         lines: Lines | None = None,
         traced: bool = False,
@@ -473,10 +473,10 @@ class Capture:
                 }
                 roots = self._take_result(core, recorder, result, known.all)
                 self._take_gradients(core, recorder, known.all)
-                self.later = None
+                self.backward = None
                 if roots:
                     with tracer:  # hooks of the tape, and backwards of functions
-                        self.later = Later(core, recorder, roots, first_node, known.all)
+                        self.backward = Backward(core, recorder, roots, first_node, known.all)
                     recorder.require_recorded()
         self.arguments, self.layouts = recorder.arguments, recorder.layouts
         self.numbers, self.draws = recorder.numbers, recorder.draws
@@ -554,7 +554,7 @@ class Capture:
         return note
 
     def _take_result(
-        self, core: _core.Graph, recorder: Recorder, result: Any, stand_ins: list[Any]
+        self, core: _core.Graph, recorder: Recorder, result: Any, placeholders: list[Any]
     ) -> dict[int, Tensor]:
         """Notes where every leaf of the result comes from; returns those that have a tape, by the
         numbers of their outputs."""
@@ -565,7 +565,7 @@ class Capture:
         self._outputs = 0
         known: dict[int, int] = {}
         roots: dict[int, Tensor] = {}
-        place = {id(x): i for i, x in enumerate(stand_ins)}
+        place = {id(x): i for i, x in enumerate(placeholders)}
         made = {id(ref()) for ref in recorder.made}
         grads = {
             id(row[2]): x
@@ -624,14 +624,14 @@ class Capture:
         return self._outputs - 1
 
     def _take_gradients(
-        self, core: _core.Graph, recorder: Recorder, stand_ins: Sequence[Any]
+        self, core: _core.Graph, recorder: Recorder, placeholders: Sequence[Any]
     ) -> None:
         """Notes what ``.grad`` of every leaf must be before, and is after: an output, argument -2 -
         i, or with -1 a tensor that was there. Leaves that the function makes of captured memory are
         gone afterwards."""
         self.no_grad: list[Tensor | int] = []  # those of arguments by their numbers
         self.set_grads: list[tuple[Tensor | int, int, Tensor | None]] = []
-        place = {id(x): i for i, x in enumerate(stand_ins)}
+        place = {id(x): i for i, x in enumerate(placeholders)}
         made = {id(ref()) for ref in recorder.made}
         for x, (before, was_read, after) in recorder.grads.items():
             number = recorder.argument_of(x)
@@ -645,7 +645,7 @@ class Capture:
                 continue  # what is set without being read may be another one at the next call
             if id(after) in place and after is not None:
                 self.set_grads.append((leaf, -2 - place[id(after)], None))
-            elif recorder.is_stand_in(after):
+            elif recorder.is_placeholder(after):
                 raise CaptureError(
                     "compile: the gradient of a tensor is set to that of another one, which a "
                     "program does not do; set it to a clone"

@@ -36,8 +36,8 @@ from tinyt._core import CaptureError
 from tinyt._tensor import (
     MISSING,
     Guard,
+    Location,
     Number,
-    Place,
     Recorder,
     TensorBase,
     bytes_of,
@@ -108,7 +108,7 @@ _known: dict[str, bool] = {}  # files
 
 
 @contextmanager
-def in_place_of(places: Iterable[Place], recorder: Recorder) -> Iterator[None]:
+def in_place_of(places: Iterable[Location], recorder: Recorder) -> Iterator[None]:
     """While the block runs, numbers that a program reads anew lie where the floats do."""
     floats = [(place, value) for place in places if type(value := place()) is float]
     numbers = [recorder.number(value, place) for place, value in floats]
@@ -130,7 +130,7 @@ def in_place_of(places: Iterable[Place], recorder: Recorder) -> Iterator[None]:
 
 
 @contextmanager
-def set_nowhere(places: Iterable[Place]) -> Iterator[None]:
+def set_nowhere(places: Iterable[Location]) -> Iterator[None]:
     """CaptureError where the block stores something at one of the places, the same value too: a
     program does not."""
     lying: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
@@ -164,7 +164,7 @@ def _named(holder: Any, key: Any) -> str:
     return repr(key) if isinstance(key, str) else f"item {key!r} of a {type(holder).__name__}"
 
 
-def changed_floats(guard: Guard) -> Iterator[Place]:
+def changed_floats(guard: Guard) -> Iterator[Location]:
     """Where floats lie that are other floats now."""
     now: tuple[Any, ...] = (guard.now(),)
     keys: tuple[Any, ...] = (guard.what,)
@@ -178,7 +178,7 @@ def changed_floats(guard: Guard) -> Iterator[Place]:
         return
     for key, old, new in zip(keys, expected, now, strict=False):
         if type(old) is float and type(new) is float and not is_same(old, new):
-            yield Place(guard.place, key)
+            yield Location(guard.place, key)
 
 
 def _parts(container: Any) -> tuple[Any, ...]:

@@ -150,8 +150,8 @@ def _run(
     if part is not None:
         _check(trees, {which: [kind_of(x) for x in call.outputs], not which: part.kinds})
         roots.update(part.roots)
-        if part.slopes is not None:
-            other = {key_of(slope.edge): (slope.edge, slope.like) for slope in part.slopes.edges}
+        if part.grads is not None:
+            other = {key_of(slope.edge): (slope.edge, slope.like) for slope in part.grads.edges}
     with GradMode(False):
         results = [None if x is None else prim.copy(x) for x in call.outputs]
     backward = _Taken(call, other)
@@ -188,7 +188,7 @@ class _Recorded:
             {r: Saved(x, -1) for r, x in of_branch.items()} for of_branch in kept
         ]
         self.outside = [
-            {a: Saved(x, -1) for a, x in part.outside if part.slopes and part.reads[a]}
+            {a: Saved(x, -1) for a, x in part.outside if part.grads and part.reads[a]}
             for part in parts
         ]
         self.edges: dict[tuple[int, int], Edge] = {}
@@ -196,8 +196,8 @@ class _Recorded:
         for part in (parts[True], parts[False]):
             self.edges.update({key_of(edge): edge for edge in part.edges})
         for part in parts:
-            slopes = part.slopes.edges if part.slopes else []
-            self.results.append({key_of(slope.edge): slope.result for slope in slopes})
+            of_part = part.grads.edges if part.grads else []
+            self.results.append({key_of(slope.edge): slope.result for slope in of_part})
 
     def release(self) -> None:
         """Frees what was saved."""
@@ -211,9 +211,9 @@ class _Recorded:
         if not self.edges:
             return []
         for part in self.parts:
-            if part.slopes and part.slopes.refusal:
+            if part.grads and part.grads.refusal:
                 raise CaptureError(
-                    f"cond: the gradient of a branch cannot be recorded: {part.slopes.refusal()}"
+                    f"cond: the gradient of a branch cannot be recorded: {part.grads.refusal()}"
                 )
         inputs = [self.pred.unpack(node)]
 
@@ -226,13 +226,13 @@ class _Recorded:
             self.parts, self.kept, self.outside, self.results, strict=True
         ):
             results.append([found.get(key, ZEROS) for key in self.edges])
-            if part.slopes is None:
-                branches.append(Part(lambda _: [], [], set()).settle().now([]))
+            if part.grads is None:
+                branches.append(Part(lambda _: [], [], set()).finish().now([]))
                 continue
             sources: list[Source] = [(NOWHERE, -1, -1)] * part.core.arguments
             for argument, saved in outside.items():
                 sources[argument] = put(saved.unpack(node))
-            for argument, i in part.slopes.seeds.items():
+            for argument, i in part.grads.seeds.items():
                 g = grads[i]
                 sources[argument] = put(zeros(part.likes[i]) if g is None else g)
             sources += [put(kept[r].unpack(node)) for r in part.kept]
@@ -245,7 +245,7 @@ def _record(
     pred: Tensor, branch: Callable[[bool], Flat], trees: dict[bool, Any]
 ) -> list[Tensor | None]:
     """One node over both branches."""
-    parts = [Part(branch(which), [], set()).settle() for which in (False, True)]
+    parts = [Part(branch(which), [], set()).finish() for which in (False, True)]
     _check(trees, {which: parts[which].kinds for which in (False, True)})
     with GradMode(False):
         chosen = prim.reshape(prim.cast(pred.detach(), bool_dtype), ())

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from tinyt import _core
 from tinyt._core import CaptureError
 from tinyt._tensor import (
+    BackwardPass,
     GradMode,
     Node,
     Recorder,
-    Walk,
     dtype,
     is_grad_enabled,
     next_number,
@@ -33,7 +33,7 @@ from tinyt.tensor import Tensor, node_of, prim
 # On lists of tensors; None stands for an output that is none.
 Flat = Callable[[list[Tensor]], list[Tensor | None]]
 Edge = tuple[Node | Tensor, int]
-# Where an argument of a part lies (FlowSource of flow_node.h).
+# Where an argument of a part lies (FlowSource of control_flow.h).
 NOWHERE, WHOLE, SLICE, CARRY, NEXT = range(5)
 Source = tuple[int, int, int]
 Draw = tuple[int, int, int]
@@ -93,18 +93,18 @@ def refuse_again(op: str) -> RuntimeError:
 
 
 class Call:
-    """A function called with stand-ins for tensors: what it made, and the tape of that.
+    """A function called with placeholders for tensors: what it made, and the tape of that.
 
-    ``edges`` are where gradients leave the call: to stand-ins that want one (``inner``), and to
+    ``edges`` are where gradients leave the call: to placeholders that want one (``inner``), and to
     what the function reads besides.
     """
 
-    def __init__(self, function: Flat, stand_ins: list[Tensor]) -> None:
+    def __init__(self, function: Flat, placeholders: list[Tensor]) -> None:
         first = next_number()
         with own_casts():
-            self.outputs = [_made_since(first, x) for x in function(stand_ins)]
+            self.outputs = [_made_since(first, x) for x in function(placeholders)]
         self.roots = {i: x for i, x in enumerate(self.outputs) if x is not None and wants(x)}
-        self.inner = {i: x for i, x in enumerate(stand_ins) if x.requires_grad}
+        self.inner = {i: x for i, x in enumerate(placeholders) if x.requires_grad}
         own = {id(x) for x in self.inner.values()}
         reached = outer_edges(list(self.roots.values()), first)
         self.edges: list[Edge] = [edge for edge in reached if id(edge[0]) not in own]
@@ -112,16 +112,16 @@ class Call:
     def gradients(
         self, seeds: Sequence[Tensor]
     ) -> tuple[dict[int, Tensor | None], list[Tensor | None]]:
-        """From gradients of the roots to those of the stand-ins that want one, by position, and of
-        the edges."""
+        """From gradients of the roots to those of the placeholders that want one, by position, and
+        of the edges."""
         targets: list[Edge] = [*((x, 0) for x in self.inner.values()), *self.edges]
         found: list[Tensor | None] = [None] * len(targets)
-        walk = Walk({key_of(edge): i for i, edge in enumerate(targets)}, found)
+        backward_pass = BackwardPass({key_of(edge): i for i, edge in enumerate(targets)}, found)
         with GradMode(False):
             for root, seed in zip(self.roots.values(), seeds, strict=True):
-                walk.start(root, seed)
-            walk.run(True)
-            walk.arrived()
+                backward_pass.start(root, seed)
+            backward_pass.run(True)
+            backward_pass.arrived()
         count = len(self.inner)
         return dict(zip(self.inner, found[:count], strict=True)), found[count:]
 
@@ -156,7 +156,7 @@ class Total:
 # ---- recordings
 
 
-class Slope(NamedTuple):
+class PartGrad(NamedTuple):
     """A gradient that the later part of a recording gives to an edge: its shape and dtype, and the
     number of the result."""
 
@@ -165,12 +165,12 @@ class Slope(NamedTuple):
     result: int
 
 
-class Slopes(NamedTuple):
+class PartGrads(NamedTuple):
     """What the later part of a recording gives and takes: nothing where this fails, which is to be
     raised where a gradient arrives."""
 
-    inner: dict[int, int]  # position of a stand-in -> result
-    edges: list[Slope]
+    inner: dict[int, int]  # position of a placeholder -> result
+    edges: list[PartGrad]
     added: dict[int, int]  # argument -> the result that is this argument and something more
     seeds: dict[int, int]  # argument -> the output whose gradient it is
     refusal: Callable[[], Exception] | None = None
@@ -193,21 +193,21 @@ class Part:
         try:
             owner.begin_part()
             core.begin(owner)
-            stand_ins = [_argument(core, x) for x in likes]
+            placeholders = [_argument(core, x) for x in likes]
             for i in wanting:
-                stand_ins[i].requires_grad_()
-            call = Call(function, stand_ins)
+                placeholders[i].requires_grad_()
+            call = Call(function, placeholders)
             self.results = [None if x is None else core.add_result(x) for x in call.outputs]
             self.kinds = [kind_of(x) for x in call.outputs]
             self.likes = {i: like_of(x) for i, x in call.roots.items()}
             self.roots = list(call.roots)
             self.draws = owner.draws
             self._made = len(core.outputs())
-            self.slopes = _record_slopes(core, owner, call, sums) if call.roots else None
+            self.grads = _record_slopes(core, owner, call, sums) if call.roots else None
             self.edges: list[Edge] = []
-            if self.slopes:
-                given = [slope.edge for slope in self.slopes.edges]
-                self.edges = call.edges if self.slopes.refusal else given
+            if self.grads:
+                given = [slope.edge for slope in self.grads.edges]
+                self.edges = call.edges if self.grads.refusal else given
             if owner.draws != self.draws:
                 raise CaptureError(
                     "compile: a gradient inside of cond or scan draws random numbers; draw them in "
@@ -218,7 +218,7 @@ class Part:
             owner.end_parts(depth)
         self.core, self.given = core, len(likes)
 
-    def settle(self, repeats: bool = False) -> Part:
+    def finish(self, repeats: bool = False) -> Part:
         """Finds what it reads from outside, and what its gradients read. Where it ``repeats``, what
         is the same each time is computed outside."""
         if repeats:
@@ -226,12 +226,12 @@ class Part:
         self.outside: list[tuple[int, Tensor]] = _core.take_outside(self.core)
         self.reads: list[bool] = []
         differs: list[bool] = []
-        if self.slopes:
+        if self.grads:
             self.reads, differs = _core.later_reads(self.core, self.given)
         self.kept = list(range(self._made, self._made + len(differs)))
         self.fixed = [r for r, of_step in zip(self.kept, differs, strict=True) if not of_step]
         self._now, self._later = self.core, self.core
-        if self.slopes:
+        if self.grads:
             self._now, self._later = _core.split(self.core)
         return self
 
@@ -268,25 +268,25 @@ def _argument(core: _core.Graph, like: Like) -> Tensor:
     return core.add_argument(like[0], ALL.index(like[1]))
 
 
-def _record_slopes(core: _core.Graph, owner: Recorder, call: Call, sums: bool) -> Slopes:
+def _record_slopes(core: _core.Graph, owner: Recorder, call: Call, sums: bool) -> PartGrads:
     """Records the gradients of a call, as a later part."""
     first = len(core.outputs())
     core.set_mark()
-    slopes = Slopes({}, [], {}, {})
+    grads = PartGrads({}, [], {}, {})
     seeds = []
     for output, root in call.roots.items():
-        slopes.seeds[core.arguments] = output
+        grads.seeds[core.arguments] = output
         seeds.append(_argument(core, like_of(root)))
     refused = owner.refused
     try:
         inner, found = call.gradients(seeds)
     except Exception as error:
         owner.forgive(refused)
-        return Slopes({}, [], {}, {}, partial(type(error), *error.args))
+        return PartGrads({}, [], {}, {}, partial(type(error), *error.args))
     with GradMode(False):
         for i, g in inner.items():
             x = zeros(like_of(call.inner[i])) if g is None else g
-            slopes.inner[i] = core.add_result(x) - first
+            grads.inner[i] = core.add_result(x) - first
         for edge, g in zip(call.edges, found, strict=True):
             if g is None:
                 continue
@@ -295,9 +295,9 @@ def _record_slopes(core: _core.Graph, owner: Recorder, call: Call, sums: bool) -
                 total = prim.add(_argument(core, like_of(g)), g)
             result = core.add_result(total) - first
             if sums:
-                slopes.added[argument] = result
-            slopes.edges.append(Slope(edge, like_of(g), result))
-    return slopes
+                grads.added[argument] = result
+            grads.edges.append(PartGrad(edge, like_of(g), result))
+    return grads
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def _record(
     likes = [like_of(x) for x in first]
     flat: Flat = body
     try:
-        parts = [Part(function, likes, set()).settle() for function in (answer, flat)]
+        parts = [Part(function, likes, set()).finish() for function in (answer, flat)]
     except _IsKnown:
         return _run(condition, body, first)
     if any(wants(x) for x in first) or parts[1].roots:

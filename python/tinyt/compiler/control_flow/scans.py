@@ -257,9 +257,9 @@ class _Recorded:
         refuse_higher("scan")
         if self.saved is None:
             raise refuse_again(_NAME)
-        part, slopes = self.part, _there(self.part.slopes)
-        if slopes.refusal:
-            raise slopes.refusal()
+        part, of_part = self.part, _there(self.part.grads)
+        if of_part.refusal:
+            raise of_part.refusal()
         saved = {key: x.unpack(node) for key, x in _there(self.saved).items()}
         inputs: list[Tensor] = []
 
@@ -276,19 +276,19 @@ class _Recorded:
         for argument, _ in part.outside:
             if part.reads[argument]:
                 sources[argument] = WHOLE, put(saved["outside", argument]), -1
-        for argument, i in slopes.seeds.items():
+        for argument, i in of_part.seeds.items():
             g, like = grads[i], part.likes[i]
             if i < self.carries:
                 at = put(zeros(like) if g is None else g)
                 # Of what no step takes a gradient through, only the last step's reaches anything.
-                kind = CARRY if i in slopes.inner else WHOLE
-                sources[argument] = kind, at, slopes.inner.get(i, -1)
+                kind = CARRY if i in of_part.inner else WHOLE
+                sources[argument] = kind, at, of_part.inner.get(i, -1)
             else:
                 sources[argument] = (
                     (WHOLE, put(zeros(like)), -1) if g is None else (SLICE, put(g), -1)
                 )
-        likes = {slope.result: slope.like for slope in slopes.edges}
-        for argument, result in slopes.added.items():
+        likes = {g.result: g.like for g in of_part.edges}
+        for argument, result in of_part.added.items():
             sources[argument] = CARRY, put(nothing(likes[result])), result
         for r in part.kept:
             sources.append((WHOLE if r in part.fixed else SLICE, put(saved["kept", r]), -1))
@@ -297,23 +297,23 @@ class _Recorded:
     def _record(
         self, node: Node, sources: list[Source], inputs: list[Tensor]
     ) -> list[Tensor | None]:
-        part, slopes, n = self.part, _there(self.part.slopes), self.carries
-        firsts = [i for i in slopes.inner if i < n and node.needs_input(i)]
-        slices = [i for i in slopes.inner if i >= n]
+        part, of_part, n = self.part, _there(self.part.grads), self.carries
+        firsts = [i for i in of_part.inner if i < n and node.needs_input(i)]
+        slices = [i for i in of_part.inner if i >= n]
         out = _core.record_scan(
             part.later(sources),
             self.steps,
             not self.reverse,
-            [*(slopes.inner[i] for i in firsts), *(slope.result for slope in slopes.edges)],
-            [slopes.inner[i] for i in slices],
+            [*(of_part.inner[i] for i in firsts), *(g.result for g in of_part.edges)],
+            [of_part.inner[i] for i in slices],
             inputs,
         )
         found: list[Tensor | None] = [None] * part.given
         for i, g in zip(firsts, out, strict=False):
             found[i] = g
-        for i, g in zip(slices, out[len(firsts) + len(slopes.edges) :], strict=True):
+        for i, g in zip(slices, out[len(firsts) + len(of_part.edges) :], strict=True):
             found[i] = g
-        return [*found, *out[len(firsts) : len(firsts) + len(slopes.edges)]]
+        return [*found, *out[len(firsts) : len(firsts) + len(of_part.edges)]]
 
 
 def _record(
@@ -325,10 +325,10 @@ def _record(
     likes = [*map(like_of, first), *((tuple(x.shape[1:]), x.dtype) for x in slices)]
     wanting = frozenset(i for i, x in enumerate(inputs) if wants(x))
     part, roots = _part_of(step, likes, wanting, n, steps)
-    part.settle(repeats=True)
+    part.finish(repeats=True)
     finals = [_there(r) for r in part.results[:n]]
     made = [r for r in part.results[n:] if r is not None]
-    read = [i for i in range(n) if part.slopes and part.reads[i]]
+    read = [i for i in range(n) if part.grads and part.reads[i]]
     of_steps = [r for r in part.kept if r not in part.fixed]
     sources = part.sources(inputs)
     for i in range(n):
@@ -345,7 +345,7 @@ def _record(
     )
     fixed, ys = out[n : n + len(part.fixed)], iter(out[n + len(part.fixed) :])
     results = [*out[:n], *(None if r is None else next(ys) for r in part.results[n:])]
-    if part.slopes:
+    if part.grads:
         backward = _Recorded(part, steps, reverse, n)
         backward.save("carries", dict(zip(read, ys, strict=False)))
         backward.save("kept", dict(zip([*part.fixed, *of_steps], [*fixed, *ys], strict=True)))

@@ -35,13 +35,13 @@ def _softmaxes() -> dict[str, Row]:
         _, total = weights(x, dim)
         return Sized(x - top - np.log(total), abs(np.nan_to_num(x - top)) + x.shape[dim])
 
-    def softmax_input(g: Array, y: Array, dim: int) -> Any:
+    def softmax_backward(g: Array, y: Array, dim: int) -> Any:
         g, y = (a.reshape(1) if a.ndim == 0 else a for a in (g, y))
         inner = (g * y).sum(dim, keepdims=True)
         size = (abs(g * y).sum(dim, keepdims=True) + abs(g)) * abs(y) * y.shape[dim]
         return Sized(y * (g - inner), size)
 
-    def log_softmax_input(g: Array, y: Array, dim: int) -> Any:
+    def log_softmax_backward(g: Array, y: Array, dim: int) -> Any:
         g, y = (a.reshape(1) if a.ndim == 0 else a for a in (g, y))
         total, e = g.sum(dim, keepdims=True), np.exp(y)
         size = abs(g).sum(dim, keepdims=True) * e * (y.shape[dim] + abs(np.nan_to_num(y)))
@@ -57,8 +57,8 @@ def _softmaxes() -> dict[str, Row]:
     return {
         "softmax": Row(softmax),
         "log_softmax": Row(log_softmax),
-        "softmax_input": Row(fit(softmax_input)),
-        "log_softmax_input": Row(fit(log_softmax_input)),
+        "softmax_backward": Row(fit(softmax_backward)),
+        "log_softmax_backward": Row(fit(log_softmax_backward)),
     }
 
 

@@ -39,8 +39,8 @@ def rows() -> dict[str, Row]:
         "linear": Row(linear, 1),
         "int_mm": Row(int_mm, 0),
         "conv": Row(_conv, 8),
-        "conv_input": Row(_conv_input, 8),
-        "conv_weight": Row(_conv_weight, 8),
+        "conv_backward_input": Row(_conv_backward_input, 8),
+        "conv_backward_weight": Row(_conv_backward_weight, 8),
     }
 
 
@@ -116,7 +116,7 @@ def _groups(ins: int, outs: int, groups: int) -> list[tuple[slice, slice]]:
     return [(slice(g * i, g * i + i), slice(g * o, g * o + o)) for g in range(groups)]
 
 
-def _conv_input(g: Array, weight: Array, size: Sequence[int], *a: Any) -> Sized:
+def _conv_backward_input(g: Array, weight: Array, size: Sequence[int], *a: Any) -> Sized:
     import numpy as np
 
     def run(g: Array, weight: Array, a: Any) -> Array:
@@ -137,7 +137,7 @@ def _conv_input(g: Array, weight: Array, size: Sequence[int], *a: Any) -> Sized:
     return _beside_zeros(found, run, g, weight, count, a)
 
 
-def _conv_weight(g: Array, x: Array, size: Sequence[int], *a: Any) -> Sized:
+def _conv_backward_weight(g: Array, x: Array, size: Sequence[int], *a: Any) -> Sized:
     import numpy as np
 
     def run(g: Array, x: Array, a: Any) -> Array:

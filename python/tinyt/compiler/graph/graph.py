@@ -76,7 +76,7 @@ class Write(NamedTuple):
     argument: int
 
 
-class Mark(NamedTuple):
+class SplitPoint(NamedTuple):
     """The first node and output of what runs later; -1: all is one program."""
 
     node: int
@@ -96,7 +96,7 @@ class Graph(NamedTuple):
     inputs: list[Input]
     outputs: list[Output]
     writes: list[Write]
-    mark: Mark
+    split_point: SplitPoint
     recorded: int
     recorded_inputs: int
     inside: dict[int, tuple[Graph, ...]]
@@ -116,7 +116,7 @@ class Graph(NamedTuple):
             inputs,
             [Output(*row) for row in graph.outputs()],
             [Write(*row) for row in graph.writes()],
-            Mark(*graph.mark()),
+            SplitPoint(*graph.split_point()),
             len(values),
             len(inputs),
             {
@@ -163,7 +163,7 @@ class Graph(NamedTuple):
             flat.extend((value.dtype.number, len(value.shape), *value.shape))
         added = self.inputs[self.recorded_inputs :]
         flat.extend((len(added), *(item.value for item in added)))
-        flat.extend((len(self.nodes), self.mark.node))
+        flat.extend((len(self.nodes), self.split_point.node))
         for op, attrs, inputs, outputs, origin in self.nodes:
             flat.append(origin)
             if origin == -1:
@@ -212,8 +212,10 @@ class Graph(NamedTuple):
         for value in [o.value for o in self.outputs] + [w.value for w in self.writes]:
             if not known[value]:
                 raise RuntimeError(f"graph: %{value} is returned or written but never made")
-        if self.mark.node > len(self.nodes):
-            raise RuntimeError(f"graph: the mark is at node {self.mark.node} of {len(self.nodes)}")
+        if self.split_point.node > len(self.nodes):
+            raise RuntimeError(
+                f"graph: the split point is at node {self.split_point.node} of {len(self.nodes)}"
+            )
         for parts in self.inside.values():
             for part in parts:
                 part.verify()

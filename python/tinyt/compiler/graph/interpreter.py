@@ -118,7 +118,7 @@ def _run(
     return results if isinstance(results, tuple) else (results,)
 
 
-# ---- control flow: nodes that run recordings of their own (flow_node.h)
+# ---- control flow: nodes that run recordings of their own (control_flow.h)
 
 # Where an argument lies.
 _NOWHERE, _WHOLE, _SLICE, _CARRY, _NEXT = range(5)

@@ -46,11 +46,11 @@ def _conv(step: Step) -> int:
     return _sums(step, step.outputs[0].numel * math.prod(step.inputs[1].shape[1:]))
 
 
-def _conv_input(step: Step) -> int:
+def _conv_backward_input(step: Step) -> int:
     return _sums(step, step.inputs[0].numel * math.prod(step.inputs[1].shape[1:]))
 
 
-def _conv_weight(step: Step) -> int:
+def _conv_backward_weight(step: Step) -> int:
     return _sums(step, step.inputs[0].numel * math.prod(step.outputs[0].shape[1:]))
 
 
@@ -165,8 +165,8 @@ _FLOPS: dict[str, Callable[[Step], int]] = {
     "int_mm": _product,
     "linear": _linear,
     "conv": _conv,
-    "conv_input": _conv_input,
-    "conv_weight": _conv_weight,
+    "conv_backward_input": _conv_backward_input,
+    "conv_backward_weight": _conv_backward_weight,
     "cholesky": _cholesky,
     "solve_triangular": _solve_triangular,
     "attention": _attention,
@@ -179,8 +179,8 @@ _FLOPS: dict[str, Callable[[Step], int]] = {
     "softmax_nll": _per_element(5),
     "logsumexp": _per_element(4),
     # Product or exp, sum, difference, product.
-    "softmax_input": _per_element(4),
-    "log_softmax_input": _per_element(4),
+    "softmax_backward": _per_element(4),
+    "log_softmax_backward": _per_element(4),
     # exp, difference from the class, times weight.
     "softmax_nll_input": lambda step: 3 * step.outputs[0].numel,
     "layer_norm": lambda step: _normalised(step, step.attrs[1]),

@@ -10,7 +10,7 @@ from tinyt.dtypes import ALL
 
 if TYPE_CHECKING:
     from tinyt import _core
-    from tinyt._tensor import Entry, dtype
+    from tinyt._tensor import CompiledGraph, dtype
     from tinyt.compiler.capture.sources import Source
     from tinyt.compiler.passes.recompute import Recomputed
 
@@ -53,7 +53,7 @@ class Operand(NamedTuple):
         return f"{self.dtype.name}{list(self.shape)}"
 
 
-class Place(NamedTuple):
+class Allocation(NamedTuple):
     """Memory that operands lie in: ``arena`` (position: the first byte), ``block`` and ``result``
     (taken by the run), ``argument`` (position: its number), ``outside`` (captured, or a number).
     Used from step ``first`` to ``last``; -1: by none."""
@@ -112,7 +112,7 @@ class Facts(NamedTuple):
 
     name: str
     steps: list[Step]
-    places: list[Place]
+    places: list[Allocation]
     arena_bytes: int
     peak_bytes: int
     measures: _core.Measures | None
@@ -169,7 +169,7 @@ def read_program(
         )
         for step, ((kind, ops, number, attrs, elements, read, made), why, held) in enumerate(rows)
     ]
-    places = [Place(*row) for row in program.places()]
+    places = [Allocation(*row) for row in program.places()]
     return Facts(name, steps, places, program.arena_bytes, program.peak_bytes, measures)
 
 
@@ -196,7 +196,7 @@ def usage(program: Facts) -> list[Usage]:
     return found
 
 
-def read_entry(entry: Entry) -> list[Facts]:
+def read_entry(entry: CompiledGraph) -> list[Facts]:
     """The programs of a captured call, with what was measured last."""
     profile = entry.profile
     call = _with_sources(
@@ -205,14 +205,14 @@ def read_entry(entry: Entry) -> list[Facts]:
         entry,
     )
     found = [call._replace(recomputed=entry.capture.recomputed)]
-    later = entry.capture.later
-    if later is not None and later.error is None:
-        backward = read_program(later.program, "backward", profile and profile.later)
-        found.append(_with_sources(backward, later.program, entry))
+    backward = entry.capture.backward
+    if backward is not None and backward.error is None:
+        steps = read_program(backward.program, "backward", profile and profile.backward)
+        found.append(_with_sources(steps, backward.program, entry))
     return found
 
 
-def _with_sources(facts: Facts, program: _core.Program, entry: Entry) -> Facts:
+def _with_sources(facts: Facts, program: _core.Program, entry: CompiledGraph) -> Facts:
     found = sources_of(program, entry.capture.origins, entry.capture.lines)
     steps = [
         step._replace(sources=sources) for step, sources in zip(facts.steps, found, strict=True)

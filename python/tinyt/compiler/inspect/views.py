@@ -11,7 +11,7 @@ from tinyt.compiler import inspect
 if TYPE_CHECKING:
     from os import PathLike
 
-    from tinyt._tensor import Entry
+    from tinyt._tensor import CompiledGraph
     from tinyt.compiler.inspect.picture import Picture
     from tinyt.compiler.inspect.report import Report
 
@@ -21,7 +21,7 @@ class Profile:
 
     def __init__(self) -> None:
         self.call: _core.Measures | None = None
-        self.later: _core.Measures | None = None
+        self.backward: _core.Measures | None = None
 
     def start(self, program: _core.Program) -> int:
         """Before the run of a call's program; returns where its measures are taken."""
@@ -93,7 +93,7 @@ class Views(CompiledBase):
         peak: int = self._last("peak_bytes").program_object.peak_bytes
         return peak
 
-    def _last(self, what: str) -> Entry:
+    def _last(self, what: str) -> CompiledGraph:
         if not self.entries:
             raise RuntimeError(
                 f"{what}: {self._name()} has no program yet; its first call makes one"

@@ -8,7 +8,7 @@ from math import frexp
 from typing import TYPE_CHECKING
 
 from tinyt.compiler.passes.edit import uses_of, walk
-from tinyt.compiler.passes.views import Place, is_dense
+from tinyt.compiler.passes.views import StridedView, is_dense
 from tinyt.dtypes import ALL, finfo
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def run(graph: Graph) -> Graph:
     """The graph without copies and casts that have no effect."""
     uses = uses_of(graph)
-    places: dict[int, Place] = {}
+    places: dict[int, StridedView] = {}
 
     def rule(edit: Edit, node: Node) -> Sequence[int] | None:
         x, made = node.inputs[0], node.outputs[0]

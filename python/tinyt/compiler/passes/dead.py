@@ -48,10 +48,10 @@ def run(graph: Graph, replaced: Collection[int] = ()) -> Graph:
         v if v.node < 0 or place[v.node] == v.node else Value(v.shape, v.dtype, place[v.node])
         for v in graph.values
     ]
-    mark = graph.mark
-    if mark.node >= 0:
-        mark = mark._replace(node=sum(keep[: mark.node]))
-    return graph._replace(nodes=nodes, values=values, mark=mark)
+    split_point = graph.split_point
+    if split_point.node >= 0:
+        split_point = split_point._replace(node=sum(keep[: split_point.node]))
+    return graph._replace(nodes=nodes, values=values, split_point=split_point)
 
 
 def _may_fail(graph: Graph, node: Node) -> bool:

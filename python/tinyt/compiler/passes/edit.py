@@ -50,7 +50,7 @@ class Edit:
         self.makers: list[Node | None] = [None] * len(self.values)
         self.by: dict[int, int] = {}
         self.at = 0
-        self.mark = graph.mark.node
+        self.split_point = graph.split_point.node
         self._values_before = 0  # of the first part
         self.inputs = {item.value: item for item in graph.inputs}
         self._roots: list[int] = [-1] * len(self.values)
@@ -133,10 +133,10 @@ class Edit:
         """Whether what runs later would need the memory of a value only for a new node here. The
         caller might have written to it meanwhile."""
         root = self.root(value)
-        if self.at < self.mark or self.mark < 0 or self._lasts()[root] >= self.at:
+        if self.at < self.split_point or self.split_point < 0 or self._lasts()[root] >= self.at:
             return False
         if root < len(self.graph.values):
-            return self.graph.values[root].node < self.mark
+            return self.graph.values[root].node < self.split_point
         return root < self._values_before
 
     def nbytes(self, value: int) -> int:
@@ -173,7 +173,7 @@ class Edit:
             return False
         if root == was:
             return True
-        if self.mark >= 0 and (
+        if self.split_point >= 0 and (
             root in self.inputs or root in self._returned() or was in self._returned()
         ):
             return False
@@ -193,7 +193,7 @@ class Edit:
     def _returned(self) -> set[int]:
         """The memory of the results of the first part."""
         if self._pinned is None:
-            outputs = self.graph.outputs[: self.graph.mark.output]
+            outputs = self.graph.outputs[: self.graph.split_point.output]
             self._pinned = {_old_root(self.graph, o.value) for o in outputs}
         return self._pinned
 
@@ -220,11 +220,11 @@ class Edit:
     def run(self, rule: Rule, ops: Collection[str]) -> Graph:
         """Asks the rule about every node of these ops."""
         graph, by = self.graph, self.by
-        mark = self.mark
+        split_point = self.split_point
         for i, node in enumerate(graph.nodes):
             self.at = i
-            if i == graph.mark.node:
-                mark, self._values_before = len(self.nodes), len(self.values)
+            if i == graph.split_point.node:
+                split_point, self._values_before = len(self.nodes), len(self.values)
             if by:
                 inputs = tuple([by.get(v, v) for v in node.inputs])
                 if inputs != node.inputs:
@@ -234,13 +234,13 @@ class Edit:
                 self._append(node)
             else:
                 by.update(zip(node.outputs, found, strict=True))
-        if graph.mark.node == len(graph.nodes):
-            mark = len(self.nodes)
+        if graph.split_point.node == len(graph.nodes):
+            split_point = len(self.nodes)
         if not by and len(self.nodes) == len(graph.nodes):
             return graph
-        return self._graph(mark)
+        return self._graph(split_point)
 
-    def _graph(self, mark: int) -> Graph:
+    def _graph(self, split_point: int) -> Graph:
         by, old, values = self.by, self.graph, self.values
         for v in by:
             values[v] = values[v]._replace(node=-1)
@@ -254,7 +254,7 @@ class Edit:
             values=values,
             outputs=[o._replace(value=by.get(o.value, o.value)) for o in old.outputs],
             writes=[w._replace(value=by.get(w.value, w.value)) for w in old.writes],
-            mark=old.mark._replace(node=mark),
+            split_point=old.split_point._replace(node=split_point),
             borrowed=(*old.borrowed, *self._borrowed),
         )
 

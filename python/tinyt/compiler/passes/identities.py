@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinyt.compiler.graph.graph import OPS
 from tinyt.compiler.passes.edit import SPECIAL, uses_of, walk, with_flag
-from tinyt.compiler.passes.views import Place, is_dense
+from tinyt.compiler.passes.views import StridedView, is_dense
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ _OPS = INVOLUTIONS | IDEMPOTENT | SELF | frozenset(NEUTRAL) | {"where"}
 def run(graph: Graph) -> Graph:
     """The graph without ops that change nothing."""
     uses = uses_of(graph)
-    places: dict[int, Place] = {}
+    places: dict[int, StridedView] = {}
     numbers = {
         i.value: number
         for i in graph.inputs

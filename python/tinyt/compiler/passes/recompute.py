@@ -61,7 +61,7 @@ def fit(graph: Graph, limit: int) -> Fit:
     """The graph, changed until each of its programs needs at most so many bytes at its peak with
     the threads that there are now; MemoryLimit where that cannot be reached."""
     found = Fit(graph, graph.to_core(), ())
-    parts = (1, 2) if graph.mark.node >= 0 else (0,)
+    parts = (1, 2) if graph.split_point.node >= 0 else (0,)
     for part in parts:
         found = _fit_part(found, part, limit)
     for part in parts[:-1]:  # what has changed later may have changed this one
@@ -148,8 +148,8 @@ class _Moment:
         self.graph, self.step = graph, step
         self.held = program.held_values(step)
         self._steps = program.steps_of_nodes()
-        nodes, mark = graph.nodes, graph.mark.node
-        self._own = range(mark if part == 2 else 0, mark if part == 1 else len(nodes))
+        nodes, split_point = graph.nodes, graph.split_point.node
+        self._own = range(split_point if part == 2 else 0, split_point if part == 1 else len(nodes))
         self.roots = list(range(len(graph.values)))
         self._readers: list[list[int]] = [[] for _ in graph.values]
         self._pinned: set[int] = set()
@@ -306,11 +306,11 @@ def _changed(graph: Graph, choices: Iterable[_Choice]) -> tuple[Graph, tuple[Rec
     for i, node in enumerate(ordered):
         for v in node.outputs:
             values[v] = values[v]._replace(node=i)
-    mark = graph.mark
-    if mark.node >= 0:
-        before_it = sum(len(extra) for i, extra in added.items() if i < mark.node)
-        mark = mark._replace(node=mark.node + before_it)
-    return graph._replace(nodes=ordered, values=values, mark=mark), tuple(made)
+    split_point = graph.split_point
+    if split_point.node >= 0:
+        before_it = sum(len(extra) for i, extra in added.items() if i < split_point.node)
+        split_point = split_point._replace(node=split_point.node + before_it)
+    return graph._replace(nodes=ordered, values=values, split_point=split_point), tuple(made)
 
 
 # ---- what is said where nothing helps

@@ -100,7 +100,7 @@ class _Replacing:
             if number != pattern.output:
                 if self._uses[value] != reads[number]:
                     return False
-                if graph.values[value].node < graph.mark.node <= self._edit.at:
+                if graph.values[value].node < graph.split_point.node <= self._edit.at:
                     return False
         return True
 

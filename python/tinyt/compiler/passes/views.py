@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Dims = tuple[int, ...]
 
 
-class Place(NamedTuple):
+class StridedView(NamedTuple):
     """How a value lies in a dense one. Dimensions of one element have stride 0."""
 
     root: int
@@ -30,16 +30,16 @@ class Place(NamedTuple):
 
 def run(graph: Graph) -> Graph:
     """The graph with at most one view between a dense value and what reads it."""
-    places: dict[int, Place] = {}
-    known: dict[tuple[Place, Dims], int] = {}
+    places: dict[int, StridedView] = {}
+    known: dict[tuple[StridedView, Dims], int] = {}
 
     def rule(edit: Edit, node: Node) -> Sequence[int] | None:
         (x,), (made,) = node.inputs, node.outputs
         shape = edit.values[made].shape
         if 0 in shape or 0 in edit.values[x].shape:
             return None
-        inner = places.get(x) or Place(x, contiguous(edit.values[x].shape), 0)
-        place = _place(node, inner, edit.values[x].shape, shape)
+        inner = places.get(x) or StridedView(x, contiguous(edit.values[x].shape), 0)
+        place = _viewed(node, inner, edit.values[x].shape, shape)
         if place is None:
             return None
         whole = edit.values[place.root].shape
@@ -61,26 +61,26 @@ def run(graph: Graph) -> Graph:
     return walk(graph, rule, REARRANGING)
 
 
-def is_dense(edit: Edit, value: int, known: dict[int, Place]) -> bool:
+def is_dense(edit: Edit, value: int, known: dict[int, StridedView]) -> bool:
     """Whether a value lies in memory as a contiguous one, whatever it is a view of. ``known``: what
     was found before, in the same walk."""
     shape = edit.values[value].shape
-    return 0 in shape or _place_of(edit, value, known).strides == contiguous(shape)
+    return 0 in shape or _view_of(edit, value, known).strides == contiguous(shape)
 
 
-def _place_of(edit: Edit, value: int, known: dict[int, Place]) -> Place:
+def _view_of(edit: Edit, value: int, known: dict[int, StridedView]) -> StridedView:
     path: list[Node] = []
     while value not in known:
         node = edit.makers[value]
         if node is None or node.op not in REARRANGING:
-            known[value] = Place(value, contiguous(edit.values[value].shape), 0)
+            known[value] = StridedView(value, contiguous(edit.values[value].shape), 0)
             break
         path.append(node)
         value = node.inputs[0]
     for node in reversed(path):
         shape, view = edit.values[value].shape, node.outputs[0]
-        found = _place(node, known[value], shape, edit.values[view].shape)
-        known[view] = found or Place(view, contiguous(edit.values[view].shape), 0)
+        found = _viewed(node, known[value], shape, edit.values[view].shape)
+        known[view] = found or StridedView(view, contiguous(edit.values[view].shape), 0)
         value = view
     return known[value]
 
@@ -94,28 +94,28 @@ def contiguous(shape: Sequence[int]) -> Dims:
     return tuple(out[::-1])
 
 
-def _place(node: Node, inner: Place, shape: Dims, to: Dims) -> Place | None:
+def _viewed(node: Node, inner: StridedView, shape: Dims, to: Dims) -> StridedView | None:
     """Where a view of a value lies; None where it is a copy."""
     root, strides, offset = inner
     if node.op == "permute":
-        return Place(root, tuple([strides[d] for d in node.attrs[0]]), offset)
+        return StridedView(root, tuple([strides[d] for d in node.attrs[0]]), offset)
     if node.op == "slice":
         dim, start, _, step = node.attrs
         moved = [*strides]
         offset += start * strides[dim]
         moved[dim] = strides[dim] * step if to[dim] > 1 else 0
-        return Place(root, tuple(moved), offset)
+        return StridedView(root, tuple(moved), offset)
     if node.op == "expand":
         added = len(to) - len(shape)
-        return Place(root, (0,) * added + strides, offset)
+        return StridedView(root, (0,) * added + strides, offset)
     if node.op == "reshape":
         found = _reshaped(shape, strides, to)
-        return None if found is None else Place(root, found, offset)
+        return None if found is None else StridedView(root, found, offset)
     # as_strided counts from the start of a dense value.
     if strides != contiguous(shape):
         return None
     steps = tuple([s if n > 1 else 0 for n, s in zip(to, node.attrs[1], strict=True)])
-    return Place(root, steps, offset + node.attrs[2])
+    return StridedView(root, steps, offset + node.attrs[2])
 
 
 def _reshaped(shape: Dims, strides: Dims, to: Dims) -> Dims | None:
@@ -141,7 +141,7 @@ def _reshaped(shape: Dims, strides: Dims, to: Dims) -> Dims | None:
     return tuple(out)
 
 
-def _one_view(place: Place, shape: Dims, to: Dims) -> tuple[str, tuple[object, ...]]:
+def _one_view(place: StridedView, shape: Dims, to: Dims) -> tuple[str, tuple[object, ...]]:
     """The op that makes such a view of a dense value in one step, and its attributes."""
     _, strides, offset = place
     dense = contiguous(shape)
@@ -180,7 +180,7 @@ def _order(shape: Dims, dense: Dims, to: Dims, strides: Dims) -> Dims | None:
     return tuple(out)
 
 
-def _slice(shape: Dims, dense: Dims, to: Dims, place: Place) -> tuple[str, Dims] | None:
+def _slice(shape: Dims, dense: Dims, to: Dims, place: StridedView) -> tuple[str, Dims] | None:
     """A part of one dimension."""
     if len(shape) != len(to):
         return None

@@ -28,7 +28,7 @@ from tinyt.dtypes import float32
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Entry
+    from tinyt._tensor import CompiledGraph
 
 # Gradients of outputs with respect to inputs, given those of the outputs.
 Grad = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]]
@@ -88,7 +88,7 @@ class Verifier:
     def __init__(self, function: Callable[..., Any], grad: Grad) -> None:
         self._function, self._grad = function, grad
 
-    def check(self, entry: Entry, leaves: Sequence[Any], when: str) -> Verification | None:
+    def check(self, entry: CompiledGraph, leaves: Sequence[Any], when: str) -> Verification | None:
         """Tries the call in all ways; everything is left as it was. None where the program does not
         stand for the call. VerificationError where they differ."""
         if not entry.ready(leaves):
@@ -114,7 +114,7 @@ class _Trial:
     """One call, in several ways."""
 
     def __init__(
-        self, function: Callable[..., Any], grad: Grad, entry: Entry, leaves: Sequence[Any]
+        self, function: Callable[..., Any], grad: Grad, entry: CompiledGraph, leaves: Sequence[Any]
     ) -> None:
         self._function, self._grad = function, grad
         self._entry, self._leaves = entry, leaves
@@ -123,7 +123,7 @@ class _Trial:
         self._state = State(self._capture, leaves)
         self._seeds = _seeds_of(self._capture)
         # Not where eager's backward fails, too.
-        self._has_backward = bool(self._seeds) and self._capture.later.error is None
+        self._has_backward = bool(self._seeds) and self._capture.backward.error is None
 
     # ---- the ways
 
@@ -150,13 +150,13 @@ class _Trial:
             graph.core.refresh(given)
             with GradMode(False):
                 outputs = list(interpret(graph, arguments, draws, True, observer))
-            first = self._capture.later.outputs if self._seeds else len(outputs)
+            first = self._capture.backward.outputs if self._seeds else len(outputs)
             later[:] = outputs[first:]
             numbers = [value for *_, value in graph.core.numbers()]
             return self._entry.accept(outputs[:first], self._leaves, numbers)
 
         def through(values: list[Any]) -> list[Any]:
-            targets = self._capture.later.targets if self._has_backward else ()
+            targets = self._capture.backward.targets if self._has_backward else ()
             return [None if t.output < 0 else later[t.output] for t in targets]
 
         return self._state.outcome(run, through)
@@ -174,7 +174,7 @@ class _Trial:
         if not self._has_backward:
             return []
         roots = self._roots_among(values)
-        targets = self._capture.later.targets
+        targets = self._capture.backward.targets
         inputs = [self._leaves[t.position] if t.leaf is None else t.leaf for t in targets]
         return list(self._grad(roots, inputs, self._seeds))
 
@@ -188,7 +188,7 @@ class _Trial:
                 outputs[what] = x
             elif kind == VIEW and what[0] == OUTPUT:
                 outputs[what[1]] = x._base
-        return [outputs[k] for k in self._capture.later.roots]
+        return [outputs[k] for k in self._capture.backward.roots]
 
     # ---- who is to blame
 
@@ -265,10 +265,10 @@ class _Trial:
         arguments, given, draws = self._inputs()
         outputs = _core.watch(watcher.program, arguments, given, draws, watcher)
         if self._has_backward and not watcher.has_found and outputs is not None:
-            later = self._capture.later
-            watcher.program = later.program
-            carried = outputs[later.outputs :]
-            _core.watch(later.program, [*arguments, *carried], given, draws, watcher)
+            backward = self._capture.backward
+            watcher.program = backward.program
+            carried = outputs[backward.outputs :]
+            _core.watch(backward.program, [*arguments, *carried], given, draws, watcher)
 
 
 class _Watcher:
@@ -334,11 +334,11 @@ def _value(graph: Graph, number: int) -> str:
 
 def _seeds_of(capture: Any) -> list[Tensor]:
     """Gradients for the results that have a tape, spread around one."""
-    later = capture.later
-    if later is None:
+    backward = capture.backward
+    if backward is None:
         return []
     seeds = []
-    for shape, dtype in later.shapes:
+    for shape, dtype in backward.shapes:
         n = math.prod(shape)
         ramp = prim.iota(n, float32, 0.5, 1.0 / max(n, 1), 0, 0)
         seeds.append(prim.reshape(prim.cast(ramp, dtype), shape))

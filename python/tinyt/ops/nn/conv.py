@@ -166,7 +166,7 @@ def _transpose(
         raise ShapeError(
             f"{op}: the output of input {tuple(input.shape)} would have the size {size[2:]}"
         )
-    out = prim.conv_input(x, weight, size, steps, pads, spread, groups)
+    out = prim.conv_backward_input(x, weight, size, steps, pads, spread, groups)
     return _finish(op, spatial, out, bias, input)
 
 

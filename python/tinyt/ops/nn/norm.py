@@ -54,13 +54,13 @@ def decompose_log_softmax(input: Tensor, dim: int) -> Tensor:
     return shifted - prim.log(prim.sum(prim.exp(shifted), (dim,), True))
 
 
-def decompose_softmax_input(g: Tensor, y: Tensor, dim: int) -> Tensor:
-    """What the fused softmax_input computes, in primitives."""
+def decompose_softmax_backward(g: Tensor, y: Tensor, dim: int) -> Tensor:
+    """What the fused softmax_backward computes, in primitives."""
     return to_dtype(softmax_slopes(wide(g), wide(y), dim), y.dtype)
 
 
-def decompose_log_softmax_input(g: Tensor, y: Tensor, dim: int) -> Tensor:
-    """What the fused log_softmax_input computes, in primitives."""
+def decompose_log_softmax_backward(g: Tensor, y: Tensor, dim: int) -> Tensor:
+    """What the fused log_softmax_backward computes, in primitives."""
     return to_dtype(log_softmax_slopes(wide(g), wide(y), dim), y.dtype)
 
 
@@ -190,8 +190,8 @@ def decompose_batch_norm_backward(
 DECOMPOSE: dict[str, Callable[..., Any]] = {
     "softmax": decompose_softmax,
     "log_softmax": decompose_log_softmax,
-    "softmax_input": decompose_softmax_input,
-    "log_softmax_input": decompose_log_softmax_input,
+    "softmax_backward": decompose_softmax_backward,
+    "log_softmax_backward": decompose_log_softmax_backward,
     "layer_norm": decompose_layer_norm,
     "layer_norm_backward": decompose_layer_norm_backward,
     "group_norm": decompose_group_norm,

@@ -15,7 +15,7 @@
 namespace tinyt {
 
 // An object and the gradient that arrived at it: for a node of several outputs, a list of theirs.
-struct Waiting {
+struct PendingGrad {
   uint64_t seq;
   PyObject* target;
   PyObject* grad;
@@ -26,45 +26,45 @@ struct Waiting {
   }
 };
 
-class WaitingList {
+class PendingGrads {
  public:
-  WaitingList() = default;
-  WaitingList(const WaitingList&) = delete;
-  WaitingList& operator=(const WaitingList&) = delete;
-  ~WaitingList() {
+  PendingGrads() = default;
+  PendingGrads(const PendingGrads&) = delete;
+  PendingGrads& operator=(const PendingGrads&) = delete;
+  ~PendingGrads() {
     while (!items_.empty()) drop(pop());
   }
   bool empty() const { return items_.empty(); }
   // Hands its two references over.
-  Waiting pop() {
-    const Waiting last = items_.back();
+  PendingGrad pop() {
+    const PendingGrad last = items_.back();
     items_.pop_back();
     return last;
   }
 
  protected:
-  static Waiting owned(uint64_t seq, PyObject* target, PyObject* grad) {
+  static PendingGrad owned(uint64_t seq, PyObject* target, PyObject* grad) {
     Py_INCREF(target);
     Py_INCREF(grad);
     return {seq, target, grad};
   }
-  static void drop(const Waiting& last) {
+  static void drop(const PendingGrad& last) {
     Py_DECREF(last.target);
     Py_DECREF(last.grad);
   }
-  std::vector<Waiting> items_;
+  std::vector<PendingGrad> items_;
 };
 
 // Nodes in the order of their numbers, so that `pop` gives the newest. What is inserted is mostly
 // older than the newest and newer than the rest: near the end, where inserting costs least. What
 // would go far from it, as where a node has thousands of inputs in another order, goes to a tree.
-class Agenda : public WaitingList {
+class ReadyQueue : public PendingGrads {
  public:
-  ~Agenda() {
+  ~ReadyQueue() {
     while (!empty()) drop(pop());
   }
   bool empty() const { return items_.empty() && far_.empty(); }
-  Waiting* find(uint64_t seq) {
+  PendingGrad* find(uint64_t seq) {
     const auto at = place(seq);
     if (at != items_.end() && at->seq == seq) return &*at;
     if (far_.empty()) return nullptr;
@@ -78,28 +78,28 @@ class Agenda : public WaitingList {
     else
       items_.insert(at, owned(seq, node, grad));
   }
-  Waiting pop() {
+  PendingGrad pop() {
     if (far_.empty() || (!items_.empty() && items_.back().seq > far_.rbegin()->first))
-      return WaitingList::pop();
+      return PendingGrads::pop();
     const auto last = std::prev(far_.end());
-    const Waiting newest = last->second;
+    const PendingGrad newest = last->second;
     far_.erase(last);
     return newest;
   }
 
  private:
   static constexpr int kNear = 64;
-  std::vector<Waiting>::iterator place(uint64_t seq) {
+  std::vector<PendingGrad>::iterator place(uint64_t seq) {
     return std::lower_bound(items_.begin(), items_.end(), seq,
-                            [](const Waiting& w, uint64_t s) { return w.seq < s; });
+                            [](const PendingGrad& w, uint64_t s) { return w.seq < s; });
   }
-  std::map<uint64_t, Waiting> far_;
+  std::map<uint64_t, PendingGrad> far_;
 };
 
 // Leaves by address; `pop` gives the one that was reached last.
-class Leaves : public WaitingList {
+class Leaves : public PendingGrads {
  public:
-  Waiting* find(PyObject* leaf) {
+  PendingGrad* find(PyObject* leaf) {
     const auto at = index_.find(leaf);
     return at == index_.end() ? nullptr : &items_[at->second];
   }
@@ -107,9 +107,9 @@ class Leaves : public WaitingList {
     index_.emplace(leaf, items_.size());
     items_.push_back(owned(0, leaf, grad));
   }
-  Waiting pop() {
+  PendingGrad pop() {
     index_.erase(items_.back().target);  // the leaf may go, and its address be another's
-    return WaitingList::pop();
+    return PendingGrads::pop();
   }
 
  private:

@@ -23,8 +23,8 @@ using Part = std::tuple<std::shared_ptr<Graph>, Numbers3, Numbers3>;
 
 FlowPart part_of(const Part& given) {
   const auto& [graph, sources, draws] = given;
-  require(graph->mark().node < 0, ErrorKind::Value,
-          "control flow: a recording with a mark is to be split");
+  require(graph->split_point().node < 0, ErrorKind::Value,
+          "control flow: a recording with a split point is to be split");
   FlowPart out{graph, {}, {}};
   for (const auto& [kind, at, other] : sources)
     out.sources.push_back({static_cast<FlowSource::Kind>(kind), at, other});
@@ -47,19 +47,19 @@ std::shared_ptr<Graph> new_part() {
 // Which arguments the later part of a recording reads, and of each value that the first one keeps
 // for it, whether it can differ from step to step: arguments from number `given` on do not.
 std::pair<std::vector<bool>, std::vector<bool>> later_reads(const Graph& g, int64_t given) {
-  const Partition cut = partition_of(g);
+  const Partition partition = partition_of(g);
   std::vector<bool> reads(g.arguments().size(), false), differs(g.values().size(), false), kept;
   for (const Graph::Input& input : g.inputs()) {
     if (input.argument < 0) continue;
     differs[input.value] = input.argument < given;
-    reads[input.argument] = std::ranges::binary_search(cut.inputs, input.value);
+    reads[input.argument] = std::ranges::binary_search(partition.inputs, input.value);
   }
   for (const Graph::Node& node : g.nodes()) {
     bool found = node.opaque || has_flag(node.op, op_flags::random);
     for (int64_t v : node.inputs) found = found || differs[v];
     for (int64_t v : node.outputs) differs[v] = found;
   }
-  for (int64_t v : cut.carried) kept.push_back(differs[v]);
+  for (int64_t v : partition.saved) kept.push_back(differs[v]);
   return {reads, kept};
 }
 
@@ -71,7 +71,8 @@ void bind_flow(py::module_& m) {
         "A part of this thread's recording, for `Graph.begin`: what it reads from outside are its "
         "arguments.");
   m.def("later_reads", later_reads, arg("graph"), arg("given"),
-        "Of a part with a mark: which arguments are read after it, and of the values that are kept "
+        "Of a part with a split point: which arguments are read after it, and of the values that "
+        "are kept "
         "for what comes after it, which can differ from step to step.");
   m.def(
       "split",
@@ -81,7 +82,8 @@ void bind_flow(py::module_& m) {
                          std::shared_ptr<Graph>(std::move(later)));
       },
       arg("graph"),
-      "Of a part with a mark: what comes before it, whose last outputs are what the rest needs, "
+      "Of a part with a split point: what comes before it, whose last outputs are what the rest "
+      "needs, "
       "and the rest, whose last arguments these are.");
   m.def(
       "hoist", [](Graph& g) { g.hoist(); }, arg("graph"),

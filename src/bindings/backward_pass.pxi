@@ -1,7 +1,7 @@
 # The hot loop of backward: gradients wait at nodes, which are visited newest first.
 
 
-cdef class Walk:
+cdef class BackwardPass:
     """One backward pass.
 
     ``wanted`` maps (id of edge, output number) to a position in ``found``, where the gradients
@@ -9,7 +9,7 @@ cdef class Walk:
     those; None fills ``.grad`` of all leaves.
     """
 
-    cdef Agenda agenda       # nodes that gradients wait at
+    cdef ReadyQueue ready        # nodes that gradients wait at
     cdef Leaves leaves
     cdef dict wanted
     cdef readonly list found
@@ -71,19 +71,19 @@ cdef class Walk:
         """Of each input of a node, whether its gradient is of use."""
         return tuple([edge is not None and self.takes(edge) for edge in node.edges])
 
-    cdef Waiting* waiting(self, object edge) noexcept:
+    cdef PendingGrad* pending(self, object edge) noexcept:
         """What has arrived at an edge so far, or NULL."""
         if isinstance(edge, Node):
-            return self.agenda.find((<Node>edge).seq)
+            return self.ready.find((<Node>edge).seq)
         return self.leaves.find(<PyObject*>edge)
 
     cdef send(self, object edge, int output, object grad):
-        cdef Waiting* have = self.waiting(edge)
+        cdef PendingGrad* have = self.pending(edge)
         cdef list slots
         if has_outputs(edge):
             if have == NULL:
                 slots = [None] * (<Node>edge).outputs
-                self.agenda.add((<Node>edge).seq, <PyObject*>edge, <PyObject*>slots)
+                self.ready.add((<Node>edge).seq, <PyObject*>edge, <PyObject*>slots)
             else:
                 slots = <list>have.grad
             old = slots[output]
@@ -95,7 +95,7 @@ cdef class Walk:
                 total = binary(OP_ADD, <object>have.grad, grad)
                 have.replace(<PyObject*>total)
         elif isinstance(edge, Node):
-            self.agenda.add((<Node>edge).seq, <PyObject*>edge, <PyObject*>grad)
+            self.ready.add((<Node>edge).seq, <PyObject*>edge, <PyObject*>grad)
         else:
             self.leaves.add(<PyObject*>edge, <PyObject*>grad)
 
@@ -104,14 +104,14 @@ cdef class Walk:
         tensor cost no more than their own size. False where the rule must do it: the first one,
         which it pads."""
         cdef const InputMeta* meta = &node.data.inputs[0]
-        cdef Waiting* have
+        cdef PendingGrad* have
         edge = node.edges[0]
         if edge is None or not self.takes(edge):
             return True
         if same_sizes(grad.t, meta[0]):
             self.send(edge, meta.output, grad)
             return True
-        have = self.waiting(edge)
+        have = self.pending(edge)
         if have == NULL or has_outputs(edge) or not is_free(have.grad):
             return False
         part = run_one(OP_SLICE, <TensorBase>have.grad, node.data.attrs)
@@ -126,11 +126,11 @@ cdef class Walk:
 
     cpdef run(self, bint retain_graph):
         """Visits every node that a gradient reaches."""
-        cdef Waiting next
+        cdef PendingGrad next
         cdef Node node
         cdef Py_ssize_t i
-        while not self.agenda.empty():
-            next = self.agenda.pop()
+        while not self.ready.empty():
+            next = self.ready.pop()
             node = <Node>next.target
             grad = <object>next.grad
             Py_DECREF(node)   # the two references are this frame's own now
@@ -207,7 +207,7 @@ cdef class Walk:
 
     def arrived(self):
         """The gradients of the leaves that were asked for, in ``found``; their hooks are not run."""
-        cdef Waiting next
+        cdef PendingGrad next
         while not self.leaves.empty():
             next = self.leaves.pop()
             self.collect(<object>next.target, 0, <object>next.grad)
@@ -216,7 +216,7 @@ cdef class Walk:
 
     cpdef finish(self, bint accumulate, bint create_graph):
         """Runs the hooks of the leaves and fills their ``.grad``."""
-        cdef Waiting next
+        cdef PendingGrad next
         cdef TensorBase leaf, grad
         while not self.leaves.empty():
             next = self.leaves.pop()
@@ -332,16 +332,16 @@ def name_backward(bint active):
 
 cdef object direct_backward(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase root = operand(args, n, names)
-    cdef Walk walk
+    cdef BackwardPass backward
     cdef bint mode = grad_mode()
     if BACKWARD_IS_NAMED or root is None or n != 1 or root.t.numel() != 1 or not wants_grad(root):
         return NotImplemented
     set_grad_mode(False)
     try:
-        walk = Walk(None, [])
-        walk.start(root, ones_like(root.t))
-        walk.run(False)
-        walk.finish(True, False)
+        backward = BackwardPass(None, [])
+        backward.start(root, ones_like(root.t))
+        backward.run(False)
+        backward.finish(True, False)
     finally:
         set_grad_mode(mode)
     return None
