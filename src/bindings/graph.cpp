@@ -8,7 +8,7 @@
 
 #include "call.h"
 #include "casters.h"
-#include "core/plan/plan.h"
+#include "core/plan/planner.h"
 #include "measure.h"
 #include "submodules.h"
 
@@ -122,13 +122,13 @@ py::tuple run_opaque(const Graph& g, size_t node, const std::vector<Tensor>& inp
 
 py::list steps_of(const Program& p) {
   py::list out;
-  for (const Program::Step& s : p.steps()) {
+  for (const Plan::Step& s : p.plan().steps) {
     py::list names;
-    if (s.kind == Program::Kind::Region) {
-      const TileProgram& tiles = p.regions()[static_cast<size_t>(s.index)].tiles;
+    if (s.kind == Plan::Kind::Region) {
+      const TileProgram& tiles = p.plan().regions[static_cast<size_t>(s.index)].tiles;
       for (const OpId op : tiles.ops) names.append(name_of(op));
     } else {
-      names.append(p.name(s));
+      names.append(p.plan().name(s));
     }
     out.append(py::tuple(names));
   }
@@ -137,15 +137,15 @@ py::list steps_of(const Program& p) {
 
 py::list boundaries_of(const Program& p) {
   py::list out;
-  for (const Program::Step& s : p.steps())
+  for (const Plan::Step& s : p.plan().steps)
     out.append(py::make_tuple(text_of(s.barrier), s.barrier_bytes));
   return out;
 }
 
 py::list sides_of(const Program& p) {
   py::list out;
-  for (const Program::ConcurrentGroup& s : p.sides())
-    out.append(py::make_tuple(s.first, s.last, s.lanes));
+  for (const Plan::ConcurrentGroup& s : p.plan().groups)
+    out.append(py::make_tuple(s.first, s.last, s.branches));
   return out;
 }
 
@@ -307,7 +307,7 @@ void bind_runs(py::class_<Program>& program) {
                  part >= 0 && part <= 2 && (part == 0) == (g.split_point().node < 0),
                  ErrorKind::Value,
                  "program: a graph with a split point has parts 1 and 2, one without is part 0");
-             return std::make_unique<Program>(g, static_cast<Program::Part>(part));
+             return std::make_unique<Program>(g, static_cast<Plan::Part>(part));
            }),
            arg("graph"), arg("part") = 0)
       .def("run", run_program, arg("arguments"), arg("given"), arg("draws"),
@@ -318,15 +318,19 @@ void bind_runs(py::class_<Program>& program) {
           "uses",
           [](const Program& p) {
             py::list out;
-            for (size_t i = 0; i < p.arguments(); ++i) out.append(p.uses(i));
+            for (size_t i = 0; i < p.plan().arguments.size(); ++i)
+              out.append(p.plan().arguments[i].used);
             return out;
           },
           "Of each argument, whether a run needs it; None will do for others.")
-      .def("captured", &Program::captured, "The captured tensors that a run reads.")
+      .def(
+          "captured", [](const Program& p) { return p.plan().captured; },
+          "The captured tensors that a run reads.")
       .def("steps", steps_of,
            "The op names of every step; more than one where a region fused them.")
       .def("sides", sides_of,
-           "(first step, last step, the steps of each lane) of every group that runs side by side.")
+           "(first step, last step, the steps of each branch) of every group that runs side by "
+           "side.")
       .def("boundaries", boundaries_of,
            "(why it ends there, bytes written and read because of that) of every step.")
       .def_property_readonly(
@@ -346,9 +350,10 @@ void bind_plan(py::class_<Program>& program) {
           [](const py::object& self, size_t step) {
             const auto& p = self.cast<const Program&>();
             py::list out;
-            const Program::Step& s = p.steps().at(step);
-            if (s.kind == Program::Kind::ExternalOp)
-              for (const auto& [program, times] : p.opaque()[static_cast<size_t>(s.index)]->parts())
+            const Plan::Step& s = p.plan().steps.at(step);
+            if (s.kind == Plan::Kind::ExternalOp)
+              for (const auto& [program, times] :
+                   p.plan().executables[static_cast<size_t>(s.index)]->parts())
                 out.append(py::make_tuple(
                     py::cast(program, py::return_value_policy::reference_internal, self), times));
             return out;
@@ -358,23 +363,29 @@ void bind_plan(py::class_<Program>& program) {
           "before is that of the last run, or -1.")
       .def("places", describe_places,
            "(kind, bytes, position, first and last step) of all memory that steps use.")
-      .def("held_bytes", &Program::held_bytes, "What a run holds at each step.")
-      .def("steps_of_nodes", &Program::steps_of_nodes,
-           "Of each node of the graph the step that computes it, or -1.")
+      .def(
+          "held_bytes", [](const Program& p) { return p.plan().held_bytes(); },
+          "What a run holds at each step.")
+      .def(
+          "steps_of_nodes", [](const Program& p) { return p.plan().step_of_node; },
+          "Of each node of the graph the step that computes it, or -1.")
       .def(
           "held_values",
           [](const Program& p, int64_t step) {
             std::vector<std::pair<int64_t, size_t>> out;
-            for (const Program::LiveBuffer& held : p.held_values(step))
+            for (const Plan::LiveBuffer& held : p.plan().held_values(step))
               out.emplace_back(held.value, held.bytes);
             return out;
           },
           arg("step"), "(value, bytes) of all memory that a run holds then; -1: no value's.")
-      .def("scratch_bytes", &Program::scratch_bytes, py::call_guard<PythonUnlocked>(),
-           "What each step's kernel takes for itself, with as many threads as there are now.")
-      .def_property_readonly("peak_bytes", py::overload_cast<>(&Program::peak_bytes, py::const_),
-                             "The most that a run holds, kernels' scratch memory included.")
-      .def_property_readonly("arena_bytes", &Program::arena_bytes);
+      .def(
+          "scratch_bytes", [](const Program& p) { return p.plan().scratch_bytes(); },
+          py::call_guard<PythonUnlocked>(),
+          "What each step's kernel takes for itself, with as many threads as there are now.")
+      .def_property_readonly(
+          "peak_bytes", [](const Program& p) { return p.plan().peak_bytes(); },
+          "The most that a run holds, kernels' scratch memory included.")
+      .def_property_readonly("arena_bytes", [](const Program& p) { return p.plan().arena_bytes; });
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ py::tuple tuple_of(std::span<const int64_t> dims) {
 
 namespace {
 
-py::tuple operands_of(std::span<const Tensor> operands, const Program::MemoryLayout& layout) {
+py::tuple operands_of(std::span<const Tensor> operands, const Plan::MemoryLayout& layout) {
   py::tuple out(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) {
     const Tensor& x = operands[i];
@@ -47,18 +47,19 @@ py::list times_of(const Measures& measures) {
 
 py::list describe_steps(const Program& p) {
   static constexpr const char* kKinds[] = {"op", "region", "copy", "opaque"};
-  const Program::MemoryLayout layout = p.layout();
+  const Plan::MemoryLayout layout = p.plan().layout();
   py::list out;
-  for (const Program::Step& s : p.steps()) {
+  for (const Plan::Step& s : p.plan().steps) {
     py::list names, elements;
     py::object attrs = py::tuple();
-    if (s.kind == Program::Kind::Region) {
-      const Program::Region& region = p.regions()[static_cast<size_t>(s.index)];
+    if (s.kind == Plan::Kind::Region) {
+      const Plan::Region& region = p.plan().regions[static_cast<size_t>(s.index)];
       const int64_t rows = region.space.row_count(), all = rows * region.space.cols;
       if (const auto& product = region.product) {
         names.append(name_of(product->op));
         elements.append(all);
-        attrs = py::reinterpret_steal<py::object>(attrs_tuple(product->op, p.attrs(*product)));
+        attrs = py::reinterpret_steal<py::object>(
+            attrs_tuple(product->op, p.plan().attrs_of(*product)));
       }
       for (const TileProgram::Step& t : region.tiles.steps) {
         const bool reduces = info(t.op).kind == OpKind::Reduce;
@@ -66,13 +67,14 @@ py::list describe_steps(const Program& p) {
         elements.append(region.tiles.is_row_step(t) && !reduces ? rows : all);
       }
     } else {
-      names.append(p.name(s));
+      names.append(p.plan().name(s));
     }
-    if (s.kind == Program::Kind::Op)
-      attrs = py::reinterpret_steal<py::object>(attrs_tuple(s.op, p.attrs(s)));
+    if (s.kind == Plan::Kind::Op)
+      attrs = py::reinterpret_steal<py::object>(attrs_tuple(s.op, p.plan().attrs_of(s)));
     out.append(py::make_tuple(kKinds[static_cast<int>(s.kind)], py::tuple(names),
                               static_cast<int>(s.compute), attrs, py::tuple(elements),
-                              operands_of(p.inputs(s), layout), operands_of(p.outputs(s), layout)));
+                              operands_of(p.plan().inputs(s), layout),
+                              operands_of(p.plan().outputs(s), layout)));
   }
   return out;
 }
@@ -80,7 +82,7 @@ py::list describe_steps(const Program& p) {
 py::list describe_places(const Program& p) {
   static constexpr const char* kKinds[] = {"arena", "block", "result", "argument", "outside"};
   py::list out;
-  for (const Program::Allocation& place : p.layout().places)
+  for (const Plan::Allocation& place : p.plan().layout().places)
     out.append(py::make_tuple(kKinds[static_cast<int>(place.kind)], place.bytes, place.position,
                               place.first, place.last));
   return out;

@@ -69,8 +69,8 @@ class Snapshot {
 class Watcher final : public RunObserver {
  public:
   Watcher(const Program& program, const py::object& observer)
-      : observer_(observer), seen_(2 * program.steps().size()) {
-    for (const Program::ValueAccess& touch : program.touches()) {
+      : observer_(observer), seen_(2 * program.plan().steps.size()) {
+    for (const Plan::ValueAccess& touch : program.plan().accesses) {
       const auto at = static_cast<size_t>(2 * touch.step + (touch.made ? 1 : 0));
       if (touch.step >= 0 && at < seen_.size()) seen_[at].push_back(&touch);
     }
@@ -84,7 +84,7 @@ class Watcher final : public RunObserver {
   void show(size_t step, bool done) const {
     const PythonLocked locked;
     py::list values;
-    for (const Program::ValueAccess* touch : seen_[2 * step + (done ? 1 : 0)])
+    for (const Plan::ValueAccess* touch : seen_[2 * step + (done ? 1 : 0)])
       values.append(py::make_tuple(touch->value, touch->tensor));
     const py::tuple given = py::make_tuple(step, done, values);
     PyObject* const result =
@@ -94,7 +94,7 @@ class Watcher final : public RunObserver {
   }
 
   const py::object& observer_;
-  std::vector<std::vector<const Program::ValueAccess*>> seen_;  // what each step reads, then makes
+  std::vector<std::vector<const Plan::ValueAccess*>> seen_;  // what each step reads, then makes
 };
 
 // A run whose steps are looked at: observer(step, done, what it reads or has made).

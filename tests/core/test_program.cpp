@@ -50,7 +50,7 @@ void test_programs_share_numbers() {
   set_num_threads(2);
   Graph graph;
   record(graph, ones());
-  Program first(graph, Program::Part::First), later(graph, Program::Part::Later);
+  Program first(graph, Plan::Part::First), later(graph, Plan::Part::Later);
   const auto work = [&](double scale) {
     for (int i = 0; i < 200; ++i) {
       const double given[] = {scale};
@@ -71,7 +71,7 @@ void test_programs_share_numbers() {
 void test_held_numbers() {
   Graph graph;
   record(graph, ones());
-  Program first(graph, Program::Part::First);
+  Program first(graph, Plan::Part::First);
   {
     const std::lock_guard lock(graph.numbers());
     graph.numbers().hold(0);
@@ -101,8 +101,8 @@ void test_halves_of_a_region() {
     set_recording(nullptr);
     graph.finish();
     const Program program(graph);
-    CHECK_EQ(program.regions().size(), size_t{1});
-    for (const TileProgram::Step& step : program.regions().at(0).tiles.steps)
+    CHECK_EQ(program.plan().regions.size(), size_t{1});
+    for (const TileProgram::Step& step : program.plan().regions.at(0).tiles.steps)
       if (step.op == OpId::add) CHECK(step.dtype == (additions < 3 ? own : DType::Float32));
   }
 }
@@ -140,7 +140,7 @@ void test_sides() {
   Graph graph;
   record_branches(graph, x, a, b);
   Program program(graph);
-  CHECK(!program.sides().empty());
+  CHECK(!program.plan().groups.empty());
   set_num_threads(1);
   const auto expected = program.run({&x, 1}, {}, {});
   set_num_threads(3);
@@ -156,7 +156,7 @@ void test_sides() {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
-  const std::vector<size_t> held = program.held_bytes();
+  const std::vector<size_t> held = program.plan().held_bytes();
   CHECK(measures.complete());
   for (const Measures::Step& step : measures.steps()) CHECK(step.begin <= step.end);
   CHECK_EQ(measures.steps().size(), held.size());

@@ -53,9 +53,6 @@ SEAMS = {
     ("ops/dispatch.cpp", "graph/lazy.h"),
     ("ops/dispatch.cpp", "graph/trace.h"),
     ("graph/lazy.cpp", "program/replay.h"),
-    ("plan/concurrent_groups.h", "program/program.h"),
-    ("plan/fuse.h", "program/program.h"),
-    ("plan/plan.h", "program/program.h"),
 }
 # These use the core; core files never include them. They do not see each other, but for the
 # bindings, which register the devices.

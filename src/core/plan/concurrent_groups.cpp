@@ -13,28 +13,28 @@ constexpr int64_t kSharing = 300;      // nanoseconds until all threads have beg
 constexpr int64_t kLoss = 10;          // percent that a step loses where it is cut up
 constexpr int64_t kLeastGain = 200;    // nanoseconds
 
-bool finds_faults(const Program::Step& step) {
-  if (step.kind != Program::Kind::Op || !has_flag(step.op, op_flags::value_error)) return false;
+bool finds_faults(const Plan::Step& step) {
+  if (step.kind != Plan::Kind::Op || !has_flag(step.op, op_flags::value_error)) return false;
   return info(step.op).kind != OpKind::Scalar || is_integral(step.compute);
 }
 
-CostEstimate cost_of(const Program& program, const Program::Step& step) {
+CostEstimate cost_of(const Plan& plan, const Plan::Step& step) {
   const Attrs none{};
   const Backend& backend = backend_of({});
-  const auto in = program.inputs(step), out = program.outputs(step);
+  const auto in = plan.inputs(step), out = plan.outputs(step);
   switch (step.kind) {
-    case Program::Kind::Op:
-      return backend.effort({step.op, in, out, program.attrs(step), step.compute});
-    case Program::Kind::Copy:
+    case Plan::Kind::Op:
+      return backend.effort({step.op, in, out, plan.attrs_of(step), step.compute});
+    case Plan::Kind::Copy:
       return backend.effort({OpId::copy, in, out, none, out[0].dtype()});
-    case Program::Kind::Region: {
-      const Program::Region& region = program.regions()[static_cast<size_t>(step.index)];
+    case Plan::Kind::Region: {
+      const Plan::Region& region = plan.regions[static_cast<size_t>(step.index)];
       CostEstimate effort = backend.tiles_effort(region.tiles, region.space);
       if (const auto& product = region.product) {
         const CostEstimate own = backend.effort({product->op,
                                                  in.first(product->inputs),
                                                  {&product->result, 1},
-                                                 program.attrs(*product),
+                                                 plan.attrs_of(*product),
                                                  product->compute});
         if (own.nanoseconds == 0) return own;
         effort = {effort.nanoseconds + own.nanoseconds, std::max(effort.parts, own.parts),
@@ -67,23 +67,23 @@ class InterOpScheduler::Window {
     taker_ = own;
   }
 
-  // The largest set of steps, or an even share of all: no lane can be shorter.
+  // The largest set of steps, or an even share of all: no branch can be shorter.
   int64_t bound() const {
     return std::max(*std::max_element(time_.begin(), time_.end()), total_ / chooser_.threads_);
   }
 
-  // The sets by lanes: the longest first, each to the lane that is done first.
-  std::vector<int64_t> lanes(std::vector<int64_t>& lane_of_set) const {
+  // The sets by branches: the longest first, each to the branch that is done first.
+  std::vector<int64_t> branches(std::vector<int64_t>& branch_of_set) const {
     std::vector<int64_t> sets, ends(static_cast<size_t>(chooser_.threads_), 0);
     for (size_t i = 0; i < set_.size(); ++i)
       if (time_[i] > 0) sets.push_back(static_cast<int64_t>(i));
     std::stable_sort(sets.begin(), sets.end(),
                      [&](int64_t a, int64_t b) { return time_[a] > time_[b]; });
-    lane_of_set.assign(set_.size(), -1);
+    branch_of_set.assign(set_.size(), -1);
     for (const int64_t s : sets) {
-      const auto lane = std::min_element(ends.begin(), ends.end()) - ends.begin();
-      lane_of_set[s] = lane;
-      ends[lane] += time_[s];
+      const auto branch = std::min_element(ends.begin(), ends.end()) - ends.begin();
+      branch_of_set[s] = branch;
+      ends[branch] += time_[s];
     }
     return ends;
   }
@@ -108,20 +108,20 @@ class InterOpScheduler::Window {
   std::vector<int64_t> time_;  // of each set, at its first step
 };
 
-InterOpScheduler::InterOpScheduler(const Program& program, const Liveness& liveness,
+InterOpScheduler::InterOpScheduler(const Plan& plan, const Liveness& liveness,
                                    const std::vector<size_t>& scratch, int threads)
-    : program_(program),
+    : plan_(plan),
       lives_(liveness),
       scratch_(scratch),
       threads_(threads),
-      count_(static_cast<int64_t>(program.steps().size())),
+      count_(static_cast<int64_t>(plan.steps.size())),
       waits_(static_cast<size_t>(count_)),
       alive_(static_cast<size_t>(count_) + 1),
       born_(static_cast<size_t>(count_) + 1),
       best_(static_cast<size_t>(count_) + 1, INT64_MAX),
       first_(static_cast<size_t>(count_) + 1) {
-  for (const Program::Step& step : program.steps()) {
-    const CostEstimate effort = cost_of(program, step);
+  for (const Plan::Step& step : plan.steps) {
+    const CostEstimate effort = cost_of(plan, step);
     efforts_.push_back(may_join(step, effort) ? effort : CostEstimate{});
   }
   std::vector<size_t> gone(static_cast<size_t>(count_) + 1);
@@ -138,9 +138,9 @@ InterOpScheduler::InterOpScheduler(const Program& program, const Liveness& liven
 }
 
 // Small, without faults to find, and nothing that it writes is there after the run but its results.
-bool InterOpScheduler::may_join(const Program::Step& step, const CostEstimate& effort) const {
+bool InterOpScheduler::may_join(const Plan::Step& step, const CostEstimate& effort) const {
   if (effort.nanoseconds > kMostTime || finds_faults(step)) return false;
-  const auto out = program_.outputs(step);
+  const auto out = plan_.outputs(step);
   return std::all_of(out.begin(), out.end(),
                      [&](const Tensor& x) { return lives_.contains(&x.storage()); });
 }
@@ -175,8 +175,8 @@ void InterOpScheduler::find_waits() {
           waits_[s].push_back(a.step);
       before.push_back({s, &x, writes});
     };
-    for (const Tensor& x : program_.inputs(program_.steps()[s])) look(x, false);
-    for (const Tensor& x : program_.outputs(program_.steps()[s])) look(x, true);
+    for (const Tensor& x : plan_.inputs(plan_.steps[s])) look(x, false);
+    for (const Tensor& x : plan_.outputs(plan_.steps[s])) look(x, true);
   }
 }
 
@@ -187,7 +187,7 @@ void InterOpScheduler::try_from(int64_t first) {
   window.add(first);
   size_t alive = alive_[first], scratch = scratch_[first];
   int64_t one_by_one = alone(first);
-  std::vector<int64_t> lane_of_set;
+  std::vector<int64_t> branch_of_set;
   for (int64_t s = first + 1; s < std::min(count_, first + kMostSteps); ++s) {
     if (efforts_[s].nanoseconds == 0) return;
     alive += born_[s];
@@ -197,7 +197,7 @@ void InterOpScheduler::try_from(int64_t first) {
     one_by_one += alone(s);
     const int64_t limit = std::min(one_by_one - kLeastGain, best_[s + 1] - best_[first]) - kSharing;
     if (window.bound() >= limit) continue;
-    const std::vector<int64_t> ends = window.lanes(lane_of_set);
+    const std::vector<int64_t> ends = window.branches(branch_of_set);
     const int64_t time = *std::max_element(ends.begin(), ends.end());
     if (time >= limit) continue;
     best_[s + 1] = best_[first] + time + kSharing;
@@ -205,20 +205,20 @@ void InterOpScheduler::try_from(int64_t first) {
   }
 }
 
-Program::ConcurrentGroup InterOpScheduler::side(int64_t first, int64_t last) const {
+Plan::ConcurrentGroup InterOpScheduler::group(int64_t first, int64_t last) const {
   Window window(*this, first);
   for (int64_t s = first; s <= last; ++s) window.add(s);
-  std::vector<int64_t> lane_of_set;
-  const std::vector<int64_t> ends = window.lanes(lane_of_set);
-  Program::ConcurrentGroup side{first, last, {}};
-  side.lanes.resize(static_cast<size_t>(
+  std::vector<int64_t> branch_of_set;
+  const std::vector<int64_t> ends = window.branches(branch_of_set);
+  Plan::ConcurrentGroup group{first, last, {}};
+  group.branches.resize(static_cast<size_t>(
       std::count_if(ends.begin(), ends.end(), [](int64_t end) { return end > 0; })));
   for (int64_t s = first; s <= last; ++s)
-    side.lanes[lane_of_set[window.root(s - first)]].push_back(s);
-  return side;
+    group.branches[branch_of_set[window.root(s - first)]].push_back(s);
+  return group;
 }
 
-std::vector<Program::ConcurrentGroup> InterOpScheduler::run() {
+std::vector<Plan::ConcurrentGroup> InterOpScheduler::run() {
   find_waits();
   best_[0] = 0;
   for (int64_t s = 0; s < count_; ++s) {
@@ -228,11 +228,11 @@ std::vector<Program::ConcurrentGroup> InterOpScheduler::run() {
     }
     try_from(s);
   }
-  std::vector<Program::ConcurrentGroup> sides;
+  std::vector<Plan::ConcurrentGroup> groups;
   for (int64_t end = count_; end > 0; end = first_[end])
-    if (first_[end] < end - 1) sides.push_back(side(first_[end], end - 1));
-  std::reverse(sides.begin(), sides.end());
-  return sides;
+    if (first_[end] < end - 1) groups.push_back(group(first_[end], end - 1));
+  std::reverse(groups.begin(), groups.end());
+  return groups;
 }
 
 }  // namespace tinyt

@@ -5,7 +5,7 @@
 
 #include "core/ops/backend.h"
 #include "core/plan/buffer_assignment.h"
-#include "core/program/program.h"
+#include "core/plan/plan.h"
 
 namespace tinyt {
 
@@ -19,22 +19,22 @@ using Liveness = std::unordered_map<const Storage*, Lifetime>;
 class InterOpScheduler {
  public:
   // `scratch`: of each step, where that is known.
-  InterOpScheduler(const Program& program, const Liveness& liveness,
-                   const std::vector<size_t>& scratch, int threads);
+  InterOpScheduler(const Plan& plan, const Liveness& liveness, const std::vector<size_t>& scratch,
+                   int threads);
   // In the order of the steps.
-  std::vector<Program::ConcurrentGroup> run();
+  std::vector<Plan::ConcurrentGroup> run();
 
  private:
   // A group under way: sets of steps of which none waits for one of another set.
   class Window;
 
-  bool may_join(const Program::Step& step, const CostEstimate& effort) const;
+  bool may_join(const Plan::Step& step, const CostEstimate& effort) const;
   int64_t alone(int64_t step) const;
   void find_waits();
   void try_from(int64_t first);
-  Program::ConcurrentGroup side(int64_t first, int64_t last) const;
+  Plan::ConcurrentGroup group(int64_t first, int64_t last) const;
 
-  const Program& program_;
+  const Plan& plan_;
   const Liveness& lives_;
   const std::vector<size_t>& scratch_;
   int threads_;

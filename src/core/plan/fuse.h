@@ -1,7 +1,7 @@
 // Chooses which nodes of a graph run as one region.
 #pragma once
 
-#include "core/program/program.h"
+#include "core/plan/plan.h"
 
 namespace tinyt {
 

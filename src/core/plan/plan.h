@@ -1,117 +1,203 @@
-// Gives every value of a graph its place: tensors for all operands before the first run, views
-// where nothing moves, writes in place where nobody sees it, and one arena for the rest.
+// A plan: the steps that a recorded graph becomes, over tensors that are all there before the first
+// run. A step is one op, or a region of scalar ops that runs tile by tile, maybe on the result of a
+// product, so that its intermediate values never leave the cache.
 #pragma once
 
-#include <map>
-#include <tuple>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
-#include "core/graph/partition.h"
-#include "core/plan/fuse.h"
-#include "core/program/program.h"
+#include "core/graph/graph.h"
+#include "core/ops/backend.h"
+#include "core/ops/seam.h"
+#include "core/plan/tile_program.h"
 
 namespace tinyt {
 
-// The largest operand that a region gathers where it lies: from memory, a tiled copy is faster
-// (benchmarks/cases/compile.py has such cases).
-constexpr int64_t kGatheredBytes = 4 << 20;
+// Why a step ends where it does, and not with what reads its result.
+enum class FusionBarrier : uint8_t {
+  Result,     // nothing in the graph reads it
+  RunsAlone,  // it or its reader is no elementwise op or reduction
+  Reductions,
+  DType,
+  Shape,
+  UsedElsewhere,
+  LeadingDimensions,
+  LongRows,
+  ResultBuffer,
+  Limit,
+  SplitPoint,  // its reader is after the graph's split point
+};
+std::string_view text_of(FusionBarrier barrier);
 
-// Beyond all groups and steps.
-constexpr int64_t kAlways = INT64_MAX;
+struct Plan {
+  enum class Kind : uint8_t { Op, Region, Copy, ExternalOp };
+  // Operands, in one row: inputs, then outputs. A Copy writes its one input into its output.
+  struct Step {
+    Kind kind;
+    OpId op = OpId::kCount;
+    DType compute = DType::Float32;
+    int32_t inputs = 0, outputs = 0;
+    int64_t first = 0;  // operand
+    int64_t index = 0;  // of its attributes, region or opaque step
+    Kernel kernel = nullptr;
+    // Bytes that are written, and read again, because the step ends where it does.
+    FusionBarrier barrier = FusionBarrier::Result;
+    int64_t barrier_bytes = 0;
+  };
+  // What a region begins with. Its operands are the first ones of the step.
+  struct Product {
+    OpId op;
+    DType compute;
+    Kernel kernel;
+    size_t inputs;
+    int64_t attrs;  // which
+    int operand;    // of the region: its result
+    Tensor result;  // in memory of the step's, or of a result of the region's
+  };
+  struct Region {
+    TileProgram tiles;
+    TileSpace space;
+    std::vector<TileOperand> operands;  // strides; the addresses are those of the run
+    std::vector<char*> outputs;
+    std::optional<Product> product = {};
 
-Kernel kernel_of(OpId op);
-
-class Planner {
- public:
-  Planner(Program& program, const Graph& graph, Program::Part part,
-          Program::ResultAlloc result_alloc);
-  // Chooses steps and what they work on. Returns by how many bytes that is more than eager mode
-  // takes, as far as it is known.
-  size_t plan(Regions hold);
-  // Gives it all a place, in the end.
-  void place();
-
- private:
-  // Memory that steps write and read; `last` is the last step that does.
-  struct Buffer {
-    Ref<Storage> storage;
+    bool may_replace(size_t operand, size_t output) const;
+  };
+  // Steps that run side by side: branches, each with steps in their order, that wait for none of
+  // another branch. All that they read and write is in memory apart for as long as the group runs.
+  struct ConcurrentGroup {
     int64_t first, last;
+    std::vector<std::vector<int64_t>> branches;
+  };
+  // What is returned: a view of memory made for the run, of an argument, or a tensor that is there.
+  struct Result {
+    Tensor tensor;
+    int64_t memory = -1;
+    int64_t argument = -1;
   };
 
-  bool is_in_part(int64_t node) const;
-  void find_readers(std::span<const Group> groups);
-  void take_inputs();
-  Tensor add_argument(const Tensor& like, std::span<const int64_t> shape, DType dtype,
-                      size_t bytes);
-  // `now`: the group's place in their order.
-  void plan_group(const Group& group, int64_t now);
-  void note_touches(const Group& group, bool made);
-  void plan_op(const Graph::Node& node, int64_t now);
-  void plan_region(const Group& group, int64_t now);
-  void plan_opaque(const Graph::Node& node, int64_t now);
-  void plan_results();
-  int64_t memory_for(int64_t v);
-  void plan_writes();
-  void write_at_once();
-  bool may_make_in(int64_t made_by, const Storage& made, const Storage& target) const;
-  void finish_write(size_t w);
-  static bool is_used(const Buffer& buffer) {
-    return buffer.storage && buffer.last >= 0 && buffer.storage->block.bytes > 0;
-  }
-  void find_unfused_peak();
-  size_t peak(size_t own_block) const;
-  size_t least_own_block() const;
-  void stretch(std::span<const Program::ConcurrentGroup> sides);
-  void plan_sides();
-  int64_t first_lasting_write() const;
-  void take_before_writes();
+  // A value of the graph that a step reads before it runs, or has made when it is done.
+  struct ValueAccess {
+    int64_t step;
+    int64_t value;
+    Tensor tensor;
+    bool made;
+  };
+  // Of a graph with a split point: what comes before it returns its outputs and then what the later
+  // part needs, which the later part takes after its arguments.
+  enum class Part : uint8_t { All, First, Later };
+  // Who takes the memory of results: each run, or whoever calls run_at.
+  enum class ResultAlloc : uint8_t { PerRun, Caller };
 
-  const Tensor& value(int64_t v) const { return values_[v]; }
-  void set(int64_t v, Tensor t);
-  Tensor fresh(std::span<const int64_t> shape, DType dtype);
-  Tensor copied(const Tensor& t);
-  void convert_numbers(std::span<const Group> groups);
-  Tensor converted(int64_t v, DType through, DType dtype);
-  Tensor operand_of(const Group& group, size_t i);
-  void lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group);
-  std::vector<Tensor> plan_product(const Group& group, int64_t now, Program::Region& region);
-  const Tensor* operand_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
-                                int64_t now) const;
-  const Tensor* addend_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
-                               int64_t now) const;
-  Tensor result_of(const Group& group, size_t output, const Program::Region& region,
-                   const std::vector<Tensor>& in, int64_t now, std::vector<bool>& taken);
-  bool is_overwritten(int64_t v) const;
-  bool may_overwrite(const Tensor& base, int64_t now) const;
-  bool writes_captured(const Graph::Node& node, int64_t now, size_t i) const;
-  Program::Step& add_step(Program::Kind kind, std::span<const Tensor> inputs,
-                          std::span<const Tensor> outputs);
-  void add_copy(const Tensor& from, const Tensor& to) {
-    add_step(Program::Kind::Copy, {&from, 1}, {&to, 1});
-  }
+  // The memory that operands lie in: a part of the arena, a block that the run takes and gives
+  // back, one that it returns, an argument's, or memory that is there before and after.
+  struct Allocation {
+    enum class Kind : uint8_t { Arena, Block, Result, Argument, Outside };
+    Kind kind;
+    size_t bytes;
+    int64_t position = -1;          // Arena: where; Result, Argument: which
+    int64_t first = -1, last = -1;  // the steps that it is used from and to, both included
+  };
+  struct MemoryLayout {
+    std::vector<Allocation> places;
+    std::unordered_map<const Storage*, size_t> place_of;
+  };
+  // A piece of memory that a run holds, and the value that lies in it, or -1.
+  struct LiveBuffer {
+    int64_t value;
+    size_t bytes;
+  };
+  // The storage that gets an argument's memory, and what the argument looks like.
+  struct Argument {
+    Ref<Storage> storage;
+    Tensor like;
+    bool used = false;
+    bool written = false;
+  };
+  struct ResultBuffer {
+    Ref<Storage> storage;
+    size_t bytes;
+  };
+  // A block of its own that a step is the first (last) to use.
+  enum class Use : uint8_t { Value, Result, Arena };
+  struct BufferEvent {
+    int64_t step;
+    ResultBuffer memory;
+    Use use = Use::Value;
+  };
+  // A random op: its attributes end with the generator's number and how far into its counters.
+  struct Draw {
+    int64_t attrs;
+    int64_t generator;
+    int64_t first;
+  };
 
-  Program& program_;
-  const Graph& graph_;
-  Program::Part part_;
-  Program::ResultAlloc result_alloc_;
-  Partition partition_;
-  std::span<const Graph::Output> outputs_;
-  std::vector<Tensor> values_;
-  std::vector<int64_t> last_read_;  // of each value: the last group, or beyond all
-  int64_t last_failing_ = -1;       // the last group that may fail
-  int64_t safe_ = 0;                // from this step on none may
-  std::vector<bool> is_number_;
-  std::unordered_map<const Storage*, int64_t>
-      until_;  // the last group that reads any of its values
-  std::unordered_map<const Storage*, int64_t> buffer_of_;
-  std::unordered_map<const Storage*, size_t> argument_of_;
-  std::vector<Buffer> buffers_;
-  size_t unfused_peak_ = 0;  // if each node ran alone, as in eager mode
-  bool knows_scratch_ = false;
-  std::vector<size_t> scratch_;  // of each step's kernel, where that is known
-  std::unordered_map<const Storage*, int64_t> memory_of_;          // of results
-  std::map<std::tuple<int64_t, DType, DType>, Tensor> converted_;  // single elements
-  std::vector<bool> done_;  // writes that are no copies any more
+  std::span<const Tensor> inputs(const Step& step) const {
+    return {operands.data() + step.first, static_cast<size_t>(step.inputs)};
+  }
+  std::span<const Tensor> outputs(const Step& step) const {
+    return {operands.data() + step.first + step.inputs, static_cast<size_t>(step.outputs)};
+  }
+  // Of an Op.
+  const Attrs& attrs_of(const Step& step) const { return attrs[step.index]; }
+  const Attrs& attrs_of(const Product& product) const { return attrs[product.attrs]; }
+  std::string_view name(const Step& step) const;
+  // Sets the addresses of the region's operands, and runs it.
+  void run_region(Region& region, std::span<const Tensor> inputs,
+                  std::span<const Tensor> outputs) const;
+
+  MemoryLayout layout() const;
+  // The memory that is alive during a step.
+  std::vector<LiveBuffer> held_values(int64_t step) const;
+  // The bytes that a run holds during each step: the arena, blocks, results that it took so far,
+  // and from the first write on what kernels take for themselves.
+  std::vector<size_t> held_bytes() const;
+  // What each step's kernel takes on top, with as many threads as there are now.
+  std::vector<size_t> scratch_bytes() const;
+  size_t scratch_of(const Step& step) const;
+  // The most that a step from the first write on takes.
+  size_t spare_bytes() const;
+  // The most that a run holds, with that; known before the first one.
+  size_t peak_bytes() const;
+  // Whether a run may write that memory of results where an argument of its size lies: no step
+  // reads the argument once it is written, and one that does both reads each element first.
+  bool may_replace(size_t argument, size_t memory) const;
+  // The same of one step, which reads what lies in `from` and writes the memory `to`.
+  bool may_replace(const Step& step, const Storage& from, const Storage& to) const;
+
+  std::vector<Step> steps;
+  std::vector<Tensor> operands;
+  std::deque<Attrs> attrs;
+  std::vector<Region> regions;
+  std::vector<ConcurrentGroup> groups;  // in the order of the steps
+  std::vector<std::unique_ptr<ExternalOp::Executable>> executables;
+  std::vector<std::string> names;     // of the external steps
+  std::vector<ValueAccess> accesses;  // in the order of the steps; the last ones are of no step
+  std::vector<int64_t> step_of_node;  // of each node of the graph: the step, or -1
+  std::vector<Draw> draws;
+  std::vector<Argument> arguments;
+  std::vector<ResultBuffer> memories;  // of results
+  std::vector<Result> results;
+  std::vector<Tensor> captured;  // that a run reads
+  std::vector<Tensor> written;   // of the captured memory
+  // Large values in between, and results, have blocks of their own while they are used.
+  std::vector<BufferEvent> allocs, frees;  // in the order of the steps
+  // Others lie in one block, the arena, from the first step that uses it to the last: mostly the
+  // same one.
+  std::vector<std::pair<Ref<Storage>, size_t>> placed;  // and their offsets
+  size_t arena_bytes = 0;
+  // The first step that writes what is there after a run, or -1. What kernels take for themselves
+  // from there on is taken before it, so that none of them fails.
+  int64_t first_write = -1;
+  size_t room = 0;  // that blocks of more than a slab's need side by side
 };
+
+// Plans: fuses what it may, and gives every value its place.
+Plan make_plan(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_alloc);
 
 }  // namespace tinyt

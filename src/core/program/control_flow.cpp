@@ -69,11 +69,11 @@ class InterruptPoll {
 class PartRun {
  public:
   explicit PartRun(const FlowPart& part)
-      : program_(*part.graph, Program::Part::All, Program::ResultAlloc::Caller),
+      : program_(*part.graph, Plan::Part::All, Plan::ResultAlloc::Caller),
         sources_(part.sources),
         draws_(part.draws),
-        arguments(program_.arguments()),
-        memories(program_.memories()) {
+        arguments(program_.plan().arguments.size()),
+        memories(program_.plan().memories.size()) {
     require(sources_.size() == arguments.size(), ErrorKind::Runtime, "control flow: a part takes ",
             arguments.size(), " arguments, but ", sources_.size(), " sources were given");
     for (const Graph::Input& input : part.graph->inputs())
@@ -86,8 +86,10 @@ class PartRun {
   const std::vector<FlowSource>& sources() const { return sources_; }
   size_t argument_bytes(size_t i) const { return argument_bytes_[i]; }
   size_t result_bytes(int64_t r) const { return result_bytes_[r]; }
-  size_t memory_bytes(size_t m) const { return program_.memory_bytes(m); }
-  size_t memory_of(int64_t result) const { return program_.memory_of(result); }
+  size_t memory_bytes(size_t m) const { return program_.plan().memories[m].bytes; }
+  size_t memory_of(int64_t result) const {
+    return static_cast<size_t>(program_.plan().results[result].memory);
+  }
   // Whether what a step writes to a memory may lie where the step before it wrote: `is_carried`
   // tells whether an argument is the result that lies there.
   bool updates(size_t memory, FunctionRef<bool(const FlowSource&)> is_carried) const {
@@ -97,7 +99,7 @@ class PartRun {
       if (found >= 0 || argument_bytes(a) != memory_bytes(memory)) return false;
       found = static_cast<int64_t>(a);
     }
-    return found >= 0 && program_.may_replace(static_cast<size_t>(found), memory);
+    return found >= 0 && program_.plan().may_replace(static_cast<size_t>(found), memory);
   }
   // Whether the memory of a result holds nothing else.
   bool is_whole(int64_t result) const {
@@ -116,7 +118,7 @@ class PartRun {
     program_.run_at(arguments, memories, own_draws_);
   }
   // What a run takes, its results aside.
-  size_t peak_bytes() const { return program_.peak_bytes(); }
+  size_t peak_bytes() const { return program_.plan().peak_bytes(); }
 
  private:
   Program program_;

@@ -3,82 +3,46 @@
 #include "core/base/parallel.h"
 #include "core/memory/spare.h"
 #include "core/ops/op_profile.h"
-#include "core/plan/plan.h"
 
 namespace tinyt {
 
-Program::Program(const Graph& graph, Part part, ResultAlloc result_alloc)
-    : numbers_(graph.shared_numbers()) {
-  // With less in regions where that keeps below eager's peak.
-  Regions best = Regions::Products;
-  size_t least = SIZE_MAX;
-  for (const Regions hold : {Regions::Products, Regions::Reductions, Regions::Scalars}) {
-    Planner planner(*this, graph, part, result_alloc);
-    const size_t excess = planner.plan(hold);
-    if (excess == 0) {
-      planner.place();
-      find_gil_use();
-      return;
-    }
-    if (excess < least) {
-      least = excess;
-      best = hold;
-    }
-    *this = Program(graph.shared_numbers());
-  }
-  Planner planner(*this, graph, part, result_alloc);
-  planner.plan(best);
-  planner.place();
-  find_gil_use();
-}
-
-void Program::find_gil_use() {
+Program::Program(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_alloc)
+    : numbers_(graph.shared_numbers()), plan_(make_plan(graph, part, result_alloc)) {
   int64_t elements = 0;
-  for (const Tensor& t : operands_) elements += t.numel();
-  holds_gil_ = elements < kReleaseLockElements && executables_.empty();
+  for (const Tensor& t : plan_.operands) elements += t.numel();
+  holds_gil_ = elements < kReleaseLockElements && plan_.executables.empty();
 }
 
-std::string_view Program::name(const Step& step) const {
-  switch (step.kind) {
-    case Kind::Op:
-      return name_of(step.op);
-    case Kind::ExternalOp:
-      return names_[step.index];
-    default:
-      return "copy";
-  }
-}
-
-void Program::give_back(ResultBuffer& memory) {
+void Program::give_back(Plan::ResultBuffer& memory) {
   memory::Block& block = memory.storage->block;
   if (block.from) block.from->release(block);
   block = {.bytes = memory.bytes};
 }
 
 void Program::bind(std::span<const Tensor> arguments) {
-  require(arguments.size() == arguments_.size(), ErrorKind::Runtime, "program: takes ",
-          arguments_.size(), " arguments, got ", arguments.size());
+  require(arguments.size() == plan_.arguments.size(), ErrorKind::Runtime, "program: takes ",
+          plan_.arguments.size(), " arguments, got ", arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments_[i].used) continue;
+    if (!plan_.arguments[i].used) continue;
     require(static_cast<bool>(arguments[i]), ErrorKind::Runtime, "program: argument ", i,
             " is missing");
-    const Tensor &x = arguments[i], &like = arguments_[i].like;
+    const Tensor &x = arguments[i], &like = plan_.arguments[i].like;
     require(x.dtype() == like.dtype() && x.shape() == like.shape() &&
                 (x.strides() == like.strides() || x.numel() == 0),
             ErrorKind::Runtime, "program: argument ", i, " must be ", name_of(like.dtype()), " ",
             like.shape(), " with strides ", like.strides(), ", got ", name_of(x.dtype()), " ",
             x.shape(), " with strides ", x.strides());
-    arguments_[i].storage->block.data =
+    plan_.arguments[i].storage->block.data =
         x.is_contiguous() || x.numel() == 0 ? x.data() : const_cast<char*>(byte_range(x).first);
   }
 }
 
 void Program::set_draws(const RngOffsets& draws) {
-  for (const Draw& draw : draws_) {
+  for (const Plan::Draw& draw : plan_.draws) {
     require(draw.generator < static_cast<int64_t>(draws.size()), ErrorKind::Runtime,
             "program: draws from ", draw.generator + 1, " generators, got ", draws.size());
     const auto& [seed, first] = draws[draw.generator];
-    auto& ints = attrs_[draw.attrs].ints;
+    auto& ints = plan_.attrs[draw.attrs].ints;
     ints[ints.size() - 2] = seed;
     ints[ints.size() - 1] = first + draw.first;
   }
@@ -90,53 +54,33 @@ void Program::forget_lost_run() {
   if (forks_ == fork_count()) [[likely]]
     return;
   forks_ = fork_count();
-  for (BufferEvent& turn : allocs_) turn.memory.storage->block = {.bytes = turn.memory.bytes};
-  for (ResultBuffer& memory : memories_) memory.storage->block = {.bytes = memory.bytes};
+  for (Plan::BufferEvent& turn : plan_.allocs)
+    turn.memory.storage->block = {.bytes = turn.memory.bytes};
+  for (Plan::ResultBuffer& memory : plan_.memories) memory.storage->block = {.bytes = memory.bytes};
   std::construct_at(&made_);
   arena_ = nullptr;
 }
 
-void Program::place(const ResultBuffer& arena) {
+void Program::place(const Plan::ResultBuffer& arena) {
   if (arena.storage->block.data == arena_) return;
   arena_ = static_cast<char*>(arena.storage->block.data);
-  for (const auto& [storage, offset] : placed_) storage->block.data = arena_ + offset;
+  for (const auto& [storage, offset] : plan_.placed) storage->block.data = arena_ + offset;
 }
 
-// Inputs are those of its product, then those of its tiles but the product's result.
-void Program::run_region(Region& region, std::span<const Tensor> inputs,
-                         std::span<const Tensor> outputs) const {
-  const auto& product = region.product;
-  size_t next = product ? product->inputs : 0;
-  for (size_t i = 0; i < region.operands.size(); ++i) {
-    const bool is_made = product && product->operand == static_cast<int>(i);
-    region.operands[i].data = (is_made ? product->result : inputs[next++]).data();
-  }
-  for (size_t i = 0; i < region.outputs.size(); ++i) region.outputs[i] = outputs[i].data();
-  if (!product)
-    return backend_of({}).run_tiles(region.tiles, region.operands, region.space, region.outputs);
-  backend_of({}).run_product(product->kernel,
-                             {product->op,
-                              inputs.first(product->inputs),
-                              {&product->result, 1},
-                              attrs_[product->attrs],
-                              product->compute},
-                             region.tiles, region.operands, region.space, region.outputs);
-}
-
-void Program::execute(const Step& step, const RngOffsets& draws) {
-  const std::span<const Tensor> inputs = this->inputs(step), outputs = this->outputs(step);
+void Program::execute(const Plan::Step& step, const RngOffsets& draws) {
+  const std::span<const Tensor> inputs = plan_.inputs(step), outputs = plan_.outputs(step);
   switch (step.kind) {
-    case Kind::Op:
-      step.kernel({step.op, inputs, outputs, attrs_[step.index], step.compute});
+    case Plan::Kind::Op:
+      step.kernel({step.op, inputs, outputs, plan_.attrs[step.index], step.compute});
       return;
-    case Kind::Region:
-      run_region(regions_[step.index], inputs, outputs);
+    case Plan::Kind::Region:
+      plan_.run_region(plan_.regions[step.index], inputs, outputs);
       return;
-    case Kind::Copy:
+    case Plan::Kind::Copy:
       backend_of({}).copy_into(inputs[0], outputs[0]);
       return;
-    case Kind::ExternalOp:
-      executables_[step.index]->run(draws);
+    case Plan::Kind::ExternalOp:
+      plan_.executables[step.index]->run(draws);
       return;
   }
 }
@@ -146,59 +90,59 @@ void Program::run_step(int64_t step, const RngOffsets& draws, RunObserver* obser
   if (observer) observer->before(static_cast<size_t>(step));
   if (spare) {
     const memory::Substitute instead(spare);
-    execute(steps_[step], draws);
+    execute(plan_.steps[step], draws);
   } else {
-    execute(steps_[step], draws);
+    execute(plan_.steps[step], draws);
   }
   if (observer) observer->after(static_cast<size_t>(step));
 }
 
-// Of a group one lane at most may fail, the one that takes memory.
-void Program::run_side(const ConcurrentGroup& side, const RngOffsets& draws, RunObserver* observer,
-                       memory::Spare* spare) {
-  if (num_threads() == 1 || (observer && !observer->takes_sides())) {
-    for (int64_t s = side.first; s <= side.last; ++s) run_step(s, draws, observer, spare);
+// Of a group one branch at most may fail, the one that takes memory.
+void Program::run_group(const Plan::ConcurrentGroup& group, const RngOffsets& draws,
+                        RunObserver* observer, memory::Spare* spare) {
+  if (num_threads() == 1 || (observer && !observer->allows_concurrency())) {
+    for (int64_t s = group.first; s <= group.last; ++s) run_step(s, draws, observer, spare);
     return;
   }
-  const auto first = static_cast<size_t>(side.first), last = static_cast<size_t>(side.last);
-  if (observer) observer->before_side(first, last);
-  parallel_for(static_cast<int64_t>(side.lanes.size()), [&](int64_t lane) {
-    for (const int64_t s : side.lanes[lane]) run_step(s, draws, observer, spare);
+  const auto first = static_cast<size_t>(group.first), last = static_cast<size_t>(group.last);
+  if (observer) observer->before_group(first, last);
+  parallel_for(static_cast<int64_t>(group.branches.size()), [&](int64_t branch) {
+    for (const int64_t s : group.branches[branch]) run_step(s, draws, observer, spare);
   });
-  if (observer) observer->after_side(first, last);
+  if (observer) observer->after_group(first, last);
 }
 
 void Program::run_steps(const RngOffsets& draws, RunObserver* observer) {
-  auto taken = allocs_.begin(), given = frees_.begin();
-  auto side = sides_.begin();
+  auto taken = plan_.allocs.begin(), given = plan_.frees.begin();
+  auto group = plan_.groups.begin();
   std::optional<memory::Spare> spare;
-  for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
-    for (; taken != allocs_.end() && taken->step == s; ++taken) {
+  for (int64_t s = 0; s < static_cast<int64_t>(plan_.steps.size()); ++s) {
+    for (; taken != plan_.allocs.end() && taken->step == s; ++taken) {
       taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
-      if (taken->use == Use::Arena) place(taken->memory);
+      if (taken->use == Plan::Use::Arena) place(taken->memory);
     }
-    if (s == first_write_ && spare_.bytes > 0) spare.emplace(spare_.bytes);
+    if (s == plan_.first_write && spare_.bytes > 0) spare.emplace(spare_.bytes);
     memory::Spare* const from = spare ? &*spare : nullptr;
-    if (side != sides_.end() && side->first == s) {
-      run_side(*side, draws, observer, from);
-      s = side->last;
-      ++side;
+    if (group != plan_.groups.end() && group->first == s) {
+      run_group(*group, draws, observer, from);
+      s = group->last;
+      ++group;
     } else {
       run_step(s, draws, observer, from);
     }
-    for (; given != frees_.end() && given->step == s; ++given) give_back(given->memory);
+    for (; given != plan_.frees.end() && given->step == s; ++given) give_back(given->memory);
   }
 }
 
 std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
   made_.clear();
-  for (ResultBuffer& memory : memories_) {
+  for (Plan::ResultBuffer& memory : plan_.memories) {
     made_.emplace_back(new Storage);
     made_.back()->block = std::exchange(memory.storage->block, {.bytes = memory.bytes});
   }
   std::vector<Tensor> out;
-  out.reserve(results_.size());
-  for (const Result& r : results_) {
+  out.reserve(plan_.results.size());
+  for (const Plan::Result& r : plan_.results) {
     const Tensor& t = r.tensor;
     if (r.memory >= 0) {
       out.push_back(t.in(made_[r.memory]));
@@ -222,17 +166,18 @@ struct Program::BufferGuard {
   Program& program;
 
   ~BufferGuard() {
-    for (BufferEvent& turn : program.allocs_) give_back(turn.memory);
+    for (Plan::BufferEvent& turn : program.plan_.allocs) give_back(turn.memory);
   }
 };
 
 void Program::run_at(std::span<char* const> arguments, std::span<char* const> memories,
                      const RngOffsets& draws) {
   forget_lost_run();
-  for (size_t i = 0; i < arguments.size(); ++i) arguments_[i].storage->block.data = arguments[i];
+  for (size_t i = 0; i < arguments.size(); ++i)
+    plan_.arguments[i].storage->block.data = arguments[i];
   set_draws(draws);
   const BufferGuard borrowed{*this};
-  for (size_t i = 0; i < memories.size(); ++i) memories_[i].storage->block.data = memories[i];
+  for (size_t i = 0; i < memories.size(); ++i) plan_.memories[i].storage->block.data = memories[i];
   run_steps(draws, nullptr);
 }
 
@@ -255,7 +200,8 @@ std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> a
   forget_lost_run();
   bind(arguments);
   set_draws(draws);
-  if (first_write_ >= 0 && spare_.threads != num_threads()) spare_ = {num_threads(), spare_bytes()};
+  if (plan_.first_write >= 0 && spare_.threads != num_threads())
+    spare_ = {num_threads(), plan_.spare_bytes()};
   const BufferGuard borrowed{*this};
   struct Observed {
     RunObserver* observer;
@@ -265,12 +211,12 @@ std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> a
     }
   } observed{observer};
   if (observer) observer->begin();
-  if (room_ > 0) memory::current().make_room(room_);
+  if (plan_.room > 0) memory::current().make_room(plan_.room);
   run_steps(draws, observer);
   observed.ran = true;
-  for (const Tensor& t : written_) ++t.storage().version;
-  for (size_t i = 0; i < arguments_.size(); ++i)
-    if (arguments_[i].written) ++arguments[i].storage().version;
+  for (const Tensor& t : plan_.written) ++t.storage().version;
+  for (size_t i = 0; i < plan_.arguments.size(); ++i)
+    if (plan_.arguments[i].written) ++arguments[i].storage().version;
   return results(arguments);
 }
 

@@ -23,9 +23,9 @@ Tensor head_of(const Tensor& x) {
 }  // namespace
 
 Measures::Measures(const Program& program) : program_(program) {
-  for (const Program::Step& step : program.steps()) {
+  for (const Plan::Step& step : program.plan().steps) {
     steps_.emplace_back();
-    for (const Tensor& x : program.outputs(step))
+    for (const Tensor& x : program.plan().outputs(step))
       steps_.back().values.push_back(Tensor::empty(head_of(x).shape(), x.dtype()));
   }
 }
@@ -36,7 +36,7 @@ int64_t Measures::now() const {
 }
 
 void Measures::begin() {
-  complete_ = beside_ = false;
+  complete_ = concurrent_ = false;
   threads_.clear();
   const memory::Statistics statistics = memory::statistics();
   bytes_before_ = statistics.current_bytes;
@@ -53,37 +53,37 @@ void Measures::before(size_t step) {
     s.thread = it - threads_.begin();
     if (it == threads_.end()) threads_.push_back(id);
   }
-  if (!beside_) {
+  if (!concurrent_) {
     memory::reset_peak();
     s.held = memory::statistics().current_bytes - bytes_before_;
   }
   s.begin = now();
 }
 
-void Measures::before_side(size_t first, size_t last) {
+void Measures::before_group(size_t first, size_t last) {
   memory::reset_peak();
   const int64_t held = memory::statistics().current_bytes - bytes_before_;
   for (size_t step = first; step <= last; ++step) steps_[step].held = held;
-  beside_ = true;
+  concurrent_ = true;
 }
 
-void Measures::after_side(size_t first, size_t last) {
+void Measures::after_group(size_t first, size_t last) {
   const int64_t peak = memory::statistics().peak_bytes;
   for (size_t step = first; step <= last; ++step)
     steps_[step].scratch = peak - bytes_before_ - steps_[step].held;
   peak_before_ = std::max(peak_before_, peak);
-  beside_ = false;
+  concurrent_ = false;
 }
 
 void Measures::after(size_t step) {
   Step& s = steps_[step];
   s.end = now();
-  if (!beside_) {
+  if (!concurrent_) {
     const int64_t peak = memory::statistics().peak_bytes;
     s.scratch = peak - bytes_before_ - s.held;
     peak_before_ = std::max(peak_before_, peak);
   }
-  const std::span<const Tensor> outputs = program_.outputs(program_.steps()[step]);
+  const std::span<const Tensor> outputs = program_.plan().outputs(program_.plan().steps[step]);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (s.values[i].numel() > 0) backend_of({}).copy_into(head_of(outputs[i]), s.values[i]);
 }

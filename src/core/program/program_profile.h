@@ -27,9 +27,9 @@ class Measures : public RunObserver {
   void before(size_t step) override;
   void after(size_t step) override;
   void end(bool ran) noexcept override;
-  bool takes_sides() const override { return true; }
-  void before_side(size_t first, size_t last) override;
-  void after_side(size_t first, size_t last) override;
+  bool allows_concurrency() const override { return true; }
+  void before_group(size_t first, size_t last) override;
+  void after_group(size_t first, size_t last) override;
 
   const std::vector<Step>& steps() const { return steps_; }
   // Whether a run has been measured to its end.
@@ -48,7 +48,7 @@ class Measures : public RunObserver {
   std::chrono::steady_clock::time_point start_;
   int64_t bytes_before_ = 0, peak_before_ = 0, nanoseconds_ = 0;
   bool complete_ = false;
-  bool beside_ = false;  // several steps run
+  bool concurrent_ = false;  // several steps run
 };
 
 }  // namespace tinyt

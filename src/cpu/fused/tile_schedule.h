@@ -2,7 +2,8 @@
 
 #include <span>
 
-#include "core/program/program.h"
+#include "core/ops/backend.h"
+#include "core/plan/tile_program.h"
 
 namespace tinyt::cpu {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/ops/backend.h"
-#include "core/program/program.h"
+#include "core/plan/plan.h"
 
 namespace tinyt::cpu {
 

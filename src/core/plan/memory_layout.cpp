@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/ops/dry_run.h"
-#include "core/program/program.h"
+#include "core/plan/plan.h"
 
 namespace tinyt {
 
@@ -18,61 +18,61 @@ void run_on_zeros(const KernelCall& call, Kernel kernel) {
 
 }  // namespace
 
-Program::MemoryLayout Program::layout() const {
+Plan::MemoryLayout Plan::layout() const {
   using Kind = Allocation::Kind;
   MemoryLayout out;
   const auto add = [&](const Storage* storage, Allocation place) {
     if (out.place_of.emplace(storage, out.places.size()).second) out.places.push_back(place);
   };
-  for (const auto& [storage, offset] : placed_)
+  for (const auto& [storage, offset] : placed)
     add(storage.get(), {Kind::Arena, storage->block.bytes, static_cast<int64_t>(offset)});
-  for (size_t i = 0; i < memories_.size(); ++i)
-    add(memories_[i].storage.get(), {Kind::Result, memories_[i].bytes, static_cast<int64_t>(i)});
-  for (const BufferEvent& turn : allocs_)
+  for (size_t i = 0; i < memories.size(); ++i)
+    add(memories[i].storage.get(), {Kind::Result, memories[i].bytes, static_cast<int64_t>(i)});
+  for (const BufferEvent& turn : allocs)
     if (turn.use == Use::Value) add(turn.memory.storage.get(), {Kind::Block, turn.memory.bytes});
-  for (size_t i = 0; i < arguments_.size(); ++i)
-    add(arguments_[i].storage.get(),
-        {Kind::Argument, arguments_[i].storage->block.bytes, static_cast<int64_t>(i)});
-  for (size_t s = 0; s < steps_.size(); ++s) {
-    const Step& step = steps_[s];
+  for (size_t i = 0; i < arguments.size(); ++i)
+    add(arguments[i].storage.get(),
+        {Kind::Argument, arguments[i].storage->block.bytes, static_cast<int64_t>(i)});
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const Step& step = steps[s];
     for (int64_t i = step.first; i < step.first + step.inputs + step.outputs; ++i) {
-      const Storage* storage = &operands_[i].storage();
+      const Storage* storage = &operands[i].storage();
       add(storage, {Kind::Outside, storage->block.bytes});
       Allocation& place = out.places[out.place_of.at(storage)];
       if (place.first < 0) place.first = static_cast<int64_t>(s);
       place.last = static_cast<int64_t>(s);
     }
   }
-  for (const ConcurrentGroup& side : sides_)  // all of them hold what one of them does
+  for (const ConcurrentGroup& group : groups)  // all of them hold what one of them does
     for (Allocation& place : out.places) {
-      if (place.first >= side.first && place.first <= side.last) place.first = side.first;
-      if (place.last >= side.first && place.last <= side.last) place.last = side.last;
+      if (place.first >= group.first && place.first <= group.last) place.first = group.first;
+      if (place.last >= group.first && place.last <= group.last) place.last = group.last;
     }
-  for (const BufferEvent& turn : allocs_)
+  for (const BufferEvent& turn : allocs)
     if (turn.use != Use::Arena)
       out.places[out.place_of.at(turn.memory.storage.get())].first = turn.step;
   for (Allocation& place : out.places)
-    if (place.kind == Kind::Result) place.last = static_cast<int64_t>(steps_.size()) - 1;
+    if (place.kind == Kind::Result) place.last = static_cast<int64_t>(steps.size()) - 1;
   return out;
 }
 
-std::vector<size_t> Program::held_bytes() const {
+std::vector<size_t> Plan::held_bytes() const {
   std::vector<size_t> out;
   size_t held = 0;
-  auto taken = allocs_.begin(), given = frees_.begin();
-  for (int64_t s = 0; s < static_cast<int64_t>(steps_.size()); ++s) {
-    for (; taken != allocs_.end() && taken->step == s; ++taken) held += taken->memory.bytes;
-    if (s == first_write_) held += spare_bytes();
+  auto taken = allocs.begin(), given = frees.begin();
+  for (int64_t s = 0; s < static_cast<int64_t>(steps.size()); ++s) {
+    for (; taken != allocs.end() && taken->step == s; ++taken) held += taken->memory.bytes;
+    if (s == first_write) held += spare_bytes();
     out.push_back(held);
-    for (; given != frees_.end() && given->step == s; ++given) held -= given->memory.bytes;
+    for (; given != frees.end() && given->step == s; ++given) held -= given->memory.bytes;
   }
   return out;
 }
 
-std::vector<Program::LiveBuffer> Program::held_values(int64_t step) const {
+std::vector<Plan::LiveBuffer> Plan::held_values(int64_t step) const {
   const MemoryLayout layout = this->layout();
   std::vector<int64_t> value(layout.places.size(), -1);
-  for (const ValueAccess& touch : touches_) {
+  for (const ValueAccess& touch : accesses) {
     const auto it = layout.place_of.find(&touch.tensor.storage());
     if (touch.made && touch.step <= step && it != layout.place_of.end())
       value[it->second] = touch.value;
@@ -89,31 +89,31 @@ std::vector<Program::LiveBuffer> Program::held_values(int64_t step) const {
   return out;
 }
 
-bool Program::may_replace(size_t argument, size_t memory) const {
-  const Storage &from = *arguments_[argument].storage, &to = *memories_[memory].storage;
+bool Plan::may_replace(size_t argument, size_t memory) const {
+  const Storage &from = *arguments[argument].storage, &to = *memories[memory].storage;
   const auto lies_in = [](std::span<const Tensor> tensors, const Storage& storage) {
     return std::any_of(tensors.begin(), tensors.end(),
                        [&](const Tensor& t) { return &t.storage() == &storage; });
   };
-  for (const Result& r : results_)
+  for (const Result& r : results)
     if (r.argument == static_cast<int64_t>(argument)) return false;
   int64_t last_read = -1, first_written = -1;
-  for (int64_t s = std::ssize(steps_); s-- > 0;) {
-    const auto in = inputs(steps_[s]), out = outputs(steps_[s]);
+  for (int64_t s = std::ssize(steps); s-- > 0;) {
+    const auto in = inputs(steps[s]), out = outputs(steps[s]);
     if (lies_in(out, from)) return false;
     if (lies_in(out, to)) first_written = s;
     if (last_read < 0 && lies_in(in, from)) last_read = s;
   }
   if (last_read < 0 || first_written < 0) return last_read < 0;
-  for (const ConcurrentGroup& side : sides_)
-    if (last_read < first_written && side.first <= last_read && first_written <= side.last)
+  for (const ConcurrentGroup& group : groups)
+    if (last_read < first_written && group.first <= last_read && first_written <= group.last)
       return false;
   return last_read < first_written ||
-         (last_read == first_written && may_replace(steps_[last_read], from, to));
+         (last_read == first_written && may_replace(steps[last_read], from, to));
 }
 
 // Of the step that reads what lies in `from`, and writes the memory `to`.
-bool Program::may_replace(const Step& step, const Storage& from, const Storage& to) const {
+bool Plan::may_replace(const Step& step, const Storage& from, const Storage& to) const {
   const auto in = inputs(step), out = outputs(step);
   size_t output = out.size();
   for (size_t o = 0; o < out.size(); ++o) {
@@ -125,7 +125,7 @@ bool Program::may_replace(const Step& step, const Storage& from, const Storage& 
     if (&in[i].storage() != &from) continue;
     const bool fits = in[i].itemsize() == out[output].itemsize() && in[i].offset() == 0;
     if (step.kind == Kind::Region) {
-      const Region& region = regions_[step.index];
+      const Region& region = regions[step.index];
       if (!fits || region.product || !region.may_replace(i, output)) return false;
       continue;
     }
@@ -133,15 +133,15 @@ bool Program::may_replace(const Step& step, const Storage& from, const Storage& 
         in[i].strides() != out[output].strides())
       return false;
     if (info(step.op).kind == OpKind::Scalar) continue;
-    const KernelCall call{step.op, in, out, attrs(step), step.compute};
+    const KernelCall call{step.op, in, out, attrs_of(step), step.compute};
     if (step.op != OpId::matmul_add || i != 2 || !backend_of({}).adds_in_place(call)) return false;
   }
   return true;
 }
 
 // The kernel itself says it, without doing its work.
-size_t Program::scratch_of(const Step& step) const {
-  if (step.kind == Kind::ExternalOp) return executables_[step.index]->scratch_bytes();
+size_t Plan::scratch_of(const Step& step) const {
+  if (step.kind == Kind::ExternalOp) return executables[step.index]->scratch_bytes();
   const bool is_scalar = step.kind == Kind::Op && info(step.op).kind == OpKind::Scalar;
   if (is_scalar && !(is_integral(step.compute) && divides(step.op))) return 0;
   DryRun dry;
@@ -150,39 +150,39 @@ size_t Program::scratch_of(const Step& step) const {
   for (const Tensor& t : outputs(step)) out.push_back(dry.fake_tensor(t));
   return dry.bytes_of([&] {
     if (step.kind == Kind::Op) {
-      const KernelCall call{step.op, in, out, attrs_[step.index], step.compute};
+      const KernelCall call{step.op, in, out, attrs[step.index], step.compute};
       return is_scalar ? run_on_zeros(call, step.kernel) : step.kernel(call);
     }
     if (step.kind == Kind::Copy) return backend_of({}).copy_into(in[0], out[0]);
-    Region region = regions_[step.index];
+    Region region = regions[step.index];
     if (region.product) region.product->result = dry.fake_tensor(region.product->result);
     run_region(region, in, out);
   });
 }
 
-std::vector<size_t> Program::scratch_bytes() const {
+std::vector<size_t> Plan::scratch_bytes() const {
   std::vector<size_t> out;
-  for (const Step& step : steps_) {
-    const bool is_held = first_write_ >= 0 && std::ssize(out) >= first_write_;
+  for (const Step& step : steps) {
+    const bool is_held = first_write >= 0 && std::ssize(out) >= first_write;
     out.push_back(is_held ? 0 : scratch_of(step));
   }
   if (num_threads() == 1) return out;
-  for (const ConcurrentGroup& side : sides_) {  // of which one step at a time takes some
-    const auto first = out.begin() + side.first, end = out.begin() + side.last + 1;
+  for (const ConcurrentGroup& group : groups) {  // of which one step at a time takes some
+    const auto first = out.begin() + group.first, end = out.begin() + group.last + 1;
     std::fill(first, end, *std::max_element(first, end));
   }
   return out;
 }
 
 // The most that a step from the first write on takes.
-size_t Program::spare_bytes() const {
+size_t Plan::spare_bytes() const {
   size_t most = 0;
-  for (int64_t s = first_write_; s >= 0 && s < std::ssize(steps_); ++s)
-    most = std::max(most, scratch_of(steps_[s]));
+  for (int64_t s = first_write; s >= 0 && s < std::ssize(steps); ++s)
+    most = std::max(most, scratch_of(steps[s]));
   return most;
 }
 
-size_t Program::peak_bytes() const {
+size_t Plan::peak_bytes() const {
   const std::vector<size_t> held = held_bytes(), scratch = scratch_bytes();
   size_t peak = 0;
   for (size_t s = 0; s < held.size(); ++s) peak = std::max(peak, held[s] + scratch[s]);

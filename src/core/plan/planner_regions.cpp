@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/plan/plan.h"
+#include "core/plan/planner.h"
 
 namespace tinyt {
 
@@ -114,7 +114,7 @@ Loop row_loop(std::span<const int64_t> shape, const std::vector<Dims>& strides, 
 }
 
 // Notes the loops, of which `last` runs along a row, and each operand's byte strides in them.
-void set_loops(Program::Region& region, const std::vector<Loop>& loops, const Loop& last,
+void set_loops(Plan::Region& region, const std::vector<Loop>& loops, const Loop& last,
                std::span<const Tensor> in) {
   region.space.cols = last.size;
   for (const Loop& loop : loops) region.space.outer.push_back(loop.size);
@@ -138,7 +138,7 @@ void set_loops(Program::Region& region, const std::vector<Loop>& loops, const Lo
 // Finds the loops over a region's shape. What cannot be read where it lies is copied. After a
 // product rows are those of its result, as far as all operands are dense or one element along them,
 // and nothing is gathered.
-void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Group& group) {
+void Planner::lay_out(Plan::Region& region, std::vector<Tensor>& in, const Group& group) {
   const std::span<const int64_t> shape(group.shape);
   const auto fits_row = [&](const Dims& strides, size_t dims, bool dense) {
     const size_t from = shape.size() - dims;
@@ -185,7 +185,7 @@ void Planner::lay_out(Program::Region& region, std::vector<Tensor>& in, const Gr
 
 // Whether an output of the same size may lie where an operand does: both run through it in the same
 // order, and no step reads the operand once the output is written.
-bool Program::Region::may_replace(size_t operand, size_t output) const {
+bool Plan::Region::may_replace(size_t operand, size_t output) const {
   const int made = tiles.outputs[output];
   int64_t step = space.cols * static_cast<int64_t>(size_of(tiles.registers[made].dtype));
   const TileOperand& from = operands[operand];
@@ -206,7 +206,7 @@ bool Program::Region::may_replace(size_t operand, size_t output) const {
 // A result takes the place of an operand that nobody reads any more, neither later nor in steps
 // after the one that makes it, where all operands that lie there run through it in the same order;
 // else new memory. `taken`: of operands.
-Tensor Planner::result_of(const Group& group, size_t output, const Program::Region& region,
+Tensor Planner::result_of(const Group& group, size_t output, const Plan::Region& region,
                           const std::vector<Tensor>& in, int64_t now, std::vector<bool>& taken) {
   const TileProgram& tiles = group.tiles;
   const Graph::Value& made = graph_.values()[group.outputs[output]];
@@ -237,7 +237,7 @@ Tensor Planner::result_of(const Group& group, size_t output, const Program::Regi
 }
 
 void Planner::plan_region(const Group& group, int64_t now) {
-  Program::Region region{group.tiles, {}, {}, {}};
+  Plan::Region region{group.tiles, {}, {}, {}};
   std::vector<Tensor> own, in, out;
   if (group.product >= 0) own = plan_product(group, now, region);
   const auto is_made = [&](size_t i) {
@@ -262,16 +262,15 @@ void Planner::plan_region(const Group& group, int64_t now) {
   };
   if (region.product && std::none_of(out.begin(), out.end(), lies_there))
     out.push_back(region.product->result);
-  Program::Step& step = add_step(Program::Kind::Region, own, out);
-  step.index = static_cast<int64_t>(program_.regions_.size());
+  Plan::Step& step = add_step(Plan::Kind::Region, own, out);
+  step.index = static_cast<int64_t>(plan_.regions.size());
   if (region.product) step.compute = region.product->compute;
-  program_.regions_.push_back(std::move(region));
+  plan_.regions.push_back(std::move(region));
 }
 
 // The product that a region begins with; its operands. Its result has new memory, which one of the
 // region's takes if nobody else reads it.
-std::vector<Tensor> Planner::plan_product(const Group& group, int64_t now,
-                                          Program::Region& region) {
+std::vector<Tensor> Planner::plan_product(const Group& group, int64_t now, Plan::Region& region) {
   const Graph::Node& node = graph_.nodes()[group.product];
   const int64_t v = node.outputs[0];
   std::vector<Tensor> in;
@@ -298,10 +297,10 @@ std::vector<Tensor> Planner::plan_product(const Group& group, int64_t now,
       .compute = inferred.compute,
       .kernel = kernel_of(node.op),
       .inputs = in.size(),
-      .attrs = static_cast<int64_t>(program_.attrs_.size()),
+      .attrs = static_cast<int64_t>(plan_.attrs.size()),
       .operand = at == group.inputs.end() ? -1 : static_cast<int>(at - group.inputs.begin()),
       .result = result};
-  program_.attrs_.push_back(inferred.attrs);
+  plan_.attrs.push_back(inferred.attrs);
   return in;
 }
 
