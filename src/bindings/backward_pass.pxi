@@ -330,7 +330,7 @@ def name_backward(bint active):
     BACKWARD_IS_NAMED = active
 
 
-cdef object direct_backward(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_backward(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase root = operand(args, n, names)
     cdef BackwardPass backward
     cdef bint mode = grad_mode()

@@ -1,4 +1,4 @@
-// A Python function of the package as its users call it: first its direct form in C, where it has
+// A Python function of the package as its users call it: first its fast path in C, where it has
 // one and the arguments are plain, then the function itself; errors pass a handler on their way.
 #pragma once
 
@@ -14,12 +14,12 @@ namespace tinyt {
 // Returns a new reference, NotImplemented for arguments that it leaves to the function, or null
 // with an error set: unless that is final, or about memory, the function is called then too, so
 // that every message is its own.
-using DirectCall = PyObject* (*)(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+using FastPath = PyObject* (*)(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 
 struct Composite {
   PyObject ob_base;
   vectorcallfunc vectorcall;
-  DirectCall direct;
+  FastPath fast_path;
   bool final;
   PyObject* function;
   PyObject* handler;  // handler(function, args, kwargs, error): (result,), or the error to raise
@@ -96,8 +96,8 @@ inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t 
   Composite* self = as_composite(object);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
   if (self->policy && t_autocast.active) return composite_autocast(self, args, nargs, kwnames);
-  if (self->direct) {
-    PyObject* result = self->direct(args, nargs, kwnames);
+  if (self->fast_path) {
+    PyObject* result = self->fast_path(args, nargs, kwnames);
     if (result && result != Py_NotImplemented) return result;
     if (result)
       Py_DECREF(result);
@@ -194,9 +194,9 @@ inline PyObject* composite_class() {
   return type;
 }
 
-// `policy` and `direct` may be null. A new reference.
+// `policy` and `fast_path` may be null. A new reference.
 inline PyObject* make_composite(PyObject* function, PyObject* handler, PyObject* policy,
-                                DirectCall direct, bool final) {
+                                FastPath fast_path, bool final) {
   PyTypeObject* type = composite_type();
   auto* self = type ? PyObject_GC_New(Composite, type) : nullptr;
   if (!self) return nullptr;
@@ -204,7 +204,7 @@ inline PyObject* make_composite(PyObject* function, PyObject* handler, PyObject*
   Py_INCREF(handler);
   Py_XINCREF(policy);
   self->vectorcall = composite_call;
-  self->direct = direct;
+  self->fast_path = fast_path;
   self->final = final;
   self->function = function;
   self->handler = handler;

@@ -296,9 +296,9 @@ cdef extern from "backward_pass.h" namespace "tinyt":
 
 
 cdef extern from "composite.h" namespace "tinyt":
-    ctypedef object (*DirectCall)(PyObject* const*, Py_ssize_t, PyObject*)
+    ctypedef object (*FastPath)(PyObject* const*, Py_ssize_t, PyObject*)
     object composite_class()
-    object make_composite(PyObject*, PyObject*, PyObject*, DirectCall, cbool)
+    object make_composite(PyObject*, PyObject*, PyObject*, FastPath, cbool)
 
 
 cdef extern from "core/ops/seam.h" namespace "tinyt":

@@ -599,9 +599,9 @@ cdef class BufferLayout:
 
 
 include "call.pxi"
-include "direct.pxi"
-include "direct_layers.pxi"
-include "direct_shapes.pxi"
+include "fast_paths.pxi"
+include "fast_layers.pxi"
+include "fast_shapes.pxi"
 include "index.pxi"
 include "rules.pxi"
 include "backward_pass.pxi"

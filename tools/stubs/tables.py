@@ -244,7 +244,7 @@ HOT_TYPES = {
     "primitive_method": "Callable[..., Any]",
     "result_type_number": "int",
     "Composite.__wrapped__": "Callable[..., Any]",
-    "has_direct_form": "bool",
+    "has_fast_path": "bool",
     "compiled_vjp": "Vjp",
 }
 # Whole signatures, where the result depends on the arguments or there is nothing to read.

@@ -325,14 +325,14 @@ def _retried(
 
 
 def renamed(function: F) -> F:
-    """Lets arguments be called by their :data:`OTHER_NAMES`; adds direct form and autocast policy.
+    """Lets arguments be called by their :data:`OTHER_NAMES`; adds fast path and autocast policy.
 
     The function itself if there is neither.
     """
     name = function.__name__
     policy = policy_of(name)
     plain = not _others(function) and not has_old_order(name)
-    if plain and not _tensor.has_direct_form(name) and policy is None:
+    if plain and not _tensor.has_fast_path(name) and policy is None:
         return function
     return cast(F, _tensor.composite(function, _retried, policy))
 

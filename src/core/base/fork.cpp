@@ -15,11 +15,11 @@ constexpr uint64_t kThreadMask = (uint64_t{1} << kThreadBits) - 1;
 
 constinit std::atomic<uint32_t> g_forks{0};
 constinit std::atomic<uint64_t> g_survivor{0};  // the thread that the last fork was called from
-constinit std::atomic<uint64_t> g_threads{0};
+constinit std::atomic<uint64_t> g_thread_numbers{0};
 
 uint64_t this_thread() {
   static constinit thread_local uint64_t number = 0;
-  if (number == 0) number = ++g_threads & kThreadMask;
+  if (number == 0) number = ++g_thread_numbers & kThreadMask;
   return number;
 }
 

@@ -9,7 +9,7 @@ namespace tinyt {
 
 namespace {
 
-using Op = Sizes::Op;
+using SizeOp = Sizes::Op;
 using Test = Sizes::Test;
 
 std::vector<int64_t> sizes_in(const Graph& g) {
@@ -91,20 +91,20 @@ const std::string& integer_kinds(OpId op) {
   return all[static_cast<size_t>(op)];
 }
 
-bool compute(Op op, int64_t a, int64_t b, int64_t& out) {
+bool compute(SizeOp op, int64_t a, int64_t b, int64_t& out) {
   switch (op) {
-    case Op::Add:
+    case SizeOp::Add:
       return !__builtin_add_overflow(a, b, &out);
-    case Op::Sub:
+    case SizeOp::Sub:
       return !__builtin_sub_overflow(a, b, &out);
-    case Op::Mul:
+    case SizeOp::Mul:
       return !__builtin_mul_overflow(a, b, &out);
     default:
       break;
   }
   if (b == 0 || (a == INT64_MIN && b == -1)) return false;
   const int64_t rest = a % b, wraps = rest != 0 && (rest < 0) != (b < 0);  // as Python rounds
-  out = op == Op::FloorDiv ? a / b - wraps : rest + wraps * b;
+  out = op == SizeOp::FloorDiv ? a / b - wraps : rest + wraps * b;
   return true;
 }
 
@@ -157,7 +157,8 @@ std::string Sizes::Form::difference(const Form& now) const {
 
 Sizes::Sizes(const Graph& graph) : form_(graph) {
   const std::vector<int64_t> given = sizes_in(graph);
-  for (size_t i = 0; i < given.size(); ++i) add({Op::Given, static_cast<int64_t>(i), -1, given[i]});
+  for (size_t i = 0; i < given.size(); ++i)
+    add({SizeOp::Given, static_cast<int64_t>(i), -1, given[i]});
   for (const Graph::Input& x : graph.inputs())
     if (is_weak(x)) numbers_.emplace_back(x.value, x.tensor);
 }
@@ -171,11 +172,11 @@ int64_t Sizes::add(Row row) {
 
 int64_t Sizes::constant(int64_t value) {
   const auto [at, is_new] = constants_.try_emplace(value, -1);
-  if (is_new) at->second = add({Op::Constant, -1, -1, value});
+  if (is_new) at->second = add({SizeOp::Constant, -1, -1, value});
   return at->second;
 }
 
-int64_t Sizes::apply(Op op, int64_t left, int64_t right) {
+int64_t Sizes::apply(SizeOp op, int64_t left, int64_t right) {
   const auto [at, is_new] = known_.try_emplace(row_key(static_cast<uint8_t>(op), left, right), -1);
   if (is_new) {
     int64_t value = 0;
@@ -221,8 +222,8 @@ std::optional<std::vector<int64_t>> Sizes::evaluated(const Graph& other) const {
   values.resize(rows_.size());
   for (size_t i = 0; i < rows_.size(); ++i) {
     const Row& row = rows_[i];
-    if (row.op == Op::Given) continue;
-    if (row.op == Op::Constant) {
+    if (row.op == SizeOp::Given) continue;
+    if (row.op == SizeOp::Constant) {
       values[i] = row.value;
     } else if (!compute(row.op, values[row.left], values[row.right], values[i])) {
       return std::nullopt;

@@ -4,7 +4,7 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kQueries = 128;  // of a block, at most
+constexpr int64_t kLowpQueries = 128;  // of a block, at most
 
 // Of BFloat16 on units of its own: as in forward, scores are scaled, and weights and slopes are
 // rounded. A panel of queries at a time meets a block of keys, which are the lanes; its weights and
@@ -21,7 +21,7 @@ class TileBlocks {
 
   void plan(int64_t pass, WorkspaceLayout& at) {
     const int64_t width = s_.width, out_width = s_.out_width;
-    queries_ = equal_block(s_.queries, kQueries, kTilePanel);
+    queries_ = equal_block(s_.queries, kLowpQueries, kTilePanel);
     keys_ = equal_block(std::min(s_.keys, pass), kKeys, kTilePanel);
     query_panel_ = gemm_.panel(queries_);
     key_panel_ = gemm_.panel(pass);

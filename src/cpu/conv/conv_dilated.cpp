@@ -12,30 +12,30 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kChainBytes = 2048;              // most bytes of terms in one chain of fma
-constexpr int64_t kRowsAtOnce = 48;                // of weights, which stay in L2 for a block
-constexpr int64_t kBlockBytes = int64_t{1} << 19;  // of a block's columns and sums
-constexpr int64_t kMinBlocks = 16;                 // of a problem with so many smallest ones
+constexpr int64_t kChainBytes = 2048;  // most bytes of terms in one chain of fma
+constexpr int64_t kDilatedRows = 48;   // of weights, which stay in L2 for a block
+constexpr int64_t kDilatedBlockBytes = int64_t{1} << 19;  // of a block's columns and sums
+constexpr int64_t kMinDilatedBlocks = 16;                 // of a problem with so many smallest ones
 // Of a part: what a register of positions reads is looked up anew for each tap and part.
-constexpr int64_t kMinChannels = 24;
-constexpr int64_t kMinBlock = 96;   // positions: all weights are read again for each block
-constexpr int64_t kMaxKernel = 32;  // along a dimension that is cut
-constexpr int64_t kLeastGain = 10;  // one part in so many
+constexpr int64_t kMinDilatedChannels = 24;
+constexpr int64_t kMinBlock = 96;     // positions: all weights are read again for each block
+constexpr int64_t kMaxKernel = 32;    // along a dimension that is cut
+constexpr int64_t kDilatedGain = 10;  // one part in so many
 
 // Along one dimension, neighbouring positions and the taps, neighbours too, that they meet.
-struct Segment {
+struct DilatedSegment {
   int64_t first, count;
   int64_t tap, taps;
 };
-using Region = std::array<Segment, kSpatial>;
+using Region = std::array<DilatedSegment, kSpatial>;
 using Cuts = std::array<bool, kSpatial>;  // the dimensions along which the output is cut
 
 int64_t positions_of(const Region& r) { return r[0].count * r[1].count * r[2].count; }
 int64_t taps_of(const Region& r) { return r[0].taps * r[1].taps * r[2].taps; }
 
 // The taps inside the source at position p of dimension d.
-Segment taps_at(const Columns& c, size_t d, int64_t p) {
-  Segment s = {p, 1, 0, 0};
+DilatedSegment taps_at(const Columns& c, size_t d, int64_t p) {
+  DilatedSegment s = {p, 1, 0, 0};
   for (int64_t tap = 0; tap < c.kernel[d]; ++tap) {
     const int64_t at = p * c.multiply[d] + tap * c.tap_step[d] + c.offset[d];
     if (at >= 0 && at < c.source[d] && s.taps++ == 0) s.tap = tap;
@@ -44,12 +44,12 @@ Segment taps_at(const Columns& c, size_t d, int64_t p) {
 }
 
 // All positions: cut where their taps change, or as one that meets all taps.
-std::vector<Segment> segments_of(const Columns& c, size_t d, bool cut) {
+std::vector<DilatedSegment> segments_of(const Columns& c, size_t d, bool cut) {
   if (!cut) return {{0, c.positions[d], 0, c.kernel[d]}};
   const int64_t ends = std::max<int64_t>(0, (c.kernel[d] - 1) * c.tap_step[d]) + c.offset[d];
-  std::vector<Segment> list;
+  std::vector<DilatedSegment> list;
   for (int64_t p = 0; p < c.positions[d];) {
-    Segment s = taps_at(c, d, p);
+    DilatedSegment s = taps_at(c, d, p);
     if (s.taps == c.kernel[d]) {  // and so do all up to the last one
       s.count = std::min(c.positions[d], (c.source[d] - 1 - ends) / c.multiply[d] + 1) - p;
     }
@@ -65,9 +65,9 @@ std::vector<Segment> segments_of(const Columns& c, size_t d, bool cut) {
 
 std::vector<Region> regions_of(const Columns& c, const Cuts& cuts) {
   std::vector<Region> list;
-  for (const Segment& z : segments_of(c, 0, cuts[0])) {
-    for (const Segment& y : segments_of(c, 1, cuts[1])) {
-      for (const Segment& x : segments_of(c, 2, cuts[2])) list.push_back({z, y, x});
+  for (const DilatedSegment& z : segments_of(c, 0, cuts[0])) {
+    for (const DilatedSegment& y : segments_of(c, 1, cuts[1])) {
+      for (const DilatedSegment& x : segments_of(c, 2, cuts[2])) list.push_back({z, y, x});
     }
   }
   return list;
@@ -112,8 +112,8 @@ int64_t part_of(const Direct& d) {
 int64_t block_of(const Direct& d) {
   const auto size = static_cast<int64_t>(size_of(d.dtype));
   const int64_t cols = kernels().gemm->tile[static_cast<size_t>(d.dtype)].cols;
-  const int64_t most = kBlockBytes / ((part_of(d) * d.taps() + d.outs) * size);
-  return std::min(most, d.images * d.positions() / kMinBlocks) / cols * cols;
+  const int64_t most = kDilatedBlockBytes / ((part_of(d) * d.taps() + d.outs) * size);
+  return std::min(most, d.images * d.positions() / kMinDilatedBlocks) / cols * cols;
 }
 
 class RegionsProduct {
@@ -269,8 +269,8 @@ class RegionsProduct {
   void multiply(const char* weights, const char* columns, int64_t channels, int64_t taps,
                 int64_t depth, int64_t cols, bool accumulate, char* sums) const {
     const int64_t a_panel = tile_.rows * channels * d_.taps();
-    for (int64_t row = 0; row < d_.outs; row += kRowsAtOnce) {
-      kernels().gemm->block[type_]({.rows = std::min(kRowsAtOnce, d_.outs - row),
+    for (int64_t row = 0; row < d_.outs; row += kDilatedRows) {
+      kernels().gemm->block[type_]({.rows = std::min(kDilatedRows, d_.outs - row),
                                     .cols = cols,
                                     .depth = channels * taps,
                                     .a = weights + row / tile_.rows * a_panel * size_,
@@ -330,8 +330,8 @@ class RegionsProduct {
 }  // namespace
 
 bool regions_pay(const Direct& d) {
-  if (d.taps() == 0 || part_of(d) < kMinChannels || block_of(d) < kMinBlock) return false;
-  return cost_of(d, best_cuts(d)) * (kLeastGain + 1) <= cost_of(d, kUncut) * kLeastGain;
+  if (d.taps() == 0 || part_of(d) < kMinDilatedChannels || block_of(d) < kMinBlock) return false;
+  return cost_of(d, best_cuts(d)) * (kDilatedGain + 1) <= cost_of(d, kUncut) * kDilatedGain;
 }
 
 void regions_product(const Direct& d, const Tensor& lines, const Tensor& y) {

@@ -13,10 +13,10 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kBand = 4096;         // elements of a band, about
-constexpr int64_t kMaxPairs = 16;       // of channels in a group
-constexpr int64_t kMaxTerms = 256;      // of the sum for one element
-constexpr double kMaxPacked = 1 << 24;  // elements
+constexpr int64_t kBand = 4096;               // elements of a band, about
+constexpr int64_t kMaxPairs = 16;             // of channels in a group
+constexpr int64_t kMaxTerms = 256;            // of the sum for one element
+constexpr double kMaxDirectPacked = 1 << 24;  // elements
 constexpr int64_t kWorkOfTask = int64_t{1} << 18;
 constexpr int64_t kRowsAtOnce = 4;  // computed side by side
 
@@ -237,7 +237,7 @@ bool Direct::pays() const {
   const Sizes& n = columns.positions;
   const double packed =
       static_cast<double>(ins) * PaddedLines::elements(columns, std::min(n[1], kBand), n[2]);
-  return packed <= kMaxPacked;
+  return packed <= kMaxDirectPacked;
 }
 
 void direct_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail) {

@@ -18,16 +18,16 @@ namespace {
 
 using namespace conv_blocks;
 
-constexpr int64_t kMinChannels = 16;
-constexpr int64_t kMinPositions = 16;
-constexpr double kMaxPacked = 1 << 22;  // elements
+constexpr int64_t kMinLowpChannels = 16;
+constexpr int64_t kMinLowpPositions = 16;
+constexpr double kMaxLowpPacked = 1 << 22;  // elements
 constexpr int64_t kPairBytes = 4;
 constexpr int64_t kStepBytes = 2048;  // of a panel of weights
 // Sums and pairs of a block, which share L2 with the weights in use; and its positions.
 constexpr int64_t kBlockSums = int64_t{1} << 17, kBlockPairs = int64_t{1} << 17;
-constexpr int64_t kMaxBlock = 2048;
-constexpr int64_t kMinBlocks = 8;  // of a problem with so many smallest ones
-constexpr int64_t kPackTask = 64;  // steps of weights
+constexpr int64_t kMaxLowpBlock = 2048;
+constexpr int64_t kMinLowpBlocks = 8;  // of a problem with so many smallest ones
+constexpr int64_t kConvPackTask = 64;  // steps of weights
 
 // Pairs of channels, in whole steps.
 int64_t pairs_of(const Direct& d) { return round_up(ceil_div(d.ins, 2), kStepPairs); }
@@ -35,9 +35,9 @@ int64_t pairs_of(const Direct& d) { return round_up(ceil_div(d.ins, 2), kStepPai
 Blocks cut(const Direct& d) {
   const int64_t pairs = pairs_of(d);
   const int64_t fit = std::min(kBlockSums / round_up(d.outs, kTilePanel), kBlockPairs / pairs);
-  const int64_t share = d.images * d.positions() / kMinBlocks;
+  const int64_t share = d.images * d.positions() / kMinLowpBlocks;
   const int64_t wide = 4 * kBlockPairs / (pairs * Blocks::depth_of_row(d.columns));
-  return {d, std::clamp(std::min(fit, share), kMinBlock, kMaxBlock), wide};
+  return {d, std::clamp(std::min(fit, share), kMinBlock, kMaxLowpBlock), wide};
 }
 
 class LowConv {
@@ -90,7 +90,7 @@ class LowConv {
         as_contiguous(lines.view(Dims{d_.groups, taps, d_.outs, d_.ins},
                                  Dims{matrix * taps, 1, d_.ins * taps, taps}, lines.offset()));
     const auto* from = by_tap.ptr<uint16_t>();
-    parallel_ranges(d_.groups * panels_ * steps_, kPackTask, [&](int64_t begin, int64_t end) {
+    parallel_ranges(d_.groups * panels_ * steps_, kConvPackTask, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t step = i % steps_, first = i / steps_ % panels_ * kTilePanel;
         const int64_t group = i / steps_ / panels_, channel = step / taps * 2 * kStepPairs;
@@ -170,9 +170,9 @@ class LowConv {
 
 bool low_conv_pays(const Direct& d) {
   if (d.dtype != DType::BFloat16 || kernels().conv_tiles == nullptr) return false;
-  if (d.ins < kMinChannels || d.outs < kMinChannels || d.taps() == 0) return false;
-  if (d.images * d.positions() < kMinPositions) return false;
-  return Blocks::smallest(d) <= kMaxPacked;
+  if (d.ins < kMinLowpChannels || d.outs < kMinLowpChannels || d.taps() == 0) return false;
+  if (d.images * d.positions() < kMinLowpPositions) return false;
+  return Blocks::smallest(d) <= kMaxLowpPacked;
 }
 
 void low_conv_product(const Direct& d, const Tensor& lines, const Tensor& y) {

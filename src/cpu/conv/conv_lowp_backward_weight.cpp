@@ -23,14 +23,15 @@ constexpr int64_t kSide = 16;                      // of a tile
 constexpr int64_t kStepLength = 32;                // positions
 constexpr int64_t kItem = 2;                       // bytes
 constexpr int64_t kBlockBytes = int64_t{1} << 20;  // of both operands
-constexpr int64_t kMaxBlock = 4096;
+constexpr int64_t kMaxWeightBlock = 4096;
 constexpr int64_t kChannelsOfTask = 8;
 constexpr int64_t kCheckTask = int64_t{1} << 16;
 
 Blocks cut(const Direct& d) {
   const int64_t lines = round_up(d.ins, kSide) + round_up(d.outs, kSide);
   const int64_t fit = kBlockBytes / (kItem * lines);
-  return {d, std::clamp(fit, kMinBlock, kMaxBlock), 4 * fit / Blocks::depth_of_row(d.columns)};
+  return {d, std::clamp(fit, kMinBlock, kMaxWeightBlock),
+          4 * fit / Blocks::depth_of_row(d.columns)};
 }
 
 // One group.

@@ -13,22 +13,22 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kWorkOfTask = 32768;
+constexpr int64_t kPoolWork = 32768;
 
 // Windows along one dimension, each `step` after the last, with equally many taps.
-struct Run {
+struct PoolRun {
   int64_t first, count;  // output positions
   int64_t begin, step, taps;
 };
 
-std::vector<Run> runs_of(std::span<const int64_t> begin, std::span<const int64_t> end,
-                         int64_t tap_step) {
-  std::vector<Run> runs;
+std::vector<PoolRun> runs_of(std::span<const int64_t> begin, std::span<const int64_t> end,
+                             int64_t tap_step) {
+  std::vector<PoolRun> runs;
   for (size_t i = 0; i < begin.size(); ++i) {
     const int64_t length = std::max<int64_t>(0, end[i] - begin[i]);
     const int64_t taps = (length + tap_step - 1) / tap_step;
     if (!runs.empty() && runs.back().taps == taps) {
-      Run& run = runs.back();
+      PoolRun& run = runs.back();
       const int64_t step = begin[i] - (run.begin + (run.count - 1) * run.step);
       if (step > 0 && (run.count == 1 || step == run.step)) {
         run.step = step;
@@ -44,7 +44,7 @@ std::vector<Run> runs_of(std::span<const int64_t> begin, std::span<const int64_t
 struct Windows {
   Sizes in, out, step;
   std::span<const int64_t> begin[kSpatial], end[kSpatial];  // by output position
-  std::vector<Run> across;                                  // along the last dimension
+  std::vector<PoolRun> across;                              // along the last dimension
   int64_t taps = 1;                                         // of the largest window
 
   Windows(std::span<const int64_t> in_shape, AttrReader attrs)
@@ -61,7 +61,7 @@ struct Windows {
       end[d] = listed ? ends.first(n) : std::span(&kOne, 1);
       if (listed) begins = begins.subspan(n), ends = ends.subspan(n);
       int64_t most = 0;
-      for (const Run& run : runs_of(begin[d], end[d], step[d])) most = std::max(most, run.taps);
+      for (const PoolRun& run : runs_of(begin[d], end[d], step[d])) most = std::max(most, run.taps);
       taps *= most;
     }
     across = runs_of(begin[2], end[2], step[2]);
@@ -79,7 +79,7 @@ void max_pool_row(const Windows& w, int64_t row, DType dtype, const T* x, T lowe
   const int64_t y = row % w.out[1], z = row / w.out[1] % w.out[0];
   const int64_t from_z = w.begin[0][static_cast<size_t>(z)];
   const int64_t from_y = w.begin[1][static_cast<size_t>(y)];
-  for (const Run& run : w.across) {
+  for (const PoolRun& run : w.across) {
     T* value = values + row * w.out[2] + run.first;
     int64_t* index = indices + row * w.out[2] + run.first;
     const PoolRow args = {
@@ -109,7 +109,7 @@ template <class T>
 void max_pool(const Windows& w, DType dtype, const Tensor& x, T lowest, const Tensor& values,
               const Tensor& indices) {
   const int64_t work = std::max<int64_t>(1, w.taps * w.out[2]);
-  const int64_t grain = std::max<int64_t>(1, kWorkOfTask / work);
+  const int64_t grain = std::max<int64_t>(1, kPoolWork / work);
   parallel_ranges(values.numel() / w.out[2], grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       max_pool_row(w, row, dtype, x.ptr<T>(), lowest, values.ptr<T>(), indices.ptr<int64_t>());

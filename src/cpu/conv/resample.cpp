@@ -17,7 +17,7 @@ namespace tinyt::cpu {
 namespace {
 
 constexpr int64_t kBlock = 64;
-constexpr int64_t kWorkOfTask = 32768;
+constexpr int64_t kResampleWork = 32768;
 
 template <class T>
 struct Entry {
@@ -73,7 +73,7 @@ Matrix<T> transposed_matrix(const Matrix<T>& m, int64_t columns) {
 }
 
 // Neighbouring rows with equally many entries, stored entry by entry, for ResampleTable::gather.
-struct Run {
+struct ResampleRun {
   int64_t first, rows, taps;
   size_t offset;  // in index and weight
 };
@@ -101,7 +101,7 @@ class LineMatrix {
 
   void apply(DType dtype, const T* line, T* out) const {
     const auto gather = kernels().resample->gather[static_cast<int>(dtype)];
-    for (const Run& run : runs_) {
+    for (const ResampleRun& run : runs_) {
       if (run.taps == 0) {
         std::fill_n(out + run.first, run.rows, T{0});
       } else if (run.taps <= kBlock) {
@@ -114,7 +114,7 @@ class LineMatrix {
   }
 
  private:
-  T long_sum(const Run& run, int64_t row, const T* line) const {
+  T long_sum(const ResampleRun& run, int64_t row, const T* line) const {
     T total{0};
     for (int64_t k = 0; k < run.taps; k += kBlock) {
       T sum{0};
@@ -128,7 +128,7 @@ class LineMatrix {
   }
 
   bool identity_;
-  std::vector<Run> runs_;
+  std::vector<ResampleRun> runs_;
   std::vector<int32_t> index_;
   std::vector<T> weight_;
 };
@@ -184,7 +184,7 @@ void resample(DType dtype, const Sizes& in, const Sizes& out, const Matrix<T> (&
   const auto entries = [&](int d) { return static_cast<int64_t>(matrix[d].entries.size()); };
   const int64_t lines = y.numel() / out[2];
   const int64_t rows = entries(0) * entries(1) / (out[0] * out[1]) + 1;  // of a line, about
-  const int64_t grain = std::max<int64_t>(1, kWorkOfTask / (rows * in[2] + across.work() + 1));
+  const int64_t grain = std::max<int64_t>(1, kResampleWork / (rows * in[2] + across.work() + 1));
   const int64_t bytes = 2 * in[2] * static_cast<int64_t>(sizeof(T)) + memory::kAlignment;
   const int threads = lines > grain ? num_threads() : 1;
   const Workspace memory(bytes * threads);

@@ -77,8 +77,8 @@ int64_t source_of(int64_t mode, int64_t i, int64_t begin, int64_t n) {
   return i;
 }
 
-constexpr int64_t kTogether = 1 << 10;   // bytes of short rows of a constant pad
-constexpr int64_t kConstants = 4 << 10;  // bytes of a constant, copied where it is to be
+constexpr int64_t kRowsTogether = 1 << 10;  // bytes of short rows of a constant pad
+constexpr int64_t kConstants = 4 << 10;     // bytes of a constant, copied where it is to be
 
 // Rows, along the last dimension that is padded and those after it, made in one go.
 class BorderRows {
@@ -180,7 +180,7 @@ class BorderRows {
                    int64_t rows) const {
     const int64_t unit = unit_ * static_cast<int64_t>(out_.itemsize());
     const int64_t before = pad_[2 * dim_] * unit, bytes = x_.size(dim_) * unit;
-    const int64_t most = std::max<int64_t>(1, kTogether / to_step);
+    const int64_t most = std::max<int64_t>(1, kRowsTogether / to_step);
     for (int64_t r = 0; r < rows; r += most, to += most * to_step) {
       const int64_t count = std::min(most, rows - r), all = count * to_step;
       fill(to, count > 1 ? all : before);

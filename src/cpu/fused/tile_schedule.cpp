@@ -16,7 +16,7 @@ namespace tinyt::cpu {
 namespace {
 
 // Of what goes past the caches at once, as in elementwise.cpp.
-constexpr int64_t kStreamPiece = 2048;
+constexpr int64_t kTileStreamPiece = 2048;
 constexpr int64_t kManySteps = 8;
 constexpr int64_t kRowItem = 8;                     // bytes of the room for a value of a row
 constexpr int64_t kCloseResult = int64_t{1} << 20;  // bytes: an L2
@@ -33,7 +33,7 @@ constexpr int64_t kFarPiece = 6 << 10;
 constexpr int64_t kNear = TileProgram::kLiveBytes + 8192;  // of tiles on the stack
 
 // What of a region one turn computes: rows of one outer position, columns of each.
-struct Part {
+struct TilePart {
   int64_t outer, row, rows, col, cols;
 };
 
@@ -63,7 +63,7 @@ struct Cut {
     return std::min(most, round_up(ceil_div(n, round_up(ceil_div(n, most), 2)), multiple));
   }
 
-  Part part(int64_t i) const {
+  TilePart part(int64_t i) const {
     const int64_t col = i % col_parts * cols, row = i / col_parts % row_parts * rows;
     return {i / col_parts / row_parts, row, std::min(rows, loop_rows - row), col,
             std::min(cols, space_cols - col)};
@@ -71,7 +71,7 @@ struct Cut {
 };
 
 // A region and the memory of one run.
-struct Job {
+struct TileJob {
   const TileProgram& program;
   std::span<const TileOperand> operands;
   const TileSpace& space;
@@ -126,7 +126,7 @@ class Runner {
 
  public:
   // `memory`: as much as bytes() says; `whole`: room for what run_pieces() keeps.
-  Runner(const Job& job, int64_t elements, int64_t rows, char* memory, char* whole)
+  Runner(const TileJob& job, int64_t elements, int64_t rows, char* memory, char* whole)
       : job_(job),
         elements_(elements),
         tile_bytes_(tile_bytes(job, elements)),
@@ -135,7 +135,7 @@ class Runner {
         whole_(whole),
         at_(reinterpret_cast<View*>(tile(job.tiles()) + job.program.row_tiles * row_bytes_)) {}
 
-  static int64_t bytes(const Job& job, int64_t elements, int64_t rows) {
+  static int64_t bytes(const TileJob& job, int64_t elements, int64_t rows) {
     return job.tiles() * tile_bytes(job, elements) + job.program.row_tiles * row_bytes(rows) +
            static_cast<int64_t>(job.program.registers.size() * sizeof(View));
   }
@@ -155,7 +155,7 @@ class Runner {
     return bytes / widest(program);
   }
 
-  void run(const Part& at) {
+  void run(const TilePart& at) {
     place(at);
     for (const TileProgram::Step& step : job_.program.steps) execute(step, at);
     for (size_t o = 0; o < job_.outputs.size(); ++o)
@@ -163,7 +163,7 @@ class Runner {
   }
 
   // A block of a row, and its reductions' values, one after another every `step` bytes.
-  void run_block(const Part& at, char* value, int64_t step) {
+  void run_block(const TilePart& at, char* value, int64_t step) {
     place(at);
     for (const TileProgram::Step& s : job_.program.steps) {
       if (info(s.op).kind == OpKind::Reduce) {
@@ -177,11 +177,11 @@ class Runner {
 
   // The same in pieces of a tile each: what is reduced of `kept` registers lies whole, each of them
   // `room` bytes after the one before.
-  void run_pieces(const Part& block, std::span<const int> kept, int64_t room, char* value,
+  void run_pieces(const TilePart& block, std::span<const int> kept, int64_t room, char* value,
                   int64_t step) {
     // Operands first: results may take their place.
     reduce_whole(block, true, kept, room, value, step);
-    for (Part at = block; at.col < block.col + block.cols; at.col += elements_) {
+    for (TilePart at = block; at.col < block.col + block.cols; at.col += elements_) {
       at.cols = std::min(elements_, block.col + block.cols - at.col);
       place(at);
       for (size_t k = 0; k < kept.size(); ++k)
@@ -194,7 +194,7 @@ class Runner {
   }
 
   // What is one element a row, where the reductions' values are given, one array after another.
-  void run_rows(const Part& at, char* const* values) {
+  void run_rows(const TilePart& at, char* const* values) {
     place(at);
     for (const TileProgram::Step& step : job_.program.steps) {
       if (info(step.op).kind == OpKind::Reduce) {
@@ -206,13 +206,13 @@ class Runner {
   }
 
  private:
-  static int64_t tile_bytes(const Job& job, int64_t elements) {
+  static int64_t tile_bytes(const TileJob& job, int64_t elements) {
     return round_up(elements * widest(job.program), kCacheLine);
   }
   static int64_t row_bytes(int64_t rows) { return round_up(rows * kRowItem, kCacheLine); }
   char* tile(int i) const { return memory_ + i * tile_bytes_; }
 
-  void place(const Part& at) {
+  void place(const TilePart& at) {
     const TileProgram& program = job_.program;
     const int64_t first_row = at.outer * job_.loop_rows() + at.row;
     char* const rows = tile(job_.tiles());
@@ -241,12 +241,12 @@ class Runner {
   }
 
   // Where a part of an output lies.
-  char* output(int o, const Part& at) const {
+  char* output(int o, const TilePart& at) const {
     const int64_t row = at.outer * job_.loop_rows() + at.row;
     return job_.outputs[o] + (row * job_.space.cols + at.col) * job_.item(job_.program.outputs[o]);
   }
 
-  View input(int r, const Part& at) const {
+  View input(int r, const TilePart& at) const {
     const TileOperand& operand = job_.operands[static_cast<size_t>(r)];
     int64_t bytes = at.col * (operand.inner ? job_.item(r) : operand.gather), row = 0;
     if (!operand.stride.empty()) {
@@ -260,7 +260,7 @@ class Runner {
   }
 
   // The operand's part, dense.
-  View gather(int r, const Part& at, char* to) const {
+  View gather(int r, const TilePart& at, char* to) const {
     const int64_t item = job_.item(r);
     const Block from{at_[r].data, at_[r].row, job_.operands[static_cast<size_t>(r)].gather};
     copy_block(from, {to, at.cols * item, item}, static_cast<size_t>(item), at.rows, at.cols);
@@ -268,8 +268,8 @@ class Runner {
   }
 
   // The reductions of operands, or of all else.
-  void reduce_whole(const Part& block, bool of_operands, std::span<const int> kept, int64_t room,
-                    char* value, int64_t step) const {
+  void reduce_whole(const TilePart& block, bool of_operands, std::span<const int> kept,
+                    int64_t room, char* value, int64_t step) const {
     for (const TileProgram::Step& s : job_.program.steps) {
       if (info(s.op).kind != OpKind::Reduce) continue;
       const int r = s.in[0];
@@ -284,7 +284,7 @@ class Runner {
     }
   }
 
-  void execute(const TileProgram::Step& step, const Part& at) {
+  void execute(const TileProgram::Step& step, const TilePart& at) {
     if (info(step.op).kind == OpKind::Reduce) {
       const View& in = at_[step.in[0]];
       Reducer(step).rows(in.data, at.rows, in.row, at.cols, at_[step.out].data);
@@ -296,7 +296,7 @@ class Runner {
   }
 
   // As few rows as the operands' strides allow.
-  void compute(const TileProgram::Step& step, const Part& at) {
+  void compute(const TileProgram::Step& step, const TilePart& at) {
     char* ptr[kMaxOperands];
     int64_t row[kMaxOperands];
     uint8_t inner[kMaxOperands];
@@ -318,7 +318,7 @@ class Runner {
         {ptr, one_run ? 1 : at.rows, one_run ? at.rows * cols : cols, row, inner});
   }
 
-  void convert(const TileProgram::Step& step, const Part& at) {
+  void convert(const TileProgram::Step& step, const TilePart& at) {
     const auto from = static_cast<int>(step.dtype), to = static_cast<int>(job_.reg(step.out).dtype);
     const auto half = static_cast<int>(step.half);
     const ElementwiseTable& table = *kernels().elementwise;
@@ -339,7 +339,7 @@ class Runner {
     }
   }
 
-  void stream(size_t o, const Part& at) {
+  void stream(size_t o, const TilePart& at) {
     const int r = job_.program.outputs[o];
     const View& from = at_[r];
     const int64_t item = job_.item(r), cols = job_.space.cols;
@@ -350,7 +350,7 @@ class Runner {
       kernels().copy->stream(from.data + i * bytes, to + i * cols * item, bytes);
   }
 
-  const Job& job_;
+  const TileJob& job_;
   int64_t elements_, tile_bytes_, row_bytes_;
   char *memory_, *whole_;
   View* at_;  // of each register
@@ -358,7 +358,7 @@ class Runner {
 
 // On the stack where that is enough: a page of it that is not used is not touched either.
 template <int64_t kBytes, class F>
-[[gnu::noinline]] void run_on_stack(const Job& job, int64_t elements, int64_t rows, char* whole,
+[[gnu::noinline]] void run_on_stack(const TileJob& job, int64_t elements, int64_t rows, char* whole,
                                     F&& body) {
   alignas(kCacheLine) char memory[kBytes];
   Runner runner(job, elements, rows, memory, whole);
@@ -369,7 +369,7 @@ template <int64_t kBytes, class F>
 class Runners {
  public:
   // `whole`: bytes that each has for run_pieces().
-  Runners(const Job& job, int64_t elements, int64_t rows, int64_t tasks, int64_t whole = 0)
+  Runners(const TileJob& job, int64_t elements, int64_t rows, int64_t tasks, int64_t whole = 0)
       : job_(job),
         elements_(elements),
         rows_(rows),
@@ -391,7 +391,7 @@ class Runners {
   }
 
  private:
-  const Job& job_;
+  const TileJob& job_;
   int64_t elements_, rows_, whole_, bytes_, shared_, count_;
   Workspace memory_;
   Slots slots_;
@@ -399,7 +399,7 @@ class Runners {
 
 // Whether rows that are reduced block by block go on in pieces: it takes longer (ADR 0043), but
 // tiles of whole blocks may take more memory than eager's values, where there are few elements.
-bool in_pieces(const Job& job, int64_t block) {
+bool in_pieces(const TileJob& job, int64_t block) {
   return job.elements() < kFewBlocks * block && Runner::bytes(job, block, 1) > kNear;
 }
 
@@ -417,7 +417,7 @@ SmallVec<int, 4> reduced_tiles(const TileProgram& program) {
 
 // Rows that are longer than a tile, of which only one element each is made: blocks are reduced side
 // by side, then combined.
-void reduce_long_rows(const Job& job) {
+void reduce_long_rows(const TileJob& job) {
   SmallVec<Reducer, 4> reducers;
   for (const TileProgram::Step& step : job.program.steps)
     if (info(step.op).kind == OpKind::Reduce) reducers.push_back(Reducer(step));
@@ -444,7 +444,8 @@ void reduce_long_rows(const Job& job) {
       runners.with_one([&](Runner& runner) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t row = i / blocks, first = i % blocks * block;
-          const Part at{row / loop_rows, row % loop_rows, 1, first, std::min(block, cols - first)};
+          const TilePart at{row / loop_rows, row % loop_rows, 1, first,
+                            std::min(block, cols - first)};
           char* const to = values.data() + i * kRowItem;
           const int64_t step = rows * blocks * kRowItem;
           if (pieces) {
@@ -473,7 +474,7 @@ void reduce_long_rows(const Job& job) {
 }
 
 // Bytes of the operands; of small ones none.
-int64_t bytes_read(const Job& job) {
+int64_t bytes_read(const TileJob& job) {
   int64_t bytes = 0;
   constexpr auto kMost = static_cast<int64_t>(kMaxItemSize);
   if (job.elements() * std::ssize(job.operands) * kMost < kFarRead) return bytes;
@@ -488,7 +489,7 @@ int64_t bytes_read(const Job& job) {
 }
 
 // Which results go past the caches: not over an operand, whose lines have been read.
-uint64_t streams(const Job& job) {
+uint64_t stream_bytes(const TileJob& job) {
   uint64_t found = 0;
   for (size_t o = 0; o < job.outputs.size(); ++o) {
     const int r = job.program.outputs[o];
@@ -507,7 +508,7 @@ int64_t grain_of(const TileProgram& program) {
   return std::max(kLeastChunk, 2 * kChunkElements / std::max<int64_t>(2, steps));
 }
 
-Cut cut_of(const Job& job) {
+Cut cut_of(const TileJob& job) {
   const TileProgram& program = job.program;
   const TileSpace& space = job.space;
   int64_t elements = Runner::tile_elements(program, space);
@@ -517,7 +518,7 @@ Cut cut_of(const Job& job) {
     if (job.read >= (std::ssize(program.steps) < kManySteps ? kFarRead : kFarReadOfMany))
       elements = std::min(elements, kFarPiece / Runner::widest(program));
   } else if (std::ssize(program.steps) < kManySteps) {  // more work hides that stores wait
-    elements = std::min(elements, kStreamPiece / Runner::widest(program));
+    elements = std::min(elements, kTileStreamPiece / Runner::widest(program));
   }
   if (program.reduces) elements = std::max(elements, space.cols);
   if (space.turned) elements = std::max(elements, kLeastTurned);
@@ -535,7 +536,7 @@ Cut cut_of(const Job& job) {
 // Runs a region on blocks of a product, once its kernel tells of them.
 class BlockTail final : public Epilogue {
  public:
-  explicit BlockTail(const Job& job) : job_(job) {}
+  explicit BlockTail(const TileJob& job) : job_(job) {}
 
   // Not where a few tasks would do what more threads can.
   bool begin(int64_t cols, int64_t tasks) override {
@@ -581,7 +582,7 @@ class BlockTail final : public Epilogue {
            }) > 1;
   }
 
-  const Job& job_;
+  const TileJob& job_;
   int64_t elements_ = 0;
   std::optional<Runners> runners_;
 };
@@ -592,7 +593,7 @@ void run_product(Kernel kernel, const KernelCall& product, const TileProgram& pr
                  std::span<const TileOperand> operands, const TileSpace& space,
                  std::span<char* const> outputs) {
   {
-    const Job job{program, operands, space, outputs};
+    const TileJob job{program, operands, space, outputs};
     BlockTail tail(job);
     KernelCall call = product;
     call.tail = &tail;
@@ -604,12 +605,12 @@ void run_product(Kernel kernel, const KernelCall& product, const TileProgram& pr
 
 void run_tiles(const TileProgram& program, std::span<const TileOperand> operands,
                const TileSpace& space, std::span<char* const> outputs) {
-  Job job{program, operands, space, outputs};
+  TileJob job{program, operands, space, outputs};
   if (program.reduces && !program.uses_rows &&
       (space.cols > kRowBlock || in_pieces(job, space.cols)))
     return reduce_long_rows(job);
   job.read = bytes_read(job);
-  job.streams = streams(job);
+  job.streams = stream_bytes(job);
   const Cut cut = cut_of(job);
   // Each chunk of streams ends with a fence, which waits for memory.
   const int64_t grain = job.streams != 0 ? kChunkElements : grain_of(program);
@@ -624,7 +625,7 @@ void run_tiles(const TileProgram& program, std::span<const TileOperand> operands
 }
 
 bool fits_on_stack(const TileProgram& program, const TileSpace& space) {
-  const Job job{program, {}, space, {}};
+  const TileJob job{program, {}, space, {}};
   const Cut cut = cut_of(job);
   return !program.reduces && Runner::bytes(job, cut.rows * cut.cols, cut.rows) <= kNear;
 }

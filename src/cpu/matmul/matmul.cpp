@@ -19,7 +19,7 @@ constexpr int64_t kFewElements = int64_t{1} << 14;
 constexpr int64_t kPartDepth = int64_t{1} << 13;
 
 // The operands of one matmul: strides in elements.
-struct Operand {
+struct MatrixOperand {
   const Tensor& tensor;
   int64_t line, depth;  // of a row of A or a column of B, and along k
   Dims batch;           // strides at the output's batch shape
@@ -32,7 +32,7 @@ struct MatmulShape {
 };
 
 // Batch dimensions that B does not have join the rows of A, where A's strides allow.
-void fold_batch(MatmulShape& s, Operand& a, Operand& b) {
+void fold_batch(MatmulShape& s, MatrixOperand& a, MatrixOperand& b) {
   while (!s.batch.empty()) {
     const int64_t size = s.batch.back(), step = a.batch.back();
     if (size != 1) {
@@ -52,22 +52,22 @@ int64_t batch_offset(const MatmulShape& s, const Dims& strides, int64_t i) {
   return offset;
 }
 
-const char* start_of(const MatmulShape& s, const Operand& o, int64_t i) {
+const char* start_of(const MatmulShape& s, const MatrixOperand& o, int64_t i) {
   return o.tensor.data() +
          batch_offset(s, o.batch, i) * static_cast<int64_t>(size_of(o.tensor.dtype()));
 }
 
 // Few rows of A against columns of B that run along memory are multiplied the other way round,
 // C^T = B^T A^T: the columns are read where they are, and only A is transposed.
-bool is_transposed(const MatmulShape& s, const Operand& b, const Addend& add, int64_t depth) {
+bool is_transposed(const MatmulShape& s, const MatrixOperand& b, const Addend& add, int64_t depth) {
   const DType dtype = b.tensor.dtype();
   const GemmTile& tile = kernels().gemm->tile[static_cast<int>(dtype)];
   return b.depth == 1 && b.line != 1 && s.m <= tile.cols && s.m % tile.step == 0 && s.m < s.n &&
          s.m * depth * static_cast<int64_t>(size_of(dtype)) <= kNearB && add.row <= 1;
 }
 
-void run_small(const MatmulShape& s, const Operand& a, const Operand& b, DType dtype, void* c,
-               Epilogue* tail) {
+void run_small(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b, DType dtype,
+               void* c, Epilogue* tail) {
   multiply_small({dtype,
                   s.m,
                   s.n,
@@ -82,7 +82,7 @@ void run_small(const MatmulShape& s, const Operand& a, const Operand& b, DType d
 }
 
 // Of product i of the batch, `depth` of k from `first` on.
-ConvertedLines lines_of(const MatmulShape& s, const Operand& o, int64_t i, int64_t first,
+ConvertedLines lines_of(const MatmulShape& s, const MatrixOperand& o, int64_t i, int64_t first,
                         int64_t depth, DType want) {
   const auto item = static_cast<int64_t>(o.tensor.itemsize());
   return {
@@ -105,8 +105,8 @@ void transpose_product(Product& p, PackKernel strided, const StridedLines& a,
 
 // The products of the batch, cut along k into `parts`: C is [parts][batch][m, n], of dtype `want`
 // (of bytes: Int32). The tail, of one part, is told of rows of the batch.
-void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
-                  int64_t parts, DType want, void* c, Epilogue* tail) {
+void run_matrices(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b,
+                  const Addend& add, int64_t parts, DType want, void* c, Epilogue* tail) {
   const DType have = a.tensor.dtype();
   const auto size = static_cast<int64_t>(size_of(want));
   const PackKernel strided = kernels().gemm->pack[static_cast<int>(want)];
@@ -167,7 +167,8 @@ void run_matrices(const MatmulShape& s, const Operand& a, const Operand& b, cons
 }
 
 // Few elements with long sums: the parts are summed side by side, then added up in order.
-void run_parts(const MatmulShape& s, const Operand& a, const Operand& b, const Tensor& out) {
+void run_parts(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b,
+               const Tensor& out) {
   const int64_t parts = (s.k + kPartDepth - 1) / kPartDepth;
   const Workspace sums(parts * out.numel() * static_cast<int64_t>(size_of(out.dtype())));
   run_matrices(s, a, b, {}, parts, out.dtype(), sums.data(), nullptr);
@@ -176,7 +177,7 @@ void run_parts(const MatmulShape& s, const Operand& a, const Operand& b, const T
 
 // Elements of a float16 product, in float16 or float32, that are NaN: those of infinities and NaNs,
 // which float32 adds up without rounding anything.
-void restore_infinities(const MatmulShape& s, const Operand& a, const Operand& b,
+void restore_infinities(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b,
                         const Tensor& out) {
   const Tensor sums = Tensor::empty(out.shape(), DType::Float32);
   if (out.dtype() == DType::Float32) {
@@ -198,8 +199,8 @@ void restore_infinities(const MatmulShape& s, const Operand& a, const Operand& b
   }
 }
 
-void run_low(const MatmulShape& s, const Operand& a, const Operand& b, const Addend& add,
-             const Tensor& out) {
+void run_low(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b,
+             const Addend& add, const Tensor& out) {
   const DType dtype = a.tensor.dtype();
   const auto item = static_cast<int64_t>(size_of(out.dtype()));
   const bool nan =
@@ -221,8 +222,8 @@ void run_low(const MatmulShape& s, const Operand& a, const Operand& b, const Add
 }
 
 // x is one line; the lines are the columns of B, or the rows of A.
-void run_vectors(const MatmulShape& s, const Operand& x, const Operand& lines, const Addend& add,
-                 const Tensor& out) {
+void run_vectors(const MatmulShape& s, const MatrixOperand& x, const MatrixOperand& lines,
+                 const Addend& add, const Tensor& out) {
   multiply_vectors({.from = x.tensor.dtype(),
                     .work = out.dtype(),
                     .count = numel_of(s.batch),
@@ -240,7 +241,7 @@ void run_vectors(const MatmulShape& s, const Operand& x, const Operand& lines, c
 // A matmul's operands, and what decides the order of its sums: shapes alone, not strides.
 struct Matmul {
   MatmulShape s;
-  Operand a, b;
+  MatrixOperand a, b;
   int64_t rows;  // that meet one B
 
   Matmul(const Tensor& x, const Tensor& y, const Tensor& out)

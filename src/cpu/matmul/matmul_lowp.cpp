@@ -15,20 +15,20 @@ constexpr int64_t kSpanBytes = int64_t{256} << 10;  // of a panel: the depth pac
 constexpr int64_t kNarrow = int64_t{5} << 18;
 constexpr int64_t kResidentBlocks = 32;
 constexpr int64_t kLinesOfTask = 16 * kTilePanel;    // beside their sums by a panel
-constexpr int64_t kTasks = 4;                        // at least, along the longer operand
+constexpr int64_t kLowpTasks = 4;                    // at least, along the longer operand
 constexpr int64_t kMostTasks = 64;                   // so that all threads end together
 constexpr int64_t kLinesOfSums = 64 * kTilePanel;    // at a time, where there are several spans
 constexpr int64_t kPackedBytes = int64_t{16} << 20;  // by all threads at a time
 constexpr int64_t kSumBytes = 4 * kTilePanel * kTilePanel;  // of one panel by another
-constexpr int64_t kPackTask = int64_t{64} << 10;            // bytes
+constexpr int64_t kLowpPackTask = int64_t{64} << 10;        // bytes
 // Panels whose lines are neighbours in memory are packed side by side, a step of depth at a time:
 // each by itself would take one line of the cache of every row, and rows a power of two apart share
 // a few sets of it (2048 columns of bfloat16: half of the time of an 8x2048 by 2048x2048).
 constexpr int64_t kMostTogether = 8;
-constexpr int64_t kTogetherBytes = int64_t{256} << 10;  // with their sums: beside the rest in L2
-constexpr int64_t kSmallestTask = int64_t{1} << 21;     // multiplications worth a task
-constexpr int64_t kLargestTask = int64_t{1} << 27;
-constexpr int64_t kLargeProduct = int64_t{1} << 25;  // uses all threads by itself
+constexpr int64_t kTogetherBytes = int64_t{256} << 10;   // with their sums: beside the rest in L2
+constexpr int64_t kSmallestLowpTask = int64_t{1} << 21;  // multiplications worth a task
+constexpr int64_t kLargestLowpTask = int64_t{1} << 27;
+constexpr int64_t kLargeLowpProduct = int64_t{1} << 25;  // uses all threads by itself
 
 int64_t panels(int64_t lines) { return ceil_div(lines, kTilePanel); }
 
@@ -37,7 +37,7 @@ int64_t panels(int64_t lines) { return ceil_div(lines, kTilePanel); }
 //     one and uses each at once.
 //   wide: the shorter operand is packed by all threads; a task packs some lines of the longer one
 //     that fit into L2. C is written along its rows where A is the shared one, which is faster.
-struct Blocking {
+struct LowpBlocking {
   TileFormat format;
   int64_t steps, block;  // of depth in a block
   int64_t span;          // depth packed at a time: whole blocks, or all
@@ -52,7 +52,7 @@ struct Blocking {
   int64_t sum_bytes;       // of C, from one span to the next
   int64_t slot_bytes;      // of each running task: what it packs, and sums
 
-  Blocking(DType dtype, int64_t m, int64_t n, int64_t k)
+  LowpBlocking(DType dtype, int64_t m, int64_t n, int64_t k)
       : format(kernels().low->format[static_cast<int>(dtype)]),
         steps(k <= format.depth * format.most_steps ? format.most_steps : format.block_steps),
         block(format.depth * steps),
@@ -73,7 +73,7 @@ struct Blocking {
       shorter = std::min(shorter, kPackedBytes / panel_span() * kTilePanel);
       const int64_t resident = kResidentBlocks * format.block_steps * format.bytes;
       const int64_t fit = std::max<int64_t>(1, resident / panel_span()) * kTilePanel;
-      const int64_t least = std::max(ceil_div(longer, std::min(fit, kLinesOfTask)), kTasks);
+      const int64_t least = std::max(ceil_div(longer, std::min(fit, kLinesOfTask)), kLowpTasks);
       const int64_t tasks = round_up(least, num_threads());  // the same number for each
       task_lines = panels(ceil_div(longer, tasks)) * kTilePanel;
       slot_bytes = panels(task_lines) * (panel_span() + kSumBytes);
@@ -89,7 +89,7 @@ struct Blocking {
 // One product, block by block.
 class TiledProduct {
  public:
-  TiledProduct(const LowProduct& p, const Blocking& cut, char* memory, Slots& slots,
+  TiledProduct(const LowProduct& p, const LowpBlocking& cut, char* memory, Slots& slots,
                std::atomic<bool>& nan)
       : p_(p),
         cut_(cut),
@@ -211,7 +211,8 @@ class TiledProduct {
 
   void run_narrow() {
     const int64_t count = panels(longer()), work = kTilePanel * cut_.span * cut_.shorter;
-    const int64_t share = std::clamp(count * work / kMostTasks, kSmallestTask, kLargestTask);
+    const int64_t share =
+        std::clamp(count * work / kMostTasks, kSmallestLowpTask, kLargestLowpTask);
     const int64_t together = are_neighbours(false) ? cut_.together : 1;
     const int64_t grain = round_up(ceil_div(share, work), together);
     for (int64_t k = 0; k < p_.k; k += cut_.span) {
@@ -231,7 +232,7 @@ class TiledProduct {
   // The shorter operand, block of depth by block of depth.
   void pack_blocks(const Region& r) const {
     const int64_t count = panels(r.shorter.count), blocks = ceil_div(r.depth, cut_.block);
-    const int64_t grain = ceil_div(kPackTask, cut_.panel_bytes);
+    const int64_t grain = ceil_div(kLowpPackTask, cut_.panel_bytes);
     parallel_ranges(blocks * count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end;) {
         const int64_t first = i % count, last = std::min(count, first + end - i);
@@ -298,7 +299,8 @@ class TiledProduct {
 
   // The shorter operand, panel by panel.
   void pack_panels(const Region& r) const {
-    const int64_t count = panels(r.shorter.count), grain = ceil_div(kPackTask, cut_.panel_span());
+    const int64_t count = panels(r.shorter.count),
+                  grain = ceil_div(kLowpPackTask, cut_.panel_span());
     parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
       pack(true, r, begin, end, packed_ + begin * cut_.panel_bytes, count * cut_.panel_bytes);
     });
@@ -322,7 +324,7 @@ class TiledProduct {
   }
 
   const LowProduct& p_;
-  const Blocking& cut_;
+  const LowpBlocking& cut_;
   const LowTable& low_;
   char *packed_, *sums_;
   Slots& slots_;
@@ -338,17 +340,17 @@ bool has_low_units(DType dtype) {
 
 bool multiply_lowp(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
                    FunctionRef<void(int64_t, ComputeLowp)> body) {
-  const Blocking cut(dtype, m, n, k);
+  const LowpBlocking cut(dtype, m, n, k);
   std::atomic<bool> nan{false};
   const auto compute_in = [&](int64_t i, char* memory, Slots& slots) {
     body(i, [&](const LowProduct& p) { TiledProduct(p, cut, memory, slots, nan).run(); });
   };
   const int64_t threads = num_threads(), work = std::max<int64_t>(1, m * n * k);
-  if (count > 1 && work * count >= 2 * kSmallestTask && work < kLargeProduct) {
+  if (count > 1 && work * count >= 2 * kSmallestLowpTask && work < kLargeLowpProduct) {
     const int64_t bytes = cut.bytes() + cut.slot_bytes;
     const Workspace memory(bytes * threads);
     Slots workspaces(memory.data(), bytes, threads);
-    const int64_t grain = std::clamp<int64_t>(kSmallestTask / work, 1, count);
+    const int64_t grain = std::clamp<int64_t>(kSmallestLowpTask / work, 1, count);
     parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
       workspaces.with_one([&](char* workspace) {
         Slots slots(workspace + cut.bytes(), cut.slot_bytes, 1);

@@ -8,14 +8,14 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kTask = int64_t{1} << 17;  // multiplications of a task
+constexpr int64_t kVectorTask = int64_t{1} << 17;  // multiplications of a task
 constexpr int64_t kLinesAtLeast = 16;
 constexpr int64_t kColsAtLeast = 1024;  // of rows: what lies together is read together
 
 template <class T>
 void add_in_order(const T* parts, int64_t count, int64_t n, const Addend& add, T* out) {
   const T* from = static_cast<const T*>(add.data);
-  parallel_ranges(n, kTask / count + 1, [&](int64_t begin, int64_t end) {
+  parallel_ranges(n, kVectorTask / count + 1, [&](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; ++j) {
       T sum = parts[j];
       for (int64_t i = 1; i < count; ++i) sum += parts[i * n + j];
@@ -38,7 +38,7 @@ class DotProducts {
     by_rows_ = direct && p.line == 1 && (p.step != 1 || p.n > p.k);
     by_lines_ = direct && (p.step == 1 || p.k == 1) && !by_rows_;
     const int64_t least = by_rows_ ? kColsAtLeast : kLinesAtLeast;
-    lines_ = std::clamp(kTask / std::max<int64_t>(1, depth_), least, std::max(least, p.n));
+    lines_ = std::clamp(kVectorTask / std::max<int64_t>(1, depth_), least, std::max(least, p.n));
     copy_x_ = !same || (p.x_step != 1 && p.k != 1);
   }
 
@@ -51,7 +51,7 @@ class DotProducts {
     Slots buffers(memory.data() + sums, bytes, threads);
     char* out = parts ? memory.data() : static_cast<char*>(p_.out);
     const int64_t across = ceil_div(p_.n, lines_);
-    const int64_t grain = kTask / (std::min(lines_, p_.n) * std::max<int64_t>(1, depth_)) + 1;
+    const int64_t grain = kVectorTask / (std::min(lines_, p_.n) * std::max<int64_t>(1, depth_)) + 1;
     parallel_ranges(p_.count * blocks_ * across, grain, [&](int64_t begin, int64_t end) {
       buffers.with_one([&](char* buffer) {
         for (int64_t i = begin; i < end; ++i)

@@ -12,9 +12,9 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kArgRows = 32;    // results looked for side by side, at most
-constexpr int64_t kNeighbours = 8;  // results side by side that are worth a loop of their own
-constexpr int64_t kAcross = 256;    // of those, at most
+constexpr int64_t kArgRows = 32;        // results looked for side by side, at most
+constexpr int64_t kNeighbours = 8;      // results side by side that are worth a loop of their own
+constexpr int64_t kArgmaxAcross = 256;  // of those, at most
 
 class ArgJob {
  public:
@@ -77,7 +77,7 @@ void ArgJob::run() {
       at_once_ = kArgRows;
     } else if (neighbours) {
       search = &ArgJob::across;
-      at_once_ = columns_at_once(outer_.run(), kAcross);
+      at_once_ = columns_at_once(outer_.run(), kArgmaxAcross);
     }
   }
   const int64_t chunks = ceil_div(n, kRowChunk), groups = ceil_div(results, at_once_);
@@ -123,8 +123,8 @@ void ArgJob::in_place(const Search& search) const {
 
 // Neighbouring results lie side by side, the elements of one far apart.
 void ArgJob::across(const Search& search) const {
-  alignas(64) char best[kAcross * kMaxAccumulator];
-  int64_t position[kAcross];
+  alignas(64) char best[kArgmaxAcross * kMaxAccumulator];
+  int64_t position[kArgmaxAcross];
   outer_.runs(search.first, search.count, [&](int64_t at, int64_t first, int64_t length) {
     const char* data = in_.data() + at + search.begin * reduced_.stride();
     columns_(data, search.end - search.begin, length, reduced_.stride(), best, position);

@@ -13,16 +13,16 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kDirectCols = 128;  // columns reduced in place at once
+constexpr int64_t kMomentCols = 128;  // columns reduced in place at once
 
 // ---- joining the pairs of neighbouring parts
 
-struct Part {
+struct MomentPart {
   double *first, *second;  // of `width` results
 };
 
 // Of na and nb elements.
-void join_moments(const Part& a, int64_t na, const Part& b, int64_t nb, int64_t width) {
+void join_moments(const MomentPart& a, int64_t na, const MomentPart& b, int64_t nb, int64_t width) {
   const auto count = static_cast<double>(na), more = static_cast<double>(nb);
   for (int64_t i = 0; i < width; ++i) {
     const auto both = Moments<double>{count, a.first[i], a.second[i]} +
@@ -41,7 +41,7 @@ double rescaling(double from, double to) {
   return from == -HUGE_VAL ? from : shift_of(from) - shift_of(to);
 }
 
-void join_exponentials(const Part& a, const Part& b, int64_t width) {
+void join_exponentials(const MomentPart& a, const MomentPart& b, int64_t width) {
   double factors[2 * kTileElements];
   for (int64_t done = 0; done < width; done += kTileElements) {
     const int64_t n = std::min(kTileElements, width - done);
@@ -60,7 +60,7 @@ void join_exponentials(const Part& a, const Part& b, int64_t width) {
   }
 }
 
-void join(PairReduction reduction, const Part& a, int64_t na, const Part& b, int64_t nb,
+void join(PairReduction reduction, const MomentPart& a, int64_t na, const MomentPart& b, int64_t nb,
           int64_t width) {
   reduction == PairReduction::Moments ? join_moments(a, na, b, nb, width)
                                       : join_exponentials(a, b, width);
@@ -68,10 +68,10 @@ void join(PairReduction reduction, const Part& a, int64_t na, const Part& b, int
 
 // The tree over `count` neighbouring parts of `length` of the n elements, [part][result]; the
 // result replaces the first part.
-void join_tree(PairReduction reduction, const Part& parts, int64_t count, int64_t length, int64_t n,
-               int64_t width) {
+void join_tree(PairReduction reduction, const MomentPart& parts, int64_t count, int64_t length,
+               int64_t n, int64_t width) {
   const auto part = [&](int64_t i) {
-    return Part{parts.first + i * width, parts.second + i * width};
+    return MomentPart{parts.first + i * width, parts.second + i * width};
   };
   for (int64_t step = 1; step < count; step *= 2) {
     for (int64_t i = 0; i + step < count; i += 2 * step) {
@@ -92,13 +92,13 @@ class PairJob {
   using Row = void (*)(const void*, int64_t, double*, double*);
   using Columns = void (*)(const void*, int64_t, int64_t, int64_t, double*, double*);
 
-  void run_rows(const Part& parts);
-  void run_columns(const Part& parts) const;
+  void run_rows(const MomentPart& parts);
+  void run_columns(const MomentPart& parts) const;
   void chunk_of_row(const char* row, int64_t begin, int64_t end, double* first,
                     double* second) const;
   void rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t end, char* tile,
-                     const Part& found) const;
-  void finish(const Part& found, int64_t results, double correction, bool root) const;
+                     const MomentPart& found) const;
+  void finish(const MomentPart& found, int64_t results, double correction, bool root) const;
 
   const Tensor& in_;
   const Tensor& out_;
@@ -131,7 +131,7 @@ void PairJob::run(double correction, bool root) {
   const int64_t size = chunks_ * results;
   const Workspace scratch(2 * size * static_cast<int64_t>(sizeof(double)));
   auto* memory = reinterpret_cast<double*>(scratch.data());
-  const Part parts{memory, memory + size};  // [chunk][result]
+  const MomentPart parts{memory, memory + size};  // [chunk][result]
   if (n == 0) {
     std::fill_n(parts.first, results, reduction_ == PairReduction::Moments ? 0 : -HUGE_VAL);
     std::fill_n(parts.second, results, 0.0);
@@ -148,7 +148,7 @@ double deviation(double variance, DType dtype) {
   return dtype == DType::Float32 && std::isnormal(narrow) ? std::sqrt(narrow) : std::sqrt(variance);
 }
 
-void PairJob::finish(const Part& found, int64_t results, double correction, bool root) const {
+void PairJob::finish(const MomentPart& found, int64_t results, double correction, bool root) const {
   const double freedom = static_cast<double>(axes_.reduced.size()) - correction;
   const double divisor = freedom < 0 ? 0 : freedom;
   parallel_ranges(results, kChunkElements, [&](int64_t begin, int64_t end) {
@@ -168,7 +168,7 @@ void PairJob::finish(const Part& found, int64_t results, double correction, bool
 
 // ---- rows
 
-void PairJob::run_rows(const Part& parts) {
+void PairJob::run_rows(const MomentPart& parts) {
   const int64_t results = axes_.outer.size(), n = axes_.reduced.size();
   const bool direct = axes_.reduced.dense(in_.itemsize());
   const int64_t group = std::max<int64_t>(1, kChunkElements / std::min(n, kRowChunk));
@@ -182,7 +182,7 @@ void PairJob::run_rows(const Part& parts) {
     const int64_t count = std::min(group, results - first);
     const int64_t begin = chunk * kRowChunk, end = std::min(n, begin + kRowChunk);
     const int64_t at = chunk * results + first;
-    const Part found{parts.first + at, parts.second + at};
+    const MomentPart found{parts.first + at, parts.second + at};
     if (!direct) {
       return tiles.with_one(
           [&](char* tile) { rows_gathered(first, count, begin, end, tile, found); });
@@ -213,7 +213,7 @@ void PairJob::chunk_of_row(const char* row, int64_t begin, int64_t end, double* 
 
 // Rows that do not lie dense, block by block.
 void PairJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t end, char* tile,
-                            const Part& found) const {
+                            const MomentPart& found) const {
   double firsts[kGatherRows * kChunkBlocks], seconds[kGatherRows * kChunkBlocks];
   const int64_t n = end - begin;
   for (int64_t r = 0; r < count; r += at_once_) {
@@ -237,16 +237,16 @@ void PairJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t
 
 // ---- columns
 
-void PairJob::run_columns(const Part& parts) const {
+void PairJob::run_columns(const MomentPart& parts) const {
   const Axes &outer = axes_.outer, &reduced = axes_.reduced, &cols = axes_.cols;
   const int64_t n = reduced.size(), all = cols.size();
   const bool direct = cols.dense(in_.itemsize()) && reduced.single();
-  const int64_t width = std::min(all, direct ? kDirectCols : kTileCols);
+  const int64_t width = std::min(all, direct ? kMomentCols : kTileCols);
   const int64_t tiles = ceil_div(all, width), units = chunks_ * outer.size() * tiles;
   const int64_t grain = std::max<int64_t>(1, kChunkElements / (width * std::min(n, kColumnChunk)));
   parallel_ranges(units, grain, [&](int64_t from, int64_t to) {
     Gathered tile;
-    double firsts[kChunkBlocks * kDirectCols], seconds[kChunkBlocks * kDirectCols];
+    double firsts[kChunkBlocks * kMomentCols], seconds[kChunkBlocks * kMomentCols];
     for (int64_t unit = from; unit < to; ++unit) {
       const int64_t col = unit % tiles * width, count = std::min(width, all - col);
       const int64_t node = unit / tiles, row = node % outer.size();

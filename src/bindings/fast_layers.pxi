@@ -1,4 +1,4 @@
-# Direct forms of reductions, layers and what joins tensors.
+# Fast paths of reductions, layers and what joins tensors.
 
 cdef bint add_reduced(Attrs& attrs, TensorBase x, PyObject* const* args, Py_ssize_t n,
                       PyObject* names):
@@ -23,7 +23,7 @@ cdef bint add_reduced(Attrs& attrs, TensorBase x, PyObject* const* args, Py_ssiz
     return True
 
 
-cdef object direct_sum(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_sum(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, NULL)
     cdef Attrs attrs
     if x is None or not add_reduced(attrs, x, args, n, names):
@@ -51,7 +51,7 @@ cdef object average(TensorBase x, CTensor count, const Attrs& attrs):
     return convert(<TensorBase>finish(OP_DIV, quotient, none, None), kept)
 
 
-cdef object direct_mean(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_mean(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, NULL)
     cdef Attrs attrs
     cdef int64_t dim
@@ -64,7 +64,7 @@ cdef object direct_mean(PyObject* const* args, Py_ssize_t n, PyObject* names):
     return average(x, count_of(x.t, dim, dim + 1), attrs)
 
 
-cdef object direct_linear(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_linear(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names), weight, bias = None
     cdef Operands operands
     cdef Attrs none
@@ -86,7 +86,7 @@ cdef object direct_linear(PyObject* const* args, Py_ssize_t n, PyObject* names):
     return finish(OP_LINEAR, operands, none, None)
 
 
-cdef object direct_relu(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_relu(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     return NotImplemented if x is None or n != 1 else run_one(OP_RELU, x, Attrs())
 
@@ -104,11 +104,11 @@ cdef object along(int op, PyObject* const* args, Py_ssize_t n, PyObject* names):
     return run_one(op, x, attrs)
 
 
-cdef object direct_softmax(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_softmax(PyObject* const* args, Py_ssize_t n, PyObject* names):
     return along(OP_SOFTMAX, args, n, names)
 
 
-cdef object direct_log_softmax(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_log_softmax(PyObject* const* args, Py_ssize_t n, PyObject* names):
     return along(OP_LOG_SOFTMAX, args, n, names)
 
 
@@ -116,7 +116,7 @@ cdef bint same_shape(TensorBase part, const Dims& shape):
     return part is None or part.t.shape() == shape
 
 
-cdef object direct_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names), weight = None, bias = None
     cdef Operands operands
     cdef Attrs attrs
@@ -162,7 +162,7 @@ cdef object direct_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* nam
     return finish(OP_LAYER_NORM, operands, attrs, None)[0]
 
 
-cdef object direct_mse_loss(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_mse_loss(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names), target, losses
     if x is None or n != 2 or not isinstance(<object>args[1], TensorBase):
         return NotImplemented
@@ -174,7 +174,7 @@ cdef object direct_mse_loss(PyObject* const* args, Py_ssize_t n, PyObject* names
     return average(losses, count_of(losses.t, 0, losses.t.rank()), whole())
 
 
-cdef object direct_cat(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_cat(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef Operands tensors
     cdef Attrs attrs
     cdef int64_t dim = 0

@@ -1,4 +1,4 @@
-# Direct forms of frequent composites: the same primitives, without a Python frame. Each takes the
+# Fast paths of frequent composites: the same primitives, without a Python frame. Each takes the
 # plain form of its call and returns NotImplemented for any other, whose arguments, errors included,
 # are the Python function's business.
 
@@ -58,34 +58,34 @@ cdef inline TensorBase operand(PyObject* const* args, Py_ssize_t n, PyObject* na
         <object>args[0], TensorBase) else None
 
 
-cdef DirectCall direct_form(str name):
-    if name == "view": return direct_view
-    if name == "reshape": return direct_reshape
-    if name == "permute": return direct_permute
-    if name == "expand": return direct_expand
-    if name == "transpose": return direct_transpose
-    if name == "t": return direct_t
-    if name == "_all_reversed": return direct_reversed
-    if name == "_matrix_transposed": return direct_matrix_transposed
-    if name == "unsqueeze": return direct_unsqueeze
-    if name == "squeeze": return direct_squeeze
-    if name == "flatten": return direct_flatten
-    if name == "clone": return direct_clone
-    if name == "contiguous": return direct_contiguous
-    if name == "to": return direct_to
-    if name == "tensor": return direct_tensor
-    if name == "zeros": return direct_zeros
-    if name == "ones": return direct_ones
-    if name == "sum": return direct_sum
-    if name == "mean": return direct_mean
-    if name == "linear": return direct_linear
-    if name == "relu": return direct_relu
-    if name == "softmax": return direct_softmax
-    if name == "log_softmax": return direct_log_softmax
-    if name == "layer_norm": return direct_layer_norm
-    if name == "mse_loss": return direct_mse_loss
-    if name == "backward": return direct_backward
-    if name == "cat": return direct_cat
+cdef FastPath fast_path(str name):
+    if name == "view": return fast_view
+    if name == "reshape": return fast_reshape
+    if name == "permute": return fast_permute
+    if name == "expand": return fast_expand
+    if name == "transpose": return fast_transpose
+    if name == "t": return fast_t
+    if name == "_all_reversed": return fast_reversed
+    if name == "_matrix_transposed": return fast_matrix_transposed
+    if name == "unsqueeze": return fast_unsqueeze
+    if name == "squeeze": return fast_squeeze
+    if name == "flatten": return fast_flatten
+    if name == "clone": return fast_clone
+    if name == "contiguous": return fast_contiguous
+    if name == "to": return fast_to
+    if name == "tensor": return fast_tensor
+    if name == "zeros": return fast_zeros
+    if name == "ones": return fast_ones
+    if name == "sum": return fast_sum
+    if name == "mean": return fast_mean
+    if name == "linear": return fast_linear
+    if name == "relu": return fast_relu
+    if name == "softmax": return fast_softmax
+    if name == "log_softmax": return fast_log_softmax
+    if name == "layer_norm": return fast_layer_norm
+    if name == "mse_loss": return fast_mse_loss
+    if name == "backward": return fast_backward
+    if name == "cat": return fast_cat
     return NULL
 
 
@@ -93,7 +93,7 @@ Composite = composite_class()
 
 
 def composite(function, handler, policy=None):
-    """``function`` as users call it: its direct form first, where one of its name is known.
+    """``function`` as users call it: its fast path first, where one of its name is known.
 
     ``handler(function, args, kwargs, error)`` is given every error that a call ends in; it returns
     ``(result,)``, or the error to raise. ``policy(composite, args, kwargs)`` takes the calls inside
@@ -104,10 +104,10 @@ def composite(function, handler, policy=None):
         inside = <PyObject*>policy
     name = function.__name__
     # A pass that failed half way cannot be run again.
-    return make_composite(<PyObject*>function, <PyObject*>handler, inside, direct_form(name),
+    return make_composite(<PyObject*>function, <PyObject*>handler, inside, fast_path(name),
                           name == "backward")
 
 
-def has_direct_form(str name):
+def has_fast_path(str name):
     """Whether composites of this name have a form without a Python frame."""
-    return direct_form(name) != NULL
+    return fast_path(name) != NULL

@@ -1,4 +1,4 @@
-# Direct forms of views, copies and new tensors.
+# Fast paths of views, copies and new tensors.
 
 cdef object sized_view(int op, PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
@@ -8,19 +8,19 @@ cdef object sized_view(int op, PyObject* const* args, Py_ssize_t n, PyObject* na
     return run_one(op, x, attrs)
 
 
-cdef object direct_reshape(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_reshape(PyObject* const* args, Py_ssize_t n, PyObject* names):
     return sized_view(OP_RESHAPE, args, n, names)
 
 
-cdef object direct_permute(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_permute(PyObject* const* args, Py_ssize_t n, PyObject* names):
     return sized_view(OP_PERMUTE, args, n, names)
 
 
-cdef object direct_expand(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_expand(PyObject* const* args, Py_ssize_t n, PyObject* names):
     return sized_view(OP_EXPAND, args, n, names)
 
 
-cdef object direct_view(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_view(PyObject* const* args, Py_ssize_t n, PyObject* names):
     out = NotImplemented if is_recording() else sized_view(OP_RESHAPE, args, n, names)
     if out is NotImplemented or &(<TensorBase>out).t.storage() != &(
             <TensorBase><object>args[0]).t.storage():
@@ -37,7 +37,7 @@ cdef object swapped(TensorBase x, int64_t a, int64_t b):
     return run_one(OP_PERMUTE, x, order)
 
 
-cdef object direct_transpose(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_transpose(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     cdef int64_t a, b
     if x is None or n != 3 or not (as_dim(<object>args[1], x.t.rank(), &a)
@@ -46,14 +46,14 @@ cdef object direct_transpose(PyObject* const* args, Py_ssize_t n, PyObject* name
     return swapped(x, a, b)
 
 
-cdef object direct_t(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_t(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     if x is None or n != 1 or x.t.rank() > 2:
         return NotImplemented
     return swapped(x, 0, x.t.rank() - 1)
 
 
-cdef object direct_reversed(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_reversed(PyObject* const* args, Py_ssize_t n, PyObject* names):
     """``x.T``."""
     cdef TensorBase x = operand(args, n, names)
     cdef Attrs order
@@ -66,13 +66,13 @@ cdef object direct_reversed(PyObject* const* args, Py_ssize_t n, PyObject* names
     return run_one(OP_PERMUTE, x, order)
 
 
-cdef object direct_matrix_transposed(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_matrix_transposed(PyObject* const* args, Py_ssize_t n, PyObject* names):
     """``x.mT``."""
     cdef TensorBase x = operand(args, n, names)
     return NotImplemented if x is None or n != 1 or x.t.rank() < 2 else transposed(x)
 
 
-cdef object direct_unsqueeze(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_unsqueeze(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     cdef Attrs shape
     cdef int64_t at, d
@@ -87,7 +87,7 @@ cdef object direct_unsqueeze(PyObject* const* args, Py_ssize_t n, PyObject* name
     return run_one(OP_RESHAPE, x, shape)
 
 
-cdef object direct_squeeze(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_squeeze(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     cdef Attrs shape
     cdef vector[size_t] kept
@@ -103,7 +103,7 @@ cdef object direct_squeeze(PyObject* const* args, Py_ssize_t n, PyObject* names)
     return run_one(OP_RESHAPE, x, shape)
 
 
-cdef object direct_flatten(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_flatten(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     cdef Attrs shape
     cdef int64_t first = 0, last, d
@@ -124,19 +124,19 @@ cdef object direct_flatten(PyObject* const* args, Py_ssize_t n, PyObject* names)
 
 # ---- copies and conversions
 
-cdef object direct_clone(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_clone(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     return NotImplemented if x is None or n != 1 else run_one(OP_COPY, x, Attrs())
 
 
-cdef object direct_contiguous(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_contiguous(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     if x is None or n != 1:
         return NotImplemented
     return x if is_dense(x.t) else run_one(OP_COPY, x, Attrs())
 
 
-cdef object direct_to(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_to(PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, names)
     if x is None or n != 2 or not isinstance(<object>args[1], dtype):
         return NotImplemented
@@ -168,15 +168,15 @@ cdef object constant(PyObject* const* args, Py_ssize_t n, PyObject* names, int v
     return finish(OP_FILL, none, attrs, None)
 
 
-cdef object direct_zeros(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_zeros(PyObject* const* args, Py_ssize_t n, PyObject* names):
     return constant(args, n, names, 0)
 
 
-cdef object direct_ones(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_ones(PyObject* const* args, Py_ssize_t n, PyObject* names):
     return constant(args, n, names, 1)
 
 
-cdef object direct_tensor(PyObject* const* args, Py_ssize_t n, PyObject* names):
+cdef object fast_tensor(PyObject* const* args, Py_ssize_t n, PyObject* names):
     """A number, or one list or tuple of numbers."""
     cdef int number = -1
     if n != 1 or is_recording() or (
