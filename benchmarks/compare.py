@@ -3,6 +3,7 @@
     python -m benchmarks.compare                                   # all groups, all cores
     python -m benchmarks.compare --groups matmul --cases BERT      # some of them
     python -m benchmarks.compare --check --threads 1,2 --isa native,avx2
+    python -m benchmarks.compare --check --against VENV            # another build of tinyt
 
 benchmarks/README.md says what the columns mean.
 """
@@ -21,7 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import facts, report
+from benchmarks import builds, facts, report
 from benchmarks.cases import GROUPS, collect
 from benchmarks.floors import group_means, judge, suspects
 from benchmarks.protocol import PEERS, Job, Row
@@ -128,6 +129,14 @@ def run_combination(job: Job, check: bool) -> tuple[Result, list[str]]:
     return result, judge(runs)
 
 
+def run_builds(job: Job, keys: dict[str, str], venv: Path) -> tuple[dict[str, Any], list[str]]:
+    """Beside another build: what is written of it, and the complaints."""
+    cases = {case: keys[case] for case in job.cases}
+    rows, found = builds.compare(cases, venv, job, environment(job))
+    written = {"isa": job.isa, "threads": job.threads, "means": builds.means(rows)}
+    return written | {"cases": [asdict(row) for row in rows]}, found
+
+
 def numbers(text: str) -> list[int]:
     """``1,2`` as a list of positive numbers."""
     found = [int(part) for part in text.split(",")]
@@ -172,6 +181,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help=", ".join(GROUPS),
     )
     add("--cases", type=re.compile, default=re.compile(""), metavar="REGEX", help="in group/name")
+    add("--against", type=Path, metavar="VENV", help="beside another build, not PyTorch")
     add("--peers", type=names(PEERS), default=[], metavar="A,B", help=f"too: {', '.join(PEERS)}")
     add("--rounds", type=int, default=9, metavar="N", help="of each case, the best counts (9)")
     add("--seconds", type=float, default=0.03, help="of a library in a round (0.03)")
@@ -189,6 +199,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse(argv)
+    keys = {case.id: case.part or case.group for case in collect(args.seed)}
     chosen = [
         case.id
         for case in collect(args.seed)
@@ -215,6 +226,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 peers=tuple(args.peers),
             )
             print(f"\n== {isa}, {threads} threads ==")
+            if args.against:
+                entry, found = run_builds(job, keys, args.against)
+                complaints += [f"{isa}, {threads} threads: {text}" for text in found]
+                written.append(entry)
+                continue
             result, found = run_combination(job, args.check)
             complaints += [f"{isa}, {threads} threads: {text}" for text in found]
             written.append(
@@ -228,7 +244,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.check:
         print("\n" + ("\n".join(complaints) or "every floor holds"))
         print(f"seed {args.seed}")
-    return 1 if complaints else 0
+    return 1 if args.check and complaints else 0
 
 
 if __name__ == "__main__":

@@ -26,11 +26,7 @@ def compiling(make: Make) -> Setup:
 
     def compiled(lib: Any) -> Callable[..., Any]:
         function = make(lib)
-        if lib.__name__ != "tinyt":
-            return function
-        from tinyt.compiler.api import compile
-
-        return compile(function)
+        return lib.compile(function) if lib.__name__ == "tinyt" else function
 
     return calling(compiled)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -72,7 +71,7 @@ def test_the_plan_of_a_benchmark_is_what_it_takes(
         made.append(compile(function))
         return made[-1]
 
-    monkeypatch.setattr(sys.modules["tinyt.compiler.api"], "compile", keep)
+    monkeypatch.setattr(tinyt, "compile", keep)
     with tinyt.num_threads(threads):
         call = case.call(tinyt, case.arrays(0))
         for _ in range(3):
