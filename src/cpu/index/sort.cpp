@@ -161,9 +161,8 @@ void sort_line(const SortJob& job, int64_t line, char* scratch) {
   auto* counters = reinterpret_cast<int64_t*>(scratch + 2 * space.entries);
   const KeyRange range = load_keys<K, Kind>(job, line, keys);
   if (range.rising) {
-    return write_line<K, Kind>(job, line, [=](int64_t i) {
-      return Entry<K, int64_t>{static_cast<K>(keys[i]), i};
-    });
+    return write_line<K, Kind>(
+        job, line, [=](int64_t i) { return Entry<K, int64_t>{static_cast<K>(keys[i]), i}; });
   }
   const int key_bits = std::bit_width(range.most - range.least);
   const int place_bits = std::bit_width(static_cast<uint64_t>(n - 1));

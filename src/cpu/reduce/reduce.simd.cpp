@@ -27,9 +27,9 @@ TINYT_INLINE uint64_t sum_of_bytes(const char* in, int64_t n) {
 // Short rows, whose lanes are folded for a register of rows at once.
 constexpr int64_t kFoldedTogether = 256;
 template <class K>
-constexpr bool kFoldsTogether = std::is_same_v<typename K::Op, Add> &&
-                                (std::is_same_v<typename K::T, float> ||
-                                 std::is_same_v<typename K::T, double>);
+constexpr bool kFoldsTogether =
+    std::is_same_v<typename K::Op, Add> &&
+    (std::is_same_v<typename K::T, float> || std::is_same_v<typename K::T, double>);
 
 template <class K>
 TINYT_INLINE int64_t rows_together(const char* row, int64_t count, int64_t row_stride, int64_t n,
