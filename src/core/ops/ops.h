@@ -41,17 +41,30 @@ enum class OpKind : uint8_t { Scalar, Struct, Reduce };
 enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
 
 // What the words in ops.def say, that file explains.
-#define TINYT_OP_FLAGS(FLAG)                                                               \
-  FLAG(commutative)                                                                        \
-  FLAG(differentiable)                                                                     \
-  FLAG(view)                                                                               \
-  FLAG(random)                                                                             \
-  FLAG(dynamic_shape)                                                                      \
-  FLAG(fused)                                                                              \
-  FLAG(no_bool)                                                                            \
-  FLAG(integral) FLAG(floating) FLAG(predicate_first) FLAG(no_inplace) FLAG(complex)       \
-      FLAG(real_result) FLAG(inplace_first) FLAG(cheap) FLAG(value_error) FLAG(involution) \
-          FLAG(idempotent) FLAG(moves) FLAG(gemm_like) FLAG(checked_numbers)
+// clang-format off: one flag a line
+#define TINYT_OP_FLAGS(FLAG) \
+  FLAG(commutative)          \
+  FLAG(differentiable)       \
+  FLAG(view)                 \
+  FLAG(random)               \
+  FLAG(dynamic_shape)        \
+  FLAG(fused)                \
+  FLAG(no_bool)              \
+  FLAG(integral)             \
+  FLAG(floating)             \
+  FLAG(predicate_first)      \
+  FLAG(no_inplace)           \
+  FLAG(complex)              \
+  FLAG(real_result)          \
+  FLAG(inplace_first)        \
+  FLAG(cheap)                \
+  FLAG(value_error)          \
+  FLAG(involution)           \
+  FLAG(idempotent)           \
+  FLAG(moves)                \
+  FLAG(gemm_like)            \
+  FLAG(checked_numbers)
+// clang-format on
 
 namespace op_flags {
 enum Position : uint32_t {
