@@ -28,14 +28,14 @@ inline uint64_t gcd_lane(uint64_t a, uint64_t b) {
 }
 TINYT_INLINE I64 gcd(I64 x, I64 y) {
   const U64 a = (U64)abs(x), b = (U64)abs(y);
-  I64 result;
+  I64 result = {};
   for (int i = 0; i < kLanes<I64>; ++i) result[i] = static_cast<int64_t>(gcd_lane(a[i], b[i]));
   return result;
 }
 // |x / gcd y|, where the product may wrap before its absolute value; 0 where one of them is 0.
 TINYT_INLINE I64 lcm(I64 x, I64 y) {
   const U64 a = (U64)abs(x), b = (U64)abs(y);
-  U64 result;
+  U64 result = {};
   for (int i = 0; i < kLanes<I64>; ++i) {
     const uint64_t divisor = gcd_lane(a[i], b[i]);
     result[i] = divisor == 0 ? 0 : a[i] / divisor * b[i];
