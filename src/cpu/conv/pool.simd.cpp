@@ -90,7 +90,9 @@ void row(const PoolRow& p) {
   for (int d = 0; d < 3; ++d) reach += (p.taps[d] - 1) * p.tap_step[d];
   const bool fits = sizeof(T) == 8 || reach <= INT32_MAX;
   while (fits && p.n - i > kFew) {
-    const int64_t n = p.n - i < kWidth<T> ? p.n - i : kWidth<T>;
+    // More than kFew are left: whole registers only, where a register holds no more than these.
+    const bool whole = kWidth<T> <= kFew + 1 || p.n - i >= kWidth<T>;
+    const int64_t n = whole ? kWidth<T> : p.n - i;
     scan_windows(p, i, n, value + i, p.index + i);
     i += n;
   }

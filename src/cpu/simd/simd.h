@@ -35,13 +35,11 @@ namespace {
 template <class T>
 TINYT_INLINE Vec<T> load_part(const void* p, int64_t n) {
   Vec<T> v = {};
-  if (n > kLanes<Vec<T>>) __builtin_unreachable();  // for GCC, which warns of the copy's length
   __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(T));
   return v;
 }
 template <class V>
 TINYT_INLINE void store_part(void* p, V v, int64_t n) {
-  if (n > kLanes<V>) __builtin_unreachable();
   __builtin_memcpy(p, &v, static_cast<size_t>(n) * sizeof(Element<V>));
 }
 // Lanes [first, last) of 4 bytes each; the others read as zero. Touches no memory beside them.
