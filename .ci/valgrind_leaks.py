@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-OURS = r"libtinyt_core|_core\.cpython|_tensor\.cpython"
+OURS = r"libtinyt_core|_core\.cpython|_(tensor|autograd|capture)\.cpython"
 
 
 def lost(log: str, ours: str) -> list[str]:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from stubs.compiled import HIDDEN, core_stub, hot_stub
+from stubs.compiled import HIDDEN, core_stub, hot_stubs
 from stubs.primitives import OP_ROWS, primitive
 from stubs.source import python_function, source_of
 from stubs.tables import SIZES
@@ -67,7 +67,8 @@ def tensor_stub() -> str:
     stub = Stub("tinyt.tensor")
     stub.need("collections.abc", "Callable", "Sequence")
     stub.need("typing", "Any", "Protocol", "TypeAlias", "TypeVar")
-    stub.need("tinyt._tensor", "Node", "Size", "TensorBase", "dtype as DType")
+    stub.need("tinyt._autograd", "Node")
+    stub.need("tinyt._tensor", "Size", "TensorBase", "dtype as DType")
     stub.need("tinyt.ops.common", "Scalar")
     seen: dict[int, str] = {}
     shown = ("__new__", "__reduce_ex__")
@@ -181,7 +182,7 @@ def stubs() -> dict[Path, str]:
     """Every stub: path and text."""
     return {
         PACKAGE / "_core.pyi": core_stub(),
-        PACKAGE / "_tensor.pyi": hot_stub(),
+        **{PACKAGE / f"{name.partition('.')[2]}.pyi": text for name, text in hot_stubs().items()},
         PACKAGE / "tensor.pyi": tensor_stub(),
         PACKAGE / "ops" / "__init__.pyi": ops_stub(),
         PACKAGE / "__init__.pyi": package_stub(),

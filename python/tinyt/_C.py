@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tinyt._tensor import Size, _set_grad_enabled, device, dtype
+from tinyt._autograd import _set_grad_enabled
+from tinyt._tensor import Size, device, dtype
 from tinyt.formats import layout, memory_format
 from tinyt.random import Generator
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tinyt import _core, _tensor
+from tinyt import _capture, _core, _tensor
 
 if os.environ.get("TINYT_NUM_THREADS"):
     _core.num_threads()  # a bad one is an error now, not at the first operation
@@ -14,13 +14,13 @@ if os.environ.get("TINYT_NUM_THREADS"):
 
 def get_num_threads() -> int:
     """Threads that kernels use."""
-    _tensor.refuse_recording("get_num_threads")
+    _capture.refuse_recording("get_num_threads")
     return _core.num_threads()
 
 
 def set_num_threads(n: int) -> None:
     """Threads that kernels use; results do not depend on it. ValueError below 1."""
-    _tensor.refuse_recording("set_num_threads")
+    _capture.refuse_recording("set_num_threads")
     _core.set_num_threads(n)
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from tinyt import _core
+from tinyt._autograd import GradMode, is_grad_enabled
+from tinyt._capture import Number
 from tinyt._core import CaptureError
-from tinyt._tensor import GradMode, Number, is_grad_enabled
 from tinyt.autograd import Function
 from tinyt.nesting import deeper
 from tinyt.tensor import Tensor, prim

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt import ops
-from tinyt._tensor import dtype_by_name, recorder
+from tinyt._capture import recorder
+from tinyt._tensor import dtype_by_name
 from tinyt.nn import functional as F
 from tinyt.nn.rnn import run_layers
 from tinyt.nn.rnn_cells import State, Weights

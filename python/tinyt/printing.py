@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from tinyt import _tensor
+from tinyt import _capture, _tensor
 from tinyt._tensor import default_dtype_object
 
 _PROFILES: dict[str, dict[str, Any]] = {
@@ -211,7 +211,7 @@ def format_tensor(x: Any) -> str:
     data, edges = x.detach(), list(shape)
     if x.numel() > _OPTIONS["threshold"]:
         edges = _edges(shape)
-    nested = _tensor.aside(_summary, data, edges)
+    nested = _capture.aside(_summary, data, edges)
     values = _leaves(nested)
     show: Any = (
         _ComplexFormatter(values)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tinyt import _tensor
+from tinyt import _capture, _tensor
 from tinyt._core import CaptureError
 from tinyt.forks import moment_lock
 from tinyt.tensor import Tensor
@@ -39,7 +39,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts the stream of ``seed`` (any 64-bit integer) from its beginning."""
-        _tensor.refuse_recording("manual_seed")
+        _capture.refuse_recording("manual_seed")
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise ValueError(f"manual_seed: the seed must fit in 64 bits, got {seed}")
@@ -50,7 +50,7 @@ class Generator:
 
     def initial_seed(self) -> int:
         """The seed the stream started from, from 0 to 2**64 - 1: of a negative one, its bits."""
-        _tensor.refuse_recording("initial_seed")
+        _capture.refuse_recording("initial_seed")
         return self._seed % 2**64
 
     def seed(self) -> int:
@@ -67,12 +67,12 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state as an int64 tensor (seed, counter)."""
-        _tensor.refuse_recording("get_state")
+        _capture.refuse_recording("get_state")
         return _tensor.from_data([self._seed, self._offset])
 
     def set_state(self, state: Tensor) -> None:
         """Goes back to a state from :meth:`get_state`."""
-        _tensor.refuse_recording("set_state")
+        _capture.refuse_recording("set_state")
         values = state.tolist()
         if len(values) != 2 or values[1] < 0:
             raise ValueError(f"set_state: expected (seed, counter), got {values}")
@@ -84,7 +84,7 @@ class Generator:
 
         Threads that share the generator get counters of their own.
         """
-        recorder = _tensor.recorder()
+        recorder = _capture.recorder()
         if recorder is not None:  # each run draws anew
             drawn: Tensor = recorder.draw(self, numel, make)
             return drawn
@@ -149,7 +149,7 @@ class _DefaultGenerator(Generator):
 
     def draw(self, numel: int, make: Callable[[int, int], Tensor]) -> Tensor:
         own = _own()
-        if own is None or _tensor.recorder() is not None:
+        if own is None or _capture.recorder() is not None:
             return super().draw(numel, make)
         return own.draw(numel, make)
 
@@ -226,12 +226,12 @@ def fork_rng(
 
 def stream_position() -> Any:
     """Where the default generator stands, in a recording too; for `drawing_from`."""
-    recorder = _tensor.recorder()
+    recorder = _capture.recorder()
     return get_rng_state() if recorder is None else recorder.counter(default_generator)
 
 
 def _go_to(position: Any) -> None:
-    recorder = _tensor.recorder()
+    recorder = _capture.recorder()
     if recorder is None:
         set_rng_state(position)
     elif isinstance(position, Tensor):

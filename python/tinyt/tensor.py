@@ -10,8 +10,9 @@ from numbers import Integral
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tinyt import _core, _tensor
-from tinyt._tensor import Node, Size, TensorBase
+from tinyt import _capture, _core, _tensor
+from tinyt._autograd import Node
+from tinyt._tensor import Size, TensorBase
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import uint8
 from tinyt.formats import layout, strided
@@ -53,7 +54,7 @@ class Tensor(TensorBase):
         if len(data) == 1 and isinstance(data[0], Size):
             data = tuple(data[0])
         if all(isinstance(n, Integral) for n in data):
-            made.data = prim.fill(tuple(map(_tensor.index, data)), dtype, 0.0, 0)
+            made.data = prim.fill(tuple(map(_capture.index, data)), dtype, 0.0, 0)
         elif len(data) == 1:
             made.data = _maker(data[0], dtype)
         else:

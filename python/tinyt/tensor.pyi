@@ -7,7 +7,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 from numpy.typing import NDArray
 from typing_extensions import Self, Unpack
 
-from tinyt._tensor import Node, Size, TensorBase
+from tinyt._autograd import Node
+from tinyt._tensor import Size, TensorBase
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import RemovableHandle
 from tinyt.autograd.grad_fn import GradFn

@@ -52,8 +52,8 @@ inline const std::vector<AttrSpec>& attr_specs(OpId op) {
   return table[static_cast<size_t>(op)];
 }
 
-// A dtype object to its number, set by the hot module; -1 when it is none.
-inline int (*dtype_number)(PyObject* object) = nullptr;
+// A dtype object to its number; -1 when it is none.
+inline int dtype_number(PyObject* object) { return python_seam().dtype_number(object); }
 
 // A float's value. One that is read anew at every run hears of it: an attribute stays as it is.
 inline double exact_double(PyObject* value) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/ops/mode.h"
 #include "core/ops/ops.h"
 #include "core/tensor/tensor.h"
 
@@ -58,14 +59,9 @@ inline uint64_t reads_bit(int position) {
   return position == -1 ? kReadsOutput : position == -2 ? kReadsSecond : uint64_t{1} << position;
 }
 
-// Whether operations of this thread are recorded on the tape.
-inline thread_local bool t_grad_mode = true;
-inline bool grad_mode() { return t_grad_mode; }
-inline void set_grad_mode(bool on) { t_grad_mode = on; }
-
-// Whether tensors that this thread saves go through Python hooks.
-inline thread_local bool t_saved_hooks = false;
-inline bool saved_hooks_active() { return t_saved_hooks; }
-inline void set_saved_hooks_active(bool on) { t_saved_hooks = on; }
+inline bool grad_mode() { return t_modes.grad; }
+inline void set_grad_mode(bool on) { t_modes.grad = on; }
+inline bool saved_hooks_active() { return t_modes.saved_hooks; }
+inline void set_saved_hooks_active(bool on) { t_modes.saved_hooks = on; }
 
 }  // namespace tinyt

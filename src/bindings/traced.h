@@ -4,19 +4,25 @@
 #include <Python.h>
 
 #include "core/graph/trace.h"
+#include "core/ops/seam.h"
 #include "errors.h"
 #include "node.h"
 
 namespace tinyt {
 
-// The row of a live symbol, a whole number, or -1; a symbol of a row. Set by the hot module.
-inline int64_t (*symbol_row)(PyObject* object) = nullptr;
-inline PyObject* (*symbol_of_row)(int64_t row) = nullptr;
+// The row of a live symbol, a whole number, or -1.
+inline int64_t symbol_row(PyObject* object) { return python_seam().symbol_row(object); }
+// A symbol of a row: a new reference.
+inline PyObject* symbol_of_row(int64_t row) {
+  return static_cast<PyObject*>(python_seam().symbol_of_row(row));
+}
 // Notes the user's line of a test; -1 with a Python exception set, as that of an interrupt.
 inline int (*note_test)(void* owner) = nullptr;
 inline void note_test_or_throw(void* owner) {
   if (note_test(owner) < 0) throw_python_error();
 }
+
+inline bool is_tracing() { return tracing() != nullptr; }
 
 // Which tensor of the trace it is; -1: it was there before.
 inline int64_t traced_of(const Tensor& x) {

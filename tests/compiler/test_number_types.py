@@ -159,7 +159,7 @@ def test_what_a_float_is_not_divided_by() -> None:
             try:
                 call()  # type: ignore[no-untyped-call]
             except TypeError as error:
-                said.append(str(error).replace("tinyt._tensor.Number", "float"))
+                said.append(str(error).replace("tinyt._capture.Number", "float"))
         return said
 
     same(step, 2.5, 2.5, 2.5)

@@ -109,7 +109,8 @@ EVERY_NAME = """
 import keyword, pkgutil, warnings
 import torch, tinyt
 warnings.simplefilter("ignore")
-own = ("tinyt._core", "tinyt._tensor", "tinyt.stand_in", "tinyt.as_torch", "tinyt.cli", "tinyt.__")
+own = ("tinyt._core", "tinyt._tensor", "tinyt._autograd", "tinyt._capture",
+       "tinyt.stand_in", "tinyt.as_torch", "tinyt.cli", "tinyt.__")
 modules = [found.name for found in pkgutil.walk_packages(tinyt.__path__, "tinyt.")]
 modules += [f"tinyt.nn.modules.{name}" for name in dir(tinyt.nn.modules)]
 count = 0

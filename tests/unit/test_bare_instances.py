@@ -13,7 +13,7 @@ import pytest
 
 import tinyt
 from fuzz.calls.targets import exports
-from tinyt import _core, _tensor
+from tinyt import _autograd, _capture, _core
 from tinyt.tensor import node_of
 
 # Makes an instance of every compiled class without its arguments; where that works, calls each
@@ -21,7 +21,7 @@ from tinyt.tensor import node_of
 POKE = """
 import warnings
 import tinyt
-from tinyt import _core, _tensor
+from tinyt import _autograd, _capture, _core, _tensor
 from tinyt.tensor import node_of
 from tinyt.tensor import node_of
 
@@ -50,7 +50,7 @@ def poke(instance):
             except Exception:
                 pass
 
-for module in (_core, _tensor):
+for module in (_core, _tensor, _autograd, _capture):
     for cls in list(vars(module).values()):
         if not isinstance(cls, type) or issubclass(cls, BaseException):
             continue
@@ -80,7 +80,7 @@ def test_no_attribute_of_a_bare_instance_crashes() -> None:
 
 CORE_CLASSES = [c for c in vars(_core).values() if inspect.isclass(c) and issubclass(c, object)]
 CORE_CLASSES = [c for c in CORE_CLASSES if not issubclass(c, BaseException)]
-MADE_INSIDE = [_tensor.Node, _tensor.Symbol, _tensor.Vjp, _tensor.Length]
+MADE_INSIDE = [_autograd.Node, _capture.Symbol, _autograd.Vjp, _capture.Length]
 
 
 @pytest.mark.parametrize("cls", [*CORE_CLASSES, *MADE_INSIDE], ids=lambda c: c.__name__)
@@ -167,7 +167,7 @@ def test_a_slot_of_a_tensor_takes_its_own_type_only(name: str) -> None:
     assert x.grad.tolist() == [2.0, 2.0]
 
 
-@pytest.mark.parametrize("cls", [_tensor.Sizes, _tensor.Trace])
+@pytest.mark.parametrize("cls", [_capture.Sizes, _capture.Trace])
 def test_an_address_is_taken_of_a_graph_only(cls: Any) -> None:
     class Looks:
         address = 8

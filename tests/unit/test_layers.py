@@ -19,7 +19,7 @@ CORE = SRC / "core"
 # Python, left to right: a module imports only from groups to its left.
 PYTHON_LAYERS = [
     {"_core"},
-    {"_tensor", "forks"},
+    {"_tensor", "_autograd", "_capture", "forks"},
     {"absent", "config", "dtypes", "formats", "imports", "memory", "nesting", "printing"},
     {"tensor"},
     {"random", "return_types"},

@@ -11,20 +11,21 @@ import numpy as np
 import pytest
 
 import tinyt
-from tinyt import _tensor, data
+from tinyt import _autograd, _capture, _tensor, data
 from tinyt.amp import GradScaler
 from tinyt.tensor import node_of
 from tinyt.utils.checkpoint import checkpoint
 
 
 def methods_of_extension_types() -> list[tuple[type, str]]:
-    function = type(_tensor.describe)
-    kinds = [x for x in vars(_tensor).values() if isinstance(x, type)]
+    function = type(_capture.describe)
+    modules = (_tensor, _autograd, _capture)
+    kinds = [x for module in modules for x in vars(module).values() if isinstance(x, type)]
     return [
         (kind, name)
         for kind in dict.fromkeys(kinds)
         for name, method in sorted(vars(kind).items())
-        if kind.__module__ == "tinyt._tensor" and type(method) is function
+        if kind.__module__ in {x.__name__ for x in modules} and type(method) is function
     ]
 
 

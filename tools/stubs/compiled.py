@@ -17,7 +17,7 @@ from stubs.tables import (
     SIZES,
 )
 from stubs.text import Function, Stub
-from tinyt import _core, _tensor, dtypes
+from tinyt import _autograd, _capture, _core, _tensor, dtypes
 from tinyt.tensor import node_of
 
 UNARY = {"__neg__", "__pos__", "__abs__", "__invert__"}
@@ -134,7 +134,17 @@ def core_stub() -> str:
     return stub.text()
 
 
-# ---- _tensor
+# ---- _tensor, _autograd, _capture
+
+
+# Names of other modules that the texts of types have.
+HOT_IMPORTS = {
+    "collections.abc": ("Callable", "Iterable", "Sequence"),
+    "typing": ("Any", "SupportsIndex", "TypeAlias", "TypeVar", "final", "overload"),
+    "typing_extensions": ("Self", "disjoint_base"),
+    "weakref": ("ReferenceType",),
+    "tinyt.tensor": ("Tensor",),
+}
 
 
 def entry(table: dict[str, str], name: str, key: str) -> str:
@@ -256,27 +266,70 @@ def hot_class(cls: type, example: object, unused: set[str]) -> str:
     return f"{head}class {cls.__name__}{bases}:\n" + "".join(lines) + "\n"
 
 
-def hot_stub() -> str:
-    """The Cython module."""
-    stub = Stub("tinyt._tensor")
-    stub.need("collections.abc", "Callable", "Iterable", "Sequence")
-    stub.need("typing", "Any", "SupportsIndex", "TypeAlias", "TypeVar", "final", "overload")
-    stub.need("typing_extensions", "Self", "disjoint_base")
-    stub.need("weakref", "ReferenceType")
-    stub.need("tinyt.tensor", "Tensor")
+HOT_MODULES = (_tensor, _autograd, _capture)
+# What texts of types call the classes whose names members of classes have, too.
+ALIASES = {"_DType": "dtype", "_Device": "device"}
+
+
+def hot_stubs() -> dict[str, str]:
+    """The Cython modules: name and text."""
+    unused = HOT_TYPES.keys() | HOT_SIGNATURES.keys()
+    bodies = {module.__name__: hot_body(module, unused) for module in HOT_MODULES}
+    if unused:
+        raise ValueError(f"HOT_TYPES without a name in a module: {sorted(unused)}")
+    homes = {
+        name: module.__name__
+        for module in HOT_MODULES
+        for name, member in vars(module).items()
+        if isinstance(member, type) and member.__module__ == module.__name__
+    }
+    return {name: hot_stub(name, body, homes) for name, body in bodies.items()}
+
+
+def hot_stub(module: str, body: list[str], homes: dict[str, str]) -> str:
+    """A Cython module's stub: the names that its body uses, then the body."""
+    stub = Stub(module)
+    text = "".join(body)
+    aliases = [
+        f"{alias}: TypeAlias = {name}\n"
+        for alias, name in ALIASES.items()
+        if re.search(rf"\b{alias}\b", text)
+    ]
+    head = [
+        line
+        for word, line in (
+            ("_T", '_T = TypeVar("_T", bound=TensorBase)\n'),
+            ("_Operand", "_Operand: TypeAlias = TensorBase | complex\n"),
+            ("_Sizes", SIZES),
+        )
+        if re.search(rf"\b{word}\b", text)
+    ]
+    stub.body = [*head, *aliases, *body]
+    text = "".join(stub.body)
+    for source, names in HOT_IMPORTS.items():
+        used = [name for name in names if re.search(rf"(?<!\.)\b{name}\b", text)]
+        if used:
+            stub.need(source, *used)
+    for name, home in homes.items():
+        if home != module and re.search(rf"(?<![.\w]){name}\b(?!:)", text):
+            stub.need(home, name)
+    return stub.text()
+
+
+def hot_body(module: ModuleType, unused: set[str]) -> list[str]:
+    """Constants, classes and functions of a Cython module."""
     leaf = tinyt.tensor([1.0], requires_grad=True)
     examples: dict[type[Any], object] = {
         _tensor.TensorBase: tinyt.tensor([1.0]),
-        _tensor.Node: node_of(leaf * leaf),
+        _autograd.Node: node_of(leaf * leaf),
         _tensor.dtype: dtypes.ALL[0],
         _tensor.device: leaf.device,
-        _tensor.GradMode: _tensor.GradMode(),
-        _tensor.CompiledBase: _tensor.CompiledBase(print),
+        _autograd.GradMode: _autograd.GradMode(),
+        _capture.CompiledBase: _capture.CompiledBase(print),
     }
-    unused = HOT_TYPES.keys() | HOT_SIGNATURES.keys()
     constants, classes, functions = [], [], []
-    for name, member in vars(_tensor).items():
-        if name.startswith("__") or isinstance(member, (ModuleType, int)):
+    for name, member in vars(module).items():
+        if name.startswith("__") or isinstance(member, (ModuleType, int, dict)):
             continue
         if type(member) is object:
             unused.discard(name)
@@ -289,18 +342,4 @@ def hot_stub() -> str:
             classes.append(hot_class(member, examples.get(member), unused))
         else:
             functions.append(hot_function("", name, member, unused))
-    if unused:
-        raise ValueError(f"HOT_TYPES without a name in the module: {sorted(unused)}")
-    # Members of the classes are called dtype and device too.
-    aliases = ["_DType: TypeAlias = dtype\n", "_Device: TypeAlias = device\n"]
-    stub.body = [
-        '_T = TypeVar("_T", bound=TensorBase)\n',
-        "_Operand: TypeAlias = TensorBase | complex\n",
-        SIZES,
-        *aliases,
-        *constants,
-        "\n",
-        *classes,
-        *functions,
-    ]
-    return stub.text()
+    return [*constants, "\n", *classes, *functions]

@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tinyt._capture import MISSING, recorder
 from tinyt._core import CaptureError, scale_all, set_step_condition
-from tinyt._tensor import MISSING, recorder
 from tinyt.autograd import no_grad
 from tinyt.dtypes import float16, float32, float64
 from tinyt.nesting import deeper

@@ -6,7 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import is_grad_enabled
+from tinyt._autograd import is_grad_enabled
 from tinyt.autograd import functional, graph, rules
 from tinyt.autograd.anomaly import (
     detect_anomaly,

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import GradMode, Node, set_anomaly_hooks
+from tinyt._autograd import GradMode, Node, set_anomaly_hooks
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:

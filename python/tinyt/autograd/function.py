@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from tinyt._tensor import (
+from tinyt._autograd import (
     GradMode,
     Node,
     Saved,

@@ -1,6 +1,6 @@
 """`Tensor.grad_fn` as users see it: the graph that backward walks, to look at and to hook into.
 
-The tape's own nodes (`tinyt._tensor.Node`) stay as they are; a `GradFn` is made when one is asked
+The tape's own nodes (`tinyt._autograd.Node`) stay as they are; a `GradFn` is made when one is asked
 for, and the same one comes back as long as somebody keeps it. Its class has the node's name, and
 leaves are `AccumulateGrad`, so that programs that draw graphs find what they expect.
 
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
-from tinyt._tensor import Node
+from tinyt._autograd import Node
 from tinyt.autograd import anomaly
 from tinyt.autograd.hooks import LastHook, RemovableHandle, add_hook, add_leaf_hook
 from tinyt.tensor import Tensor, attach, node_of

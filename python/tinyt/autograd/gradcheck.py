@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinyt._tensor import GradMode
+from tinyt._autograd import GradMode
 from tinyt.autograd.tape import grad
 from tinyt.tensor import Tensor, prim
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tinyt._tensor import pop_saved_hooks, push_saved_hooks
+from tinyt._autograd import pop_saved_hooks, push_saved_hooks
 from tinyt.autograd.grad_fn import GradFn as Node
 from tinyt.tensor import Tensor
 

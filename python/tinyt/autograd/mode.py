@@ -8,7 +8,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar
 
-from tinyt._tensor import GradMode, _set_grad_enabled, is_grad_enabled
+from tinyt._autograd import GradMode, _set_grad_enabled, is_grad_enabled
 
 CO_GENERATOR = 0x20  # as in `inspect`, whose import takes milliseconds
 F = TypeVar("F", bound=Callable[..., Any])

@@ -22,7 +22,7 @@ from contextlib import ContextDecorator
 from typing import Any, NamedTuple, NoReturn
 
 from tinyt import _core
-from tinyt._tensor import name_backward
+from tinyt._autograd import name_backward
 from tinyt.autograd import tape
 from tinyt.autograd.profiler_util import (
     EventList,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, overload
 
-from tinyt._tensor import BackwardPass, GradMode, Node
+from tinyt._autograd import BackwardPass, GradMode, Node
 from tinyt.autograd.hooks import retain_grad
 from tinyt.tensor import Tensor, node_of, prim
 

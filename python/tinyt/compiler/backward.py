@@ -7,8 +7,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt import _core
-from tinyt._core import CaptureError
-from tinyt._tensor import (
+from tinyt._autograd import (
     BackwardPass,
     GradMode,
     is_grad_enabled,
@@ -16,10 +15,12 @@ from tinyt._tensor import (
     outer_edges,
     set_node,
 )
+from tinyt._core import CaptureError
 from tinyt.tensor import Tensor, node_of, prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Node, Recorder
+    from tinyt._autograd import Node
+    from tinyt._capture import Recorder
 
 
 class Target(NamedTuple):

@@ -10,8 +10,7 @@ from functools import update_wrapper
 from typing import Any
 
 from tinyt import _core, autograd
-from tinyt._core import CaptureError
-from tinyt._tensor import (
+from tinyt._capture import (
     ByIdentity,
     CompiledGraph,
     Location,
@@ -21,6 +20,7 @@ from tinyt._tensor import (
     own_attributes,
     rebuild,
 )
+from tinyt._core import CaptureError
 from tinyt.compiler.capture.capture import AsWritten, Capture, FirstRun, require_attributes
 from tinyt.compiler.capture.compare import difference
 from tinyt.compiler.capture.dynamic import Dynamic, Marks, marks_of

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import inf, prod
 from typing import TYPE_CHECKING
 
+from tinyt._autograd import GradMode
 from tinyt._core import CaptureError
-from tinyt._tensor import GradMode
 from tinyt.compiler.capture.recording import recording
 from tinyt.compiler.graph.graph import FLOW, OPS, Graph
 from tinyt.compiler.passes.rewrites import REGISTERED, Registered, Shape, Types

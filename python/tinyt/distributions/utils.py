@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar, overload
 
 import tinyt
 from tinyt import Tensor
-from tinyt._tensor import Number as RecordedNumber
+from tinyt._capture import Number as RecordedNumber
+from tinyt._capture import recorder
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import recorder
 
 T = TypeVar("T")
 

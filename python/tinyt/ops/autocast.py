@@ -12,13 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tinyt._tensor import (
-    TensorBase,
-    autocast_state,
-    dtype,
-    is_grad_enabled,
-    set_autocast_state,
-)
+from tinyt._autograd import is_grad_enabled
+from tinyt._tensor import TensorBase, autocast_state, dtype, set_autocast_state
 from tinyt.dtypes import float32, float64
 from tinyt.tensor import Tensor, prim
 

@@ -8,7 +8,9 @@ from numbers import Integral
 from typing import Any, TypedDict, TypeVar, cast
 
 from tinyt import _core, _tensor
-from tinyt._tensor import TensorBase, device, dtype, index, is_grad_enabled
+from tinyt._autograd import is_grad_enabled
+from tinyt._capture import index
+from tinyt._tensor import TensorBase, device, dtype
 from tinyt.dtypes import ALL, as_dtype, can_cast, float32, result_type
 from tinyt.ops.autocast import policy_of
 from tinyt.ops.old_orders import has_old_order, in_new_order

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinyt._capture import recorder
 from tinyt._core import CaptureError
-from tinyt._tensor import recorder
 from tinyt.autograd import enable_grad, no_grad
 from tinyt.ops import cat, zeros_like
 from tinyt.optim.optimizer import Closure, Optimizer, ParamGroup, Params, ParamState, learning_rate

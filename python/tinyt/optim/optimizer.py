@@ -11,7 +11,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tinyt._tensor import Location, recorder
+from tinyt._capture import Location, recorder
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad, tape
 from tinyt.autograd.hooks import add_hook

@@ -19,7 +19,14 @@ import tinyt
 from tinyt.stand_in.version import VERSION
 
 # What PyTorch has nothing of, or something else.
-_OWN = {"tinyt._core", "tinyt._tensor", "tinyt.stand_in", "tinyt.as_torch"}
+_OWN = {
+    "tinyt._core",
+    "tinyt._tensor",
+    "tinyt._autograd",
+    "tinyt._capture",
+    "tinyt.stand_in",
+    "tinyt.as_torch",
+}
 WHY = "tinyt stands for PyTorch here and does not have it"
 
 

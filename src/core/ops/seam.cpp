@@ -2,9 +2,6 @@
 
 namespace tinyt {
 
-PythonSeam& python_seam() {
-  static PythonSeam seam;
-  return seam;
-}
+constinit PythonSeam g_python_seam;
 
 }  // namespace tinyt

@@ -1,5 +1,6 @@
-// Where the two Python modules meet: the hot module (_tensor) registers its type and wrap function,
-// the pybind11 module (_core) its exception classes. Untyped, so that the core needs no Python.
+// The seam between the Python modules: the hot ones (_tensor, _capture) register their types and
+// conversions, the pybind11 module (_core) its exception classes. Untyped, so that the core needs
+// no Python.
 #pragma once
 
 #include "core/base/error.h"
@@ -11,9 +12,13 @@ struct PythonSeam {
   void* (*wrap)(const Tensor& t) = nullptr;         // a new reference to a Python Tensor
   const Tensor* (*unwrap)(void* object) = nullptr;  // null when it is not a Tensor
   int64_t (*number_index)(void* object) = nullptr;  // in the recording's table; -1: a plain number
+  int (*dtype_number)(void* object) = nullptr;      // of a dtype object; -1 for another
+  int64_t (*symbol_row)(void* object) = nullptr;    // of a live symbol, a whole number, or -1
+  void* (*symbol_of_row)(int64_t row) = nullptr;    // a new reference
   void* exceptions[static_cast<int>(ErrorKind::Count)] = {};
 };
-PythonSeam& python_seam();
+extern PythonSeam g_python_seam;
+inline PythonSeam& python_seam() { return g_python_seam; }
 
 // Work below this many elements is not worth giving up the interpreter lock for.
 inline constexpr int64_t kReleaseLockElements = 16384;

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_vjp, is_grad_enabled
+from tinyt._autograd import compiled_vjp, is_grad_enabled
 from tinyt.autograd.rules.common import OUT, rule, widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Node
+    from tinyt._autograd import Node
     from tinyt.tensor import Tensor
 
 # The linear and the cubic factor inside the hyperbolic tangent of gelu's approximation.

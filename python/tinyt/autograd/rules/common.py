@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
-from tinyt._tensor import Node, Vjp, compiled_vjp, register_rule
+from tinyt._autograd import Node, Vjp, compiled_vjp, register_rule
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_vjp
+from tinyt._autograd import compiled_vjp
 from tinyt.autograd.rules.common import SAME, SECOND, as_column, as_row, blank, rule, transposed
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Node
+    from tinyt._autograd import Node
     from tinyt.tensor import Tensor
 
 

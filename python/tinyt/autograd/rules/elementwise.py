@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_vjp, is_grad_enabled
+from tinyt._autograd import compiled_vjp, is_grad_enabled
 from tinyt.autograd.rules.common import NEGATIVE, OUT, SAME, rule, wide_rule, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Node
+    from tinyt._autograd import Node
     from tinyt.tensor import Tensor
 
 

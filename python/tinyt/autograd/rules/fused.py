@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import is_grad_enabled, register_rule
+from tinyt._autograd import is_grad_enabled, register_rule
 from tinyt.autograd.rules.common import OUT, SECOND, rule, widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Node
+    from tinyt._autograd import Node
     from tinyt.tensor import Tensor
 
 

@@ -8,7 +8,7 @@ from tinyt.autograd.rules.common import OUT, rule, wide_rule
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Node
+    from tinyt._autograd import Node
     from tinyt.tensor import Tensor
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_vjp, register_rule
+from tinyt._autograd import compiled_vjp, register_rule
 from tinyt.autograd.rules.common import SAME, blank, contiguous_strides, rule, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Node
+    from tinyt._autograd import Node
     from tinyt.tensor import Tensor
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import is_grad_enabled
+from tinyt._autograd import is_grad_enabled
 from tinyt.autograd.rules.common import OUT, SECOND, rule, scatter_back, wide_rule, widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Node
+    from tinyt._autograd import Node
     from tinyt.tensor import Tensor
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import is_grad_enabled, register_rule
+from tinyt._autograd import is_grad_enabled, register_rule
 from tinyt.autograd.rules.common import OUT, SECOND, transposed, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tinyt._tensor import Node
+    from tinyt._autograd import Node
     from tinyt.tensor import Tensor
 
 

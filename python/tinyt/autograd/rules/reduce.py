@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tinyt._tensor import compiled_vjp, is_grad_enabled
+from tinyt._autograd import compiled_vjp, is_grad_enabled
 from tinyt.autograd.rules.common import OUT, keep_dims, rule, wide_rule, widen
 from tinyt.autograd.rules.movement import inverse
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Node
+    from tinyt._autograd import Node
     from tinyt.tensor import Tensor
 
 

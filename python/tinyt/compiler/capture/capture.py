@@ -16,19 +16,18 @@ from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
 
 from tinyt import _core
-from tinyt._core import CaptureError
-from tinyt._tensor import (
+from tinyt._autograd import is_grad_enabled, next_number
+from tinyt._capture import (
     Location,
     Number,
     Trace,
     describe,
     firsts,
-    is_grad_enabled,
     is_plain_leaf,
-    next_number,
     overlapping,
     own_attributes,
 )
+from tinyt._core import CaptureError
 from tinyt.compiler.backward import Backward
 from tinyt.compiler.capture.arguments import require_unchanged
 from tinyt.compiler.capture.guards import StateError, Tracer, in_place_of
@@ -40,7 +39,8 @@ from tinyt.ops.autocast import own_casts
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import Recorder, dtype
+    from tinyt._capture import Recorder
+    from tinyt._tensor import dtype
     from tinyt.compiler.capture.dynamic import Dynamic
     from tinyt.compiler.capture.sources import Lines, Source
     from tinyt.compiler.passes.recompute import Recomputed

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tinyt import _core
-from tinyt._tensor import ByIdentity, is_same, view_dtype
+from tinyt._capture import ByIdentity, is_same
+from tinyt._tensor import view_dtype
 from tinyt.compiler.graph.graph import Graph, Input, Node
 from tinyt.dtypes import uint8
 from tinyt.tensor import Tensor, prim

@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core
-from tinyt._tensor import refuse_recording
+from tinyt._capture import refuse_recording
 from tinyt.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -32,20 +32,20 @@ from types import (
 )
 from typing import Any
 
-from tinyt._core import CaptureError
-from tinyt._tensor import (
+from tinyt._capture import (
     MISSING,
     Guard,
     Location,
     Number,
     Recorder,
-    TensorBase,
     bytes_of,
     class_attribute,
     contents_of,
     is_same,
     stop_tracing,
 )
+from tinyt._core import CaptureError
+from tinyt._tensor import TensorBase
 from tinyt.compiler.capture.reads import (
     IMPORT,
     LOCAL,

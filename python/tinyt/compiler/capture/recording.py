@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tinyt import _core
-from tinyt._tensor import GradMode, Recorder
+from tinyt._autograd import GradMode
+from tinyt._capture import Recorder
 from tinyt.compiler.graph.graph import Graph
 from tinyt.compiler.passes import simplify
 from tinyt.forks import undone_in_child

@@ -12,7 +12,7 @@ from tinyt.compiler.passes import rewrites, simplify
 
 if TYPE_CHECKING:
     from tinyt import _core
-    from tinyt._tensor import Sizes
+    from tinyt._capture import Sizes
     from tinyt.compiler.capture.capture import Capture
 
 _KEPT = 8  # ways in which passes have simplified a function

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt import _core
-from tinyt._tensor import describe
+from tinyt._capture import describe
 from tinyt.dtypes import bfloat16, float32
 from tinyt.tensor import Tensor, prim
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tinyt._tensor import MISSING, Guard
+from tinyt._capture import MISSING, Guard
 
 # Of containers that change: how to empty one, and how to fill it again with what a guard holds.
 _REFILL: tuple[tuple[type, Callable[[Any], None], Callable[[Any, Any], Any]], ...] = (

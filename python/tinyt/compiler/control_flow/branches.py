@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt import _core
+from tinyt._autograd import GradMode, Node, Saved, make_function_node, set_node
+from tinyt._capture import recorder
 from tinyt._core import CaptureError
-from tinyt._tensor import GradMode, Node, Saved, make_function_node, recorder, set_node
 from tinyt.compiler.control_flow.calls import (
     NOT_READ,
     NOWHERE,

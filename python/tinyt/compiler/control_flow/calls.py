@@ -13,18 +13,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tinyt import _core
+from tinyt._autograd import BackwardPass, GradMode, Node, is_grad_enabled, next_number, outer_edges
+from tinyt._capture import Recorder, recorder
 from tinyt._core import CaptureError
-from tinyt._tensor import (
-    BackwardPass,
-    GradMode,
-    Node,
-    Recorder,
-    dtype,
-    is_grad_enabled,
-    next_number,
-    outer_edges,
-    recorder,
-)
+from tinyt._tensor import dtype
 from tinyt.compiler.control_flow.trees import kind_of
 from tinyt.dtypes import ALL
 from tinyt.ops.autocast import own_casts

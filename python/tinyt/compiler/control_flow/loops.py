@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tinyt import _core
+from tinyt._capture import recorder
 from tinyt._core import CaptureError
-from tinyt._tensor import recorder
 from tinyt.compiler.control_flow.calls import CARRY, Flat, Part, dense, like_of, wants
 from tinyt.compiler.control_flow.trees import flatten, mismatch, unflatten
 from tinyt.tensor import Tensor

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tinyt import _core
-from tinyt._tensor import GradMode, Node, Saved, make_function_node, recorder, set_node
+from tinyt._autograd import GradMode, Node, Saved, make_function_node, set_node
+from tinyt._capture import recorder
 from tinyt.compiler.control_flow.calls import (
     CARRY,
     NEXT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyt._tensor import describe, rebuild
+from tinyt._capture import describe, rebuild
 from tinyt.tensor import Tensor
 
 

@@ -7,7 +7,7 @@ from array import array
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tinyt._tensor import Sizes
+from tinyt._capture import Sizes
 from tinyt.dtypes import ALL
 from tinyt.ops.common import OP_TABLE
 

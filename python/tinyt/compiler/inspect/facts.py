@@ -10,7 +10,8 @@ from tinyt.dtypes import ALL
 
 if TYPE_CHECKING:
     from tinyt import _core
-    from tinyt._tensor import CompiledGraph, dtype
+    from tinyt._capture import CompiledGraph
+    from tinyt._tensor import dtype
     from tinyt.compiler.capture.sources import Source
     from tinyt.compiler.passes.recompute import Recomputed
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core
-from tinyt._tensor import CompiledBase
+from tinyt._capture import CompiledBase
 from tinyt.compiler import inspect
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from tinyt._tensor import CompiledGraph
+    from tinyt._capture import CompiledGraph
     from tinyt.compiler.inspect.picture import Picture
     from tinyt.compiler.inspect.report import Report
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinyt import _core
-from tinyt._tensor import GradMode, rebuild
+from tinyt._autograd import GradMode
+from tinyt._capture import rebuild
 from tinyt.compiler import passes
 from tinyt.compiler.capture.capture import NUMBER, OUTPUT, VIEW
 from tinyt.compiler.capture.trial import (
@@ -28,7 +29,7 @@ from tinyt.dtypes import float32
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
-    from tinyt._tensor import CompiledGraph
+    from tinyt._capture import CompiledGraph
 
 # Gradients of outputs with respect to inputs, given those of the outputs.
 Grad = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tinyt._tensor import recorder
+from tinyt._capture import recorder
 from tinyt.nn.module import Module
 from tinyt.tensor import Tensor
 

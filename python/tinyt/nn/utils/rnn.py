@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tinyt import _tensor
+from tinyt import _capture
 from tinyt.dtypes import float16, float32, float64, int8, int16, int32, int64, uint8
 from tinyt.ops import arange, cat, empty_like, full, index_select, stack, tensor
 from tinyt.tensor import Tensor
@@ -133,7 +133,7 @@ _KNOWN = "_lengths"  # an attribute of tensors that a recording makes: (version,
 def _tensor_of(lengths: list[int]) -> Tensor:
     """Lengths as a tensor, of which a recording knows the values."""
     out = tensor(lengths, dtype=int64)
-    if _tensor.recorder() is not None:
+    if _capture.recorder() is not None:
         setattr(out, _KNOWN, (out._version, tuple(lengths)))
     return out
 
@@ -141,7 +141,7 @@ def _tensor_of(lengths: list[int]) -> Tensor:
 def lengths_of(lengths: Tensor | Sequence[int]) -> list[int]:
     """Numbers of elements; of an argument of a compiled function its values, each of which has a
     program of its own."""
-    recorder = _tensor.recorder()
+    recorder = _capture.recorder()
     if recorder is not None and isinstance(lengths, Tensor):
         version, known = vars(lengths).get(_KNOWN, (None, ()))
         if version == lengths._version:

@@ -6,8 +6,9 @@ import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from tinyt._capture import index
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import index, require_held
+from tinyt._tensor import require_held
 from tinyt.dtypes import ALL, float64, int64
 from tinyt.ops.common import Number, Placement, placed, to_dtype, write_out
 from tinyt.ops.creation.filled import dtype_for

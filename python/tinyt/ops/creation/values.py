@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core, _tensor
-from tinyt._tensor import Symbol
+from tinyt._capture import Symbol
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, as_dtype
 from tinyt.ops.common import Placement, placed, to_dtype

@@ -9,8 +9,9 @@ import math
 from typing import Any
 
 from tinyt import _tensor
+from tinyt._autograd import zero_gradient
 from tinyt._core import DTypeError, ShapeError
-from tinyt._tensor import Size, zero_gradient
+from tinyt._tensor import Size
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import bool as bool_
 from tinyt.dtypes import complex128, float32, float64, get_default_dtype, result_type

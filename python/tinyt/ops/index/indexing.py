@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from tinyt import _tensor
+from tinyt._autograd import is_grad_enabled
+from tinyt._capture import Symbol, index
 from tinyt._core import CaptureError, DTypeError, ShapeError, is_recording
-from tinyt._tensor import Symbol, index, is_grad_enabled
 from tinyt.autograd.rules.movement import inverse
 from tinyt.dtypes import bfloat16, float16, float64
 from tinyt.ops.creation.filled import filled

@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tinyt._autograd import zero_gradient
 from tinyt._core import DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import zero_gradient
 from tinyt.dtypes import float32, int64
 from tinyt.ops.common import (
     Number,

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tinyt._autograd import zero_gradient
 from tinyt._core import DTypeError, ShapeError
-from tinyt._tensor import require_held, zero_gradient
+from tinyt._tensor import require_held
 from tinyt.dtypes import bfloat16, float16, float32
 from tinyt.ops.common import Number, in_float32, renamed, write_out
 from tinyt.tensor import Tensor, method, prim

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tinyt._autograd import GradMode
 from tinyt._core import CaptureError, DTypeError, OutOfRangeError, ShapeError
-from tinyt._tensor import GradMode
 from tinyt.autograd.rules.common import blank
 from tinyt.dtypes import int64
 from tinyt.ops.common import to_dtype

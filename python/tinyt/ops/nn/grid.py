@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyt import _tensor
+from tinyt._autograd import zero_gradient
 from tinyt._core import DTypeError, ShapeError
-from tinyt._tensor import zero_gradient
 from tinyt.dtypes import float64, int64
 from tinyt.ops.common import in_float32, need_tensor
 from tinyt.ops.linalg.products import public_matmul

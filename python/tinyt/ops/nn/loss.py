@@ -10,9 +10,9 @@ import math
 import warnings
 from typing import Any
 
+from tinyt._autograd import is_grad_enabled
 from tinyt._core import DTypeError, is_recording
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import is_grad_enabled
 from tinyt.dtypes import promote_types
 from tinyt.ops.common import to_dtype, wide, wide_together
 from tinyt.ops.elementwise.bounded import clamp_min

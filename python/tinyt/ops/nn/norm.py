@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tinyt._autograd import GradMode
 from tinyt._core import DimError, DTypeError, ShapeError
-from tinyt._tensor import GradMode
 from tinyt._tensor import dtype as DType
 from tinyt.autograd.rules.fused import (
     log_softmax_slopes,

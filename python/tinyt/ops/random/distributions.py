@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tinyt._autograd import zero_gradient
 from tinyt._core import is_recording
-from tinyt._tensor import zero_gradient
 from tinyt.dtypes import float32, float64
 from tinyt.ops.common import to_dtype, write_out
 from tinyt.ops.random.draws import draw, draw_into, need_floats, working_dtype

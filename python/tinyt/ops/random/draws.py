@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tinyt._autograd import zero_gradient
 from tinyt._core import DTypeError, is_recording
 from tinyt._tensor import dtype as DType
-from tinyt._tensor import zero_gradient
 from tinyt.dtypes import finfo, float32, float64, get_default_dtype, iinfo, int64
 from tinyt.ops.common import Placement, Sizes, placed, sizes_of, to_dtype, write_out
 from tinyt.random import Generator, default_generator

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tinyt._autograd import zero_gradient
 from tinyt._core import is_recording
-from tinyt._tensor import zero_gradient
 from tinyt.ops.common import need_tensor
 from tinyt.ops.random.draws import need_floats
 from tinyt.random import Generator, default_generator

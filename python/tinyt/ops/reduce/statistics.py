@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 import warnings
 
+from tinyt._autograd import is_grad_enabled
 from tinyt._core import DTypeError
-from tinyt._tensor import is_grad_enabled
 from tinyt.ops.common import Number, dims_of, in_float32, write_out
 from tinyt.ops.linalg.products import public_matmul
 from tinyt.ops.reduce.reductions import Dim, element_count, mean

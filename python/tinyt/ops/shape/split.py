@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from tinyt._capture import index
 from tinyt._core import DimError, OutOfMemoryError
-from tinyt._tensor import index
 from tinyt.ops.common import INTEGER, wrap_dim
 from tinyt.tensor import Tensor, method, prim
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tinyt import _tensor
+from tinyt import _autograd, _tensor
+from tinyt._autograd import Node, is_grad_enabled
 from tinyt._core import ShapeError
-from tinyt._tensor import Node, is_grad_enabled
 from tinyt.autograd import no_grad
 from tinyt.autograd.rules.common import contiguous_strides, zeros
 from tinyt.ops.common import Scalar, Sizes, sizes_of, wrap_dim
@@ -99,7 +99,7 @@ def as_strided(
         out = prim.as_strided(input, *view)
     if any(step > 2**40 for step in view[1]):  # which no element takes: the view has others
         view = (view[0], out.stride(), offset)
-    _tensor.set_node(out, _tensor.make_function_node(_Backward(source, view), [input], 1), 0)
+    _autograd.set_node(out, _autograd.make_function_node(_Backward(source, view), [input], 1), 0)
     return out
 
 

@@ -20,9 +20,6 @@ cdef class dtype:
     There is one object for each dtype; compare with ``is`` or ``==``.
     """
 
-    cdef readonly int number
-    cdef readonly str name
-
     @property
     def itemsize(self):
         """Bytes of one element."""
@@ -76,7 +73,7 @@ def dtype_by_name(str name):
     raise TypeError(f"dtype: {name!r} is not one of {', '.join(d.name for d in DTYPES)}")
 
 
-cdef int number_of_dtype(PyObject* object) noexcept:
+cdef int number_for_core(void* object) noexcept:
     if isinstance(<object>object, dtype):
         return (<dtype><object>object).number
     # Python's own types mean what they mean in PyTorch.

@@ -230,15 +230,14 @@ cdef extern from "call.h" namespace "tinyt":
     int op_outputs(int)
     unsigned op_flags_of(int)
     cbool is_scalar_op(int)
-    int (*dtype_number)(PyObject*)
     void check_version(const string&, const SavedTensor&) except +raise_python_error
     void check_saved(int, int, const SavedTensor&) except +raise_python_error
     Attrs view_geometry(const CTensor&, const CTensor&) except +raise_python_error
 
 
 cdef extern from "traced.h" namespace "tinyt":
-    int64_t (*symbol_row)(PyObject*)
-    PyObject* (*symbol_of_row)(int64_t)
+    cbool is_tracing()
+    int64_t symbol_row(PyObject*)
     int (*note_test)(void*) except -1
     void note_test_or_throw(void*)
     int64_t traced_of(const CTensor&) except +raise_python_error
@@ -306,11 +305,92 @@ cdef extern from "core/ops/seam.h" namespace "tinyt":
         void* (*wrap)(const CTensor&)
         const CTensor* (*unwrap)(void*)
         int64_t (*number_index)(void*)
+        int (*dtype_number)(void*)
+        int64_t (*symbol_row)(void*)
+        void* (*symbol_of_row)(int64_t)
     PythonSeam& python_seam()
 
-cdef extern from "autocast.h" namespace "tinyt":
+cdef extern from "core/ops/mode.h" namespace "tinyt":
     cdef struct Autocast:
         cbool active
         cbool cache
         DType dtype
-    Autocast t_autocast
+    Autocast t_autocast "tinyt::t_modes.autocast"
+
+
+cdef extern from "Python.h":
+    int PyFloat_CheckExact(object)
+    int PyLong_CheckExact(object)
+    Py_ssize_t Py_REFCNT(object)
+    Py_ssize_t references "Py_REFCNT"(PyObject*)
+    object PyLong_FromLongLong(long long)
+    double PyFloat_AsDouble(object) except? -1
+    object PyFloat_FromDouble(double)
+
+cdef extern from *:
+    """
+    static inline PyObject* tinyt_new_object(PyObject* base, PyObject* type, PyObject* empty) {
+      return ((PyTypeObject*)base)->tp_new((PyTypeObject*)type, empty, NULL);
+    }
+    static inline PyObject* tinyt_new_tuple(PyObject* type, Py_ssize_t n) {
+      return ((PyTypeObject*)type)->tp_alloc((PyTypeObject*)type, n);
+    }
+    // Python makes no instances of the type: only this module does, which fills them.
+    static inline void tinyt_forbid_new(PyObject* type) {
+      PyTypeObject* t = (PyTypeObject*)type;
+      if (PyDict_DelItemString(t->tp_dict, "__new__") != 0) PyErr_Clear();
+      t->tp_new = NULL;
+      PyType_Modified(t);
+    }
+    """
+    object tinyt_new_object(object base, object type, object empty)
+    object tinyt_new_tuple(object type, Py_ssize_t n)
+    void tinyt_forbid_new(object type)
+
+
+# ---- numbers of ops
+
+cdef extern from "core/ops/ops.h" nogil:
+    const int OP_SUM "static_cast<int>(tinyt::OpId::sum)"
+    const int OP_RESHAPE "static_cast<int>(tinyt::OpId::reshape)"
+    const int OP_CAST "static_cast<int>(tinyt::OpId::cast)"
+    const int OP_COPY "static_cast<int>(tinyt::OpId::copy)"
+    const int OP_SLICE "static_cast<int>(tinyt::OpId::slice)"
+    const int OP_EXPAND "static_cast<int>(tinyt::OpId::expand)"
+    const int OP_PERMUTE "static_cast<int>(tinyt::OpId::permute)"
+    const int OP_FILL "static_cast<int>(tinyt::OpId::fill)"
+    const int OP_CAT "static_cast<int>(tinyt::OpId::cat)"
+    const int OP_GATHER "static_cast<int>(tinyt::OpId::gather)"
+    const int OP_MASKED_SELECT "static_cast<int>(tinyt::OpId::masked_select)"
+    const int OP_LINEAR_INDEX "static_cast<int>(tinyt::OpId::linear_index)"
+    const int OP_WHERE "static_cast<int>(tinyt::OpId::where)"
+    const int OP_LAYER_NORM "static_cast<int>(tinyt::OpId::layer_norm)"
+    const int OP_SQUARE "static_cast<int>(tinyt::OpId::square)"
+    const int OP_RELU "static_cast<int>(tinyt::OpId::relu)"
+    const int OP_SOFTMAX "static_cast<int>(tinyt::OpId::softmax)"
+    const int OP_LOG_SOFTMAX "static_cast<int>(tinyt::OpId::log_softmax)"
+    const int OP_UPDATE "static_cast<int>(tinyt::OpId::update)"
+    const int OP_AS_STRIDED "static_cast<int>(tinyt::OpId::as_strided)"
+    const int OP_ADD "static_cast<int>(tinyt::OpId::add)"
+    const int OP_SUB "static_cast<int>(tinyt::OpId::sub)"
+    const int OP_MUL "static_cast<int>(tinyt::OpId::mul)"
+    const int OP_DIV "static_cast<int>(tinyt::OpId::div)"
+    const int OP_FLOOR_DIVIDE "static_cast<int>(tinyt::OpId::floor_divide)"
+    const int OP_REMAINDER "static_cast<int>(tinyt::OpId::remainder)"
+    const int OP_POW "static_cast<int>(tinyt::OpId::pow)"
+    const int OP_MATMUL "static_cast<int>(tinyt::OpId::matmul)"
+    const int OP_LINEAR "static_cast<int>(tinyt::OpId::linear)"
+    const int OP_NEG "static_cast<int>(tinyt::OpId::neg)"
+    const int OP_ABS "static_cast<int>(tinyt::OpId::abs)"
+    const int OP_AND "static_cast<int>(tinyt::OpId::bitwise_and)"
+    const int OP_OR "static_cast<int>(tinyt::OpId::bitwise_or)"
+    const int OP_XOR "static_cast<int>(tinyt::OpId::bitwise_xor)"
+    const int OP_LEFT_SHIFT "static_cast<int>(tinyt::OpId::bitwise_left_shift)"
+    const int OP_RIGHT_SHIFT "static_cast<int>(tinyt::OpId::bitwise_right_shift)"
+    const int OP_NOT "static_cast<int>(tinyt::OpId::bitwise_not)"
+    const int OP_LT "static_cast<int>(tinyt::OpId::lt)"
+    const int OP_LE "static_cast<int>(tinyt::OpId::le)"
+    const int OP_EQ "static_cast<int>(tinyt::OpId::eq)"
+    const int OP_NE "static_cast<int>(tinyt::OpId::ne)"
+    const int OP_GT "static_cast<int>(tinyt::OpId::gt)"
+    const int OP_GE "static_cast<int>(tinyt::OpId::ge)"

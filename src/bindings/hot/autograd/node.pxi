@@ -39,17 +39,6 @@ def register_rule(str name, functions, needs):
 cdef class Node:
     """A recorded call: what its gradient rule needs, and where the gradients go next."""
 
-    cdef int op                    # -1: a Python function
-    cdef NodeData data
-    cdef readonly tuple edges      # per input: Node, leaf Tensor or None
-    cdef readonly uint64_t seq
-    cdef readonly int outputs
-    cdef public object function    # callable(node, output gradients) -> list, for op -1
-    cdef public dict hooks         # by handle: (output number, callable)
-    cdef public object trace       # where the call was made, in anomaly mode
-    cdef dict packed               # slot -> what a pack hook made of the saved tensor
-    cdef object unpacker           # the hook that turns it back
-    cdef bint freed
 
     def __cinit__(self):
         global next_seq

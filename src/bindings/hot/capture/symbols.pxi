@@ -116,10 +116,6 @@ cdef class Trace:
 cdef class Symbol:
     """A size in a traced recording, or what is computed of some."""
 
-    cdef uint64_t graph
-    cdef int64_t row
-    cdef readonly object value     # as it is in this recording
-
     @property
     def __class__(self):   # for isinstance
         return type(self.value)
@@ -274,7 +270,7 @@ cdef inline CTrace* log_of(Symbol x) noexcept:
     return tracing() if x.graph == recording_id() else NULL
 
 
-def index(x):
+cpdef object index(x):
     """``operator.index``, which leaves a traced size what it is."""
     return x if type(x) is Symbol and is_whole(x) else operator.index(x)
 
@@ -368,17 +364,17 @@ cdef CTensor symbol_operand(Symbol x) except *:
     return out if log_of(x) == NULL else of_row(out, x.row)
 
 
-cdef int64_t symbol_row_for_core(PyObject* x) noexcept:
+cdef int64_t symbol_row_for_core(void* x) noexcept:
     cdef object value = <object>x
     if type(value) is Symbol and is_whole(value) and log_of(<Symbol>value) != NULL:
         return (<Symbol>value).row
     return -1
 
 
-cdef PyObject* symbol_for_core(int64_t row) noexcept:
+cdef void* symbol_for_core(int64_t row) noexcept:
     out = symbol(row)
     Py_INCREF(out)
-    return <PyObject*>out
+    return <void*>out
 
 
 cdef object with_rows(object plain, const vector[int64_t]& rows):
@@ -423,6 +419,6 @@ cdef object product_of(const CTensor& t):
     return product
 
 
-symbol_row = symbol_row_for_core
-symbol_of_row = symbol_for_core
+python_seam().symbol_row = symbol_row_for_core
+python_seam().symbol_of_row = symbol_for_core
 note_test = note_test_for_core

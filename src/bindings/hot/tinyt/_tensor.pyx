@@ -9,42 +9,18 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.weakref cimport PyWeakref_NewRef
 
-import threading
-
 from core cimport *
+from tinyt._autograd cimport (
+    Node, attach, check_inplace, check_rebase, edge_of, fast_backward, filled, overwriting, rebase,
+    record, transposed, wants_grad)
+from tinyt._capture cimport (
+    Number, Recorder, Symbol, grad_of, held_all, index, is_live, length_of, number_index_for_core,
+    offset_of, plain, plain_symbol, product_of, record_constant, record_touched, record_touched_all,
+    recorded_item, refuse_form, refuse_reading, refuse_recording, set_grad, shape_of, strides_of,
+    symbol_operand)
 
 
-cdef extern from "Python.h":
-    int PyFloat_CheckExact(object)
-    int PyLong_CheckExact(object)
-    Py_ssize_t Py_REFCNT(object)
-    Py_ssize_t references "Py_REFCNT"(PyObject*)
-    object PyLong_FromLongLong(long long)
-    double PyFloat_AsDouble(object) except? -1
-    object PyFloat_FromDouble(double)
-
-cdef extern from *:
-    """
-    static inline PyObject* tinyt_new_object(PyObject* base, PyObject* type, PyObject* empty) {
-      return ((PyTypeObject*)base)->tp_new((PyTypeObject*)type, empty, NULL);
-    }
-    static inline PyObject* tinyt_new_tuple(PyObject* type, Py_ssize_t n) {
-      return ((PyTypeObject*)type)->tp_alloc((PyTypeObject*)type, n);
-    }
-    // Python makes no instances of the type: only this module does, which fills them.
-    static inline void tinyt_forbid_new(PyObject* type) {
-      PyTypeObject* t = (PyTypeObject*)type;
-      if (PyDict_DelItemString(t->tp_dict, "__new__") != 0) PyErr_Clear();
-      t->tp_new = NULL;
-      PyType_Modified(t);
-    }
-    """
-    object tinyt_new_object(object base, object type, object empty)
-    object tinyt_new_tuple(object type, Py_ssize_t n)
-    void tinyt_forbid_new(object type)
-
-
-include "types.pxi"
+include "tensor/types.pxi"
 
 cdef dict OP_NUMBERS = {}
 cdef list OP_NAMES = []
@@ -52,50 +28,13 @@ for _op in range(kOpCount):
     OP_NAMES.append(op_name(_op))
     OP_NUMBERS[OP_NAMES[_op]] = _op
 
-cdef int OP_SUM = OP_NUMBERS["sum"]
-cdef int OP_RESHAPE = OP_NUMBERS["reshape"]
-cdef int OP_CAST = OP_NUMBERS["cast"]
-cdef int OP_COPY = OP_NUMBERS["copy"]
-cdef int OP_SLICE = OP_NUMBERS["slice"]
-cdef int OP_EXPAND = OP_NUMBERS["expand"]
-cdef int OP_PERMUTE = OP_NUMBERS["permute"]
-cdef int OP_FILL = OP_NUMBERS["fill"]
-cdef int OP_CAT = OP_NUMBERS["cat"]
-cdef int OP_GATHER = OP_NUMBERS["gather"]
-cdef int OP_MASKED_SELECT = OP_NUMBERS["masked_select"]
-cdef int OP_LINEAR_INDEX = OP_NUMBERS["linear_index"]
-cdef int OP_WHERE = OP_NUMBERS["where"]
-cdef int OP_LAYER_NORM = OP_NUMBERS["layer_norm"]
-cdef int OP_SQUARE = OP_NUMBERS["square"]
-cdef int OP_RELU = OP_NUMBERS["relu"]
-cdef int OP_SOFTMAX = OP_NUMBERS["softmax"]
-cdef int OP_LOG_SOFTMAX = OP_NUMBERS["log_softmax"]
-cdef int OP_UPDATE = OP_NUMBERS["update"]
-cdef int OP_AS_STRIDED = OP_NUMBERS["as_strided"]
-cdef int OP_ADD = OP_NUMBERS["add"]
-cdef int OP_SUB = OP_NUMBERS["sub"]
-cdef int OP_MUL = OP_NUMBERS["mul"]
-cdef int OP_DIV = OP_NUMBERS["div"]
-cdef int OP_FLOOR_DIVIDE = OP_NUMBERS["floor_divide"]
-cdef int OP_REMAINDER = OP_NUMBERS["remainder"]
-cdef int OP_POW = OP_NUMBERS["pow"]
-cdef int OP_MATMUL = OP_NUMBERS["matmul"]
-cdef int OP_LINEAR = OP_NUMBERS["linear"]
-cdef int OP_NEG = OP_NUMBERS["neg"]
-cdef int OP_ABS = OP_NUMBERS["abs"]
-cdef int OP_AND = OP_NUMBERS["bitwise_and"]
-cdef int OP_OR = OP_NUMBERS["bitwise_or"]
-cdef int OP_XOR = OP_NUMBERS["bitwise_xor"]
-cdef int OP_LEFT_SHIFT = OP_NUMBERS["bitwise_left_shift"]
-cdef int OP_RIGHT_SHIFT = OP_NUMBERS["bitwise_right_shift"]
-cdef int OP_NOT = OP_NUMBERS["bitwise_not"]
 cdef int[6] OP_COMPARE
-OP_COMPARE[Py_LT] = OP_NUMBERS["lt"]
-OP_COMPARE[Py_LE] = OP_NUMBERS["le"]
-OP_COMPARE[Py_EQ] = OP_NUMBERS["eq"]
-OP_COMPARE[Py_NE] = OP_NUMBERS["ne"]
-OP_COMPARE[Py_GT] = OP_NUMBERS["gt"]
-OP_COMPARE[Py_GE] = OP_NUMBERS["ge"]
+OP_COMPARE[Py_LT] = OP_LT
+OP_COMPARE[Py_LE] = OP_LE
+OP_COMPARE[Py_EQ] = OP_EQ
+OP_COMPARE[Py_NE] = OP_NE
+OP_COMPARE[Py_GT] = OP_GT
+OP_COMPARE[Py_GE] = OP_GE
 
 # Loads the module that registers the backends and the error classes.
 import tinyt._core  # noqa: E402
@@ -106,25 +45,9 @@ cdef CTensor EMPTY_TENSOR = empty_tensor()
 cdef object PUBLIC = None     # the public Tensor class
 cdef tuple EMPTY = ()
 
-include "recorder.pxi"
-include "symbols.pxi"
-include "node.pxi"
-include "function.pxi"
-
 
 cdef class TensorBase:
     """A strided array of numbers that can be recorded for backward."""
-
-    cdef CTensor t
-    cdef Node node               # what computed it, while that wants gradients
-    cdef int output              # which output of the node
-    cdef bint leaf_grad          # a leaf that wants its gradient in .grad
-    cdef public TensorBase _grad
-    cdef TensorBase base         # of a view: the tensor that owns the memory
-    cdef uint64_t rebases        # times the node of this base was replaced by a write
-    cdef uint64_t seen_rebases   # of a view: the base's count that node belongs to
-    cdef public dict _hooks          # by handle: called with the gradient of a leaf
-    cdef public dict _post_hooks     # by handle: called with a leaf whose .grad was filled
 
     def __cinit__(self):
         self.t = EMPTY_TENSOR   # so that no object is ever without a core tensor
@@ -598,18 +521,13 @@ cdef class BufferLayout:
     cdef object owner
 
 
-include "call.pxi"
-include "fast_paths.pxi"
-include "fast_layers.pxi"
-include "fast_shapes.pxi"
-include "index.pxi"
-include "rules.pxi"
-include "backward_pass.pxi"
-include "guard.pxi"
-include "compiled.pxi"
-include "sizes.pxi"
-include "self_check.pxi"
+include "tensor/call.pxi"
+include "tensor/fast_paths.pxi"
+include "tensor/fast_layers.pxi"
+include "tensor/fast_shapes.pxi"
+include "tensor/index.pxi"
 
-for _kind in (Node, Symbol, Length, Vjp, BufferLayout):
-    tinyt_forbid_new(_kind)
-del _kind
+tinyt_forbid_new(BufferLayout)
+
+include "self_check.pxi"
+check_selves(globals(), type(require_held))

@@ -334,12 +334,12 @@ def from_data(data, dtype dt=None, bint alone=False):
     return run_one(OP_COPY, out, Attrs()) if is_recording() else out
 
 
-def empty(sizes, dtype dt not None):
+cpdef object empty(sizes, dtype dt):
     """An uninitialised tensor; while recording, zeros."""
     cdef Operands none
     cdef Attrs attrs
     cdef CTensor out
-    if tracing() != NULL:
+    if is_tracing():
         add_attr_at(OP_FILL, 0, <PyObject*>sizes, attrs)
         attrs.add(dt.number).add(0).add_float(0).add_float(0)
         return finish(OP_FILL, none, attrs, None)
@@ -419,7 +419,7 @@ def set_autocast_state(bint active, dtype to not None, bint cache):
     t_autocast.cache = cache
 
 
-dtype_number = number_of_dtype
+python_seam().dtype_number = number_for_core
 python_seam().wrap = wrap_for_core
 python_seam().unwrap = unwrap_for_core
 python_seam().number_index = number_index_for_core

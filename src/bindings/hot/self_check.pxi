@@ -5,14 +5,10 @@ cdef extern from "self_check.h" namespace "tinyt":
     cbool check_self(object method, object type)
 
 
-cdef check_selves(dict names):
-    """Of every extension type among the names."""
-    function = type(describe)
+cdef check_selves(dict names, function):
+    """Of every extension type among the names of a module, whose functions are of a type."""
     for kind in list(names.values()):
         if isinstance(kind, type) and kind.__module__ == __name__:
             for name, method in vars(kind).items():
                 if type(method) is function:
                     check_self(method, kind)   # a test asks for all
-
-
-check_selves(globals())

@@ -52,12 +52,6 @@ cdef bint add_sizes(Attrs& attrs, PyObject* const* args, Py_ssize_t n):
     return n > 0
 
 
-cdef inline TensorBase operand(PyObject* const* args, Py_ssize_t n, PyObject* names):
-    """The first argument of a call without keywords, or None where it is no tensor."""
-    return <TensorBase>args[0] if names == NULL and n > 0 and isinstance(
-        <object>args[0], TensorBase) else None
-
-
 cdef FastPath fast_path(str name):
     if name == "view": return fast_view
     if name == "reshape": return fast_reshape

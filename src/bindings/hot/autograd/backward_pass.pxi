@@ -182,7 +182,7 @@ cdef class BackwardPass:
             edge = node.edges[i]
             if edge is None or rule[i] is None or not self.takes(edge):
                 continue
-            result = slope(rule[i], grad, node)
+            result = vjp(rule[i], grad, node)
             if result is not None:
                 self.send(edge, node.data.inputs[i].output,
                           fit_gradient(<TensorBase?>result, node.data.inputs[i]))
@@ -200,7 +200,7 @@ cdef class BackwardPass:
         for i in range(len(out)):
             edge = node.edges[i]
             if edge is not None and rule[i] is not None and self.takes(edge):
-                result = slope(rule[i], grad, node)
+                result = vjp(rule[i], grad, node)
                 if result is not None:
                     out[i] = fit_gradient(<TensorBase?>result, node.data.inputs[i])
         return out

@@ -2,21 +2,21 @@
 # each reads, are those of tinyt.autograd.rules; like all functions there, these call recorded
 # operations, so that second derivatives follow.
 
-ctypedef object (*SlopeCall)(TensorBase, Node)
+ctypedef object (*VjpCall)(TensorBase, Node)
 
 
 @cython.final
 cdef class Vjp:
     """A compiled ``f(g, n)``; where it declines, the Python function that it stands for."""
 
-    cdef SlopeCall compiled
+    cdef VjpCall compiled
     cdef object general
 
     def __call__(self, TensorBase g not None, Node n not None):
-        return slope(self, g, n)
+        return vjp(self, g, n)
 
 
-cdef object slope(object function, TensorBase g, Node n):
+cdef object vjp(object function, TensorBase g, Node n):
     """The gradient that a function of a rule gives."""
     if type(function) is not Vjp:
         return function(g, n)
@@ -24,54 +24,55 @@ cdef object slope(object function, TensorBase g, Node n):
     return (<Vjp>function).general(g, n) if result is NotImplemented else result
 
 
-cdef object slope_same(TensorBase g, Node n):
+cdef object vjp_same(TensorBase g, Node n):
     return g
 
 
-cdef object slope_negative(TensorBase g, Node n):
+cdef object vjp_negative(TensorBase g, Node n):
     return run_one(OP_NEG, g, Attrs())
 
 
-cdef object slope_times_left(TensorBase g, Node n):
+cdef object vjp_times_left(TensorBase g, Node n):
     return binary(OP_MUL, g, n.unpack(0, 0))
 
 
-cdef object slope_times_right(TensorBase g, Node n):
+cdef object vjp_times_right(TensorBase g, Node n):
     return binary(OP_MUL, g, n.unpack(1, 1))
 
 
-cdef object slope_over_right(TensorBase g, Node n):
+cdef object vjp_over_right(TensorBase g, Node n):
     return binary(OP_DIV, g, n.unpack(1, 1))
 
 
-cdef object slope_square(TensorBase g, Node n):
+cdef object vjp_square(TensorBase g, Node n):
     return binary(OP_MUL, g, binary(OP_MUL, n.unpack(0, 0), 2.0))
 
 
 # The rows of activations' gradients, by the activation's number.
 cdef vector[int] ACTIVATION_GRADIENTS
+_numbers = {op_name(_op): _op for _op in range(kOpCount)}
 for _op in range(kOpCount):
-    ACTIVATION_GRADIENTS.push_back(OP_NUMBERS.get(OP_NAMES[_op] + "_backward", -1))
+    ACTIVATION_GRADIENTS.push_back(_numbers.get(op_name(_op) + "_backward", -1))
 
 
-cdef object slope_from_input(TensorBase g, Node n):
+cdef object vjp_from_input(TensorBase g, Node n):
     """By the row of an activation's gradient, unless that is differentiated too."""
     if grad_mode():
         return NotImplemented
     return binary(ACTIVATION_GRADIENTS[n.op], g, n.unpack(0, 0))
 
 
-cdef object slope_from_output(TensorBase g, Node n):
+cdef object vjp_from_output(TensorBase g, Node n):
     if grad_mode():
         return NotImplemented
     return binary(ACTIVATION_GRADIENTS[n.op], g, n.unpack(n.data.inputs.size(), -1))
 
 
-cdef object slope_reshape(TensorBase g, Node n):
+cdef object vjp_reshape(TensorBase g, Node n):
     return run_one(OP_RESHAPE, g, sizes_attr(n.data.inputs[0]))
 
 
-cdef object slope_permute(TensorBase g, Node n):
+cdef object vjp_permute(TensorBase g, Node n):
     """By the inverse of the order."""
     cdef Attrs order
     cdef int64_t d, rank = g.t.rank(), at
@@ -83,7 +84,7 @@ cdef object slope_permute(TensorBase g, Node n):
     return run_one(OP_PERMUTE, g, order)
 
 
-cdef object slope_sum(TensorBase g, Node n):
+cdef object vjp_sum(TensorBase g, Node n):
     """Repeated along the dimensions that were summed."""
     cdef const Dims* shape = &n.data.inputs[0].shape
     cdef int64_t i, count = n.data.attrs.ints[0], next = 0
@@ -105,13 +106,13 @@ cdef object transposed(TensorBase x):
     return swapped(x, x.t.rank() - 2, x.t.rank() - 1)
 
 
-cdef object slope_matmul_left(TensorBase g, Node n):
+cdef object vjp_matmul_left(TensorBase g, Node n):
     if n.data.inputs[0].shape.size() < 2 or n.data.inputs[1].shape.size() < 2:
         return NotImplemented
     return binary(OP_MATMUL, g, transposed(n.unpack(1, 1)))
 
 
-cdef object slope_matmul_right(TensorBase g, Node n):
+cdef object vjp_matmul_right(TensorBase g, Node n):
     if n.data.inputs[0].shape.size() < 2 or n.data.inputs[1].shape.size() < 2:
         return NotImplemented
     if n.data.inputs[1].shape.size() == 2:
@@ -136,11 +137,11 @@ cdef TensorBase as_rows(TensorBase x):
     return <TensorBase>run_one(OP_RESHAPE, x, shape)
 
 
-cdef object slope_linear_input(TensorBase g, Node n):
+cdef object vjp_linear_input(TensorBase g, Node n):
     return binary(OP_MATMUL, g, n.unpack(1, 1))
 
 
-cdef object slope_linear_weight(TensorBase g, Node n):
+cdef object vjp_linear_weight(TensorBase g, Node n):
     return product_over_rows(g, n.unpack(0, 0))
 
 
@@ -157,21 +158,21 @@ def compiled_vjp(str name, general=None):
     """The compiled function of a gradient rule; ``general`` is called where it declines."""
     cdef Vjp out = <Vjp>Vjp.__new__(Vjp)
     out.general = general
-    if name == "same": out.compiled = slope_same
-    elif name == "negative": out.compiled = slope_negative
-    elif name == "times_left": out.compiled = slope_times_left
-    elif name == "times_right": out.compiled = slope_times_right
-    elif name == "over_right": out.compiled = slope_over_right
-    elif name == "square": out.compiled = slope_square
-    elif name == "from_input": out.compiled = slope_from_input
-    elif name == "from_output": out.compiled = slope_from_output
-    elif name == "reshape": out.compiled = slope_reshape
-    elif name == "permute": out.compiled = slope_permute
-    elif name == "sum": out.compiled = slope_sum
-    elif name == "matmul_left": out.compiled = slope_matmul_left
-    elif name == "matmul_right": out.compiled = slope_matmul_right
-    elif name == "linear_input": out.compiled = slope_linear_input
-    elif name == "linear_weight": out.compiled = slope_linear_weight
+    if name == "same": out.compiled = vjp_same
+    elif name == "negative": out.compiled = vjp_negative
+    elif name == "times_left": out.compiled = vjp_times_left
+    elif name == "times_right": out.compiled = vjp_times_right
+    elif name == "over_right": out.compiled = vjp_over_right
+    elif name == "square": out.compiled = vjp_square
+    elif name == "from_input": out.compiled = vjp_from_input
+    elif name == "from_output": out.compiled = vjp_from_output
+    elif name == "reshape": out.compiled = vjp_reshape
+    elif name == "permute": out.compiled = vjp_permute
+    elif name == "sum": out.compiled = vjp_sum
+    elif name == "matmul_left": out.compiled = vjp_matmul_left
+    elif name == "matmul_right": out.compiled = vjp_matmul_right
+    elif name == "linear_input": out.compiled = vjp_linear_input
+    elif name == "linear_weight": out.compiled = vjp_linear_weight
     else:
         raise ValueError(f"slope: {name!r} is not compiled")
     return out

@@ -12,27 +12,6 @@ cdef class Recorder:
     those that came to be.
     """
 
-    cdef readonly dict grads
-    cdef readonly list arguments
-    cdef readonly list layouts
-    cdef readonly list numbers
-    cdef readonly list generators
-    cdef readonly list constants
-    cdef readonly list buffers
-    cdef readonly list reads
-    cdef readonly list held
-    cdef readonly dict tensors
-    cdef readonly list made
-    cdef list nodes               # (tensor that was there, its node), as the recording met them
-    cdef list drawn               # counters taken of each generator
-    cdef list parts               # of the recordings around a part, what they have drawn
-    cdef readonly list placeholders  # of the arguments
-    cdef dict gradients           # id of what stands for a gradient -> its leaf
-    cdef dict leaves              # id of what stands for a leaf -> (what, the leaf, its number)
-    cdef readonly list wanted     # what stands for arguments, and is to be known by its values
-    cdef readonly object refused  # the first CaptureError, which the function may have caught
-    cdef readonly bint needs_run
-    cdef readonly bint may_wait   # what needs a run may be left out of it: the next one may do
 
     def __cinit__(self):
         self.grads = {}
@@ -218,7 +197,7 @@ def recorder():
     return None if owner == NULL else <object>owner
 
 
-def refuse_recording(str what):
+cpdef refuse_recording(str what):
     """CaptureError inside a recording: what changes Python's side cannot be part of a program."""
     if recording_owner() != NULL:
         raise CaptureError(f"{what}: a program cannot do this; call it outside the compiled function")
@@ -300,37 +279,12 @@ cdef record_touched_all(Operands& args):
             (<Recorder><object>owner).record_touched(<TensorBase><object>args.object(i))
 
 
-cdef inline Recorder recorder_of(TensorBase leaf):
-    """Where a leaf's gradient is while this thread records; None: in the leaf."""
-    cdef PyObject* owner = recording_owner()
-    if owner == NULL:
-        return None
-    recorder = <Recorder><object>owner
-    return None if leaf.t.is_recorded() and id(leaf) not in recorder.leaves else recorder
-
-
-cdef inline object grad_of(TensorBase leaf):
-    cdef Recorder recording = recorder_of(leaf)
-    return leaf._grad if recording is None else recording.grad(leaf)
-
-
-cdef inline set_grad(TensorBase leaf, object value):
-    cdef Recorder recording = recorder_of(leaf)
-    if recording is None:
-        leaf._grad = value
-    else:
-        recording.grad_state(leaf)[2] = value
-
-
 cdef class Number(float):
     """A number that a compiled program reads anew at every run, and what is computed from it.
 
     Where the recorded function depends on its value in another way than by arithmetic, as by a
     comparison, the program holds only as long as the outcome is the same.
     """
-
-    cdef int64_t index
-    cdef uint64_t graph
 
     @property
     def position(self):
@@ -477,15 +431,6 @@ cdef object live_number(int64_t index):
     out.index = index
     out.graph = recording_id()
     return out
-
-
-cdef inline bint is_live(object x):
-    return type(x) is Number and (<Number>x).graph != 0 and (<Number>x).graph == recording_id()
-
-
-cdef inline object plain(object x):
-    """A number as an ordinary float."""
-    return PyFloat_FromDouble(PyFloat_AsDouble(x))
 
 
 cdef hold(object x):

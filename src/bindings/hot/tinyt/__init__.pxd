@@ -1,0 +1,1 @@
+# The package as Cython sees it: its hot modules.

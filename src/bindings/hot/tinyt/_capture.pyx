@@ -1,0 +1,29 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: freethreading_compatible=False
+"""Recordings as Python sees them, numbers and sizes in them, and compiled functions."""
+cimport cython
+from cpython.object cimport PyObject, Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.weakref cimport PyWeakref_NewRef
+
+from core cimport *
+from tinyt._autograd cimport TRACE, Node, hooks_of, wants_grad
+from tinyt._tensor cimport (
+    DTYPES, PUBLIC, TensorBase, dtype, finish, run_one, tuple_of, wrap)
+
+import tinyt._core
+import tinyt.nesting
+from tinyt._core import CaptureError
+
+include "capture/recorder.pxi"
+include "capture/symbols.pxi"
+include "capture/sizes.pxi"
+include "capture/guard.pxi"
+include "capture/compiled.pxi"
+
+for _kind in (Symbol, Length):
+    tinyt_forbid_new(_kind)
+del _kind
+
+include "self_check.pxi"
+check_selves(globals(), type(describe))

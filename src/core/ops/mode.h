@@ -1,0 +1,23 @@
+// Modes of a thread: what the front end's calls do beside computing.
+#pragma once
+
+#include "core/base/dtype.h"
+
+namespace tinyt {
+
+// Casts of operands inside `autocast`.
+struct Autocast {
+  bool active = false;
+  bool cache = true;  // one copy of a parameter for all its uses
+  DType dtype = DType::BFloat16;
+};
+
+struct Modes {
+  bool grad = true;          // operations are recorded on the tape
+  bool saved_hooks = false;  // saved tensors go through Python hooks
+  Autocast autocast;
+};
+
+extern constinit thread_local Modes t_modes;
+
+}  // namespace tinyt
