@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tinyt._capture import describe
-
 import tinyt
 from tinyt import Tensor, _core, nn
+from tinyt._capture import describe
 from tinyt.compiler import interpret
 from tinyt.compiler.api import compile
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tinyt._capture import Recorder, recorder
 
 import tinyt
 from tinyt import CaptureError, Tensor, _core
+from tinyt._capture import Recorder, recorder
 from tinyt.amp import autocast_mode
 from tinyt.autograd import anomaly, mode
 from tinyt.autograd import graph as autograd_graph

@@ -16,11 +16,11 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, note
-from tinyt._capture import Sizes
 
 import tinyt
 from drawn import functions, recorded, same
 from tinyt import Tensor, _core, nn
+from tinyt._capture import Sizes
 from tinyt.compiler import Graph, interpret, passes, rewrite, simplify
 from tinyt.compiler.capture.recording import collection_paused
 from tinyt.compiler.passes import common, identities, joins, views

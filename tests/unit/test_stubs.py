@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tinyt._autograd import Node
 
 import tinyt
 from tinyt import _core
+from tinyt._autograd import Node
 from tinyt.tensor import node_of, prim
 
 ROOT = Path(__file__).resolve().parents[2]
