@@ -3,8 +3,7 @@
 """Recordings as Python sees them, numbers and sizes in them, and compiled functions."""
 cimport cython
 from cpython.object cimport PyObject, Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
-from cpython.ref cimport Py_DECREF, Py_INCREF
-from cpython.weakref cimport PyWeakref_NewRef
+from cpython.ref cimport Py_INCREF
 
 from core cimport *
 from tinyt._autograd cimport TRACE, Node, hooks_of, wants_grad

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: freethreading_compatible=False
-"""The hot base class of Tensor: calls into the core, operators, tape nodes."""
+"""The hot base class of Tensor: calls into the core, operators, indexing, buffers."""
 cimport cython
 from cpython.buffer cimport (PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_F_CONTIGUOUS,
                              PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE)
@@ -18,7 +18,6 @@ from tinyt._capture cimport (
     offset_of, plain, plain_symbol, product_of, record_constant, record_touched, record_touched_all,
     recorded_item, refuse_form, refuse_reading, refuse_recording, set_grad, shape_of, strides_of,
     symbol_operand)
-
 
 include "tensor/types.pxi"
 
@@ -38,8 +37,6 @@ OP_COMPARE[Py_GE] = OP_GE
 
 # Loads the module that registers the backends and the error classes.
 import tinyt._core  # noqa: E402
-import tinyt.nesting  # noqa: E402
-from tinyt._core import CaptureError  # noqa: E402
 
 cdef CTensor EMPTY_TENSOR = empty_tensor()
 cdef object PUBLIC = None     # the public Tensor class
