@@ -2,6 +2,6 @@
 
 namespace tinyt {
 
-constinit thread_local Modes t_modes;
+TINYT_THREAD_POINTER Modes t_modes;
 
 }  // namespace tinyt

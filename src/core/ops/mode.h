@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/base/dtype.h"
+#include "core/memory/thread_pointer.h"
 
 namespace tinyt {
 
@@ -18,6 +19,6 @@ struct Modes {
   Autocast autocast;
 };
 
-extern constinit thread_local Modes t_modes;
+extern TINYT_THREAD_POINTER Modes t_modes;
 
 }  // namespace tinyt

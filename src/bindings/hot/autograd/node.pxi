@@ -214,10 +214,6 @@ cdef TensorBase fit_gradient(TensorBase g, const InputMeta& meta):
     return convert(g, meta.dtype)
 
 
-cdef bint wants_grad(TensorBase x):
-    return (x.node is not None or x.leaf_grad) if x.base is None else edge_of(x) is not None
-
-
 cdef object edge_of(TensorBase x):
     """Node, leaf tensor or None: where a gradient of x goes."""
     cdef Node node

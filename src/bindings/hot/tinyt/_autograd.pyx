@@ -16,6 +16,7 @@ from tinyt._tensor cimport (
 
 cdef tuple EMPTY = ()
 
+include "wants_grad.pxi"
 include "autograd/node.pxi"
 include "autograd/function.pxi"
 include "autograd/vjp.pxi"

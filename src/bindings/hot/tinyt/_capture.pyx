@@ -6,7 +6,7 @@ from cpython.object cimport PyObject, Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
 from cpython.ref cimport Py_INCREF
 
 from core cimport *
-from tinyt._autograd cimport TRACE, Node, hooks_of, wants_grad
+from tinyt._autograd cimport TRACE, Node, edge_of, hooks_of
 from tinyt._tensor cimport (
     DTYPES, PUBLIC, TensorBase, dtype, finish, run_one, tuple_of, wrap)
 
@@ -14,6 +14,7 @@ import tinyt._core
 import tinyt.nesting
 from tinyt._core import CaptureError
 
+include "wants_grad.pxi"
 include "capture/recorder.pxi"
 include "capture/symbols.pxi"
 include "capture/sizes.pxi"
