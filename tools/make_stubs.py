@@ -135,6 +135,8 @@ def package_stub() -> str:
     """The package: imports of `__init__.py`, the operations, the dtypes."""
     stub = Stub("tinyt")
     origins = source_of("tinyt").imported
+    for name, module in tinyt._LAZY_NAMES.items():
+        origins[name] = f"tinyt.{module}", name
     dtype_names = {t.name for t in dtypes.ALL} | set(dtypes.ALIASES)
     for name in [*tinyt.__all__, "ops"]:
         if name in ops.EXPORTS:

@@ -30,7 +30,6 @@ from tinyt.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from tinyt.compiler.control_flow import cond, scan, while_loop
 from tinyt.config import (
     are_deterministic_algorithms_enabled,
     compiled_with_cxx11_abi,
@@ -191,6 +190,9 @@ _LAZY = {
     "xpu",
 }
 
+# Functions that few programs call, by the module that is loaded when one is asked for.
+_LAZY_NAMES = dict.fromkeys(("cond", "scan", "while_loop"), "compiler.control_flow")
+
 # Modules whose EXPORTS are names of this package, too, loaded when one is asked for that is not
 # above.
 _FURTHER = ("native", "foreach", "native_layers", "streams")
@@ -199,6 +201,8 @@ _FURTHER = ("native", "foreach", "native_layers", "streams")
 def __getattr__(name: str) -> _typing.Any:
     if name in _LAZY:
         return import_module(f"{__name__}.{name}")
+    if name in _LAZY_NAMES:
+        return getattr(import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
     for module in _FURTHER:
         exports = import_module(f"{__name__}.{module}").EXPORTS
         if name in exports:
@@ -210,7 +214,7 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(globals().keys() | _LAZY)
+    return sorted(globals().keys() | _LAZY | _LAZY_NAMES.keys())
 
 
 globals().update(ops.EXPORTS)

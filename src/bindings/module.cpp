@@ -29,17 +29,26 @@ py::list op_table() {
       TINYT_OP_FLAGS(FLAG)
 #undef FLAG
   };
+  // Keys and words are made once: tinyt reads the table each time that it is imported.
+  const py::str name("name"), inputs("inputs"), outputs("outputs"), kind("kind"),
+      dtype_rule("dtype_rule"), flags("flags"), attributes("attributes"), identity("identity");
+  std::vector<py::str> words;
+  for (const auto& flag : kFlags) words.emplace_back(flag.second);
   py::list table;
-  for (const OpInfo& row : kOps) {
-    py::set flags;
-    for (const auto& [bit, name] : kFlags)
-      if (row.flags & bit) flags.add(name);
-    table.append(py::dict(
-        py::arg("name") = row.name, py::arg("inputs") = int{row.inputs},
-        py::arg("outputs") = int{row.outputs}, py::arg("kind") = kKinds[static_cast<int>(row.kind)],
-        py::arg("dtype_rule") = kRules[static_cast<int>(row.dtype_rule)],
-        py::arg("flags") = py::frozenset(flags), py::arg("attributes") = row.attributes,
-        py::arg("identity") = row.identity));
+  for (const OpInfo& info : kOps) {
+    py::set set;
+    for (size_t i = 0; i < words.size(); ++i)
+      if (info.flags & kFlags[i].first) set.add(words[i]);
+    py::dict row;
+    row[name] = info.name;
+    row[inputs] = int{info.inputs};
+    row[outputs] = int{info.outputs};
+    row[kind] = kKinds[static_cast<int>(info.kind)];
+    row[dtype_rule] = kRules[static_cast<int>(info.dtype_rule)];
+    row[flags] = py::frozenset(set);
+    row[attributes] = info.attributes;
+    row[identity] = info.identity;
+    table.append(row);
   }
   return table;
 }
