@@ -9,28 +9,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from benchmarks.floors import FLOORS
-from benchmarks.protocol import Job
+from benchmarks.floors import FLOORS, group_means
+from benchmarks.protocol import PATIENCE, RUNS, Job
 from benchmarks.report import duration
 from benchmarks.stats import geometric_mean, ratio_of_bests, upper_bound
+from tinyt.cli.timing import in_turns
 
 MEAN = 0.98
 """The least geometric mean of a group's ratios."""
 
 CASE = 0.93
-"""A case counts as slower when its ratio is below this in all of `RUNS` runs."""
-
-RUNS = 3
-
-PATIENCE = 30.0
-"""Seconds of a case, after which it gets no more than three rounds."""
+"""The least ratio of a case. Either counts as missed when all of `RUNS` runs miss it."""
 
 
 @dataclass(frozen=True)
@@ -98,27 +94,14 @@ class Build:
         return json.loads(answer)
 
 
-def rounds(builds: Sequence[Build], job: Job) -> list[list[float]]:
-    """The seconds of each build in each round, in an order that reverses from round to round."""
-    found: list[list[float]] = [[] for _ in builds]
-    order = list(range(len(builds)))
-    end = time.monotonic() + PATIENCE
-    for number in range(job.rounds):
-        if number >= 3 and time.monotonic() >= end:
-            break
-        for i in order:
-            found[i].append(builds[i].ask("time", job.seconds))
-        order.reverse()
-    return found
-
-
 def measured(case: str, key: str, builds: Sequence[Build], job: Job, first: bool) -> BuildRow:
     """One case; with ``first`` its first calls, too."""
     for name, build in zip(("this build", "the other build"), builds, strict=True):
         error = build.ask("prepare", case, job.seed)
         if error:
             return BuildRow(case, key, error=f"{name}: {error}")
-    ours, theirs = rounds(builds, job)
+    turns = [partial(build.ask, "time", job.seconds) for build in builds]
+    ours, theirs = in_turns(turns, job.rounds, PATIENCE)
     firsts = [build.ask("first") if first else None for build in builds]
     ratio, upper = ratio_of_bests(ours, theirs), upper_bound(ours, theirs)
     return BuildRow(case, key, min(ours), min(theirs), ratio, upper, *firsts)
@@ -144,15 +127,6 @@ def shown(row: BuildRow, width: int) -> str:
     return text
 
 
-def means(rows: Iterable[BuildRow]) -> dict[str, float]:
-    """Geometric mean of the ratios, by row of `floors.FLOORS`."""
-    ratios: dict[str, list[float]] = {}
-    for row in rows:
-        if not row.error:
-            ratios.setdefault(row.key, []).append(row.ratio)
-    return {key: geometric_mean(ratios[key]) for key in FLOORS if key in ratios}
-
-
 def first_ratio(rows: Iterable[BuildRow]) -> float:
     """Geometric mean of this build's first calls by the other's; NaN where there are none."""
     return geometric_mean(
@@ -164,21 +138,32 @@ def first_ratio(rows: Iterable[BuildRow]) -> float:
     )
 
 
+def slow_groups(rows: Iterable[BuildRow]) -> set[str]:
+    """The groups whose mean this run has below `MEAN`."""
+    return {key for key, mean in group_means(rows).items() if mean < MEAN}
+
+
+def suspects(rows: Sequence[BuildRow]) -> dict[str, str]:
+    """What is to be measured again (case: its key): cases that were slower, slow groups whole."""
+    slow = slow_groups(rows)
+    return {row.case: row.key for row in rows if row.is_slower or row.key in slow}
+
+
 def judge(runs: Sequence[Sequence[BuildRow]]) -> list[str]:
-    """Complaints: a group's mean counts as measured first, a case only when every run that
-    measures it says so; the later runs hold the suspects alone."""
-    found = [
-        f"{key}: geometric mean {mean:.3f} is below {MEAN}"
-        for key, mean in means(runs[0]).items()
-        if mean < MEAN
-    ]
+    """Complaints, with the last run's figures: a group or a case counts when all of `RUNS` runs
+    have it slower; the later runs hold the suspects alone."""
     if len(runs) < RUNS:
-        return found
-    guilty = set.intersection(*({row.case for row in run if row.is_slower} for run in runs))
-    return found + [
+        return []
+    groups = set.intersection(*map(slow_groups, runs))
+    cases = set.intersection(*({row.case for row in run if row.is_slower} for run in runs))
+    return [
+        f"{key}: geometric mean {mean:.3f} is below {MEAN}"
+        for key, mean in group_means(runs[-1]).items()
+        if key in groups
+    ] + [
         f"{row.case}: {row.error or f'ratio {row.ratio:.3f} is below {CASE}'}"
         for row in runs[-1]
-        if row.case in guilty
+        if row.case in cases
     ]
 
 
@@ -200,10 +185,10 @@ def compare(
         for row in run(left, pythons, job, env, first=len(runs) == 1):
             runs[-1].append(row)
             print(shown(row, width), flush=True)
-        left = {row.case: row.key for row in runs[-1] if row.is_slower}
+        left = suspects(runs[-1])
     rows = runs[0] if runs else []
     print(f"\n{'geometric mean of the ratios':<44}{'mean':>7}")
-    for key, mean in means(rows).items():
+    for key, mean in group_means(rows).items():
         print(f"{FLOORS[key].title:<44}{mean:7.3f}")
     print(f"{'first calls, this build by the other':<44}{first_ratio(rows):7.3f}")
     return rows, judge(runs) if runs else []

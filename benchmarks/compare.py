@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks import builds, facts, report
 from benchmarks.cases import GROUPS, collect
 from benchmarks.floors import group_means, judge, suspects
-from benchmarks.protocol import PEERS, Job, Row
+from benchmarks.protocol import PEERS, RUNS, Job, Row
 from tinyt.config import get_num_threads
 
 # Each library's own switch for the same instruction set. PyTorch hands products and convolutions
@@ -39,9 +39,6 @@ ISAS: dict[str, dict[str, str]] = {
         "ONEDNN_MAX_CPU_ISA": "AVX2",
     },
 }
-
-RUNS = 3
-"""A case misses its floor only if it does so in that many separate processes."""
 
 
 @dataclass
@@ -133,7 +130,7 @@ def run_builds(job: Job, keys: dict[str, str], venv: Path) -> tuple[dict[str, An
     """Beside another build: what is written of it, and the complaints."""
     cases = {case: keys[case] for case in job.cases}
     rows, found = builds.compare(cases, venv, job, environment(job))
-    written = {"isa": job.isa, "threads": job.threads, "means": builds.means(rows)}
+    written = {"isa": job.isa, "threads": job.threads, "means": group_means(rows)}
     return written | {"cases": [asdict(row) for row in rows]}, found
 
 

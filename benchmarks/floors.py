@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from benchmarks.protocol import Compiled, Row
 from benchmarks.stats import geometric_mean
@@ -101,7 +102,18 @@ def suspects(rows: Iterable[Row]) -> set[str]:
     return {row.id for row in rows if faults(row)}
 
 
-def group_means(rows: Iterable[Row]) -> dict[str, float]:
+class Measured(Protocol):
+    """What a group's mean asks of a row."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def ratio(self) -> float: ...
+    @property
+    def error(self) -> str: ...
+
+
+def group_means(rows: Iterable[Measured]) -> dict[str, float]:
     """Geometric mean of the ratios of every row of the table that was measured, in its order."""
     ratios: dict[str, list[float]] = {}
     for row in rows:

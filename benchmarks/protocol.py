@@ -9,6 +9,12 @@ SMALLEST = 1 << 20
 """Bytes of a process's growth below which allocators' own steps are all one sees."""
 
 
+PATIENCE = 30.0
+"""Seconds of a case, after which it gets no more than three rounds."""
+
+RUNS = 3
+"""What is to count as slow must be so in that many runs."""
+
 PEERS = ("torch.compile", "jax")
 """What compiled cases can be timed beside, too."""
 

@@ -20,14 +20,11 @@ from benchmarks import compiled, facts, memory
 from benchmarks.case import Call, Case
 from benchmarks.cases import collect
 from benchmarks.limits import Limits, NoLimits
-from benchmarks.protocol import Compiled, Job, Peer, Row
+from benchmarks.protocol import PATIENCE, Compiled, Job, Peer, Row
 from benchmarks.stats import ratio_of_bests, upper_bound
 from tinyt.cli.timing import rounds_of
 
 LIBRARIES = (tinyt, torch)
-
-PATIENCE = 30.0
-"""Seconds of a case, after which it gets no more than three rounds."""
 
 
 def peer(name: str, case: Case, arrays: list[np.ndarray]) -> Call | None:

@@ -324,7 +324,7 @@ void bind_runs(py::class_<Program>& program) {
           },
           "Of each argument, whether a run needs it; None will do for others.")
       .def(
-          "captured", [](const Program& p) { return p.plan().captured; },
+          "captured", [](const Program& p) -> const auto& { return p.plan().captured; },
           "The captured tensors that a run reads.")
       .def("steps", steps_of,
            "The op names of every step; more than one where a region fused them.")
@@ -367,7 +367,7 @@ void bind_plan(py::class_<Program>& program) {
           "held_bytes", [](const Program& p) { return p.plan().held_bytes(); },
           "What a run holds at each step.")
       .def(
-          "steps_of_nodes", [](const Program& p) { return p.plan().step_of_node; },
+          "steps_of_nodes", [](const Program& p) -> const auto& { return p.plan().step_of_node; },
           "Of each node of the graph the step that computes it, or -1.")
       .def(
           "held_values",

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import pytest
 from benchmarks import builds, compare
-from benchmarks.builds import BuildRow, first_ratio, judge, means
+from benchmarks.builds import BuildRow, first_ratio, judge, suspects
+from benchmarks.floors import group_means
 from benchmarks.protocol import Job
 
 JOB = Job(1, "native", 7, ("overhead/t", "overhead/item"), 3, 0.001, memory=False)
@@ -41,20 +42,34 @@ class FakeBuild:
         return {"time": 2.0 if slow else 1.0, "first": 0.5 if slow else None}[command]
 
 
-def test_a_group_counts_once_and_a_case_three_times():
-    runs = [[EVEN, SLOW], [SLOW], [SLOW]]
-    assert judge(runs) == [
+def test_what_is_slower_in_three_runs_counts():
+    both = [EVEN, SLOW]
+    assert suspects(both) == {"overhead/t": "overhead", "overhead/item": "overhead"}
+    assert judge([both] * 3) == [
         f"overhead: geometric mean {math.sqrt(0.5):.3f} is below 0.98",
         "overhead/item: ratio 0.500 is below 0.93",
     ]
-    assert judge([[EVEN, SLOW], [SLOW], [replace(SLOW, ratio=0.95)]]) == judge(runs)[:1]
-    assert judge([[EVEN]]) == []
+    once = [EVEN, replace(SLOW, ratio=0.95)]
+    assert suspects(once) == suspects(both)  # the group's mean
+    assert judge([both, both, once]) == [
+        f"overhead: geometric mean {math.sqrt(0.95):.3f} is below 0.98"
+    ]
+    assert judge([both, both, [EVEN, replace(SLOW, ratio=1.0)]]) == []
+    assert judge([both, both]) == judge([[EVEN]]) == []
+
+
+def test_a_slow_case_of_a_fast_group_is_measured_again_alone():
+    rows = [replace(EVEN, ratio=2.0), replace(SLOW, ratio=0.9)]
+    assert suspects(rows) == {"overhead/item": "overhead"}
+    assert judge([rows, rows[1:], rows[1:]]) == ["overhead/item: ratio 0.900 is below 0.93"]
 
 
 def test_what_fails_in_one_build_is_a_complaint():
     failed = BuildRow("overhead/item", "overhead", error="this build: ValueError: no")
-    assert judge([[EVEN, failed]] + 2 * [[failed]]) == ["overhead/item: this build: ValueError: no"]
-    assert means([EVEN, failed]) == {"overhead": 1.0}
+    assert judge([[EVEN, failed], [failed], [failed]]) == [
+        "overhead/item: this build: ValueError: no"
+    ]
+    assert group_means([EVEN, failed]) == {"overhead": 1.0}
 
 
 def test_first_calls_are_ours_by_theirs():
@@ -74,7 +89,7 @@ def test_builds_take_turns_and_suspects_run_again(monkeypatch, capsys, tmp_path)
     assert complaints[-1] == "overhead/item: ratio 0.500 is below 0.93"
     turns = [name for name, command in FakeBuild.log if command == "time"]
     assert turns[:6] == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
-    assert len(turns) == 6 * 4  # two cases, then one of them twice
+    assert len(turns) == 6 * 6  # both cases three times, as their group is slow
     assert "again, run 3 of 3" in capsys.readouterr().out
 
 
@@ -90,7 +105,7 @@ def test_a_build_beside_itself(tmp_path, capsys):
     assert compare.main([*argv, "--cases", "^overhead/t$", "--json", str(record)]) == 0
     ((entry,),) = [json.loads(record.read_text())["combinations"]]
     assert [row["case"] for row in entry["cases"]] == ["overhead/t"]
-    assert entry["cases"][0]["ratio"] > 0
+    assert isinstance(entry["cases"][0]["ratio"], float)
     assert not entry["cases"][0]["error"]
     assert "call overhead" in capsys.readouterr().out
 

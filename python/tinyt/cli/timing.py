@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 Clock = Callable[[], float]
 
@@ -38,6 +39,30 @@ def best(function: Callable[[], object], seconds: float, clock: Clock = time.per
     return fastest
 
 
+def in_turns(
+    turns: Sequence[Callable[[], float]],
+    rounds: int,
+    at_most: float = float("inf"),
+    clock: Clock = time.perf_counter,
+) -> list[list[float]]:
+    """What each turn measured in each round.
+
+    They follow each other, so that all see the same noise, in an order that reverses from round to
+    round, so that none always follows the same other one. After ``at_most`` seconds no round begins
+    but the first three.
+    """
+    found: list[list[float]] = [[] for _ in turns]
+    order = list(range(len(turns)))
+    end = clock() + at_most
+    for number in range(rounds):
+        if number >= 3 and clock() >= end:
+            break
+        for i in order:
+            found[i].append(turns[i]())
+        order.reverse()
+    return found
+
+
 def rounds_of(
     functions: Sequence[Callable[[], object]],
     rounds: int = 7,
@@ -46,25 +71,18 @@ def rounds_of(
     clock: Clock = time.perf_counter,
     at_most: float = float("inf"),
 ) -> list[list[float]]:
-    """The best seconds of each function in each round.
+    """The best seconds of each function in each round, as `in_turns` has them.
 
-    They take turns, so that all see the same noise, in an order that reverses from round to
-    round, so that none always follows the same other one. Each turn begins with ``pause`` and an
-    untimed call, which finds the caches and the threads as the pause left them.
-    After ``at_most`` seconds no round begins but the first three.
+    Each turn begins with ``pause`` and an untimed call, which finds the caches and the threads as
+    the pause left them.
     """
-    found: list[list[float]] = [[] for _ in functions]
-    order = list(range(len(functions)))
-    end = clock() + at_most
-    for number in range(rounds):
-        if number >= 3 and clock() >= end:
-            break
-        for i in order:
-            pause()
-            functions[i]()
-            found[i].append(best(functions[i], seconds, clock))
-        order.reverse()
-    return found
+
+    def turn(function: Callable[[], object]) -> float:
+        pause()
+        function()
+        return best(function, seconds, clock)
+
+    return in_turns([partial(turn, function) for function in functions], rounds, at_most, clock)
 
 
 def interleaved(functions: Sequence[Callable[[], object]], rounds: int = 7) -> list[float]:

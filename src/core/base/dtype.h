@@ -8,7 +8,7 @@
 
 namespace tinyt {
 
-// Storage types with no arithmetic: kernels convert tiles of them (cpu/convert.h).
+// Storage types with no arithmetic: kernels convert tiles of them (cpu/simd/convert.h).
 struct Half {
   uint16_t bits;
 };

@@ -29,7 +29,7 @@ class Graph {
     size_t bytes() const { return static_cast<size_t>(numel_of(shape)) * size_of(dtype); }
   };
   struct Node {
-    OpId op;  // kCount: an opaque step
+    OpId op;  // kCount: an external op
     DType compute;
     Attrs attrs;
     SmallVec<int64_t, 4> inputs;

@@ -43,7 +43,7 @@ struct Plan {
     DType compute = DType::Float32;
     int32_t inputs = 0, outputs = 0;
     int64_t first = 0;  // operand
-    int64_t index = 0;  // of its attributes, region or opaque step
+    int64_t index = 0;  // of its attributes, region or external op
     Kernel kernel = nullptr;
     // Bytes that are written, and read again, because the step ends where it does.
     FusionBarrier barrier = FusionBarrier::Result;

@@ -57,7 +57,7 @@ class Program {
   bool holds_gil() const { return holds_gil_; }
 
   // Runs as a part of another program, which waits for it and refreshes the numbers: arguments lie
-  // dense at these addresses, and each memory of results, which are Given, is to be written at one.
+  // dense at these addresses, and each memory of results is to be written at one.
   void run_at(std::span<char* const> arguments, std::span<char* const> memories,
               const RngOffsets& draws);
   // Whether the numbers given leave the graph as it is.
