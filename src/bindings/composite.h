@@ -95,7 +95,8 @@ inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t 
                                 PyObject* kwnames) {
   Composite* self = as_composite(object);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-  if (self->policy && t_modes.autocast.active) return composite_autocast(self, args, nargs, kwnames);
+  if (self->policy && t_modes.autocast.active)
+    return composite_autocast(self, args, nargs, kwnames);
   if (self->fast_path) {
     PyObject* result = self->fast_path(args, nargs, kwnames);
     if (result && result != Py_NotImplemented) return result;
