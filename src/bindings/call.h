@@ -336,7 +336,7 @@ inline PyObject* op_name(int op) {
                                      static_cast<Py_ssize_t>(kOps[op].name.size()));
 }
 inline int64_t storage_elements(const Tensor& t) {
-  return static_cast<int64_t>(t.observe_shape().storage().block.bytes / t.itemsize());
+  return static_cast<int64_t>(t.observe_shape().storage().buffer.bytes / t.itemsize());
 }
 inline bool is_recording() { return recording() != nullptr; }
 // The Python object that keeps this thread's recording (borrowed), or null.

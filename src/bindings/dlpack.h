@@ -136,7 +136,7 @@ Tensor import_tensor(M* m) {
   require(empty || (a.data && reinterpret_cast<uintptr_t>(data) % boundary == 0), ErrorKind::Value,
           "from_dlpack: the memory must be aligned to ", boundary, " bytes for elements of ",
           name_of(dtype), "; copy the array first");
-  storage->block.bytes = empty ? 0 : static_cast<size_t>(last + 1) * size_of(dtype);
+  storage->buffer.bytes = empty ? 0 : static_cast<size_t>(last + 1) * size_of(dtype);
   return Tensor::from_storage(std::move(storage), shape, strides, 0, dtype);
 }
 

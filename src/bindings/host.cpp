@@ -4,7 +4,7 @@
 
 #include "casters.h"
 #include "core/graph/graph.h"
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "errors.h"
 #include "submodules.h"
 
@@ -78,7 +78,7 @@ class BoundHost : public ExternalOp::Executable {
   }
 
   void run(const RngOffsets&) const override {
-    for (const auto& [from, to] : copies_) backend_of({}).copy_into(from, to);
+    for (const auto& [from, to] : copies_) kernels_of(to.device()).copy_into(from, to);
     const memory::Substitute none(nullptr);  // what it makes may outlive the step
     callee_(tensors_);
   }
@@ -134,7 +134,8 @@ void run_host(std::string name, const py::object& function, size_t address, Tens
     callee(tensors);
   }
   for (size_t i = 0; i < written; ++i) {
-    if (tensors[i].impl() != given[i].impl()) backend_of({}).copy_into(tensors[i], given[i]);
+    if (tensors[i].impl() != given[i].impl())
+      kernels_of(given[i].device()).copy_into(tensors[i], given[i]);
     given[i].count_write();
   }
 }

@@ -208,7 +208,7 @@ inline Tensor from_buffer(PyObject* object, bool may_copy) {
     last += (n - 1) * strides[d];
     empty |= n == 0;
   }
-  storage->block.bytes = empty ? 0 : static_cast<size_t>((last + 1) * buffer->itemsize);
+  storage->buffer.bytes = empty ? 0 : static_cast<size_t>((last + 1) * buffer->itemsize);
   return Tensor::from_storage(std::move(storage), shape, strides, 0, dtype);
 }
 

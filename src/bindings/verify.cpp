@@ -24,8 +24,8 @@ class Snapshot {
     std::unordered_set<const Storage*> known;
     for (const Tensor& t : tensors) {
       if (t.is_recorded() || !known.insert(&t.storage()).second) continue;
-      const memory::Block& block = t.storage().block;
-      const auto* first = static_cast<const char*>(block.data);
+      const Buffer& block = t.storage().buffer;
+      const auto* first = static_cast<const char*>(block.host);
       kept_.push_back({t, std::vector<char>(first, first + block.bytes), t.storage().version,
                        t.storage().data_writes});
     }
@@ -37,7 +37,7 @@ class Snapshot {
       Storage& storage = kept.tensor.storage();
       if (storage.version == kept.version) continue;
       if (!kept.bytes.empty())
-        std::memcpy(storage.block.data, kept.bytes.data(), kept.bytes.size());
+        std::memcpy(storage.buffer.host, kept.bytes.data(), kept.bytes.size());
       storage.version = kept.version;
       storage.data_writes = kept.data_writes;
     }
@@ -50,7 +50,7 @@ class Snapshot {
     for (const Kept& kept : kept_) {
       const Storage& storage = kept.tensor.storage();
       if (storage.version != kept.version && !kept.bytes.empty() &&
-          std::memcmp(storage.block.data, kept.bytes.data(), kept.bytes.size()) != 0)
+          std::memcmp(storage.buffer.host, kept.bytes.data(), kept.bytes.size()) != 0)
         out.push_back(kept.tensor);
     }
     return out;

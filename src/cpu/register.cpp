@@ -1,5 +1,7 @@
 // The CPU's kernels, one per row of ops.def.
-#include "core/ops/backend.h"
+#include "core/device/device.h"
+#include "core/graph/fusion_target.h"
+#include "core/ops/kernels.h"
 
 #include "cpu/attention/attention.h"
 #include "cpu/conv/conv.h"
@@ -28,6 +30,7 @@
 #include "cpu/reduce/reduce.h"
 #include "cpu/reduce/scan.h"
 #include "cpu/register.h"
+#include "cpu/runtime.h"
 #include "cpu/schedule/cost_estimate.h"
 
 namespace tinyt::cpu {
@@ -42,9 +45,7 @@ constexpr Kernel kernel_slice = nullptr;
 constexpr Kernel kernel_view_as_real = nullptr;
 constexpr Kernel kernel_view_as_complex = nullptr;
 
-const Backend kBackend{
-    DeviceType::CPU,
-    "cpu",
+const Kernels kKernels{
     {
 #define SCALAR_OP(...) kernel_elementwise,
 #define STRUCT_OP(name, ...) kernel_##name,
@@ -54,20 +55,21 @@ const Backend kBackend{
 #undef STRUCT_OP
 #undef REDUCE_OP
     },
-    memory::current,
     copy_into,
-    run_tiles,
-    run_product,
-    kernel_dtype,
     optim_step,
     count_nonzero,
-    cost_of,
-    effort_of_tiles,
-    adds_in_place,
+};
+
+const FusionTarget kFusionTarget{
+    run_tiles, run_product, kernel_dtype, cost_of, effort_of_tiles, adds_in_place,
 };
 
 }  // namespace
 
-void register_cpu() { register_backend(kBackend); }
+void register_cpu() {
+  const DeviceKind kind = register_device("cpu", runtime());
+  register_kernels(kind, kKernels);
+  register_fusion_target(kind, kFusionTarget);
+}
 
 }  // namespace tinyt::cpu

@@ -12,8 +12,8 @@
 
 namespace {
 
+using tinyt::Buffer;
 using tinyt::memory::Allocator;
-using tinyt::memory::Block;
 
 constexpr size_t kBurst = 50;
 constexpr int kRounds = 7;

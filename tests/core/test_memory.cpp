@@ -28,7 +28,7 @@ using namespace tinyt::memory;
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr bool kSanitized = poison::kRedZone > 0;
 
-bool aligned(const Block& b) { return reinterpret_cast<uintptr_t>(b.data) % kAlignment == 0; }
+bool aligned(const Buffer& b) { return reinterpret_cast<uintptr_t>(b.host) % kAlignment == 0; }
 
 void test_size_classes() {
   for (size_t bytes = 1; bytes <= kSlabMax; bytes += bytes < 5000 ? 1 : 61) {
@@ -48,18 +48,18 @@ void test_size_classes() {
 void test_blocks() {
   Allocator& a = caching();
   const Statistics before = statistics();
-  const Block none = a.allocate(0);
+  const Buffer none = a.allocate(0);
   CHECK(none.data == nullptr && none.bytes == 0);
   a.release(none);
   CHECK_EQ(statistics().allocations, before.allocations);
   for (size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{65}, size_t{1024}, size_t{1025},
                        size_t{40000}, kMiB - 1, kMiB, kMiB + 1, 3 * kMiB + 5}) {
-    const Block b = a.allocate(bytes);
+    const Buffer b = a.allocate(bytes);
     CHECK(aligned(b) && b.bytes == bytes && b.from == &a);
-    std::memset(b.data, 0xab, bytes);
+    std::memset(b.host, 0xab, bytes);
     a.release(b);
-    const Block again = a.allocate(bytes);
-    CHECK(again.data == b.data);  // last in, first out
+    const Buffer again = a.allocate(bytes);
+    CHECK(again.data == b.host);  // last in, first out
     a.release(again);
   }
 }
@@ -70,8 +70,8 @@ void test_statistics() {
   const Statistics s0 = statistics();
   CHECK_EQ(s0.cached_bytes, 0);
   reset_peak();
-  const Block small = a.allocate(100);
-  const Block large = a.allocate(50 * kMiB);
+  const Buffer small = a.allocate(100);
+  const Buffer large = a.allocate(50 * kMiB);
   const Statistics s1 = statistics();
   CHECK_EQ(s1.current_bytes - s0.current_bytes, int64_t(100 + 50 * kMiB));
   CHECK(s1.reserved_bytes - s0.reserved_bytes >= int64_t(50 * kMiB));
@@ -112,15 +112,15 @@ void test_classes_join() {
   Allocator& a = caching();
   empty_cache();
   for (const size_t first : {size_t{40000}, size_t{200000}, size_t{900000}}) {
-    std::vector<Block> blocks;
+    std::vector<Buffer> blocks;
     for (size_t held = 0; held < 6 * kMiB; held += first) blocks.push_back(a.allocate(first));
-    for (const Block& b : blocks) a.release(b);
+    for (const Buffer& b : blocks) a.release(b);
     const int64_t full = statistics().reserved_bytes;
     for (const size_t next : {size_t{50000}, size_t{150000}, size_t{700000}, size_t{900000}}) {
       blocks.clear();
       for (size_t held = 0; held < 4 * kMiB; held += next) blocks.push_back(a.allocate(next));
       CHECK_EQ(statistics().reserved_bytes, full);
-      for (const Block& b : blocks) a.release(b);
+      for (const Buffer& b : blocks) a.release(b);
     }
     empty_cache();
   }
@@ -131,8 +131,8 @@ void test_pinned_slabs() {
   Allocator& a = caching();
   empty_cache();
   const Statistics s0 = statistics();
-  std::vector<Block> live;
-  std::vector<Block> dead;
+  std::vector<Buffer> live;
+  std::vector<Buffer> dead;
   for (int round = 0; round < 20; ++round) {
     live.push_back(a.allocate(64));
     for (size_t bytes : {size_t{1000}, size_t{30000}, size_t{500000}, 3 * kMiB, 7 * kMiB}) {
@@ -141,7 +141,7 @@ void test_pinned_slabs() {
     }
   }
   [[maybe_unused]] const int64_t full = resident();
-  for (const Block& b : dead) a.release(b);
+  for (const Buffer& b : dead) a.release(b);
   CHECK(statistics().cached_bytes >= int64_t(200 * kMiB));
   empty_cache();
   const Statistics s1 = statistics();
@@ -157,8 +157,8 @@ void test_pinned_slabs() {
     std::memset(dead.back().data, 2, 900000);
   }
   CHECK_EQ(statistics().system_allocations, s1.system_allocations);
-  for (const Block& b : dead) a.release(b);
-  for (const Block& b : live) a.release(b);
+  for (const Buffer& b : dead) a.release(b);
+  for (const Buffer& b : live) a.release(b);
   empty_cache();
   CHECK(statistics().reserved_bytes <= s0.reserved_bytes);
 }
@@ -169,9 +169,9 @@ void test_lists_of_other_threads() {
   const Statistics before = statistics();
   std::atomic<int> stage{0};
   std::thread other([&] {
-    std::vector<Block> blocks;
+    std::vector<Buffer> blocks;
     for (size_t i = 0; i < 40; ++i) blocks.push_back(caching().allocate(64 + 700 * i));
-    for (const Block& b : blocks) caching().release(b);
+    for (const Buffer& b : blocks) caching().release(b);
     stage = 1;
     while (stage < 2) std::this_thread::yield();
     caching().release(caching().allocate(64));
@@ -191,10 +191,10 @@ void test_ranges() {
   Allocator& a = caching();
   empty_cache();
   const Statistics s0 = statistics();
-  std::vector<Block> blocks;
+  std::vector<Buffer> blocks;
   for (int i = 0; i < 4; ++i) blocks.push_back(a.allocate(10 * kMiB));
   const int64_t full = statistics().reserved_bytes;
-  for (const Block& b : blocks) a.release(b);
+  for (const Buffer& b : blocks) a.release(b);
   CHECK_EQ(statistics().cached_bytes, full - s0.reserved_bytes);
   // Smaller, larger, and in all as much: the system is not asked, or for little.
   for (size_t bytes : {kMiB + 1, 3 * kMiB, 17 * kMiB}) {
@@ -205,13 +205,13 @@ void test_ranges() {
   }
   // Of two that fit the tighter one is taken.
   empty_cache();
-  const Block wide = a.allocate(20 * kMiB);
-  const Block fence = a.allocate(2 * kMiB);
-  const Block tight = a.allocate(6 * kMiB);
-  const Block end = a.allocate(2 * kMiB);
+  const Buffer wide = a.allocate(20 * kMiB);
+  const Buffer fence = a.allocate(2 * kMiB);
+  const Buffer tight = a.allocate(6 * kMiB);
+  const Buffer end = a.allocate(2 * kMiB);
   a.release(wide);
   a.release(tight);
-  const Block fits = a.allocate(6 * kMiB - 1000);
+  const Buffer fits = a.allocate(6 * kMiB - 1000);
   // Up to what its own growth left beside it.
   CHECK(std::abs(static_cast<char*>(fits.data) - static_cast<char*>(tight.data)) <
         int64_t(2 * kMiB));
@@ -234,10 +234,10 @@ void test_room() {
   CHECK_EQ(s1.current_bytes, s0.current_bytes);
   CHECK_EQ(s1.live_blocks, s0.live_blocks);
   a.make_room(60 * kMiB);
-  std::vector<Block> blocks;
+  std::vector<Buffer> blocks;
   for (int i = 0; i < 3; ++i) blocks.push_back(a.allocate(21 * kMiB));
   CHECK_EQ(statistics().system_allocations, s1.system_allocations);
-  for (const Block& b : blocks) a.release(b);
+  for (const Buffer& b : blocks) a.release(b);
   a.make_room(0);
   a.make_room(SIZE_MAX / 4);  // more than there is: nothing happens
   CHECK_EQ(statistics().reserved_bytes, s1.reserved_bytes);
@@ -250,17 +250,17 @@ void test_scattered_ranges() {
   Allocator& a = caching();
   empty_cache();
   const int64_t before = statistics().reserved_bytes;
-  std::vector<Block> fences;
-  std::vector<Block> gaps;
+  std::vector<Buffer> fences;
+  std::vector<Buffer> gaps;
   for (int i = 0; i < 16; ++i) {
     fences.push_back(a.allocate(2 * kMiB));
     gaps.push_back(a.allocate(6 * kMiB));
     std::memset(fences.back().data, i, fences.back().bytes);
   }
   const int64_t full = statistics().reserved_bytes;
-  for (const Block& b : gaps) a.release(b);
+  for (const Buffer& b : gaps) a.release(b);
   for (int round = 0; round < 3; ++round) {
-    const Block large = a.allocate(size_t(40 + 20 * round) * kMiB);
+    const Buffer large = a.allocate(size_t(40 + 20 * round) * kMiB);
     std::memset(large.data, round, large.bytes);
 #if defined(__linux__)
     if (!kSanitized) CHECK(statistics().reserved_bytes <= full + int64_t(2 * kMiB));
@@ -294,11 +294,11 @@ void test_limits() {
   const int64_t used = statistics().current_bytes;
   set_limit(used + 1000);
   CHECK_EQ(limit(), used + 1000);
-  const Block b = a.allocate(600);
+  const Buffer b = a.allocate(600);
   check_refused("memory: the limit is reached, asked for 401 bytes, limit ",
                 [&] { a.allocate(401); });
   check_refused(", in use ", [&] { a.allocate(kMiB); });
-  const Block rest = a.allocate(400);
+  const Buffer rest = a.allocate(400);
   a.release(rest);
   a.release(b);
   set_limit(0);
@@ -325,15 +325,15 @@ void test_cache_limit() {
   Allocator& a = caching();
   empty_cache();
   set_cache_limit(int64_t(10 * kMiB));
-  std::vector<Block> blocks;
+  std::vector<Buffer> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(a.allocate(4 * kMiB - 64));
-  for (const Block& b : blocks) a.release(b);
+  for (const Buffer& b : blocks) a.release(b);
   CHECK(statistics().cached_bytes <= int64_t(10 * kMiB));
   CHECK(statistics().cached_bytes >= int64_t(4 * kMiB));
   // Small blocks go together.
   blocks.clear();
   for (int i = 0; i < 1000; ++i) blocks.push_back(a.allocate(50000));
-  for (const Block& b : blocks) a.release(b);
+  for (const Buffer& b : blocks) a.release(b);
   CHECK(statistics().cached_bytes <= int64_t(20 * kMiB));
   set_cache_limit(0);
   blocks.assign(1, a.allocate(2 * kMiB));
@@ -347,8 +347,8 @@ void test_cache_limit() {
 // Random traffic against a model: no two live blocks share a byte.
 void churn(unsigned seed, int steps) {
   std::mt19937 rng(seed);
-  std::vector<std::pair<Block, unsigned char>> live;
-  const auto intact = [](const std::pair<Block, unsigned char>& entry) {
+  std::vector<std::pair<Buffer, unsigned char>> live;
+  const auto intact = [](const std::pair<Buffer, unsigned char>& entry) {
     const auto* p = static_cast<const unsigned char*>(entry.first.data);
     const size_t n = entry.first.bytes;
     return p[0] == entry.second && p[n / 2] == entry.second && p[n - 1] == entry.second;
@@ -357,10 +357,10 @@ void churn(unsigned seed, int steps) {
   for (int i = 0; i < steps; ++i) {
     if (live.size() < 40 || rng() % 2) {
       const size_t bytes = 1 + rng() % (size_t{1} << (1 + rng() % 21));
-      const Block b = caching().allocate(bytes);
+      const Buffer b = caching().allocate(bytes);
       const auto mark = static_cast<unsigned char>(rng());
       good = good && aligned(b);
-      std::memset(b.data, mark, bytes);
+      std::memset(b.host, mark, bytes);
       live.emplace_back(b, mark);
     } else {
       const size_t at = rng() % live.size();
@@ -388,10 +388,10 @@ void test_threads() {
   CHECK_EQ(statistics().current_bytes, before.current_bytes);
 
   // A block may be released by another thread, and an ended thread keeps nothing.
-  std::vector<Block> blocks;
+  std::vector<Buffer> blocks;
   for (int i = 0; i < 500; ++i) blocks.push_back(caching().allocate(128));
   std::thread([&] {
-    for (const Block& b : blocks) caching().release(b);
+    for (const Buffer& b : blocks) caching().release(b);
   }).join();
   CHECK_EQ(statistics().live_blocks, before.live_blocks);
   empty_cache();
@@ -426,10 +426,10 @@ void test_producer_and_consumer() {
     }
   });
   for (size_t i = 0; i < kBlocks; ++i) {
-    const Block b = caching().allocate(bytes_of(i));
-    std::memcpy(b.data, &i, sizeof(i));
+    const Buffer b = caching().allocate(bytes_of(i));
+    std::memcpy(b.host, &i, sizeof(i));
     while (slots[i % kSlots].load() != nullptr) std::this_thread::yield();
-    slots[i % kSlots] = b.data;
+    slots[i % kSlots] = b.host;
   }
   consumer.join();
   collector.join();
@@ -457,7 +457,7 @@ void test_system_refuses() {
   const int code = tinyt::test::in_child([] {
     empty_cache();
     const Statistics before = statistics();
-    std::vector<Block> cached;
+    std::vector<Buffer> cached;
     for (int i = 0; i < 4; ++i) cached.push_back(caching().allocate(100 * kMiB));
     struct rlimit limit{};
     getrlimit(RLIMIT_AS, &limit);
@@ -472,7 +472,7 @@ void test_system_refuses() {
     // Free memory of 200 MiB in two parts, and 150 MiB that the system still has.
     caching().release(cached[0]);
     caching().release(cached[2]);
-    const Block fits = caching().allocate(300 * kMiB);
+    const Buffer fits = caching().allocate(300 * kMiB);
     if (statistics().cached_bytes > int64_t(2 * kMiB)) return 2;
     try {
       caching().allocate(900 * kMiB);
@@ -481,8 +481,8 @@ void test_system_refuses() {
       if (e.kind() != ErrorKind::OutOfMemory) return 4;
       if (std::string(e.what()).find("the system refused") == std::string::npos) return 5;
     }
-    for (const Block& b : {fits, cached[1], cached[3]}) caching().release(b);
-    const Block small = caching().allocate(100);
+    for (const Buffer& b : {fits, cached[1], cached[3]}) caching().release(b);
+    const Buffer small = caching().allocate(100);
     caching().release(small);
     empty_cache();
     const Statistics after = statistics();
@@ -497,7 +497,7 @@ void test_system_refuses() {
 void test_arena() {
   const Statistics before = statistics();
   CHECK(&current() == &caching());
-  Block escaped;
+  Buffer escaped;
   {
     Arena arena(4096);
     CHECK_EQ(arena.capacity_bytes(), 0);
@@ -515,12 +515,12 @@ void test_arena() {
     }
     CHECK(&current() == &arena);
     CHECK(current().allocate(0).data == nullptr);
-    const Block a = current().allocate(1);
-    const Block b = current().allocate(100);
-    CHECK(aligned(a) && aligned(b) && a.data != b.data);
+    const Buffer a = current().allocate(1);
+    const Buffer b = current().allocate(100);
+    CHECK(aligned(a) && aligned(b) && a.data != b.host);
     CHECK_EQ(arena.used_bytes(), 64 + 128);
     const int64_t blocks = statistics().live_blocks;
-    std::memset(b.data, 1, b.bytes);
+    std::memset(b.host, 1, b.bytes);
     a.from->release(a);
     b.from->release(b);
     CHECK_EQ(statistics().live_blocks, blocks);  // chunks count, not what is bumped
@@ -533,7 +533,7 @@ void test_arena() {
     CHECK(arena.capacity_bytes() > 10000);
     std::memset(escaped.data, 7, escaped.bytes);
     for (int i = 0; i < 100; ++i) {
-      const Block x = arena.allocate(200);
+      const Buffer x = arena.allocate(200);
       std::memset(x.data, 8, x.bytes);
       arena.release(x);
     }
@@ -552,7 +552,7 @@ void test_arena() {
 }
 
 void test_fork() {
-  const Block b = caching().allocate(1000);
+  const Buffer b = caching().allocate(1000);
   std::thread other([] {
     for (size_t i = 0; i < 3000; ++i) caching().release(caching().allocate(size_t{64} << (i % 16)));
   });
@@ -573,15 +573,15 @@ void test_fork() {
 void test_poison() {
   const auto closed = [](const void* p) { return __asan_address_is_poisoned(p) != 0; };
   for (size_t bytes : {size_t{1}, size_t{100}, size_t{64}, kMiB, 2 * kMiB}) {
-    const Block b = caching().allocate(bytes);
-    auto* p = static_cast<char*>(b.data);
+    const Buffer b = caching().allocate(bytes);
+    auto* p = static_cast<char*>(b.host);
     CHECK(!closed(p) && !closed(p + bytes - 1) && closed(p + bytes) && closed(p + bytes + 63));
     caching().release(b);
     CHECK(closed(p) && closed(p + bytes - 1));
   }
   Arena arena;
-  const Block b = arena.allocate(100);
-  auto* p = static_cast<char*>(b.data);
+  const Buffer b = arena.allocate(100);
+  auto* p = static_cast<char*>(b.host);
   CHECK(!closed(p) && !closed(p + 99) && closed(p + 100) && closed(p + 163));
   arena.release(b);
   CHECK(closed(p));
@@ -590,7 +590,7 @@ void test_poison() {
 
 // Released by a static destructor, after this thread's own lists are gone.
 struct Late {
-  Block block = caching().allocate(300);
+  Buffer block = caching().allocate(300);
   ~Late() { caching().release(block); }
 };
 

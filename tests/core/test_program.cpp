@@ -90,7 +90,7 @@ void test_held_numbers() {
 
 // Few operations on halves run in their own kernels; between many, values stay float32.
 void test_halves_of_a_region() {
-  const DType own = backend_of({}).kernel_dtype(OpId::add, DType::BFloat16, false);
+  const DType own = fusion_target_of({}).kernel_dtype(OpId::add, DType::BFloat16, false);
   for (int additions = 2; additions <= 4; ++additions) {
     Graph graph;
     set_recording(&graph);

@@ -43,12 +43,10 @@ PYTHON_LAYERS = [
 SIBLINGS = {("serialization", "io"), ("optim", "nn")}
 
 # C++, left to right: the folders of src/core.
-CORE_LAYERS = ["base", "memory", "tensor", "ops", "graph", "plan", "program"]
-# The steps to the right: a storage asks its device's backend for memory, the one dispatcher appends
-# to the graph that is being recorded, or to a lazy recording, and that runs as a program; a plan
-# fills in a program.
+CORE_LAYERS = ["base", "device", "memory", "tensor", "ops", "graph", "plan", "program"]
+# The steps to the right: the one dispatcher appends to the graph that is being recorded, or to a
+# lazy recording, and that runs as a program.
 SEAMS = {
-    ("tensor/tensor.cpp", "ops/backend.h"),
     ("ops/dispatch.cpp", "graph/graph.h"),
     ("ops/dispatch.cpp", "graph/lazy.h"),
     ("ops/dispatch.cpp", "graph/trace.h"),

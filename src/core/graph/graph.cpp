@@ -95,7 +95,7 @@ Tensor Graph::make(const Dims& shape, DType dtype, int64_t value) const {
   Ref<Storage> storage(new Storage);
   storage->graph = id_;
   storage->value = value;
-  storage->block.bytes = bytes_of("compile", shape, dtype);
+  storage->buffer.bytes = bytes_of("compile", shape, dtype);
   return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
 }
 
@@ -150,7 +150,7 @@ Graph::Cell& Graph::cell_of(const Tensor& x) {
   materialize(x);
   Tensor whole = x;
   if (!covers_storage(x)) {
-    const Dims flat{static_cast<int64_t>(x.storage().block.bytes / x.itemsize())};
+    const Dims flat{static_cast<int64_t>(x.storage().buffer.bytes / x.itemsize())};
     whole = x.view(flat, Dims{1}, 0);
   }
   Cell cell{whole, -1};

@@ -138,7 +138,7 @@ class Rewriting {
     if (!t) {
       const Graph::Value& of = made_.values_[v];
       Ref<Storage> storage(new Storage);
-      storage->block.bytes = of.bytes();
+      storage->buffer.bytes = of.bytes();
       t = Tensor::from_storage(std::move(storage), of.shape, contiguous_strides(of.shape), 0,
                                of.dtype);
     }

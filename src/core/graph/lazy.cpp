@@ -117,7 +117,7 @@ void settle_slowly(Storage& storage) {
     Lazy* const owner = storage.lazy.load(std::memory_order_acquire);
     if (!owner) return;
     if (owner == kNeverMade) fail(ErrorKind::Runtime, *storage.fault);
-    const bool has_memory = storage.block.data || storage.block.bytes == 0;
+    const bool has_memory = storage.buffer.host || storage.buffer.bytes == 0;
     if (owner == t_running && has_memory) return;  // an operation of the run itself
     if (owner == last || owner == t_running) fail_unfinished(owner);
     last = owner;
@@ -229,7 +229,7 @@ int64_t Lazy::slot_for(const Tensor& x) {
   if (is_new) {
     region_.slots.push_back({x.impl()->storage, x.dtype(), false});
     s.held.fetch_add(1, std::memory_order_acq_rel);
-    region_.held_bytes += s.block.bytes;
+    region_.held_bytes += s.buffer.bytes;
   }
   return it->second;
 }
@@ -290,7 +290,7 @@ void Lazy::keep_short() {
 // A tensor that a run gives memory.
 Tensor Lazy::make(const Dims& shape, DType dtype) {
   Ref<Storage> storage(new Storage);
-  storage->block.bytes = bytes_of("lazy", shape, dtype);
+  storage->buffer.bytes = bytes_of("lazy", shape, dtype);
   storage->value = static_cast<int64_t>(region_.slots.size());
   storage->held.store(1, std::memory_order_relaxed);
   storage->lazy.store(this, std::memory_order_release);

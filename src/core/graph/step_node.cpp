@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/ops/backend.h"
 #include "core/ops/dry_run.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt {
 
@@ -30,8 +30,8 @@ class BoundStep : public ExternalOp::Executable {
         condition_(std::move(condition)) {}
 
   void run(const RngOffsets&) const override {
-    const Backend& backend = backend_of({});
-    for (const auto& [from, to] : copies_) backend.copy_into(from, to);
+    const Kernels& kernels = kernels_of({});
+    for (const auto& [from, to] : copies_) kernels.copy_into(from, to);
     if (condition_ && *condition_.ptr<uint8_t>() == 0) return;
     double numbers[8];
     for (size_t i = 0; i < cells_.size(); ++i) numbers[i] = *cells_[i].ptr<double>();
@@ -39,7 +39,7 @@ class BoundStep : public ExternalOp::Executable {
       set_terms(item.terms, settings_, {numbers, cells_.size()}, next_step(item));
       if (item.step) *item.step.ptr<float>() += 1.0F;
     }
-    backend.optim_step(settings_.rule, items_);
+    kernels.optim_step(settings_.rule, items_);
   }
   size_t scratch_bytes() const override {
     DryRun dry;
@@ -48,7 +48,7 @@ class BoundStep : public ExternalOp::Executable {
       for_each_written(item, [&](Tensor& t) { t = dry.fake_tensor(t); });
       if (item.grad) item.grad = dry.fake_tensor(item.grad);
     }
-    return dry.bytes_of([&] { backend_of({}).optim_step(settings_.rule, items); });
+    return dry.bytes_of([&] { kernels_of({}).optim_step(settings_.rule, items); });
   }
 
  private:

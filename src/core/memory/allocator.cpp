@@ -59,7 +59,7 @@ void CachingAllocator::raise_peak(int64_t used) noexcept {
 }
 
 // The path of small blocks that the thread has; all else is kept out of it.
-Block CachingAllocator::allocate(size_t bytes) {
+Buffer CachingAllocator::allocate(size_t bytes) {
   ThreadCache* cache = t_cache;
   if (cache == nullptr || bytes - 1 >= kThreadMax || guarded_.load(std::memory_order_relaxed))
       [[unlikely]] {
@@ -78,7 +78,7 @@ Block CachingAllocator::allocate(size_t bytes) {
   return allocate_slowly(bytes);
 }
 
-Block CachingAllocator::allocate_slowly(size_t bytes) {
+Buffer CachingAllocator::allocate_slowly(size_t bytes) {
   if (bytes == 0) return {nullptr, 0, this, nullptr};
   bool counted = false;
   if (guarded_.load(std::memory_order_relaxed)) counted = admit(bytes);
@@ -116,10 +116,10 @@ void* CachingAllocator::find(size_t bytes, bool counted) {
   return data;
 }
 
-void CachingAllocator::release(const Block& block) noexcept {
-  if (block.data == nullptr) return;
+void CachingAllocator::release(const Buffer& block) noexcept {
+  if (block.host == nullptr) return;
   const size_t cls = class_of(block.bytes + poison::kRedZone);
-  poison::block_in(block.data, block.bytes);
+  poison::block_in(block.host, block.bytes);
   ThreadCache* cache = t_cache;
   if (cache == nullptr || cls >= kThreadClasses) [[unlikely]] {
     release_slowly(block, cls);
@@ -131,13 +131,13 @@ void CachingAllocator::release(const Block& block) noexcept {
       [[unlikely]] {
     settle(*cache);
   }
-  cache->lists[cls].push(block.data);
+  cache->lists[cls].push(block.host);
   if (cache->lists[cls].count() > kThreadCapacity[cls]) [[unlikely]]
     relieve(*cache, cls);
 }
 
 // A block that the thread does not keep, or of a thread that has not begun or is ending.
-void CachingAllocator::release_slowly(const Block& block, size_t cls) noexcept {
+void CachingAllocator::release_slowly(const Buffer& block, size_t cls) noexcept {
   const int64_t bytes = static_cast<int64_t>(block.bytes);
   ThreadCache* cache = t_cache != nullptr ? t_cache : open_thread();
   if (cache != nullptr) {
@@ -149,10 +149,10 @@ void CachingAllocator::release_slowly(const Block& block, size_t cls) noexcept {
   }
   const std::lock_guard lock(mutex_);
   if (cls < kClasses) {
-    shared_[cls].push(block.data);
+    shared_[cls].push(block.host);
     cached_ += kClassBytes[cls];
   } else {
-    ranges_.put_back(block.data, size_of_range(block.bytes + poison::kRedZone));
+    ranges_.put_back(block.host, size_of_range(block.bytes + poison::kRedZone));
   }
   keep_to_limit();
 }

@@ -1,29 +1,22 @@
-// Where tensor memory comes from: the caching allocator, or the arena of the current scope.
+// Where tensor memory comes from: on the CPU the caching allocator, or the arena of the current
+// scope; on other devices a cache of what their runtimes give (device_cache.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "core/device/buffer.h"
+
 namespace tinyt::memory {
 
 inline constexpr size_t kAlignment = 64;
 
-class Allocator;
-
-// One live block. `data` is 64-byte aligned; `context` belongs to the allocator.
-struct Block {
-  void* data = nullptr;
-  size_t bytes = 0;  // as asked for
-  Allocator* from = nullptr;
-  void* context = nullptr;
-};
-
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // Fails with OutOfMemoryError; never returns null for bytes > 0. Zero bytes gives data == null.
-  virtual Block allocate(size_t bytes) = 0;
-  virtual void release(const Block& block) noexcept = 0;
+  // 64-byte aligned. Fails with OutOfMemoryError; zero bytes have no address.
+  virtual Buffer allocate(size_t bytes) = 0;
+  virtual void release(const Buffer& block) noexcept = 0;
   // Sees to it that blocks of so many bytes find room side by side. A hint: nothing is taken, and
   // where there is no memory nothing happens.
   virtual void make_room(size_t) noexcept {}
@@ -36,8 +29,11 @@ Allocator& current();
 // This thread's Substitute, or null.
 Allocator* substitute();
 
-// For its lifetime everything that this thread allocates, scratch memory of kernels included, comes
-// from another allocator; with null as it would without one.
+// current() for the CPU; DeviceError where this process has no such device.
+Allocator& allocator_of(Device device);
+
+// For its lifetime everything that this thread allocates on the CPU, scratch memory of kernels
+// included, comes from another allocator; with null as it would without one.
 class Substitute {
  public:
   explicit Substitute(Allocator* from);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/memory/device_cache.h"
 #include "core/memory/poison.h"
 #include "core/memory/thread_pointer.h"
 
@@ -19,15 +20,15 @@ constexpr size_t round_up(size_t bytes) {
 }
 
 struct Chunk {
-  Block memory;  // this chunk itself
-  Chunk* next;   // in the arena
+  Buffer memory;  // this chunk itself
+  Chunk* next;    // in the arena
   std::atomic<int64_t> users{1};
 };
 constexpr size_t kHeader = round_up(sizeof(Chunk));
 
 void drop(Chunk* chunk) noexcept {
   if (chunk->users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-  const Block memory = chunk->memory;
+  const Buffer memory = chunk->memory;
   chunk->~Chunk();
   memory.from->release(memory);
 }
@@ -35,10 +36,10 @@ void drop(Chunk* chunk) noexcept {
 // What the blocks name as their allocator, since they may outlive their arena.
 class ChunkBlocks final : public Allocator {
  public:
-  Block allocate(size_t bytes) override { return caching().allocate(bytes); }
-  void release(const Block& block) noexcept override {
-    if (block.data == nullptr) return;
-    poison::close(block.data, block.bytes);
+  Buffer allocate(size_t bytes) override { return caching().allocate(bytes); }
+  void release(const Buffer& block) noexcept override {
+    if (block.host == nullptr) return;
+    poison::close(block.host, block.bytes);
     drop(static_cast<Chunk*>(block.context));
   }
 };
@@ -72,11 +73,11 @@ TINYT_THREAD_POINTER Allocator* t_substitute = nullptr;
 // Gets a chunk that holds `bytes` more and bumps from it.
 void Arena::State::grow(size_t bytes) {
   const size_t size = std::max(chunk_bytes, bytes) + kHeader;
-  const Block memory = caching().allocate(size);
-  Chunk* chunk = new (memory.data) Chunk{memory, newest};
+  const Buffer memory = caching().allocate(size);
+  Chunk* chunk = new (memory.host) Chunk{memory, newest};
   newest = chunk;
-  cursor = static_cast<char*>(memory.data) + kHeader;
-  end = static_cast<char*>(memory.data) + size;
+  cursor = static_cast<char*>(memory.host) + kHeader;
+  end = static_cast<char*>(memory.host) + size;
   capacity += static_cast<int64_t>(size);
   poison::close(cursor, size - kHeader);
 }
@@ -96,7 +97,7 @@ Arena::~Arena() {
   reset();
 }
 
-Block Arena::allocate(size_t bytes) {
+Buffer Arena::allocate(size_t bytes) {
   if (bytes == 0) return {nullptr, 0, &chunk_blocks(), nullptr};
   if (bytes > size_t{1} << 48) return caching().allocate(bytes);  // fails with the right words
   State& s = *state_;
@@ -111,7 +112,7 @@ Block Arena::allocate(size_t bytes) {
   return {data, bytes, &chunk_blocks(), s.newest};
 }
 
-void Arena::release(const Block& block) noexcept { block.from->release(block); }
+void Arena::release(const Buffer& block) noexcept { block.from->release(block); }
 
 void Arena::enter() {
   require(!state_->entered, ErrorKind::Runtime, "memory.Arena: enter: it is entered already");
@@ -153,6 +154,12 @@ Allocator& current() {
   if (t_substitute != nullptr) [[unlikely]]
     return *t_substitute;
   return t_innermost != nullptr ? *t_innermost : caching();
+}
+
+Allocator& allocator_of(Device device) {
+  if (device.kind == DeviceKind::CPU) [[likely]]
+    return current();
+  return cache_of(device);
 }
 
 }  // namespace tinyt::memory

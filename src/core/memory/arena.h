@@ -16,8 +16,8 @@ class Arena final : public Allocator {
  public:
   explicit Arena(size_t chunk_bytes = size_t{1} << 20);
   ~Arena() override;  // leaves the scope first when it is still entered
-  Block allocate(size_t bytes) override;
-  void release(const Block& block) noexcept override;
+  Buffer allocate(size_t bytes) override;
+  void release(const Buffer& block) noexcept override;
 
   void enter();  // RuntimeError when it is entered already
   void exit();   // RuntimeError when this is not the innermost arena of the thread

@@ -31,8 +31,8 @@ namespace tinyt::memory {
 class CachingAllocator final : public Allocator {
  public:
   CachingAllocator();
-  Block allocate(size_t bytes) override;
-  void release(const Block& block) noexcept override;
+  Buffer allocate(size_t bytes) override;
+  void release(const Buffer& block) noexcept override;
   void make_room(size_t bytes) noexcept override;
 
   Statistics statistics();
@@ -51,8 +51,8 @@ class CachingAllocator final : public Allocator {
  private:
   static constexpr size_t kThreadMax = kClassBytes[kThreadClasses - 1] - poison::kRedZone;
 
-  [[gnu::noinline]] Block allocate_slowly(size_t bytes);
-  [[gnu::noinline]] void release_slowly(const Block& block, size_t cls) noexcept;
+  [[gnu::noinline]] Buffer allocate_slowly(size_t bytes);
+  [[gnu::noinline]] void release_slowly(const Buffer& block, size_t cls) noexcept;
   [[gnu::noinline]] void relieve(ThreadCache& cache, size_t cls) noexcept;
   [[gnu::noinline]] void settle(ThreadCache& cache) noexcept;
   Error refusal(const char* why, size_t bytes);

@@ -9,7 +9,7 @@
 namespace tinyt::memory {
 
 // The system gives pages of zeros when they are first touched.
-Block Meter::reserve(size_t bytes) {
+Buffer Meter::reserve(size_t bytes) {
   if (bytes == 0) return {};
   void* base = bytes < SIZE_MAX - kAlignment ? std::calloc(1, bytes + kAlignment) : nullptr;
   require(base != nullptr, ErrorKind::OutOfMemory, "memory: no addresses for ", bytes, " bytes");
@@ -18,16 +18,16 @@ Block Meter::reserve(size_t bytes) {
   return {data, bytes, nullptr, base};
 }
 
-void Meter::give_back(const Block& block) noexcept { std::free(block.context); }
+void Meter::give_back(const Buffer& block) noexcept { std::free(block.context); }
 
-Block Meter::allocate(size_t bytes) {
-  Block block = reserve(bytes);
+Buffer Meter::allocate(size_t bytes) {
+  Buffer block = reserve(bytes);
   block.from = this;
   peak_ = std::max(peak_, live_ += bytes);
   return block;
 }
 
-void Meter::release(const Block& block) noexcept {
+void Meter::release(const Buffer& block) noexcept {
   live_ -= block.bytes;
   give_back(block);
 }

@@ -9,15 +9,15 @@ namespace tinyt::memory {
 // goes.
 class Meter final : public Allocator {
  public:
-  Block allocate(size_t bytes) override;
-  void release(const Block& block) noexcept override;
+  Buffer allocate(size_t bytes) override;
+  void release(const Buffer& block) noexcept override;
   // The most bytes that were live at once since the start or reset().
   size_t peak_bytes() const { return peak_; }
   void reset() { peak_ = live_; }
 
   // The same memory, not counted.
-  static Block reserve(size_t bytes);
-  static void give_back(const Block& block) noexcept;
+  static Buffer reserve(size_t bytes);
+  static void give_back(const Buffer& block) noexcept;
 
  private:
   size_t live_ = 0, peak_ = 0;

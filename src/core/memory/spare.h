@@ -17,14 +17,14 @@ class Spare final : public Allocator {
   ~Spare() override { block_.from->release(block_); }
   Spare(const Spare&) = delete;
   Spare& operator=(const Spare&) = delete;
-  Block allocate(size_t bytes) override;
-  void release(const Block& block) noexcept override;
+  Buffer allocate(size_t bytes) override;
+  void release(const Buffer& block) noexcept override;
 
  private:
   struct Piece {
     size_t begin, end;
   };
-  Block block_;
+  Buffer block_;
   std::mutex mutex_;           // steps that run side by side
   std::vector<Piece> pieces_;  // in use, in order
 };

@@ -1,42 +1,67 @@
 #include "core/ops/dispatch.h"
 
 #include <algorithm>
-#include <atomic>
 #include <vector>
 
 #include "core/graph/graph.h"
 #include "core/graph/lazy.h"
 #include "core/graph/trace.h"
-#include "core/ops/backend.h"
 #include "core/ops/infer.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt {
 
 namespace {
 
-std::array<const Backend*, 3> g_backends{};
-std::array<std::atomic<const Backend*>, 3> g_eager_backends{};
+// Of operands that are not all on one device: numbers and 0-d tensors of the CPU may stand beside
+// others in an elementwise operation.
+[[gnu::noinline]] Device device_beside_numbers(OpId op, std::span<const Tensor> inputs) {
+  const auto is_number = [&](const Tensor& t) {
+    return t.rank() == 0 && t.device() == Device{} && info(op).kind == OpKind::Scalar;
+  };
+  const auto first = std::ranges::find_if_not(inputs, is_number);
+  const Device device = first->device();
+  for (const Tensor& t : inputs)
+    if (t.device() != device && !is_number(t))
+      fail(ErrorKind::Device, name_of(op), ": all operands must be on one device, got ",
+           name_of(device), " and ", name_of(t.device()));
+  return device;
+}
 
 Device common_device(OpId op, std::span<const Tensor> inputs) {
   if (inputs.empty()) return {};
   const Device device = inputs[0].device();
   for (const Tensor& t : inputs)
-    require(t.device() == device, ErrorKind::Device, name_of(op),
-            ": all operands must be on one device");
+    if (t.device() != device) [[unlikely]]
+      return device_beside_numbers(op, inputs);
   return device;
 }
 
 void run_kernel(OpId op, Device device, std::span<const Tensor> inputs,
                 std::span<const Tensor> outputs, const Inferred& inferred) {
-  const Backend& backend = eager_backend_of(device);
-  const Kernel kernel = backend.kernels[static_cast<int>(op)];
-  if (!kernel) fail(ErrorKind::NotImplemented, name_of(op), ": no kernel on ", backend.name);
+  const Kernel kernel = kernel_of(eager_kernels_of(device), op, device);
   kernel({op, inputs, outputs, inferred.attrs, inferred.compute});
 }
 
 bool have_dtype(std::span<const Tensor> inputs, DType dtype) {
   return std::all_of(inputs.begin(), inputs.end(),
                      [dtype](const Tensor& t) { return t.dtype() == dtype; });
+}
+
+int64_t count_nonzero(OpId op, Device device, const Tensor& x) {
+  const Kernels& kernels = kernels_of(device);
+  if (!kernels.count_nonzero)
+    fail(ErrorKind::NotImplemented, name_of(op), ": no kernel on ", name_of(device));
+  return kernels.count_nonzero(x);
+}
+
+// Any strides and dtypes.
+void copy_into(std::string_view op, const Tensor& from, const Tensor& to) {
+  const Kernels& kernels = eager_kernels_of(to.device());
+  if (!kernels.copy_into || from.device() != to.device())
+    fail(ErrorKind::NotImplemented, op, ": no copy from ", name_of(from.device()), " to ",
+         name_of(to.device()));
+  kernels.copy_into(from, to);
 }
 
 // The first output is written into `into` where that is given.
@@ -48,7 +73,7 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
         {}};
   const Device device = common_device(op, inputs);
   if (has_flag(op, op_flags::dynamic_shape))
-    inferred.shape[0][0] = backend_of(device).count_nonzero(inputs.back());
+    inferred.shape[0][0] = count_nonzero(op, device, inputs.back());
   const int count = info(op).outputs;
   Tensor out[2];
   for (int i = 0; i < count; ++i)
@@ -130,28 +155,6 @@ Outputs record(Graph& graph, OpId op, std::span<const Tensor> inputs, const Attr
 
 }  // namespace
 
-void register_backend(const Backend& backend) {
-  g_backends[static_cast<int>(backend.type)] = &backend;
-  set_eager_backend(backend);
-}
-
-void set_eager_backend(const Backend& backend) {
-  g_eager_backends[static_cast<int>(backend.type)].store(&backend, std::memory_order_release);
-}
-
-const Backend& eager_backend_of(Device device) {
-  const Backend* backend =
-      g_eager_backends[static_cast<int>(device.type)].load(std::memory_order_acquire);
-  if (!backend) fail(ErrorKind::Device, "device: no backend is registered for this device");
-  return *backend;
-}
-
-const Backend& backend_of(Device device) {
-  const Backend* backend = g_backends[static_cast<int>(device.type)];
-  if (!backend) fail(ErrorKind::Device, "device: no backend is registered for this device");
-  return *backend;
-}
-
 Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Attrs* normalised) {
   if (Graph* graph = recording()) [[unlikely]]
     return record(*graph, op, inputs, attrs, normalised);
@@ -193,7 +196,7 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
     execute(op, inputs, inferred, &out);
   } else {
     const Tensor result = execute(op, inputs, inferred).first;
-    eager_backend_of(out.device()).copy_into(result, out);
+    copy_into(name_of(op), result, out);
   }
   out.count_write();
 }
@@ -229,7 +232,7 @@ void assign(const Tensor& to, const Tensor& from) {
   if (!same_view(to, from)) {
     const bool overlap = ranges_overlap(to, from);
     const Tensor source = overlap ? dispatch(OpId::copy, {&from, 1}).first : from;
-    eager_backend_of(to.device()).copy_into(source, to);
+    copy_into("copy_", source, to);
   }
   to.count_write();
 }

@@ -10,8 +10,8 @@ Tensor DryRun::fake_tensor(const Tensor& t) {
   if (!memory) {
     memory = Ref<Storage>(new Storage);
     // One element at least, for who looks at an address.
-    reserved_.push_back(memory::Meter::reserve(std::max<size_t>(16, t.storage().block.bytes)));
-    memory->block = {.data = reserved_.back().data, .bytes = t.storage().block.bytes};
+    reserved_.push_back(memory::Meter::reserve(std::max<size_t>(16, t.storage().buffer.bytes)));
+    memory->buffer = {.host = reserved_.back().host, .bytes = t.storage().buffer.bytes};
   }
   return Tensor::from_storage(memory, t.shape(), t.strides(), t.offset(), t.dtype());
 }

@@ -16,7 +16,7 @@ class DryRun {
  public:
   DryRun() = default;
   ~DryRun() {
-    for (const memory::Block& block : reserved_) memory::Meter::give_back(block);
+    for (const Buffer& block : reserved_) memory::Meter::give_back(block);
   }
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
@@ -33,7 +33,7 @@ class DryRun {
   }
 
  private:
-  std::vector<memory::Block> reserved_;
+  std::vector<Buffer> reserved_;
   std::unordered_map<const Storage*, Ref<Storage>> stand_ins_;
 };
 

@@ -51,7 +51,7 @@ void check_geometry(std::string_view op, std::span<const int64_t> size,
 }
 
 int64_t storage_elements(const Tensor& x) {
-  return static_cast<int64_t>(x.storage().block.bytes / x.itemsize());
+  return static_cast<int64_t>(x.storage().buffer.bytes / x.itemsize());
 }
 
 }  // namespace

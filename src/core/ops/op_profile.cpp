@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/fork.h"
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "core/ops/optim.h"
 
 namespace tinyt {
@@ -18,7 +18,7 @@ ForkSafeMutex g_mutex;  // of g_events and writes to g_on
 std::vector<OpEvent> g_events;
 std::atomic<bool> g_on{false};
 std::atomic<bool> g_with_shapes{false};
-Backend g_timed;
+Kernels g_timed;
 
 // The time of `run`, which is noted when it throws, too.
 template <class Run>
@@ -42,7 +42,7 @@ void timed(std::string_view name, std::span<const Tensor> inputs, std::span<cons
   };
   for (const Tensor& t : outputs)
     if (t.storage().refs.load(std::memory_order_relaxed) == 1 && !is_operand(t))
-      event.bytes += static_cast<int64_t>(t.storage().block.bytes);
+      event.bytes += static_cast<int64_t>(t.storage().buffer.bytes);
   if (g_with_shapes.load(std::memory_order_relaxed))
     for (const Tensor& t : inputs) {
       event.shapes.push_back(t.shape());
@@ -54,20 +54,20 @@ void timed(std::string_view name, std::span<const Tensor> inputs, std::span<cons
 
 void timed_kernel(const KernelCall& call) {
   timed(name_of(call.op), call.inputs, call.outputs,
-        [&] { backend_of(call.outputs[0].device()).kernels[static_cast<size_t>(call.op)](call); });
+        [&] { kernels_of(call.outputs[0].device()).row(call.op)(call); });
 }
 
 void timed_copy(const Tensor& from, const Tensor& to) {
-  timed("copy_", {&from, 1}, {}, [&] { backend_of(to.device()).copy_into(from, to); });
+  timed("copy_", {&from, 1}, {}, [&] { kernels_of(to.device()).copy_into(from, to); });
 }
 
 void timed_step(OptimRule rule, std::span<const OptimItem> items) {
-  timed("optim_step", {}, {}, [&] { backend_of({}).optim_step(rule, items); });
+  timed("optim_step", {}, {}, [&] { kernels_of(items[0].param.device()).optim_step(rule, items); });
 }
 
-Backend timed_backend(const Backend& own) {
-  Backend out = own;
-  for (Kernel& kernel : out.kernels)
+Kernels timed_kernels(const Kernels& own) {
+  Kernels out = own;
+  for (Kernel& kernel : out.rows)
     if (kernel) kernel = timed_kernel;
   out.copy_into = timed_copy;
   out.optim_step = timed_step;
@@ -108,16 +108,16 @@ void start_profile(bool with_shapes) {
   }
   // Made once: a thread may still be in one when the profile ends.
   static const bool made = [] {
-    g_timed = timed_backend(backend_of({}));
+    g_timed = timed_kernels(kernels_of({}));
     return true;
   }();
-  if (made) set_eager_backend(g_timed);
+  if (made) set_eager_kernels(DeviceKind::CPU, g_timed);
 }
 
 std::vector<OpEvent> stop_profile() {
   const std::lock_guard<ForkSafeMutex> lock(g_mutex);
   require(g_on, ErrorKind::Runtime, "profile: no profile is on");
-  set_eager_backend(backend_of({}));
+  set_eager_kernels(DeviceKind::CPU, kernels_of({}));
   g_on = false;
   return std::exchange(g_events, {});
 }

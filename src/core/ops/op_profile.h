@@ -1,7 +1,7 @@
 // Profile of eager operations: what ran, when, on which thread, over which operands.
 //
 // Off, it costs nothing: while it is on, calls go through a table of functions that note the time
-// around the kernel of the device's own table (eager_backend_of). Programs are planned with the
+// around the kernel of the device's own table (eager_kernels_of). Programs are planned with the
 // device's own table always.
 #pragma once
 

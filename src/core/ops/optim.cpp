@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/ops/backend.h"
 #include "core/ops/dispatch.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt {
 
@@ -73,7 +73,7 @@ OptimItem dense(const OptimItem& item) {
 }
 
 void finish(const Tensor& result, const Tensor& target) {
-  if (result.impl() != target.impl()) eager_backend_of(target.device()).copy_into(result, target);
+  if (result.impl() != target.impl()) eager_kernels_of(target.device()).copy_into(result, target);
   target.count_write();
 }
 
@@ -154,7 +154,7 @@ std::vector<int64_t> optim_step(std::string_view name, OptimRule rule,
   work.reserve(ready.size());
   for (const OptimItem* item : ready) work.push_back(dense(*item));
   // From here on nothing can fail.
-  eager_backend_of(device).optim_step(rule, work);
+  eager_kernels_of(device).optim_step(rule, work);
   for (size_t i = 0; i < work.size(); ++i) {
     finish(work[i].param, ready[i]->param);
     for (int s = 0; s < kOptimStates; ++s)

@@ -20,22 +20,22 @@ bool finds_faults(const Plan::Step& step) {
 
 CostEstimate cost_of(const Plan& plan, const Plan::Step& step) {
   const Attrs none{};
-  const Backend& backend = backend_of({});
+  const FusionTarget& target = fusion_target_of({});
   const auto in = plan.inputs(step), out = plan.outputs(step);
   switch (step.kind) {
     case Plan::Kind::Op:
-      return backend.effort({step.op, in, out, plan.attrs_of(step), step.compute});
+      return target.effort({step.op, in, out, plan.attrs_of(step), step.compute});
     case Plan::Kind::Copy:
-      return backend.effort({OpId::copy, in, out, none, out[0].dtype()});
+      return target.effort({OpId::copy, in, out, none, out[0].dtype()});
     case Plan::Kind::Region: {
       const Plan::Region& region = plan.regions[static_cast<size_t>(step.index)];
-      CostEstimate effort = backend.tiles_effort(region.tiles, region.space);
+      CostEstimate effort = target.tiles_effort(region.tiles, region.space);
       if (const auto& product = region.product) {
-        const CostEstimate own = backend.effort({product->op,
-                                                 in.first(product->inputs),
-                                                 {&product->result, 1},
-                                                 plan.attrs_of(*product),
-                                                 product->compute});
+        const CostEstimate own = target.effort({product->op,
+                                                in.first(product->inputs),
+                                                {&product->result, 1},
+                                                plan.attrs_of(*product),
+                                                product->compute});
         if (own.nanoseconds == 0) return own;
         effort = {effort.nanoseconds + own.nanoseconds, std::max(effort.parts, own.parts),
                   effort.takes_memory || own.takes_memory};

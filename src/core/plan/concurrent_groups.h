@@ -3,7 +3,7 @@
 
 #include <unordered_map>
 
-#include "core/ops/backend.h"
+#include "core/graph/fusion_target.h"
 #include "core/plan/buffer_assignment.h"
 #include "core/plan/plan.h"
 

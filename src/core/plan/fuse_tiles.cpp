@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/ops/backend.h"
+#include "core/graph/fusion_target.h"
 
 namespace tinyt {
 
@@ -178,7 +178,7 @@ int TileBuilder::operand(int64_t v, DType want, DType compute, int64_t node) {
 void TileBuilder::add_scalar(const Graph::Node& node, int64_t n) {
   bool mixed = false;
   for (const int64_t v : node.inputs) mixed |= graph_.values()[v].dtype != node.compute;
-  DType dtype = backend_of({}).kernel_dtype(node.op, node.compute, mixed);
+  DType dtype = fusion_target_of({}).kernel_dtype(node.op, node.compute, mixed);
   if (is_half(dtype) && !stays_half(node, dtype)) dtype = DType::Float32;
   TileProgram::Step step{node.op, dtype, 0, {}, static_cast<int>(node.inputs.size())};
   for (size_t i = 0; i < node.inputs.size(); ++i) {

@@ -25,19 +25,19 @@ Plan::MemoryLayout Plan::layout() const {
     if (out.place_of.emplace(storage, out.places.size()).second) out.places.push_back(place);
   };
   for (const auto& [storage, offset] : placed)
-    add(storage.get(), {Kind::Arena, storage->block.bytes, static_cast<int64_t>(offset)});
+    add(storage.get(), {Kind::Arena, storage->buffer.bytes, static_cast<int64_t>(offset)});
   for (size_t i = 0; i < memories.size(); ++i)
     add(memories[i].storage.get(), {Kind::Result, memories[i].bytes, static_cast<int64_t>(i)});
   for (const BufferEvent& turn : allocs)
     if (turn.use == Use::Value) add(turn.memory.storage.get(), {Kind::Block, turn.memory.bytes});
   for (size_t i = 0; i < arguments.size(); ++i)
     add(arguments[i].storage.get(),
-        {Kind::Argument, arguments[i].storage->block.bytes, static_cast<int64_t>(i)});
+        {Kind::Argument, arguments[i].storage->buffer.bytes, static_cast<int64_t>(i)});
   for (size_t s = 0; s < steps.size(); ++s) {
     const Step& step = steps[s];
     for (int64_t i = step.first; i < step.first + step.inputs + step.outputs; ++i) {
       const Storage* storage = &operands[i].storage();
-      add(storage, {Kind::Outside, storage->block.bytes});
+      add(storage, {Kind::Outside, storage->buffer.bytes});
       Allocation& place = out.places[out.place_of.at(storage)];
       if (place.first < 0) place.first = static_cast<int64_t>(s);
       place.last = static_cast<int64_t>(s);
@@ -134,7 +134,8 @@ bool Plan::may_replace(const Step& step, const Storage& from, const Storage& to)
       return false;
     if (info(step.op).kind == OpKind::Scalar) continue;
     const KernelCall call{step.op, in, out, attrs_of(step), step.compute};
-    if (step.op != OpId::matmul_add || i != 2 || !backend_of({}).adds_in_place(call)) return false;
+    if (step.op != OpId::matmul_add || i != 2 || !fusion_target_of({}).adds_in_place(call))
+      return false;
   }
   return true;
 }
@@ -153,7 +154,7 @@ size_t Plan::scratch_of(const Step& step) const {
       const KernelCall call{step.op, in, out, attrs[step.index], step.compute};
       return is_scalar ? run_on_zeros(call, step.kernel) : step.kernel(call);
     }
-    if (step.kind == Kind::Copy) return backend_of({}).copy_into(in[0], out[0]);
+    if (step.kind == Kind::Copy) return kernels_of(out[0].device()).copy_into(in[0], out[0]);
     Region region = regions[step.index];
     if (region.product) region.product->result = dry.fake_tensor(region.product->result);
     run_region(region, in, out);

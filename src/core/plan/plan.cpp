@@ -24,14 +24,15 @@ void Plan::run_region(Region& region, std::span<const Tensor> inputs,
   }
   for (size_t i = 0; i < region.outputs.size(); ++i) region.outputs[i] = outputs[i].data();
   if (!product)
-    return backend_of({}).run_tiles(region.tiles, region.operands, region.space, region.outputs);
-  backend_of({}).run_product(product->kernel,
-                             {product->op,
-                              inputs.first(product->inputs),
-                              {&product->result, 1},
-                              attrs[product->attrs],
-                              product->compute},
-                             region.tiles, region.operands, region.space, region.outputs);
+    return fusion_target_of({}).run_tiles(region.tiles, region.operands, region.space,
+                                          region.outputs);
+  fusion_target_of({}).run_product(product->kernel,
+                                   {product->op,
+                                    inputs.first(product->inputs),
+                                    {&product->result, 1},
+                                    attrs[product->attrs],
+                                    product->compute},
+                                   region.tiles, region.operands, region.space, region.outputs);
 }
 
 }  // namespace tinyt

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/graph/fusion_target.h"
 #include "core/graph/graph.h"
-#include "core/ops/backend.h"
 #include "core/ops/seam.h"
 #include "core/plan/tile_program.h"
 

@@ -35,12 +35,7 @@ bool may_fail(const Graph::Node& node) {
 
 }  // namespace
 
-Kernel kernel_of(OpId op) {
-  const Backend& backend = backend_of({});
-  const Kernel kernel = backend.kernels[static_cast<size_t>(op)];
-  require(kernel, ErrorKind::NotImplemented, name_of(op), ": no kernel on ", backend.name);
-  return kernel;
-}
+Kernel kernel_of(OpId op) { return kernel_of(kernels_of({}), op, {}); }
 
 namespace {
 
@@ -136,7 +131,7 @@ size_t Planner::plan(Regions hold) {
 Tensor Planner::add_argument(const Tensor& like, std::span<const int64_t> shape, DType dtype,
                              size_t bytes) {
   Ref<Storage> storage(new Storage);
-  storage->block.bytes = bytes;
+  storage->buffer.bytes = bytes;
   argument_of_[storage.get()] = plan_.arguments.size();
   plan_.arguments.push_back({storage, like});
   return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
@@ -152,7 +147,7 @@ void Planner::take_inputs() {
       if (!input.number && last_read_[input.value] >= 0) plan_.captured.push_back(t);
     } else {
       values_[input.value] = add_argument(graph_.arguments()[input.argument], t.shape(), t.dtype(),
-                                          t.storage().block.bytes);
+                                          t.storage().buffer.bytes);
     }
   }
   if (part_ != Plan::Part::Later) return;
@@ -172,7 +167,7 @@ void Planner::set(int64_t v, Tensor t) {
 
 Tensor Planner::fresh(std::span<const int64_t> shape, DType dtype) {
   Ref<Storage> storage(new Storage);
-  storage->block.bytes = bytes_of("compile", shape, dtype);
+  storage->buffer.bytes = bytes_of("compile", shape, dtype);
   buffer_of_[storage.get()] = static_cast<int64_t>(buffers_.size());
   buffers_.push_back({storage, kAlways, -1});
   return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
@@ -275,7 +270,7 @@ const Tensor* Planner::addend_to_take(const std::vector<Tensor>& in, const Infer
       Tensor::from_storage(Ref<Storage>(new Storage), inferred.shape[0],
                            contiguous_strides(inferred.shape[0]), 0, inferred.dtype[0]);
   const KernelCall call{OpId::matmul_add, in, {&like, 1}, inferred.attrs, inferred.compute};
-  return backend_of({}).adds_in_place(call) ? &addend : nullptr;
+  return fusion_target_of({}).adds_in_place(call) ? &addend : nullptr;
 }
 
 void Planner::plan_op(const Graph::Node& node, int64_t now) {
@@ -390,7 +385,7 @@ void Planner::find_unfused_peak() {
   for (size_t s = 0; s < scratch_.size(); ++s) {
     const Plan::Step& step = plan_.steps[s];
     size_t bytes = 0;
-    for (const Tensor& t : plan_.inputs(step)) bytes += t ? t.storage().block.bytes : 0;
+    for (const Tensor& t : plan_.inputs(step)) bytes += t ? t.storage().buffer.bytes : 0;
     if (step.kind != Plan::Kind::ExternalOp && bytes <= kSmallStep)
       scratch_[s] = plan_.scratch_of(step);
   }
@@ -421,7 +416,7 @@ size_t Planner::peak(size_t own_block) const {
     if (turn.step >= 0) add(turn.step, steps - 1, turn.memory.bytes);
   for (const Buffer& buffer : buffers_) {
     if (!is_used(buffer)) continue;
-    const size_t bytes = buffer.storage->block.bytes;
+    const size_t bytes = buffer.storage->buffer.bytes;
     if (bytes < own_block) {
       small.push_back({buffer.first, buffer.last, bytes});
     } else {
@@ -469,7 +464,7 @@ void Planner::plan_groups() {
   Liveness liveness;
   for (const Buffer& buffer : buffers_)
     if (is_used(buffer))
-      liveness[buffer.storage.get()] = {buffer.first, buffer.last, buffer.storage->block.bytes};
+      liveness[buffer.storage.get()] = {buffer.first, buffer.last, buffer.storage->buffer.bytes};
   for (const Plan::BufferEvent& turn : plan_.allocs)
     if (turn.step >= 0)
       liveness[turn.memory.storage.get()] = {turn.step, steps - 1, turn.memory.bytes};
@@ -535,7 +530,7 @@ void Planner::place() {
     if (turn.step >= 0) add_large(turn.step, steps - 1, turn.memory.bytes);
   for (const Buffer& buffer : buffers_) {
     if (!is_used(buffer)) continue;
-    const size_t bytes = buffer.storage->block.bytes;
+    const size_t bytes = buffer.storage->buffer.bytes;
     if (bytes < own_block) {
       small.push_back({buffer.first, buffer.last, bytes});
       in_arena.push_back(buffer.storage);

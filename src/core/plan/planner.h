@@ -55,7 +55,7 @@ class Planner {
   bool may_make_in(int64_t made_by, const Storage& made, const Storage& target) const;
   void finish_write(size_t w);
   static bool is_used(const Buffer& buffer) {
-    return buffer.storage && buffer.last >= 0 && buffer.storage->block.bytes > 0;
+    return buffer.storage && buffer.last >= 0 && buffer.storage->buffer.bytes > 0;
   }
   void find_unfused_peak();
   size_t peak(size_t own_block) const;

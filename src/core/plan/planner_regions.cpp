@@ -50,7 +50,7 @@ Tensor Planner::converted(int64_t v, DType through, DType dtype) {
   const Tensor out = Tensor::from_storage(Storage::of_number(dtype), x.shape(),
                                           contiguous_strides(x.shape()), 0, dtype);
   if (value(v).impl()->is_scalar && !is_number_[v]) {
-    backend_of(x.device()).copy_into(x, out);
+    kernels_of(x.device()).copy_into(x, out);
   } else {
     add_copy(x, out);
   }

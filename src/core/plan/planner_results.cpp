@@ -23,7 +23,7 @@ int64_t Planner::memory_for(int64_t v) {
   if (buffer == buffer_of_.end() || !covers_storage(made)) made = copied(made);
   const auto number = static_cast<int64_t>(plan_.memories.size());
   Buffer& taken = buffers_[buffer_of_.at(&made.storage())];
-  plan_.memories.push_back({taken.storage, taken.storage->block.bytes});
+  plan_.memories.push_back({taken.storage, taken.storage->buffer.bytes});
   buffer_of_.erase(&made.storage());
   const auto last = static_cast<int64_t>(plan_.steps.size()) - 1;
   if (result_alloc_ == Plan::ResultAlloc::PerRun)

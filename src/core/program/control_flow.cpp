@@ -144,7 +144,7 @@ class Pairs {
   // For the length of a run.
   Ref<Storage> allocate() const { return Storage::allocate(total_, {}); }
   void set(const Storage& all, int64_t step, std::vector<char*>& memories) const {
-    char* base = static_cast<char*>(all.block.data);
+    char* base = static_cast<char*>(all.buffer.host);
     for (const Allocation& p : places_)
       memories[p.memory] = base + p.offset + static_cast<size_t>(step & 1) * p.next;
   }

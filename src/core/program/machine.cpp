@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "core/base/error.h"
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt {
 
@@ -35,7 +35,7 @@ double least_seconds(F&& call) {
 
 Tensor zeros(int64_t rows, int64_t cols, DType dtype) {
   Tensor x = Tensor::empty(Dims{rows, cols}, dtype);
-  backend_of({}).copy_into(Tensor::scalar(0.0), x);
+  kernels_of({}).copy_into(Tensor::scalar(0.0), x);
   return x;
 }
 
@@ -45,7 +45,7 @@ double copy_rate(size_t bytes) {
   const int64_t half = std::max<int64_t>(static_cast<int64_t>(bytes) / 2, 1);
   const Tensor from = zeros(1, half, DType::UInt8), to = zeros(1, half, DType::UInt8);
   return 2.0 * static_cast<double>(half) /
-         least_seconds([&] { backend_of({}).copy_into(from, to); });
+         least_seconds([&] { kernels_of({}).copy_into(from, to); });
 }
 
 double product_rate(DType dtype) {
@@ -57,7 +57,7 @@ double product_rate(DType dtype) {
   const Tensor in[] = {zeros(kSide, kSide, dtype), zeros(kSide, kSide, dtype)};
   const Tensor out[] = {zeros(kSide, kSide, bytes ? DType::Int32 : dtype)};
   const Attrs none{};
-  const Kernel kernel = backend_of({}).kernels[static_cast<size_t>(op)];
+  const Kernel kernel = kernel_of(kernels_of({}), op, {});
   return 2.0 * kSide * kSide * kSide / least_seconds([&] { kernel({op, in, out, none, dtype}); });
 }
 

@@ -14,7 +14,7 @@ Program::Program(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_a
 }
 
 void Program::give_back(Plan::ResultBuffer& memory) {
-  memory::Block& block = memory.storage->block;
+  Buffer& block = memory.storage->buffer;
   if (block.from) block.from->release(block);
   block = {.bytes = memory.bytes};
 }
@@ -32,7 +32,7 @@ void Program::bind(std::span<const Tensor> arguments) {
             ErrorKind::Runtime, "program: argument ", i, " must be ", name_of(like.dtype()), " ",
             like.shape(), " with strides ", like.strides(), ", got ", name_of(x.dtype()), " ",
             x.shape(), " with strides ", x.strides());
-    plan_.arguments[i].storage->block.data =
+    plan_.arguments[i].storage->buffer.host =
         x.is_contiguous() || x.numel() == 0 ? x.data() : const_cast<char*>(byte_range(x).first);
   }
 }
@@ -55,16 +55,17 @@ void Program::forget_lost_run() {
     return;
   forks_ = fork_count();
   for (Plan::BufferEvent& turn : plan_.allocs)
-    turn.memory.storage->block = {.bytes = turn.memory.bytes};
-  for (Plan::ResultBuffer& memory : plan_.memories) memory.storage->block = {.bytes = memory.bytes};
+    turn.memory.storage->buffer = {.bytes = turn.memory.bytes};
+  for (Plan::ResultBuffer& memory : plan_.memories)
+    memory.storage->buffer = {.bytes = memory.bytes};
   std::construct_at(&made_);
   arena_ = nullptr;
 }
 
 void Program::place(const Plan::ResultBuffer& arena) {
-  if (arena.storage->block.data == arena_) return;
-  arena_ = static_cast<char*>(arena.storage->block.data);
-  for (const auto& [storage, offset] : plan_.placed) storage->block.data = arena_ + offset;
+  if (arena.storage->buffer.host == arena_) return;
+  arena_ = static_cast<char*>(arena.storage->buffer.host);
+  for (const auto& [storage, offset] : plan_.placed) storage->buffer.host = arena_ + offset;
 }
 
 void Program::execute(const Plan::Step& step, const RngOffsets& draws) {
@@ -77,7 +78,7 @@ void Program::execute(const Plan::Step& step, const RngOffsets& draws) {
       plan_.run_region(plan_.regions[step.index], inputs, outputs);
       return;
     case Plan::Kind::Copy:
-      backend_of({}).copy_into(inputs[0], outputs[0]);
+      kernels_of(outputs[0].device()).copy_into(inputs[0], outputs[0]);
       return;
     case Plan::Kind::ExternalOp:
       plan_.executables[step.index]->run(draws);
@@ -118,7 +119,7 @@ void Program::run_steps(const RngOffsets& draws, RunObserver* observer) {
   std::optional<memory::Spare> spare;
   for (int64_t s = 0; s < static_cast<int64_t>(plan_.steps.size()); ++s) {
     for (; taken != plan_.allocs.end() && taken->step == s; ++taken) {
-      taken->memory.storage->block = memory::current().allocate(taken->memory.bytes);
+      taken->memory.storage->buffer = memory::current().allocate(taken->memory.bytes);
       if (taken->use == Plan::Use::Arena) place(taken->memory);
     }
     if (s == plan_.first_write && spare_.bytes > 0) spare.emplace(spare_.bytes);
@@ -138,7 +139,7 @@ std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
   made_.clear();
   for (Plan::ResultBuffer& memory : plan_.memories) {
     made_.emplace_back(new Storage);
-    made_.back()->block = std::exchange(memory.storage->block, {.bytes = memory.bytes});
+    made_.back()->buffer = std::exchange(memory.storage->buffer, {.bytes = memory.bytes});
   }
   std::vector<Tensor> out;
   out.reserve(plan_.results.size());
@@ -149,7 +150,7 @@ std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
     } else if (r.argument >= 0) {
       const Tensor& x = arguments[r.argument];
       const char* first = x.numel() == 0 ? x.data() : byte_range(x).first;
-      const int64_t bytes = first - static_cast<char*>(x.storage().block.data) +
+      const int64_t bytes = first - static_cast<char*>(x.storage().buffer.host) +
                             t.offset() * static_cast<int64_t>(t.itemsize());
       out.push_back(
           x.view_as(t.dtype(), t.shape(), t.strides(), bytes / static_cast<int64_t>(t.itemsize())));
@@ -174,10 +175,10 @@ void Program::run_at(std::span<char* const> arguments, std::span<char* const> me
                      const RngOffsets& draws) {
   forget_lost_run();
   for (size_t i = 0; i < arguments.size(); ++i)
-    plan_.arguments[i].storage->block.data = arguments[i];
+    plan_.arguments[i].storage->buffer.host = arguments[i];
   set_draws(draws);
   const BufferGuard borrowed{*this};
-  for (size_t i = 0; i < memories.size(); ++i) plan_.memories[i].storage->block.data = memories[i];
+  for (size_t i = 0; i < memories.size(); ++i) plan_.memories[i].storage->buffer.host = memories[i];
   run_steps(draws, nullptr);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt {
 
@@ -85,7 +85,8 @@ void Measures::after(size_t step) {
   }
   const std::span<const Tensor> outputs = program_.plan().outputs(program_.plan().steps[step]);
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (s.values[i].numel() > 0) backend_of({}).copy_into(head_of(outputs[i]), s.values[i]);
+    if (s.values[i].numel() > 0)
+      kernels_of(outputs[i].device()).copy_into(head_of(outputs[i]), s.values[i]);
 }
 
 void Measures::end(bool ran) noexcept {

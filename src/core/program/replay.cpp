@@ -196,7 +196,7 @@ class Run {
     for (Slot& slot : region_.slots) {
       if (slot.mixed) {
         slot.first = 0;
-        slot.end = static_cast<int64_t>(slot.storage->block.bytes / size_of(slot.dtype));
+        slot.end = static_cast<int64_t>(slot.storage->buffer.bytes / size_of(slot.dtype));
       }
       versions_.push_back(slot.storage->version);
       is_seen_.push_back(slot.made && slot.storage->refs.load() > 1);
@@ -235,7 +235,7 @@ class Run {
   }
 
   void fill(size_t i, const Tensor& result) {
-    region_.slots[i].storage->block = std::exchange(result.storage().block, {});
+    region_.slots[i].storage->buffer = std::exchange(result.storage().buffer, {});
     is_made_[i] = true;
   }
 

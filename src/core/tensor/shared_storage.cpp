@@ -127,7 +127,7 @@ Ref<Storage> storage_of(const Segment& segment, size_t bytes) {
   {
     const std::lock_guard<ForkSafeMutex> lock(g_mutex);
     const auto it = storages().find(segment.key);
-    if (it != storages().end() && it->second->block.bytes == bytes && take_reference(it->second)) {
+    if (it != storages().end() && it->second->buffer.bytes == bytes && take_reference(it->second)) {
       unmap(segment);
       return Ref<Storage>(it->second);
     }
@@ -150,10 +150,10 @@ void move_to_shared(const Tensor& x) {
   require(storage.exports.load(std::memory_order_relaxed) == 0, ErrorKind::Runtime,
           "share_memory_: an array or buffer uses the memory, which would move away from it; "
           "delete it first, or share a clone");
-  const size_t bytes = storage.block.bytes;
+  const size_t bytes = storage.buffer.bytes;
   const Segment segment = map_segment(create_segment(mapped_bytes(bytes)), mapped_bytes(bytes));
-  if (bytes > 0) std::memcpy(segment.data, storage.block.data, bytes);
-  const memory::Block old = std::exchange(storage.block, {.data = segment.data, .bytes = bytes});
+  if (bytes > 0) std::memcpy(segment.data, storage.buffer.host, bytes);
+  const Buffer old = std::exchange(storage.buffer, {.host = segment.data, .bytes = bytes});
   void (*const release_old)(void*) = std::exchange(storage.release_foreign, release_segment);
   void* const old_owner = std::exchange(storage.owner, new Segment(segment));
   storage.read_only = false;

@@ -1,7 +1,7 @@
 #include "core/tensor/tensor.h"
 
 #include "core/base/checked.h"
-#include "core/ops/backend.h"
+#include "core/base/error.h"
 
 namespace tinyt {
 
@@ -38,22 +38,21 @@ Tensor scalar_of(DType dtype, T v) {
 
 Ref<Storage> Storage::allocate(size_t bytes, Device device) {
   Ref<Storage> s(new Storage);
-  s->device = device;
-  s->block = backend_of(device).allocator().allocate(bytes);
+  s->buffer = memory::allocator_of(device).allocate(bytes);
   return s;
 }
 
 Ref<Storage> Storage::of_number(DType dtype) {
   Ref<Storage> s(new Storage);
-  s->block.data = s->number.data();
-  s->block.bytes = size_of(dtype);
+  s->buffer.host = s->number.data();
+  s->buffer.bytes = size_of(dtype);
   return s;
 }
 
 Ref<Storage> Storage::foreign(void* data, size_t bytes, void (*release)(void*), void* owner) {
   Ref<Storage> s(new Storage);
-  s->block.data = data;
-  s->block.bytes = bytes;
+  s->buffer.host = data;
+  s->buffer.bytes = bytes;
   s->release_foreign = release;
   s->owner = owner;
   return s;
@@ -62,8 +61,8 @@ Ref<Storage> Storage::foreign(void* data, size_t bytes, void (*release)(void*), 
 void Storage::destroy(Storage* s) {
   if (s->release_foreign)
     s->release_foreign(s->owner);
-  else if (s->block.from)
-    s->block.from->release(s->block);
+  else if (s->buffer.from)
+    s->buffer.from->release(s->buffer);
   delete s;
 }
 
@@ -125,6 +124,11 @@ Tensor Tensor::view_as(DType dtype, std::span<const int64_t> shape,
   return out;
 }
 
+void Tensor::refuse_host_address() const {
+  fail(ErrorKind::Device, "the host cannot read the memory of ", name_of(device()),
+       "; copy the tensor to the CPU first");
+}
+
 std::pair<int64_t, int64_t> element_range(const Tensor& t) {
   int64_t low = t.offset(), high = t.offset();
   for (size_t d = 0; d < t.shape().size(); ++d) {
@@ -147,7 +151,7 @@ std::pair<int64_t, int64_t> byte_span(const Tensor& t) {
 
 std::pair<const char*, const char*> byte_range(const Tensor& t) {
   const auto [first, last] = byte_span(t);
-  const auto* data = static_cast<const char*>(t.storage().block.data);
+  const auto* data = static_cast<const char*>(t.storage().buffer.host);
   return {data + first, data + last};
 }
 
@@ -165,16 +169,19 @@ bool ranges_overlap(const Tensor& a, const Tensor& b) {
 }
 
 bool same_view(const Tensor& a, const Tensor& b) {
-  const bool same_start = &a.storage() == &b.storage() && a.dtype() == b.dtype()
-                              ? a.offset() == b.offset()
-                              : a.data() == b.data();
+  const auto start = [](const Tensor& t) {
+    return t.offset() * static_cast<int64_t>(t.itemsize());
+  };
+  const void *x = a.storage().buffer.host, *y = b.storage().buffer.host;
+  const bool same_start =
+      &a.storage() == &b.storage() ? start(a) == start(b) : x && y && a.data() == b.data();
   return same_start && a.dtype() == b.dtype() && a.shape() == b.shape() &&
          a.strides() == b.strides();
 }
 
 bool covers_storage(const Tensor& x) {
   return x.is_contiguous() && x.offset() == 0 &&
-         static_cast<size_t>(x.numel()) * x.itemsize() == x.storage().block.bytes;
+         static_cast<size_t>(x.numel()) * x.itemsize() == x.storage().buffer.bytes;
 }
 
 }  // namespace tinyt

@@ -10,18 +10,12 @@
 
 #include "core/base/dtype.h"
 #include "core/base/shape.h"
+#include "core/device/buffer.h"
 #include "core/memory/allocator.h"
 
 namespace tinyt {
 
 class Lazy;
-
-enum class DeviceType : uint8_t { CPU, CUDA, Metal };
-struct Device {
-  DeviceType type = DeviceType::CPU;
-  int8_t index = 0;
-  bool operator==(const Device&) const = default;
-};
 
 // Intrusive reference counting: T has `std::atomic<int64_t> refs` and `static void destroy(T*)`.
 template <class T>
@@ -53,8 +47,7 @@ class Ref {
 // is a cell whose current value is the graph's value number `value`.
 struct Storage {
   std::atomic<int64_t> refs{1};
-  memory::Block block;
-  Device device;
+  Buffer buffer;
   // Counts writes; views share it, saved tensors compare it.
   uint64_t version = 0;
   // Of them, those through `x.data`, which autograd does not see in x (Tensor::version).
@@ -151,7 +144,7 @@ class Tensor {
   int64_t numel() const { return impl_->numel; }
   int64_t offset() const { return impl_->offset; }
   DType dtype() const { return impl_->dtype; }
-  Device device() const { return impl_->storage->device; }
+  Device device() const { return impl_->storage->buffer.device; }
   size_t itemsize() const { return size_of(impl_->dtype); }
   bool is_contiguous() const { return impl_->contiguous; }
   bool is_recorded() const { return impl_->storage->graph != 0; }
@@ -165,9 +158,13 @@ class Tensor {
     ++impl_->storage->version;
     if (impl_->data_alias) ++impl_->storage->data_writes;
   }
+  // The first element's address, for code of devices whose memory the host reads: DeviceError for
+  // others.
   char* data() const {
-    return static_cast<char*>(impl_->storage->block.data) +
-           impl_->offset * static_cast<int64_t>(itemsize());
+    const Buffer& buffer = impl_->storage->buffer;
+    if (buffer.handle != nullptr && buffer.host == nullptr) [[unlikely]]
+      refuse_host_address();
+    return static_cast<char*>(buffer.host) + impl_->offset * static_cast<int64_t>(itemsize());
   }
   template <class T>
   T* ptr() const {
@@ -175,6 +172,8 @@ class Tensor {
   }
 
  private:
+  [[noreturn, gnu::noinline]] void refuse_host_address() const;
+
   Ref<TensorImpl> impl_;
 };
 

@@ -2,7 +2,7 @@
 // keys never exist at once.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "cpu/schedule/axes.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"

@@ -1,7 +1,7 @@
 // Convolutions over 1 to 3 spatial dimensions, and their gradients, as products of matrices.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

@@ -2,7 +2,7 @@
 // all. There is nothing to reuse between rows of a product then, so packing would not pay.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "cpu/conv/im2col.h"
 
 namespace tinyt::cpu {

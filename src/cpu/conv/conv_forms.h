@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "cpu/conv/im2col.h"
 #include "cpu/copy/copy.h"
 

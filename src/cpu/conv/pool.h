@@ -1,7 +1,7 @@
 // The largest values of windows of 1 to 3 spatial dimensions.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

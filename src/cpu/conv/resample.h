@@ -1,7 +1,7 @@
 // Sums with given weights along 1 to 3 spatial dimensions: average pools and interpolation.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

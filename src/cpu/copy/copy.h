@@ -1,7 +1,7 @@
 // Copies between any strides and dtypes, and the ops that are made of copies.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

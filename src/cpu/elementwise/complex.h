@@ -2,7 +2,7 @@
 // numbers, and the other families in terms of the real kernels on the parts.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "cpu/schedule/levels.h"
 
 namespace tinyt::cpu {

@@ -1,7 +1,7 @@
 // Every scalar op: strides, broadcasting and conversion around the contiguous kernels.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

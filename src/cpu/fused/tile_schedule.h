@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "core/plan/tile_program.h"
 
 namespace tinyt::cpu {

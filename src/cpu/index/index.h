@@ -1,7 +1,7 @@
 // Reading and writing at computed positions: gather, scatter and its reductions, nonzero, masks.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

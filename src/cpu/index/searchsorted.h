@@ -1,7 +1,7 @@
 // Binary search of values in sorted lines.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

@@ -1,7 +1,7 @@
 // Selection along one dimension without sorting it: the first k, the k-th, the median.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

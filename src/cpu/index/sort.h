@@ -1,7 +1,7 @@
 // Stable sort along one dimension: values and the positions they came from.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

@@ -1,7 +1,7 @@
 // Fully connected layers: a product with a transposed weight, and a bias.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

@@ -1,7 +1,7 @@
 // Long short-term memory over a whole sequence, and its gradients (docs/adr/0032).
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

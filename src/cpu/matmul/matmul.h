@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/base/parallel.h"
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "cpu/schedule/levels.h"
 
 namespace tinyt::cpu {

@@ -1,7 +1,7 @@
 // Cholesky factors, and systems of triangular matrices.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

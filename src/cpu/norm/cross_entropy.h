@@ -1,7 +1,7 @@
 // Losses of class indices over log_softmax, without storing the log-probabilities.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

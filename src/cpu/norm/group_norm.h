@@ -1,7 +1,7 @@
 // Normalisation of groups of channels of each sample, and its gradients.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

@@ -1,7 +1,7 @@
 // Normalisation over the last dimensions, and its gradients.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

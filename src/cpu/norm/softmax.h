@@ -1,7 +1,7 @@
 // softmax and log_softmax along one dimension.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

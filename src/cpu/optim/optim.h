@@ -1,7 +1,7 @@
 // The step of an optimiser over all of its parameters, and sums of squares of several tensors.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "core/ops/optim.h"
 
 namespace tinyt::cpu {

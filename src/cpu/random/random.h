@@ -2,7 +2,7 @@
 // depends on seed, offset and size alone.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

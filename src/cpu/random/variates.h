@@ -2,7 +2,7 @@
 // they depend on seed, offset and size alone; levels.h says which words an element takes.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

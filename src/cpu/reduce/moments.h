@@ -3,7 +3,7 @@
 // are read from memory once; parts combine in the order of reduce.h.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

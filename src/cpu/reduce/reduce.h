@@ -6,7 +6,7 @@
 // So a view gives the same bits as its contiguous copy, and one thread the same as many.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 #include "cpu/schedule/levels.h"
 
 namespace tinyt::cpu {

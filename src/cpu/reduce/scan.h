@@ -1,7 +1,7 @@
 // Scans along one dimension: running sums, products, extremes and log-sum-exps.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt::cpu {
 

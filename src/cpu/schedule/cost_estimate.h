@@ -1,7 +1,7 @@
 // What kernels take, roughly, by the geometry of a call.
 #pragma once
 
-#include "core/ops/backend.h"
+#include "core/graph/fusion_target.h"
 #include "core/plan/plan.h"
 
 namespace tinyt::cpu {

@@ -90,7 +90,7 @@ extern "C" const ConvTilesTable tinyt_conv_amx;
 
 namespace {
 
-const Kernels kLevels[] = {
+const KernelTables kLevels[] = {
 #define TINYT_KERNELS(level, name, base, low, conv, tiles) \
   {name,                                                   \
    &tinyt_elementwise_##base,                              \
@@ -139,7 +139,7 @@ constexpr bool kNeedsTiles[] = {
        names.str(), "), got '", asked, "'");
 }
 
-const Kernels& choose() {
+const KernelTables& choose() {
   const char* value = std::getenv("TINYT_ISA");
   const std::string_view asked = value != nullptr ? value : "";
   const auto list = levels();
@@ -160,8 +160,8 @@ std::span<const LevelInfo> levels() {
   return list;
 }
 
-const Kernels& kernels() {
-  static const Kernels& chosen = choose();
+const KernelTables& kernels() {
+  static const KernelTables& chosen = choose();
   return chosen;
 }
 

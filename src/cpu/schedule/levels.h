@@ -509,7 +509,7 @@ struct PoolTable {
   void (*row[kDTypeCount])(const PoolRow& row);
 };
 
-struct Kernels {
+struct KernelTables {
   std::string_view level;
   const ElementwiseTable* elementwise;
   const CopyTable* copy;
@@ -536,7 +536,7 @@ struct Kernels {
 };
 
 // The level in use: the best the machine has, or the lower one named by TINYT_ISA.
-const Kernels& kernels();
+const KernelTables& kernels();
 // Names of the levels compiled in, best last, and whether this machine can run each.
 struct LevelInfo {
   std::string_view name;

@@ -14,13 +14,13 @@ namespace tinyt::cpu {
 class Workspace {
  public:
   explicit Workspace(int64_t bytes)
-      : block_(bytes == 0 ? memory::Block{} : source().allocate(static_cast<size_t>(bytes))) {}
+      : block_(bytes == 0 ? Buffer{} : source().allocate(static_cast<size_t>(bytes))) {}
   ~Workspace() {
     if (block_.from != nullptr) block_.from->release(block_);
   }
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
-  char* data() const { return static_cast<char*>(block_.data); }
+  char* data() const { return static_cast<char*>(block_.host); }
 
  private:
   static memory::Allocator& source() {
@@ -29,7 +29,7 @@ class Workspace {
     return memory::caching();
   }
 
-  memory::Block block_;
+  Buffer block_;
 };
 
 // Pieces of memory for tasks that run at the same time, so that workers do not allocate.

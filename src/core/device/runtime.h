@@ -1,0 +1,43 @@
+// What a device is to the core beside its kernels: memory, copies, and waiting.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/device/buffer.h"
+
+namespace tinyt {
+
+struct DeviceProperties {
+  std::string name;         // of the hardware
+  size_t memory_bytes = 0;  // 0: not known
+  size_t alignment = 64;    // bytes, of what `allocate` gives
+};
+
+// One for all devices of a kind. Kernels, copies and fills of a device run one after another, as
+// they were asked for, maybe after the call has returned; what takes or gives memory of the host
+// has done with it when it returns. Calls come from any thread.
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+  virtual int device_count() const = 0;
+  virtual DeviceProperties properties(int index) const = 0;
+
+  // Memory as the driver gives it; a buffer without host and handle where there is no more. `bytes`
+  // is not 0.
+  virtual Buffer allocate(size_t bytes, int index) = 0;
+  virtual void free(const Buffer& buffer) noexcept = 0;
+
+  // Each of the two is of this kind or the host's; places are in bytes from a buffer's start, and
+  // the two do not overlap.
+  virtual void copy(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
+                    size_t bytes) = 0;
+  virtual void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) = 0;
+  virtual void synchronise(int index) = 0;
+};
+
+// DeviceError where this process has no such device.
+Runtime& runtime_of(Device device);
+
+}  // namespace tinyt

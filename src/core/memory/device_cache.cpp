@@ -1,0 +1,155 @@
+#include "core/memory/device_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace tinyt::memory {
+
+namespace {
+
+constexpr size_t kLeast = 256;
+constexpr size_t kMost = size_t{1} << 47;
+
+// Eight sizes for each power of two.
+constexpr size_t rounded(size_t bytes) {
+  if (bytes <= kLeast) return kLeast;
+  const size_t step = std::bit_ceil(bytes) / 16;
+  return (bytes + step - 1) / step * step;
+}
+static_assert(rounded(257) == 288 && rounded(1024) == 1024 && rounded(1025) == 1152);
+
+using Lock = std::lock_guard<ForkSafeMutex>;
+
+}  // namespace
+
+// Of the cache, else of the runtime, which is asked again when all that is kept went back to it.
+Buffer DeviceCache::take(size_t size) {
+  for (int attempt = 0;; ++attempt) {
+    {
+      const Lock lock(mutex_);
+      if (const auto it = free_.find(size); it != free_.end() && !it->second.empty()) {
+        const Buffer found = it->second.back();
+        it->second.pop_back();
+        counts_.cached_bytes -= static_cast<int64_t>(size);
+        return found;
+      }
+    }
+    const Buffer made = runtime_.allocate(size, device_.index);
+    if (made.host != nullptr || made.handle != nullptr) {
+      const Lock lock(mutex_);
+      counts_.reserved_bytes += static_cast<int64_t>(size);
+      ++counts_.system_allocations;
+      return made;
+    }
+    require(attempt == 0, ErrorKind::OutOfMemory, "memory: ", name_of(device_),
+            " has no more, asked for ", size, " bytes, in use ", statistics().current_bytes);
+    empty_cache();
+  }
+}
+
+Buffer DeviceCache::allocate(size_t bytes) {
+  Buffer buffer;
+  const auto n = static_cast<int64_t>(bytes);
+  if (bytes > 0) {
+    require(bytes <= kMost, ErrorKind::OutOfMemory, "memory: ", name_of(device_), " was asked for ",
+            bytes, " bytes");
+    {
+      const Lock lock(mutex_);
+      require(limit_ == 0 || n <= limit_ - counts_.current_bytes, ErrorKind::OutOfMemory,
+              "memory: the limit of ", name_of(device_), " is reached, asked for ", bytes,
+              " bytes, limit ", limit_, ", in use ", counts_.current_bytes);
+      counts_.current_bytes += n;  // threads together keep to the limit
+    }
+    try {
+      buffer = take(rounded(bytes));
+    } catch (...) {
+      const Lock lock(mutex_);
+      counts_.current_bytes -= n;
+      throw;
+    }
+    const Lock lock(mutex_);
+    ++counts_.allocations;
+    ++counts_.live_blocks;
+    counts_.peak_bytes = std::max(counts_.peak_bytes, counts_.current_bytes);
+  }
+  buffer.bytes = bytes;
+  buffer.from = this;
+  buffer.device = device_;
+  return buffer;
+}
+
+void DeviceCache::release(const Buffer& buffer) noexcept {
+  if (buffer.bytes == 0) return;
+  const size_t size = rounded(buffer.bytes);
+  Buffer whole = buffer;
+  whole.bytes = size;
+  {
+    const Lock lock(mutex_);
+    counts_.current_bytes -= static_cast<int64_t>(buffer.bytes);
+    --counts_.live_blocks;
+    try {
+      free_[size].push_back(whole);
+      counts_.cached_bytes += static_cast<int64_t>(size);
+      return;
+    } catch (const std::bad_alloc&) {
+      counts_.reserved_bytes -= static_cast<int64_t>(size);
+    }
+  }
+  runtime_.free(whole);
+}
+
+Statistics DeviceCache::statistics() {
+  const Lock lock(mutex_);
+  return counts_;
+}
+
+void DeviceCache::reset_peak() {
+  const Lock lock(mutex_);
+  counts_.peak_bytes = counts_.current_bytes;
+}
+
+void DeviceCache::set_limit(int64_t bytes) {
+  require(bytes >= 0, ErrorKind::Value, "memory.set_limit: bytes must be at least 0, got ", bytes);
+  const Lock lock(mutex_);
+  limit_ = bytes;
+}
+
+void DeviceCache::empty_cache() noexcept {
+  std::map<size_t, std::vector<Buffer>> kept;
+  {
+    const Lock lock(mutex_);
+    kept = std::exchange(free_, {});
+    counts_.reserved_bytes -= counts_.cached_bytes;
+    counts_.cached_bytes = 0;
+  }
+  for (const auto& [size, buffers] : kept)
+    for (const Buffer& buffer : buffers) runtime_.free(buffer);
+}
+
+DeviceCache& cache_of(Device device) {
+  // Never destroyed: tensors may be released by static destructors of other libraries.
+  static auto& caches =
+      *new std::array<std::array<std::atomic<DeviceCache*>, 256>, kMaxDeviceKinds>{};
+  static ForkSafeMutex& mutex = *new ForkSafeMutex;
+  std::atomic<DeviceCache*>& place = caches[static_cast<size_t>(device.kind)][device.index];
+  if (DeviceCache* cache = place.load(std::memory_order_acquire)) return *cache;
+  // It has a mutex, which is made and destroyed while no other one is held.
+  auto made = std::make_unique<DeviceCache>(device, runtime_of(device));
+  {
+    const Lock lock(mutex);
+    if (place.load(std::memory_order_acquire) == nullptr)
+      place.store(made.release(), std::memory_order_release);
+  }
+  return *place.load(std::memory_order_acquire);
+}
+
+}  // namespace tinyt::memory

@@ -1,0 +1,43 @@
+// The caching allocator of a device that has memory of its own: a driver takes long to give memory
+// and may wait for the device when it takes it back.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "core/base/fork.h"
+#include "core/device/runtime.h"
+#include "core/memory/allocator.h"
+
+namespace tinyt::memory {
+
+// Whole buffers of the runtime's, kept by size. A size is rounded up by at most an eighth, so that
+// those of many shapes serve each other. Safe from any thread: what a device does with a buffer, it
+// does in the order of the calls, so the next owner's work waits for the last one's.
+class DeviceCache final : public Allocator {
+ public:
+  DeviceCache(Device device, Runtime& runtime) : device_(device), runtime_(runtime) {}
+  Buffer allocate(size_t bytes) override;
+  void release(const Buffer& buffer) noexcept override;
+
+  Statistics statistics();
+  void reset_peak();
+  void empty_cache() noexcept;
+  void set_limit(int64_t bytes);
+
+ private:
+  Buffer take(size_t size);
+
+  const Device device_;
+  Runtime& runtime_;
+  ForkSafeMutex mutex_;  // of all that follows; not held while the runtime works
+  std::map<size_t, std::vector<Buffer>> free_;
+  Statistics counts_{};
+  int64_t limit_ = 0;
+};
+
+// One for each device, from the first call on; not for the CPU. DeviceError where this process has
+// no such device.
+DeviceCache& cache_of(Device device);
+
+}  // namespace tinyt::memory

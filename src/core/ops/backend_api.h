@@ -1,0 +1,126 @@
+/* A device from outside of tinyt: this header, in C, is all that its library needs.
+
+   The library exports `tinyt_backend` (TinytEntry), which tinyt calls once when the library is
+   loaded. What it returns lives as long as the process. Functions are called from any thread, and
+   none of them throws. Versions: one that the entry does not know is refused, by either side.
+
+   tests/host2 is a whole backend, docs/adding-a-backend.md goes through it. */
+#ifndef TINYT_BACKEND_API_H
+#define TINYT_BACKEND_API_H
+
+/* NOLINTBEGIN: C. */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TINYT_BACKEND_VERSION 1
+
+/* What functions return. For all but the first the text that the thread gave to
+   TinytHost.set_error is what the exception says. */
+enum {
+  TINYT_OK = 0,
+  TINYT_FAILED = 1,          /* RuntimeError */
+  TINYT_OUT_OF_MEMORY = 2,   /* of `allocate`: asked again after tinyt gave back what it keeps */
+  TINYT_NOT_IMPLEMENTED = 3, /* NotImplementedError */
+  TINYT_BAD_VALUE = 4,       /* ValueError */
+  TINYT_BAD_INDEX = 5        /* IndexError */
+};
+
+/* Memory of a device, or of the host, which has no handle. */
+typedef struct TinytMemory {
+  void* handle;  /* what `allocate` has given */
+  void* host;    /* where the host reads and writes it; NULL: nowhere */
+  size_t bytes;  /* as `allocate` was asked for, or more than that */
+  int32_t index; /* of the device */
+} TinytMemory;
+
+/* Some of its bytes, from `offset` on. */
+typedef struct TinytPlace {
+  TinytMemory memory;
+  size_t offset;
+} TinytPlace;
+
+typedef struct TinytTensor {
+  TinytMemory memory; /* numbers and 0-d tensors of the CPU may be operands: in host memory */
+  int64_t offset;     /* of the first element, in elements */
+  int32_t dtype;      /* TinytHost.dtype_name */
+  int32_t rank;
+  const int64_t* shape;
+  const int64_t* strides; /* in elements; 0 and less are possible */
+} TinytTensor;
+
+/* A call that is checked. Operations, their attributes and the order of these: the table
+   src/core/ops/ops.def. Elementwise operations broadcast their inputs, which may have other dtypes
+   than `compute`, and outputs may have any strides and may be an input; all others write fresh
+   contiguous memory. */
+typedef struct TinytCall {
+  const char* op;
+  int32_t compute; /* the inputs' dtype, promoted */
+  int32_t input_count;
+  int32_t output_count;
+  const TinytTensor* inputs;
+  const TinytTensor* outputs;
+  const int64_t* ints; /* attributes: integers, flags, dtypes, lists (their length first) */
+  size_t int_count;
+  const double* floats; /* attributes that are floats */
+  size_t float_count;
+} TinytCall;
+
+typedef int (*TinytKernel)(void* context, const TinytCall* call);
+
+typedef struct TinytProperties {
+  const char* name;    /* of the hardware */
+  size_t memory_bytes; /* 0: not known */
+  size_t alignment;    /* of allocations, in bytes; a power of two */
+} TinytProperties;
+
+typedef struct TinytBackend {
+  uint32_t version;           /* TINYT_BACKEND_VERSION */
+  const char* name;           /* of the kind of device: "name:0" are tensors' devices */
+  const char* const* aliases; /* names that mean the same, then NULL; or NULL */
+  void* context;              /* first argument of all that follows */
+
+  int32_t (*device_count)(void* context);
+  int (*properties)(void* context, int32_t index, TinytProperties* out);
+
+  /* Sets handle and host; not both are NULL. `bytes` is not 0. */
+  int (*allocate)(void* context, int32_t index, size_t bytes, TinytMemory* out);
+  void (*release)(void* context, const TinytMemory* memory);
+
+  /* Of this kind's memory, or the host's, to such memory; the two do not overlap. What runs on a
+     device runs in the order of the calls, maybe after they have returned: copies from and to the
+     host's memory, and synchronise, return when all before them and they themselves are done. */
+  int (*copy)(void* context, const TinytPlace* to, const TinytPlace* from, size_t bytes);
+  int (*fill)(void* context, const TinytPlace* to, size_t bytes, uint8_t value);
+  int (*synchronise)(void* context, int32_t index);
+
+  /* The kernel of an operation, or NULL. Asked once for each, and for two more:
+     "copy_into" writes its input, broadcast and converted, into its output, any strides on both
+     sides, no overlap; "count_nonzero" writes how many elements of its input are not 0 into an
+     int64 in host memory. */
+  TinytKernel (*kernel)(void* context, const char* op);
+} TinytBackend;
+
+/* What the library may ask of tinyt. */
+typedef struct TinytHost {
+  uint32_t version;
+  void (*set_error)(const char* text); /* of this thread's next return that is not TINYT_OK */
+  const char* (*dtype_name)(int32_t dtype);
+  size_t (*dtype_bytes)(int32_t dtype);
+  /* The CPU's kernel for a call of which all memory has host addresses: for a device whose memory
+     the host reads, and for operations that it has no kernel for. */
+  int (*run_on_cpu)(const TinytCall* call);
+} TinytHost;
+
+/* NULL, and an error set, where there is no such device or the version is another one. */
+typedef const TinytBackend* (*TinytEntry)(uint32_t version, const TinytHost* host);
+
+#ifdef __cplusplus
+}
+#endif
+/* NOLINTEND */
+
+#endif

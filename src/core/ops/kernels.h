@@ -1,0 +1,71 @@
+// The kernels of a device: one function per op. Core code calls kernels through this table only.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "core/ops/ops.h"
+#include "core/tensor/tensor.h"
+
+namespace tinyt {
+
+// What is to be done with each element of a product's result, which lies dense as rows x cols. A
+// kernel that can tell when parts of it are final hands them over while they are in the caches, on
+// the threads that made them; else all of it is done after the call.
+class Epilogue {
+ public:
+  // Asked once, before the first part, which must have a kernel that tells at all: whether to tell,
+  // with rows of so many elements, and so many tasks to share the work.
+  virtual bool begin(int64_t cols, int64_t tasks) = 0;
+  // Each element of the result is in one such part.
+  virtual void run(int64_t row, int64_t rows, int64_t col, int64_t cols) = 0;
+
+ protected:
+  ~Epilogue() = default;
+};
+
+// One checked call. Shapes, dtypes and attributes are valid and normalised (dims wrapped, sorted).
+// Inputs may have any strides. Scalar ops: inputs are at their own shapes (the kernel broadcasts),
+// dtypes may differ from `compute`, outputs may have any strides and may be exactly an input.
+// All other ops: inputs already have the dtype the output rule implies, outputs are contiguous and
+// fresh, but for what FusionTarget::adds_in_place says.
+struct KernelCall {
+  OpId op;
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  const Attrs& attrs;
+  DType compute;  // the promoted dtype of the inputs
+  Epilogue* tail = nullptr;
+};
+
+using Kernel = void (*)(const KernelCall&);
+
+struct OptimItem;
+enum class OptimRule : uint8_t;
+
+// Null: the device has none.
+struct Kernels {
+  std::array<Kernel, kOpCount> rows{};
+  // Writes `from` (broadcast, converted) into `to`; any strides on both sides, no overlap.
+  void (*copy_into)(const Tensor& from, const Tensor& to) = nullptr;
+  // One update of every item: checked, contiguous, apart from each other. Step counters are not
+  // its business.
+  void (*optim_step)(OptimRule rule, std::span<const OptimItem> items) = nullptr;
+  // The nonzero elements of a dynamic op's last input: rows of its output, before it is allocated.
+  int64_t (*count_nonzero)(const Tensor& x) = nullptr;
+
+  Kernel row(OpId op) const { return rows[static_cast<size_t>(op)]; }
+};
+
+// Of a kind of device, for as long as the process lives.
+void register_kernels(DeviceKind kind, const Kernels& kernels);
+const Kernels& kernels_of(Device device);  // DeviceError where there are none
+// The table that eager calls go through: the device's own, or one that is put over it
+// (op_profile.h).
+const Kernels& eager_kernels_of(Device device);
+void set_eager_kernels(DeviceKind kind, const Kernels& kernels);
+
+// NotImplementedError where the device has no kernel of it.
+Kernel kernel_of(const Kernels& kernels, OpId op, Device device);
+
+}  // namespace tinyt

@@ -1,0 +1,152 @@
+/* A device whose memory the host cannot read, in C: its kernels are the CPU's, which it lends the
+   addresses that it keeps to itself. Whoever reads tensors behind its back gets null.
+
+   HOST2_LACKS, operations by name with commas between: those that it has no kernel for.
+   HOST2_BYTES: what one device has at most. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ops/backend_api.h"
+
+#define DEVICES 2
+#define OPERANDS 64
+
+static const TinytHost* g_host;
+static size_t g_most;
+static size_t g_used[DEVICES]; /* of one test at a time: no lock */
+
+/* What a handle points to. */
+typedef struct Memory {
+  char* bytes;
+} Memory;
+
+static int32_t device_count(void* context) {
+  (void)context;
+  return DEVICES;
+}
+
+static int properties(void* context, int32_t index, TinytProperties* out) {
+  (void)context;
+  (void)index;
+  out->name = "memory of the host, hidden";
+  out->memory_bytes = g_most;
+  out->alignment = 64;
+  return TINYT_OK;
+}
+
+static int allocate(void* context, int32_t index, size_t bytes, TinytMemory* out) {
+  (void)context;
+  const size_t whole = (bytes + 63) / 64 * 64;
+  if (g_most != 0 && whole > g_most - g_used[index]) return TINYT_OUT_OF_MEMORY;
+  Memory* memory = malloc(sizeof(Memory));
+  if (memory == NULL || (memory->bytes = aligned_alloc(64, whole)) == NULL) {
+    free(memory);
+    return TINYT_OUT_OF_MEMORY;
+  }
+  g_used[index] += whole;
+  out->handle = memory;
+  out->host = NULL;
+  return TINYT_OK;
+}
+
+static void release(void* context, const TinytMemory* memory) {
+  (void)context;
+  Memory* own = memory->handle;
+  g_used[memory->index] -= (memory->bytes + 63) / 64 * 64;
+  free(own->bytes);
+  free(own);
+}
+
+/* The address of what may be this device's or the host's. */
+static char* address_of(const TinytMemory* memory) {
+  return memory->handle != NULL ? ((Memory*)memory->handle)->bytes : memory->host;
+}
+
+static int copy(void* context, const TinytPlace* to, const TinytPlace* from, size_t bytes) {
+  (void)context;
+  if (bytes > 0)
+    memcpy(address_of(&to->memory) + to->offset, address_of(&from->memory) + from->offset, bytes);
+  return TINYT_OK;
+}
+
+static int fill(void* context, const TinytPlace* to, size_t bytes, uint8_t value) {
+  (void)context;
+  if (bytes > 0) memset(address_of(&to->memory) + to->offset, value, bytes);
+  return TINYT_OK;
+}
+
+static int synchronise(void* context, int32_t index) {
+  (void)context;
+  (void)index;
+  return TINYT_OK;
+}
+
+static void uncover(TinytTensor* to, const TinytTensor* from, int32_t count) {
+  for (int32_t i = 0; i < count; ++i) {
+    to[i] = from[i];
+    to[i].memory.host = address_of(&from[i].memory);
+    to[i].memory.handle = NULL;
+  }
+}
+
+static int run(void* context, const TinytCall* call) {
+  (void)context;
+  TinytTensor few[OPERANDS], *inputs = few;
+  TinytTensor outputs[OPERANDS];
+  if (call->output_count > OPERANDS) {
+    g_host->set_error("too many results");
+    return TINYT_FAILED;
+  }
+  if (call->input_count > OPERANDS) {
+    inputs = malloc((size_t)call->input_count * sizeof(TinytTensor));
+    if (inputs == NULL) return TINYT_OUT_OF_MEMORY;
+  }
+  uncover(inputs, call->inputs, call->input_count);
+  uncover(outputs, call->outputs, call->output_count);
+  TinytCall on_cpu = *call;
+  on_cpu.inputs = inputs;
+  on_cpu.outputs = outputs;
+  const int status = g_host->run_on_cpu(&on_cpu);
+  if (inputs != few) free(inputs);
+  return status;
+}
+
+/* Whether a name is one of those in HOST2_LACKS. */
+static int lacks(const char* op) {
+  const char* names = getenv("HOST2_LACKS");
+  const size_t length = strlen(op);
+  while (names != NULL && *names != '\0') {
+    const char* end = strchr(names, ',');
+    const size_t own = end != NULL ? (size_t)(end - names) : strlen(names);
+    if (own == length && strncmp(names, op, length) == 0) return 1;
+    names += own + (end != NULL);
+  }
+  return 0;
+}
+
+static TinytKernel kernel(void* context, const char* op) {
+  (void)context;
+  return lacks(op) ? NULL : run;
+}
+
+static const char* const kAliases[] = {"hidden", NULL};
+
+static const TinytBackend kBackend = {
+    TINYT_BACKEND_VERSION, "host2",     kAliases, NULL, device_count, properties,
+    allocate,              release,     copy,     fill, synchronise,  kernel,
+};
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+const TinytBackend*
+tinyt_backend(uint32_t version, const TinytHost* host) {
+  const char* most = getenv("HOST2_BYTES");
+  if (version != TINYT_BACKEND_VERSION) {
+    host->set_error("it is for another version of tinyt");
+    return NULL;
+  }
+  g_host = host;
+  g_most = most != NULL ? (size_t)strtoull(most, NULL, 10) : 0;
+  return &kBackend;
+}
