@@ -61,7 +61,7 @@ const Kernels kKernels{
 };
 
 const FusionTarget kFusionTarget{
-    run_tiles, run_product, kernel_dtype, cost_of, effort_of_tiles, adds_in_place,
+    run_tiles, run_product, kernel_dtype, cpu::cost_of, effort_of_tiles, adds_in_place,
 };
 
 }  // namespace

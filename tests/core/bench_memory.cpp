@@ -20,7 +20,7 @@ constexpr int kRounds = 7;
 
 struct Cache {
   Allocator& allocator = tinyt::memory::caching();
-  void* get(size_t bytes) { return allocator.allocate(bytes).data; }
+  void* get(size_t bytes) { return allocator.allocate(bytes).host; }
   void release(void* data, size_t bytes) { allocator.release({data, bytes, &allocator, nullptr}); }
 };
 

@@ -215,6 +215,8 @@ void test_operations_run_on_it() {
   const Tensor copy = Tensor::empty(x.shape(), DType::Float32);
   assign(copy, y);
   CHECK(same(fetched(sum), copy));
+  assign(sum, Tensor::scalar(int64_t{3}));
+  CHECK_EQ(fetched(sum).ptr<float>()[29], 3.0F);
 }
 
 void test_what_does_not_go_together() {

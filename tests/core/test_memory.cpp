@@ -49,7 +49,7 @@ void test_blocks() {
   Allocator& a = caching();
   const Statistics before = statistics();
   const Buffer none = a.allocate(0);
-  CHECK(none.data == nullptr && none.bytes == 0);
+  CHECK(none.host == nullptr && none.bytes == 0);
   a.release(none);
   CHECK_EQ(statistics().allocations, before.allocations);
   for (size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{65}, size_t{1024}, size_t{1025},
@@ -59,7 +59,7 @@ void test_blocks() {
     std::memset(b.host, 0xab, bytes);
     a.release(b);
     const Buffer again = a.allocate(bytes);
-    CHECK(again.data == b.host);  // last in, first out
+    CHECK(again.host == b.host);  // last in, first out
     a.release(again);
   }
 }
@@ -137,7 +137,7 @@ void test_pinned_slabs() {
     live.push_back(a.allocate(64));
     for (size_t bytes : {size_t{1000}, size_t{30000}, size_t{500000}, 3 * kMiB, 7 * kMiB}) {
       dead.push_back(a.allocate(bytes));
-      std::memset(dead.back().data, 1, bytes);
+      std::memset(dead.back().host, 1, bytes);
     }
   }
   [[maybe_unused]] const int64_t full = resident();
@@ -154,7 +154,7 @@ void test_pinned_slabs() {
   dead.clear();
   for (int i = 0; i < 5; ++i) {
     dead.push_back(a.allocate(900000));
-    std::memset(dead.back().data, 2, 900000);
+    std::memset(dead.back().host, 2, 900000);
   }
   CHECK_EQ(statistics().system_allocations, s1.system_allocations);
   for (const Buffer& b : dead) a.release(b);
@@ -199,7 +199,7 @@ void test_ranges() {
   // Smaller, larger, and in all as much: the system is not asked, or for little.
   for (size_t bytes : {kMiB + 1, 3 * kMiB, 17 * kMiB}) {
     blocks.assign(1, a.allocate(bytes));
-    std::memset(blocks[0].data, 1, bytes);
+    std::memset(blocks[0].host, 1, bytes);
     CHECK(statistics().reserved_bytes <= full + int64_t(kSanitized ? 8 : 7) * int64_t(kMiB));
     a.release(blocks[0]);
   }
@@ -213,7 +213,7 @@ void test_ranges() {
   a.release(tight);
   const Buffer fits = a.allocate(6 * kMiB - 1000);
   // Up to what its own growth left beside it.
-  CHECK(std::abs(static_cast<char*>(fits.data) - static_cast<char*>(tight.data)) <
+  CHECK(std::abs(static_cast<char*>(fits.host) - static_cast<char*>(tight.host)) <
         int64_t(2 * kMiB));
   a.release(fits);
   a.release(fence);
@@ -255,13 +255,13 @@ void test_scattered_ranges() {
   for (int i = 0; i < 16; ++i) {
     fences.push_back(a.allocate(2 * kMiB));
     gaps.push_back(a.allocate(6 * kMiB));
-    std::memset(fences.back().data, i, fences.back().bytes);
+    std::memset(fences.back().host, i, fences.back().bytes);
   }
   const int64_t full = statistics().reserved_bytes;
   for (const Buffer& b : gaps) a.release(b);
   for (int round = 0; round < 3; ++round) {
     const Buffer large = a.allocate(size_t(40 + 20 * round) * kMiB);
-    std::memset(large.data, round, large.bytes);
+    std::memset(large.host, round, large.bytes);
 #if defined(__linux__)
     if (!kSanitized) CHECK(statistics().reserved_bytes <= full + int64_t(2 * kMiB));
 #endif
@@ -269,7 +269,7 @@ void test_scattered_ranges() {
   }
   CHECK(full >= before);
   for (int i = 0; i < 16; ++i) {
-    const auto* p = static_cast<const unsigned char*>(fences[size_t(i)].data);
+    const auto* p = static_cast<const unsigned char*>(fences[size_t(i)].host);
     CHECK(p[0] == i && p[fences[size_t(i)].bytes - 1] == i);
     a.release(fences[size_t(i)]);
   }
@@ -349,7 +349,7 @@ void churn(unsigned seed, int steps) {
   std::mt19937 rng(seed);
   std::vector<std::pair<Buffer, unsigned char>> live;
   const auto intact = [](const std::pair<Buffer, unsigned char>& entry) {
-    const auto* p = static_cast<const unsigned char*>(entry.first.data);
+    const auto* p = static_cast<const unsigned char*>(entry.first.host);
     const size_t n = entry.first.bytes;
     return p[0] == entry.second && p[n / 2] == entry.second && p[n - 1] == entry.second;
   };
@@ -514,10 +514,10 @@ void test_arena() {
       inner.enter();  // and is destroyed while entered
     }
     CHECK(&current() == &arena);
-    CHECK(current().allocate(0).data == nullptr);
+    CHECK(current().allocate(0).host == nullptr);
     const Buffer a = current().allocate(1);
     const Buffer b = current().allocate(100);
-    CHECK(aligned(a) && aligned(b) && a.data != b.host);
+    CHECK(aligned(a) && aligned(b) && a.host != b.host);
     CHECK_EQ(arena.used_bytes(), 64 + 128);
     const int64_t blocks = statistics().live_blocks;
     std::memset(b.host, 1, b.bytes);
@@ -531,10 +531,10 @@ void test_arena() {
 
     escaped = arena.allocate(10000);  // more than a chunk
     CHECK(arena.capacity_bytes() > 10000);
-    std::memset(escaped.data, 7, escaped.bytes);
+    std::memset(escaped.host, 7, escaped.bytes);
     for (int i = 0; i < 100; ++i) {
       const Buffer x = arena.allocate(200);
-      std::memset(x.data, 8, x.bytes);
+      std::memset(x.host, 8, x.bytes);
       arena.release(x);
     }
     check_refused("asked for", [&] { arena.allocate(std::numeric_limits<size_t>::max()); });
@@ -544,7 +544,7 @@ void test_arena() {
   }
   CHECK(&current() == &caching());
   CHECK_EQ(statistics().live_blocks, before.live_blocks + 1);
-  const auto* bytes = static_cast<const unsigned char*>(escaped.data);
+  const auto* bytes = static_cast<const unsigned char*>(escaped.host);
   CHECK(bytes[0] == 7 && bytes[9999] == 7);
   std::thread([&] { escaped.from->release(escaped); }).join();
   CHECK_EQ(statistics().live_blocks, before.live_blocks);

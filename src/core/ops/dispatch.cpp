@@ -13,16 +13,14 @@ namespace tinyt {
 
 namespace {
 
-// Of operands that are not all on one device: numbers and 0-d tensors of the CPU may stand beside
-// others in an elementwise operation.
+// Such tensors of the CPU may stand beside others in elementwise operations and copies.
+bool is_number(const Tensor& t) { return t.rank() == 0 && t.device() == Device{}; }
+
 [[gnu::noinline]] Device device_beside_numbers(OpId op, std::span<const Tensor> inputs) {
-  const auto is_number = [&](const Tensor& t) {
-    return t.rank() == 0 && t.device() == Device{} && info(op).kind == OpKind::Scalar;
-  };
-  const auto first = std::ranges::find_if_not(inputs, is_number);
-  const Device device = first->device();
+  const bool is_scalar_op = info(op).kind == OpKind::Scalar;
+  const Device device = std::ranges::find_if_not(inputs, is_number)->device();
   for (const Tensor& t : inputs)
-    if (t.device() != device && !is_number(t))
+    if (t.device() != device && !(is_scalar_op && is_number(t)))
       fail(ErrorKind::Device, name_of(op), ": all operands must be on one device, got ",
            name_of(device), " and ", name_of(t.device()));
   return device;
@@ -50,15 +48,14 @@ bool have_dtype(std::span<const Tensor> inputs, DType dtype) {
 
 int64_t count_nonzero(OpId op, Device device, const Tensor& x) {
   const Kernels& kernels = kernels_of(device);
-  if (!kernels.count_nonzero)
-    fail(ErrorKind::NotImplemented, name_of(op), ": no kernel on ", name_of(device));
+  if (!kernels.count_nonzero) no_kernel(op, device);
   return kernels.count_nonzero(x);
 }
 
 // Any strides and dtypes.
 void copy_into(std::string_view op, const Tensor& from, const Tensor& to) {
   const Kernels& kernels = eager_kernels_of(to.device());
-  if (!kernels.copy_into || from.device() != to.device())
+  if (!kernels.copy_into || (from.device() != to.device() && !is_number(from))) [[unlikely]]
     fail(ErrorKind::NotImplemented, op, ": no copy from ", name_of(from.device()), " to ",
          name_of(to.device()));
   kernels.copy_into(from, to);

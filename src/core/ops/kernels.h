@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <span>
 
 #include "core/ops/ops.h"
@@ -59,13 +60,33 @@ struct Kernels {
 
 // Of a kind of device, for as long as the process lives.
 void register_kernels(DeviceKind kind, const Kernels& kernels);
-const Kernels& kernels_of(Device device);  // DeviceError where there are none
-// The table that eager calls go through: the device's own, or one that is put over it
-// (op_profile.h).
-const Kernels& eager_kernels_of(Device device);
 void set_eager_kernels(DeviceKind kind, const Kernels& kernels);
 
-// NotImplementedError where the device has no kernel of it.
-Kernel kernel_of(const Kernels& kernels, OpId op, Device device);
+using KernelTables = std::array<std::atomic<const Kernels*>, kMaxDeviceKinds>;
+extern KernelTables g_kernels, g_eager_kernels;
+[[noreturn]] void no_kernels(Device device);
+[[noreturn]] void no_kernel(OpId op, Device device);
+
+inline const Kernels& kernels_in(const KernelTables& tables, Device device) {
+  const Kernels* kernels = tables[static_cast<size_t>(device.kind)].load(std::memory_order_acquire);
+  if (!kernels) [[unlikely]]
+    no_kernels(device);
+  return *kernels;
+}
+
+// DeviceError where there are none.
+inline const Kernels& kernels_of(Device device) { return kernels_in(g_kernels, device); }
+// What eager calls go through: the device's own table, or one that is put over it (op_profile.h).
+inline const Kernels& eager_kernels_of(Device device) {
+  return kernels_in(g_eager_kernels, device);
+}
+
+// NotImplementedError where the device has none.
+inline Kernel kernel_of(const Kernels& kernels, OpId op, Device device) {
+  const Kernel kernel = kernels.row(op);
+  if (!kernel) [[unlikely]]
+    no_kernel(op, device);
+  return kernel;
+}
 
 }  // namespace tinyt

@@ -162,7 +162,7 @@ class Tensor {
   // others.
   char* data() const {
     const Buffer& buffer = impl_->storage->buffer;
-    if (buffer.handle != nullptr && buffer.host == nullptr) [[unlikely]]
+    if (buffer.host == nullptr && buffer.handle != nullptr) [[unlikely]]
       refuse_host_address();
     return static_cast<char*>(buffer.host) + impl_->offset * static_cast<int64_t>(itemsize());
   }

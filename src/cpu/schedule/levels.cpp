@@ -90,7 +90,7 @@ extern "C" const ConvTilesTable tinyt_conv_amx;
 
 namespace {
 
-const KernelTables kLevels[] = {
+const LevelTables kLevels[] = {
 #define TINYT_KERNELS(level, name, base, low, conv, tiles) \
   {name,                                                   \
    &tinyt_elementwise_##base,                              \
@@ -139,7 +139,7 @@ constexpr bool kNeedsTiles[] = {
        names.str(), "), got '", asked, "'");
 }
 
-const KernelTables& choose() {
+const LevelTables& choose() {
   const char* value = std::getenv("TINYT_ISA");
   const std::string_view asked = value != nullptr ? value : "";
   const auto list = levels();
@@ -160,8 +160,8 @@ std::span<const LevelInfo> levels() {
   return list;
 }
 
-const KernelTables& kernels() {
-  static const KernelTables& chosen = choose();
+const LevelTables& kernels() {
+  static const LevelTables& chosen = choose();
   return chosen;
 }
 

@@ -509,7 +509,7 @@ struct PoolTable {
   void (*row[kDTypeCount])(const PoolRow& row);
 };
 
-struct KernelTables {
+struct LevelTables {
   std::string_view level;
   const ElementwiseTable* elementwise;
   const CopyTable* copy;
@@ -536,7 +536,7 @@ struct KernelTables {
 };
 
 // The level in use: the best the machine has, or the lower one named by TINYT_ISA.
-const KernelTables& kernels();
+const LevelTables& kernels();
 // Names of the levels compiled in, best last, and whether this machine can run each.
 struct LevelInfo {
   std::string_view name;
