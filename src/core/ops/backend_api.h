@@ -8,7 +8,6 @@
 #ifndef TINYT_BACKEND_API_H
 #define TINYT_BACKEND_API_H
 
-/* NOLINTBEGIN: C. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -121,6 +120,5 @@ typedef const TinytBackend* (*TinytEntry)(uint32_t version, const TinytHost* hos
 #ifdef __cplusplus
 }
 #endif
-/* NOLINTEND */
 
 #endif
