@@ -20,7 +20,7 @@ race thread data.race
 '
 
 # What allocates and what runs threads; the rest of the core is not needed to plant an error.
-CORE=(src/core/memory/*.cpp src/core/base/{parallel,cgroup,fork}.cpp)
+CORE=(src/core/memory/*.cpp src/core/device/*.cpp src/core/base/{parallel,cgroup,fork}.cpp)
 FLAGS=(-std=c++20 -g -O1 -fno-omit-frame-pointer -Isrc -pthread)
 
 # build TOOL SOURCE PROGRAM

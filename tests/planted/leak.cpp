@@ -6,7 +6,7 @@
 namespace {
 
 struct Owner {
-  tinyt::memory::Block block;
+  tinyt::Buffer block;
   explicit Owner(size_t bytes) : block(tinyt::memory::caching().allocate(bytes)) {}
   ~Owner() { block.from->release(block); }
 };
@@ -15,7 +15,7 @@ struct Owner {
 __attribute__((noinline)) void forget() {
   for (size_t i = 0; i < 10; ++i) {
     Owner* volatile owner = new Owner(1000 + i);
-    static_cast<char*>(owner->block.data)[0] = 1;
+    static_cast<char*>(owner->block.host)[0] = 1;
     owner = nullptr;
   }
 }

@@ -5,8 +5,8 @@
 
 int main() {
   tinyt::memory::Allocator& allocator = tinyt::memory::caching();
-  const tinyt::memory::Block block = allocator.allocate(1000);
-  auto* values = static_cast<float*>(block.data);
+  const tinyt::Buffer block = allocator.allocate(1000);
+  auto* values = static_cast<float*>(block.host);
   values[100] = 1.0f;
   allocator.release(block);
   std::printf("read %g\n", static_cast<double>(values[100]));
