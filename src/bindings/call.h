@@ -14,6 +14,7 @@
 #include "core/graph/graph.h"
 #include "core/ops/dispatch.h"
 #include "core/ops/infer.h"
+#include "core/ops/mode.h"
 #include "core/ops/ops.h"
 #include "errors.h"
 #include "node.h"
@@ -24,7 +25,7 @@ namespace tinyt {
 
 struct AttrSpec {
   std::string name;
-  char kind;  // i, b, f, I, t (see ops.def)
+  char kind;  // i, b, f, I, t, d (see ops.def)
   bool has_default = false;
   double fallback = 0;
 };
@@ -119,7 +120,11 @@ inline void add_list(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attr
 
 // Adds one attribute; `value` null means the row's default.
 inline void add_attr(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attrs) {
-  if (!value) {
+  if (!value || (spec.kind == 'd' && value == Py_None)) {
+    if (spec.kind == 'd') {
+      attrs.add(code_of(t_modes.device));
+      return;
+    }
     if (!spec.has_default)
       fail(ErrorKind::Type, name_of(op), ": missing argument '", spec.name, "'");
     if (spec.kind == 'f')
@@ -155,6 +160,12 @@ inline void add_attr(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attr
         fail(ErrorKind::Type, name_of(op), ": ", spec.name, " must be a dtype, got ",
              Py_TYPE(value)->tp_name);
       attrs.add(static_cast<int64_t>(number));
+      break;
+    }
+    case 'd': {
+      const int64_t code = python_seam().device_code(value);
+      if (code < 0) throw_python_error();
+      attrs.add(code);
       break;
     }
     default:

@@ -17,6 +17,7 @@ struct SavedTensor {
 struct InputMeta {
   Dims shape;
   DType dtype = DType::Float32;
+  Device device;
   int output = 0;       // which output of the node that its gradient goes to
   int64_t traced = -1;  // which tensor of a trace it was
 };

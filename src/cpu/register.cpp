@@ -2,6 +2,7 @@
 #include "core/device/device.h"
 #include "core/graph/fusion_target.h"
 #include "core/ops/kernels.h"
+#include "core/ops/to_device.h"
 
 #include "cpu/attention/attention.h"
 #include "cpu/conv/conv.h"
@@ -37,6 +38,8 @@ namespace tinyt::cpu {
 
 namespace {
 
+// The core's, on every device.
+constexpr Kernel kernel_to_device = copy_to_device;
 // Always views: dispatch never asks for a kernel.
 constexpr Kernel kernel_as_strided = nullptr;
 constexpr Kernel kernel_permute = nullptr;

@@ -132,23 +132,8 @@ void test_what_is_kept_goes_before_memory_is_short() {
 
 Device g_host2;
 
-Buffer of_host(const Tensor& t) { return t.storage().buffer; }
-
-Tensor sent(const Tensor& t, Device device) {
-  Tensor out = Tensor::empty(t.shape(), t.dtype(), device);
-  runtime_of(device).copy(out.storage().buffer, 0, of_host(t), 0,
-                          static_cast<size_t>(t.numel()) * t.itemsize());
-  return out;
-}
-
-Tensor fetched(const Tensor& t) {
-  CHECK(t.is_contiguous());
-  Tensor out = Tensor::empty(t.shape(), t.dtype());
-  runtime_of(t.device())
-      .copy(of_host(out), 0, t.storage().buffer, static_cast<size_t>(t.offset()) * t.itemsize(),
-            static_cast<size_t>(t.numel()) * t.itemsize());
-  return out;
-}
+Tensor sent(const Tensor& t, Device device) { return to_device(t, device); }
+Tensor fetched(const Tensor& t) { return to_device(t, {}); }
 
 Tensor floats(const Dims& shape) {
   Tensor x = Tensor::empty(shape, DType::Float32);
@@ -219,6 +204,38 @@ void test_operations_run_on_it() {
   CHECK_EQ(fetched(sum).ptr<float>()[29], 3.0F);
 }
 
+void test_tensors_are_made_and_moved() {
+  for (const OpId op : {OpId::fill, OpId::iota, OpId::uniform, OpId::normal, OpId::random_bits}) {
+    const auto made = [&](Device device) {
+      Attrs attrs;
+      op == OpId::iota ? attrs.add(9) : attrs.add(std::vector<int64_t>{3, 5});
+      if (op != OpId::random_bits) attrs.add(DType::Float32);
+      if (op == OpId::fill) attrs.add(2).add_float(2.5).add_float(0);
+      if (op == OpId::iota) attrs.add(0).add(1).add_float(0.5).add_float(0.25);
+      if (has_flag(op, op_flags::random)) attrs.add(7).add(11);
+      return dispatch(op, {}, attrs.add(code_of(device))).first;
+    };
+    CHECK(made(g_host2).device() == g_host2 && made({}).device() == Device{});
+    CHECK(same(fetched(made(g_host2)), made({})));
+  }
+  Attrs swap;
+  swap.add(std::vector<int64_t>{1, 0});
+  const Tensor x = floats({4, 3}), turned = dispatch(OpId::permute, {&x, 1}, swap).first;
+  const Tensor far = sent(turned, g_host2), other = sent(far, {g_host2.kind, 0});
+  CHECK(other.device().index == 0 && same(fetched(other), fetched(turned)) &&
+        same(fetched(far), contiguous(turned)));
+  CHECK(to_device(far, g_host2).impl() == far.impl());
+  const Tensor back = dispatch(OpId::permute, {&far, 1}, swap).first;  // strided there
+  CHECK(same(fetched(back), x));
+  assign(back, x);
+  assign(turned, sent(floats({3, 4}), g_host2));
+  CHECK(same(contiguous(turned), floats({3, 4})));
+  CHECK_EQ(fetched(sent(floats({0, 2}), g_host2)).numel(), int64_t{0});
+  Attrs absent;
+  absent.add(code_of({g_host2.kind, 9}));
+  CHECK_FAILS(Device, "has no host2:9", dispatch(OpId::to_device, {&x, 1}, absent));
+}
+
 void test_what_does_not_go_together() {
   const Tensor x = floats({4});
   const Tensor mixed[] = {sent(x, g_host2), x};
@@ -226,7 +243,8 @@ void test_what_does_not_go_together() {
   const Tensor others[] = {mixed[0], sent(x, {g_host2.kind, 0})};
   CHECK_FAILS(Device, "got host2:1 and host2:0", dispatch(OpId::add, others));
   CHECK_FAILS(NotImplemented, "erf: no kernel on host2:1", dispatch(OpId::erf, {mixed, 1}));
-  CHECK_FAILS(NotImplemented, "no copy from cpu to host2:1", assign(mixed[0], x));
+  CHECK_FAILS(Device, "out is on cpu, the operands on host2:1",
+              dispatch_into(OpId::exp, {mixed, 1}, {}, x));
   const Tensor zero = sent(Tensor::scalar(int64_t{0}), g_host2);
   const Tensor ints[] = {cast(mixed[0], DType::Int64), zero};
   // What the CPU's kernel raises comes through both interfaces.
@@ -266,6 +284,7 @@ int main() {
   test_a_library_that_brings_a_device();
   test_the_host_cannot_read_it();
   test_operations_run_on_it();
+  test_tensors_are_made_and_moved();
   test_what_does_not_go_together();
   test_its_memory_has_an_end();
   test_threads_share_it();

@@ -1,109 +1,51 @@
-"""Devices can be named anywhere; there are tensors on the CPU alone."""
+"""Devices as attributes of operations: where there is the CPU alone, copies and refusals."""
 
-from __future__ import annotations
-
-import pickle
-from typing import Any
-
+import numpy as np
 import pytest
-
 import tinyt
-from tinyt import nn
+from tinyt.tensor import prim
 
 
-def test_names() -> None:
-    cuda = tinyt.device("cuda:0")
-    assert (cuda.type, cuda.index, str(cuda)) == ("cuda", 0, "cuda:0")
-    assert repr(cuda) == "device(type='cuda', index=0)"
-    assert cuda == tinyt.device("cuda", 0) == tinyt.device(cuda)
-    assert cuda != tinyt.device("cuda")
-    assert cuda != "cuda:0"
-    assert {cuda: 1}[tinyt.device("cuda", index=0)] == 1
-    assert pickle.loads(pickle.dumps(cuda)) == cuda
-    for name in ("meta", "mps", "xpu", "cpu:1"):
-        assert str(tinyt.device(name)) == name
-    assert tinyt.ones(1).device == tinyt.device("cpu") != tinyt.device("meta")
+def test_to_the_same_device_is_a_copy_with_a_gradient():
+    x = tinyt.arange(12.0).reshape(3, 4).t().requires_grad_()
+    y = prim.to_device(x, tinyt.device("cpu"))
+    assert y.is_contiguous() and y.data_ptr() != x.data_ptr()
+    assert y.device == x.device
+    (y * y).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 2 * x.detach().numpy())
+
+
+def test_it_is_recorded():
+    step = tinyt.compile(lambda x: prim.to_device(x.t() * 2, 0) + 1, verify=True)
+    for _ in range(3):
+        x = tinyt.rand(3, 5)
+        np.testing.assert_array_equal(step(x).numpy(), (x.t() * 2 + 1).numpy())
+    with tinyt.lazy():
+        z = prim.to_device(x + 1, 0)
+    np.testing.assert_array_equal(z.numpy(), x.numpy() + 1)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    "make",
     [
-        (("foo",), RuntimeError),
-        (("cuda:",), RuntimeError),
-        (("cuda:01",), RuntimeError),
-        (("cuda:x",), RuntimeError),
-        (("cuda:1", 1), RuntimeError),
-        (("cuda", -1), RuntimeError),
-        (("cuda", True), TypeError),
-        (("cuda", 1.0), TypeError),
-        ((0,), RuntimeError),
-        ((1.5,), TypeError),
-        ((tinyt.device("cuda"), 1), TypeError),
+        lambda *device: prim.fill((3,), tinyt.float32, 1.0, 1, 0.0, *device),
+        lambda *device: prim.iota(3, tinyt.float32, 0.0, 1.0, 0, 1, *device),
+        lambda *device: prim.uniform((3,), tinyt.float32, 1, 2, *device),
+        lambda *device: prim.normal((3,), tinyt.float32, 1, 2, *device),
+        lambda *device: prim.random_bits((3,), 1, 2, *device),
+        lambda *device: prim.to_device(tinyt.ones(3), *device),
     ],
 )
-def test_what_is_no_device(arguments: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="device"):
-        tinyt.device(*arguments)
-
-
-@pytest.mark.parametrize("name", ["cuda", "cuda:0", "meta", "mps", "xpu", "cpu:1"])
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda d: tinyt.ones(2, device=d),
-        lambda d: tinyt.tensor([1.0], device=d),
-        lambda d: tinyt.as_tensor([1.0], device=d),
-        lambda d: tinyt.ones(2).to(d),
-        lambda d: tinyt.ones(2).to(d, tinyt.float64),
-        lambda d: tinyt.ones(2).to(device=d),
-        lambda d: tinyt.zeros_like(tinyt.ones(2), device=d),
-        lambda d: nn.Linear(2, 2).to(d),
-        lambda d: nn.Linear(2, 2).to_empty(device=d),
-        lambda d: nn.Linear(2, 2, device=d),
-        lambda d: tinyt.Generator(d),
-        lambda d: tinyt.set_default_device(d),
-        lambda d: tinyt.load("nothing", map_location=d),
-    ],
-)
-@pytest.mark.parametrize("as_object", [False, True])
-def test_use_says_what_is_missing(name: str, use: Any, as_object: bool) -> None:
-    what = "only index 0, got 1" if name == "cpu:1" else f"'{name}' is not available"
-    with pytest.raises(RuntimeError, match=what):
-        use(tinyt.device(name) if as_object else name)
-
-
-def test_blocks() -> None:
-    with (
-        pytest.raises(RuntimeError, match=r"'meta' is not available.*always have data"),
-        tinyt.device("meta"),
-    ):
-        pass
-    with tinyt.device("cpu"):
-        assert tinyt.ones(1).device.type == "cpu"
-
-
-def test_queries_of_cuda() -> None:
-    cuda = tinyt.cuda
-    assert not any((cuda.is_available(), cuda.device_count(), cuda.is_initialized()))
-    assert not any((cuda.memory_allocated(), cuda.max_memory_allocated(0)))
-    assert not cuda.is_bf16_supported()
-    for harmless in (cuda.empty_cache, cuda.ipc_collect, lambda: cuda.manual_seed_all(1)):
-        assert harmless() is None
-
-
-@pytest.mark.parametrize(
-    "use",
-    [lambda c: c.current_device(), lambda c: c.set_device(0), lambda c: c.get_device_name(0)],
-)
-def test_what_needs_cuda_says_so(use: Any) -> None:
-    with pytest.raises(tinyt.DeviceError, match="this build has no CUDA"):
-        use(tinyt.cuda)
-
-
-def test_marks_for_tools_of_cuda() -> None:
-    import tinyt.cuda.nvtx as nvtx
-
-    with pytest.raises(RuntimeError, match="NVTX functions not installed"), nvtx.range("x"):
-        pass
-    with pytest.raises(RuntimeError, match="record_function"):
-        nvtx.range_push("x")
+def test_what_makes_tensors_takes_a_device(make):
+    expected = make().tolist()
+    for device in (tinyt.device("cpu"), 0, None):
+        assert make(device).tolist() == expected
+    with pytest.raises(RuntimeError, match="cuda"):
+        make(tinyt.device("cuda"))
+    with pytest.raises(TypeError, match="expected a device, got str"):
+        make("cpu")
+    for number in (-1, 1 << 20):
+        with pytest.raises(ValueError, match="no device has number"):
+            make(number)
+    with pytest.raises(RuntimeError, match="this process has no"):
+        make(3)  # the CPU's fourth

@@ -40,6 +40,13 @@ cdef extern from "core/base/shape.h" namespace "tinyt" nogil:
         cbool operator==(const Dims&)
 
 
+cdef extern from "core/device/device.h" namespace "tinyt" nogil:
+    cdef cppclass Device "tinyt::Device":
+        pass
+    int64_t code_of(Device)
+    int64_t DEVICE_CODES "tinyt::kDeviceCodes"
+
+
 cdef extern from "core/tensor/tensor.h" namespace "tinyt" nogil:
     cdef cppclass Storage "tinyt::Storage":
         uint64_t version
@@ -73,6 +80,7 @@ cdef extern from "core/tensor/tensor.h" namespace "tinyt" nogil:
         DType dtype()
         size_t itemsize()
         cbool is_recorded()
+        Device device()
         Storage& storage()
         uint64_t version()
         CTensor data_alias()
@@ -135,6 +143,7 @@ cdef extern from "node.h" namespace "tinyt" nogil:
     cdef cppclass InputMeta "tinyt::InputMeta":
         Dims shape
         DType dtype
+        Device device
         int output
         int64_t traced
     cdef cppclass Inputs "decltype(tinyt::NodeData::inputs)":
@@ -306,6 +315,7 @@ cdef extern from "core/ops/seam.h" namespace "tinyt":
         const CTensor* (*unwrap)(void*)
         int64_t (*number_index)(void*)
         int (*dtype_number)(void*)
+        int64_t (*device_code)(void*) except -1
         int64_t (*symbol_row)(void*)
         void* (*symbol_of_row)(int64_t)
     PythonSeam& python_seam()
@@ -316,6 +326,7 @@ cdef extern from "core/ops/mode.h" namespace "tinyt":
         cbool cache
         DType dtype
     Autocast t_autocast "tinyt::t_modes.autocast"
+    Device t_device "tinyt::t_modes.device"
 
 
 cdef extern from "Python.h":

@@ -11,6 +11,8 @@
 
 namespace tinyt {
 
+std::atomic<bool> g_other_devices{false};
+
 namespace {
 
 struct Kind {
@@ -67,6 +69,7 @@ DeviceKind register_device(std::string_view name, Runtime& runtime,
   row.aliases = aliases;
   row.runtime = &runtime;
   all.count = number + 1;
+  g_other_devices = true;
   return static_cast<DeviceKind>(number);
 }
 
@@ -91,7 +94,7 @@ std::string_view name_of(DeviceKind kind) { return kinds().rows[static_cast<size
 
 std::string name_of(Device device) {
   std::string name(name_of(device.kind));
-  return device.kind == DeviceKind::CPU ? name : name + ":" + std::to_string(device.index);
+  return device == Device{} ? name : name + ":" + std::to_string(device.index);
 }
 
 Runtime& runtime_of(Device device) {

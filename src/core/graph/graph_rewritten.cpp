@@ -57,6 +57,7 @@ void check_attrs(OpId op, const Attrs& attrs) {
     check(has(1), name_of(op), ": an attribute is missing");
     const int64_t v = attrs.ints[ints++];
     if (kind == 't') check(v >= 0 && v < kDTypeCount, name_of(op), ": no dtype has number ", v);
+    if (kind == 'd') check(v >= 0 && v < kDeviceCodes, name_of(op), ": no device has number ", v);
     if (kind != 'I') continue;
     check(v >= 0 && has(static_cast<size_t>(v)), name_of(op), ": an attribute is missing");
     ints += static_cast<size_t>(v);

@@ -96,7 +96,8 @@ typedef struct TinytBackend {
   int (*fill)(void* context, const TinytPlace* to, size_t bytes, uint8_t value);
   int (*synchronise)(void* context, int32_t index);
 
-  /* The kernel of an operation, or NULL. Asked once for each, and for two more:
+  /* The kernel of an operation, or NULL. Asked once for each (but `to_device`, which is `copy`),
+     and for two more:
      "copy_into" writes its input, broadcast and converted, into its output, any strides on both
      sides, no overlap; "count_nonzero" writes how many elements of its input are not 0 into an
      int64 in host memory. */

@@ -26,8 +26,9 @@ bool is_number(const Tensor& t) { return t.rank() == 0 && t.device() == Device{}
   return device;
 }
 
-Device common_device(OpId op, std::span<const Tensor> inputs) {
-  if (inputs.empty()) return {};
+// Where a call computes; DeviceError for operands on several devices.
+Device device_of_call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  if (has_flag(op, op_flags::on_device)) return device_of(attrs.ints.back());
   const Device device = inputs[0].device();
   for (const Tensor& t : inputs)
     if (t.device() != device) [[unlikely]]
@@ -55,9 +56,8 @@ int64_t count_nonzero(OpId op, Device device, const Tensor& x) {
 // Any strides and dtypes.
 void copy_into(std::string_view op, const Tensor& from, const Tensor& to) {
   const Kernels& kernels = eager_kernels_of(to.device());
-  if (!kernels.copy_into || (from.device() != to.device() && !is_number(from))) [[unlikely]]
-    fail(ErrorKind::NotImplemented, op, ": no copy from ", name_of(from.device()), " to ",
-         name_of(to.device()));
+  if (!kernels.copy_into) [[unlikely]]
+    fail(ErrorKind::NotImplemented, op, ": no kernel on ", name_of(to.device()));
   kernels.copy_into(from, to);
 }
 
@@ -68,7 +68,7 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
     return {
         inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset),
         {}};
-  const Device device = common_device(op, inputs);
+  const Device device = device_of_call(op, inputs, inferred.attrs);
   if (has_flag(op, op_flags::dynamic_shape))
     inferred.shape[0][0] = count_nonzero(op, device, inputs.back());
   const int count = info(op).outputs;
@@ -187,8 +187,12 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
   }
   check_recorded(op, inputs);
   settle_for_write(out);
+  const Device device = device_of_call(op, inputs, inferred.attrs);
+  if (device != out.device()) [[unlikely]]
+    fail(ErrorKind::Device, name_of(op), ": out is on ", name_of(out.device()),
+         ", the operands on ", name_of(device));
   if (info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out)) {
-    run_kernel(op, common_device(op, inputs), inputs, {&out, 1}, inferred);
+    run_kernel(op, device, inputs, {&out, 1}, inferred);
   } else if (takes_result(op, inputs, inferred, out)) {
     execute(op, inputs, inferred, &out);
   } else {
@@ -228,7 +232,9 @@ void assign(const Tensor& to, const Tensor& from) {
   settle_for_write(to);
   if (!same_view(to, from)) {
     const bool overlap = ranges_overlap(to, from);
-    const Tensor source = overlap ? dispatch(OpId::copy, {&from, 1}).first : from;
+    Tensor source = overlap ? dispatch(OpId::copy, {&from, 1}).first : from;
+    if (from.device() != to.device() && !is_number(from)) [[unlikely]]
+      source = to_device(from, to.device());
     copy_into("copy_", source, to);
   }
   to.count_write();
@@ -243,6 +249,13 @@ Tensor cast(const Tensor& x, DType dtype) {
   Attrs attrs;
   attrs.add(dtype);
   return dispatch(OpId::cast, {&x, 1}, attrs).first;
+}
+
+Tensor to_device(const Tensor& x, Device device) {
+  if (x.device() == device) return x;
+  Attrs attrs;
+  attrs.add(code_of(device));
+  return dispatch(OpId::to_device, {&x, 1}, attrs).first;
 }
 
 void require_readable(std::string_view op, const Tensor& x) {

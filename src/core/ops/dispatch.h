@@ -32,6 +32,7 @@ void assign(const Tensor& to, const Tensor& from);
 // Shorthands for core code.
 Tensor contiguous(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);
+Tensor to_device(const Tensor& x, Device device);
 
 // Checks before the data of a tensor is looked at: CaptureError for recorded values.
 void require_readable(std::string_view op, const Tensor& x);

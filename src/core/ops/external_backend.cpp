@@ -16,6 +16,7 @@
 #include "core/device/runtime.h"
 #include "core/ops/backend_api.h"
 #include "core/ops/kernels.h"
+#include "core/ops/to_device.h"
 
 namespace tinyt {
 
@@ -214,6 +215,7 @@ ExternalBackend::ExternalBackend(const TinytBackend& from) : api(from) {
     rows[static_cast<size_t>(op)] = api.kernel(api.context, kOps[op].name.data());
     if (rows[static_cast<size_t>(op)] != nullptr) kernels.rows[static_cast<size_t>(op)] = run_row;
   }
+  kernels.rows[static_cast<size_t>(OpId::to_device)] = copy_to_device;
   if ((copy_into = api.kernel(api.context, kCopyInto)) != nullptr)
     kernels.copy_into = [](const Tensor& source, const Tensor& to) {
       const ExternalBackend& backend = backend_of(to);

@@ -66,6 +66,11 @@ void infer_copy(OpId, std::span<const Tensor> inputs, const Attrs&, Inferred& ou
   same_as_input(inputs[0], out);
 }
 
+void infer_to_device(OpId, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
+  same_as_input(inputs[0], out);
+  out.attrs = attrs;
+}
+
 void infer_as_strided(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out) {
   const Tensor& x = inputs[0];
   AttrReader read(attrs);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/base/dtype.h"
+#include "core/device/device.h"
 #include "core/memory/thread_pointer.h"
 
 namespace tinyt {
@@ -17,6 +18,7 @@ struct Modes {
   bool grad = true;          // operations are recorded on the tape
   bool saved_hooks = false;  // saved tensors go through Python hooks
   Autocast autocast;
+  Device device;  // where tensors are made of nothing
 };
 
 extern TINYT_THREAD_POINTER Modes t_modes;

@@ -63,7 +63,8 @@ enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
   FLAG(idempotent)           \
   FLAG(moves)                \
   FLAG(gemm_like)            \
-  FLAG(checked_numbers)
+  FLAG(checked_numbers)      \
+  FLAG(on_device)
 // clang-format on
 
 namespace op_flags {
@@ -129,6 +130,11 @@ struct Attrs {
                               std::bit_cast<uint64_t, double>);
   }
 };
+
+// Where the seed of a random op stands; its offset follows.
+inline size_t seed_place(OpId op, size_t ints) {
+  return ints - (has_flag(op, op_flags::on_device) ? 3 : 2);
+}
 
 // Reads attributes back in the same order.
 class AttrReader {

@@ -13,6 +13,7 @@ struct PythonSeam {
   const Tensor* (*unwrap)(void* object) = nullptr;  // null when it is not a Tensor
   int64_t (*number_index)(void* object) = nullptr;  // in the recording's table; -1: a plain number
   int (*dtype_number)(void* object) = nullptr;      // of a dtype object; -1 for another
+  int64_t (*device_code)(void* object) = nullptr;   // of a device or its code; -1 with an error set
   int64_t (*symbol_row)(void* object) = nullptr;    // of a live symbol, a whole number, or -1
   void* (*symbol_of_row)(int64_t row) = nullptr;    // a new reference
   void* exceptions[static_cast<int>(ErrorKind::Count)] = {};

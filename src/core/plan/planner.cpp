@@ -324,7 +324,8 @@ void Planner::plan_op(const Graph::Node& node, int64_t now) {
   step.index = static_cast<int64_t>(plan_.attrs.size());
   if (has_flag(node.op, op_flags::random)) {
     const auto& ints = inferred.attrs.ints;
-    plan_.draws.push_back({step.index, ints[ints.size() - 2], ints[ints.size() - 1]});
+    const size_t seed = seed_place(node.op, ints.size());
+    plan_.draws.push_back({step.index, seed, ints[seed], ints[seed + 1]});
   }
   plan_.attrs.push_back(inferred.attrs);
 }

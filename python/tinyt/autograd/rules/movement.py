@@ -75,6 +75,7 @@ def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
 
 rule("cast", (SAME,))
 # The second input is what a write replaced (`overwriting`).
+rule("to_device", (lambda g, n: prim.to_device(g, n.device_code(0)),))
 rule("copy", (SAME,), (lambda g, n: zeros(n.shape(1), g),))
 rule("as_strided", (as_strided_grad,))
 rule("reshape", (compiled_vjp("reshape"),))

@@ -53,7 +53,9 @@ def rows() -> dict[str, Row]:
             x = np.take(x, at, d)
         return x
 
-    def filled(size: Any, number: int, value: float, integer: int, imag: float = 0.0) -> Array:
+    def filled(
+        size: Any, number: int, value: float, integer: int, imag: float, device: int
+    ) -> Array:
         dtype = ALL[number]
         if dtype.is_complex:
             return np.full(tuple(size), complex(value, imag))
@@ -61,7 +63,9 @@ def rows() -> dict[str, Row]:
         chosen = value if dtype.is_floating_point else integer
         return np.full(tuple(size), np.asarray(chosen).astype(wide))
 
-    def counted(n: int, number: int, start: float, step: float, istart: int, istep: int) -> Any:
+    def counted(
+        n: int, number: int, start: float, step: float, istart: int, istep: int, device: int
+    ) -> Any:
         dtype = ALL[number]
         if dtype.is_floating_point:
             size = np.arange(n) * abs(step) + abs(start)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.compiler.passes.edit import REARRANGING, SCALARS, walk
+from tinyt.compiler.passes.edit import CPU, REARRANGING, SCALARS, walk
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -58,6 +58,6 @@ def fill(edit: Edit, number: Tensor, shape: tuple[int, ...], t: dtype) -> int:
     item = number.item()
     real, imag = (item.real, item.imag) if isinstance(item, complex) else (item, 0.0)
     is_float = t.is_floating_point or t.is_complex
-    attrs = (), t.number, float(real), 0 if is_float else int(real), float(imag)
+    attrs = (), t.number, float(real), 0 if is_float else int(real), float(imag), CPU
     one = edit.add("fill", (), attrs, (), t)
     return edit.add("expand", (one,), (shape,), shape, t) if shape else one

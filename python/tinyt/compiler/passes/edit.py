@@ -24,6 +24,7 @@ def with_flag(flag: str) -> frozenset[str]:
 
 
 VIEWS = with_flag("view")
+CPU = 0  # as the attribute of an op that makes a tensor
 REARRANGING = VIEWS - {"view_as_real", "view_as_complex"}  # of the same elements
 RANDOM = with_flag("random")
 FAULTING = with_flag("value_error")

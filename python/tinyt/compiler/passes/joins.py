@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tinyt.compiler.passes.edit import uses_of, walk
+from tinyt.compiler.passes.edit import CPU, uses_of, walk
 from tinyt.compiler.passes.views import contiguous
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _part(
 
 def _filled(edit: Edit, number: float, shape: tuple[int, ...], t: object) -> int:
     whole = 0 if t.is_floating_point or t.is_complex else int(number)  # type: ignore[attr-defined]
-    one = edit.add("fill", (), ((), t.number, number, whole, 0.0), (), t)  # type: ignore
+    one = edit.add("fill", (), ((), t.number, number, whole, 0.0, CPU), (), t)  # type: ignore
     return edit.add("expand", (one,), (shape,), shape, t)  # type: ignore
 
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _REDUCTIONS = frozenset(name for name, row in OPS.items() if row["kind"] == "reduce")
 # Besides: what moves elements, and what passes over rows once or twice.
 _ROWS = frozenset({"softmax", "log_softmax", "layer_norm", "group_norm", "batch_norm"})
-_MOVES = frozenset({"cast", "copy", "fill", "iota", "pad", "pad_border", "flip", "cat"})
+_MOVES = frozenset(
+    {"cast", "copy", "to_device", "fill", "iota", "pad", "pad_border", "flip", "cat"}
+)
 CHEAP = (SCALARS | VIEWS | _REDUCTIONS | _ROWS | _MOVES) - FAULTING - RANDOM
 
 _PASSES_OF_ROWS = 3  # over memory, as much time as these take

@@ -355,5 +355,6 @@ cdef TensorBase filled(const CTensor& t, double value):
     """A tensor like ``t``, all of one value."""
     cdef Operands none
     cdef Attrs attrs = sizes_attr(t)
-    attrs.add(<int64_t>t.dtype()).add(<int64_t>value).add_float(value).add_float(0)
+    attrs.add(<int64_t>t.dtype()).add(<int64_t>value).add(code_of(t.device()))
+    attrs.add_float(value).add_float(0)
     return <TensorBase>finish(OP_FILL, none, attrs, None)

@@ -105,6 +105,11 @@ cdef class Node:
         self.require_input(i)
         return DTYPES[<int>self.data.inputs[i].dtype]
 
+    def device_code(self, int i):
+        """Device of input ``i``, as the number that attributes have for it."""
+        self.require_input(i)
+        return code_of(self.data.inputs[i].device)
+
     def edge_of(self, int i):
         """(edge, output number) that the gradient of input ``i`` goes to."""
         self.require_input(i)
@@ -255,6 +260,7 @@ cdef void set_meta(Node node, Py_ssize_t i, TensorBase x, object edge):
     meta.shape = x.t.plain_shape()
     meta.traced = traced_code(x.t)
     meta.dtype = x.t.dtype()
+    meta.device = x.t.device()
     if edge is not None:
         set_edge(node, i, edge, x.output)
 
@@ -291,6 +297,7 @@ cdef Node record(int op, Operands& args, const Attrs& attrs, TensorBase into=Non
             node.data.inputs[i].shape = args.at(i).plain_shape()
             node.data.inputs[i].traced = traced_code(args.at(i))
             node.data.inputs[i].dtype = args.at(i).dtype()
+            node.data.inputs[i].device = args.at(i).device()
             continue
         x = <TensorBase>args.object(i)
         edge = edge_of(x) if is_differentiable(x.t.dtype()) else None

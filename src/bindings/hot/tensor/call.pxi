@@ -341,7 +341,7 @@ cpdef object empty(sizes, dtype dt):
     cdef CTensor out
     if is_tracing():
         add_attr_at(OP_FILL, 0, <PyObject*>sizes, attrs)
-        attrs.add(dt.number).add(0).add_float(0).add_float(0)
+        attrs.add(dt.number).add(0).add(code_of(t_device)).add_float(0).add_float(0)
         return finish(OP_FILL, none, attrs, None)
     out = new_empty(<PyObject*>sizes, dt.number)
     return filled(out, 0.0) if is_recording() else wrap(out)
@@ -420,6 +420,7 @@ def set_autocast_state(bint active, dtype to not None, bint cache):
 
 
 python_seam().dtype_number = number_for_core
+python_seam().device_code = device_code_for_core
 python_seam().wrap = wrap_for_core
 python_seam().unwrap = unwrap_for_core
 python_seam().number_index = number_index_for_core

@@ -164,7 +164,7 @@ cdef object constant(PyObject* const* args, Py_ssize_t n, PyObject* names, int v
     cdef int number
     if not plain_dtype(args, n, names, &number) or not add_sizes(attrs, args, n):
         return NotImplemented
-    attrs.add(number).add(value).add_float(value).add_float(0)
+    attrs.add(number).add(value).add(code_of(t_device)).add_float(value).add_float(0)
     return finish(OP_FILL, none, attrs, None)
 
 

@@ -173,6 +173,18 @@ cdef class device:
 cdef device CPU = device("cpu")
 
 
+cdef int64_t device_code_for_core(void* object) except -1:
+    """The number that stands for a device among attributes, of it or of its number."""
+    if PyLong_CheckExact(<object>object):
+        if not 0 <= <object>object < DEVICE_CODES:
+            raise ValueError(f"device: no device has number {<object>object}")
+        return <object>object
+    if not isinstance(<object>object, device):
+        raise TypeError(f"expected a device, got {type(<object>object).__name__}")
+    (<device><object>object).require_present()
+    return 0
+
+
 class Size(tuple):
     """The shape of a tensor: a tuple of int."""
 

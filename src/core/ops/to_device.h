@@ -1,0 +1,14 @@
+// Elements from one device to another.
+#pragma once
+
+#include "core/ops/kernels.h"
+
+namespace tinyt {
+
+// The kernel of `to_device` on every device: the output's elements from an input anywhere.
+void copy_to_device(const KernelCall& call);
+
+// Dense tensors of one shape and dtype, on any two devices.
+void copy_between(const Tensor& from, const Tensor& to);
+
+}  // namespace tinyt
