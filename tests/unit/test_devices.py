@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 import tinyt
 from tinyt.tensor import prim
 
@@ -9,7 +10,8 @@ from tinyt.tensor import prim
 def test_to_the_same_device_is_a_copy_with_a_gradient():
     x = tinyt.arange(12.0).reshape(3, 4).t().requires_grad_()
     y = prim.to_device(x, tinyt.device("cpu"))
-    assert y.is_contiguous() and y.data_ptr() != x.data_ptr()
+    assert y.is_contiguous()
+    assert y.data_ptr() != x.data_ptr()
     assert y.device == x.device
     (y * y).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), 2 * x.detach().numpy())
