@@ -83,14 +83,14 @@ def get_num_interop_threads() -> int:
 
 
 def set_default_device(device: str | _tensor.device | None) -> None:
-    """Accepts the CPU (or None), where every tensor is; DeviceError or RuntimeError for others."""
-    if device is not None:
-        _tensor.device(device).require_present()
+    """Where this thread makes tensors from now on (None: on the CPU), unless it is told otherwise;
+    RuntimeError for a device that is not there."""
+    _tensor.set_creation_device(_tensor.device("cpu" if device is None else device))
 
 
 def get_default_device() -> _tensor.device:
-    """The CPU."""
-    return _tensor.device("cpu")
+    """Where this thread makes tensors, unless it is told otherwise."""
+    return _tensor.creation_device()
 
 
 def show_config() -> str:

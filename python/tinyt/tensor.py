@@ -47,7 +47,8 @@ class Tensor(TensorBase):
     def __new__(cls, *data: Any, device: Any = None) -> Self:  # noqa: D102
         made = super().__new__(cls)
         if device is not None:
-            _tensor.device(device).require_present()
+            with _tensor.device(device):
+                return cls.__new__(cls, *data)
         if not data:
             return made
         dtype = _tensor.default_dtype_object()

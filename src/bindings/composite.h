@@ -91,8 +91,42 @@ inline PyObject* composite_autocast(Composite* self, PyObject* const* args, Py_s
   return PyObject_Vectorcall(self->policy, all, 3, nullptr);
 }
 
-inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t nargsf,
-                                PyObject* kwnames) {
+// Where a call makes tensors of nothing: on the device that it names, else where its first tensor
+// is, else where the thread does.
+class CreationScope {
+ public:
+  CreationScope(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    t_modes.device = chosen(args, nargs, kwnames);
+  }
+  ~CreationScope() { t_modes.device = before_; }
+  CreationScope(const CreationScope&) = delete;
+  CreationScope& operator=(const CreationScope&) = delete;
+
+ private:
+  Device chosen(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) const {
+    const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    for (Py_ssize_t i = 0; i < named; ++i)
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "device") == 0 &&
+          args[nargs + i] != Py_None) {
+        const int64_t code = python_seam().device_code(args[nargs + i]);
+        if (code >= 0) return device_of(code);
+        PyErr_Clear();  // the function says so
+      }
+    for (Py_ssize_t i = 0; i < nargs + named; ++i)
+      if (const Tensor* t = tensor_in(args[i])) return t->device();
+    return before_;
+  }
+  static const Tensor* tensor_in(PyObject* argument) {
+    const bool is_list = PyTuple_Check(argument) || PyList_Check(argument);
+    if (is_list && PySequence_Fast_GET_SIZE(argument) == 0) return nullptr;
+    return python_seam().unwrap(is_list ? PySequence_Fast_GET_ITEM(argument, 0) : argument);
+  }
+
+  const Device before_ = t_modes.device;
+};
+
+inline PyObject* composite_run(PyObject* object, PyObject* const* args, size_t nargsf,
+                               PyObject* kwnames) {
   Composite* self = as_composite(object);
   const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
   if (self->policy && t_modes.autocast.active)
@@ -109,6 +143,14 @@ inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t 
   }
   PyObject* result = PyObject_Vectorcall(self->function, args, nargsf, kwnames);
   return result ? result : composite_failed(self, args, nargs, kwnames);
+}
+
+inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t nargsf,
+                                PyObject* kwnames) {
+  if (!has_other_devices()) [[likely]]
+    return composite_run(object, args, nargsf, kwnames);
+  const CreationScope scope(args, PyVectorcall_NARGS(nargsf), kwnames);
+  return composite_run(object, args, nargsf, kwnames);
 }
 
 inline PyObject* composite_bind(PyObject* self, PyObject* object, PyObject*) {

@@ -9,6 +9,7 @@
 #include "core/base/dtype.h"
 #include "core/base/parallel.h"
 #include "core/memory/arena.h"
+#include "core/ops/external_backend.h"
 #include "core/ops/seam.h"
 #include "cpu/register.h"
 #include "cpu/schedule/levels.h"
@@ -130,6 +131,10 @@ PYBIND11_MODULE(_core, m) {
   m.def("op_table", op_table, "Every primitive: one dict per row of ops.def.");
   m.def("dtype_table", dtype_table, "Every dtype: one dict per row of dtype.def.");
   m.def("build_info", build_info, "Instruction-set level, threads, compiler and flags.");
+  m.def(
+      "load_backend",
+      [](const std::string& path) { return std::string(name_of(load_backend(path))); },
+      py::arg("path"), "Loads a library that brings a device; its name.");
   m.def("num_threads", num_threads, "Threads that kernels use.");
   m.def("set_num_threads", set_num_threads, py::arg("n"), "Sets the threads that kernels use.");
   m.def(

@@ -292,8 +292,8 @@ class Module(Stateful):
         return self._apply(lambda t: t.to(dst_type))
 
     def cpu(self: Self) -> Self:
-        """Stays on the CPU."""
-        return self
+        """Moves all parameters and buffers to the CPU."""
+        return self.to("cpu")
 
     def cuda(self: Self, device: object = None) -> Self:
         """RuntimeError: this build has no CUDA."""
@@ -301,13 +301,11 @@ class Module(Stateful):
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Gives every parameter and buffer new memory, uninitialised."""
-        if device is not None:
-            Device(device).require_present()
         for module in self.modules() if recurse else [self]:
             for owned in (module._parameters, module._buffers):
                 for tensor in owned.values():
                     if tensor is not None:
-                        tensor.data = empty_like(tensor.detach())
+                        tensor.data = empty_like(tensor.detach(), device=device)
         return self
 
     def share_memory(self: Self) -> Self:

@@ -44,12 +44,18 @@ def placed(op: str, x: Tensor, place: Placement) -> Tensor:
     for name in place:
         if name not in Placement.__annotations__:
             raise TypeError(f"{op}: unexpected keyword argument {name!r}")
-    if place.get("device") is not None:
-        device(place["device"]).require_present()
+    where = place.get("device")
     layout = place.get("layout")
     if layout is not None and str(layout).rpartition(".")[2] != "strided":
         raise RuntimeError(f"{op}: layout must be strided, got {layout}")
+    x = x if where is None else on_device(x, where)
     return x.requires_grad_() if place.get("requires_grad") else x
+
+
+def on_device(x: Tensor, where: str | device) -> Tensor:
+    """A tensor on a device: itself where it is there."""
+    number = _tensor.number_of_device(where)
+    return x if _tensor.number_of_device(x.device) == number else prim.to_device(x, number)
 
 
 INTEGER = (int, Integral)  # NumPy's too

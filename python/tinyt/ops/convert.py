@@ -14,7 +14,7 @@ from tinyt.autograd.rules.movement import inverse
 from tinyt.dtypes import as_dtype
 from tinyt.formats import ORDERS, preserve_format
 from tinyt.formats import memory_format as Format
-from tinyt.ops.common import Scalar, need_tensor, to_dtype
+from tinyt.ops.common import Scalar, need_tensor, on_device, to_dtype
 from tinyt.tensor import Tensor, attach, method, prim
 
 
@@ -88,8 +88,8 @@ def zero_(input: Tensor) -> Tensor:
 
 def _parse_to(
     args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[DType | None, bool, Format | None]:
-    """(dtype, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a device and a dtype, or
+) -> tuple[DType | None, str | Device | None, bool, Format | None]:
+    """(dtype, device, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a device and a dtype, or
     another tensor, then ``non_blocking`` and ``copy``."""
     args = tuple(map(as_dtype, args))
     kwargs = {name: as_dtype(value) for name, value in kwargs.items()}
@@ -116,10 +116,9 @@ def _parse_to(
     for name, kind in kinds.items():
         if given.get(name) is not None and not isinstance(given[name], kind):
             raise TypeError(f"to: {given[name]!r} is no {name}")
-    if given.get("device") is not None:
-        Device(given["device"]).require_present()
     target = given["tensor"].dtype if "tensor" in given else given.get("dtype")
-    return target, bool(given.get("copy")), given.get("memory_format")
+    where = given["tensor"].device if "tensor" in given else given.get("device")
+    return target, where, bool(given.get("copy")), given.get("memory_format")
 
 
 @method
@@ -129,8 +128,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``, each with ``non_blocking`` (ignored),
     ``copy`` (always a new tensor) and ``memory_format``.
     """
-    target, copy, order = _parse_to(args, kwargs)
+    target, where, copy, order = _parse_to(args, kwargs)
     out = to_dtype(self, target)
+    out = out if where is None else on_device(out, where)
     if order not in (None, preserve_format):
         return _in_format("to", out, order, copy and out is self)
     return prim.copy(out) if copy and out is self else out
@@ -179,7 +179,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @method
 def cpu(self: Tensor, memory_format: Format | None = None) -> Tensor:
     """The tensor on the CPU, where it is; a copy where it is not in this format."""
-    return to(self, memory_format=memory_format)
+    return to(self, "cpu", memory_format=memory_format)
 
 
 @method
@@ -282,8 +282,8 @@ def is_signed(input: Tensor) -> bool:
 
 @method
 def get_device(input: Tensor) -> int:
-    """-1: the number of a CPU."""
-    return -1
+    """The number of its device among those of the kind; -1 on the CPU."""
+    return -1 if input.device.index is None else input.device.index
 
 
 # ---- Python functions of the elements: slow, for small things only

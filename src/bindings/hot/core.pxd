@@ -45,6 +45,19 @@ cdef extern from "core/device/device.h" namespace "tinyt" nogil:
         pass
     int64_t code_of(Device)
     int64_t DEVICE_CODES "tinyt::kDeviceCodes"
+    cbool has_other_devices()
+
+
+cdef extern from "devices.h" namespace "tinyt":
+    int64_t device_kind_of(const string&)
+    string device_kind_name(int64_t)
+    int64_t device_count_of(int64_t) except +raise_python_error
+    string device_names() except +raise_python_error
+    void synchronise_device(int64_t) except +raise_python_error
+    int64_t swap_creation_device(int64_t)
+    cbool is_on_host(const CTensor&)
+    size_t address_of(const CTensor&)
+    CTensor host_copy(const CTensor&) except +raise_python_error
 
 
 cdef extern from "core/tensor/tensor.h" namespace "tinyt" nogil:
@@ -116,6 +129,7 @@ cdef extern from "core/ops/dispatch.h" namespace "tinyt" nogil:
         CTensor first
         CTensor second
     CTensor contiguous(const CTensor&) except +raise_python_error
+    CTensor to_device(const CTensor&, Device) except +raise_python_error
     CTensor cast(const CTensor&, DType) except +raise_python_error
     void require_readable(const char*, const CTensor&) except +raise_python_error
 

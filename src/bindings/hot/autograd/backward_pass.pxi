@@ -126,6 +126,16 @@ cdef class BackwardPass:
 
     cpdef run(self, bint retain_graph):
         """Visits every node that a gradient reaches."""
+        if not has_other_devices():
+            self.visit(retain_graph)
+            return
+        before = swap_creation_device(0)   # what rules make is where the node's inputs are
+        try:
+            self.visit(retain_graph)
+        finally:
+            swap_creation_device(before)
+
+    cdef visit(self, bint retain_graph):
         cdef PendingGrad next
         cdef Node node
         cdef Py_ssize_t i
@@ -144,6 +154,8 @@ cdef class BackwardPass:
                     continue  # asked for itself: what it was computed from is not
             if node.freed:
                 raise_freed(node.op_name)
+            if has_other_devices() and node.data.inputs.size():
+                swap_creation_device(code_of(node.data.inputs[0].device))
             rule = RULES[node.op] if node.op >= 0 else None
             if type(rule) is tuple and CHECK is None:
                 self.spread(node, <tuple>rule, <TensorBase>grad)

@@ -100,9 +100,9 @@ cdef class device:
     """Where a tensor lives: ``device("cpu")``.
 
     Any of PyTorch's devices can be named, as ``device("cuda:0")`` or ``device("cuda", 0)``, printed
-    and compared. There are tensors on the CPU alone: making one elsewhere, or moving one there, is
-    a RuntimeError that says so. RuntimeError for a name that is no device, and for an index alone,
-    which stands for an accelerator.
+    and compared, and those that `tinyt.backends.load` has brought. Making a tensor on one that this
+    process has not, or moving one there, is a RuntimeError that says so. RuntimeError for a name
+    that is no device, and for an index alone, which stands for an accelerator.
     """
 
     cdef readonly str type
@@ -114,12 +114,15 @@ cdef class device:
                 raise TypeError("device: a device has an index already")
             type, index = (<device>type).type, (<device>type).index
         elif isinstance(type, int) and not isinstance(type, bool):
-            raise RuntimeError(
-                f"device: {type} is the number of an accelerator; this build has: cpu")
+            raise RuntimeError(f"device: {type} is the number of an accelerator; this build has: "
+                               f"{device_names().decode()}")
         if not isinstance(type, str):
             raise TypeError(f"device: expected a name, got {type!r}")
         name, colon, number = type.partition(":")
-        if name not in DEVICE_TYPES:
+        kind = device_kind_of(name.encode())
+        if kind >= 0:
+            name = device_kind_name(kind).decode()   # which may have others
+        elif name not in DEVICE_TYPES:
             raise RuntimeError(f"device: {name!r} is no device; expected one of "
                                f"{', '.join(DEVICE_TYPES)} at the start of {type!r}")
         if colon:
@@ -136,14 +139,22 @@ cdef class device:
         self.type = name
         self.index = index
 
-    def require_present(self):
-        """The device itself; RuntimeError where this build has none such."""
-        if self.type == "cpu" and self.index in (None, 0):
-            return self
-        if self.type == "cpu":
+    cdef int64_t code(self) except -1:
+        """Its number among attributes; RuntimeError where this process has none such."""
+        cdef int64_t kind = device_kind_of(self.type.encode())
+        cdef int64_t at = 0 if self.index is None else self.index
+        if kind >= 0 and at < device_count_of(kind):
+            return kind << 8 | at
+        if kind == 0:
             raise RuntimeError(f"device: cpu has only index 0, got {self.index}")
         hint = "; leave it out, tensors here always have data" if self.type == "meta" else ""
-        raise RuntimeError(f"device: {str(self)!r} is not available; this build has: cpu{hint}")
+        raise RuntimeError(f"device: {str(self)!r} is not available; this build has: "
+                           f"{device_names().decode()}{hint}")
+
+    def require_present(self):
+        """The device itself; RuntimeError where this process has none such."""
+        self.code()
+        return self
 
     def __eq__(self, other):
         return (isinstance(other, device) and self.type == (<device>other).type
@@ -163,14 +174,51 @@ cdef class device:
         return device, (str(self),)
 
     def __enter__(self):
-        """A block in which tensors are made on this device: all are on the CPU."""
-        return self.require_present()
+        """A block in which this thread makes tensors on this device."""
+        code = self.code()
+        outer = getattr(ENTERED, "outer", None)
+        if outer is None:
+            outer = ENTERED.outer = []
+        outer.append(swap_creation_device(code))
+        return self
 
     def __exit__(self, exc_type=None, exc_value=None, traceback=None):
-        pass
+        swap_creation_device(ENTERED.outer.pop())
 
 
+cdef object ENTERED = local()   # of each thread: where tensors were made before each block
 cdef device CPU = device("cpu")
+cdef dict DEVICES = {0: CPU}    # by number
+
+
+cdef object device_of_number(int64_t code):
+    found = DEVICES.get(code)
+    if found is None:
+        name = device_kind_name(code >> 8).decode()
+        found = DEVICES[code] = device(name, code & 255)
+    return found
+
+
+def number_of_device(place):
+    """The number that stands for a device among attributes; None: where this thread makes tensors."""
+    if place is None:
+        return code_of(t_device)
+    return (place if isinstance(place, device) else device(place)).code()
+
+
+def set_creation_device(device place not None):
+    """Where this thread makes tensors from now on; what it was before."""
+    return device_of_number(swap_creation_device(place.code()))
+
+
+def creation_device():
+    """Where this thread makes tensors of nothing."""
+    return device_of_number(code_of(t_device))
+
+
+def synchronise(device place not None):
+    """Returns when all that was asked of a device is done."""
+    synchronise_device(place.code())
 
 
 cdef int64_t device_code_for_core(void* object) except -1:
@@ -179,10 +227,11 @@ cdef int64_t device_code_for_core(void* object) except -1:
         if not 0 <= <object>object < DEVICE_CODES:
             raise ValueError(f"device: no device has number {<object>object}")
         return <object>object
+    if isinstance(<object>object, str):
+        return device(<object>object).code()
     if not isinstance(<object>object, device):
         raise TypeError(f"expected a device, got {type(<object>object).__name__}")
-    (<device><object>object).require_present()
-    return 0
+    return (<device><object>object).code()
 
 
 class Size(tuple):

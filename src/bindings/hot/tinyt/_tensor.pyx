@@ -9,6 +9,8 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.weakref cimport PyWeakref_NewRef
 
+from threading import local
+
 from core cimport *
 from tinyt._autograd cimport (
     Node, attach, check_inplace, check_rebase, edge_of, fast_backward, filled, overwriting, rebase,
@@ -64,7 +66,7 @@ cdef class TensorBase:
     @property
     def device(self):
         """Where the data lives."""
-        return CPU
+        return device_of_number(code_of(self.t.device())) if has_other_devices() else CPU
 
     @property
     def ndim(self):
@@ -138,7 +140,7 @@ cdef class TensorBase:
         """Address of the first element."""
         require_readable("data_ptr", self.t)
         settle_for_write(self.t)
-        return <size_t>self.t.data()
+        return address_of(self.t)
 
     def is_contiguous(self):
         """Whether the elements lie in row-major order without gaps."""
@@ -284,12 +286,14 @@ cdef class TensorBase:
         require_readable("item", self.t)
         if is_recording():
             return recorded_item(self)
+        if not is_on_host(self.t):
+            return element_to_python(host_copy(self.t).data(), self.t.dtype())
         return element_to_python(self.t.data(), self.t.dtype())
 
     def tolist(self):
         """The values as nested lists of numbers."""
         if recording_owner() == NULL:
-            return to_nested_list(self.t)
+            return to_nested_list(self.t if is_on_host(self.t) else host_copy(self.t))
         if self.t.numel() > 0:
             require_readable("tolist", self.t)
         return [x.tolist() for x in self] if self.t.rank() else self.item()
@@ -372,6 +376,8 @@ cdef class TensorBase:
         cdef const char* format
         cdef Py_ssize_t i, n
         require_readable("numpy", self.t)
+        if not is_on_host(self.t):
+            raise BufferError(f"buffer: the host cannot read the memory of {self.device}; use cpu()")
         refuse_reading("numpy", self)
         self._check_strides(flags)   # of which a subclass may run Python code
         format, n = buffer_format(self.t.dtype()), self.t.rank()
@@ -437,6 +443,9 @@ cdef class TensorBase:
             raise BufferError(f"__dlpack__: the CPU has no streams, got {stream}")
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError(f"__dlpack__: only the CPU (1, 0) is supported, got {dl_device}")
+        if not is_on_host(self.t):
+            raise BufferError(f"__dlpack__: only the CPU's tensors can be shared, this one is on "
+                              f"{self.device}")
         refuse_reading("__dlpack__", self)
         version = () if max_version is None else tuple(max_version)
         if max_version is not None and len(version) != 2:

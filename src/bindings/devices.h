@@ -1,0 +1,54 @@
+// Devices by name, for Python's objects of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/device/runtime.h"
+#include "core/ops/dispatch.h"
+#include "core/ops/mode.h"
+
+namespace tinyt {
+
+// -1: there is no such kind.
+inline int64_t device_kind_of(const std::string& name) {
+  const auto kind = find_device_kind(name);
+  return kind ? static_cast<int64_t>(*kind) : -1;
+}
+inline std::string device_kind_name(int64_t kind) {
+  return std::string(name_of(static_cast<DeviceKind>(kind)));
+}
+// How many devices of a kind there are.
+inline int64_t device_count_of(int64_t kind) {
+  return runtime_of({static_cast<DeviceKind>(kind), 0}).device_count();
+}
+// "cpu, cuda:0, cuda:1".
+inline std::string device_names() {
+  std::string all;
+  for (const DeviceKind kind : device_kinds())
+    for (int i = 0; i < runtime_of({kind, 0}).device_count(); ++i)
+      all += (all.empty() ? "" : ", ") + name_of(Device{kind, static_cast<uint8_t>(i)});
+  return all;
+}
+inline void synchronise_device(int64_t code) {
+  const Device device = device_of(code);
+  runtime_of(device).synchronise(device.index);
+}
+// Where this thread makes tensors of nothing; what it was before.
+inline int64_t swap_creation_device(int64_t code) {
+  const int64_t before = code_of(t_modes.device);
+  t_modes.device = device_of(code);
+  return before;
+}
+inline bool is_on_host(const Tensor& t) {
+  return !has_other_devices() || t.storage().buffer.host != nullptr ||
+         t.storage().buffer.handle == nullptr;
+}
+// The first element's address; of memory that the host cannot read its handle.
+inline size_t address_of(const Tensor& t) {
+  return is_on_host(t) ? reinterpret_cast<size_t>(t.data())
+                       : reinterpret_cast<size_t>(t.storage().buffer.handle);
+}
+inline Tensor host_copy(const Tensor& t) { return to_device(t, {}); }
+
+}  // namespace tinyt
