@@ -68,7 +68,7 @@ def tensor_stub() -> str:
     stub.need("collections.abc", "Callable", "Sequence")
     stub.need("typing", "Any", "Protocol", "TypeAlias", "TypeVar")
     stub.need("tinyt._autograd", "Node")
-    stub.need("tinyt._tensor", "Size", "TensorBase", "dtype as DType")
+    stub.need("tinyt._tensor", "Size", "TensorBase", "device as Device", "dtype as DType")
     stub.need("tinyt.ops.common", "Scalar")
     seen: dict[int, str] = {}
     shown = ("__new__", "__reduce_ex__")

@@ -166,7 +166,7 @@ class _Layout:
 
 def _suffixes(x: Any) -> list[str]:
     default = default_dtype_object()
-    out = []
+    out = [] if x.device.type == "cpu" else [f"device='{x.device}'"]
     if x.numel() == 0:
         if x.dim() != 1:
             out.append(f"size={tuple(x.shape)}")

@@ -164,6 +164,13 @@ class Tensor(TensorBase):
                     "tensor.detach().numpy() instead"
                 )
             return self.detach().numpy()
+        if self.device.type != "cpu":
+            if not force:
+                raise TypeError(
+                    f"numpy: can't convert {self.device} device type tensor to numpy. Use "
+                    "Tensor.cpu() to copy the tensor to host memory first."
+                )
+            return prim.to_device(self, 0).numpy()
         if self.dtype.name == "bfloat16":
             raise TypeError("numpy: NumPy has no bfloat16; convert to float32 first")
         return np.asarray(memoryview(self))

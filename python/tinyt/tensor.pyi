@@ -9,6 +9,7 @@ from typing_extensions import Self, Unpack
 
 from tinyt._autograd import Node
 from tinyt._tensor import Size, TensorBase
+from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import RemovableHandle
 from tinyt.autograd.grad_fn import GradFn
@@ -1529,6 +1530,9 @@ class _Primitives(Protocol):
         out: Tensor | None = None,
     ) -> Tensor: ...
     def cast(self, input: Tensor, dtype: DType | int, *, out: Tensor | None = None) -> Tensor: ...
+    def to_device(
+        self, input: Tensor, device: Device | str | int | None = None, *, out: Tensor | None = None
+    ) -> Tensor: ...
     def copy(self, input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     def as_strided(
         self, input: Tensor, size: _Sizes, stride: _Sizes, offset: int = 0
@@ -1566,6 +1570,7 @@ class _Primitives(Protocol):
         value: float,
         ivalue: int = 0,
         imag: float = 0.0,
+        device: Device | str | int | None = None,
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
@@ -1577,17 +1582,38 @@ class _Primitives(Protocol):
         step: float,
         istart: int,
         istep: int,
+        device: Device | str | int | None = None,
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
     def random_bits(
-        self, size: _Sizes, seed: int, offset: int, *, out: Tensor | None = None
+        self,
+        size: _Sizes,
+        seed: int,
+        offset: int,
+        device: Device | str | int | None = None,
+        *,
+        out: Tensor | None = None,
     ) -> Tensor: ...
     def uniform(
-        self, size: _Sizes, dtype: DType | int, seed: int, offset: int, *, out: Tensor | None = None
+        self,
+        size: _Sizes,
+        dtype: DType | int,
+        seed: int,
+        offset: int,
+        device: Device | str | int | None = None,
+        *,
+        out: Tensor | None = None,
     ) -> Tensor: ...
     def normal(
-        self, size: _Sizes, dtype: DType | int, seed: int, offset: int, *, out: Tensor | None = None
+        self,
+        size: _Sizes,
+        dtype: DType | int,
+        seed: int,
+        offset: int,
+        device: Device | str | int | None = None,
+        *,
+        out: Tensor | None = None,
     ) -> Tensor: ...
     def standard_gamma(
         self, input: Tensor, seed: int, offset: int, *, out: Tensor | None = None

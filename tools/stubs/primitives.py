@@ -14,6 +14,7 @@ KINDS = {
     "f": "float",
     "I": "_Sizes",
     "t": "DType | int",
+    "d": "Device | str | int | None",
 }
 
 
@@ -44,6 +45,8 @@ def attribute_list(row: Mapping[str, Any]) -> list[str]:
             default = str(default != "0")
         elif default and kind == "f":
             default = str(float(default))
+        elif kind == "d":
+            default = "None"
         out.append(f"{name}: {KINDS[kind]}" + (f" = {default}" if default else ""))
     return out
 

@@ -10,7 +10,6 @@ from tinyt import _core
 from tinyt.backends import cpu, cuda, cudnn, mkldnn, mps, openmp
 
 
-
 def load(path: str | PathLike[str]) -> str:
     """Loads a shared library, whose code runs, that brings a device; the name of the device.
 

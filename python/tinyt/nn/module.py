@@ -13,7 +13,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
-from tinyt._tensor import device as Device
 from tinyt._tensor import dtype, move_to_shared, shown_as
 from tinyt.compiler.api import wrap_compiled
 from tinyt.dtypes import as_dtype, bfloat16, float16, float32, float64

@@ -89,8 +89,8 @@ def zero_(input: Tensor) -> Tensor:
 def _parse_to(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[DType | None, str | Device | None, bool, Format | None]:
-    """(dtype, device, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a device and a dtype, or
-    another tensor, then ``non_blocking`` and ``copy``."""
+    """(dtype, device, copy, memory_format) of PyTorch's forms of ``to``: a dtype, a device and a
+    dtype, or another tensor, then ``non_blocking`` and ``copy``."""
     args = tuple(map(as_dtype, args))
     kwargs = {name: as_dtype(value) for name, value in kwargs.items()}
     names = ["device", "dtype"]

@@ -99,7 +99,17 @@ Tensor Graph::make(const Dims& shape, DType dtype, int64_t value) const {
   return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
 }
 
+namespace {
+
+void check_device(Device device) {
+  require(device == Device{}, ErrorKind::Capture, "record: tensors on ", name_of(device),
+          " cannot be recorded yet; programs run on the CPU");
+}
+
+}  // namespace
+
 Tensor Graph::add_argument(const Tensor& like) {
+  check_device(like.device());
   const auto number = static_cast<int64_t>(arguments_.size());
   Tensor placeholder;
   if (like.is_contiguous()) {
@@ -147,6 +157,7 @@ void Graph::add_outside(int64_t value, const Tensor& x) {
 
 Graph::Cell& Graph::cell_of(const Tensor& x) {
   if (auto it = cells_.find(&x.storage()); it != cells_.end()) return it->second;
+  check_device(x.device());
   materialize(x);
   Tensor whole = x;
   if (!covers_storage(x)) {
@@ -198,6 +209,7 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
     fail(ErrorKind::Capture, name_of(op),
          ": the size of the result depends on data, which is not known while recording; call it "
          "outside the recorded function, or keep all elements with where()");
+  if (has_flag(op, op_flags::on_device)) check_device(device_of(inferred.attrs.ints.back()));
   // Its geometry counts from the start of the storage, not of the view: read() makes the node.
   if (op == OpId::as_strided)
     return {inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset), {}};

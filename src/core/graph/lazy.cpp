@@ -191,7 +191,7 @@ bool Lazy::prepare(std::span<const Tensor>& inputs, std::vector<Tensor>& copies)
   for (const Tensor& t : inputs) {
     const Lazy* owner = t.storage().lazy.load(std::memory_order_acquire);
     if (owner && owner != this) materialize(t);
-    if (t.is_recorded()) return false;
+    if (t.is_recorded() || t.device() != Device{}) return false;
     shared |= is_shared(t);
     waits |= owner == this;
     weak &= t.impl()->is_scalar;
@@ -211,7 +211,7 @@ bool Lazy::prepare(std::span<const Tensor>& inputs, std::vector<Tensor>& copies)
 bool Lazy::prepare_write(const Tensor& to) {
   const Lazy* owner = to.storage().lazy.load(std::memory_order_acquire);
   if (owner && owner != this) materialize(to);
-  if (is_shared(to) || to.is_recorded()) return false;
+  if (is_shared(to) || to.is_recorded() || to.device() != Device{}) return false;
   bool is_ours;
   {
     const Locked lock(*this);
@@ -303,6 +303,7 @@ Tensor Lazy::make(const Dims& shape, DType dtype) {
 bool Lazy::record(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
                   const Inferred& inferred, Outputs& out) {
   if (has_flag(op, op_flags::dynamic_shape)) return false;
+  if (has_flag(op, op_flags::on_device) && inferred.attrs.ints.back() != 0) return false;
   keep_short();
   if (inferred.is_view) {
     const Locked lock(*this);

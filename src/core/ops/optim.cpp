@@ -146,6 +146,8 @@ std::vector<int64_t> optim_step(std::string_view name, OptimRule rule,
   }
   if (ready.empty()) return left;
   const Device device = items[0].param.device();
+  require(eager_kernels_of(device).optim_step != nullptr, ErrorKind::NotImplemented, name,
+          ": no step of an optimiser on ", name_of(device));
   for (const OptimItem* item : ready)
     for_each_tensor(*item, [&](const Tensor& t, bool written) {
       if (written) require_writable(name, t);

@@ -191,7 +191,10 @@ cdef object fast_tensor(PyObject* const* args, Py_ssize_t n, PyObject* names):
                 return NotImplemented
     elif not is_plain_number(data):
         return NotImplemented
-    return wrap(from_sequence(<PyObject*>data, number, False))
+    made = wrap(from_sequence(<PyObject*>data, number, False))
+    if has_other_devices():
+        made.t = to_device(made.t, t_device)
+    return made
 
 
 cdef inline bint is_plain_number(object x):

@@ -186,7 +186,7 @@ cdef class device:
         swap_creation_device(ENTERED.outer.pop())
 
 
-cdef object ENTERED = local()   # of each thread: where tensors were made before each block
+cdef object ENTERED = threading.local()   # of each thread: where tensors were made before each block
 cdef device CPU = device("cpu")
 cdef dict DEVICES = {0: CPU}    # by number
 
@@ -203,7 +203,7 @@ def number_of_device(place):
     """The number that stands for a device among attributes; None: where this thread makes tensors."""
     if place is None:
         return code_of(t_device)
-    return (place if isinstance(place, device) else device(place)).code()
+    return (<device>(place if isinstance(place, device) else device(place))).code()
 
 
 def set_creation_device(device place not None):

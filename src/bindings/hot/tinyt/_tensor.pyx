@@ -9,7 +9,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.weakref cimport PyWeakref_NewRef
 
-from threading import local
+import threading
 
 from core cimport *
 from tinyt._autograd cimport (
