@@ -170,7 +170,8 @@ class Tensor(TensorBase):
                     f"numpy: can't convert {self.device} device type tensor to numpy. Use "
                     "Tensor.cpu() to copy the tensor to host memory first."
                 )
-            return prim.to_device(self, 0).numpy()
+            here: Tensor = prim.to_device(self, 0)
+            return here.numpy()
         if self.dtype.name == "bfloat16":
             raise TypeError("numpy: NumPy has no bfloat16; convert to float32 first")
         return np.asarray(memoryview(self))

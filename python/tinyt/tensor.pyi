@@ -1589,9 +1589,9 @@ class _Primitives(Protocol):
     def random_bits(
         self,
         size: _Sizes,
+        device: Device | str | int | None,
         seed: int,
         offset: int,
-        device: Device | str | int | None = None,
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
@@ -1599,9 +1599,9 @@ class _Primitives(Protocol):
         self,
         size: _Sizes,
         dtype: DType | int,
+        device: Device | str | int | None,
         seed: int,
         offset: int,
-        device: Device | str | int | None = None,
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...
@@ -1609,9 +1609,9 @@ class _Primitives(Protocol):
         self,
         size: _Sizes,
         dtype: DType | int,
+        device: Device | str | int | None,
         seed: int,
         offset: int,
-        device: Device | str | int | None = None,
         *,
         out: Tensor | None = None,
     ) -> Tensor: ...

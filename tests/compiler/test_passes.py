@@ -101,7 +101,8 @@ def changed(graph: Graph, node: int, **fields: Any) -> Graph:
         (lambda g: changed(g, 0, op="eq", origin=-1), "makes bool"),
         (lambda g: changed(g, 0, op="sum", attrs=((0,), False), origin=-1, inputs=(0,)), "makes"),
         (lambda g: changed(g, 0, origin=7), "no node 7 was recorded"),
-        (lambda g: changed(g, 0, op="normal", attrs=((2,), 8, 0, 0), origin=-1), "cannot be added"),
+        (lambda g: changed(g, 0, op="normal", attrs=((2,), 8, 0, 0, 0), origin=-1),
+         "cannot be added"),
         (lambda g: changed(g, 0, op="as_strided", attrs=((9,), (1,), 0), origin=-1,
                            inputs=(0,)), "as_strided"),
         (lambda g: g._replace(outputs=[g.outputs[0]._replace(value=77)]), "value 77"),
@@ -710,7 +711,7 @@ def test_constants_are_computed_once() -> None:
         return x * ((tinyt.full((3,), 2.0) + 1.0) / 4.0).to(tinyt.float64)
 
     assert after("constants dead", function, tinyt.randn(3)) == [
-        "%0 = fill() ((), 9, 0.75, 0, 0.0) float64[]",
+        "%0 = fill() ((), 9, 0.75, 0, 0.0, 0) float64[]",
         "%1 = expand(%0) ((3,),) float64[3]",
         "%2 = mul(c, %1) float64[3]",
         "return %2",

@@ -1,5 +1,11 @@
 """Devices as attributes of operations: where there is the CPU alone, copies and refusals."""
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -32,9 +38,9 @@ def test_it_is_recorded():
     [
         lambda *device: prim.fill((3,), tinyt.float32, 1.0, 1, 0.0, *device),
         lambda *device: prim.iota(3, tinyt.float32, 0.0, 1.0, 0, 1, *device),
-        lambda *device: prim.uniform((3,), tinyt.float32, 1, 2, *device),
-        lambda *device: prim.normal((3,), tinyt.float32, 1, 2, *device),
-        lambda *device: prim.random_bits((3,), 1, 2, *device),
+        lambda device=None: prim.uniform((3,), tinyt.float32, device, 1, 2),
+        lambda device=None: prim.normal((3,), tinyt.float32, device, 1, 2),
+        lambda device=None: prim.random_bits((3,), device, 1, 2),
         lambda *device: prim.to_device(tinyt.ones(3), *device),
     ],
 )
@@ -44,10 +50,42 @@ def test_what_makes_tensors_takes_a_device(make):
         assert make(device).tolist() == expected
     with pytest.raises(RuntimeError, match="cuda"):
         make(tinyt.device("cuda"))
-    with pytest.raises(TypeError, match="expected a device, got str"):
-        make("cpu")
+    assert make("cpu").tolist() == expected
+    with pytest.raises(TypeError, match="expected a device, got float"):
+        make(1.5)
     for number in (-1, 1 << 20):
         with pytest.raises(ValueError, match="no device has number"):
             make(number)
     with pytest.raises(RuntimeError, match="this process has no"):
         make(3)  # the CPU's fourth
+
+
+def test_on_a_device_of_a_library(tmp_path):
+    """`tests/host2`: memory that the host cannot read; in a process of its own."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        pytest.skip("no C compiler")
+    root = Path(__file__).parents[2]
+    library = tmp_path / "host2.so"
+    source = [str(root / "tests" / "host2" / "host2.c"), f"-I{root / 'src'}", "-o", str(library)]
+    subprocess.run([compiler, "-std=c11", "-shared", "-fPIC", "-O1", *source], check=True)
+    cases = [str(root / "tests" / "host2" / "cases.py"), "-q", "-n", "0", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *cases],
+        env=os.environ | {"HOST2": str(library), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_brings_no_device_is_told(tmp_path):
+    with pytest.raises(RuntimeError, match="load_backend"):
+        tinyt.backends.load(tmp_path / "none.so")
+    with pytest.raises(RuntimeError, match="does not export tinyt_backend"):
+        tinyt.backends.load(tinyt._core.__file__)
+    with pytest.raises(TypeError):
+        tinyt.backends.load(3)
+    assert tinyt.get_default_device() == tinyt.device("cpu")

@@ -298,6 +298,28 @@ def test_cpp_functions_are_short(path: Path) -> None:
     ]
 
 
+def file_constants(text: str) -> set[str]:
+    """Constants of C++ that stand in namespaces, not in functions or classes."""
+    return set(
+        re.findall(
+            r"^(?:inline |static )?constexpr [^=(;]*?\b(k\w+)(?:\[\w*\])*\s*[={]", text, re.M
+        )
+    )
+
+
+def test_constants_of_files_that_are_compiled_as_one_are_unique() -> None:
+    """A constant in a file's own namespace would hide another one, without a word."""
+    files = [f for root in ("core", "cpu") for f in (SRC / root).rglob("*.*")]
+    places: dict[str, list[str]] = {}
+    for path in files:
+        if path.suffix in {".h", ".cpp"} and not path.name.endswith(".simd.cpp"):
+            for name in file_constants(path.read_text(encoding="utf-8")):
+                places.setdefault(name, []).append(short(path))
+    assert len(places) > 100, "the sources were not understood"
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert not {n: w for n, w in twice.items() if any(f.endswith(".cpp") for f in w)}
+
+
 def table_ops() -> set[str]:
     table = (CORE / "ops" / "ops.def").read_text(encoding="utf-8")
     return set(re.findall(r"^\w+_OP\((\w+),", table, re.MULTILINE))

@@ -38,14 +38,15 @@ def operand_list(row: Mapping[str, Any]) -> list[str]:
 def attribute_list(row: Mapping[str, Any]) -> list[str]:
     """Parameters of a primitive that are no tensors: ``name:kind[=default]`` in the table."""
     out = []
-    for word in row["attributes"].split():
+    words = row["attributes"].split()
+    for word in words:
         name, _, rest = word.partition(":")
         kind, _, default = rest.partition("=")
         if default and kind == "b":
             default = str(default != "0")
         elif default and kind == "f":
             default = str(float(default))
-        elif kind == "d":
+        elif kind == "d" and word == words[-1]:
             default = "None"
         out.append(f"{name}: {KINDS[kind]}" + (f" = {default}" if default else ""))
     return out

@@ -209,7 +209,7 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
     fail(ErrorKind::Capture, name_of(op),
          ": the size of the result depends on data, which is not known while recording; call it "
          "outside the recorded function, or keep all elements with where()");
-  if (has_flag(op, op_flags::on_device)) check_device(device_of(inferred.attrs.ints.back()));
+  if (has_flag(op, op_flags::on_device)) check_device(device_in(op, inferred.attrs));
   // Its geometry counts from the start of the storage, not of the view: read() makes the node.
   if (op == OpId::as_strided)
     return {inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset), {}};

@@ -7,7 +7,7 @@ namespace tinyt {
 
 namespace {
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kGraphFormat = 1;
 constexpr int64_t kMadeByPass = -1;  // an origin; those below name other recordings
 
 template <class... Parts>
@@ -78,7 +78,7 @@ class Rewriting {
 
   void run(std::span<const Tensor> inputs) {
     const int64_t format = words_.next(), known = words_.next();
-    check(format == kFormat, "the array is of format ", format, ", not ", kFormat);
+    check(format == kGraphFormat, "the array is of format ", format, ", not ", kGraphFormat);
     check(known == static_cast<int64_t>(old_.values_.size()), "the recording has ",
           old_.values_.size(), " values, not ", known);
     read_values();

@@ -303,7 +303,7 @@ Tensor Lazy::make(const Dims& shape, DType dtype) {
 bool Lazy::record(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
                   const Inferred& inferred, Outputs& out) {
   if (has_flag(op, op_flags::dynamic_shape)) return false;
-  if (has_flag(op, op_flags::on_device) && inferred.attrs.ints.back() != 0) return false;
+  if (has_flag(op, op_flags::on_device) && device_in(op, inferred.attrs) != Device{}) return false;
   keep_short();
   if (inferred.is_view) {
     const Locked lock(*this);

@@ -28,7 +28,7 @@ bool is_number(const Tensor& t) { return t.rank() == 0 && t.device() == Device{}
 
 // Where a call computes; DeviceError for operands on several devices.
 Device device_of_call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs) {
-  if (has_flag(op, op_flags::on_device)) return device_of(attrs.ints.back());
+  if (has_flag(op, op_flags::on_device)) return device_in(op, attrs);
   const Device device = inputs[0].device();
   for (const Tensor& t : inputs)
     if (t.device() != device) [[unlikely]]

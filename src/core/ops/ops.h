@@ -11,6 +11,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/shape.h"
+#include "core/device/device.h"
 
 namespace tinyt {
 
@@ -131,9 +132,9 @@ struct Attrs {
   }
 };
 
-// Where the seed of a random op stands; its offset follows.
-inline size_t seed_place(OpId op, size_t ints) {
-  return ints - (has_flag(op, op_flags::on_device) ? 3 : 2);
+// The device of an op with flag `on_device`.
+inline Device device_in(OpId op, const Attrs& attrs) {
+  return device_of(attrs.ints[attrs.ints.size() - (has_flag(op, op_flags::random) ? 3 : 1)]);
 }
 
 // Reads attributes back in the same order.

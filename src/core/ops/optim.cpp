@@ -125,10 +125,10 @@ void set_terms(OptimTerms& t, const OptimSettings& settings, std::span<const dou
 
 std::vector<int64_t> left_alone(std::span<const OptimItem> items) {
   std::vector<int64_t> left;
-  const bool apart = are_apart(items);
+  const Device device = items.empty() ? Device{} : items[0].param.device();
+  const bool can = kernels_of(device).optim_step != nullptr && are_apart(items);
   for (size_t i = 0; i < items.size(); ++i)
-    if (!apart || !is_plain(items[i], items[0].param.device()))
-      left.push_back(static_cast<int64_t>(i));
+    if (!can || !is_plain(items[i], device)) left.push_back(static_cast<int64_t>(i));
   return left;
 }
 
@@ -146,8 +146,6 @@ std::vector<int64_t> optim_step(std::string_view name, OptimRule rule,
   }
   if (ready.empty()) return left;
   const Device device = items[0].param.device();
-  require(eager_kernels_of(device).optim_step != nullptr, ErrorKind::NotImplemented, name,
-          ": no step of an optimiser on ", name_of(device));
   for (const OptimItem* item : ready)
     for_each_tensor(*item, [&](const Tensor& t, bool written) {
       if (written) require_writable(name, t);

@@ -133,7 +133,6 @@ struct Plan {
   // A random op: its attributes end with the generator's number and how far into its counters.
   struct Draw {
     int64_t attrs;
-    size_t place;  // of the seed among them; the offset follows
     int64_t generator;
     int64_t first;
   };

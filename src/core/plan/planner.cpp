@@ -324,8 +324,7 @@ void Planner::plan_op(const Graph::Node& node, int64_t now) {
   step.index = static_cast<int64_t>(plan_.attrs.size());
   if (has_flag(node.op, op_flags::random)) {
     const auto& ints = inferred.attrs.ints;
-    const size_t seed = seed_place(node.op, ints.size());
-    plan_.draws.push_back({step.index, seed, ints[seed], ints[seed + 1]});
+    plan_.draws.push_back({step.index, ints[ints.size() - 2], ints[ints.size() - 1]});
   }
   plan_.attrs.push_back(inferred.attrs);
 }

@@ -43,8 +43,8 @@ void Program::set_draws(const RngOffsets& draws) {
             "program: draws from ", draw.generator + 1, " generators, got ", draws.size());
     const auto& [seed, first] = draws[draw.generator];
     auto& ints = plan_.attrs[draw.attrs].ints;
-    ints[draw.place] = seed;
-    ints[draw.place + 1] = first + draw.first;
+    ints[ints.size() - 2] = seed;
+    ints[ints.size() - 1] = first + draw.first;
   }
 }
 

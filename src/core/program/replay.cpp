@@ -77,7 +77,7 @@ class Replay {
     Attrs out;
     for (int64_t v : next(ints)) out.add(v);
     if (ints >= 2 && has_flag(op, op_flags::random))
-      std::tie(out.ints[seed_place(op, ints)], out.ints[seed_place(op, ints) + 1]) = draw(draws_++);
+      std::tie(out.ints[ints - 2], out.ints[ints - 1]) = draw(draws_++);
     for (int64_t v : next(floats)) out.add_float(std::bit_cast<double>(v));
     return out;
   }

@@ -18,9 +18,9 @@ constexpr int64_t kDilatedBlockBytes = int64_t{1} << 19;  // of a block's column
 constexpr int64_t kMinDilatedBlocks = 16;                 // of a problem with so many smallest ones
 // Of a part: what a register of positions reads is looked up anew for each tap and part.
 constexpr int64_t kMinDilatedChannels = 24;
-constexpr int64_t kMinBlock = 96;     // positions: all weights are read again for each block
-constexpr int64_t kMaxKernel = 32;    // along a dimension that is cut
-constexpr int64_t kDilatedGain = 10;  // one part in so many
+constexpr int64_t kMinDilatedBlock = 96;  // positions: all weights are read again for each block
+constexpr int64_t kMaxKernel = 32;        // along a dimension that is cut
+constexpr int64_t kDilatedGain = 10;      // one part in so many
 
 // Along one dimension, neighbouring positions and the taps, neighbours too, that they meet.
 struct DilatedSegment {
@@ -330,7 +330,8 @@ class RegionsProduct {
 }  // namespace
 
 bool regions_pay(const Direct& d) {
-  if (d.taps() == 0 || part_of(d) < kMinDilatedChannels || block_of(d) < kMinBlock) return false;
+  if (d.taps() == 0 || part_of(d) < kMinDilatedChannels || block_of(d) < kMinDilatedBlock)
+    return false;
   return cost_of(d, best_cuts(d)) * (kDilatedGain + 1) <= cost_of(d, kUncut) * kDilatedGain;
 }
 

@@ -14,9 +14,9 @@ namespace {
 
 using namespace conv_blocks;
 
-constexpr int64_t kChainTerms = 256;                  // most of the terms in one chain of fma
-constexpr int64_t kBlockElements = int64_t{1} << 16;  // of the lines of a block
-constexpr int64_t kMaxBlock = 4096;                   // positions
+constexpr int64_t kLineTerms = 256;                  // most of the terms in one chain of fma
+constexpr int64_t kLineElements = int64_t{1} << 16;  // of the lines of a block
+constexpr int64_t kMaxBlock = 4096;                  // positions
 constexpr int64_t kMinBlocks = 8;
 constexpr double kMaxPacked = 1 << 22;             // elements
 constexpr int64_t kMaxWeights = int64_t{1} << 16;  // read again for each block: they stay in L2
@@ -28,8 +28,8 @@ constexpr int64_t kStoresOfRow = 10;
 
 Blocks cut(const Direct& d) {
   const int64_t share = d.images * d.positions() / kMinBlocks;
-  const int64_t most = std::clamp(std::min(kBlockElements / d.ins, share), kMinBlock, kMaxBlock);
-  return {d, most, 4 * kBlockElements / (d.ins * Blocks::depth_of_row(d.columns))};
+  const int64_t most = std::clamp(std::min(kLineElements / d.ins, share), kMinBlock, kMaxBlock);
+  return {d, most, 4 * kLineElements / (d.ins * Blocks::depth_of_row(d.columns))};
 }
 
 // Whether taps meet the source's own lines, without a stride and without zeros.
@@ -54,7 +54,7 @@ class LinesProduct {
         in_place_(tile_.step == 1 && lies_as_it_is(d.columns)),
         pitch_(in_place_ ? d.columns.source[2] : blocks_.lines().pitch()),
         depth_(d.ins * d.taps()),
-        chain_(ceil_div(depth_, ceil_div(depth_, kChainTerms))),
+        chain_(ceil_div(depth_, ceil_div(depth_, kLineTerms))),
         rows_(round_up(d.outs, tile_.rows)) {}
 
   // Whether registers are filled well enough.

@@ -22,7 +22,7 @@ constexpr int64_t kMinLowpChannels = 16;
 constexpr int64_t kMinLowpPositions = 16;
 constexpr double kMaxLowpPacked = 1 << 22;  // elements
 constexpr int64_t kPairBytes = 4;
-constexpr int64_t kStepBytes = 2048;  // of a panel of weights
+constexpr int64_t kLowStepBytes = 2048;  // of a panel of weights
 // Sums and pairs of a block, which share L2 with the weights in use; and its positions.
 constexpr int64_t kBlockSums = int64_t{1} << 17, kBlockPairs = int64_t{1} << 17;
 constexpr int64_t kMaxLowpBlock = 2048;
@@ -57,7 +57,7 @@ class LowConv {
   }
 
   void run(const Tensor& lines) {
-    const Workspace weights(d_.groups * panels_ * steps_ * kStepBytes);
+    const Workspace weights(d_.groups * panels_ * steps_ * kLowStepBytes);
     pack_weights(lines, weights.data());
     const int64_t threads = num_threads(), slot_bytes = source_bytes() + sum_bytes();
     const Workspace memory(slot_bytes * threads);
@@ -97,8 +97,8 @@ class LowConv {
         const int64_t count = std::min(2 * kStepPairs, d_.ins - channel);
         const uint16_t* line =
             from + (group * taps + step % taps) * matrix + first * d_.ins + channel;
-        char* to = out + i * kStepBytes;
-        std::memset(to, 0, kStepBytes);
+        char* to = out + i * kLowStepBytes;
+        std::memset(to, 0, kLowStepBytes);
         for (int64_t o = 0; o < std::min(kTilePanel, d_.outs - first); ++o, line += d_.ins) {
           std::memcpy(to + o * 4 * kStepPairs, line, static_cast<size_t>(2 * count));
         }
@@ -113,7 +113,7 @@ class LowConv {
     const UsingTiles tiles(*kernels().low);
     kernels().conv_tiles->multiply({.outs = d_.outs,
                                     .steps = steps_,
-                                    .weights = weights + group * panels_ * steps_ * kStepBytes,
+                                    .weights = weights + group * panels_ * steps_ * kLowStepBytes,
                                     .source = slot,
                                     .offset = offsets_.data(),
                                     .stride = stride_,

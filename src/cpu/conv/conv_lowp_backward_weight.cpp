@@ -19,17 +19,17 @@ namespace {
 
 using namespace conv_blocks;
 
-constexpr int64_t kSide = 16;                      // of a tile
-constexpr int64_t kStepLength = 32;                // positions
-constexpr int64_t kItem = 2;                       // bytes
-constexpr int64_t kBlockBytes = int64_t{1} << 20;  // of both operands
+constexpr int64_t kLowSide = 16;                      // of a tile
+constexpr int64_t kStepLength = 32;                   // positions
+constexpr int64_t kItem = 2;                          // bytes
+constexpr int64_t kLowBlockBytes = int64_t{1} << 20;  // of both operands
 constexpr int64_t kMaxWeightBlock = 4096;
-constexpr int64_t kChannelsOfTask = 8;
+constexpr int64_t kLowChannelsOfTask = 8;
 constexpr int64_t kCheckTask = int64_t{1} << 16;
 
 Blocks cut(const Direct& d) {
-  const int64_t lines = round_up(d.ins, kSide) + round_up(d.outs, kSide);
-  const int64_t fit = kBlockBytes / (kItem * lines);
+  const int64_t lines = round_up(d.ins, kLowSide) + round_up(d.outs, kLowSide);
+  const int64_t fit = kLowBlockBytes / (kItem * lines);
   return {d, std::clamp(fit, kMinBlock, kMaxWeightBlock),
           4 * fit / Blocks::depth_of_row(d.columns)};
 }
@@ -40,8 +40,8 @@ class LowWeights {
   LowWeights(const Direct& d, int64_t group, const Tensor& grad)
       : d_(d),
         blocks_(cut(d)),
-        channels_(round_up(d.ins, kSide)),
-        outs_(round_up(d.outs, kSide)),
+        channels_(round_up(d.ins, kLowSide)),
+        outs_(round_up(d.outs, kLowSide)),
         stride_(odd_lines(blocks_.images() * blocks_.lines().size() * kItem)),
         pair_(odd_lines(2 * outs_ * kItem)),
         x_(reinterpret_cast<const uint16_t*>(d.columns.data) +
@@ -57,18 +57,18 @@ class LowWeights {
     const int64_t threads = num_threads();
     const int64_t most_steps = ceil_div(blocks_.positions(), kStepLength);
     const int64_t line = odd_lines(most_steps * kStepLength * kItem);
-    const Workspace source(source_bytes()), lines(kSide * line * threads);
-    const Workspace pairs(blocks_.images() * most_steps * kSide * pair_);
+    const Workspace source(source_bytes()), lines(kLowSide * line * threads);
+    const Workspace pairs(blocks_.images() * most_steps * kLowSide * pair_);
     clear_source(source.data());
-    Slots slots(lines.data(), kSide * line, threads);
+    Slots slots(lines.data(), kLowSide * line, threads);
     for (int64_t i = 0; i < blocks_.count(); ++i) {
       const PositionBlock b = blocks_[i];
       if (blocks_.sides_differ()) clear_source(source.data());
-      const int64_t shares = ceil_div(d_.ins, kChannelsOfTask);
-      parallel_for(shares + outs_ / kSide, [&](int64_t task) {
-        if (task < shares) return pack_channels(b, task * kChannelsOfTask, source.data());
+      const int64_t shares = ceil_div(d_.ins, kLowChannelsOfTask);
+      parallel_for(shares + outs_ / kLowSide, [&](int64_t task) {
+        if (task < shares) return pack_channels(b, task * kLowChannelsOfTask, source.data());
         slots.with_one([&](char* slot) {
-          pack_outputs(b, (task - shares) * kSide, slot, line, pairs.data());
+          pack_outputs(b, (task - shares) * kLowSide, slot, line, pairs.data());
         });
       });
       add_block(b, source.data(), pairs.data(), sums);
@@ -89,7 +89,7 @@ class LowWeights {
   // What a block reads of some channels, from `first` on.
   void pack_channels(const PositionBlock& b, int64_t first, char* source) const {
     const PaddedLines& lines = blocks_.lines();
-    for (int64_t c = first; c < std::min(first + kChannelsOfTask, d_.ins); ++c) {
+    for (int64_t c = first; c < std::min(first + kLowChannelsOfTask, d_.ins); ++c) {
       for (int64_t i = 0; i < b.images; ++i) {
         const uint16_t* from =
             x_ + (b.image + i) * d_.columns.image_stride + c * d_.columns.channel_stride;
@@ -110,12 +110,12 @@ class LowWeights {
     }
   }
 
-  // The gradients of kSide outputs from `first` on, as rows of pairs of positions. `lines` have
+  // The gradients of kLowSide outputs from `first` on, as rows of pairs of positions. `lines` have
   // room for them as lines, rows of the output a pitch apart.
   void pack_outputs(const PositionBlock& b, int64_t first, char* lines, int64_t line,
                     char* pairs) const {
     const Sizes& n = d_.columns.positions;
-    const int64_t count = std::min(kSide, d_.outs - first), steps = steps_of_image(b);
+    const int64_t count = std::min(kLowSide, d_.outs - first), steps = steps_of_image(b);
     std::memset(lines, 0, static_cast<size_t>(count * line));
     for (int64_t i = 0; i < b.images; ++i) {
       const uint16_t* image = grad_ + ((b.image + i) * d_.groups * d_.outs + first) * product(n) +
@@ -130,7 +130,7 @@ class LowWeights {
                                     .to_row = blocks_.lines().pitch()});
       }
       kernels().conv_tiles->turn(lines, line, count, steps * kStepLength,
-                                 pairs + i * steps * kSide * pair_ + 2 * first * kItem, pair_);
+                                 pairs + i * steps * kLowSide * pair_ + 2 * first * kItem, pair_);
     }
   }
 

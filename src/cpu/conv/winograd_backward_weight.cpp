@@ -14,7 +14,7 @@ using namespace winograd;
 
 constexpr int64_t kMaxLeast = 64;  // tiles
 // Small sums are kept in parts, each of which one thread adds to: of at most so many elements.
-constexpr int64_t kParts = 16;
+constexpr int64_t kWinogradParts = 16;
 constexpr int64_t kMaxPart = int64_t{1} << 16;
 
 // Each block adds to all sums: it has as many elements as there are sums, within reason.
@@ -145,7 +145,7 @@ bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, cons
   images.images = some;
   const int64_t blocks = ceil_div(Plan(images, least_block(d)).tiles, whole.block);
   const int64_t parts =
-      blocks >= kManyBlocks && sums_of(whole) <= kMaxPart ? std::min(blocks, kParts) : 1;
+      blocks >= kManyBlocks && sums_of(whole) <= kMaxPart ? std::min(blocks, kWinogradParts) : 1;
   const int64_t group_size = sums_of(whole) * parts;
   const Workspace memory(bytes_of(group_size * d.groups));
   auto* sums = reinterpret_cast<float*>(memory.data());

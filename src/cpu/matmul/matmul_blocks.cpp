@@ -20,7 +20,7 @@ constexpr int64_t kLargestTask = int64_t{1} << 23;
 constexpr int64_t kLargeProduct = int64_t{1} << 24;  // uses all threads by itself,
 constexpr int64_t kLargeBatch = 16;                  // but not in a batch of so many
 constexpr int64_t kFewCols = 512;                    // for which A is read where it is,
-constexpr int64_t kFar = int64_t{256} << 10;         // unless k leads so many bytes through it
+constexpr int64_t kFarApart = int64_t{256} << 10;    // unless k leads so many bytes through it
 constexpr int64_t kSameSets = 2048;                  // bytes
 
 // Whether rows of B and of C, which are that long, evict each other from the first-level cache, and
@@ -45,7 +45,7 @@ struct Blocking {
   Blocking(DType dtype, int64_t m, int64_t n, int64_t k, InMemory memory)
       : tile(kernels().gemm->tile[static_cast<int>(dtype)]),
         size(static_cast<int64_t>(size_of(dtype))),
-        a_in_place(memory.a && n <= kFewCols && memory.a_step * size * k <= kFar),
+        a_in_place(memory.a && n <= kFewCols && memory.a_step * size * k <= kFarApart),
         narrow(m <= kRowsOfTask),
         depth(k > 0 ? ceil_div(k, ceil_div(k * size, kDepth)) : 1),
         b_in_place(memory.b && n % tile.step == 0 &&

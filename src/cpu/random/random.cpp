@@ -20,6 +20,7 @@ struct Draw {
     AttrReader attrs(call.attrs);
     attrs.list();
     if (call.op != OpId::random_bits) attrs.dtype();
+    attrs.integer();  // the device
     seed = static_cast<uint64_t>(attrs.integer());
     offset = static_cast<uint64_t>(attrs.integer());
   }

@@ -25,6 +25,18 @@ def _update(x: Array, y: Array, size: Any, stride: Any, offset: int) -> Array:
     return flat.reshape(x.shape)
 
 
+def _counted(
+    n: int, number: int, start: float, step: float, istart: int, istep: int, device: int
+) -> Any:
+    import numpy as np
+
+    dtype = ALL[number]
+    if dtype.is_floating_point:
+        size = np.arange(n) * abs(step) + abs(start)
+        return Sized(start + np.arange(n) * step, size)
+    return (istart + np.arange(n) * istep).astype(dtype.name)
+
+
 def rows() -> dict[str, Row]:
     """Their rows."""
     import numpy as np
@@ -63,15 +75,6 @@ def rows() -> dict[str, Row]:
         chosen = value if dtype.is_floating_point else integer
         return np.full(tuple(size), np.asarray(chosen).astype(wide))
 
-    def counted(
-        n: int, number: int, start: float, step: float, istart: int, istep: int, device: int
-    ) -> Any:
-        dtype = ALL[number]
-        if dtype.is_floating_point:
-            size = np.arange(n) * abs(step) + abs(start)
-            return Sized(start + np.arange(n) * step, size)
-        return (istart + np.arange(n) * istep).astype(dtype.name)
-
     return {
         "as_strided": Row(lambda x, *g: x.reshape(-1)[_places(*g)], 0),
         "update": Row(_update, 0),
@@ -86,7 +89,7 @@ def rows() -> dict[str, Row]:
         "flip": Row(lambda x, dims: np.flip(x, tuple(dims)), 0),
         "cat": Row(lambda *parts: np.concatenate(parts[:-1], parts[-1]), 0),
         "fill": Row(filled, 0),
-        "iota": Row(counted, 2),
+        "iota": Row(_counted, 2),
     }
 
 

@@ -49,7 +49,7 @@ def _units(n: int, number: int, seed: int, offset: int) -> Array:
     return (_draw(n, seed, offset, 32) >> np.uint64(8)).astype(np.float64) * 2.0**-24
 
 
-def _normals(size: Sequence[int], number: int, seed: int, offset: int, device: int) -> Sized:
+def _normals(size: Sequence[int], number: int, device: int, seed: int, offset: int) -> Sized:
     """Box and Muller: two neighbours give two normal numbers."""
     import numpy as np
 
@@ -65,11 +65,11 @@ def rows() -> dict[str, Row]:
     """Their rows."""
     import numpy as np
 
-    def bits(size: Sequence[int], seed: int, offset: int, device: int) -> Array:
+    def bits(size: Sequence[int], device: int, seed: int, offset: int) -> Array:
         found = _draw(math.prod(size), seed, offset, 64)
         return found.view(np.int64).reshape(tuple(size))
 
-    def uniform(size: Sequence[int], number: int, seed: int, offset: int, device: int) -> Array:
+    def uniform(size: Sequence[int], number: int, device: int, seed: int, offset: int) -> Array:
         found = _units(math.prod(size), number, seed, offset).reshape(tuple(size))
         if ALL[number].itemsize == 2:  # cut, since rounding could reach 1
             steps = 2.0 ** (11 if ALL[number].name == "float16" else 8)

@@ -43,15 +43,15 @@ def draw(
         return prim.view_as_complex(pairs) if then is None else then(prim.view_as_complex(pairs))
 
     def make(seed: int, offset: int) -> Tensor:
-        out = primitive(size, dtype, seed, offset)
+        out = primitive(size, dtype, None, seed, offset)
         return out if then is None else then(out)
 
     return (generator or default_generator).draw(math.prod(size), make)
 
 
-def _bits(size: tuple[int, ...], dtype: DType, seed: int, offset: int) -> Tensor:
+def _bits(size: tuple[int, ...], dtype: DType, device: None, seed: int, offset: int) -> Tensor:
     """64 random bits an element, as int64."""
-    return prim.random_bits(size, seed, offset)
+    return prim.random_bits(size, device, seed, offset)
 
 
 def need_floats(op: str, x: Tensor) -> None:

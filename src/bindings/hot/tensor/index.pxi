@@ -27,7 +27,13 @@ cdef object get_item(TensorBase x, object index):
             found = None if tape else plain_view(x, index)
         if found is not None:
             return found
-    return GENERAL_GETITEM(x, index)
+    if not has_other_devices():
+        return GENERAL_GETITEM(x, index)
+    before = swap_creation_device(code_of(x.t.device()))   # lists become tensors there
+    try:
+        return GENERAL_GETITEM(x, index)
+    finally:
+        swap_creation_device(before)
 
 
 cdef int set_item(TensorBase x, object index, object value) except -1:
@@ -47,7 +53,14 @@ cdef int set_item(TensorBase x, object index, object value) except -1:
                     check_item(value, x.t.dtype())
                 view._assign(value)
                 return 0
-    GENERAL_SETITEM(x, index, value)
+    if not has_other_devices():
+        GENERAL_SETITEM(x, index, value)
+        return 0
+    before = swap_creation_device(code_of(x.t.device()))
+    try:
+        GENERAL_SETITEM(x, index, value)
+    finally:
+        swap_creation_device(before)
     return 0
 
 
