@@ -36,8 +36,10 @@ void copy_to_device(const KernelCall& call) {
     copy_between(from, call.outputs[0]);
     return;
   }
+  const Kernels& kernels = kernels_of(from.device());
+  if (!kernels.copy_into) no_kernel(OpId::copy, from.device());
   const Tensor dense = Tensor::empty(from.shape(), from.dtype(), from.device());
-  kernels_of(from.device()).copy_into(from, dense);
+  kernels.copy_into(from, dense);
   copy_between(dense, call.outputs[0]);
 }
 
