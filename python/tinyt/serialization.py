@@ -131,7 +131,11 @@ def load(
     if isinstance(map_location, Mapping):
         map_location = map_location.get("cpu")
     if isinstance(map_location, (str, device)):
-        device(map_location).require_present()
+        if device(map_location).require_present().type != "cpu":
+            raise NotImplementedError(
+                f"load: map_location {str(map_location)!r} is not implemented; load, then move "
+                "with to()"
+            )
     elif map_location is not None and not callable(map_location):
         raise TypeError(
             "load: map_location must be a device, its name, a dict of them, a function or None, "

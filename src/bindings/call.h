@@ -408,7 +408,7 @@ inline Tensor new_empty(PyObject* sizes, int dtype) {
   const auto shape = AttrReader(attrs).list();
   for (int64_t n : shape)
     require(n >= 0, ErrorKind::Runtime, "empty: sizes must not be negative, got ", shape);
-  return Tensor::empty(shape, static_cast<DType>(dtype));
+  return Tensor::empty(shape, static_cast<DType>(dtype), t_modes.device);
 }
 // A Python complex number.
 inline Tensor complex_scalar(double re, double im) { return Tensor::scalar(ComplexDouble{re, im}); }

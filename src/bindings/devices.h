@@ -20,13 +20,14 @@ inline std::string device_kind_name(int64_t kind) {
 }
 // How many devices of a kind there are.
 inline int64_t device_count_of(int64_t kind) {
-  return runtime_of({static_cast<DeviceKind>(kind), 0}).device_count();
+  const Runtime* runtime = find_runtime(static_cast<DeviceKind>(kind));
+  return runtime ? runtime->device_count() : 0;
 }
 // "cpu, cuda:0, cuda:1".
 inline std::string device_names() {
   std::string all;
   for (const DeviceKind kind : device_kinds())
-    for (int i = 0; i < runtime_of({kind, 0}).device_count(); ++i)
+    for (int i = 0; i < find_runtime(kind)->device_count(); ++i)
       all += (all.empty() ? "" : ", ") + name_of(Device{kind, static_cast<uint8_t>(i)});
   return all;
 }
@@ -40,10 +41,8 @@ inline int64_t swap_creation_device(int64_t code) {
   t_modes.device = device_of(code);
   return before;
 }
-inline bool is_on_host(const Tensor& t) {
-  return !has_other_devices() || t.storage().buffer.host != nullptr ||
-         t.storage().buffer.handle == nullptr;
-}
+// Not of devices whose memory the host could read: they may not have written it yet.
+inline bool is_on_host(const Tensor& t) { return t.device() == Device{}; }
 // The first element's address; of memory that the host cannot read its handle.
 inline size_t address_of(const Tensor& t) {
   return is_on_host(t) ? reinterpret_cast<size_t>(t.data())

@@ -24,6 +24,7 @@ class Snapshot {
     std::unordered_set<const Storage*> known;
     for (const Tensor& t : tensors) {
       if (t.is_recorded() || !known.insert(&t.storage()).second) continue;
+      if (t.device() != Device{}) continue;
       const Buffer& block = t.storage().buffer;
       const auto* first = static_cast<const char*>(block.host);
       kept_.push_back({t, std::vector<char>(first, first + block.bytes), t.storage().version,

@@ -42,6 +42,10 @@ def test_what_makes_tensors():
     x = tinyt.ones(2, device=PLACE)
     same(tinyt.zeros_like(x), [0, 0])
     same(x.new_zeros(3), [0, 0, 0])
+    assert tinyt.empty_like(x).device == PLACE
+    assert x.new_empty(3).device == PLACE
+    image = tinyt.zeros(1, 2, 3, 3, device=PLACE)
+    assert tinyt.zeros_like(image, memory_format=tinyt.channels_last).device == PLACE
     assert tinyt.zeros_like(x, device="cpu").device == tinyt.device("cpu")
     tinyt.manual_seed(3)
     there = tinyt.rand(7, device=PLACE)
@@ -55,6 +59,8 @@ def test_blocks_and_defaults():
         with tinyt.device("cpu"):
             assert tinyt.zeros(1).device == tinyt.device("cpu")
         assert tinyt.zeros(1).device == PLACE
+        assert tinyt.empty(1).device == PLACE
+        assert {p.device for p in nn.Linear(2, 2).parameters()} == {PLACE}
         assert tinyt.get_default_device() == PLACE
     assert tinyt.zeros(1).device == tinyt.device("cpu")
     tinyt.set_default_device("host2:1")
@@ -131,6 +137,28 @@ def test_operations():
         tinyt.add(x, x, out=tinyt.empty(3, 4))
 
 
+def test_gradients_arrive_where_their_tensors_are():
+    w = tinyt.ones(3, device=PLACE, requires_grad=True)
+    y = w * 2
+    y.fill_(0.0)
+    (y.sum() + w.sum()).backward()
+    same(w.grad, [1, 1, 1])
+    s = tinyt.tensor(2.0, requires_grad=True)  # a 0-d tensor of the CPU beside the other
+    (w.detach() * s).sum().backward()
+    assert s.grad.device == tinyt.device("cpu")
+    assert s.grad.item() == 3.0
+    here = tinyt.ones(3, requires_grad=True)
+    tinyt.zeros(3, device=PLACE).copy_(here).sum().backward()
+    assert here.grad.device == tinyt.device("cpu")
+    v = tinyt.arange(1.0, 4.0, device=PLACE).requires_grad_()
+    (5.0 // v + v * v).sum().backward()
+    same(v.grad, [2, 4, 6])
+    x = tinyt.arange(1.0, 4.0, device=PLACE).requires_grad_()
+    (once,) = tinyt.autograd.grad((x**3).sum(), x, create_graph=True)
+    (twice,) = tinyt.autograd.grad(once.sum(), x)
+    same(twice, [6, 12, 18])
+
+
 def test_gradients_of_a_network():
     tinyt.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3))
@@ -153,6 +181,16 @@ def test_gradients_of_a_network():
     assert {p.device for p in model.parameters()} == {tinyt.device("cpu")}
 
 
+def test_optimisers_under_a_default_device():
+    with PLACE:
+        p = nn.Parameter(tinyt.ones(2))
+        made = tinyt.optim.Adam([p], lr=0.1)
+        for _ in range(2):
+            p.grad = tinyt.ones(2)
+            made.step()
+    np.testing.assert_allclose(p.detach().cpu().numpy(), [0.8, 0.8], rtol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam"])
 def test_optimisers(kind):
     found = []
@@ -171,6 +209,19 @@ def test_what_does_not_work_yet():
     x = tinyt.ones(3, device=PLACE)
     with pytest.raises(tinyt.CaptureError, match="host2:1 cannot be recorded"):
         tinyt.compile(lambda x: x + 1)(x)
+    step = tinyt.compile(lambda x: x + 1)
+    here = tinyt.rand(3, 4)
+    for view in (here, here.t()):
+        assert step(view).tolist() == (view + 1).tolist()
+        with pytest.raises(tinyt.CaptureError, match="host2:1 cannot be recorded"):
+            step(view.to(PLACE))
+        with pytest.raises(tinyt.CaptureError, match="host2:1 cannot be recorded"):
+            step(here.to(PLACE).t())
+        assert step(view).tolist() == (view + 1).tolist()
+    with pytest.raises(RuntimeError, match="move it to the CPU first"):
+        x.share_memory_()
+    with pytest.raises(NotImplementedError, match="map_location 'host2:1'"):
+        tinyt.load("unread", map_location="host2:1")
     with tinyt.lazy():  # runs at once
         y = x + 1
     same(y, [2, 2, 2])

@@ -44,7 +44,7 @@ def _prepared(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, .
 
 
 def _zeros(x: Tensor) -> Tensor:
-    return prim.fill(tuple(x.shape), x.dtype, 0.0, 0)
+    return prim.fill(tuple(x.shape), x.dtype, 0.0, 0, device=x.device)
 
 
 def _finished(values: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
@@ -82,7 +82,8 @@ def _check_vector(
 ) -> tuple[Tensor, ...]:
     if v is None:
         if scalar and len(values) == 1 and values[0].numel() == 1:
-            return (prim.fill(tuple(values[0].shape), values[0].dtype, 1.0, 1),)
+            one = values[0]
+            return (prim.fill(tuple(one.shape), one.dtype, 1.0, 1, device=one.device),)
         raise RuntimeError(
             f"{function}: the vector v can only be None if there is one tensor of one element, "
             f"got shapes {[tuple(x.shape) for x in values]}"
@@ -173,7 +174,7 @@ def _jacobian_of(
     count = y.numel()
     parts: list[list[Tensor]] = [[] for _ in xs]
     for k in range(count):
-        seed = prim.fill((count,), y.dtype, 0.0, 0)
+        seed = prim.fill((count,), y.dtype, 0.0, 0, device=y.device)
         prim.slice(seed, 0, k, k + 1)._assign(1)
         row = _gradients(
             (y,), xs, (prim.reshape(seed, tuple(y.shape)),), create_graph, strict, "jacobian"
@@ -183,7 +184,7 @@ def _jacobian_of(
     full = (
         prim.reshape(prim.cat(part, 0), (*y.shape, *x.shape))
         if part
-        else prim.fill((*y.shape, *x.shape), x.dtype, 0.0, 0)
+        else prim.fill((*y.shape, *x.shape), x.dtype, 0.0, 0, device=x.device)
         for part, x in zip(parts, xs, strict=True)
     )
     return _finished(tuple(full), create_graph)
@@ -233,7 +234,7 @@ def vhp(
         xs = _prepared(_tuple(inputs, "inputs", "vhp"), create_graph)
         vector = _check_vector(v, xs, "vhp", scalar=True)
         y = checked(*xs)
-        one = prim.fill((), y.dtype, 1.0, 1)
+        one = prim.fill((), y.dtype, 1.0, 1, device=y.device)
         first = _gradients((y,), xs, (one,), True, strict, "vhp")
         product = _gradients(first, xs, vector, create_graph, strict, "vhp")
     return (

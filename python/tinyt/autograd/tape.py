@@ -32,7 +32,7 @@ def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
                 "backward: grad can be implicitly created only for scalar outputs, "
                 f"got shape {tuple(output.shape)}"
             )
-        return prim.fill(tuple(output.shape), output.dtype, 1.0, 1)
+        return prim.fill(tuple(output.shape), output.dtype, 1.0, 1, device=output.device)
     if tuple(gradient.shape) != tuple(output.shape):
         raise RuntimeError(
             f"backward: the gradient has shape {tuple(gradient.shape)}, "
@@ -246,7 +246,8 @@ def _complete(
     """Fills in or refuses missing gradients."""
     for i, g in enumerate(found):
         if g is None and zeros:
-            found[i] = prim.fill(tuple(wanted[i].shape), wanted[i].dtype, 0.0, 0)
+            like = wanted[i]
+            found[i] = prim.fill(tuple(like.shape), like.dtype, 0.0, 0, device=like.device)
         elif g is None and not allow_unused:
             raise RuntimeError(
                 f"grad: input {i} of shape {tuple(wanted[i].shape)} appears to not have been used "

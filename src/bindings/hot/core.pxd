@@ -379,6 +379,7 @@ cdef extern from "core/ops/ops.h" nogil:
     const int OP_SUM "static_cast<int>(tinyt::OpId::sum)"
     const int OP_RESHAPE "static_cast<int>(tinyt::OpId::reshape)"
     const int OP_CAST "static_cast<int>(tinyt::OpId::cast)"
+    const int OP_TO_DEVICE "static_cast<int>(tinyt::OpId::to_device)"
     const int OP_COPY "static_cast<int>(tinyt::OpId::copy)"
     const int OP_SLICE "static_cast<int>(tinyt::OpId::slice)"
     const int OP_EXPAND "static_cast<int>(tinyt::OpId::expand)"

@@ -97,8 +97,10 @@ std::string name_of(Device device) {
   return device == Device{} ? name : name + ":" + std::to_string(device.index);
 }
 
+Runtime* find_runtime(DeviceKind kind) { return kinds().rows[static_cast<size_t>(kind)].runtime; }
+
 Runtime& runtime_of(Device device) {
-  Runtime* runtime = kinds().rows[static_cast<size_t>(device.kind)].runtime;
+  Runtime* runtime = find_runtime(device.kind);
   require(runtime != nullptr && device.index < runtime->device_count(), ErrorKind::Device,
           "device: this process has no ", name_of(device));
   return *runtime;

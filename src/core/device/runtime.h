@@ -37,6 +37,8 @@ class Runtime {
   virtual void synchronise(int index) = 0;
 };
 
+// Of a kind, which may have no device here; null before it is registered.
+Runtime* find_runtime(DeviceKind kind);
 // DeviceError where this process has no such device.
 Runtime& runtime_of(Device device);
 

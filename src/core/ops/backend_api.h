@@ -32,7 +32,7 @@ enum {
 typedef struct TinytMemory {
   void* handle;  /* what `allocate` has given */
   void* host;    /* where the host reads and writes it; NULL: nowhere */
-  size_t bytes;  /* as `allocate` was asked for, or more than that */
+  size_t bytes;  /* of a tensor's own; `release` gets what `allocate` was asked for */
   int32_t index; /* of the device */
 } TinytMemory;
 

@@ -81,10 +81,16 @@ std::vector<TinytTensor> tensors_of(std::span<const Tensor> tensors) {
   return out;
 }
 
+bool is_dtype(int32_t dtype) { return dtype >= 0 && dtype < kDTypeCount; }
+
 std::vector<Tensor> host_tensors(const TinytTensor* tensors, int32_t count) {
   std::vector<Tensor> out;
+  require(count >= 0 && (tensors != nullptr || count == 0), ErrorKind::Value,
+          "run_on_cpu: operands are missing");
   for (const TinytTensor& t : std::span(tensors, static_cast<size_t>(count))) {
     const auto rank = static_cast<size_t>(t.rank);
+    require(t.rank >= 0 && is_dtype(t.dtype), ErrorKind::Value, "run_on_cpu: a tensor of rank ",
+            t.rank, " and dtype ", t.dtype);
     require(t.memory.host != nullptr || t.memory.bytes == 0, ErrorKind::Device,
             "run_on_cpu: memory without a host address");
     out.push_back(Tensor::from_storage(Storage::foreign(
@@ -101,6 +107,8 @@ void run_kernel_on_cpu(const TinytCall& call) {
   const std::vector<Tensor> inputs = host_tensors(call.inputs, call.input_count);
   const std::vector<Tensor> outputs = host_tensors(call.outputs, call.output_count);
   const Kernels& kernels = kernels_of({});
+  require(call.op != nullptr && is_dtype(call.compute), ErrorKind::Value,
+          "run_on_cpu: a call without a name, or of dtype ", call.compute);
   const std::string_view name = call.op;
   if (name == kCopyInto) return kernels.copy_into(inputs.at(0), outputs.at(0));
   if (name == kCountNonzero) {
@@ -110,13 +118,15 @@ void run_kernel_on_cpu(const TinytCall& call) {
   const auto* row = std::ranges::find(kOps, name, &OpInfo::name);
   require(row != std::end(kOps), ErrorKind::Value, "run_on_cpu: there is no operation ", name);
   const auto op = static_cast<OpId>(row - std::begin(kOps));
+  require((row->inputs < 0 || inputs.size() == static_cast<size_t>(row->inputs)) &&
+              outputs.size() == static_cast<size_t>(row->outputs),
+          ErrorKind::Value, "run_on_cpu: ", name, " does not take ", inputs.size(),
+          " operands for ", outputs.size(), " results");
   Attrs attrs;
   for (size_t i = 0; i < call.int_count; ++i) attrs.add(call.ints[i]);
   for (size_t i = 0; i < call.float_count; ++i) attrs.add_float(call.floats[i]);
   kernel_of(kernels, op, {})({op, inputs, outputs, attrs, static_cast<DType>(call.compute)});
 }
-
-bool is_dtype(int32_t dtype) { return dtype >= 0 && dtype < kDTypeCount; }
 
 constexpr TinytHost kHost = {
     TINYT_BACKEND_VERSION,

@@ -21,7 +21,8 @@ void for_each_tensor(const OptimItem& item, F&& visit) {
 }
 
 bool counts_steps(const Tensor& step) {
-  return !step.is_recorded() && step.dtype() == DType::Float32 && step.numel() == 1;
+  return !step.is_recorded() && step.dtype() == DType::Float32 && step.numel() == 1 &&
+         step.device() == Device{};
 }
 
 bool is_plain(const OptimItem& item, Device device) {

@@ -20,6 +20,9 @@ void Program::give_back(Plan::ResultBuffer& memory) {
 }
 
 void Program::bind(std::span<const Tensor> arguments) {
+  for (const Tensor& x : arguments)
+    require(!x || x.device() == Device{}, ErrorKind::Device,
+            "program: arguments must be on the CPU, where it runs");
   require(arguments.size() == plan_.arguments.size(), ErrorKind::Runtime, "program: takes ",
           plan_.arguments.size(), " arguments, got ", arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -147,6 +147,8 @@ void move_to_shared(const Tensor& x) {
   if (storage.release_foreign == release_segment) return;
   require(storage.graph == 0, ErrorKind::Capture,
           "share_memory_: a recorded value has no memory; share it outside of the function");
+  require(x.device() == Device{}, ErrorKind::Runtime, "share_memory_: the tensor is on ",
+          name_of(x.device()), "; move it to the CPU first");
   require(storage.exports.load(std::memory_order_relaxed) == 0, ErrorKind::Runtime,
           "share_memory_: an array or buffer uses the memory, which would move away from it; "
           "delete it first, or share a clone");

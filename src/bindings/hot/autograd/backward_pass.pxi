@@ -13,6 +13,7 @@ cdef class BackwardPass:
     cdef Leaves leaves
     cdef dict wanted
     cdef readonly list found
+    cdef int64_t place                       # where this thread makes tensors, when it began
     cdef list seen                           # the nodes looked at, so that their addresses last
     cdef unordered_set[size_t] targets       # addresses of the edges that were asked for
     cdef unordered_set[size_t] known         # of the nodes looked at
@@ -129,11 +130,11 @@ cdef class BackwardPass:
         if not has_other_devices():
             self.visit(retain_graph)
             return
-        before = swap_creation_device(0)   # what rules make is where the node's inputs are
+        self.place = code_of(t_device)
         try:
             self.visit(retain_graph)
         finally:
-            swap_creation_device(before)
+            swap_creation_device(self.place)
 
     cdef visit(self, bint retain_graph):
         cdef PendingGrad next
@@ -154,8 +155,8 @@ cdef class BackwardPass:
                     continue  # asked for itself: what it was computed from is not
             if node.freed:
                 raise_freed(node.op_name)
-            if has_other_devices() and node.data.inputs.size():
-                swap_creation_device(code_of(node.data.inputs[0].device))
+            if has_other_devices():   # rules make tensors where the gradient is, users where they were
+                swap_creation_device(self.place if node.op < 0 else place_of(grad))
             rule = RULES[node.op] if node.op >= 0 else None
             if type(rule) is tuple and CHECK is None:
                 self.spread(node, <tuple>rule, <TensorBase>grad)
@@ -174,6 +175,8 @@ cdef class BackwardPass:
                         self.send(edge, node.data.inputs[i].output, results[i])
                 results = None
             grad = None
+            if has_other_devices():
+                swap_creation_device(self.place)
             if not retain_graph:
                 node.release()
 
@@ -300,6 +303,16 @@ cdef TensorBase through_hook(object hook, TensorBase grad):
             f"a hook has changed the type of the gradient, from {grad.dtype.name} to "
             f"{out.dtype.name}")
     return out
+
+
+cdef int64_t place_of(object grad):
+    """The device of a gradient, or of the first of several."""
+    if isinstance(grad, TensorBase):
+        return code_of((<TensorBase>grad).t.device())
+    for x in <list>grad:
+        if x is not None:
+            return code_of((<TensorBase>x).t.device())
+    return 0
 
 
 cdef size_t address(object x):

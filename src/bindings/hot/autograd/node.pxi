@@ -202,7 +202,7 @@ cdef raise_freed(str name):
 
 cdef TensorBase fit_gradient(TensorBase g, const InputMeta& meta):
     """Sums what was broadcast and converts what was promoted."""
-    cdef Attrs dims
+    cdef Attrs dims, place
     cdef Dims summed
     cdef Py_ssize_t lead, i
     if not same_sizes(g.t, meta):
@@ -216,7 +216,11 @@ cdef TensorBase fit_gradient(TensorBase g, const InputMeta& meta):
             g = <TensorBase>run_one(OP_SUM, g, dims)
         if not same_sizes(g.t, meta):
             g = <TensorBase>run_one(OP_RESHAPE, g, sizes_attr(meta))
-    return convert(g, meta.dtype)
+    g = convert(g, meta.dtype)
+    if code_of(g.t.device()) != code_of(meta.device):   # of a 0-d tensor of the CPU, or `copy_`
+        place.add(code_of(meta.device))
+        g = <TensorBase>run_one(OP_TO_DEVICE, g, place)
+    return g
 
 
 cdef object edge_of(TensorBase x):

@@ -237,14 +237,16 @@ cdef object built(object description, object leaves):
 
 
 cdef tuple MODES = ("grad mode", "autocast", "autocast's dtype", "autocast's cache",
-                    "the default dtype", "hooks of saved tensors")
+                    "the default dtype", "hooks of saved tensors",
+                    "the device that tensors are made on", "the device that tensors are made on")
 
 
 cpdef int64_t modes():
     """What else of this thread and process a recording depends on: a byte for each of MODES."""
     return (<int64_t>grad_mode() | <int64_t>t_autocast.active << 8
             | <int64_t>t_autocast.dtype << 16 | <int64_t>t_autocast.cache << 24
-            | <int64_t>default_dtype() << 32 | <int64_t>saved_hooks_active() << 40)
+            | <int64_t>default_dtype() << 32 | <int64_t>saved_hooks_active() << 40
+            | code_of(t_device) << 48)
 
 
 cdef inline int wants_of(TensorBase x):
@@ -275,7 +277,8 @@ def has_values(TensorBase x not None, TensorBase values not None):
     """Whether a tensor has these elements, bit for bit, in dtype and shape; ``values`` is in
     row-major order."""
     cdef CTensor dense
-    if x.t.dtype() != values.t.dtype() or not x.t.shape() == values.t.shape():
+    if x.t.dtype() != values.t.dtype() or not x.t.shape() == values.t.shape() or (
+            not is_on_host(x.t)):
         return False
     if x.t.numel() == 0:
         return True
@@ -299,7 +302,7 @@ cdef class TensorGuard:
     cdef Dims shape, strides
     cdef DType dtype
     cdef int wants
-    cdef int64_t offset, elements
+    cdef int64_t offset, elements, place
     cdef readonly Py_ssize_t first, same
     cdef readonly bint shared
 
@@ -309,11 +312,14 @@ cdef class TensorGuard:
         self.shape, self.strides, self.dtype = x.t.shape(), x.t.strides(), x.t.dtype()
         self.wants, self.first, self.same, self.shared = wants_of(x), first, same, shared
         self.offset, self.elements = x.t.offset(), storage_elements(x.t)
+        self.place = code_of(x.t.device())
 
     cdef str difference(self, TensorBase x, bint free=False):
         """What of a tensor is not as it must be, but for its memory; free: and its sizes."""
         if x.t.dtype() != self.dtype:
             return f"dtype {DTYPES[<int>x.t.dtype()]}, not {DTYPES[<int>self.dtype]}"
+        if code_of(x.t.device()) != self.place:
+            return f"device {x.device}"
         if not x.t.shape() == self.shape and not (
                 free and x.t.rank() == <int64_t>self.shape.size()):
             return f"shape {tuple_of(x.t.shape())}, not {tuple_of(self.shape)}"
