@@ -12,6 +12,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+import host2
+import sampling
 import tinyt
 
 hypothesis.settings.register_profile(
@@ -35,12 +37,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FRACTION",
         help="run this part of the tests (for further instruction-set levels)",
     )
+    group.addoption(
+        "--device",
+        default="cpu",
+        help="where tensors of the tests are; 'host2': in the test library's hidden memory",
+    )
     group.addoption("--choice", type=int, default=0, help="seed of which part --sample runs")
     group.addoption("--seed", type=int, default=0, help="seed of test data")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    device = config.getoption("--device")
+    if device == "cpu":
+        return
+    if device == "host2":
+        library = host2.library()
+        if library is None:
+            raise pytest.UsageError("--device host2 needs a C compiler")
+        tinyt.backends.load(library)
+    tinyt.set_default_device(device)
+    if tinyt.accelerator.device_count() > 1:
+        sampling.PLACE = tinyt.device(device, 1)
+
+
 def pytest_report_header(config: pytest.Config) -> str:
-    names = ("--sample", "--choice", "--seed")
+    names = ("--device", "--sample", "--choice", "--seed")
     return "tinyt: " + " ".join(f"{name} {config.getoption(name)}" for name in names)
 
 
@@ -50,6 +71,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         slow = [i for i in items if i.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
         items[:] = [i for i in items if i not in set(slow)]
+    if config.getoption("--device") != "cpu":
+        marked = ("host", "records")
+        here = [i for i in items if any(map(i.get_closest_marker, marked))]
+        config.hook.pytest_deselected(items=here)
+        items[:] = [i for i in items if i not in set(here)]
     fraction, choice = config.getoption("--sample"), config.getoption("--choice")
     if fraction >= 1.0:
         return

@@ -7,6 +7,7 @@ test: `build` turns every array into a tensor of the library, in the memory layo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -163,10 +164,23 @@ def map_arrays(value: Any, array: Callable[[Array, bool], Any], dtype: Callable[
     return value
 
 
+# Where operands are, as a block, while other tensors are made elsewhere: what an operation makes
+# itself must follow its operands. Set by `--device`.
+PLACE: AbstractContextManager[Any] = nullcontext()
+
+
+def placed(make: Callable[..., Any], *args: Any) -> Any:
+    """What a function makes, where operands are."""
+    with PLACE:
+        return make(*args)
+
+
 def build(tt: ModuleType, value: Any, layout: Layout = CONTIGUOUS) -> Any:
     """Arrays become tensors of `tt` in this layout."""
     return map_arrays(
-        value, lambda a, _: layout.build(tt, layout.values(a)), lambda name: getattr(tt, name)
+        value,
+        lambda a, _: placed(layout.build, tt, layout.values(a)),
+        lambda name: getattr(tt, name),
     )
 
 

@@ -1,10 +1,21 @@
-"""`torch.accelerator`: this build has none; what would need one is a DeviceError."""
+"""`torch.accelerator`: the first kind of device beside the CPU that this process has, which a
+library has brought (`tinyt.backends.load`); where there is none, what would need one is a
+DeviceError.
+
+>>> import tinyt
+>>> device = tinyt.accelerator.current_accelerator() or "cpu"
+>>> tinyt.zeros(3).to(device).shape
+tinyt.Size([3])
+"""
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NoReturn
 
+from tinyt import _tensor, memory
 from tinyt._core import DeviceError
+from tinyt._tensor import device as Device
 
 __all__ = [
     "current_accelerator",
@@ -31,66 +42,150 @@ __all__ = [
     "synchronize",
 ]
 
+_current = threading.local()  # .index: of this thread's device
+
 
 def is_available() -> bool:
-    """False."""
-    return False
+    """Whether there is a device beside the CPU."""
+    return _tensor.accelerator() is not None
 
 
 def device_count() -> int:
-    """0."""
-    return 0
+    """How many devices there are of the accelerator's kind; 0 without one."""
+    kind = _tensor.accelerator()
+    return 0 if kind is None else _tensor.device_count(kind)
 
 
-def current_accelerator(check_available: bool = False) -> None:
-    """None."""
+def current_accelerator(check_available: bool = False) -> Device | None:
+    """The accelerator's kind as a device without an index; None without one."""
+    kind = _tensor.accelerator()
+    return None if kind is None else Device(kind)
 
 
-def _refuse(name: str) -> NoReturn:
-    raise DeviceError(
-        f"accelerator.{name}: there is no accelerator; check accelerator.is_available() first"
-    )
+def _place(name: str, device: Any = None) -> Device:
+    """The device that a function is about: by default, of this thread."""
+    kind = _tensor.accelerator()
+    if kind is None:
+        raise DeviceError(
+            f"accelerator.{name}: there is no accelerator; check accelerator.is_available() first"
+        )
+    if device is None or isinstance(device, int):
+        index = getattr(_current, "index", 0) if device is None else device
+        return Device(kind, index).require_present()
+    place = Device(device)
+    if place.type != kind:
+        raise ValueError(f"accelerator.{name}: {device} doesn't match the accelerator {kind}")
+    index = getattr(_current, "index", 0) if place.index is None else place.index
+    return Device(kind, index).require_present()
+
+
+def current_device_index() -> int:
+    """The number of this thread's device, at first 0."""
+    index: int | None = _place("current_device_index").index
+    return index or 0
+
+
+def set_device_index(device: Any, /) -> None:
+    """Makes a device this thread's, as a number, a name or a device.
+
+    It is what this module's functions are about; tensors are made on the CPU as before
+    (`tinyt.set_default_device`).
+    """
+    _current.index = _place("set_device_index", device).index
 
 
 class device_index:
-    """A block on a device: None for none; DeviceError for any other."""
+    """A block in which a device is this thread's; None changes nothing."""
 
     def __init__(self, device: int | None, /) -> None:
         self.idx = device
 
     def __enter__(self) -> None:
         if self.idx is not None:
-            _refuse("device_index")
+            self._before = current_device_index()
+            set_device_index(self.idx)
 
     def __exit__(self, *exc: object) -> None:
-        pass
+        if self.idx is not None:
+            set_device_index(self._before)
 
 
-def _refusing(name: str) -> Any:
+def synchronize(device: Any = None, /) -> None:
+    """Returns when all that was asked of a device is done."""
+    _tensor.synchronize(_place("synchronize", device))
+
+
+# ---- memory, in bytes
+
+
+def empty_cache() -> None:
+    """Gives memory that holds nothing live back to the driver, of every device."""
+    _place("empty_cache")
+    for index in range(device_count()):
+        memory.empty_cache(_place("empty_cache", index))
+
+
+def get_memory_info(device: Any = None, /) -> tuple[int, int]:
+    """(bytes that are free, all of them); RuntimeError where the device does not say how many."""
+    place = _place("get_memory_info", device)
+    total = _tensor.device_facts(place)[1]
+    if not total:
+        raise RuntimeError(f"accelerator.get_memory_info: {place} does not say how much it has")
+    return total - memory.statistics(place)["reserved_bytes"], total
+
+
+def memory_allocated(device: Any = None, /) -> int:
+    """Bytes of live tensors."""
+    return memory.statistics(_place("memory_allocated", device))["current_bytes"]
+
+
+def memory_reserved(device: Any = None, /) -> int:
+    """Bytes held from the driver."""
+    return memory.statistics(_place("memory_reserved", device))["reserved_bytes"]
+
+
+def max_memory_allocated(device: Any = None, /) -> int:
+    """The most bytes of live tensors since the start or `reset_peak_memory_stats`."""
+    return memory.statistics(_place("max_memory_allocated", device))["peak_bytes"]
+
+
+def memory_stats(device: Any = None, /) -> dict[str, int]:
+    """Counts by PyTorch's names; those of `memory.statistics` that have none are left out."""
+    facts = memory.statistics(_place("memory_stats", device))
+    return {
+        "allocated_bytes.all.current": facts["current_bytes"],
+        "allocated_bytes.all.peak": facts["peak_bytes"],
+        "allocation.all.allocated": facts["allocations"],
+        "allocation.all.current": facts["live_blocks"],
+        "num_device_alloc": facts["system_allocations"],
+        "reserved_bytes.all.current": facts["reserved_bytes"],
+    }
+
+
+def reset_peak_memory_stats(device: Any = None, /) -> None:
+    """`max_memory_allocated` counts from what is live now."""
+    memory.reset_peak(_place("reset_peak_memory_stats", device))
+
+
+# ---- what devices of libraries do not have
+
+
+def _lacking(name: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        _refuse(name)
+        _place(name)
+        raise NotImplementedError(
+            f"accelerator.{name}: devices of libraries have one queue, and no {name}"
+        )
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "DeviceError: there is no accelerator."
+    refuse.__doc__ = "DeviceError without an accelerator, NotImplementedError with one."
     return refuse
 
 
-# What needs an accelerator, whatever its arguments.
-current_device_idx = _refusing("current_device_idx")
-current_device_index = _refusing("current_device_index")
-current_stream = _refusing("current_stream")
-empty_cache = _refusing("empty_cache")
-empty_host_cache = _refusing("empty_host_cache")
-get_device_capability = _refusing("get_device_capability")
-get_memory_info = _refusing("get_memory_info")
-max_memory_allocated = _refusing("max_memory_allocated")
-max_memory_reserved = _refusing("max_memory_reserved")
-memory_allocated = _refusing("memory_allocated")
-memory_reserved = _refusing("memory_reserved")
-memory_stats = _refusing("memory_stats")
-reset_accumulated_memory_stats = _refusing("reset_accumulated_memory_stats")
-reset_peak_memory_stats = _refusing("reset_peak_memory_stats")
-set_device_idx = _refusing("set_device_idx")
-set_device_index = _refusing("set_device_index")
-set_stream = _refusing("set_stream")
-synchronize = _refusing("synchronize")
+current_stream = _lacking("current_stream")
+set_stream = _lacking("set_stream")
+empty_host_cache = _lacking("empty_host_cache")
+get_device_capability = _lacking("get_device_capability")
+max_memory_reserved = _lacking("max_memory_reserved")
+reset_accumulated_memory_stats = _lacking("reset_accumulated_memory_stats")
+current_device_idx, set_device_idx = current_device_index, set_device_index

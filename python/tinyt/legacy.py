@@ -82,8 +82,8 @@ def _is_of_cuda(t: object) -> bool:
 
 @method
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """``new(*sizes)``, uninitialised, or ``new(data)``: a tensor of this one's dtype."""
-    return _constructed(self.dtype, args, device)
+    """``new(*sizes)``, uninitialised, or ``new(data)``: a tensor of this one's dtype and device."""
+    return _constructed(self.dtype, args, self.device if device is None else device)
 
 
 @method
@@ -146,11 +146,6 @@ def _no(self: Tensor) -> bool:
     return False
 
 
-def _yes(self: Tensor) -> bool:
-    """True for every tensor of this build."""
-    return True
-
-
 # Devices and layouts of PyTorch's that no tensor of this build has.
 _ELSEWHERE = (
     "is_ipu",
@@ -164,11 +159,7 @@ _ELSEWHERE = (
 )
 
 attach(
-    is_cpu=property(_yes),
     is_mps=property(_no),
-    is_meta=property(_no),
-    is_sparse=property(_no),
-    is_quantized=property(_no),
     is_nested=property(_no),
     **{name: property(_no) for name in _ELSEWHERE},
 )

@@ -74,13 +74,13 @@ def embedding_bag(
     )
     bags, int64 = out.shape[0], dtype_by_name("int64")
     starts = offsets.to(int64)
-    places = ops.arange(indices.shape[0])
+    places = ops.arange(indices.shape[0], device=indices.device)
     bag = (places.unsqueeze(1) >= starts[:bags].unsqueeze(0)).sum(1) - 1
     if padding_idx is None:
-        used = ops.ones(indices.shape[0], dtype=int64)
+        used = ops.ones(indices.shape[0], dtype=int64, device=indices.device)
     else:
         used = (indices != padding_idx % weight.shape[0]).to(int64)
-    sizes = ops.zeros(bags, dtype=int64).index_add(0, bag, used)
+    sizes = ops.zeros(bags, dtype=int64, device=bag.device).index_add(0, bag, used)
     if mode != 2:
         return out, bag, sizes, sizes
     rows = weight.detach()[indices]
@@ -88,10 +88,10 @@ def embedding_bag(
     # The first position in a bag that has the largest value; 0 for an empty one.
     last = indices.shape[0]
     position = ops.where(hits, places.unsqueeze(1), last)
-    first = ops.full((bags, rows.shape[1]), last, dtype=int64).scatter_reduce(
+    first = ops.full((bags, rows.shape[1]), last, dtype=int64, device=bag.device).scatter_reduce(
         0, bag.unsqueeze(1).expand(position.shape), position, "amin"
     )
-    padded = ops.cat([indices.to(int64), ops.zeros(1, dtype=int64)])
+    padded = ops.cat([indices.to(int64), ops.zeros(1, dtype=int64, device=indices.device)])
     return out, bag, sizes, padded[first]
 
 
@@ -274,8 +274,12 @@ def _segments(
     rows = data.reshape(math.prod(data.shape[: axis + 1]), rest)
     extreme = reduce in ("max", "min")
     start = _IDENTITIES[reduce] if initial is None or extreme else initial
-    parts = ops.repeat_interleave(ops.arange(lengths.shape[0]), lengths, output_size=rows.shape[0])
-    found = ops.full((lengths.shape[0], rest), start, dtype=data.dtype).scatter_reduce(
+    parts = ops.repeat_interleave(
+        ops.arange(lengths.shape[0], device=lengths.device), lengths, output_size=rows.shape[0]
+    )
+    found = ops.full(
+        (lengths.shape[0], rest), start, dtype=data.dtype, device=data.device
+    ).scatter_reduce(
         0,
         parts.unsqueeze(1).expand(rows.shape),
         rows,

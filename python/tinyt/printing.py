@@ -167,8 +167,8 @@ class _Layout:
 def _suffixes(x: Any) -> list[str]:
     default = default_dtype_object()
     out = [] if x.device.type == "cpu" else [f"device='{x.device}'"]
-    if x.numel() == 0:
-        if x.dim() != 1:
+    if x.numel() == 0 or x.is_meta:
+        if x.dim() != 1 or x.is_meta:
             out.append(f"size={tuple(x.shape)}")
         usual = x.dtype is default
     else:
@@ -206,6 +206,8 @@ def format_tensor(x: Any) -> str:
         return f"{prefix}<recorded>, shape={tuple(x.shape)}, dtype={x.dtype})"
     suffixes = _suffixes(x)
     shape = tuple(x.shape)
+    if x.is_meta:
+        return _with_suffixes(prefix + "...", suffixes, len(prefix))
     if x.numel() == 0:
         return _with_suffixes(prefix + "[]", suffixes, len(prefix))
     data, edges = x.detach(), list(shape)

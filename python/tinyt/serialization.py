@@ -11,7 +11,8 @@ everything else is an object with one key, its tag:
     {"tuple": [...]}  {"float": "inf" | "-inf" | "nan"}
     {"state_dict": [dict, its attribute _metadata]}
 
-The `_metadata` of a `state_dict()` that is saved alone is an entry of the file's metadata.
+The `_metadata` of a `state_dict()` that is saved alone is an entry of the file's metadata, and so
+are the devices of tensors that were not on the CPU.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import math
 import os
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -44,6 +45,7 @@ __all__ = [
 
 _OBJECT = "tinyt.object"
 _VERSIONS = "tinyt.state_dict"  # the _metadata of a plain dict
+_DEVICES = "tinyt.devices"  # by name, those of tensors that were not on the CPU
 _MAX_DEPTH = 100
 _MAX_CONTAINERS = 2**22  # a hostile nesting has one for every three bytes
 _SPECIAL_FLOATS = ("inf", "-inf", "nan")
@@ -88,11 +90,12 @@ def save(
         tree = safetensors.to_json(encoder.encode(versions, "_metadata", 0))
         if encoder.tensors:
             raise TypeError("save: the _metadata of a state dict must not hold tensors")
-        safetensors.write(f, obj, {} if versions is None else {_VERSIONS: tree})
+        facts = {} if versions is None else {_VERSIONS: tree}
+        safetensors.write(f, obj, facts | _devices_of(obj))
         return
     tree = safetensors.to_json(encoder.encode(obj, "", 0))
     _check_containers(tree, "save", ValueError)
-    safetensors.write(f, encoder.tensors, {_OBJECT: tree})
+    safetensors.write(f, encoder.tensors, {_OBJECT: tree} | _devices_of(encoder.tensors))
 
 
 def load(
@@ -110,9 +113,10 @@ def load(
 
     Args:
         f: a path, or a binary file, of which all that follows is read.
-        map_location: where tensors are put: None, the CPU, a dict from names of devices to others,
-            of which the entry of "cpu" counts, or a function that is called with the storage of
-            each tensor and "cpu" and returns None or a storage.
+        map_location: where tensors are put: a device or its name; a dict from names of devices
+            where they were to others; a function that is called with the storage of each tensor, on
+            the CPU, and the name of the device where it was, and returns a storage where it is to
+            be, or None. None: where they were.
         pickle_module, weights_only, mmap, encoding, errors, fix_imports: PyTorch's; no effect, as
             nothing is unpickled.
 
@@ -128,22 +132,15 @@ def load(
         OSError: if it cannot be read, or if a path is no regular file (a FIFO, a device).
         RuntimeError: if map_location names a device that is not there.
     """
-    if isinstance(map_location, Mapping):
-        map_location = map_location.get("cpu")
     if isinstance(map_location, (str, device)):
-        if device(map_location).require_present().type != "cpu":
-            raise NotImplementedError(
-                f"load: map_location {str(map_location)!r} is not implemented; load, then move "
-                "with to()"
-            )
-    elif map_location is not None and not callable(map_location):
+        device(map_location).require_present()
+    elif not (isinstance(map_location, Mapping) or map_location is None or callable(map_location)):
         raise TypeError(
             "load: map_location must be a device, its name, a dict of them, a function or None, "
             f"got {type(map_location).__name__}"
         )
     tensors, metadata = safetensors.read(f)
-    if callable(map_location):
-        _map_storages(tensors, map_location)
+    _move(tensors, metadata.pop(_DEVICES, "{}"), map_location)
     if _VERSIONS in metadata:
         tree = metadata[_VERSIONS]
         _check_containers(tree, "load", SerializationError)
@@ -155,14 +152,46 @@ def load(
     return _decode(parse_json(tree, "the nesting"), tensors, 0)
 
 
-def _map_storages(tensors: Mapping[str, Tensor], move: Callable[[Any, str], Any]) -> None:
-    """Calls a map_location with every storage; what it returns must be one, or None."""
-    for x in tensors.values():
-        moved = move(x.untyped_storage(), "cpu")
-        if moved is not None and not hasattr(moved, "data_ptr"):
-            raise TypeError(
-                f"load: map_location must return a storage or None, got {type(moved).__name__}"
-            )
+def _devices_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """The entry of the metadata for tensors that are not on the CPU; none where all are."""
+    places = {name: str(x.device) for name, x in tensors.items() if not x.is_cpu}
+    return {_DEVICES: safetensors.to_json(places)} if places else {}
+
+
+def _move(tensors: dict[str, Tensor], recorded: str, map_location: Any) -> None:
+    """Puts tensors where they were, or where a map_location says."""
+    places = parse_json(recorded, "the devices")
+    if not isinstance(places, dict) or not all(
+        name in tensors and isinstance(place, str) for name, place in places.items()
+    ):
+        raise SerializationError("load: the devices must be names, by those of tensors")
+    if not places and map_location is None:
+        return
+    for name, x in tensors.items():
+        tensors[name] = _moved(x, places.get(name, "cpu"), map_location)
+
+
+def _moved(x: Tensor, place: str, map_location: Any) -> Tensor:
+    if callable(map_location):
+        storage = map_location(x.untyped_storage(), place)
+        if storage is not None:
+            if not hasattr(storage, "data_ptr"):
+                raise TypeError(
+                    "load: map_location must return a storage or None, got "
+                    f"{type(storage).__name__}"
+                )
+            return x.to(storage.device)
+    elif isinstance(map_location, Mapping):
+        place = map_location.get(place, place)
+    elif map_location is not None:
+        place = map_location
+    try:
+        device(place).require_present()
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"load: a tensor was saved on {place}; pass map_location to put it elsewhere ({error})"
+        ) from None
+    return x.to(place)
 
 
 def _plain_number(obj: Any) -> Any:
@@ -352,9 +381,8 @@ _safe_globals: list[Any] = []
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """The storage itself for "cpu"; RuntimeError for a device that is not there."""
-    device(location).require_present()
-    return storage
+    """The storage on a device; RuntimeError for one that is not there."""
+    return storage.to(location)
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:

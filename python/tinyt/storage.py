@@ -27,7 +27,7 @@ from tinyt._tensor import dtype_by_name, move_to_shared, shared_descriptor
 from tinyt.dtypes import get_default_dtype, uint8
 from tinyt.io.mapped import map_file
 from tinyt.ops import empty, frombuffer, tensor
-from tinyt.ops.common import Placement, placed
+from tinyt.ops.common import Placement, on_device, placed
 from tinyt.ops.convert import TYPE_NAMES
 from tinyt.tensor import Tensor, method, prim
 
@@ -174,21 +174,22 @@ class UntypedStorage:
         return type(self)._of(self._elements.clone())
 
     def cpu(self) -> Any:
-        """The storage itself."""
-        return self
+        """The memory on the CPU: the storage itself where it is there, else a copy."""
+        return self.to("cpu")
 
     def cuda(self, device: object = None, non_blocking: bool = False) -> Any:
         """DeviceError: there is no CUDA."""
         return type(self)._of(self._elements.cuda())
 
     def to(self, device: Any, non_blocking: bool = False) -> Any:
-        """The storage itself for the CPU; RuntimeError for another device."""
-        _tensor.device(device).require_present()
-        return self
+        """The memory on a device: the storage itself where it is there, else a copy.
+        RuntimeError for a device that is not there."""
+        moved = on_device(self._elements, device)
+        return self if moved is self._elements else type(self)._of(moved)
 
     def get_device(self) -> int:
-        """-1, the CPU."""
-        return -1
+        """The number of its device among those of the kind; -1 on the CPU."""
+        return self._elements.get_device()
 
     @property
     def filename(self) -> None:

@@ -95,9 +95,11 @@ class Tensor(TensorBase):
         from pickle import PickleBuffer  # here, because pickle is slow to import
 
         dense = self.detach() if self.is_contiguous() else prim.copy(self.detach())
+        place = () if self.device.type == "cpu" else (self.device,)
+        dense = prim.to_device(dense, 0) if place else dense
         raw: Any = _tensor.view_dtype(prim.reshape(dense, (self.numel(),)), uint8)
         raw = PickleBuffer(raw) if protocol >= 5 else memoryview(raw).tobytes()
-        facts = (raw, self.dtype, tuple(self.shape), self.requires_grad)
+        facts = (raw, self.dtype, tuple(self.shape), self.requires_grad, *place)
         return _rebuild, (type(self), *facts), self.__dict__ or None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -188,8 +190,8 @@ class Tensor(TensorBase):
 
     @property
     def is_cpu(self) -> bool:
-        """Whether the data lives in main memory."""
-        return True
+        """Whether it is on the CPU."""
+        return self.device.type == "cpu"
 
     @property
     def is_sparse(self) -> bool:
@@ -203,8 +205,8 @@ class Tensor(TensorBase):
 
     @property
     def is_meta(self) -> bool:
-        """False: every tensor has data."""
-        return False
+        """Whether it has a shape and a dtype alone."""
+        return self.device.type == "meta"
 
 
 def _deep_copied(x: Tensor, memo: dict[Any, Any]) -> Tensor:
@@ -241,9 +243,15 @@ def set_maker(function: Callable[[Any, DType], Tensor]) -> None:
 
 
 def _rebuild(
-    cls: type[Tensor], data: Any, dtype: DType, shape: tuple[int, ...], requires_grad: bool
+    cls: type[Tensor],
+    data: Any,
+    dtype: DType,
+    shape: tuple[int, ...],
+    requires_grad: bool,
+    place: Any = "cpu",
 ) -> Tensor:
     """The tensor that ``__reduce_ex__`` took apart; shares ``data`` where it may be written."""
+    where = _tensor.device(place).require_present()
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"unpickle: {cls!r} is no Tensor class")
     if not isinstance(dtype, DType) or any(not isinstance(n, int) or n < 0 for n in shape):
@@ -261,6 +269,8 @@ def _rebuild(
     if dtype.name == "bool" and count and prim.amax(flat, (), False).item() > 1:
         raise ValueError("unpickle: a bool must be a byte of 0 or 1")
     whole = prim.reshape(_tensor.view_dtype(flat, dtype), tuple(shape))
+    if where.type != "cpu":
+        whole = prim.to_device(whole, where)
     return _tensor.make_subclass(cls, whole, requires_grad)
 
 

@@ -173,7 +173,8 @@ def assert_close(
         allow_subclasses: without it both must have the same class.
         rtol, atol: both or none; by default PyTorch's for the less precise of the dtypes.
         equal_nan: NaN equals NaN.
-        check_device, check_layout: taken for PyTorch's sake; there is one of each.
+        check_device: the devices must be the same, too.
+        check_layout: taken for PyTorch's sake; there is one.
         check_dtype: the dtypes must be the same, too.
         check_stride: the strides must be the same, too.
         msg: the message, or what makes it from the one that would be given.
@@ -190,7 +191,13 @@ def assert_close(
         problem = _container(a, b, pair, where)
         if problem is None:
             problem = _difference(
-                *_leaves(a, b, allow_subclasses), rtol, atol, equal_nan, check_dtype, check_stride
+                *_leaves(a, b, allow_subclasses),
+                rtol,
+                atol,
+                equal_nan,
+                check_device,
+                check_dtype,
+                check_stride,
             )
         if problem:
             text = problem + (f"\n\nThe failure occurred for item {where}" if where else "")
@@ -275,6 +282,7 @@ def _difference(
     rtol: float | None,
     atol: float | None,
     equal_nan: bool,
+    check_device: bool,
     check_dtype: bool,
     check_stride: bool,
 ) -> str:
@@ -283,6 +291,7 @@ def _difference(
         return ""
     for what, wanted, x, y in (
         ("shape", True, tuple(a.shape), tuple(b.shape)),
+        ("device", check_device, a.device, b.device),
         ("dtype", check_dtype, a.dtype, b.dtype),
         ("stride()", check_stride, a.stride(), b.stride()),
     ):
@@ -305,7 +314,7 @@ def _difference(
 
 def _values(x: Tensor) -> ndarray[Any, Any]:
     wide = x.detach().resolve_conj()
-    return (wide.float() if wide.dtype.name == "bfloat16" else wide).numpy()
+    return (wide.float() if wide.dtype.name == "bfloat16" else wide).numpy(force=True)
 
 
 def _gap(x: Any, y: Any) -> Any:

@@ -7,6 +7,7 @@
 #include "core/device/runtime.h"
 #include "core/ops/dispatch.h"
 #include "core/ops/mode.h"
+#include "meta/register.h"
 
 namespace tinyt {
 
@@ -23,6 +24,11 @@ inline int64_t device_count_of(int64_t kind) {
   const Runtime* runtime = find_runtime(static_cast<DeviceKind>(kind));
   return runtime ? runtime->device_count() : 0;
 }
+inline bool device_has_numbers(int64_t kind) {
+  const Runtime* runtime = find_runtime(static_cast<DeviceKind>(kind));
+  return runtime && runtime->has_numbers();
+}
+inline void need_meta() { meta::register_meta(); }
 // "cpu, cuda:0, cuda:1".
 inline std::string device_names() {
   std::string all;
@@ -35,7 +41,27 @@ inline void synchronise_device(int64_t code) {
   const Device device = device_of(code);
   runtime_of(device).synchronise(device.index);
 }
-// Where this thread makes tensors of nothing; what it was before.
+inline std::string device_hardware(int64_t code) {
+  const Device device = device_of(code);
+  return runtime_of(device).properties(device.index).name;
+}
+inline int64_t device_bytes(int64_t code) {
+  const Device device = device_of(code);
+  return static_cast<int64_t>(runtime_of(device).properties(device.index).memory_bytes);
+}
+// Where this thread makes tensors of nothing while this lives; at first where it did.
+class CreationDevice {
+ public:
+  CreationDevice() = default;
+  ~CreationDevice() { t_modes.device = before_; }
+  CreationDevice(const CreationDevice&) = delete;
+  CreationDevice& operator=(const CreationDevice&) = delete;
+  void enter(Device device) { t_modes.device = device; }
+
+ private:
+  const Device before_ = t_modes.device;
+};
+// The same to stay; what it was before.
 inline int64_t swap_creation_device(int64_t code) {
   const int64_t before = code_of(t_modes.device);
   t_modes.device = device_of(code);

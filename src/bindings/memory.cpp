@@ -2,27 +2,46 @@
 #include <pybind11/pybind11.h>
 
 #include "core/memory/arena.h"
+#include "core/memory/device_cache.h"
 #include "submodules.h"
 
 namespace py = pybind11;
 
 namespace tinyt {
 
-void bind_memory(py::module_& m) {
-  using memory::Arena;
-  m.def("memory_statistics", [] {
-    const memory::Statistics s = memory::statistics();
+namespace {
+
+// Each takes the number that stands for a device among attributes; 0 is the CPU.
+void bind_statistics(py::module_& m) {
+  m.def("memory_statistics", [](int64_t device) {
+    const memory::Statistics s =
+        device == 0 ? memory::statistics() : memory::cache_of(device_of(device)).statistics();
     return py::dict(py::arg("current_bytes") = s.current_bytes,
                     py::arg("peak_bytes") = s.peak_bytes, py::arg("cached_bytes") = s.cached_bytes,
                     py::arg("reserved_bytes") = s.reserved_bytes,
                     py::arg("allocations") = s.allocations, py::arg("live_blocks") = s.live_blocks,
                     py::arg("system_allocations") = s.system_allocations);
   });
-  m.def("reset_peak", memory::reset_peak);
-  m.def("set_limit", memory::set_limit, py::arg("nbytes"));
-  m.def("limit", memory::limit);
+  m.def("reset_peak", [](int64_t device) {
+    device == 0 ? memory::reset_peak() : memory::cache_of(device_of(device)).reset_peak();
+  });
+  m.def("set_limit", [](int64_t bytes, int64_t device) {
+    device == 0 ? memory::set_limit(bytes) : memory::cache_of(device_of(device)).set_limit(bytes);
+  });
+  m.def("limit", [](int64_t device) {
+    return device == 0 ? memory::limit() : memory::cache_of(device_of(device)).limit();
+  });
+  m.def("empty_cache", [](int64_t device) {
+    device == 0 ? memory::empty_cache() : memory::cache_of(device_of(device)).empty_cache();
+  });
+}
+
+}  // namespace
+
+void bind_memory(py::module_& m) {
+  using memory::Arena;
+  bind_statistics(m);
   m.def("set_cache_limit", memory::set_cache_limit, py::arg("nbytes"));
-  m.def("empty_cache", memory::empty_cache);
   m.def("fail_nth_allocation", memory::fail_nth_allocation, py::arg("n"));
   py::class_<Arena> arena(
       m, "Arena",

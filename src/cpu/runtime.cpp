@@ -14,6 +14,7 @@ namespace {
 class HostRuntime final : public Runtime {
  public:
   int device_count() const override { return 1; }
+  bool has_numbers() const override { return false; }
   DeviceProperties properties(int) const override {
     return {"host", memory::physical_memory(), memory::kAlignment};
   }

@@ -84,10 +84,10 @@ def inputs(name: str, dtype: type[np.floating], rng: np.random.Generator, n: int
 
 def run(name: str, x: Array) -> tuple[Array, Array]:
     """Values and slopes."""
-    leaf = tinyt.from_numpy(x).requires_grad_()
+    leaf = tinyt.as_tensor(x).requires_grad_()
     out = getattr(tinyt.nn.functional, name)(leaf)
     out.sum().backward()
-    return out.detach().numpy(), leaf.grad.numpy()
+    return out.detach().numpy(force=True), leaf.grad.numpy(force=True)
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -128,7 +128,7 @@ def test_every_float32(name: str) -> None:
     function = getattr(tinyt.nn.functional, name)
     sweep(
         name,
-        lambda x: function(tinyt.from_numpy(x)).numpy(),
+        lambda x: function(tinyt.as_tensor(x)).numpy(force=True),
         NUMPY[name],
         BOUNDS[name][0],
         among=lambda x: np.isfinite(x) & (x > lowest),

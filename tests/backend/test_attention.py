@@ -35,7 +35,7 @@ RTOL = {"float32": 3e-6, "float64": 1e-13, "bfloat16": 2.0**-9}
 
 def rounded(arrays: Any, dtype: str) -> list[np.ndarray]:
     """The arrays' values in a dtype."""
-    return [tinyt.tensor(a).to(getattr(tinyt, dtype)).double().numpy() for a in arrays]
+    return [tinyt.tensor(a).to(getattr(tinyt, dtype)).double().numpy(force=True) for a in arrays]
 
 
 def expected(
@@ -78,7 +78,9 @@ def drawn(rng: Any, heads: int, groups: int, sizes: tuple[int, ...]) -> list[np.
 def assert_close(got: list[Any], want: tuple[np.ndarray, ...], rtol: float) -> None:
     for name, a, b in zip(("out", "query", "key", "value"), got, want, strict=True):
         bound = rtol * max(1.0, float(np.abs(b).max(initial=0.0)))
-        np.testing.assert_allclose(a.double().numpy(), b, rtol=0, atol=bound, err_msg=name)
+        np.testing.assert_allclose(
+            a.double().numpy(force=True), b, rtol=0, atol=bound, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
@@ -117,7 +119,11 @@ def test_masks_of_every_kind(queries: int, dtype: str, rng: Any) -> None:
         keep, added = rng.random(shape) < 0.6, rng.standard_normal(shape).astype(np.float32)
         of_dtype = tinyt.tensor(added).to(getattr(tinyt, dtype))
         for mask in (tinyt.tensor(keep), tinyt.tensor(added), of_dtype):
-            values = mask.numpy() if mask.dtype == tinyt.bool else mask.double().numpy()
+            values = (
+                mask.numpy(force=True)
+                if mask.dtype == tinyt.bool
+                else mask.double().numpy(force=True)
+            )
             got = with_gradients(arrays, dtype, attn_mask=mask)
             assert_close(got, expected(*arrays, values), RTOL[dtype] * 8)
     mask = rng.random((110, queries)) < 0.6
@@ -169,12 +175,12 @@ def test_scores_far_apart(rng: Any) -> None:
     got = with_gradients([q * 1e10, k, v, g], "float32")
     first = (q @ np.swapaxes(k, -1, -2)).argmax(-1)
     want = np.take_along_axis(v, first[..., None], 2).astype(np.float32)
-    np.testing.assert_array_equal(got[0].numpy(), want)
+    np.testing.assert_array_equal(got[0].numpy(force=True), want)
     assert (got[1].abs() < 1e-5).all()
     assert (got[2].abs() < 1e5).all()
     weights = first[..., None] == np.arange(300)
     of_v = np.swapaxes(weights, -1, -2).astype(np.float64) @ g
-    np.testing.assert_allclose(got[3].numpy(), of_v, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got[3].numpy(force=True), of_v, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("queries", [2, 40])
@@ -191,7 +197,9 @@ def test_queries_that_see_no_key(queries: int, dtype: str, rng: Any) -> None:
     # The lowest number is no -inf: all keys weigh the same.
     low = np.where(keep, 0.0, np.finfo(np.float32).min).astype(np.float32)
     out = with_gradients(arrays, "float32", attn_mask=tinyt.tensor(low))[0]
-    np.testing.assert_allclose(out[:, :, 1].numpy(), arrays[2].mean(2), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        out[:, :, 1].numpy(force=True), arrays[2].mean(2), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("queries", [1, 20])
@@ -223,6 +231,7 @@ def test_halves_accumulate_in_float32(dtype: str, sizes: tuple[int, ...], rng: A
         assert_close(with_gradients(arrays, dtype, **given), want, 4 * eps)
 
 
+@pytest.mark.records
 @pytest.mark.parametrize(
     ("heads", "groups", "sizes"),
     [(1, 1, (300, 700, 24, 24)), (4, 2, (200, 130, 16, 20)), (2, 1, (3, 2500, 16, 16))],
@@ -262,10 +271,12 @@ def test_keys_without_elements(dtype: str) -> None:
     none = tinyt.ones(1, 1, 60, 0, dtype=of_dtype)
     value = x.detach().requires_grad_()
     out = attention(none, none, value, scale=1.0)
-    mean = value.detach().double().numpy().mean(2, keepdims=True)
-    np.testing.assert_allclose(out.detach().double().numpy() - mean, 0, atol=8 * RTOL[dtype])
+    mean = value.detach().double().numpy(force=True).mean(2, keepdims=True)
+    np.testing.assert_allclose(
+        out.detach().double().numpy(force=True) - mean, 0, atol=8 * RTOL[dtype]
+    )
     out.backward(tinyt.ones_like(out))
-    np.testing.assert_allclose(value.grad.double().numpy(), 1.0, rtol=8 * RTOL[dtype])
+    np.testing.assert_allclose(value.grad.double().numpy(force=True), 1.0, rtol=8 * RTOL[dtype])
 
 
 def test_memory_grows_with_the_length_only() -> None:
@@ -273,10 +284,10 @@ def test_memory_grows_with_the_length_only() -> None:
 
     def peak(length: int) -> int:
         x = [tinyt.randn(1, 2, length, 8).requires_grad_() for _ in range(3)]
-        memory.reset_peak()
-        before = memory.statistics()["current_bytes"]
+        memory.reset_peak(x[0].device)
+        before = memory.statistics(x[0].device)["current_bytes"]
         attention(*x, is_causal=True).sum().backward()
-        return int(memory.statistics()["peak_bytes"]) - before
+        return memory.statistics(x[0].device)["peak_bytes"] - before
 
     peak(256)
     small, large = peak(3072), peak(6144)

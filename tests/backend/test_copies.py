@@ -28,11 +28,11 @@ def test_transposed_sides(dtype: str, rng: np.random.Generator) -> None:
     for rows in SIDES:
         for columns in SIDES:
             a = numbers((rows, columns), dtype, rng)
-            x = tinyt.from_numpy(a)
-            np.testing.assert_array_equal(x.t().contiguous().numpy(), a.T)
+            x = tinyt.as_tensor(a)
+            np.testing.assert_array_equal(x.t().contiguous().numpy(force=True), a.T)
             part, want = x[1:, 1:].t(), a[1:, 1:].T
-            np.testing.assert_array_equal(part.contiguous().numpy(), want)
-            np.testing.assert_array_equal((part + part).numpy(), want + want)
+            np.testing.assert_array_equal(part.contiguous().numpy(force=True), want)
+            np.testing.assert_array_equal((part + part).numpy(force=True), want + want)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -40,8 +40,8 @@ def test_transposed_sides(dtype: str, rng: np.random.Generator) -> None:
 def test_permuted(dtype: str, order: tuple[int, ...], rng: np.random.Generator) -> None:
     a = numbers((3, 20, 17, 35), dtype, rng)
     for part in (a, a[:, ::2], a[:, :, ::-1], a[..., :3]):
-        x = tinyt.from_numpy(np.ascontiguousarray(part))
-        got = x.permute(order).contiguous().numpy()
+        x = tinyt.as_tensor(np.ascontiguousarray(part))
+        got = x.permute(order).contiguous().numpy(force=True)
         np.testing.assert_array_equal(got, part.transpose(order))
 
 
@@ -51,9 +51,9 @@ def test_pixels_and_planes(channels: int, dtype: str, rng: np.random.Generator) 
     """A few items side by side to planes and back; the last is large enough to be streamed."""
     for pixels in (1, 7, 16, 47, 64, 65, 1000, 700_001):
         a = numbers((1 if pixels > 1000 else 2, pixels, channels), dtype, rng)
-        planes = tinyt.from_numpy(a).transpose(1, 2).contiguous()
-        np.testing.assert_array_equal(planes.numpy(), a.transpose(0, 2, 1))
-        np.testing.assert_array_equal(planes.transpose(1, 2).contiguous().numpy(), a)
+        planes = tinyt.as_tensor(a).transpose(1, 2).contiguous()
+        np.testing.assert_array_equal(planes.numpy(force=True), a.transpose(0, 2, 1))
+        np.testing.assert_array_equal(planes.transpose(1, 2).contiguous().numpy(force=True), a)
 
 
 @pytest.mark.parametrize("dtype", ["int16", "int64", "float32", "float64"])
@@ -67,9 +67,9 @@ def test_rows_added_at_computed_places(dtype: str, rng: np.random.Generator) -> 
         np.add.at(want, places, rows)
         for threads in (1, 2, 3):
             tinyt.set_num_threads(threads)
-            x, y = tinyt.from_numpy(a.astype(rows.dtype)), tinyt.from_numpy(rows)
-            got = x.index_add(0, tinyt.from_numpy(places), y)
-            np.testing.assert_array_equal(got.numpy(), want)
+            x, y = tinyt.as_tensor(a.astype(rows.dtype)), tinyt.as_tensor(rows)
+            got = x.index_add(0, tinyt.as_tensor(places), y)
+            np.testing.assert_array_equal(got.numpy(force=True), want)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
@@ -78,39 +78,41 @@ def test_transposed_past_the_caches(threads: int, rng: np.random.Generator) -> N
     tinyt.set_num_threads(threads)
     for shape in ((1040, 784), (1001, 777)):
         a = numbers(shape, "float32", rng)
-        x = tinyt.from_numpy(a)
-        np.testing.assert_array_equal(x.t().contiguous().numpy(), a.T)
+        x = tinyt.as_tensor(a)
+        np.testing.assert_array_equal(x.t().contiguous().numpy(force=True), a.T)
         into = tinyt.zeros(shape[1], shape[0] + 3)
         into[:, 1:-2].copy_(x.t())
-        np.testing.assert_array_equal(into.numpy()[:, 1:-2], a.T)
-        assert not into.numpy()[:, [0, -2, -1]].any()
+        np.testing.assert_array_equal(into.numpy(force=True)[:, 1:-2], a.T)
+        assert not into.numpy(force=True)[:, [0, -2, -1]].any()
 
 
 def test_results_past_the_caches(rng: np.random.Generator) -> None:
     tinyt.set_num_threads(3)
     n = 10 * MIB + 5
     a = rng.integers(-100, 100, n).astype(np.float32)
-    x = tinyt.from_numpy(a)
+    x = tinyt.as_tensor(a)
     later = tinyt.empty(n + 3)[3:]  # no whole cache line at either end
-    np.testing.assert_array_equal((x + x).numpy(), a + a)
+    np.testing.assert_array_equal((x + x).numpy(force=True), a + a)
     later.copy_(x)
-    np.testing.assert_array_equal(later.numpy(), a)
+    np.testing.assert_array_equal(later.numpy(force=True), a)
     tinyt.neg(x, out=later)
-    np.testing.assert_array_equal(later.numpy(), -a)
-    np.testing.assert_array_equal(x.int().numpy(), a.astype(np.int32))
-    np.testing.assert_array_equal(tinyt.full((n,), 3.5).numpy(), np.full(n, 3.5, np.float32))
+    np.testing.assert_array_equal(later.numpy(force=True), -a)
+    np.testing.assert_array_equal(x.int().numpy(force=True), a.astype(np.int32))
+    np.testing.assert_array_equal(
+        tinyt.full((n,), 3.5).numpy(force=True), np.full(n, 3.5, np.float32)
+    )
 
 
 def test_broadcasts_past_the_caches(rng: np.random.Generator) -> None:
     tinyt.set_num_threads(3)
     a = rng.integers(-100, 100, (5300, 2003)).astype(np.float32)
     b = rng.integers(-100, 100, (5300, 1)).astype(np.float32)
-    x = tinyt.from_numpy(a)
-    np.testing.assert_array_equal((x * tinyt.from_numpy(b)).numpy(), a * b)
+    x = tinyt.as_tensor(a)
+    np.testing.assert_array_equal((x * tinyt.as_tensor(b)).numpy(force=True), a * b)
     into = tinyt.zeros(5300, 2010)
-    tinyt.add(x, tinyt.from_numpy(a[0]), out=into[:, 4:-3])
-    np.testing.assert_array_equal(into.numpy()[:, 4:-3], a + a[0])
-    assert not into.numpy()[:, [0, 1, 2, 3, -3, -2, -1]].any()
+    tinyt.add(x, tinyt.as_tensor(a[0]), out=into[:, 4:-3])
+    np.testing.assert_array_equal(into.numpy(force=True)[:, 4:-3], a + a[0])
+    assert not into.numpy(force=True)[:, [0, 1, 2, 3, -3, -2, -1]].any()
 
 
 # Around the sizes of all registers.
@@ -120,43 +122,45 @@ WIDTHS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 130, 300)
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_rows_of_any_width(dtype: str, rng: np.random.Generator) -> None:
     a = numbers((37, 310), dtype, rng)
-    x, places = tinyt.from_numpy(a), rng.integers(-37, 37, 50)
+    x, places = tinyt.as_tensor(a), rng.integers(-37, 37, 50)
     for width in WIDTHS:
         part = a[:, 3 : 3 + width]
-        np.testing.assert_array_equal(x[:, 3 : 3 + width].contiguous().numpy(), part)
+        np.testing.assert_array_equal(x[:, 3 : 3 + width].contiguous().numpy(force=True), part)
         got = tinyt.cat((x[:, :width], x[:, 3 : 3 + width]), 1)
-        np.testing.assert_array_equal(got.numpy(), np.concatenate((a[:, :width], part), 1))
-        got = x[:, 3 : 3 + width][tinyt.from_numpy(places)]
-        np.testing.assert_array_equal(got.numpy(), part[places])
+        np.testing.assert_array_equal(
+            got.numpy(force=True), np.concatenate((a[:, :width], part), 1)
+        )
+        got = x[:, 3 : 3 + width][tinyt.as_tensor(places)]
+        np.testing.assert_array_equal(got.numpy(force=True), part[places])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_items_in_steps(dtype: str, rng: np.random.Generator) -> None:
     a = numbers((3, 1000), dtype, rng)
-    x = tinyt.from_numpy(a)
+    x = tinyt.as_tensor(a)
     for width in WIDTHS:
         for step in (2, 3, -1):
             part = a[:, : step * width : step] if step > 0 else a[:, width::-1]
             view = x[:, : step * width : step] if step > 0 else x[:, : width + 1].flip(1)
-            np.testing.assert_array_equal(view.contiguous().numpy(), part)
+            np.testing.assert_array_equal(view.contiguous().numpy(force=True), part)
     # Nothing lies behind the last item.
-    odd = tinyt.from_numpy(a.ravel()[-257:].copy())[::2]
-    np.testing.assert_array_equal(odd.contiguous().numpy(), a.ravel()[-257::2])
+    odd = tinyt.as_tensor(a.ravel()[-257:].copy())[::2]
+    np.testing.assert_array_equal(odd.contiguous().numpy(force=True), a.ravel()[-257::2])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_items_at_computed_places(dtype: str, rng: np.random.Generator) -> None:
     a = numbers((60, 70), dtype, rng)
-    x = tinyt.from_numpy(a)
+    x = tinyt.as_tensor(a)
     for dim, shape in ((0, (91, 70)), (1, (60, 91)), (1, (11, 3)), (0, (5, 1))):
         index = rng.integers(0, a.shape[dim], shape)
         part = a[:, : shape[1]] if dim == 0 else a[: shape[0]]
         want = np.take_along_axis(part, index, dim)
-        for i in (tinyt.from_numpy(index), tinyt.from_numpy(index.T.copy()).t()):
-            np.testing.assert_array_equal(x.gather(dim, i).numpy(), want)
+        for i in (tinyt.as_tensor(index), tinyt.as_tensor(index.T.copy()).t()):
+            np.testing.assert_array_equal(x.gather(dim, i).numpy(force=True), want)
     rows, columns = rng.integers(-60, 60, (9, 1)), rng.integers(-70, 70, 13).astype(np.int32)
-    got = x[tinyt.from_numpy(rows), tinyt.from_numpy(columns)]
-    np.testing.assert_array_equal(got.numpy(), a[rows, columns])
+    got = x[tinyt.as_tensor(rows), tinyt.as_tensor(columns)]
+    np.testing.assert_array_equal(got.numpy(force=True), a[rows, columns])
 
 
 @pytest.mark.parametrize(("row", "column"), [(60, 0), (-61, 0), (0, 70), (0, -71)])
@@ -177,30 +181,32 @@ def test_masks(dtype: str, threads: int, rng: np.random.Generator) -> None:
     tinyt.set_num_threads(threads)
     for shape in ((0,), (1,), (511,), (513,), (70_001,), (300, 7), (40, 3, 50)):
         a = numbers(shape, dtype, rng)
-        x = tinyt.from_numpy(a)
+        x = tinyt.as_tensor(a)
         for lead in range(1, len(shape) + 1):
             for share in (0.0, 0.4, 1.0):
                 mask = rng.random(shape[:lead]) < share
-                np.testing.assert_array_equal(x[tinyt.from_numpy(mask)].numpy(), a[mask])
+                np.testing.assert_array_equal(x[tinyt.as_tensor(mask)].numpy(force=True), a[mask])
     flipped, mask = a.transpose(2, 0, 1), rng.random((40, 50)).T < 0.5
-    got = x.permute(2, 0, 1)[tinyt.from_numpy(mask.T.copy()).t()]
-    np.testing.assert_array_equal(got.numpy(), flipped[mask])
+    got = x.permute(2, 0, 1)[tinyt.as_tensor(mask.T.copy()).t()]
+    np.testing.assert_array_equal(got.numpy(force=True), flipped[mask])
     places = np.argwhere(mask)
-    np.testing.assert_array_equal(tinyt.from_numpy(mask.T.copy()).t().nonzero().numpy(), places)
+    np.testing.assert_array_equal(
+        tinyt.as_tensor(mask.T.copy()).t().nonzero().numpy(force=True), places
+    )
 
 
 @pytest.mark.parametrize("lead", [1, 2])
 def test_mask_gradients(lead: int, rng: np.random.Generator) -> None:
     a, mask = rng.standard_normal((6, 5)), rng.random((6, 5)[:lead]) < 0.5
     x = tinyt.tensor(a, requires_grad=True)
-    (x[tinyt.from_numpy(mask)] ** 3).sum().backward()
+    (x[tinyt.as_tensor(mask)] ** 3).sum().backward()
     wide = mask if lead == 2 else mask[:, None]
-    np.testing.assert_allclose(x.grad.numpy(), np.where(wide, 3 * a**2, 0.0), rtol=1e-14)
+    np.testing.assert_allclose(x.grad.numpy(force=True), np.where(wide, 3 * a**2, 0.0), rtol=1e-14)
     (second,) = tinyt.autograd.grad(
-        tinyt.autograd.grad((x[tinyt.from_numpy(mask)] ** 3).sum(), x, create_graph=True)[0].sum(),
+        tinyt.autograd.grad((x[tinyt.as_tensor(mask)] ** 3).sum(), x, create_graph=True)[0].sum(),
         x,
     )
-    np.testing.assert_allclose(second.numpy(), np.where(wide, 6 * a, 0.0), rtol=1e-14)
+    np.testing.assert_allclose(second.numpy(force=True), np.where(wide, 6 * a, 0.0), rtol=1e-14)
 
 
 def test_mask_written_to_before_its_gradient() -> None:
@@ -230,11 +236,11 @@ def test_constant_pads(dtype: str, threads: int, rng: np.random.Generator) -> No
             added = [(max(0, b), max(0, e)) for b, e in sides]
             if any(n + min(0, b) + min(0, e) < 0 for n, (b, e) in zip(x.shape, sides, strict=True)):
                 continue
-            got = tinyt.nn.functional.pad(tinyt.from_numpy(x), flat, value=1)
+            got = tinyt.nn.functional.pad(tinyt.as_tensor(x), flat, value=1)
             want = np.pad(x[parts], added, constant_values=1)
-            np.testing.assert_array_equal(got.numpy(), want)
-    got = tinyt.nn.functional.pad(tinyt.from_numpy(a[0, 0, 0]), (2, 3))
-    np.testing.assert_array_equal(got.numpy(), np.pad(a[0, 0, 0], (2, 3)))
+            np.testing.assert_array_equal(got.numpy(force=True), want)
+    got = tinyt.nn.functional.pad(tinyt.as_tensor(a[0, 0, 0]), (2, 3))
+    np.testing.assert_array_equal(got.numpy(force=True), np.pad(a[0, 0, 0], (2, 3)))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -251,11 +257,11 @@ def test_joined_runs(dtype: str, threads: int, rng: np.random.Generator) -> None
         (1, [1] * 40 + [100_000]),
     ):
         parts = [numbers((rows, n), dtype, rng) for n in widths]
-        got = tinyt.cat([tinyt.from_numpy(a) for a in parts], 1)
-        np.testing.assert_array_equal(got.numpy(), np.concatenate(parts, 1))
+        got = tinyt.cat([tinyt.as_tensor(a) for a in parts], 1)
+        np.testing.assert_array_equal(got.numpy(force=True), np.concatenate(parts, 1))
     odd = numbers((50, 40), dtype, rng)
-    got = tinyt.cat([tinyt.from_numpy(odd), tinyt.from_numpy(odd.T[:, ::2]).t()], 0)
-    np.testing.assert_array_equal(got.numpy(), np.concatenate((odd, odd.T[:, ::2].T), 0))
+    got = tinyt.cat([tinyt.as_tensor(odd), tinyt.as_tensor(odd.T[:, ::2]).t()], 0)
+    np.testing.assert_array_equal(got.numpy(force=True), np.concatenate((odd, odd.T[:, ::2].T), 0))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -274,8 +280,8 @@ def test_borders(mode: tuple[str, str], threads: int, dtype: str, rng: np.random
                 size = x.shape[3 - k] - 1
                 sides[3 - k] = (min(pads[2 * k], size), min(pads[2 * k + 1], size))
             flat = [n for pair in sides[: 3 - len(pads) // 2 : -1] for n in pair]
-            got = tinyt.nn.functional.pad(tinyt.from_numpy(x), flat, mode[0])
-            np.testing.assert_array_equal(got.numpy(), np.pad(x, sides, mode[1]))
+            got = tinyt.nn.functional.pad(tinyt.as_tensor(x), flat, mode[0])
+            np.testing.assert_array_equal(got.numpy(force=True), np.pad(x, sides, mode[1]))
 
 
 def test_borders_that_do_not_fit() -> None:
@@ -297,10 +303,10 @@ def assert_same_halves(got: np.ndarray, want: np.ndarray) -> None:
 def test_every_float16_to_float32() -> None:
     """Subnormals too; the conversion to float64 is the one without instructions."""
     a = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    x = tinyt.from_numpy(a)
-    assert_same_halves(x.float().numpy(), a.astype(np.float32))
-    bits = x.float().numpy().view(np.uint32)
-    np.testing.assert_array_equal(bits, x.double().float().numpy().view(np.uint32))
+    x = tinyt.as_tensor(a)
+    assert_same_halves(x.float().numpy(force=True), a.astype(np.float32))
+    bits = x.float().numpy(force=True).view(np.uint32)
+    np.testing.assert_array_equal(bits, x.double().float().numpy(force=True).view(np.uint32))
 
 
 def test_float32_to_float16(rng: np.random.Generator) -> None:
@@ -313,9 +319,9 @@ def test_float32_to_float16(rng: np.random.Generator) -> None:
         near = (np.stack([bits, middle])[:, None] + step).ravel()
         a = np.concatenate([near, rng.integers(0, 1 << 32, 99_999, np.uint32)]).view(np.float32)
         want = a.astype(np.float16)
-    got = tinyt.from_numpy(a).half().numpy()
+    got = tinyt.as_tensor(a).half().numpy(force=True)
     assert_same_halves(got, want)
-    twice = tinyt.from_numpy(a).double().half().numpy()
+    twice = tinyt.as_tensor(a).double().half().numpy(force=True)
     np.testing.assert_array_equal(got.view(np.uint16), twice.view(np.uint16))
 
 
@@ -326,43 +332,43 @@ def test_borders_in_pieces(shape: tuple[int, ...], mode: str, rng: np.random.Gen
     pads = [(0, 0)] * (len(shape) - 2) + [(3, 2), (1, 9)]
     a = numbers(shape, "float32", rng)
     name = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
-    swapped = tinyt.from_numpy(a.swapaxes(0, 1).copy()).transpose(0, 1)
+    swapped = tinyt.as_tensor(a.swapaxes(0, 1).copy()).transpose(0, 1)
     for threads in (1, 3):
         tinyt.set_num_threads(threads)
-        for view in (tinyt.from_numpy(a), swapped):
+        for view in (tinyt.as_tensor(a), swapped):
             got = tinyt.nn.functional.pad(view, (1, 9, 3, 2), name)
-            np.testing.assert_array_equal(got.numpy(), np.pad(a, pads, mode))
+            np.testing.assert_array_equal(got.numpy(force=True), np.pad(a, pads, mode))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_one_element_spread_out(dtype: str, rng: np.random.Generator) -> None:
     """The zeros that gradients of lookups start from lie in memory once."""
     zero = tinyt.zeros((), dtype=getattr(tinyt, dtype)).expand(70, 33)
-    np.testing.assert_array_equal(zero.contiguous().numpy(), np.zeros((70, 33), dtype))
+    np.testing.assert_array_equal(zero.contiguous().numpy(force=True), np.zeros((70, 33), dtype))
     index = rng.integers(0, 70, (40, 33))
     a = rng.integers(-8, 8, (40, 33)).astype(dtype)
     want = np.zeros((70, 33), dtype)
     np.add.at(want, (index, np.arange(33)), a)
-    got = zero.scatter_add(0, tinyt.from_numpy(index), tinyt.from_numpy(a))
-    np.testing.assert_array_equal(got.numpy(), want)
+    got = zero.scatter_add(0, tinyt.as_tensor(index), tinyt.as_tensor(a))
+    np.testing.assert_array_equal(got.numpy(force=True), want)
 
 
 @pytest.mark.parametrize("size", [1, 64, 256, 2048, 3000])
 def test_gather_of_whole_rows(size: int, rng: np.random.Generator) -> None:
     """Rows of which most lines are read are fetched ahead, longer ones are not."""
     a, index = rng.standard_normal((37, size), np.float32), rng.integers(0, size, (29, 200))
-    got = tinyt.from_numpy(a).gather(1, tinyt.from_numpy(index))
-    np.testing.assert_array_equal(got.numpy(), np.take_along_axis(a[:29], index, 1))
+    got = tinyt.as_tensor(a).gather(1, tinyt.as_tensor(index))
+    np.testing.assert_array_equal(got.numpy(force=True), np.take_along_axis(a[:29], index, 1))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
 def test_rows_read_backwards(dtype: str, rng: np.random.Generator) -> None:
     a = numbers((5, 310), dtype, rng)
-    x = tinyt.from_numpy(a)
+    x = tinyt.as_tensor(a)
     for width in WIDTHS:
         part = a[:, 3 : 3 + width]
         got = x[:, 3 : 3 + width].flip(1)
-        np.testing.assert_array_equal(got.numpy(), part[:, ::-1])
+        np.testing.assert_array_equal(got.numpy(force=True), part[:, ::-1])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -375,27 +381,29 @@ def test_short_dimensions_in_any_order(
 ) -> None:
     """Single items and short rows by their places; also into a target with gaps."""
     a = numbers(shape, dtype, rng)
-    x = tinyt.from_numpy(a)
+    x = tinyt.as_tensor(a)
     for order in itertools.permutations(range(4)):
         want = a.transpose(order)
-        np.testing.assert_array_equal(x.permute(order).contiguous().numpy(), want)
+        np.testing.assert_array_equal(x.permute(order).contiguous().numpy(force=True), want)
         backwards = x.flip(1)[..., 1:].permute(order).contiguous()
-        np.testing.assert_array_equal(backwards.numpy(), a[:, ::-1][..., 1:].transpose(order))
+        np.testing.assert_array_equal(
+            backwards.numpy(force=True), a[:, ::-1][..., 1:].transpose(order)
+        )
         wide = tinyt.zeros((want.shape[0], 2 * want.shape[1], *want.shape[2:]), dtype=x.dtype)
         wide[:, ::2].copy_(x.permute(order))
-        np.testing.assert_array_equal(wide[:, ::2].numpy(), want)
-        assert not wide[:, 1::2].numpy().any()
+        np.testing.assert_array_equal(wide[:, ::2].numpy(force=True), want)
+        assert not wide[:, 1::2].numpy(force=True).any()
 
 
 @pytest.mark.parametrize("width", [16, 31, 64, 257, 2100])
 def test_rows_that_lie_apart(width: int, rng: np.random.Generator) -> None:
     """Fetched ahead; of 8 KiB and more in one go."""
     a = numbers((90, width + 5), "float32", rng)
-    x = tinyt.from_numpy(a)
-    np.testing.assert_array_equal(x[:, 2:-3].contiguous().numpy(), a[:, 2:-3])
+    x = tinyt.as_tensor(a)
+    np.testing.assert_array_equal(x[:, 2:-3].contiguous().numpy(force=True), a[:, 2:-3])
     heads = numbers((2, 70, 3, width), "float32", rng)
-    got = tinyt.from_numpy(heads).transpose(1, 2).contiguous()
-    np.testing.assert_array_equal(got.numpy(), heads.transpose(0, 2, 1, 3))
+    got = tinyt.as_tensor(heads).transpose(1, 2).contiguous()
+    np.testing.assert_array_equal(got.numpy(force=True), heads.transpose(0, 2, 1, 3))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
@@ -405,15 +413,15 @@ def test_operands_that_all_cross_the_result(
 ) -> None:
     """Channels-last images, whose results are contiguous; the largest are streamed."""
     a, b = numbers(shape, dtype, rng), numbers(shape, dtype, rng)
-    x, y = tinyt.from_numpy(a).permute(0, 3, 1, 2), tinyt.from_numpy(b).permute(0, 3, 1, 2)
+    x, y = tinyt.as_tensor(a).permute(0, 3, 1, 2), tinyt.as_tensor(b).permute(0, 3, 1, 2)
     v, w = a.transpose(0, 3, 1, 2), b.transpose(0, 3, 1, 2)
     for threads in (1, 2, 3):
         tinyt.set_num_threads(threads)
-        np.testing.assert_array_equal(tinyt.relu(x).numpy(), np.maximum(v, 0))
-        np.testing.assert_array_equal((x * 2).numpy(), v * 2)
-        np.testing.assert_array_equal((x + y).numpy(), v + w)
-        np.testing.assert_array_equal((x + y.contiguous()).numpy(), v + w)
-        np.testing.assert_array_equal(tinyt.where(x > y, x, y).numpy(), np.maximum(v, w))
+        np.testing.assert_array_equal(tinyt.relu(x).numpy(force=True), np.maximum(v, 0))
+        np.testing.assert_array_equal((x * 2).numpy(force=True), v * 2)
+        np.testing.assert_array_equal((x + y).numpy(force=True), v + w)
+        np.testing.assert_array_equal((x + y.contiguous()).numpy(force=True), v + w)
+        np.testing.assert_array_equal(tinyt.where(x > y, x, y).numpy(force=True), np.maximum(v, w))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -430,13 +438,13 @@ def test_larger_and_smaller(dtype: str) -> None:
     a, b = np.repeat(values, n), np.tile(values, n)
     first = np.isnan(a) | ~np.isnan(b) & ((a > b) | (a == b) & np.signbit(b))
     last = np.isnan(a) | ~np.isnan(b) & ((a < b) | (a == b) & np.signbit(a))
-    x, y = tinyt.from_numpy(a), tinyt.from_numpy(b)
+    x, y = tinyt.as_tensor(a), tinyt.as_tensor(b)
     for got, want in (
         (tinyt.maximum(x, y), np.where(first, a, b)),
         (tinyt.minimum(x, y), np.where(last, a, b)),
         (tinyt.clamp(x, min=y), np.where(first, a, b)),
     ):
-        np.testing.assert_array_equal(got.numpy().view(bits), want.view(bits))
+        np.testing.assert_array_equal(got.numpy(force=True).view(bits), want.view(bits))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "bfloat16", "float32", "float64"])
@@ -474,5 +482,5 @@ def test_streamed_outer_sum(rng: np.random.Generator) -> None:
     b = rng.standard_normal(2100, np.float32)
     for threads in (1, 2, 3, 7):
         tinyt.set_num_threads(threads)
-        got = tinyt.from_numpy(a) + tinyt.from_numpy(b)
-        np.testing.assert_array_equal(got.numpy(), a + b)
+        got = tinyt.as_tensor(a) + tinyt.as_tensor(b)
+        np.testing.assert_array_equal(got.numpy(force=True), a + b)

@@ -45,7 +45,7 @@ def test_inplace_through_a_strided_view(op: Op, rng: np.random.Generator) -> Non
         want = op.function(tinyt)(first, *rest, **kwargs)
         if first.dim() == 0 or not fits(want, first):
             continue
-        base = tinyt.full((*first.shape[:-1], 2 * first.shape[-1] + 1), 77, dtype=first.dtype)
+        base = first.new_full((*first.shape[:-1], 2 * first.shape[-1] + 1), 77)
         view = base[..., 1::2]
         view.copy_(first)
         getattr(view, op.name + "_")(*rest, **kwargs)

@@ -32,10 +32,12 @@ def test_first_and_second_gradients(reverse: bool, rng: Any) -> None:
 def test_no_times_pass_the_states_on(rng: Any) -> None:
     parts = [x.requires_grad_() for x in sequence(rng, 0, 3, 5)]
     out, saved = prim.lstm(*parts, False)
-    np.testing.assert_array_equal(out[0].detach().numpy(), parts[2].detach().numpy())
+    np.testing.assert_array_equal(
+        out[0].detach().numpy(force=True), parts[2].detach().numpy(force=True)
+    )
     assert saved.shape == (0, 75)
     out.sum().backward()
-    grads = [x.grad.numpy() for x in parts]
+    grads = [x.grad.numpy(force=True) for x in parts]
     assert grads[0].shape == (0, 3, 20)
     assert [g.sum() for g in grads[1:]] == [0, 15, 0]
 
@@ -46,7 +48,7 @@ def test_nothing_to_do(shape: tuple[int, int, int], rng: Any) -> None:
     out = prim.lstm(*parts, False)[0]
     assert out.shape == (shape[0] + 1, *shape[1:])
     out.sum().backward()
-    assert all((x.grad.numpy() == 0).all() for x in parts)
+    assert all((x.grad.numpy(force=True) == 0).all() for x in parts)
 
 
 def test_bits_are_the_same_for_any_threads(rng: Any) -> None:
@@ -56,15 +58,15 @@ def test_bits_are_the_same_for_any_threads(rng: Any) -> None:
         with tinyt.num_threads(threads):
             out = prim.lstm(*parts, True)[0]
             grads = tinyt.autograd.grad(out.square().sum(), parts)
-        results.append([x.detach().numpy().tobytes() for x in (out, *grads)])
+        results.append([x.detach().numpy(force=True).tobytes() for x in (out, *grads)])
     assert all(r == results[0] for r in results)
 
 
 def test_strided_operands(rng: Any) -> None:
     parts = sequence(rng, 3, 4, 5)
-    want = prim.lstm(*parts, False)[0].numpy()
+    want = prim.lstm(*parts, False)[0].numpy(force=True)
     turned = [x.transpose(0, 1).clone().transpose(0, 1) for x in parts]
-    np.testing.assert_array_equal(prim.lstm(*turned, False)[0].numpy(), want)
+    np.testing.assert_array_equal(prim.lstm(*turned, False)[0].numpy(force=True), want)
 
 
 def test_refused_operands(rng: Any) -> None:
@@ -92,8 +94,10 @@ def test_layer_is_its_cell_at_each_time(options: dict[str, Any], rng: Any) -> No
         for t in reversed(range(5)) if reverse else range(5):
             state = cell(x[t], state)
             part = out[t, :, 4 * reverse : 4 * reverse + 4]
-            np.testing.assert_allclose(part.detach().numpy(), state[0].detach().numpy(), rtol=1e-12)
+            np.testing.assert_allclose(
+                part.detach().numpy(force=True), state[0].detach().numpy(force=True), rtol=1e-12
+            )
         for got, want in zip(last, state, strict=True):
             np.testing.assert_allclose(
-                got[reverse].detach().numpy(), want.detach().numpy(), rtol=1e-12
+                got[reverse].detach().numpy(force=True), want.detach().numpy(force=True), rtol=1e-12
             )

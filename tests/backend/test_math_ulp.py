@@ -190,7 +190,7 @@ WIDE = (
 
 def compute(name: str, *arrays: Array) -> Array:
     module = tinyt if hasattr(tinyt, name) else tinyt.special
-    return getattr(module, name)(*(tinyt.from_numpy(a) for a in arrays)).numpy()
+    return getattr(module, name)(*(tinyt.as_tensor(a) for a in arrays)).numpy(force=True)
 
 
 def pow_samples(dtype: type[np.floating], rng: np.random.Generator, n: int) -> tuple[Array, Array]:
@@ -331,22 +331,22 @@ def test_rare_lanes_leave_their_neighbours_alone(name: str, rng: np.random.Gener
     function = getattr(tinyt, name, None) or getattr(tinyt.nn.functional, name)
     x = samples(np.float32, rng, 100)
     x = rng.permutation(np.concatenate([x[x != 0], specials(np.float32)]))
-    got = function(tinyt.from_numpy(x)).numpy()
+    got = function(tinyt.as_tensor(x)).numpy(force=True)
     alone = np.concatenate(
-        [function(tinyt.from_numpy(x[i : i + 1])).numpy() for i in range(x.size)]
+        [function(tinyt.as_tensor(x[i : i + 1])).numpy(force=True) for i in range(x.size)]
     )
     np.testing.assert_array_equal(got, alone)
     np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(alone[got == 0]))
 
 
 def every_half(dtype: tinyt.dtype) -> tinyt.Tensor:
-    return tinyt.from_numpy(np.arange(1 << 16, dtype=np.uint16).view(np.int16)).view(dtype)
+    return tinyt.as_tensor(np.arange(1 << 16, dtype=np.uint16).view(np.int16)).view(dtype)
 
 
 def assert_same(got: tinyt.Tensor, want: tinyt.Tensor) -> None:
     """Equal numbers, signs of zeros and NaNs, without their payloads."""
     assert got.dtype is want.dtype
-    g, w = got.float().numpy(), want.float().numpy()
+    g, w = got.float().numpy(force=True), want.float().numpy(force=True)
     np.testing.assert_array_equal(g, w)
     numbers = ~np.isnan(w)
     np.testing.assert_array_equal(np.signbit(g[numbers]), np.signbit(w[numbers]))
@@ -373,7 +373,7 @@ def test_every_half(name: str, dtype: tinyt.dtype) -> None:
 def test_pairs_of_halves(name: str, dtype: tinyt.dtype, rng: np.random.Generator) -> None:
     function = getattr(tinyt, name)
     x = every_half(dtype)
-    y = x[tinyt.from_numpy(rng.permutation(1 << 16))]
+    y = x[tinyt.as_tensor(rng.permutation(1 << 16))]
     want = function(x.float(), y.float()).to(dtype)
     assert_same(function(x, y), want)
     assert_same(function(x[3:], y[3:]), want[3:])

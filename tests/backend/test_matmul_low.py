@@ -61,7 +61,9 @@ def layouts(t: Any) -> Iterator[Any]:
 
 
 def exact(t: Any) -> Array:
-    return np.asarray(t.to(tinyt.float64 if t.is_floating_point() else tinyt.int64).numpy())
+    return np.asarray(
+        t.to(tinyt.float64 if t.is_floating_point() else tinyt.int64).numpy(force=True)
+    )
 
 
 def same_bits(got: Any, want: Any, what: str) -> None:
@@ -143,7 +145,7 @@ def test_bytes_to_int32(shape: tuple[int, int, int], rng: np.random.Generator) -
     want = (exact(a).astype("float64") @ exact(b).astype("float64")).astype("int32")
     for x, threads in zip(layouts(a), (1, 2, 3), strict=True):
         tinyt.set_num_threads(threads)
-        np.testing.assert_array_equal(tinyt._int_mm(x, b).numpy(), want)
+        np.testing.assert_array_equal(tinyt._int_mm(x, b).numpy(force=True), want)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -175,6 +177,7 @@ def test_small_and_large_values() -> None:
     assert (tiny @ tinyt.tensor([[2.0**-20], [0.0]], dtype=tinyt.bfloat16)).item() == 2.0**-120
 
 
+@pytest.mark.records
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_recorded(dtype: str, rng: np.random.Generator) -> None:
     a, b = operand(rng, (70, 100), dtype), operand(rng, (100, 80), dtype)
@@ -184,14 +187,16 @@ def test_recorded(dtype: str, rng: np.random.Generator) -> None:
 
 def check_sum(got: Any, a: Any, b: Any, c: Any, dtype: str) -> None:
     """A product and an addend, rounded once: within half a unit and what float32 sums lose."""
-    left, right, added = (t.double().numpy() for t in (a, b, c))
+    left, right, added = (t.double().numpy(force=True) for t in (a, b, c))
     with np.errstate(invalid="ignore"):
         exact = left @ right + added
         size = np.abs(left) @ np.abs(right) + np.abs(added)
-        value = got.double().numpy()
+        value = got.double().numpy(force=True)
         bound = np.abs(exact) * HALVES[dtype] * 1.001 + size * 2.0**-19
         near = np.abs(value - exact) <= bound
-    rounded = tinyt.tensor(exact).to(got.dtype).double().numpy()  # what is not finite, too
+    rounded = (
+        tinyt.tensor(exact).to(got.dtype).double().numpy(force=True)
+    )  # what is not finite, too
     same = (value == rounded) | (np.isnan(value) & np.isnan(rounded))
     assert (near | same).all()
 

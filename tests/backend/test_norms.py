@@ -35,7 +35,7 @@ def check(function: Callable[..., Any], arrays: list[Any], g: Any, wanted: list[
         out.backward(tinyt.tensor(g.astype(dtype)))
         for got, want in zip([out.detach(), *(a.grad for a in leaves)], wanted, strict=True):
             size = max(1.0, float(np.abs(want).max()))
-            np.testing.assert_allclose(got.numpy(), want, rtol=close, atol=close * size)
+            np.testing.assert_allclose(got.numpy(force=True), want, rtol=close, atol=close * size)
 
 
 def per_channel(rng: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -107,7 +107,9 @@ def test_rows_computed_together_have_the_bits_of_one(n: int, dtype: type, rng: A
         for i in range(37):
             alone = prim.layer_norm(x[i : i + 1], w, b, 1, center, 1e-5)
             for got, want in zip(found, alone, strict=True):
-                np.testing.assert_array_equal(got[i : i + 1].numpy(), want.numpy())
+                np.testing.assert_array_equal(
+                    got[i : i + 1].numpy(force=True), want.numpy(force=True)
+                )
 
 
 def test_no_rows() -> None:
@@ -147,7 +149,10 @@ def test_threads_change_no_bits(rng: Any) -> None:
                         leaf.requires_grad_()
                     out = function(*leaves)
                     (out * out).sum().backward()
-                    found += [t.float().detach().numpy() for t in (out, *(a.grad for a in leaves))]
+                    found += [
+                        t.float().detach().numpy(force=True)
+                        for t in (out, *(a.grad for a in leaves))
+                    ]
         return found
 
     tinyt.set_num_threads(1)
@@ -169,7 +174,7 @@ def test_far_from_zero(n: int, rng: Any) -> None:
         (functional.batch_norm(t, None, None, training=True), (0, 2)),
     ):
         want, _ = standardised(x.astype("float64"), axes, 1e-5)
-        np.testing.assert_allclose(got.numpy(), want, atol=5e-4)
+        np.testing.assert_allclose(got.numpy(force=True), want, atol=5e-4)
 
 
 # Over 40 MiB results are written past the caches, in pieces that begin anywhere in a line.
@@ -225,7 +230,7 @@ def test_strides_change_no_bits(rng: Any) -> None:
             leaf = view.detach().requires_grad_()
             out = function(leaf)
             out.backward(turned)
-            outputs.append(out.detach().numpy())
-            gradients.append(leaf.grad.numpy())
+            outputs.append(out.detach().numpy(force=True))
+            gradients.append(leaf.grad.numpy(force=True))
         np.testing.assert_array_equal(*outputs)
         np.testing.assert_array_equal(*gradients)

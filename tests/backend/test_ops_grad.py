@@ -24,6 +24,7 @@ from sampling import (
     build,
     flat,
     map_arrays,
+    placed,
     to_numpy,
 )
 
@@ -39,7 +40,9 @@ def with_values(value: Any, values: list[Array], make: Callable[[Array], Any]) -
     rest = iter(values)
     return map_arrays(
         value,
-        lambda a, differentiable: make(next(rest)) if differentiable else tinyt.tensor(a),
+        lambda a, differentiable: (
+            placed(make, next(rest)) if differentiable else placed(tinyt.tensor, a)
+        ),
         lambda name: getattr(tinyt, name),
     )
 
@@ -102,8 +105,11 @@ class Scalar:
 
         args, kwargs = with_values((self.sample.args, self.sample.kwargs), values, leaf)
         found = outputs(self.op, args, kwargs)
-        weights = [tinyt.tensor(w) for w in self.weights]
-        total = sum(((w * t).sum() for w, t in zip(weights, found, strict=True)), tinyt.zeros(()))
+        weights = [placed(tinyt.tensor, w) for w in self.weights]
+        total = sum(
+            ((w * t).sum() for w, t in zip(weights, found, strict=True)),
+            tinyt.zeros((), device="cpu"),
+        )
         if not total.requires_grad:
             return leaves, [tinyt.zeros_like(t) for t in leaves]
         gradients = tinyt.autograd.grad(total, leaves, create_graph=create_graph, allow_unused=True)
@@ -129,7 +135,7 @@ def method_gradients(name: str, sample: Sample, recorded: bool) -> list[Any] | N
     leaves: list[Any] = []
 
     def leaf(array: Array, differentiable: bool) -> Any:
-        leaves.append(tinyt.tensor(array).requires_grad_(differentiable))
+        leaves.append(placed(tinyt.tensor, array).requires_grad_(differentiable))
         return leaves[-1]
 
     (x, *args), kwargs = map_arrays((sample.args, sample.kwargs), leaf, str)
@@ -189,8 +195,8 @@ def test_second_gradient(op: Op, rng: np.random.Generator) -> None:
 
         leaves, first = scalar.gradients(scalar.start, create_graph=True)
         total = sum(
-            ((tinyt.tensor(v) * g).sum() for v, g in zip(directions, first, strict=True)),
-            tinyt.zeros(()),
+            ((placed(tinyt.tensor, v) * g).sum() for v, g in zip(directions, first, strict=True)),
+            tinyt.zeros((), device="cpu"),
         )
         if total.requires_grad:
             second = tinyt.autograd.grad(total, leaves, allow_unused=True)
@@ -216,7 +222,7 @@ def test_not_differentiable(op: Op, rng: np.random.Generator) -> None:
     args = with_values(
         sample.args,
         [a for a, d in arrays_in(sample.args) if d],
-        lambda a: tinyt.tensor(a).requires_grad_(),
+        lambda a: placed(tinyt.tensor, a).requires_grad_(),
     )
     for result in flat(op.function(tinyt)(*args, **build(tinyt, sample.kwargs))):
         assert not result.requires_grad

@@ -16,6 +16,7 @@ from op_samples import OPS
 from sampling import assert_same_bits, build, flat
 from tinyt import memory, nn, optim
 
+pytestmark = pytest.mark.host
 FIRST_SAMPLES = 4  # of an operation: the rest takes the same ways
 
 

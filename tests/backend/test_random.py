@@ -77,10 +77,12 @@ def generator_at(offset: int, seed: int = SEED) -> tinyt.Generator:
 @pytest.mark.parametrize("seed", [0, SEED, 2**64 - 1])
 def test_uniform_words(n: int, offset: int, seed: int) -> None:
     single = tinyt.rand(n, generator=generator_at(offset, seed))
-    np.testing.assert_array_equal(single.numpy(), (words(seed, offset, n) >> 8) * 2.0**-24)
+    np.testing.assert_array_equal(
+        single.numpy(force=True), (words(seed, offset, n) >> 8) * 2.0**-24
+    )
     real = tinyt.rand(n, generator=generator_at(offset, seed), dtype=tinyt.float64)
     np.testing.assert_array_equal(
-        real.numpy(), (words64(seed, offset, n) >> np.uint64(11)) * 2.0**-53
+        real.numpy(force=True), (words64(seed, offset, n) >> np.uint64(11)) * 2.0**-53
     )
 
 
@@ -88,16 +90,16 @@ def test_normal_words() -> None:
     n = 260
     single = tinyt.randn(n, generator=generator_at(5))
     want = box_muller((words(SEED, 5, n) >> 8) * 2.0**-24)
-    np.testing.assert_allclose(single.numpy(), want, rtol=0, atol=3e-6)
+    np.testing.assert_allclose(single.numpy(force=True), want, rtol=0, atol=3e-6)
     real = tinyt.randn(n, generator=generator_at(5), dtype=tinyt.float64)
     want = box_muller((words64(SEED, 5, n) >> np.uint64(11)) * 2.0**-53)
-    np.testing.assert_allclose(real.numpy(), want, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(real.numpy(force=True), want, rtol=0, atol=1e-14)
 
 
 def test_randint_words() -> None:
     drawn = tinyt.randint(-3, 1000, (50,), generator=generator_at(9))
     bits = words64(SEED, 9, 50).astype(np.int64)
-    np.testing.assert_array_equal(drawn.numpy(), bits % 1003 - 3)
+    np.testing.assert_array_equal(drawn.numpy(force=True), bits % 1003 - 3)
 
 
 # ------------------------------------------------------------------ the stream
@@ -164,7 +166,7 @@ N = 200_000
 
 
 def values(tensor: Any) -> np.ndarray:
-    return np.asarray(tensor.double().numpy())
+    return np.asarray(tensor.double().numpy(force=True))
 
 
 @pytest.mark.parametrize("seed", [0, 1, SEED])
@@ -197,7 +199,7 @@ def test_normal_distribution(dtype: str, seed: int) -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0, 2), (0, 10), (-7, 30), (5, 8)])
 def test_randint_distribution(low: int, high: int) -> None:
-    drawn = tinyt.randint(low, high, (N,), generator=generator_at(0)).numpy()
+    drawn = tinyt.randint(low, high, (N,), generator=generator_at(0)).numpy(force=True)
     assert drawn.dtype == np.int64
     counts = np.bincount(drawn - low, minlength=high - low)
     assert len(counts) == high - low
@@ -276,7 +278,11 @@ def test_uniform_never_reaches_its_upper_bound() -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64"])
 def test_random_covers_the_dtype(dtype: str) -> None:
-    x = tinyt.empty(10_000, dtype=getattr(tinyt, dtype)).random_(generator=generator_at(0)).numpy()
+    x = (
+        tinyt.empty(10_000, dtype=getattr(tinyt, dtype))
+        .random_(generator=generator_at(0))
+        .numpy(force=True)
+    )
     largest = 1 if dtype == "bool" else np.iinfo(dtype).max
     assert x.min() >= 0
     assert x.max() > 0.99 * largest
@@ -295,7 +301,7 @@ def test_multinomial(replacement: bool) -> None:
     weights = np.array([1.0, 0.0, 3.0, 6.0])
     generator = generator_at(0)
     rows = tinyt.tensor(np.tile(weights, (20_000, 1)))
-    drawn = rows.multinomial(2, replacement, generator=generator).numpy()
+    drawn = rows.multinomial(2, replacement, generator=generator).numpy(force=True)
     first = np.bincount(drawn[:, 0], minlength=4)
     assert first[1] == 0
     used = weights > 0
@@ -313,7 +319,7 @@ def test_multinomial(replacement: bool) -> None:
 
 def test_bernoulli() -> None:
     p = tinyt.tensor([0.0, 0.25, 1.0]).expand(N, 3)
-    x = tinyt.bernoulli(p, generator=generator_at(0)).numpy()
+    x = tinyt.bernoulli(p, generator=generator_at(0)).numpy(force=True)
     assert not x[:, 0].any()
     assert x[:, 2].all()
     assert stats.binomtest(int(x[:, 1].sum()), N, 0.25).pvalue > P_VALUE

@@ -31,7 +31,7 @@ def positive(rng: Rng, dtype: str) -> list[Sample]:
 def symmetric(tt: Any, x: Any) -> Any:
     """A derivative is that of symmetric matrices; the diagonal is large for whatever layout."""
     n = x.shape[-1]
-    return (x + x.mT) / 2 + 4 * n * tt.eye(n, dtype=x.dtype)
+    return (x + x.mT) / 2 + 4 * n * tt.eye(n, dtype=x.dtype, device=x.device)
 
 
 def factor(x: Array, upper: bool = False) -> Array:

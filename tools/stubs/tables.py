@@ -3,6 +3,7 @@
 # Types of the Cython module's parameters, by name; "| None" is added where the default is None.
 HOT_PARAMETERS = {
     "count": "SupportsIndex",
+    "kind": "str",
     "placeholder": "TensorBase",
     "place": "device | str | None",
     "values": "TensorBase",
@@ -81,7 +82,10 @@ HOT_TYPES = {
     "number_of_device": "int",
     "set_creation_device": "device",
     "creation_device": "device",
-    "synchronise": "None",
+    "synchronize": "None",
+    "accelerator": "str | None",
+    "device_count": "int",
+    "device_facts": "tuple[str, int]",
     "Node.device_code": "int",
     "device.__exit__": "None",
     "Node.shape": "tuple[int, ...]",

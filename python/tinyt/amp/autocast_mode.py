@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, TypeVar
 
-from tinyt._tensor import autocast_state, set_autocast_state
+from tinyt._tensor import autocast_state, device_count, set_autocast_state
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import bfloat16, float16, float64
 from tinyt.nesting import deeper
@@ -37,6 +37,8 @@ def _kind(device_type: str) -> str:
     if not isinstance(device_type, str):
         raise TypeError(f"autocast: device_type must be a str, got {type(device_type).__name__}")
     kind = device_type.partition(":")[0]
+    if device_count(kind):
+        return "cpu"  # one state for it and the devices that libraries bring
     if kind != "cpu" and kind not in OTHER_DEVICES:
         raise RuntimeError(
             f"autocast: unsupported autocast device_type {device_type!r}, expected one of cpu, "
@@ -58,7 +60,9 @@ class autocast:
     dtype its forward had; parameters keep theirs, and so do their gradients.
 
     Args:
-        device_type: "cpu" or "cpu:0"; "cuda" warns and is off, as PyTorch does without CUDA.
+        device_type: "cpu" or "cpu:0", or the name of a device that a library has brought, which
+            means the same: operations on either are in the block; "cuda" warns and is off, as
+            PyTorch does without CUDA.
         dtype: bfloat16 (the default) or float16; with another the block warns and is off.
         enabled: False turns autocast off inside another block.
         cache_enabled: whether all uses of a parameter in the block share one copy (default True).

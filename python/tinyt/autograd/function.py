@@ -85,7 +85,7 @@ class _Backward:
         # Of every argument, its number among the tensors; None for what is no tensor.
         numbers = iter(range(len(inputs)))
         self._slots = [next(numbers) if isinstance(x, Tensor) else None for x in inputs]
-        self.outputs: list[tuple[tuple[int, ...], Any] | None] = []
+        self.outputs: list[tuple[tuple[int, ...], Any, Any] | None] = []
 
     def release(self) -> None:
         """Frees what was saved."""
@@ -96,7 +96,9 @@ class _Backward:
         ctx = self._ctx
         if ctx._materialize:
             grads = [
-                prim.fill(meta[0], meta[1], 0.0, 0) if g is None and meta is not None else g
+                prim.fill(meta[0], meta[1], 0.0, 0, device=meta[2])
+                if g is None and meta is not None
+                else g
                 for g, meta in zip(grads, self.outputs, strict=True)
             ]
         ctx._node = node
@@ -234,7 +236,7 @@ def _record(backward: _Backward, ctx: FunctionCtx, tensors: list[Tensor], output
             backward.outputs.append(None)
             results.append(x)
             continue
-        backward.outputs.append((tuple(x.shape), x.dtype))
+        backward.outputs.append((tuple(x.shape), x.dtype, x.device))
         differentiable = x.dtype.is_floating_point or x.dtype.is_complex
         if _contains(ctx._dirty, x):
             set_written(x, node, i)

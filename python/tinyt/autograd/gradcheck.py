@@ -32,7 +32,7 @@ def _numerical(
             for step in (eps, -eps):
                 moved = list(values)
                 moved[i] = value + step
-                flat = prim.fill((len(values),), x.dtype, 0.0, 0)
+                flat = prim.fill((len(values),), x.dtype, 0.0, 0, device=x.device)
                 for k, v in enumerate(moved):
                     prim.slice(flat, 0, k, k + 1)._assign(v)
                 args = list(inputs)
@@ -43,6 +43,10 @@ def _numerical(
     return rows
 
 
+def _zeros(x: Tensor) -> Tensor:
+    return prim.fill(tuple(x.shape), x.dtype, 0.0, 0, device=x.device)
+
+
 def _analytic(
     function: Callable[..., Any], inputs: Sequence[Any], which: int, output: int
 ) -> list[list[float]]:
@@ -50,11 +54,11 @@ def _analytic(
     out = _outputs(function(*inputs))[output]
     columns = []
     for k in range(out.numel()):
-        seed = prim.fill((out.numel(),), out.dtype, 0.0, 0)
+        seed = prim.fill((out.numel(),), out.dtype, 0.0, 0, device=out.device)
         prim.slice(seed, 0, k, k + 1)._assign(1.0)
         seed = prim.reshape(seed, tuple(out.shape))
         (g,) = grad(out, x, seed, retain_graph=True, allow_unused=True)
-        flat = prim.fill(tuple(x.shape), x.dtype, 0.0, 0) if g is None else prim.copy(g)
+        flat = _zeros(x) if g is None else prim.copy(g)
         columns.append(prim.reshape(flat, (x.numel(),)).tolist())
     return [[column[i] for column in columns] for i in range(x.numel())]
 
@@ -144,14 +148,16 @@ def gradgradcheck(
             outs = [o for o in _outputs(func(*tracked)) if o.requires_grad]
             # Uneven weights, so that errors of different outputs cannot cancel.
             seeds = list(given or ()) or [
-                prim.reshape(prim.iota(o.numel(), o.dtype, 0.5, 0.25, 0, 0), tuple(o.shape))
+                prim.reshape(
+                    prim.iota(o.numel(), o.dtype, 0.5, 0.25, 0, 0, device=o.device), tuple(o.shape)
+                )
                 for o in outs
             ]
             found = grad(
                 outs, [tracked[i] for i in wanted], seeds, create_graph=True, allow_unused=True
             )
         return tuple(
-            prim.fill(tuple(args[i].shape), args[i].dtype, 0.0, 0) if g is None else g
+            _zeros(args[i]) if g is None else g
             for i, g in zip(wanted, found, strict=True)
         )
 

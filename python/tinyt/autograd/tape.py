@@ -38,6 +38,10 @@ def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
             f"backward: the gradient has shape {tuple(gradient.shape)}, "
             f"the output {tuple(output.shape)}"
         )
+    if gradient.device is not output.device:
+        raise RuntimeError(
+            f"backward: the gradient is on {gradient.device}, the output on {output.device}"
+        )
     return gradient if gradient.dtype is output.dtype else prim.cast(gradient, output.dtype)
 
 

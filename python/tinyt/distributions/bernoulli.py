@@ -107,7 +107,9 @@ class Bernoulli(Binary, ExponentialFamily):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(tinyt.arange(2, dtype=self._param.dtype), expand)
+        return self._enumerated(
+            tinyt.arange(2, dtype=self._param.dtype, device=self._param.device), expand
+        )
 
     @property
     def _natural_params(self) -> tuple[Tensor]:
@@ -151,7 +153,9 @@ class Geometric(Binary):
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         shape, dtype = self._extended_shape(sample_shape), self.probs.dtype
         with tinyt.no_grad():
-            u = tinyt.rand(shape, dtype=dtype).clamp(min=tinyt.finfo(dtype).tiny)
+            u = tinyt.rand(shape, dtype=dtype, device=self.probs.device).clamp(
+                min=tinyt.finfo(dtype).tiny
+            )
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -235,7 +239,9 @@ class ContinuousBernoulli(Binary, ExponentialFamily):
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        u = tinyt.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype)
+        u = tinyt.rand(
+            self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device
+        )
         return self.icdf(u)
 
     def log_prob(self, value: Tensor) -> Tensor:

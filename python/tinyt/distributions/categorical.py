@@ -77,7 +77,9 @@ class Categorical(Distribution):
     @property
     def mean(self) -> Tensor:
         """NaN: indices have no mean."""
-        return tinyt.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return tinyt.full(
+            self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device
+        )
 
     @property
     def mode(self) -> Tensor:
@@ -85,7 +87,9 @@ class Categorical(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return tinyt.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return tinyt.full(
+            self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device
+        )
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -93,7 +97,7 @@ class Categorical(Distribution):
             rows = self.probs.reshape((-1, self._num_events))
             count = Size(sample_shape).numel()
             if 0 in shape:
-                return tinyt.empty(shape, dtype=tinyt.int64)
+                return tinyt.empty(shape, dtype=tinyt.int64, device=self.probs.device)
             return tinyt.multinomial(rows, count, True).t().reshape(shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -110,7 +114,8 @@ class Categorical(Distribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return self._enumerated(tinyt.arange(self._num_events, dtype=tinyt.int64), expand)
+        values = tinyt.arange(self._num_events, dtype=tinyt.int64, device=self._param.device)
+        return self._enumerated(values, expand)
 
 
 class OneHotCategorical(Distribution):
@@ -178,7 +183,7 @@ class OneHotCategorical(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.event_shape[0]
-        values = tinyt.eye(n, dtype=self.probs.dtype)
+        values = tinyt.eye(n, dtype=self.probs.dtype, device=self.probs.device)
         values = values.reshape((n, *(1 for _ in self.batch_shape), n))
         return values.expand((n, *self.batch_shape, n)) if expand else values
 
@@ -252,8 +257,10 @@ class Multinomial(Distribution):
         drawn = self._categorical.sample((self.total_count, *sample_shape))
         shape = self._extended_shape(sample_shape)
         index = drawn.movedim(0, -1)
-        counts = tinyt.zeros(shape, dtype=self.probs.dtype)
-        return counts.scatter_add(-1, index, tinyt.ones(index.shape, dtype=counts.dtype))
+        counts = tinyt.zeros(shape, dtype=self.probs.dtype, device=self.probs.device)
+        return counts.scatter_add(
+            -1, index, tinyt.ones(index.shape, dtype=counts.dtype, device=counts.device)
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -225,7 +225,12 @@ class _Square(_Matrix):
     """Square matrices."""
 
     def check(self, value: Tensor) -> Tensor:
-        return tinyt.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=tinyt.bool)
+        return tinyt.full(
+            value.shape[:-2],
+            value.shape[-2] == value.shape[-1],
+            dtype=tinyt.bool,
+            device=value.device,
+        )
 
 
 class _Symmetric(_Square):

@@ -99,7 +99,9 @@ class Binomial(_Trials):
         count = int(self.total_count.max())
         if not self.total_count.min() == count:
             raise NotImplementedError(message)
-        return self._enumerated(tinyt.arange(1 + count, dtype=self._param.dtype), expand)
+        return self._enumerated(
+            tinyt.arange(1 + count, dtype=self._param.dtype, device=self._param.device), expand
+        )
 
 
 class NegativeBinomial(_Trials):

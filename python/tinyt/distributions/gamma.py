@@ -323,7 +323,7 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        normal = standard_normal(shape, self.df.dtype)
+        normal = standard_normal(shape, self.df.dtype, self.df.device)
         chi2 = Chi2(self.df, validate_args=False).rsample(sample_shape)
         return self.loc + self.scale * (normal * (chi2 / self.df).rsqrt())
 

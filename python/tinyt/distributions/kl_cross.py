@@ -179,7 +179,7 @@ def _register_infinite(kinds: dict[type[Distribution], tuple[type[Distribution],
 
     def kl(p: Any, q: Any) -> Tensor:
         shape = tinyt.broadcast_shapes(p.batch_shape, q.batch_shape)
-        return tinyt.full(shape, inf, dtype=p.mean.dtype)
+        return tinyt.full(shape, inf, dtype=p.mean.dtype, device=p.mean.device)
 
     for p_kind, q_kinds in kinds.items():
         for q_kind in q_kinds:

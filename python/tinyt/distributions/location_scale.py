@@ -59,7 +59,9 @@ class Uniform(Distribution):
         return (self.high - self.low).square() / 12
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        u = tinyt.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        u = tinyt.rand(
+            self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device
+        )
         return self.low + u * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -115,7 +117,9 @@ class Laplace(Distribution):
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         # Short of -1, where the logarithm is infinite.
         least = tinyt.finfo(self.loc.dtype).eps - 1
-        u = tinyt.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        u = tinyt.empty(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        )
         u = u.uniform_(least, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
@@ -155,7 +159,9 @@ class Cauchy(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return tinyt.full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
+        return tinyt.full(
+            self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device
+        )
 
     @property
     def mode(self) -> Tensor:
@@ -163,10 +169,14 @@ class Cauchy(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return tinyt.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+        return tinyt.full(
+            self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device
+        )
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        eps = tinyt.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).cauchy_()
+        eps = tinyt.empty(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        ).cauchy_()
         return self.loc + eps * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -208,7 +218,9 @@ class HalfCauchy(TransformedDistribution):
 
     @property
     def mean(self) -> Tensor:
-        return tinyt.full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
+        return tinyt.full(
+            self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device
+        )
 
     @property
     def mode(self) -> Tensor:

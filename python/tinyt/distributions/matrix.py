@@ -24,7 +24,7 @@ from tinyt.distributions.utils import all_numbers, broadcast_all, lazy_property,
 
 def _mvdigamma(x: Tensor, p: int) -> Tensor:
     """The derivative of the multivariate log-gamma function."""
-    steps = tinyt.arange(p, dtype=x.dtype) / 2
+    steps = tinyt.arange(p, dtype=x.dtype, device=x.device) / 2
     return (x.unsqueeze(-1) - steps).digamma().sum(-1)
 
 
@@ -68,7 +68,11 @@ class Wishart(ExponentialFamily):
             raise ValueError(
                 f"{name} must be at least two-dimensional, with optional leading batch dimensions"
             )
-        whole = df if isinstance(df, Tensor) else tinyt.full((), df, dtype=matrix.dtype)
+        whole = (
+            df
+            if isinstance(df, Tensor)
+            else tinyt.full((), df, dtype=matrix.dtype, device=matrix.device)
+        )
         batch = Size(tinyt.broadcast_shapes(matrix.shape[:-2], whole.shape))
         event = matrix.shape[-2:]
         self.df = whole.expand(batch)
@@ -138,10 +142,12 @@ class Wishart(ExponentialFamily):
         """Draws with gradients. ``max_try_correction`` is there for PyTorch's sake: A has a
         positive diagonal, so there is no singular draw to repeat."""
         shape = self._extended_shape(sample_shape)
-        steps = tinyt.arange(self._event_shape[-1], dtype=self.df.dtype)
+        steps = tinyt.arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device)
         chi2 = Chi2(self.df.unsqueeze(-1) - steps, validate_args=False)
         diagonal = chi2.rsample(sample_shape).sqrt().diag_embed()
-        part = self._factor @ (standard_normal(shape, self.df.dtype).tril(-1) + diagonal)
+        part = self._factor @ (
+            standard_normal(shape, self.df.dtype, self.df.device).tril(-1) + diagonal
+        )
         product: Tensor = part @ part.mT
         return product
 
@@ -215,7 +221,9 @@ class LKJCholesky(Distribution):
 
     def _beta(self) -> Beta:
         """Of the squared length of the part of each row below the diagonal, but for the first."""
-        steps = tinyt.arange(self.dim - 1, dtype=self.concentration.dtype)
+        steps = tinyt.arange(
+            self.dim - 1, dtype=self.concentration.dtype, device=self.concentration.device
+        )
         marginal = self.concentration.unsqueeze(-1) + 0.5 * (self.dim - 2)
         return Beta(steps / 2 + 0.5, marginal - 0.5 * steps, validate_args=False)
 
@@ -223,7 +231,9 @@ class LKJCholesky(Distribution):
         shape = self._extended_shape(sample_shape)
         with tinyt.no_grad():
             square = self._beta().sample(sample_shape).unsqueeze(-1)
-            normal = standard_normal(shape, self.concentration.dtype).tril(-1)[..., 1:, :]
+            normal = standard_normal(
+                shape, self.concentration.dtype, self.concentration.device
+            ).tril(-1)[..., 1:, :]
             rows = normal / tinyt.linalg.vector_norm(normal, dim=-1, keepdim=True)
             below = tinyt.nn.functional.pad(square.sqrt() * rows, (0, 0, 1, 0))
             left = 1 - below.square().sum(-1)
@@ -236,7 +246,9 @@ class LKJCholesky(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
-        order = tinyt.arange(2, self.dim + 1, dtype=self.concentration.dtype)
+        order = tinyt.arange(
+            2, self.dim + 1, dtype=self.concentration.dtype, device=self.concentration.device
+        )
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
         powers = (order * diagonal.log()).sum(-1)
         steps = self.dim - 1

@@ -30,7 +30,7 @@ def precision_to_scale_tril(precision: Tensor) -> Tensor:
     M Mᵀ it is the inverse of the lower-triangular J Mᵀ J."""
     reversed_factor = tinyt.linalg.cholesky(precision.flip((-2, -1)))
     lower = reversed_factor.flip((-2, -1)).mT
-    eye = tinyt.eye(precision.shape[-1], dtype=precision.dtype)
+    eye = tinyt.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return solve_lower(lower, eye)
 
 
@@ -144,7 +144,7 @@ class MultivariateNormal(Distribution):
         return self._factor.square().sum(-1).expand(shape)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
+        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + matvec(self._factor, eps)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -221,7 +221,9 @@ class LowRankMultivariateNormal(Distribution):
     def _capacitance(w: Tensor, d: Tensor) -> Tensor:
         """The Cholesky factor of I + Wᵀ D^-1 W."""
         product = (w.mT / d.unsqueeze(-2)) @ w
-        return tinyt.linalg.cholesky(product + tinyt.eye(w.shape[-1], dtype=w.dtype))
+        return tinyt.linalg.cholesky(
+            product + tinyt.eye(w.shape[-1], dtype=w.dtype, device=w.device)
+        )
 
     def expand(self, batch_shape: Shape, _instance: Any = None) -> LowRankMultivariateNormal:
         new = self._expanded(batch_shape, _instance)
@@ -266,8 +268,12 @@ class LowRankMultivariateNormal(Distribution):
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         w, d, _ = self._small
         shape = self._extended_shape(sample_shape)
-        low = standard_normal(shape[:-1] + w.shape[-1:], self.loc.dtype)
-        return self.loc + matvec(w, low) + d.sqrt() * standard_normal(shape, self.loc.dtype)
+        low = standard_normal(shape[:-1] + w.shape[-1:], self.loc.dtype, self.loc.device)
+        return (
+            self.loc
+            + matvec(w, low)
+            + d.sqrt() * standard_normal(shape, self.loc.dtype, self.loc.device)
+        )
 
     def _log_det(self) -> Tensor:
         """The logarithm of the covariance's determinant."""

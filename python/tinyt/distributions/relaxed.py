@@ -22,7 +22,7 @@ from tinyt.nn.functional import logsigmoid
 
 def _uniform(shape: Size, like: Tensor) -> Tensor:
     """Uniform values off 0 and 1."""
-    return clamp_probs(tinyt.rand(shape, dtype=like.dtype))
+    return clamp_probs(tinyt.rand(shape, dtype=like.dtype, device=like.device))
 
 
 class LogitRelaxedBernoulli(Binary):

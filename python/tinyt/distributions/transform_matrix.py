@@ -49,7 +49,7 @@ class SoftmaxTransform(Transform):
 
 def _sticks(n: int, like: Tensor) -> Tensor:
     """n, n - 1, ..., 1."""
-    return tinyt.arange(n, 0, -1, dtype=like.dtype)
+    return tinyt.arange(n, 0, -1, dtype=like.dtype, device=like.device)
 
 
 class StickBreakingTransform(Transform):
@@ -108,7 +108,7 @@ class CorrCholeskyTransform(Transform):
         eps = tinyt.finfo(x.dtype).eps
         r = vec_to_tril_matrix(x.tanh().clamp(min=-1 + eps, max=1 - eps), diag=-1)
         left = (1 - r.square()).sqrt().cumprod(-1)
-        r = r + tinyt.eye(r.shape[-1], dtype=r.dtype)
+        r = r + tinyt.eye(r.shape[-1], dtype=r.dtype, device=r.device)
         return r * pad(left[..., :-1], (1, 0), value=1.0)
 
     def _inverse(self, y: Tensor) -> Tensor:

@@ -34,7 +34,11 @@ def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
         )
     tensors = [v for v in values if isinstance(v, Tensor)]
     dtype = tensors[0].dtype if tensors else tinyt.get_default_dtype()
-    given = [v if isinstance(v, Tensor) else tinyt.full((), v, dtype=dtype) for v in values]
+    device = tensors[0].device if tensors else None
+    given = [
+        v if isinstance(v, Tensor) else tinyt.full((), v, dtype=dtype, device=device)
+        for v in values
+    ]
     return tuple(tinyt.broadcast_tensors(*given))
 
 

@@ -53,7 +53,10 @@ class Exponential(ExponentialFamily):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return tinyt.empty(shape, dtype=self.rate.dtype).exponential_() / self.rate
+        return (
+            tinyt.empty(shape, dtype=self.rate.dtype, device=self.rate.device).exponential_()
+            / self.rate
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -277,7 +280,9 @@ class GeneralizedPareto(Distribution):
         return zero, tinyt.where(zero, 1.0, self.concentration)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        u = tinyt.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        u = tinyt.rand(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        )
         return self.icdf(u)
 
     def log_prob(self, value: Tensor) -> Tensor:

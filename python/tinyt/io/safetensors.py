@@ -37,6 +37,7 @@ from tinyt.io.header import (
     restore_complex,
 )
 from tinyt.ops import empty
+from tinyt.ops.common import on_device
 from tinyt.printing import abbreviated
 from tinyt.tensor import Tensor, prim
 
@@ -69,7 +70,8 @@ def write(
         write_all(file, text)
         for name in order:
             if tensors[name].numel():
-                write_all(file, _bytes_of(_canonical(tensors[name].detach().contiguous())))
+                dense = tensors[name].detach().contiguous()
+                write_all(file, _bytes_of(_canonical(on_device(dense, "cpu"))))
 
 
 def _header_of(tensors: Mapping[str, Tensor], order: list[str], metadata: dict[str, str]) -> bytes:
@@ -194,7 +196,7 @@ def _read_header(file: BinaryIO, size: int) -> bytes:
 
 
 def _read_tensor(file: BinaryIO, name: str, entry: Entry) -> Tensor:
-    result = empty(entry.shape, dtype=entry.encoding.dtype)
+    result = empty(entry.shape, dtype=entry.encoding.dtype, device="cpu")
     if entry.end == entry.begin:
         return result
     if entry.encoding.convert is None:

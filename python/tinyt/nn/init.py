@@ -146,7 +146,7 @@ def trunc_normal_(
         raise ValueError(f"trunc_normal_: needs a < b and std > 0, got {a}, {b} and {std}")
     low, high = (math.erf((x - mean) / (std * math.sqrt(2.0))) for x in (a, b))
     with no_grad():
-        u = rand(tuple(tensor.shape), dtype=float64, generator=generator)
+        u = rand(tuple(tensor.shape), dtype=float64, generator=generator, device=tensor.device)
         z = _erf_inverse(u * (high - low) + low) * (std * math.sqrt(2.0)) + mean
         return tensor.copy_(z.clamp(a, b))
 
@@ -213,7 +213,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
-    drawn = randn(rows, columns, dtype=float64, generator=generator).numpy()
+    drawn = randn(rows, columns, dtype=float64, generator=generator, device="cpu").numpy()
     q, r = np.linalg.qr(drawn if rows >= columns else drawn.T)
     q = q * np.sign(np.diag(r))
     matrix = as_tensor(np.ascontiguousarray(q if rows >= columns else q.T))
@@ -233,7 +233,7 @@ def sparse_(
     rows = tensor.shape[0]
     with no_grad():
         tensor.normal_(0, std, generator=generator)
-        order = rand(tuple(tensor.shape), generator=generator).argsort(0)
+        order = rand(tuple(tensor.shape), generator=generator, device=tensor.device).argsort(0)
         return tensor.masked_fill_(order < math.ceil(sparsity * rows), 0.0)
 
 

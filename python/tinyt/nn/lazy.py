@@ -6,8 +6,9 @@ loads a state dict, its parameters are `UninitializedParameter`s.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import no_grad
@@ -38,6 +39,9 @@ from tinyt.nn.uninitialized import (
 )
 from tinyt.random import get_rng_state, set_rng_state
 from tinyt.tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "LazyBatchNorm1d",
@@ -80,6 +84,14 @@ class LazyModuleMixin(Module):
             f"initialize_parameters is not implemented for {type(self).__name__}"
         )
 
+    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        unknown = [name for name, buffer in self._buffers.items() if is_lazy(buffer)]
+        super()._apply(fn)
+        for name in unknown:  # parameters are the same objects, buffers new ones
+            moved: Any = self._buffers[name]
+            self._buffers[name] = UninitializedBuffer(False, moved.device, moved.dtype)
+        return self
+
     def has_uninitialized_params(self) -> bool:
         """Whether some sizes are not known yet."""
         return any(map(is_lazy, chain(self._parameters.values(), self._buffers.values())))
@@ -116,10 +128,10 @@ class _LazyLayer(LazyModuleMixin):
         set_rng_state(drawn)  # the values for no inputs were not asked for
         for name, param in self._parameters.items():
             if param is not None:
-                self._parameters[name] = UninitializedParameter(dtype=param.dtype)
+                self._parameters[name] = UninitializedParameter(True, param.device, param.dtype)
         for name, buffer in self._buffers.items():
             if buffer is not None and buffer.dim():
-                self._buffers[name] = UninitializedBuffer(dtype=buffer.dtype)
+                self._buffers[name] = UninitializedBuffer(False, buffer.device, buffer.dtype)
 
     def reset_parameters(self) -> None:
         """Draws the parameters anew, once their sizes are known."""

@@ -263,7 +263,7 @@ class RNNBase(Module):
         layers = self.num_layers * (2 if self.bidirectional else 1)
         shapes = [(layers, batch, size) for size in self._state_sizes()]
         if given is None:
-            return tuple(zeros(shape, dtype=like.dtype) for shape in shapes)
+            return tuple(zeros(shape, dtype=like.dtype, device=like.device) for shape in shapes)
         for state, shape in zip(given, shapes, strict=True):
             if tuple(state.shape) != shape:
                 raise RuntimeError(f"Expected hidden size {shape}, got {tuple(state.shape)}")

@@ -100,7 +100,10 @@ class RNNCellBase(Module):
         x = input.unsqueeze(0) if single else input
         if given is None:
             count = 2 if self._mode == "LSTM" else 1
-            given = tuple(zeros(x.shape[0], self.hidden_size, dtype=x.dtype) for _ in range(count))
+            given = tuple(
+                zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device)
+                for _ in range(count)
+            )
         elif single:
             given = tuple(s.unsqueeze(0) for s in given)
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None)

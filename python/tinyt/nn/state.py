@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -219,6 +220,13 @@ class StateWrite(NamedTuple):
                 if self.assign:
                     self.module._replace(self.name, self.value)
                 else:
+                    if self.target.is_meta and not self.value.is_meta:
+                        warnings.warn(
+                            f"for {self.key}: a value is copied to a tensor on meta, which has no "
+                            "elements, so nothing happens; assign=True puts the value in its place",
+                            UserWarning,
+                            stacklevel=2,
+                        )
                     self.target.copy_(self.value)
         except Exception as error:
             errors.append(

@@ -26,7 +26,8 @@ class UninitializedTensorMixin(Tensor):
     ) -> None:
         """Gives it a shape, with arbitrary values; optimisers keep their references."""
         kind = self.dtype if dtype is None else dtype
-        self.data = empty(tuple(shape), dtype=kind, device=device)
+        where = self.device if device is None else device
+        self.data = empty(tuple(shape), dtype=kind, device=where)
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     def _refuse(self) -> NoReturn:
@@ -51,7 +52,7 @@ class UninitializedTensorMixin(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             make: Any = type(self)
-            memo[id(self)] = make(self.requires_grad, dtype=self.dtype)
+            memo[id(self)] = make(self.requires_grad, self.device, self.dtype)
         return memo[id(self)]
 
     def __repr__(self) -> str:

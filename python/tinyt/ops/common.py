@@ -58,6 +58,12 @@ def on_device(x: Tensor, where: str | device) -> Tensor:
     return x if _tensor.number_of_device(x.device) == number else prim.to_device(x, number)
 
 
+def on_creation_device(x: Tensor) -> Tensor:
+    """A tensor where this thread makes tensors: itself where it is there."""
+    where = _tensor.creation_device()
+    return x if x.device is where else prim.to_device(x, where)
+
+
 INTEGER = (int, Integral)  # NumPy's too
 
 

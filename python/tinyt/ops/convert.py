@@ -157,7 +157,8 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Tensor
     """The tensor in another dtype; without one, the name of its type ("tinyt.FloatTensor")."""
     if dtype is None:
         found = next(k for k, v in TYPE_NAMES.items() if v == self.dtype.name)
-        return f"{_tensor.shown_as()}.{found}"
+        place = "" if self.device.type == "cpu" else f"{self.device.type}."
+        return f"{_tensor.shown_as()}.{place}{found}"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         if name not in TYPE_NAMES:
@@ -172,8 +173,8 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Tensor
 
 @method
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """The tensor in the dtype of ``other``."""
-    return to_dtype(self, other.dtype)
+    """The tensor in the dtype and on the device of ``other``."""
+    return on_device(to_dtype(self, other.dtype), other.device)
 
 
 @method

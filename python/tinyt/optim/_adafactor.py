@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tinyt.dtypes import finfo
-from tinyt.ops import tensor, zeros_like
+from tinyt.ops import zeros_like
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
     Params,
     ParamState,
+    counter,
     learning_rate,
     next_step,
-    number_dtype,
 )
 from tinyt.tensor import Tensor
 
@@ -83,7 +83,7 @@ class Adafactor(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=number_dtype())
+        state["step"] = counter()
         if param.dim() > 1:
             *outer, rows, columns = param.shape
             state["row_var"] = param.new_zeros((*outer, rows, 1))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tinyt.ops import tensor, zeros_like
+from tinyt.ops import zeros_like
 from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
     Params,
     ParamState,
+    counter,
     decayed,
     learning_rate,
-    number_dtype,
     refuse_differentiable,
     require_non_negative,
 )
@@ -66,7 +66,7 @@ class Adadelta(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=number_dtype())
+        state["step"] = counter()
         state["square_avg"] = zeros_like(param)
         state["acc_delta"] = zeros_like(param)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tinyt._core import adagrad_step
-from tinyt.ops import full_like, tensor
+from tinyt.ops import full_like
 from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Batch,
@@ -13,10 +13,10 @@ from tinyt.optim.optimizer import (
     ParamGroup,
     Params,
     ParamState,
+    counter,
     decayed,
     learning_rate,
     next_step,
-    number_dtype,
     refuse_differentiable,
     require_non_negative,
 )
@@ -76,7 +76,7 @@ class Adagrad(Optimizer):
                 self._init_state(self.state[param], param, group)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=number_dtype())
+        state["step"] = counter()
         state["sum"] = full_like(param, self.defaults["initial_accumulator_value"])
 
     def _update_all(self, batch: Batch, group: ParamGroup) -> Iterable[int]:

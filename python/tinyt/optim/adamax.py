@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tinyt.ops import maximum, tensor, zeros_like
+from tinyt.ops import maximum, zeros_like
 from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
     Params,
     ParamState,
+    counter,
     decayed,
     learning_rate,
     next_step,
-    number_dtype,
     refuse_differentiable,
     require_betas,
     require_non_negative,
@@ -66,7 +66,7 @@ class Adamax(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=number_dtype())
+        state["step"] = counter()
         state["exp_avg"] = zeros_like(param)
         state["exp_inf"] = zeros_like(param)
 

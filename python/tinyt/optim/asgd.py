@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tinyt.ops import tensor, zeros_like
+from tinyt.ops import zeros_like
 from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
     Params,
     ParamState,
+    counter,
     decayed,
     learning_rate,
     next_step,
-    number_dtype,
     refuse_differentiable,
     require_non_negative,
 )
@@ -68,9 +68,9 @@ class ASGD(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=number_dtype())
-        state["eta"] = tensor(learning_rate(group), dtype=number_dtype())
-        state["mu"] = tensor(1.0, dtype=number_dtype())
+        state["step"] = counter()
+        state["eta"] = counter(learning_rate(group))
+        state["mu"] = counter(1.0)
         state["ax"] = zeros_like(param)
 
     def _update_param(

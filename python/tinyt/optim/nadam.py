@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from tinyt.dtypes import float64
-from tinyt.ops import tensor
 from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
     Params,
     ParamState,
+    counter,
     decayed,
     learning_rate,
     moments,
     next_step,
-    number_dtype,
     refuse_differentiable,
     require_betas,
     require_non_negative,
@@ -95,7 +94,7 @@ class NAdam(Optimizer):
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
         state.update(moments(param))
-        state["mu_product"] = tensor(1.0, dtype=number_dtype())
+        state["mu_product"] = counter(1.0)
 
     def _update_param(
         self, param: Tensor, grad: Tensor, state: ParamState, group: ParamGroup

@@ -398,7 +398,7 @@ class Optimizer:
             self._init_state(fresh, param, group)
             for k in plain:
                 if isinstance(kept := fresh.get(k), Tensor):
-                    state[k] = tensor(float(state[k]), dtype=kept.dtype)
+                    state[k] = tensor(float(state[k]), dtype=kept.dtype, device=kept.device)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -471,9 +471,10 @@ def _adopt(value: Any, is_number: bool, param: Tensor) -> Any:
         return deepcopy(value)
     value = value.detach()
     # Numbers stay as they are: bfloat16 could not count past 256.
-    if not is_number and param.dtype.is_floating_point and value.dtype != param.dtype:
-        return value.to(param.dtype)
-    return value.clone()
+    if is_number:
+        return value.to("cpu", copy=True)
+    dtype = param.dtype if param.dtype.is_floating_point else value.dtype
+    return value.to(param.device, dtype, copy=True)
 
 
 def need_states() -> None:
@@ -530,6 +531,12 @@ def number_dtype() -> DType:
     return float64 if get_default_dtype() is float64 else float32
 
 
+def counter(value: float = 0.0) -> Tensor:
+    """A number of a state, such as how many steps were taken: on the CPU wherever parameters are,
+    as its value is read."""
+    return tensor(value, dtype=number_dtype(), device="cpu")
+
+
 def next_step(state: ParamState) -> float:
     """Counts a step in `state["step"]` and returns its number."""
     number: float = state["step"].item() + 1.0
@@ -540,7 +547,7 @@ def next_step(state: ParamState) -> float:
 def moments(param: Tensor) -> ParamState:
     """The state that Adam's kind starts with: step, running mean, running mean of squares."""
     return {
-        "step": tensor(0.0, dtype=number_dtype()),
+        "step": counter(),
         "exp_avg": zeros_like(param),
         "exp_avg_sq": zeros_like(param),
     }

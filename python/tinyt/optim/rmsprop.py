@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tinyt._core import rmsprop_step
-from tinyt.ops import tensor, zeros_like
+from tinyt.ops import zeros_like
 from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Batch,
@@ -13,9 +13,9 @@ from tinyt.optim.optimizer import (
     ParamGroup,
     Params,
     ParamState,
+    counter,
     decayed,
     learning_rate,
-    number_dtype,
     refuse_differentiable,
     require_non_negative,
 )
@@ -74,7 +74,7 @@ class RMSprop(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=number_dtype())
+        state["step"] = counter()
         state["square_avg"] = zeros_like(param)
         if group["momentum"] > 0:
             state["momentum_buffer"] = zeros_like(param)

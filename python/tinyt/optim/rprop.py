@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tinyt.ops import full_like, ones_like, tensor, zeros_like
+from tinyt.ops import full_like, ones_like, zeros_like
 from tinyt.optim.functional_forms import FunctionalForm
 from tinyt.optim.optimizer import (
     Optimizer,
     ParamGroup,
     Params,
     ParamState,
+    counter,
     learning_rate,
-    number_dtype,
     refuse_differentiable,
     require_non_negative,
 )
@@ -60,7 +60,7 @@ class Rprop(Optimizer):
         super().__init__(params, defaults)
 
     def _init_state(self, state: ParamState, param: Tensor, group: ParamGroup) -> None:
-        state["step"] = tensor(0.0, dtype=number_dtype())
+        state["step"] = counter()
         state["prev"] = zeros_like(param)
         state["step_size"] = full_like(param, learning_rate(group))
 

@@ -42,7 +42,8 @@ cdef extern from "core/base/shape.h" namespace "tinyt" nogil:
 
 cdef extern from "core/device/device.h" namespace "tinyt" nogil:
     cdef cppclass Device "tinyt::Device":
-        pass
+        cbool operator==(Device)
+    Device device_of(int64_t)
     int64_t code_of(Device)
     int64_t DEVICE_CODES "tinyt::kDeviceCodes"
     cbool has_other_devices()
@@ -52,8 +53,14 @@ cdef extern from "devices.h" namespace "tinyt":
     int64_t device_kind_of(const string&)
     string device_kind_name(int64_t)
     int64_t device_count_of(int64_t) except +raise_python_error
+    cbool device_has_numbers(int64_t)
+    void need_meta() except +raise_python_error
     string device_names() except +raise_python_error
     void synchronise_device(int64_t) except +raise_python_error
+    string device_hardware(int64_t) except +raise_python_error
+    int64_t device_bytes(int64_t) except +raise_python_error
+    cdef cppclass CreationDevice "tinyt::CreationDevice":
+        void enter(Device)
     int64_t swap_creation_device(int64_t)
     cbool is_on_host(const CTensor&)
     size_t address_of(const CTensor&)

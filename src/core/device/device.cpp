@@ -93,8 +93,10 @@ std::vector<DeviceKind> device_kinds() {
 std::string_view name_of(DeviceKind kind) { return kinds().rows[static_cast<size_t>(kind)].name; }
 
 std::string name_of(Device device) {
-  std::string name(name_of(device.kind));
-  return device == Device{} ? name : name + ":" + std::to_string(device.index);
+  const std::string name(name_of(device.kind));
+  const Runtime* runtime = find_runtime(device.kind);
+  const bool numbered = runtime ? runtime->has_numbers() : device != Device{};
+  return numbered ? name + ":" + std::to_string(device.index) : name;
 }
 
 Runtime* find_runtime(DeviceKind kind) { return kinds().rows[static_cast<size_t>(kind)].runtime; }

@@ -22,8 +22,12 @@ class Runtime {
  public:
   virtual ~Runtime() = default;
   virtual int device_count() const = 0;
+  // Whether its devices are told apart by numbers, as "cuda:0"; one that there is once by its name.
+  virtual bool has_numbers() const { return true; }
   virtual DeviceProperties properties(int index) const = 0;
 
+  // Whether `allocate` is to be asked at all: tensors of one without have no elements.
+  virtual bool has_memory() const { return true; }
   // Memory as the driver gives it; a buffer without host and handle where there is no more. `bytes`
   // is not 0.
   virtual Buffer allocate(size_t bytes, int index) = 0;

@@ -32,7 +32,8 @@ using Lock = std::lock_guard<ForkSafeMutex>;
 }  // namespace
 
 // Of the cache, else of the runtime, which is asked again when all that is kept went back to it.
-Buffer DeviceCache::take(size_t size) {
+Buffer DeviceCache::take(size_t bytes) {
+  const size_t size = rounded(bytes);
   for (int attempt = 0;; ++attempt) {
     {
       const Lock lock(mutex_);
@@ -51,7 +52,8 @@ Buffer DeviceCache::take(size_t size) {
       return made;
     }
     require(attempt == 0, ErrorKind::OutOfMemory, "memory: ", name_of(device_),
-            " has no more, asked for ", size, " bytes, in use ", statistics().current_bytes);
+            " has no more, asked for ", bytes, " bytes, in use ",
+            statistics().current_bytes - static_cast<int64_t>(bytes));
     empty_cache();
   }
 }
@@ -59,7 +61,7 @@ Buffer DeviceCache::take(size_t size) {
 Buffer DeviceCache::allocate(size_t bytes) {
   Buffer buffer;
   const auto n = static_cast<int64_t>(bytes);
-  if (bytes > 0) {
+  if (bytes > 0 && runtime_.has_memory()) {
     require(bytes <= kMost, ErrorKind::OutOfMemory, "memory: ", name_of(device_), " was asked for ",
             bytes, " bytes");
     {
@@ -70,7 +72,7 @@ Buffer DeviceCache::allocate(size_t bytes) {
       counts_.current_bytes += n;  // threads together keep to the limit
     }
     try {
-      buffer = take(rounded(bytes));
+      buffer = take(bytes);
     } catch (...) {
       const Lock lock(mutex_);
       counts_.current_bytes -= n;
@@ -88,7 +90,7 @@ Buffer DeviceCache::allocate(size_t bytes) {
 }
 
 void DeviceCache::release(const Buffer& buffer) noexcept {
-  if (buffer.bytes == 0) return;
+  if (buffer.bytes == 0 || !runtime_.has_memory()) return;
   const size_t size = rounded(buffer.bytes);
   Buffer whole = buffer;
   whole.bytes = size;
@@ -121,6 +123,11 @@ void DeviceCache::set_limit(int64_t bytes) {
   require(bytes >= 0, ErrorKind::Value, "memory.set_limit: bytes must be at least 0, got ", bytes);
   const Lock lock(mutex_);
   limit_ = bytes;
+}
+
+int64_t DeviceCache::limit() {
+  const Lock lock(mutex_);
+  return limit_;
 }
 
 void DeviceCache::empty_cache() noexcept {

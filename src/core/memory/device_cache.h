@@ -23,10 +23,11 @@ class DeviceCache final : public Allocator {
   Statistics statistics();
   void reset_peak();
   void empty_cache() noexcept;
-  void set_limit(int64_t bytes);
+  void set_limit(int64_t bytes);  // 0: none
+  int64_t limit();
 
  private:
-  Buffer take(size_t size);
+  Buffer take(size_t bytes);
 
   const Device device_;
   Runtime& runtime_;

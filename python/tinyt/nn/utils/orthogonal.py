@@ -34,7 +34,7 @@ def exponential(a: Tensor) -> Tensor:
     size = a.detach().abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
     halvings = (size.clamp(min=0.5).log2().ceil() + 1).clamp(max=_SQUARINGS)
     x = a * (-halvings).exp2()
-    one = eye(n, dtype=a.dtype)
+    one = eye(n, dtype=a.dtype, device=a.device)
     powers = [one, x, x @ x]
     powers.append(powers[2] @ x)
     fourth = powers[2] @ powers[2]
@@ -56,8 +56,8 @@ def reflected(below: Tensor) -> Tensor:
     `below` (..., n, k) is v beneath its element i, which is 1, and tau = 2 / vᵀv."""
     n, k = below.shape[-2:]
     factors = 2.0 / (1.0 + (below * below).sum(-2))
-    vectors = below + eye(n, k, dtype=below.dtype)
-    q = eye(n, k, dtype=below.dtype).expand(tuple(below.shape))
+    vectors = below + eye(n, k, dtype=below.dtype, device=below.device)
+    q = eye(n, k, dtype=below.dtype, device=below.device).expand(tuple(below.shape))
     for i in reversed(range(k)):
         v = vectors[..., i : i + 1]
         q = q - factors[..., i, None, None] * (v @ (v.mT @ q))
@@ -65,7 +65,7 @@ def reflected(below: Tensor) -> Tensor:
 
 
 def _array(x: Tensor) -> NDArray[Any]:
-    return x.detach().contiguous().numpy()
+    return x.detach().contiguous().numpy(force=True)
 
 
 def orthonormal(a: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def orthonormal(a: Tensor) -> Tensor:
 
     q, r = np.linalg.qr(_array(a))
     signs = np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
-    return as_tensor(np.ascontiguousarray(q * signs)).to(a.dtype)
+    return as_tensor(np.ascontiguousarray(q * signs)).to(a)
 
 
 def _as_reflectors(q: Tensor) -> Tensor:
@@ -86,14 +86,16 @@ def _as_reflectors(q: Tensor) -> Tensor:
     i = np.arange(packed.shape[-1])
     signs = np.sign(packed[..., i, i])
     packed[..., i, i] = np.where(factors == 0, -signs, signs)
-    return as_tensor(packed).to(q.dtype)
+    return as_tensor(packed).to(q)
 
 
 def _is_orthonormal(q: Tensor) -> bool:
     n, k = q.shape[-2:]
     margin = 10.0 * n * finfo(q.dtype).eps
     product = q.mT @ q
-    return allclose(product, eye(k, dtype=q.dtype).expand(tuple(product.shape)), atol=margin)
+    return allclose(
+        product, eye(k, dtype=q.dtype, device=q.device).expand(tuple(product.shape)), atol=margin
+    )
 
 
 class Orthogonal(Module):
@@ -149,7 +151,7 @@ class Orthogonal(Module):
                 packed = _as_reflectors(tall)
                 return packed.mT if is_wide else packed
             if n != k:
-                drawn = randn((*tall.shape[:-1], n - k), dtype=q.dtype)
+                drawn = randn((*tall.shape[:-1], n - k), dtype=q.dtype, device=q.device)
                 base = orthonormal(cat([tall, drawn], -1))
             else:
                 base = tall.clone() if _is_orthonormal(tall) else orthonormal(tall)

@@ -301,7 +301,7 @@ class RandomStructured(_Structured):
         self.dim = dim
 
     def _kept(self, t: Tensor, dim: int, count: int) -> Tensor:
-        drawn = rand(t.shape[dim])
+        drawn = rand(t.shape[dim], device=t.device)
         kept: Tensor = drawn > kthvalue(drawn, count).values
         return kept
 

@@ -54,12 +54,19 @@ class PackedSequence(_Fields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same with its data converted; itself where nothing changes."""
+        """The same with its data converted, and its indices where they are; itself where nothing
+        changes."""
         data = self.data.to(*args, **kwargs)
-        return self if data is self.data else self._replace(data=data)
+        if data is self.data:
+            return self
+        first, second = (
+            None if x is None else x.to(data.device)
+            for x in (self.sorted_indices, self.unsorted_indices)
+        )
+        return self._replace(data=data, sorted_indices=first, unsorted_indices=second)
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same on the CPU, where it is."""
+        """The same on the CPU."""
         return self.to(*args, **{"device": "cpu", **kwargs})
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
@@ -132,7 +139,7 @@ _KNOWN = "_lengths"  # an attribute of tensors that a recording makes: (version,
 
 def _tensor_of(lengths: list[int]) -> Tensor:
     """Lengths as a tensor, of which a recording knows the values."""
-    out = tensor(lengths, dtype=int64)
+    out = tensor(lengths, dtype=int64, device="cpu")  # as in PyTorch, wherever the data are
     if _capture.recorder() is not None:
         setattr(out, _KNOWN, (out._version, tuple(lengths)))
     return out
@@ -188,8 +195,8 @@ def pack_padded_sequence(
     order = _order(sizes)
     sorted_indices = unsorted_indices = None
     if not enforce_sorted:
-        sorted_indices = tensor(order, dtype=int64)
-        unsorted_indices = tensor(_inverse(order), dtype=int64)
+        sorted_indices = tensor(order, dtype=int64, device=input.device)
+        unsorted_indices = tensor(_inverse(order), dtype=int64, device=input.device)
         input = index_select(input, 1, sorted_indices)
         sizes = [sizes[i] for i in order]
     elif sizes != sorted(sizes, reverse=True):
@@ -221,17 +228,24 @@ def pad_packed_sequence(
     for n in steps:
         row = sequence.data[begin : begin + n]
         if n < batch:
-            fill = full((batch - n, *rest), padding_value, dtype=row.dtype)
+            fill = full((batch - n, *rest), padding_value, dtype=row.dtype, device=row.device)
             row = cat([row, fill])
         rows.append(row)
         begin += n
     for _ in range(times, total_length or times):
-        rows.append(full((batch, *rest), padding_value, dtype=sequence.data.dtype))
+        rows.append(
+            full(
+                (batch, *rest),
+                padding_value,
+                dtype=sequence.data.dtype,
+                device=sequence.data.device,
+            )
+        )
     padded = stack(rows)
     lengths = _tensor_of([sum(n > i for n in steps) for i in range(batch)])
     if sequence.unsorted_indices is not None:
         padded = index_select(padded, 1, sequence.unsorted_indices)
-        lengths = index_select(lengths, 0, sequence.unsorted_indices)
+        lengths = index_select(lengths, 0, sequence.unsorted_indices.cpu())
     return (padded.transpose(0, 1) if batch_first else padded), lengths
 
 
@@ -253,7 +267,9 @@ def pad_sequence(
     rows = []
     for x in parts:
         if x.shape[0] < longest:
-            fill = full((longest - x.shape[0], *x.shape[1:]), padding_value, dtype=x.dtype)
+            fill = full(
+                (longest - x.shape[0], *x.shape[1:]), padding_value, dtype=x.dtype, device=x.device
+            )
             x = cat([x, fill] if padding_side == "right" else [fill, x])
         rows.append(x)
     return stack(rows, 0 if batch_first else 1)

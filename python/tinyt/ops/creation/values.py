@@ -10,7 +10,7 @@ from tinyt import _core, _tensor
 from tinyt._capture import Symbol
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, as_dtype
-from tinyt.ops.common import Placement, placed, to_dtype
+from tinyt.ops.common import Placement, on_creation_device, placed, to_dtype
 from tinyt.tensor import Tensor, method, prim, set_maker
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def _copied(data: Any, dtype: DType | None) -> Tensor:
         return _tensor.from_data(_as_lists(data), dtype)
     if getattr(data, "ndim", 1) == 0 and hasattr(data, "item") and not _is_foreign(data):
         return _from_numpy_scalar(data, dtype)
-    return prim.copy(to_dtype(_from_array(data), dtype))
+    x = to_dtype(_from_array(data), dtype)
+    moved = on_creation_device(x)
+    return prim.copy(x) if moved is x else moved
 
 
 def _from_lists(data: Any, dtype: DType | None) -> Tensor:
@@ -136,7 +138,7 @@ def _holds_array(data: Any, depth: int = 0) -> bool:
 def _stack_nested(data: Any, dtype: DType | None, depth: int = 0) -> Tensor:
     """Lists whose items are tensors or arrays, or numbers among them."""
     if not isinstance(data, (list, tuple)) or not data:
-        return _copied(data, dtype)
+        return on_creation_device(_copied(data, dtype))
     data = tuple(data)  # converting an item may run code that changes the list
     items = [_stack_nested(x, dtype, _deeper(depth)) for x in data]
     # A tensor of one element is a number, or a list of one, as the items beside it are.
@@ -176,7 +178,8 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     if isinstance(data, Tensor):
         return placed("as_tensor", to_dtype(data, dtype), {"device": device})
     if _is_array(data) and getattr(data, "ndim", 0) > 0:
-        return placed("as_tensor", to_dtype(_from_array(data), dtype), {"device": device})
+        held = on_creation_device(to_dtype(_from_array(data), dtype))
+        return placed("as_tensor", held, {"device": device})
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -210,6 +213,8 @@ def asarray(
     else:
         return tensor(obj, dtype=dtype, **place)
     out = to_dtype(source, dtype)
+    if device is None and not isinstance(obj, Tensor):
+        out = on_creation_device(out)
     if copy is False and out is not source:
         raise ValueError(f"asarray: {source.dtype.name} to {out.dtype.name} needs a copy")
     return placed("asarray", prim.copy(out) if copy and out is source else out, place)
@@ -285,7 +290,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 def new_tensor(
     self: Tensor, data: Any, *, dtype: DType | None = None, **place: Unpack[Placement]
 ) -> Tensor:
-    """A copy of ``data``, in the dtype of this tensor."""
+    """A copy of ``data``, in the dtype and on the device of this tensor."""
+    place.setdefault("device", self.device)
     return tensor(data, dtype=dtype or self.dtype, **place)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from tinyt import _tensor
 from tinyt._autograd import is_grad_enabled
 from tinyt._capture import Symbol, index
-from tinyt._core import CaptureError, DTypeError, ShapeError, is_recording
+from tinyt._core import CaptureError, DeviceError, DTypeError, ShapeError, is_recording
 from tinyt.autograd.rules.movement import inverse
 from tinyt.dtypes import bfloat16, float16, float64
+from tinyt.ops.common import on_device
 from tinyt.ops.creation.filled import filled
 from tinyt.ops.elementwise.functions import broadcast_shapes
 from tinyt.tensor import Tensor, attach, method, prim
@@ -56,6 +57,16 @@ def _as_index(item: Any) -> Any:
     )
 
 
+def _beside(item: Any, x: Tensor) -> Any:
+    """An index on the device of x: tensors and arrays on the CPU are moved there, as in PyTorch."""
+    if not isinstance(item, Tensor) or item.device is x.device:
+        return item
+    if item.device.type != "cpu":
+        others = "" if x.is_cpu else f" or on {x.device}, where the tensor is"
+        raise DeviceError(f"index: indices must be on the CPU{others}, got {item.device}")
+    return prim.to_device(item, x.device)
+
+
 def _items(index: Any) -> Sequence[Any]:
     """The single indices: of a tuple, and of a list that holds more than numbers."""
     if isinstance(index, tuple):
@@ -70,7 +81,8 @@ def _items(index: Any) -> Sequence[Any]:
 
 def _normalise(index: Any, x: Tensor) -> list[Any]:
     """One entry per indexed dimension, the Ellipsis replaced by full slices."""
-    items = [_as_index(i) for i in _items(index)]  # the last of Python's code that runs
+    # The last of Python's code that runs.
+    items = [_beside(_as_index(i), x) for i in _items(index)]
     rank, used = x.dim(), 0
     for item in items:
         if isinstance(item, Tensor) and item.dtype.name in ("bool", "uint8"):
@@ -330,6 +342,7 @@ def _spread(mask: Tensor, after: int) -> Tensor:
 
 def getitem(x: Tensor, index: Any) -> Tensor:
     """``x[index]``: a view for integers, slices, None and Ellipsis; a copy for tensors."""
+    index = _beside(index, x)
     if _is_mask(x, index):
         return prim.masked_select(x, index)
     view, advanced = _resolved(x, index)
@@ -344,6 +357,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
     A view takes a tensor of any dtype; tensor indices only one of the dtype of x, as in PyTorch.
     """
+    index = _beside(index, x)
     given = value
     if isinstance(value, (list, tuple)):
         real = x.dtype.is_floating_point or x.dtype.is_complex
@@ -351,7 +365,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     elif getattr(value, "ndim", None) == 0 and not isinstance(value, Tensor):
         value = _tensor.python_number(value)
     elif not isinstance(value, (Tensor, bool, int, float, complex)):
-        value = _tensor.from_buffer_object(value, True)
+        value = on_device(_tensor.from_buffer_object(value, True), x.device)
     if not isinstance(value, Tensor):
         _tensor.require_item(value, x.dtype)
     if not isinstance(value, Tensor) or value.numel() == 1:

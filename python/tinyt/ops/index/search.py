@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from tinyt import _tensor
 from tinyt._core import ShapeError, promote
 from tinyt.dtypes import ALL
-from tinyt.ops.common import Number, to_dtype, wrap_dim, write_out
+from tinyt.ops.common import Number, on_device, to_dtype, wrap_dim, write_out
 from tinyt.tensor import Tensor, method, prim
 
 Unique: TypeAlias = Tensor | tuple[Tensor, ...]
@@ -15,8 +15,11 @@ Unique: TypeAlias = Tensor | tuple[Tensor, ...]
 # ---- search
 
 
-def _as_tensor(value: Tensor | Number) -> Tensor:
-    return value if isinstance(value, Tensor) else _tensor.from_data(value)
+def _as_tensor(value: Tensor | Number, beside: Tensor | Number) -> Tensor:
+    """A number as a tensor where the other one is."""
+    if isinstance(value, Tensor) or not isinstance(beside, Tensor):
+        return cast(Tensor, value)
+    return on_device(_tensor.from_data(value), beside.device)
 
 
 def _right(op: str, right: bool, side: str | None) -> bool:
@@ -56,7 +59,7 @@ def searchsorted(
                 f"{tuple(sequence.shape)}"
             )
         sequence = prim.gather(sequence, sorter, sequence.dim() - 1)
-    found = prim.searchsorted(sequence, _as_tensor(input), behind)
+    found = prim.searchsorted(sequence, _as_tensor(input, sequence), behind)
     return write_out(out, prim.cast(found, 4) if out_int32 else found)
 
 
@@ -85,7 +88,8 @@ def isin(
     """Whether each of ``elements`` is among ``test_elements``; a NaN never is."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError("isin: elements or test_elements must be a Tensor, got two numbers")
-    x, test = _as_tensor(elements), _as_tensor(test_elements)
+    x = _as_tensor(elements, test_elements)
+    test = _as_tensor(test_elements, elements)
     common = ALL[promote(x.dtype.number, test.dtype.number)]
     x, test = to_dtype(x, common), to_dtype(prim.reshape(test, (test.numel(),)), common)
     if test.numel() == 0:

@@ -439,7 +439,7 @@ def _powers(x: Tensor, columns: int) -> Tensor:
     """A new last dimension of the powers ``1, x, x^2, ...``."""
     kind = x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else int64
     last, shape = x.dim(), tuple(x.shape)
-    powers = prim.fill((*shape, min(columns, 1)), kind, 1.0, 1)
+    powers = prim.fill((*shape, min(columns, 1)), kind, 1.0, 1, 0.0, x.device)
     if columns > 1:
         base = prim.reshape(to_dtype(x, kind), (*shape, 1))
         factors = prim.expand(base, (*shape, columns - 1))

@@ -8,7 +8,7 @@ from typing import Any
 
 from tinyt import _core
 from tinyt.dtypes import int64
-from tinyt.ops.common import in_float32, need_tensor, to_dtype
+from tinyt.ops.common import in_float32, need_tensor, on_device, to_dtype
 from tinyt.ops.creation.values import as_tensor
 from tinyt.ops.nn.loss import reduced, reduction_of
 from tinyt.tensor import Tensor, prim
@@ -128,10 +128,11 @@ def ctc_loss(
         )
     if not steps:
         raise RuntimeError("ctc_loss: log_probs must have at least one step")
-    sizes = _lengths("input_lengths", input_lengths, count, steps)
+    place = scores.device  # lengths may be on the CPU, as in PyTorch
+    sizes = on_device(_lengths("input_lengths", input_lengths, count, steps), place)
     wide = targets if targets.dim() == 2 or is_batch else targets[None]
     most = wide.shape[1] if wide.dim() == 2 else wide.numel()
-    lengths = _lengths("target_lengths", target_lengths, count, most)
+    lengths = on_device(_lengths("target_lengths", target_lengths, count, most), place)
     labels = to_dtype(wide if wide.dim() == 2 else _padded(wide, lengths), int64)
     if labels.shape[0] != count:
         raise RuntimeError(f"ctc_loss: targets must be of {count} samples, got {labels.shape[0]}")

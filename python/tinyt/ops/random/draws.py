@@ -10,8 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tinyt import _tensor
 from tinyt._autograd import zero_gradient
 from tinyt._core import DTypeError, is_recording
+from tinyt._tensor import device as Device
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import finfo, float32, float64, get_default_dtype, iinfo, int64
 from tinyt.ops.common import Placement, Sizes, placed, sizes_of, to_dtype, write_out
@@ -30,26 +32,32 @@ def draw(
     dtype: DType,
     generator: Generator | None,
     then: Callable[[Tensor], Tensor] | None = None,
+    device: Device | None = None,
 ) -> Tensor:
-    """Draws and finishes with ``then``; a failure anywhere leaves the stream where it was."""
+    """Draws and finishes with ``then``; a failure anywhere leaves the stream where it was.
+    ``device``: by default where this thread makes tensors."""
     if any(n < 0 for n in size):
         raise RuntimeError(f"random: sizes must not be negative, got {size}")
 
     if dtype.is_complex:
         # Independent parts; a normal number of variance 1 has half of it in each.
         part = float32 if dtype.name == "complex64" else float64
-        pairs = draw(primitive, (*size, 2), part, generator)
+        pairs = draw(primitive, (*size, 2), part, generator, device=device)
         pairs = pairs * math.sqrt(0.5) if primitive is prim.normal else pairs
         return prim.view_as_complex(pairs) if then is None else then(prim.view_as_complex(pairs))
 
     def make(seed: int, offset: int) -> Tensor:
-        out = primitive(size, dtype, None, seed, offset)
+        out = primitive(size, dtype, device, seed, offset)
         return out if then is None else then(out)
 
-    return (generator or default_generator).draw(math.prod(size), make)
+    # A draw that has no elements takes none of the stream, as in PyTorch.
+    is_meta = (device or _tensor.creation_device()).type == "meta"
+    return (generator or default_generator).draw(0 if is_meta else math.prod(size), make)
 
 
-def _bits(size: tuple[int, ...], dtype: DType, device: None, seed: int, offset: int) -> Tensor:
+def _bits(
+    size: tuple[int, ...], dtype: DType, device: Device | None, seed: int, offset: int
+) -> Tensor:
     """64 random bits an element, as int64."""
     return prim.random_bits(size, device, seed, offset)
 
@@ -79,6 +87,7 @@ def draw_into(
         dtype or working_dtype(x.dtype),
         generator,
         lambda u: x._assign(then(u)),
+        x.device,
     )
 
 
@@ -205,8 +214,10 @@ def normal(
     With numbers alone ``size`` is needed.
     """
     given = [x.detach() for x in (mean, std) if isinstance(x, Tensor)]
+    device = None
     if given:
-        shape = tuple(prim.add(given[0], given[-1]).shape)
+        both = prim.add(given[0], given[-1])
+        shape, device = tuple(both.shape), both.device
         target = given[0].dtype
         need_floats("normal", given[0])
     elif size is None:
@@ -222,7 +233,12 @@ def normal(
         raise RuntimeError(f"normal: std must not be negative, got {lowest}")
     centre, width = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
     values = draw(
-        prim.normal, shape, target, generator, lambda z: prim.add(prim.mul(z, width), centre)
+        prim.normal,
+        shape,
+        target,
+        generator,
+        lambda z: prim.add(prim.mul(z, width), centre),
+        device,
     )
     for x in (mean, std):
         if isinstance(x, Tensor):

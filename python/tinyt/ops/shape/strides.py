@@ -10,7 +10,7 @@ from tinyt import _autograd, _tensor
 from tinyt._autograd import Node, is_grad_enabled
 from tinyt._core import ShapeError
 from tinyt.autograd import no_grad
-from tinyt.autograd.rules.common import contiguous_strides, zeros
+from tinyt.autograd.rules.common import contiguous_strides
 from tinyt.ops.common import Scalar, Sizes, sizes_of, wrap_dim
 from tinyt.tensor import Tensor, method, prim
 
@@ -36,10 +36,11 @@ def _may_repeat(geometry: Geometry) -> bool:
 
 def _added(g: Tensor, geometry: Geometry, count: int) -> Tensor:
     """Zeros of ``count`` elements with ``g`` added where a view of them lies, in its order."""
-    blank = zeros((count,), g)
+    # Not by `rules.common`: where the gradient is, wherever this thread makes tensors.
+    blank = prim.fill((count,), g.dtype, 0.0, 0, 0.0, g.device)
     if not _may_repeat(geometry):
         return prim.update(blank, g, *geometry)
-    places = prim.as_strided(prim.iota(count, 5, 0.0, 0.0, 0, 1), *geometry)
+    places = prim.as_strided(prim.iota(count, 5, 0.0, 0.0, 0, 1, g.device), *geometry)
     total = math.prod(geometry[0])
     return prim.scatter_add(blank, prim.reshape(places, (total,)), prim.reshape(g, (total,)), 0)
 
@@ -50,13 +51,13 @@ def _strided_grad(g: Tensor, source: Geometry, view: Geometry) -> Tensor:
     Elements outside ``source`` have none; one that ``source`` shows several times shares it.
     """
     if not math.prod(source[0]) or not math.prod(view[0]):
-        return zeros(source[0], g)
+        return prim.fill(source[0], g.dtype, 0.0, 0, 0.0, g.device)
     first = min(source[2], view[2])
     source, view = ((s[0], s[1], s[2] - first) for s in (source, view))
     count = max(_reach(source), _reach(view))
     total = _added(g, view, count)
     if _may_repeat(source):
-        seen = _added(prim.fill(source[0], g.dtype, 1.0, 1), source, count)
+        seen = _added(prim.fill(source[0], g.dtype, 1.0, 1, 0.0, g.device), source, count)
         total = total / prim.maximum(seen, 1.0)
     return prim.copy(prim.as_strided(total, *source))
 

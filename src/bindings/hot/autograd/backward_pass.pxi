@@ -127,14 +127,9 @@ cdef class BackwardPass:
 
     cpdef run(self, bint retain_graph):
         """Visits every node that a gradient reaches."""
-        if not has_other_devices():
-            self.visit(retain_graph)
-            return
+        cdef CreationDevice place   # as it was after the pass
         self.place = code_of(t_device)
-        try:
-            self.visit(retain_graph)
-        finally:
-            swap_creation_device(self.place)
+        self.visit(retain_graph)
 
     cdef visit(self, bint retain_graph):
         cdef PendingGrad next

@@ -202,7 +202,7 @@ cdef raise_freed(str name):
 
 cdef TensorBase fit_gradient(TensorBase g, const InputMeta& meta):
     """Sums what was broadcast and converts what was promoted."""
-    cdef Attrs dims, place
+    cdef Attrs dims
     cdef Dims summed
     cdef Py_ssize_t lead, i
     if not same_sizes(g.t, meta):
@@ -217,10 +217,14 @@ cdef TensorBase fit_gradient(TensorBase g, const InputMeta& meta):
         if not same_sizes(g.t, meta):
             g = <TensorBase>run_one(OP_RESHAPE, g, sizes_attr(meta))
     g = convert(g, meta.dtype)
-    if code_of(g.t.device()) != code_of(meta.device):   # of a 0-d tensor of the CPU, or `copy_`
-        place.add(code_of(meta.device))
-        g = <TensorBase>run_one(OP_TO_DEVICE, g, place)
-    return g
+    # Others come of a 0-d tensor of the CPU, or of `copy_`.
+    return g if g.t.device() == meta.device else moved(g, meta.device)
+
+
+cdef TensorBase moved(TensorBase x, Device device):
+    cdef Attrs place
+    place.add(code_of(device))
+    return <TensorBase>run_one(OP_TO_DEVICE, x, place)
 
 
 cdef object edge_of(TensorBase x):

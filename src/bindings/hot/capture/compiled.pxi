@@ -236,13 +236,15 @@ cdef object built(object description, object leaves):
     return out
 
 
-cdef tuple MODES = ("grad mode", "autocast", "autocast's dtype", "autocast's cache",
-                    "the default dtype", "hooks of saved tensors",
-                    "the device that tensors are made on", "the device that tensors are made on")
+# The bits of each in `modes`.
+cdef tuple MODES = (("grad mode", 0xff), ("autocast", 0xff << 8), ("autocast's dtype", 0xff << 16),
+                    ("autocast's cache", 0xff << 24), ("the default dtype", 0xff << 32),
+                    ("hooks of saved tensors", 0xff << 40),
+                    ("the device that tensors are made on", 0xffff << 48))
 
 
 cpdef int64_t modes():
-    """What else of this thread and process a recording depends on: a byte for each of MODES."""
+    """What else of this thread and process a recording depends on."""
     return (<int64_t>grad_mode() | <int64_t>t_autocast.active << 8
             | <int64_t>t_autocast.dtype << 16 | <int64_t>t_autocast.cache << 24
             | <int64_t>default_dtype() << 32 | <int64_t>saved_hooks_active() << 40
@@ -541,8 +543,8 @@ cdef class CompiledGraph:
     def reason(self, tuple args, dict kwargs):
         """Why it does not stand for a call; None where only the numbers can be why."""
         cdef list leaves = []
-        for i, name in enumerate(MODES):
-            if (modes() ^ self.modes) >> 8 * <int>i & 255:
+        for name, bits in MODES:
+            if (modes() ^ self.modes) & bits:
                 return name
         if not (matches(self.description[0], args, leaves)
                 and matches(self.description[1], kwargs, leaves)):

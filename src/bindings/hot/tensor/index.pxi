@@ -21,19 +21,19 @@ def set_general_indexing(getitem, setitem):
 cdef object get_item(TensorBase x, object index):
     cdef bint tape = grad_mode() and wants_grad(x)
     if not is_recording():
-        if isinstance(index, TensorBase):
+        if isinstance(index, TensorBase) and (<TensorBase>index).t.device() == x.t.device():
             found = picked(x, <TensorBase>index)
         else:
             found = None if tape else plain_view(x, index)
         if found is not None:
             return found
-    if not has_other_devices():
-        return GENERAL_GETITEM(x, index)
-    before = swap_creation_device(code_of(x.t.device()))   # lists become tensors there
-    try:
-        return GENERAL_GETITEM(x, index)
-    finally:
-        swap_creation_device(before)
+    return general_get_item(x, index)
+
+
+cdef object general_get_item(TensorBase x, object index):
+    cdef CreationDevice place
+    place.enter(x.t.device())   # lists become tensors there
+    return GENERAL_GETITEM(x, index)
 
 
 cdef int set_item(TensorBase x, object index, object value) except -1:
@@ -44,7 +44,7 @@ cdef int set_item(TensorBase x, object index, object value) except -1:
     if not is_recording() and not (grad_mode() and (
             wants_grad(x) or (isinstance(value, TensorBase) and wants_grad(<TensorBase>value)))):
         if isinstance(index, TensorBase):
-            if number and fill_mask(x, (<TensorBase>index).t, value):
+            if number and (<TensorBase>index).t.device() == x.t.device() and fill_mask(x, (<TensorBase>index).t, value):
                 return 0
         elif number or isinstance(value, TensorBase):
             view = plain_view(x, index)
@@ -53,15 +53,14 @@ cdef int set_item(TensorBase x, object index, object value) except -1:
                     check_item(value, x.t.dtype())
                 view._assign(value)
                 return 0
-    if not has_other_devices():
-        GENERAL_SETITEM(x, index, value)
-        return 0
-    before = swap_creation_device(code_of(x.t.device()))
-    try:
-        GENERAL_SETITEM(x, index, value)
-    finally:
-        swap_creation_device(before)
+    general_set_item(x, index, value)
     return 0
+
+
+cdef object general_set_item(TensorBase x, object index, object value):
+    cdef CreationDevice place
+    place.enter(x.t.device())
+    GENERAL_SETITEM(x, index, value)
 
 
 cdef inline object exact_number(object x):

@@ -107,6 +107,10 @@ cdef class device:
 
     cdef readonly str type
     cdef readonly object index
+    cdef int64_t number     # what stands for it among attributes; -1 until it is known to be here
+
+    def __cinit__(self):
+        self.number = -1
 
     def __init__(self, type="cpu", index=None):
         if isinstance(type, device):
@@ -141,15 +145,21 @@ cdef class device:
 
     cdef int64_t code(self) except -1:
         """Its number among attributes; RuntimeError where this process has none such."""
+        if self.number < 0:
+            self.number = self.looked_up()
+        return self.number
+
+    cdef int64_t looked_up(self) except -1:
+        if self.type == "meta":
+            need_meta()
         cdef int64_t kind = device_kind_of(self.type.encode())
-        cdef int64_t at = 0 if self.index is None else self.index
+        cdef int64_t at = 0 if self.index is None or self.type == "meta" else self.index
         if kind >= 0 and at < device_count_of(kind):
             return kind << 8 | at
         if kind == 0:
             raise RuntimeError(f"device: cpu has only index 0, got {self.index}")
-        hint = "; leave it out, tensors here always have data" if self.type == "meta" else ""
         raise RuntimeError(f"device: {str(self)!r} is not available; this build has: "
-                           f"{device_names().decode()}{hint}")
+                           f"{device_names().decode()}")
 
     def require_present(self):
         """The device itself; RuntimeError where this process has none such."""
@@ -195,7 +205,8 @@ cdef object device_of_number(int64_t code):
     found = DEVICES.get(code)
     if found is None:
         name = device_kind_name(code >> 8).decode()
-        found = DEVICES[code] = device(name, code & 255)
+        index = code & 255 if device_has_numbers(code >> 8) else None
+        found = DEVICES[code] = device(name, index)
     return found
 
 
@@ -216,9 +227,29 @@ def creation_device():
     return device_of_number(code_of(t_device))
 
 
-def synchronise(device place not None):
+def synchronize(device place not None):
     """Returns when all that was asked of a device is done."""
     synchronise_device(place.code())
+
+
+def accelerator():
+    """The first kind of device beside the CPU of which this process has one, by name; None."""
+    cdef int64_t kind
+    for kind in range(1, DEVICE_CODES >> 8):
+        if device_has_numbers(kind) and device_count_of(kind) > 0:
+            return device_kind_name(kind).decode()
+    return None
+
+
+def device_count(str kind not None):
+    """How many devices of a kind this process has."""
+    cdef int64_t number = device_kind_of(kind.encode())
+    return device_count_of(number) if number > 0 and device_has_numbers(number) else 0
+
+
+def device_facts(device place not None):
+    """(name of the hardware, bytes of its memory or 0)."""
+    return device_hardware(place.code()).decode(), device_bytes(place.code())
 
 
 cdef int64_t device_code_for_core(void* object) except -1:

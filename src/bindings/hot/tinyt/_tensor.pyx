@@ -239,6 +239,9 @@ cdef class TensorBase:
             if (<TensorBase>value).t.dtype() != self.t.dtype():
                 raise RuntimeError(
                     f"grad: the gradient is {value.dtype.name}, the tensor {self.dtype.name}")
+            if not (<TensorBase>value).t.device() == self.t.device():
+                raise RuntimeError(
+                    f"grad: the gradient is on {value.device}, the tensor on {self.device}")
         set_grad(self, value)
 
     def detach(self):
@@ -432,8 +435,9 @@ cdef class TensorBase:
         Py_DECREF(<object>buffer.internal)
 
     def __dlpack_device__(self):
-        """(device type, device number) of the DLPack protocol."""
-        return (1, 0)
+        """(device type, device number) of the DLPack protocol: of a device that a library has
+        brought, the type of those without a number of their own."""
+        return (1, 0) if is_on_host(self.t) else (12, self.device.index)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """A DLPack capsule that shares the memory (or a copy's)."""
