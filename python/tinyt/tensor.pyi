@@ -1828,32 +1828,34 @@ class _Primitives(Protocol):
     ) -> Tensor: ...
     def layer_norm(
         self, input: Tensor, index: Tensor, source: Tensor, /, dims: int, center: bool, eps: float
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     def layer_norm_backward(
         self,
         input: Tensor,
         operand1: Tensor,
         operand2: Tensor,
         operand3: Tensor,
+        operand4: Tensor,
         /,
         dims: int,
         center: bool,
         dx: bool,
         params: bool,
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     def group_norm(
         self, input: Tensor, index: Tensor, source: Tensor, /, groups: int, eps: float
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     def group_norm_backward(
         self,
         input: Tensor,
         operand1: Tensor,
         operand2: Tensor,
         operand3: Tensor,
+        operand4: Tensor,
         /,
         groups: int,
         dx: bool,
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     def batch_norm(
         self,
         input: Tensor,
@@ -1863,17 +1865,18 @@ class _Primitives(Protocol):
         operand4: Tensor,
         /,
         eps: float,
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
     def batch_norm_backward(
         self,
         input: Tensor,
         operand1: Tensor,
         operand2: Tensor,
         operand3: Tensor,
+        operand4: Tensor,
         /,
         training: bool,
         dx: bool,
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     def attention(
         self,
         input: Tensor,
@@ -1896,13 +1899,20 @@ class _Primitives(Protocol):
         /,
         causal: bool,
         scale: float,
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     def lstm(
         self, input: Tensor, operand1: Tensor, operand2: Tensor, operand3: Tensor, /, reverse: bool
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     def lstm_backward(
-        self, input: Tensor, operand1: Tensor, operand2: Tensor, operand3: Tensor, /, reverse: bool
-    ) -> tuple[Tensor, Tensor]: ...
+        self,
+        input: Tensor,
+        operand1: Tensor,
+        operand2: Tensor,
+        operand3: Tensor,
+        operand4: Tensor,
+        /,
+        reverse: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
 
 prim: _Primitives
 

@@ -47,17 +47,17 @@ class Few {
 struct NodeData {
   Attrs attrs;
   Few<InputMeta, 3> inputs;
-  Few<SavedTensor, 5> saved;  // inputs first, then the outputs; empty where not needed
+  Few<SavedTensor, 6> saved;  // inputs first, then the outputs; empty where not needed
   Dims out_shape;
   DType out_dtype = DType::Float32;
   int64_t out_traced = -1;
 };
 
-// Positions that a gradient rule reads, as bits: the first inputs, and the two outputs.
-inline constexpr int kReadableInputs = 62;
-inline constexpr uint64_t kReadsOutput = uint64_t{1} << 62, kReadsSecond = uint64_t{1} << 63;
+// Positions that a gradient rule reads, as bits: the first inputs, and from the top the outputs, of
+// which -1 is the first.
+inline constexpr int kReadableInputs = 64 - kMostOutputs;
 inline uint64_t reads_bit(int position) {
-  return position == -1 ? kReadsOutput : position == -2 ? kReadsSecond : uint64_t{1} << position;
+  return uint64_t{1} << (position < 0 ? 64 + position : position);
 }
 
 inline bool grad_mode() { return t_modes.grad; }

@@ -23,10 +23,11 @@ class MetaRuntime final : public Runtime {
   void free(const Buffer&) noexcept override {}
 
   void copy(const Buffer& to, size_t, const Buffer& from, size_t, size_t) override {
-    require(to.device == from.device || to.device != Device{}, ErrorKind::NotImplemented,
-            "to_device: a tensor on meta has a shape and a dtype, and no elements to copy; "
-            "empty_like(x, device=...) makes one of its shape, Module.to_empty(device=...) all of a "
-            "module's");
+    require(
+        to.device == from.device || to.device != Device{}, ErrorKind::NotImplemented,
+        "to_device: a tensor on meta has a shape and a dtype, and no elements to copy; "
+        "empty_like(x, device=...) makes one of its shape, Module.to_empty(device=...) all of a "
+        "module's");
   }
   void fill(const Buffer&, size_t, size_t, uint8_t) override {}
   void synchronise(int) override {}

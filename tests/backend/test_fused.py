@@ -41,10 +41,10 @@ def normalised(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
 
 def norm_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     for _, w, b, dims, center, eps in normalised(x, rng):
-        stats = prim.layer_norm(x, w, b, dims, center, eps)[1]
+        stats = prim.layer_norm(x, w, b, dims, center, eps)[1:]
         g = tinyt.tensor(rng.standard_normal(x.shape))
         for wanted in ((True, True), (True, False), (False, True), (False, False)):
-            yield g, x, stats, w, dims, center, *wanted
+            yield g, x, *stats, w, dims, center, *wanted
 
 
 NONE = (tinyt.tensor(1.0), tinyt.tensor(0.0))
@@ -69,8 +69,8 @@ def channels(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
 def channel_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     for y, w, b, mean, var, eps in channels(x, rng):
         g = tinyt.tensor(rng.standard_normal(y.shape))
-        stats = prim.batch_norm(y, w, b, mean, var, eps)[1]
-        yield from ((g, y, stats, w, mean.dim() == 0, dx) for dx in (True, False))
+        stats = prim.batch_norm(y, w, b, mean, var, eps)[1:3]
+        yield from ((g, y, *stats, w, mean.dim() == 0, dx) for dx in (True, False))
 
 
 def groups(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
@@ -82,8 +82,8 @@ def groups(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
 def group_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     for y, w, b, number, eps in groups(x, rng):
         g = tinyt.tensor(rng.standard_normal(y.shape))
-        stats = prim.group_norm(y, w, b, number, eps)[1]
-        yield from ((g, y, stats, w, number, dx) for dx in (True, False))
+        stats = prim.group_norm(y, w, b, number, eps)[1:]
+        yield from ((g, y, *stats, w, number, dx) for dx in (True, False))
 
 
 def classes(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
@@ -156,9 +156,9 @@ def sequences(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
 
 def sequence_gradients(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
     for *parts, memory, weight, reverse in sequences(x, rng):
-        out, saved = prim.lstm(*parts, memory, weight, reverse)
-        g = tinyt.tensor(rng.standard_normal(tuple(out.shape)))
-        yield g, saved, memory, weight, reverse
+        out, last, saved = prim.lstm(*parts, memory, weight, reverse)
+        g, of_last = (tinyt.tensor(rng.standard_normal(tuple(x.shape))) for x in (out, last))
+        yield g, of_last, saved, memory, weight, reverse
 
 
 def sums_of_products(x: Any, rng: Any) -> Iterator[tuple[Any, ...]]:

@@ -23,7 +23,7 @@ def test_first_and_second_gradients(reverse: bool, rng: Any) -> None:
     parts = [x.requires_grad_() for x in sequence(rng, 3, 2, 2)]
 
     def run(*inputs: Any) -> Any:
-        return prim.lstm(*inputs, reverse)[0]
+        return prim.lstm(*inputs, reverse)[:2]
 
     assert gradcheck(run, parts)
     assert gradgradcheck(run, parts)
@@ -31,12 +31,11 @@ def test_first_and_second_gradients(reverse: bool, rng: Any) -> None:
 
 def test_no_times_pass_the_states_on(rng: Any) -> None:
     parts = [x.requires_grad_() for x in sequence(rng, 0, 3, 5)]
-    out, saved = prim.lstm(*parts, False)
-    np.testing.assert_array_equal(
-        out[0].detach().numpy(force=True), parts[2].detach().numpy(force=True)
-    )
+    out, last, saved = prim.lstm(*parts, False)
+    assert out.shape == (0, 3, 5)
+    np.testing.assert_array_equal(last.numpy(force=True), parts[2].numpy(force=True))
     assert saved.shape == (0, 75)
-    out.sum().backward()
+    (out.sum() + last.sum()).backward()
     grads = [x.grad.numpy(force=True) for x in parts]
     assert grads[0].shape == (0, 3, 20)
     assert [g.sum() for g in grads[1:]] == [0, 15, 0]
@@ -45,9 +44,9 @@ def test_no_times_pass_the_states_on(rng: Any) -> None:
 @pytest.mark.parametrize("shape", [(2, 0, 3), (2, 3, 0)])
 def test_nothing_to_do(shape: tuple[int, int, int], rng: Any) -> None:
     parts = [x.requires_grad_() for x in sequence(rng, *shape)]
-    out = prim.lstm(*parts, False)[0]
-    assert out.shape == (shape[0] + 1, *shape[1:])
-    out.sum().backward()
+    out, last, _ = prim.lstm(*parts, False)
+    assert (out.shape, last.shape) == (shape, shape[1:])
+    (out.sum() + last.sum()).backward()
     assert all((x.grad.numpy(force=True) == 0).all() for x in parts)
 
 
@@ -56,9 +55,9 @@ def test_bits_are_the_same_for_any_threads(rng: Any) -> None:
     results = []
     for threads in (1, 2, 3, 7):
         with tinyt.num_threads(threads):
-            out = prim.lstm(*parts, True)[0]
-            grads = tinyt.autograd.grad(out.square().sum(), parts)
-        results.append([x.detach().numpy(force=True).tobytes() for x in (out, *grads)])
+            out, last, _ = prim.lstm(*parts, True)
+            grads = tinyt.autograd.grad(out.square().sum() + last.sum(), parts)
+        results.append([x.detach().numpy(force=True).tobytes() for x in (out, last, *grads)])
     assert all(r == results[0] for r in results)
 
 

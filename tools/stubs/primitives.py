@@ -59,10 +59,11 @@ def primitive(row: Mapping[str, Any], name: str = "", form: str = "function") ->
         parameters = ["self", *parameters]
     elif form != "function":
         parameters[0] = "self"
-    # Two outputs, or a result that shares its input's memory, cannot be written elsewhere.
+    # Several outputs, or a result that shares its input's memory, cannot be written elsewhere.
     if form != "in_place" and row["outputs"] == 1 and "view" not in row["flags"]:
         parameters += ["*", "out: Tensor | None = None"]
-    returns = "Tensor" if row["outputs"] == 1 else "tuple[Tensor, Tensor]"
+    results = ", ".join(["Tensor"] * row["outputs"])
+    returns = "Tensor" if row["outputs"] == 1 else f"tuple[{results}]"
     return Function(name or row["name"], parameters, returns)
 
 

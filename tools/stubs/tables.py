@@ -95,6 +95,7 @@ HOT_TYPES = {
     "Node.input": "Tensor",
     "Node.output": "Tensor",
     "Node.second": "Tensor",
+    "Node.third": "Tensor",
     "Node.release": "None",
     "Node.fit": "Tensor",
     "Node.trace": "Any",

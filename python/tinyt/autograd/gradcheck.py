@@ -157,8 +157,7 @@ def gradgradcheck(
                 outs, [tracked[i] for i in wanted], seeds, create_graph=True, allow_unused=True
             )
         return tuple(
-            _zeros(args[i]) if g is None else g
-            for i, g in zip(wanted, found, strict=True)
+            _zeros(args[i]) if g is None else g for i, g in zip(wanted, found, strict=True)
         )
 
     return gradcheck(

@@ -74,9 +74,9 @@ def _run_lstm(
     if weights[3] is not None:
         gates = gates + weights[3]
     gates = gates.reshape(times, hidden.shape[0], gates.shape[1])
-    out = prim.lstm(gates, hidden, memory, weights[1], backwards)[0]
-    found = out[:times].reshape(times * hidden.shape[0], hidden.shape[1])
-    return found, (out[0 if backwards else times - 1], out[times])
+    out, last, _ = prim.lstm(gates, hidden, memory, weights[1], backwards)
+    found = out.reshape(times * hidden.shape[0], hidden.shape[1])
+    return found, (out[0 if backwards else times - 1], last)
 
 
 def run_layers(

@@ -126,6 +126,7 @@ cdef extern from "core/ops/ops.h" namespace "tinyt" nogil:
 
 cdef extern from "core/ops/ops.h" namespace "tinyt::op_flags" nogil:
     unsigned FLAG_DIFFERENTIABLE "tinyt::op_flags::differentiable"
+    unsigned FLAG_SECOND_DIFFERENTIABLE "tinyt::op_flags::second_differentiable"
     unsigned FLAG_VIEW "tinyt::op_flags::view"
     unsigned FLAG_CONDITION "tinyt::op_flags::predicate_first"
     unsigned FLAG_HOLDING "tinyt::op_flags::checked_numbers"
@@ -134,7 +135,7 @@ cdef extern from "core/ops/ops.h" namespace "tinyt::op_flags" nogil:
 cdef extern from "core/ops/dispatch.h" namespace "tinyt" nogil:
     cdef cppclass Outputs "tinyt::Outputs":
         CTensor first
-        CTensor second
+        CTensor& operator[](int)
     CTensor contiguous(const CTensor&) except +raise_python_error
     CTensor to_device(const CTensor&, Device) except +raise_python_error
     CTensor cast(const CTensor&, DType) except +raise_python_error
@@ -183,8 +184,6 @@ cdef extern from "node.h" namespace "tinyt" nogil:
         Dims out_shape
         DType out_dtype
         int64_t out_traced
-    uint64_t kReadsOutput
-    uint64_t kReadsSecond
     int kReadableInputs
     uint64_t reads_bit(int)
     cbool grad_mode()

@@ -6,10 +6,10 @@
 namespace tinyt {
 namespace {
 
-using Sizes = std::span<const int64_t>;
+using SizeSpan = std::span<const int64_t>;
 
 // The product of the sizes above zero, so that strides of an empty shape fit as well.
-bool positive_product(Sizes shape, int64_t* product) {
+bool positive_product(SizeSpan shape, int64_t* product) {
   *product = 1;
   for (const int64_t n : shape) {
     if (n > 0 && __builtin_mul_overflow(*product, n, product)) return false;
@@ -17,7 +17,7 @@ bool positive_product(Sizes shape, int64_t* product) {
   return true;
 }
 
-bool has_zero(Sizes shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
+bool has_zero(SizeSpan shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
 
 struct Axis {
   int64_t stride;  // its absolute value
@@ -27,7 +27,7 @@ struct Axis {
 
 }  // namespace
 
-int64_t numel_of(Sizes shape) {
+int64_t numel_of(SizeSpan shape) {
   int64_t product = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
     require(shape[i] >= 0, ErrorKind::Shape, "shape: sizes must not be negative, got ", shape[i],
@@ -38,7 +38,7 @@ int64_t numel_of(Sizes shape) {
   return has_zero(shape) ? 0 : product;
 }
 
-Dims contiguous_strides(Sizes shape) {
+Dims contiguous_strides(SizeSpan shape) {
   Dims strides(shape.size());
   // Unsigned: shapes that never passed numel_of may wrap here, which must not be undefined.
   uint64_t step = 1;
@@ -49,7 +49,7 @@ Dims contiguous_strides(Sizes shape) {
   return strides;
 }
 
-bool is_contiguous(Sizes shape, Sizes strides) {
+bool is_contiguous(SizeSpan shape, SizeSpan strides) {
   int64_t step = 1;
   bool dense = true;
   for (size_t i = shape.size(); i-- > 0;) {
@@ -61,7 +61,7 @@ bool is_contiguous(Sizes shape, Sizes strides) {
   return dense;
 }
 
-bool may_self_overlap(Sizes shape, Sizes strides) {
+bool may_self_overlap(SizeSpan shape, SizeSpan strides) {
   if (has_zero(shape)) return false;
   SmallVec<Axis, 6> axes;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -82,7 +82,7 @@ bool may_self_overlap(Sizes shape, Sizes strides) {
   return false;
 }
 
-Dims broadcast(std::string_view op, Sizes a, Sizes b) {
+Dims broadcast(std::string_view op, SizeSpan a, SizeSpan b) {
   const size_t rank = std::max(a.size(), b.size());
   Dims out(rank);
   for (size_t i = 0; i < rank; ++i) {
@@ -97,7 +97,7 @@ Dims broadcast(std::string_view op, Sizes a, Sizes b) {
   return out;
 }
 
-Dims broadcast_strides(Sizes shape, Sizes strides, Sizes to) {
+Dims broadcast_strides(SizeSpan shape, SizeSpan strides, SizeSpan to) {
   require(shape.size() <= to.size(), ErrorKind::Shape, "expand: shape ", shape,
           " has more dimensions than ", to);
   const size_t lead = to.size() - shape.size();
@@ -128,7 +128,7 @@ int64_t wrap_dim(std::string_view op, int64_t dim, int64_t rank) {
   return dim < 0 ? dim + n : dim;
 }
 
-Dims wrap_dims(std::string_view op, Sizes dims, int64_t rank, bool empty_is_all) {
+Dims wrap_dims(std::string_view op, SizeSpan dims, int64_t rank, bool empty_is_all) {
   Dims out;
   if (dims.empty() && empty_is_all) {
     for (int64_t i = 0; i < rank; ++i) out.push_back(i);
@@ -143,7 +143,7 @@ Dims wrap_dims(std::string_view op, Sizes dims, int64_t rank, bool empty_is_all)
   return out;
 }
 
-Dims resolve_reshape(std::string_view op, Sizes shape, int64_t numel) {
+Dims resolve_reshape(std::string_view op, SizeSpan shape, int64_t numel) {
   Dims out(shape);
   std::optional<size_t> inferred;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -170,7 +170,7 @@ Dims resolve_reshape(std::string_view op, Sizes shape, int64_t numel) {
   return out;
 }
 
-std::optional<Dims> view_strides(Sizes shape, Sizes strides, Sizes to) {
+std::optional<Dims> view_strides(SizeSpan shape, SizeSpan strides, SizeSpan to) {
   if (std::equal(shape.begin(), shape.end(), to.begin(), to.end())) return Dims(strides);
   if (has_zero(shape)) return contiguous_strides(to);
   Dims out(to.size(), 1);

@@ -212,12 +212,12 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
   if (has_flag(op, op_flags::on_device)) check_device(device_in(op, inferred.attrs));
   // Its geometry counts from the start of the storage, not of the view: read() makes the node.
   if (op == OpId::as_strided)
-    return {inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset), {}};
+    return inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset);
   Node node{op, inferred.compute, inferred.attrs, {}, {}, nullptr};
   for (const Tensor& t : inputs)
     node.inputs.push_back(read(op == OpId::cat ? cast(t, inferred.compute) : t));
   const auto index = static_cast<int64_t>(nodes_.size());
-  Tensor out[2];
+  Outputs out(info(op).outputs);
   for (int i = 0; i < info(op).outputs; ++i) {
     const Dims& shape = inferred.shape[i];
     const int64_t value = add_value(shape, inferred.dtype[i], index);
@@ -230,7 +230,7 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
     remember(out[i], value);
   }
   nodes_.push_back(std::move(node));
-  return {std::move(out[0]), std::move(out[1])};
+  return out;
 }
 
 void Graph::record(std::shared_ptr<const ExternalOp> opaque, std::span<const Tensor> inputs,

@@ -24,9 +24,9 @@ std::vector<Tensor> Graph::record_fixed() const {
       continue;
     // Its geometry counts from the start of the memory.
     if (node.op == OpId::as_strided && !covers_storage(in[0])) continue;
-    const Outputs made = dispatch(node.op, in, node.attrs);
-    fixed[node.outputs[0]] = made.first;
-    if (node.outputs.size() > 1) fixed[node.outputs[1]] = made.second;
+    Outputs made = dispatch(node.op, in, node.attrs);
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      fixed[node.outputs[i]] = made[static_cast<int>(i)];
   }
   return fixed;
 }

@@ -308,9 +308,8 @@ bool Lazy::record(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
   if (inferred.is_view) {
     const Locked lock(*this);
     if (!makes(inputs[0])) return false;
-    out = {
-        inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset),
-        {}};
+    out.first =
+        inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset);
     // Operands say their geometry themselves; that of as_strided counts from the storage's start.
     if (op == OpId::as_strided || !fits(inputs, attrs, out.first.shape().size())) return true;
     begin_call(LazyRegion::View, op, inputs, attrs);
@@ -321,8 +320,8 @@ bool Lazy::record(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
   if (!fits(inputs, attrs, 0) || !prepare(inputs, copies)) return false;
   const Locked lock(*this);
   begin_call(LazyRegion::Call, op, inputs, attrs);
-  out.first = make(inferred.shape[0], inferred.dtype[0]);
-  if (info(op).outputs > 1) out.second = make(inferred.shape[1], inferred.dtype[1]);
+  out = Outputs(info(op).outputs);
+  for (int i = 0; i < info(op).outputs; ++i) out[i] = make(inferred.shape[i], inferred.dtype[i]);
   return true;
 }
 

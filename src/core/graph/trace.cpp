@@ -214,8 +214,7 @@ void Trace::call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, co
   event.op = op;
   event.attrs = own(attrs);
   event.outcome = !inputs.empty() && share(out.first, inputs[0]);
-  made(event, out.first);
-  if (out.second) made(event, out.second);
+  for (int i = 0; i < info(op).outputs; ++i) made(event, out[i]);
   if (!normalised) return;
   normalised->formulas.clear();
   const auto number = static_cast<int64_t>(events_.size()) - 1;
@@ -345,8 +344,8 @@ class Trace::Replay {
       case Kind::Call: {
         const Outputs out = dispatch(event.op, inputs, attrs(event), &normalised);
         bool same = inputs.empty() || share(out.first, inputs[0]) == event.outcome;
-        same = keep(out.first, event.geometries[0]) && same;
-        if (out.second) same = keep(out.second, event.geometries[1]) && same;
+        for (int i = 0; i < info(event.op).outputs; ++i)
+          same = keep(out[i], event.geometries[static_cast<size_t>(i)]) && same;
         return same ? "" : std::string(name_of(event.op)) + " is a view in one case alone";
       }
       case Kind::Into: {

@@ -61,21 +61,30 @@ void copy_into(std::string_view op, const Tensor& from, const Tensor& to) {
   kernels.copy_into(from, to);
 }
 
+Outputs execute_several(OpId op, Device device, std::span<const Tensor> inputs,
+                        const Inferred& inferred, const Tensor* into) {
+  const int count = info(op).outputs;
+  Tensor all[kMostOutputs];  // in one row, as kernels take them
+  for (int i = 0; i < count; ++i)
+    all[i] = i == 0 && into ? *into : Tensor::empty(inferred.shape[i], inferred.dtype[i], device);
+  run_kernel(op, device, inputs, {all, static_cast<size_t>(count)}, inferred);
+  Outputs out(count);
+  for (int i = 0; i < count; ++i) out[i] = std::move(all[i]);
+  return out;
+}
+
 // The first output is written into `into` where that is given.
 Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
                 const Tensor* into = nullptr) {
   if (inferred.is_view)
-    return {
-        inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides, inferred.offset),
-        {}};
+    return inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides,
+                             inferred.offset);
   const Device device = device_of_call(op, inputs, inferred.attrs);
   if (has_flag(op, op_flags::dynamic_shape))
     inferred.shape[0][0] = count_nonzero(op, device, inputs.back());
-  const int count = info(op).outputs;
-  Tensor out[2];
-  for (int i = 0; i < count; ++i)
-    out[i] = i == 0 && into ? *into : Tensor::empty(inferred.shape[i], inferred.dtype[i], device);
-  const auto outputs = std::span<const Tensor>(out, static_cast<size_t>(count));
+  if (info(op).outputs > 1) return execute_several(op, device, inputs, inferred, into);
+  Tensor out = into ? *into : Tensor::empty(inferred.shape[0], inferred.dtype[0], device);
+  const std::span<const Tensor> outputs{&out, 1};
   if (op != OpId::cat || have_dtype(inputs, inferred.compute)) {
     run_kernel(op, device, inputs, outputs, inferred);
   } else {
@@ -84,7 +93,7 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
     for (Tensor& t : same) t = cast(t, inferred.compute);
     run_kernel(op, device, same, outputs, inferred);
   }
-  return {std::move(out[0]), std::move(out[1])};
+  return out;
 }
 
 // Of what a function that could not be recorded has left behind.

@@ -1,16 +1,29 @@
 // The one way into an op: check, promote, broadcast, then execute it or record it.
 #pragma once
 
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "core/ops/ops.h"
 #include "core/tensor/tensor.h"
 
 namespace tinyt {
 
-// What an op returns: one tensor, or two (sort, max_pool).
+// What an op returns: one tensor or several (sort, max_pool, attention_backward).
 struct Outputs {
-  Tensor first, second;
+  Tensor first, second, third;
+  std::unique_ptr<Tensor[]> rest;
+
+  Outputs() = default;
+  Outputs(Tensor one) : first(std::move(one)) {}
+  explicit Outputs(int count) {
+    if (count > 3) rest = std::make_unique<Tensor[]>(static_cast<size_t>(count) - 3);
+  }
+  Tensor& operator[](int i) {
+    return i == 0 ? first : i == 1 ? second : i == 2 ? third : rest[i - 3];
+  }
+  const Tensor& operator[](int i) const { return const_cast<Outputs&>(*this)[i]; }
 };
 
 // `normalised`, where given, receives the attributes as the kernel saw them (dims wrapped, -1

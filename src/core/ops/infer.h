@@ -10,8 +10,8 @@
 namespace tinyt {
 
 struct Inferred {
-  Dims shape[2];
-  DType dtype[2];
+  Dims shape[kMostOutputs];
+  DType dtype[kMostOutputs];
   DType compute = DType::Float32;  // the promoted dtype of the inputs
   Attrs attrs;
   // Views only: how the output sees the input's storage. A reshape that needs a copy has none.

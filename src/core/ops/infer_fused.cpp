@@ -152,21 +152,33 @@ void check_norm_part(OpId op, const Tensor& x, const Tensor& part, int64_t dims)
 
 // Each row's mean and scale.
 Dims stats_shape(const Tensor& x, int64_t dims) {
-  Dims shape(std::span<const int64_t>(x.shape()).first(static_cast<size_t>(x.rank() - dims)));
-  shape.push_back(2);
-  return shape;
+  return Dims(std::span<const int64_t>(x.shape()).first(static_cast<size_t>(x.rank() - dims)));
 }
 
 void check_norm_gradient(OpId op, std::span<const Tensor> in, const Dims& stats) {
-  require(in[0].shape() == in[1].shape() && in[2].shape() == stats, ErrorKind::Shape, name_of(op),
-          ": gradient ", in[0].shape(), " and statistics ", in[2].shape(), " do not fit input ",
-          in[1].shape());
+  require(in[0].shape() == in[1].shape() && in[2].shape() == stats && in[3].shape() == stats,
+          ErrorKind::Shape, name_of(op), ": gradient ", in[0].shape(), " and statistics ",
+          in[2].shape(), " and ", in[3].shape(), " do not fit input ", in[1].shape());
+}
+
+// `count` results behind the first, of one shape: what backward needs of the input.
+void statistics(const Tensor& x, const Dims& shape, int count, Inferred& out) {
+  for (int i = 1; i <= count; ++i) {
+    out.shape[i] = shape;
+    out.dtype[i] = info(x.dtype()).compute;
+  }
 }
 
 // The first output: the gradient of x, or nothing.
 void input_gradient(const Tensor& x, bool wanted, Inferred& out) {
   first_shape(x, out);
   if (!wanted) out.shape[0] = {0};
+}
+
+// The second and third: the gradients of weight and bias.
+void parameter_gradients(const Tensor& x, const Dims& shape, Inferred& out) {
+  out.shape[1] = out.shape[2] = shape;
+  out.dtype[1] = out.dtype[2] = info(x.dtype()).compute;
 }
 
 }  // namespace
@@ -178,8 +190,7 @@ void infer_layer_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, I
   check_norm_part(op, in[0], in[2], dims);
   out.attrs.add(read.flag()).add_float(read.real());
   first_shape(in[0], out);
-  out.shape[1] = stats_shape(in[0], dims);
-  out.dtype[1] = info(in[0].dtype()).compute;
+  statistics(in[0], stats_shape(in[0], dims), 2, out);
 }
 
 void infer_layer_norm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
@@ -187,14 +198,12 @@ void infer_layer_norm_backward(OpId op, std::span<const Tensor> in, const Attrs&
   AttrReader read(attrs);
   const int64_t dims = norm_dims(op, in[1], read.integer(), out);
   check_norm_gradient(op, in, stats_shape(in[1], dims));
-  check_norm_part(op, in[1], in[3], dims);
+  check_norm_part(op, in[1], in[4], dims);
   out.attrs.add(read.flag());
   const bool dx = read.flag(), params = read.flag();
   out.attrs.add(dx).add(params);
   input_gradient(in[1], dx, out);
-  out.shape[1] = {params ? 2 : 0};
-  for (int64_t size : last_dims(in[1], dims)) out.shape[1].push_back(size);
-  out.dtype[1] = info(in[1].dtype()).compute;
+  parameter_gradients(in[1], params ? Dims(last_dims(in[1], dims)) : Dims{0}, out);
 }
 
 // ---- normalisation of channels, and its gradients
@@ -216,11 +225,10 @@ void check_groups(OpId op, const Tensor& x, int64_t groups) {
           " channels do not make ", groups, " groups");
 }
 
-// The gradients: of the input, and of weight and bias.
+// The gradients of input, weight and bias.
 void channel_gradients(const Tensor& x, bool dx, Inferred& out) {
   input_gradient(x, dx, out);
-  out.shape[1] = {2, x.size(1)};
-  out.dtype[1] = info(x.dtype()).compute;
+  parameter_gradients(x, {x.size(1)}, out);
 }
 
 }  // namespace
@@ -231,17 +239,16 @@ void infer_group_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, I
   check_groups(op, in[0], groups);
   out.attrs = attrs;
   first_shape(in[0], out);
-  out.shape[1] = {in[0].size(0), groups, 2};
-  out.dtype[1] = info(in[0].dtype()).compute;
+  statistics(in[0], {in[0].size(0), groups}, 2, out);
 }
 
 void infer_group_norm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
                                Inferred& out) {
-  check_channels(op, in[1], in.subspan(3));
+  check_channels(op, in[1], in.subspan(4));
   AttrReader read(attrs);
   const int64_t groups = read.integer();
   check_groups(op, in[1], groups);
-  check_norm_gradient(op, in, {in[1].size(0), groups, 2});
+  check_norm_gradient(op, in, {in[1].size(0), groups});
   out.attrs = attrs;
   channel_gradients(in[1], read.flag(), out);
 }
@@ -252,14 +259,13 @@ void infer_batch_norm(OpId op, std::span<const Tensor> in, const Attrs& attrs, I
           ": mean and variance go together, got shapes ", in[3].shape(), " and ", in[4].shape());
   out.attrs = attrs;
   first_shape(in[0], out);
-  out.shape[1] = {in[0].size(1), 3};
-  out.dtype[1] = info(in[0].dtype()).compute;
+  statistics(in[0], {in[0].size(1)}, 3, out);
 }
 
 void infer_batch_norm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs,
                                Inferred& out) {
-  check_channels(op, in[1], in.subspan(3));
-  check_norm_gradient(op, in, {in[1].size(1), 3});
+  check_channels(op, in[1], in.subspan(4));
+  check_norm_gradient(op, in, {in[1].size(1)});
   AttrReader read(attrs);
   read.flag();  // training
   out.attrs = attrs;
@@ -318,8 +324,9 @@ void infer_attention_backward(OpId op, std::span<const Tensor> in, const Attrs& 
           " and sums ", in[6].shape(), " do not fit query ", q.shape(), " and value ", v.shape());
   out.attrs = attrs;
   first_shape(q, out);
-  out.shape[1] = {checked_add(name_of(op), "the gradients' size", k.numel(), v.numel())};
-  out.dtype[1] = q.dtype();
+  out.shape[1] = k.shape();
+  out.shape[2] = v.shape();
+  out.dtype[1] = out.dtype[2] = q.dtype();
 }
 
 // ---- long short-term memory
@@ -354,26 +361,27 @@ void infer_lstm(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferre
                  weight.size(0) == gates.size(2) && weight.size(1) == state.size(1));
   out.attrs = attrs;
   first_shape(gates, out);
-  out.shape[0] = {checked_add(name_of(op), "the sequence's length", gates.size(0), 1),
-                  state.size(0), state.size(1)};
-  out.shape[1] = {gates.size(0), times(op, kSaved, state.numel())};
-  out.dtype[1] = gates.dtype();
+  out.shape[0] = {gates.size(0), state.size(0), state.size(1)};
+  out.shape[1] = state.shape();
+  out.shape[2] = {gates.size(0), times(op, kSaved, state.numel())};
+  out.dtype[1] = out.dtype[2] = gates.dtype();
 }
 
 void infer_lstm_backward(OpId op, std::span<const Tensor> in, const Attrs& attrs, Inferred& out) {
-  const Tensor &grad = in[0], &saved = in[1], &state = in[2], &weight = in[3];
+  const Tensor &grad = in[0], &saved = in[2], &state = in[3], &weight = in[4];
   const bool matrices =
       grad.rank() == 3 && saved.rank() == 2 && state.rank() == 2 && weight.rank() == 2;
-  check_lstm(
-      op, in,
-      matrices && grad.size(0) - 1 == saved.size(0) && grad.size(1) == state.size(0) &&
-          grad.size(2) == state.size(1) && saved.size(1) == times(op, kSaved, state.numel()) &&
-          weight.size(0) == times(op, kGates, state.size(1)) && weight.size(1) == state.size(1));
+  check_lstm(op, in,
+             matrices && in[1].shape() == state.shape() && grad.size(0) == saved.size(0) &&
+                 grad.size(1) == state.size(0) && grad.size(2) == state.size(1) &&
+                 saved.size(1) == times(op, kSaved, state.numel()) &&
+                 weight.size(0) == times(op, kGates, state.size(1)) &&
+                 weight.size(1) == state.size(1));
   out.attrs = attrs;
   first_shape(grad, out);
   out.shape[0] = {saved.size(0), state.size(0), weight.size(0)};
-  out.shape[1] = {2, state.size(0), state.size(1)};
-  out.dtype[1] = grad.dtype();
+  out.shape[1] = out.shape[2] = state.shape();
+  out.dtype[1] = out.dtype[2] = grad.dtype();
 }
 
 }  // namespace tinyt

@@ -46,6 +46,7 @@ enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
 #define TINYT_OP_FLAGS(FLAG) \
   FLAG(commutative)          \
   FLAG(differentiable)       \
+  FLAG(second_differentiable) \
   FLAG(view)                 \
   FLAG(random)               \
   FLAG(dynamic_shape)        \
@@ -80,6 +81,9 @@ enum : uint32_t {
 #undef FLAG
 };
 }  // namespace op_flags
+
+// Results of a row.
+inline constexpr int kMostOutputs = 4;
 
 struct OpInfo {
   std::string_view name;

@@ -98,7 +98,7 @@ class Replay {
         Outputs out = dispatch(op, in, given);
         for (int i = 0; i < info(op).outputs; ++i) {
           operands.push_back({next(), DType::Float32, {}, {}, 0, {}});
-          make(operands.back().slot, std::move(i == 0 ? out.first : out.second));
+          make(operands.back().slot, std::move(out[i]));
         }
         break;
       }

@@ -70,12 +70,11 @@ class VectorBlocks {
 
   void store_keys(const KeyRows& r, T* memory) const {
     const int64_t row = (r.b * s_.groups + r.g) * s_.keys + r.first;
-    const int64_t keys = s_.batch * s_.groups * s_.keys * s_.width;  // elements before the values'
-    const auto store = [&](const T* from, int64_t step, int64_t width, int64_t to) {
-      store_rows(from, gemm_.kDType, r.count, step, width, in_.of_kv, to + row * width);
+    const auto store = [&](const T* from, int64_t step, int64_t width, const Tensor& to) {
+      store_rows(from, gemm_.kDType, r.count, step, width, to, row * width);
     };
-    store(memory + of_key_, width_, s_.width, 0);
-    store(memory + of_value_, out_width_, s_.out_width, keys);
+    store(memory + of_key_, width_, s_.width, in_.of_k);
+    store(memory + of_value_, out_width_, s_.out_width, in_.of_v);
   }
 
  private:
@@ -183,8 +182,8 @@ void gradients(const KernelCall& call) {
   const AttentionShape shape(in[1], in[2], in[3], call.attrs);
   const Tensor log_sum = as_contiguous(in[6]);
   const GradientOperands operands{
-      in[0], in[1],   in[2],           in[3],          AttentionMask(in[4]),
-      in[5], log_sum, call.outputs[0], call.outputs[1]};
+      in[0], in[1],   in[2],           in[3],           AttentionMask(in[4]),
+      in[5], log_sum, call.outputs[0], call.outputs[1], call.outputs[2]};
   if (shape.heads == 0 || shape.keys == 0 || shape.queries == 0 || shape.batch == 0) {
     for (const Tensor& gradient : call.outputs) copy_into(Tensor::scalar(0.0), gradient);
   } else if (on_tiles(in[1])) {

@@ -71,10 +71,8 @@ class TileBlocks {
   }
 
   void store_keys(const KeyRows& r, float* memory) const {
-    const auto item = static_cast<int64_t>(in_.of_kv.itemsize());
+    const auto item = static_cast<int64_t>(in_.of_k.itemsize());
     const int64_t row = (r.b * s_.groups + r.g) * s_.keys + r.first;
-    char* const of_keys = in_.of_kv.data();
-    char* const of_values = of_keys + s_.batch * s_.groups * s_.keys * s_.width * item;
     const auto store = [&](const float* from, int64_t width, double scale, char* out) {
       for (int64_t i = 0; i < r.count; i += kTilePanel, from += sums(width)) {
         gemm_.low.turn_sums({.sums = from,
@@ -85,8 +83,8 @@ class TileBlocks {
                              .out_row = width});
       }
     };
-    store(memory + of_key_, s_.width, s_.scale, of_keys);
-    store(memory + of_value_, s_.out_width, 1.0, of_values);
+    store(memory + of_key_, s_.width, s_.scale, in_.of_k.data());
+    store(memory + of_value_, s_.out_width, 1.0, in_.of_v.data());
   }
 
  private:

@@ -11,7 +11,7 @@ struct GradientOperands {
   const Tensor &grad, &q, &k, &v;
   AttentionMask mask;
   const Tensor &out, &log_sum;
-  const Tensor &of_q, &of_kv;
+  const Tensor &of_q, &of_k, &of_v;
 };
 
 // Queries [first, first + count) of one head.

@@ -137,7 +137,7 @@ void step_back(const Sequence& s, const Slopes& at) {
 
 void kernel_lstm(const KernelCall& call) {
   const Tensor &gates = call.inputs[0], &weight = call.inputs[3];
-  const Tensor &out = call.outputs[0], &saved = call.outputs[1];
+  const Tensor &out = call.outputs[0], &last = call.outputs[1], &saved = call.outputs[2];
   const Tensor first = as_contiguous(call.inputs[1]), memory = as_contiguous(call.inputs[2]);
   const Sequence s(out.dtype(), gates.size(0), first, call.attrs);
   if (s.state() == 0) return;
@@ -158,24 +158,23 @@ void kernel_lstm(const KernelCall& call) {
     step(s, s.gates(saved, t), before, s.memory(saved, t), hidden.data());
     before = s.memory(saved, t);
   }
-  std::memcpy(out.data() + s.times * s.state(), before, static_cast<size_t>(s.state()));
+  std::memcpy(last.data(), before, static_cast<size_t>(s.state()));
 }
 
 void kernel_lstm_backward(const KernelCall& call) {
-  const Tensor grad = as_contiguous(call.inputs[0]), saved = as_contiguous(call.inputs[1]);
-  const Tensor memory = as_contiguous(call.inputs[2]), &weight = call.inputs[3];
-  const Tensor &out = call.outputs[0], &states = call.outputs[1];
+  const Tensor grad = as_contiguous(call.inputs[0]), of_last = as_contiguous(call.inputs[1]);
+  const Tensor saved = as_contiguous(call.inputs[2]), memory = as_contiguous(call.inputs[3]);
+  const Tensor &weight = call.inputs[4], &out = call.outputs[0];
+  const Tensor &dh = call.outputs[1], &dc = call.outputs[2];
   const Sequence s(grad.dtype(), out.size(0), memory, call.attrs);
   if (s.state() == 0) return;
   const int64_t of_state = s.batch * s.hidden;
-  const Tensor dh = s.matrix(states, 0, s.hidden);
-  char* const dc = states.data() + s.state();
   std::memset(dh.data(), 0, static_cast<size_t>(s.state()));
-  std::memcpy(dc, grad.data() + s.times * s.state(), static_cast<size_t>(s.state()));
+  std::memcpy(dc.data(), of_last.data(), static_cast<size_t>(s.state()));
   for (int64_t i = s.times - 1; i >= 0; --i) {
     const int64_t t = s.time(i);
     step_back(s, {.dh = dh.data(),
-                  .dc = dc,
+                  .dc = dc.data(),
                   .grad = grad.data() + t * s.state(),
                   .gates = s.gates(saved, t),
                   .memory = s.memory(saved, t),

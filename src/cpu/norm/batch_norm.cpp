@@ -16,15 +16,15 @@ constexpr int64_t kColumnsOfTask = 256;  // of kColumnBlock rows
 // The statistics [channels, 3] of a call: mean, 1 / sqrt(var + eps) and var.
 template <class T>
 struct Stats {
-  T* values;
+  T *means, *scales, *variances;
   T eps;
 
-  T mean(int64_t c) const { return values[3 * c]; }
-  T scale(int64_t c) const { return values[3 * c + 1]; }
+  T mean(int64_t c) const { return means[c]; }
+  T scale(int64_t c) const { return scales[c]; }
   void set(int64_t c, T mean, T var) const {
-    values[3 * c] = mean;
-    values[3 * c + 1] = 1 / std::sqrt(var + eps);
-    values[3 * c + 2] = var;
+    means[c] = mean;
+    scales[c] = 1 / std::sqrt(var + eps);
+    variances[c] = var;
   }
 };
 
@@ -92,7 +92,7 @@ void forward_rows(const ChannelLayout& l, const ByChannel& all_x, const T* weigh
 template <class T>
 void backward_rows(const ChannelLayout& l, const ByChannel& all_x, const ByChannel& all_g,
                    const T* weight, bool training, const Stats<T>& stats, const ByChannel& all_dx,
-                   bool wanted, bool stream, T* params) {
+                   bool wanted, bool stream, T* of_weight, T* of_bias) {
   const auto& table = *kernels().batch_norm;
   const T count = static_cast<T>(l.count());
   l.for_channels(all_x.bytes() + all_g.bytes() + all_dx.bytes(), [&](int64_t c, char* memory) {
@@ -103,8 +103,8 @@ void backward_rows(const ChannelLayout& l, const ByChannel& all_x, const ByChann
                    .weight = weight[c],
                    .stream = stream};
     const auto sums = sum_channel<Sums<T>>(l, row, x, g, table.sums[l.index()]);
-    params[c] = sums.dot;
-    params[l.channels + c] = sums.total;
+    of_weight[c] = sums.dot;
+    of_bias[c] = sums.total;
     if (!wanted) return;
     if (training) {
       row.shift = weight[c] * (sums.total / count);
@@ -240,7 +240,7 @@ void forward_columns(const ChannelLayout& l, const char* x, const T* weight, con
 
 template <class T>
 void backward_columns(const ChannelLayout& l, const char* x, const char* g, const T* weight,
-                      bool training, const Stats<T>& stats, char* dx, T* params) {
+                      bool training, const Stats<T>& stats, char* dx, T* of_weight, T* of_bias) {
   const auto& table = *kernels().batch_norm;
   const ColumnsOfChannels<T> columns(l);
   const Tensor mean = columns.spread([&](int64_t c) { return stats.mean(c); });
@@ -256,8 +256,8 @@ void backward_columns(const ChannelLayout& l, const char* x, const char* g, cons
   const Tensor dots = columns.sums(all, table.column_dots[l.index()]);
   ChannelColumns plain{.step = l.width(), .x = g};
   const Tensor totals = columns.sums(plain, table.column_sums[l.index()]);
-  std::copy_n(dots.ptr<const T>(), l.channels, params);
-  std::copy_n(totals.ptr<const T>(), l.channels, params + l.channels);
+  std::copy_n(dots.ptr<const T>(), l.channels, of_weight);
+  std::copy_n(totals.ptr<const T>(), l.channels, of_bias);
   if (dx == nullptr) return;
   if (!training) {
     const Tensor none = columns.spread([](int64_t) { return T{0}; });
@@ -273,8 +273,8 @@ void backward_columns(const ChannelLayout& l, const char* x, const char* g, cons
   }
   const T count = static_cast<T>(l.count());
   const auto share = [&](T sum, int64_t c) { return weight[c] * (sum / count); };
-  const Tensor shift = columns.spread([&](int64_t c) { return share(params[l.channels + c], c); });
-  const Tensor slope = columns.spread([&](int64_t c) { return share(params[c], c); });
+  const Tensor shift = columns.spread([&](int64_t c) { return share(of_bias[c], c); });
+  const Tensor slope = columns.spread([&](int64_t c) { return share(of_weight[c], c); });
   all.shift = shift.data();
   all.slope = slope.data();
   columns.run(all, table.column_input[l.index()]);
@@ -293,7 +293,8 @@ void forward(const KernelCall& call, const ChannelLayout& l) {
   const Tensor weight = per_channel<T>(call.inputs[1], l.dtype, l.channels, 1);
   const Tensor bias = per_channel<T>(call.inputs[2], l.dtype, l.channels, 0);
   const bool training = !given(call.inputs[3]);
-  const Stats<T> stats{call.outputs[1].ptr<T>(), static_cast<T>(AttrReader(call.attrs).real())};
+  const Stats<T> stats{call.outputs[1].ptr<T>(), call.outputs[2].ptr<T>(), call.outputs[3].ptr<T>(),
+                       static_cast<T>(AttrReader(call.attrs).real())};
   if (!training) {
     const Tensor mean = dense_as(call.inputs[3], l.dtype), var = dense_as(call.inputs[4], l.dtype);
     for (int64_t c = 0; c < l.channels; ++c) {
@@ -313,22 +314,22 @@ void forward(const KernelCall& call, const ChannelLayout& l) {
 template <class T>
 void backward(const KernelCall& call, const ChannelLayout& l) {
   const Tensor &out = call.outputs[0], &g = call.inputs[0], &x = call.inputs[1];
-  const Tensor kept = dense_as(call.inputs[2], l.dtype);
-  const Tensor weight = per_channel<T>(call.inputs[3], l.dtype, l.channels, 1);
-  const Stats<T> stats{kept.ptr<T>(), 0};
+  const Tensor mean = dense_as(call.inputs[2], l.dtype), scale = dense_as(call.inputs[3], l.dtype);
+  const Tensor weight = per_channel<T>(call.inputs[4], l.dtype, l.channels, 1);
+  const Stats<T> stats{mean.ptr<T>(), scale.ptr<T>(), nullptr, 0};
   AttrReader read(call.attrs);
   const bool training = read.flag(), wanted = read.flag();
   const T* w = weight.ptr<const T>();
-  T* params = call.outputs[1].ptr<T>();
+  T *of_weight = call.outputs[1].ptr<T>(), *of_bias = call.outputs[2].ptr<T>();
   if (!l.columns()) {
     const bool stream = out.dtype() == l.dtype && streams_rows(l, out);
     return backward_rows<T>(l, {l, x}, {l, g}, w, training, stats, {l, out}, wanted, stream,
-                            params);
+                            of_weight, of_bias);
   }
   const Tensor dx = target(out, l.dtype);
   const Tensor dense_x = dense_as(x, l.dtype), dense_g = dense_as(g, l.dtype);
   backward_columns<T>(l, dense_x.data(), dense_g.data(), w, training, stats,
-                      wanted ? dx.data() : nullptr, params);
+                      wanted ? dx.data() : nullptr, of_weight, of_bias);
   finish(dx, out);
 }
 

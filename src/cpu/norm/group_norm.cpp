@@ -48,10 +48,11 @@ void forward(const KernelCall& call, const Groups& s, double eps) {
   const auto scale_channel = kernels().batch_norm->forward[s.index()];
   const bool stream = streams(y, out, s.run() * s.size);
   s.for_rows([&](int64_t r, int64_t channel) {
-    T* stats = call.outputs[1].ptr<T>() + 2 * r;
+    T *mean = call.outputs[1].ptr<T>() + r, *scale = call.outputs[2].ptr<T>() + r;
     const T* in = x.ptr<const T>() + r * s.n;
     T* to = y.ptr<T>() + r * s.n;
-    NormRow row{.n = s.n, .eps = eps, .x = in, .stats = stats, .out = to, .stream = stream};
+    NormRow row{
+        .n = s.n, .eps = eps, .x = in, .mean = mean, .scale = scale, .out = to, .stream = stream};
     if (!s.by_channel()) {
       row.weight = w + channel * s.space;
       row.bias = b + channel * s.space;
@@ -61,8 +62,8 @@ void forward(const KernelCall& call, const Groups& s, double eps) {
     norm.stats[s.index()](row);
     for (int64_t c = 0; c < s.members; ++c) {
       scale_channel({.n = s.space,
-                     .mean = stats[0],
-                     .scale = stats[1],
+                     .mean = *mean,
+                     .scale = *scale,
                      .weight = w[channel + c],
                      .bias = b[channel + c],
                      .x = in + c * s.space,
@@ -79,13 +80,14 @@ template <class T>
 struct RowGradient {
   const Groups& s;
   bool stream;
-  const T *x, *g, *stats, *weight;
-  T *dx, *sums;  // dx null: not asked for
+  const T *x, *g, *weight;
+  T *mean, *scale;  // read alone
+  T *dx, *sums;     // dx null: not asked for
 
   // Channel by channel: their sums make those of the row.
   void by_channel() const {
     const auto& table = *kernels().batch_norm;
-    ChannelRow row{.n = s.space, .mean = stats[0], .scale = stats[1], .stream = stream};
+    ChannelRow row{.n = s.space, .mean = *mean, .scale = *scale, .stream = stream};
     double total = 0, dot = 0;
     for (int64_t c = 0; c < s.members; ++c) {
       row.x = x + c * s.space;
@@ -112,14 +114,15 @@ struct RowGradient {
                                            .x = x,
                                            .grad = g,
                                            .weight = weight,
-                                           .stats = const_cast<T*>(stats),
+                                           .mean = mean,
+                                           .scale = scale,
                                            .out = dx,
                                            .stream = stream});
     }
     for (int64_t c = 0; c < s.members; ++c) {
       T dot = 0, total = 0;
       for (int64_t i = c * s.space; i < (c + 1) * s.space; ++i) {
-        dot += g[i] * ((x[i] - stats[0]) * stats[1]);
+        dot += g[i] * ((x[i] - *mean) * *scale);
         total += g[i];
       }
       sums[2 * c] = dot;
@@ -132,8 +135,9 @@ template <class T>
 void backward(const KernelCall& call, const Groups& s, bool wanted) {
   const Tensor& out = call.outputs[0];
   const Tensor g = dense_as(call.inputs[0], s.dtype), x = dense_as(call.inputs[1], s.dtype);
-  const Tensor stats = dense_as(call.inputs[2], s.dtype), dx = target(out, s.dtype);
-  const Tensor weight = per_channel<T>(call.inputs[3], s.dtype, s.channels, 1, s.repeat());
+  const Tensor mean = dense_as(call.inputs[2], s.dtype), scale = dense_as(call.inputs[3], s.dtype);
+  const Tensor dx = target(out, s.dtype);
+  const Tensor weight = per_channel<T>(call.inputs[4], s.dtype, s.channels, 1, s.repeat());
   const Tensor sums = Tensor::empty(Dims{s.batch, s.channels, 2}, s.dtype);
   const bool stream = streams(dx, out, s.run() * s.size);
   s.for_rows([&](int64_t r, int64_t channel) {
@@ -141,15 +145,16 @@ void backward(const KernelCall& call, const Groups& s, bool wanted) {
                              .stream = stream,
                              .x = x.ptr<const T>() + r * s.n,
                              .g = g.ptr<const T>() + r * s.n,
-                             .stats = stats.ptr<const T>() + 2 * r,
                              .weight = weight.ptr<const T>() + channel * s.repeat(),
+                             .mean = mean.ptr<T>() + r,
+                             .scale = scale.ptr<T>() + r,
                              .dx = wanted ? dx.ptr<T>() + r * s.n : nullptr,
                              .sums = sums.ptr<T>() + 2 * r * s.members};
     s.by_channel() ? row.by_channel() : row.by_element();
     end_streams(stream);
   });
   finish(dx, out);
-  T* params = call.outputs[1].ptr<T>();
+  T *of_weight = call.outputs[1].ptr<T>(), *of_bias = call.outputs[2].ptr<T>();
   for (int64_t c = 0; c < s.channels; ++c) {
     double dot = 0, total = 0;
     for (int64_t i = 0; i < s.batch; ++i) {
@@ -157,8 +162,8 @@ void backward(const KernelCall& call, const Groups& s, bool wanted) {
       dot += double{found[0]};
       total += double{found[1]};
     }
-    params[c] = static_cast<T>(dot);
-    params[s.channels + c] = static_cast<T>(total);
+    of_weight[c] = static_cast<T>(dot);
+    of_bias[c] = static_cast<T>(total);
   }
 }
 

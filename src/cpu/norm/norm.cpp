@@ -33,13 +33,23 @@ int64_t rows_of_block(int64_t n) {
   return std::clamp(kElements / std::max<int64_t>(n, 1), kFewest, kColumnBlock);
 }
 
+// Whether the gradients of weight and bias are asked for.
+bool is_summed(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  read.integer();  // dims
+  read.flag();     // center
+  read.flag();     // dx
+  return read.flag();
+}
+
 template <class T>
 void backward(const KernelCall& call, const Shape& shape, bool center, bool wanted) {
-  const Tensor &out = call.outputs[0], &params = call.outputs[1];
+  const Tensor &out = call.outputs[0], &of_weight = call.outputs[1], &of_bias = call.outputs[2];
   const Tensor g = dense_as(call.inputs[0], shape.dtype), x = dense_as(call.inputs[1], shape.dtype);
-  const Tensor stats = dense_as(call.inputs[2], shape.dtype), dx = target(out, shape.dtype);
-  const Tensor w = part_of(call.inputs[3], shape.dtype);
-  const bool summed = params.size(0) != 0;
+  const Tensor mean = dense_as(call.inputs[2], shape.dtype);
+  const Tensor scale = dense_as(call.inputs[3], shape.dtype), dx = target(out, shape.dtype);
+  const Tensor w = part_of(call.inputs[4], shape.dtype);
+  const bool summed = is_summed(call);
   const int64_t n = shape.n, block = summed ? rows_of_block(n) : shape.grain();
   const int64_t blocks = std::max<int64_t>(1, ceil_div(shape.rows, block));
   const Tensor sums = summed ? Tensor::empty(Dims{blocks, 2, n}, shape.dtype) : Tensor();
@@ -55,7 +65,8 @@ void backward(const KernelCall& call, const Shape& shape, bool center, bool want
               .x = x.data() + r * shape.row_bytes(),
               .grad = g.data() + r * shape.row_bytes(),
               .weight = data_of(w),
-              .stats = stats.data() + 2 * r * shape.size,
+              .mean = mean.data() + r * shape.size,
+              .scale = scale.data() + r * shape.size,
               .out = wanted ? dx.data() + r * shape.row_bytes() : nullptr,
               .stream = stream,
               .out_weight = dw,
@@ -66,14 +77,15 @@ void backward(const KernelCall& call, const Shape& shape, bool center, bool want
   finish(dx, out);
   if (!summed) return;
   add_parts(shape.dtype, sums.data(), blocks, 2 * n);
-  copy_into(sums.view(params.shape(), params.strides(), 0), params);
+  copy_into(sums.view(of_weight.shape(), of_weight.strides(), 0), of_weight);
+  copy_into(sums.view(of_bias.shape(), of_bias.strides(), n), of_bias);
 }
 
 }  // namespace
 
 void kernel_layer_norm(const KernelCall& call) {
   AttrReader read(call.attrs);
-  const Tensor &out = call.outputs[0], &stats = call.outputs[1];
+  const Tensor &out = call.outputs[0], &mean = call.outputs[1], &scale = call.outputs[2];
   const Shape shape(out, read.integer());
   const bool center = read.flag();
   const double eps = read.real();
@@ -89,7 +101,8 @@ void kernel_layer_norm(const KernelCall& call) {
             .x = x.data() + begin * shape.row_bytes(),
             .weight = data_of(w),
             .bias = data_of(b),
-            .stats = stats.data() + 2 * begin * shape.size,
+            .mean = mean.data() + begin * shape.size,
+            .scale = scale.data() + begin * shape.size,
             .out = y.data() + begin * shape.row_bytes(),
             .stream = stream});
     end_streams(stream);
@@ -101,7 +114,7 @@ void kernel_layer_norm_backward(const KernelCall& call) {
   AttrReader read(call.attrs);
   const Shape shape(call.inputs[1], read.integer());
   const bool center = read.flag(), wanted = read.flag();
-  if (!wanted && call.outputs[1].size(0) == 0) return;
+  if (!wanted && !is_summed(call)) return;
   if (shape.dtype == DType::Float32) return backward<float>(call, shape, center, wanted);
   backward<double>(call, shape, center, wanted);
 }

@@ -18,12 +18,11 @@ TINYT_INLINE double inverse_root(double x) { return 1 / __builtin_sqrt(x); }
 template <class T>
 void stats(const NormRow& r) {
   const auto* x = static_cast<const T*>(r.x);
-  auto* out = static_cast<T*>(r.stats);
   const Moments<T> moments =
       r.center ? row_moments(x, r.n) : Moments<T>{.squares = row_squares(x, r.n)};
   const T var = moments.squares / static_cast<T>(r.n);
-  out[0] = moments.mean;
-  out[1] = inverse_root(var + static_cast<T>(r.eps));
+  *static_cast<T*>(r.mean) = moments.mean;
+  *static_cast<T*>(r.scale) = inverse_root(var + static_cast<T>(r.eps));
 }
 
 // As many short rows as a register has lanes are computed together: their sums are folded, and
@@ -36,7 +35,6 @@ void stats_together(const NormRow& r) {
   constexpr int kRows = kWidth<T>;
   static_assert(Folded::kWidth == kRows);
   const auto* x = static_cast<const char*>(r.x);
-  auto* out = static_cast<T*>(r.stats);
   const int64_t row = r.n * static_cast<int64_t>(sizeof(T));
   const Vec<T> count = splat(static_cast<T>(r.n));
   Vec<T> folded[kRows];
@@ -58,8 +56,8 @@ void stats_together(const NormRow& r) {
   const Vec<T> var = Folded::template fold<kRows, 0>(folded) / count;
   store(scale, splat(T{1}) / sqrt(var + splat(static_cast<T>(r.eps))));
   for (int i = 0; i < kRows; ++i) {
-    out[2 * i] = mean[i];
-    out[2 * i + 1] = scale[i];
+    static_cast<T*>(r.mean)[i] = mean[i];
+    static_cast<T*>(r.scale)[i] = scale[i];
   }
 }
 
@@ -69,8 +67,8 @@ void normalise(const NormRow& r, int64_t i, int64_t rows) {
   const auto* x = static_cast<const T*>(r.x) + i * r.n;
   const auto* w = static_cast<const T*>(r.weight);
   const auto* b = static_cast<const T*>(r.bias);
-  const auto* of_row = static_cast<const T*>(r.stats) + 2 * i;
-  const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
+  const Vec<T> mean = splat(static_cast<const T*>(r.mean)[i]);
+  const Vec<T> scale = splat(static_cast<const T*>(r.scale)[i]);
   const int64_t ahead = rows * r.n;
   const auto value = [=](int64_t k, int64_t n) {
     read_ahead(x + k, ahead);
@@ -89,7 +87,8 @@ void forward(const NormRow& all) {
   for (int64_t i = 0; i < all.rows;) {
     const int64_t count = short_rows && all.rows - i >= kRows ? kRows : 1;
     r.x = static_cast<const T*>(all.x) + i * r.n;
-    r.stats = static_cast<T*>(all.stats) + 2 * i;
+    r.mean = static_cast<T*>(all.mean) + i;
+    r.scale = static_cast<T*>(all.scale) + i;
     r.out = static_cast<T*>(all.out) + i * r.n;
     count > 1 ? stats_together<T>(r) : stats<T>(r);
     for (int64_t k = 0; k < count; ++k) normalise<T>(r, k, count);
@@ -103,9 +102,9 @@ void backward(const NormRow& r) {
   const auto* x = static_cast<const T*>(r.x);
   const auto* g = static_cast<const T*>(r.grad);
   const auto* w = static_cast<const T*>(r.weight);
-  const auto* of_row = static_cast<const T*>(r.stats);
   auto *dw = static_cast<T*>(r.out_weight), *db = static_cast<T*>(r.out_bias);
-  const Vec<T> mean = splat(of_row[0]), scale = splat(of_row[1]);
+  const Vec<T> mean = splat(*static_cast<const T*>(r.mean));
+  const Vec<T> scale = splat(*static_cast<const T*>(r.scale));
   const auto standardised = [=](int64_t i, int64_t k) { return (fetch(x + i, k) - mean) * scale; };
   const auto add_to_sums = [=](int64_t i, int64_t k, Vec<T> h) {
     const Vec<T> v = fetch(g + i, k);

@@ -260,7 +260,7 @@ struct NormRow {
   const void* grad = nullptr;    // of the output
   const void* weight = nullptr;  // null: none
   const void* bias = nullptr;
-  void* stats = nullptr;  // mean and 1 / sqrt(var + eps)
+  void *mean = nullptr, *scale = nullptr;  // scale: 1 / sqrt(var + eps)
   void* out = nullptr;
   bool stream = false;         // `out` past the caches
   void* out_weight = nullptr;  // sums over rows of the gradients of weight and bias; null: none

@@ -75,12 +75,7 @@ def attention_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor 
     if is_grad_enabled():
         return [*attention_slopes(g, query, key, value, mask, causal, scale), None]
     saved = n.output(), n.second()
-    of_query, rest = prim.attention_backward(g, query, key, value, mask, *saved, causal, scale)
-    shapes = n.shape(1), n.shape(2)
-    keys = math.prod(shapes[0])
-    parts = prim.slice(rest, 0, 0, keys), prim.slice(rest, 0, keys, rest.numel())
-    of_key, of_value = (prim.reshape(x, shape) for x, shape in zip(parts, shapes, strict=True))
-    return [of_query, of_key, of_value, None]
+    return [*prim.attention_backward(g, query, key, value, mask, *saved, causal, scale), None]
 
 
 register_rule("attention", attention_grad, ((0, 1, 2, 3, OUT, SECOND),) * 3 + ((),))

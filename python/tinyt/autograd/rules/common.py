@@ -1,9 +1,10 @@
 """What the gradient rules share: registering one, and forms of gradients.
 
 ``rule(name, ...)`` takes for each input a pair: a function ``f(g, n)`` of the output gradient and
-the tape node, and the positions it unpacks: ``0, 1, ...`` inputs, ``OUT`` the output, ``SECOND``
-the second output. Rules are written with recorded operations, so they can be differentiated again.
-A result may have the broadcast shape or the promoted dtype: the tape reduces and converts it.
+the tape node, and the positions it unpacks: ``0, 1, ...`` inputs, ``OUT`` the first result,
+``SECOND`` and ``THIRD`` the next ones. Rules are written with recorded operations, so they can be
+differentiated again. A result may have the broadcast shape or the promoted dtype: the tape reduces
+and converts it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 OUT = -1
 SECOND = -2
+THIRD = -3
 SAME: Vjp = compiled_vjp("same")
 NEGATIVE: Vjp = compiled_vjp("negative")
 

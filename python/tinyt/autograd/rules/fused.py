@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import is_grad_enabled, register_rule
-from tinyt.autograd.rules.common import OUT, SECOND, rule, widen
+from tinyt.autograd.rules.common import OUT, SECOND, THIRD, rule, widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -156,13 +156,12 @@ def _with_parameters(
 
 
 def _fused(
-    of_input: Tensor, params: Tensor, n: Node, needed: tuple[bool, ...]
+    of_input: Tensor, of_weight: Tensor, of_bias: Tensor, n: Node, needed: tuple[bool, ...]
 ) -> list[Tensor | None]:
-    """The gradients from the two outputs of a fused row; a 0-d parameter is none."""
+    """The gradients that are needed of those of a fused row; a 0-d parameter is none."""
     found: list[Tensor | None] = [of_input if needed[0] else None, None, None]
-    for i in (1, 2):
+    for i, part in ((1, of_weight), (2, of_bias)):
         if needed[i] and n.shape(i):
-            part = prim.reshape(prim.slice(params, 0, i - 1, i), n.shape(i))
             found[i] = prim.cast(part, n.dtype(i))
     return found
 
@@ -179,12 +178,12 @@ def layer_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor
         return [None, None, prim.sum(g, tuple(range(lead)), False) if lead else g]
     params = needed[1] or needed[2]
     found = prim.layer_norm_backward(
-        g, n.input(0), n.second(), n.input(1), dims, center, needed[0], params
+        g, n.input(0), n.second(), n.third(), n.input(1), dims, center, needed[0], params
     )
     return _fused(*found, n, needed)
 
 
-register_rule("layer_norm", layer_norm_grad, ((0, 1, SECOND), (0, 1, SECOND), ()))
+register_rule("layer_norm", layer_norm_grad, ((0, 1, SECOND, THIRD), (0, 1, SECOND, THIRD), ()))
 
 
 # ---- normalisation of channels
@@ -197,11 +196,13 @@ def group_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor
         batch, channels, *space = n.shape(0)
         view = (batch, groups, channels // groups, math.prod(space))
         return _recorded(g, n, needed, (2, 3), (1, *view[1:3], 1), True, eps, view)
-    found = prim.group_norm_backward(g, n.input(0), n.second(), n.input(1), groups, needed[0])
+    found = prim.group_norm_backward(
+        g, n.input(0), n.second(), n.third(), n.input(1), groups, needed[0]
+    )
     return _fused(*found, n, needed)
 
 
-register_rule("group_norm", group_norm_grad, ((0, 1, SECOND),) * 3)
+register_rule("group_norm", group_norm_grad, ((0, 1, SECOND, THIRD),) * 3)
 
 
 def batch_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
@@ -212,23 +213,25 @@ def batch_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor
     shape = n.shape(0)
     training = not n.shape(3)
     if not is_grad_enabled():
-        found = prim.batch_norm_backward(g, n.input(0), n.second(), n.input(1), training, needed[0])
+        found = prim.batch_norm_backward(
+            g, n.input(0), n.second(), n.third(), n.input(1), training, needed[0]
+        )
         return [*_fused(*found, n, needed), None, None]
     wide = tuple(size if d == 1 else 1 for d, size in enumerate(shape))
     if training:
         axes = tuple(d for d in range(len(shape)) if d != 1)
         return [*_recorded(g, n, needed, axes, wide, True, n.attrs[0]), None, None]
     g = widen(g)
-    h, scale = standardised_channels(n.input(0), n.second())
+    h, scale = standardised_channels(n.input(0), n.second(), n.third())
     factor = scale * prim.reshape(widen(n.input(1)), wide) if n.shape(1) else scale
     return [*_with_parameters([g * factor, None, None], g, h, n, needed, wide), None, None]
 
 
-def standardised_channels(x: Tensor, stats: Tensor) -> tuple[Tensor, Tensor]:
+def standardised_channels(x: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
     """(x - mean) * scale with given statistics of the channels, and the scale."""
-    wide = (1, stats.shape[0], *(1,) * (x.dim() - 2))
-    average, scale = (prim.reshape(prim.slice(stats, 1, i, i + 1), wide) for i in (0, 1))
+    wide = (1, mean.shape[0], *(1,) * (x.dim() - 2))
+    average, scale = (prim.reshape(part, wide) for part in (mean, scale))
     return (widen(x) - average) * scale, scale
 
 
-register_rule("batch_norm", batch_norm_grad, ((0, 1, SECOND),) * 3 + ((), ()))
+register_rule("batch_norm", batch_norm_grad, ((0, 1, SECOND, THIRD),) * 3 + ((), ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import is_grad_enabled, register_rule
-from tinyt.autograd.rules.common import OUT, SECOND, transposed, zeros
+from tinyt.autograd.rules.common import OUT, THIRD, transposed, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def _times(count: int, reverse: bool) -> range:
 
 def lstm_steps(
     gates: Tensor, hidden: Tensor, memory: Tensor, weight: Tensor, reverse: bool
-) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """The output of the row ``lstm``, and at each time the gates' values and the memory."""
+) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
+    """The hidden states and the last memory, and at each time the gates' values and the memory."""
     count = gates.shape[0]
     hiddens, values, memories = ([hidden] * count for _ in range(3))
     for t in _times(count, reverse):
@@ -49,20 +49,22 @@ def lstm_steps(
         hidden = prim.tanh(memory) * output
         hiddens[t], memories[t] = hidden, memory
         values[t] = prim.cat((entry, forget, cell, output), 1)
-    return _stacked([*hiddens, memory]), values, memories
+    states = _stacked(hiddens) if count else zeros((0, *hidden.shape), hidden)
+    return states, memory, values, memories
 
 
 def lstm_slopes(
     g: Tensor,
+    of_last: Tensor,
     values: Sequence[Tensor],
     memories: Sequence[Tensor],
     first: Tensor,
     weight: Tensor,
     reverse: bool,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of the gates, and of the first hidden state and memory."""
     count = len(values)
-    dh, dc = zeros(tuple(first.shape), g), _at(g, count)
+    dh, dc = zeros(tuple(first.shape), g), of_last
     found = [dh] * count
     order = list(_times(count, reverse))
     for i in range(count - 1, -1, -1):
@@ -82,19 +84,22 @@ def lstm_slopes(
         dc = dc * forget
         dh = prim.matmul(found[t], weight)
     if not count:
-        return zeros((0, first.shape[0], 4 * first.shape[1]), g), _stacked((dh, dc))
-    return _stacked(found), _stacked((dh, dc))
+        return zeros((0, first.shape[0], 4 * first.shape[1]), g), dh, dc
+    return _stacked(found), dh, dc
 
 
-def lstm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
-    """Gradients of gates, states and weight: the fused row, unless it is differentiated too."""
+def lstm_grad(grads: list[Tensor | None], n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
+    """Gradients of gates, states and weight, from those of the hidden states and the last memory:
+    the fused row, unless it is differentiated too."""
     (reverse,) = n.attrs
     hidden, memory, weight, out = n.input(1), n.input(2), n.input(3), n.output()
+    g = zeros(tuple(out.shape), out) if grads[0] is None else grads[0]
+    of_last = zeros(tuple(memory.shape), out) if grads[1] is None else grads[1]
     if is_grad_enabled():
-        out, values, memories = lstm_steps(n.input(0), hidden, memory, weight, reverse)
-        gates, states = lstm_slopes(g, values, memories, memory, weight, reverse)
+        out, _, values, memories = lstm_steps(n.input(0), hidden, memory, weight, reverse)
+        gates, dh, dc = lstm_slopes(g, of_last, values, memories, memory, weight, reverse)
     else:
-        gates, states = prim.lstm_backward(g, n.second(), memory, weight, reverse)
+        gates, dh, dc = prim.lstm_backward(g, of_last, n.third(), memory, weight, reverse)
     count, batch, width = gates.shape
     of_weight = None
     if needed[3] and count:
@@ -105,7 +110,7 @@ def lstm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | Non
         of_weight = prim.matmul(transposed(rows), prim.reshape(before, (count * batch, width // 4)))
     elif needed[3]:
         of_weight = zeros(n.shape(3), g)
-    return [gates, _at(states, 0), _at(states, 1), of_weight]
+    return [gates, dh, dc, of_weight]
 
 
-register_rule("lstm", lstm_grad, ((0, 1, 2, 3, OUT, SECOND),) * 4)
+register_rule("lstm", lstm_grad, ((0, 1, 2, 3, OUT, THIRD),) * 4)

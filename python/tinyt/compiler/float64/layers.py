@@ -99,40 +99,40 @@ def _affine(h: Array, size: Array, weight: Array, bias: Array, shape: tuple[int,
     return Sized(h * w + b, size * abs(w) + abs(b))
 
 
-def _side_by_side(parts: Sequence[Array], shape: tuple[int, ...]) -> Array:
-    import numpy as np
-
-    return np.concatenate([p.reshape(shape) for p in parts], -1)
+def _statistics(
+    parts: Sequence[Array], sizes: Sequence[Array], shape: tuple[int, ...]
+) -> tuple[Sized, ...]:
+    """Each with its size, in a shape."""
+    return tuple(
+        Sized(x.reshape(shape), size.reshape(shape)) for x, size in zip(parts, sizes, strict=True)
+    )
 
 
 def _layer_norm(
     x: Array, weight: Array, bias: Array, dims: int, center: bool, eps: float
-) -> tuple[Sized, Sized]:
+) -> tuple[Sized, ...]:
     axes = tuple(range(x.ndim - dims, x.ndim))
     (h, *parts), (size, *sizes) = _standardised(x, axes, center, eps)
-    shape = (*x.shape[: x.ndim - dims], 1)
-    stats = Sized(_side_by_side(parts[:2], shape), _side_by_side(sizes, shape))
-    return _affine(h, size, weight, bias, x.shape[x.ndim - dims :]), stats
+    rows = x.shape[: x.ndim - dims]
+    out = _affine(h, size, weight, bias, x.shape[x.ndim - dims :])
+    return out, *_statistics(parts[:2], sizes, rows)
 
 
 def _grouped(x: Array, groups: int) -> tuple[int, ...]:
     return (x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
 
 
-def _group_norm(
-    x: Array, weight: Array, bias: Array, groups: int, eps: float
-) -> tuple[Sized, Sized]:
+def _group_norm(x: Array, weight: Array, bias: Array, groups: int, eps: float) -> tuple[Sized, ...]:
     shape = _grouped(x, groups)
     (h, *parts), (size, *sizes) = _standardised(x.reshape(shape), (2, 3), True, eps)
-    rows = (*shape[:2], 1)
-    stats = Sized(_side_by_side(parts[:2], rows), _side_by_side(sizes, rows))
     per_channel = (-1, *(1,) * (x.ndim - 2))
-    return _affine(h.reshape(x.shape), size.reshape(x.shape), weight, bias, per_channel), stats
+    out = _affine(h.reshape(x.shape), size.reshape(x.shape), weight, bias, per_channel)
+    return out, *_statistics(parts[:2], sizes, shape[:2])
 
 
 def _batch_norm(
     x: Array, weight: Array, bias: Array, mean: Array, variance: Array, eps: float
-) -> tuple[Sized, Sized]:
+) -> tuple[Sized, ...]:
     import numpy as np
 
     axes = tuple(d for d in range(x.ndim) if d != 1)
@@ -148,9 +148,8 @@ def _batch_norm(
         n = math.prod(x.shape[a] for a in axes)
         largest = abs(x).max(axes, keepdims=True, initial=0.0)
         sizes = [*sizes, largest * largest * (n + 4)]
-    rows = (x.shape[1], 1)
-    stats = Sized(_side_by_side(parts, rows), _side_by_side(sizes, rows))
-    return _affine(h, size, weight, bias, column), stats
+    out = _affine(h, size, weight, bias, column)
+    return out, *_statistics(parts, sizes, (x.shape[1],))
 
 
 def _norm_input(
@@ -167,72 +166,72 @@ def _norm_input(
     return Sized(scale * (u - mean - slope), abs(scale) * size * (n + 8))
 
 
-def _sums(g: Array, h: Array, axes: tuple[int, ...], shape: tuple[int, ...]) -> Sized:
-    """Those of g h and of g, one after the other."""
-    import numpy as np
-
+def _sums(g: Array, h: Array, axes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Sized, Sized]:
+    """Those of g h and of g."""
     n = math.prod(h.shape[a] for a in axes) + 4
-    found = [(g * h).sum(axes), g.sum(axes)]
-    sizes = [abs(g * h).sum(axes) * n, abs(g).sum(axes) * n]
-    return Sized(*(np.concatenate([p.reshape(shape) for p in x], 0) for x in (found, sizes)))
+    dot, total = (
+        Sized(x.sum(axes).reshape(shape), (abs(x).sum(axes) * n).reshape(shape)) for x in (g * h, g)
+    )
+    return dot, total
 
 
-def _none(x: Array, *shape: int) -> Sized:
+def _none() -> Sized:
     import numpy as np
 
-    return Sized(np.zeros((0, *shape)))
+    return Sized(np.zeros((0,)))
 
 
 def _layer_norm_backward(
     g: Array,
     x: Array,
-    stats: Array,
+    mean: Array,
+    scale: Array,
     weight: Array,
     dims: int,
     center: bool,
     dx: bool,
     params: bool,
-) -> tuple[Sized, Sized]:
+) -> tuple[Sized, Sized, Sized]:
     lead = x.ndim - dims
-    rows = (*stats.shape[:-1], *(1,) * dims)
-    mean, scale = (stats[..., i].reshape(rows) for i in (0, 1))
+    rows = (*mean.shape, *(1,) * dims)
+    mean, scale = mean.reshape(rows), scale.reshape(rows)
     h = (x - mean) * scale
     axes = tuple(range(lead, x.ndim))
     w = weight if weight.ndim else 1.0
-    of_input = _norm_input(g, h, scale, w, axes, center) if dx else _none(x)
+    of_input = _norm_input(g, h, scale, w, axes, center) if dx else _none()
     if not params:
-        return of_input, _none(x, *x.shape[lead:])
-    return of_input, _sums(g, h, tuple(range(lead)), (1, *x.shape[lead:]))
+        return of_input, _none(), _none()
+    return of_input, *_sums(g, h, tuple(range(lead)), x.shape[lead:])
 
 
 def _group_norm_backward(
-    g: Array, x: Array, stats: Array, weight: Array, groups: int, dx: bool
-) -> tuple[Sized, Sized]:
+    g: Array, x: Array, mean: Array, scale: Array, weight: Array, groups: int, dx: bool
+) -> tuple[Sized, Sized, Sized]:
     shape = _grouped(x, groups)
-    mean, scale = (stats[..., i].reshape(*shape[:2], 1, 1) for i in (0, 1))
+    mean, scale = (part.reshape(*shape[:2], 1, 1) for part in (mean, scale))
     h, g = (x.reshape(shape) - mean) * scale, g.reshape(shape)
-    of_input = _none(x)
+    of_input = _none()
     if dx:
         w = weight.reshape(1, *shape[1:3], 1) if weight.ndim else 1.0
         found = _norm_input(g, h, scale, w, (2, 3), True)
         of_input = Sized(*(a.reshape(x.shape) for a in found[:2]))
-    return of_input, _sums(g, h, (0, 3), (1, x.shape[1]))
+    return of_input, *_sums(g, h, (0, 3), (x.shape[1],))
 
 
 def _batch_norm_backward(
-    g: Array, x: Array, stats: Array, weight: Array, training: bool, dx: bool
-) -> tuple[Sized, Sized]:
+    g: Array, x: Array, mean: Array, scale: Array, weight: Array, training: bool, dx: bool
+) -> tuple[Sized, Sized, Sized]:
     column = (-1, *(1,) * (x.ndim - 2))
-    mean, scale = (stats[:, i].reshape(column) for i in (0, 1))
+    mean, scale = mean.reshape(column), scale.reshape(column)
     h = (x - mean) * scale
     axes = tuple(d for d in range(x.ndim) if d != 1)
     w = weight.reshape(column) if weight.ndim else 1.0
-    of_input = _none(x)
+    of_input = _none()
     if dx and training:
         of_input = _norm_input(g, h, scale, w, axes, True)
     elif dx:
         of_input = Sized(g * w * scale)
-    return of_input, _sums(g, h, axes, (1, x.shape[1]))
+    return of_input, *_sums(g, h, axes, (x.shape[1],))
 
 
 def _targets(x: Array, target: Array, weight: Array, ignored: int) -> tuple[Array, Array, int]:
@@ -360,7 +359,7 @@ def _attention_backward(
     sums: Array,
     causal: bool,
     scale: float,
-) -> tuple[Sized, Sized]:
+) -> tuple[Sized, Sized, Sized]:
     import numpy as np
 
     heads = k.shape[1]
@@ -370,7 +369,7 @@ def _attention_backward(
     unsure = (p == 0) & ~np.isfinite(v).all(-1)[:, :, None]
     unsure = np.where(unsure | ~np.isfinite(g * output).all(-1, keepdims=True), np.inf, 0.0)
 
-    def run(g: Array, q: Array, k: Array, v: Array, sign: float) -> tuple[Array, Array]:
+    def run(g: Array, q: Array, k: Array, v: Array, sign: float) -> tuple[Array, Array, Array]:
         d = np.where(p == 0, 0.0, np.einsum("bhld,bhsd->bhls", g, v))
         s = p * (d + sign * (d * p).sum(-1, keepdims=True)) * abs(scale)
         w = p
@@ -386,18 +385,16 @@ def _attention_backward(
             parts = [x + _unsure(t, y) for x, t, y in zip(parts, turned, (q, g), strict=True)]
             parts[0] = parts[0] + unsure.max(2, initial=0.0)[..., None]
             first = first + _unsure(s, k) + unsure.max(3, initial=0.0, keepdims=True)
-        grouped = [
-            x.reshape(x.shape[0], heads, x.shape[1] // heads, *x.shape[2:]).sum(2).reshape(-1)
-            if heads
-            else x.reshape(-1)
+        of_key, of_value = (
+            x.reshape(x.shape[0], heads, x.shape[1] // heads, *x.shape[2:]).sum(2) if heads else x
             for x in parts
-        ]
-        return first, np.concatenate(grouped)
+        )
+        return first, of_key, of_value
 
     found = run(g, q, k, v, -1.0)
     sizes = run(abs(g), abs(q), abs(k), abs(v), 1.0)
     terms = 4 + g.shape[-1] + g.shape[-2]
-    return (
-        Sized(found[0], sizes[0] * terms, sizes[0]),
-        Sized(found[1], sizes[1] * terms, sizes[1]),
+    of_query, of_key, of_value = (
+        Sized(x, size * terms, size) for x, size in zip(found, sizes, strict=True)
     )
+    return of_query, of_key, of_value

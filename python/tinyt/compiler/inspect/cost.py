@@ -89,7 +89,7 @@ def _lstm_backward(step: Step) -> int:
     """Of each state: the product with the gates' gradients, added to the state's own; those of the
     four gates (4 each) and of the memory (6)."""
     times, samples, _ = step.outputs[0].shape
-    hidden = step.inputs[2].shape[-1]
+    hidden = step.inputs[3].shape[-1]
     return times * samples * hidden * (8 * hidden + 1 + 16 + 6)
 
 

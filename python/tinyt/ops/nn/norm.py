@@ -66,7 +66,7 @@ def decompose_log_softmax_backward(g: Tensor, y: Tensor, dim: int) -> Tensor:
 
 def decompose_layer_norm(
     input: Tensor, weight: Tensor, bias: Tensor, dims: int, center: bool, eps: float
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """What the fused layer_norm computes, in primitives; a 0-d weight or bias is none."""
     x = wide(input)
     axes = tuple(range(x.dim() - dims, x.dim()))
@@ -75,31 +75,31 @@ def decompose_layer_norm(
     shifted = x - average
     scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
     parts = [wide(part) if part.dim() else None for part in (weight, bias)]
-    shape = (*x.shape[: x.dim() - dims], 1)
-    stats = prim.cat(tuple(prim.reshape(part, shape) for part in (average, scale)), -1)
-    return _affine(shifted * scale, parts[0], parts[1], input.dtype), stats
+    out = _affine(shifted * scale, parts[0], parts[1], input.dtype)
+    rows = tuple(x.shape[: x.dim() - dims])
+    return out, prim.reshape(average, rows), prim.reshape(scale, rows)
 
 
-def _standardised_by(x: Tensor, stats: Tensor, dims: int) -> tuple[Tensor, Tensor]:
+def _standardised_by(x: Tensor, mean: Tensor, scale: Tensor, dims: int) -> tuple[Tensor, Tensor]:
     """(x - mean) * scale with given statistics, and the scale."""
-    last = stats.dim() - 1
-    rows = (*stats.shape[:-1], *(1,) * dims)
-    average, scale = (prim.reshape(prim.slice(stats, last, i, i + 1), rows) for i in (0, 1))
+    rows = (*mean.shape, *(1,) * dims)
+    average, scale = (prim.reshape(part, rows) for part in (mean, scale))
     return (wide(x) - average) * scale, scale
 
 
 def decompose_layer_norm_backward(
     g: Tensor,
     input: Tensor,
-    stats: Tensor,
+    mean: Tensor,
+    scale: Tensor,
     weight: Tensor,
     dims: int,
     center: bool,
     dx: bool,
     params: bool,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """What the fused layer_norm_backward computes, in primitives."""
-    h, scale = _standardised_by(input, stats, dims)
+    h, scale = _standardised_by(input, mean, scale, dims)
     lead = h.dim() - dims
     of_input = prim.fill((0,), h.dtype, 0.0, 0)
     if dx:
@@ -107,10 +107,11 @@ def decompose_layer_norm_backward(
         of_input = norm_input(wide(g), h, scale, part, tuple(range(lead, h.dim())), center)
     shape = tuple(h.shape[lead:])
     if not params:
-        return to_dtype(of_input, input.dtype), prim.fill((0, *shape), h.dtype, 0.0, 0)
+        none = prim.fill((0,), h.dtype, 0.0, 0)
+        return to_dtype(of_input, input.dtype), none, none
     rows = (math.prod(h.shape[:lead]), *shape)
-    sums = [prim.sum(prim.reshape(x, rows), (0,), True) for x in (wide(g) * h, wide(g))]
-    return to_dtype(of_input, input.dtype), prim.cat(sums, 0)
+    dot, total = (prim.sum(prim.reshape(x, rows), (0,), False) for x in (wide(g) * h, wide(g)))
+    return to_dtype(of_input, input.dtype), dot, total
 
 
 def _in_groups(x: Tensor, groups: int) -> tuple[int, ...]:
@@ -120,39 +121,37 @@ def _in_groups(x: Tensor, groups: int) -> tuple[int, ...]:
 
 def decompose_group_norm(
     input: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """What the fused group_norm computes, in primitives; a 0-d weight or bias is none."""
     x = prim.reshape(wide(input), _in_groups(input, groups))
     average = mean_over(x, (2, 3))
     shifted = x - average
     scale = prim.rsqrt(mean_over(prim.square(shifted), (2, 3)) + eps)
-    stats = prim.cat(tuple(prim.reshape(s, (*x.shape[:2], 1)) for s in (average, scale)), 2)
     parts = [wide(part) if part.dim() else None for part in (weight, bias)]
     h = prim.reshape(shifted * scale, tuple(input.shape))
-    return _affine_channels(h, parts[0], parts[1], input.dtype), stats
+    average, scale = (prim.reshape(part, tuple(x.shape[:2])) for part in (average, scale))
+    return _affine_channels(h, parts[0], parts[1], input.dtype), average, scale
 
 
 def decompose_group_norm_backward(
-    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, groups: int, dx: bool
-) -> tuple[Tensor, Tensor]:
+    g: Tensor, input: Tensor, mean: Tensor, scale: Tensor, weight: Tensor, groups: int, dx: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """What the fused group_norm_backward computes, in primitives."""
     shape = _in_groups(input, groups)
     x, g = (prim.reshape(wide(t), shape) for t in (input, g))
-    average, scale = (
-        prim.reshape(prim.slice(stats, 2, i, i + 1), (*shape[:2], 1, 1)) for i in (0, 1)
-    )
+    average, scale = (prim.reshape(part, (*shape[:2], 1, 1)) for part in (mean, scale))
     h = (x - average) * scale
     of_input = prim.fill((0,), h.dtype, 0.0, 0)
     if dx:
         part = prim.reshape(wide(weight), (1, *shape[1:3], 1)) if weight.dim() else None
         of_input = prim.reshape(norm_input(g, h, scale, part, (2, 3), True), tuple(input.shape))
-    sums = [prim.reshape(prim.sum(t, (0, 3), False), (1, -1)) for t in (g * h, g)]
-    return to_dtype(of_input, input.dtype), prim.cat(sums, 0)
+    dot, total = (prim.reshape(prim.sum(t, (0, 3), False), (-1,)) for t in (g * h, g))
+    return to_dtype(of_input, input.dtype), dot, total
 
 
 def decompose_batch_norm(
     input: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, eps: float
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What the fused batch_norm computes, in primitives; a 0-d tensor is none."""
     x = wide(input)
     if mean.dim():
@@ -162,17 +161,19 @@ def decompose_batch_norm(
         average = mean_over(x, axes)
         variance = mean_over(prim.square(x - average), axes)
     scale = prim.rsqrt(variance + eps)
-    column = (x.shape[1], 1)
-    stats = prim.cat(tuple(prim.reshape(part, column) for part in (average, scale, variance)), 1)
     parts = [wide(part) if part.dim() else None for part in (weight, bias)]
-    return _affine_channels((x - average) * scale, parts[0], parts[1], input.dtype), stats
+    out = _affine_channels((x - average) * scale, parts[0], parts[1], input.dtype)
+    average, scale, variance = (
+        prim.reshape(part, (x.shape[1],)) for part in (average, scale, variance)
+    )
+    return out, average, scale, variance
 
 
 def decompose_batch_norm_backward(
-    g: Tensor, input: Tensor, stats: Tensor, weight: Tensor, training: bool, dx: bool
-) -> tuple[Tensor, Tensor]:
+    g: Tensor, input: Tensor, mean: Tensor, scale: Tensor, weight: Tensor, training: bool, dx: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """What the fused batch_norm_backward computes, in primitives."""
-    h, scale = standardised_channels(input, stats)
+    h, scale = standardised_channels(input, mean, scale)
     g = wide(g)
     axes = tuple(d for d in range(h.dim()) if d != 1)
     part = _per_channel(wide(weight), h.dim()) if weight.dim() else None
@@ -182,8 +183,8 @@ def decompose_batch_norm_backward(
         of_input = norm_input(g, h, scale, part, axes, True)
     else:
         of_input = g * scale if part is None else g * part * scale
-    sums = [prim.reshape(prim.sum(t, axes, False), (1, -1)) for t in (g * h, g)]
-    return to_dtype(of_input, input.dtype), prim.cat(sums, 0)
+    dot, total = (prim.sum(t, axes, False) for t in (g * h, g))
+    return to_dtype(of_input, input.dtype), dot, total
 
 
 # This family's part of `tinyt.ops.decompose`.
@@ -417,10 +418,10 @@ def batch_norm(
                 f"{tuple(input.shape)}"
             )
         batch = _or_none(None, None)
-        out, stats = prim.batch_norm(input, *_or_none(weight, bias), *batch, eps)
+        out, average, _, variance = prim.batch_norm(input, *_or_none(weight, bias), *batch, eps)
         if count:
-            _track(running_mean, prim.slice(stats, 1, 0, 1), momentum)
-            _track(running_var, prim.slice(stats, 1, 2, 3) * (count / (count - 1)), momentum)
+            _track(running_mean, average, momentum)
+            _track(running_var, variance * (count / (count - 1)), momentum)
         return out
     if running_mean is None or running_var is None:
         raise RuntimeError("batch_norm: running statistics are needed when not training")

@@ -19,16 +19,16 @@ def _saved(values: Sequence[Tensor], memories: Sequence[Tensor], like: Tensor) -
 
 def decompose_lstm(
     gates: Tensor, hidden: Tensor, memory: Tensor, weight: Tensor, reverse: bool
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """What the fused lstm computes, in primitives."""
-    out, values, memories = lstm_steps(gates, hidden, memory, weight, reverse)
+    out, last, values, memories = lstm_steps(gates, hidden, memory, weight, reverse)
     saved = _saved(values, memories, hidden)
-    return out, prim.reshape(saved, (gates.shape[0], 5 * hidden.numel()))
+    return out, last, prim.reshape(saved, (gates.shape[0], 5 * hidden.numel()))
 
 
 def decompose_lstm_backward(
-    g: Tensor, saved: Tensor, memory: Tensor, weight: Tensor, reverse: bool
-) -> tuple[Tensor, Tensor]:
+    g: Tensor, of_last: Tensor, saved: Tensor, memory: Tensor, weight: Tensor, reverse: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """What the fused lstm_backward computes, in primitives."""
     batch, width = memory.shape
     values, memories = [], []
@@ -37,7 +37,7 @@ def decompose_lstm_backward(
         cut = 4 * memory.numel()
         values.append(prim.reshape(prim.slice(row, 1, 0, cut), (batch, 4 * width)))
         memories.append(prim.reshape(prim.slice(row, 1, cut, row.shape[1]), (batch, width)))
-    return lstm_slopes(g, values, memories, memory, weight, reverse)
+    return lstm_slopes(g, of_last, values, memories, memory, weight, reverse)
 
 
 # This family's part of `tinyt.ops.decompose`.

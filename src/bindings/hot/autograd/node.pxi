@@ -13,7 +13,7 @@ def register_rule(str name, functions, needs):
     ``functions``: one callable ``f(grad, node)`` per input (None: no gradient), or a single
     callable ``f(grad, node, needed)`` that returns the gradients of all inputs and may return None
     for those that ``needed``, a tuple of bools, leaves out. ``needs``: per input the positions that
-    its function unpacks (-1: the output, -2: the second output).
+    its function unpacks (-1: the first result, -2: the second, and so on).
     """
     cdef int op = OP_NUMBERS[name]
     cdef uint64_t reads
@@ -21,9 +21,9 @@ def register_rule(str name, functions, needs):
         raise ValueError(f"rule: {name} has a rule already")
     for positions in needs or ():
         for position in positions:
-            if not -2 <= position < kReadableInputs:
+            if not -op_outputs(op) <= position < kReadableInputs:
                 raise ValueError(
-                    f"rule: {name} must read the outputs (-1, -2) or inputs below "
+                    f"rule: {name} must read its results (-1, -2, ...) or inputs below "
                     f"{kReadableInputs}, got {position}")
     RULES[op] = functions
     for positions in needs or ():
@@ -130,8 +130,12 @@ cdef class Node:
         return self.unpack(self.data.inputs.size(), -1)
 
     def second(self):
-        """The second output (indices), as it was."""
+        """The second result (indices), as it was."""
         return self.unpack(self.data.inputs.size() + 1, -2)
+
+    def third(self):
+        """The third result, as it was."""
+        return self.unpack(self.data.inputs.size() + 2, -3)
 
     cdef TensorBase unpack(self, size_t slot, int which):
         cdef TensorBase t
@@ -142,7 +146,7 @@ cdef class Node:
                 raise RuntimeError(
                     f"{self.op_name}: the gradient rule reads a tensor that was not saved")
             check_saved(self.op, which, self.data.saved[slot])
-        edge = self if which == -1 else None if which == -2 else self.edges[which]
+        edge = self if which == -1 else None if which < 0 else self.edges[which]
         if isinstance(edge, TensorBase) and grad_mode():
             if packed:
                 return in_place_of(<TensorBase>edge, unpack_with(self.unpacker, self.packed[slot]).t)
@@ -313,7 +317,7 @@ cdef Node record(int op, Operands& args, const Attrs& attrs, TensorBase into=Non
         if edge is not None and i < READS[op].size():
             reads |= READS[op][i]
     if READS[op].size():
-        node.data.saved.resize(n + 2)
+        node.data.saved.resize(n + op_outputs(op))
         for slot in range(n):
             if reads >> slot & 1:
                 if into is not None and args.object(slot) == <PyObject*>into:
@@ -334,19 +338,21 @@ cdef void save(Node node, size_t slot, const CTensor& t):
     node.data.saved[slot].version = t.version()
 
 
-cdef attach(Node node, TensorBase out, TensorBase second=None):
-    """Makes `out` the output of `node`, saving what the rule needs of the outputs."""
+cdef attach(Node node, TensorBase out, Outputs* all=NULL):
+    """Makes `out` the output of `node`, saving what the rule needs of all results."""
     cdef size_t i, n = node.data.inputs.size()
+    cdef int k
     cdef uint64_t reads = 0
     set_output(node, out.t)
     if node.op >= 0 and READS[node.op].size():
         for i in range(min(n, READS[node.op].size())):
             if node.edges[i] is not None:
                 reads |= READS[node.op][i]
-        if reads & kReadsOutput:
+        if reads & reads_bit(-1):
             save(node, n, out.t)
-        if reads & kReadsSecond and second is not None:
-            save(node, n + 1, second.t)
+        for k in range(1, op_outputs(node.op) if all != NULL else 1):
+            if reads & reads_bit(-1 - k):
+                save(node, n + k, all[0][k])
     if saved_hooks_active() and node.data.saved.size() != 0:
         pack_saved(node)
     if TRACE is not None:

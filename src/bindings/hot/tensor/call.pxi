@@ -144,8 +144,9 @@ cdef check_complex_write(str what, TensorBase into):
         no_complex_gradient(what, whole.t.dtype())
 
 
-cdef object finish(int op, Operands& args, Attrs& attrs, object into):
-    """Runs a call whose operands are complete."""
+cdef object finish(int op, Operands& args, Attrs& attrs, object into, bint alone=False):
+    """Runs a call whose operands are complete. Of several results a tuple; ``alone``: the first one,
+    where the others are for the gradient."""
     cdef Attrs normalised
     cdef Outputs out
     cdef TensorBase first, x
@@ -172,10 +173,25 @@ cdef object finish(int op, Operands& args, Attrs& attrs, object into):
         first = view_of(x, out.first)
     else:
         first = wrap(out.first)
-    second = wrap(out.second) if op_outputs(op) == 2 else None
     if tape and is_differentiable(out.first.dtype()):
-        attach(record(op, args, normalised), first, second)
-    return first if second is None else (first, second)
+        attach(record(op, args, normalised), first, &out)
+    return first if alone or op_outputs(op) == 1 else several(op, out, first)
+
+
+cdef tuple several(int op, Outputs& out, TensorBase first):
+    """All results; gradients come through the first, or the first two."""
+    cdef tuple all
+    if op_outputs(op) == 2:
+        all = (first, wrap(out[1]))
+    elif op_outputs(op) == 3:
+        all = (first, wrap(out[1]), wrap(out[2]))
+    else:
+        all = (first, wrap(out[1]), wrap(out[2]), wrap(out[3]))
+    if first.node is not None and op_flags_of(op) & FLAG_SECOND_DIFFERENTIABLE:
+        (<Node>first.node).outputs = 2
+        (<TensorBase>all[1]).node = first.node
+        (<TensorBase>all[1]).output = 1
+    return all
 
 
 cdef object finish_into(int op, Operands& args, Attrs& attrs, TensorBase into, bint tape):

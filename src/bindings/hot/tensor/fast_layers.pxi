@@ -159,7 +159,7 @@ cdef object fast_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* names
         else:
             operands.add((<TensorBase>part).t, <PyObject*>part)
     attrs.add(<int64_t>shape.size()).add(1).add_float(eps)
-    return finish(OP_LAYER_NORM, operands, attrs, None)[0]
+    return finish(OP_LAYER_NORM, operands, attrs, None, True)
 
 
 cdef object fast_mse_loss(PyObject* const* args, Py_ssize_t n, PyObject* names):

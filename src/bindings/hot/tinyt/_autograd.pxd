@@ -28,7 +28,7 @@ cdef class Node:
 
 cdef object TRACE
 
-cdef attach(Node node, TensorBase out, TensorBase second=*)
+cdef attach(Node node, TensorBase out, Outputs* all=*)
 cdef check_inplace(TensorBase x)
 cdef check_rebase(TensorBase x)
 cdef object edge_of(TensorBase x)
