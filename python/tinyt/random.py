@@ -66,9 +66,10 @@ class Generator:
         return other
 
     def get_state(self) -> Tensor:
-        """The state as an int64 tensor (seed, counter)."""
+        """The state as an int64 tensor (seed, counter), on the CPU."""
         _capture.refuse_recording("get_state")
-        return _tensor.from_data([self._seed, self._offset])
+        with _tensor.device("cpu"):
+            return _tensor.from_data([self._seed, self._offset])
 
     def set_state(self, state: Tensor) -> None:
         """Goes back to a state from :meth:`get_state`."""

@@ -165,6 +165,8 @@ def _move(tensors: dict[str, Tensor], recorded: str, map_location: Any) -> None:
         name in tensors and isinstance(place, str) for name, place in places.items()
     ):
         raise SerializationError("load: the devices must be names, by those of tensors")
+    if "meta" in places.values():
+        raise SerializationError("load: a tensor on meta has no elements that a file could hold")
     if not places and map_location is None:
         return
     for name, x in tensors.items():
@@ -189,7 +191,8 @@ def _moved(x: Tensor, place: str, map_location: Any) -> Tensor:
         device(place).require_present()
     except RuntimeError as error:
         raise RuntimeError(
-            f"load: a tensor was saved on {place}; pass map_location to put it elsewhere ({error})"
+            f"load: a tensor was to be put on {place!r}, where it was or by map_location; pass "
+            f"another map_location ({error})"
         ) from None
     return x.to(place)
 

@@ -86,7 +86,7 @@ class Tensor(TensorBase):
         return format_tensor(self)
 
     def __format__(self, spec: str) -> str:
-        if self.dim() == 0:
+        if self.dim() == 0 and not self.is_meta:
             return format(self.item(), spec)
         return object.__format__(self, spec)
 
@@ -94,6 +94,9 @@ class Tensor(TensorBase):
         """Elements as bytes: from protocol 5 on as a buffer that may travel without a copy."""
         from pickle import PickleBuffer  # here, because pickle is slow to import
 
+        if self.is_meta:
+            facts = (b"", self.dtype, tuple(self.shape), self.requires_grad, self.device)
+            return _rebuild, (type(self), *facts), self.__dict__ or None
         dense = self.detach() if self.is_contiguous() else prim.copy(self.detach())
         place = () if self.device.type == "cpu" else (self.device,)
         dense = prim.to_device(dense, 0) if place else dense
@@ -256,6 +259,10 @@ def _rebuild(
         raise TypeError(f"unpickle: {cls!r} is no Tensor class")
     if not isinstance(dtype, DType) or any(not isinstance(n, int) or n < 0 for n in shape):
         raise ValueError(f"unpickle: {dtype!r} and {shape!r} are no dtype and shape")
+    if where.type == "meta":
+        return _tensor.make_subclass(
+            cls, prim.fill(tuple(shape), dtype, 0.0, 0, 0.0, where), requires_grad
+        )
     raw = memoryview(data)
     count = math.prod(shape)
     if raw.nbytes != count * dtype.itemsize:

@@ -147,7 +147,8 @@ inline PyObject* composite_run(PyObject* object, PyObject* const* args, size_t n
 
 inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t nargsf,
                                 PyObject* kwnames) {
-  if (!has_other_devices()) [[likely]]
+  // A backward pass runs code of the user's, which makes tensors where the user said.
+  if (!has_other_devices() || as_composite(object)->final) [[likely]]
     return composite_run(object, args, nargsf, kwnames);
   const CreationScope scope(args, PyVectorcall_NARGS(nargsf), kwnames);
   return composite_run(object, args, nargsf, kwnames);

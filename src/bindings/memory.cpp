@@ -1,6 +1,7 @@
 // Memory statistics, limits and arenas for Python.
 #include <pybind11/pybind11.h>
 
+#include "core/base/error.h"
 #include "core/memory/arena.h"
 #include "core/memory/device_cache.h"
 #include "submodules.h"
@@ -11,28 +12,31 @@ namespace tinyt {
 
 namespace {
 
+memory::DeviceCache& cache_of(int64_t code) {
+  require(code >= 0 && code < kDeviceCodes, ErrorKind::Value, "device: no device has number ",
+          code);
+  return memory::cache_of(device_of(code));
+}
+
 // Each takes the number that stands for a device among attributes; 0 is the CPU.
 void bind_statistics(py::module_& m) {
   m.def("memory_statistics", [](int64_t device) {
-    const memory::Statistics s =
-        device == 0 ? memory::statistics() : memory::cache_of(device_of(device)).statistics();
+    const memory::Statistics s = device == 0 ? memory::statistics() : cache_of(device).statistics();
     return py::dict(py::arg("current_bytes") = s.current_bytes,
                     py::arg("peak_bytes") = s.peak_bytes, py::arg("cached_bytes") = s.cached_bytes,
                     py::arg("reserved_bytes") = s.reserved_bytes,
                     py::arg("allocations") = s.allocations, py::arg("live_blocks") = s.live_blocks,
                     py::arg("system_allocations") = s.system_allocations);
   });
-  m.def("reset_peak", [](int64_t device) {
-    device == 0 ? memory::reset_peak() : memory::cache_of(device_of(device)).reset_peak();
-  });
+  m.def("reset_peak",
+        [](int64_t device) { device == 0 ? memory::reset_peak() : cache_of(device).reset_peak(); });
   m.def("set_limit", [](int64_t bytes, int64_t device) {
-    device == 0 ? memory::set_limit(bytes) : memory::cache_of(device_of(device)).set_limit(bytes);
+    device == 0 ? memory::set_limit(bytes) : cache_of(device).set_limit(bytes);
   });
-  m.def("limit", [](int64_t device) {
-    return device == 0 ? memory::limit() : memory::cache_of(device_of(device)).limit();
-  });
+  m.def("limit",
+        [](int64_t device) { return device == 0 ? memory::limit() : cache_of(device).limit(); });
   m.def("empty_cache", [](int64_t device) {
-    device == 0 ? memory::empty_cache() : memory::cache_of(device_of(device)).empty_cache();
+    device == 0 ? memory::empty_cache() : cache_of(device).empty_cache();
   });
 }
 

@@ -238,7 +238,8 @@ def test_indices_may_be_on_the_cpu():
     y = x.clone().requires_grad_()
     y[tinyt.tensor(rows)].sum().backward()
     same(y.grad, [[1] * 4, [0] * 4, [1] * 4])
-    x[tinyt.tensor(rows)] = 1.0
+    x[tinyt.tensor(rows)] = tinyt.tensor(1.0)
+    x.index_put_((tinyt.tensor(rows),), tinyt.tensor(1.0))
     x[n > 5] = 2.0
     x[1] = np.full(4, 3, np.float32)
     x[0, :2] = [7.0, 8.0]
@@ -274,6 +275,62 @@ def test_gradients_that_are_given():
     (w * 2).backward(tinyt.ones(3, device=PLACE))
     same(w.grad, [2] * 3)
     assert tinyt.autograd.gradcheck(tinyt.sin, w.detach().double().requires_grad_())
+
+
+def test_code_of_the_user_in_a_pass():
+    """It makes tensors where this thread does, and keeps gradients where they are."""
+    w = tinyt.ones(2, device=PLACE, requires_grad=True)
+    seen = []
+    y = w * 2
+    y.register_hook(lambda g: seen.append(tinyt.zeros(1).device))
+    y.sum().backward()
+    with tinyt.device("host2:0"):
+        y = w * 2
+        y.register_hook(lambda g: seen.append(tinyt.zeros(1).device))
+        y.sum().backward()
+    assert seen == [tinyt.device("cpu"), tinyt.device("host2:0")]
+    y = w * 2
+    y.register_hook(lambda g: g.cpu())
+    with pytest.raises(RuntimeError, match="changed the device of the gradient, from host2:1"):
+        y.sum().backward()
+
+    class Moved(tinyt.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.cpu()
+
+    with pytest.raises(RuntimeError, match="expected device host2:1 but got cpu"):
+        Moved.apply(w).sum().backward()
+
+
+def test_gradients_on_several_devices():
+    places = ["cpu", "host2:0", PLACE]
+    params = [nn.Parameter(tinyt.ones(2, device=place)) for place in places]
+    for p in params:
+        p.grad = tinyt.full((2,), 3.0, device=p.device)
+    total = nn.utils.clip_grad_norm_(params, 1.0)
+    assert total.item() == pytest.approx(54**0.5)
+    for p in params:
+        assert p.grad.tolist() == pytest.approx([3 / 54**0.5] * 2)
+    layer = nn.BatchNorm1d(3).to(PLACE)
+    tinyt.optim.swa_utils.update_bn([tinyt.rand(4, 3)], layer, device=PLACE)
+    assert layer.num_batches_tracked.item() == 1
+
+
+def test_states_of_generators_are_on_the_cpu():
+    for place in (PLACE, "meta"):
+        with tinyt.device(place):
+            assert tinyt.get_rng_state().is_cpu
+            nn.LazyLinear(3)
+            with tinyt.random.fork_rng():
+                pass
+    model, x = nn.Linear(2, 2, device="meta"), tinyt.zeros(1, 2, device="meta")
+    tinyt.utils.checkpoint.checkpoint(model, x, use_reentrant=False).sum().backward()
+    assert model.weight.grad.is_meta
 
 
 def layers():
@@ -354,7 +411,7 @@ def test_saved_and_loaded(tmp_path):
     assert sorted(seen) == ["cpu", "host2:1"]
     content = path.read_bytes().replace(b"host2:1", b"host2:9")
     path.write_bytes(content)
-    with pytest.raises(RuntimeError, match=r"saved on host2:9; pass map_location"):
+    with pytest.raises(RuntimeError, match=r"to be put on .host2:9.*pass another map_location"):
         tinyt.load(path)
     same(pickle.loads(pickle.dumps(x)), [0, 1, 2])
     same(copy.deepcopy(x), [0, 1, 2])

@@ -1,11 +1,13 @@
 """The device "meta": tensors of shapes and dtypes alone."""
 
+import pickle
 import warnings
 
 import pytest
 
 import tinyt
 from tinyt import nn
+from tinyt.serialization import SerializationError
 
 
 def test_what_they_are():
@@ -92,6 +94,32 @@ def test_modules_get_their_elements_later():
     other = nn.Linear(2, 3, device="meta").to_empty(device="cpu")
     other.load_state_dict(values)
     assert other.bias.tolist() == values["bias"].tolist()
+
+
+def test_pickled_without_elements():
+    x = tinyt.zeros(2**40, 3, device="meta", requires_grad=True)
+    y = pickle.loads(pickle.dumps(x))
+    assert (y.is_meta, y.shape, y.requires_grad) == (True, x.shape, True)
+    assert f"{tinyt.zeros((), device='meta')}" == "tensor(..., device='meta', size=())"
+
+
+def test_files_hold_none(tmp_path):
+    with pytest.raises(NotImplementedError, match="no elements"):
+        tinyt.save({"x": tinyt.zeros(2, device="meta")}, tmp_path / "file")
+    path = tmp_path / "other"
+    tinyt.save({"x": tinyt.zeros(2)}, path)
+    header, rest = path.read_bytes()[8:].split(b"}}", 1)
+    for name, error in (
+        ("meta", "no elements"),
+        ("\\ud800", "put on|surrogate"),
+        ("none", "put on"),
+    ):
+        facts = f'{{"__metadata__":{{"tinyt.devices":"{{\\"x\\":\\"{name}\\"}}"}},'.encode()
+        text = facts + header[1:] + b"}}" + rest[:-8]
+        text += b" " * (-len(text) % 8)
+        path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+        with pytest.raises((SerializationError, RuntimeError), match=error):
+            tinyt.load(path)
 
 
 def test_lazy_layers_keep_unknown_buffers():

@@ -49,7 +49,7 @@ def _kind(device_type: str) -> str:
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether `autocast` does something on the kind of device: "cpu"."""
-    return _kind(device_type) == "cpu"
+    return device_type != "meta" and _kind(device_type) == "cpu"
 
 
 class autocast:

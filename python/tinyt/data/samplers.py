@@ -29,7 +29,8 @@ def _by_pieces(
     if count >= 2**63:
         raise ValueError(f"num_samples should be below 2**63, but got num_samples={count}")
     stream = Generator()
-    stream.set_state(tensor((generator or default_generator).take(-(-count // 4))))
+    position = (generator or default_generator).take(-(-count // 4))
+    stream.set_state(tensor(position, device="cpu"))
     for start in range(0, count, piece):
         yield from draw(min(piece, count - start), stream).tolist()
 

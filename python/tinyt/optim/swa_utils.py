@@ -142,7 +142,8 @@ class AveragedModel(Module):
 def update_bn(loader: Iterable[Any], model: Module, device: object = None) -> None:
     """Computes the running statistics of batch norms anew, as the means over `loader`.
 
-    Its batches are tensors, or sequences whose first member is the input.
+    Its batches are tensors, or sequences whose first member is the input, which goes to ``device``
+    if one is given.
     """
     kinds = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
     norms: list[Any] = [m for m in model.modules() if isinstance(m, kinds)]
@@ -156,7 +157,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: object = None) -> No
     try:
         for batch in loader:
             x = batch[0] if isinstance(batch, (list, tuple)) else batch
-            model(x)
+            model(x if device is None else x.to(device))
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum

@@ -44,6 +44,7 @@ cdef extern from "core/device/device.h" namespace "tinyt" nogil:
     cdef cppclass Device "tinyt::Device":
         cbool operator==(Device)
     Device device_of(int64_t)
+    string device_name "tinyt::name_of"(Device)
     int64_t code_of(Device)
     int64_t DEVICE_CODES "tinyt::kDeviceCodes"
     cbool has_other_devices()

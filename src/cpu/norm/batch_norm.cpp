@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kColumnsOfTask = 256;  // of kColumnBlock rows
 
-// The statistics [channels, 3] of a call: mean, 1 / sqrt(var + eps) and var.
+// The statistics of a call, one of each for every channel: mean, 1 / sqrt(var + eps) and var.
 template <class T>
 struct Stats {
   T *means, *scales, *variances;

@@ -36,11 +36,12 @@ def _norm(x: Tensor, order: float) -> Tensor:
 
 def _norms(tensors: list[Tensor], order: float) -> Tensor:
     """The norm of each tensor, side by side in the dtype of the first; of a half float32."""
-    dtype = tensors[0].dtype
-    if order == 2.0 and dtype in (float32, float64) and all(x.dtype is dtype for x in tensors):
+    dtype, place = tensors[0].dtype, tensors[0].device
+    alike = all(x.dtype is dtype and x.device is place for x in tensors)
+    if order == 2.0 and dtype in (float32, float64) and alike:
         return prim.sum_squares(tensors).sqrt()
     wider = float32 if dtype.itemsize == 2 else dtype
-    return stack([_norm(x, order).to(wider) for x in tensors])
+    return stack([_norm(x, order).to(place, wider) for x in tensors])
 
 
 @no_grad()
@@ -81,9 +82,9 @@ def _wide_total(parts: list[Tensor], order: float, error_if_nonfinite: bool) -> 
 def _scale(grad: Tensor, factor: Tensor) -> None:
     """Multiplies in place, halves by a factor that is not rounded to their dtype."""
     if grad.dtype.itemsize == 2:
-        grad.copy_(wide(grad) * factor)
+        grad.copy_(wide(grad) * factor.to(grad.device))
     else:
-        grad.mul_(factor.to(grad.dtype))
+        grad.mul_(factor.to(grad))
 
 
 @no_grad()
@@ -93,7 +94,7 @@ def clip_grads_with_norm_(
     """Scales gradients by max_norm / total_norm where that is below 1."""
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     grads = [param.grad for param in _listed(parameters) if param.grad is not None]
-    if is_recording():  # the factor is not known yet
+    if is_recording() or factor.is_meta:  # the factor is not known
         for grad in grads:
             _scale(grad, factor)
         return
@@ -102,9 +103,11 @@ def clip_grads_with_norm_(
     for grad in grads:
         if grad.dtype.itemsize == 2:
             _scale(grad, factor)
-    for dtype in dict.fromkeys(grad.dtype for grad in grads if grad.dtype.itemsize != 2):
-        group, rounded = [grad for grad in grads if grad.dtype is dtype], factor.to(dtype)
-        for i in scale_all(group, rounded.item()):
+    kinds = [(grad.dtype, grad.device) for grad in grads]
+    for kind in dict.fromkeys(kind for kind in kinds if kind[0].itemsize != 2):
+        group = [grad for grad, own in zip(grads, kinds, strict=True) if own == kind]
+        rounded = factor.to(kind[0]).item()
+        for i in scale_all(group, rounded):
             group[i].mul_(rounded)
 
 

@@ -67,6 +67,13 @@ def _beside(item: Any, x: Tensor) -> Any:
     return prim.to_device(item, x.device)
 
 
+def _number_beside(value: Any, x: Tensor) -> Any:
+    """A value to write: a tensor of no dimensions on the CPU goes to the device of x."""
+    if isinstance(value, Tensor) and value.dim() == 0 and value.is_cpu:
+        return on_device(value, x.device)
+    return value
+
+
 def _items(index: Any) -> Sequence[Any]:
     """The single indices: of a tuple, and of a list that holds more than numbers."""
     if isinstance(index, tuple):
@@ -366,6 +373,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         value = _tensor.python_number(value)
     elif not isinstance(value, (Tensor, bool, int, float, complex)):
         value = on_device(_tensor.from_buffer_object(value, True), x.device)
+    value = _number_beside(value, x)
     if not isinstance(value, Tensor):
         _tensor.require_item(value, x.dtype)
     if not isinstance(value, Tensor) or value.numel() == 1:
@@ -432,6 +440,7 @@ def _put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate
         raise DTypeError(
             f"index_put: the values are {values.dtype.name}, the tensor {x.dtype.name}"
         )
+    values = _number_beside(values, x)
     key = tuple(slice(None) if i is None else i for i in indices)
     view, advanced = _basic(x, _normalise(key, x))
     if all(a is None for a in advanced):

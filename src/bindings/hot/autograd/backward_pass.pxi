@@ -297,6 +297,9 @@ cdef TensorBase through_hook(object hook, TensorBase grad):
         raise RuntimeError(
             f"a hook has changed the type of the gradient, from {grad.dtype.name} to "
             f"{out.dtype.name}")
+    if not out.t.device() == grad.t.device():
+        raise RuntimeError(
+            f"a hook has changed the device of the gradient, from {grad.device} to {out.device}")
     return out
 
 

@@ -25,6 +25,8 @@ def register_rule(str name, functions, needs):
                 raise ValueError(
                     f"rule: {name} must read its results (-1, -2, ...) or inputs below "
                     f"{kReadableInputs}, got {position}")
+    if op_flags_of(op) & FLAG_SECOND_DIFFERENTIABLE and type(functions) is tuple:
+        raise ValueError(f"rule: {name} has two gradients, which one function for all inputs takes")
     RULES[op] = functions
     for positions in needs or ():
         reads = 0
@@ -178,6 +180,10 @@ cdef class Node:
             raise RuntimeError(
                 f"Function {self.name()} returned an invalid gradient at index {i}: got shape "
                 f"{tuple(grad.shape)} but expected shape compatible with {self.shape(i)}")
+        if not grad.t.device() == meta.device:
+            raise RuntimeError(
+                f"Function {self.name()} returned an invalid gradient at index {i}: expected device "
+                f"{device_name(meta.device).decode()} but got {grad.device}")
         return fit_gradient(grad, meta[0])
 
     def release(self):

@@ -123,6 +123,8 @@ cdef class device:
         if not isinstance(type, str):
             raise TypeError(f"device: expected a name, got {type!r}")
         name, colon, number = type.partition(":")
+        if not name.isascii():
+            raise RuntimeError(f"device: {type!r} is not a device name")
         kind = device_kind_of(name.encode())
         if kind >= 0:
             name = device_kind_name(kind).decode()   # which may have others
