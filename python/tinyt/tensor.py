@@ -168,7 +168,7 @@ class Tensor(TensorBase):
                     "numpy: can't call numpy() on a Tensor that requires grad; use "
                     "tensor.detach().numpy() instead"
                 )
-            return self.detach().numpy()
+            return self.detach().numpy(force=True)
         if self.device.type != "cpu":
             if not force:
                 raise TypeError(

@@ -105,6 +105,8 @@ def test_looks():
         with pytest.raises(TypeError, match=r"host2:1 device type tensor to numpy"):
             read()
     np.testing.assert_array_equal(x.numpy(force=True), [1.0, 2.5])
+    np.testing.assert_array_equal(x.requires_grad_().numpy(force=True), [1.0, 2.5])
+    x = x.detach()
     with pytest.raises(BufferError):
         memoryview(x)
     with pytest.raises(BufferError):
