@@ -96,11 +96,8 @@ inline PyObject* composite_autocast(Composite* self, PyObject* const* args, Py_s
 class CreationScope {
  public:
   CreationScope(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    t_modes.device = chosen(args, nargs, kwnames);
+    device_.enter(chosen(args, nargs, kwnames));
   }
-  ~CreationScope() { t_modes.device = before_; }
-  CreationScope(const CreationScope&) = delete;
-  CreationScope& operator=(const CreationScope&) = delete;
 
  private:
   Device chosen(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) const {
@@ -114,7 +111,7 @@ class CreationScope {
       }
     for (Py_ssize_t i = 0; i < nargs + named; ++i)
       if (const Tensor* t = tensor_in(args[i])) return t->device();
-    return before_;
+    return device_.before();
   }
   static const Tensor* tensor_in(PyObject* argument) {
     const bool is_list = PyTuple_Check(argument) || PyList_Check(argument);
@@ -122,7 +119,7 @@ class CreationScope {
     return python_seam().unwrap(is_list ? PySequence_Fast_GET_ITEM(argument, 0) : argument);
   }
 
-  const Device before_ = t_modes.device;
+  CreationDevice device_;
 };
 
 inline PyObject* composite_run(PyObject* object, PyObject* const* args, size_t nargsf,

@@ -49,19 +49,7 @@ inline int64_t device_bytes(int64_t code) {
   const Device device = device_of(code);
   return static_cast<int64_t>(runtime_of(device).properties(device.index).memory_bytes);
 }
-// Where this thread makes tensors of nothing while this lives; at first where it did.
-class CreationDevice {
- public:
-  CreationDevice() = default;
-  ~CreationDevice() { t_modes.device = before_; }
-  CreationDevice(const CreationDevice&) = delete;
-  CreationDevice& operator=(const CreationDevice&) = delete;
-  void enter(Device device) { t_modes.device = device; }
-
- private:
-  const Device before_ = t_modes.device;
-};
-// The same to stay; what it was before.
+// Where this thread makes tensors of nothing; what it was before.
 inline int64_t swap_creation_device(int64_t code) {
   const int64_t before = code_of(t_modes.device);
   t_modes.device = device_of(code);

@@ -84,6 +84,7 @@ HOT_TYPES = {
     "creation_device": "device",
     "synchronize": "None",
     "accelerator": "str | None",
+    "is_meta": "bool",
     "device_count": "int",
     "device_facts": "tuple[str, int]",
     "Node.device_code": "int",

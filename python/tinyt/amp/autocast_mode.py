@@ -48,7 +48,8 @@ def _kind(device_type: str) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether `autocast` does something on the kind of device: "cpu"."""
+    """Whether `autocast` does something on the kind of device: "cpu", or one that a library has
+    brought."""
     return device_type != "meta" and _kind(device_type) == "cpu"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinyt._autograd import GradMode
-from tinyt.autograd.tape import grad
+from tinyt.autograd.tape import grad, zeros_like
 from tinyt.tensor import Tensor, prim
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -43,10 +43,6 @@ def _prepared(inputs: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, .
     return tuple(x.detach().requires_grad_() for x in inputs)
 
 
-def _zeros(x: Tensor) -> Tensor:
-    return prim.fill(tuple(x.shape), x.dtype, 0.0, 0, device=x.device)
-
-
 def _finished(values: tuple[Tensor, ...], create_graph: bool) -> tuple[Tensor, ...]:
     return values if create_graph else tuple(x.detach() for x in values)
 
@@ -74,7 +70,7 @@ def _gradients(
     for i, g in enumerate(found):
         if g is None and strict:
             raise RuntimeError(f"{function}: the outputs do not depend on input {i}")
-    return tuple(_zeros(x) if g is None else g for g, x in zip(found, inputs, strict=True))
+    return tuple(zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
 def _check_vector(
@@ -133,7 +129,7 @@ def jvp(
         vector = _check_vector(v, xs, "jvp", scalar=True)
         result = func(*xs)
         ys = _tuple(result, "the result of func", "jvp")
-        us = tuple(_zeros(y).requires_grad_() for y in ys)
+        us = tuple(zeros_like(y).requires_grad_() for y in ys)
         rows = _gradients(ys, xs, us, True, strict, "jvp")
         product = _gradients(rows, us, vector, create_graph, False, "jvp")
     return (

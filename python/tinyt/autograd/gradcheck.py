@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyt._autograd import GradMode
-from tinyt.autograd.tape import grad
+from tinyt.autograd.tape import grad, zeros_like
 from tinyt.tensor import Tensor, prim
 
 
@@ -43,10 +43,6 @@ def _numerical(
     return rows
 
 
-def _zeros(x: Tensor) -> Tensor:
-    return prim.fill(tuple(x.shape), x.dtype, 0.0, 0, device=x.device)
-
-
 def _analytic(
     function: Callable[..., Any], inputs: Sequence[Any], which: int, output: int
 ) -> list[list[float]]:
@@ -58,7 +54,7 @@ def _analytic(
         prim.slice(seed, 0, k, k + 1)._assign(1.0)
         seed = prim.reshape(seed, tuple(out.shape))
         (g,) = grad(out, x, seed, retain_graph=True, allow_unused=True)
-        flat = _zeros(x) if g is None else prim.copy(g)
+        flat = zeros_like(x) if g is None else prim.copy(g)
         columns.append(prim.reshape(flat, (x.numel(),)).tolist())
     return [[column[i] for column in columns] for i in range(x.numel())]
 
@@ -157,7 +153,7 @@ def gradgradcheck(
                 outs, [tracked[i] for i in wanted], seeds, create_graph=True, allow_unused=True
             )
         return tuple(
-            _zeros(args[i]) if g is None else g for i, g in zip(wanted, found, strict=True)
+            zeros_like(args[i]) if g is None else g for i, g in zip(wanted, found, strict=True)
         )
 
     return gradcheck(

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 profile_range: Callable[[str], AbstractContextManager[Any]] | None = None
 
 
+def zeros_like(x: Tensor) -> Tensor:
+    """The gradient of what has no influence."""
+    return prim.fill(tuple(x.shape), x.dtype, 0.0, 0, device=x.device)
+
+
 def _seed(output: Tensor, gradient: Tensor | None) -> Tensor:
     """The gradient an output starts with; ones for a scalar."""
     if gradient is None:
@@ -250,8 +255,7 @@ def _complete(
     """Fills in or refuses missing gradients."""
     for i, g in enumerate(found):
         if g is None and zeros:
-            like = wanted[i]
-            found[i] = prim.fill(tuple(like.shape), like.dtype, 0.0, 0, device=like.device)
+            found[i] = zeros_like(wanted[i])
         elif g is None and not allow_unused:
             raise RuntimeError(
                 f"grad: input {i} of shape {tuple(wanted[i].shape)} appears to not have been used "

@@ -60,8 +60,6 @@ cdef extern from "devices.h" namespace "tinyt":
     void synchronise_device(int64_t) except +raise_python_error
     string device_hardware(int64_t) except +raise_python_error
     int64_t device_bytes(int64_t) except +raise_python_error
-    cdef cppclass CreationDevice "tinyt::CreationDevice":
-        void enter(Device)
     int64_t swap_creation_device(int64_t)
     cbool is_on_host(const CTensor&)
     size_t address_of(const CTensor&)
@@ -348,6 +346,8 @@ cdef extern from "core/ops/mode.h" namespace "tinyt":
         DType dtype
     Autocast t_autocast "tinyt::t_modes.autocast"
     Device t_device "tinyt::t_modes.device"
+    cdef cppclass CreationDevice "tinyt::CreationDevice":
+        void enter(Device)
 
 
 cdef extern from "Python.h":

@@ -23,4 +23,18 @@ struct Modes {
 
 extern TINYT_THREAD_POINTER Modes t_modes;
 
+// Where this thread makes tensors of nothing while this lives; at first where it did.
+class CreationDevice {
+ public:
+  CreationDevice() = default;
+  ~CreationDevice() { t_modes.device = before_; }
+  CreationDevice(const CreationDevice&) = delete;
+  CreationDevice& operator=(const CreationDevice&) = delete;
+  void enter(Device device) { t_modes.device = device; }
+  Device before() const { return before_; }
+
+ private:
+  const Device before_ = t_modes.device;
+};
+
 }  // namespace tinyt

@@ -9,6 +9,14 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 using namespace op_flags;
 }  // namespace
 
+#define SCALAR_OP(...)
+#define REDUCE_OP(...)
+#define STRUCT_OP(name, inputs, outputs, ...) static_assert(outputs <= kMostOutputs, #name);
+#include "core/ops/ops.def"
+#undef SCALAR_OP
+#undef REDUCE_OP
+#undef STRUCT_OP
+
 // The fields of OpInfo in order; `inf` and the flag letters above serve ops.def.
 const OpInfo kOps[kOpCount] = {
 #define SCALAR_OP(name, inputs, rule, flags, attrs) \

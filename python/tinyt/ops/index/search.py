@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from tinyt import _tensor
 from tinyt._core import ShapeError, promote
+from tinyt._tensor import device as Device
 from tinyt.dtypes import ALL
 from tinyt.ops.common import Number, on_device, to_dtype, wrap_dim, write_out
 from tinyt.tensor import Tensor, method, prim
@@ -15,11 +16,9 @@ Unique: TypeAlias = Tensor | tuple[Tensor, ...]
 # ---- search
 
 
-def _as_tensor(value: Tensor | Number, beside: Tensor | Number) -> Tensor:
-    """A number as a tensor where the other one is."""
-    if isinstance(value, Tensor) or not isinstance(beside, Tensor):
-        return cast(Tensor, value)
-    return on_device(_tensor.from_data(value), beside.device)
+def _as_tensor(value: Tensor | Number, place: Device) -> Tensor:
+    """A number as a tensor on a device."""
+    return value if isinstance(value, Tensor) else on_device(_tensor.from_data(value), place)
 
 
 def _right(op: str, right: bool, side: str | None) -> bool:
@@ -59,7 +58,7 @@ def searchsorted(
                 f"{tuple(sequence.shape)}"
             )
         sequence = prim.gather(sequence, sorter, sequence.dim() - 1)
-    found = prim.searchsorted(sequence, _as_tensor(input, sequence), behind)
+    found = prim.searchsorted(sequence, _as_tensor(input, sequence.device), behind)
     return write_out(out, prim.cast(found, 4) if out_int32 else found)
 
 
@@ -86,10 +85,10 @@ def isin(
     out: Tensor | None = None,
 ) -> Tensor:
     """Whether each of ``elements`` is among ``test_elements``; a NaN never is."""
-    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+    places = [v.device for v in (elements, test_elements) if isinstance(v, Tensor)]
+    if not places:
         raise TypeError("isin: elements or test_elements must be a Tensor, got two numbers")
-    x = _as_tensor(elements, test_elements)
-    test = _as_tensor(test_elements, elements)
+    x, test = (_as_tensor(v, places[0]) for v in (elements, test_elements))
     common = ALL[promote(x.dtype.number, test.dtype.number)]
     x, test = to_dtype(x, common), to_dtype(prim.reshape(test, (test.numel(),)), common)
     if test.numel() == 0:

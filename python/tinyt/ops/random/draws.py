@@ -51,8 +51,8 @@ def draw(
         return out if then is None else then(out)
 
     # A draw that has no elements takes none of the stream, as in PyTorch.
-    is_meta = (device or _tensor.creation_device()).type == "meta"
-    return (generator or default_generator).draw(0 if is_meta else math.prod(size), make)
+    count = 0 if _tensor.is_meta(device) else math.prod(size)
+    return (generator or default_generator).draw(count, make)
 
 
 def _bits(

@@ -21,7 +21,7 @@ def set_general_indexing(getitem, setitem):
 cdef object get_item(TensorBase x, object index):
     cdef bint tape = grad_mode() and wants_grad(x)
     if not is_recording():
-        if isinstance(index, TensorBase) and (<TensorBase>index).t.device() == x.t.device():
+        if isinstance(index, TensorBase):
             found = picked(x, <TensorBase>index)
         else:
             found = None if tape else plain_view(x, index)
@@ -44,7 +44,7 @@ cdef int set_item(TensorBase x, object index, object value) except -1:
     if not is_recording() and not (grad_mode() and (
             wants_grad(x) or (isinstance(value, TensorBase) and wants_grad(<TensorBase>value)))):
         if isinstance(index, TensorBase):
-            if number and (<TensorBase>index).t.device() == x.t.device() and fill_mask(x, (<TensorBase>index).t, value):
+            if number and fill_mask(x, (<TensorBase>index).t, value):
                 return 0
         elif number or isinstance(value, TensorBase):
             view = plain_view(x, index)
@@ -147,7 +147,8 @@ cdef TensorBase plain_view(TensorBase x, object index):
 cdef bint covers(const CTensor& mask, const CTensor& x):
     """Whether a tensor is a mask of the leading dimensions of x."""
     cdef int64_t d
-    if not is_bool(mask.dtype()) or mask.rank() == 0 or mask.rank() > x.rank():
+    if not is_bool(mask.dtype()) or mask.rank() == 0 or mask.rank() > x.rank() or (
+            not mask.device() == x.device()):
         return False
     for d in range(mask.rank()):
         if mask.size(d) != x.size(d):
@@ -166,7 +167,8 @@ cdef object picked(TensorBase x, TensorBase index):
         operands.add(x.t, <PyObject*>x)
         operands.add(index.t, NULL)
         return finish(OP_MASKED_SELECT, operands, none, None)
-    if not index.t.rank() or not x.t.rank() or not is_position(index.t.dtype()):
+    if not index.t.rank() or not x.t.rank() or not is_position(index.t.dtype()) or (
+            not index.t.device() == x.t.device()):
         return None
     operands.add(index.t, NULL)
     attrs.add(1).add(x.t.size(0)).add(1).add(0)

@@ -234,6 +234,12 @@ def synchronize(device place not None):
     synchronise_device(place.code())
 
 
+def is_meta(device place):
+    """Whether tensors on a device have no elements; None: where this thread makes tensors."""
+    cdef int64_t code = code_of(t_device) if place is None else place.code()
+    return code != 0 and device_kind_name(code >> 8) == b"meta"
+
+
 def accelerator():
     """The first kind of device beside the CPU of which this process has one, by name; None."""
     cdef int64_t kind
