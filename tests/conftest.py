@@ -42,6 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="cpu",
         help="where tensors of the tests are; 'host2': in the test library's hidden memory",
     )
+    group.addoption(
+        "--lacks",
+        choices=["nothing", "fused", "all"],
+        default="nothing",
+        help="with --device host2, which rows that has no kernel for: decompositions, and then the "
+        "CPU, run in their place",
+    )
     group.addoption("--choice", type=int, default=0, help="seed of which part --sample runs")
     group.addoption("--seed", type=int, default=0, help="seed of test data")
 
@@ -54,14 +61,24 @@ def pytest_configure(config: pytest.Config) -> None:
         library = host2.library()
         if library is None:
             raise pytest.UsageError("--device host2 needs a C compiler")
+        lack_kernels(config)
         tinyt.backends.load(library)
     tinyt.set_default_device(device)
     if tinyt.accelerator.device_count() > 1:
         sampling.PLACE = tinyt.device(device, 1)
 
 
+def lack_kernels(config: pytest.Config) -> None:
+    lacks = config.getoption("--lacks")
+    if lacks == "fused":
+        os.environ["HOST2_LACKS"] = ",".join(host2.FUSED)
+    elif lacks == "all":
+        os.environ.update(HOST2_LACKS="*", TINYT_HOST_FALLBACK="1")
+        config.addinivalue_line("filterwarnings", "ignore:.*it runs on the CPU:RuntimeWarning")
+
+
 def pytest_report_header(config: pytest.Config) -> str:
-    names = ("--device", "--sample", "--choice", "--seed")
+    names = ("--device", "--lacks", "--sample", "--choice", "--seed")
     return "tinyt: " + " ".join(f"{name} {config.getoption(name)}" for name in names)
 
 
@@ -72,7 +89,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=slow)
         items[:] = [i for i in items if i not in set(slow)]
     if config.getoption("--device") != "cpu":
-        marked = ("host", "records")
+        marked = ["host", "records"]
+        if config.getoption("--lacks") != "nothing":
+            marked.append("kernels")
         here = [i for i in items if any(map(i.get_closest_marker, marked))]
         config.hook.pytest_deselected(items=here)
         items[:] = [i for i in items if i not in set(here)]
@@ -93,6 +112,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def forget() -> None:
+    """Programs and decompositions that are kept hold tensors."""
+    tinyt.lazy.cache_clear()
+    tinyt._core.forget_decompositions()
+
+
 @pytest.fixture(autouse=True)
 def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     """Live tensors return to what they were, with the garbage collector off: reference cycles
@@ -100,11 +125,11 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     gc.collect()
     gc.freeze()  # what is left (modules, results of tests) is not looked at again
     gc.disable()
-    tinyt.lazy.cache_clear()  # programs that are kept hold tensors
+    forget()
     before = tinyt.memory.live_tensors()
     try:
         yield
-        tinyt.lazy.cache_clear()
+        forget()
         after = tinyt.memory.live_tensors()
     finally:
         gc.enable()

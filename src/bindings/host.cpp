@@ -4,6 +4,7 @@
 
 #include "casters.h"
 #include "core/graph/graph.h"
+#include "core/ops/fallback.h"
 #include "core/ops/kernels.h"
 #include "errors.h"
 #include "submodules.h"
@@ -135,7 +136,7 @@ void run_host(std::string name, const py::object& function, size_t address, Tens
   }
   for (size_t i = 0; i < written; ++i) {
     if (tensors[i].impl() != given[i].impl())
-      kernels_of(given[i].device()).copy_into(tensors[i], given[i]);
+      copy_into(callee.name, tensors[i], given[i]);
     given[i].count_write();
   }
 }

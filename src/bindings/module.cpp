@@ -150,6 +150,7 @@ PYBIND11_MODULE(_core, m) {
   bind_graph(m);
   bind_limits(m);
   bind_host(m);
+  bind_decompositions(m);
   bind_optim(m);
   bind_verify(m);
   bind_flow(m);

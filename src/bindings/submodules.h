@@ -26,6 +26,7 @@ void bind_memory(pybind11::module_& m);
 void bind_graph(pybind11::module_& m);
 void bind_limits(pybind11::module_& m);
 void bind_host(pybind11::module_& m);
+void bind_decompositions(pybind11::module_& m);
 void bind_optim(pybind11::module_& m);
 void bind_verify(pybind11::module_& m);
 void bind_flow(pybind11::module_& m);

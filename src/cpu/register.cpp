@@ -49,7 +49,8 @@ constexpr Kernel kernel_view_as_real = nullptr;
 constexpr Kernel kernel_view_as_complex = nullptr;
 
 const Kernels kKernels{
-    {
+    .lacks = nullptr,
+    .rows = {
 #define SCALAR_OP(...) kernel_elementwise,
 #define STRUCT_OP(name, ...) kernel_##name,
 #define REDUCE_OP(...) kernel_reduce,
@@ -58,9 +59,9 @@ const Kernels kKernels{
 #undef STRUCT_OP
 #undef REDUCE_OP
     },
-    copy_into,
-    optim_step,
-    count_nonzero,
+    .copy_into = copy_into,
+    .optim_step = optim_step,
+    .count_nonzero = count_nonzero,
 };
 
 const FusionTarget kFusionTarget{

@@ -90,6 +90,7 @@ def run(name: str, x: Array) -> tuple[Array, Array]:
     return out.detach().numpy(force=True), leaf.grad.numpy(force=True)
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("name", BOUNDS)
 def test_float32(name: str, rng: np.random.Generator) -> None:
     x = inputs(name, np.float32, rng, 20_000)
@@ -101,6 +102,7 @@ def test_float32(name: str, rng: np.random.Generator) -> None:
     check(f"{name}'", relative_to_one(slope, want), SLOPE_BOUND, x)
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("name", BOUNDS)
 def test_float64(name: str, rng: np.random.Generator) -> None:
     x = inputs(name, np.float64, rng, 150)

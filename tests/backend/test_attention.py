@@ -279,6 +279,7 @@ def test_keys_without_elements(dtype: str) -> None:
     np.testing.assert_allclose(value.grad.double().numpy(force=True), 1.0, rtol=8 * RTOL[dtype])
 
 
+@pytest.mark.kernels
 def test_memory_grows_with_the_length_only() -> None:
     """Forward and backward; the scores of twice the length are four times as large."""
 

@@ -27,6 +27,7 @@ def both(x: Any, g: Any, dim: int) -> list[Any]:
     return [t.numpy(force=True) for t in (soft, log, *slopes)]
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_columns_have_the_bits_of_rows(shape: tuple[int, int], dtype: str, rng: Any) -> None:

@@ -9,7 +9,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from tinyt import _core
+
 HERE = Path(__file__).parent
+FUSED = [row["name"] for row in _core.op_table() if "fused" in row["flags"]]
 
 
 @cache

@@ -1,8 +1,10 @@
 /* A device whose memory the host cannot read, in C: its kernels are the CPU's, which it lends the
    addresses that it keeps to itself. Whoever reads tensors behind its back gets null.
 
-   HOST2_LACKS, operations by name with commas between: those that it has no kernel for.
+   HOST2_LACKS, names with commas between: the operations that it has no kernel for, "exp", or
+   none in one dtype, "exp.float64"; "*" are all.
    HOST2_BYTES: what one device has at most. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,9 +114,10 @@ static int run(void* context, const TinytCall* call) {
 }
 
 /* Whether a name is one of those in HOST2_LACKS. */
-static int lacks(const char* op) {
+static int is_named(const char* op) {
   const char* names = getenv("HOST2_LACKS");
   const size_t length = strlen(op);
+  if (names != NULL && strcmp(names, "*") == 0) return 1;
   while (names != NULL && *names != '\0') {
     const char* end = strchr(names, ',');
     const size_t own = end != NULL ? (size_t)(end - names) : strlen(names);
@@ -126,7 +129,14 @@ static int lacks(const char* op) {
 
 static TinytKernel kernel(void* context, const char* op) {
   (void)context;
-  return lacks(op) ? NULL : run;
+  return is_named(op) ? NULL : run;
+}
+
+static int lacks(void* context, const char* op, int32_t dtype) {
+  (void)context;
+  char name[64];
+  snprintf(name, sizeof(name), "%s.%s", op, g_host->dtype_name(dtype));
+  return is_named(name);
 }
 
 static const char* const kAliases[] = {"hidden", NULL};
@@ -134,6 +144,7 @@ static const char* const kAliases[] = {"hidden", NULL};
 static const TinytBackend kBackend = {
     TINYT_BACKEND_VERSION, "host2",     kAliases, NULL, device_count, properties,
     allocate,              release,     copy,     fill, synchronise,  kernel,
+    lacks,
 };
 
 #if defined(__GNUC__)

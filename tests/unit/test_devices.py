@@ -60,15 +60,26 @@ def test_what_makes_tensors_takes_a_device(make):
         make(3)  # the CPU's fourth
 
 
-def test_on_a_device_of_a_library():
+# What a device has no kernel for, and whether the CPU runs that instead.
+LACKING = [
+    {"HOST2_LACKS": ",".join([*host2.FUSED, "digamma", "acosh.float64"])},
+    {"HOST2_LACKS": "*", "TINYT_HOST_FALLBACK": "1"},
+]
+
+
+@pytest.mark.parametrize(
+    ("file", "variables"),
+    [("cases", {}), *(("without_kernels", x) for x in LACKING)],
+    ids=["all kernels", "decompositions", "the CPU's kernels"],
+)
+def test_on_a_device_of_a_library(file, variables):
     """`tests/host2`: memory that the host cannot read; in a process of its own."""
     if host2.library() is None:
         pytest.skip("no C compiler")
-    root = Path(__file__).parents[2]
-    cases = [str(root / "tests" / "host2" / "cases.py"), "-q", "-n", "0", "-p", "no:cacheprovider"]
+    cases = str(Path(__file__).parents[1] / "host2" / f"{file}.py")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *cases],
-        env=os.environ | {"PYTEST_ADDOPTS": ""},
+        [sys.executable, "-m", "pytest", cases, "-q", "-n", "0", "-p", "no:cacheprovider"],
+        env=os.environ | {"PYTEST_ADDOPTS": ""} | variables,
         capture_output=True,
         text=True,
         timeout=300,

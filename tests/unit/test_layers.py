@@ -22,7 +22,7 @@ PYTHON_LAYERS = [
     {"_tensor", "_autograd", "_capture", "forks"},
     {"absent", "config", "dtypes", "formats", "imports", "memory", "nesting", "printing"},
     {"tensor"},
-    {"random", "return_types"},
+    {"random", "return_types", "decompositions"},
     {"autograd"},
     {"ops"},
     {"compiler", "distributed"},

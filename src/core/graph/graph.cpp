@@ -126,6 +126,7 @@ Tensor Graph::add_argument(const Tensor& like) {
     placeholder =
         whole.view(like.shape(), like.strides(), like.numel() == 0 ? 0 : like.offset() - first);
   }
+  placeholder.impl()->is_scalar = like.impl()->is_scalar;
   arguments_.push_back(placeholder);
   if (trace) trace->argument(like, placeholder);
   return placeholder;

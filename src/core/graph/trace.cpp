@@ -254,8 +254,9 @@ void Trace::output(const Tensor& x) { add(Kind::Output, {&x, 1}); }
 // One repetition.
 class Trace::Replay {
  public:
-  Replay(const Trace& trace, std::span<const Tensor> arguments, Graph& graph)
-      : trace_(trace), arguments_(arguments), graph_(graph) {}
+  // Into a graph, or (null) as calls that nobody follows, on a device.
+  Replay(const Trace& trace, std::span<const Tensor> arguments, Graph* graph, Device device = {})
+      : trace_(trace), arguments_(arguments), graph_(graph), device_(device) {}
 
   // Why it cannot be; nothing where it is done.
   std::string run() {
@@ -271,6 +272,7 @@ class Trace::Replay {
     return evaluate(trace_.rows_.size()) ? "" : "a size is beyond 64 bits";
   }
   std::vector<int64_t> take_values() { return std::move(values_); }
+  std::vector<Tensor> take_outputs() { return std::move(outputs_); }
   int64_t test() const { return test_; }
 
  private:
@@ -319,7 +321,16 @@ class Trace::Replay {
     Attrs out = event.attrs;
     for (const auto& [place, row] : out.formulas) out.ints[place] = values_[row];
     out.formulas.clear();
+    if (!graph_ && has_flag(event.op, op_flags::on_device))
+      out.ints[device_place(event.op, out)] = code_of(device_);
     return out;
+  }
+
+  Tensor argument(const Tensor& was) {
+    const size_t number = arguments_seen_++;
+    const bool is_given = number < arguments_.size() && arguments_[number];
+    if (!graph_) return arguments_[number];
+    return graph_->add_argument(is_given ? arguments_[number] : was);
   }
 
   // What a call has made: of the rank and dtype that it was.
@@ -332,18 +343,15 @@ class Trace::Replay {
     std::vector<Tensor> inputs;
     for (const Operand& x : event.operands) inputs.push_back(operand(x));
     switch (event.kind) {
-      case Kind::Argument: {
-        const size_t number = graph_.arguments().size();
-        const bool is_given = number < arguments_.size() && arguments_[number];
-        const Tensor& like = is_given ? arguments_[number] : event.geometries[0];
-        return keep(graph_.add_argument(like), event.geometries[0]) ? "" : "another argument";
-      }
+      case Kind::Argument:
+        return keep(argument(event.geometries[0]), event.geometries[0]) ? "" : "another argument";
       case Kind::Cell:
-        graph_.cell(event.left);
+        graph_->cell(event.left);
         return "";
       case Kind::Call: {
         const Outputs out = dispatch(event.op, inputs, attrs(event), &normalised);
-        bool same = inputs.empty() || share(out.first, inputs[0]) == event.outcome;
+        // Where nobody follows, nothing is written into.
+        bool same = !graph_ || inputs.empty() || share(out.first, inputs[0]) == event.outcome;
         for (int i = 0; i < info(event.op).outputs; ++i)
           same = keep(out[i], event.geometries[static_cast<size_t>(i)]) && same;
         return same ? "" : std::string(name_of(event.op)) + " is a view in one case alone";
@@ -361,18 +369,21 @@ class Trace::Replay {
         for (size_t i = 0; i < inputs.size(); ++i)
           if (!same_geometry(inputs[i], event.geometries[i]))
             return std::string(event.opaque->name()) + " takes a tensor of another size";
-        graph_.record(event.opaque, inputs, event.written);
+        graph_->record(event.opaque, inputs, event.written);
         return "";
       default:
-        graph_.add_output(inputs[0]);
+        if (graph_) graph_->add_output(inputs[0]);
+        outputs_.push_back(std::move(inputs[0]));
         return "";
     }
   }
 
   const Trace& trace_;
   std::span<const Tensor> arguments_;
-  Graph& graph_;
-  std::vector<Tensor> made_;
+  Graph* graph_;
+  Device device_;
+  size_t arguments_seen_ = 0;
+  std::vector<Tensor> made_, outputs_;
   std::vector<Attrs> attrs_;  // of calls, normalised
   std::vector<int64_t> values_;
   std::unordered_map<const TensorImpl*, Tensor> numbers_;
@@ -382,7 +393,7 @@ class Trace::Replay {
 std::optional<std::vector<int64_t>> Trace::replay(std::span<const Tensor> arguments, Graph& out,
                                                   std::string& why, int64_t& test) const {
   Graph* const before = set_recording(&out);
-  Replay replay(*this, arguments, out);
+  Replay replay(*this, arguments, &out);
   try {
     why = failure_.empty() ? replay.run() : failure_;
   } catch (const std::exception& error) {
@@ -393,6 +404,13 @@ std::optional<std::vector<int64_t>> Trace::replay(std::span<const Tensor> argume
   test = replay.test();
   if (!why.empty()) return std::nullopt;
   return replay.take_values();
+}
+
+std::optional<std::vector<Tensor>> Trace::run(std::span<const Tensor> arguments,
+                                              Device device) const {
+  Replay replay(*this, arguments, nullptr, device);
+  if (!failure_.empty() || !replay.run().empty()) return std::nullopt;
+  return replay.take_outputs();
 }
 
 }  // namespace tinyt

@@ -98,6 +98,9 @@ class Trace {
   // The values of the rows, or nothing, and why, and at which test (-1: none).
   std::optional<std::vector<int64_t>> replay(std::span<const Tensor> arguments, Graph& out,
                                              std::string& why, int64_t& test) const;
+  // Makes the same calls with these tensors, whether they are recorded or not, and makes tensors of
+  // nothing on that device: its outputs; nothing where it would decide otherwise.
+  std::optional<std::vector<Tensor>> run(std::span<const Tensor> arguments, Device device) const;
 
  private:
   enum class Kind : uint8_t { Argument, Cell, Call, Into, Assign, Step, Output, Test };

@@ -102,6 +102,9 @@ typedef struct TinytBackend {
      sides, no overlap; "count_nonzero" writes how many elements of its input are not 0 into an
      int64 in host memory. */
   TinytKernel (*kernel)(void* context, const char* op);
+  /* Not 0: that kernel does not compute in a dtype (TinytCall.compute). Asked once for each of an
+     operation that has one. NULL: it does in all. */
+  int (*lacks)(void* context, const char* op, int32_t dtype);
 } TinytBackend;
 
 /* What the library may ask of tinyt. */

@@ -6,6 +6,7 @@
 #include "core/graph/graph.h"
 #include "core/graph/lazy.h"
 #include "core/graph/trace.h"
+#include "core/ops/fallback.h"
 #include "core/ops/infer.h"
 #include "core/ops/kernels.h"
 
@@ -38,27 +39,12 @@ Device device_of_call(OpId op, std::span<const Tensor> inputs, const Attrs& attr
 
 void run_kernel(OpId op, Device device, std::span<const Tensor> inputs,
                 std::span<const Tensor> outputs, const Inferred& inferred) {
-  const Kernel kernel = kernel_of(eager_kernels_of(device), op, device);
-  kernel({op, inputs, outputs, inferred.attrs, inferred.compute});
+  eager_kernels_of(device).row(op)({op, inputs, outputs, inferred.attrs, inferred.compute});
 }
 
 bool have_dtype(std::span<const Tensor> inputs, DType dtype) {
   return std::all_of(inputs.begin(), inputs.end(),
                      [dtype](const Tensor& t) { return t.dtype() == dtype; });
-}
-
-int64_t count_nonzero(OpId op, Device device, const Tensor& x) {
-  const Kernels& kernels = kernels_of(device);
-  if (!kernels.count_nonzero) no_kernel(op, device);
-  return kernels.count_nonzero(x);
-}
-
-// Any strides and dtypes.
-void copy_into(std::string_view op, const Tensor& from, const Tensor& to) {
-  const Kernels& kernels = eager_kernels_of(to.device());
-  if (!kernels.copy_into) [[unlikely]]
-    fail(ErrorKind::NotImplemented, op, ": no kernel on ", name_of(to.device()));
-  kernels.copy_into(from, to);
 }
 
 Outputs execute_several(OpId op, Device device, std::span<const Tensor> inputs,
@@ -80,8 +66,13 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
     return inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides,
                              inferred.offset);
   const Device device = device_of_call(op, inputs, inferred.attrs);
+  if (!eager_kernels_of(device).takes(op, inferred.compute)) [[unlikely]] {
+    Outputs out = run_without_kernel(op, inputs, inferred, device);
+    if (into) copy_into(name_of(op), out.first, *into);
+    return out;
+  }
   if (has_flag(op, op_flags::dynamic_shape))
-    inferred.shape[0][0] = count_nonzero(op, device, inputs.back());
+    inferred.shape[0][0] = count_nonzero(op, inputs.back());
   if (info(op).outputs > 1) return execute_several(op, device, inputs, inferred, into);
   Tensor out = into ? *into : Tensor::empty(inferred.shape[0], inferred.dtype[0], device);
   const std::span<const Tensor> outputs{&out, 1};
@@ -200,7 +191,8 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
   if (device != out.device()) [[unlikely]]
     fail(ErrorKind::Device, name_of(op), ": out is on ", name_of(out.device()),
          ", the operands on ", name_of(device));
-  if (info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out)) {
+  const bool in_place = info(op).kind == OpKind::Scalar || writes_over_input(op, inputs, out);
+  if (in_place && eager_kernels_of(device).takes(op, inferred.compute)) [[likely]] {
     run_kernel(op, device, inputs, {&out, 1}, inferred);
   } else if (takes_result(op, inputs, inferred, out)) {
     execute(op, inputs, inferred, &out);

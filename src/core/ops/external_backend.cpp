@@ -125,7 +125,7 @@ void run_kernel_on_cpu(const TinytCall& call) {
   Attrs attrs;
   for (size_t i = 0; i < call.int_count; ++i) attrs.add(call.ints[i]);
   for (size_t i = 0; i < call.float_count; ++i) attrs.add_float(call.floats[i]);
-  kernel_of(kernels, op, {})({op, inputs, outputs, attrs, static_cast<DType>(call.compute)});
+  kernels.row(op)({op, inputs, outputs, attrs, static_cast<DType>(call.compute)});
 }
 
 constexpr TinytHost kHost = {
@@ -187,6 +187,7 @@ struct ExternalBackend {
   ExternalRuntime runtime{api};
   Kernels kernels;
   std::array<TinytKernel, kOpCount> rows{};
+  std::array<uint32_t, kOpCount> lacks{};  // dtypes, as bits
   TinytKernel copy_into = nullptr, count_nonzero = nullptr;
 
   explicit ExternalBackend(const TinytBackend& from);
@@ -223,8 +224,13 @@ void run_unary(const ExternalBackend& backend, TinytKernel kernel, const char* n
 ExternalBackend::ExternalBackend(const TinytBackend& from) : api(from) {
   for (int op = 0; op < kOpCount; ++op) {
     rows[static_cast<size_t>(op)] = api.kernel(api.context, kOps[op].name.data());
-    if (rows[static_cast<size_t>(op)] != nullptr) kernels.rows[static_cast<size_t>(op)] = run_row;
+    if (rows[static_cast<size_t>(op)] == nullptr) continue;
+    kernels.rows[static_cast<size_t>(op)] = run_row;
+    for (int32_t dtype = 0; api.lacks != nullptr && dtype < kDTypeCount; ++dtype)
+      if (api.lacks(api.context, kOps[op].name.data(), dtype) != 0)
+        lacks[static_cast<size_t>(op)] |= uint32_t{1} << dtype;
   }
+  kernels.lacks = &lacks;
   kernels.rows[static_cast<size_t>(OpId::to_device)] = copy_to_device;
   if ((copy_into = api.kernel(api.context, kCopyInto)) != nullptr)
     kernels.copy_into = [](const Tensor& source, const Tensor& to) {

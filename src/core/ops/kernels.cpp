@@ -20,8 +20,4 @@ void no_kernels(Device device) {
   fail(ErrorKind::Device, "device: ", name_of(device), " has no kernels");
 }
 
-void no_kernel(OpId op, Device device) {
-  fail(ErrorKind::NotImplemented, name_of(op), ": no kernel on ", name_of(device));
-}
-
 }  // namespace tinyt

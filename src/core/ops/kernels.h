@@ -46,6 +46,8 @@ enum class OptimRule : uint8_t;
 
 // Null: the device has none.
 struct Kernels {
+  // Of each row the dtypes (bits) that it does not compute in, if there are any.
+  const std::array<uint32_t, kOpCount>* lacks = nullptr;
   std::array<Kernel, kOpCount> rows{};
   // Writes `from` (broadcast, converted) into `to`; any strides on both sides, no overlap.
   void (*copy_into)(const Tensor& from, const Tensor& to) = nullptr;
@@ -56,7 +58,11 @@ struct Kernels {
   int64_t (*count_nonzero)(const Tensor& x) = nullptr;
 
   Kernel row(OpId op) const { return rows[static_cast<size_t>(op)]; }
+  bool takes(OpId op, DType compute) const {
+    return row(op) && (!lacks || ((*lacks)[static_cast<size_t>(op)] >> int(compute) & 1) == 0);
+  }
 };
+static_assert(kDTypeCount <= 32);
 
 // Of a kind of device, for as long as the process lives.
 void register_kernels(DeviceKind kind, const Kernels& kernels);
@@ -65,7 +71,6 @@ void set_eager_kernels(DeviceKind kind, const Kernels& kernels);
 using KernelTables = std::array<std::atomic<const Kernels*>, kMaxDeviceKinds>;
 extern KernelTables g_kernels, g_eager_kernels;
 [[noreturn]] void no_kernels(Device device);
-[[noreturn]] void no_kernel(OpId op, Device device);
 
 inline const Kernels& kernels_in(const KernelTables& tables, Device device) {
   const Kernels* kernels = tables[static_cast<size_t>(device.kind)].load(std::memory_order_acquire);
@@ -79,14 +84,6 @@ inline const Kernels& kernels_of(Device device) { return kernels_in(g_kernels, d
 // What eager calls go through: the device's own table, or one that is put over it (op_profile.h).
 inline const Kernels& eager_kernels_of(Device device) {
   return kernels_in(g_eager_kernels, device);
-}
-
-// NotImplementedError where the device has none.
-inline Kernel kernel_of(const Kernels& kernels, OpId op, Device device) {
-  const Kernel kernel = kernels.row(op);
-  if (!kernel) [[unlikely]]
-    no_kernel(op, device);
-  return kernel;
 }
 
 }  // namespace tinyt

@@ -136,9 +136,12 @@ struct Attrs {
   }
 };
 
-// The device of an op with flag `on_device`.
+// Where the integers of an op with flag `on_device` have its device.
+inline size_t device_place(OpId op, const Attrs& attrs) {
+  return attrs.ints.size() - (has_flag(op, op_flags::random) ? 3 : 1);
+}
 inline Device device_in(OpId op, const Attrs& attrs) {
-  return device_of(attrs.ints[attrs.ints.size() - (has_flag(op, op_flags::random) ? 3 : 1)]);
+  return device_of(attrs.ints[device_place(op, attrs)]);
 }
 
 // Reads attributes back in the same order.

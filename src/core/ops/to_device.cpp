@@ -1,6 +1,7 @@
 #include "core/ops/to_device.h"
 
 #include "core/device/runtime.h"
+#include "core/ops/fallback.h"
 
 namespace tinyt {
 
@@ -36,10 +37,8 @@ void copy_to_device(const KernelCall& call) {
     copy_between(from, call.outputs[0]);
     return;
   }
-  const Kernels& kernels = kernels_of(from.device());
-  if (!kernels.copy_into) no_kernel(OpId::copy, from.device());
   const Tensor dense = Tensor::empty(from.shape(), from.dtype(), from.device());
-  kernels.copy_into(from, dense);
+  copy_into(name_of(OpId::to_device), from, dense);
   copy_between(dense, call.outputs[0]);
 }
 

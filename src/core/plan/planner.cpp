@@ -35,7 +35,7 @@ bool may_fail(const Graph::Node& node) {
 
 }  // namespace
 
-Kernel kernel_of(OpId op) { return kernel_of(kernels_of({}), op, {}); }
+Kernel kernel_of(OpId op) { return kernels_of({}).row(op); }
 
 namespace {
 

@@ -57,7 +57,7 @@ double product_rate(DType dtype) {
   const Tensor in[] = {zeros(kSide, kSide, dtype), zeros(kSide, kSide, dtype)};
   const Tensor out[] = {zeros(kSide, kSide, bytes ? DType::Int32 : dtype)};
   const Attrs none{};
-  const Kernel kernel = kernel_of(kernels_of({}), op, {});
+  const Kernel kernel = kernels_of({}).row(op);
   return 2.0 * kSide * kSide * kSide / least_seconds([&] { kernel({op, in, out, none, dtype}); });
 }
 

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tinyt._autograd import Node, Vjp, compiled_vjp, register_rule
+from tinyt.decompositions.common import widen, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -33,19 +34,9 @@ def rule(name: str, *inputs: tuple[Any, ...] | None) -> None:
     register_rule(name, functions, needs if any(needs) else None)
 
 
-def zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """Zeros of a shape in the dtype of ``like``."""
-    return prim.fill(shape, like.dtype, 0.0, 0)
-
-
 def blank(shape: tuple[int, ...], like: Tensor) -> Tensor:
     """Zeros to start from: one element, expanded, which the operation itself spreads out."""
     return prim.expand(zeros((), like), shape)
-
-
-def widen(x: Tensor) -> Tensor:
-    """Halves as float32, others as they are."""
-    return prim.cast(x, 8) if x.dtype.itemsize == 2 else x
 
 
 class _WideNode:
@@ -107,13 +98,6 @@ def keep_dims(x: Tensor, n: Node) -> Tensor:
 def scatter_back(g: Tensor, n: Node, index: Tensor, dim: int) -> Tensor:
     """Adds gradients into zeros of the input's shape."""
     return prim.scatter_add(blank(n.shape(0), g), index, g, dim)
-
-
-def transposed(x: Tensor) -> Tensor:
-    """x with its last two dimensions swapped."""
-    order = list(range(x.dim()))
-    order[-1], order[-2] = order[-2], order[-1]
-    return prim.permute(x, tuple(order))
 
 
 def as_column(x: Tensor) -> Tensor:

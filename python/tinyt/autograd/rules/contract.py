@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import compiled_vjp
-from tinyt.autograd.rules.common import SAME, SECOND, as_column, as_row, blank, rule, transposed
+from tinyt.autograd.rules.common import SAME, SECOND, as_column, as_row, blank, rule
+from tinyt.decompositions.common import transposed
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import compiled_vjp, is_grad_enabled
-from tinyt.autograd.rules.common import NEGATIVE, OUT, SAME, rule, wide_rule, zeros
+from tinyt.autograd.rules.common import NEGATIVE, OUT, SAME, rule, wide_rule
+from tinyt.decompositions.common import zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:

@@ -6,22 +6,20 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import is_grad_enabled, register_rule
-from tinyt.autograd.rules.common import OUT, SECOND, THIRD, rule, widen
+from tinyt.autograd.rules.common import OUT, SECOND, THIRD, rule
+from tinyt.decompositions.common import mean_over, widen
+from tinyt.decompositions.loss import cross_entropy_slopes
+from tinyt.decompositions.norm import (
+    log_softmax_slopes,
+    norm_input,
+    softmax_slopes,
+    standardised_channels,
+)
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
     from tinyt._autograd import Node
     from tinyt.tensor import Tensor
-
-
-def softmax_slopes(g: Tensor, y: Tensor, dim: int) -> Tensor:
-    """y * (g - sum(g * y))."""
-    return y * (g - prim.sum(g * y, (dim,), True))
-
-
-def log_softmax_slopes(g: Tensor, y: Tensor, dim: int) -> Tensor:
-    """g - exp(y) * sum(g)."""
-    return g - prim.exp(y) * prim.sum(g, (dim,), True)
 
 
 def softmax_grad(g: Tensor, n: Node) -> Tensor:
@@ -42,42 +40,6 @@ rule("log_softmax", (log_softmax_grad, OUT))
 # ---- cross_entropy
 
 
-def class_shares(
-    x: Tensor, target: Tensor, weight: Tensor | None, ignored: int
-) -> tuple[Tensor, Tensor]:
-    """Safe indices and the weights of the targets (0 where ignored), with a class dimension of
-    size 1."""
-    shape = tuple(x.shape)
-    dim = 1 if len(shape) > 1 else 0
-    used = prim.ne(target, ignored)
-    safe = prim.where(used, target, 0)
-    flat = prim.reshape(safe, (safe.numel(),))
-    of_class = prim.fill((shape[dim],), x.dtype, 1.0, 0) if weight is None else widen(weight)
-    weights = prim.where(used, prim.reshape(prim.gather(of_class, flat, 0), used.shape), 0.0)
-    kept = (*shape[:dim], 1, *shape[dim + 1 :])
-    return prim.reshape(safe, kept), prim.reshape(weights, kept)
-
-
-def cross_entropy_slopes(
-    g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: int
-) -> Tensor:
-    """(softmax(x) - one_hot) times the weight of each target, over all weights for "mean"."""
-    wide = widen(x)
-    shape = tuple(x.shape)
-    dim = 1 if len(shape) > 1 else 0
-    index, weights = class_shares(wide, target, weight, ignored)
-    upstream = prim.cast(g, wide.dtype)
-    if reduction == 0:
-        upstream = prim.reshape(upstream, index.shape)
-    if reduction == 1:
-        upstream = upstream / prim.sum(weights, (), False)
-    classes = prim.iota(shape[dim], target.dtype, 0.0, 0.0, 0, 1)
-    classes = prim.reshape(classes, (-1, *(1,) * (len(shape) - 1 - dim)))
-    wanted = prim.cast(prim.eq(classes, index), wide.dtype)
-    surplus = prim.exp(prim.log_softmax(wide, dim)) - wanted
-    return prim.cast(surplus * (weights * upstream), x.dtype)
-
-
 def softmax_nll_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:
     """Gradient of the logits: the fused row, unless it is differentiated too."""
     x, target, weight = n.input(0), n.input(1), n.input(2)
@@ -91,21 +53,6 @@ register_rule("softmax_nll", softmax_nll_grad, ((0, 1, 2, SECOND), (), ()))
 
 
 # ---- layer_norm: y = h w + b with h = (x - mean) scale
-
-
-def mean_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """The mean over some dimensions, kept as size 1."""
-    total = prim.sum(x, axes, True)
-    return total / (x.numel() / max(total.numel(), 1))
-
-
-def norm_input(
-    g: Tensor, h: Tensor, scale: Tensor, weight: Tensor | None, axes: tuple[int, ...], center: bool
-) -> Tensor:
-    """Gradient of x: scale (u - mean(u) - h mean(u h)) with u = g w."""
-    u = g if weight is None else g * weight
-    slope = h * mean_over(u * h, axes)
-    return scale * ((u - mean_over(u, axes) - slope) if center else (u - slope))
 
 
 def _recorded(
@@ -225,13 +172,6 @@ def batch_norm_grad(g: Tensor, n: Node, needed: tuple[bool, ...]) -> list[Tensor
     h, scale = standardised_channels(n.input(0), n.second(), n.third())
     factor = scale * prim.reshape(widen(n.input(1)), wide) if n.shape(1) else scale
     return [*_with_parameters([g * factor, None, None], g, h, n, needed, wide), None, None]
-
-
-def standardised_channels(x: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """(x - mean) * scale with given statistics of the channels, and the scale."""
-    wide = (1, mean.shape[0], *(1,) * (x.dim() - 2))
-    average, scale = (prim.reshape(part, wide) for part in (mean, scale))
-    return (widen(x) - average) * scale, scale
 
 
 register_rule("batch_norm", batch_norm_grad, ((0, 1, SECOND, THIRD),) * 3 + ((), ()))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import is_grad_enabled
-from tinyt.autograd.rules.common import OUT, blank, rule, scatter_back, wide_rule, zeros
+from tinyt.autograd.rules.common import OUT, blank, rule, scatter_back, wide_rule
+from tinyt.decompositions.common import zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:

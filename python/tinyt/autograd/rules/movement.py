@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import compiled_vjp, register_rule
-from tinyt.autograd.rules.common import SAME, blank, contiguous_strides, rule, zeros
+from tinyt.autograd.rules.common import SAME, blank, contiguous_strides, rule
+from tinyt.decompositions.common import zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import is_grad_enabled
-from tinyt.autograd.rules.common import OUT, SECOND, rule, scatter_back, wide_rule, widen
+from tinyt.autograd.rules.common import OUT, SECOND, rule, scatter_back, wide_rule
+from tinyt.decompositions.common import widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:

@@ -1,91 +1,18 @@
-"""Long short-term memory in primitives, and its gradient rule."""
+"""Long short-term memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import is_grad_enabled, register_rule
-from tinyt.autograd.rules.common import OUT, THIRD, transposed, zeros
+from tinyt.autograd.rules.common import OUT, THIRD
+from tinyt.decompositions.common import transposed, zeros
+from tinyt.decompositions.recurrent import lstm_slopes, lstm_steps
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tinyt._autograd import Node
     from tinyt.tensor import Tensor
-
-
-def _at(x: Tensor, t: int) -> Tensor:
-    """x[t]."""
-    return prim.reshape(prim.slice(x, 0, t, t + 1), tuple(x.shape[1:]))
-
-
-def _quarters(gates: Tensor) -> list[Tensor]:
-    width = gates.shape[1] // 4
-    return [prim.slice(gates, 1, i * width, (i + 1) * width) for i in range(4)]
-
-
-def _stacked(parts: Sequence[Tensor]) -> Tensor:
-    """The parts along a new first dimension."""
-    return prim.cat(tuple(prim.reshape(p, (1, *p.shape)) for p in parts), 0)
-
-
-def _times(count: int, reverse: bool) -> range:
-    return range(count - 1, -1, -1) if reverse else range(count)
-
-
-def lstm_steps(
-    gates: Tensor, hidden: Tensor, memory: Tensor, weight: Tensor, reverse: bool
-) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
-    """The hidden states and the last memory, and at each time the gates' values and the memory."""
-    count = gates.shape[0]
-    hiddens, values, memories = ([hidden] * count for _ in range(3))
-    for t in _times(count, reverse):
-        sums = prim.matmul_add(hidden, transposed(weight), _at(gates, t))
-        entry, forget, cell, output = _quarters(sums)
-        entry, forget, output = map(prim.sigmoid, (entry, forget, output))
-        cell = prim.tanh(cell)
-        memory = forget * memory + entry * cell
-        hidden = prim.tanh(memory) * output
-        hiddens[t], memories[t] = hidden, memory
-        values[t] = prim.cat((entry, forget, cell, output), 1)
-    states = _stacked(hiddens) if count else zeros((0, *hidden.shape), hidden)
-    return states, memory, values, memories
-
-
-def lstm_slopes(
-    g: Tensor,
-    of_last: Tensor,
-    values: Sequence[Tensor],
-    memories: Sequence[Tensor],
-    first: Tensor,
-    weight: Tensor,
-    reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of the gates, and of the first hidden state and memory."""
-    count = len(values)
-    dh, dc = zeros(tuple(first.shape), g), of_last
-    found = [dh] * count
-    order = list(_times(count, reverse))
-    for i in range(count - 1, -1, -1):
-        t = order[i]
-        entry, forget, cell, output = _quarters(values[t])
-        before = memories[order[i - 1]] if i else first
-        shown = prim.tanh(memories[t])
-        dh = dh + _at(g, t)
-        dc = dc + dh * output * (1.0 - shown * shown)
-        slopes = (
-            dc * cell * (entry * (1.0 - entry)),
-            dc * before * (forget * (1.0 - forget)),
-            dc * entry * (1.0 - cell * cell),
-            dh * shown * (output * (1.0 - output)),
-        )
-        found[t] = prim.cat(slopes, 1)
-        dc = dc * forget
-        dh = prim.matmul(found[t], weight)
-    if not count:
-        return zeros((0, first.shape[0], 4 * first.shape[1]), g), dh, dc
-    return _stacked(found), dh, dc
 
 
 def lstm_grad(grads: list[Tensor | None], n: Node, needed: tuple[bool, ...]) -> list[Tensor | None]:

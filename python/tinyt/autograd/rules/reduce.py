@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from tinyt._autograd import compiled_vjp, is_grad_enabled
-from tinyt.autograd.rules.common import OUT, keep_dims, rule, wide_rule, widen
+from tinyt.autograd.rules.common import OUT, keep_dims, rule, wide_rule
 from tinyt.autograd.rules.movement import inverse
+from tinyt.decompositions.common import widen
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from tinyt._core import DTypeError, ShapeError
-from tinyt.autograd.rules.attention import (
-    attention_scores,
-    attention_slopes,
-    attention_weights,
-    masked,
-    with_groups,
-)
-from tinyt.autograd.rules.common import widen
+from tinyt.decompositions.attention import attention_weights, masked
 from tinyt.ops.elementwise.functions import broadcast_shapes
 from tinyt.ops.nn.dropout import dropout
 from tinyt.ops.shape.reshape import transpose
@@ -161,44 +153,6 @@ def scaled_dot_product_attention(
     out = prim.attention(query, key, value, mask, is_causal, factor)[0]
     return out if len(common) == 2 else prim.reshape(out, (*common, *out.shape[-2:]))
 
-
-def decompose_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, causal: bool, scale: float
-) -> tuple[Tensor, Tensor]:
-    """What the fused attention computes, in primitives; a 0-d mask is none."""
-    q, k, v = (with_groups(widen(x), key.shape[1]) for x in (query, key, value))
-    scores = attention_scores(q, k, mask, causal, scale)
-    shape = (*query.shape[:-1], value.shape[-1])
-    out = prim.reshape(prim.matmul(attention_weights(scores), v), shape)
-    if scores.numel():
-        top = prim.amax(scores, (-1,), True)
-        base = prim.where(prim.eq(top, -math.inf), 0.0, top)
-        sums = top + prim.log(prim.sum(prim.exp(scores - base), (-1,), True))
-    else:
-        sums = prim.fill((*query.shape[:-1], 1), q.dtype, -math.inf, 0)
-    return prim.cast(out, query.dtype), prim.reshape(sums, query.shape[:-1])
-
-
-def decompose_attention_backward(
-    g: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    output: Tensor,
-    sums: Tensor,
-    causal: bool,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What the fused attention_backward computes, in primitives; it needs no saved output."""
-    return attention_slopes(g, query, key, value, mask, causal, scale)
-
-
-# This family's part of `tinyt.ops.decompose`.
-DECOMPOSE: dict[str, Callable[..., Any]] = {
-    "attention": decompose_attention,
-    "attention_backward": decompose_attention_backward,
-}
 
 EXPORTS: dict[str, Any] = {}
 FUNCTIONAL: dict[str, Any] = {"scaled_dot_product_attention": scaled_dot_product_attention}

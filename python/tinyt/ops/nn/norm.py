@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tinyt._autograd import GradMode
 from tinyt._core import DimError, DTypeError, ShapeError
 from tinyt._tensor import dtype as DType
-from tinyt.autograd.rules.fused import (
-    log_softmax_slopes,
-    mean_over,
-    norm_input,
-    softmax_slopes,
-    standardised_channels,
-)
 from tinyt.dtypes import float32
 from tinyt.ops.common import to_dtype, wide
 from tinyt.ops.reduce.reductions import mean
@@ -36,170 +29,6 @@ def log_softmax(
 ) -> Tensor:
     """x - log(sum(exp(x))) along ``dim``, shifted by the largest value. Float dtypes."""
     return prim.log_softmax(to_dtype(input, dtype), dim, out=out)
-
-
-def decompose_softmax(input: Tensor, dim: int) -> Tensor:
-    """What the fused softmax computes, in primitives."""
-    if input.numel() == 0:
-        return prim.copy(input)
-    e = prim.exp(input - prim.amax(input, (dim,), True))
-    return e * prim.reciprocal(prim.sum(e, (dim,), True))
-
-
-def decompose_log_softmax(input: Tensor, dim: int) -> Tensor:
-    """What the fused log_softmax computes, in primitives."""
-    if input.numel() == 0:
-        return prim.copy(input)
-    shifted = input - prim.amax(input, (dim,), True)
-    return shifted - prim.log(prim.sum(prim.exp(shifted), (dim,), True))
-
-
-def decompose_softmax_backward(g: Tensor, y: Tensor, dim: int) -> Tensor:
-    """What the fused softmax_backward computes, in primitives."""
-    return to_dtype(softmax_slopes(wide(g), wide(y), dim), y.dtype)
-
-
-def decompose_log_softmax_backward(g: Tensor, y: Tensor, dim: int) -> Tensor:
-    """What the fused log_softmax_backward computes, in primitives."""
-    return to_dtype(log_softmax_slopes(wide(g), wide(y), dim), y.dtype)
-
-
-def decompose_layer_norm(
-    input: Tensor, weight: Tensor, bias: Tensor, dims: int, center: bool, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What the fused layer_norm computes, in primitives; a 0-d weight or bias is none."""
-    x = wide(input)
-    axes = tuple(range(x.dim() - dims, x.dim()))
-    kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
-    average = mean_over(x, axes) if center else prim.fill(kept, x.dtype, 0.0, 0)
-    shifted = x - average
-    scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
-    parts = [wide(part) if part.dim() else None for part in (weight, bias)]
-    out = _affine(shifted * scale, parts[0], parts[1], input.dtype)
-    rows = tuple(x.shape[: x.dim() - dims])
-    return out, prim.reshape(average, rows), prim.reshape(scale, rows)
-
-
-def _standardised_by(x: Tensor, mean: Tensor, scale: Tensor, dims: int) -> tuple[Tensor, Tensor]:
-    """(x - mean) * scale with given statistics, and the scale."""
-    rows = (*mean.shape, *(1,) * dims)
-    average, scale = (prim.reshape(part, rows) for part in (mean, scale))
-    return (wide(x) - average) * scale, scale
-
-
-def decompose_layer_norm_backward(
-    g: Tensor,
-    input: Tensor,
-    mean: Tensor,
-    scale: Tensor,
-    weight: Tensor,
-    dims: int,
-    center: bool,
-    dx: bool,
-    params: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What the fused layer_norm_backward computes, in primitives."""
-    h, scale = _standardised_by(input, mean, scale, dims)
-    lead = h.dim() - dims
-    of_input = prim.fill((0,), h.dtype, 0.0, 0)
-    if dx:
-        part = wide(weight) if weight.dim() else None
-        of_input = norm_input(wide(g), h, scale, part, tuple(range(lead, h.dim())), center)
-    shape = tuple(h.shape[lead:])
-    if not params:
-        none = prim.fill((0,), h.dtype, 0.0, 0)
-        return to_dtype(of_input, input.dtype), none, none
-    rows = (math.prod(h.shape[:lead]), *shape)
-    dot, total = (prim.sum(prim.reshape(x, rows), (0,), False) for x in (wide(g) * h, wide(g)))
-    return to_dtype(of_input, input.dtype), dot, total
-
-
-def _in_groups(x: Tensor, groups: int) -> tuple[int, ...]:
-    """The shape [N, groups, channels of a group, space] of channels."""
-    return (x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
-
-
-def decompose_group_norm(
-    input: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What the fused group_norm computes, in primitives; a 0-d weight or bias is none."""
-    x = prim.reshape(wide(input), _in_groups(input, groups))
-    average = mean_over(x, (2, 3))
-    shifted = x - average
-    scale = prim.rsqrt(mean_over(prim.square(shifted), (2, 3)) + eps)
-    parts = [wide(part) if part.dim() else None for part in (weight, bias)]
-    h = prim.reshape(shifted * scale, tuple(input.shape))
-    average, scale = (prim.reshape(part, tuple(x.shape[:2])) for part in (average, scale))
-    return _affine_channels(h, parts[0], parts[1], input.dtype), average, scale
-
-
-def decompose_group_norm_backward(
-    g: Tensor, input: Tensor, mean: Tensor, scale: Tensor, weight: Tensor, groups: int, dx: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What the fused group_norm_backward computes, in primitives."""
-    shape = _in_groups(input, groups)
-    x, g = (prim.reshape(wide(t), shape) for t in (input, g))
-    average, scale = (prim.reshape(part, (*shape[:2], 1, 1)) for part in (mean, scale))
-    h = (x - average) * scale
-    of_input = prim.fill((0,), h.dtype, 0.0, 0)
-    if dx:
-        part = prim.reshape(wide(weight), (1, *shape[1:3], 1)) if weight.dim() else None
-        of_input = prim.reshape(norm_input(g, h, scale, part, (2, 3), True), tuple(input.shape))
-    dot, total = (prim.reshape(prim.sum(t, (0, 3), False), (-1,)) for t in (g * h, g))
-    return to_dtype(of_input, input.dtype), dot, total
-
-
-def decompose_batch_norm(
-    input: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, eps: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What the fused batch_norm computes, in primitives; a 0-d tensor is none."""
-    x = wide(input)
-    if mean.dim():
-        average, variance = (_per_channel(wide(part), x.dim()) for part in (mean, var))
-    else:
-        axes = tuple(d for d in range(x.dim()) if d != 1)
-        average = mean_over(x, axes)
-        variance = mean_over(prim.square(x - average), axes)
-    scale = prim.rsqrt(variance + eps)
-    parts = [wide(part) if part.dim() else None for part in (weight, bias)]
-    out = _affine_channels((x - average) * scale, parts[0], parts[1], input.dtype)
-    average, scale, variance = (
-        prim.reshape(part, (x.shape[1],)) for part in (average, scale, variance)
-    )
-    return out, average, scale, variance
-
-
-def decompose_batch_norm_backward(
-    g: Tensor, input: Tensor, mean: Tensor, scale: Tensor, weight: Tensor, training: bool, dx: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What the fused batch_norm_backward computes, in primitives."""
-    h, scale = standardised_channels(input, mean, scale)
-    g = wide(g)
-    axes = tuple(d for d in range(h.dim()) if d != 1)
-    part = _per_channel(wide(weight), h.dim()) if weight.dim() else None
-    if not dx:
-        of_input = prim.fill((0,), h.dtype, 0.0, 0)
-    elif training:
-        of_input = norm_input(g, h, scale, part, axes, True)
-    else:
-        of_input = g * scale if part is None else g * part * scale
-    dot, total = (prim.sum(t, axes, False) for t in (g * h, g))
-    return to_dtype(of_input, input.dtype), dot, total
-
-
-# This family's part of `tinyt.ops.decompose`.
-DECOMPOSE: dict[str, Callable[..., Any]] = {
-    "softmax": decompose_softmax,
-    "log_softmax": decompose_log_softmax,
-    "softmax_backward": decompose_softmax_backward,
-    "log_softmax_backward": decompose_log_softmax_backward,
-    "layer_norm": decompose_layer_norm,
-    "layer_norm_backward": decompose_layer_norm_backward,
-    "group_norm": decompose_group_norm,
-    "group_norm_backward": decompose_group_norm_backward,
-    "batch_norm": decompose_batch_norm,
-    "batch_norm_backward": decompose_batch_norm_backward,
-}
 
 
 # ---- normalisation over the last dimensions
@@ -254,13 +83,6 @@ def _check_part(op: str, name: str, part: Tensor | None, shape: tuple[int, ...])
         raise ShapeError(f"{op}: {name} must have shape {shape}, got {tuple(part.shape)}")
 
 
-def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: DType) -> Tensor:
-    """``x * weight + bias`` in another dtype."""
-    if weight is not None:
-        x = x * weight
-    return to_dtype(x if bias is None else x + bias, dtype)
-
-
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -295,17 +117,6 @@ def rms_norm(
 
 
 # ---- normalisation of channels
-
-
-def _per_channel(part: Tensor, rank: int) -> Tensor:
-    """A vector with one value per channel, to be broadcast against [N, C, ...]."""
-    return prim.reshape(part, (part.numel(),) + (1,) * (rank - 2))
-
-
-def _affine_channels(x: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: DType) -> Tensor:
-    """``x * weight + bias`` per channel in another dtype."""
-    wide = [None if part is None else _per_channel(part, x.dim()) for part in (weight, bias)]
-    return _affine(x, wide[0], wide[1], dtype)
 
 
 def group_norm(

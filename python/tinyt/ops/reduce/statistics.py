@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
 import warnings
 
 from tinyt._autograd import is_grad_enabled
 from tinyt._core import DTypeError
-from tinyt.ops.common import Number, dims_of, in_float32, write_out
+from tinyt.decompositions.reduce import variance
+from tinyt.ops.common import Number, dims_of, in_float32, wrap_dim, write_out
 from tinyt.ops.linalg.products import public_matmul
-from tinyt.ops.reduce.reductions import Dim, element_count, mean
+from tinyt.ops.reduce.reductions import Dim, mean
 from tinyt.tensor import Tensor, method, prim
 
 
@@ -22,17 +22,9 @@ def _variance(
     dims = dims_of(dim)
     if not input.dtype.is_complex:
         return prim.var(input, dims, keepdim, correction, root)
-    variance = composed_variance(input, dims, keepdim, correction)
-    return deviation(variance) if root else variance
-
-
-def composed_variance(x: Tensor, dims: tuple[int, ...], keepdim: bool, correction: float) -> Tensor:
-    """Variance in other operations, in two passes."""
-    count = element_count("var", x, dims)
-    away = x - mean(x, dims or None, True)
-    square = prim.square(prim.abs(away) if x.dtype.is_complex else away)
-    # No degrees of freedom: 0/0 and x/0 as PyTorch has them (NaN and inf).
-    return prim.sum(square, dims, keepdim) / builtins.max(count - correction, 0.0)
+    axes = tuple(wrap_dim(name, d, input.dim()) for d in dims) if input.dim() else ()
+    found = variance(input, axes, keepdim, correction)
+    return deviation(found) if root else found
 
 
 def _arguments(dim: Dim, unbiased: bool | None, correction: float | None) -> tuple[Dim, float]:

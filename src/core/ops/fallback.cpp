@@ -1,0 +1,158 @@
+#include "core/ops/fallback.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/device/runtime.h"
+#include "core/ops/kernels.h"
+#include "core/ops/to_device.h"
+
+namespace tinyt {
+
+namespace {
+
+std::atomic<Decompose> g_decompose{nullptr};
+std::atomic<void (*)(const std::string&)> g_warn{nullptr};
+
+bool may_use_host() {
+  static const bool asked = [] {
+    const char* value = std::getenv("TINYT_HOST_FALLBACK");
+    return value && std::string_view(value) == "1";
+  }();
+  return asked;
+}
+
+[[noreturn]] void no_kernel(std::string_view op, Device device) {
+  fail(ErrorKind::NotImplemented, op, ": no kernel on ", name_of(device),
+       " (TINYT_HOST_FALLBACK=1 runs it on the CPU)");
+}
+
+// Before a call runs on the CPU instead: NotImplementedError where that is not wanted, or there are
+// no elements to take there.
+void leave_device(std::string_view op, Device device, std::atomic<bool>& warned) {
+  if (!may_use_host() || !runtime_of(device).has_memory()) no_kernel(op, device);
+  if (warned.exchange(true)) return;
+  if (auto* warn = g_warn.load())
+    warn(std::string(op) + ": no kernel on " + std::string(name_of(device)) +
+         ": it runs on the CPU, with copies there and back (TINYT_HOST_FALLBACK=1)");
+}
+
+std::array<std::atomic<bool>, kOpCount> g_warned{};
+std::atomic<bool> g_copy_warned{false}, g_count_warned{false};
+
+// The piece of memory that a tensor sees, as a tensor of one dimension.
+Tensor piece_of(const Tensor& t) {
+  const auto [first, end] = element_range(t);
+  return t.view(Dims{end - first}, Dims{1}, first);
+}
+
+// A tensor of the same geometry over a copy of a piece.
+Tensor seen_in(const Tensor& piece, const Tensor& like) {
+  return piece.view(like.shape(), like.strides(), like.offset() - element_range(like).first);
+}
+
+Tensor copied(const Tensor& dense, Device device) {
+  const Tensor out = Tensor::empty(dense.shape(), dense.dtype(), device);
+  copy_between(dense, out);
+  return out;
+}
+
+// With the same strides.
+Tensor on_host(const Tensor& t) {
+  if (t.device() == Device{}) return t;
+  if (t.numel() == 0) return Tensor::empty(t.shape(), t.dtype());
+  return seen_in(copied(piece_of(t), {}), t);
+}
+
+Outputs run_on_host(OpId op, std::span<const Tensor> inputs, const Inferred& inferred,
+                    Device device) {
+  std::vector<Tensor> operands, results;
+  for (const Tensor& t : inputs)
+    operands.push_back(op == OpId::cat ? cast(on_host(t), inferred.compute) : on_host(t));
+  Dims first = inferred.shape[0];
+  if (has_flag(op, op_flags::dynamic_shape)) first[0] = count_nonzero(op, operands.back());
+  const int count = info(op).outputs;
+  for (int i = 0; i < count; ++i)
+    results.push_back(Tensor::empty(i == 0 ? first : inferred.shape[i], inferred.dtype[i]));
+  kernels_of({}).row(op)({op, operands, results, inferred.attrs, inferred.compute});
+  Outputs out(count);
+  for (int i = 0; i < count; ++i) out[i] = copied(results[static_cast<size_t>(i)], device);
+  return out;
+}
+
+// Operands in the dtype that they promote to. Of scalar rows numbers stay, for whom a half would be
+// too narrow, unless there is nothing else.
+std::vector<Tensor> promoted(std::span<const Tensor> inputs, DType compute) {
+  std::vector<Tensor> out(inputs.begin(), inputs.end());
+  const bool numbers = std::ranges::all_of(inputs, [](const Tensor& t) { return t.rank() == 0; });
+  for (Tensor& t : out)
+    if (t.rank() > 0 || (numbers && !t.impl()->is_scalar)) t = cast(t, compute);
+  return out;
+}
+
+bool shares_memory(const Tensor& t, std::span<const Tensor> with) {
+  return std::ranges::any_of(with, [&](const Tensor& x) { return &x.storage() == &t.storage(); });
+}
+
+Outputs run_decomposed(Decompose decompose, OpId op, std::span<const Tensor> inputs,
+                       const Inferred& inferred, Device device) {
+  std::vector<Tensor> results;
+  if (info(op).kind == OpKind::Scalar) {
+    results = decompose(op, promoted(inputs, inferred.compute), inferred.attrs, device);
+  } else {
+    results = decompose(op, inputs, inferred.attrs, device);
+  }
+  const int count = info(op).outputs;
+  require(std::ssize(results) == count, ErrorKind::Runtime, name_of(op),
+          ": its decomposition gives ", results.size(), " results, not ", count);
+  Outputs out(count);
+  for (int i = 0; i < count; ++i) {
+    const Tensor& t = results[static_cast<size_t>(i)];
+    require(t.shape() == inferred.shape[i] && t.dtype() == inferred.dtype[i], ErrorKind::Runtime,
+            name_of(op), ": result ", i, " of its decomposition is ", name_of(t.dtype()),
+            t.shape(), ", not ", name_of(inferred.dtype[i]), inferred.shape[i]);
+    const bool fresh = t.is_contiguous() && !shares_memory(t, inputs) &&
+                       !shares_memory(t, std::span(results).first(static_cast<size_t>(i)));
+    out[i] = to_device(fresh ? t : dispatch(OpId::copy, {&t, 1}).first, device);
+  }
+  return out;
+}
+
+}  // namespace
+
+void register_decompose(Decompose decompose) { g_decompose = decompose; }
+void register_warning(void (*warn)(const std::string&)) { g_warn = warn; }
+
+Outputs run_without_kernel(OpId op, std::span<const Tensor> inputs, const Inferred& inferred,
+                           Device device) {
+  Decompose decompose = g_decompose;
+  if (has_flag(op, op_flags::fused) && decompose)
+    return run_decomposed(decompose, op, inputs, inferred, device);
+  leave_device(name_of(op), device, g_warned[static_cast<size_t>(op)]);
+  return run_on_host(op, inputs, inferred, device);
+}
+
+void copy_into(std::string_view op, const Tensor& from, const Tensor& to) {
+  const Device device = to.device();
+  if (const Kernels& kernels = eager_kernels_of(device); kernels.copy_into) [[likely]]
+    return kernels.copy_into(from, to);
+  if (to.numel() == 0) return;
+  leave_device(op, device, g_copy_warned);
+  const Tensor piece = piece_of(to), copy = copied(piece, {});
+  kernels_of({}).copy_into(on_host(from), seen_in(copy, to));
+  copy_between(copy, piece);
+}
+
+int64_t count_nonzero(OpId op, const Tensor& x) {
+  const Device device = x.device();
+  if (const Kernels& kernels = kernels_of(device); kernels.count_nonzero) [[likely]]
+    return kernels.count_nonzero(x);
+  leave_device(name_of(op), device, g_count_warned);
+  return kernels_of({}).count_nonzero(on_host(x));
+}
+
+}  // namespace tinyt

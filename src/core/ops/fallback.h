@@ -1,0 +1,33 @@
+// Calls that a device has no kernel for. A fused row runs as its decomposition; what is left runs
+// on the CPU where the user asks for that (TINYT_HOST_FALLBACK=1, which warns once an operation).
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/ops/dispatch.h"
+#include "core/ops/infer.h"
+
+namespace tinyt {
+
+// The results of a fused row, of operands on that device or numbers. The graph registers it.
+using Decompose = std::vector<Tensor> (*)(OpId op, std::span<const Tensor> inputs,
+                                          const Attrs& attrs, Device device);
+void register_decompose(Decompose decompose);
+
+// Tells the user; the front end registers it.
+void register_warning(void (*warn)(const std::string& text));
+
+// The results of a checked call, contiguous. NotImplementedError that names operation and device
+// where there is no way.
+Outputs run_without_kernel(OpId op, std::span<const Tensor> inputs, const Inferred& inferred,
+                           Device device);
+
+// Kernels::copy_into of the target's device, and what it does where there is none. `op` is named
+// in errors.
+void copy_into(std::string_view op, const Tensor& from, const Tensor& to);
+// Kernels::count_nonzero in the same way.
+int64_t count_nonzero(OpId op, const Tensor& x);
+
+}  // namespace tinyt
