@@ -5,9 +5,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "call.h"
 #include "casters.h"
 #include "core/ops/fallback.h"
+#include "core/ops/kernels.h"
 #include "errors.h"
 #include "submodules.h"
 
@@ -34,6 +38,7 @@ Tensors decompose(OpId op, std::span<const Tensor> operands, const Attrs& attrs)
   return in_python([&] {
     py::list given;
     for (const Tensor& t : operands) given.append(py::cast(t));
+    if (info(op).inputs < 0) given = py::list(py::make_tuple(given));
     const auto numbers = py::reinterpret_steal<py::tuple>(attrs_tuple(op, attrs));
     return py::module_::import("tinyt.decompositions")
         .attr("call")(name_of(op), given, numbers)
@@ -47,11 +52,49 @@ void warn(const std::string& text) {
   });
 }
 
+OpId op_named(std::string_view name) {
+  const auto* row = std::ranges::find(kOps, name, &OpInfo::name);
+  require(row != std::end(kOps), ErrorKind::Value, "there is no operation ", name);
+  return static_cast<OpId>(row - std::begin(kOps));
+}
+
+// Shape, dtype and whether it is a number of Python's.
+using Operand = std::tuple<std::vector<int64_t>, int, bool>;
+
+std::shared_ptr<Graph> graph_of(std::string_view name, const std::vector<py::object>& attributes,
+                                const std::vector<Operand>& operands) {
+  const OpId op = op_named(name);
+  Attrs attrs;
+  for (size_t i = 0; i < attributes.size(); ++i)
+    add_attr_at(static_cast<int>(op), i, attributes[i].ptr(), attrs);
+  Tensors given;
+  for (const auto& [shape, dtype, is_number] : operands) {
+    given.push_back(Tensor::from_storage(Ref<Storage>(new Storage), shape,
+                                         contiguous_strides(Dims(shape)), 0,
+                                         static_cast<DType>(dtype)));
+    given.back().impl()->is_scalar = is_number;
+  }
+  return decomposition_of(op, given, attrs);
+}
+
+// On the CPU, where programs run.
+std::vector<std::string_view> lacking_rows() {
+  std::vector<std::string_view> names;
+  for (int op = 0; op < kOpCount; ++op)
+    if (has_flag(static_cast<OpId>(op), op_flags::fused) &&
+        !kernels_of({}).row(static_cast<OpId>(op)))
+      names.push_back(kOps[op].name);
+  return names;
+}
+
 }  // namespace
 
 void bind_decompositions(py::module_& m) {
   register_decomposer(decompose);
   register_warning(warn);
+  m.def("decomposition", graph_of, py::arg("op"), py::arg("attributes"), py::arg("operands"),
+        "A fused row as a graph, for operands given by shape, dtype and whether they are numbers.");
+  m.def("lacking_rows", lacking_rows, "The fused rows that programs have no kernel for.");
   m.def("kept_decompositions", kept_decompositions,
         "How many recorded decompositions the core keeps, and how many it ever recorded.");
   m.def("forget_decompositions", forget_decompositions, "Gives up those that are kept.");

@@ -135,8 +135,7 @@ void run_host(std::string name, const py::object& function, size_t address, Tens
     callee(tensors);
   }
   for (size_t i = 0; i < written; ++i) {
-    if (tensors[i].impl() != given[i].impl())
-      copy_into(callee.name, tensors[i], given[i]);
+    if (tensors[i].impl() != given[i].impl()) copy_into(callee.name, tensors[i], given[i]);
     given[i].count_write();
   }
 }

@@ -142,16 +142,25 @@ static int lacks(void* context, const char* op, int32_t dtype) {
 static const char* const kAliases[] = {"hidden", NULL};
 
 static const TinytBackend kBackend = {
-    TINYT_BACKEND_VERSION, "host2",     kAliases, NULL, device_count, properties,
-    allocate,              release,     copy,     fill, synchronise,  kernel,
+    TINYT_BACKEND_VERSION,
+    "host2",
+    kAliases,
+    NULL,
+    device_count,
+    properties,
+    allocate,
+    release,
+    copy,
+    fill,
+    synchronise,
+    kernel,
     lacks,
 };
 
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
-const TinytBackend*
-tinyt_backend(uint32_t version, const TinytHost* host) {
+const TinytBackend* tinyt_backend(uint32_t version, const TinytHost* host) {
   const char* most = getenv("HOST2_BYTES");
   if (version != TINYT_BACKEND_VERSION) {
     host->set_error("it is for another version of tinyt");

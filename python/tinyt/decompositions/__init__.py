@@ -9,12 +9,10 @@ look at shapes and dtypes, not at values, devices or whether gradients are wante
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _capture as _capture  # sizes are followed while a decomposition is recorded
-from tinyt._core import op_table
 
 if TYPE_CHECKING:
     from tinyt.tensor import Tensor
@@ -22,22 +20,18 @@ if TYPE_CHECKING:
 _FAMILIES = ("activation", "attention", "loss", "norm", "product", "recurrent", "reduce")
 
 
-@cache
+_table: dict[str, Callable[..., Any]] = {}
+
+
 def table() -> dict[str, Callable[..., Any]]:
     """The decomposition of each fused row, by its name."""
-    found: dict[str, Callable[..., Any]] = {}
-    for family in _FAMILIES:
-        found.update(import_module(f"{__name__}.{family}").ROWS)
-    return found
+    if not _table:
+        for family in _FAMILIES:
+            _table.update(import_module(f"{__name__}.{family}").ROWS)
+    return _table
 
 
-@cache
-def _variadic() -> frozenset[str]:
-    return frozenset(row["name"] for row in op_table() if row["inputs"] < 0)
-
-
-def call(name: str, operands: list[Tensor], attributes: tuple[Any, ...]) -> Sequence[Tensor]:
+def call(name: str, operands: Sequence[Any], attributes: tuple[Any, ...]) -> Sequence[Tensor]:
     """The results of a row in other operations: what the core asks for."""
-    given = (operands,) if name in _variadic() else operands
-    found = table()[name](*given, *attributes)
+    found = table()[name](*operands, *attributes)
     return found if isinstance(found, tuple) else (found,)

@@ -113,8 +113,8 @@ Outputs run_decomposed(Decompose decompose, OpId op, std::span<const Tensor> inp
   for (int i = 0; i < count; ++i) {
     const Tensor& t = results[static_cast<size_t>(i)];
     require(t.shape() == inferred.shape[i] && t.dtype() == inferred.dtype[i], ErrorKind::Runtime,
-            name_of(op), ": result ", i, " of its decomposition is ", name_of(t.dtype()),
-            t.shape(), ", not ", name_of(inferred.dtype[i]), inferred.shape[i]);
+            name_of(op), ": result ", i, " of its decomposition is ", name_of(t.dtype()), t.shape(),
+            ", not ", name_of(inferred.dtype[i]), inferred.shape[i]);
     const bool fresh = t.is_contiguous() && !shares_memory(t, inputs) &&
                        !shares_memory(t, std::span(results).first(static_cast<size_t>(i)));
     out[i] = to_device(fresh ? t : dispatch(OpId::copy, {&t, 1}).first, device);

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tinyt.compiler.capture.sources import origins_of
-from tinyt.compiler.passes import rewrites, simplify
+from tinyt.compiler.passes import decompose, rewrites, simplify
 
 if TYPE_CHECKING:
     from tinyt import _core
@@ -27,7 +27,8 @@ class Simplified:
     def core_of(self, capture: Capture) -> tuple[_core.Graph, str]:
         """The graph that a program of a recording is planned from, and for `explain` how it came
         to be; nothing of the first one."""
-        if rewrites.REGISTERED:  # they are recorded anew for the shapes that they are put at
+        # What these put in is recorded anew for the shapes that it is put at.
+        if rewrites.REGISTERED or decompose.lacking():
             return self._simplified(capture), ""
         why = ""
         for sizes, origins in self._known:

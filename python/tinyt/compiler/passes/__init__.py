@@ -27,6 +27,7 @@ def _pass(name: str) -> tuple[str, Pass]:
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     _pass("rewrites"),
+    _pass("decompose"),
     _pass("common"),
     _pass("copies"),
     _pass("identities"),

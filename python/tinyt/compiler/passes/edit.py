@@ -14,6 +14,7 @@ from tinyt.compiler.graph.graph import OPS, Graph, Node, Value
 if TYPE_CHECKING:
     from tinyt import _core
     from tinyt._tensor import dtype
+    from tinyt.compiler.graph.graph import Input
 
 SCALARS = frozenset(name for name, row in OPS.items() if row["kind"] == "scalar")
 
@@ -58,6 +59,7 @@ class Edit:
         self._last: list[int] | None = None
         self._pinned: set[int] | None = None
         self._borrowed: list[tuple[_core.Graph, int]] = []
+        self._added: list[Input] = []
 
     def add(
         self, op: str, inputs: Sequence[int], attrs: tuple[Any, ...], shape: Sequence[int], t: dtype
@@ -80,6 +82,14 @@ class Edit:
     ) -> None:
         """A new node that makes reserved values."""
         self._append(Node(op, attrs, tuple(inputs), tuple(outputs)))
+
+    def add_input(self, item: Input) -> int:
+        """What new nodes read from outside, an input of another graph; returns its value."""
+        assert item.tensor is not None
+        value = self.reserve(tuple(item.tensor.shape), item.tensor.dtype)
+        self._added.append(item._replace(value=value))
+        self.inputs[value] = self._added[-1]
+        return value
 
     def borrow(
         self, lender: _core.Graph, node: Node, inputs: Sequence[int], outputs: Sequence[int]
@@ -191,6 +201,12 @@ class Edit:
         last[root] = end
         return True
 
+    def succeed(self, old: int, new: int) -> None:
+        """Notes that a value that is made here, in memory of its own, stands for ``old``."""
+        last = self._lasts()
+        root = self.root(new)
+        last[root] = max(last[root], last[self.root(old)])
+
     def _returned(self) -> set[int]:
         """The memory of the results of the first part."""
         if self._pinned is None:
@@ -257,6 +273,7 @@ class Edit:
             writes=[w._replace(value=by.get(w.value, w.value)) for w in old.writes],
             split_point=old.split_point._replace(node=split_point),
             borrowed=(*old.borrowed, *self._borrowed),
+            inputs=[*old.inputs, *self._added] if self._added else old.inputs,
         )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tinyt._tensor import dtype
-    from tinyt.compiler.graph.graph import Graph, Input, Node
+    from tinyt.compiler.graph.graph import Graph, Node
 
 Types = tuple[tuple[tuple[int, ...], "dtype"], ...]  # of the arguments: shape and dtype
 
@@ -57,13 +57,10 @@ class _Replacing:
         self._edit = Edit(graph)
         self._rewrite = rewrite
         self._uses = uses_of(graph)
-        self._inputs: list[Input] = []
         self._replaced: set[int] = set()
 
     def run(self, ops: set[str]) -> Graph:
         graph = self._edit.run(self._rule, ops)
-        if self._inputs:
-            graph = graph._replace(inputs=[*graph.inputs, *self._inputs])
         return dead.run(graph, self._replaced) if self._replaced else graph
 
     def _rule(self, edit: Edit, node: Node) -> Sequence[int] | None:
@@ -108,7 +105,7 @@ class _Replacing:
         edit, graph, before = self._edit, new.graph, len(self._edit.nodes)
         by = dict(zip(new.arguments, given, strict=True))
         for item in graph.inputs:
-            by[item.value] = self._number(item)
+            by[item.value] = edit.add_input(item)
         for made in graph.nodes[len(given) :]:
             for v in made.outputs:
                 by[v] = edit.reserve(graph.values[v].shape, graph.values[v].dtype)
@@ -122,14 +119,6 @@ class _Replacing:
             return (found,)
         edit.withdraw(before)
         return None
-
-    def _number(self, item: Input) -> int:
-        """What the replacement reads from outside becomes an input of the graph."""
-        assert item.tensor is not None
-        value = self._edit.reserve(tuple(item.tensor.shape), item.tensor.dtype)
-        self._edit.inputs[value] = item._replace(value=value)
-        self._inputs.append(self._edit.inputs[value])
-        return value
 
 
 class _Match:

@@ -1,0 +1,81 @@
+"""Fused rows that the device has no kernel for become what they are made of.
+
+The core keeps the recordings (src/core/graph/decompositions.h); they are made again for the shapes
+that they are put at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tinyt import _core
+from tinyt.compiler.passes.edit import SCALARS, Edit, walk
+from tinyt.compiler.passes.views import contiguous
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from tinyt.compiler.graph.graph import Graph, Node, Output
+
+
+def lacking() -> Collection[str]:
+    """The fused rows that programs have no kernel for."""
+    return _core.lacking_rows()
+
+
+def run(graph: Graph) -> Graph:
+    """The graph without such rows."""
+    ops = lacking()
+    if not ops:
+        return graph
+    before = None
+    while before is not graph:  # a decomposition may have fused rows in it
+        before, graph = graph, walk(graph, _decomposed, ops)
+    return graph
+
+
+def _decomposed(edit: Edit, node: Node) -> Sequence[int]:
+    given = [_promoted(edit, node, v) for v in node.inputs]
+    types = [(edit.values[v].shape, edit.values[v].dtype.number, edit.is_weak(v)) for v in given]
+    made = edit.graph.from_core(_core.decomposition(node.op, node.attrs, types))
+    by: dict[int, int] = {}
+    for item in made.inputs:
+        by[item.value] = given[item.argument] if item.tensor is None else edit.add_input(item)
+    for inner in made.nodes:
+        for v in inner.outputs:
+            by[v] = edit.reserve(made.values[v].shape, made.values[v].dtype)
+        edit.append(
+            inner.op, [by[v] for v in inner.inputs], inner.attrs, [by[v] for v in inner.outputs]
+        )
+    roots = {edit.root(v) for v in given}
+    found = [_own(edit, _seen(edit, output, by[output.value]), roots) for output in made.outputs]
+    for old, new in zip(node.outputs, found, strict=True):
+        edit.succeed(old, new)
+    return found
+
+
+def _promoted(edit: Edit, node: Node, value: int) -> int:
+    """An operand of a scalar row in the dtype that it computes in; numbers stay."""
+    shape, t, _ = edit.values[value]
+    result = edit.values[node.outputs[0]].dtype
+    if node.op not in SCALARS or not shape or t is result:
+        return value
+    return edit.add("cast", (value,), (result.number,), shape, result)
+
+
+def _seen(edit: Edit, output: Output, value: int) -> int:
+    """A result as it lies in a value."""
+    shape, t, _ = edit.values[value]
+    steps = tuple(s if n > 1 else 0 for n, s in zip(output.shape, output.stride, strict=True))
+    if (shape, contiguous(shape), 0) == (output.shape, steps, output.offset):
+        return value
+    attrs = (output.shape, output.stride, output.offset)
+    return edit.add("as_strided", (value,), attrs, output.shape, t)
+
+
+def _own(edit: Edit, value: int, operands: set[int]) -> int:
+    """A result that is an operand, or a view of one, in memory of its own."""
+    if edit.root(value) not in operands:
+        return value
+    shape, t, _ = edit.values[value]
+    return edit.add("copy", (value,), (), shape, t)
