@@ -7,6 +7,7 @@ autograd where a formula is registered, and compiled, where it is one step of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from typing import Any, TypeVar
 
 from tinyt import _core
@@ -14,11 +15,13 @@ from tinyt._autograd import GradMode, is_grad_enabled
 from tinyt._capture import Number
 from tinyt._core import CaptureError
 from tinyt.autograd import Function
+from tinyt.dtypes import float32
 from tinyt.nesting import deeper
 from tinyt.tensor import Tensor, prim
 
 __all__ = [
     "CustomOpDef",
+    "EffectType",
     "custom_op",
     "impl_abstract",
     "register_autograd",
@@ -73,6 +76,12 @@ def _plain(value: Any) -> Any:
 _defined: dict[str, CustomOpDef] = {}  # by "namespace::name", the last one of each
 
 
+class EffectType(Enum):
+    """What an operation does beside giving results and writing to the arguments that it names."""
+
+    ORDERED = "Ordered"
+
+
 class CustomOpDef:
     """An operation made by :func:`custom_op`; called as the function is."""
 
@@ -86,6 +95,7 @@ class CustomOpDef:
         self._fake: Callable[..., Any] | None = None
         self._kernel: Any = fn
         self._autograd: type[Function] | None = None
+        self._effect: EffectType | None = EffectType.ORDERED
         self._without = _no_formula(self)
         _defined[name] = self
 
@@ -128,6 +138,19 @@ class CustomOpDef:
                 f"mutates {sorted(self._mutated)}"
             )
         self._autograd = _formula(self, backward, setup_context)
+
+    def register_effect(self, effect: EffectType | None) -> None:
+        """Says whether it does anything beside giving results and writing to ``mutates_args``.
+
+        ``EffectType.ORDERED``, which it is until told otherwise: compiled functions call it as
+        often as the function does, in the order of all such calls. None: they may leave out a call
+        of which nobody uses the results. (In PyTorch, None is where one starts from.)
+        """
+        if effect is not None and not isinstance(effect, EffectType):
+            raise TypeError(
+                f"register_effect: expected an EffectType or None, got {type(effect).__name__}"
+            )
+        self._effect = effect
 
     # ---- calls
 
@@ -177,7 +200,7 @@ class CustomOpDef:
             result = self._kernel(*values)
             self._check(values, before, result)
             for x in self._written(values):
-                _core.run_host(self._name, _nothing, 0, [x], 1, [])  # counts as a write
+                _core.run_host(self._name, _nothing, 0, [x], 1, [], False)  # counts as a write
             return result
 
     def _written(self, values: list[Any]) -> list[Tensor]:
@@ -195,16 +218,19 @@ class CustomOpDef:
         changed = self._written(values)
         others = [x for x in _tensors_in(values) if not any(x is y for y in changed)]
         written = len(made) + len(changed)
-        if written == 0:
-            raise CaptureError(f"{self._name}: it neither returns nor mutates a tensor")
-        kernel = self._kernel
+        kernel, ordered = self._kernel, self._effect is not None
         tensors = [*made, *changed, *others]
+        if written == 0 and (_is_c(kernel) or not ordered):
+            raise CaptureError(f"{self._name}: it neither returns nor mutates a tensor")
         if _is_c(kernel):
             numbers = [float(x) for x in values if isinstance(x, _NUMBERS)]
-            _core.run_host(self._name, None, _address(kernel), tensors, written, numbers)
+            _core.run_host(self._name, None, _address(kernel), tensors, written, numbers, ordered)
         else:
-            call = _HostCall(self, values, len(made), len(changed))
-            _core.run_host(self._name, call, 0, tensors, written, [])
+            call: Any = _HostCall(self, values, len(made), len(changed))
+            if written == 0:  # a step writes something: a tensor without elements
+                tensors.insert(0, prim.fill((0,), float32, 0.0, 0))
+                call, written = _WithoutFirst(call), 1
+            _core.run_host(self._name, call, 0, tensors, written, [], ordered)
         return _with_tensors(result, iter(made))
 
     def _check(self, values: list[Any], before: list[int], result: Any) -> None:
@@ -261,6 +287,16 @@ class _HostCall:
             x._assign(y)
         for x, y in zip(tensors[self._made : self._made + self._changed], rest, strict=False):
             x._assign(y)
+
+
+class _WithoutFirst:
+    """A call that leaves out the first tensor."""
+
+    def __init__(self, call: _HostCall) -> None:
+        self._call = call
+
+    def __call__(self, tensors: list[Tensor]) -> None:
+        self._call(tensors[1:])
 
 
 class _Hole:
@@ -534,3 +570,10 @@ def register_autograd(
 ) -> None:
     """:meth:`CustomOpDef.register_autograd` of an operation, or of the one of that name."""
     _found("register_autograd", op).register_autograd(backward, setup_context=setup_context)
+
+
+def _register_effectful_op(
+    op: str | CustomOpDef, effect: EffectType | None, *, lib: None = None
+) -> None:
+    """:meth:`CustomOpDef.register_effect` of an operation, or of the one of that name."""
+    _found("register_effect", op).register_effect(effect)

@@ -273,6 +273,9 @@ void bind_nodes(GraphClass& graph) {
 void bind_numbers(GraphClass& graph) {
   using py::arg;
   graph
+      .def(
+          "is_ordered", [](const Graph& g, size_t node) { return g.nodes().at(node).is_ordered(); },
+          arg("node"), "Whether a node has an effect beside its results.")
       .def("run_opaque", run_opaque, arg("node"), arg("inputs"), arg("draws"),
            "The outputs of a node that is no row of the op table.")
       .def(

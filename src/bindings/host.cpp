@@ -93,8 +93,9 @@ class BoundHost : public ExternalOp::Executable {
 
 class HostStep : public ExternalOp, public std::enable_shared_from_this<HostStep> {
  public:
-  explicit HostStep(Callee callee) : callee_(std::move(callee)) {}
+  HostStep(Callee callee, Effect effect) : callee_(std::move(callee)), effect_(effect) {}
   std::string_view name() const override { return callee_.name; }
+  Effect effect() const override { return effect_; }
   bool may_fail() const override { return true; }
   std::unique_ptr<Executable> bind(std::span<const Tensor> inputs,
                                    std::span<const Tensor> outputs) const override {
@@ -113,17 +114,20 @@ class HostStep : public ExternalOp, public std::enable_shared_from_this<HostStep
     std::shared_ptr<const HostStep> step_;
   };
   Callee callee_;
+  Effect effect_;
 };
 
 // Runs a function on tensors, the first of which it writes; where a graph is recorded, adds it.
 void run_host(std::string name, const py::object& function, size_t address, Tensors tensors,
-              size_t written, std::vector<double> numbers) {
+              size_t written, std::vector<double> numbers, bool ordered) {
   require(written >= 1 && written <= tensors.size(), ErrorKind::Value, name,
           ": a function must write a tensor, got ", written, " of ", tensors.size());
   Callee callee{std::move(name), function, reinterpret_cast<CFunction>(address),
                 std::move(numbers)};
   if (Graph* graph = recording()) {
-    graph->record(std::make_shared<HostStep>(std::move(callee)), tensors, written);
+    using Effect = ExternalOp::Effect;
+    const Effect effect = ordered ? Effect::Ordered : Effect::None;
+    graph->record(std::make_shared<HostStep>(std::move(callee), effect), tensors, written);
     return;
   }
   settle_all();
@@ -145,9 +149,9 @@ void run_host(std::string name, const py::object& function, size_t address, Tens
 void bind_host(py::module_& m) {
   using py::arg;
   m.def("run_host", run_host, arg("name"), arg("function"), arg("address"), arg("tensors"),
-        arg("written"), arg("numbers"),
+        arg("written"), arg("numbers"), arg("ordered"),
         "Calls a function of Python (with the list of tensors), or that of C at an address, of "
-        "which the first tensors are written.");
+        "which the first tensors are written; ordered: it has an effect beside.");
 }
 
 }  // namespace tinyt

@@ -14,7 +14,7 @@ import pytest
 import tinyt
 from tinyt import Tensor
 from tinyt.compiler.api import compile
-from tinyt.library import CustomOpDef, custom_op
+from tinyt.library import CustomOpDef, EffectType, custom_op
 
 
 @pytest.fixture
@@ -441,3 +441,124 @@ def test_what_waits_for_a_backward_that_runs_python(what: str) -> None:
     other.join()
     timer.join()
     assert x.grad.tolist() == [8.0] * 3
+
+
+# ---- effects
+
+
+@pytest.fixture
+def noted() -> tuple[CustomOpDef, list[tuple[str, float]]]:
+    """An operation that keeps what it was called with, and what it kept."""
+    log: list[tuple[str, float]] = []
+
+    @custom_op("tests::note", mutates_args=())
+    def note(x: Tensor, name: str) -> Tensor:
+        log.append((name, round(float(x.sum()), 3)))
+        return x + 1
+
+    @note.register_fake
+    def _(x: Tensor, name: str) -> Tensor:
+        return tinyt.empty_like(x)
+
+    return note, log
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ordered_calls_keep_their_order(seed: int, noted: Any) -> None:
+    """Equal ones, unused ones, between regions that could run before or after them."""
+    note, log = noted
+
+    def step(x: Tensor) -> Tensor:
+        rng = np.random.default_rng(seed)
+        values = [x, x * 2, x.exp()]
+        for i in range(25):
+            a, b = (values[rng.integers(len(values))] for _ in range(2))
+            kind = rng.integers(6)
+            if kind < 2:
+                made = note(a, f"note {i % 3}")
+                if kind:
+                    values.append(made)
+            else:
+                values.append((a + b, a.sum(-1, keepdim=True) + b, (a * b).tanh(), a @ b)[kind - 2])
+        return sum(values[-3:])
+
+    x = tinyt.linspace(0, 0.3, 16).reshape(4, 4)
+    compiled = compile(step)
+    compiled(x)
+    log.clear()
+    want = step(x)
+    expected, _ = list(log), log.clear()
+    np.testing.assert_allclose(compiled(x), want, rtol=1e-5)
+    assert log == expected
+
+
+def test_ordered_calls_in_control_flow(noted: Any) -> None:
+    note, log = noted
+
+    def step(x: Tensor) -> Tensor:
+        note(x, "before")
+
+        def body(c: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+            note(row, "row")
+            return c + row, c
+
+        tinyt.scan(body, x[0] * 0, x)
+        note(x, "after")
+        return tinyt.cond(x.sum() > 0, lambda x: note(x, "more"), lambda x: x - 1, (x,))
+
+    x = tinyt.ones(3, 2)
+    compiled = compile(step)
+    for _ in range(3):
+        log.clear()
+        compiled(x)
+        assert [name for name, _ in log] == ["before", "row", "row", "row", "after", "more"]
+
+
+def test_an_operation_without_effect_may_go(noted: Any) -> None:
+    note, log = noted
+    note.register_effect(None)
+
+    def step(x: Tensor) -> Tensor:
+        note(x, "unused")
+        return note(x, "used") * 2
+
+    compiled = compile(step)
+    compiled(tinyt.ones(2))
+    log.clear()
+    assert compiled(tinyt.ones(2)).tolist() == [4.0, 4.0]
+    assert log == [("used", 2.0)]
+    tinyt.library._register_effectful_op("tests::note", EffectType.ORDERED)
+    again = compile(lambda x: step(x))
+    again(tinyt.ones(2))
+    log.clear()
+    again(tinyt.ones(2))
+    assert [name for name, _ in log] == ["unused", "used"]
+    with pytest.raises(TypeError, match="expected an EffectType or None, got str"):
+        note.register_effect("ordered")
+
+
+def test_an_operation_that_returns_nothing() -> None:
+    log: list[Any] = []
+
+    @custom_op("tests::show", mutates_args=())
+    def show(x: Tensor, name: str) -> None:
+        log.append((name, x.tolist()))
+
+    @show.register_fake
+    def _(x: Tensor, name: str) -> None:
+        return None
+
+    def step(x: Tensor) -> Tensor:
+        show(x, "first")
+        y = x * 2
+        show(y, "second")
+        return y
+
+    compiled = compile(step)
+    for n in (1.0, 2.0, 3.0):
+        log.clear()
+        compiled(tinyt.full((2,), n))
+        assert log == [("first", [n, n]), ("second", [2 * n, 2 * n])]
+    show.register_effect(None)
+    with pytest.raises(tinyt.CaptureError, match="neither returns nor mutates"):
+        compile(lambda x: step(x))(tinyt.ones(2))

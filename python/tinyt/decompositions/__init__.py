@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 _FAMILIES = ("activation", "attention", "loss", "norm", "product", "recurrent", "reduce")
 
-
 _table: dict[str, Callable[..., Any]] = {}
 
 
 def table() -> dict[str, Callable[..., Any]]:
     """The decomposition of each fused row, by its name."""
     if not _table:
+        found: dict[str, Callable[..., Any]] = {}
         for family in _FAMILIES:
-            _table.update(import_module(f"{__name__}.{family}").ROWS)
+            found |= import_module(f"{__name__}.{family}").ROWS
+        _table.update(found)  # at once, whichever thread is first
     return _table
 
 

@@ -17,9 +17,11 @@ class Program;
 // The seed and first counter that a run's draws from a generator start with, per generator.
 using RngOffsets = std::vector<std::pair<int64_t, int64_t>>;
 
-// A pure function of its inputs.
+// A function of its inputs, unless it has an effect beside.
 class ExternalOp {
  public:
+  // Ordered: passes neither drop nor merge it, and all that are run in the order of the graph.
+  enum class Effect : uint8_t { None, Ordered };
   struct Geometry {
     Dims shape;
     DType dtype;
@@ -42,6 +44,7 @@ class ExternalOp {
   // What the outputs look like. None: output i is like input i and may be given the same memory:
   // then the step works in place.
   virtual std::vector<Geometry> outputs() const { return {}; }
+  virtual Effect effect() const { return Effect::None; }
   // Whether it may find its operands wanting when it runs, as an index out of range.
   virtual bool may_fail() const { return false; }
   // What tells it from another of the same name: recordings that it runs, and numbers.

@@ -1,5 +1,7 @@
 #include "core/graph/graph.h"
 
+#include <algorithm>
+
 #include "core/base/checked.h"
 #include "core/graph/trace.h"
 
@@ -19,6 +21,14 @@ Attrs view_attrs(const Tensor& x) {
 
 TINYT_THREAD_POINTER Graph* t_recording = nullptr;
 Graph* set_recording(Graph* graph) { return std::exchange(t_recording, graph); }
+
+bool Graph::Node::is_ordered() const {
+  if (!opaque) return false;
+  return opaque->effect() == ExternalOp::Effect::Ordered ||
+         std::ranges::any_of(opaque->graphs(), [](const auto& part) {
+           return std::ranges::any_of(part->nodes(), &Node::is_ordered);
+         });
+}
 
 Graph::Graph()
     : id_(g_next_id.fetch_add(1)), outermost_(id_), numbers_(std::make_shared<Numbers>()) {}

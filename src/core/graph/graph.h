@@ -37,6 +37,8 @@ class Graph {
     std::shared_ptr<const ExternalOp> opaque;
 
     std::string_view name() const { return opaque ? opaque->name() : name_of(op); }
+    // Whether it has an effect, or a node of what it runs.
+    bool is_ordered() const;
   };
   // Real memory the recording read, the tensor as it is seen at each run; or an argument, for which
   // the tensor only stands; or the cell of a number.

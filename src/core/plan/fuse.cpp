@@ -21,14 +21,17 @@ Fuser::Fuser(const Graph& graph, Regions hold)
       last_read_(graph.values().size(), -1),
       last_reader_(graph.values().size(), -1),
       steps_(graph.nodes().size() + 1, 0),
+      ordered_before_(graph.nodes().size(), -1),
       region_(graph.nodes().size(), -1),
       role_(graph.nodes().size(), NodeKind::None),
       read_outside_(graph.values().size(), false),
       needed_(graph.values().size(), false) {
   for (size_t v = 0; v < source_.size(); ++v) source_[v] = static_cast<int64_t>(v);
+  int64_t ordered = -1;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const auto n = static_cast<int64_t>(i);
     const Graph::Node& node = graph.nodes()[i];
+    if (node.is_ordered()) ordered_before_[i] = std::exchange(ordered, n);
     if (is_view(n))
       source_[node.outputs[0]] = source_[node.inputs[0]];
     else
@@ -313,6 +316,8 @@ void Fuser::start(int64_t n) {
   for (const int64_t v : node.inputs)
     if (const int64_t r = region_of(v); r >= 0)
       region.level = std::max(region.level, regions_[r].level);
+  if (const int64_t before = ordered_before_[n]; before >= 0)
+    region.level = std::max(region.level, regions_[region_[before]].level);
   region.level += kLevelStep;
   region_[n] = static_cast<int64_t>(regions_.size());
   if (region.open) {

@@ -91,11 +91,12 @@ class Fuser {
 
   const Graph& graph_;
   Regions hold_;
-  std::vector<int64_t> source_;       // of each value: what it is a view of
-  std::vector<int64_t> last_read_;    // of each source: the last node that reads it
-  std::vector<int64_t> last_reader_;  // and of those seen so far, the last outside of its region
-  std::vector<int64_t> steps_;        // of each node: how many before it are no views
-  std::vector<int64_t> region_;       // of each node
+  std::vector<int64_t> source_;          // of each value: what it is a view of
+  std::vector<int64_t> last_read_;       // of each source: the last node that reads it
+  std::vector<int64_t> last_reader_;     // and of those seen so far, the last outside of its region
+  std::vector<int64_t> steps_;           // of each node: how many before it are no views
+  std::vector<int64_t> ordered_before_;  // of each ordered node: the one before it, or -1
+  std::vector<int64_t> region_;          // of each node
   std::vector<NodeKind> role_;
   std::vector<Region> regions_;
   std::vector<bool> read_outside_;  // of those seen so far

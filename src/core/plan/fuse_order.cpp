@@ -131,6 +131,7 @@ std::vector<Group> Fuser::in_order() const {
     }
     const Region& region = regions_[region_[n]];
     for (const int64_t m : region.nodes) done[m] = true;
+    if (const int64_t before = ordered_before_[n]; before >= 0) self(self, before);
     for (const int64_t m : region.nodes)
       for (const int64_t v : nodes[m].inputs)
         if (region_of(v) != region_[n] && !is_done(v)) self(self, graph_.values()[v].node);

@@ -185,9 +185,18 @@ class Graph(NamedTuple):
         self, node: Node, inputs: Sequence[Tensor], draws: Sequence[tuple[int, int]]
     ) -> tuple[Tensor, ...]:
         """The results of a node that is no row of the op table."""
-        origin = node.origin
-        core, number = (self.core, origin) if origin >= 0 else self.borrowed[-2 - origin]
+        core, number = self._recorded(node)
         return core.run_opaque(number, inputs, draws)
+
+    def is_ordered(self, node: Node) -> bool:
+        """Whether a node that is no row of the op table has an effect beside its results."""
+        core, number = self._recorded(node)
+        return core.is_ordered(number)
+
+    def _recorded(self, node: Node) -> tuple[_core.Graph, int]:
+        """The recording that a node is of, and which node of that."""
+        origin = node.origin
+        return (self.core, origin) if origin >= 0 else self.borrowed[-2 - origin]
 
     def parts(self, node: int) -> tuple[Graph, ...]:
         """What a node of control flow runs; nothing of another one."""

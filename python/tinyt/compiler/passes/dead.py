@@ -1,16 +1,16 @@
 """Removes nodes whose values nobody reads.
 
 Kept are nodes that may find fault with values (an index out of range, an integer divided by 0: the
-recorded function raises that error whether it uses the result or not), and those that are no rows
-of the op table, as they may do something else besides. A draw that nobody reads goes: how far a run
-advances a generator is not told by the nodes.
+recorded function raises that error whether it uses the result or not), control flow, and what has
+an effect beside its results. A draw that nobody reads goes: how far a run advances a generator is
+not told by the nodes.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.compiler.graph.graph import OPS, Value
+from tinyt.compiler.graph.graph import FLOW, OPS, Value
 from tinyt.compiler.passes.edit import FAULTING, SCALARS
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run(graph: Graph, replaced: Collection[int] = ()) -> Graph:
 
 def _may_fail(graph: Graph, node: Node) -> bool:
     if node.op not in OPS:
-        return True
+        return node.op in FLOW or graph.is_ordered(node)
     if node.op not in FAULTING:
         return False
     made = graph.values[node.outputs[0]].dtype
