@@ -50,7 +50,8 @@ constexpr Kernel kernel_view_as_complex = nullptr;
 
 const Kernels kKernels{
     .lacks = nullptr,
-    .rows = {
+    .rows =
+        {
 #define SCALAR_OP(...) kernel_elementwise,
 #define STRUCT_OP(name, ...) kernel_##name,
 #define REDUCE_OP(...) kernel_reduce,
@@ -58,7 +59,7 @@ const Kernels kKernels{
 #undef SCALAR_OP
 #undef STRUCT_OP
 #undef REDUCE_OP
-    },
+        },
     .copy_into = copy_into,
     .optim_step = optim_step,
     .count_nonzero = count_nonzero,
