@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kSumBlock = 4096;  // losses summed one after another
 
-enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
+enum LossReduction { kNone = 0, kMean = 1, kSum = 2 };
 
 // The classes, targets and weights of one call.
 struct Classes {
