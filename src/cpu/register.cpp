@@ -55,13 +55,14 @@ const Kernels kKernels{
 #define SCALAR_OP(...) kernel_elementwise,
 #define STRUCT_OP(name, ...) kernel_##name,
 #define REDUCE_OP(...) kernel_reduce,
+#define UPDATE_OP(...) kernel_update,
 #include "core/ops/ops.def"
 #undef SCALAR_OP
 #undef STRUCT_OP
 #undef REDUCE_OP
+#undef UPDATE_OP
         },
     .copy_into = copy_into,
-    .optim_step = optim_step,
     .count_nonzero = count_nonzero,
 };
 

@@ -40,7 +40,6 @@ Kernels make_kernels() {
   Kernels kernels;
   kernels.rows.fill(nothing);
   kernels.copy_into = [](const Tensor&, const Tensor&) {};
-  kernels.optim_step = [](OptimRule, std::span<const OptimItem>) {};
   return kernels;  // no count_nonzero: sizes that elements decide are not known
 }
 

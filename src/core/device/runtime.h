@@ -26,6 +26,9 @@ class Runtime {
   virtual bool has_numbers() const { return true; }
   virtual DeviceProperties properties(int index) const = 0;
 
+  // How many buffers a kernel may bind at once; 0: any number.
+  virtual size_t most_buffers() const { return 0; }
+
   // Whether `allocate` is to be asked at all: tensors of one without have no elements.
   virtual bool has_memory() const { return true; }
   // Memory as the driver gives it; a buffer without host and handle where there is no more. `bytes`

@@ -81,7 +81,7 @@ void infer_reduce(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, I
   reduce_dims(op, x, read, needs_element, out);
 }
 
-constexpr InferRule kRules[kOpCount] = {
+constexpr InferRule kRules[kCallableCount] = {
 #define SCALAR_OP(...) infer_scalar,
 #define STRUCT_OP(name, ...) infer_##name,
 #define REDUCE_OP(...) infer_reduce,

@@ -29,7 +29,8 @@ class Epilogue {
 // Inputs may have any strides. Scalar ops: inputs are at their own shapes (the kernel broadcasts),
 // dtypes may differ from `compute`, outputs may have any strides and may be exactly an input.
 // All other ops: inputs already have the dtype the output rule implies, outputs are contiguous and
-// fresh, but for what FusionTarget::adds_in_place says.
+// fresh, but for what FusionTarget::adds_in_place says, and updates: contiguous tensors apart from
+// each other, results where the first inputs are.
 struct KernelCall {
   OpId op;
   std::span<const Tensor> inputs;
@@ -41,9 +42,6 @@ struct KernelCall {
 
 using Kernel = void (*)(const KernelCall&);
 
-struct OptimItem;
-enum class OptimRule : uint8_t;
-
 // Null: the device has none.
 struct Kernels {
   // Of each row the dtypes (bits) that it does not compute in, if there are any.
@@ -51,9 +49,6 @@ struct Kernels {
   std::array<Kernel, kOpCount> rows{};
   // Writes `from` (broadcast, converted) into `to`; any strides on both sides, no overlap.
   void (*copy_into)(const Tensor& from, const Tensor& to) = nullptr;
-  // One update of every item: checked, contiguous, apart from each other. Step counters are not
-  // its business.
-  void (*optim_step)(OptimRule rule, std::span<const OptimItem> items) = nullptr;
   // The nonzero elements of a dynamic op's last input: rows of its output, before it is allocated.
   int64_t (*count_nonzero)(const Tensor& x) = nullptr;
 

@@ -8,7 +8,6 @@
 #include "core/base/error.h"
 #include "core/base/fork.h"
 #include "core/ops/kernels.h"
-#include "core/ops/optim.h"
 
 namespace tinyt {
 
@@ -61,16 +60,11 @@ void timed_copy(const Tensor& from, const Tensor& to) {
   timed("copy_", {&from, 1}, {}, [&] { kernels_of(to.device()).copy_into(from, to); });
 }
 
-void timed_step(OptimRule rule, std::span<const OptimItem> items) {
-  timed("optim_step", {}, {}, [&] { kernels_of(items[0].param.device()).optim_step(rule, items); });
-}
-
 Kernels timed_kernels(const Kernels& own) {
   Kernels out = own;
   for (Kernel& kernel : out.rows)
     if (kernel) kernel = timed_kernel;
   out.copy_into = timed_copy;
-  out.optim_step = timed_step;
   return out;
 }
 

@@ -19,13 +19,17 @@ enum class OpId : uint8_t {
 #define SCALAR_OP(name, ...) name,
 #define STRUCT_OP(name, ...) name,
 #define REDUCE_OP(name, ...) name,
+#define UPDATE_OP(name) name,
 #include "core/ops/ops.def"
 #undef SCALAR_OP
 #undef STRUCT_OP
 #undef REDUCE_OP
+#undef UPDATE_OP
   kCount,
 };
 inline constexpr int kOpCount = static_cast<int>(OpId::kCount);
+// Those before the updates: what is called by its name.
+inline constexpr int kCallableCount = static_cast<int>(OpId::sgd_step);
 
 // The most inputs that a scalar op takes.
 inline constexpr int kMaxScalarInputs = std::max({
@@ -38,7 +42,7 @@ inline constexpr int kMaxScalarInputs = std::max({
 #undef REDUCE_OP
 });
 
-enum class OpKind : uint8_t { Scalar, Struct, Reduce };
+enum class OpKind : uint8_t { Scalar, Struct, Reduce, Update };
 enum class DTypeRule : uint8_t { Same, Float, Bool, Sum, Index, First, Attr };
 
 // What the words in ops.def say, that file explains.
@@ -89,7 +93,7 @@ struct OpInfo {
   std::string_view name;
   OpKind kind;
   int8_t inputs;  // -1: any number
-  int8_t outputs;
+  int8_t outputs;  // -1: any number
   DTypeRule dtype_rule;
   uint32_t flags;
   std::string_view attributes;

@@ -1,11 +1,12 @@
 #include "core/ops/optim.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
+#include "core/device/runtime.h"
 #include "core/ops/dispatch.h"
 #include "core/ops/fallback.h"
-#include "core/ops/kernels.h"
 
 namespace tinyt {
 
@@ -26,9 +27,10 @@ bool counts_steps(const Tensor& step) {
          step.device() == Device{};
 }
 
-bool is_plain(const OptimItem& item, Device device) {
+bool is_plain(const OptimItem& item, OpId op, Device device) {
   const Tensor& p = item.param;
-  bool plain = is_float(p.dtype()) && (!item.step || counts_steps(item.step));
+  bool plain = is_float(p.dtype()) && (!item.step || counts_steps(item.step)) &&
+               kernels_of(device).takes(op, p.dtype());
   for_each_tensor(item, [&](const Tensor& t, bool written) {
     if (t.impl() == item.step.impl()) return;
     plain = plain && t.dtype() == p.dtype() && t.shape() == p.shape() && t.device() == device &&
@@ -64,29 +66,16 @@ bool are_apart(std::span<const OptimItem> items) {
   return true;
 }
 
-// The same item in contiguous memory, in copies where it must be.
-OptimItem dense(const OptimItem& item) {
-  OptimItem out = item;
-  out.param = contiguous(item.param);
-  if (item.grad) out.grad = contiguous(item.grad);
-  for (int i = 0; i < kOptimStates; ++i)
-    if (item.state[i]) out.state[i] = contiguous(item.state[i]);
-  return out;
-}
-
-void finish(const Tensor& result, const Tensor& target) {
-  if (result.impl() != target.impl()) copy_into("step", result, target);
+void finish(std::string_view name, const Tensor& result, const Tensor& target) {
+  if (result.impl() != target.impl()) copy_into(name, result, target);
   target.count_write();
 }
 
-}  // namespace
+bool takes_grads(OptimRule rule) { return rule != OptimRule::Scale; }
+bool counts(OptimRule rule) { return rule != OptimRule::Scale && rule != OptimRule::Sgd; }
 
-double next_step(const OptimItem& item) {
-  return item.step && counts_steps(item.step) ? double{*item.step.ptr<float>() + 1.0F} : 0;
-}
-
-void set_terms(OptimTerms& t, const OptimSettings& settings, std::span<const double> n,
-               double step) {
+// `step`: where the counter stands after the update.
+void set_terms(OptimTerms& t, const OptimSettings& settings, const double* n, double step) {
   t.maximize = settings.maximize;
   t.nesterov = settings.nesterov;
   switch (settings.rule) {
@@ -125,18 +114,116 @@ void set_terms(OptimTerms& t, const OptimSettings& settings, std::span<const dou
   }
 }
 
-std::vector<int64_t> left_alone(std::span<const OptimItem> items) {
+// How many items a device takes at once, by the buffers that it binds; operands in host memory are
+// none.
+size_t most_items(const OptimItem& one, size_t count, Device device) {
+  const size_t most = find_runtime(device.kind)->most_buffers();
+  if (most == 0) return count;
+  size_t each = one.grad ? 2 : 1;
+  for (const Tensor& state : one.state) each += static_cast<bool>(state);
+  return std::max<size_t>(1, most / each);
+}
+
+// From when the operands are there nothing can fail on the CPU.
+void run_update(const OptimSettings& settings, std::span<const OptimItem* const> items,
+                std::span<const Tensor> numbers, Kernel kernel) {
+  const UpdateOperands operands = operands_of(settings, items, numbers);
+  for (const OptimItem* item : items)
+    if (item->step) {
+      *item->step.ptr<float>() += 1.0F;
+      ++item->step.storage().version;
+    }
+  kernel(operands.call(settings.rule));
+  size_t k = 0;
+  for (const OptimItem* item : items) finish(settings.name, operands.all[k++], item->param);
+  for (int s = 0; s < kOptimStates; ++s)
+    for (const OptimItem* item : items)
+      if (item->state[s]) finish(settings.name, operands.all[k++], item->state[s]);
+}
+
+}  // namespace
+
+UpdateCall::UpdateCall(const KernelCall& call)
+    : call_(call),
+      rule_(static_cast<OptimRule>(static_cast<int>(call.op) - static_cast<int>(OpId::sgd_step))) {
+  AttrReader read(call.attrs);
+  count_ = static_cast<size_t>(read.integer());
+  states_ = static_cast<unsigned>(read.integer());
+  written_ = call.outputs.size();
+  grads_ = takes_grads(rule_) ? count_ : 0;
+  steps_ = counts(rule_) ? count_ : 0;
+  settings_ = {"", rule_};
+  settings_.maximize = read.flag();
+  settings_.nesterov = read.flag();
+  settings_.decoupled = read.flag();
+  first_ = read.list();
+  const auto numbers = call.inputs.subspan(written_ + grads_ + steps_);
+  require(written_ == count_ * static_cast<size_t>(1 + std::popcount(states_)) &&
+              numbers.size() <= std::size(numbers_),
+          ErrorKind::Runtime, name_of(call.op), ": does not take ", call.inputs.size(),
+          " operands for ", written_, " results");
+  for (size_t i = 0; i < numbers.size(); ++i) numbers_[i] = *numbers[i].ptr<double>();
+}
+
+const Tensor* UpdateCall::state(int s, size_t i) const {
+  if ((states_ >> s & 1U) == 0) return nullptr;
+  const auto before = static_cast<size_t>(std::popcount(states_ & ((1U << s) - 1)));
+  return &call_.outputs[count_ * (1 + before) + i];
+}
+
+const Tensor* UpdateCall::grad(size_t i) const {
+  return grads_ > 0 ? &call_.inputs[written_ + i] : nullptr;
+}
+
+OptimTerms UpdateCall::terms(size_t i) const {
+  OptimTerms out;
+  const double step =
+      steps_ > 0 ? double{*call_.inputs[written_ + grads_ + i].ptr<float>()} : 0.0;
+  set_terms(out, settings_, numbers_, step);
+  out.first = !first_.empty() && first_[i] != 0;
+  return out;
+}
+
+UpdateOperands operands_of(const OptimSettings& settings, std::span<const OptimItem* const> items,
+                           std::span<const Tensor> numbers) {
+  UpdateOperands out;
+  std::vector<Tensor>& all = out.all;
+  all.reserve(items.size() * (3 + kOptimStates) + numbers.size());
+  int64_t states = 0;
+  for (const OptimItem* item : items) all.push_back(contiguous(item->param));
+  for (int s = 0; s < kOptimStates; ++s) {
+    if (!items[0]->state[s]) continue;
+    states |= int64_t{1} << s;
+    for (const OptimItem* item : items) all.push_back(contiguous(item->state[s]));
+  }
+  out.written = all.size();
+  if (takes_grads(settings.rule))
+    for (const OptimItem* item : items) all.push_back(contiguous(item->grad));
+  if (counts(settings.rule))
+    for (const OptimItem* item : items) all.push_back(item->step);
+  all.insert(all.end(), numbers.begin(), numbers.end());
+  std::vector<int64_t> first;
+  if (std::ranges::any_of(items, [](const OptimItem* item) { return item->first; }))
+    for (const OptimItem* item : items) first.push_back(item->first);
+  out.attrs.add(std::ssize(items)).add(states);
+  out.attrs.add(int64_t{settings.maximize}).add(int64_t{settings.nesterov});
+  out.attrs.add(int64_t{settings.decoupled}).add(std::span<const int64_t>(first));
+  return out;
+}
+
+std::vector<int64_t> left_alone(const OptimSettings& settings, std::span<const OptimItem> items) {
   std::vector<int64_t> left;
   const Device device = items.empty() ? Device{} : items[0].param.device();
-  const bool can = kernels_of(device).optim_step != nullptr && are_apart(items);
+  const bool apart = are_apart(items);
   for (size_t i = 0; i < items.size(); ++i)
-    if (!can || !is_plain(items[i], device)) left.push_back(static_cast<int64_t>(i));
+    if (!apart || !is_plain(items[i], op_of(settings.rule), device))
+      left.push_back(static_cast<int64_t>(i));
   return left;
 }
 
-std::vector<int64_t> optim_step(std::string_view name, OptimRule rule,
-                                std::span<const OptimItem> items) {
-  std::vector<int64_t> left = left_alone(items);
+std::vector<int64_t> optim_step(const OptimSettings& settings, std::span<const OptimItem> items,
+                                std::span<const double> numbers) {
+  std::vector<int64_t> left = left_alone(settings, items);
   std::vector<const OptimItem*> ready;
   auto skipped = left.begin();
   for (size_t i = 0; i < items.size(); ++i) {
@@ -147,24 +234,22 @@ std::vector<int64_t> optim_step(std::string_view name, OptimRule rule,
     }
   }
   if (ready.empty()) return left;
-  const Device device = items[0].param.device();
   for (const OptimItem* item : ready)
     for_each_tensor(*item, [&](const Tensor& t, bool written) {
-      if (written) require_writable(name, t);
+      if (written) require_writable(settings.name, t);
     });
-  std::vector<OptimItem> work;
-  work.reserve(ready.size());
-  for (const OptimItem* item : ready) work.push_back(dense(*item));
-  // From here on nothing can fail.
-  eager_kernels_of(device).optim_step(rule, work);
-  for (size_t i = 0; i < work.size(); ++i) {
-    finish(work[i].param, ready[i]->param);
-    for (int s = 0; s < kOptimStates; ++s)
-      if (work[i].state[s]) finish(work[i].state[s], ready[i]->state[s]);
-    if (const Tensor& step = work[i].step; step) {
-      *step.ptr<float>() += 1.0F;
-      ++step.storage().version;
-    }
+  std::vector<Tensor> cells;
+  for (const double n : numbers) {
+    cells.push_back(Tensor::number(DType::Float64));
+    *cells.back().ptr<double>() = n;
+  }
+  const Device device = items[0].param.device();
+  const Kernel kernel = eager_kernels_of(device).row(op_of(settings.rule));
+  const size_t most = most_items(*ready[0], ready.size(), device);
+  for (std::span<const OptimItem* const> rest = ready; !rest.empty();) {
+    const size_t now = std::min(most, rest.size());
+    run_update(settings, rest.first(now), cells, kernel);
+    rest = rest.subspan(now);
   }
   return left;
 }

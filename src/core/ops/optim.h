@@ -1,24 +1,26 @@
-// One step of an optimiser over all of its parameters, or a part of one, as one call.
+// One step of an optimiser over all of its parameters, or a part of one: the update rows of ops.def.
 #pragma once
 
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "core/ops/kernels.h"
 #include "core/ops/optim_terms.h"
 #include "core/tensor/tensor.h"
 
 namespace tinyt {
 
-// What one parameter's update reads and writes. Absent tensors are null. The states of a rule:
+// What one parameter's update reads and writes. Absent tensors are null, for all of a step's items
+// or for none. The states of a rule:
 //   Sgd: momentum;  Adam: mean, mean of squares, largest mean of squares;
 //   RmsProp: mean of squares, mean, momentum;  Adagrad: sum of squares;  Scale: none.
 struct OptimItem {
   Tensor param;
-  Tensor grad;  // absent: the rule only changes the parameter
+  Tensor grad;  // of all rules but Scale
   Tensor state[kOptimStates];
-  Tensor step;  // 0-d float32, counts the updates
-  OptimTerms terms;
+  Tensor step;         // 0-d float32, counts the updates: of Adam, RmsProp and Adagrad
+  bool first = false;  // Sgd: the momentum starts with this gradient
 };
 
 // What an optimiser is asked for. Its numbers, in the order of the rule:
@@ -33,20 +35,55 @@ struct OptimSettings {
   bool decoupled = false;  // the decay acts on the parameter, not on the gradient
 };
 
-// Sets what an update is made with; `step` is where its counter will stand after it.
-void set_terms(OptimTerms& terms, const OptimSettings& settings, std::span<const double> numbers,
-               double step);
+inline OpId op_of(OptimRule rule) {
+  return static_cast<OpId>(static_cast<int>(OpId::sgd_step) + static_cast<int>(rule));
+}
 
-// Where an item's step counter will stand after the update; 0 where it has none that is known.
-double next_step(const OptimItem& item);
+// A call of an update row, as its kernels see it.
+class UpdateCall {
+ public:
+  explicit UpdateCall(const KernelCall& call);
+  OptimRule rule() const { return rule_; }
+  size_t count() const { return count_; }
+  // Where the results go. Null: there is none.
+  const Tensor* param(size_t i) const { return &call_.outputs[i]; }
+  const Tensor* state(int s, size_t i) const;
+  const Tensor* grad(size_t i) const;
+  // The numbers of one parameter's update: reads host memory.
+  OptimTerms terms(size_t i) const;
 
-// The numbers of the items that are not plain enough for optim_step.
-std::vector<int64_t> left_alone(std::span<const OptimItem> items);
+ private:
+  const KernelCall& call_;
+  OptimRule rule_;
+  size_t count_, written_, grads_, steps_;  // how many of each
+  unsigned states_;
+  OptimSettings settings_;
+  std::span<const int64_t> first_;
+  double numbers_[8];
+  size_t number_count_;
+};
+
+// The operands of an update row in contiguous memory, in copies where it must be; the results lie
+// where the first of them do.
+struct UpdateOperands {
+  std::vector<Tensor> all;
+  size_t written = 0;
+  Attrs attrs;
+
+  KernelCall call(OptimRule rule) const {
+    return {op_of(rule), all, std::span(all).first(written), attrs, all[0].dtype()};
+  }
+};
+UpdateOperands operands_of(const OptimSettings& settings, std::span<const OptimItem* const> items,
+                           std::span<const Tensor> numbers);
+
+// The numbers of the items that are not plain enough for the row.
+std::vector<int64_t> left_alone(const OptimSettings& settings, std::span<const OptimItem> items);
 
 // Updates the parameters of all items that are plain enough (one floating dtype and shape each, no
 // memory shared) and returns the numbers of the others, which are as they were: they need the
-// composite. `name` is the optimiser's in errors.
-std::vector<int64_t> optim_step(std::string_view name, OptimRule rule,
-                                std::span<const OptimItem> items);
+// composite.
+std::vector<int64_t> optim_step(const OptimSettings& settings, std::span<const OptimItem> items,
+                                std::span<const double> numbers);
 
 }  // namespace tinyt

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/parallel.h"
+#include "core/ops/optim.h"
 #include "cpu/copy/copy.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
@@ -37,31 +38,35 @@ class Joined {
   std::vector<int64_t> ends_;
 };
 
-// The tensors of an item as byte pointers: parameter, gradient, states.
+// The tensors of a parameter as byte pointers: itself, gradient, states.
 constexpr int kRowOperands = 2 + kOptimStates;
 using Pointers = std::array<char*, kRowOperands>;
 
-Pointers pointers(const OptimItem& item, int64_t first) {
+struct Item {
   Pointers at{};
-  const auto place = [&](const Tensor& t) {
-    return t ? t.data() + first * static_cast<int64_t>(t.itemsize()) : nullptr;
-  };
-  at[0] = place(item.param);
-  at[1] = place(item.grad);
-  for (size_t s = 0; s < kOptimStates; ++s) at[2 + s] = place(item.state[s]);
-  return at;
+  DType dtype;
+  OptimTerms terms;
+};
+
+Item item_of(const UpdateCall& call, size_t i) {
+  Item out{.dtype = call.param(i)->dtype(), .terms = call.terms(i)};
+  const auto place = [](const Tensor* t) { return t ? t->data() : nullptr; };
+  out.at[0] = place(call.param(i));
+  out.at[1] = place(call.grad(i));
+  for (int s = 0; s < kOptimStates; ++s) out.at[2 + static_cast<size_t>(s)] = place(call.state(s, i));
+  return out;
 }
 
-void run_row(OptimRule rule, const OptimItem& item, int64_t n, const Pointers& at) {
+void run_row(OptimRule rule, const Item& item, int64_t n, const Pointers& at) {
   OptimRow row{n, item.terms, at[0], at[1], {}};
   for (size_t s = 0; s < kOptimStates; ++s) row.state[s] = at[2 + s];
-  kernels().optim->update[static_cast<int>(rule)][static_cast<int>(item.param.dtype())](row);
+  kernels().optim->update[static_cast<int>(rule)][static_cast<int>(item.dtype)](row);
 }
 
 // Narrow dtypes pass through float32 tiles; the kernel rounds to the dtype after every operation.
-void run_narrow(OptimRule rule, const OptimItem& item, int64_t n, const Pointers& from) {
+void run_narrow(OptimRule rule, const Item& item, int64_t n, const Pointers& from) {
   constexpr DType kWide = DType::Float32;
-  const DType dtype = item.param.dtype();
+  const DType dtype = item.dtype;
   const auto size = static_cast<int64_t>(size_of(dtype));
   Pointers at = from;
   alignas(64) float tile[kRowOperands][kTileElements];
@@ -115,14 +120,25 @@ void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
 
 }  // namespace
 
-void optim_step(OptimRule rule, std::span<const OptimItem> items) {
+void kernel_update(const KernelCall& call) {
+  for (size_t i = 0; i < call.outputs.size(); ++i)  // an update need not be in place
+    if (call.inputs[i].data() != call.outputs[i].data()) copy_into(call.inputs[i], call.outputs[i]);
+  const UpdateCall update(call);
   Joined all;
-  for (const OptimItem& item : items) all.add(item.param.numel());
+  std::vector<Item> items;
+  items.reserve(update.count());
+  for (size_t i = 0; i < update.count(); ++i) {
+    all.add(update.param(i)->numel());
+    items.push_back(item_of(update, i));
+  }
   parallel_ranges(all.size(), kUpdateGrain, [&](int64_t begin, int64_t end) {
     all.for_each_part(begin, end, [&](size_t i, int64_t first, int64_t n) {
-      const OptimItem& item = items[i];
-      const bool narrow = info(item.param.dtype()).compute != item.param.dtype();
-      (narrow ? run_narrow : run_row)(rule, item, n, pointers(item, first));
+      const Item& item = items[i];
+      Pointers at = item.at;
+      for (char*& p : at)
+        if (p) p += first * static_cast<int64_t>(size_of(item.dtype));
+      const bool narrow = info(item.dtype).compute != item.dtype;
+      (narrow ? run_narrow : run_row)(update.rule(), item, n, at);
     });
   });
 }

@@ -2,11 +2,10 @@
 #pragma once
 
 #include "core/ops/kernels.h"
-#include "core/ops/optim.h"
 
 namespace tinyt::cpu {
 
-void optim_step(OptimRule rule, std::span<const OptimItem> items);
+void kernel_update(const KernelCall& call);
 void kernel_sum_squares(const KernelCall& call);
 
 }  // namespace tinyt::cpu
