@@ -36,7 +36,7 @@ py::list op_table() {
   std::vector<py::str> words;
   for (const auto& flag : kFlags) words.emplace_back(flag.second);
   py::list table;
-  for (const OpInfo& info : kOps) {
+  for (const OpInfo& info : std::span(kOps).first(kCallableCount)) {
     py::set set;
     for (size_t i = 0; i < words.size(); ++i)
       if (info.flags & kFlags[i].first) set.add(words[i]);

@@ -30,7 +30,7 @@ std::vector<OptimItem> items_of(const Tensors& params, const Tensors& grads,
           "the ", params.size(), " parameters, got ", grads.size());
   std::vector<OptimItem> items(params.size());
   for (size_t i = 0; i < params.size(); ++i) {
-    items[i] = {params[i], grads[i], {}, {}, {}};
+    items[i] = {params[i], grads[i], {}, {}};
     for (size_t s = 0; s < states.size(); ++s)
       if (!states[s]->empty()) items[i].state[s] = (*states[s])[i];
   }
@@ -57,13 +57,10 @@ std::vector<int64_t> run(const OptimSettings& settings, std::vector<OptimItem> i
   std::vector<double> values;
   for (const LiveNumber& n : numbers) values.push_back(n.value);
   int64_t elements = 0;
-  for (OptimItem& item : items) {
-    elements += item.param.numel();
-    set_terms(item.terms, settings, values, next_step(item));
-  }
+  for (const OptimItem& item : items) elements += item.param.numel();
   std::optional<PythonUnlocked> unlocked;
   if (elements >= kReleaseLockElements) unlocked.emplace();
-  return optim_step(settings.name, settings.rule, items);
+  return optim_step(settings, items, values);
 }
 
 std::vector<int64_t> sgd_step(const Tensors& params, const Tensors& grads, const Tensors& momenta,
@@ -72,7 +69,7 @@ std::vector<int64_t> sgd_step(const Tensors& params, const Tensors& grads, const
                               bool maximize) {
   const Tensors* states[] = {&momenta};
   auto items = items_of(params, grads, states);
-  for (size_t i = 0; i < items.size() && i < first.size(); ++i) items[i].terms.first = first[i];
+  for (size_t i = 0; i < items.size() && i < first.size(); ++i) items[i].first = first[i];
   return run({"SGD", OptimRule::Sgd, maximize, nesterov}, std::move(items),
              {lr, momentum, dampening, weight_decay});
 }

@@ -55,7 +55,7 @@ const Kernels kKernels{
 #define SCALAR_OP(...) kernel_elementwise,
 #define STRUCT_OP(name, ...) kernel_##name,
 #define REDUCE_OP(...) kernel_reduce,
-#define UPDATE_OP(...) kernel_update,
+#define UPDATE_OP(...) kernel_optim_step,
 #include "core/ops/ops.def"
 #undef SCALAR_OP
 #undef STRUCT_OP

@@ -484,3 +484,43 @@ def test_what_does_not_work_yet():
     with tinyt.lazy():  # runs at once
         y = x + 1
     same(y, [2, 2, 2])
+
+
+OPTIMIZERS = {
+    "SGD": {"lr": 0.1, "momentum": 0.9, "nesterov": True},
+    "Adam": {"lr": 0.1, "amsgrad": True, "weight_decay": 0.1},
+    "RMSprop": {"lr": 0.1, "centered": True, "momentum": 0.5},
+    "Adagrad": {"lr": 0.1, "lr_decay": 0.1},
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_is_one_row_of_any_number_of_parameters(name):
+    """Split where the device binds fewer buffers (HOST2_BUFFERS); to the bit."""
+
+    def train(place):
+        tinyt.manual_seed(3)
+        shapes = [(3, 4), (5,), (), (2, 0), (7, 2), (1,), (4, 4), (6,)]
+        params = [tinyt.randn(s).to(place).requires_grad_() for s in shapes]
+        params.append(tinyt.randn(4, 3).t().to(place).requires_grad_())  # of other strides
+        optimizer = getattr(tinyt.optim, name)(params, **OPTIMIZERS[name])
+        for _ in range(3):
+            optimizer.zero_grad()
+            sum((p * p.detach().cos()).sum() for p in params).backward()
+            nn.utils.clip_grad_norm_(params, 1.0)
+            optimizer.step()
+        steps = [s["step"] for s in optimizer.state.values() if "step" in s]
+        assert all(s.device == tinyt.device("cpu") and s == 3 for s in steps)
+        return params
+
+    for got, want in zip(train(PLACE), train(tinyt.device("cpu")), strict=True):
+        same(got, want.detach())
+
+
+def test_many_tensors_at_once():
+    parts = [tinyt.randn(2, n) for n in range(20)]
+    there = [x.to(PLACE) for x in parts]
+    same(tinyt.cat(there, 1), tinyt.cat(parts, 1))
+    same(tinyt.stack(there[3:4] * 9), tinyt.stack(parts[3:4] * 9))
+    mixed = [x if i % 2 else x.double() for i, x in enumerate(parts)]
+    same(tinyt.cat([x.to(PLACE) for x in mixed], 1), tinyt.cat(mixed, 1))

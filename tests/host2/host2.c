@@ -3,7 +3,8 @@
 
    HOST2_LACKS, names with commas between: the operations that it has no kernel for, "exp", or
    none in one dtype, "exp.float64"; "*" are all.
-   HOST2_BYTES: what one device has at most. */
+   HOST2_BYTES: what one device has at most. HOST2_BUFFERS: how many of its buffers a kernel binds
+   at most. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #define OPERANDS 64
 
 static const TinytHost* g_host;
-static size_t g_most;
+static size_t g_most, g_most_buffers;
 static size_t g_used[DEVICES]; /* of one test at a time: no lock */
 
 /* What a handle points to. */
@@ -91,18 +92,40 @@ static void uncover(TinytTensor* to, const TinytTensor* from, int32_t count) {
   }
 }
 
+static int is_seen(const void* handle, const TinytTensor* tensors, int32_t count) {
+  for (int32_t i = 0; i < count; ++i)
+    if (tensors[i].memory.handle == handle) return 1;
+  return 0;
+}
+
+static int binds_too_many(const TinytCall* call) {
+  size_t buffers = 0;
+  if (g_most_buffers == 0) return 0;
+  for (int32_t i = 0; i < call->input_count; ++i) {
+    const void* handle = call->inputs[i].memory.handle;
+    buffers += handle != NULL && !is_seen(handle, call->inputs, i);
+  }
+  for (int32_t i = 0; i < call->output_count; ++i) {
+    const void* handle = call->outputs[i].memory.handle;
+    buffers += handle != NULL && !is_seen(handle, call->inputs, call->input_count) &&
+               !is_seen(handle, call->outputs, i);
+  }
+  return buffers > g_most_buffers;
+}
+
 static int run(void* context, const TinytCall* call) {
   (void)context;
-  TinytTensor few[OPERANDS], *inputs = few;
-  TinytTensor outputs[OPERANDS];
-  if (call->output_count > OPERANDS) {
-    g_host->set_error("too many results");
+  TinytTensor few[OPERANDS], *inputs = few, *outputs;
+  const int32_t count = call->input_count + call->output_count;
+  if (binds_too_many(call)) {
+    g_host->set_error("it binds too many buffers");
     return TINYT_FAILED;
   }
-  if (call->input_count > OPERANDS) {
-    inputs = malloc((size_t)call->input_count * sizeof(TinytTensor));
+  if (count > OPERANDS) {
+    inputs = malloc((size_t)count * sizeof(TinytTensor));
     if (inputs == NULL) return TINYT_OUT_OF_MEMORY;
   }
+  outputs = inputs + call->input_count;
   uncover(inputs, call->inputs, call->input_count);
   uncover(outputs, call->outputs, call->output_count);
   TinytCall on_cpu = *call;
@@ -141,11 +164,12 @@ static int lacks(void* context, const char* op, int32_t dtype) {
 
 static const char* const kAliases[] = {"hidden", NULL};
 
-static const TinytBackend kBackend = {
+static TinytBackend g_backend = {
     TINYT_BACKEND_VERSION,
     "host2",
     kAliases,
     NULL,
+    0,
     device_count,
     properties,
     allocate,
@@ -161,12 +185,14 @@ static const TinytBackend kBackend = {
 __attribute__((visibility("default")))
 #endif
 const TinytBackend* tinyt_backend(uint32_t version, const TinytHost* host) {
-  const char* most = getenv("HOST2_BYTES");
+  const char *most = getenv("HOST2_BYTES"), *buffers = getenv("HOST2_BUFFERS");
   if (version != TINYT_BACKEND_VERSION) {
     host->set_error("it is for another version of tinyt");
     return NULL;
   }
   g_host = host;
   g_most = most != NULL ? (size_t)strtoull(most, NULL, 10) : 0;
-  return &kBackend;
+  g_most_buffers = buffers != NULL ? (size_t)strtoull(buffers, NULL, 10) : 0;
+  g_backend.most_buffers = g_most_buffers;
+  return &g_backend;
 }

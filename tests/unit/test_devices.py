@@ -69,8 +69,12 @@ LACKING = [
 
 @pytest.mark.parametrize(
     ("file", "variables"),
-    [("cases", {}), *(("without_kernels", x) for x in LACKING)],
-    ids=["all kernels", "decompositions", "the CPU's kernels"],
+    [
+        ("cases", {}),
+        ("cases", {"HOST2_BUFFERS": "6"}),
+        *(("without_kernels", x) for x in LACKING),
+    ],
+    ids=["all kernels", "few buffers", "decompositions", "the CPU's kernels"],
 )
 def test_on_a_device_of_a_library(file, variables):
     """`tests/host2`: memory that the host cannot read; in a process of its own."""

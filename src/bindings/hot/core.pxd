@@ -116,7 +116,7 @@ cdef extern from "core/ops/ops.h" namespace "tinyt" nogil:
         Ints ints
         Attrs& add(int64_t)
         Attrs& add_float(double)
-    int kOpCount
+    int kCallableCount
     cdef struct OpInfo:
         int inputs
         int outputs

@@ -187,7 +187,7 @@ class Rewriting {
       return node;
     }
     Graph::Node node{
-        static_cast<OpId>(words_.below(kOpCount, "op")), DType::Float32, {}, {}, {}, nullptr};
+        static_cast<OpId>(words_.below(kCallableCount, "op")), DType::Float32, {}, {}, {}, nullptr};
     check(!has_flag(node.op, op_flags::random | op_flags::dynamic_shape), name_of(node.op),
           " cannot be added");
     for (int64_t word : words_.list()) node.attrs.ints.push_back(word);

@@ -54,7 +54,9 @@ typedef struct TinytTensor {
 /* A call that is checked. Operations, their attributes and the order of these: the table
    src/core/ops/ops.def. Elementwise operations broadcast their inputs, which may have other dtypes
    than `compute`, and outputs may have any strides and may be an input; all others write fresh
-   contiguous memory. */
+   contiguous memory, but for the steps of optimisers ("adam_step", ...): contiguous tensors, and
+   result i lies where input i does, or has its values to begin with. Their counters and numbers are
+   in host memory. */
 typedef struct TinytCall {
   const char* op;
   int32_t compute; /* the inputs' dtype, promoted */
@@ -81,6 +83,7 @@ typedef struct TinytBackend {
   const char* name;           /* of the kind of device: "name:0" are tensors' devices */
   const char* const* aliases; /* names that mean the same, then NULL; or NULL */
   void* context;              /* first argument of all that follows */
+  size_t most_buffers;        /* that a kernel binds at once, at least 3; 0: any number */
 
   int32_t (*device_count)(void* context);
   int (*properties)(void* context, int32_t index, TinytProperties* out);

@@ -71,6 +71,8 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
     if (into) copy_into(name_of(op), out.first, *into);
     return out;
   }
+  if (info(op).inputs < 0 && binds_too_many(op, inputs, device)) [[unlikely]]
+    return run_in_parts(op, inputs, inferred.attrs, device);
   if (has_flag(op, op_flags::dynamic_shape))
     inferred.shape[0][0] = count_nonzero(op, inputs.back());
   if (info(op).outputs > 1) return execute_several(op, device, inputs, inferred, into);

@@ -119,7 +119,7 @@ void run_kernel_on_cpu(const TinytCall& call) {
   require(row != std::end(kOps), ErrorKind::Value, "run_on_cpu: there is no operation ", name);
   const auto op = static_cast<OpId>(row - std::begin(kOps));
   require((row->inputs < 0 || inputs.size() == static_cast<size_t>(row->inputs)) &&
-              outputs.size() == static_cast<size_t>(row->outputs),
+              (row->outputs < 0 || outputs.size() == static_cast<size_t>(row->outputs)),
           ErrorKind::Value, "run_on_cpu: ", name, " does not take ", inputs.size(),
           " operands for ", outputs.size(), " results");
   Attrs attrs;
@@ -145,6 +145,7 @@ class ExternalRuntime final : public Runtime {
   explicit ExternalRuntime(const TinytBackend& api) : api_(api) {}
 
   int device_count() const override { return api_.device_count(api_.context); }
+  size_t most_buffers() const override { return api_.most_buffers; }
   DeviceProperties properties(int index) const override {
     TinytProperties found{};
     check(api_.properties(api_.context, index, &found), api_.name, "properties");
@@ -224,7 +225,10 @@ void run_unary(const ExternalBackend& backend, TinytKernel kernel, const char* n
 ExternalBackend::ExternalBackend(const TinytBackend& from) : api(from) {
   for (int op = 0; op < kOpCount; ++op) {
     rows[static_cast<size_t>(op)] = api.kernel(api.context, kOps[op].name.data());
-    if (rows[static_cast<size_t>(op)] == nullptr) continue;
+    // A fused row that binds more than it can runs as what it is made of.
+    const bool is_wide = api.most_buffers > 0 && (kOps[op].flags & op_flags::fused) != 0 &&
+                         kOps[op].inputs + kOps[op].outputs > static_cast<int>(api.most_buffers);
+    if (rows[static_cast<size_t>(op)] == nullptr || is_wide) continue;
     kernels.rows[static_cast<size_t>(op)] = run_row;
     for (int32_t dtype = 0; api.lacks != nullptr && dtype < kDTypeCount; ++dtype)
       if (api.lacks(api.context, kOps[op].name.data(), dtype) != 0)

@@ -136,6 +136,20 @@ Outputs run_without_kernel(OpId op, std::span<const Tensor> inputs, const Inferr
   return run_on_host(op, inputs, inferred, device);
 }
 
+bool binds_too_many(OpId op, std::span<const Tensor> inputs, Device device) {
+  if (device == Device{} || (op != OpId::cat && op != OpId::sum_squares)) return false;
+  const size_t most = runtime_of(device).most_buffers();
+  return most > 0 && inputs.size() + 1 > most;
+}
+
+Outputs run_in_parts(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Device device) {
+  const size_t at_once = std::max<size_t>(2, runtime_of(device).most_buffers() - 1);
+  std::vector<Tensor> parts;
+  for (; !inputs.empty(); inputs = inputs.subspan(std::min(at_once, inputs.size())))
+    parts.push_back(dispatch(op, inputs.first(std::min(at_once, inputs.size())), attrs).first);
+  return dispatch(OpId::cat, parts, op == OpId::cat ? attrs : Attrs().add(0));
+}
+
 void copy_into(std::string_view op, const Tensor& from, const Tensor& to) {
   const Device device = to.device();
   if (const Kernels& kernels = eager_kernels_of(device); kernels.copy_into) [[likely]]

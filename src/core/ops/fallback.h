@@ -1,5 +1,6 @@
-// Calls that a device has no kernel for. A fused row runs as its decomposition; what is left runs
-// on the CPU where the user asks for that (TINYT_HOST_FALLBACK=1, which warns once an operation).
+// Calls that a device has no kernel for, or not for as many operands. A fused row runs as its
+// decomposition; what is left runs on the CPU where the user asks for that (TINYT_HOST_FALLBACK=1,
+// which warns once an operation).
 #pragma once
 
 #include <span>
@@ -23,6 +24,11 @@ void register_warning(void (*warn)(const std::string& text));
 // where there is no way.
 Outputs run_without_kernel(OpId op, std::span<const Tensor> inputs, const Inferred& inferred,
                            Device device);
+
+// Whether a call of a row with any number of operands has more than a kernel of the device binds,
+// and the same call in parts.
+bool binds_too_many(OpId op, std::span<const Tensor> inputs, Device device);
+Outputs run_in_parts(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Device device);
 
 // Kernels::copy_into of the target's device, and what it does where there is none. `op` is named
 // in errors.

@@ -25,9 +25,15 @@ const OpInfo kOps[kOpCount] = {
   {#name, OpKind::Struct, inputs, outputs, DTypeRule::rule, (flags), attrs, 0.0},
 #define REDUCE_OP(name, rule, flags, identity) \
   {#name, OpKind::Reduce, 1, 1, DTypeRule::rule, (flags), "dims:I keepdim:b", (identity)},
-#define UPDATE_OP(name) \
-  {#name, OpKind::Update, -1, -1, DTypeRule::First, 0, \
-   "count:i states:i maximize:b nesterov:b decoupled:b first:I", 0.0},
+#define UPDATE_OP(name)                                          \
+  {#name,                                                        \
+   OpKind::Update,                                               \
+   -1,                                                           \
+   -1,                                                           \
+   DTypeRule::First,                                             \
+   0,                                                            \
+   "count:i states:i maximize:b nesterov:b decoupled:b first:I", \
+   0.0},
 #include "core/ops/ops.def"
 #undef SCALAR_OP
 #undef STRUCT_OP

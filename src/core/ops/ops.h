@@ -92,7 +92,7 @@ inline constexpr int kMostOutputs = 4;
 struct OpInfo {
   std::string_view name;
   OpKind kind;
-  int8_t inputs;  // -1: any number
+  int8_t inputs;   // -1: any number
   int8_t outputs;  // -1: any number
   DTypeRule dtype_rule;
   uint32_t flags;

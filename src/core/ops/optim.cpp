@@ -114,16 +114,6 @@ void set_terms(OptimTerms& t, const OptimSettings& settings, const double* n, do
   }
 }
 
-// How many items a device takes at once, by the buffers that it binds; operands in host memory are
-// none.
-size_t most_items(const OptimItem& one, size_t count, Device device) {
-  const size_t most = find_runtime(device.kind)->most_buffers();
-  if (most == 0) return count;
-  size_t each = one.grad ? 2 : 1;
-  for (const Tensor& state : one.state) each += static_cast<bool>(state);
-  return std::max<size_t>(1, most / each);
-}
-
 // From when the operands are there nothing can fail on the CPU.
 void run_update(const OptimSettings& settings, std::span<const OptimItem* const> items,
                 std::span<const Tensor> numbers, Kernel kernel) {
@@ -143,6 +133,14 @@ void run_update(const OptimSettings& settings, std::span<const OptimItem* const>
 
 }  // namespace
 
+size_t most_items(const OptimItem& one, size_t count, Device device) {
+  const size_t most = find_runtime(device.kind)->most_buffers();
+  if (most == 0) return count;
+  size_t each = one.grad ? 2 : 1;
+  for (const Tensor& state : one.state) each += static_cast<bool>(state);
+  return std::max<size_t>(1, most / each);
+}
+
 UpdateCall::UpdateCall(const KernelCall& call)
     : call_(call),
       rule_(static_cast<OptimRule>(static_cast<int>(call.op) - static_cast<int>(OpId::sgd_step))) {
@@ -152,16 +150,17 @@ UpdateCall::UpdateCall(const KernelCall& call)
   written_ = call.outputs.size();
   grads_ = takes_grads(rule_) ? count_ : 0;
   steps_ = counts(rule_) ? count_ : 0;
+  const size_t tensors = written_ + grads_ + steps_;
+  require(written_ == count_ * static_cast<size_t>(1 + std::popcount(states_)) &&
+              call.inputs.size() >= tensors && call.inputs.size() - tensors <= std::size(numbers_),
+          ErrorKind::Runtime, name_of(call.op), ": does not take ", call.inputs.size(),
+          " operands for ", written_, " results");
   settings_ = {"", rule_};
   settings_.maximize = read.flag();
   settings_.nesterov = read.flag();
   settings_.decoupled = read.flag();
   first_ = read.list();
-  const auto numbers = call.inputs.subspan(written_ + grads_ + steps_);
-  require(written_ == count_ * static_cast<size_t>(1 + std::popcount(states_)) &&
-              numbers.size() <= std::size(numbers_),
-          ErrorKind::Runtime, name_of(call.op), ": does not take ", call.inputs.size(),
-          " operands for ", written_, " results");
+  const auto numbers = call.inputs.subspan(tensors);
   for (size_t i = 0; i < numbers.size(); ++i) numbers_[i] = *numbers[i].ptr<double>();
 }
 
@@ -177,28 +176,28 @@ const Tensor* UpdateCall::grad(size_t i) const {
 
 OptimTerms UpdateCall::terms(size_t i) const {
   OptimTerms out;
-  const double step =
-      steps_ > 0 ? double{*call_.inputs[written_ + grads_ + i].ptr<float>()} : 0.0;
+  const double step = steps_ > 0 ? double{*call_.inputs[written_ + grads_ + i].ptr<float>()} : 0.0;
   set_terms(out, settings_, numbers_, step);
   out.first = !first_.empty() && first_[i] != 0;
   return out;
 }
 
 UpdateOperands operands_of(const OptimSettings& settings, std::span<const OptimItem* const> items,
-                           std::span<const Tensor> numbers) {
+                           std::span<const Tensor> numbers, bool recorded) {
   UpdateOperands out;
   std::vector<Tensor>& all = out.all;
   all.reserve(items.size() * (3 + kOptimStates) + numbers.size());
+  const auto add = [&](const Tensor& t) { all.push_back(recorded ? t : contiguous(t)); };
   int64_t states = 0;
-  for (const OptimItem* item : items) all.push_back(contiguous(item->param));
+  for (const OptimItem* item : items) add(item->param);
   for (int s = 0; s < kOptimStates; ++s) {
     if (!items[0]->state[s]) continue;
     states |= int64_t{1} << s;
-    for (const OptimItem* item : items) all.push_back(contiguous(item->state[s]));
+    for (const OptimItem* item : items) add(item->state[s]);
   }
   out.written = all.size();
   if (takes_grads(settings.rule))
-    for (const OptimItem* item : items) all.push_back(contiguous(item->grad));
+    for (const OptimItem* item : items) add(item->grad);
   if (counts(settings.rule))
     for (const OptimItem* item : items) all.push_back(item->step);
   all.insert(all.end(), numbers.begin(), numbers.end());

@@ -1,4 +1,5 @@
-// One step of an optimiser over all of its parameters, or a part of one: the update rows of ops.def.
+// One step of an optimiser over all of its parameters, or a part of one: the update rows of
+// ops.def.
 #pragma once
 
 #include <span>
@@ -60,11 +61,9 @@ class UpdateCall {
   OptimSettings settings_;
   std::span<const int64_t> first_;
   double numbers_[8];
-  size_t number_count_;
 };
 
-// The operands of an update row in contiguous memory, in copies where it must be; the results lie
-// where the first of them do.
+// The operands of an update row; the results lie where the first of them do.
 struct UpdateOperands {
   std::vector<Tensor> all;
   size_t written = 0;
@@ -74,8 +73,13 @@ struct UpdateOperands {
     return {op_of(rule), all, std::span(all).first(written), attrs, all[0].dtype()};
   }
 };
+// In contiguous memory, in copies where it must be, unless they are only recorded.
 UpdateOperands operands_of(const OptimSettings& settings, std::span<const OptimItem* const> items,
-                           std::span<const Tensor> numbers);
+                           std::span<const Tensor> numbers, bool recorded = false);
+
+// Of so many items like one, how many a device takes at once, by the buffers that it binds;
+// operands in host memory are none.
+size_t most_items(const OptimItem& one, size_t count, Device device);
 
 // The numbers of the items that are not plain enough for the row.
 std::vector<int64_t> left_alone(const OptimSettings& settings, std::span<const OptimItem> items);

@@ -53,7 +53,8 @@ Item item_of(const UpdateCall& call, size_t i) {
   const auto place = [](const Tensor* t) { return t ? t->data() : nullptr; };
   out.at[0] = place(call.param(i));
   out.at[1] = place(call.grad(i));
-  for (int s = 0; s < kOptimStates; ++s) out.at[2 + static_cast<size_t>(s)] = place(call.state(s, i));
+  for (int s = 0; s < kOptimStates; ++s)
+    out.at[2 + static_cast<size_t>(s)] = place(call.state(s, i));
   return out;
 }
 
@@ -120,7 +121,7 @@ void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
 
 }  // namespace
 
-void kernel_update(const KernelCall& call) {
+void kernel_optim_step(const KernelCall& call) {
   for (size_t i = 0; i < call.outputs.size(); ++i)  // an update need not be in place
     if (call.inputs[i].data() != call.outputs[i].data()) copy_into(call.inputs[i], call.outputs[i]);
   const UpdateCall update(call);

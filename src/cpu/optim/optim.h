@@ -5,7 +5,7 @@
 
 namespace tinyt::cpu {
 
-void kernel_update(const KernelCall& call);
+void kernel_optim_step(const KernelCall& call);
 void kernel_sum_squares(const KernelCall& call);
 
 }  // namespace tinyt::cpu

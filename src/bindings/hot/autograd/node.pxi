@@ -2,9 +2,9 @@
 # are registered from tinyt.autograd.rules.
 
 cdef uint64_t next_seq = 1
-cdef list RULES = [None] * kOpCount       # per op: tuple of functions per input, or one function
+cdef list RULES = [None] * kCallableCount       # per op: tuple of functions per input, or one function
 cdef vector[vector[uint64_t]] READS       # per op and input: the positions that its function unpacks
-READS.resize(kOpCount)
+READS.resize(kCallableCount)
 
 
 def register_rule(str name, functions, needs):

@@ -50,8 +50,8 @@ cdef object vjp_square(TensorBase g, Node n):
 
 # The rows of activations' gradients, by the activation's number.
 cdef vector[int] ACTIVATION_GRADIENTS
-_numbers = {op_name(_op): _op for _op in range(kOpCount)}
-for _op in range(kOpCount):
+_numbers = {op_name(_op): _op for _op in range(kCallableCount)}
+for _op in range(kCallableCount):
     ACTIVATION_GRADIENTS.push_back(_numbers.get(op_name(_op) + "_backward", -1))
 
 

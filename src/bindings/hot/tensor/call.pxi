@@ -408,7 +408,7 @@ def set_public_class(cls):
 
 def primitives():
     """Name to function, one for each row of the op table."""
-    return {OP_NAMES[op]: make_function(op) for op in range(kOpCount)}
+    return {OP_NAMES[op]: make_function(op) for op in range(kCallableCount)}
 
 
 def primitive_method(str name, bint in_place=False):

@@ -26,7 +26,7 @@ include "tensor/types.pxi"
 
 cdef dict OP_NUMBERS = {}
 cdef list OP_NAMES = []
-for _op in range(kOpCount):
+for _op in range(kCallableCount):
     OP_NAMES.append(op_name(_op))
     OP_NUMBERS[OP_NAMES[_op]] = _op
 
