@@ -521,6 +521,9 @@ def test_many_tensors_at_once():
     parts = [tinyt.randn(2, n) for n in range(20)]
     there = [x.to(PLACE) for x in parts]
     same(tinyt.cat(there, 1), tinyt.cat(parts, 1))
+    out = tinyt.empty(2, 190, device=PLACE)
+    tinyt.cat(there, 1, out=out)
+    same(out, tinyt.cat(parts, 1))
     same(tinyt.stack(there[3:4] * 9), tinyt.stack(parts[3:4] * 9))
     mixed = [x if i % 2 else x.double() for i, x in enumerate(parts)]
     same(tinyt.cat([x.to(PLACE) for x in mixed], 1), tinyt.cat(mixed, 1))

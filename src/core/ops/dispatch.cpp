@@ -66,13 +66,13 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
     return inputs[0].view_as(inferred.dtype[0], inferred.shape[0], inferred.strides,
                              inferred.offset);
   const Device device = device_of_call(op, inputs, inferred.attrs);
-  if (!eager_kernels_of(device).takes(op, inferred.compute)) [[unlikely]] {
-    Outputs out = run_without_kernel(op, inputs, inferred, device);
+  const bool has_kernel = eager_kernels_of(device).takes(op, inferred.compute);
+  if (!has_kernel || (info(op).inputs < 0 && binds_too_many(op, inputs, device))) [[unlikely]] {
+    Outputs out = has_kernel ? run_in_parts(op, inputs, inferred.attrs, device)
+                             : run_without_kernel(op, inputs, inferred, device);
     if (into) copy_into(name_of(op), out.first, *into);
     return out;
   }
-  if (info(op).inputs < 0 && binds_too_many(op, inputs, device)) [[unlikely]]
-    return run_in_parts(op, inputs, inferred.attrs, device);
   if (has_flag(op, op_flags::dynamic_shape))
     inferred.shape[0][0] = count_nonzero(op, inputs.back());
   if (info(op).outputs > 1) return execute_several(op, device, inputs, inferred, into);
