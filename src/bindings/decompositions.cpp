@@ -5,14 +5,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "call.h"
 #include "casters.h"
 #include "core/ops/fallback.h"
 #include "core/ops/kernels.h"
-#include "errors.h"
+#include "in_python.h"
 #include "submodules.h"
 
 namespace py = pybind11;
@@ -23,39 +22,32 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// Calls with the interpreter's lock; an exception of Python's passes the core as one of C++.
-template <class F>
-auto in_python(F&& body) {
-  const PythonLocked lock;
-  try {
-    return body();
-  } catch (py::error_already_set& e) {
-    throw PythonError(py::object(e.value()).release().ptr());
-  }
-}
-
 Tensors decompose(OpId op, std::span<const Tensor> operands, const Attrs& attrs) {
   return in_python([&] {
     py::list given;
     for (const Tensor& t : operands) given.append(py::cast(t));
     if (info(op).inputs < 0) given = py::list(py::make_tuple(given));
     const auto numbers = py::reinterpret_steal<py::tuple>(attrs_tuple(op, attrs));
-    return py::module_::import("tinyt.decompositions")
-        .attr("call")(name_of(op), given, numbers)
-        .cast<Tensors>();
+    const py::tuple all = py::make_tuple(name_of(op), given, numbers);
+    const auto found = py::reinterpret_steal<py::object>(call_or_sleep([&]() -> PyObject* {
+      PyObject* const module = PyImport_ImportModule("tinyt.decompositions");
+      PyObject* const call = module ? PyObject_GetAttrString(module, "call") : nullptr;
+      PyObject* const result = call ? PyObject_CallObject(call, all.ptr()) : nullptr;
+      Py_XDECREF(call);
+      Py_XDECREF(module);
+      return result;
+    }));
+    if (!found) throw py::error_already_set();
+    return found.cast<Tensors>();
   });
 }
 
 void warn(const std::string& text) {
   in_python([&] {
-    if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2) < 0) throw py::error_already_set();
+    const int failed =
+        call_or_sleep([&] { return PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2); });
+    if (failed < 0) throw py::error_already_set();
   });
-}
-
-OpId op_named(std::string_view name) {
-  const auto* row = std::ranges::find(kOps, name, &OpInfo::name);
-  require(row != std::end(kOps), ErrorKind::Value, "there is no operation ", name);
-  return static_cast<OpId>(row - std::begin(kOps));
 }
 
 // Shape, dtype and whether it is a number of Python's.
@@ -63,7 +55,9 @@ using Operand = std::tuple<std::vector<int64_t>, int, bool>;
 
 std::shared_ptr<Graph> graph_of(std::string_view name, const std::vector<py::object>& attributes,
                                 const std::vector<Operand>& operands) {
-  const OpId op = op_named(name);
+  const std::optional<OpId> found = find_op(name);
+  require(found.has_value(), ErrorKind::Value, "decomposition: there is no operation ", name);
+  const OpId op = *found;
   Attrs attrs;
   for (size_t i = 0; i < attributes.size(); ++i)
     add_attr_at(static_cast<int>(op), i, attributes[i].ptr(), attrs);

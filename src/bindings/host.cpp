@@ -6,7 +6,7 @@
 #include "core/graph/graph.h"
 #include "core/ops/fallback.h"
 #include "core/ops/kernels.h"
-#include "errors.h"
+#include "in_python.h"
 #include "submodules.h"
 
 namespace py = pybind11;
@@ -54,17 +54,14 @@ struct Callee {
   }
 
   void call_python(std::span<const Tensor> tensors) const {
-    const PythonLocked lock;
-    try {
+    in_python([&] {
       py::list list;
       for (const Tensor& t : tensors) list.append(py::cast(t));
       PyObject* const result =
           call_or_sleep([&] { return PyObject_CallOneArg(python.ptr(), list.ptr()); });
       if (!result) throw py::error_already_set();
       Py_DECREF(result);
-    } catch (py::error_already_set& e) {
-      throw PythonError(py::object(e.value()).release().ptr());
-    }
+    });
   }
 };
 

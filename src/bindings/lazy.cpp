@@ -5,7 +5,7 @@
 
 #include "casters.h"
 #include "core/program/replay.h"
-#include "errors.h"
+#include "in_python.h"
 #include "submodules.h"
 
 namespace py = pybind11;
@@ -17,16 +17,13 @@ namespace {
 PyObject* g_simplify = nullptr;  // lives as long as the interpreter
 
 std::shared_ptr<const Graph> simplified(const std::shared_ptr<Graph>& graph) {
-  const PythonLocked lock;
-  try {
+  return in_python([&] {
     const py::object given = py::cast(graph);
     const auto simpler = py::reinterpret_steal<py::object>(
         call_or_sleep([&] { return PyObject_CallOneArg(g_simplify, given.ptr()); }));
     if (!simpler) throw py::error_already_set();
     return simpler.cast<std::shared_ptr<Graph>>();
-  } catch (py::error_already_set& e) {
-    throw PythonError(py::object(e.value()).release().ptr());
-  }
+  });
 }
 
 }  // namespace

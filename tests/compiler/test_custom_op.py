@@ -562,3 +562,31 @@ def test_an_operation_that_returns_nothing() -> None:
     show.register_effect(None)
     with pytest.raises(tinyt.CaptureError, match="neither returns nor mutates"):
         compile(lambda x: step(x))(tinyt.ones(2))
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"max_memory": 1 << 20}])
+def test_an_operation_that_fails_is_called_once(options: dict[str, Any]) -> None:
+    """At a size that is new, too, for which a program is made first."""
+    log: list[float] = []
+
+    @custom_op("tests::checked", mutates_args=())
+    def checked(x: Tensor) -> None:
+        log.append(x.sum().item())
+        if x.sum() > 3.5:
+            raise ValueError("too much")
+
+    checked.register_fake(lambda x: None)
+
+    def step(x: Tensor) -> Tensor:
+        checked(x)
+        return x * 2
+
+    compiled = compile(step, **options)
+    compiled(tinyt.ones(3))
+    log.clear()
+    for size in (4, 4, 5):
+        with pytest.raises(ValueError, match="too much"):
+            compiled(tinyt.ones(size))
+        assert log == [size]
+        log.clear()
+    assert compiled(tinyt.ones(2)).tolist() == [2.0, 2.0]

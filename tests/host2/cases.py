@@ -517,6 +517,29 @@ def test_a_step_is_one_row_of_any_number_of_parameters(name):
         same(got, want.detach())
 
 
+def test_the_row_takes_parameters_with_memory_of_their_own():
+    """What it leaves to the composite is told by number."""
+
+    def left(params, numbers=(0.1, 0.0, 0.0, 0.0)):
+        grads = [tinyt.ones_like(x) for x in params]
+        return tinyt._core.sgd_step(params, grads, [], [], *numbers, False, False)
+
+    whole = tinyt.zeros(12, device=PLACE)
+    assert left([tinyt.zeros(n, device=PLACE) for n in (3, 4, 0, 5)]) == []
+    assert left([whole[:4], whole[4:8], whole[8:]]) == []
+    same(whole, np.full(12, -0.1, np.float32))
+    assert left([whole[:5], whole[4:8]]) == [0, 1]
+    assert left([tinyt.zeros(3, device=PLACE), tinyt.zeros(3)]) == [1]
+    few = int(os.environ.get("HOST2_BUFFERS", "0"))
+    parts = [tinyt.zeros(2, device=PLACE) for _ in range(5)]
+    steps = [tinyt.tensor(0.0)]
+    numbers = (0.1, 0.9, 0.99, 1e-8, 0.0)
+    rest = tinyt._core.adam_step(
+        *([x] for x in parts[:2]), steps, *([x] for x in parts[2:]), *numbers, False, False
+    )
+    assert rest == ([0] if 0 < few < 5 else [])
+
+
 def test_many_tensors_at_once():
     parts = [tinyt.randn(2, n) for n in range(20)]
     there = [x.to(PLACE) for x in parts]

@@ -2,7 +2,7 @@
    addresses that it keeps to itself. Whoever reads tensors behind its back gets null.
 
    HOST2_LACKS, names with commas between: the operations that it has no kernel for, "exp", or
-   none in one dtype, "exp.float64"; "*" are all.
+   none in one dtype, "exp.float64"; "*" are all. HOST2_FAILS, the same of kernels that fail.
    HOST2_BYTES: what one device has at most. HOST2_BUFFERS: how many of its buffers a kernel binds
    at most. */
 #include <stdio.h>
@@ -113,10 +113,28 @@ static int binds_too_many(const TinytCall* call) {
   return buffers > g_most_buffers;
 }
 
+/* Whether a name is one of those in a variable of the environment. */
+static int is_named(const char* variable, const char* op) {
+  const char* names = getenv(variable);
+  const size_t length = strlen(op);
+  if (names != NULL && strcmp(names, "*") == 0) return 1;
+  while (names != NULL && *names != '\0') {
+    const char* end = strchr(names, ',');
+    const size_t own = end != NULL ? (size_t)(end - names) : strlen(names);
+    if (own == length && strncmp(names, op, length) == 0) return 1;
+    names += own + (end != NULL);
+  }
+  return 0;
+}
+
 static int run(void* context, const TinytCall* call) {
   (void)context;
   TinytTensor few[OPERANDS], *inputs = few, *outputs;
   const int32_t count = call->input_count + call->output_count;
+  if (is_named("HOST2_FAILS", call->op)) {
+    g_host->set_error("it fails, as was asked for");
+    return TINYT_FAILED;
+  }
   if (binds_too_many(call)) {
     g_host->set_error("it binds too many buffers");
     return TINYT_FAILED;
@@ -136,30 +154,16 @@ static int run(void* context, const TinytCall* call) {
   return status;
 }
 
-/* Whether a name is one of those in HOST2_LACKS. */
-static int is_named(const char* op) {
-  const char* names = getenv("HOST2_LACKS");
-  const size_t length = strlen(op);
-  if (names != NULL && strcmp(names, "*") == 0) return 1;
-  while (names != NULL && *names != '\0') {
-    const char* end = strchr(names, ',');
-    const size_t own = end != NULL ? (size_t)(end - names) : strlen(names);
-    if (own == length && strncmp(names, op, length) == 0) return 1;
-    names += own + (end != NULL);
-  }
-  return 0;
-}
-
 static TinytKernel kernel(void* context, const char* op) {
   (void)context;
-  return is_named(op) ? NULL : run;
+  return is_named("HOST2_LACKS", op) ? NULL : run;
 }
 
 static int lacks(void* context, const char* op, int32_t dtype) {
   (void)context;
   char name[64];
   snprintf(name, sizeof(name), "%s.%s", op, g_host->dtype_name(dtype));
-  return is_named(name);
+  return is_named("HOST2_LACKS", name);
 }
 
 static const char* const kAliases[] = {"hidden", NULL};

@@ -119,7 +119,7 @@ def test_a_training_step() -> None:
         tinyt.manual_seed(1)
         layers = nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3)
         model = nn.Sequential(*layers).to(place)
-        optimizer = tinyt.optim.AdamW(model.parameters(), lr=0.05)
+        optimizer = tinyt.optim.RMSprop(model.parameters(), lr=0.05)
         x, y = tinyt.randn(10, 6).to(place), (tinyt.arange(10) % 3).to(place)
         found = []
         for _ in range(5):
@@ -207,6 +207,18 @@ def test_a_dtype_without_a_kernel() -> None:
 
 
 @decomposed
+def test_a_step_that_fails_counts_nothing() -> None:
+    w, g, m, v = (tinyt.ones(3, device=PLACE) for _ in range(4))
+    step = tinyt.tensor(0.0)
+    numbers = (0.1, 0.9, 0.99, 1e-8, 0.0)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="adam_step: it fails, as was asked for"):
+            _core.adam_step([w], [g], [step], [m], [v], [], *numbers, False, False)
+        assert step.item() == 0
+    equal(w, tinyt.ones(3))
+
+
+@decomposed
 def test_what_is_left_is_an_error_that_names_it() -> None:
     with pytest.raises(NotImplementedError, match="digamma: no kernel on host2:1"):
         tinyt.digamma(tinyt.ones(3, device=PLACE))
@@ -266,7 +278,7 @@ def test_every_kind_of_operation_without_any_kernel() -> None:
     (there * weight).pow(2).mean().backward()
     assert weight.grad is not None
     np.testing.assert_allclose(
-        weight.grad.cpu(), (2 * here * here * weight.detach().cpu()).mean(0) / 6 * 1, rtol=1e-5
+        weight.grad.cpu(), (2 * here * here * weight.detach().cpu()).mean(0) / 6, rtol=1e-5
     )
 
 

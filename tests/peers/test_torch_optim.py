@@ -58,3 +58,33 @@ def test_steps_and_states_in_float64(kind: str, options: dict[str, Any]) -> None
     ours, theirs = (trained(lib, kind, options) for lib in (tinyt, torch))
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-12)
     assert ours[1] == theirs[1]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("kinds", "values"),
+    [
+        (("float32", "float64"), (0.0, 1e39)),
+        (("float16", "float32"), (1.0, 1e5)),
+        (("bfloat16", "float64"), (3.0, 4.0)),
+    ],
+)
+def test_norms_of_gradients_of_several_dtypes(
+    kinds: tuple[str, str], values: tuple[float, float], swapped: bool
+) -> None:
+    """In whatever order they come."""
+    found = []
+    for library in (tinyt, torch):
+        params = []
+        for kind, value in zip(kinds, values, strict=True):
+            param = library.ones(1, dtype=getattr(library, kind)).requires_grad_()
+            param.grad = library.full((1,), value, dtype=param.dtype)
+            params.append(param)
+        if swapped:
+            params.reverse()
+        total = library.nn.utils.clip_grad_norm_(params, 1.0)
+        kind = str(total.dtype).partition(".")[2]
+        found.append((kind, total.item(), [p.grad.item() for p in params]))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-3)
+    np.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-3, atol=1e-7)

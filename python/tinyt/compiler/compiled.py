@@ -133,7 +133,6 @@ class Compiled(Views):
                 entry = self._captured(description, leaves, reason + why)
                 if entry.ready(leaves) and (self._marks(leaves) or self._undo is not None):
                     self.confirm(entry, leaves)  # a call of this size may never come again
-                return entry.call(leaves, profile)
             except FirstRun:
                 pass
             except AsWritten as error:
@@ -143,6 +142,8 @@ class Compiled(Views):
                 raise
             except Exception:  # the function's own, perhaps: then the call below has it, too
                 pass
+            else:
+                return entry.call(leaves, profile)
         self._undo_recordings()
         # Run once: what later calls find, as the states of an optimiser, comes to exist.
         own = [(x, own_attributes(x)) for x in leaves if _is_stood_in(x)]

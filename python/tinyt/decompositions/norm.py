@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tinyt.decompositions.common import mean_over, widen
+from tinyt.decompositions.common import mean_over, widen, zeros
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def layer_norm(
     x = widen(input)
     axes = tuple(range(x.dim() - dims, x.dim()))
     kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
-    average = mean_over(x, axes) if center else prim.fill(kept, x.dtype, 0.0, 0)
+    average = mean_over(x, axes) if center else zeros(kept, x)
     shifted = x - average
     scale = prim.rsqrt(mean_over(prim.square(shifted), axes) + eps)
     parts = [widen(part) if part.dim() else None for part in (weight, bias)]
@@ -129,13 +129,13 @@ def layer_norm_backward(
     """The gradients of input (``dx``), and of weight and bias (``params``)."""
     h, scale = _standardised_by(input, mean, scale, dims)
     lead = h.dim() - dims
-    of_input = prim.fill((0,), h.dtype, 0.0, 0)
+    of_input = zeros((0,), h)
     if dx:
         part = widen(weight) if weight.dim() else None
         of_input = norm_input(widen(g), h, scale, part, tuple(range(lead, h.dim())), center)
     shape = tuple(h.shape[lead:])
     if not params:
-        none = prim.fill((0,), h.dtype, 0.0, 0)
+        none = zeros((0,), h)
         return prim.cast(of_input, input.dtype), none, none
     rows = (math.prod(h.shape[:lead]), *shape)
     dot, total = (prim.sum(prim.reshape(x, rows), (0,), False) for x in (widen(g) * h, widen(g)))
@@ -164,7 +164,7 @@ def group_norm_backward(
     x, g = (prim.reshape(widen(t), shape) for t in (input, g))
     average, scale = (prim.reshape(part, (*shape[:2], 1, 1)) for part in (mean, scale))
     h = (x - average) * scale
-    of_input = prim.fill((0,), h.dtype, 0.0, 0)
+    of_input = zeros((0,), h)
     if dx:
         part = prim.reshape(widen(weight), (1, *shape[1:3], 1)) if weight.dim() else None
         of_input = prim.reshape(norm_input(g, h, scale, part, (2, 3), True), tuple(input.shape))
@@ -201,7 +201,7 @@ def batch_norm_backward(
     axes = tuple(d for d in range(h.dim()) if d != 1)
     part = _per_channel(widen(weight), h.dim()) if weight.dim() else None
     if not dx:
-        of_input = prim.fill((0,), h.dtype, 0.0, 0)
+        of_input = zeros((0,), h)
     elif training:
         of_input = norm_input(g, h, scale, part, axes, True)
     else:

@@ -88,7 +88,7 @@ def lstm_slopes(
 def _saved(values: Sequence[Tensor], memories: Sequence[Tensor], like: Tensor) -> Tensor:
     """A row for each time: the gates' values, then the memory."""
     if not values:
-        return prim.fill((0, 5 * like.numel()), like.dtype, 0.0, 0)
+        return zeros((0, 5 * like.numel()), like)
     parts = zip(values, memories, strict=True)
     return prim.cat(tuple(prim.reshape(x, (1, x.numel())) for pair in parts for x in pair), 1)
 

@@ -1,5 +1,6 @@
 #include "core/graph/decompositions.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <deque>
@@ -11,6 +12,7 @@
 #include "core/base/fork.h"
 #include "core/graph/trace.h"
 #include "core/ops/fallback.h"
+#include "core/ops/infer.h"
 #include "core/ops/mode.h"
 
 namespace tinyt {
@@ -69,12 +71,14 @@ void keep(Key key, Kept made) {
   all.order.push_back(all.of.emplace(std::move(key), std::move(made)));
 }
 
-// A tensor of the CPU's of the same geometry, without elements.
-Tensor stand_in(const Tensor& x) {
-  Tensor out = Tensor::from_storage(Ref<Storage>(new Storage), x.shape(), x.strides(), x.offset(),
-                                    x.dtype());
-  out.impl()->is_scalar = x.impl()->is_scalar;
-  return out;
+// Operands of a scalar row in the dtype that they promote to. Numbers stay, for whom a half would
+// be too narrow, unless there is nothing else.
+void promote_operands(OpId op, const Attrs& attrs, std::vector<Tensor>& operands) {
+  Inferred inferred;
+  infer(op, operands, attrs, inferred);
+  const bool numbers = std::ranges::all_of(operands, [](const Tensor& t) { return t.rank() == 0; });
+  for (Tensor& t : operands)
+    if (t.rank() > 0 || (numbers && !t.impl()->is_scalar)) t = cast(t, inferred.compute);
 }
 
 // This thread's calls are recorded into a graph for as long as it lives, in no other mode.
@@ -104,13 +108,18 @@ Kept record(OpId op, std::span<const Tensor> operands, const Attrs& attrs) {
   {
     const Recording recording(graph);
     std::vector<Tensor> arguments;
-    for (const Tensor& t : operands) arguments.push_back(graph.add_argument(stand_in(t)));
+    for (const Tensor& t : operands) arguments.push_back(graph.add_argument(geometry_of(t)));
+    if (info(op).kind == OpKind::Scalar) promote_operands(op, attrs, arguments);
     for (const Tensor& t : decomposer(op, arguments, attrs)) graph.add_output(t);
     graph.finish();
   }
-  require(made->failure().empty() && graph.writes().empty(), ErrorKind::Runtime, name_of(op),
+  const bool calls_only =
+      graph.writes().empty() &&
+      std::ranges::none_of(graph.nodes(), [](auto& n) { return n.opaque || n.op == OpId::update; });
+  require(made->failure().empty() && calls_only, ErrorKind::Runtime, name_of(op),
           ": its decomposition cannot be kept: ",
-          made->failure().empty() ? "it writes into an operand" : made->failure());
+          made->failure().empty() ? "it writes into a tensor, or calls what is no operation"
+                                  : made->failure());
   return made;
 }
 
@@ -144,14 +153,12 @@ void register_decomposer(Decomposer decomposer) {
 
 std::unique_ptr<Graph> decomposition_of(OpId op, std::span<const Tensor> operands,
                                         const Attrs& attrs) {
-  std::vector<Tensor> arguments;
-  for (const Tensor& t : operands) arguments.push_back(stand_in(t));
-  return with_recording(op, arguments, attrs, [&](const Trace& trace) {
+  return with_recording(op, operands, attrs, [&](const Trace& trace) {
     auto graph = std::make_unique<Graph>();
     std::string why;
     int64_t test = -1;
     std::optional<std::unique_ptr<Graph>> found;
-    if (trace.replay(arguments, *graph, why, test)) found = std::move(graph);
+    if (trace.replay(operands, *graph, why, test)) found = std::move(graph);
     return found;
   });
 }

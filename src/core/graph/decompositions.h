@@ -17,7 +17,7 @@ using Decomposer = std::vector<Tensor> (*)(OpId op, std::span<const Tensor> oper
                                            const Attrs& attrs);
 void register_decomposer(Decomposer decomposer);
 
-// Of a call, as a graph whose arguments are the operands; these need no elements.
+// Of a call, as a graph whose arguments are the operands, of which the geometry is enough.
 std::unique_ptr<Graph> decomposition_of(OpId op, std::span<const Tensor> operands,
                                         const Attrs& attrs);
 // How many are kept, and how many were ever recorded.

@@ -9,56 +9,48 @@ namespace tinyt {
 
 namespace {
 
-using Tensors = std::vector<Tensor>;
-
 class BoundStep : public ExternalOp::Executable {
  public:
-  BoundStep(const OptimSettings& settings, UpdateOperands operands, Tensors steps,
+  BoundStep(const OptimSettings& settings, UpdateOperands operands,
             std::vector<std::pair<Tensor, Tensor>> copies, Tensor condition)
       : settings_(settings),
         operands_(std::move(operands)),
-        steps_(std::move(steps)),
         copies_(std::move(copies)),
-        condition_(std::move(condition)),
-        device_(operands_.all[0].device()) {}
+        condition_(std::move(condition)) {}
 
   void run(const RngOffsets&) const override {
     for (const auto& [from, to] : copies_) copy_into(settings_.name, from, to);
     if (condition_ && *condition_.ptr<uint8_t>() == 0) return;
-    for (const Tensor& step : steps_) *step.ptr<float>() += 1.0F;
-    kernels_of(device_).row(op_of(settings_.rule))(operands_.call(settings_.rule));
+    operands_.run(settings_.rule, kernel());
   }
   size_t scratch_bytes() const override {
     DryRun dry;
     UpdateOperands operands = operands_;
     for (Tensor& t : operands.all) t = dry.fake_tensor(t);
-    const KernelCall call = operands.call(settings_.rule);
-    return dry.bytes_of([&] { kernels_of(device_).row(call.op)(call); });
+    return dry.bytes_of([&] { operands.run(settings_.rule, kernel()); });
   }
 
  private:
+  Kernel kernel() const { return kernels_of(operands_.all[0].device()).row(op_of(settings_.rule)); }
+
   OptimSettings settings_;
   UpdateOperands operands_;
-  Tensors steps_;
   std::vector<std::pair<Tensor, Tensor>> copies_;
   Tensor condition_;
-  Device device_;
 };
 
-// Its operands: what the row writes, the step counters, which it writes, too; gradients; numbers;
-// the condition.
+// Its operands are those of the row, then the condition. It writes the counters, too.
 class OptimNode : public ExternalOp {
  public:
-  OptimNode(const OptimSettings& settings, const UpdateOperands& row, bool has_condition)
-      : settings_(settings),
-        attrs_(row.attrs),
-        written_(row.written),
-        has_condition_(has_condition) {}
+  OptimNode(const OptimSettings& settings, UpdateOperands row, bool has_condition)
+      : settings_(settings), row_(std::move(row)), has_condition_(has_condition) {
+    row_.all.clear();  // no recorded tensor outlives its recording
+  }
 
   std::string_view name() const override { return settings_.name; }
   std::vector<int64_t> numbers() const override {
     std::vector<int64_t> out{static_cast<int64_t>(settings_.rule), has_condition_};
-    out.insert(out.end(), attrs_.ints.begin(), attrs_.ints.end());
+    out.insert(out.end(), row_.attrs.ints.begin(), row_.attrs.ints.end());
     return out;
   }
 
@@ -67,41 +59,33 @@ class OptimNode : public ExternalOp {
     std::vector<std::pair<Tensor, Tensor>> copies;
     for (size_t i = 0; i < outputs.size(); ++i)
       if (inputs[i].impl() != outputs[i].impl()) copies.emplace_back(inputs[i], outputs[i]);
-    const auto changed = outputs.first(written_), steps = outputs.subspan(written_);
-    const auto read = inputs.subspan(outputs.size());
-    const auto grads = read.first(settings_.rule == OptimRule::Scale ? 0 : count());
-    const auto numbers =
-        read.subspan(grads.size(), read.size() - grads.size() - (has_condition_ ? 1 : 0));
-    UpdateOperands row{{}, written_, attrs_};
-    for (const auto& part : {changed, grads, steps, numbers})
-      row.all.insert(row.all.end(), part.begin(), part.end());
-    return std::make_unique<BoundStep>(settings_, std::move(row),
-                                       Tensors(steps.begin(), steps.end()), std::move(copies),
-                                       has_condition_ ? inputs.back() : Tensor());
+    UpdateOperands row = row_;
+    row.all.assign(outputs.begin(), outputs.end());
+    row.all.insert(row.all.end(), inputs.begin() + std::ssize(outputs), inputs.end());
+    Tensor condition;
+    if (has_condition_) {
+      condition = std::move(row.all.back());
+      row.all.pop_back();
+    }
+    return std::make_unique<BoundStep>(settings_, std::move(row), std::move(copies),
+                                       std::move(condition));
   }
 
  private:
-  size_t count() const { return static_cast<size_t>(attrs_.ints[0]); }
-
   OptimSettings settings_;
-  Attrs attrs_;
-  size_t written_;
+  UpdateOperands row_;  // without tensors
   bool has_condition_;  // the last input: whether to do anything
 };
 
 void record_node(Graph& graph, const OptimSettings& settings,
                  std::span<const OptimItem* const> items, std::span<const Tensor> cells) {
-  const UpdateOperands row = operands_of(settings, items, cells, true);
-  Tensors inputs(row.all.begin(), row.all.begin() + static_cast<int64_t>(row.written));
-  for (const OptimItem* item : items)
-    if (item->step) inputs.push_back(item->step);
-  const size_t written = inputs.size();
-  for (const OptimItem* item : items)
-    if (item->grad) inputs.push_back(item->grad);
-  inputs.insert(inputs.end(), cells.begin(), cells.end());
+  UpdateOperands row = operands_of(settings, items, cells, true);
+  std::vector<Tensor> inputs = row.all;
+  const size_t written = row.written + row.counted;
   const Tensor& condition = graph.step_condition;
   if (condition) inputs.push_back(condition);
-  graph.record(std::make_shared<OptimNode>(settings, row, static_cast<bool>(condition)), inputs,
+  const bool has_condition = static_cast<bool>(condition);
+  graph.record(std::make_shared<OptimNode>(settings, std::move(row), has_condition), inputs,
                written);
 }
 

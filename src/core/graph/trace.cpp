@@ -10,12 +10,6 @@ namespace {
 
 constexpr int64_t kExactReal = int64_t{1} << 53;  // whole numbers up to here are doubles
 
-// A tensor of the same geometry without data.
-Tensor geometry_of(const Tensor& x) {
-  return Tensor::from_storage(Ref<Storage>(new Storage), x.shape(), x.strides(), x.offset(),
-                              x.dtype());
-}
-
 bool same_geometry(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.strides() == b.strides() && a.offset() == b.offset() &&
          a.dtype() == b.dtype();

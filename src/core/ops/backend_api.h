@@ -55,8 +55,7 @@ typedef struct TinytTensor {
    src/core/ops/ops.def. Elementwise operations broadcast their inputs, which may have other dtypes
    than `compute`, and outputs may have any strides and may be an input; all others write fresh
    contiguous memory, but for the steps of optimisers ("adam_step", ...): contiguous tensors, and
-   result i lies where input i does, or has its values to begin with. Their counters and numbers are
-   in host memory. */
+   result i lies where input i does. Their counters and numbers are in host memory. */
 typedef struct TinytCall {
   const char* op;
   int32_t compute; /* the inputs' dtype, promoted */

@@ -115,11 +115,12 @@ void run_kernel_on_cpu(const TinytCall& call) {
     *outputs.at(0).ptr<int64_t>() = kernels.count_nonzero(inputs.at(0));
     return;
   }
-  const auto* row = std::ranges::find(kOps, name, &OpInfo::name);
-  require(row != std::end(kOps), ErrorKind::Value, "run_on_cpu: there is no operation ", name);
-  const auto op = static_cast<OpId>(row - std::begin(kOps));
-  require((row->inputs < 0 || inputs.size() == static_cast<size_t>(row->inputs)) &&
-              (row->outputs < 0 || outputs.size() == static_cast<size_t>(row->outputs)),
+  const std::optional<OpId> found = find_op(name);
+  require(found.has_value(), ErrorKind::Value, "run_on_cpu: there is no operation ", name);
+  const OpId op = *found;
+  const OpInfo& row = info(op);
+  require((row.inputs < 0 || inputs.size() == static_cast<size_t>(row.inputs)) &&
+              (row.outputs < 0 || outputs.size() == static_cast<size_t>(row.outputs)),
           ErrorKind::Value, "run_on_cpu: ", name, " does not take ", inputs.size(),
           " operands for ", outputs.size(), " results");
   Attrs attrs;

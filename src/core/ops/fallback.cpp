@@ -84,28 +84,13 @@ Outputs run_on_host(OpId op, std::span<const Tensor> inputs, const Inferred& inf
   return out;
 }
 
-// Operands in the dtype that they promote to. Of scalar rows numbers stay, for whom a half would be
-// too narrow, unless there is nothing else.
-std::vector<Tensor> promoted(std::span<const Tensor> inputs, DType compute) {
-  std::vector<Tensor> out(inputs.begin(), inputs.end());
-  const bool numbers = std::ranges::all_of(inputs, [](const Tensor& t) { return t.rank() == 0; });
-  for (Tensor& t : out)
-    if (t.rank() > 0 || (numbers && !t.impl()->is_scalar)) t = cast(t, compute);
-  return out;
-}
-
 bool shares_memory(const Tensor& t, std::span<const Tensor> with) {
   return std::ranges::any_of(with, [&](const Tensor& x) { return &x.storage() == &t.storage(); });
 }
 
 Outputs run_decomposed(Decompose decompose, OpId op, std::span<const Tensor> inputs,
                        const Inferred& inferred, Device device) {
-  std::vector<Tensor> results;
-  if (info(op).kind == OpKind::Scalar) {
-    results = decompose(op, promoted(inputs, inferred.compute), inferred.attrs, device);
-  } else {
-    results = decompose(op, inputs, inferred.attrs, device);
-  }
+  const std::vector<Tensor> results = decompose(op, inputs, inferred.attrs, device);
   const int count = info(op).outputs;
   require(std::ssize(results) == count, ErrorKind::Runtime, name_of(op),
           ": its decomposition gives ", results.size(), " results, not ", count);

@@ -41,4 +41,10 @@ const OpInfo kOps[kOpCount] = {
 #undef UPDATE_OP
 };
 
+std::optional<OpId> find_op(std::string_view name) {
+  const auto* row = std::ranges::find(kOps, name, &OpInfo::name);
+  if (row == std::end(kOps)) return std::nullopt;
+  return static_cast<OpId>(row - std::begin(kOps));
+}
+
 }  // namespace tinyt

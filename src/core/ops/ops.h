@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -102,6 +103,7 @@ struct OpInfo {
 
 extern const OpInfo kOps[kOpCount];
 inline const OpInfo& info(OpId op) { return kOps[static_cast<int>(op)]; }
+std::optional<OpId> find_op(std::string_view name);
 inline std::string_view name_of(OpId op) { return info(op).name; }
 inline bool has_flag(OpId op, uint32_t flag) { return (info(op).flags & flag) != 0; }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "core/device/runtime.h"
 #include "core/ops/dispatch.h"
@@ -27,10 +29,10 @@ bool counts_steps(const Tensor& step) {
          step.device() == Device{};
 }
 
-bool is_plain(const OptimItem& item, OpId op, Device device) {
+bool is_plain(const OptimItem& item, OpId op, const Kernels& kernels, Device device) {
   const Tensor& p = item.param;
   bool plain = is_float(p.dtype()) && (!item.step || counts_steps(item.step)) &&
-               kernels_of(device).takes(op, p.dtype());
+               kernels.takes(op, p.dtype());
   for_each_tensor(item, [&](const Tensor& t, bool written) {
     if (t.impl() == item.step.impl()) return;
     plain = plain && t.dtype() == p.dtype() && t.shape() == p.shape() && t.device() == device &&
@@ -43,7 +45,8 @@ bool is_plain(const OptimItem& item, OpId op, Device device) {
 // order of the updates does not matter.
 bool are_apart(std::span<const OptimItem> items) {
   struct Range {
-    const char *begin, *end;
+    const void* memory;  // hidden, which has places alone; null: the host's, which has addresses
+    int64_t begin, end;
     bool written;
   };
   std::vector<Range> ranges;
@@ -51,14 +54,20 @@ bool are_apart(std::span<const OptimItem> items) {
   for (const OptimItem& item : items) {
     for_each_tensor(item, [&](const Tensor& t, bool written) {
       if (t.numel() == 0 || t.is_recorded()) return;
-      const auto [begin, end] = byte_range(t);
-      ranges.push_back({begin, end, written});
+      const Buffer& buffer = t.storage().buffer;
+      const auto [begin, end] = byte_span(t);
+      const auto start = static_cast<int64_t>(reinterpret_cast<intptr_t>(buffer.host));
+      ranges.push_back(
+          {buffer.host ? nullptr : buffer.handle, start + begin, start + end, written});
     });
   }
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  const char *written = nullptr, *any = nullptr;  // the ends of the ranges so far
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+    return a.memory != b.memory ? std::less<>()(a.memory, b.memory) : a.begin < b.begin;
+  });
+  const void* memory = nullptr;
+  int64_t written = INT64_MIN, any = INT64_MIN;  // the ends of the ranges so far
   for (const Range& r : ranges) {
+    if (r.memory != std::exchange(memory, r.memory)) written = any = INT64_MIN;
     if (r.begin < written || (r.written && r.begin < any)) return false;
     any = std::max(any, r.end);
     if (r.written) written = std::max(written, r.end);
@@ -114,16 +123,11 @@ void set_terms(OptimTerms& t, const OptimSettings& settings, const double* n, do
   }
 }
 
-// From when the operands are there nothing can fail on the CPU.
 void run_update(const OptimSettings& settings, std::span<const OptimItem* const> items,
                 std::span<const Tensor> numbers, Kernel kernel) {
   const UpdateOperands operands = operands_of(settings, items, numbers);
-  for (const OptimItem* item : items)
-    if (item->step) {
-      *item->step.ptr<float>() += 1.0F;
-      ++item->step.storage().version;
-    }
-  kernel(operands.call(settings.rule));
+  operands.run(settings.rule, kernel);
+  for (const Tensor& step : operands.counters()) ++step.storage().version;
   size_t k = 0;
   for (const OptimItem* item : items) finish(settings.name, operands.all[k++], item->param);
   for (int s = 0; s < kOptimStates; ++s)
@@ -138,7 +142,7 @@ size_t most_items(const OptimItem& one, size_t count, Device device) {
   if (most == 0) return count;
   size_t each = one.grad ? 2 : 1;
   for (const Tensor& state : one.state) each += static_cast<bool>(state);
-  return std::max<size_t>(1, most / each);
+  return most / each;
 }
 
 UpdateCall::UpdateCall(const KernelCall& call)
@@ -150,9 +154,9 @@ UpdateCall::UpdateCall(const KernelCall& call)
   written_ = call.outputs.size();
   grads_ = takes_grads(rule_) ? count_ : 0;
   steps_ = counts(rule_) ? count_ : 0;
-  const size_t tensors = written_ + grads_ + steps_;
+  const size_t tensors = written_ + steps_ + grads_;
   require(written_ == count_ * static_cast<size_t>(1 + std::popcount(states_)) &&
-              call.inputs.size() >= tensors && call.inputs.size() - tensors <= std::size(numbers_),
+              call.inputs.size() > tensors,
           ErrorKind::Runtime, name_of(call.op), ": does not take ", call.inputs.size(),
           " operands for ", written_, " results");
   settings_ = {"", rule_};
@@ -160,8 +164,10 @@ UpdateCall::UpdateCall(const KernelCall& call)
   settings_.nesterov = read.flag();
   settings_.decoupled = read.flag();
   first_ = read.list();
-  const auto numbers = call.inputs.subspan(tensors);
-  for (size_t i = 0; i < numbers.size(); ++i) numbers_[i] = *numbers[i].ptr<double>();
+  size_t known = 0;
+  for (const Tensor& t : call.inputs.subspan(tensors))
+    for (int64_t i = 0; i < t.numel() && known < std::size(numbers_); ++i)
+      numbers_[known++] = t.ptr<double>()[i];
 }
 
 const Tensor* UpdateCall::state(int s, size_t i) const {
@@ -171,12 +177,12 @@ const Tensor* UpdateCall::state(int s, size_t i) const {
 }
 
 const Tensor* UpdateCall::grad(size_t i) const {
-  return grads_ > 0 ? &call_.inputs[written_ + i] : nullptr;
+  return grads_ > 0 ? &call_.inputs[written_ + steps_ + i] : nullptr;
 }
 
 OptimTerms UpdateCall::terms(size_t i) const {
   OptimTerms out;
-  const double step = steps_ > 0 ? double{*call_.inputs[written_ + grads_ + i].ptr<float>()} : 0.0;
+  const double step = steps_ > 0 ? double{*call_.inputs[written_ + i].ptr<float>()} : 0.0;
   set_terms(out, settings_, numbers_, step);
   out.first = !first_.empty() && first_[i] != 0;
   return out;
@@ -196,10 +202,11 @@ UpdateOperands operands_of(const OptimSettings& settings, std::span<const OptimI
     for (const OptimItem* item : items) add(item->state[s]);
   }
   out.written = all.size();
-  if (takes_grads(settings.rule))
-    for (const OptimItem* item : items) add(item->grad);
   if (counts(settings.rule))
     for (const OptimItem* item : items) all.push_back(item->step);
+  out.counted = all.size() - out.written;
+  if (takes_grads(settings.rule))
+    for (const OptimItem* item : items) add(item->grad);
   all.insert(all.end(), numbers.begin(), numbers.end());
   std::vector<int64_t> first;
   if (std::ranges::any_of(items, [](const OptimItem* item) { return item->first; }))
@@ -210,12 +217,23 @@ UpdateOperands operands_of(const OptimSettings& settings, std::span<const OptimI
   return out;
 }
 
+void UpdateOperands::run(OptimRule rule, Kernel kernel) const {
+  for (const Tensor& step : counters()) *step.ptr<float>() += 1.0F;
+  try {
+    kernel({op_of(rule), all, std::span(all).first(written), attrs, all[0].dtype()});
+  } catch (...) {
+    for (const Tensor& step : counters()) *step.ptr<float>() -= 1.0F;
+    throw;
+  }
+}
+
 std::vector<int64_t> left_alone(const OptimSettings& settings, std::span<const OptimItem> items) {
   std::vector<int64_t> left;
   const Device device = items.empty() ? Device{} : items[0].param.device();
-  const bool apart = are_apart(items);
+  const Kernels& kernels = kernels_of(device);
+  const bool can = are_apart(items) && (items.empty() || most_items(items[0], 1, device) > 0);
   for (size_t i = 0; i < items.size(); ++i)
-    if (!apart || !is_plain(items[i], op_of(settings.rule), device))
+    if (!can || !is_plain(items[i], op_of(settings.rule), kernels, device))
       left.push_back(static_cast<int64_t>(i));
   return left;
 }
@@ -237,17 +255,18 @@ std::vector<int64_t> optim_step(const OptimSettings& settings, std::span<const O
     for_each_tensor(*item, [&](const Tensor& t, bool written) {
       if (written) require_writable(settings.name, t);
     });
-  std::vector<Tensor> cells;
-  for (const double n : numbers) {
-    cells.push_back(Tensor::number(DType::Float64));
-    *cells.back().ptr<double>() = n;
-  }
+  // Where they are: a step takes no memory.
+  const Dims all{std::ssize(numbers)}, one{1};
+  const Tensor cells = Tensor::from_storage(
+      Storage::foreign(
+          const_cast<double*>(numbers.data()), numbers.size_bytes(), [](void*) {}, nullptr),
+      all, one, 0, DType::Float64);
   const Device device = items[0].param.device();
   const Kernel kernel = eager_kernels_of(device).row(op_of(settings.rule));
   const size_t most = most_items(*ready[0], ready.size(), device);
   for (std::span<const OptimItem* const> rest = ready; !rest.empty();) {
     const size_t now = std::min(most, rest.size());
-    run_update(settings, rest.first(now), cells, kernel);
+    run_update(settings, rest.first(now), {&cells, 1}, kernel);
     rest = rest.subspan(now);
   }
   return left;

@@ -56,29 +56,30 @@ class UpdateCall {
  private:
   const KernelCall& call_;
   OptimRule rule_;
-  size_t count_, written_, grads_, steps_;  // how many of each
+  size_t count_, written_, steps_, grads_;  // how many of each
   unsigned states_;
   OptimSettings settings_;
   std::span<const int64_t> first_;
-  double numbers_[8];
+  double numbers_[8] = {};
 };
 
 // The operands of an update row; the results lie where the first of them do.
 struct UpdateOperands {
   std::vector<Tensor> all;
   size_t written = 0;
+  size_t counted = 0;  // step counters, which follow
   Attrs attrs;
 
-  KernelCall call(OptimRule rule) const {
-    return {op_of(rule), all, std::span(all).first(written), attrs, all[0].dtype()};
-  }
+  std::span<const Tensor> counters() const { return std::span(all).subspan(written, counted); }
+  // Advances the counters and calls the kernel; where that fails they are as they were.
+  void run(OptimRule rule, Kernel kernel) const;
 };
 // In contiguous memory, in copies where it must be, unless they are only recorded.
 UpdateOperands operands_of(const OptimSettings& settings, std::span<const OptimItem* const> items,
                            std::span<const Tensor> numbers, bool recorded = false);
 
-// Of so many items like one, how many a device takes at once, by the buffers that it binds;
-// operands in host memory are none.
+// Of so many items like one, how many a device takes at once, by the buffers that it binds; 0: not
+// even one. Operands in host memory are none.
 size_t most_items(const OptimItem& one, size_t count, Device device);
 
 // The numbers of the items that are not plain enough for the row.

@@ -129,6 +129,13 @@ void Tensor::refuse_host_address() const {
        "; copy the tensor to the CPU first");
 }
 
+Tensor geometry_of(const Tensor& x) {
+  Tensor out = Tensor::from_storage(Ref<Storage>(new Storage), x.shape(), x.strides(), x.offset(),
+                                    x.dtype());
+  out.impl()->is_scalar = x.impl()->is_scalar;
+  return out;
+}
+
 std::pair<int64_t, int64_t> element_range(const Tensor& t) {
   int64_t low = t.offset(), high = t.offset();
   for (size_t d = 0; d < t.shape().size(); ++d) {
@@ -138,16 +145,11 @@ std::pair<int64_t, int64_t> element_range(const Tensor& t) {
   return {low, high + 1};
 }
 
-namespace {
-
-// The bytes that a tensor's elements lie in, from its storage's first one.
 std::pair<int64_t, int64_t> byte_span(const Tensor& t) {
   const auto [first, last] = element_range(t);
   const auto item = static_cast<int64_t>(t.itemsize());
   return {first * item, last * item};
 }
-
-}  // namespace
 
 std::pair<const char*, const char*> byte_range(const Tensor& t) {
   const auto [first, last] = byte_span(t);

@@ -177,9 +177,12 @@ class Tensor {
   Ref<TensorImpl> impl_;
 };
 
+// A tensor of the CPU's of the same geometry, without data.
+Tensor geometry_of(const Tensor& x);
 // First and one-past-last byte a tensor that is not empty reaches.
 std::pair<const char*, const char*> byte_range(const Tensor& t);
-// The same in elements, from its storage's first one.
+// The same from its storage's first byte, which need have no address; and in elements.
+std::pair<int64_t, int64_t> byte_span(const Tensor& t);
 std::pair<int64_t, int64_t> element_range(const Tensor& t);
 // True when the byte ranges the two tensors span have a byte in common.
 bool ranges_overlap(const Tensor& a, const Tensor& b);

@@ -122,8 +122,6 @@ void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
 }  // namespace
 
 void kernel_optim_step(const KernelCall& call) {
-  for (size_t i = 0; i < call.outputs.size(); ++i)  // an update need not be in place
-    if (call.inputs[i].data() != call.outputs[i].data()) copy_into(call.inputs[i], call.outputs[i]);
   const UpdateCall update(call);
   Joined all;
   std::vector<Item> items;

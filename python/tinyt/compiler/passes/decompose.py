@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyt import _core
-from tinyt.compiler.passes.edit import SCALARS, Edit, walk
+from tinyt.compiler.passes.edit import Edit, walk
 from tinyt.compiler.passes.views import contiguous
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def run(graph: Graph) -> Graph:
 
 
 def _decomposed(edit: Edit, node: Node) -> Sequence[int]:
-    given = [_promoted(edit, node, v) for v in node.inputs]
+    given = node.inputs
     types = [(edit.values[v].shape, edit.values[v].dtype.number, edit.is_weak(v)) for v in given]
     made = edit.graph.from_core(_core.decomposition(node.op, node.attrs, types))
     by: dict[int, int] = {}
@@ -52,15 +52,6 @@ def _decomposed(edit: Edit, node: Node) -> Sequence[int]:
     for old, new in zip(node.outputs, found, strict=True):
         edit.succeed(old, new)
     return found
-
-
-def _promoted(edit: Edit, node: Node, value: int) -> int:
-    """An operand of a scalar row in the dtype that it computes in; numbers stay."""
-    shape, t, _ = edit.values[value]
-    result = edit.values[node.outputs[0]].dtype
-    if node.op not in SCALARS or not shape or t is result:
-        return value
-    return edit.add("cast", (value,), (result.number,), shape, result)
 
 
 def _seen(edit: Edit, output: Output, value: int) -> int:

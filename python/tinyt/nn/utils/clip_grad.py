@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import reduce
+from typing import TYPE_CHECKING
 
 from tinyt._core import is_recording, scale_all
 from tinyt.autograd import no_grad
-from tinyt.dtypes import float32, float64
+from tinyt.dtypes import float32, float64, promote_types
 from tinyt.ops import stack, tensor
 from tinyt.ops.common import wide
 from tinyt.tensor import Tensor, prim
+
+if TYPE_CHECKING:
+    from tinyt._tensor import dtype
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -34,9 +39,15 @@ def _norm(x: Tensor, order: float) -> Tensor:
     return size.sum() if order == 1.0 else (size**order).sum() ** (1.0 / order)
 
 
+def _common_dtype(tensors: list[Tensor]) -> dtype:
+    """What their dtypes promote to."""
+    return reduce(promote_types, {x.dtype: None for x in tensors})
+
+
 def _norms(tensors: list[Tensor], order: float) -> Tensor:
-    """The norm of each tensor, side by side in the dtype of the first; of a half float32."""
-    dtype, place = tensors[0].dtype, tensors[0].device
+    """The norm of each tensor, side by side in the dtype that theirs promote to; of a half
+    float32."""
+    dtype, place = _common_dtype(tensors), tensors[0].device
     alike = all(x.dtype is dtype and x.device is place for x in tensors)
     if order == 2.0 and dtype in (float32, float64) and alike:
         return prim.sum_squares(tensors).sqrt()
@@ -62,7 +73,7 @@ def get_total_norm(
     order = float(norm_type)
     parts = _listed(tensors)
     total = _wide_total(parts, order, error_if_nonfinite)
-    return total.to(parts[0].dtype) if parts else total
+    return total.to(_common_dtype(parts)) if parts else total
 
 
 def _wide_total(parts: list[Tensor], order: float, error_if_nonfinite: bool) -> Tensor:
@@ -120,15 +131,15 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scales gradients in place so that the norm of all of them together is at most `max_norm`.
 
-    Returns the norm before, in the dtype of the first gradient; that of halves is found in float32,
-    and by that they are scaled. Arguments as in `get_total_norm`.
+    Returns the norm before, in the dtype that those of the gradients promote to; that of halves is
+    found in float32, and by that they are scaled. Arguments as in `get_total_norm`.
     """
     params = _listed(parameters)
     grads = [param.grad for param in params if param.grad is not None]
     with no_grad():
         total = _wide_total(grads, float(norm_type), error_if_nonfinite)
     clip_grads_with_norm_(params, max_norm, total)
-    return total.to(grads[0].dtype) if grads else total
+    return total.to(_common_dtype(grads)) if grads else total
 
 
 clip_grad_norm = clip_grad_norm_
