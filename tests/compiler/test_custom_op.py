@@ -492,6 +492,25 @@ def test_ordered_calls_keep_their_order(seed: int, noted: Any) -> None:
     assert log == expected
 
 
+def test_an_ordered_call_waits_for_the_one_before_it(noted: Any) -> None:
+    """A region that the first call waits for, through a sum, could take in what the second gives:
+    then that would have to run first."""
+    note, log = noted
+
+    def step(x: Tensor) -> tuple[Tensor, Tensor]:
+        values = x.cumsum(0).cumsum(0).exp()
+        first = note(values.sum(0), "first")
+        return values + note(x, "second"), first
+
+    compiled = compile(step)
+    x = tinyt.rand(4, 4)
+    compiled(x)
+    log.clear()
+    for got, want in zip(compiled(x), step(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert [name for name, _ in log] == ["first", "second"] * 2
+
+
 def test_ordered_calls_in_control_flow(noted: Any) -> None:
     note, log = noted
 
