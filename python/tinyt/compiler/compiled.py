@@ -130,11 +130,9 @@ class Compiled(Views):
             if derived is not None:
                 return derived.call(leaves, profile)
             try:
-                entry = self._captured(description, leaves, reason + why)
-                if entry.ready(leaves) and (self._marks(leaves) or self._undo is not None):
-                    self.confirm(entry, leaves)  # a call of this size may never come again
-            except FirstRun:
-                pass
+                entry = self._captured_now(description, leaves, reason + why)
+                if not entry.capture.graph.has_effects():
+                    return entry.call(leaves, profile)
             except AsWritten as error:
                 self._runs_as_written(error)
                 stays_as_written = True
@@ -142,7 +140,7 @@ class Compiled(Views):
                 raise
             except Exception:  # the function's own, perhaps: then the call below has it, too
                 pass
-            else:
+            else:  # what has an effect is not called twice
                 return entry.call(leaves, profile)
         self._undo_recordings()
         # Run once: what later calls find, as the states of an optimiser, comes to exist.
@@ -174,6 +172,13 @@ class Compiled(Views):
                 )
             raise self._refusal(error) from error
         return result
+
+    def _captured_now(self, description: Any, leaves: list[Any], reason: str) -> CompiledGraph:
+        """A new program, confirmed at once where a call of this size may never come again."""
+        entry = self._captured(description, leaves, reason)
+        if entry.ready(leaves) and (self._marks(leaves) or self._undo is not None):
+            self.confirm(entry, leaves)
+        return entry
 
     def _find_changed_floats(self) -> None:
         """From now on programs read floats anew that have changed since they were captured."""

@@ -193,6 +193,10 @@ class Graph(NamedTuple):
         core, number = self._recorded(node)
         return core.is_ordered(number)
 
+    def has_effects(self) -> bool:
+        """Whether any node has an effect beside its results."""
+        return any(node.op not in OPS and self.is_ordered(node) for node in self.nodes)
+
     def _recorded(self, node: Node) -> tuple[_core.Graph, int]:
         """The recording that a node is of, and which node of that."""
         origin = node.origin
