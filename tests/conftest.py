@@ -64,6 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
         lack_kernels(config)
         tinyt.backends.load(library)
     tinyt.set_default_device(device)
+    to_array = tinyt.Tensor.__array__
+    # Tests compare with NumPy's functions.
+    tinyt.Tensor.__array__ = lambda x, *rest, **names: to_array(x.cpu(), *rest, **names)  # type: ignore[method-assign]
     if tinyt.accelerator.device_count() > 1:
         sampling.PLACE = tinyt.device(device, 1)
 
@@ -89,7 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=slow)
         items[:] = [i for i in items if i not in set(slow)]
     if config.getoption("--device") != "cpu":
-        marked = ["host", "records"]
+        marked = ["host", "tiles"]
         if config.getoption("--lacks") != "nothing":
             marked.append("kernels")
         here = [i for i in items if any(map(i.get_closest_marker, marked))]

@@ -15,7 +15,9 @@ from tinyt.compiler.api import compile
 def bits(x: Any) -> Any:
     """Of all tensors in a nested value."""
     if isinstance(x, Tensor):
-        return x.dtype, x.detach().reshape(-1).contiguous().view(tinyt.uint8).numpy().tobytes()
+        return x.dtype, x.detach().reshape(-1).contiguous().view(tinyt.uint8).numpy(
+            force=True
+        ).tobytes()
     if isinstance(x, dict):
         return {key: bits(value) for key, value in x.items()}
     return tuple(map(bits, x)) if isinstance(x, (tuple, list)) else x

@@ -401,14 +401,14 @@ inline Tensor empty_tensor() {
   const Dims shape{0};
   return Tensor::empty(shape, default_dtype());
 }
-inline Tensor new_empty(PyObject* sizes, int dtype) {
+inline Tensor new_empty(PyObject* sizes, int dtype, Device device = t_modes.device) {
   Attrs attrs;
   add_list(OpId::fill, attr_specs(OpId::fill)[0], sizes, attrs);
   for (const auto& formula : attrs.formulas) tracing()->hold(tracing()->decoded(formula.second));
   const auto shape = AttrReader(attrs).list();
   for (int64_t n : shape)
     require(n >= 0, ErrorKind::Runtime, "empty: sizes must not be negative, got ", shape);
-  return Tensor::empty(shape, static_cast<DType>(dtype), t_modes.device);
+  return Tensor::empty(shape, static_cast<DType>(dtype), device);
 }
 // A Python complex number.
 inline Tensor complex_scalar(double re, double im) { return Tensor::scalar(ComplexDouble{re, im}); }

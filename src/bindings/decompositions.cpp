@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <map>
 #include <memory>
 
 #include "call.h"
@@ -71,14 +72,18 @@ std::shared_ptr<Graph> graph_of(std::string_view name, const std::vector<py::obj
   return decomposition_of(op, given, attrs);
 }
 
-// On the CPU, where programs run.
-std::vector<std::string_view> lacking_rows() {
-  std::vector<std::string_view> names;
-  for (int op = 0; op < kOpCount; ++op)
-    if (has_flag(static_cast<OpId>(op), op_flags::fused) &&
-        !kernels_of({}).row(static_cast<OpId>(op)))
-      names.push_back(kOps[op].name);
-  return names;
+// Dtypes as bits, by name; rows that lack none are left out.
+std::map<std::string_view, uint32_t> lacking_rows(int64_t device) {
+  std::map<std::string_view, uint32_t> found;
+  const Kernels& kernels = kernels_of(device_of(device));
+  for (int i = 0; i < kOpCount; ++i) {
+    const auto op = static_cast<OpId>(i);
+    uint32_t types = 0;
+    for (int t = 0; t < kDTypeCount; ++t)
+      if (!kernels.takes(op, static_cast<DType>(t))) types |= uint32_t{1} << t;
+    if (has_flag(op, op_flags::fused) && types != 0) found[kOps[i].name] = types;
+  }
+  return found;
 }
 
 }  // namespace
@@ -88,7 +93,9 @@ void bind_decompositions(py::module_& m) {
   register_warning(warn);
   m.def("decomposition", graph_of, py::arg("op"), py::arg("attributes"), py::arg("operands"),
         "A fused row as a graph, for operands given by shape, dtype and whether they are numbers.");
-  m.def("lacking_rows", lacking_rows, "The fused rows that programs have no kernel for.");
+  m.def("lacking_rows", lacking_rows, py::arg("device"),
+        "The fused rows that a device, as an attribute says it, has no kernel for, and the numbers "
+        "of the dtypes in which it has none, as bits.");
   m.def("kept_decompositions", kept_decompositions,
         "How many recorded decompositions the core keeps, and how many it ever recorded.");
   m.def("forget_decompositions", forget_decompositions, "Gives up those that are kept.");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/device/runtime.h"
+#include "core/graph/graph.h"
 #include "core/ops/dispatch.h"
 #include "core/ops/mode.h"
 #include "meta/register.h"
@@ -62,6 +63,10 @@ inline size_t address_of(const Tensor& t) {
   return is_on_host(t) ? reinterpret_cast<size_t>(t.data())
                        : reinterpret_cast<size_t>(t.storage().buffer.handle);
 }
-inline Tensor host_copy(const Tensor& t) { return to_device(t, {}); }
+// Of a tensor that is there, which no recording sees.
+inline Tensor host_copy(const Tensor& t) {
+  const PausedRecording at_once;
+  return to_device(t, {});
+}
 
 }  // namespace tinyt

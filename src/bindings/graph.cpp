@@ -5,10 +5,12 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <set>
 
 #include "call.h"
 #include "casters.h"
 #include "core/plan/planner.h"
+#include "cpu/fused/tile_kernel.h"
 #include "measure.h"
 #include "submodules.h"
 
@@ -111,7 +113,8 @@ py::tuple run_opaque(const Graph& g, size_t node, const std::vector<Tensor>& inp
           " is a row of the op table");
   std::vector<Tensor> outputs;
   for (int64_t v : n.outputs)
-    outputs.push_back(Tensor::empty(g.values()[v].shape, g.values()[v].dtype));
+    outputs.push_back(
+        Tensor::empty(g.values()[v].shape, g.values()[v].dtype, g.values()[v].device));
   std::vector<Tensor> dense;
   for (const Tensor& t : inputs) dense.push_back(contiguous(t));
   n.opaque->bind(dense, outputs)->run(draws);
@@ -125,8 +128,8 @@ py::list steps_of(const Program& p) {
   for (const Plan::Step& s : p.plan().steps) {
     py::list names;
     if (s.kind == Plan::Kind::Region) {
-      const TileProgram& tiles = p.plan().regions[static_cast<size_t>(s.index)].tiles;
-      for (const OpId op : tiles.ops) names.append(name_of(op));
+      for (const OpId op : p.plan().regions[static_cast<size_t>(s.index)].ops)
+        names.append(name_of(op));
     } else {
       names.append(p.plan().name(s));
     }
@@ -144,7 +147,7 @@ py::list boundaries_of(const Program& p) {
 
 py::list sides_of(const Program& p) {
   py::list out;
-  for (const Plan::ConcurrentGroup& s : p.plan().groups)
+  for (const ConcurrentGroup& s : p.plan().groups)
     out.append(py::make_tuple(s.first, s.last, s.branches));
   return out;
 }
@@ -217,16 +220,19 @@ void bind_recording(GraphClass& graph) {
       .def("add_output", &Graph::add_output, arg("x"))
       .def(
           "add_argument",
-          [](Graph& g, const std::vector<int64_t>& shape, int dtype) {
+          [](Graph& g, const std::vector<int64_t>& shape, int dtype, int64_t device) {
+            require(device >= 0 && device < kDeviceCodes, ErrorKind::Value,
+                    "add_argument: no device has the number ", device);
             require(dtype >= 0 && dtype < kDTypeCount, ErrorKind::Type,
                     "add_argument: no dtype has the number ", dtype);
             for (int64_t n : shape)
               require(n >= 0, ErrorKind::Value, "add_argument: sizes must not be negative");
-            return g.add_argument(Tensor::from_storage(Ref<Storage>(new Storage), shape,
-                                                       contiguous_strides(shape), 0,
-                                                       static_cast<DType>(dtype)));
+            return g.add_argument(
+                Tensor::from_storage(Storage::without_memory(0, device_of(device)), shape,
+                                     contiguous_strides(shape), 0, static_cast<DType>(dtype)));
           },
-          arg("shape"), arg("dtype"), "What stands for a dense argument of that geometry.")
+          arg("shape"), arg("dtype"), arg("device") = 0,
+          "What stands for a dense argument of that geometry.")
       .def_property_readonly("arguments", [](const Graph& g) { return g.arguments().size(); })
       .def_property_readonly(
           "address", [](const Graph& g) { return reinterpret_cast<size_t>(&g); },
@@ -247,10 +253,19 @@ void bind_nodes(GraphClass& graph) {
           [](const Graph& g) {
             py::list out;
             for (const Graph::Value& v : g.values())
-              out.append(py::make_tuple(tuple_of(v.shape), static_cast<int>(v.dtype), v.node));
+              out.append(py::make_tuple(tuple_of(v.shape), static_cast<int>(v.dtype), v.node,
+                                        code_of(v.device)));
             return out;
           },
-          "(shape, dtype number, producing node or -1) per value.")
+          "(shape, dtype number, producing node or -1, device as an attribute has it) per value.")
+      .def(
+          "devices",
+          [](const Graph& g) {
+            std::set<int64_t> found;
+            for (const Graph::Value& v : g.values()) found.insert(code_of(v.device));
+            return found;
+          },
+          "Where its values lie, as attributes have that.")
       .def(
           "inputs", inputs_of,
           "(value, tensor or None, argument or -1, whether it is a number read anew, whether it is "
@@ -276,6 +291,10 @@ void bind_numbers(GraphClass& graph) {
       .def(
           "is_ordered", [](const Graph& g, size_t node) { return g.nodes().at(node).is_ordered(); },
           arg("node"), "Whether a node has an effect beside its results.")
+      .def(
+          "has_effects",
+          [](const Graph& g) { return std::ranges::any_of(g.nodes(), &Graph::Node::is_ordered); },
+          "Whether any node has an effect beside its results.")
       .def("run_opaque", run_opaque, arg("node"), arg("inputs"), arg("draws"),
            "The outputs of a node that is no row of the op table.")
       .def(
@@ -388,13 +407,14 @@ void bind_plan(py::class_<Program>& program) {
       .def_property_readonly(
           "peak_bytes", [](const Program& p) { return p.plan().peak_bytes(); },
           "The most that a run holds, kernels' scratch memory included.")
-      .def_property_readonly("arena_bytes", [](const Program& p) { return p.plan().arena_bytes; });
+      .def_property_readonly("arena_bytes",
+                             [](const Program& p) { return p.plan().arena_bytes(); });
 }
 
 }  // namespace
 
 void bind_graph(py::module_& m) {
-  m.attr("GATHERED_BYTES") = kGatheredBytes;
+  m.attr("GATHERED_BYTES") = cpu::kGatheredBytes;
   py::class_<Measures> measures(m, "Measures", "What one run of a program was like.");
   GraphClass graph(m, "Graph", "A recording: nodes over values, in order.");
   bind_recording(graph);

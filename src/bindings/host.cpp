@@ -76,7 +76,7 @@ class BoundHost : public ExternalOp::Executable {
   }
 
   void run(const RngOffsets&) const override {
-    for (const auto& [from, to] : copies_) kernels_of(to.device()).copy_into(from, to);
+    for (const auto& [from, to] : copies_) copy_into(callee_.name, from, to);
     const memory::Substitute none(nullptr);  // what it makes may outlive the step
     callee_(tensors_);
   }

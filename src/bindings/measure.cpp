@@ -54,17 +54,19 @@ py::list describe_steps(const Program& p) {
     py::object attrs = py::tuple();
     if (s.kind == Plan::Kind::Region) {
       const Plan::Region& region = p.plan().regions[static_cast<size_t>(s.index)];
-      const int64_t rows = region.space.row_count(), all = rows * region.space.cols;
+      const FusedKernel& kernel = region.meaning;
+      const int64_t all = numel_of(kernel.shape), rows = all / std::max<int64_t>(1, kernel.cols());
       if (const auto& product = region.product) {
         names.append(name_of(product->op));
         elements.append(all);
         attrs = py::reinterpret_steal<py::object>(
             attrs_tuple(product->op, p.plan().attrs_of(*product)));
       }
-      for (const TileProgram::Step& t : region.tiles.steps) {
-        const bool reduces = info(t.op).kind == OpKind::Reduce;
-        names.append(name_of(t.op));
-        elements.append(region.tiles.is_row_step(t) && !reduces ? rows : all);
+      for (size_t i = 0; i < kernel.ops.size(); ++i) {
+        const OpId op = kernel.ops[i].op;
+        const bool by_row = kernel.values[static_cast<size_t>(kernel.made_by(i))].per_row;
+        names.append(name_of(op));
+        elements.append(by_row && info(op).kind != OpKind::Reduce ? rows : all);
       }
     } else {
       names.append(p.plan().name(s));

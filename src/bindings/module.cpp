@@ -8,6 +8,7 @@
 #include "core/base/cgroup.h"
 #include "core/base/dtype.h"
 #include "core/base/parallel.h"
+#include "core/graph/external_fusion.h"
 #include "core/memory/arena.h"
 #include "core/ops/external_backend.h"
 #include "core/ops/seam.h"
@@ -133,7 +134,11 @@ PYBIND11_MODULE(_core, m) {
   m.def("build_info", build_info, "Instruction-set level, threads, compiler and flags.");
   m.def(
       "load_backend",
-      [](const std::string& path) { return std::string(name_of(load_backend(path))); },
+      [](const std::string& path) {
+        const DeviceKind kind = load_backend(path);
+        register_external_fusion(kind);
+        return std::string(name_of(kind));
+      },
       py::arg("path"), "Loads a library that brings a device; its name.");
   m.def("num_threads", num_threads, "Threads that kernels use.");
   m.def("set_num_threads", set_num_threads, py::arg("n"), "Sets the threads that kernels use.");

@@ -4,10 +4,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cstring>
 #include <unordered_set>
 
 #include "casters.h"
+#include "core/ops/to_device.h"
 #include "core/program/program.h"
 #include "submodules.h"
 
@@ -24,11 +24,7 @@ class Snapshot {
     std::unordered_set<const Storage*> known;
     for (const Tensor& t : tensors) {
       if (t.is_recorded() || !known.insert(&t.storage()).second) continue;
-      if (t.device() != Device{}) continue;
-      const Buffer& block = t.storage().buffer;
-      const auto* first = static_cast<const char*>(block.host);
-      kept_.push_back({t, std::vector<char>(first, first + block.bytes), t.storage().version,
-                       t.storage().data_writes});
+      kept_.push_back({t, bytes_of(t.storage()), t.storage().version, t.storage().data_writes});
     }
   }
 
@@ -37,8 +33,10 @@ class Snapshot {
     for (const Kept& kept : kept_) {
       Storage& storage = kept.tensor.storage();
       if (storage.version == kept.version) continue;
-      if (!kept.bytes.empty())
-        std::memcpy(storage.buffer.host, kept.bytes.data(), kept.bytes.size());
+      if (!kept.bytes.empty()) {
+        const Buffer from{.host = const_cast<char*>(kept.bytes.data()), .bytes = kept.bytes.size()};
+        copy_bytes(storage.buffer, from, from.bytes);
+      }
       storage.version = kept.version;
       storage.data_writes = kept.data_writes;
     }
@@ -50,14 +48,19 @@ class Snapshot {
     std::vector<Tensor> out;
     for (const Kept& kept : kept_) {
       const Storage& storage = kept.tensor.storage();
-      if (storage.version != kept.version && !kept.bytes.empty() &&
-          std::memcmp(storage.buffer.host, kept.bytes.data(), kept.bytes.size()) != 0)
+      if (storage.version != kept.version && bytes_of(storage) != kept.bytes)
         out.push_back(kept.tensor);
     }
     return out;
   }
 
  private:
+  static std::vector<char> bytes_of(const Storage& storage) {
+    std::vector<char> bytes(storage.buffer.bytes);
+    copy_bytes({.host = bytes.data(), .bytes = bytes.size()}, storage.buffer, bytes.size());
+    return bytes;
+  }
+
   struct Kept {
     Tensor tensor;
     std::vector<char> bytes;

@@ -1,4 +1,6 @@
 // The CPU's kernels, one per row of ops.def.
+#include <array>
+
 #include "core/device/device.h"
 #include "core/graph/fusion_target.h"
 #include "core/ops/kernels.h"
@@ -10,7 +12,7 @@
 #include "cpu/conv/resample.h"
 #include "cpu/copy/copy.h"
 #include "cpu/elementwise/elementwise.h"
-#include "cpu/fused/tile_schedule.h"
+#include "cpu/fused/tile_kernel.h"
 #include "cpu/index/index.h"
 #include "cpu/index/searchsorted.h"
 #include "cpu/index/select.h"
@@ -33,6 +35,7 @@
 #include "cpu/register.h"
 #include "cpu/runtime.h"
 #include "cpu/schedule/cost_estimate.h"
+#include "cpu/schedule/side_by_side.h"
 
 namespace tinyt::cpu {
 
@@ -66,16 +69,87 @@ const Kernels kKernels{
     .count_nonzero = count_nonzero,
 };
 
-const FusionTarget kFusionTarget{
-    run_tiles, run_product, kernel_dtype, cpu::cost_of, effort_of_tiles, adds_in_place,
+// Rows whose kernels take memory for themselves.
+using WorkspaceFunction = int64_t (*)(const KernelCall&);
+constexpr auto kWorkspaces = [] {
+  std::array<WorkspaceFunction, kOpCount> table{};
+  const auto put = [&](WorkspaceFunction function, auto... ops) {
+    ((table[static_cast<size_t>(ops)] = function), ...);
+  };
+  using enum OpId;
+  put(workspace_elementwise, floor_divide, remainder, fmod);
+  put(workspace_pad, pad);
+  put(workspace_variates, standard_gamma, dirichlet, poisson, binomial, von_mises);
+  put(workspace_reduce, sum, prod, amax, amin, nansum, norm);
+  put(workspace_moments, var, logsumexp);
+  put(workspace_argmax, argmax);
+  put(workspace_argmin, argmin);
+  put(workspace_sort, sort);
+  put(workspace_select, topk, kthvalue, median);
+  put(workspace_searchsorted, searchsorted);
+  put(workspace_nonzero, nonzero);
+  put(workspace_masked_select, masked_select);
+  put(workspace_gather, gather, scatter);
+  put(workspace_scatter_combine, scatter_add, scatter_reduce);
+  put(workspace_linear_index, linear_index);
+  put(workspace_matmul, matmul);
+  put(workspace_matmul_add, matmul_add);
+  put(workspace_int_mm, int_mm);
+  put(workspace_linear, linear);
+  put(workspace_conv, conv);
+  put(workspace_conv_backward_input, conv_backward_input);
+  put(workspace_conv_backward_weight, conv_backward_weight);
+  put(workspace_max_pool, max_pool);
+  put(workspace_resample, resample);
+  put(workspace_cholesky, cholesky);
+  put(workspace_solve_triangular, solve_triangular);
+  put(workspace_sum_squares, sum_squares);
+  put(workspace_softmax, softmax, log_softmax);
+  put(workspace_softmax_backward, softmax_backward, log_softmax_backward);
+  put(workspace_softmax_nll, softmax_nll);
+  put(workspace_softmax_nll_input, softmax_nll_input);
+  put(workspace_layer_norm, layer_norm);
+  put(workspace_layer_norm_backward, layer_norm_backward);
+  put(workspace_group_norm, group_norm);
+  put(workspace_group_norm_backward, group_norm_backward);
+  put(workspace_batch_norm, batch_norm);
+  put(workspace_batch_norm_backward, batch_norm_backward);
+  put(workspace_attention, attention);
+  put(workspace_attention_backward, attention_backward);
+  put(workspace_lstm, lstm);
+  put(workspace_lstm_backward, lstm_backward);
+  return table;
+}();
+
+class TileTarget final : public FusionTarget {
+ public:
+  const FusionLimits& limits() const override { return kFusionLimits; }
+  // Elementwise operations and reductions have kernels of every dtype that graphs have them in.
+  bool takes(OpId, DType) const override { return true; }
+  std::shared_ptr<CompiledKernel> compile(const FusedKernel& kernel) const override {
+    return compile_tiles(kernel);
+  }
+  CostEstimate cost(const KernelCall& call) const override { return cost_of(call); }
+  size_t workspace(const KernelCall& call) const override { return workspace_of(call); }
+  bool adds_in_place(const KernelCall& call) const override { return cpu::adds_in_place(call); }
+  std::vector<ConcurrentGroup> side_by_side(std::span<const StepFacts> steps,
+                                            int threads) const override {
+    return cpu::side_by_side(steps, threads);
+  }
 };
 
 }  // namespace
 
+size_t workspace_of(const KernelCall& call) {
+  const WorkspaceFunction function = kWorkspaces[static_cast<size_t>(call.op)];
+  return function == nullptr ? 0 : static_cast<size_t>(function(call));
+}
+
 void register_cpu() {
   const DeviceKind kind = register_device("cpu", runtime());
   register_kernels(kind, kKernels);
-  register_fusion_target(kind, kFusionTarget);
+  static const TileTarget target;
+  register_fusion_target(kind, target);
 }
 
 }  // namespace tinyt::cpu

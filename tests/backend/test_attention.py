@@ -231,7 +231,6 @@ def test_halves_accumulate_in_float32(dtype: str, sizes: tuple[int, ...], rng: A
         assert_close(with_gradients(arrays, dtype, **given), want, 4 * eps)
 
 
-@pytest.mark.records
 @pytest.mark.parametrize(
     ("heads", "groups", "sizes"),
     [(1, 1, (300, 700, 24, 24)), (4, 2, (200, 130, 16, 20)), (2, 1, (3, 2500, 16, 16))],

@@ -115,7 +115,6 @@ def test_memory_of_numpy() -> None:
     assert tinyt.from_dlpack(tinyt.from_numpy(array)).sum().item() == 192
 
 
-@pytest.mark.records
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor", "eq", "ne", "lt"])
 def test_compiled(name: str, rng: np.random.Generator) -> None:
     a, b = (rng.random(501) < 0.5 for _ in range(2))
@@ -134,7 +133,6 @@ def test_compiled(name: str, rng: np.random.Generator) -> None:
     same(compiled(*dirty), want, "second call")
 
 
-@pytest.mark.records
 def test_branch_on_any_byte() -> None:
     def f(p: tinyt.Tensor, x: tinyt.Tensor) -> tinyt.Tensor:
         return tinyt.cond(p, lambda x: x + 1, lambda x: x - 1, (x,))

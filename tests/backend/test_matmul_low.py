@@ -177,7 +177,6 @@ def test_small_and_large_values() -> None:
     assert (tiny @ tinyt.tensor([[2.0**-20], [0.0]], dtype=tinyt.bfloat16)).item() == 2.0**-120
 
 
-@pytest.mark.records
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_recorded(dtype: str, rng: np.random.Generator) -> None:
     a, b = operand(rng, (70, 100), dtype), operand(rng, (100, 80), dtype)

@@ -31,7 +31,7 @@ def has_branch(x: Tensor) -> Any:
 
 
 def has_numpy(x: Tensor) -> Any:
-    return x, x.numpy()  # here
+    return x, x.numpy(force=True)  # here
 
 
 def has_nonzero(x: Tensor) -> Any:
@@ -66,7 +66,7 @@ def changes_a_weight(x: Tensor) -> Any:
 
 
 def reads_a_weight(x: Tensor) -> Any:
-    return x * float(WEIGHT.detach().numpy().sum())  # here
+    return x * float(WEIGHT.detach().numpy(force=True).sum())  # here
 
 
 def shares_a_weight(x: Tensor) -> Any:
@@ -99,6 +99,7 @@ def marked(function: Callable[..., Any]) -> str:
     return re.escape(f", at {code.co_filename}:{line}")
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("function", ONCE)
 def test_the_line_that_cannot_be_captured(function: Callable[..., Any]) -> None:
     with pytest.raises(CaptureError, match=marked(function) + r" \(while .* was captured"):
@@ -231,7 +232,13 @@ def test_what_is_not_refused() -> None:
         first, *rest = WEIGHT.tolist()
         shown = repr(WEIGHT) + repr(x)
         table = tinyt.from_numpy(np.arange(3.0)).unsqueeze_(0)
-        return y, z, x * first + sum(rest) * WEIGHT[0].item(), table * table.numpy(), len(shown)
+        return (
+            y,
+            z,
+            x * first + sum(rest) * WEIGHT[0].item(),
+            table * table.numpy(force=True),
+            len(shown),
+        )
 
     compiled = compile(step)
     for n in (1.0, 1.0, 4.0, 5.0):
@@ -397,6 +404,7 @@ def test_what_an_object_had_is_put_back() -> None:
     assert module.state_dict()["m"].tolist() == [1.5, 1.5]
 
 
+@pytest.mark.host
 def test_a_tensor_that_a_failed_capture_left_says_so() -> None:
     log: list[Tensor] = []
 

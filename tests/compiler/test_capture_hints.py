@@ -114,7 +114,12 @@ WRITTEN: list[tuple[Callable[..., Any], str, str, str]] = [
     (lambda x: complex(x.sum()), "complex", "complex(x.sum())", "convert it outside"),
     (lambda x: x * math.sqrt(x.sum()), "math.sqrt", "math.sqrt(x.sum())", "use tinyt.sqrt"),
     (lambda x: (x * 2).tolist(), "tolist", "(x * 2).tolist()", "convert it outside"),
-    (lambda x: (x * 2).numpy(), "numpy", "(x * 2).numpy()", "convert it outside"),
+    (
+        lambda x: (x * 2).numpy(force=True),
+        "numpy",
+        "(x * 2).numpy(force=True)",
+        "convert it outside",
+    ),
     (reads_buffer, "np.asarray", "np.asarray(x * 2)", "convert it outside"),
     (formats, "f-string", "f'loss: {x.sum():.3f}'", "format it outside"),
     (formats_an_item, "f-string", "f'{x.sum().item()}'", "format it outside"),
@@ -158,6 +163,7 @@ def message(function: Callable[..., Any]) -> str:
 HAS_POSITIONS = hasattr((lambda: 0).__code__, "co_positions")  # from Python 3.11 on
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("function", "name", "source", "way_out"), WRITTEN, ids=[w[1] + w[3][:8] for w in WRITTEN]
 )
@@ -194,7 +200,7 @@ def test_without_source(positions: bool, monkeypatch: pytest.MonkeyPatch) -> Non
         ("range(x.long().sum())", "index", "as an argument"),
         ("x.sum().item()", "item", "x * loss"),
         ("x.tolist()", "tolist", "convert it outside"),
-        ("x.numpy()", "numpy", "convert it outside"),
+        ("x.numpy(force=True)", "numpy", "convert it outside"),
     ):
         said = message(eval(f"lambda x: {code}"))
         assert said.startswith(f"{name}: a tensor's value is not known while recording")
@@ -222,6 +228,7 @@ def test_the_text_of_a_tensor_is_no_result(show: Callable[[Tensor], Any]) -> Non
         compile(lambda x: show(x * 2))(tinyt.ones(3))
 
 
+@pytest.mark.host
 def test_printing_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     def step(x: Tensor) -> Tensor:
         y = x * 2

@@ -53,7 +53,7 @@ def catches_twice(x: Tensor) -> Any:
     except RuntimeError:
         n = 1.0
     try:
-        return x * n * x.numpy()
+        return x * n * x.numpy(force=True)
     except RuntimeError:
         return -x
 

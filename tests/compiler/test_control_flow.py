@@ -48,7 +48,9 @@ def test_a_scan_is_a_loop(reverse: bool, dim: int) -> None:
     ys = ys.movedim(0, dim)
     slopes = tinyt.autograd.grad((c * c).sum() + ys.sin().sum(), [init, xs, w])
     for x, y in zip(found, (c, ys, *slopes), strict=True):
-        np.testing.assert_allclose(x.numpy(), y.detach().numpy(), rtol=2e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            x.numpy(force=True), y.detach().numpy(force=True), rtol=2e-5, atol=1e-5
+        )
     compiled = is_same(run, (init, xs))
     assert names(compiled).count("scan") == 2
 
@@ -114,7 +116,9 @@ def test_nested_values() -> None:
     carry, ys = run(xs)
     assert carry["n"].item() == 4
     assert carry["n"].dtype is tinyt.int64
-    np.testing.assert_allclose(carry["total"].numpy(), xs["a"].numpy().sum(0), rtol=1e-6)
+    np.testing.assert_allclose(
+        carry["total"].numpy(force=True), xs["a"].numpy(force=True).sum(0), rtol=1e-6
+    )
     assert ys[1]["none"] is None
     assert ys[1]["k"].shape == (4, 2)
     is_same(run, (xs,))
@@ -392,10 +396,14 @@ def test_a_branch_that_depends_on_data_is_one_node() -> None:
     compiled = is_same(run, *args)
     assert names(compiled).count("cond") == 2
     up, down = run(args[0][0]), run(args[1][0])
-    np.testing.assert_allclose(up[0].numpy(), np.sin(args[0][0].numpy()) @ w.detach().numpy(), 1e-5)
-    np.testing.assert_array_equal(up[2].numpy(), np.zeros(4))
-    np.testing.assert_array_equal(down[1].numpy(), np.zeros((4, 4)))
-    assert down[2].numpy().any()
+    np.testing.assert_allclose(
+        up[0].numpy(force=True),
+        np.sin(args[0][0].numpy(force=True)) @ w.detach().numpy(force=True),
+        1e-5,
+    )
+    np.testing.assert_array_equal(up[2].numpy(force=True), np.zeros(4))
+    np.testing.assert_array_equal(down[1].numpy(force=True), np.zeros((4, 4)))
+    assert down[2].numpy(force=True).any()
 
 
 def test_a_number_chooses_a_branch_at_once() -> None:
@@ -499,11 +507,11 @@ def test_a_loop_whose_end_depends_on_data_is_one_node() -> None:
     args = [(tinyt.rand(3) * 10.0**k,) for k in (-2, 0, 1, 3)]
     compiled = is_same(run, *args)
     assert names(compiled).count("while_loop") == 1
-    count, x = 0, args[1][0].numpy()
+    count, x = 0, args[1][0].numpy(force=True)
     while x.sum() < 100 and count < 50:
         count, x = count + 1, (x * np.float32(1.5) + np.float32(0.5)).astype("f")
     assert run(args[1][0])[0].item() == count
-    np.testing.assert_allclose(run(args[1][0])[1].numpy(), x, rtol=1e-6)
+    np.testing.assert_allclose(run(args[1][0])[1].numpy(force=True), x, rtol=1e-6)
     never = run(args[3][0])
     assert never[0].item() == 0
     assert never[1].data_ptr() != args[3][0].data_ptr()

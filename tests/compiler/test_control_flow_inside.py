@@ -314,6 +314,7 @@ def test_one_tensor_as_all_arguments() -> None:
     is_same(run, (tinyt.randn(4, 3, requires_grad=True),))
 
 
+@pytest.mark.host
 def test_calls_from_several_threads() -> None:
     cell = Cell(4, 5)
     compiled = compile(lambda xs: tinyt.scan(cell, (tinyt.zeros(2, 5), tinyt.zeros(2, 5)), xs)[1])
@@ -332,6 +333,7 @@ def test_calls_from_several_threads() -> None:
     assert not wrong
 
 
+@pytest.mark.host
 def test_no_memory_is_asked_of_the_system_and_no_more_is_used_than_by_eager() -> None:
     cell = Cell(32, 32)
 

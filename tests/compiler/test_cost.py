@@ -368,6 +368,7 @@ def test_optimisers(make, rule, states):
     assert 0 <= read - written - 4 * 42 <= 8 * 8
 
 
+@pytest.mark.tiles
 def test_a_region_counts_each_of_its_ops():
     x, y = tinyt.randn(8, 100), tinyt.randn(100)
     (step,) = steps_of(lambda x, y: ((x * y).exp() + 1.5).sum(1), x, y)

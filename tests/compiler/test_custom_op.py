@@ -23,7 +23,7 @@ def sine() -> CustomOpDef:
 
     @custom_op("tests::sine", mutates_args=())
     def sine(x: Tensor, factor: float = 1.0) -> Tensor:
-        return tinyt.from_numpy(np.sin(x.numpy()) * np.float32(factor))
+        return tinyt.from_numpy(np.sin(x.numpy(force=True)) * np.float32(factor))
 
     @sine.register_fake
     def _(x: Tensor, factor: float = 1.0) -> Tensor:
@@ -44,16 +44,19 @@ def sine() -> CustomOpDef:
 
 def test_eager(sine: CustomOpDef) -> None:
     x = tinyt.linspace(-1, 1, 7)
-    want = np.sin(x.numpy()) * np.float32(2)
+    want = np.sin(x.numpy(force=True)) * np.float32(2)
     for got in (sine(x, 2.0), sine(x, factor=2.0), sine(factor=2.0, x=x)):
-        np.testing.assert_array_equal(got.numpy(), want)
+        np.testing.assert_array_equal(got.numpy(force=True), want)
     assert repr(sine) == "<CustomOpDef(tests::sine)>"
 
 
+@pytest.mark.host
 def test_gradients(sine: CustomOpDef) -> None:
     x = tinyt.linspace(-1, 1, 7).requires_grad_()
     sine(x, 2.0).sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), 2 * np.cos(x.detach().numpy()), rtol=1e-6)
+    np.testing.assert_allclose(
+        x.grad.numpy(force=True), 2 * np.cos(x.detach().numpy(force=True)), rtol=1e-6
+    )
 
 
 def test_compiled(sine: CustomOpDef) -> None:
@@ -68,6 +71,7 @@ def test_compiled(sine: CustomOpDef) -> None:
     assert ("tests::sine",) in compiled.entries[0].program_object.steps()
 
 
+@pytest.mark.host
 def test_compiled_training_step(sine: CustomOpDef) -> None:
     results = []
     for wrap in (lambda f: f, compile):
@@ -88,6 +92,7 @@ def test_compiled_training_step(sine: CustomOpDef) -> None:
     assert results[0] == results[1]
 
 
+@pytest.mark.host
 def test_gradients_through_a_compiled_forward(sine: CustomOpDef) -> None:
     compiled = compile(lambda x: sine(x, 2.0) * 3.0, verify=True)
     for _ in range(3):
@@ -109,7 +114,7 @@ def test_a_float_that_changes(sine: CustomOpDef) -> None:
 def mutating() -> CustomOpDef:
     @custom_op("tests::add_one_", mutates_args=("x",))
     def add_one_(x: Tensor, other: Tensor) -> None:
-        x.numpy()[...] += other.numpy()
+        x.numpy(force=True)[...] += other.numpy(force=True)
 
     @add_one_.register_fake
     def _(x: Tensor, other: Tensor) -> None:
@@ -118,6 +123,7 @@ def mutating() -> CustomOpDef:
     return add_one_
 
 
+@pytest.mark.host
 def test_mutated_arguments() -> None:
     op = mutating()
     x, y = tinyt.zeros(2, 3), tinyt.ones(2, 3)
@@ -152,10 +158,11 @@ def test_mutation_refuses_what_requires_grad() -> None:
         op.register_autograd(lambda ctx, g: g)
 
 
+@pytest.mark.host
 def test_lists_and_several_results() -> None:
     @custom_op("tests::totals", mutates_args=())
     def totals(xs: Sequence[Tensor], y: Tensor, scale: int = 2) -> tuple[Tensor, Tensor]:
-        total = sum(x.numpy() for x in xs) * scale
+        total = sum(x.numpy(force=True) for x in xs) * scale
         return tinyt.from_numpy(total), y.clone()
 
     @totals.register_fake
@@ -291,6 +298,7 @@ def scaled(arrays: Any, count: int, numbers: Any, number_count: int) -> int:
     return 0
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("as_address", [False, True])
 def test_a_function_of_c(as_address: bool) -> None:
     function = SIGNATURE(scaled)

@@ -232,7 +232,10 @@ USES: dict[str, tuple[Callable[[Tensor], Any], bool]] = {
     "rand": (lambda x: x + tinyt.rand(x.shape) + tinyt.rand_like(x), True),
     "randperm": (lambda x: x[tinyt.randperm(x.shape[0])], True),
     "numpy": (lambda x: x * float(np.sqrt(np.array([x.shape[0]]))[0]), False),
-    "numpy zeros": (lambda x: x[:, 0] + tinyt.from_numpy(np.ones(x.shape[0], "f")), False),
+    "numpy ones": (
+        lambda x: x[:, 0] + tinyt.from_numpy(np.ones(x.shape[0], "f")).to(x.device),
+        False,
+    ),
     "isinstance": (lambda x: x * 2 if isinstance(x.shape[0], int) else x * 3, True),
     "type": (of_type, False),
     "a dict": (lambda x: x * KNOWN.get(x.shape[0], 5.0), False),

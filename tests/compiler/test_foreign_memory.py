@@ -15,6 +15,8 @@ import tinyt
 from tinyt import CaptureError, Tensor, from_numpy
 from tinyt.compiler.api import compile
 
+pytestmark = pytest.mark.host
+
 
 def zeros(n: int = 3) -> Any:
     return np.zeros(n, np.float32)
@@ -37,7 +39,7 @@ def dlpack() -> tuple[Tensor, Tensor]:
 
 def own() -> tuple[Tensor, Tensor]:
     w = tinyt.zeros(3)
-    return w, from_numpy(w.numpy())
+    return w, from_numpy(w.numpy(force=True))
 
 
 def other_dtype() -> tuple[Tensor, Tensor]:

@@ -22,6 +22,8 @@ from fuzz.steps import Net
 from sampling import assert_same_bits, flat
 from tinyt import Tensor, lazy
 
+pytestmark = pytest.mark.host
+
 
 @pytest.fixture(autouse=True)
 def own_cache() -> Iterator[None]:
@@ -65,7 +67,7 @@ def test_facts_are_known_and_values_wait() -> None:
 LOOKS: dict[str, Callable[[Tensor], object]] = {
     "item": lambda y: y[0, 0].item(),
     "tolist": lambda y: y.tolist(),
-    "numpy": lambda y: y.numpy().tobytes(),
+    "numpy": lambda y: y.numpy(force=True).tobytes(),
     "repr": repr,
     "format": lambda y: f"{y.sum():.4f}",
     "bool": lambda y: bool((y > -100).all()),
@@ -405,7 +407,7 @@ def test_memory_that_numpy_sees() -> None:
     array = np.arange(4, dtype=np.float32)
     x = tinyt.from_numpy(array)
     own = ramp(4)
-    seen = own.numpy()
+    seen = own.numpy(force=True)
     with lazy():
         alone = x + 1
         waits = ramp(4) * 2
@@ -424,7 +426,7 @@ def test_an_array_over_memory_that_was_read_before() -> None:
     x = ramp(4)
     with lazy():
         y = x * 2 + 1
-        x.numpy()[:] = 9
+        x.numpy(force=True)[:] = 9
         z = x + 1
     assert_same_bits(y, ramp(4) * 2 + 1)
     assert z.tolist() == [10.0] * 4
@@ -432,7 +434,7 @@ def test_an_array_over_memory_that_was_read_before() -> None:
 
 def test_memory_is_recorded_again_when_the_array_is_gone() -> None:
     x = ramp(4)
-    array = x.numpy()
+    array = x.numpy(force=True)
     with lazy():
         assert not (x + 1)._is_pending
         del array

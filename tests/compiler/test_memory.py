@@ -24,6 +24,8 @@ from tinyt import Tensor, nn
 from tinyt.compiler.api import compile
 from tinyt.compiler.compiled import Compiled
 
+pytestmark = pytest.mark.tiles
+
 
 def used_by(call: Callable[[], Any]) -> int:
     """The most bytes that it holds, by the memory statistics."""
@@ -280,7 +282,7 @@ def bits(x: Any) -> Any:
     """Of float32 tensors; all NaNs are one."""
     if not isinstance(x, Tensor):
         return [bits(part) for part in x]
-    values = x.detach().contiguous().numpy()
+    values = x.detach().contiguous().numpy(force=True)
     return np.where(np.isnan(values), np.float32("nan"), values).tobytes()
 
 

@@ -272,6 +272,7 @@ def test_random_numbers(name: str) -> None:
 # ---- memory
 
 
+@pytest.mark.tiles
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_kernels_say_what_they_take(op: Op, threads: int, rng: np.random.Generator) -> None:

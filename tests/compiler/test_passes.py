@@ -706,6 +706,7 @@ def test_promotion_is_not_changed_by_it() -> None:
 # ---- constants
 
 
+@pytest.mark.host
 def test_constants_are_computed_once() -> None:
     def function(x: Tensor) -> Tensor:
         return x * ((tinyt.full((3,), 2.0) + 1.0) / 4.0).to(tinyt.float64)

@@ -140,6 +140,7 @@ def test_a_result_takes_its_operands_place() -> None:
     assert program.arena_bytes <= 2 * 64 * 64 * 4
 
 
+@pytest.mark.tiles
 def test_boundaries() -> None:
     """One reason a step, and the bytes that are written and read because of it."""
 
@@ -185,6 +186,7 @@ def test_gathered_and_past_the_caches() -> None:
     check(lambda x: tinyt.relu(x[::2] * 0.5) + 1.0, x)
 
 
+@pytest.mark.tiles
 def test_tiled_copies_of_what_is_large() -> None:
     """From memory they are faster than parts gathered one by one."""
     program = check(lambda x: x.t() * 2.0 + 1.0, tinyt.randn(1100, 1000))

@@ -18,7 +18,7 @@ from training import cnn, mlp, training_step, transformer
 
 def bits(x):
     """The bytes of a tensor's elements."""
-    return x.detach().contiguous().numpy().tobytes()
+    return x.detach().contiguous().numpy(force=True).tobytes()
 
 
 def chain():
@@ -68,6 +68,7 @@ def clear_grads(function):
         leaf.grad = None
 
 
+@pytest.mark.tiles
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("make", CASES)
 def test_planned_memory_is_what_a_run_holds(make, threads):
@@ -93,6 +94,7 @@ def test_planned_memory_is_what_a_run_holds(make, threads):
     del result, report
 
 
+@pytest.mark.tiles
 def test_memory_without_scratch_is_known_to_the_byte():
     function, args = chain()
     function(*args)
@@ -294,6 +296,7 @@ def test_the_machine_is_measured_once():
         tinyt._core.product_rate(tinyt.int64.number)
 
 
+@pytest.mark.tiles
 def test_the_text_is_a_table():
     wide = nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
     step = tinyt.compile(training_step(nn.Sequential(*wide)))

@@ -13,10 +13,12 @@ from tinyt import memory
 from tinyt.dtypes import ALL
 from training import training_step
 
+pytestmark = pytest.mark.tiles
+
 
 def bits(x):
     """The bytes of a tensor's elements."""
-    return x.detach().contiguous().numpy().tobytes()
+    return x.detach().contiguous().numpy(force=True).tobytes()
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,8 @@ from flow import Cell, is_same
 from tinyt import Tensor
 from tinyt.compiler.api import compile
 
+pytestmark = pytest.mark.tiles
+
 # (k, m), (k, n): vectors, one block of k and several, long sums of few elements, parts of vectors.
 SHAPES = [
     ((16, 128), (16, 512)),

@@ -18,7 +18,7 @@ import tinyt.nn.functional as F
 
 def bits(x):
     """The bytes of a tensor's elements."""
-    return x.detach().contiguous().numpy().tobytes()
+    return x.detach().contiguous().numpy(force=True).tobytes()
 
 
 def compiled_step():

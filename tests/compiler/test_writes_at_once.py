@@ -162,6 +162,7 @@ def test_arguments_that_lie_in_one_piece_of_memory(function: Callable[..., Any])
         steps_as_eager(function, make)
 
 
+@pytest.mark.tiles
 def test_an_average_needs_no_memory() -> None:
     net = nn.Linear(70, 50)
     averages = nn.Linear(70, 50), nn.Linear(70, 50)
@@ -181,6 +182,7 @@ def test_an_average_needs_no_memory() -> None:
     assert compiled.peak_bytes == 0
 
 
+@pytest.mark.tiles
 def test_steps_by_hand_write_parameters_at_once() -> None:
     net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 
@@ -218,6 +220,7 @@ def test_a_failure_leaves_what_was_there() -> None:
     assert x._version == 3
 
 
+@pytest.mark.host
 def test_memory_that_is_not_there_leaves_what_was_there() -> None:
     def function(x: Tensor, y: Tensor) -> Tensor:
         x.mul_(2.0)
@@ -254,6 +257,7 @@ def test_memory_of_others_that_overlaps() -> None:
         assert seen[0] == seen[1]
 
 
+@pytest.mark.host
 def test_memory_of_others() -> None:
     array = np.ones((4, 4), np.float32)
     x = tinyt.from_numpy(array)

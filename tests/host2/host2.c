@@ -4,7 +4,7 @@
    HOST2_LACKS, names with commas between: the operations that it has no kernel for, "exp", or
    none in one dtype, "exp.float64"; "*" are all. HOST2_FAILS, the same of kernels that fail.
    HOST2_BYTES: what one device has at most. HOST2_BUFFERS: how many of its buffers a kernel binds
-   at most. */
+   at most. HOST2_FUSES: how many operations a fused kernel holds, 0 for none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +166,45 @@ static int lacks(void* context, const char* op, int32_t dtype) {
   return is_named("HOST2_LACKS", name);
 }
 
+/* ---- fused kernels: the CPU runs them, too, one operation after another */
+
+static int takes(void* context, const char* op, int32_t compute) {
+  return !is_named("HOST2_LACKS", op) && !lacks(context, op, compute);
+}
+
+static int compile(void* context, const TinytFusedKernel* kernel, void** out) {
+  (void)context;
+  *out = (void*)kernel;
+  return TINYT_OK;
+}
+
+static int run_fused(void* context, void* compiled, const TinytTensor* operands,
+                     const TinytTensor* stores) {
+  (void)context;
+  const TinytFusedKernel* kernel = compiled;
+  const int32_t loads = kernel->load_count, count = loads + kernel->store_count;
+  const TinytCall call = {"fused", 0,    loads, kernel->store_count, operands, stores, NULL,
+                          0,       NULL, 0};
+  if (is_named("HOST2_FAILS", call.op) || binds_too_many(&call)) {
+    g_host->set_error("it fails, as was asked for, or binds too many buffers");
+    return TINYT_FAILED;
+  }
+  TinytTensor* all = malloc((size_t)count * sizeof(TinytTensor));
+  if (all == NULL) return TINYT_OUT_OF_MEMORY;
+  uncover(all, operands, loads);
+  uncover(all + loads, stores, kernel->store_count);
+  const int status = g_host->run_fused_on_cpu(kernel, all, all + loads);
+  free(all);
+  return status;
+}
+
+static void release_fused(void* context, void* compiled) {
+  (void)context;
+  (void)compiled;
+}
+
+static TinytFusion g_fusion = {64, 1, 1 << 17, takes, compile, run_fused, release_fused};
+
 static const char* const kAliases[] = {"hidden", NULL};
 
 static TinytBackend g_backend = {
@@ -183,6 +222,7 @@ static TinytBackend g_backend = {
     synchronise,
     kernel,
     lacks,
+    &g_fusion,
 };
 
 #if defined(__GNUC__)
@@ -190,6 +230,7 @@ __attribute__((visibility("default")))
 #endif
 const TinytBackend* tinyt_backend(uint32_t version, const TinytHost* host) {
   const char *most = getenv("HOST2_BYTES"), *buffers = getenv("HOST2_BUFFERS");
+  const char* fuses = getenv("HOST2_FUSES");
   if (version != TINYT_BACKEND_VERSION) {
     host->set_error("it is for another version of tinyt");
     return NULL;
@@ -198,5 +239,7 @@ const TinytBackend* tinyt_backend(uint32_t version, const TinytHost* host) {
   g_most = most != NULL ? (size_t)strtoull(most, NULL, 10) : 0;
   g_most_buffers = buffers != NULL ? (size_t)strtoull(buffers, NULL, 10) : 0;
   g_backend.most_buffers = g_most_buffers;
+  if (fuses != NULL) g_fusion.ops = (size_t)strtoull(fuses, NULL, 10);
+  if (g_fusion.ops == 0) g_backend.fusion = NULL;
   return &g_backend;
 }

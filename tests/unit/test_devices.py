@@ -76,9 +76,23 @@ LACKING = [
         ("cases", {}),
         ("cases", {"HOST2_BUFFERS": "6"}),
         ("cases", {"HOST2_BUFFERS": "4", "PYTEST_ADDOPTS": "-k row"}),  # others are exact
+        ("programs", {}),
+        ("programs", {"HOST2_FUSES": "0"}),
+        ("programs", {"HOST2_BUFFERS": "4"}),
+        ("programs", {"HOST2_LACKS": ",".join(host2.FUSED)}),
         *(("without_kernels", x) for x in LACKING),
     ],
-    ids=["all kernels", "few buffers", "fewer buffers", "decompositions", "the CPU's kernels"],
+    ids=[
+        "all kernels",
+        "few buffers",
+        "fewer buffers",
+        "programs",
+        "programs step by step",
+        "programs of few buffers",
+        "programs of decompositions",
+        "decompositions",
+        "the CPU's kernels",
+    ],
 )
 def test_on_a_device_of_a_library(file, variables):
     """`tests/host2`: memory that the host cannot read; in a process of its own."""

@@ -49,7 +49,7 @@ class Backward:
         self._spent = [k for k, x in roots.items() if _is_spent(x)]
         self.roots = [k for k in roots if k not in self._spent]
         tensors = [roots[k] for k in self.roots]
-        self.shapes = [(tuple(x.shape), x.dtype) for x in tensors]
+        self.shapes = [(tuple(x.shape), x.dtype, x._device_code) for x in tensors]
         edges = outer_edges(tensors, first_node)
         for edge, _ in edges:
             if not isinstance(edge, Tensor):
@@ -139,12 +139,12 @@ class Backward:
         """The gradients of the targets, None where no result with a gradient leads; a profile
         measures the run."""
         seeds = [
-            prim.fill(shape, dtype, 0.0, 0)
+            prim.fill(shape, dtype, 0.0, 0, 0.0, device)
             if g is None
             else g
             if g.is_contiguous()
             else prim.copy(g)
-            for g, (shape, dtype) in zip(grads, self.shapes, strict=True)
+            for g, (shape, dtype, device) in zip(grads, self.shapes, strict=True)
         ]
         measures = None if profile is None else _core.Measures(self.program)
         with GradMode(False):

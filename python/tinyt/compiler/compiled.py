@@ -131,7 +131,7 @@ class Compiled(Views):
                 return derived.call(leaves, profile)
             try:
                 entry = self._captured_now(description, leaves, reason + why)
-                if not entry.capture.graph.has_effects():
+                if not entry.capture.core.has_effects():
                     return entry.call(leaves, profile)
             except AsWritten as error:
                 self._runs_as_written(error)

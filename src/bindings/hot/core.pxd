@@ -234,6 +234,7 @@ cdef extern from "call.h" namespace "tinyt":
     object op_name(int)
     cbool holds(DType, double, cbool)
     CTensor new_empty(PyObject*, int) except +raise_python_error
+    CTensor new_empty_on "tinyt::new_empty"(PyObject*, int, Device) except +raise_python_error
     CTensor view_as_dtype(const CTensor&, int) except +raise_python_error
     int64_t storage_elements(const CTensor& t)
     cbool is_recording()

@@ -156,7 +156,6 @@ struct Pool {
 constinit Pool g_pool;
 constinit std::atomic<int> g_threads{0};  // 0: not asked for yet
 constinit thread_local bool t_inside = false;
-constinit thread_local bool t_skips = false;
 
 void work(Worker& self) noexcept {
   t_inside = true;
@@ -289,11 +288,7 @@ void set_num_threads(int n) {
   g_threads = n;
 }
 
-SkippedWork::SkippedWork() : before_(std::exchange(t_skips, true)) {}
-SkippedWork::~SkippedWork() { t_skips = before_; }
-
 void parallel_for(int64_t chunks, FunctionRef<void(int64_t)> body) {
-  if (t_skips) return;
   const int threads = num_threads();
   // A second caller does not queue: the cores are taken, it is soonest done alone.
   if (chunks <= 1 || threads == 1 || t_inside ||

@@ -39,18 +39,6 @@ void set_num_threads(int n);
 // threads at once, and in a child after fork.
 void parallel_for(int64_t chunks, FunctionRef<void(int64_t)> body);
 
-// For its lifetime parallel_for does nothing on this thread.
-class SkippedWork {
- public:
-  SkippedWork();
-  ~SkippedWork();
-  SkippedWork(const SkippedWork&) = delete;
-  SkippedWork& operator=(const SkippedWork&) = delete;
-
- private:
-  bool before_;
-};
-
 // Chunks of b in a, and what they hold; a is not negative.
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }

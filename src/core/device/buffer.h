@@ -20,6 +20,16 @@ struct Buffer {
   void* context = nullptr;            // what that one keeps with it
   void* handle = nullptr;
   Device device{};
+  size_t offset = 0;  // bytes from the start of what the handle stands for
+
+  // Some of its bytes, which go back with all of it.
+  Buffer part(size_t from_byte, size_t count) const {
+    return {.host = host ? static_cast<char*>(host) + from_byte : nullptr,
+            .bytes = count,
+            .handle = handle,
+            .device = device,
+            .offset = offset + from_byte};
+  }
 };
 
 }  // namespace tinyt

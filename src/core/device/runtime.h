@@ -36,8 +36,8 @@ class Runtime {
   virtual Buffer allocate(size_t bytes, int index) = 0;
   virtual void free(const Buffer& buffer) noexcept = 0;
 
-  // Each of the two is of this kind or the host's; places are in bytes from a buffer's start, and
-  // the two do not overlap.
+  // Each of the two is of this kind or the host's; places are in bytes from a buffer's start (its
+  // offset), and the two do not overlap.
   virtual void copy(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
                     size_t bytes) = 0;
   virtual void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) = 0;

@@ -108,7 +108,11 @@ Kept record(OpId op, std::span<const Tensor> operands, const Attrs& attrs) {
   {
     const Recording recording(graph);
     std::vector<Tensor> arguments;
-    for (const Tensor& t : operands) arguments.push_back(graph.add_argument(geometry_of(t)));
+    for (const Tensor& t : operands) {  // one recording for all devices
+      const Tensor like = geometry_of(t);
+      like.storage().buffer.device = {};
+      arguments.push_back(graph.add_argument(like));
+    }
     if (info(op).kind == OpKind::Scalar) promote_operands(op, attrs, arguments);
     for (const Tensor& t : decomposer(op, arguments, attrs)) graph.add_output(t);
     graph.finish();

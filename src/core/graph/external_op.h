@@ -25,6 +25,7 @@ class ExternalOp {
   struct Geometry {
     Dims shape;
     DType dtype;
+    Device device{};
   };
   // The step over tensors whose memory may move between runs, but whose geometry stays.
   class Executable {

@@ -48,13 +48,13 @@ void Graph::set_mark() {
 
 bool Graph::is_outside(const Tensor& x) const { return outer_ && x.storage().graph != id_; }
 
-int64_t Graph::add_value(const Dims& shape, DType dtype, int64_t node) {
-  values_.push_back({shape, dtype, node});
+int64_t Graph::add_value(const Dims& shape, DType dtype, int64_t node, Device device) {
+  values_.push_back({shape, dtype, node, device});
   return static_cast<int64_t>(values_.size()) - 1;
 }
 
 int64_t Graph::add_input(const Tensor& tensor) {
-  const int64_t value = add_value(tensor.shape(), tensor.dtype(), -1);
+  const int64_t value = add_value(tensor.shape(), tensor.dtype(), -1, tensor.device());
   inputs_.push_back({.value = value, .tensor = tensor});
   return value;
 }
@@ -62,7 +62,7 @@ int64_t Graph::add_input(const Tensor& tensor) {
 int64_t Graph::add_node(OpId op, const Attrs& attrs, DType compute, SmallVec<int64_t, 4> inputs,
                         const Dims& shape, DType dtype) {
   const auto node = static_cast<int64_t>(nodes_.size());
-  const int64_t value = add_value(shape, dtype, node);
+  const int64_t value = add_value(shape, dtype, node, values_[inputs[0]].device);
   nodes_.push_back({op, compute, attrs, std::move(inputs), {value}, nullptr});
   return value;
 }
@@ -101,29 +101,19 @@ void Graph::remember(const Tensor& x, int64_t value) const {
 }
 
 // A tensor without data whose memory has that value.
-Tensor Graph::make(const Dims& shape, DType dtype, int64_t value) const {
-  Ref<Storage> storage(new Storage);
+Tensor Graph::make(int64_t value) const {
+  const auto& [shape, dtype, node, device] = values_[value];
+  Ref<Storage> storage = Storage::without_memory(bytes_of("compile", shape, dtype), device);
   storage->graph = id_;
   storage->value = value;
-  storage->buffer.bytes = bytes_of("compile", shape, dtype);
   return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
 }
 
-namespace {
-
-void check_device(Device device) {
-  require(device == Device{}, ErrorKind::Capture, "record: tensors on ", name_of(device),
-          " cannot be recorded yet; programs run on the CPU");
-}
-
-}  // namespace
-
 Tensor Graph::add_argument(const Tensor& like) {
-  check_device(like.device());
   const auto number = static_cast<int64_t>(arguments_.size());
   Tensor placeholder;
   if (like.is_contiguous()) {
-    placeholder = make(like.shape(), like.dtype(), add_value(like.shape(), like.dtype(), -1));
+    placeholder = make(add_value(like.shape(), like.dtype(), -1, like.device()));
     inputs_.push_back({placeholder.storage().value, placeholder, number});
     // Of a dimension of one element any stride will do.
     if (placeholder.strides() != like.strides())
@@ -131,7 +121,7 @@ Tensor Graph::add_argument(const Tensor& like) {
   } else {
     const auto [first, end] = element_range(like);
     const Dims flat{like.numel() == 0 ? 0 : end - first};
-    const Tensor whole = make(flat, like.dtype(), add_value(flat, like.dtype(), -1));
+    const Tensor whole = make(add_value(flat, like.dtype(), -1, like.device()));
     inputs_.push_back({whole.storage().value, whole, number});
     placeholder =
         whole.view(like.shape(), like.strides(), like.numel() == 0 ? 0 : like.offset() - first);
@@ -152,7 +142,7 @@ Tensor Graph::cell(int64_t number) {
 }
 
 void Graph::add_number(const Tensor& cell) {
-  const int64_t value = add_value(cell.shape(), cell.dtype(), -1);
+  const int64_t value = add_value(cell.shape(), cell.dtype(), -1, cell.device());
   inputs_.push_back({.value = value, .tensor = cell, .number = true});
   remember(cell, value);
 }
@@ -160,7 +150,7 @@ void Graph::add_number(const Tensor& cell) {
 // An argument of a part that stands for a dense tensor outside.
 void Graph::add_outside(int64_t value, const Tensor& x) {
   const auto number = static_cast<int64_t>(arguments_.size());
-  const Tensor placeholder = make(x.shape(), x.dtype(), value);
+  const Tensor placeholder = make(value);
   inputs_.push_back({value, placeholder, number});
   arguments_.push_back(placeholder);
   outside_.emplace_back(number, x);
@@ -168,7 +158,6 @@ void Graph::add_outside(int64_t value, const Tensor& x) {
 
 Graph::Cell& Graph::cell_of(const Tensor& x) {
   if (auto it = cells_.find(&x.storage()); it != cells_.end()) return it->second;
-  check_device(x.device());
   materialize(x);
   Tensor whole = x;
   if (!covers_storage(x)) {
@@ -177,7 +166,7 @@ Graph::Cell& Graph::cell_of(const Tensor& x) {
   }
   Cell cell{whole, -1};
   if (outer_) {
-    cell.value = add_value(whole.shape(), whole.dtype(), -1);
+    cell.value = add_value(whole.shape(), whole.dtype(), -1, whole.device());
     add_outside(cell.value, whole);
   } else {
     cell.value = add_input(whole);
@@ -220,10 +209,11 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
     fail(ErrorKind::Capture, name_of(op),
          ": the size of the result depends on data, which is not known while recording; call it "
          "outside the recorded function, or keep all elements with where()");
-  if (has_flag(op, op_flags::on_device)) check_device(device_in(op, inferred.attrs));
   // Its geometry counts from the start of the storage, not of the view: read() makes the node.
   if (op == OpId::as_strided)
     return inputs[0].view(inferred.shape[0], inferred.strides, inferred.offset);
+  const Device device =
+      inferred.is_view ? inputs[0].device() : device_of_call(op, inputs, inferred.attrs);
   Node node{op, inferred.compute, inferred.attrs, {}, {}, nullptr};
   for (const Tensor& t : inputs)
     node.inputs.push_back(read(op == OpId::cat ? cast(t, inferred.compute) : t));
@@ -231,12 +221,12 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
   Outputs out(info(op).outputs);
   for (int i = 0; i < info(op).outputs; ++i) {
     const Dims& shape = inferred.shape[i];
-    const int64_t value = add_value(shape, inferred.dtype[i], index);
+    const int64_t value = add_value(shape, inferred.dtype[i], index, device);
     node.outputs.push_back(value);
     if (inferred.is_view) {
       out[i] = inputs[0].view_as(inferred.dtype[i], shape, inferred.strides, inferred.offset);
     } else {
-      out[i] = make(shape, inferred.dtype[i], value);
+      out[i] = make(value);
     }
     remember(out[i], value);
   }
@@ -252,8 +242,8 @@ void Graph::record(std::shared_ptr<const ExternalOp> opaque, std::span<const Ten
   const auto index = static_cast<int64_t>(nodes_.size());
   std::vector<Tensor> results;
   for (const Tensor& t : inputs.first(written)) {
-    node.outputs.push_back(add_value(t.shape(), t.dtype(), index));
-    results.push_back(make(t.shape(), t.dtype(), node.outputs[node.outputs.size() - 1]));
+    node.outputs.push_back(add_value(t.shape(), t.dtype(), index, t.device()));
+    results.push_back(make(node.outputs[node.outputs.size() - 1]));
     remember(results.back(), results.back().storage().value);
   }
   nodes_.push_back(std::move(node));
@@ -268,9 +258,9 @@ std::vector<Tensor> Graph::record(std::shared_ptr<const ExternalOp> opaque,
   for (const Tensor& t : inputs) node.inputs.push_back(read(t));
   const auto index = static_cast<int64_t>(nodes_.size());
   std::vector<Tensor> out;
-  for (const auto& [shape, dtype] : node.opaque->outputs()) {
-    node.outputs.push_back(add_value(shape, dtype, index));
-    out.push_back(make(shape, dtype, node.outputs[node.outputs.size() - 1]));
+  for (const auto& [shape, dtype, device] : node.opaque->outputs()) {
+    node.outputs.push_back(add_value(shape, dtype, index, device));
+    out.push_back(make(node.outputs[node.outputs.size() - 1]));
     remember(out.back(), out.back().storage().value);
   }
   nodes_.push_back(std::move(node));
@@ -286,8 +276,8 @@ void Graph::write(const Tensor& to, const Tensor& from) {
             "was there before, which a compiled program does not do; write into a clone and return "
             "it, or do it outside");
   }
-  // Bring the value to the target's dtype and shape, as nodes of their own.
-  Tensor source = cast(from, to.dtype());
+  // Bring the value to the target's device, dtype and shape, as nodes of their own.
+  Tensor source = cast(to_device(from, to.device()), to.dtype());
   if (!(source.shape() == to.shape())) {
     Attrs size;
     size.add(std::span<const int64_t>(to.shape()));
@@ -334,7 +324,7 @@ size_t Graph::add_result(const Tensor& x) {
   const int64_t value = read(x);
   for (size_t i = split_point_.output; i < outputs_.size(); ++i)
     if (outputs_[i].value == value) return i;
-  outputs_.push_back({value, make(x.shape(), x.dtype(), value)});
+  outputs_.push_back({value, make(value)});
   return outputs_.size() - 1;
 }
 

@@ -25,6 +25,7 @@ class Graph {
     Dims shape;
     DType dtype;
     int64_t node;  // its producer, -1: an input of the graph
+    Device device{};
 
     size_t bytes() const { return static_cast<size_t>(numel_of(shape)) * size_of(dtype); }
   };
@@ -146,9 +147,9 @@ class Graph {
     uint64_t writes = 0;
   };
 
-  int64_t add_value(const Dims& shape, DType dtype, int64_t node);
+  int64_t add_value(const Dims& shape, DType dtype, int64_t node, Device device);
   int64_t add_input(const Tensor& tensor);
-  Tensor make(const Dims& shape, DType dtype, int64_t value) const;
+  Tensor make(int64_t value) const;
   void add_outside(int64_t value, const Tensor& x);
   std::vector<Tensor> record_fixed() const;
   Cell& cell_of(const Tensor& x);

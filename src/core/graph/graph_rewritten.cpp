@@ -97,7 +97,7 @@ class Rewriting {
       const Dims shape(words_.list());
       for (int64_t size : shape) check(size >= 0, "a size is ", size);
       numel_of(shape);
-      made_.values_.push_back({shape, dtype, -1});
+      made_.values_.push_back({shape, dtype, -1});  // where: what makes it tells
     }
     is_made_.assign(made_.values_.size(), false);
     standing_.resize(made_.values_.size());
@@ -121,6 +121,7 @@ class Rewriting {
             "input %", v, " has another shape or dtype than its tensor, or that is not dense");
       is_made_[v] = true;
       if (t.impl()->is_scalar) standing_[v] = t;
+      made_.values_[v].device = t.device();
       made_.inputs_.push_back({.value = v, .tensor = t});
     }
   }
@@ -138,10 +139,8 @@ class Rewriting {
     Tensor& t = standing_[v];
     if (!t) {
       const Graph::Value& of = made_.values_[v];
-      Ref<Storage> storage(new Storage);
-      storage->buffer.bytes = of.bytes();
-      t = Tensor::from_storage(std::move(storage), of.shape, contiguous_strides(of.shape), 0,
-                               of.dtype);
+      t = Tensor::from_storage(Storage::without_memory(of.bytes(), of.device), of.shape,
+                               contiguous_strides(of.shape), 0, of.dtype);
     }
     return t;
   }
@@ -212,21 +211,26 @@ class Rewriting {
     return node;
   }
 
+  static bool is_like(const Graph::Value& a, const Graph::Value& b) {
+    return a.shape == b.shape && a.dtype == b.dtype && a.device == b.device;
+  }
+
   bool same_types(std::span<const int64_t> now, const Graph& graph,
                   std::span<const int64_t> then) const {
     return std::equal(now.begin(), now.end(), then.begin(), then.end(), [&](int64_t a, int64_t b) {
-      return made_.values_[a].shape == graph.values_[b].shape &&
-             made_.values_[a].dtype == graph.values_[b].dtype;
+      return is_like(made_.values_[a], graph.values_[b]);
     });
   }
 
-  void check_opaque(const Graph::Node& node, int64_t n) const {
+  void check_opaque(const Graph::Node& node, int64_t n) {
     const Graph& graph = origin_ < 0 ? *lender_ : old_;
     const Graph::Node& was = graph.nodes_[origin_ < 0 ? lent_ : origin_];
+    for (size_t i = 0; i < std::min(node.outputs.size(), was.outputs.size()); ++i)
+      made_.values_[node.outputs[i]].device = graph.values_[was.outputs[i]].device;
     check(
         same_types(node.inputs, graph, was.inputs) && same_types(node.outputs, graph, was.outputs),
         "node ", n, " (", node.name(),
-        ") has operands of other shapes or dtypes than were recorded");
+        ") has operands of other shapes, dtypes or devices than were recorded");
   }
 
   void check_op(Graph::Node& node, int64_t n) {
@@ -241,11 +245,14 @@ class Rewriting {
     for (int64_t v : node.inputs) inputs.push_back(standing(v));
     Inferred inferred;
     infer(node.op, inputs, node.attrs, inferred);
+    const Device device =
+        inferred.is_view ? inputs[0].device() : device_of_call(node.op, inputs, inferred.attrs);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Graph::Value& v = made_.values_[node.outputs[i]];
       check(v.shape == inferred.shape[i] && v.dtype == inferred.dtype[i], "node ", n, " (",
             row.name, ") makes ", name_of(inferred.dtype[i]), " ", inferred.shape[i], ", but %",
             node.outputs[i], " is ", name_of(v.dtype), " ", v.shape);
+      made_.values_[node.outputs[i]].device = device;
     }
     if (origin_ < 0) {
       node.attrs = inferred.attrs;
@@ -263,8 +270,9 @@ class Rewriting {
   int64_t in_place_of(int64_t was, bool first) {
     const int64_t v = made_value();
     const Graph::Value &now = made_.values_[v], &then = old_.values_[was];
-    check(now.shape == then.shape && now.dtype == then.dtype, "%", v, " is ", name_of(now.dtype),
-          " ", now.shape, ", what it stands for is ", name_of(then.dtype), " ", then.shape);
+    check(is_like(now, then), "%", v, " is ", name_of(now.dtype), " ", now.shape, " on ",
+          name_of(now.device), ", what it stands for is ", name_of(then.dtype), " ", then.shape,
+          " on ", name_of(then.device));
     check(split_point_ < 0 || !first || now.node < split_point_, "%", v,
           " is made after the split point");
     return v;

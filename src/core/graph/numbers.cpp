@@ -3,13 +3,20 @@
 #include <bit>
 #include <cmath>
 
+#include "core/graph/graph.h"
+
 namespace tinyt {
 
 namespace {
 
 using Op = Numbers::Op;
 
-double item_of(const Tensor& t) {
+double item_of(const Tensor& source) {
+  Tensor t = source;
+  if (t.device() != Device{}) {  // of the recording, or of a run: the copy is none of its own
+    const PausedRecording at_once;
+    t = to_device(source, {});
+  }
   switch (t.dtype()) {
     case DType::Float32:
       return static_cast<double>(*t.ptr<float>());

@@ -75,21 +75,19 @@ class Splitting {
     made_.nodes_.push_back(std::move(node));
   }
   void add_output(int64_t v) {
-    const Graph::Value& kept = old_.values_[v];
     const int64_t now = value(v);
-    made_.outputs_.push_back({now, made_.make(kept.shape, kept.dtype, now)});
+    made_.outputs_.push_back({now, made_.make(now)});
   }
   // A value that the other graph makes.
   void add_argument(int64_t v) {
-    const Graph::Value& kept = old_.values_[v];
-    made_.add_argument(made_.make(kept.shape, kept.dtype, -1));
+    made_.add_argument(old_.make(v));
     number_[v] = made_.inputs_.back().value;
   }
 
  private:
   int64_t add_value(int64_t v, int64_t node) {
     const Graph::Value& was = old_.values_[v];
-    return number_[v] = made_.add_value(was.shape, was.dtype, node);
+    return number_[v] = made_.add_value(was.shape, was.dtype, node, was.device);
   }
   void add_input(const Graph::Input& input) {
     made_.inputs_.push_back(input);

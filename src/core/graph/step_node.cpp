@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/ops/dry_run.h"
+#include "core/graph/fusion_target.h"
 #include "core/ops/fallback.h"
 
 namespace tinyt {
@@ -20,17 +20,19 @@ class BoundStep : public ExternalOp::Executable {
 
   void run(const RngOffsets&) const override {
     for (const auto& [from, to] : copies_) copy_into(settings_.name, from, to);
-    if (condition_ && *condition_.ptr<uint8_t>() == 0) return;
+    if (condition_ && !is_true(condition_)) return;
     operands_.run(settings_.rule, kernel());
   }
   size_t scratch_bytes() const override {
-    DryRun dry;
-    UpdateOperands operands = operands_;
-    for (Tensor& t : operands.all) t = dry.fake_tensor(t);
-    return dry.bytes_of([&] { operands.run(settings_.rule, kernel()); });
+    const FusionTarget* target = find_fusion_target(operands_.all[0].device());
+    return target ? target->workspace(operands_.call(settings_.rule)) : 0;
   }
 
  private:
+  static bool is_true(const Tensor& one) {
+    const PausedRecording at_once;
+    return *to_device(one, {}).ptr<uint8_t>() != 0;
+  }
   Kernel kernel() const { return kernels_of(operands_.all[0].device()).row(op_of(settings_.rule)); }
 
   OptimSettings settings_;

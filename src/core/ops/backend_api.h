@@ -71,6 +71,49 @@ typedef struct TinytCall {
 
 typedef int (*TinytKernel)(void* context, const TinytCall* call);
 
+/* An operation of a fused kernel: elementwise, "cast" or "copy" (to the dtype of its value), or a
+   reduction of each row. It does what its call does: operands are converted as the row of the table
+   says, the result is rounded to its dtype. */
+typedef struct TinytFusedOp {
+  const char* op;
+  int32_t compute; /* as in TinytCall */
+  int32_t dtype;   /* of the value that it makes */
+  int32_t per_row; /* not 0: that has one element a row, which others take along the row */
+  int32_t input_count;
+  const int32_t* inputs;  /* values: the operands of the kernel first, then those that operations
+                             make, in their order */
+  const int32_t* singles; /* of each input, not 0: it has one element, which is converted as that of
+                             a number: at once, not by way of `compute` (integers wrap there) */
+} TinytFusedOp;
+
+/* Operations over one space. Rows are its last `reduced` dimensions. */
+typedef struct TinytFusedKernel {
+  int32_t rank;
+  int32_t reduced;
+  const int64_t* shape;
+  int32_t load_count;
+  int32_t op_count;
+  const int32_t* loads; /* dtypes */
+  const TinytFusedOp* ops;
+  int32_t store_count;
+  const int32_t* stores; /* values that operations make */
+} TinytFusedKernel;
+
+/* What a device fuses, for which it has all four functions. */
+typedef struct TinytFusion {
+  size_t ops;         /* of a kernel, at most */
+  int32_t reductions; /* not 0: it takes them */
+  int64_t row_bytes;  /* of a row whose reductions are used again, at most */
+  /* Not 0: a kernel may hold that operation, computed in that dtype. */
+  int (*takes)(void* context, const char* op, int32_t compute);
+  /* Prepares a kernel, which stays where it is until `release`. */
+  int (*compile)(void* context, const TinytFusedKernel* kernel, void** out);
+  /* One operand for each load, of any strides, that broadcasts to the space; stores are dense, each
+     in memory apart from all else. The same geometry at each run. */
+  int (*run)(void* context, void* compiled, const TinytTensor* operands, const TinytTensor* stores);
+  void (*release)(void* context, void* compiled);
+} TinytFusion;
+
 typedef struct TinytProperties {
   const char* name;    /* of the hardware */
   size_t memory_bytes; /* 0: not known */
@@ -107,6 +150,8 @@ typedef struct TinytBackend {
   /* Not 0: that kernel does not compute in a dtype (TinytCall.compute). Asked once for each of an
      operation that has one. NULL: it does in all. */
   int (*lacks)(void* context, const char* op, int32_t dtype);
+  /* NULL: operations of programs run one by one. */
+  const TinytFusion* fusion;
 } TinytBackend;
 
 /* What the library may ask of tinyt. */
@@ -118,6 +163,9 @@ typedef struct TinytHost {
   /* The CPU's kernel for a call of which all memory has host addresses: for a device whose memory
      the host reads, and for operations that it has no kernel for. */
   int (*run_on_cpu)(const TinytCall* call);
+  /* The same of a fused kernel, one operation after another: slow, and what it means. */
+  int (*run_fused_on_cpu)(const TinytFusedKernel* kernel, const TinytTensor* operands,
+                          const TinytTensor* stores);
 } TinytHost;
 
 /* NULL, and an error set, where there is no such device or the version is another one. */

@@ -27,7 +27,8 @@ bool is_number(const Tensor& t) { return t.rank() == 0 && t.device() == Device{}
   return device;
 }
 
-// Where a call computes; DeviceError for operands on several devices.
+}  // namespace
+
 Device device_of_call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs) {
   if (has_flag(op, op_flags::on_device)) return device_in(op, attrs);
   const Device device = inputs[0].device();
@@ -36,6 +37,8 @@ Device device_of_call(OpId op, std::span<const Tensor> inputs, const Attrs& attr
       return device_beside_numbers(op, inputs);
   return device;
 }
+
+namespace {
 
 void run_kernel(OpId op, Device device, std::span<const Tensor> inputs,
                 std::span<const Tensor> outputs, const Inferred& inferred) {
@@ -67,7 +70,8 @@ Outputs execute(OpId op, std::span<const Tensor> inputs, Inferred& inferred,
                              inferred.offset);
   const Device device = device_of_call(op, inputs, inferred.attrs);
   const bool has_kernel = eager_kernels_of(device).takes(op, inferred.compute);
-  if (!has_kernel || (info(op).inputs < 0 && binds_too_many(op, inputs, device))) [[unlikely]] {
+  if (!has_kernel || (info(op).inputs < 0 && binds_too_many(op, inputs.size(), device)))
+      [[unlikely]] {
     Outputs out = has_kernel ? run_in_parts(op, inputs, inferred.attrs, device)
                              : run_without_kernel(op, inputs, inferred, device);
     if (into) copy_into(name_of(op), out.first, *into);

@@ -42,6 +42,10 @@ void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, T
 // to[...] = from: broadcast and converted; overlapping memory is handled.
 void assign(const Tensor& to, const Tensor& from);
 
+// Where a call that makes no view computes. DeviceError for operands on several devices: 0-d
+// tensors of the CPU alone may stand beside others, in elementwise operations.
+Device device_of_call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs);
+
 // Shorthands for core code.
 Tensor contiguous(const Tensor& x);
 Tensor cast(const Tensor& x, DType dtype);

@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/device/runtime.h"
 #include "core/ops/backend_api.h"
+#include "core/ops/external_calls.h"
 #include "core/ops/kernels.h"
 #include "core/ops/to_device.h"
 
@@ -22,86 +23,14 @@ namespace tinyt {
 
 namespace {
 
+using namespace external;
+
 constexpr const char* kCopyInto = "copy_into";
 constexpr const char* kCountNonzero = "count_nonzero";
 
-thread_local std::string t_error;
-
-// ---- statuses and exceptions
-
-constexpr std::pair<int, ErrorKind> kStatuses[] = {
-    {TINYT_OUT_OF_MEMORY, ErrorKind::OutOfMemory},
-    {TINYT_NOT_IMPLEMENTED, ErrorKind::NotImplemented},
-    {TINYT_BAD_VALUE, ErrorKind::Value},
-    {TINYT_BAD_INDEX, ErrorKind::Index},
-    {TINYT_FAILED, ErrorKind::Runtime},
-};
-
-void check(int status, std::string_view device, std::string_view what) {
-  if (status == TINYT_OK) [[likely]]
-    return;
-  ErrorKind kind = ErrorKind::Runtime;
-  for (const auto& [number, its] : kStatuses)
-    if (number == status) kind = its;
-  const std::string text = std::exchange(t_error, {});
-  fail(kind, what, ": ", text.empty() ? "it failed" : text, " (", device, ")");
-}
-
-// What a C function returns for what `body` throws.
-template <class F>
-int status_of(F&& body) noexcept {
-  try {
-    body();
-    return TINYT_OK;
-  } catch (const Error& error) {
-    t_error = error.what();
-    for (const auto& [number, kind] : kStatuses)
-      if (kind == error.kind()) return number;
-  } catch (const std::exception& error) {
-    t_error = error.what();
-  }
-  return TINYT_FAILED;
-}
-
-// ---- tensors, out and back
-
-TinytMemory memory_of(const Buffer& buffer) {
-  return {buffer.handle, buffer.host, buffer.bytes, buffer.device.index};
-}
-
-TinytTensor tensor_of(const Tensor& t) {
-  return {memory_of(t.storage().buffer),  t.offset(),       static_cast<int32_t>(t.dtype()),
-          static_cast<int32_t>(t.rank()), t.shape().data(), t.strides().data()};
-}
-
-std::vector<TinytTensor> tensors_of(std::span<const Tensor> tensors) {
-  std::vector<TinytTensor> out;
-  out.reserve(tensors.size());
-  for (const Tensor& t : tensors) out.push_back(tensor_of(t));
-  return out;
-}
-
-bool is_dtype(int32_t dtype) { return dtype >= 0 && dtype < kDTypeCount; }
-
-std::vector<Tensor> host_tensors(const TinytTensor* tensors, int32_t count) {
-  std::vector<Tensor> out;
-  require(count >= 0 && (tensors != nullptr || count == 0), ErrorKind::Value,
-          "run_on_cpu: operands are missing");
-  for (const TinytTensor& t : std::span(tensors, static_cast<size_t>(count))) {
-    const auto rank = static_cast<size_t>(t.rank);
-    require(t.rank >= 0 && is_dtype(t.dtype), ErrorKind::Value, "run_on_cpu: a tensor of rank ",
-            t.rank, " and dtype ", t.dtype);
-    require(t.memory.host != nullptr || t.memory.bytes == 0, ErrorKind::Device,
-            "run_on_cpu: memory without a host address");
-    out.push_back(Tensor::from_storage(Storage::foreign(
-                                           t.memory.host, t.memory.bytes, [](void*) {}, nullptr),
-                                       {t.shape, rank}, {t.strides, rank}, t.offset,
-                                       static_cast<DType>(t.dtype)));
-  }
-  return out;
-}
-
 // ---- what libraries ask of the core
+
+std::atomic<FusedOnCpu> g_fused_on_cpu{nullptr};
 
 void run_kernel_on_cpu(const TinytCall& call) {
   const std::vector<Tensor> inputs = host_tensors(call.inputs, call.input_count);
@@ -131,12 +60,19 @@ void run_kernel_on_cpu(const TinytCall& call) {
 
 constexpr TinytHost kHost = {
     TINYT_BACKEND_VERSION,
-    [](const char* text) { t_error = text != nullptr ? text : ""; },
+    [](const char* text) { set_error(text != nullptr ? text : ""); },
     [](int32_t dtype) {
       return is_dtype(dtype) ? name_of(static_cast<DType>(dtype)).data() : nullptr;
     },
     [](int32_t dtype) { return is_dtype(dtype) ? size_of(static_cast<DType>(dtype)) : size_t{0}; },
     [](const TinytCall* call) { return status_of([&] { run_kernel_on_cpu(*call); }); },
+    [](const TinytFusedKernel* kernel, const TinytTensor* operands, const TinytTensor* stores) {
+      return status_of([&] {
+        const FusedOnCpu run = g_fused_on_cpu;
+        require(run != nullptr, ErrorKind::NotImplemented, "run_fused_on_cpu: not there yet");
+        run(*kernel, operands, stores);
+      });
+    },
 };
 
 // ---- a library as a device
@@ -169,11 +105,11 @@ class ExternalRuntime final : public Runtime {
 
   void copy(const Buffer& to, size_t to_place, const Buffer& from, size_t from_place,
             size_t bytes) override {
-    const TinytPlace target{memory_of(to), to_place}, source{memory_of(from), from_place};
+    const TinytPlace target = place_in(to, to_place), source = place_in(from, from_place);
     check(api_.copy(api_.context, &target, &source, bytes), api_.name, "copy");
   }
   void fill(const Buffer& to, size_t place, size_t bytes, uint8_t value) override {
-    const TinytPlace target{memory_of(to), place};
+    const TinytPlace target = place_in(to, place);
     check(api_.fill(api_.context, &target, bytes, value), api_.name, "fill");
   }
   void synchronise(int index) override {
@@ -296,16 +232,23 @@ void check_complete(const TinytBackend& api, const std::string& path) {
 
 }  // namespace
 
+void register_fused_on_cpu(FusedOnCpu run) { g_fused_on_cpu = run; }
+
+const TinytBackend* external_backend(DeviceKind kind) {
+  const ExternalBackend* backend = g_backends[static_cast<size_t>(kind)].load();
+  return backend ? &backend->api : nullptr;
+}
+
 DeviceKind load_backend(const std::string& path) {
   Library library(path);
   const TinytEntry entry = library.entry();
   require(entry != nullptr, ErrorKind::Runtime, "load_backend: ", path,
           " does not export tinyt_backend");
-  t_error.clear();
+  take_error();
   const TinytBackend* api = entry(TINYT_BACKEND_VERSION, &kHost);
-  if (api == nullptr)
-    fail(ErrorKind::Runtime, "load_backend: ", path, " brings no device: ",
-         t_error.empty() ? "it does not say why" : std::exchange(t_error, {}));
+  if (const std::string text = take_error(); api == nullptr)
+    fail(ErrorKind::Runtime, "load_backend: ", path,
+         " brings no device: ", text.empty() ? "it does not say why" : text);
   check_complete(*api, path);
   std::vector<std::string> aliases;
   for (const char* const* alias = api->aliases; alias != nullptr && *alias != nullptr; ++alias)

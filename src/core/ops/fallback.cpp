@@ -121,10 +121,10 @@ Outputs run_without_kernel(OpId op, std::span<const Tensor> inputs, const Inferr
   return run_on_host(op, inputs, inferred, device);
 }
 
-bool binds_too_many(OpId op, std::span<const Tensor> inputs, Device device) {
+bool binds_too_many(OpId op, size_t inputs, Device device) {
   if (device == Device{} || (op != OpId::cat && op != OpId::sum_squares)) return false;
   const size_t most = runtime_of(device).most_buffers();
-  return most > 0 && inputs.size() + 1 > most;
+  return most > 0 && inputs + 1 > most;
 }
 
 Outputs run_in_parts(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Device device) {
@@ -133,6 +133,27 @@ Outputs run_in_parts(OpId op, std::span<const Tensor> inputs, const Attrs& attrs
   for (; !inputs.empty(); inputs = inputs.subspan(std::min(at_once, inputs.size())))
     parts.push_back(dispatch(op, inputs.first(std::min(at_once, inputs.size())), attrs).first);
   return dispatch(OpId::cat, parts, op == OpId::cat ? attrs : Attrs().add(0));
+}
+
+namespace {
+
+void run_fallback(const KernelCall& call) {
+  const Device device = call.outputs[0].device();
+  Inferred inferred;
+  infer(call.op, call.inputs, call.attrs, inferred);
+  Outputs out = binds_too_many(call.op, call.inputs.size(), device)
+                    ? run_in_parts(call.op, call.inputs, call.attrs, device)
+                    : run_without_kernel(call.op, call.inputs, inferred, device);
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    copy_between(out[static_cast<int>(i)], call.outputs[i]);
+}
+
+}  // namespace
+
+Kernel kernel_of(OpId op, DType compute, size_t inputs, Device device) {
+  const Kernels& kernels = kernels_of(device);
+  const bool runs = kernels.takes(op, compute) && !binds_too_many(op, inputs, device);
+  return runs ? kernels.row(op) : run_fallback;
 }
 
 void copy_into(std::string_view op, const Tensor& from, const Tensor& to) {

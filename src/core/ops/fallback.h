@@ -9,6 +9,7 @@
 
 #include "core/ops/dispatch.h"
 #include "core/ops/infer.h"
+#include "core/ops/kernels.h"
 
 namespace tinyt {
 
@@ -25,9 +26,13 @@ void register_warning(void (*warn)(const std::string& text));
 Outputs run_without_kernel(OpId op, std::span<const Tensor> inputs, const Inferred& inferred,
                            Device device);
 
+// What writes the results of checked calls where they are to be: the device's kernel, or what the
+// calls fall back to.
+Kernel kernel_of(OpId op, DType compute, size_t inputs, Device device);
+
 // Whether a call of a row with any number of operands has more than a kernel of the device binds,
 // and the same call in parts.
-bool binds_too_many(OpId op, std::span<const Tensor> inputs, Device device);
+bool binds_too_many(OpId op, size_t inputs, Device device);
 Outputs run_in_parts(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Device device);
 
 // Kernels::copy_into of the target's device, and what it does where there is none. `op` is named

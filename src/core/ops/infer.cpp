@@ -2,6 +2,21 @@
 
 namespace tinyt {
 
+DType apply_rule(DTypeRule rule, DType compute) {
+  switch (rule) {
+    case DTypeRule::Float:
+      return is_integral(compute) ? default_dtype() : compute;
+    case DTypeRule::Bool:
+      return DType::Bool;
+    case DTypeRule::Sum:
+      return is_integral(compute) ? DType::Int64 : compute;
+    case DTypeRule::Index:
+      return DType::Int64;
+    default:
+      return compute;
+  }
+}
+
 namespace {
 
 // PyTorch's combination of two priority classes: the lower one only lifts the category.
@@ -18,21 +33,6 @@ DType dtype_of_operand(const Tensor& t) {
   if (!t.impl()->is_scalar) return t.dtype();
   if (t.dtype() == DType::Float64) return default_dtype();
   return is_complex(t.dtype()) ? promote(default_dtype(), DType::Complex64) : t.dtype();
-}
-
-DType apply_rule(DTypeRule rule, DType compute) {
-  switch (rule) {
-    case DTypeRule::Float:
-      return is_integral(compute) ? default_dtype() : compute;
-    case DTypeRule::Bool:
-      return DType::Bool;
-    case DTypeRule::Sum:
-      return is_integral(compute) ? DType::Int64 : compute;
-    case DTypeRule::Index:
-      return DType::Int64;
-    default:
-      return compute;
-  }
 }
 
 void check_dtype(OpId op, DType compute) {

@@ -22,6 +22,9 @@ struct Inferred {
 
 void infer(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, Inferred& out);
 
+// What an elementwise op or reduction makes of a dtype.
+DType apply_rule(DTypeRule rule, DType compute);
+
 // The dtype operands promote to; Python numbers are weak, 0-d tensors weaker than others.
 DType result_dtype(std::span<const Tensor> inputs);
 

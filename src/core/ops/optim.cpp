@@ -56,7 +56,8 @@ bool are_apart(std::span<const OptimItem> items) {
       if (t.numel() == 0 || t.is_recorded()) return;
       const Buffer& buffer = t.storage().buffer;
       const auto [begin, end] = byte_span(t);
-      const auto start = static_cast<int64_t>(reinterpret_cast<intptr_t>(buffer.host));
+      const auto start = buffer.host ? static_cast<int64_t>(reinterpret_cast<intptr_t>(buffer.host))
+                                     : static_cast<int64_t>(buffer.offset);
       ranges.push_back(
           {buffer.host ? nullptr : buffer.handle, start + begin, start + end, written});
     });
@@ -220,7 +221,7 @@ UpdateOperands operands_of(const OptimSettings& settings, std::span<const OptimI
 void UpdateOperands::run(OptimRule rule, Kernel kernel) const {
   for (const Tensor& step : counters()) *step.ptr<float>() += 1.0F;
   try {
-    kernel({op_of(rule), all, std::span(all).first(written), attrs, all[0].dtype()});
+    kernel(call(rule));
   } catch (...) {
     for (const Tensor& step : counters()) *step.ptr<float>() -= 1.0F;
     throw;

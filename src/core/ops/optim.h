@@ -71,6 +71,9 @@ struct UpdateOperands {
   Attrs attrs;
 
   std::span<const Tensor> counters() const { return std::span(all).subspan(written, counted); }
+  KernelCall call(OptimRule rule) const {
+    return {op_of(rule), all, std::span(all).first(written), attrs, all[0].dtype()};
+  }
   // Advances the counters and calls the kernel; where that fails they are as they were.
   void run(OptimRule rule, Kernel kernel) const;
 };

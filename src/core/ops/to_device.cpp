@@ -1,5 +1,7 @@
 #include "core/ops/to_device.h"
 
+#include <cstring>
+
 #include "core/device/runtime.h"
 #include "core/ops/fallback.h"
 
@@ -7,28 +9,36 @@ namespace tinyt {
 
 namespace {
 
-size_t first_byte(const Tensor& t) { return static_cast<size_t>(t.offset()) * t.itemsize(); }
-
-void copy_bytes(const Tensor& from, const Tensor& to, size_t bytes) {
-  // The host's memory is known to every runtime, that of others to their own.
-  const Device device = to.device() == Device{} ? from.device() : to.device();
-  runtime_of(device).copy(to.storage().buffer, first_byte(to), from.storage().buffer,
-                          first_byte(from), bytes);
+// Of a dense tensor.
+Buffer memory_of(const Tensor& t) {
+  return t.storage().buffer.part(static_cast<size_t>(t.offset()) * t.itemsize(),
+                                 static_cast<size_t>(t.numel()) * t.itemsize());
 }
 
 }  // namespace
+
+void copy_bytes(const Buffer& to, const Buffer& from, size_t bytes) {
+  if (bytes == 0) return;
+  if (to.device == Device{} && from.device == Device{}) {
+    std::memcpy(to.host, from.host, bytes);
+    return;
+  }
+  // The host's memory is known to every runtime, that of others to their own.
+  const Device device = to.device == Device{} ? from.device : to.device;
+  runtime_of(device).copy(to, 0, from, 0, bytes);
+}
 
 void copy_between(const Tensor& from, const Tensor& to) {
   const size_t bytes = static_cast<size_t>(from.numel()) * from.itemsize();
   if (bytes == 0) return;
   const DeviceKind kinds[] = {from.device().kind, to.device().kind};
   if (kinds[0] == kinds[1] || kinds[0] == DeviceKind::CPU || kinds[1] == DeviceKind::CPU) {
-    copy_bytes(from, to, bytes);
+    copy_bytes(memory_of(to), memory_of(from), bytes);
     return;
   }
   const Tensor between = Tensor::empty(from.shape(), from.dtype());
-  copy_bytes(from, between, bytes);
-  copy_bytes(between, to, bytes);
+  copy_bytes(memory_of(between), memory_of(from), bytes);
+  copy_bytes(memory_of(to), memory_of(between), bytes);
 }
 
 void copy_to_device(const KernelCall& call) {

@@ -11,4 +11,7 @@ void copy_to_device(const KernelCall& call);
 // Dense tensors of one shape and dtype, on any two devices.
 void copy_between(const Tensor& from, const Tensor& to);
 
+// Bytes of one device, or of that and the host.
+void copy_bytes(const Buffer& to, const Buffer& from, size_t bytes);
+
 }  // namespace tinyt

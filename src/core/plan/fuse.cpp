@@ -51,6 +51,11 @@ bool Fuser::is_view(int64_t node) const {
   return !n.opaque && has_flag(n.op, op_flags::view);
 }
 
+// Of an open one.
+const FusionLimits& Fuser::limits_of(const Region& region) const {
+  return find_fusion_target(region.device)->limits();
+}
+
 // The region that makes what the value is a view of.
 int64_t Fuser::region_of(int64_t v) const {
   const int64_t node = graph_.values()[source_[v]].node;
@@ -62,7 +67,8 @@ bool Fuser::is_made_inside(int64_t v, int64_t region) const { return region_of(v
 bool Fuser::can_fuse(const Graph::Node& node) const {
   if (node.opaque) return false;
   const Graph::Value& out = graph_.values()[node.outputs[0]];
-  if (is_complex(out.dtype)) return false;
+  const FusionTarget* target = find_fusion_target(out.device);
+  if (is_complex(out.dtype) || !target || !target->takes(node.op, node.compute)) return false;
   for (const int64_t v : node.inputs) {
     const Graph::Value& in = graph_.values()[v];
     if (is_complex(in.dtype) || numel_of(in.shape) == 0) return false;
@@ -72,7 +78,8 @@ bool Fuser::can_fuse(const Graph::Node& node) const {
   if (info(node.op).kind == OpKind::Scalar)
     return !(is_integral(node.compute) && divides(node.op)) &&
            (out.dtype == node.compute || out.dtype == DType::Bool);
-  return hold_ != Regions::Scalars && info(node.op).kind == OpKind::Reduce && !is_bool(out.dtype);
+  return hold_ != Regions::Scalars && target->limits().reductions &&
+         info(node.op).kind == OpKind::Reduce && !is_bool(out.dtype);
 }
 
 // Why a node that regions cannot have runs alone.
@@ -129,8 +136,8 @@ bool Fuser::is_long(const Region& region) const {
   for (const int64_t n : region.nodes)
     for (const int64_t v : graph_.nodes()[n].outputs)
       widest = std::max(widest, static_cast<int64_t>(size_of(graph_.values()[v].dtype)));
-  return cols * widest > TileProgram::kRowBytes ||
-         (rows < TileProgram::kFewRows && cols > TileProgram::kLongRow);
+  const FusionLimits& limits = limits_of(region);
+  return cols * widest > limits.row_bytes || (rows < limits.few_rows && cols > limits.long_row);
 }
 
 // What the node would be in the region, to which some of its operands belong.
@@ -228,10 +235,33 @@ FusionBarrier Fuser::obstacle(int64_t n, const Region& region, NodeKind& role) c
     return region.barrier == FusionBarrier::Result ? FusionBarrier::UsedElsewhere : region.barrier;
   if (split_point >= 0 && n >= split_point && region.nodes[0] < split_point)
     return FusionBarrier::SplitPoint;
+  if (graph_.values()[graph_.nodes()[n].outputs[0]].device != region.device)
+    return FusionBarrier::Device;
   FusionBarrier why = FusionBarrier::Result;
   role = kind_of_node(n, region, why);
   if (role == NodeKind::None) return why;
   return region.level < region.reader ? FusionBarrier::Result : FusionBarrier::UsedElsewhere;
+}
+
+// Whether the node and the regions together may read and write more buffers than a kernel of the
+// device binds. What is read after the node may stay outside.
+bool Fuser::binds_too_many(int64_t n, std::span<const int64_t> joined) const {
+  const size_t most = limits_of(regions_[joined[0]]).buffers;
+  if (most == 0) return false;
+  size_t stores = 0;
+  std::vector<int64_t> loads;
+  const auto add = [&](int64_t m) {
+    const Graph::Node& node = graph_.nodes()[m];
+    stores += m == n || last_read_[node.outputs[0]] > n;
+    for (const int64_t v : node.inputs) {
+      const bool inside = std::ranges::find(joined, region_of(v)) != joined.end();
+      if (!inside && std::ranges::find(loads, source_[v]) == loads.end())
+        loads.push_back(source_[v]);
+    }
+  };
+  for (const int64_t r : joined) std::ranges::for_each(regions_[r].nodes, add);
+  add(n);
+  return loads.size() + stores > most;
 }
 
 // Of the regions found those that the node joins, latest first.
@@ -248,7 +278,7 @@ std::vector<int64_t> Fuser::partners(int64_t n, std::vector<int64_t> found, Node
     NodeKind as = NodeKind::None;
     if (const FusionBarrier why = obstacle(n, region, as); why != FusionBarrier::Result) {
       refuse(r, why);
-    } else if (nodes + region.nodes.size() > TileProgram::kMaxNodes) {
+    } else if (nodes + region.nodes.size() > limits_of(region).ops) {
       refuse(r, FusionBarrier::Limit);
     } else if (!chosen.empty() &&
                (as != role || region.shape != regions_[chosen[0]].shape ||
@@ -269,6 +299,10 @@ std::vector<int64_t> Fuser::partners(int64_t n, std::vector<int64_t> found, Node
     refuse(r, FusionBarrier::ResultBuffer);
     return true;
   });
+  if (!chosen.empty() && binds_too_many(n, chosen)) {
+    for (const int64_t r : chosen) refuse(r, FusionBarrier::Limit);
+    chosen.clear();
+  }
   return chosen;
 }
 
@@ -311,6 +345,7 @@ void Fuser::start(int64_t n) {
   const Graph::Node& node = graph_.nodes()[n];
   Region region;
   region.nodes = {n};
+  region.device = graph_.values()[node.outputs[0]].device;
   region.open = can_fuse(node);
   if (!region.open) region.barrier = reason_alone(node);
   for (const int64_t v : node.inputs)

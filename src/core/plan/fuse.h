@@ -5,10 +5,9 @@
 
 namespace tinyt {
 
-// An operand of a region. A single number is converted beforehand, through the dtype of the call.
+// An operand of a region.
 struct RegionInput {
   int64_t value;
-  DType through;
   bool per_row;  // its shape is that of the rows alone
 
   bool operator==(const RegionInput&) const = default;
@@ -19,12 +18,15 @@ struct RegionInput {
 // of their operands.
 struct Group {
   std::vector<int64_t> nodes;  // in the order of the graph
-  TileProgram tiles;           // of more than one
-  std::vector<RegionInput> inputs;
-  std::vector<int64_t> outputs;  // value numbers
-  Dims shape;                    // of the space
-  size_t reduced = 0;            // how many of its last dimensions are reduced
-  int64_t product = -1;          // a node
+  std::vector<OpId> ops;       // of them, views aside
+  FusedKernel kernel;          // of more than one
+  std::shared_ptr<CompiledKernel> compiled;
+  std::vector<RegionInput> inputs;  // the kernel's loads
+  std::vector<int64_t> outputs;     // value numbers
+  Dims shape;                       // of the space
+  Device device{};
+  size_t reduced = 0;    // how many of its last dimensions are reduced
+  int64_t product = -1;  // a node
   FusionBarrier barrier = FusionBarrier::Result;
   int64_t barrier_bytes = 0;
 
@@ -46,10 +48,11 @@ class Fuser {
   std::vector<Group> run();
 
  private:
-  friend class TileBuilder;
+  friend class KernelBuilder;
   // A region under way. Its level is above those of all that it reads.
   struct Region {
     std::vector<int64_t> nodes;
+    Device device{};
     Dims shape;
     size_t reduced = 0;
     int64_t product = -1;
@@ -63,6 +66,7 @@ class Fuser {
   // Where a node stands in a region.
   enum class NodeKind : uint8_t { None, Full, Row, Reduction };
 
+  const FusionLimits& limits_of(const Region& region) const;
   bool is_view(int64_t node) const;
   bool is_made_inside(int64_t v, int64_t region) const;
   int64_t region_of(int64_t v) const;
@@ -74,6 +78,7 @@ class Fuser {
   bool is_long(const Region& region) const;
   bool saves_memory(const Region& region, int64_t n, std::span<const int64_t> with) const;
   FusionBarrier obstacle(int64_t n, const Region& region, NodeKind& role) const;
+  bool binds_too_many(int64_t n, std::span<const int64_t> joined) const;
   std::vector<int64_t> partners(int64_t n, std::vector<int64_t> found, NodeKind& role);
   void add_node(int64_t n);
   bool join(int64_t n, const std::vector<int64_t>& found);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/plan/fuse.h"
-#include "core/plan/fuse_tiles.h"
+#include "core/plan/fuse_kernel.h"
 
 namespace tinyt {
 
@@ -12,6 +12,8 @@ std::string_view text_of(FusionBarrier barrier) {
       return "a result";
     case FusionBarrier::RunsAlone:
       return "an operation that runs alone";
+    case FusionBarrier::Device:
+      return "device";
     case FusionBarrier::Reductions:
       return "reductions after a product";
     case FusionBarrier::DType:
@@ -150,10 +152,11 @@ Group Fuser::group_of(const Region& region) const {
   Group group;
   group.nodes = region.nodes;
   group.barrier = region.barrier;
+  group.device = region.device;
   group.shape = region.shape;
   group.reduced = region.reduced;
   group.product = region.product;
-  if (group.is_region()) TileBuilder(*this, group).run();
+  if (group.is_region()) KernelBuilder(*this, group).run();
   return group;
 }
 

@@ -72,8 +72,10 @@ FusionBarrier Fuser::obstacle(int64_t product, const Region& region,
       is_read_later = true;
     }
   }
-  if (region.nodes.size() == TileProgram::kMaxNodes) return FusionBarrier::Limit;
-  const bool joins = hold_ == Regions::Products && may_wait(product, region, is_read_later);
+  const FusionLimits& limits = limits_of(region);
+  if (region.nodes.size() == limits.ops) return FusionBarrier::Limit;
+  const bool joins =
+      hold_ == Regions::Products && limits.products && may_wait(product, region, is_read_later);
   return joins ? FusionBarrier::Result : FusionBarrier::ResultBuffer;
 }
 

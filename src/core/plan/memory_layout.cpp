@@ -1,22 +1,10 @@
 // Where a program's operands lie, and how much a run holds at each step.
 #include <algorithm>
 
-#include "core/ops/dry_run.h"
+#include "core/base/parallel.h"
 #include "core/plan/plan.h"
 
 namespace tinyt {
-
-namespace {
-
-// Zeros are no divisors, which integer division finds after it has taken its memory.
-void run_on_zeros(const KernelCall& call, Kernel kernel) {
-  try {
-    kernel(call);
-  } catch (const Error&) {
-  }
-}
-
-}  // namespace
 
 Plan::MemoryLayout Plan::layout() const {
   using Kind = Allocation::Kind;
@@ -24,8 +12,9 @@ Plan::MemoryLayout Plan::layout() const {
   const auto add = [&](const Storage* storage, Allocation place) {
     if (out.place_of.emplace(storage, out.places.size()).second) out.places.push_back(place);
   };
-  for (const auto& [storage, offset] : placed)
-    add(storage.get(), {Kind::Arena, storage->buffer.bytes, static_cast<int64_t>(offset)});
+  for (const Arena& arena : arenas)
+    for (const auto& [storage, offset] : arena.placed)
+      add(storage.get(), {Kind::Arena, storage->buffer.bytes, static_cast<int64_t>(offset)});
   for (size_t i = 0; i < memories.size(); ++i)
     add(memories[i].storage.get(), {Kind::Result, memories[i].bytes, static_cast<int64_t>(i)});
   for (const BufferEvent& turn : allocs)
@@ -126,7 +115,7 @@ bool Plan::may_replace(const Step& step, const Storage& from, const Storage& to)
     const bool fits = in[i].itemsize() == out[output].itemsize() && in[i].offset() == 0;
     if (step.kind == Kind::Region) {
       const Region& region = regions[step.index];
-      if (!fits || region.product || !region.may_replace(i, output)) return false;
+      if (!fits || region.product || !region.kernel->may_replace(i, output)) return false;
       continue;
     }
     if (!fits || step.kind != Kind::Op || in[i].shape() != out[output].shape() ||
@@ -134,31 +123,21 @@ bool Plan::may_replace(const Step& step, const Storage& from, const Storage& to)
       return false;
     if (info(step.op).kind == OpKind::Scalar) continue;
     const KernelCall call{step.op, in, out, attrs_of(step), step.compute};
-    if (step.op != OpId::matmul_add || i != 2 || !fusion_target_of({}).adds_in_place(call))
+    const FusionTarget* target = find_fusion_target(out[output].device());
+    if (step.op != OpId::matmul_add || i != 2 || !target || !target->adds_in_place(call))
       return false;
   }
   return true;
 }
 
-// The kernel itself says it, without doing its work.
+// The device says it, from geometry.
 size_t Plan::scratch_of(const Step& step) const {
   if (step.kind == Kind::ExternalOp) return executables[step.index]->scratch_bytes();
-  const bool is_scalar = step.kind == Kind::Op && info(step.op).kind == OpKind::Scalar;
-  if (is_scalar && !(is_integral(step.compute) && divides(step.op))) return 0;
-  DryRun dry;
-  std::vector<Tensor> in, out;
-  for (const Tensor& t : inputs(step)) in.push_back(dry.fake_tensor(t));
-  for (const Tensor& t : outputs(step)) out.push_back(dry.fake_tensor(t));
-  return dry.bytes_of([&] {
-    if (step.kind == Kind::Op) {
-      const KernelCall call{step.op, in, out, attrs[step.index], step.compute};
-      return is_scalar ? run_on_zeros(call, step.kernel) : step.kernel(call);
-    }
-    if (step.kind == Kind::Copy) return kernels_of(out[0].device()).copy_into(in[0], out[0]);
-    Region region = regions[step.index];
-    if (region.product) region.product->result = dry.fake_tensor(region.product->result);
-    run_region(region, in, out);
-  });
+  const auto in = inputs(step), out = outputs(step);
+  if (step.kind == Kind::Region) return scratch_of(regions[step.index], in, out);
+  const FusionTarget* target = find_fusion_target(out[0].device());
+  if (step.kind == Kind::Copy || !target) return 0;  // copies take none
+  return target->workspace({step.op, in, out, attrs_of(step), step.compute});
 }
 
 std::vector<size_t> Plan::scratch_bytes() const {
@@ -181,6 +160,12 @@ size_t Plan::spare_bytes() const {
   for (int64_t s = first_write; s >= 0 && s < std::ssize(steps); ++s)
     most = std::max(most, scratch_of(steps[s]));
   return most;
+}
+
+size_t Plan::arena_bytes() const {
+  size_t bytes = 0;
+  for (const Arena& arena : arenas) bytes += arena.memory.bytes;
+  return bytes;
 }
 
 size_t Plan::peak_bytes() const {

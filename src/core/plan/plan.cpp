@@ -13,26 +13,28 @@ std::string_view Plan::name(const Step& step) const {
   }
 }
 
-// Inputs are those of its product, then those of its tiles but the product's result.
+FrontProduct Plan::front_of(const Product& product, std::span<const Tensor> inputs) const {
+  return {product.kernel,
+          {product.op,
+           inputs.first(product.inputs),
+           {&product.result, 1},
+           attrs[product.attrs],
+           product.compute},
+          product.operand};
+}
+
 void Plan::run_region(Region& region, std::span<const Tensor> inputs,
                       std::span<const Tensor> outputs) const {
-  const auto& product = region.product;
-  size_t next = product ? product->inputs : 0;
-  for (size_t i = 0; i < region.operands.size(); ++i) {
-    const bool is_made = product && product->operand == static_cast<int>(i);
-    region.operands[i].data = (is_made ? product->result : inputs[next++]).data();
-  }
-  for (size_t i = 0; i < region.outputs.size(); ++i) region.outputs[i] = outputs[i].data();
-  if (!product)
-    return fusion_target_of({}).run_tiles(region.tiles, region.operands, region.space,
-                                          region.outputs);
-  fusion_target_of({}).run_product(product->kernel,
-                                   {product->op,
-                                    inputs.first(product->inputs),
-                                    {&product->result, 1},
-                                    attrs[product->attrs],
-                                    product->compute},
-                                   region.tiles, region.operands, region.space, region.outputs);
+  if (!region.product) return region.kernel->run(inputs, outputs, nullptr);
+  const FrontProduct front = front_of(*region.product, inputs);
+  region.kernel->run(inputs.subspan(region.product->inputs), outputs, &front);
+}
+
+size_t Plan::scratch_of(const Region& region, std::span<const Tensor> inputs,
+                        std::span<const Tensor> outputs) const {
+  if (!region.product) return region.kernel->workspace(inputs, outputs, nullptr);
+  const FrontProduct front = front_of(*region.product, inputs);
+  return region.kernel->workspace(inputs.subspan(region.product->inputs), outputs, &front);
 }
 
 }  // namespace tinyt

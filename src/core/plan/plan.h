@@ -14,7 +14,6 @@
 #include "core/graph/fusion_target.h"
 #include "core/graph/graph.h"
 #include "core/ops/seam.h"
-#include "core/plan/tile_program.h"
 
 namespace tinyt {
 
@@ -22,6 +21,7 @@ namespace tinyt {
 enum class FusionBarrier : uint8_t {
   Result,     // nothing in the graph reads it
   RunsAlone,  // it or its reader is no elementwise op or reduction
+  Device,
   Reductions,
   DType,
   Shape,
@@ -60,19 +60,10 @@ struct Plan {
     Tensor result;  // in memory of the step's, or of a result of the region's
   };
   struct Region {
-    TileProgram tiles;
-    TileSpace space;
-    std::vector<TileOperand> operands;  // strides; the addresses are those of the run
-    std::vector<char*> outputs;
+    FusedKernel meaning;
+    std::shared_ptr<CompiledKernel> kernel;
+    std::vector<OpId> ops;  // of its nodes
     std::optional<Product> product = {};
-
-    bool may_replace(size_t operand, size_t output) const;
-  };
-  // Steps that run side by side: branches, each with steps in their order, that wait for none of
-  // another branch. All that they read and write is in memory apart for as long as the group runs.
-  struct ConcurrentGroup {
-    int64_t first, last;
-    std::vector<std::vector<int64_t>> branches;
   };
   // What is returned: a view of memory made for the run, of an argument, or a tensor that is there.
   struct Result {
@@ -129,6 +120,13 @@ struct Plan {
     int64_t step;
     ResultBuffer memory;
     Use use = Use::Value;
+    size_t arena = 0;  // which
+  };
+  // A device's block for small values, from the first step that uses it to the last: mostly the
+  // same one at each run.
+  struct Arena {
+    ResultBuffer memory;
+    std::vector<std::pair<Ref<Storage>, size_t>> placed;  // and their offsets
   };
   // A random op: its attributes end with the generator's number and how far into its counters.
   struct Draw {
@@ -147,9 +145,12 @@ struct Plan {
   const Attrs& attrs_of(const Step& step) const { return attrs[step.index]; }
   const Attrs& attrs_of(const Product& product) const { return attrs[product.attrs]; }
   std::string_view name(const Step& step) const;
-  // Sets the addresses of the region's operands, and runs it.
+  // Inputs are those of its product, then the kernel's operands but the product's result.
   void run_region(Region& region, std::span<const Tensor> inputs,
                   std::span<const Tensor> outputs) const;
+  size_t scratch_of(const Region& region, std::span<const Tensor> inputs,
+                    std::span<const Tensor> outputs) const;
+  FrontProduct front_of(const Product& product, std::span<const Tensor> inputs) const;
 
   MemoryLayout layout() const;
   // The memory that is alive during a step.
@@ -157,13 +158,14 @@ struct Plan {
   // The bytes that a run holds during each step: the arena, blocks, results that it took so far,
   // and from the first write on what kernels take for themselves.
   std::vector<size_t> held_bytes() const;
-  // What each step's kernel takes on top, with as many threads as there are now.
+  // What each step's kernel takes on top, with as many threads as there are now: its workspace.
   std::vector<size_t> scratch_bytes() const;
   size_t scratch_of(const Step& step) const;
   // The most that a step from the first write on takes.
   size_t spare_bytes() const;
   // The most that a run holds, with that; known before the first one.
   size_t peak_bytes() const;
+  size_t arena_bytes() const;
   // Whether a run may write that memory of results where an argument of its size lies: no step
   // reads the argument once it is written, and one that does both reads each element first.
   bool may_replace(size_t argument, size_t memory) const;
@@ -187,10 +189,7 @@ struct Plan {
   std::vector<Tensor> written;   // of the captured memory
   // Large values in between, and results, have blocks of their own while they are used.
   std::vector<BufferEvent> allocs, frees;  // in the order of the steps
-  // Others lie in one block, the arena, from the first step that uses it to the last: mostly the
-  // same one.
-  std::vector<std::pair<Ref<Storage>, size_t>> placed;  // and their offsets
-  size_t arena_bytes = 0;
+  std::vector<Arena> arenas;
   // The first step that writes what is there after a run, or -1. What kernels take for themselves
   // from there on is taken before it, so that none of them fails.
   int64_t first_write = -1;

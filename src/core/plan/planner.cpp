@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
+#include <set>
 #include <unordered_set>
 
 #include "core/base/checked.h"
 #include "core/base/parallel.h"
 #include "core/memory/size_class.h"
+#include "core/ops/fallback.h"
 #include "core/plan/buffer_assignment.h"
-#include "core/plan/concurrent_groups.h"
 #include "core/plan/liveness.h"
+#include "core/plan/step_facts.h"
 
 namespace tinyt {
 
@@ -34,8 +37,6 @@ bool may_fail(const Graph::Node& node) {
 }
 
 }  // namespace
-
-Kernel kernel_of(OpId op) { return kernels_of({}).row(op); }
 
 namespace {
 
@@ -130,8 +131,7 @@ size_t Planner::plan(Regions hold) {
 // A storage whose address is set at each run.
 Tensor Planner::add_argument(const Tensor& like, std::span<const int64_t> shape, DType dtype,
                              size_t bytes) {
-  Ref<Storage> storage(new Storage);
-  storage->buffer.bytes = bytes;
+  Ref<Storage> storage = Storage::without_memory(bytes, like.device());
   argument_of_[storage.get()] = plan_.arguments.size();
   plan_.arguments.push_back({storage, like});
   return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
@@ -153,8 +153,9 @@ void Planner::take_inputs() {
   if (part_ != Plan::Part::Later) return;
   for (int64_t v : partition_.saved) {
     const Graph::Value& kept = graph_.values()[v];
-    const Tensor like = Tensor::from_storage(Ref<Storage>(new Storage), kept.shape,
-                                             contiguous_strides(kept.shape), 0, kept.dtype);
+    const Tensor like =
+        Tensor::from_storage(Storage::without_memory(kept.bytes(), kept.device), kept.shape,
+                             contiguous_strides(kept.shape), 0, kept.dtype);
     values_[v] = add_argument(like, kept.shape, kept.dtype, kept.bytes());
   }
 }
@@ -165,16 +166,15 @@ void Planner::set(int64_t v, Tensor t) {
   values_[v] = std::move(t);
 }
 
-Tensor Planner::fresh(std::span<const int64_t> shape, DType dtype) {
-  Ref<Storage> storage(new Storage);
-  storage->buffer.bytes = bytes_of("compile", shape, dtype);
+Tensor Planner::fresh(std::span<const int64_t> shape, DType dtype, Device device) {
+  Ref<Storage> storage = Storage::without_memory(bytes_of("compile", shape, dtype), device);
   buffer_of_[storage.get()] = static_cast<int64_t>(buffers_.size());
   buffers_.push_back({storage, kAlways, -1});
   return Tensor::from_storage(std::move(storage), shape, contiguous_strides(shape), 0, dtype);
 }
 
 Tensor Planner::copied(const Tensor& t) {
-  Tensor out = fresh(t.shape(), t.dtype());
+  Tensor out = fresh(t.shape(), t.dtype(), t.device());
   add_copy(t, out);
   return out;
 }
@@ -245,10 +245,11 @@ bool Planner::may_overwrite(const Tensor& base, int64_t now) const {
 // The operand of an elementwise op whose memory the result may take: nobody reads it any more, and
 // whatever else lies there is the same tensor.
 const Tensor* Planner::operand_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
-                                       int64_t now) const {
+                                       Device device, int64_t now) const {
   for (const Tensor& t : in) {
-    if (t.shape() != inferred.shape[0] || t.itemsize() != size_of(inferred.dtype[0]) ||
-        !until_.contains(&t.storage()) || !may_overwrite(t, now))
+    if (t.device() != device || t.shape() != inferred.shape[0] ||
+        t.itemsize() != size_of(inferred.dtype[0]) || !until_.contains(&t.storage()) ||
+        !may_overwrite(t, now))
       continue;
     if (std::all_of(in.begin(), in.end(), [&](const Tensor& other) {
           return &other.storage() != &t.storage() ||
@@ -270,7 +271,8 @@ const Tensor* Planner::addend_to_take(const std::vector<Tensor>& in, const Infer
       Tensor::from_storage(Ref<Storage>(new Storage), inferred.shape[0],
                            contiguous_strides(inferred.shape[0]), 0, inferred.dtype[0]);
   const KernelCall call{OpId::matmul_add, in, {&like, 1}, inferred.attrs, inferred.compute};
-  return fusion_target_of({}).adds_in_place(call) ? &addend : nullptr;
+  const FusionTarget* target = find_fusion_target(addend.device());
+  return target && target->adds_in_place(call) ? &addend : nullptr;
 }
 
 void Planner::plan_op(const Graph::Node& node, int64_t now) {
@@ -298,8 +300,10 @@ void Planner::plan_op(const Graph::Node& node, int64_t now) {
     set(node.outputs[0], in[0]);
     return;
   }
-  // A pass may have left out the copy that laid the parts of complex numbers side by side.
-  if (node.op == OpId::view_as_complex && !holds_pairs(in[0])) in[0] = copied(in[0]);
+  // A pass may have left out the copy that laid the parts of complex numbers side by side. An
+  // argument may begin between two of them, which memory without addresses must not.
+  if (node.op == OpId::view_as_complex && (!holds_pairs(in[0]) || is_hidden_argument(in[0])))
+    in[0] = copied(in[0]);
   Inferred inferred;
   infer(node.op, in, node.attrs, inferred);
   if (inferred.is_view) {
@@ -308,19 +312,21 @@ void Planner::plan_op(const Graph::Node& node, int64_t now) {
     return;
   }
   std::vector<Tensor> out;
+  const Device device = graph_.values()[node.outputs[0]].device;
+  const Tensor* taken = info(node.op).kind == OpKind::Scalar
+                            ? operand_to_take(in, inferred, device, now)
+                        : node.op == OpId::matmul_add ? addend_to_take(in, inferred, now)
+                                                      : nullptr;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const Tensor* taken = info(node.op).kind == OpKind::Scalar ? operand_to_take(in, inferred, now)
-                          : node.op == OpId::matmul_add        ? addend_to_take(in, inferred, now)
-                                                               : nullptr;
     out.push_back(taken ? taken->view_as(inferred.dtype[i], inferred.shape[i],
                                          contiguous_strides(inferred.shape[i]), taken->offset())
-                        : fresh(inferred.shape[i], inferred.dtype[i]));
+                        : fresh(inferred.shape[i], inferred.dtype[i], device));
     set(node.outputs[i], out[i]);
   }
   Plan::Step& step = add_step(Plan::Kind::Op, in, out);
   step.op = node.op;
   step.compute = inferred.compute;
-  step.kernel = kernel_of(node.op);
+  step.kernel = kernel_of(node.op, inferred.compute, in.size(), device);
   step.index = static_cast<int64_t>(plan_.attrs.size());
   if (has_flag(node.op, op_flags::random)) {
     const auto& ints = inferred.attrs.ints;
@@ -364,7 +370,7 @@ void Planner::plan_opaque(const Graph::Node& node, int64_t now) {
       values_[node.outputs[i]] = in[i];
     } else {
       const Graph::Value& made = graph_.values()[node.outputs[i]];
-      out.push_back(fresh(made.shape, made.dtype));
+      out.push_back(fresh(made.shape, made.dtype, made.device));
       set(node.outputs[i], out[i]);
     }
   }
@@ -407,7 +413,7 @@ void Planner::find_unfused_peak() {
 size_t Planner::peak(size_t own_block) const {
   const auto steps = static_cast<int64_t>(plan_.steps.size());
   std::vector<int64_t> change(static_cast<size_t>(steps) + 1, 0);
-  std::vector<Lifetime> small;
+  std::map<Device, std::vector<Lifetime>> small;
   const auto add = [&](int64_t first, int64_t last, size_t bytes) {
     change[first] += static_cast<int64_t>(bytes);
     change[last + 1] -= static_cast<int64_t>(bytes);
@@ -418,14 +424,14 @@ size_t Planner::peak(size_t own_block) const {
     if (!is_used(buffer)) continue;
     const size_t bytes = buffer.storage->buffer.bytes;
     if (bytes < own_block) {
-      small.push_back({buffer.first, buffer.last, bytes});
+      small[buffer.storage->buffer.device].push_back({buffer.first, buffer.last, bytes});
     } else {
       add(buffer.first, buffer.last, bytes);
     }
   }
-  if (!small.empty()) {
-    const auto [first, last] = span_of(small);
-    add(first, last, pack(small, steps, memory::kAlignment).bytes);
+  for (const auto& [device, blocks] : small) {
+    const auto [first, last] = span_of(blocks);
+    add(first, last, pack(blocks, steps, memory::kAlignment).bytes);
   }
   int64_t held = 0;
   size_t most = 0;
@@ -443,11 +449,11 @@ size_t Planner::least_own_block() const {
 }
 
 // What steps of a group use is there from its first step to its last.
-void Planner::stretch(std::span<const Plan::ConcurrentGroup> groups) {
+void Planner::stretch(std::span<const ConcurrentGroup> groups) {
   std::vector<int64_t> from(plan_.steps.size());
   std::iota(from.begin(), from.end(), 0);
   std::vector<int64_t> to = from;
-  for (const Plan::ConcurrentGroup& group : groups)
+  for (const ConcurrentGroup& group : groups)
     for (int64_t s = group.first; s <= group.last; ++s) from[s] = group.first, to[s] = group.last;
   for (Buffer& buffer : buffers_) {
     if (buffer.last < 0) continue;
@@ -471,9 +477,20 @@ void Planner::plan_groups() {
   for (const Plan::ResultBuffer& memory : plan_.memories)
     liveness.try_emplace(memory.storage.get(), Lifetime{0, steps - 1, 0});  // given
   for (const auto& [key, x] : converted_) liveness[&x.storage()] = {0, steps - 1, 0};
-  std::vector<Plan::ConcurrentGroup> groups =
-      InterOpScheduler(plan_, liveness, scratch_, std::max(2, num_threads())).run();
+  std::set<Device> devices;
+  for (const Buffer& buffer : buffers_)
+    devices.insert(buffer.storage ? buffer.storage->buffer.device : Device{});
+  for (const Plan::ResultBuffer& memory : plan_.memories)
+    devices.insert(memory.storage->buffer.device);
+  std::vector<ConcurrentGroup> groups;
+  for (const Device device : devices)
+    if (const FusionTarget* target = find_fusion_target(device)) {
+      const auto facts = facts_of(plan_, device, liveness, scratch_);
+      std::ranges::move(target->side_by_side(facts, std::max(2, num_threads())),
+                        std::back_inserter(groups));
+    }
   if (groups.empty()) return;
+  std::ranges::sort(groups, {}, &ConcurrentGroup::first);
   const size_t enough = peak(least_own_block());
   const std::vector<Buffer> buffers = buffers_;
   const std::vector<Plan::BufferEvent> taken = plan_.allocs;
@@ -497,7 +514,7 @@ int64_t Planner::first_lasting_write() const {
     const auto out = plan_.outputs(plan_.steps[s]);
     if (std::ranges::none_of(out, [&](const Tensor& x) { return lasting.contains(&x.storage()); }))
       continue;
-    for (const Plan::ConcurrentGroup& group : plan_.groups)
+    for (const ConcurrentGroup& group : plan_.groups)
       if (group.first <= s && s <= group.last) return group.first;
     return s;
   }
@@ -520,35 +537,41 @@ void Planner::place() {
   plan_groups();
   take_before_writes();
   const auto steps = static_cast<int64_t>(plan_.steps.size());
-  std::vector<Lifetime> small, large;
-  std::vector<Ref<Storage>> in_arena;
-  const auto add_large = [&](int64_t first, int64_t last, size_t bytes) {
-    if (bytes > memory::kSlabMax) large.push_back({first, last, bytes});
+  struct Small {
+    std::vector<Lifetime> blocks;
+    std::vector<Ref<Storage>> storages;
+  };
+  std::map<Device, Small> small;
+  std::vector<Lifetime> large;  // of the CPU's
+  const auto add_large = [&](int64_t first, int64_t last, const tinyt::Buffer& buffer) {
+    if (buffer.bytes > memory::kSlabMax && buffer.device == Device{})
+      large.push_back({first, last, buffer.bytes});
   };
   const size_t own_block = least_own_block();
   for (const Plan::BufferEvent& turn : plan_.allocs)  // of results
-    if (turn.step >= 0) add_large(turn.step, steps - 1, turn.memory.bytes);
+    if (turn.step >= 0) add_large(turn.step, steps - 1, turn.memory.storage->buffer);
   for (const Buffer& buffer : buffers_) {
     if (!is_used(buffer)) continue;
     const size_t bytes = buffer.storage->buffer.bytes;
     if (bytes < own_block) {
-      small.push_back({buffer.first, buffer.last, bytes});
-      in_arena.push_back(buffer.storage);
+      Small& of = small[buffer.storage->buffer.device];
+      of.blocks.push_back({buffer.first, buffer.last, bytes});
+      of.storages.push_back(buffer.storage);
       continue;
     }
     plan_.allocs.push_back({buffer.first, {buffer.storage, bytes}});
     plan_.frees.push_back({buffer.last, {buffer.storage, bytes}});
-    add_large(buffer.first, buffer.last, bytes);
+    add_large(buffer.first, buffer.last, buffer.storage->buffer);
   }
-  if (!small.empty()) {
-    const Packing arena = pack(small, steps, memory::kAlignment);
-    const auto [first, last] = span_of(small);
-    const Plan::ResultBuffer memory{Ref<Storage>(new Storage), arena.bytes};
-    plan_.allocs.push_back({first, memory, Plan::Use::Arena});
-    plan_.frees.push_back({last, memory, Plan::Use::Arena});
-    plan_.arena_bytes = arena.bytes;
-    for (size_t i = 0; i < in_arena.size(); ++i)
-      plan_.placed.emplace_back(in_arena[i], arena.offsets[i]);
+  for (const auto& [device, of] : small) {
+    const Packing packing = pack(of.blocks, steps, memory::kAlignment);
+    const auto [first, last] = span_of(of.blocks);
+    const Plan::ResultBuffer memory{Storage::without_memory(packing.bytes, device), packing.bytes};
+    plan_.allocs.push_back({first, memory, Plan::Use::Arena, plan_.arenas.size()});
+    plan_.frees.push_back({last, memory, Plan::Use::Arena, plan_.arenas.size()});
+    Plan::Arena& arena = plan_.arenas.emplace_back(memory);
+    for (size_t i = 0; i < of.storages.size(); ++i)
+      arena.placed.emplace_back(of.storages[i], packing.offsets[i]);
   }
   if (!large.empty()) plan_.room = pack(large, steps, memory::kRangeStep).bytes + kScratch;
   const auto by_step = [](const Plan::BufferEvent& a, const Plan::BufferEvent& b) {

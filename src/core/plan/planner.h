@@ -12,14 +12,8 @@
 
 namespace tinyt {
 
-// The largest operand that a region gathers where it lies: from memory, a tiled copy is faster
-// (benchmarks/cases/compile.py has such cases).
-constexpr int64_t kGatheredBytes = 4 << 20;
-
 // Beyond all groups and steps.
 constexpr int64_t kAlways = INT64_MAX;
-
-Kernel kernel_of(OpId op);
 
 class Planner {
  public:
@@ -60,26 +54,28 @@ class Planner {
   void find_unfused_peak();
   size_t peak(size_t own_block) const;
   size_t least_own_block() const;
-  void stretch(std::span<const Plan::ConcurrentGroup> sides);
+  void stretch(std::span<const ConcurrentGroup> sides);
   void plan_groups();
   int64_t first_lasting_write() const;
   void take_before_writes();
 
   const Tensor& value(int64_t v) const { return values_[v]; }
   void set(int64_t v, Tensor t);
-  Tensor fresh(std::span<const int64_t> shape, DType dtype);
+  Tensor fresh(std::span<const int64_t> shape, DType dtype, Device device);
   Tensor copied(const Tensor& t);
   void convert_numbers(std::span<const Group> groups);
   Tensor converted(int64_t v, DType through, DType dtype);
-  Tensor operand_of(const Group& group, size_t i);
-  void lay_out(Plan::Region& region, std::vector<Tensor>& in, const Group& group);
+  Tensor operand_of(const Group& group, const CompiledKernel::Operand& operand);
   std::vector<Tensor> plan_product(const Group& group, int64_t now, Plan::Region& region);
   const Tensor* operand_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
-                                int64_t now) const;
+                                Device device, int64_t now) const;
   const Tensor* addend_to_take(const std::vector<Tensor>& in, const Inferred& inferred,
                                int64_t now) const;
   Tensor result_of(const Group& group, size_t output, const Plan::Region& region,
                    const std::vector<Tensor>& in, int64_t now, std::vector<bool>& taken);
+  bool is_hidden_argument(const Tensor& x) const {
+    return x.device() != Device{} && argument_of_.contains(&x.storage());
+  }
   bool is_overwritten(int64_t v) const;
   bool may_overwrite(const Tensor& base, int64_t now) const;
   bool writes_captured(const Graph::Node& node, int64_t now, size_t i) const;

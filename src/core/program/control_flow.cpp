@@ -1,12 +1,15 @@
 #include "core/program/control_flow.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 
 #include "core/base/parallel.h"
+#include "core/device/runtime.h"
 #include "core/graph/lazy.h"
+#include "core/ops/to_device.h"
 
 namespace tinyt {
 
@@ -34,7 +37,7 @@ const Graph::Value& result_of(const FlowPart& part, int64_t r) {
 
 bool is_same(const Graph& a, int64_t v, const Graph& b, int64_t w) {
   const Graph::Value &x = a.values()[v], &y = b.values()[w];
-  return x.shape == y.shape && x.dtype == y.dtype;
+  return x.shape == y.shape && x.dtype == y.dtype && x.device == y.device;
 }
 
 // The part with another recording, which takes and gives what the first one does.
@@ -65,7 +68,28 @@ class InterruptPoll {
   Clock::time_point next_ = Clock::now() + kInterval;
 };
 
-// A part's program with the addresses of one step.
+// Of a dense operand of a node.
+Buffer operand_memory(const Tensor& x, size_t byte = 0) {
+  return x.storage().buffer.part(static_cast<size_t>(x.offset()) * x.itemsize() + byte,
+                                 static_cast<size_t>(x.numel()) * x.itemsize() - byte);
+}
+
+void clear(const Buffer& to) {
+  if (to.bytes == 0) return;
+  if (to.device == Device{}) {
+    std::memset(to.host, 0, to.bytes);
+  } else {
+    runtime_of(to.device).fill(to, 0, to.bytes, 0);
+  }
+}
+
+bool is_true(const Buffer& one) {
+  uint8_t value = 0;
+  copy_bytes({.host = &value, .bytes = 1}, one, 1);
+  return value != 0;
+}
+
+// A part's program with the memory of one step.
 class PartRun {
  public:
   explicit PartRun(const FlowPart& part)
@@ -105,7 +129,8 @@ class PartRun {
   bool is_whole(int64_t result) const {
     return memory_bytes(memory_of(result)) == result_bytes(result);
   }
-  char* result(int64_t r) const { return memories[memory_of(r)]; }
+  Device device_of(size_t m) const { return program_.plan().memories[m].storage->buffer.device; }
+  const Buffer& result(int64_t r) const { return memories[memory_of(r)]; }
 
   void run(const RngOffsets& draws, int64_t step) {
     own_draws_.clear();
@@ -128,33 +153,49 @@ class PartRun {
   std::vector<size_t> argument_bytes_, result_bytes_;
 
  public:
-  std::vector<char*> arguments, memories;
+  std::vector<Buffer> arguments, memories;
 };
 
 // Places for some memories, one after another, two for each: what a step makes of what the step
 // before it made. One, where it updates that.
 class Pairs {
  public:
-  void add(size_t memory, size_t bytes, bool updates = false) {
-    bytes = (bytes + memory::kAlignment - 1) / memory::kAlignment * memory::kAlignment;
-    places_.push_back({memory, total_, updates ? 0 : bytes});
-    total_ += updates ? bytes : 2 * bytes;
+  // One for each device, for the length of a run.
+  using Blocks = std::vector<Ref<Storage>>;
+
+  void add(const PartRun& part, size_t memory, bool updates = false) {
+    const size_t bytes = (part.memory_bytes(memory) + memory::kAlignment - 1) / memory::kAlignment *
+                         memory::kAlignment;
+    const auto on = std::ranges::find(totals_, part.device_of(memory), &Total::first);
+    const auto block = static_cast<size_t>(on - totals_.begin());
+    if (on == totals_.end()) totals_.emplace_back(part.device_of(memory), 0);
+    size_t& total = totals_[block].second;
+    places_.push_back({memory, block, total, bytes, updates ? 0 : bytes});
+    total += updates ? bytes : 2 * bytes;
   }
-  size_t bytes() const { return total_; }
-  // For the length of a run.
-  Ref<Storage> allocate() const { return Storage::allocate(total_, {}); }
-  void set(const Storage& all, int64_t step, std::vector<char*>& memories) const {
-    char* base = static_cast<char*>(all.buffer.host);
+  size_t bytes() const {
+    size_t bytes = 0;
+    for (const auto& [device, total] : totals_) bytes += total;
+    return bytes;
+  }
+  Blocks allocate() const {
+    Blocks blocks;
+    for (const auto& [device, total] : totals_) blocks.push_back(Storage::allocate(total, device));
+    return blocks;
+  }
+  void set(const Blocks& blocks, int64_t step, std::vector<Buffer>& memories) const {
     for (const Allocation& p : places_)
-      memories[p.memory] = base + p.offset + static_cast<size_t>(step & 1) * p.next;
+      memories[p.memory] =
+          blocks[p.block]->buffer.part(p.offset + static_cast<size_t>(step & 1) * p.next, p.bytes);
   }
 
  private:
   struct Allocation {
-    size_t memory, offset, next;
+    size_t memory, block, offset, bytes, next;
   };
+  using Total = std::pair<Device, size_t>;  // bytes
   std::vector<Allocation> places_;
-  size_t total_ = 0;
+  std::vector<Total> totals_;
 };
 
 using Tensors = std::vector<Tensor>;
@@ -178,7 +219,7 @@ class BoundScan : public ExternalOp::Executable {
     }
     for (size_t m = 0; m < has_place.size(); ++m)
       if (!has_place[m])
-        pairs_.add(m, body_.memory_bytes(m), body_.updates(m, [&](const FlowSource& source) {
+        pairs_.add(body_, m, body_.updates(m, [&](const FlowSource& source) {
           return source.kind == FlowSource::kCarry && body_.memory_of(source.other) == m;
         }));
   }
@@ -186,22 +227,20 @@ class BoundScan : public ExternalOp::Executable {
   Parts parts() const override { return {{body_.program(), settings_.steps}}; }
 
   void run(const RngOffsets& draws) const override {
-    const Ref<Storage> rolling = pairs_.allocate();
+    const Pairs::Blocks rolling = pairs_.allocate();
     InterruptPoll poll_interrupt;
     for (int64_t s = 0; s < settings_.steps; ++s) {
       poll_interrupt();
       for (size_t a = 0; a < body_.arguments.size(); ++a) set_argument(a, s);
-      pairs_.set(*rolling, s, body_.memories);
+      pairs_.set(rolling, s, body_.memories);
       for (const Stack& stack : direct_) body_.memories[stack.memory] = slice(stack, s);
       body_.run(draws, s);
       for (const Stack& stack : copied_)
-        if (stack.bytes > 0)
-          std::memcpy(slice(stack, s), body_.memories[stack.memory], stack.bytes);
+        copy_bytes(slice(stack, s), body_.memories[stack.memory], stack.bytes);
     }
     for (size_t i = 0; i < settings_.finals.size(); ++i) {
       const int64_t r = settings_.finals[i];
-      if (body_.result_bytes(r) > 0)
-        std::memcpy(outputs_[i].data(), body_.result(r), body_.result_bytes(r));
+      copy_bytes(operand_memory(outputs_[i]), body_.result(r), body_.result_bytes(r));
     }
   }
   size_t scratch_bytes() const override {
@@ -216,30 +255,32 @@ class BoundScan : public ExternalOp::Executable {
   int64_t index(int64_t step) const {
     return settings_.reversed ? settings_.steps - 1 - step : step;
   }
-  char* slice(const Stack& stack, int64_t step) const {
-    return outputs_[stack.output].data() + static_cast<size_t>(index(step)) * stack.bytes;
+  Buffer slice(const Stack& stack, int64_t step) const {
+    return operand_memory(outputs_[stack.output], static_cast<size_t>(index(step)) * stack.bytes);
   }
   void set_argument(size_t a, int64_t step) const {
     const FlowSource& source = body_.sources()[a];
     const auto slice_of = [&](int64_t s) {
-      return inputs_[source.at].data() + static_cast<size_t>(index(s)) * body_.argument_bytes(a);
+      return operand_memory(inputs_[source.at],
+                            static_cast<size_t>(index(s)) * body_.argument_bytes(a));
     };
-    char*& to = body_.arguments[a];
+    Buffer& to = body_.arguments[a];
     switch (source.kind) {
       case FlowSource::kNowhere:
-        to = nullptr;
+        to = {};
         return;
       case FlowSource::kWhole:
-        to = inputs_[source.at].data();
+        to = operand_memory(inputs_[source.at]);
         return;
       case FlowSource::kSlice:
         to = slice_of(step);
         return;
       case FlowSource::kCarry:
-        to = step == 0 ? inputs_[source.at].data() : body_.result(source.other);
+        to = step == 0 ? operand_memory(inputs_[source.at]) : body_.result(source.other);
         return;
       case FlowSource::kNext:
-        to = step + 1 < settings_.steps ? slice_of(step + 1) : inputs_[source.other].data();
+        to =
+            step + 1 < settings_.steps ? slice_of(step + 1) : operand_memory(inputs_[source.other]);
         return;
     }
   }
@@ -261,13 +302,13 @@ class ScanNode : public ExternalOp {
     std::vector<Geometry> out;
     for (int64_t r : settings_.finals) {
       const Graph::Value& value = result_of(settings_.body, r);
-      out.push_back({value.shape, value.dtype});
+      out.push_back({value.shape, value.dtype, value.device});
     }
     for (int64_t r : settings_.stacks) {
       const Graph::Value& value = result_of(settings_.body, r);
       Dims shape{settings_.steps};
       for (int64_t size : value.shape) shape.push_back(size);
-      out.push_back({shape, value.dtype});
+      out.push_back({shape, value.dtype, value.device});
     }
     return out;
   }
@@ -312,7 +353,7 @@ class BoundCond : public ExternalOp::Executable {
         (at_once ? branch.direct : branch.copied).push_back({o, m, branch.run->result_bytes(r)});
       }
       for (size_t m = 0; m < has_place.size(); ++m)
-        if (!has_place[m]) branch.others.add(m, branch.run->memory_bytes(m));
+        if (!has_place[m]) branch.others.add(*branch.run, m);
     }
   }
 
@@ -323,22 +364,22 @@ class BoundCond : public ExternalOp::Executable {
   }
 
   void run(const RngOffsets& draws) const override {
-    allocs_ = *inputs_[0].ptr<uint8_t>() != 0;
+    allocs_ = is_true(operand_memory(inputs_[0]));
     const Branch& branch = branches_[allocs_];
     PartRun& part = *branch.run;
-    const Ref<Storage> rest = branch.others.allocate();
+    const Pairs::Blocks rest = branch.others.allocate();
     for (size_t a = 0; a < part.arguments.size(); ++a) {
       const FlowSource& source = part.sources()[a];
-      part.arguments[a] = source.kind == FlowSource::kWhole ? inputs_[source.at].data() : nullptr;
+      part.arguments[a] =
+          source.kind == FlowSource::kWhole ? operand_memory(inputs_[source.at]) : Buffer{};
     }
-    branch.others.set(*rest, 0, part.memories);
-    for (const Result& r : branch.direct) part.memories[r.memory] = outputs_[r.output].data();
+    branch.others.set(rest, 0, part.memories);
+    for (const Result& r : branch.direct)
+      part.memories[r.memory] = operand_memory(outputs_[r.output]);
     part.run(draws, 0);
-    for (size_t o : branch.zeros)
-      if (const Tensor& t = outputs_[o]; t.numel() > 0)
-        std::memset(t.data(), 0, static_cast<size_t>(t.numel()) * t.itemsize());
+    for (size_t o : branch.zeros) clear(operand_memory(outputs_[o]));
     for (const Result& r : branch.copied)
-      if (r.bytes > 0) std::memcpy(outputs_[r.output].data(), part.memories[r.memory], r.bytes);
+      copy_bytes(operand_memory(outputs_[r.output]), part.memories[r.memory], r.bytes);
   }
   size_t scratch_bytes() const override {
     size_t most = 0;
@@ -373,7 +414,7 @@ class CondNode : public ExternalOp {
     for (size_t o = 0; o < settings_.results[0].size(); ++o) {
       const size_t b = settings_.results[0][o] >= 0 ? 0 : 1;
       const Graph::Value& value = result_of(settings_.parts[b], settings_.results[b][o]);
-      out.push_back({value.shape, value.dtype});
+      out.push_back({value.shape, value.dtype, value.device});
     }
     return out;
   }
@@ -409,10 +450,9 @@ class BoundWhile : public ExternalOp::Executable {
         outputs_(std::move(outputs)),
         condition_(settings.condition),
         body_(settings.body) {
-    for (size_t m = 0; m < condition_.memories.size(); ++m)
-      answer_.add(m, condition_.memory_bytes(m));
+    for (size_t m = 0; m < condition_.memories.size(); ++m) answer_.add(condition_, m);
     for (size_t m = 0; m < body_.memories.size(); ++m)
-      pairs_.add(m, body_.memory_bytes(m), body_.updates(m, [&](const FlowSource& source) {
+      pairs_.add(body_, m, body_.updates(m, [&](const FlowSource& source) {
         return source.kind == FlowSource::kCarry && body_.memory_of(carries_[source.at]) == m;
       }));
   }
@@ -423,26 +463,26 @@ class BoundWhile : public ExternalOp::Executable {
   }
 
   void run(const RngOffsets& draws) const override {
-    const Ref<Storage> answer = answer_.allocate(), rolling = pairs_.allocate();
-    answer_.set(*answer, 0, condition_.memories);
-    std::vector<char*> carry;
-    for (size_t i = 0; i < carries_.size(); ++i) carry.push_back(inputs_[i].data());
+    const Pairs::Blocks answer = answer_.allocate(), rolling = pairs_.allocate();
+    answer_.set(answer, 0, condition_.memories);
+    std::vector<Buffer> carry;
+    for (size_t i = 0; i < carries_.size(); ++i) carry.push_back(operand_memory(inputs_[i]));
     int64_t step = 0;
     InterruptPoll poll_interrupt;
     for (;; ++step) {
       poll_interrupt();
       set_arguments(condition_, carry);
       condition_.run(draws, 0);
-      if (*condition_.result(0) == 0) break;
+      if (!is_true(condition_.result(0))) break;
       set_arguments(body_, carry);
-      pairs_.set(*rolling, step, body_.memories);
+      pairs_.set(rolling, step, body_.memories);
       body_.run(draws, 0);
       for (size_t i = 0; i < carry.size(); ++i) carry[i] = body_.result(carries_[i]);
     }
     steps_ = step;
     for (size_t i = 0; i < carry.size(); ++i) {
-      const size_t bytes = static_cast<size_t>(outputs_[i].numel()) * outputs_[i].itemsize();
-      if (bytes > 0) std::memcpy(outputs_[i].data(), carry[i], bytes);
+      const Buffer to = operand_memory(outputs_[i]);
+      copy_bytes(to, carry[i], to.bytes);
     }
   }
   size_t scratch_bytes() const override {
@@ -450,12 +490,12 @@ class BoundWhile : public ExternalOp::Executable {
   }
 
  private:
-  void set_arguments(PartRun& part, const std::vector<char*>& carry) const {
+  void set_arguments(PartRun& part, const std::vector<Buffer>& carry) const {
     for (size_t a = 0; a < part.arguments.size(); ++a) {
       const FlowSource& source = part.sources()[a];
       part.arguments[a] = source.kind == FlowSource::kCarry   ? carry[source.at]
-                          : source.kind == FlowSource::kWhole ? inputs_[source.at].data()
-                                                              : nullptr;
+                          : source.kind == FlowSource::kWhole ? operand_memory(inputs_[source.at])
+                                                              : Buffer{};
     }
   }
 
@@ -476,7 +516,7 @@ class WhileNode : public ExternalOp {
     std::vector<Geometry> out;
     for (int64_t r : settings_.carries) {
       const Graph::Value& value = result_of(settings_.body, r);
-      out.push_back({value.shape, value.dtype});
+      out.push_back({value.shape, value.dtype, value.device});
     }
     return out;
   }

@@ -2,9 +2,20 @@
 
 #include "core/base/parallel.h"
 #include "core/memory/spare.h"
+#include "core/ops/fallback.h"
 #include "core/ops/op_profile.h"
 
 namespace tinyt {
+
+namespace {
+
+// Where the bytes of a tensor begin in its storage.
+int64_t first_byte(const Tensor& x) {
+  if (x.is_contiguous() || x.numel() == 0) return x.offset() * static_cast<int64_t>(x.itemsize());
+  return byte_span(x).first;
+}
+
+}  // namespace
 
 Program::Program(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_alloc)
     : numbers_(graph.shared_numbers()), plan_(make_plan(graph, part, result_alloc)) {
@@ -16,13 +27,16 @@ Program::Program(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_a
 void Program::give_back(Plan::ResultBuffer& memory) {
   Buffer& block = memory.storage->buffer;
   if (block.from) block.from->release(block);
-  block = {.bytes = memory.bytes};
+  forget(memory);
+}
+
+// The memory is not there any more.
+void Program::forget(Plan::ResultBuffer& memory) {
+  Buffer& block = memory.storage->buffer;
+  block = {.bytes = memory.bytes, .device = block.device};
 }
 
 void Program::bind(std::span<const Tensor> arguments) {
-  for (const Tensor& x : arguments)
-    require(!x || x.device() == Device{}, ErrorKind::Device,
-            "program: arguments must be on the CPU, where it runs");
   require(arguments.size() == plan_.arguments.size(), ErrorKind::Runtime, "program: takes ",
           plan_.arguments.size(), " arguments, got ", arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -30,13 +44,20 @@ void Program::bind(std::span<const Tensor> arguments) {
     require(static_cast<bool>(arguments[i]), ErrorKind::Runtime, "program: argument ", i,
             " is missing");
     const Tensor &x = arguments[i], &like = plan_.arguments[i].like;
+    if (x.device() != like.device()) [[unlikely]]
+      fail(ErrorKind::Device, "program: argument ", i, " must be on ", name_of(like.device()),
+           ", got one on ", name_of(x.device()));
     require(x.dtype() == like.dtype() && x.shape() == like.shape() &&
                 (x.strides() == like.strides() || x.numel() == 0),
             ErrorKind::Runtime, "program: argument ", i, " must be ", name_of(like.dtype()), " ",
             like.shape(), " with strides ", like.strides(), ", got ", name_of(x.dtype()), " ",
             x.shape(), " with strides ", x.strides());
-    plan_.arguments[i].storage->buffer.host =
-        x.is_contiguous() || x.numel() == 0 ? x.data() : const_cast<char*>(byte_range(x).first);
+    const int64_t first = first_byte(x);
+    const Buffer& from = x.storage().buffer;
+    Buffer& to = plan_.arguments[i].storage->buffer;
+    to.host = from.host ? static_cast<char*>(from.host) + first : nullptr;
+    to.handle = from.handle;
+    to.offset = from.offset + static_cast<size_t>(first);
   }
 }
 
@@ -57,18 +78,18 @@ void Program::forget_lost_run() {
   if (forks_ == fork_count()) [[likely]]
     return;
   forks_ = fork_count();
-  for (Plan::BufferEvent& turn : plan_.allocs)
-    turn.memory.storage->buffer = {.bytes = turn.memory.bytes};
-  for (Plan::ResultBuffer& memory : plan_.memories)
-    memory.storage->buffer = {.bytes = memory.bytes};
+  for (Plan::BufferEvent& turn : plan_.allocs) forget(turn.memory);
+  for (Plan::ResultBuffer& memory : plan_.memories) forget(memory);
   std::construct_at(&made_);
-  arena_ = nullptr;
 }
 
-void Program::place(const Plan::ResultBuffer& arena) {
-  if (arena.storage->buffer.host == arena_) return;
-  arena_ = static_cast<char*>(arena.storage->buffer.host);
-  for (const auto& [storage, offset] : plan_.placed) storage->buffer.host = arena_ + offset;
+void Program::place(const Plan::Arena& arena) {
+  const Buffer& all = arena.memory.storage->buffer;
+  const auto& [first, offset] = arena.placed[0];
+  const Buffer there = all.part(offset, 0);
+  if (first->buffer.host == there.host && first->buffer.handle == there.handle) return;
+  for (const auto& [storage, from] : arena.placed)
+    storage->buffer = all.part(from, storage->buffer.bytes);
 }
 
 void Program::execute(const Plan::Step& step, const RngOffsets& draws) {
@@ -81,8 +102,9 @@ void Program::execute(const Plan::Step& step, const RngOffsets& draws) {
       plan_.run_region(plan_.regions[step.index], inputs, outputs);
       return;
     case Plan::Kind::Copy:
-      kernels_of(outputs[0].device()).copy_into(inputs[0], outputs[0]);
-      return;
+      if (const Kernels& kernels = kernels_of(outputs[0].device()); kernels.copy_into) [[likely]]
+        return kernels.copy_into(inputs[0], outputs[0]);
+      return copy_into("copy", inputs[0], outputs[0]);
     case Plan::Kind::ExternalOp:
       plan_.executables[step.index]->run(draws);
       return;
@@ -102,7 +124,7 @@ void Program::run_step(int64_t step, const RngOffsets& draws, RunObserver* obser
 }
 
 // Of a group one branch at most may fail, the one that takes memory.
-void Program::run_group(const Plan::ConcurrentGroup& group, const RngOffsets& draws,
+void Program::run_group(const ConcurrentGroup& group, const RngOffsets& draws,
                         RunObserver* observer, memory::Spare* spare) {
   if (num_threads() == 1 || (observer && !observer->allows_concurrency())) {
     for (int64_t s = group.first; s <= group.last; ++s) run_step(s, draws, observer, spare);
@@ -122,8 +144,9 @@ void Program::run_steps(const RngOffsets& draws, RunObserver* observer) {
   std::optional<memory::Spare> spare;
   for (int64_t s = 0; s < static_cast<int64_t>(plan_.steps.size()); ++s) {
     for (; taken != plan_.allocs.end() && taken->step == s; ++taken) {
-      taken->memory.storage->buffer = memory::current().allocate(taken->memory.bytes);
-      if (taken->use == Plan::Use::Arena) place(taken->memory);
+      Buffer& block = taken->memory.storage->buffer;
+      block = memory::allocator_of(block.device).allocate(taken->memory.bytes);
+      if (taken->use == Plan::Use::Arena) place(plan_.arenas[taken->arena]);
     }
     if (s == plan_.first_write && spare_.bytes > 0) spare.emplace(spare_.bytes);
     memory::Spare* const from = spare ? &*spare : nullptr;
@@ -142,7 +165,8 @@ std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
   made_.clear();
   for (Plan::ResultBuffer& memory : plan_.memories) {
     made_.emplace_back(new Storage);
-    made_.back()->buffer = std::exchange(memory.storage->buffer, {.bytes = memory.bytes});
+    made_.back()->buffer = memory.storage->buffer;
+    forget(memory);
   }
   std::vector<Tensor> out;
   out.reserve(plan_.results.size());
@@ -152,9 +176,7 @@ std::vector<Tensor> Program::results(std::span<const Tensor> arguments) {
       out.push_back(t.in(made_[r.memory]));
     } else if (r.argument >= 0) {
       const Tensor& x = arguments[r.argument];
-      const char* first = x.numel() == 0 ? x.data() : byte_range(x).first;
-      const int64_t bytes = first - static_cast<char*>(x.storage().buffer.host) +
-                            t.offset() * static_cast<int64_t>(t.itemsize());
+      const int64_t bytes = first_byte(x) + t.offset() * static_cast<int64_t>(t.itemsize());
       out.push_back(
           x.view_as(t.dtype(), t.shape(), t.strides(), bytes / static_cast<int64_t>(t.itemsize())));
     } else {
@@ -174,14 +196,18 @@ struct Program::BufferGuard {
   }
 };
 
-void Program::run_at(std::span<char* const> arguments, std::span<char* const> memories,
+void Program::run_at(std::span<const Buffer> arguments, std::span<const Buffer> memories,
                      const RngOffsets& draws) {
+  const auto lie_in = [](Storage& storage, const Buffer& where) {
+    storage.buffer.host = where.host;
+    storage.buffer.handle = where.handle;
+    storage.buffer.offset = where.offset;
+  };
   forget_lost_run();
-  for (size_t i = 0; i < arguments.size(); ++i)
-    plan_.arguments[i].storage->buffer.host = arguments[i];
+  for (size_t i = 0; i < arguments.size(); ++i) lie_in(*plan_.arguments[i].storage, arguments[i]);
   set_draws(draws);
   const BufferGuard borrowed{*this};
-  for (size_t i = 0; i < memories.size(); ++i) plan_.memories[i].storage->buffer.host = memories[i];
+  for (size_t i = 0; i < memories.size(); ++i) lie_in(*plan_.memories[i].storage, memories[i]);
   run_steps(draws, nullptr);
 }
 

@@ -57,8 +57,8 @@ class Program {
   bool holds_gil() const { return holds_gil_; }
 
   // Runs as a part of another program, which waits for it and refreshes the numbers: arguments lie
-  // dense at these addresses, and each memory of results is to be written at one.
-  void run_at(std::span<char* const> arguments, std::span<char* const> memories,
+  // dense in these, and each memory of results is to be written in one.
+  void run_at(std::span<const Buffer> arguments, std::span<const Buffer> memories,
               const RngOffsets& draws);
   // Whether the numbers given leave the graph as it is.
   bool holds(std::span<const double> given) const {
@@ -70,12 +70,13 @@ class Program {
   struct BufferGuard;
 
   static void give_back(Plan::ResultBuffer& memory);
+  static void forget(Plan::ResultBuffer& memory);
   void bind(std::span<const Tensor> arguments);
   void set_draws(const RngOffsets& draws);
-  void place(const Plan::ResultBuffer& arena);
+  void place(const Plan::Arena& arena);
   void forget_lost_run();
   void run_steps(const RngOffsets& draws, RunObserver* observer);
-  void run_group(const Plan::ConcurrentGroup& group, const RngOffsets& draws, RunObserver* observer,
+  void run_group(const ConcurrentGroup& group, const RngOffsets& draws, RunObserver* observer,
                  memory::Spare* spare);
   void run_step(int64_t step, const RngOffsets& draws, RunObserver* observer, memory::Spare* spare);
   void execute(const Plan::Step& step, const RngOffsets& draws);
@@ -90,7 +91,6 @@ class Program {
     int threads = 0;
     size_t bytes = 0;
   } spare_;
-  char* arena_ = nullptr;  // of the last run
   bool holds_gil_ = false;
   uint32_t forks_ = fork_count();  // when it ran last
 };

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "core/ops/kernels.h"
+#include "core/ops/fallback.h"
+#include "core/ops/to_device.h"
 
 namespace tinyt {
 
@@ -28,6 +29,26 @@ Measures::Measures(const Program& program) : program_(program) {
     for (const Tensor& x : program.plan().outputs(step))
       steps_.back().values.push_back(Tensor::empty(head_of(x).shape(), x.dtype()));
   }
+  for (const Tensor& x : program.plan().operands)
+    if (x && x.device() != Device{})
+      if (auto* cache = &memory::cache_of(x.device());
+          std::ranges::find(others_, cache) == others_.end())
+        others_.push_back(cache);
+}
+
+memory::Statistics Measures::statistics() const {
+  memory::Statistics all = memory::statistics();
+  for (memory::DeviceCache* other : others_) {
+    const memory::Statistics own = other->statistics();
+    all.current_bytes += own.current_bytes;
+    all.peak_bytes += own.peak_bytes;
+  }
+  return all;
+}
+
+void Measures::reset_peak() const {
+  memory::reset_peak();
+  for (memory::DeviceCache* other : others_) other->reset_peak();
 }
 
 int64_t Measures::now() const {
@@ -38,9 +59,8 @@ int64_t Measures::now() const {
 void Measures::begin() {
   complete_ = concurrent_ = false;
   threads_.clear();
-  const memory::Statistics statistics = memory::statistics();
-  bytes_before_ = statistics.current_bytes;
-  peak_before_ = statistics.peak_bytes;
+  bytes_before_ = statistics().current_bytes;
+  peak_before_ = memory::statistics().peak_bytes;
   start_ = std::chrono::steady_clock::now();
 }
 
@@ -54,24 +74,24 @@ void Measures::before(size_t step) {
     if (it == threads_.end()) threads_.push_back(id);
   }
   if (!concurrent_) {
-    memory::reset_peak();
-    s.held = memory::statistics().current_bytes - bytes_before_;
+    reset_peak();
+    s.held = statistics().current_bytes - bytes_before_;
   }
   s.begin = now();
 }
 
 void Measures::before_group(size_t first, size_t last) {
-  memory::reset_peak();
-  const int64_t held = memory::statistics().current_bytes - bytes_before_;
+  reset_peak();
+  const int64_t held = statistics().current_bytes - bytes_before_;
   for (size_t step = first; step <= last; ++step) steps_[step].held = held;
   concurrent_ = true;
 }
 
 void Measures::after_group(size_t first, size_t last) {
-  const int64_t peak = memory::statistics().peak_bytes;
+  const int64_t peak = statistics().peak_bytes;
   for (size_t step = first; step <= last; ++step)
     steps_[step].scratch = peak - bytes_before_ - steps_[step].held;
-  peak_before_ = std::max(peak_before_, peak);
+  peak_before_ = std::max(peak_before_, memory::statistics().peak_bytes);
   concurrent_ = false;
 }
 
@@ -79,14 +99,19 @@ void Measures::after(size_t step) {
   Step& s = steps_[step];
   s.end = now();
   if (!concurrent_) {
-    const int64_t peak = memory::statistics().peak_bytes;
-    s.scratch = peak - bytes_before_ - s.held;
-    peak_before_ = std::max(peak_before_, peak);
+    s.scratch = statistics().peak_bytes - bytes_before_ - s.held;
+    peak_before_ = std::max(peak_before_, memory::statistics().peak_bytes);
   }
   const std::span<const Tensor> outputs = program_.plan().outputs(program_.plan().steps[step]);
   for (size_t i = 0; i < outputs.size(); ++i)
-    if (s.values[i].numel() > 0)
-      kernels_of(outputs[i].device()).copy_into(head_of(outputs[i]), s.values[i]);
+    if (s.values[i].numel() > 0) {
+      const Tensor head = head_of(outputs[i]);
+      if (head.device() == Device{}) {
+        copy_into("measure", head, s.values[i]);
+      } else {
+        copy_to_device({OpId::to_device, {&head, 1}, {&s.values[i], 1}, {}, head.dtype()});
+      }
+    }
 }
 
 void Measures::end(bool ran) noexcept {

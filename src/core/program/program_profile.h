@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/memory/device_cache.h"
 #include "core/program/program.h"
 
 namespace tinyt {
@@ -40,8 +41,12 @@ class Measures : public RunObserver {
 
  private:
   int64_t now() const;
+  // Of all devices that the program works on.
+  memory::Statistics statistics() const;
+  void reset_peak() const;
 
   const Program& program_;
+  std::vector<memory::DeviceCache*> others_;  // of the devices beside the CPU
   std::vector<Step> steps_;
   ForkSafeMutex mutex_;  // of the threads
   std::vector<std::thread::id> threads_;

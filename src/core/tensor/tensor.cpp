@@ -42,6 +42,13 @@ Ref<Storage> Storage::allocate(size_t bytes, Device device) {
   return s;
 }
 
+Ref<Storage> Storage::without_memory(size_t bytes, Device device) {
+  Ref<Storage> s(new Storage);
+  s->buffer.bytes = bytes;
+  s->buffer.device = device;
+  return s;
+}
+
 Ref<Storage> Storage::of_number(DType dtype) {
   Ref<Storage> s(new Storage);
   s->buffer.host = s->number.data();
@@ -130,8 +137,8 @@ void Tensor::refuse_host_address() const {
 }
 
 Tensor geometry_of(const Tensor& x) {
-  Tensor out = Tensor::from_storage(Ref<Storage>(new Storage), x.shape(), x.strides(), x.offset(),
-                                    x.dtype());
+  Tensor out = Tensor::from_storage(Storage::without_memory(0, x.device()), x.shape(), x.strides(),
+                                    x.offset(), x.dtype());
   out.impl()->is_scalar = x.impl()->is_scalar;
   return out;
 }

@@ -68,6 +68,8 @@ struct Storage {
 
   static Ref<Storage> allocate(size_t bytes, Device device);
   static Ref<Storage> of_number(DType dtype);
+  // What is to get memory later, or stands for some.
+  static Ref<Storage> without_memory(size_t bytes, Device device);
   static Ref<Storage> foreign(void* data, size_t bytes, void (*release)(void*), void* owner);
   static void destroy(Storage* s);
 };
@@ -177,7 +179,7 @@ class Tensor {
   Ref<TensorImpl> impl_;
 };
 
-// A tensor of the CPU's of the same geometry, without data.
+// A tensor of the same geometry, on the same device, without data.
 Tensor geometry_of(const Tensor& x);
 // First and one-past-last byte a tensor that is not empty reaches.
 std::pair<const char*, const char*> byte_range(const Tensor& t);

@@ -52,15 +52,15 @@ class BlockedAttention {
         {products_.work_size(keys, s_.width, s_.out_width), keys * lanes_, s_.out_width * lanes_}));
   }
 
+  int64_t workspace() const { return mask_bytes() + slot_bytes() * threads(); }
+
   void run() {
-    const int64_t all = s_.batch * s_.groups, tasks = parts_ * all;
+    const int64_t all = s_.batch * s_.groups, tasks = this->tasks();
     const int64_t work = rows_ * s_.shared * s_.keys * (s_.width + s_.out_width);
     const int64_t grain = tasks_at_once(all, work);
-    constexpr auto kItem = static_cast<int64_t>(sizeof(T));
-    const int64_t threads = std::min<int64_t>(num_threads(), std::max(tasks, masks_));
-    const Workspace packed(masks_ * mask_size() * kItem);
-    const Workspace scratch(at_.elements() * kItem * threads);
-    Slots slots(scratch.data(), at_.elements() * kItem, threads);
+    const int64_t threads = this->threads();
+    const Workspace packed(mask_bytes()), scratch(slot_bytes() * threads);
+    Slots slots(scratch.data(), slot_bytes(), threads);
     if (masks_ > 0) pack_masks(reinterpret_cast<T*>(packed.data()), slots);
     // What this thread probably gets next.
     const int64_t step = grain == 1 ? threads : 1;
@@ -76,6 +76,11 @@ class BlockedAttention {
   }
 
  private:
+  int64_t tasks() const { return parts_ * s_.batch * s_.groups; }
+  int64_t threads() const { return std::min<int64_t>(num_threads(), std::max(tasks(), masks_)); }
+  int64_t mask_bytes() const { return masks_ * mask_size() * static_cast<int64_t>(sizeof(T)); }
+  int64_t slot_bytes() const { return at_.elements() * static_cast<int64_t>(sizeof(T)); }
+
   // Queries [first, last) of all heads that share one of keys, each in some panels.
   struct Task {
     int64_t b, g, first, last, panels;
@@ -180,7 +185,7 @@ class BlockedAttention {
   void count_masks() {
     if (!in_.mask || s_.heads == 1 || in_.mask.stride(1) != 0 || in_.mask.stride(2) == 0) return;
     masks_ = (in_.mask.stride(0) == 0 ? 1 : s_.batch) * panels_of_head();
-    if (masks_ * mask_size() * static_cast<int64_t>(sizeof(T)) > kPackedMasks) masks_ = 0;
+    if (mask_bytes() > kPackedMasks) masks_ = 0;
   }
   int64_t panels_of_head() const { return ceil_div(s_.queries, lanes_); }
   int64_t mask_size() const { return s_.keys * lanes_; }
@@ -266,6 +271,13 @@ class BlockedAttention {
   int64_t query_, result_, top_, sum_, keys_, values_, scores_, mask_, factor_, work_;
 };
 
+enum class AttentionWay : uint8_t { None, Few, Tiles, Vectors };
+AttentionWay way_of(const AttentionShape& shape, const Tensor& q) {
+  if (shape.keys == 0) return AttentionWay::None;
+  if (shape.shared * shape.queries <= kFewQueries) return AttentionWay::Few;
+  return on_tiles(q) ? AttentionWay::Tiles : AttentionWay::Vectors;
+}
+
 template <class T>
 void attention(const KernelCall& call) {
   const auto in = call.inputs;
@@ -273,16 +285,36 @@ void attention(const KernelCall& call) {
   const AttentionOperands operands{in[0],           in[1],          in[2], AttentionMask(in[3]),
                                    call.outputs[0], call.outputs[1]};
   if (operands.log_sum.numel() == 0) return;
-  if (shape.keys == 0) {
-    std::fill_n(operands.log_sum.ptr<T>(), operands.log_sum.numel(),
-                -std::numeric_limits<T>::infinity());
-    copy_into(Tensor::scalar(0.0), operands.out);
-  } else if (shape.shared * shape.queries <= kFewQueries) {
-    attend_few(shape, operands);
-  } else if (on_tiles(in[0])) {
-    BlockedAttention<TileProducts>(shape, operands).run();
-  } else {
-    BlockedAttention<VectorProducts<T>>(shape, operands).run();
+  switch (way_of(shape, in[0])) {
+    case AttentionWay::None:
+      std::fill_n(operands.log_sum.ptr<T>(), operands.log_sum.numel(),
+                  -std::numeric_limits<T>::infinity());
+      return copy_into(Tensor::scalar(0.0), operands.out);
+    case AttentionWay::Few:
+      return attend_few(shape, operands);
+    case AttentionWay::Tiles:
+      return BlockedAttention<TileProducts>(shape, operands).run();
+    case AttentionWay::Vectors:
+      BlockedAttention<VectorProducts<T>>(shape, operands).run();
+  }
+}
+
+template <class T>
+int64_t attention_workspace(const KernelCall& call) {
+  const auto in = call.inputs;
+  const AttentionShape shape(in[0], in[1], in[2], call.attrs);
+  const AttentionOperands operands{in[0],           in[1],          in[2], AttentionMask(in[3]),
+                                   call.outputs[0], call.outputs[1]};
+  if (operands.log_sum.numel() == 0) return 0;
+  switch (way_of(shape, in[0])) {
+    case AttentionWay::None:
+      return 0;
+    case AttentionWay::Few:
+      return few_workspace(shape, operands);
+    case AttentionWay::Tiles:
+      return BlockedAttention<TileProducts>(shape, operands).workspace();
+    default:
+      return BlockedAttention<VectorProducts<T>>(shape, operands).workspace();
   }
 }
 
@@ -291,6 +323,11 @@ void attention(const KernelCall& call) {
 void kernel_attention(const KernelCall& call) {
   info(call.outputs[0].dtype()).compute == DType::Float64 ? attention<double>(call)
                                                           : attention<float>(call);
+}
+
+int64_t workspace_attention(const KernelCall& call) {
+  return info(call.outputs[0].dtype()).compute == DType::Float64 ? attention_workspace<double>(call)
+                                                                 : attention_workspace<float>(call);
 }
 
 }  // namespace tinyt::cpu

@@ -8,5 +8,7 @@ namespace tinyt::cpu {
 
 void kernel_attention(const KernelCall& call);
 void kernel_attention_backward(const KernelCall& call);
+int64_t workspace_attention(const KernelCall& call);
+int64_t workspace_attention_backward(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -176,6 +176,23 @@ class VectorBlocks {
   int64_t delta_, scores_, slopes_, mask_;
 };
 
+bool is_empty(const AttentionShape& shape) {
+  return shape.heads == 0 || shape.keys == 0 || shape.queries == 0 || shape.batch == 0;
+}
+
+template <class T>
+int64_t gradients_workspace(const KernelCall& call) {
+  const auto in = call.inputs;
+  const AttentionShape shape(in[1], in[2], in[3], call.attrs);
+  const GradientOperands operands{
+      in[0], in[1], in[2],           in[3],           AttentionMask(in[4]),
+      in[5], in[6], call.outputs[0], call.outputs[1], call.outputs[2]};
+  const int64_t of_copy = dense_bytes(in[6]);
+  if (is_empty(shape)) return of_copy;
+  return of_copy + (on_tiles(in[1]) ? tile_gradients_workspace(shape, operands)
+                                    : Gradients<VectorBlocks<T>>(shape, operands).workspace());
+}
+
 template <class T>
 void gradients(const KernelCall& call) {
   const auto in = call.inputs;
@@ -184,7 +201,7 @@ void gradients(const KernelCall& call) {
   const GradientOperands operands{
       in[0], in[1],   in[2],           in[3],           AttentionMask(in[4]),
       in[5], log_sum, call.outputs[0], call.outputs[1], call.outputs[2]};
-  if (shape.heads == 0 || shape.keys == 0 || shape.queries == 0 || shape.batch == 0) {
+  if (is_empty(shape)) {
     for (const Tensor& gradient : call.outputs) copy_into(Tensor::scalar(0.0), gradient);
   } else if (on_tiles(in[1])) {
     gradients_on_tiles(shape, operands);
@@ -198,6 +215,11 @@ void gradients(const KernelCall& call) {
 void kernel_attention_backward(const KernelCall& call) {
   info(call.outputs[0].dtype()).compute == DType::Float64 ? gradients<double>(call)
                                                           : gradients<float>(call);
+}
+
+int64_t workspace_attention_backward(const KernelCall& call) {
+  return info(call.outputs[0].dtype()).compute == DType::Float64 ? gradients_workspace<double>(call)
+                                                                 : gradients_workspace<float>(call);
 }
 
 }  // namespace tinyt::cpu

@@ -224,4 +224,8 @@ void gradients_on_tiles(const AttentionShape& shape, const GradientOperands& ope
   Gradients<TileBlocks>(shape, operands).run();
 }
 
+int64_t tile_gradients_workspace(const AttentionShape& shape, const GradientOperands& operands) {
+  return Gradients<TileBlocks>(shape, operands).workspace();
+}
+
 }  // namespace tinyt::cpu

@@ -197,6 +197,7 @@ inline bool on_tiles(const Tensor& q) { return kernels().low && q.dtype() == DTy
 
 // Few queries, as when tokens are generated one by one (attention_few.cpp).
 void attend_few(const AttentionShape& shape, const AttentionOperands& operands);
+int64_t few_workspace(const AttentionShape& shape, const AttentionOperands& operands);
 
 // Blocks of T in the layouts of the product kernel.
 template <class T>

@@ -28,11 +28,11 @@ class FewQueries {
     sums_ = partial_.add(all * splits_ * rows_);
   }
 
+  int64_t workspace() const { return (partial_.elements() + task_.elements() * threads()) * kItem; }
+
   void run() {
-    const int64_t all = s_.batch * s_.groups;
-    const int64_t threads = std::min<int64_t>(num_threads(), all * splits_);
-    constexpr auto kItem = static_cast<int64_t>(sizeof(T));
-    const Workspace scratch((partial_.elements() + task_.elements() * threads) * kItem);
+    const int64_t all = s_.batch * s_.groups, threads = this->threads();
+    const Workspace scratch(workspace());
     T* const partial = reinterpret_cast<T*>(scratch.data());
     Slots slots(scratch.data() + partial_.elements() * kItem, task_.elements() * kItem, threads);
     const int64_t work = rows_ * keys_ * (s_.width + s_.out_width);
@@ -48,6 +48,10 @@ class FewQueries {
   }
 
  private:
+  static constexpr auto kItem = static_cast<int64_t>(sizeof(T));
+  int64_t threads() const {
+    return std::min<int64_t>(num_threads(), s_.batch * s_.groups * splits_);
+  }
   int64_t head_of(int64_t g, int64_t row) const { return g * s_.shared + row / s_.queries; }
 
   // Partial results lie as [B x groups][rows][splits].
@@ -139,6 +143,12 @@ void attend_few(const AttentionShape& shape, const AttentionOperands& operands) 
   } else {
     FewQueries<float>(shape, operands).run();
   }
+}
+
+int64_t few_workspace(const AttentionShape& shape, const AttentionOperands& operands) {
+  return info(operands.out.dtype()).compute == DType::Float64
+             ? FewQueries<double>(shape, operands).workspace()
+             : FewQueries<float>(shape, operands).workspace();
 }
 
 }  // namespace tinyt::cpu

@@ -68,19 +68,18 @@ class Gradients {
     blocks_.plan(pass_, at_);
     queries_ = blocks_.queries();
     of_query_ = at_.add(queries_ * blocks_.width());
+    direct_ = parts_ == 1 && in_.of_q.dtype() == kDType;
+    at_once_ = parts_ == 1 && pass_ >= s_.keys && !direct_;
   }
 
+  int64_t workspace() const { return sum_bytes() + slot_bytes() * threads(); }
+
   void run() {
-    const int64_t all = s_.batch * s_.groups;
-    const int64_t threads = std::min<int64_t>(num_threads(), all * parts_);
-    constexpr auto kItem = static_cast<int64_t>(sizeof(T));
-    const bool direct = parts_ == 1 && in_.of_q.dtype() == kDType;
-    at_once_ = parts_ == 1 && pass_ >= s_.keys && !direct;
+    const int64_t all = s_.batch * s_.groups, threads = this->threads();
     const int64_t elements = in_.of_q.numel();
-    const Workspace sums(direct || at_once_ ? 0 : parts_ * elements * kItem);
-    T* const of_queries = direct ? in_.of_q.ptr<T>() : reinterpret_cast<T*>(sums.data());
-    const Workspace scratch(at_.elements() * kItem * threads);
-    Slots slots(scratch.data(), at_.elements() * kItem, threads);
+    const Workspace sums(sum_bytes()), scratch(slot_bytes() * threads);
+    T* const of_queries = direct_ ? in_.of_q.ptr<T>() : reinterpret_cast<T*>(sums.data());
+    Slots slots(scratch.data(), slot_bytes(), threads);
     const int64_t work = s_.shared * s_.queries * part_keys_ * (s_.width + s_.out_width);
     const int64_t grain = tasks_at_once(all, work);
     const int64_t tasks = all * parts_;
@@ -96,13 +95,20 @@ class Gradients {
         blocks_.end();
       });
     });
-    if (!direct && !at_once_) add_parts(of_queries, elements);
+    if (!direct_ && !at_once_) add_parts(of_queries, elements);
   }
 
  private:
   static constexpr DType kDType = AttentionGemm<T>::kDType;
   static constexpr int64_t kKeysOfPass = 1152;  // whose gradients a task sums up at a time
   static constexpr int64_t kTasks = 16;         // worth having, where there is work for them
+
+  static constexpr auto kItem = static_cast<int64_t>(sizeof(T));
+  int64_t threads() const {
+    return std::min<int64_t>(num_threads(), s_.batch * s_.groups * parts_);
+  }
+  int64_t sum_bytes() const { return direct_ || at_once_ ? 0 : parts_ * in_.of_q.numel() * kItem; }
+  int64_t slot_bytes() const { return at_.elements() * kItem; }
 
   // A part of the keys that some heads share: [begin, end).
   struct Task {
@@ -192,7 +198,8 @@ class Gradients {
   Blocks blocks_;
   int64_t parts_, part_keys_, pass_;  // keys of a task, and of a pass over its queries
   int64_t queries_;                   // of a block
-  bool at_once_ = false;              // one pass sums up all: its gradients of queries are rounded
+  bool direct_;                       // the queries' gradients are summed up where they will lie
+  bool at_once_;                      // one pass sums up all: its gradients of queries are rounded
   WorkspaceLayout at_;
   int64_t of_query_;
 };
@@ -233,5 +240,6 @@ void set_operands(AttentionSlopes& block, const AttentionShape& shape, const Gra
 
 // Of bfloat16 on units of its own (attention_backward_lowp.cpp).
 void gradients_on_tiles(const AttentionShape& shape, const GradientOperands& operands);
+int64_t tile_gradients_workspace(const AttentionShape& shape, const GradientOperands& operands);
 
 }  // namespace tinyt::cpu

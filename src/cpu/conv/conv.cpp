@@ -140,44 +140,117 @@ void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Te
                  });
 }
 
+Direct direct_of(DType work, const Geometry& g) {
+  return {work, g.images, g.groups, g.group_in(), g.group_out(), columns_of_input(g, nullptr)};
+}
+
 // The images are cut into fixed blocks, each with a partial sum of its own.
+struct ImageBlocks {
+  int64_t per_block, count;
+  int64_t elements;  // of the sums that are not the result
+  bool direct;
+
+  ImageBlocks(const Geometry& g, const Direct& d) : direct(d.pays()) {
+    const int64_t enough = kMinBlockDepth / std::max<int64_t>(1, g.out_size()) + 1;
+    per_block = std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
+    count = std::max<int64_t>(1, (g.images + per_block - 1) / per_block);
+    elements = count == 1 ? 0 : count * g.out_channels * g.group_in() * g.taps();
+  }
+  int64_t workspace(const Geometry& g, const Direct& d) const {
+    const int64_t depth = std::min(per_block, g.images) * g.out_size();
+    return elements * static_cast<int64_t>(size_of(d.dtype)) +
+           (direct ? direct_weights_workspace(d, per_block)
+                   : batch_workspace(d.dtype, count * g.groups, g.group_out(),
+                                     g.group_in() * g.taps(), depth));
+  }
+};
+
 void weight_gradient(DType work, const Geometry& g, const Tensor& any_grad, const Tensor& any_x,
                      const Tensor& result) {
   const auto size = static_cast<int64_t>(size_of(work));
-  Direct direct{work,         g.images,      g.groups,
-                g.group_in(), g.group_out(), columns_of_input(g, nullptr)};
+  Direct direct = direct_of(work, g);
   if (winograd_pays(direct) && winograd_weights(direct, any_grad, any_x, result)) return;
   const Tensor grad = dense_as(any_grad, work), x = dense_as(any_x, work);
   direct.columns.data = x.data();
-  const int64_t enough = kMinBlockDepth / std::max<int64_t>(1, g.out_size()) + 1;
-  const int64_t per_block = std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
-  const int64_t blocks = std::max<int64_t>(1, (g.images + per_block - 1) / per_block);
-  const Tensor parts = blocks == 1 ? result : Tensor::empty(Dims{blocks, result.numel()}, work);
-  if (direct.pays()) {
-    direct_weights(direct, grad, per_block, parts);
+  const ImageBlocks plan(g, direct);
+  const int64_t blocks = plan.count;
+  const Tensor parts = blocks == 1 ? result : Tensor::empty(Dims{plan.elements}, work);
+  if (plan.direct) {
+    direct_weights(direct, grad, plan.per_block, parts);
   } else {
-    multiply_blocks(work, g, grad, x, per_block, blocks, parts);
+    multiply_blocks(work, g, grad, x, plan.per_block, blocks, parts);
   }
   if (blocks == 1) return;
   add_parts(work, parts.data(), blocks, result.numel());
   std::memcpy(result.data(), parts.data(), static_cast<size_t>(result.numel() * size));
 }
 
-// Whether `out` was computed on units made for its dtype.
+int64_t weight_gradient_workspace(DType work, const Geometry& g, const Tensor& grad,
+                                  const Tensor& x) {
+  const Direct direct = direct_of(work, g);
+  if (winograd_pays(direct)) return winograd_weights_workspace(direct, grad, x);
+  return dense_bytes(grad, work) + dense_bytes(x, work) +
+         ImageBlocks(g, direct).workspace(g, direct);
+}
+
+// Whether units made for the dtype are the faster ones for a gradient of the weights.
+bool low_weights_pay(const Direct& d) {
+  if (!low_conv_pays(d)) return false;
+  Direct wide = d;
+  wide.dtype = DType::Float32;
+  return !(kernels().conv_tiles->winograd_weights && winograd_pays(wide));
+}
+
+// Whether `out` was computed on them.
 bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
                          const Tensor& out) {
-  Direct direct{out.dtype(),  g.images,      g.groups,
-                g.group_in(), g.group_out(), columns_of_input(g, nullptr)};
-  if (!low_conv_pays(direct)) return false;
-  Direct wide = direct;
-  wide.dtype = DType::Float32;
-  if (kernels().conv_tiles->winograd_weights && winograd_pays(wide)) return false;
+  Direct direct = direct_of(out.dtype(), g);
+  if (!low_weights_pay(direct)) return false;
   const Tensor dense = as_contiguous(x);
   direct.columns.data = dense.data();
   return low_conv_weights(direct, as_contiguous(grad), out);
 }
 
+// Which form of a convolution is the fastest; without Winograd's where that has failed.
+enum class Form : uint8_t { Low, Direct, Winograd, Lines, Regions, Blocks };
+Form form_of(const Direct& d, bool winograd = true) {
+  if (d.dtype == DType::BFloat16) return Form::Low;
+  if (d.pays()) return Form::Direct;
+  if (winograd && winograd_pays(d)) return Form::Winograd;
+  if (lines_pay(d)) return Form::Lines;
+  return regions_pay(d) ? Form::Regions : Form::Blocks;
+}
+
+// Of Form::Blocks.
+bool blocks_tell(const Direct& d, Epilogue* tail) {
+  const int64_t depth = d.ins * d.taps();
+  return tail && depth > 0 &&
+         tail->begin(d.positions(),
+                     d.groups * tasks_of_product(d.outs, d.images * d.positions(), depth));
+}
+
 }  // namespace
+
+int64_t columns_workspace(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
+                          int64_t ins, const Tensor& y, Epilogue* tail) {
+  const Direct d{work, y.size(0), groups, ins, y.size(1) / groups, columns};
+  switch (form_of(d)) {
+    case Form::Low:
+      return low_conv_workspace(d, lines);
+    case Form::Direct:
+      return direct_workspace(d, tail);
+    case Form::Winograd:
+      return winograd_workspace(d);
+    case Form::Lines:
+      return lines_workspace(d, tail);
+    case Form::Regions:
+      return regions_workspace(d);
+    case Form::Blocks:
+      break;
+  }
+  blocks_tell(d, tail);
+  return batch_workspace(work, groups, d.outs, d.images * d.positions(), ins * d.taps());
+}
 
 void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
                       int64_t ins, const Tensor& y, Epilogue* tail) {
@@ -185,16 +258,18 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
   const int64_t images = y.size(0), channels = y.size(1) / groups;
   const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
   const Direct direct{work, images, groups, ins, channels, columns};
-  if (work == DType::BFloat16) return low_conv_product(direct, lines, y);
-  if (direct.pays()) return direct_product(direct, lines, y, tail);
-  if (winograd_pays(direct) && winograd_product(direct, lines, y)) return;
-  if (lines_pay(direct)) return lines_product(direct, lines, y, tail);
-  if (regions_pay(direct)) return regions_product(direct, lines, y);
+  Form form = form_of(direct);
+  if (form == Form::Winograd) {
+    if (winograd_product(direct, lines, y)) return;
+    form = form_of(direct, false);
+  }
+  if (form == Form::Low) return low_conv_product(direct, lines, y);
+  if (form == Form::Direct) return direct_product(direct, lines, y, tail);
+  if (form == Form::Lines) return lines_product(direct, lines, y, tail);
+  if (form == Form::Regions) return regions_product(direct, lines, y);
   const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
   const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
-  const int64_t tasks =
-      groups * needs_of_product(work, channels, images * positions, depth, {}).tasks;
-  const bool tells = tail && depth > 0 && tail->begin(positions, tasks);
+  const bool tells = blocks_tell(direct, tail);
   multiply_batch(
       work, groups, channels, images * positions, depth, [&](int64_t i, Compute compute) {
         const auto tell = [&](int64_t row, int64_t rows, int64_t col, int64_t cols) {
@@ -221,13 +296,31 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
       });
 }
 
+namespace {
+
+DType conv_dtype(const KernelCall& call, const Geometry& g) {
+  const DType have = call.inputs[0].dtype();
+  return low_conv_pays(direct_of(have, g)) ? have : info(call.compute).compute;
+}
+
+}  // namespace
+
+int64_t workspace_conv(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
+  if (out.numel() == 0) return 0;
+  AttrReader attrs(call.attrs);
+  const Geometry g(x.shape(), w.shape(), out.shape(), attrs);
+  const DType work = conv_dtype(call, g);
+  return target_bytes(out, work) + dense_bytes(x, work) + dense_bytes(w, work) +
+         columns_workspace(work, g.groups, dense_geometry(w, work), columns_of_input(g, nullptr),
+                           g.group_in(), out, work == out.dtype() ? call.tail : nullptr);
+}
+
 void kernel_conv(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
   AttrReader attrs(call.attrs);
   const Geometry g(x.shape(), w.shape(), out.shape(), attrs);
-  const bool low = low_conv_pays(
-      {x.dtype(), g.images, g.groups, g.group_in(), g.group_out(), columns_of_input(g, nullptr)});
-  const DType work = low ? x.dtype() : info(call.compute).compute;
+  const DType work = conv_dtype(call, g);
   in_compute_dtype(out, work, [&](const Tensor& y) {
     const Tensor dense = dense_as(x, work);
     multiply_columns(work, g.groups, dense_as(w, work), columns_of_input(g, dense.data()),
@@ -243,6 +336,18 @@ void kernel_conv_backward_weight(const KernelCall& call) {
   const Geometry g(x.shape(), size, grad.shape(), attrs);
   if (low_weight_gradient(g, grad, x, out)) return;
   in_compute_dtype(out, work, [&](const Tensor& dw) { weight_gradient(work, g, grad, x, dw); });
+}
+
+int64_t workspace_conv_backward_weight(const KernelCall& call) {
+  const Tensor &grad = call.inputs[0], &x = call.inputs[1], &out = call.outputs[0];
+  const DType work = info(call.compute).compute;
+  AttrReader attrs(call.attrs);
+  const auto size = attrs.list();
+  const Geometry g(x.shape(), size, grad.shape(), attrs);
+  if (const Direct low = direct_of(out.dtype(), g); low_weights_pay(low))
+    return dense_bytes(x) + dense_bytes(grad) + low_conv_weights_workspace(low);
+  if (out.numel() == 0) return 0;
+  return target_bytes(out, work) + weight_gradient_workspace(work, g, grad, x);
 }
 
 }  // namespace tinyt::cpu

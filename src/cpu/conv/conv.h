@@ -17,4 +17,8 @@ void kernel_conv_backward_input(const KernelCall& call);
 // shape of w), then as above.
 void kernel_conv_backward_weight(const KernelCall& call);
 
+int64_t workspace_conv(const KernelCall& call);
+int64_t workspace_conv_backward_input(const KernelCall& call);
+int64_t workspace_conv_backward_weight(const KernelCall& call);
+
 }  // namespace tinyt::cpu

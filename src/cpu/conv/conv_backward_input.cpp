@@ -111,14 +111,22 @@ class Phases {
 
 // w [groups * O, C, taps] as [groups, phases, C, O, taps of a phase]: the weights that each input
 // channel meets.
+Dims swapped_shape(const Geometry& g, const PhaseOfAll& phase) {
+  Dims shape{g.groups, g.group_in(), g.group_out()};
+  for (const Phase& p : phase) shape.push_back(p.taps);
+  return shape;
+}
+Dims swapped_dims(const Geometry& g, std::span<const PhaseOfAll> phases) {
+  return {numel_of(swapped_shape(g, phases[0])) * static_cast<int64_t>(phases.size())};
+}
+
 Tensor swap_channels(const Geometry& g, std::span<const PhaseOfAll> phases, const Tensor& w) {
   const int64_t o = g.group_out(), c = g.group_in(), taps = g.taps();
   const Sizes step = {g.kernel[1] * g.kernel[2], g.kernel[2], 1};
-  Dims shape{g.groups, c, o};
-  for (const Phase& p : phases[0]) shape.push_back(p.taps);
+  const Dims shape = swapped_shape(g, phases[0]);
   const int64_t matrix = numel_of(shape) / g.groups;
   const auto count = static_cast<int64_t>(phases.size());
-  const Tensor lines = Tensor::empty(Dims{g.groups * count * matrix}, w.dtype());
+  const Tensor lines = Tensor::empty(swapped_dims(g, phases), w.dtype());
   Dims to_strides = contiguous_strides(shape);
   to_strides[0] = count * matrix;
   for (int64_t i = 0; i < count; ++i) {
@@ -136,15 +144,27 @@ Tensor swap_channels(const Geometry& g, std::span<const PhaseOfAll> phases, cons
 }
 
 // [N, groups * phases * C, positions], of phases that are alike.
+Dims product_dims(const Geometry& g, std::span<const PhaseOfAll> phases) {
+  Dims shape{g.images, g.in_channels * static_cast<int64_t>(phases.size())};
+  for (const Phase& p : phases[0]) shape.push_back(p.count);
+  return shape;
+}
+
 Tensor product_of(DType work, const Geometry& g, std::span<const PhaseOfAll> phases,
                   const Tensor& grad, const Tensor& w) {
   const Columns columns = columns_of_gradient(g, phases[0], grad.data());
-  const Sizes& n = columns.positions;
-  const auto count = static_cast<int64_t>(phases.size());
-  const Tensor result =
-      Tensor::empty(Dims{g.images, g.in_channels * count, n[0], n[1], n[2]}, work);
+  const Tensor result = Tensor::empty(product_dims(g, phases), work);
   multiply_columns(work, g.groups, swap_channels(g, phases, w), columns, g.group_out(), result);
   return result;
+}
+
+// The weights that such a product reads, and what it takes beside its result.
+int64_t phase_workspace(DType work, const Geometry& g, std::span<const PhaseOfAll> phases,
+                        const Tensor& y, Epilogue* tail = nullptr) {
+  const Tensor lines = dense_geometry(swapped_dims(g, phases), work);
+  return lines.numel() * static_cast<int64_t>(lines.itemsize()) +
+         columns_workspace(work, g.groups, lines, columns_of_gradient(g, phases[0], nullptr),
+                           g.group_out(), y, tail);
 }
 
 // Elements of two phases in turns, the even ones first.
@@ -264,7 +284,58 @@ void input_gradient(DType work, const Geometry& g, const Phases& phases, const T
   }
 }
 
+// What it takes beside dense operands and the result in the dtype of the work: results of phases
+// are kept until those of a row are there.
+int64_t input_gradient_workspace(DType work, const Geometry& g, const Phases& phases,
+                                 const Tensor& out, Epilogue* tail) {
+  const std::vector<PhaseOfAll> all = phases.all();
+  if (g.stride == Sizes{1, 1, 1}) return phase_workspace(work, g, all, out, tail);
+  const auto made = [&](std::span<const PhaseOfAll> some, int64_t kept, int64_t& most) {
+    const Tensor y = dense_geometry(product_dims(g, some), work);
+    kept += y.numel() * static_cast<int64_t>(y.itemsize());
+    most = std::max(most, kept + phase_workspace(work, g, some, y));
+    return kept;
+  };
+  int64_t most = 0;
+  if (phases.alike()) {
+    made(all, 0, most);
+    return most;
+  }
+  for (const Phase& z : phases.along(0)) {
+    for (const Phase& y : phases.along(1)) {
+      int64_t kept = 0;
+      for (const Phase& x : phases.along(2)) {
+        const PhaseOfAll phase = {z, y, x};
+        kept = made({&phase, 1}, kept, most);
+      }
+    }
+  }
+  return most;
+}
+
+DType input_dtype(const KernelCall& call, const Geometry& g, const Phases& phases) {
+  const DType have = call.inputs[0].dtype();
+  const std::vector<PhaseOfAll> all = phases.all();
+  const bool low = std::all_of(all.begin(), all.end(), [&](const PhaseOfAll& phase) {
+    return low_conv_pays({have, g.images, g.groups, g.group_out(), g.group_in(),
+                          columns_of_gradient(g, phase, nullptr)});
+  });
+  return low ? have : info(call.compute).compute;
+}
+
 }  // namespace
+
+int64_t workspace_conv_backward_input(const KernelCall& call) {
+  const Tensor &grad = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
+  if (out.numel() == 0) return 0;
+  AttrReader attrs(call.attrs);
+  const auto size = attrs.list();
+  const Geometry g(size, w.shape(), grad.shape(), attrs);
+  const Phases phases(g);
+  const DType work = input_dtype(call, g, phases);
+  return target_bytes(out, work) + dense_bytes(grad, work) + dense_bytes(w, work) +
+         input_gradient_workspace(work, g, phases, out, work == out.dtype() ? call.tail : nullptr);
+}
 
 void kernel_conv_backward_input(const KernelCall& call) {
   const Tensor &grad = call.inputs[0], &w = call.inputs[1], &out = call.outputs[0];
@@ -272,12 +343,7 @@ void kernel_conv_backward_input(const KernelCall& call) {
   const auto size = attrs.list();
   const Geometry g(size, w.shape(), grad.shape(), attrs);
   const Phases phases(g);
-  const std::vector<PhaseOfAll> all = phases.all();
-  const bool low = std::all_of(all.begin(), all.end(), [&](const PhaseOfAll& phase) {
-    return low_conv_pays({grad.dtype(), g.images, g.groups, g.group_out(), g.group_in(),
-                          columns_of_gradient(g, phase, nullptr)});
-  });
-  const DType work = low ? grad.dtype() : info(call.compute).compute;
+  const DType work = input_dtype(call, g, phases);
   in_compute_dtype(out, work, [&](const Tensor& dx) {
     input_gradient(work, g, phases, dense_as(grad, work), dense_as(w, work), dx,
                    work == out.dtype() ? call.tail : nullptr);

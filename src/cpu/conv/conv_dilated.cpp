@@ -132,12 +132,15 @@ class RegionsProduct {
     });
   }
 
+  // A thread packs weights, and then computes.
+  int64_t workspace() const {
+    return weight_bytes() + std::max(packed_bytes(), block_bytes()) * num_threads();
+  }
+
   void run(const Tensor& lines, const Tensor& y) {
-    const Workspace weights(d_.groups * d_.taps() * d_.ins * rows_ * size_);
+    const Workspace weights(weight_bytes());
     pack_weights(lines, weights.data());
-    const int64_t threads = num_threads();
-    const int64_t bytes =
-        round_up((part_ * d_.taps() + d_.outs) * block_ * size_, memory::kAlignment);
+    const int64_t threads = num_threads(), bytes = block_bytes();
     const Workspace memory(bytes * threads);
     Slots slots(memory.data(), bytes, threads);
     std::vector<int64_t> first;  // blocks before each region
@@ -158,6 +161,14 @@ class RegionsProduct {
   }
 
  private:
+  int64_t weight_bytes() const { return d_.groups * d_.taps() * d_.ins * rows_ * size_; }
+  int64_t packed_bytes() const {
+    return round_up(part_ * d_.taps() * tile_.rows * size_, memory::kAlignment);
+  }
+  int64_t block_bytes() const {
+    return round_up((part_ * d_.taps() + d_.outs) * block_ * size_, memory::kAlignment);
+  }
+
   // The weights of a part of the channels, from channel k on: in panels of rows, tap by tap.
   int64_t place_of(int64_t group, int64_t k) const {
     return (group * d_.ins + k) * d_.taps() * rows_ * size_;
@@ -166,8 +177,7 @@ class RegionsProduct {
   void pack_weights(const Tensor& lines, char* out) const {
     const int64_t panels = rows_ / tile_.rows, taps = d_.taps(), depth = d_.ins * taps;
     const int64_t step = tile_.rows * size_, parts = ceil_div(d_.ins, part_);
-    const int64_t bytes = round_up(part_ * taps * step, memory::kAlignment);
-    const int64_t threads = num_threads();
+    const int64_t threads = num_threads(), bytes = packed_bytes();
     const Workspace memory(bytes * threads);
     Slots slots(memory.data(), bytes, threads);
     parallel_for(d_.groups * parts * panels, [&](int64_t i) {
@@ -338,5 +348,7 @@ bool regions_pay(const Direct& d) {
 void regions_product(const Direct& d, const Tensor& lines, const Tensor& y) {
   RegionsProduct(d, best_cuts(d)).run(lines, y);
 }
+
+int64_t regions_workspace(const Direct& d) { return RegionsProduct(d, best_cuts(d)).workspace(); }
 
 }  // namespace tinyt::cpu

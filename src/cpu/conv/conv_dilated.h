@@ -12,5 +12,6 @@ bool regions_pay(const Direct& d);
 // y [images, groups * outs, positions], as direct_product; a sum's terms go tap by tap, each tap's
 // channels in blocks.
 void regions_product(const Direct& d, const Tensor& lines, const Tensor& y);
+int64_t regions_workspace(const Direct& d);
 
 }  // namespace tinyt::cpu

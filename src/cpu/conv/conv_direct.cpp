@@ -122,17 +122,42 @@ int64_t grain_of(int64_t work) {
   return std::max<int64_t>(1, kWorkOfTask / std::max<int64_t>(1, work));
 }
 
-// Runs body(unit, scratch) for units that each do `work` multiplications, with room for `elements`;
-// the first `zeros` are zero at the start of a task.
+// Units of work for threads, with room for a band and what it reads.
+struct Units {
+  int64_t count, work, grain, threads, bytes;
+
+  // Of the output, each with `work` multiplications.
+  Units(const Direct& d, const Layout& layout, int64_t count_, int64_t work_)
+      : count(count_),
+        work(work_),
+        grain(grain_of(work)),
+        threads(count > grain ? num_threads() : 1) {
+    constexpr auto kAlign = static_cast<int64_t>(memory::kAlignment);
+    const int64_t elements = layout.size() + layout.band_size();
+    bytes = (elements * static_cast<int64_t>(size_of(d.dtype)) / kAlign + 1) * kAlign;
+  }
+  int64_t workspace() const { return bytes * threads; }
+  bool tells(const Direct& d, Epilogue* tail) const {
+    return tail && tail->begin(d.positions(), count / grain);
+  }
+};
+
+Units units_of_product(const Direct& d, const Layout& layout) {
+  return {d, layout, d.images * d.groups * d.columns.positions[0] * layout.bands(),
+          layout.band_size() * d.ins * d.taps() * d.outs};
+}
+
+Units units_of_weights(const Direct& d, const Layout& layout, int64_t per_block) {
+  return {d, layout, ceil_div(d.images, per_block) * d.groups,
+          d.positions() * d.ins * d.taps() * d.outs * per_block};
+}
+
+// Runs body(unit, scratch); the first `zeros` elements are zero at the start of a task.
 template <class T, class F>
-void for_units(int64_t units, int64_t work, int64_t elements, int64_t zeros, F&& body) {
-  const int64_t grain = grain_of(work);
-  const int threads = units > grain ? num_threads() : 1;
-  constexpr auto kAlign = static_cast<int64_t>(memory::kAlignment);
-  const int64_t bytes = (elements * static_cast<int64_t>(sizeof(T)) / kAlign + 1) * kAlign;
-  const Workspace memory(bytes * threads);
-  Slots slots(memory.data(), bytes, threads);
-  parallel_ranges(units, grain, [&](int64_t begin, int64_t end) {
+void for_units(const Units& units, int64_t zeros, F&& body) {
+  const Workspace memory(units.workspace());
+  Slots slots(memory.data(), units.bytes, units.threads);
+  parallel_ranges(units.count, units.grain, [&](int64_t begin, int64_t end) {
     slots.with_one([&](char* scratch) {
       std::fill_n(reinterpret_cast<T*>(scratch), zeros, T{0});
       for (int64_t i = begin; i < end; ++i) body(i, reinterpret_cast<T*>(scratch));
@@ -173,25 +198,22 @@ void product_of(const Direct& d, const T* lines, T* y, Epilogue* tail) {
   const Layout layout(d);
   const Sizes& out = d.columns.positions;
   const int64_t depth = d.ins * d.taps();
-  const int64_t units = d.images * d.groups * out[0] * layout.bands();
-  const int64_t work = layout.band_size() * depth * d.outs;
-  const bool tells = tail && tail->begin(d.positions(), units / grain_of(work));
-  for_units<T>(units, work, layout.size() + layout.band_size(), layout.size(),
-               [&](int64_t unit, T* packed) {
-                 const int64_t top = unit % layout.bands() * layout.rows();
-                 const int64_t z = unit / layout.bands() % out[0];
-                 const int64_t plane = unit / layout.bands() / out[0];  // image and group
-                 const int64_t group = plane % d.groups;
-                 const int64_t rows = std::min(layout.rows(), out[1] - top);
-                 layout.pack(d.dtype, channels_of<T>(d, plane / d.groups, group), z, top, packed);
-                 for (int64_t o = 0; o < d.outs; ++o) {
-                   T* to = y + ((plane * d.outs + o) * out[0] + z) * out[1] * out[2] + top * out[2];
-                   rows_of(d, layout, packed, packed + layout.size(),
-                           lines + (group * d.outs + o) * depth, rows, to);
-                 }
-                 if (tells)
-                   tail->run(plane * d.outs, d.outs, (z * out[1] + top) * out[2], rows * out[2]);
-               });
+  const Units units = units_of_product(d, layout);
+  const bool tells = units.tells(d, tail);
+  for_units<T>(units, layout.size(), [&](int64_t unit, T* packed) {
+    const int64_t top = unit % layout.bands() * layout.rows();
+    const int64_t z = unit / layout.bands() % out[0];
+    const int64_t plane = unit / layout.bands() / out[0];  // image and group
+    const int64_t group = plane % d.groups;
+    const int64_t rows = std::min(layout.rows(), out[1] - top);
+    layout.pack(d.dtype, channels_of<T>(d, plane / d.groups, group), z, top, packed);
+    for (int64_t o = 0; o < d.outs; ++o) {
+      T* to = y + ((plane * d.outs + o) * out[0] + z) * out[1] * out[2] + top * out[2];
+      rows_of(d, layout, packed, packed + layout.size(), lines + (group * d.outs + o) * depth, rows,
+              to);
+    }
+    if (tells) tail->run(plane * d.outs, d.outs, (z * out[1] + top) * out[2], rows * out[2]);
+  });
 }
 
 template <class T>
@@ -200,10 +222,7 @@ void weights_of(const Direct& d, const T* grad, int64_t per_block, T* parts) {
   const auto dots = kernels().direct->dots[static_cast<int>(d.dtype)];
   const Sizes& out = d.columns.positions;
   const int64_t depth = d.ins * d.taps(), pitch = layout.pitch();
-  const int64_t units = (d.images + per_block - 1) / per_block * d.groups;
-  const int64_t work = d.positions() * depth * d.outs * per_block;
-  const int64_t size = layout.size();
-  for_units<T>(units, work, size + layout.band_size(), size, [&](int64_t unit, T* packed) {
+  for_units<T>(units_of_weights(d, layout, per_block), layout.size(), [&](int64_t unit, T* packed) {
     const int64_t group = unit % d.groups, first = unit / d.groups * per_block;
     T* sums = parts + unit * d.outs * depth;
     T* band = packed + layout.size();
@@ -254,6 +273,16 @@ void direct_weights(const Direct& d, const Tensor& grad, int64_t per_block, cons
     return weights_of(d, grad.ptr<double>(), per_block, parts.ptr<double>());
   }
   weights_of(d, grad.ptr<uint64_t>(), per_block, parts.ptr<uint64_t>());
+}
+
+int64_t direct_workspace(const Direct& d, Epilogue* tail) {
+  const Units units = units_of_product(d, Layout(d));
+  units.tells(d, tail);
+  return units.workspace();
+}
+
+int64_t direct_weights_workspace(const Direct& d, int64_t per_block) {
+  return units_of_weights(d, Layout(d), per_block).workspace();
 }
 
 }  // namespace tinyt::cpu

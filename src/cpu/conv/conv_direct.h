@@ -22,9 +22,11 @@ struct Direct {
 // y [images, groups * outs, positions]: each element is one chain of fma over (in, tap). A tail, or
 // null, takes the positions of a channel as a row.
 void direct_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail);
+int64_t direct_workspace(const Direct& d, Epilogue* tail);
 
 // parts [blocks, groups * outs * ins * taps]: the products of `grad` [images, groups * outs,
 // positions] with the columns, summed over the positions of `per_block` images each.
 void direct_weights(const Direct& d, const Tensor& grad, int64_t per_block, const Tensor& parts);
+int64_t direct_weights_workspace(const Direct& d, int64_t per_block);
 
 }  // namespace tinyt::cpu

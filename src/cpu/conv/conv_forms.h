@@ -42,14 +42,16 @@ struct Geometry {
 template <class F>
 void in_compute_dtype(const Tensor& out, DType work, F&& body) {
   if (out.numel() == 0) return;
-  const Tensor result = out.dtype() == work ? out : Tensor::empty(out.shape(), work);
+  const Tensor result = target(out, work);
   body(result);
-  if (out.dtype() != work) copy_into(result, out);
+  finish(result, out);
 }
 
 // y [images, channels, positions] = lines (one row per channel, in memory) times the columns, of
 // which `ins` channels belong to each group. A tail takes y as rows of channels.
 void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
                       int64_t ins, const Tensor& y, Epilogue* tail = nullptr);
+int64_t columns_workspace(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
+                          int64_t ins, const Tensor& y, Epilogue* tail = nullptr);
 
 }  // namespace tinyt::cpu

@@ -64,6 +64,10 @@ class LinesProduct {
     return (products_of(b).elements - used) * d_.outs <= kOutsOfPacking * used;
   }
 
+  int64_t tasks() const { return d_.groups * blocks_.count(); }
+  bool tells(Epilogue* tail) const { return tail && tail->begin(d_.positions(), tasks()); }
+  int64_t workspace() const { return weight_bytes() + slot_bytes() * num_threads(); }
+
   void run(const Tensor& lines, const Tensor& y, Epilogue* tail) {
     for (int64_t k = 0; k < depth_; ++k) {
       const int64_t channel = k / d_.taps(), tap = k % d_.taps();
@@ -71,16 +75,14 @@ class LinesProduct {
                              ? channel * d_.columns.channel_stride + offset_in_source(tap)
                              : channel * blocks_.lines().size() + blocks_.lines().offset_of(tap));
     }
-    const Workspace weights(d_.groups * rows_ * depth_ * size_);
+    const Workspace weights(weight_bytes());
     for (int64_t g = 0; g < d_.groups; ++g) pack_weights(lines, g, weights.data());
-    const int64_t threads = num_threads();
-    const int64_t bytes = in_place_ ? 0 : round_up(source_bytes(), memory::kAlignment);
+    const int64_t threads = num_threads(), bytes = slot_bytes();
     const Workspace memory(bytes * threads);
     if (!in_place_) std::memset(memory.data(), 0, static_cast<size_t>(bytes * threads));
     Slots slots(memory.data(), bytes, threads);
-    const int64_t tasks = d_.groups * blocks_.count();
-    const bool tells = tail && tail->begin(d_.positions(), tasks);
-    parallel_for(tasks, [&](int64_t i) {
+    const bool tells = this->tells(tail);
+    parallel_for(tasks(), [&](int64_t i) {
       const PositionBlock block = blocks_[i % blocks_.count()];
       const int64_t group = i / blocks_.count();
       slots.with_one([&](char* slot) { run_block(block, group, weights.data(), slot, y.data()); });
@@ -114,6 +116,10 @@ class LinesProduct {
     return registers / 2 * tile_.cols + registers % 2 * (single / tile_.rows);
   }
 
+  int64_t weight_bytes() const { return d_.groups * rows_ * depth_ * size_; }
+  int64_t slot_bytes() const {
+    return in_place_ ? 0 : round_up(source_bytes(), memory::kAlignment);
+  }
   // Tiles read beyond the last position.
   int64_t source_bytes() const { return (d_.ins * blocks_.lines().size() + kMaxTileLines) * size_; }
   int64_t offset_in_source(int64_t tap) const {
@@ -226,6 +232,12 @@ bool lines_pay(const Direct& d) {
 
 void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail) {
   LinesProduct(d).run(lines, y, tail);
+}
+
+int64_t lines_workspace(const Direct& d, Epilogue* tail) {
+  const LinesProduct product(d);
+  product.tells(tail);
+  return product.workspace();
 }
 
 }  // namespace tinyt::cpu

@@ -11,5 +11,6 @@ bool lines_pay(const Direct& d);
 
 // As direct_product; a sum's terms go in blocks.
 void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail);
+int64_t lines_workspace(const Direct& d, Epilogue* tail);
 
 }  // namespace tinyt::cpu

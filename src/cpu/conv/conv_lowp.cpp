@@ -42,22 +42,28 @@ Blocks cut(const Direct& d) {
 
 class LowConv {
  public:
-  LowConv(const Direct& d, const Tensor& y)
+  explicit LowConv(const Direct& d)
       : d_(d),
         blocks_(cut(d)),
         pairs_(pairs_of(d)),
         stride_(odd_lines(blocks_.images() * blocks_.lines().size() * kPairBytes)),
         steps_(pairs_ / kStepPairs * d.taps()),
-        panels_(ceil_div(d.outs, kTilePanel)),
-        y_(y.ptr<uint16_t>()) {
+        panels_(ceil_div(d.outs, kTilePanel)) {
     for (int64_t s = 0; s < steps_; ++s) {
       const int64_t first = s / d.taps() * kStepPairs;
       offsets_.push_back(first * stride_ + blocks_.lines().offset_of(s % d.taps()) * kPairBytes);
     }
   }
 
-  void run(const Tensor& lines) {
-    const Workspace weights(d_.groups * panels_ * steps_ * kLowStepBytes);
+  // The weights tap by tap are gone when the blocks begin.
+  int64_t workspace(const Tensor& lines) const {
+    return weight_bytes() +
+           std::max(dense_bytes(by_tap(lines)), (source_bytes() + sum_bytes()) * num_threads());
+  }
+
+  void run(const Tensor& lines, const Tensor& y) {
+    y_ = y.ptr<uint16_t>();
+    const Workspace weights(weight_bytes());
     pack_weights(lines, weights.data());
     const int64_t threads = num_threads(), slot_bytes = source_bytes() + sum_bytes();
     const Workspace memory(slot_bytes * threads);
@@ -72,6 +78,12 @@ class LowConv {
   }
 
  private:
+  int64_t weight_bytes() const { return d_.groups * panels_ * steps_ * kLowStepBytes; }
+  Tensor by_tap(const Tensor& lines) const {
+    const int64_t taps = d_.taps(), matrix = d_.outs * d_.ins;
+    return lines.view(Dims{d_.groups, taps, d_.outs, d_.ins},
+                      Dims{matrix * taps, 1, d_.ins * taps, taps}, lines.offset());
+  }
   // Tiles read beyond the last position.
   int64_t source_bytes() const { return pairs_ * stride_ + kTilePanel * kPairBytes; }
   int64_t sum_bytes() const {
@@ -86,10 +98,8 @@ class LowConv {
   // a row.
   void pack_weights(const Tensor& lines, char* out) const {
     const int64_t taps = d_.taps(), matrix = d_.outs * d_.ins;
-    const Tensor by_tap =
-        as_contiguous(lines.view(Dims{d_.groups, taps, d_.outs, d_.ins},
-                                 Dims{matrix * taps, 1, d_.ins * taps, taps}, lines.offset()));
-    const auto* from = by_tap.ptr<uint16_t>();
+    const Tensor dense = as_contiguous(by_tap(lines));
+    const auto* from = dense.ptr<uint16_t>();
     parallel_ranges(d_.groups * panels_ * steps_, kConvPackTask, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t step = i % steps_, first = i / steps_ % panels_ * kTilePanel;
@@ -163,7 +173,7 @@ class LowConv {
   int64_t pairs_, stride_;  // stride_: bytes from a pair of channels to the next
   int64_t steps_, panels_;
   std::vector<int64_t> offsets_;  // of steps, in bytes
-  uint16_t* y_;
+  uint16_t* y_ = nullptr;
 };
 
 }  // namespace
@@ -176,7 +186,11 @@ bool low_conv_pays(const Direct& d) {
 }
 
 void low_conv_product(const Direct& d, const Tensor& lines, const Tensor& y) {
-  LowConv(d, y).run(lines);
+  LowConv(d).run(lines, y);
+}
+
+int64_t low_conv_workspace(const Direct& d, const Tensor& lines) {
+  return LowConv(d).workspace(lines);
 }
 
 }  // namespace tinyt::cpu

@@ -37,30 +37,34 @@ Blocks cut(const Direct& d) {
 // One group.
 class LowWeights {
  public:
-  LowWeights(const Direct& d, int64_t group, const Tensor& grad)
+  explicit LowWeights(const Direct& d)
       : d_(d),
         blocks_(cut(d)),
         channels_(round_up(d.ins, kLowSide)),
         outs_(round_up(d.outs, kLowSide)),
         stride_(odd_lines(blocks_.images() * blocks_.lines().size() * kItem)),
         pair_(odd_lines(2 * outs_ * kItem)),
-        x_(reinterpret_cast<const uint16_t*>(d.columns.data) +
-           group * d.ins * d.columns.channel_stride),
-        grad_(grad.ptr<uint16_t>() + group * d.outs * d.positions()) {
+        most_steps_(ceil_div(blocks_.positions(), kStepLength)),
+        line_(odd_lines(most_steps_ * kStepLength * kItem)) {
     for (int64_t t = 0; t < d.taps(); ++t) taps_.push_back(blocks_.lines().offset_of(t) * kItem);
   }
 
+  int64_t workspace() const {
+    return numel_of(shape()) * static_cast<int64_t>(sizeof(float)) + source_bytes() +
+           lines_bytes() * num_threads() + pairs_bytes();
+  }
+
   // [taps, channels, outs], rounded up to whole tiles.
-  Tensor sums() const {
-    const Tensor sums = Tensor::empty(Dims{d_.taps(), channels_, outs_}, DType::Float32);
+  Tensor sums(int64_t group, const Tensor& grad) {
+    x_ = reinterpret_cast<const uint16_t*>(d_.columns.data) +
+         group * d_.ins * d_.columns.channel_stride;
+    grad_ = grad.ptr<uint16_t>() + group * d_.outs * d_.positions();
+    const Tensor sums = Tensor::empty(shape(), DType::Float32);
     std::memset(sums.data(), 0, static_cast<size_t>(sums.numel()) * sizeof(float));
     const int64_t threads = num_threads();
-    const int64_t most_steps = ceil_div(blocks_.positions(), kStepLength);
-    const int64_t line = odd_lines(most_steps * kStepLength * kItem);
-    const Workspace source(source_bytes()), lines(kLowSide * line * threads);
-    const Workspace pairs(blocks_.images() * most_steps * kLowSide * pair_);
+    const Workspace source(source_bytes()), lines(lines_bytes() * threads), pairs(pairs_bytes());
     clear_source(source.data());
-    Slots slots(lines.data(), kLowSide * line, threads);
+    Slots slots(lines.data(), lines_bytes(), threads);
     for (int64_t i = 0; i < blocks_.count(); ++i) {
       const PositionBlock b = blocks_[i];
       if (blocks_.sides_differ()) clear_source(source.data());
@@ -68,7 +72,7 @@ class LowWeights {
       parallel_for(shares + outs_ / kLowSide, [&](int64_t task) {
         if (task < shares) return pack_channels(b, task * kLowChannelsOfTask, source.data());
         slots.with_one([&](char* slot) {
-          pack_outputs(b, (task - shares) * kLowSide, slot, line, pairs.data());
+          pack_outputs(b, (task - shares) * kLowSide, slot, line_, pairs.data());
         });
       });
       add_block(b, source.data(), pairs.data(), sums);
@@ -77,6 +81,9 @@ class LowWeights {
   }
 
  private:
+  Dims shape() const { return {d_.taps(), channels_, outs_}; }
+  int64_t lines_bytes() const { return kLowSide * line_; }
+  int64_t pairs_bytes() const { return blocks_.images() * most_steps_ * kLowSide * pair_; }
   // Tiles read beyond the last position.
   int64_t source_bytes() const { return channels_ * stride_ + kStepLength * kItem; }
   void clear_source(char* source) const {
@@ -167,8 +174,9 @@ class LowWeights {
   Blocks blocks_;
   int64_t channels_, outs_;  // in whole tiles
   int64_t stride_, pair_;    // bytes from a channel to the next, and from two positions to the next
-  const uint16_t *x_, *grad_;
-  std::vector<int64_t> taps_;  // where each reads, in bytes
+  int64_t most_steps_, line_;                      // of a block's lines, and the bytes of one
+  const uint16_t *x_ = nullptr, *grad_ = nullptr;  // of a group
+  std::vector<int64_t> taps_;                      // where each reads, in bytes
 };
 
 bool all_finite(const Tensor& t) {
@@ -185,10 +193,12 @@ bool all_finite(const Tensor& t) {
 
 }  // namespace
 
+int64_t low_conv_weights_workspace(const Direct& d) { return LowWeights(d).workspace(); }
+
 bool low_conv_weights(const Direct& d, const Tensor& grad, const Tensor& dw) {
   const int64_t taps = d.taps(), size = d.outs * d.ins * taps;
   for (int64_t g = 0; g < d.groups; ++g) {
-    const Tensor sums = LowWeights(d, g, grad).sums();
+    const Tensor sums = LowWeights(d).sums(g, grad);
     if (!all_finite(sums)) return false;
     const int64_t row = sums.size(2), tap = sums.size(1) * row;
     const Dims shape{d.outs, d.ins, taps};

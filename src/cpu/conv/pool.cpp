@@ -136,21 +136,37 @@ void max_pool_in(DType work, DType stored, const Windows& w, const Tensor& x, co
   }
 }
 
+DType pool_dtype(DType stored) { return is_bool(stored) ? DType::Int64 : info(stored).compute; }
+
+// Images whose conversion goes on at a time: the whole would take several times the memory.
+int64_t some_images(const Tensor& x, const Tensor& values) {
+  const int64_t images = x.size(0);
+  const int64_t some = kWideElements * images / std::max(x.numel(), values.numel());
+  return std::clamp<int64_t>(some, 1, images);
+}
+
 }  // namespace
+
+int64_t workspace_max_pool(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &values = call.outputs[0];
+  if (values.numel() == 0) return 0;
+  const DType work = pool_dtype(x.dtype());
+  if (work == x.dtype()) return dense_bytes(x);
+  const int64_t count = some_images(x, values);
+  return (rows_of(x, 0, count).numel() + rows_of(values, 0, count).numel()) *
+         static_cast<int64_t>(size_of(work));
+}
 
 void kernel_max_pool(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &values = call.outputs[0], &indices = call.outputs[1];
   if (values.numel() == 0) return;
   const Windows windows(x.shape(), AttrReader(call.attrs));
-  const DType stored = x.dtype(), work = is_bool(stored) ? DType::Int64 : info(stored).compute;
+  const DType stored = x.dtype(), work = pool_dtype(stored);
   if (work == stored) {
     return max_pool_in(work, stored, windows, as_contiguous(x), values, indices);
   }
-  // Other dtypes convert, which is exact both ways; some images at a time, for the whole would take
-  // several times the memory.
-  const int64_t images = x.size(0);
-  const int64_t some =
-      std::max<int64_t>(1, kWideElements * images / std::max(x.numel(), values.numel()));
+  // Other dtypes convert, which is exact both ways.
+  const int64_t images = x.size(0), some = some_images(x, values);
   for (int64_t first = 0; first < images; first += some) {
     const int64_t count = std::min(some, images - first);
     const Tensor from = rows_of(x, first, count), to = rows_of(values, first, count);

@@ -9,5 +9,6 @@ namespace tinyt::cpu {
 // largest value of each window and its position in the flattened *S as int64: of equal values the
 // first, of NaNs, which count as largest, the last. An empty window has the lowest value.
 void kernel_max_pool(const KernelCall& call);
+int64_t workspace_max_pool(const KernelCall& call);
 
 }  // namespace tinyt::cpu

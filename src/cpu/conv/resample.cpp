@@ -97,7 +97,6 @@ class LineMatrix {
     }
   }
   bool identity() const { return identity_; }
-  int64_t work() const { return static_cast<int64_t>(index_.size()); }
 
   void apply(DType dtype, const T* line, T* out) const {
     const auto gather = kernels().resample->gather[static_cast<int>(dtype)];
@@ -177,19 +176,57 @@ class LineSum {
   T weight_[kBlock];
 };
 
+// The sizes of a call, and of each dimension's matrix the entries; `taps` and `index` of those that
+// are listed.
+struct ResampleSizes {
+  bool transposed;
+  int first;  // listed dimension
+  Sizes in, out;
+  std::span<const int64_t> taps[kSpatial], index[kSpatial];
+  int64_t entries[kSpatial] = {1, 1, 1};
+
+  ResampleSizes(const Attrs& attrs, const Tensor& x, const Tensor& y)
+      : in(spatial(std::span(x.shape()).subspan(2), 1)),
+        out(spatial(std::span(y.shape()).subspan(2), 1)) {
+    AttrReader read(attrs);
+    first = kSpatial - static_cast<int>(read.list().size());
+    std::span<const int64_t> all = read.list(), indices = read.list();
+    transposed = read.flag();
+    for (int d = first; d < kSpatial; ++d) {
+      taps[d] = all.first(static_cast<size_t>(transposed ? in[d] : out[d]));
+      entries[d] = 0;
+      for (const int64_t n : taps[d]) entries[d] += n;
+      index[d] = indices.first(static_cast<size_t>(entries[d]));
+      all = all.subspan(taps[d].size());
+      indices = indices.subspan(index[d].size());
+    }
+  }
+};
+
+// How its lines are shared out, and the bytes of a thread's.
+struct ResampleLines {
+  int64_t lines, grain, bytes;
+  int threads;
+
+  ResampleLines(const ResampleSizes& s, int64_t elements, size_t item)
+      : lines(elements / s.out[2]) {
+    const int64_t rows = s.entries[0] * s.entries[1] / (s.out[0] * s.out[1]) + 1;  // about
+    grain = std::max<int64_t>(1, kResampleWork / (rows * s.in[2] + s.entries[2] + 1));
+    bytes = 2 * s.in[2] * static_cast<int64_t>(item) + memory::kAlignment;
+    threads = lines > grain ? num_threads() : 1;
+  }
+  int64_t workspace() const { return bytes * threads; }
+};
+
 template <class T>
-void resample(DType dtype, const Sizes& in, const Sizes& out, const Matrix<T> (&matrix)[kSpatial],
+void resample(DType dtype, const ResampleSizes& sizes, const Matrix<T> (&matrix)[kSpatial],
               const Tensor& x, const Tensor& y) {
+  const Sizes &in = sizes.in, &out = sizes.out;
   const LineMatrix<T> across(matrix[2], in[2]);
-  const auto entries = [&](int d) { return static_cast<int64_t>(matrix[d].entries.size()); };
-  const int64_t lines = y.numel() / out[2];
-  const int64_t rows = entries(0) * entries(1) / (out[0] * out[1]) + 1;  // of a line, about
-  const int64_t grain = std::max<int64_t>(1, kResampleWork / (rows * in[2] + across.work() + 1));
-  const int64_t bytes = 2 * in[2] * static_cast<int64_t>(sizeof(T)) + memory::kAlignment;
-  const int threads = lines > grain ? num_threads() : 1;
-  const Workspace memory(bytes * threads);
-  Slots buffers(memory.data(), bytes, threads);
-  parallel_ranges(lines, grain, [&](int64_t begin, int64_t end) {
+  const ResampleLines plan(sizes, y.numel(), sizeof(T));
+  const Workspace memory(plan.workspace());
+  Slots buffers(memory.data(), plan.bytes, plan.threads);
+  parallel_ranges(plan.lines, plan.grain, [&](int64_t begin, int64_t end) {
     buffers.with_one([&](char* buffer) {
       T* scratch = reinterpret_cast<T*>(buffer);
       for (int64_t i = begin; i < end; ++i) {
@@ -214,39 +251,31 @@ void resample(DType dtype, const Sizes& in, const Sizes& out, const Matrix<T> (&
 
 template <class T>
 void run(const Attrs& attrs, DType dtype, const Tensor& x, const Tensor& weight, const Tensor& y) {
-  AttrReader read(attrs);
-  const auto listed = static_cast<int>(read.list().size());
-  std::span<const int64_t> taps = read.list(), index = read.list();
-  const bool transposed = read.flag();
-  const Sizes in = spatial(std::span(x.shape()).subspan(2), 1);
-  const Sizes out = spatial(std::span(y.shape()).subspan(2), 1);
+  const ResampleSizes sizes(attrs, x, y);
   const T* weights = weight.ptr<T>();
   Matrix<T> matrix[kSpatial];
   for (int d = 0; d < kSpatial; ++d) {
-    if (d < kSpatial - listed) {
+    if (d < sizes.first) {
       matrix[d] = {{0, 1}, {{0, 1}}};
       continue;
     }
-    const auto mine = taps.first(static_cast<size_t>(transposed ? in[d] : out[d]));
-    size_t count = 0;
-    for (const int64_t n : mine) count += static_cast<size_t>(n);
-    matrix[d] = matrix_of<T>(mine, index.first(count), weights);
-    if (transposed) matrix[d] = transposed_matrix(matrix[d], out[d]);
-    taps = taps.subspan(mine.size());
-    index = index.subspan(count);
-    weights += count;
+    matrix[d] = matrix_of<T>(sizes.taps[d], sizes.index[d], weights);
+    if (sizes.transposed) matrix[d] = transposed_matrix(matrix[d], sizes.out[d]);
+    weights += sizes.entries[d];
   }
-  resample<T>(dtype, in, out, matrix, x, y);
+  resample<T>(dtype, sizes, matrix, x, y);
 }
+
+DType resample_dtype(DType dtype) { return is_bool(dtype) ? DType::Int64 : info(dtype).compute; }
 
 }  // namespace
 
 void kernel_resample(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   if (out.numel() == 0) return;
-  const DType work = is_bool(call.compute) ? DType::Int64 : info(call.compute).compute;
+  const DType work = resample_dtype(call.compute);
   const Tensor x = dense_as(call.inputs[0], work), weight = dense_as(call.inputs[1], work);
-  const Tensor y = out.dtype() == work ? out : Tensor::empty(out.shape(), work);
+  const Tensor y = target(out, work);
   if (work == DType::Float32) {
     run<float>(call.attrs, work, x, weight, y);
   } else if (work == DType::Float64) {
@@ -254,7 +283,16 @@ void kernel_resample(const KernelCall& call) {
   } else {
     run<uint64_t>(call.attrs, work, x, weight, y);
   }
-  if (out.dtype() != work) copy_into(y, out);
+  finish(y, out);
+}
+
+int64_t workspace_resample(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  if (out.numel() == 0) return 0;
+  const DType work = resample_dtype(call.compute);
+  const ResampleSizes sizes(call.attrs, x, out);
+  return dense_bytes(x, work) + dense_bytes(call.inputs[1], work) + target_bytes(out, work) +
+         ResampleLines(sizes, out.numel(), size_of(work)).workspace();
 }
 
 }  // namespace tinyt::cpu

@@ -9,5 +9,6 @@ namespace tinyt::cpu {
 // taps, index, transposed (see ops.def). Output [N, C, *size]: each plane multiplied by the
 // matrices, the last dimension's at the end.
 void kernel_resample(const KernelCall& call);
+int64_t workspace_resample(const KernelCall& call);
 
 }  // namespace tinyt::cpu

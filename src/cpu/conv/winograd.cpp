@@ -143,17 +143,31 @@ class WinogradBlock {
   float *data_, *products_, *y_;
 };
 
+// The memory of a group's blocks.
+struct GroupLayout {
+  int64_t blocks;
+  bool many;  // then a block is run by one thread
+  int64_t threads, slots, weight_bytes, block_bytes, planes_bytes;
+
+  explicit GroupLayout(const Plan& p)
+      : blocks(ceil_div(p.tiles, p.block)),
+        many(blocks >= kManyBlocks),
+        threads(num_threads()),
+        slots(many ? threads : 1),
+        weight_bytes(bytes_of(kElements * p.depth * p.rows)),
+        block_bytes(bytes_of(p.data_size() + p.products_size())),
+        planes_bytes(bytes_of_planes(p)) {}
+  int64_t workspace() const { return weight_bytes + block_bytes * slots + planes_bytes * threads; }
+};
+
 bool run_group(const Plan& p, const float* w, float* y) {
-  const int64_t blocks = ceil_div(p.tiles, p.block);
-  const bool many = blocks >= kManyBlocks;  // then a block is run by one thread
-  const int64_t threads = num_threads(), block_bytes = bytes_of(p.data_size() + p.products_size());
-  const int64_t planes_bytes = bytes_of_planes(p);
-  const Workspace weights(bytes_of(kElements * p.depth * p.rows));
-  const Workspace memory(block_bytes * (many ? threads : 1)), planes(planes_bytes * threads);
+  const GroupLayout at(p);
+  const Workspace weights(at.weight_bytes), memory(at.block_bytes * at.slots);
+  const Workspace planes(at.planes_bytes * at.threads);
   auto* u = reinterpret_cast<float*>(weights.data());
   transform_weights(p, w, u);
-  Slots block_slots(memory.data(), block_bytes, many ? threads : 1);
-  Slots plane_slots(planes.data(), planes_bytes, threads);
+  Slots block_slots(memory.data(), at.block_bytes, at.slots);
+  Slots plane_slots(planes.data(), at.planes_bytes, at.threads);
   std::atomic<bool> finite{true};
   const auto run = [&](int64_t i) {
     block_slots.with_one([&](char* slot) {
@@ -161,10 +175,10 @@ bool run_group(const Plan& p, const float* w, float* y) {
       if (!block.run(plane_slots)) finite.store(false, std::memory_order_relaxed);
     });
   };
-  if (many) {
-    parallel_for(blocks, run);
+  if (at.many) {
+    parallel_for(at.blocks, run);
   } else {
-    for (int64_t i = 0; i < blocks; ++i) run(i);
+    for (int64_t i = 0; i < at.blocks; ++i) run(i);
   }
   return finite.load();
 }
@@ -181,6 +195,11 @@ bool winograd_pays(const Direct& d) {
   const int64_t tiles = Plan(d).tiles;
   return tiles >= kMinTiles && static_cast<double>(kElements * tiles) <=
                                    kMaxProducts * static_cast<double>(d.images * d.positions());
+}
+
+int64_t winograd_workspace(const Direct& d) {
+  const Direct group = group_of(d, 0);
+  return GroupLayout(Plan(group)).workspace();
 }
 
 bool winograd_product(const Direct& d, const Tensor& lines, const Tensor& y) {

@@ -14,10 +14,12 @@ bool winograd_pays(const Direct& d);
 // by channel. False, and y is unfinished, where an element came out infinite or NaN: the
 // transforms spread those over a tile, and overflow before the sums themselves do.
 bool winograd_product(const Direct& d, const Tensor& lines, const Tensor& y);
+int64_t winograd_workspace(const Direct& d);
 
 // dw [groups * outs, ins, taps], the gradient of the weights from that of the output, `grad`
 // [images, groups * outs, positions], and the source `x`, which d.columns does not point to: both
 // of any dtype that computes in float32. False, and dw is unfinished, as above.
 bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, const Tensor& dw);
+int64_t winograd_weights_workspace(const Direct& d, const Tensor& grad, const Tensor& x);
 
 }  // namespace tinyt::cpu

@@ -90,18 +90,29 @@ class WeightProducts {
   float *data_, *grads_, *products_;
 };
 
-// The products of all tiles, in `parts` runs of blocks.
+// The memory of the products of all tiles, in `parts` runs of blocks.
+struct ProductsLayout {
+  int64_t threads, at_once, block_bytes, planes_bytes, panel_bytes;
+
+  ProductsLayout(const Plan& p, int64_t parts)
+      : threads(num_threads()),
+        at_once(std::min(threads, parts)),
+        block_bytes(bytes_of(p.data_size() + p.products_size())),
+        planes_bytes(bytes_of_planes(p)),
+        panel_bytes(bytes_of(WeightProducts::panel_size(p))) {}
+  int64_t workspace() const {
+    return block_bytes * at_once + (planes_bytes + panel_bytes) * threads;
+  }
+};
+
 void add_products(const Plan& p, const float* grad, int64_t parts, bool accumulate, float* sums) {
-  const int64_t blocks = ceil_div(p.tiles, p.block), threads = num_threads();
-  const int64_t block_bytes = bytes_of(p.data_size() + p.products_size());
-  const int64_t planes_bytes = bytes_of_planes(p);
-  const int64_t panel_bytes = bytes_of(WeightProducts::panel_size(p));
-  const int64_t at_once = std::min(threads, parts);
-  const Workspace memory(block_bytes * at_once);
-  const Workspace planes(planes_bytes * threads), panels(panel_bytes * threads);
-  Slots block_slots(memory.data(), block_bytes, at_once);
-  Slots plane_slots(planes.data(), planes_bytes, threads);
-  Slots panel_slots(panels.data(), panel_bytes, threads);
+  const int64_t blocks = ceil_div(p.tiles, p.block);
+  const ProductsLayout at(p, parts);
+  const Workspace memory(at.block_bytes * at.at_once), planes(at.planes_bytes * at.threads);
+  const Workspace panels(at.panel_bytes * at.threads);
+  Slots block_slots(memory.data(), at.block_bytes, at.at_once);
+  Slots plane_slots(planes.data(), at.planes_bytes, at.threads);
+  Slots panel_slots(panels.data(), at.panel_bytes, at.threads);
   parallel_for(parts, [&](int64_t i) {
     block_slots.with_one([&](char* slot) {
       const WeightProducts part(p, reinterpret_cast<float*>(slot), sums + i * sums_of(p));
@@ -136,18 +147,42 @@ int64_t images_at_once(const Plan& p, DType dtype) {
   return std::min(p.d.images, std::max(some / of_block, int64_t{1}) * of_block);
 }
 
+// How a gradient is summed up: the sums of all groups, in parts, from some images at a time.
+struct WeightSums {
+  Plan whole;
+  int64_t some, parts, group_size;
+
+  WeightSums(const Direct& d, DType dtype)
+      : whole(d, least_block(d)), some(images_at_once(whole, dtype)) {
+    Direct images = d;
+    images.images = some;
+    const int64_t blocks = ceil_div(Plan(images, least_block(d)).tiles, whole.block);
+    const bool small = blocks >= kManyBlocks && sums_of(whole) <= kMaxPart;
+    parts = small ? std::min(blocks, kWinogradParts) : 1;
+    group_size = sums_of(whole) * parts;
+  }
+  int64_t bytes() const { return bytes_of(group_size * whole.d.groups); }
+};
+
 }  // namespace
 
-bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, const Tensor& dw) {
-  const Plan whole(d, least_block(d));
-  const int64_t some = images_at_once(whole, x.dtype());
+// The first images are as many as any.
+int64_t winograd_weights_workspace(const Direct& d, const Tensor& grad, const Tensor& x) {
+  const WeightSums plan(d, x.dtype());
   Direct images = d;
-  images.images = some;
-  const int64_t blocks = ceil_div(Plan(images, least_block(d)).tiles, whole.block);
-  const int64_t parts =
-      blocks >= kManyBlocks && sums_of(whole) <= kMaxPart ? std::min(blocks, kWinogradParts) : 1;
-  const int64_t group_size = sums_of(whole) * parts;
-  const Workspace memory(bytes_of(group_size * d.groups));
+  images.images = plan.some;
+  const Direct group = group_of(images, 0);
+  return plan.bytes() + dense_bytes(rows_of(x, 0, plan.some), DType::Float32) +
+         dense_bytes(rows_of(grad, 0, plan.some), DType::Float32) +
+         ProductsLayout(Plan(group, least_block(d)), plan.parts).workspace();
+}
+
+bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, const Tensor& dw) {
+  const WeightSums plan(d, x.dtype());
+  const Plan& whole = plan.whole;
+  const int64_t some = plan.some, parts = plan.parts, group_size = plan.group_size;
+  Direct images = d;
+  const Workspace memory(plan.bytes());
   auto* sums = reinterpret_cast<float*>(memory.data());
   for (int64_t first = 0; first < d.images; first += some) {
     images.images = std::min(some, d.images - first);

@@ -294,10 +294,23 @@ void copy_into(const Tensor& from, const Tensor& to) {
   copy_converted(from, to, loops);
 }
 
+Tensor dense_geometry(std::span<const int64_t> shape, DType dtype) {
+  return Tensor::from_storage(Ref<Storage>(new Storage), shape, contiguous_strides(shape), 0,
+                              dtype);
+}
+
+Tensor target(const Tensor& out, DType dtype) {
+  return out.dtype() == dtype ? out : Tensor::empty(out.shape(), dtype, out.device());
+}
+
+void finish(const Tensor& result, const Tensor& out) {
+  if (result.dtype() != out.dtype()) copy_into(result, out);
+}
+
 Tensor as_contiguous(const Tensor& x) { return dense_as(x, x.dtype()); }
 
 Tensor dense_as(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype && x.is_contiguous()) return x;
+  if (lies_dense(x, dtype)) return x;
   const Tensor out = Tensor::empty(x.shape(), dtype, x.device());
   copy_into(x, out);
   return out;

@@ -182,6 +182,18 @@ Tensor parts_of(const Tensor& x) {
   return x.view_as(real_of(x.dtype()), shape, strides, 2 * x.offset());
 }
 
+int64_t workspace_complex_reduce(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &out = call.outputs[0];
+  if (call.op == OpId::prod) {
+    if (out.numel() == 0) return 0;
+    return x.numel() == 0 ? static_cast<int64_t>(sizeof(double))
+                          : x.numel() * static_cast<int64_t>(x.itemsize());
+  }
+  if (x.rank() == 0) return 0;
+  const Tensor in = parts_of(x), sums = parts_of(out);
+  return workspace_reduce({call.op, {&in, 1}, {&sums, 1}, call.attrs, in.dtype()});
+}
+
 // A sum is that of the parts, in the order of a column reduction.
 void complex_reduce(const KernelCall& call) {
   if (call.op == OpId::prod) return complex_prod(call);
@@ -198,8 +210,9 @@ void complex_cumsum(const KernelCall& call) {
   kernel_cumsum({call.op, {&in, 1}, {&sums, 1}, call.attrs, in.dtype()});
 }
 
-// The parts of a number have its index.
-void complex_scatter_add(const KernelCall& call) {
+// Calls body with the call of the parts: those of a number have its index.
+template <class F>
+auto with_scattered_parts(const KernelCall& call, F&& body) {
   const Tensor index = at_least_1d(call.inputs[1]);
   Dims shape(index.shape()), strides(index.strides());
   shape.push_back(2);
@@ -208,7 +221,13 @@ void complex_scatter_add(const KernelCall& call) {
                            index.view(shape, strides, index.offset()),
                            parts_of(at_least_1d(call.inputs[2]))};
   const Tensor sums = parts_of(at_least_1d(call.outputs[0]));
-  kernel_scatter_add({call.op, inputs, {&sums, 1}, call.attrs, sums.dtype()});
+  return body(KernelCall{call.op, inputs, {&sums, 1}, call.attrs, sums.dtype()});
+}
+
+void complex_scatter_add(const KernelCall& call) { with_scattered_parts(call, kernel_scatter_add); }
+
+int64_t workspace_complex_scatter_add(const KernelCall& call) {
+  return with_scattered_parts(call, workspace_scatter_combine);
 }
 
 // (A + iB)(C + iD) = AC - BD + i(AD + BC): four real products.
@@ -223,6 +242,15 @@ void complex_matmul(const KernelCall& call) {
   };
   scalar_op(OpId::sub, product(0, 0), product(1, 1), part(out, 0));
   scalar_op(OpId::add, product(0, 1), product(1, 0), part(out, 1));
+}
+
+// Two results, while the second one is made.
+int64_t workspace_complex_matmul(const KernelCall& call) {
+  const Tensor inputs[] = {part(call.inputs[0], 0), part(call.inputs[1], 0)};
+  const DType real = real_of(call.outputs[0].dtype());
+  const Tensor result = dense_geometry(call.outputs[0].shape(), real);
+  return 2 * result.numel() * static_cast<int64_t>(result.itemsize()) +
+         workspace_matmul({call.op, inputs, {&result, 1}, call.attrs, real});
 }
 
 }  // namespace tinyt::cpu

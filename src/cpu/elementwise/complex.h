@@ -17,5 +17,8 @@ void complex_reduce(const KernelCall& call);
 void complex_cumsum(const KernelCall& call);
 void complex_scatter_add(const KernelCall& call);
 void complex_matmul(const KernelCall& call);
+int64_t workspace_complex_reduce(const KernelCall& call);
+int64_t workspace_complex_scatter_add(const KernelCall& call);
+int64_t workspace_complex_matmul(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -348,9 +348,18 @@ DType kernel_dtype(OpId op, DType compute, bool mixed) {
 
 namespace {
 
-// Whether a divisor of integers holds a zero, also one that wraps to it in the dtype of the call.
+// Whether a divisor is a number that may wrap to zero in the dtype of a call.
+bool may_wrap(const Tensor& divisor, DType compute) {
+  return divisor.numel() == 1 && divisor.itemsize() > size_of(compute);
+}
+
+bool checks_divisor(const KernelCall& call) {
+  return divides(call.op) && is_integral(call.compute) && call.outputs[0].numel() != 0;
+}
+
+// Whether a divisor of integers holds a zero, also one that wraps to it.
 bool has_zero(const Tensor& divisor, DType compute) {
-  if (divisor.numel() == 1 && divisor.itemsize() > size_of(compute)) {
+  if (may_wrap(divisor, compute)) {
     uint64_t value;
     cast_elements(divisor.data(), divisor.dtype(), reinterpret_cast<char*>(&value), DType::Int64,
                   1);
@@ -363,12 +372,17 @@ bool has_zero(const Tensor& divisor, DType compute) {
 
 void kernel_elementwise(const KernelCall& call) {
   if (call.outputs[0].numel() == 0) return;
-  if (divides(call.op) && is_integral(call.compute)) {
+  if (checks_divisor(call)) {
     require(!has_zero(call.inputs[1], call.compute), ErrorKind::Runtime, name_of(call.op),
             ": division by zero");
   }
   const ElementwiseCall job(call);
   if (!run_flat(job)) run_tiled(job);
+}
+
+int64_t workspace_elementwise(const KernelCall& call) {
+  if (!checks_divisor(call) || may_wrap(call.inputs[1], call.compute)) return 0;
+  return nonzero_bytes(call.inputs[1]);
 }
 
 }  // namespace tinyt::cpu

@@ -9,5 +9,6 @@ namespace tinyt::cpu {
 // beside halves (`mixed`) is not rounded to them.
 DType kernel_dtype(OpId op, DType compute, bool mixed);
 void kernel_elementwise(const KernelCall& call);
+int64_t workspace_elementwise(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -7,6 +7,7 @@
 #include "core/base/parallel.h"
 #include "cpu/copy/gather.h"
 #include "cpu/reduce/reduce.h"
+#include "cpu/register.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
 #include "cpu/schedule/workspace.h"
@@ -75,16 +76,17 @@ struct TileJob {
   const TileProgram& program;
   std::span<const TileOperand> operands;
   const TileSpace& space;
-  std::span<char* const> outputs;
-  int64_t read = 0;      // bytes of the operands
-  uint64_t streams = 0;  // outputs that go past the caches, a bit each
+  std::span<char* const> outputs = {};
+  uint64_t replaced = 0;  // outputs that lie where an operand does, a bit each
+  int64_t read = 0;       // bytes of the operands
+  uint64_t streams = 0;   // outputs that go past the caches
 
   const TileProgram::Register& reg(int r) const {
     return program.registers[static_cast<size_t>(r)];
   }
   int64_t item(int r) const { return static_cast<int64_t>(size_of(reg(r).dtype)); }
   // Outputs that go past the caches have a tile each, and so have operands that are gathered.
-  int stream_tiles() const { return streams == 0 ? 0 : static_cast<int>(outputs.size()); }
+  int stream_tiles() const { return streams == 0 ? 0 : static_cast<int>(program.outputs.size()); }
   int tiles() const { return program.tiles + stream_tiles() + space.gathered; }
   bool goes_past(size_t output) const { return (streams >> output & 1) != 0; }
   int64_t elements() const { return space.row_count() * space.cols; }
@@ -365,34 +367,46 @@ template <int64_t kBytes, class F>
   body(runner);
 }
 
-// Runners for tasks that threads share; large ones have memory that is there before.
+// The memory of runners for tasks that threads share: that of small ones is on the stack.
+struct RunnersLayout {
+  int64_t elements, rows;
+  int64_t whole;  // bytes that each has for run_pieces()
+  int64_t bytes;  // of its tiles
+  int64_t slot, slots;
+
+  RunnersLayout(const TileJob& job, int64_t elements_, int64_t rows_, int64_t tasks,
+                int64_t whole_ = 0)
+      : elements(elements_),
+        rows(rows_),
+        whole(whole_),
+        bytes(round_up(Runner::bytes(job, elements, rows), kCacheLine)),
+        slot(whole + (bytes <= kNear ? 0 : bytes)),
+        slots(slot == 0 ? 1 : std::clamp<int64_t>(tasks, 1, num_threads())) {}
+  int64_t workspace() const { return slot * slots; }
+};
+
 class Runners {
  public:
-  // `whole`: bytes that each has for run_pieces().
-  Runners(const TileJob& job, int64_t elements, int64_t rows, int64_t tasks, int64_t whole = 0)
+  Runners(const TileJob& job, const RunnersLayout& layout)
       : job_(job),
-        elements_(elements),
-        rows_(rows),
-        whole_(whole),
-        bytes_(round_up(Runner::bytes(job, elements, rows), kCacheLine)),
-        shared_(whole_ + (bytes_ <= kNear ? 0 : bytes_)),
-        count_(shared_ == 0 ? 1 : std::clamp<int64_t>(tasks, 1, num_threads())),
-        memory_(shared_ * count_),
-        slots_(memory_.data(), shared_, count_) {}
+        layout_(layout),
+        memory_(layout.workspace()),
+        slots_(memory_.data(), layout.slot, layout.slots) {}
 
   template <class F>
   void with_one(F&& body) {
+    const int64_t elements = layout_.elements, rows = layout_.rows, bytes = layout_.bytes;
     slots_.with_one([&](char* memory) {
-      if (bytes_ <= kNear / 8) return run_on_stack<kNear / 8>(job_, elements_, rows_, memory, body);
-      if (bytes_ <= kNear) return run_on_stack<kNear>(job_, elements_, rows_, memory, body);
-      Runner runner(job_, elements_, rows_, memory + whole_, memory);
+      if (bytes <= kNear / 8) return run_on_stack<kNear / 8>(job_, elements, rows, memory, body);
+      if (bytes <= kNear) return run_on_stack<kNear>(job_, elements, rows, memory, body);
+      Runner runner(job_, elements, rows, memory + layout_.whole, memory);
       body(runner);
     });
   }
 
  private:
   const TileJob& job_;
-  int64_t elements_, rows_, whole_, bytes_, shared_, count_;
+  const RunnersLayout layout_;
   Workspace memory_;
   Slots slots_;
 };
@@ -415,32 +429,58 @@ SmallVec<int, 4> reduced_tiles(const TileProgram& program) {
   return found;
 }
 
-// Rows that are longer than a tile, of which only one element each is made: blocks are reduced side
-// by side, then combined.
-void reduce_long_rows(const TileJob& job) {
+// Whether only one element is made of each row, and rows are longer than a tile.
+bool has_long_rows(const TileJob& job) {
+  return job.program.reduces && !job.program.uses_rows &&
+         (job.space.cols > kRowBlock || in_pieces(job, job.space.cols));
+}
+
+// How such rows are cut into blocks that are reduced side by side, then combined.
+struct LongRows {
   SmallVec<Reducer, 4> reducers;
-  for (const TileProgram::Step& step : job.program.steps)
-    if (info(step.op).kind == OpKind::Reduce) reducers.push_back(Reducer(step));
-  const int64_t cols = job.space.cols, block = cols > kRowBlock ? reducers[0].block : cols;
-  const int64_t rows = job.space.row_count(), blocks = ceil_div(cols, block);
+  int64_t cols, block, rows, blocks, grain;
+  bool pieces;
+  SmallVec<int, 4> kept;  // of a block in pieces
+  int64_t room;           // bytes of one of them
+
+  explicit LongRows(const TileJob& job)
+      : cols(job.space.cols), rows(job.space.row_count()), pieces(false) {
+    for (const TileProgram::Step& step : job.program.steps)
+      if (info(step.op).kind == OpKind::Reduce) reducers.push_back(Reducer(step));
+    block = cols > kRowBlock ? reducers[0].block : cols;
+    blocks = ceil_div(cols, block);
+    grain = std::max<int64_t>(1, kChunkElements / block);
+    pieces = in_pieces(job, block);
+    if (pieces) kept = reduced_tiles(job.program);
+    int64_t item = 1;
+    for (const int r : kept) item = std::max(item, job.item(r));
+    room = round_up(block * item, kCacheLine);
+  }
+  // values[reduction][row][block]
+  int64_t values() const { return std::ssize(reducers) * rows * blocks * kRowItem; }
+  RunnersLayout of_blocks(const TileJob& job) const {
+    const int64_t tile = pieces ? Runner::tile_elements(job.program, job.space) : block;
+    return {job, std::min(tile, block), 1, ceil_div(rows * blocks, grain), std::ssize(kept) * room};
+  }
+  RunnersLayout of_rows(const TileJob& job) const { return {job, 0, job.loop_rows(), 1}; }
+  int64_t workspace(const TileJob& job) const {
+    return values() + std::max(of_blocks(job).workspace(), of_rows(job).workspace());
+  }
+};
+
+void reduce_long_rows(const TileJob& job) {
+  const LongRows plan(job);
+  const SmallVec<Reducer, 4>& reducers = plan.reducers;
+  const int64_t cols = plan.cols, block = plan.block, rows = plan.rows, blocks = plan.blocks;
   const auto count = static_cast<int64_t>(reducers.size());
   const int64_t loop_rows = job.loop_rows();
-  // values[reduction][row][block]
-  const Workspace values(count * rows * blocks * kRowItem);
+  const Workspace values(plan.values());
   const auto value = [&](int64_t k, int64_t i) {
     return values.data() + k * rows * blocks * kRowItem + i * kRowItem;
   };
   {
-    const int64_t grain = std::max<int64_t>(1, kChunkElements / block);
-    const bool pieces = in_pieces(job, block);
-    const SmallVec<int, 4> kept = pieces ? reduced_tiles(job.program) : SmallVec<int, 4>{};
-    int64_t item = 1;
-    for (const int r : kept) item = std::max(item, job.item(r));
-    const int64_t room = round_up(block * item, kCacheLine);
-    const int64_t tile = pieces ? Runner::tile_elements(job.program, job.space) : block;
-    Runners runners(job, std::min(tile, block), 1, ceil_div(rows * blocks, grain),
-                    std::ssize(kept) * room);
-    parallel_ranges(rows * blocks, grain, [&](int64_t begin, int64_t end) {
+    Runners runners(job, plan.of_blocks(job));
+    parallel_ranges(rows * blocks, plan.grain, [&](int64_t begin, int64_t end) {
       runners.with_one([&](Runner& runner) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t row = i / blocks, first = i % blocks * block;
@@ -448,8 +488,8 @@ void reduce_long_rows(const TileJob& job) {
                             std::min(block, cols - first)};
           char* const to = values.data() + i * kRowItem;
           const int64_t step = rows * blocks * kRowItem;
-          if (pieces) {
-            runner.run_pieces(at, kept, room, to, step);
+          if (plan.pieces) {
+            runner.run_pieces(at, plan.kept, plan.room, to, step);
           } else {
             runner.run_block(at, to, step);
           }
@@ -463,7 +503,7 @@ void reduce_long_rows(const TileJob& job) {
       std::memmove(values.data() + k * rows * blocks * kRowItem + row * reducers[k].item,
                    value(k, row * blocks), reducers[k].item);
     }
-  Runners(job, 0, loop_rows, 1).with_one([&](Runner& runner) {
+  Runners(job, plan.of_rows(job)).with_one([&](Runner& runner) {
     SmallVec<char*, 4> reduced(static_cast<size_t>(count));
     for (int64_t outer = 0; outer < rows / loop_rows; ++outer) {
       for (int64_t k = 0; k < count; ++k)
@@ -495,11 +535,9 @@ uint64_t stream_bytes(const TileJob& job) {
     const int r = job.program.outputs[o];
     if (job.reg(r).per_row) continue;
     if (job.read < kStreamRead && job.elements() * job.item(r) < kStreamBytes) continue;
-    bool fresh = true;
-    for (const TileOperand& operand : job.operands) fresh &= operand.data != job.outputs[o];
-    found |= uint64_t{fresh} << o;
+    found |= uint64_t{1} << o;
   }
-  return found;
+  return found & ~job.replaced;
 }
 
 // A unit of parallel work: as much as a single op's. Half of a small region's elements may be that.
@@ -533,33 +571,41 @@ Cut cut_of(const TileJob& job) {
   return cut;
 }
 
-// Runs a region on blocks of a product, once its kernel tells of them.
-class BlockTail final : public Epilogue {
+// How a region that is no reduction is cut, and its parts shared out.
+struct Tiles {
+  Cut cut;
+  int64_t parts;  // of a task
+  RunnersLayout layout;
+
+  explicit Tiles(TileJob& job)
+      : cut(job_and_cut(job)),
+        // Each chunk of streams ends with a fence, which waits for memory.
+        parts(std::max<int64_t>(1, (job.streams != 0 ? kChunkElements : grain_of(job.program)) /
+                                       (cut.rows * cut.cols))),
+        layout(job, cut.rows * cut.cols, cut.rows, ceil_div(cut.count, parts)) {}
+
+ private:
+  static Cut job_and_cut(TileJob& job) {
+    job.read = bytes_read(job);
+    job.streams = stream_bytes(job);
+    return cut_of(job);
+  }
+};
+
+// Whether blocks of a product pay, once its kernel tells of them.
+class BlockChoice {
  public:
-  explicit BlockTail(const TileJob& job) : job_(job) {}
+  explicit BlockChoice(const TileJob& job) : job_(job) {}
 
   // Not where a few tasks would do what more threads can.
-  bool begin(int64_t cols, int64_t tasks) override {
+  bool takes(int64_t cols, int64_t tasks) const {
     const int64_t elements = job_.space.row_count() * cols;
-    if (cols != job_.space.cols || !pays(elements * Runner::widest(job_.program)) ||
-        tasks < std::min<int64_t>(ceil_div(elements, grain_of(job_.program)), num_threads()))
-      return false;
-    elements_ = Runner::tile_elements(job_.program, job_.space);
-    runners_.emplace(job_, elements_, 0, num_threads());
-    return true;
+    return cols == job_.space.cols && pays(elements * Runner::widest(job_.program)) &&
+           tasks >= std::min<int64_t>(ceil_div(elements, grain_of(job_.program)), num_threads());
   }
-  void run(int64_t row, int64_t rows, int64_t col, int64_t cols) override {
-    runners_->with_one([&](Runner& runner) {
-      const int64_t wide = std::min(cols, elements_), most = std::max<int64_t>(1, elements_ / wide);
-      for (int64_t r = row, count = 0; r < row + rows; r += count) {
-        const int64_t outer = r / job_.loop_rows(), first = r % job_.loop_rows();
-        count = std::min({most, row + rows - r, job_.loop_rows() - first});
-        for (int64_t c = col; c < col + cols; c += wide)
-          runner.run({outer, first, count, c, std::min(wide, col + cols - c)});
-      }
-    });
+  RunnersLayout layout() const {
+    return {job_, Runner::tile_elements(job_.program, job_.space), 0, num_threads()};
   }
-  bool told() const { return runners_.has_value(); }
 
  private:
   // Whole rows are cheaper than blocks where the result stays close, but threads begin once more
@@ -583,9 +629,63 @@ class BlockTail final : public Epilogue {
   }
 
   const TileJob& job_;
+};
+
+// Runs a region on blocks of a product.
+class BlockTail final : public Epilogue {
+ public:
+  explicit BlockTail(const TileJob& job) : job_(job) {}
+
+  bool begin(int64_t cols, int64_t tasks) override {
+    const BlockChoice choice(job_);
+    if (!choice.takes(cols, tasks)) return false;
+    elements_ = choice.layout().elements;
+    runners_.emplace(job_, choice.layout());
+    return true;
+  }
+  void run(int64_t row, int64_t rows, int64_t col, int64_t cols) override {
+    runners_->with_one([&](Runner& runner) {
+      const int64_t wide = std::min(cols, elements_), most = std::max<int64_t>(1, elements_ / wide);
+      for (int64_t r = row, count = 0; r < row + rows; r += count) {
+        const int64_t outer = r / job_.loop_rows(), first = r % job_.loop_rows();
+        count = std::min({most, row + rows - r, job_.loop_rows() - first});
+        for (int64_t c = col; c < col + cols; c += wide)
+          runner.run({outer, first, count, c, std::min(wide, col + cols - c)});
+      }
+    });
+  }
+  bool told() const { return runners_.has_value(); }
+
+ private:
+  const TileJob& job_;
   int64_t elements_ = 0;
   std::optional<Runners> runners_;
 };
+
+// States what a BlockTail takes.
+class TailWorkspace final : public Epilogue {
+ public:
+  explicit TailWorkspace(const TileJob& job) : choice_(job) {}
+
+  bool begin(int64_t cols, int64_t tasks) override {
+    told_ = choice_.takes(cols, tasks);
+    return told_;
+  }
+  void run(int64_t, int64_t, int64_t, int64_t) override {}
+  bool told() const { return told_; }
+  int64_t bytes() const { return choice_.layout().workspace(); }
+
+ private:
+  BlockChoice choice_;
+  bool told_ = false;
+};
+
+uint64_t find_replaced(std::span<const TileOperand> operands, std::span<char* const> outputs) {
+  uint64_t found = 0;
+  for (size_t o = 0; o < outputs.size(); ++o)
+    for (const TileOperand& operand : operands) found |= uint64_t{operand.data == outputs[o]} << o;
+  return found;
+}
 
 }  // namespace
 
@@ -605,29 +705,35 @@ void run_product(Kernel kernel, const KernelCall& product, const TileProgram& pr
 
 void run_tiles(const TileProgram& program, std::span<const TileOperand> operands,
                const TileSpace& space, std::span<char* const> outputs) {
-  TileJob job{program, operands, space, outputs};
-  if (program.reduces && !program.uses_rows &&
-      (space.cols > kRowBlock || in_pieces(job, space.cols)))
-    return reduce_long_rows(job);
-  job.read = bytes_read(job);
-  job.streams = stream_bytes(job);
-  const Cut cut = cut_of(job);
-  // Each chunk of streams ends with a fence, which waits for memory.
-  const int64_t grain = job.streams != 0 ? kChunkElements : grain_of(program);
-  const int64_t parts = std::max<int64_t>(1, grain / (cut.rows * cut.cols));  // of a task
-  Runners runners(job, cut.rows * cut.cols, cut.rows, ceil_div(cut.count, parts));
-  parallel_ranges(cut.count, parts, [&](int64_t begin, int64_t end) {
+  TileJob job{program, operands, space, outputs, find_replaced(operands, outputs)};
+  if (has_long_rows(job)) return reduce_long_rows(job);
+  const Tiles tiles(job);
+  Runners runners(job, tiles.layout);
+  parallel_ranges(tiles.cut.count, tiles.parts, [&](int64_t begin, int64_t end) {
     runners.with_one([&](Runner& runner) {
-      for (int64_t i = begin; i < end; ++i) runner.run(cut.part(i));
+      for (int64_t i = begin; i < end; ++i) runner.run(tiles.cut.part(i));
     });
     if (job.streams != 0) kernels().copy->fence();
   });
 }
 
-bool fits_on_stack(const TileProgram& program, const TileSpace& space) {
-  const TileJob job{program, {}, space, {}};
-  const Cut cut = cut_of(job);
-  return !program.reduces && Runner::bytes(job, cut.rows * cut.cols, cut.rows) <= kNear;
+size_t tiles_workspace(const TileProgram& program, std::span<const TileOperand> operands,
+                       const TileSpace& space, uint64_t replaced) {
+  TileJob job{program, operands, space, {}, replaced};
+  return static_cast<size_t>(has_long_rows(job) ? LongRows(job).workspace(job)
+                                                : Tiles(job).layout.workspace());
+}
+
+size_t product_workspace(const KernelCall& product, const TileProgram& program,
+                         std::span<const TileOperand> operands, const TileSpace& space,
+                         uint64_t replaced) {
+  const TileJob job{program, operands, space, {}, replaced};
+  TailWorkspace tail(job);
+  KernelCall call = product;
+  call.tail = &tail;
+  const size_t of_kernel = workspace_of(call);
+  if (tail.told()) return of_kernel + static_cast<size_t>(tail.bytes());
+  return std::max(of_kernel, tiles_workspace(program, operands, space, replaced));
 }
 
 }  // namespace tinyt::cpu

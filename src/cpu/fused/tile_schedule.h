@@ -3,7 +3,7 @@
 #include <span>
 
 #include "core/ops/kernels.h"
-#include "core/plan/tile_program.h"
+#include "cpu/fused/tile_program.h"
 
 namespace tinyt::cpu {
 
@@ -16,7 +16,11 @@ void run_product(Kernel kernel, const KernelCall& product, const TileProgram& pr
                  std::span<const TileOperand> operands, const TileSpace& space,
                  std::span<char* const> outputs);
 
-// Whether the tiles of a region whose results stay in the caches need no memory but the stack.
-bool fits_on_stack(const TileProgram& program, const TileSpace& space);
+// What these take for themselves at once (FusionTarget).
+size_t tiles_workspace(const TileProgram& program, std::span<const TileOperand> operands,
+                       const TileSpace& space, uint64_t replaced);
+size_t product_workspace(const KernelCall& product, const TileProgram& program,
+                         std::span<const TileOperand> operands, const TileSpace& space,
+                         uint64_t replaced);
 
 }  // namespace tinyt::cpu

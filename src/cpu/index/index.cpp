@@ -11,13 +11,23 @@
 
 namespace tinyt::cpu {
 
-void check_index(OpId op, const Tensor& index, int64_t dim, int64_t size) {
-  // A broadcast index is looked at once.
+namespace {
+
+// A broadcast index is looked at once.
+Tensor unrepeated(const Tensor& index) {
   Dims shape(index.shape());
   for (size_t d = 0; d < shape.size(); ++d) {
     if (index.stride(d) == 0) shape[d] = std::min<int64_t>(shape[d], 1);
   }
-  const Tensor dense = as_contiguous(index.view(shape, index.strides(), index.offset()));
+  return index.view(shape, index.strides(), index.offset());
+}
+
+}  // namespace
+
+int64_t check_index_bytes(const Tensor& index) { return dense_bytes(unrepeated(index)); }
+
+void check_index(OpId op, const Tensor& index, int64_t dim, int64_t size) {
+  const Tensor dense = as_contiguous(unrepeated(index));
   const auto* at = dense.ptr<const int64_t>();
   parallel_ranges(dense.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
     if (kernels().copy->within(at + begin, end - begin, size)) return;
@@ -252,15 +262,36 @@ void kernel_gather(const KernelCall& call) {
   });
 }
 
+int64_t workspace_gather(const KernelCall& call) {
+  return check_index_bytes(at_least_1d(call.inputs[1]));
+}
+
+namespace {
+
+Tensor expanded(const Tensor& x, std::span<const int64_t> shape) {
+  return x.view(shape, broadcast_strides(x.shape(), x.strides(), shape), x.offset());
+}
+
+}  // namespace
+
+int64_t workspace_linear_index(const KernelCall& call) {
+  AttrReader read(call.attrs);
+  read.list();  // sizes
+  read.list();  // dims
+  const std::span<const int64_t> shape = read.list();
+  int64_t most = 0;
+  for (const Tensor& x : call.inputs)
+    most = std::max(most, dense_bytes(expanded(x, shape), DType::Int64));
+  return most;
+}
+
 // Indices of several dimensions as one into their product: (i0 * size1 + i1) * size2 + ...
 void kernel_linear_index(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   AttrReader read(call.attrs);
   const std::span<const int64_t> sizes = read.list(), dims = read.list(), shape = read.list();
   for (size_t k = 0; k < call.inputs.size(); ++k) {
-    const Dims strides = broadcast_strides(call.inputs[k].shape(), call.inputs[k].strides(), shape);
-    const Tensor index =
-        dense_as(call.inputs[k].view(shape, strides, call.inputs[k].offset()), DType::Int64);
+    const Tensor index = dense_as(expanded(call.inputs[k], shape), DType::Int64);
     const int64_t size = sizes[k];
     const auto* at = index.ptr<const int64_t>();
     auto* sum = out.ptr<int64_t>();
@@ -271,6 +302,14 @@ void kernel_linear_index(const KernelCall& call) {
            " is out of range for dimension ", dims[k], " of size ", size);
     });
   }
+}
+
+int64_t nonzero_bytes(const Tensor& x) { return is_expanded(x) ? 0 : dense_bytes(x); }
+
+int64_t workspace_nonzero(const KernelCall& call) { return nonzero_bytes(call.inputs[0]); }
+
+int64_t workspace_masked_select(const KernelCall& call) {
+  return nonzero_bytes(call.inputs[0]) + nonzero_bytes(call.inputs[1]);
 }
 
 int64_t count_nonzero(const Tensor& x) {

@@ -194,6 +194,10 @@ void combine_wide(const Tensor& in, const Tensor& index, const Tensor& src, cons
   copy_into(result, out);
 }
 
+int64_t rows_at_a_time(const Tensor& out) {
+  return std::max<int64_t>(1, kWideElements * out.size(0) / out.numel());
+}
+
 template <OpId op>
 void scatter_combine(const KernelCall& call) {
   const Tensor in = at_least_1d(call.inputs[0]), index = at_least_1d(call.inputs[1]);
@@ -209,7 +213,7 @@ void scatter_combine(const KernelCall& call) {
   src = src.view(index.shape(), src.strides(), src.offset());
   if (dim == 0 || out.numel() == 0) return combine_wide<op>(in, index, src, out, dim, wide);
   // Some rows at a time: the whole would take several times the memory.
-  const int64_t rows = out.size(0), some = std::max<int64_t>(1, kWideElements * rows / out.numel());
+  const int64_t rows = out.size(0), some = rows_at_a_time(out);
   for (int64_t first = 0; first < rows; first += some) {
     const int64_t count = std::min(some, rows - first);
     const int64_t at = std::min(first, index.size(0)),
@@ -244,6 +248,21 @@ void kernel_scatter(const KernelCall& call) {
           });
         });
       });
+}
+
+// The first rows are as many as any.
+int64_t workspace_scatter_combine(const KernelCall& call) {
+  if (is_complex(call.compute)) return workspace_complex_scatter_add(call);
+  const Tensor index = at_least_1d(call.inputs[1]), out = at_least_1d(call.outputs[0]);
+  const int64_t check = check_index_bytes(index);
+  const DType wide = info(out.dtype()).compute;
+  if (wide == out.dtype()) return check;
+  const auto item = static_cast<int64_t>(size_of(wide));
+  if (AttrReader(call.attrs).integer() == 0 || out.numel() == 0)
+    return std::max(check, (out.numel() + index.numel()) * item);
+  const int64_t some = rows_at_a_time(out);
+  const auto first = [&](const Tensor& x) { return rows_of(x, 0, std::min(some, x.size(0))); };
+  return std::max(check, (first(out).numel() + first(index).numel()) * item);
 }
 
 void kernel_scatter_add(const KernelCall& call) {

@@ -72,12 +72,20 @@ void search(const Search& s, bool right) {
   right ? search_lines<T, true>(s) : search_lines<T, false>(s);
 }
 
+DType search_dtype(DType dtype) { return is_integral(dtype) ? DType::Int64 : info(dtype).compute; }
+
 }  // namespace
+
+int64_t workspace_searchsorted(const KernelCall& call) {
+  const DType dtype = search_dtype(call.compute);
+  if (call.outputs[0].numel() == 0) return 0;
+  return dense_bytes(call.inputs[0], dtype) + dense_bytes(call.inputs[1], dtype);
+}
 
 void kernel_searchsorted(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   if (out.numel() == 0) return;
-  const DType dtype = is_integral(call.compute) ? DType::Int64 : info(call.compute).compute;
+  const DType dtype = search_dtype(call.compute);
   const Tensor sorted = dense_as(call.inputs[0], dtype);
   const Tensor values = dense_as(call.inputs[1], dtype);
   const Search s{sorted,

@@ -6,5 +6,6 @@
 namespace tinyt::cpu {
 
 void kernel_searchsorted(const KernelCall& call);
+int64_t workspace_searchsorted(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -9,6 +9,7 @@
 #include "cpu/index/sort_keys.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
+#include "cpu/schedule/workspace.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -193,19 +194,35 @@ int64_t select_rank(const Selection& s, const char* line, const KeyReader<K, Kin
 
 // ---- all lines
 
+bool is_sorted(const Selection& s) {
+  return !s.by_rank() && s.k != 1 && (s.length <= kMaxRanked || s.k >= s.length / kSortedShare);
+}
+
+// How lines are shared out, and the entries of threads at work on some.
+template <class E>
+struct SelectLines {
+  int64_t lines, grain, room, bytes, slots;
+
+  SelectLines(const Selection& s, const Tensor& x)
+      : lines(x.numel() / s.length),
+        grain(std::max<int64_t>(1, kChunkElements / s.length)),
+        room(s.room() * static_cast<int64_t>(sizeof(E))),
+        bytes(round_up(room, kCacheLine)),
+        slots(std::min<int64_t>(num_threads(), ceil_div(lines, grain))) {}
+  int64_t workspace() const { return bytes * (slots - 1) + room; }
+};
+
 template <class K, class I, KeyKind Kind>
 void select_lines(const Selection& s, const Tensor& x, const Tensor& values,
                   const Tensor& indices) {
   using E = Entry<K, I>;
   constexpr auto kItem = static_cast<int64_t>(sizeof(K));
   const int64_t count = s.by_rank() ? 1 : s.k;
-  const int64_t lines = x.numel() / s.length;
   const KeyReader<K, Kind> key(s.dtype, s.descending);
-  const int64_t grain = std::max<int64_t>(1, kChunkElements / s.length);
-  parallel_ranges(lines, grain, [&](int64_t begin, int64_t end) {
-    const int64_t size[] = {s.room() * static_cast<int64_t>(sizeof(E))};
-    const Tensor scratch = Tensor::empty(size, DType::UInt8, x.device());
-    auto* entries = reinterpret_cast<E*>(scratch.data());
+  const SelectLines<E> plan(s, x);
+  const Workspace memory(plan.workspace());
+  Slots slots(memory.data(), plan.bytes, plan.slots);
+  const auto select = [&](int64_t begin, int64_t end, E* entries) {
     for (int64_t l = begin; l < end; ++l) {
       const char* line = x.data() + l * s.length * kItem;
       if (s.by_rank()) {
@@ -219,21 +236,37 @@ void select_lines(const Selection& s, const Tensor& x, const Tensor& values,
         indices.ptr<int64_t>()[l * count + i] = from;
       }
     }
+  };
+  parallel_ranges(plan.lines, plan.grain, [&](int64_t begin, int64_t end) {
+    slots.with_one([&](char* own) { select(begin, end, reinterpret_cast<E*>(own)); });
+  });
+}
+
+template <class F>
+void with_entry_of(const Selection& s, F&& body) {
+  with_key_of(s.dtype, [&]<class K, KeyKind Kind>() {
+    if (s.length <= INT64_C(0xffffffff)) {
+      body.template operator()<K, uint32_t, Kind>();
+    } else {
+      body.template operator()<K, int64_t, Kind>();
+    }
   });
 }
 
 // Lines along the last dimension of contiguous tensors.
 void select_last(const Selection& s, const Tensor& x, const Tensor& values, const Tensor& indices) {
-  if (!s.by_rank() && s.k != 1 && (s.length <= kMaxRanked || s.k >= s.length / kSortedShare)) {
-    return sort_last(x, values, indices, s.descending);
-  }
-  with_key_of(s.dtype, [&]<class K, KeyKind Kind>() {
-    if (s.length <= INT64_C(0xffffffff)) {
-      select_lines<K, uint32_t, Kind>(s, x, values, indices);
-    } else {
-      select_lines<K, int64_t, Kind>(s, x, values, indices);
-    }
+  if (is_sorted(s)) return sort_last(x, values, indices, s.descending);
+  with_entry_of(s, [&]<class K, class I, KeyKind Kind>() {
+    select_lines<K, I, Kind>(s, x, values, indices);
   });
+}
+
+int64_t workspace_select_last(const Selection& s, const Tensor& x) {
+  if (is_sorted(s)) return workspace_sort_last(x);
+  int64_t bytes = 0;
+  with_entry_of(
+      s, [&]<class K, class I, KeyKind>() { bytes = SelectLines<Entry<K, I>>(s, x).workspace(); });
+  return bytes;
 }
 
 Selection read_selection(const KernelCall& call, int64_t& dim) {
@@ -260,8 +293,7 @@ void kernel_select(const KernelCall& call) {
   int64_t dim = 0;
   const Selection s = read_selection(call, dim);
   const auto d = static_cast<size_t>(dim);
-  if (x.rank() == 0 || d + 1 == x.shape().size())
-    return select_last(s, as_contiguous(x), values, indices);
+  if (is_last(x, d)) return select_last(s, as_contiguous(x), values, indices);
   const Tensor lines = as_contiguous(with_last(x, d));
   // One value a line lies in the same order wherever the dimension was.
   if (call.op != OpId::topk) return select_last(s, lines, values, indices);
@@ -278,5 +310,17 @@ void kernel_select(const KernelCall& call) {
 void kernel_topk(const KernelCall& call) { kernel_select(call); }
 void kernel_kthvalue(const KernelCall& call) { kernel_select(call); }
 void kernel_median(const KernelCall& call) { kernel_select(call); }
+
+int64_t workspace_select(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &values = call.outputs[0];
+  if (values.numel() == 0) return 0;
+  int64_t dim = 0;
+  const Selection s = read_selection(call, dim);
+  const auto d = static_cast<size_t>(dim);
+  if (is_last(x, d)) return dense_bytes(x) + workspace_select_last(s, x);
+  const Tensor lines = with_last(x, d);
+  return dense_bytes(lines) + (call.op == OpId::topk ? sorted_bytes(values) : 0) +
+         workspace_select_last(s, lines);
+}
 
 }  // namespace tinyt::cpu

@@ -8,5 +8,6 @@ namespace tinyt::cpu {
 void kernel_topk(const KernelCall& call);
 void kernel_kthvalue(const KernelCall& call);
 void kernel_median(const KernelCall& call);
+int64_t workspace_select(const KernelCall& call);  // of either
 
 }  // namespace tinyt::cpu

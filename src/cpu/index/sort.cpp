@@ -25,27 +25,39 @@ int digit_bits(int64_t length) { return length >= kWideDigitLength ? 11 : 8; }
 // Keys of 64 bits that leave no room for positions.
 using Wide = Entry<uint64_t, int64_t>;
 
-struct SortJob {
-  const Tensor &x, &values, &indices;  // contiguous, lines along the last dimension
-  int64_t length;
-  int64_t kept;  // elements of a sorted line that are written
-  bool descending;
-  int64_t share;  // elements of a line that one thread takes at a time
+// How the lines of a tensor, along its last dimension, are shared out, and the memory for that: of
+// one line entries twice, and the counters of every share.
+struct SortLines {
+  int64_t length, lines, item;
+  int64_t share;              // elements of a line that one thread takes at a time
+  int64_t entries, counters;  // bytes
+  // Chunks of whole lines. A wave of chunks shares the memory, so that it does not grow with the
+  // number of lines. Long lines come one after another.
+  int64_t in_chunk, per_chunk, chunks, wave;
 
-  int64_t item() const { return static_cast<int64_t>(x.itemsize()); }
-  bool may_be_wide() const {
-    return item() == 8 || std::bit_width(static_cast<uint64_t>(length)) > 32;
+  explicit SortLines(const Tensor& x)
+      : length(x.rank() == 0 ? 1 : x.shape().back()),
+        lines(x.numel() / length),
+        item(static_cast<int64_t>(x.itemsize())) {
+    const bool alone = length < kSharedLength || num_threads() == 1;
+    share = alone ? length : std::max(kChunkElements, ceil_div(length, kMaxShares));
+    const bool may_be_wide = item == 8 || std::bit_width(static_cast<uint64_t>(length)) > 32;
+    entries = length * static_cast<int64_t>(may_be_wide ? sizeof(Wide) : 8);
+    counters = ceil_div(length, share) * (int64_t{8} << digit_bits(length));
+    in_chunk = std::max<int64_t>(1, kChunkElements / length);
+    per_chunk = length >= kSharedLength ? lines : in_chunk;
+    chunks = ceil_div(lines, std::max<int64_t>(1, per_chunk));
+    wave = std::min<int64_t>(chunks, 2 * num_threads());
   }
+  bool are_short() const { return length <= kMaxRanked; }
+  int64_t line_bytes() const { return 2 * entries + counters; }
+  int64_t workspace() const { return are_short() ? 0 : wave * line_bytes(); }
 };
 
-// Memory for one line: entries twice, and the counters of every share.
-struct SortBuffers {
-  int64_t entries, counters;  // bytes
-
-  explicit SortBuffers(const SortJob& job)
-      : entries(job.length * static_cast<int64_t>(job.may_be_wide() ? sizeof(Wide) : 8)),
-        counters(ceil_div(job.length, job.share) * (int64_t{8} << digit_bits(job.length))) {}
-  int64_t bytes() const { return 2 * entries + counters; }
+struct SortJob : SortLines {
+  const Tensor &x, &values, &indices;  // contiguous
+  int64_t kept;                        // elements of a sorted line that are written
+  bool descending;
 };
 
 // ---- radix sort
@@ -128,7 +140,7 @@ struct KeyRange {
 template <class K, KeyKind Kind>
 KeyRange load_keys(const SortJob& job, int64_t line, uint64_t* keys) {
   const KeyReader<K, Kind> key(job.x.dtype(), job.descending);
-  const char* in = job.x.data() + line * job.length * job.item();
+  const char* in = job.x.data() + line * job.length * job.item;
   const int64_t share = job.share;
   KeyRange ranges[kMaxShares];
   parallel_ranges(job.length, share, [&](int64_t begin, int64_t end) {
@@ -155,10 +167,9 @@ KeyRange load_keys(const SortJob& job, int64_t line, uint64_t* keys) {
 
 template <class K, KeyKind Kind>
 void sort_line(const SortJob& job, int64_t line, char* scratch) {
-  const SortBuffers space(job);
   const int64_t n = job.length;
-  auto* keys = reinterpret_cast<uint64_t*>(scratch + space.entries);
-  auto* counters = reinterpret_cast<int64_t*>(scratch + 2 * space.entries);
+  auto* keys = reinterpret_cast<uint64_t*>(scratch + job.entries);
+  auto* counters = reinterpret_cast<int64_t*>(scratch + 2 * job.entries);
   const KeyRange range = load_keys<K, Kind>(job, line, keys);
   if (range.rising) {
     return write_line<K, Kind>(
@@ -185,7 +196,7 @@ void sort_line(const SortJob& job, int64_t line, char* scratch) {
   parallel_ranges(n, job.share, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) entries[i] = {keys[i] - range.least, i};
   });
-  auto* other = reinterpret_cast<Wide*>(scratch + space.entries);
+  auto* other = reinterpret_cast<Wide*>(scratch + job.entries);
   const Wide* sorted = radix_sort(entries, other, counters, job, 0, key_bits);
   write_line<K, Kind>(job, line, [=](int64_t i) {
     return Entry<K, int64_t>{static_cast<K>(sorted[i].key + range.least), sorted[i].index};
@@ -194,21 +205,16 @@ void sort_line(const SortJob& job, int64_t line, char* scratch) {
 
 // ---- all lines
 
-// Chunks of whole lines. A wave of chunks shares the scratch, so that it does not grow with the
-// number of lines. Long lines come one after another.
 template <class K, KeyKind Kind>
-void sort_lines(const SortJob& job, int64_t lines) {
-  const int64_t in_chunk = std::max<int64_t>(1, kChunkElements / job.length);
-  if (job.length <= kMaxRanked) {
-    return parallel_ranges(lines, in_chunk, [&](int64_t begin, int64_t end) {
+void sort_lines(const SortJob& job) {
+  const int64_t lines = job.lines, wave = job.wave, chunks = job.chunks;
+  const int64_t per_chunk = job.per_chunk, bytes = job.line_bytes();
+  if (job.are_short()) {
+    return parallel_ranges(lines, job.in_chunk, [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) sort_short<K, Kind>(job, line);
     });
   }
-  const int64_t per_chunk = job.length >= kSharedLength ? lines : in_chunk;
-  const int64_t chunks = ceil_div(lines, per_chunk);
-  const int64_t wave = std::min<int64_t>(chunks, 2 * num_threads());
-  const int64_t bytes = SortBuffers(job).bytes();
-  const Workspace scratch(wave * bytes);
+  const Workspace scratch(job.workspace());
   for (int64_t first = 0; first < chunks; first += wave) {
     parallel_for(std::min(wave, chunks - first), [&](int64_t c) {
       const int64_t begin = (first + c) * per_chunk, end = std::min(lines, begin + per_chunk);
@@ -222,14 +228,12 @@ void sort_lines(const SortJob& job, int64_t lines) {
 }  // namespace
 
 void sort_last(const Tensor& x, const Tensor& values, const Tensor& indices, bool descending) {
-  const int64_t length = x.rank() == 0 ? 1 : x.shape().back();
   const int64_t kept = x.rank() == 0 ? 1 : values.shape().back();
-  const bool alone = length < kSharedLength || num_threads() == 1;
-  const int64_t share = alone ? length : std::max(kChunkElements, ceil_div(length, kMaxShares));
-  const SortJob job{x, values, indices, length, kept, descending, share};
-  const int64_t lines = x.numel() / length;
-  with_key_of(x.dtype(), [&]<class K, KeyKind Kind>() { sort_lines<K, Kind>(job, lines); });
+  const SortJob job{SortLines(x), x, values, indices, kept, descending};
+  with_key_of(x.dtype(), [&]<class K, KeyKind Kind>() { sort_lines<K, Kind>(job); });
 }
+
+int64_t workspace_sort_last(const Tensor& x) { return SortLines(x).workspace(); }
 
 Tensor with_last(const Tensor& t, size_t dim) {
   Dims shape(t.shape()), strides(t.strides());
@@ -238,13 +242,19 @@ Tensor with_last(const Tensor& t, size_t dim) {
   return t.view(shape, strides, t.offset());
 }
 
+bool is_last(const Tensor& x, size_t dim) { return x.rank() == 0 || dim + 1 == x.shape().size(); }
+
+int64_t sorted_bytes(const Tensor& like) {
+  return like.numel() * static_cast<int64_t>(like.itemsize() + sizeof(int64_t));
+}
+
 void kernel_sort(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &values = call.outputs[0], &indices = call.outputs[1];
   if (x.numel() == 0) return;
   AttrReader read(call.attrs);
   const auto dim = static_cast<size_t>(read.integer());
   const bool descending = read.flag();
-  if (x.rank() == 0 || dim + 1 == x.shape().size()) {
+  if (is_last(x, dim)) {
     return sort_last(as_contiguous(x), values, indices, descending);
   }
   const Tensor lines = as_contiguous(with_last(x, dim));
@@ -253,6 +263,15 @@ void kernel_sort(const KernelCall& call) {
   sort_last(lines, sorted, order, descending);
   copy_into(sorted, with_last(values, dim));
   copy_into(order, with_last(indices, dim));
+}
+
+int64_t workspace_sort(const KernelCall& call) {
+  const Tensor& x = call.inputs[0];
+  const auto dim = static_cast<size_t>(AttrReader(call.attrs).integer());
+  if (x.numel() == 0) return 0;
+  if (is_last(x, dim)) return dense_bytes(x) + workspace_sort_last(x);
+  const Tensor lines = with_last(x, dim);
+  return dense_bytes(lines) + sorted_bytes(lines) + workspace_sort_last(lines);
 }
 
 }  // namespace tinyt::cpu

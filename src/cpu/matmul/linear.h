@@ -6,5 +6,6 @@
 namespace tinyt::cpu {
 
 void kernel_linear(const KernelCall& call);
+int64_t workspace_linear(const KernelCall& call);
 
 }  // namespace tinyt::cpu

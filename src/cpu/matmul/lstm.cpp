@@ -133,7 +133,45 @@ void step_back(const Sequence& s, const Slopes& at) {
   });
 }
 
+Tensor columns_of(const Tensor& weight) {
+  return weight.view(Dims{weight.size(1), weight.size(0)}, Dims{weight.stride(1), weight.stride(0)},
+                     weight.offset());
+}
+
+// The product of a time: hidden state, weights turned, and what is added.
+int64_t forward_product(const Sequence& s, const Attrs& attrs, const Tensor& hidden,
+                        const Tensor& columns, const Tensor& sums, const Tensor& saved) {
+  const Tensor operands[] = {hidden, columns, s.matrix(sums, 0, 4 * s.hidden)};
+  const Tensor result = s.matrix(saved, 0, 4 * s.hidden);
+  return workspace_matmul_add({OpId::matmul_add, operands, std::span(&result, 1), attrs, s.dtype});
+}
+
 }  // namespace
+
+int64_t workspace_lstm(const KernelCall& call) {
+  const Tensor &gates = call.inputs[0], &out = call.outputs[0], &saved = call.outputs[2];
+  const auto dense = [](const Tensor& x) { return dense_geometry(x, x.dtype()); };
+  const Tensor first = dense(call.inputs[1]), columns = columns_of(call.inputs[3]);
+  const Sequence s(out.dtype(), gates.size(0), first, call.attrs);
+  int64_t bytes = dense_bytes(call.inputs[1]) + dense_bytes(call.inputs[2]);
+  if (s.state() == 0) return bytes;
+  bytes += dense_bytes(columns) + dense_bytes(gates);
+  if (s.times == 0) return bytes;
+  const auto product = [&](const Tensor& hidden) {
+    return forward_product(s, call.attrs, hidden, dense(columns), dense(gates), saved);
+  };
+  return bytes + std::max(product(first), product(s.matrix(out, 0, s.hidden)));
+}
+
+int64_t workspace_lstm_backward(const KernelCall& call) {
+  const Tensor &memory = call.inputs[3], &out = call.outputs[0], &dh = call.outputs[1];
+  const Sequence s(call.inputs[0].dtype(), out.size(0), memory, call.attrs);
+  int64_t bytes = 0;
+  for (const Tensor& x : call.inputs.first(4)) bytes += dense_bytes(x);
+  if (s.state() == 0 || s.times == 0) return bytes;
+  const Tensor operands[] = {s.matrix(out, 0, 4 * s.hidden), call.inputs[4]};
+  return bytes + workspace_matmul({OpId::matmul, operands, std::span(&dh, 1), call.attrs, s.dtype});
+}
 
 void kernel_lstm(const KernelCall& call) {
   const Tensor &gates = call.inputs[0], &weight = call.inputs[3];
@@ -142,9 +180,7 @@ void kernel_lstm(const KernelCall& call) {
   const Sequence s(out.dtype(), gates.size(0), first, call.attrs);
   if (s.state() == 0) return;
   // Turned once for all times, it is read where it lies.
-  const Tensor columns =
-      as_contiguous(weight.view(Dims{weight.size(1), weight.size(0)},
-                                Dims{weight.stride(1), weight.stride(0)}, weight.offset()));
+  const Tensor columns = as_contiguous(columns_of(weight));
   const Tensor sums = as_contiguous(gates);
   const int64_t of_state = s.batch * s.hidden;
   Tensor hidden = first;

@@ -7,5 +7,7 @@ namespace tinyt::cpu {
 
 void kernel_lstm(const KernelCall& call);
 void kernel_lstm_backward(const KernelCall& call);
+int64_t workspace_lstm(const KernelCall& call);
+int64_t workspace_lstm_backward(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -59,11 +59,12 @@ const char* start_of(const MatmulShape& s, const MatrixOperand& o, int64_t i) {
 
 // Few rows of A against columns of B that run along memory are multiplied the other way round,
 // C^T = B^T A^T: the columns are read where they are, and only A is transposed.
-bool is_transposed(const MatmulShape& s, const MatrixOperand& b, const Addend& add, int64_t depth) {
+bool is_transposed(const MatmulShape& s, const MatrixOperand& b, const Addend* add, int64_t depth) {
   const DType dtype = b.tensor.dtype();
   const GemmTile& tile = kernels().gemm->tile[static_cast<int>(dtype)];
   return b.depth == 1 && b.line != 1 && s.m <= tile.cols && s.m % tile.step == 0 && s.m < s.n &&
-         s.m * depth * static_cast<int64_t>(size_of(dtype)) <= kNearB && add.row <= 1;
+         s.m * depth * static_cast<int64_t>(size_of(dtype)) <= kNearB &&
+         (add == nullptr || add->row <= 1);
 }
 
 void run_small(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b, DType dtype,
@@ -103,28 +104,62 @@ void transpose_product(Product& p, PackKernel strided, const StridedLines& a,
   std::swap(p.add.row, p.add.col);
 }
 
-// The products of the batch, cut along k into `parts`: C is [parts][batch][m, n], of dtype `want`
-// (of bytes: Int32). The tail, of one part, is told of rows of the batch.
+// How the products of a batch are made that are cut along k into `parts`, of dtype `want` (of
+// bytes: Int32). `add` may be null.
+struct MatricesPlan {
+  DType want;
+  int64_t m, n;
+  int64_t parts, count, depth;
+  int64_t unit;  // of depth, packed as one element
+  int64_t packed_depth;
+  bool same;   // the dtype of the operands
+  bool small;  // then all else does not matter
+  bool transposed;
+  InMemory lies;
+  int64_t columns;  // bytes of the transposed A
+
+  MatricesPlan(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b,
+               const Addend* add, int64_t parts_, DType dtype)
+      : want(dtype),
+        m(s.m),
+        n(s.n),
+        parts(parts_),
+        count(numel_of(s.batch)),
+        depth(parts == 1 ? s.k : kPartDepth),
+        unit(want == DType::Int32 ? 2 : 1),
+        packed_depth(ceil_div(depth, unit)),
+        same(a.tensor.dtype() == want),
+        small(same && add == nullptr && is_small(want, m, n, s.k)),
+        transposed(same && is_transposed(s, b, add, depth)),
+        lies{.a = same,
+             .b = same && (transposed || b.line == 1),
+             .a_step = !transposed && a.line == 1 ? a.depth : 0},
+        columns(transposed ? parts * count * depth * m * static_cast<int64_t>(size_of(want)) : 0) {}
+  // Whether the tail, of one part, is told of rows of the batch.
+  bool tells(Epilogue* tail) const {
+    return tail && depth > 0 &&
+           (small ? tail->begin(n, small_tasks(want, count, m, n, depth))
+                  : tail->begin(n, count * tasks_of_product(m, n, packed_depth)));
+  }
+  int64_t workspace() const {
+    if (small) return 0;
+    return columns + batch_workspace(want, parts * count, transposed ? n : m, transposed ? m : n,
+                                     packed_depth, lies);
+  }
+};
+
+// Runs them: C is [parts][batch][m, n].
 void run_matrices(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b,
-                  const Addend& add, int64_t parts, DType want, void* c, Epilogue* tail) {
-  const DType have = a.tensor.dtype();
+                  const Addend* add, int64_t parts, DType want, void* c, Epilogue* tail) {
+  const MatricesPlan plan(s, a, b, add, parts, want);
+  const bool tells = plan.tells(tail);
+  if (plan.small) return run_small(s, a, b, want, c, tells ? tail : nullptr);
   const auto size = static_cast<int64_t>(size_of(want));
   const PackKernel strided = kernels().gemm->pack[static_cast<int>(want)];
   const PackKernel convert = want == DType::Int32 ? pack_pairs : pack_converted;
-  if (have == want && add.data == nullptr && is_small(want, s.m, s.n, s.k)) {
-    return run_small(s, a, b, want, c, tail);
-  }
-  const int64_t unit = want == DType::Int32 ? 2 : 1;  // of depth, packed as one element
-  const int64_t count = numel_of(s.batch), depth = parts == 1 ? s.k : kPartDepth;
-  const bool transposed = have == want && is_transposed(s, b, add, depth);
-  const InMemory lies{.a = have == want,
-                      .b = have == want && (transposed || b.line == 1),
-                      .a_step = !transposed && a.line == 1 ? a.depth : 0};
-  const int64_t packed_depth = (depth + unit - 1) / unit;
-  const bool tells =
-      tail && s.k > 0 &&
-      tail->begin(s.n, count * needs_of_product(want, s.m, s.n, packed_depth, lies).tasks);
-  const Workspace columns(transposed ? parts * count * depth * s.m * size : 0);
+  const int64_t count = plan.count, depth = plan.depth, unit = plan.unit;
+  const bool transposed = plan.transposed;
+  const Workspace columns(plan.columns);
   const auto multiply = [&](int64_t i, Compute compute) {
     const int64_t k = i / count * depth, left = std::min(depth, s.k - k);
     const ConvertedLines la = lines_of(s, a, i % count, k, left, want),
@@ -140,16 +175,16 @@ void run_matrices(const MatmulShape& s, const MatrixOperand& a, const MatrixOper
     Product p{.dtype = want,
               .m = s.m,
               .n = s.n,
-              .k = (left + unit - 1) / unit,
+              .k = ceil_div(left, unit),
               .a = {convert, &la},
               .b = {convert, &lb},
               .c = static_cast<char*>(c) + i * s.m * s.n * size,
               .c_row = s.n,
               .run = s.n,
               .c_run = 0,
-              .add = add,
+              .add = add == nullptr ? Addend{} : *add,
               .done = tells ? &done : nullptr};
-    if (have == want) {
+    if (plan.same) {
       p.a = {strided, &la.lines};
       p.b = {strided, &lb.lines};
       p.a_lines = &la.lines;
@@ -163,15 +198,20 @@ void run_matrices(const MatmulShape& s, const MatrixOperand& a, const MatrixOper
     compute(p);
   };
   const int64_t m = transposed ? s.n : s.m, n = transposed ? s.m : s.n;
-  multiply_batch(want, parts * count, m, n, packed_depth, multiply, lies);
+  multiply_batch(want, parts * count, m, n, plan.packed_depth, multiply, plan.lies);
 }
 
 // Few elements with long sums: the parts are summed side by side, then added up in order.
+int64_t parts_of(const MatmulShape& s) { return ceil_div(s.k, kPartDepth); }
+int64_t parts_bytes(const MatmulShape& s, const Tensor& out) {
+  return parts_of(s) * out.numel() * static_cast<int64_t>(out.itemsize());
+}
+
 void run_parts(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b,
                const Tensor& out) {
-  const int64_t parts = (s.k + kPartDepth - 1) / kPartDepth;
-  const Workspace sums(parts * out.numel() * static_cast<int64_t>(size_of(out.dtype())));
-  run_matrices(s, a, b, {}, parts, out.dtype(), sums.data(), nullptr);
+  const int64_t parts = parts_of(s);
+  const Workspace sums(parts_bytes(s, out));
+  run_matrices(s, a, b, nullptr, parts, out.dtype(), sums.data(), nullptr);
   sum_parts(out.dtype(), sums.data(), parts, out.numel(), {}, out.data());
 }
 
@@ -181,7 +221,7 @@ void restore_infinities(const MatmulShape& s, const MatrixOperand& a, const Matr
                         const Tensor& out) {
   const Tensor sums = Tensor::empty(out.shape(), DType::Float32);
   if (out.dtype() == DType::Float32) {
-    run_matrices(s, a, b, {}, 1, sums.dtype(), sums.data(), nullptr);
+    run_matrices(s, a, b, nullptr, 1, sums.dtype(), sums.data(), nullptr);
     auto* to = out.ptr<float>();
     const auto* from = sums.ptr<float>();
     for (int64_t i = 0; i < out.numel(); ++i) {
@@ -190,7 +230,7 @@ void restore_infinities(const MatmulShape& s, const MatrixOperand& a, const Matr
     return;
   }
   const Tensor halves = Tensor::empty(out.shape(), out.dtype());
-  run_matrices(s, a, b, {}, 1, sums.dtype(), sums.data(), nullptr);
+  run_matrices(s, a, b, nullptr, 1, sums.dtype(), sums.data(), nullptr);
   copy_into(sums, halves);
   auto* to = out.ptr<Half>();
   const auto* from = halves.ptr<Half>();
@@ -200,7 +240,7 @@ void restore_infinities(const MatmulShape& s, const MatrixOperand& a, const Matr
 }
 
 void run_low(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& b,
-             const Addend& add, const Tensor& out) {
+             const Addend* add, const Tensor& out) {
   const DType dtype = a.tensor.dtype();
   const auto item = static_cast<int64_t>(size_of(out.dtype()));
   const bool nan =
@@ -216,26 +256,31 @@ void run_low(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& 
                  .run = s.n,
                  .c_run = 0,
                  .wide = out.dtype() != dtype,
-                 .add = add});
+                 .add = add == nullptr ? Addend{} : *add});
       });
   if (nan && dtype == DType::Float16) restore_infinities(s, a, b, out);
 }
 
 // x is one line; the lines are the columns of B, or the rows of A.
+VectorSizes vector_sizes(const MatmulShape& s, const MatrixOperand& x, const MatrixOperand& lines,
+                         bool adds, const Tensor& out) {
+  return {.from = x.tensor.dtype(),
+          .work = out.dtype(),
+          .count = numel_of(s.batch),
+          .n = s.m * s.n,
+          .k = s.k,
+          .x_step = x.depth,
+          .line = lines.line,
+          .step = lines.depth,
+          .adds = adds};
+}
+
 void run_vectors(const MatmulShape& s, const MatrixOperand& x, const MatrixOperand& lines,
-                 const Addend& add, const Tensor& out) {
-  multiply_vectors({.from = x.tensor.dtype(),
-                    .work = out.dtype(),
-                    .count = numel_of(s.batch),
-                    .n = s.m * s.n,
-                    .k = s.k,
-                    .x = [&](int64_t i) { return start_of(s, x, i); },
-                    .lines = [&](int64_t i) { return start_of(s, lines, i); },
-                    .x_step = x.depth,
-                    .line = lines.line,
-                    .step = lines.depth,
-                    .out = out.data(),
-                    .add = add});
+                 const Addend* add, const Tensor& out) {
+  multiply_vectors({vector_sizes(s, x, lines, add != nullptr, out),
+                    [&](int64_t i) { return start_of(s, x, i); },
+                    [&](int64_t i) { return start_of(s, lines, i); }, out.data(),
+                    add == nullptr ? Addend{} : *add});
 }
 
 // A matmul's operands, and what decides the order of its sums: shapes alone, not strides.
@@ -272,20 +317,54 @@ struct Matmul {
   bool has_vector() const { return s.n == 1 || rows == 1; }
   bool has_parts() const { return !has_vector() && s.k > kPartDepth && rows * s.n <= kFewElements; }
 
-  // In the dtype of the sums.
-  void run(const Addend& add, const Tensor& out, Epilogue* tail) {
+  enum class Way : uint8_t { OneColumn, OneRow, Parts, Matrices };
+  Way way(DType sums) const {
+    if (sums == DType::Int32) return Way::Matrices;
+    if (s.n == 1) return Way::OneColumn;
+    if (rows == 1) return Way::OneRow;
+    return has_parts() ? Way::Parts : Way::Matrices;
+  }
+  void fold() {
     if (s.n == 1 || rows > 1) fold_batch(s, a, b);
-    if (out.dtype() == DType::Int32) {
-      run_matrices(s, a, b, add, 1, out.dtype(), out.data(), tail);
-    } else if (s.n == 1) {
-      run_vectors(s, b, a, {add.data, 0, add.row}, out);
-    } else if (rows == 1) {
-      run_vectors(s, a, b, add, out);
-    } else if (has_parts()) {
-      run_parts(s, a, b, out);
-    } else {
-      run_matrices(s, a, b, add, 1, out.dtype(), out.data(), tail);
+  }
+
+  // In the dtype of the sums. `add` may be null.
+  void run(const Addend* add, const Tensor& out, Epilogue* tail) {
+    fold();
+    switch (way(out.dtype())) {
+      case Way::OneColumn: {
+        const Addend column = add == nullptr ? Addend{} : Addend{add->data, 0, add->row};
+        return run_vectors(s, b, a, add == nullptr ? nullptr : &column, out);
+      }
+      case Way::OneRow:
+        return run_vectors(s, a, b, add, out);
+      case Way::Parts:
+        return run_parts(s, a, b, out);
+      case Way::Matrices:
+        run_matrices(s, a, b, add, 1, out.dtype(), out.data(), tail);
     }
+  }
+  // What that takes.
+  int64_t workspace(const Addend* add, const Tensor& out, Epilogue* tail) {
+    fold();
+    switch (way(out.dtype())) {
+      case Way::OneColumn:
+        return vectors_workspace(vector_sizes(s, b, a, add != nullptr, out));
+      case Way::OneRow:
+        return vectors_workspace(vector_sizes(s, a, b, add != nullptr, out));
+      case Way::Parts:
+        return parts_bytes(s, out) +
+               MatricesPlan(s, a, b, nullptr, parts_of(s), out.dtype()).workspace();
+      case Way::Matrices:
+        break;
+    }
+    const MatricesPlan plan(s, a, b, add, 1, out.dtype());
+    plan.tells(tail);
+    return plan.workspace();
+  }
+  int64_t low_workspace() {
+    fold_batch(s, a, b);
+    return lowp_workspace(a.tensor.dtype(), numel_of(s.batch), s.m, s.n, s.k);
   }
 };
 
@@ -300,20 +379,29 @@ bool on_low_units(const KernelCall& call, const Matmul& product) {
   return has_low_units(call.compute) && !(is_float(call.compute) && product.has_vector());
 }
 
-void multiply(const KernelCall& call, Matmul& product, const Addend& add, Epilogue* tail) {
+void multiply(const KernelCall& call, Matmul& product, const Addend* add, Epilogue* tail) {
   const Tensor& out = call.outputs[0];
   if (on_low_units(call, product)) {
     fold_batch(product.s, product.a, product.b);
     return run_low(product.s, product.a, product.b, add, out);
   }
   const DType work = dtype_of_sums(call.compute);
-  const Tensor result = work == out.dtype() ? out : Tensor::empty(out.shape(), work);
+  const Tensor result = target(out, work);
   product.run(add, result, work == out.dtype() ? tail : nullptr);
-  if (work != out.dtype()) copy_into(result, out);
+  finish(result, out);
+}
+
+int64_t multiply_workspace(const KernelCall& call, Matmul& product, const Addend* add,
+                           Epilogue* tail) {
+  const Tensor& out = call.outputs[0];
+  if (on_low_units(call, product)) return product.low_workspace();
+  const DType work = dtype_of_sums(call.compute);
+  return target_bytes(out, work) +
+         product.workspace(add, dense_geometry(out, work), work == out.dtype() ? tail : nullptr);
 }
 
 // Whether the product can add c itself: one row to all rows, or an element to each of a single
-// matrix, in the dtype of the sums or, on units of its own, of bfloat16.
+// matrix, in the dtype of the sums or, on units of its own, of bfloat16. Where c lies is not told.
 bool read_addend(const KernelCall& call, const Matmul& product, Addend& add) {
   const Tensor &c = call.inputs[2], &out = call.outputs[0];
   if (on_low_units(call, product)
@@ -322,7 +410,7 @@ bool read_addend(const KernelCall& call, const Matmul& product, Addend& add) {
     return false;
   }
   Dims strides = broadcast_strides(c.shape(), c.strides(), out.shape());
-  add = {c.data(), 0, 0};
+  add = {};
   if (call.inputs[1].rank() > 1) {
     add.col = strides.back();
     strides.pop_back();
@@ -342,20 +430,41 @@ void kernel_matmul(const KernelCall& call) {
   if (call.outputs[0].numel() == 0) return;
   if (is_complex(call.compute)) return complex_matmul(call);
   Matmul product(call.inputs[0], call.inputs[1], call.outputs[0]);
-  multiply(call, product, {}, call.tail);
+  multiply(call, product, nullptr, call.tail);
 }
 
+int64_t workspace_matmul(const KernelCall& call) {
+  if (call.outputs[0].numel() == 0) return 0;
+  if (is_complex(call.compute)) return workspace_complex_matmul(call);
+  Matmul product(call.inputs[0], call.inputs[1], call.outputs[0]);
+  return multiply_workspace(call, product, nullptr, call.tail);
+}
+
+namespace {
+
 // The sums of halves as float32.
+constexpr DType kWideSums = DType::Float32;
+int64_t wide_workspace(const KernelCall& call, Matmul& product) {
+  const Tensor sums = dense_geometry(call.outputs[0].shape(), kWideSums);
+  return sums.numel() * static_cast<int64_t>(sums.itemsize()) +
+         (on_low_units(call, product) ? product.low_workspace()
+                                      : product.workspace(nullptr, sums, nullptr));
+}
+
 Tensor wide_sums(const KernelCall& call, Matmul& product) {
-  Tensor sums = Tensor::empty(call.outputs[0].shape(), DType::Float32);
+  Tensor sums = Tensor::empty(call.outputs[0].shape(), kWideSums);
   if (on_low_units(call, product)) {
     fold_batch(product.s, product.a, product.b);
-    run_low(product.s, product.a, product.b, {}, sums);
+    run_low(product.s, product.a, product.b, nullptr, sums);
   } else {
-    product.run({}, sums, nullptr);
+    product.run(nullptr, sums, nullptr);
   }
   return sums;
 }
+
+bool is_half(DType dtype) { return dtype == DType::Float16 || dtype == DType::BFloat16; }
+
+}  // namespace
 
 // Halves are rounded once, after the addition.
 void kernel_matmul_add(const KernelCall& call) {
@@ -365,17 +474,28 @@ void kernel_matmul_add(const KernelCall& call) {
     Matmul product(call.inputs[0], call.inputs[1], out);
     Addend add;
     const bool fused = read_addend(call, product, add);
-    if (!fused && (call.compute == DType::Float16 || call.compute == DType::BFloat16)) {
+    if (!fused && is_half(call.compute)) {
       const Tensor operands[] = {wide_sums(call, product), call.inputs[2]};
       return kernel_elementwise({OpId::add, operands, call.outputs, call.attrs, call.compute});
     }
-    multiply(call, product, fused ? add : Addend{}, fused ? call.tail : nullptr);
+    add.data = call.inputs[2].data();
+    multiply(call, product, fused ? &add : nullptr, fused ? call.tail : nullptr);
     if (fused) return;
   } else {
     complex_matmul(call);
   }
   const Tensor operands[] = {out, call.inputs[2]};
   kernel_elementwise({OpId::add, operands, call.outputs, call.attrs, call.compute});
+}
+
+int64_t workspace_matmul_add(const KernelCall& call) {
+  if (call.outputs[0].numel() == 0) return 0;
+  if (is_complex(call.compute)) return workspace_complex_matmul(call);
+  Matmul product(call.inputs[0], call.inputs[1], call.outputs[0]);
+  Addend add;
+  if (read_addend(call, product, add)) return multiply_workspace(call, product, &add, call.tail);
+  return is_half(call.compute) ? wide_workspace(call, product)
+                               : multiply_workspace(call, product, nullptr, nullptr);
 }
 
 // Sums of several blocks of k meet in C before anything is added to them.
@@ -395,8 +515,16 @@ void kernel_int_mm(const KernelCall& call) {
   const Tensor& out = call.outputs[0];
   if (out.numel() == 0) return;
   Matmul product(call.inputs[0], call.inputs[1], out);
-  if (has_low_units(call.compute)) return run_low(product.s, product.a, product.b, {}, out);
-  product.run({}, out, call.tail);
+  if (has_low_units(call.compute)) return run_low(product.s, product.a, product.b, nullptr, out);
+  product.run(nullptr, out, call.tail);
+}
+
+int64_t workspace_int_mm(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  if (out.numel() == 0) return 0;
+  Matmul product(call.inputs[0], call.inputs[1], out);
+  return has_low_units(call.compute) ? product.low_workspace()
+                                     : product.workspace(nullptr, out, call.tail);
 }
 
 }  // namespace tinyt::cpu

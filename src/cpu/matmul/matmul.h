@@ -62,12 +62,11 @@ using Compute = FunctionRef<void(const Product&)>;
 void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
                     FunctionRef<void(int64_t, Compute)> body, InMemory memory = {});
 
-// Of a single product: into how many tasks it is cut, and whether its blocks need memory.
-struct ProductNeeds {
-  int64_t tasks;
-  bool memory;
-};
-ProductNeeds needs_of_product(DType dtype, int64_t m, int64_t n, int64_t k, InMemory memory);
+// What it takes for itself.
+int64_t batch_workspace(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
+                        InMemory memory = {});
+// Into how many tasks a single product is cut.
+int64_t tasks_of_product(int64_t m, int64_t n, int64_t k);
 
 // Products so small that setting each one up would cost more than computing it, in a batch of any
 // shape: strides of an operand along it are in elements.
@@ -79,19 +78,25 @@ struct SmallBatch {
   void* c;
 };
 bool is_small(DType dtype, int64_t m, int64_t n, int64_t k);
-void multiply_small(SmallBatch s, Epilogue* tail = nullptr);
+// A tail, or null, is told of the products.
+void multiply_small(SmallBatch s, Epilogue* tail);
+int64_t small_tasks(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k);
 
 // out[i * n + j] = the dot product of x and line j of batch i (+ addend), in the order of a
 // reduction (docs/adr/0004). Both are read from dtype `from` as `work`.
-struct VectorMatmul {
+struct VectorSizes {
   DType from, work;
   int64_t count, n, k;
+  int64_t x_step, line, step;  // in elements
+  bool adds;                   // whether there is an addend, the same for every batch
+};
+struct VectorMatmul : VectorSizes {
   FunctionRef<const char*(int64_t)> x, lines;  // where those of batch i start
-  int64_t x_step, line, step;                  // in elements
   void* out;
-  Addend add = {};  // the same for every batch
+  Addend add;
 };
 void multiply_vectors(const VectorMatmul& p);
+int64_t vectors_workspace(const VectorSizes& p);
 
 // out[j] = the sum of parts[i * n + j] over i < count, in order (+ add.data[j * add.col]).
 void sum_parts(DType dtype, const void* parts, int64_t count, int64_t n, const Addend& add,
@@ -102,6 +107,9 @@ void kernel_matmul(const KernelCall& call);
 // The same plus a third input that broadcasts to the product, with the bits of two operations.
 void kernel_matmul_add(const KernelCall& call);
 bool adds_in_place(const KernelCall& call);
+int64_t workspace_matmul(const KernelCall& call);
+int64_t workspace_matmul_add(const KernelCall& call);
+int64_t workspace_int_mm(const KernelCall& call);
 // Two matrices of bytes into int32.
 void kernel_int_mm(const KernelCall& call);
 

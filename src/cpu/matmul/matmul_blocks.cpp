@@ -307,22 +307,41 @@ class BlockedProduct {
   Slots& packed_b_;
 };
 
+// How a batch is shared out among the threads: many small products are spread over them, each of
+// which has room for one; else one comes after another.
+struct Batch {
+  Blocking cut;
+  int64_t work;  // of one product
+  bool spread;
+  int64_t slots;  // for an A and a B each where it is spread, else for a B
+  int64_t bytes;
+
+  Batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k, InMemory memory)
+      : cut(dtype, m, n, k, memory),
+        work(std::max<int64_t>(1, m * n * k)),
+        spread(count > 1 && work * count >= 2 * kSmallestTask &&
+               (work < kLargeProduct || count >= kLargeBatch)),
+        // One narrow product may be worth several tasks.
+        slots(spread || (cut.narrow && work >= 2 * kSmallestTask) ? num_threads() : 1),
+        bytes(spread ? (cut.bytes_of_a() + cut.bytes_of_b()) * slots
+                     : cut.bytes_of_a() + cut.bytes_of_b() * slots) {}
+  bool on_stack() const { return !spread && bytes <= kStackBytes; }
+  int64_t workspace() const { return on_stack() ? 0 : bytes; }
+};
+
 }  // namespace
 
 void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
                     FunctionRef<void(int64_t, Compute)> body, InMemory memory) {
-  const Blocking cut(dtype, m, n, k, memory);
+  const Batch batch(dtype, count, m, n, k, memory);
+  const Blocking& cut = batch.cut;
   const auto compute_in = [&](int64_t i, char* packed_a, Slots& packed_b) {
     body(i, [&](const Product& p) { BlockedProduct(p, cut, packed_a, packed_b).run(); });
   };
-  const int64_t work = std::max<int64_t>(1, m * n * k);
-  const bool shared = work >= 2 * kSmallestTask;  // one product is worth several tasks
-  if (count > 1 && work * count >= 2 * kSmallestTask &&
-      (work < kLargeProduct || count >= kLargeBatch)) {
-    const int64_t bytes = cut.bytes_of_a() + cut.bytes_of_b(), threads = num_threads();
-    const Workspace memory(bytes * threads);
-    Slots workspaces(memory.data(), bytes, threads);
-    const int64_t grain = std::clamp<int64_t>(kSmallestTask / work, 1, count);
+  const Workspace heap(batch.workspace());
+  if (batch.spread) {
+    Slots workspaces(heap.data(), cut.bytes_of_a() + cut.bytes_of_b(), batch.slots);
+    const int64_t grain = std::clamp<int64_t>(kSmallestTask / batch.work, 1, count);
     parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
       workspaces.with_one([&](char* workspace) {
         Slots packed_b(workspace + cut.bytes_of_a(), cut.bytes_of_b(), 1);
@@ -332,19 +351,18 @@ void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
     return;
   }
   alignas(memory::kAlignment) char stack[kStackBytes];
-  const int64_t slots = cut.narrow && shared ? num_threads() : 1;
-  const int64_t bytes = cut.bytes_of_a() + cut.bytes_of_b() * slots;
-  const Workspace heap(bytes <= kStackBytes ? 0 : bytes);
-  char* workspace = bytes <= kStackBytes ? stack : heap.data();
-  Slots packed_b(workspace + cut.bytes_of_a(), cut.bytes_of_b(), slots);
+  char* workspace = batch.on_stack() ? stack : heap.data();
+  Slots packed_b(workspace + cut.bytes_of_a(), cut.bytes_of_b(), batch.slots);
   for (int64_t i = 0; i < count; ++i) compute_in(i, workspace, packed_b);
 }
 
-ProductNeeds needs_of_product(DType dtype, int64_t m, int64_t n, int64_t k, InMemory memory) {
-  const Blocking cut(dtype, m, n, k, memory);
-  const int64_t tasks = std::max<int64_t>(1, m * n * k / kSmallestTask);
-  const int64_t slots = cut.narrow && tasks > 1 ? num_threads() : 1;
-  return {tasks, cut.bytes_of_a() + cut.bytes_of_b() * slots > kStackBytes};
+int64_t batch_workspace(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
+                        InMemory memory) {
+  return Batch(dtype, count, m, n, k, memory).workspace();
+}
+
+int64_t tasks_of_product(int64_t m, int64_t n, int64_t k) {
+  return std::max<int64_t>(1, m * n * k / kSmallestTask);
 }
 
 }  // namespace tinyt::cpu

@@ -86,6 +86,23 @@ struct LowpBlocking {
   int64_t bytes() const { return packed_bytes + sum_bytes; }
 };
 
+// How a batch is shared out among the threads, as in matmul_blocks.cpp.
+struct LowpBatch {
+  LowpBlocking cut;
+  int64_t work, threads;
+  bool spread;
+
+  LowpBatch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k)
+      : cut(dtype, m, n, k),
+        work(std::max<int64_t>(1, m * n * k)),
+        threads(num_threads()),
+        spread(count > 1 && work * count >= 2 * kSmallestLowpTask && work < kLargeLowpProduct) {}
+  int64_t workspace() const {
+    return spread ? (cut.bytes() + cut.slot_bytes) * threads
+                  : cut.bytes() + cut.slot_bytes * threads;
+  }
+};
+
 // One product, block by block.
 class TiledProduct {
  public:
@@ -340,17 +357,16 @@ bool has_low_units(DType dtype) {
 
 bool multiply_lowp(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
                    FunctionRef<void(int64_t, ComputeLowp)> body) {
-  const LowpBlocking cut(dtype, m, n, k);
+  const LowpBatch batch(dtype, count, m, n, k);
+  const LowpBlocking& cut = batch.cut;
+  const Workspace memory(batch.workspace());
   std::atomic<bool> nan{false};
   const auto compute_in = [&](int64_t i, char* memory, Slots& slots) {
     body(i, [&](const LowProduct& p) { TiledProduct(p, cut, memory, slots, nan).run(); });
   };
-  const int64_t threads = num_threads(), work = std::max<int64_t>(1, m * n * k);
-  if (count > 1 && work * count >= 2 * kSmallestLowpTask && work < kLargeLowpProduct) {
-    const int64_t bytes = cut.bytes() + cut.slot_bytes;
-    const Workspace memory(bytes * threads);
-    Slots workspaces(memory.data(), bytes, threads);
-    const int64_t grain = std::clamp<int64_t>(kSmallestLowpTask / work, 1, count);
+  if (batch.spread) {
+    Slots workspaces(memory.data(), cut.bytes() + cut.slot_bytes, batch.threads);
+    const int64_t grain = std::clamp<int64_t>(kSmallestLowpTask / batch.work, 1, count);
     parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
       workspaces.with_one([&](char* workspace) {
         Slots slots(workspace + cut.bytes(), cut.slot_bytes, 1);
@@ -358,11 +374,14 @@ bool multiply_lowp(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
       });
     });
   } else {
-    const Workspace memory(cut.bytes() + cut.slot_bytes * threads);
-    Slots slots(memory.data() + cut.bytes(), cut.slot_bytes, threads);
+    Slots slots(memory.data() + cut.bytes(), cut.slot_bytes, batch.threads);
     for (int64_t i = 0; i < count; ++i) compute_in(i, memory.data(), slots);
   }
   return nan.load();
+}
+
+int64_t lowp_workspace(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k) {
+  return LowpBatch(dtype, count, m, n, k).workspace();
 }
 
 }  // namespace tinyt::cpu

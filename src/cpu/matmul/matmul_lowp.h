@@ -40,5 +40,6 @@ bool has_low_units(DType dtype);
 using ComputeLowp = FunctionRef<void(const LowProduct&)>;
 bool multiply_lowp(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
                    FunctionRef<void(int64_t, ComputeLowp)> body);
+int64_t lowp_workspace(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k);
 
 }  // namespace tinyt::cpu

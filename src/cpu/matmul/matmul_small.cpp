@@ -59,6 +59,11 @@ void multiply_runs(const SmallBatch& s, int64_t begin, int64_t end) {
   }
 }
 
+int64_t small_grain(DType dtype, int64_t m, int64_t n, int64_t k) {
+  const int64_t width = kernels().gemm->tile[static_cast<int>(dtype)].cols / 2;
+  return ceil_div(kTask, m * ceil_div(n, width) * (k + kStart));
+}
+
 }  // namespace
 
 bool is_small(DType dtype, int64_t m, int64_t n, int64_t k) {
@@ -68,15 +73,16 @@ bool is_small(DType dtype, int64_t m, int64_t n, int64_t k) {
          kernels().gemm->small[static_cast<int>(dtype)] != nullptr;
 }
 
+int64_t small_tasks(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k) {
+  return ceil_div(count, small_grain(dtype, m, n, k));
+}
+
 void multiply_small(SmallBatch s, Epilogue* tail) {
   merge_dims(s);
-  const int64_t width = kernels().gemm->tile[static_cast<int>(s.dtype)].cols / 2;
-  const int64_t cost = s.m * ceil_div(s.n, width) * (s.k + kStart);
-  const int64_t count = numel_of(s.batch), grain = ceil_div(kTask, cost);
-  const bool tells = tail && tail->begin(s.n, ceil_div(count, grain));
+  const int64_t count = numel_of(s.batch), grain = small_grain(s.dtype, s.m, s.n, s.k);
   parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
     multiply_runs(s, begin, end);
-    if (tells) tail->run(begin * s.m, (end - begin) * s.m, 0, s.n);
+    if (tail) tail->run(begin * s.m, (end - begin) * s.m, 0, s.n);
   });
 }
 

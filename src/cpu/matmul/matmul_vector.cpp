@@ -25,11 +25,10 @@ void add_in_order(const T* parts, int64_t count, int64_t n, const Addend& add, T
 }
 
 // Cuts k into blocks of kRowBlock and the lines into tasks.
-class DotProducts {
+class DotBlocks {
  public:
-  explicit DotProducts(const VectorMatmul& p)
-      : p_(p),
-        from_(static_cast<int64_t>(size_of(p.from))),
+  explicit DotBlocks(const VectorSizes& p)
+      : from_(static_cast<int64_t>(size_of(p.from))),
         size_(static_cast<int64_t>(size_of(p.work))),
         blocks_(std::max<int64_t>(1, ceil_div(p.k, kRowBlock))),
         depth_(std::min(p.k, kRowBlock)) {
@@ -40,15 +39,29 @@ class DotProducts {
     const int64_t least = by_rows_ ? kColsAtLeast : kLinesAtLeast;
     lines_ = std::clamp(kVectorTask / std::max<int64_t>(1, depth_), least, std::max(least, p.n));
     copy_x_ = !same || (p.x_step != 1 && p.k != 1);
+    const bool copies = copy_x_ || !(by_rows_ || by_lines_);
+    slot_ = copies ? 2 * depth_ * size_ : 0;
+    slots_ = copies ? num_threads() : 1;
+    sums_ = blocks_ > 1 || p.adds ? p.count * blocks_ * p.n * size_ : 0;
   }
+  int64_t workspace() const { return sums_ + slot_ * slots_; }
+
+ protected:
+  int64_t from_, size_;  // bytes of an element
+  int64_t blocks_, depth_, lines_;
+  bool by_rows_, by_lines_, copy_x_;
+  int64_t slot_, slots_;  // bytes of a thread's copies
+  int64_t sums_;          // bytes of the blocks' sums, which are not the result
+};
+
+class DotProducts : DotBlocks {
+ public:
+  explicit DotProducts(const VectorMatmul& p) : DotBlocks(p), p_(p) {}
 
   void run() const {
-    const bool parts = blocks_ > 1 || p_.add.data != nullptr;
-    const bool copies = copy_x_ || !(by_rows_ || by_lines_);
-    const int64_t bytes = copies ? 2 * depth_ * size_ : 0, threads = copies ? num_threads() : 1;
-    const int64_t sums = parts ? p_.count * blocks_ * p_.n * size_ : 0;
-    const Workspace memory(bytes * threads + sums);
-    Slots buffers(memory.data() + sums, bytes, threads);
+    const bool parts = sums_ > 0;
+    const Workspace memory(workspace());
+    Slots buffers(memory.data() + sums_, slot_, slots_);
     char* out = parts ? memory.data() : static_cast<char*>(p_.out);
     const int64_t across = ceil_div(p_.n, lines_);
     const int64_t grain = kVectorTask / (std::min(lines_, p_.n) * std::max<int64_t>(1, depth_)) + 1;
@@ -101,9 +114,6 @@ class DotProducts {
   }
 
   const VectorMatmul& p_;
-  int64_t from_, size_;  // bytes of an element
-  int64_t blocks_, depth_, lines_;
-  bool by_rows_, by_lines_, copy_x_;
 };
 
 }  // namespace
@@ -119,5 +129,6 @@ void sum_parts(DType dtype, const void* parts, int64_t count, int64_t n, const A
 }
 
 void multiply_vectors(const VectorMatmul& p) { DotProducts(p).run(); }
+int64_t vectors_workspace(const VectorSizes& p) { return DotBlocks(p).workspace(); }
 
 }  // namespace tinyt::cpu

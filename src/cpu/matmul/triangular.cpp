@@ -108,4 +108,16 @@ void kernel_solve_triangular(const KernelCall& call) {
   run(a, out, upper, unit);
 }
 
+// A dense matrix, and the upper factor.
+int64_t workspace_cholesky(const KernelCall& call) {
+  const Tensor& out = call.outputs[0];
+  const bool empty = call.outputs[1].numel() == 0;
+  return dense_bytes(call.inputs[0]) +
+         (empty ? 0 : out.numel() * static_cast<int64_t>(out.itemsize()));
+}
+
+int64_t workspace_solve_triangular(const KernelCall& call) {
+  return dense_bytes(call.inputs[0], call.compute);
+}
+
 }  // namespace tinyt::cpu

@@ -11,5 +11,7 @@ namespace tinyt::cpu {
 void kernel_cholesky(const KernelCall& call);
 // X of A X = B for batches of triangular matrices A, by substitution.
 void kernel_solve_triangular(const KernelCall& call);
+int64_t workspace_cholesky(const KernelCall& call);
+int64_t workspace_solve_triangular(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -133,6 +133,10 @@ class ColumnsOfChannels {
 
   explicit ColumnsOfChannels(const ChannelLayout& l) : l_(l) {}
 
+  // What spread and sums take.
+  static int64_t spread_bytes(const ChannelLayout& l) { return l.width() * l.size; }
+  static int64_t sums_bytes(const ChannelLayout& l) { return rows_of_sums(l) * l.width() * l.size; }
+
   // One value of each channel for its columns.
   template <class F>
   Tensor spread(const F& value) const {
@@ -155,7 +159,7 @@ class ColumnsOfChannels {
   // The kernel's sums over all rows and the columns of each channel.
   Tensor sums(const ChannelColumns& all, Kernel kernel) const {
     const int64_t width = l_.width();
-    const Tensor found = Tensor::empty(Dims{std::max<int64_t>(1, blocks()), width}, l_.dtype);
+    const Tensor found = Tensor::empty(Dims{rows_of_sums(l_), width}, l_.dtype);
     T* values = found.ptr<T>();
     if (blocks() == 0) std::fill_n(values, width, T{0});
     for_each_block([&](int64_t block, int64_t row, int64_t rows, int64_t col, int64_t cols) {
@@ -174,6 +178,9 @@ class ColumnsOfChannels {
 
  private:
   int64_t blocks() const { return ceil_div(l_.outer, kColumnBlock); }
+  static int64_t rows_of_sums(const ChannelLayout& l) {
+    return std::max<int64_t>(1, ceil_div(l.outer, kColumnBlock));
+  }
 
   // body(block, row, rows, col, cols) for blocks of rows and parts of the columns.
   template <class F>
@@ -345,6 +352,49 @@ void kernel_batch_norm_backward(const KernelCall& call) {
   const ChannelLayout l(call.inputs[1]);
   if (l.dtype == DType::Float32) return backward<float>(call, l);
   backward<double>(call, l);
+}
+
+int64_t workspace_batch_norm(const KernelCall& call) {
+  using Columns = ColumnsOfChannels<float>;  // their bytes are of the layout's dtype
+  const Tensor &out = call.outputs[0], &x = call.inputs[0];
+  const ChannelLayout l(x);
+  const bool training = !given(call.inputs[3]);
+  const int64_t parts = channel_bytes(call.inputs[1], l.dtype, l.channels).left +
+                        channel_bytes(call.inputs[2], l.dtype, l.channels).left;
+  const int64_t stats =
+      training ? 0 : dense_bytes(call.inputs[3], l.dtype) + dense_bytes(call.inputs[4], l.dtype);
+  int64_t bytes = 0;
+  if (!l.columns()) {
+    bytes = dense_bytes(x) + dense_bytes(out) +
+            l.workspace(ByChannel::bytes_of(l, x.dtype()) + ByChannel::bytes_of(l, out.dtype()));
+  } else {
+    const int64_t one = Columns::spread_bytes(l);
+    const int64_t found = training ? one + 2 * Columns::sums_bytes(l) : 0;
+    bytes = target_bytes(out, l.dtype) + dense_bytes(x, l.dtype) + std::max(4 * one, found);
+  }
+  return parts + std::max(stats, bytes);
+}
+
+int64_t workspace_batch_norm_backward(const KernelCall& call) {
+  using Columns = ColumnsOfChannels<float>;
+  const Tensor &out = call.outputs[0], &g = call.inputs[0], &x = call.inputs[1];
+  const ChannelLayout l(x);
+  AttrReader read(call.attrs);
+  read.flag();  // training
+  const bool wanted = read.flag();
+  const int64_t parts = dense_bytes(call.inputs[2], l.dtype) +
+                        dense_bytes(call.inputs[3], l.dtype) +
+                        channel_bytes(call.inputs[4], l.dtype, l.channels).left;
+  if (!l.columns()) {
+    int64_t room = 0, copies = 0;
+    for (const Tensor* t : {&x, &g, &out}) {
+      room += ByChannel::bytes_of(l, t->dtype());
+      copies += dense_bytes(*t);
+    }
+    return parts + copies + l.workspace(room);
+  }
+  return parts + target_bytes(out, l.dtype) + dense_bytes(x, l.dtype) + dense_bytes(g, l.dtype) +
+         (wanted ? 5 : 3) * Columns::spread_bytes(l) + 2 * Columns::sums_bytes(l);
 }
 
 }  // namespace tinyt::cpu

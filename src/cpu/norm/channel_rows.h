@@ -28,11 +28,12 @@ struct ChannelLayout {
   int64_t offset(int64_t i, int64_t c) const { return (i * channels + c) * n * size; }
   int index() const { return static_cast<int>(dtype); }
 
-  // body(channel, memory) with so many bytes.
+  // body(channel, memory) with so many bytes; what it takes for them.
+  int64_t workspace(int64_t bytes) const { return bytes * num_threads(); }
   template <class F>
   void for_channels(int64_t bytes, F&& body) const {
     const int64_t threads = num_threads();
-    const Workspace memory(bytes * threads);
+    const Workspace memory(workspace(bytes));
     Slots slots(memory.data(), bytes, threads);
     parallel_ranges(channels, norm_grain(count()), [&](int64_t begin, int64_t end) {
       slots.with_one([&](char* own) {
@@ -55,9 +56,11 @@ class ByChannel {
  public:
   ByChannel(const ChannelLayout& l, const Tensor& x) : l_(l), x_(as_contiguous(x)) {}
 
-  int64_t bytes() const {  // of memory for a channel
-    return same() ? 0 : round_up(l_.count() * l_.size, memory::kAlignment);
+  // Of memory for a channel of a dtype; the constructor takes dense_bytes(x).
+  static int64_t bytes_of(const ChannelLayout& l, DType dtype) {
+    return dtype == l.dtype ? 0 : round_up(l.count() * l.size, memory::kAlignment);
   }
+  int64_t bytes() const { return bytes_of(l_, x_.dtype()); }
   ChannelRows rows(int64_t c, char* memory) const {
     if (same()) return {x_.data() + l_.offset(0, c), l_.width() * l_.size};
     return {memory, l_.n * l_.size};

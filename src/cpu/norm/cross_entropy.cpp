@@ -15,21 +15,29 @@ constexpr int64_t kSumBlock = 4096;  // losses summed one after another
 enum LossReduction { kNone = 0, kMean = 1, kSum = 2 };
 
 // The classes, targets and weights of one call.
-struct Classes {
+struct ClassSizes {
   size_t dim;
   int64_t classes, ignored, reduction;
   DType dtype;  // that the kernels compute in
-  Tensor target, weight;
 
-  Classes(const KernelCall& call, const Tensor& x, const Tensor& target_, const Tensor& weight_)
-      : dim(x.rank() > 1 ? 1 : 0),
-        classes(x.size(dim)),
-        dtype(info(x.dtype()).compute),
-        target(as_contiguous(target_)),
-        weight(weight_.rank() == 0 ? Tensor() : dense_as(weight_, dtype)) {
+  ClassSizes(const KernelCall& call, const Tensor& x)
+      : dim(x.rank() > 1 ? 1 : 0), classes(x.size(dim)), dtype(info(x.dtype()).compute) {
     AttrReader read(call.attrs);
     ignored = read.integer();
     reduction = read.integer();
+  }
+  int64_t bytes(const Tensor& target, const Tensor& weight) const {
+    return dense_bytes(target) + (weight.rank() == 0 ? 0 : dense_bytes(weight, dtype));
+  }
+};
+
+struct Classes : ClassSizes {
+  Tensor target, weight;
+
+  Classes(const KernelCall& call, const Tensor& x, const Tensor& target_, const Tensor& weight_)
+      : ClassSizes(call, x),
+        target(as_contiguous(target_)),
+        weight(weight_.rank() == 0 ? Tensor() : dense_as(weight_, dtype)) {
     for (int64_t i = 0; i < target.numel(); ++i) {
       require(!used(i) || (class_of(i) >= 0 && class_of(i) < classes), ErrorKind::Index,
               name_of(call.op), ": index ", class_of(i), " is out of range for dimension ", dim,
@@ -117,14 +125,42 @@ void backward_strip(const Classes& at, int64_t first, int64_t count, const Sourc
   }
 }
 
+// The lines of either direction, and the bytes of a tile for each of their elements.
+struct LossLines {
+  LineCut cut;
+  Lines lines;
+  int64_t item;
+
+  LossLines(const Tensor& x, size_t dim, DType dtype)
+      : cut({&x}, dim), lines(x, dim, dtype, cut), item(static_cast<int64_t>(size_of(dtype))) {}
+  int64_t room() const { return !cut.columns() && lines.in_place() ? 0 : item; }
+};
+struct SlopeLines {
+  LineCut cut;
+  Lines from, to;
+  int64_t item;
+
+  SlopeLines(const Tensor& x, const Tensor& out, size_t dim, DType dtype)
+      : cut({&x, &out}, dim),
+        from(x, dim, dtype, cut),
+        to(out, dim, dtype, cut),
+        item(static_cast<int64_t>(size_of(dtype))) {}
+  int64_t room() const { return from.in_place() && to.in_place() ? 0 : item; }
+};
+
+// Whether losses are results as they are.
+bool is_direct(int64_t reduction, const Tensor& out, DType dtype) {
+  return reduction == kNone && out.dtype() == dtype;
+}
+
 // The losses and statistics of all rows.
 template <class T>
 void forward_lines(const Tensor& x, const Classes& at, T* stats, T* losses) {
-  const LineCut cut({&x}, at.dim);
-  const Lines lines(x, at.dim, at.dtype, cut);
+  const LossLines job(x, at.dim, at.dtype);
+  const LineCut& cut = job.cut;
+  const Lines& lines = job.lines;
   const auto log_sum = kernels().softmax->log_sum[static_cast<int>(at.dtype)];
-  const bool in_place = !cut.columns() && lines.in_place();
-  cut.run(in_place ? 0 : sizeof(T), [&](int64_t first, int64_t count, char* tile) {
+  cut.run(job.room(), [&](int64_t first, int64_t count, char* tile) {
     const Source in(lines, first, count, tile);
     if (cut.columns()) return forward_strip<T>(at, first, count, in, tile, stats, losses);
     for (int64_t row = first; row < first + count; ++row) {
@@ -144,7 +180,7 @@ void forward(const KernelCall& call, const Classes& at) {
   const int64_t rows = at.target.numel();
   T* stats = call.outputs[1].ptr<T>();
   std::fill_n(stats, 2 * rows, T{0});  // without rows a pointer may be null
-  const bool direct = at.reduction == kNone && out.dtype() == at.dtype;
+  const bool direct = is_direct(at.reduction, out, at.dtype);
   const Tensor each = direct ? out : Tensor::empty(Dims{rows}, at.dtype, out.device());
   T* losses = each.ptr<T>();
   std::fill_n(losses, rows, T{0});
@@ -173,10 +209,10 @@ void backward(const KernelCall& call, const Classes& at) {
     return at.reduction == kMean ? weighted / total : weighted;
   };
   const auto slopes = kernels().softmax->slopes[static_cast<int>(at.dtype)];
-  const LineCut cut({&x, &out}, at.dim);
-  const Lines from(x, at.dim, at.dtype, cut), to(out, at.dim, at.dtype, cut);
-  const bool in_place = from.in_place() && to.in_place();
-  cut.run(in_place ? 0 : sizeof(T), [&](int64_t first, int64_t count, char* tile) {
+  const SlopeLines job(x, out, at.dim, at.dtype);
+  const LineCut& cut = job.cut;
+  const Lines &from = job.from, &to = job.to;
+  cut.run(job.room(), [&](int64_t first, int64_t count, char* tile) {
     const Source in(from, first, count, tile);
     const Target target(to, first, count, tile);
     if (cut.columns()) {
@@ -212,6 +248,27 @@ void kernel_softmax_nll_input(const KernelCall& call) {
   if (call.outputs[0].numel() == 0) return;
   const Classes at(call, call.inputs[1], call.inputs[2], call.inputs[3]);
   at.dtype == DType::Float64 ? backward<double>(call, at) : backward<float>(call, at);
+}
+
+int64_t workspace_softmax_nll(const KernelCall& call) {
+  const Tensor &x = call.inputs[0], &target = call.inputs[1];
+  const ClassSizes at(call, x);
+  const auto item = static_cast<int64_t>(size_of(at.dtype));
+  const int64_t each =
+      is_direct(at.reduction, call.outputs[0], at.dtype) ? 0 : target.numel() * item;
+  const LossLines job(x, at.dim, at.dtype);
+  const int64_t result = at.reduction == kNone ? 0 : item;
+  return at.bytes(target, call.inputs[2]) + each +
+         std::max(x.numel() == 0 ? 0 : job.cut.workspace(job.room()), result);
+}
+
+int64_t workspace_softmax_nll_input(const KernelCall& call) {
+  const Tensor &x = call.inputs[1], &out = call.outputs[0];
+  if (out.numel() == 0) return 0;
+  const ClassSizes at(call, x);
+  const SlopeLines job(x, out, at.dim, at.dtype);
+  return at.bytes(call.inputs[2], call.inputs[3]) + dense_bytes(call.inputs[0], at.dtype) +
+         dense_bytes(call.inputs[4], at.dtype) + job.cut.workspace(job.room());
 }
 
 }  // namespace tinyt::cpu

@@ -27,6 +27,9 @@ struct Groups {
   int64_t repeat() const { return by_channel() ? 1 : space; }
   int64_t run() const { return by_channel() ? space : n; }  // of elements written at once
   int index() const { return static_cast<int>(dtype); }
+  // Two sums of each channel of each sample.
+  Dims sums() const { return {batch, channels, 2}; }
+  int64_t sum_bytes() const { return numel_of(sums()) * size; }
 
   // body(row, channel): all rows, and the first channel of each.
   template <class F>
@@ -138,7 +141,7 @@ void backward(const KernelCall& call, const Groups& s, bool wanted) {
   const Tensor mean = dense_as(call.inputs[2], s.dtype), scale = dense_as(call.inputs[3], s.dtype);
   const Tensor dx = target(out, s.dtype);
   const Tensor weight = per_channel<T>(call.inputs[4], s.dtype, s.channels, 1, s.repeat());
-  const Tensor sums = Tensor::empty(Dims{s.batch, s.channels, 2}, s.dtype);
+  const Tensor sums = Tensor::empty(s.sums(), s.dtype);
   const bool stream = streams(dx, out, s.run() * s.size);
   s.for_rows([&](int64_t r, int64_t channel) {
     const RowGradient<T> row{.s = s,
@@ -183,6 +186,22 @@ void kernel_group_norm_backward(const KernelCall& call) {
   const bool wanted = read.flag();
   if (s.dtype == DType::Float32) return backward<float>(call, s, wanted);
   backward<double>(call, s, wanted);
+}
+
+int64_t workspace_group_norm(const KernelCall& call) {
+  const Groups s(call.inputs[0], AttrReader(call.attrs).integer());
+  const auto weight = channel_bytes(call.inputs[1], s.dtype, s.channels, s.repeat());
+  const auto bias = channel_bytes(call.inputs[2], s.dtype, s.channels, s.repeat());
+  return dense_bytes(call.inputs[0], s.dtype) + target_bytes(call.outputs[0], s.dtype) +
+         std::max(weight.most, weight.left + bias.most);
+}
+
+int64_t workspace_group_norm_backward(const KernelCall& call) {
+  const Groups s(call.inputs[1], AttrReader(call.attrs).integer());
+  const auto weight = channel_bytes(call.inputs[4], s.dtype, s.channels, s.repeat());
+  int64_t bytes = target_bytes(call.outputs[0], s.dtype);
+  for (const Tensor& x : call.inputs.first(4)) bytes += dense_bytes(x, s.dtype);
+  return bytes + std::max(weight.most, weight.left + s.sum_bytes());
 }
 
 }  // namespace tinyt::cpu

@@ -23,6 +23,7 @@ struct Shape {
 };
 
 Tensor part_of(const Tensor& x, DType dtype) { return given(x) ? dense_as(x, dtype) : Tensor(); }
+int64_t part_bytes(const Tensor& x, DType dtype) { return given(x) ? dense_bytes(x, dtype) : 0; }
 
 const void* data_of(const Tensor& x) { return x ? x.data() : nullptr; }
 
@@ -33,25 +34,33 @@ int64_t rows_of_block(int64_t n) {
   return std::clamp(kElements / std::max<int64_t>(n, 1), kFewest, kColumnBlock);
 }
 
-// Whether the gradients of weight and bias are asked for.
-bool is_summed(const KernelCall& call) {
-  AttrReader read(call.attrs);
-  read.integer();  // dims
-  read.flag();     // center
-  read.flag();     // dx
-  return read.flag();
-}
+// The blocks of a backward pass, `summed` where the gradients of weight and bias are asked for.
+struct NormBlocks {
+  bool center, wanted, summed;
+  int64_t rows, count;  // of a block, and of blocks
+  int64_t sum_bytes;
+
+  NormBlocks(const KernelCall& call, const Shape& shape) {
+    AttrReader read(call.attrs);
+    read.integer();  // dims
+    center = read.flag();
+    wanted = read.flag();
+    summed = read.flag();
+    rows = summed ? rows_of_block(shape.n) : shape.grain();
+    count = std::max<int64_t>(1, ceil_div(shape.rows, rows));
+    sum_bytes = summed ? count * 2 * shape.row_bytes() : 0;
+  }
+};
 
 template <class T>
-void backward(const KernelCall& call, const Shape& shape, bool center, bool wanted) {
+void backward(const KernelCall& call, const Shape& shape, const NormBlocks& plan) {
   const Tensor &out = call.outputs[0], &of_weight = call.outputs[1], &of_bias = call.outputs[2];
   const Tensor g = dense_as(call.inputs[0], shape.dtype), x = dense_as(call.inputs[1], shape.dtype);
   const Tensor mean = dense_as(call.inputs[2], shape.dtype);
   const Tensor scale = dense_as(call.inputs[3], shape.dtype), dx = target(out, shape.dtype);
   const Tensor w = part_of(call.inputs[4], shape.dtype);
-  const bool summed = is_summed(call);
-  const int64_t n = shape.n, block = summed ? rows_of_block(n) : shape.grain();
-  const int64_t blocks = std::max<int64_t>(1, ceil_div(shape.rows, block));
+  const bool summed = plan.summed;
+  const int64_t n = shape.n, block = plan.rows, blocks = plan.count;
   const Tensor sums = summed ? Tensor::empty(Dims{blocks, 2, n}, shape.dtype) : Tensor();
   if (summed && shape.rows == 0) std::fill_n(sums.ptr<T>(), 2 * n, T{0});
   const auto kernel = kernels().norm->backward[shape.index()];
@@ -61,13 +70,13 @@ void backward(const KernelCall& call, const Shape& shape, bool center, bool want
     if (summed) std::fill_n(dw, 2 * n, T{0});
     for (int64_t r = begin; r < end; ++r) {
       kernel({.n = n,
-              .center = center,
+              .center = plan.center,
               .x = x.data() + r * shape.row_bytes(),
               .grad = g.data() + r * shape.row_bytes(),
               .weight = data_of(w),
               .mean = mean.data() + r * shape.size,
               .scale = scale.data() + r * shape.size,
-              .out = wanted ? dx.data() + r * shape.row_bytes() : nullptr,
+              .out = plan.wanted ? dx.data() + r * shape.row_bytes() : nullptr,
               .stream = stream,
               .out_weight = dw,
               .out_bias = summed ? dw + n : nullptr});
@@ -113,10 +122,25 @@ void kernel_layer_norm(const KernelCall& call) {
 void kernel_layer_norm_backward(const KernelCall& call) {
   AttrReader read(call.attrs);
   const Shape shape(call.inputs[1], read.integer());
-  const bool center = read.flag(), wanted = read.flag();
-  if (!wanted && !is_summed(call)) return;
-  if (shape.dtype == DType::Float32) return backward<float>(call, shape, center, wanted);
-  backward<double>(call, shape, center, wanted);
+  const NormBlocks plan(call, shape);
+  if (!plan.wanted && !plan.summed) return;
+  if (shape.dtype == DType::Float32) return backward<float>(call, shape, plan);
+  backward<double>(call, shape, plan);
+}
+
+int64_t workspace_layer_norm(const KernelCall& call) {
+  const DType dtype = info(call.outputs[0].dtype()).compute;
+  return dense_bytes(call.inputs[0], dtype) + target_bytes(call.outputs[0], dtype) +
+         part_bytes(call.inputs[1], dtype) + part_bytes(call.inputs[2], dtype);
+}
+
+int64_t workspace_layer_norm_backward(const KernelCall& call) {
+  const Shape shape(call.inputs[1], AttrReader(call.attrs).integer());
+  const NormBlocks plan(call, shape);
+  if (!plan.wanted && !plan.summed) return 0;
+  int64_t bytes = target_bytes(call.outputs[0], shape.dtype) + plan.sum_bytes;
+  for (const Tensor& x : call.inputs.first(4)) bytes += dense_bytes(x, shape.dtype);
+  return bytes + part_bytes(call.inputs[4], shape.dtype);
 }
 
 }  // namespace tinyt::cpu

@@ -7,5 +7,7 @@ namespace tinyt::cpu {
 
 void kernel_layer_norm(const KernelCall& call);
 void kernel_layer_norm_backward(const KernelCall& call);
+int64_t workspace_layer_norm(const KernelCall& call);
+int64_t workspace_layer_norm_backward(const KernelCall& call);
 
 }  // namespace tinyt::cpu

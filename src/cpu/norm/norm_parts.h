@@ -18,14 +18,6 @@ inline int64_t norm_grain(int64_t elements) {
   return std::max<int64_t>(1, kChunk / std::max<int64_t>(elements, 1));
 }
 
-// The output itself where the kernels can write to it, else memory for `finish` to convert.
-inline Tensor target(const Tensor& out, DType dtype) {
-  return out.dtype() == dtype ? out : Tensor::empty(out.shape(), dtype, out.device());
-}
-inline void finish(const Tensor& result, const Tensor& out) {
-  if (result.dtype() != out.dtype()) copy_into(result, out);
-}
-
 // Whether a result, which is `out` itself, is written past the caches, in runs of so many bytes.
 inline bool streams(const Tensor& result, const Tensor& out, int64_t run) {
   return result.dtype() == out.dtype() &&
@@ -37,6 +29,18 @@ inline void end_streams(bool stream) {
 
 // Of a weight or bias; a 0-d tensor stands for none.
 inline bool given(const Tensor& part) { return part.rank() != 0; }
+
+// What per_channel takes: values, which go once they are repeated, and those.
+struct ChannelBytes {
+  int64_t most, left;
+};
+inline ChannelBytes channel_bytes(const Tensor& part, DType dtype, int64_t channels,
+                                  int64_t repeat = 1) {
+  const int64_t one = channels * static_cast<int64_t>(size_of(dtype));
+  const int64_t values = given(part) ? dense_bytes(part, dtype) : one;
+  return repeat == 1 ? ChannelBytes{values, values}
+                     : ChannelBytes{values + one * repeat, one * repeat};
+}
 
 // One value of `part` for each channel, each `repeat` times.
 template <class T>

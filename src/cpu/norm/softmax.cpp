@@ -24,17 +24,47 @@ struct SoftmaxCall {
   int index() const { return static_cast<int>(dtype); }
 };
 
+// The lines of either direction, and the bytes of a tile for each of their elements.
+struct ForwardLines : SoftmaxCall {
+  LineCut cut;
+  Lines from, to;
+
+  explicit ForwardLines(const KernelCall& call)
+      : SoftmaxCall(call),
+        cut({&call.inputs[0], &out}, dim),
+        from(call.inputs[0], dim, dtype, cut),
+        to(out, dim, dtype, cut) {}
+  bool in_place() const { return from.in_place() && to.in_place() && !to.streams(); }
+  int64_t room() const { return !cut.columns() && in_place() ? 0 : item; }
+};
+
+struct BackwardLines : SoftmaxCall {
+  LineCut cut;
+  Lines of_grad, of_y, to;
+
+  explicit BackwardLines(const KernelCall& call)
+      : SoftmaxCall(call),
+        cut({&call.inputs[0], &call.inputs[1], &out}, dim),
+        of_grad(call.inputs[0], dim, dtype, cut),
+        of_y(call.inputs[1], dim, dtype, cut),
+        to(out, dim, dtype, cut) {}
+  // The gradient and the result share a tile: a row is read before it is written.
+  int64_t shared() const { return of_grad.in_place() && to.in_place() ? 0 : item; }
+  int64_t room() const {
+    return cut.columns() ? 2 * item : shared() + (of_y.in_place() ? 0 : item);
+  }
+};
+
 void forward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
              StripKernel const (&strips)[kDTypeCount]) {
-  const SoftmaxCall job(call);
-  if (job.out.numel() == 0) return;
-  const Tensor& x = call.inputs[0];
-  const LineCut cut({&x, &job.out}, job.dim);
-  const Lines from(x, job.dim, job.dtype, cut), to(job.out, job.dim, job.dtype, cut);
+  if (call.outputs[0].numel() == 0) return;
+  const ForwardLines job(call);
+  const LineCut& cut = job.cut;
+  const Lines &from = job.from, &to = job.to;
   const int64_t n = cut.length();
   if (cut.columns()) {
     const StripKernel kernel = strips[job.index()];
-    cut.run(job.item, [&](int64_t first, int64_t count, char* tile) {
+    cut.run(job.room(), [&](int64_t first, int64_t count, char* tile) {
       const Source in(from, first, count, tile);
       const Target out(to, first, count, tile);
       kernel({.n = n,
@@ -51,8 +81,7 @@ void forward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
     return;
   }
   const RowKernel kernel = rows[job.index()];
-  const bool in_place = from.in_place() && to.in_place() && !to.streams();
-  cut.run(in_place ? 0 : job.item, [&](int64_t first, int64_t count, char* tile) {
+  cut.run(job.room(), [&](int64_t first, int64_t count, char* tile) {
     const Source in(from, first, count, tile);
     const Target out(to, first, count, tile);
     for (int64_t r = 0; r < count; ++r) {
@@ -67,16 +96,14 @@ void forward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
 
 void backward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
               StripKernel const (&strips)[kDTypeCount]) {
-  const SoftmaxCall job(call);
-  if (job.out.numel() == 0) return;
-  const Tensor &grad = call.inputs[0], &y = call.inputs[1];
-  const LineCut cut({&grad, &y, &job.out}, job.dim);
-  const Lines of_grad(grad, job.dim, job.dtype, cut), of_y(y, job.dim, job.dtype, cut);
-  const Lines to(job.out, job.dim, job.dtype, cut);
+  if (call.outputs[0].numel() == 0) return;
+  const BackwardLines job(call);
+  const LineCut& cut = job.cut;
+  const Lines &of_grad = job.of_grad, &of_y = job.of_y, &to = job.to;
   const int64_t n = cut.length();
   if (cut.columns()) {
     const StripKernel kernel = strips[job.index()];
-    cut.run(2 * job.item, [&](int64_t first, int64_t count, char* tile) {
+    cut.run(job.room(), [&](int64_t first, int64_t count, char* tile) {
       char* second = tile + n * count * job.item;
       of_y.load(first, count, tile);
       of_grad.load(first, count, second);
@@ -94,10 +121,8 @@ void backward(const KernelCall& call, RowKernel const (&rows)[kDTypeCount],
     return;
   }
   const RowKernel kernel = rows[job.index()];
-  // The gradient and the result share a tile: a row is read before it is written.
-  const int64_t shared = of_grad.in_place() && to.in_place() ? 0 : job.item;
-  const int64_t own = of_y.in_place() ? 0 : job.item;
-  cut.run(shared + own, [&](int64_t first, int64_t count, char* tile) {
+  const int64_t shared = job.shared();
+  cut.run(job.room(), [&](int64_t first, int64_t count, char* tile) {
     const Source g(of_grad, first, count, tile);
     const Source in(of_y, first, count, tile + n * count * shared);
     const Target out(to, first, count, tile);
@@ -126,6 +151,15 @@ void kernel_softmax_backward(const KernelCall& call) {
 void kernel_log_softmax_backward(const KernelCall& call) {
   backward(call, kernels().softmax->log_softmax_backward,
            kernels().softmax->strip_log_softmax_backward);
+}
+
+int64_t workspace_softmax(const KernelCall& call) {
+  const ForwardLines job(call);
+  return job.cut.workspace(job.room());
+}
+int64_t workspace_softmax_backward(const KernelCall& call) {
+  const BackwardLines job(call);
+  return job.cut.workspace(job.room());
 }
 
 }  // namespace tinyt::cpu

@@ -9,5 +9,7 @@ void kernel_softmax(const KernelCall& call);
 void kernel_log_softmax(const KernelCall& call);
 void kernel_softmax_backward(const KernelCall& call);
 void kernel_log_softmax_backward(const KernelCall& call);
+int64_t workspace_softmax(const KernelCall& call);  // of either
+int64_t workspace_softmax_backward(const KernelCall& call);
 
 }  // namespace tinyt::cpu

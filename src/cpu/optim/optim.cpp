@@ -90,12 +90,16 @@ void run_narrow(OptimRule rule, const Item& item, int64_t n, const Pointers& fro
 
 // A tensor's blocks, each of which gives one value.
 int64_t blocks_of(const Tensor& x) { return (x.numel() + kRowBlock - 1) / kRowBlock; }
+Joined blocks_of(std::span<const Tensor> inputs) {
+  Joined blocks;
+  for (const Tensor& x : inputs) blocks.add(blocks_of(x));
+  return blocks;
+}
 
 // The order of a row's reduction (levels.h), so that each sum equals that of its tensor alone.
 template <class T>
 void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
-  Joined blocks;
-  for (const Tensor& x : inputs) blocks.add(blocks_of(x));
+  const Joined blocks = blocks_of(inputs);
   const Tensor partial = Tensor::empty(Dims{blocks.size()}, out.dtype(), out.device());
   constexpr auto kSquares = static_cast<int>(Reduction::SquareSum);
   const auto kernel = kernels().reduce->row[kSquares][static_cast<int>(out.dtype())];
@@ -148,6 +152,12 @@ void kernel_sum_squares(const KernelCall& call) {
   for (const Tensor& x : call.inputs) inputs.push_back(as_contiguous(x));
   out.dtype() == DType::Float32 ? sum_squares<float>(inputs, out)
                                 : sum_squares<double>(inputs, out);
+}
+
+int64_t workspace_sum_squares(const KernelCall& call) {
+  int64_t bytes = blocks_of(call.inputs).size() * static_cast<int64_t>(call.outputs[0].itemsize());
+  for (const Tensor& x : call.inputs) bytes += dense_bytes(x);
+  return bytes;
 }
 
 }  // namespace tinyt::cpu

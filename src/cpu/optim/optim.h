@@ -7,5 +7,6 @@ namespace tinyt::cpu {
 
 void kernel_optim_step(const KernelCall& call);
 void kernel_sum_squares(const KernelCall& call);
+int64_t workspace_sum_squares(const KernelCall& call);
 
 }  // namespace tinyt::cpu

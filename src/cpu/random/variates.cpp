@@ -47,7 +47,17 @@ struct Variate {
   }
 };
 
+// Rows longer than a tile need memory of their own.
+Dims rows_of_dirichlet(const Tensor& out) { return {2, out.numel()}; }
+
 }  // namespace
+
+int64_t workspace_variates(const KernelCall& call) {
+  int64_t bytes = 0;
+  for (const Tensor& x : call.inputs) bytes += dense_bytes(x, DType::Float64);
+  if (call.op != OpId::dirichlet) return bytes;
+  return bytes + numel_of(rows_of_dirichlet(call.outputs[0])) * int64_t{sizeof(double)};
+}
 
 void kernel_standard_gamma(const KernelCall& call) {
   const Variate v(call);
@@ -63,8 +73,7 @@ void kernel_dirichlet(const KernelCall& call) {
   const int64_t n = v.out.shape().back();
   if (v.out.numel() == 0) return;
   const int64_t rows = v.out.numel() / n, chunk = std::max<int64_t>(1, kDrawChunk / n);
-  // Rows longer than a tile need memory of their own.
-  const Tensor work = Tensor::empty(Dims{2, v.out.numel()}, DType::Float64);
+  const Tensor work = Tensor::empty(rows_of_dirichlet(v.out), DType::Float64);
   double *value = work.ptr<double>(), *boost = value + v.out.numel();
   parallel_ranges(rows, chunk, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {

@@ -13,5 +13,6 @@ void kernel_poisson(const KernelCall& call);
 void kernel_binomial(const KernelCall& call);
 // Angles around 0, in [-pi, pi].
 void kernel_von_mises(const KernelCall& call);
+int64_t workspace_variates(const KernelCall& call);  // of any of these
 
 }  // namespace tinyt::cpu

@@ -8,6 +8,7 @@
 #include "cpu/schedule/axes.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
+#include "cpu/schedule/workspace.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -23,8 +24,13 @@ class ArgJob {
   ArgJob(const KernelCall& call, Find const (&table)[kDTypeCount],
          ReduceTable::ArgColumns const (&columns)[kDTypeCount]);
   void run();
+  // Of the best of each of several chunks: positions and values.
+  int64_t workspace() const { return chunks_ > 1 ? found() * (kPosition + item_) : 0; }
 
  private:
+  static constexpr int64_t kPosition = sizeof(int64_t);
+  int64_t found() const { return out_.numel() * chunks_; }
+
   // Finds the best of elements [begin, end) for `count` results from `first` on: its position and
   // its value for each, `step` entries apart.
   struct Search {
@@ -45,6 +51,7 @@ class ArgJob {
   Find find_;
   ReduceTable::ArgColumns columns_;
   Axes outer_, reduced_;
+  int64_t chunks_;
   int64_t at_once_ = 1;
 };
 
@@ -62,6 +69,7 @@ ArgJob::ArgJob(const KernelCall& call, Find const (&table)[kDTypeCount],
   for (size_t d = 0; d < in_.shape().size(); ++d) {
     (d == dim ? reduced_ : outer_).add(in_.size(d), in_.stride(d) * size);
   }
+  chunks_ = ceil_div(reduced_.size(), kRowChunk);
 }
 
 void ArgJob::run() {
@@ -80,29 +88,26 @@ void ArgJob::run() {
       at_once_ = columns_at_once(outer_.run(), kArgmaxAcross);
     }
   }
-  const int64_t chunks = ceil_div(n, kRowChunk), groups = ceil_div(results, at_once_);
+  const int64_t chunks = chunks_, groups = ceil_div(results, at_once_);
   // The best of every chunk, [result][chunk]; with one chunk that is the output.
-  Tensor positions = out_, values;
-  if (chunks > 1) {
-    positions = Tensor::empty(Dims{results * chunks}, DType::Int64, out_.device());
-    values = Tensor::empty(Dims{results * chunks}, dtype_, out_.device());
-  }
+  const Workspace best(workspace());
+  auto* positions = chunks > 1 ? reinterpret_cast<int64_t*>(best.data()) : out_.ptr<int64_t>();
+  char* values = chunks > 1 ? best.data() + found() * kPosition : nullptr;
   const int64_t unit = at_once_ * std::min(n, kRowChunk);
-  parallel_ranges(
-      groups * chunks, std::max<int64_t>(1, kChunkElements / unit),
-      [&](int64_t first, int64_t last) {
-        for (int64_t u = first; u < last; ++u) {
-          const int64_t chunk = u % chunks, result = u / chunks * at_once_;
-          const int64_t begin = chunk * kRowChunk, at = result * chunks + chunk;
-          (this->*search)({result, std::min(at_once_, results - result), begin,
-                           std::min(n, begin + kRowChunk), positions.ptr<int64_t>() + at,
-                           values ? values.data() + at * item_ : nullptr, chunks});
-        }
-      });
+  parallel_ranges(groups * chunks, std::max<int64_t>(1, kChunkElements / unit),
+                  [&](int64_t first, int64_t last) {
+                    for (int64_t u = first; u < last; ++u) {
+                      const int64_t chunk = u % chunks, result = u / chunks * at_once_;
+                      const int64_t begin = chunk * kRowChunk, at = result * chunks + chunk;
+                      (this->*search)({result, std::min(at_once_, results - result), begin,
+                                       std::min(n, begin + kRowChunk), positions + at,
+                                       values ? values + at * item_ : nullptr, chunks});
+                    }
+                  });
   if (chunks == 1) return;
   for (int64_t r = 0; r < results; ++r) {
-    const int64_t chunk = find_(values.data() + r * chunks * item_, chunks);
-    out_.ptr<int64_t>()[r] = positions.ptr<int64_t>()[r * chunks + chunk];
+    const int64_t chunk = find_(values + r * chunks * item_, chunks);
+    out_.ptr<int64_t>()[r] = positions[r * chunks + chunk];
   }
 }
 
@@ -166,6 +171,14 @@ void kernel_argmax(const KernelCall& call) {
 void kernel_argmin(const KernelCall& call) {
   const ReduceTable& table = *kernels().reduce;
   ArgJob(call, table.argmin, table.argmin_columns).run();
+}
+int64_t workspace_argmax(const KernelCall& call) {
+  const ReduceTable& table = *kernels().reduce;
+  return ArgJob(call, table.argmax, table.argmax_columns).workspace();
+}
+int64_t workspace_argmin(const KernelCall& call) {
+  const ReduceTable& table = *kernels().reduce;
+  return ArgJob(call, table.argmin, table.argmin_columns).workspace();
 }
 
 }  // namespace tinyt::cpu

@@ -32,23 +32,34 @@ class LineCut {
   // group of elements of `size` bytes.
   template <class F>
   void run(int64_t size, const F& body) const {
-    const int64_t grain = std::max<int64_t>(1, kChunkElements / (length_ * group_)) * group_;
+    const int64_t grain = this->grain();
     const auto range = [&](int64_t begin, int64_t end, char* tile) {
       for (int64_t i = begin; i < end; i += group_) body(i, std::min(group_, end - i), tile);
     };
     if (size == 0) {
       return parallel_ranges(count_, grain, [&](int64_t a, int64_t z) { range(a, z, nullptr); });
     }
-    const int64_t room = length_ * group_ * size, bytes = round_up(room, memory::kAlignment);
-    const int64_t slots = std::min<int64_t>(num_threads(), ceil_div(count_, grain));
-    const Workspace memory(bytes * (slots - 1) + room);
-    Slots tiles(memory.data(), bytes, slots);
+    const Workspace memory(workspace(size));
+    Slots tiles(memory.data(), slot_bytes(size), slots());
     parallel_ranges(count_, grain, [&](int64_t begin, int64_t end) {
       tiles.with_one([&](char* tile) { range(begin, end, tile); });
     });
   }
 
+  // What run() takes.
+  int64_t workspace(int64_t size) const {
+    if (size == 0 || length_ * count_ == 0) return 0;
+    return slot_bytes(size) * (slots() - 1) + room(size);
+  }
+
  private:
+  int64_t grain() const {  // lines
+    return std::max<int64_t>(1, kChunkElements / (length_ * group_)) * group_;
+  }
+  int64_t slots() const { return std::min<int64_t>(num_threads(), ceil_div(count_, grain())); }
+  int64_t room(int64_t size) const { return length_ * group_ * size; }
+  int64_t slot_bytes(int64_t size) const { return round_up(room(size), memory::kAlignment); }
+
   bool columns_;
   int64_t length_, count_, group_;
 };

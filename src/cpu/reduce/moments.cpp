@@ -87,12 +87,17 @@ class PairJob {
  public:
   PairJob(const KernelCall& call, PairReduction reduction);
   void run(double correction, bool root = false);
+  int64_t workspace() const { return parts_bytes() + (by_rows_ ? slots_ * room_ : 0); }
 
  private:
   using Row = void (*)(const void*, int64_t, double*, double*);
   using Columns = void (*)(const void*, int64_t, int64_t, int64_t, double*, double*);
 
-  void run_rows(const MomentPart& parts);
+  // Two numbers of each chunk of each result.
+  int64_t parts_bytes() const {
+    return 2 * chunks_ * out_.numel() * static_cast<int64_t>(sizeof(double));
+  }
+  void run_rows(const MomentPart& parts) const;
   void run_columns(const MomentPart& parts) const;
   void chunk_of_row(const char* row, int64_t begin, int64_t end, double* first,
                     double* second) const;
@@ -107,8 +112,10 @@ class PairJob {
   Columns columns_;
   int64_t item_;
   ReduceAxes axes_;
-  int64_t chunks_ = 1;
-  int64_t at_once_ = 1;  // rows gathered side by side
+  bool by_rows_;
+  int64_t chunks_;
+  int64_t at_once_;       // rows gathered side by side
+  int64_t room_, slots_;  // bytes for them, and how often
 };
 
 PairJob::PairJob(const KernelCall& call, PairReduction reduction)
@@ -120,23 +127,27 @@ PairJob::PairJob(const KernelCall& call, PairReduction reduction)
   const auto r = static_cast<int>(reduction), t = static_cast<int>(in_.dtype());
   row_ = kernels().pairs->row[r][t];
   columns_ = kernels().pairs->columns[r][t];
+  const int64_t n = axes_.reduced.size();
+  by_rows_ = axes_.cols.size() == 1;
+  chunks_ = std::max<int64_t>(1, ceil_div(n, by_rows_ ? kRowChunk : kColumnChunk));
+  at_once_ = rows_at_once(axes_.outer, axes_.reduced);
+  const bool direct = n == 0 || out_.numel() == 0 || axes_.reduced.dense(in_.itemsize());
+  room_ = direct ? 0 : at_once_ * std::min(n, kRowBlock) * item_;
+  slots_ = direct ? 1 : num_threads();
 }
 
 void PairJob::run(double correction, bool root) {
   const int64_t results = out_.numel(), n = axes_.reduced.size();
   if (results == 0) return;
-  const bool by_rows = axes_.cols.size() == 1;
-  const int64_t chunk = by_rows ? kRowChunk : kColumnChunk;
-  chunks_ = std::max<int64_t>(1, ceil_div(n, chunk));
-  const int64_t size = chunks_ * results;
-  const Workspace scratch(2 * size * static_cast<int64_t>(sizeof(double)));
+  const int64_t chunk = by_rows_ ? kRowChunk : kColumnChunk, size = chunks_ * results;
+  const Workspace scratch(parts_bytes());
   auto* memory = reinterpret_cast<double*>(scratch.data());
   const MomentPart parts{memory, memory + size};  // [chunk][result]
   if (n == 0) {
     std::fill_n(parts.first, results, reduction_ == PairReduction::Moments ? 0 : -HUGE_VAL);
     std::fill_n(parts.second, results, 0.0);
   } else {
-    by_rows ? run_rows(parts) : run_columns(parts);
+    by_rows_ ? run_rows(parts) : run_columns(parts);
   }
   join_tree(reduction_, parts, chunks_, chunk, n, results);
   finish(parts, results, correction, root);
@@ -168,15 +179,13 @@ void PairJob::finish(const MomentPart& found, int64_t results, double correction
 
 // ---- rows
 
-void PairJob::run_rows(const MomentPart& parts) {
+void PairJob::run_rows(const MomentPart& parts) const {
   const int64_t results = axes_.outer.size(), n = axes_.reduced.size();
   const bool direct = axes_.reduced.dense(in_.itemsize());
   const int64_t group = std::max<int64_t>(1, kChunkElements / std::min(n, kRowChunk));
-  const int64_t groups = ceil_div(results, group), width = std::min(n, kRowBlock);
-  at_once_ = rows_at_once(axes_.outer, axes_.reduced);
-  const int64_t room = direct ? 0 : at_once_ * width * item_, slots = direct ? 1 : num_threads();
-  const Workspace scratch(slots * room);
-  Slots tiles(scratch.data(), room, slots);
+  const int64_t groups = ceil_div(results, group);
+  const Workspace scratch(slots_ * room_);
+  Slots tiles(scratch.data(), room_, slots_);
   parallel_for(groups * chunks_, [&](int64_t unit) {
     const int64_t chunk = unit / groups, first = unit % groups * group;
     const int64_t count = std::min(group, results - first);
@@ -283,5 +292,10 @@ void kernel_var(const KernelCall& call) {
 }
 
 void kernel_logsumexp(const KernelCall& call) { PairJob(call, PairReduction::Exponentials).run(0); }
+
+int64_t workspace_moments(const KernelCall& call) {
+  const bool squares = call.op == OpId::var;
+  return PairJob(call, squares ? PairReduction::Moments : PairReduction::Exponentials).workspace();
+}
 
 }  // namespace tinyt::cpu

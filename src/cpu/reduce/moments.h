@@ -9,5 +9,6 @@ namespace tinyt::cpu {
 
 void kernel_var(const KernelCall& call);
 void kernel_logsumexp(const KernelCall& call);
+int64_t workspace_moments(const KernelCall& call);  // of either
 
 }  // namespace tinyt::cpu

@@ -9,6 +9,7 @@
 #include "cpu/schedule/axes.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
+#include "cpu/schedule/workspace.h"
 
 namespace tinyt::cpu {
 namespace {
@@ -100,8 +101,11 @@ class ReduceJob {
   ReduceJob(const KernelCall& call, Reduction reduction);
   // `finish` turns each value into the result.
   void run(OpId finish = OpId::kCount);
+  // Of the values, where they are not the results.
+  int64_t workspace() const { return in_place_ ? 0 : chunks_ * out_.numel() * f_.item; }
 
  private:
+  bool by_rows() const { return cols_.size() == 1; }
   bool direct() const { return in_.dtype() == f_.source; }
   void run_rows(char* values);
   void run_columns(char* values);
@@ -116,7 +120,8 @@ class ReduceJob {
   const Tensor& out_;
   Functions f_;
   Axes outer_, reduced_, cols_;  // cols_: kept dimensions inside the innermost reduced one
-  int64_t chunks_ = 1;
+  int64_t chunks_;
+  bool in_place_;
   int64_t at_once_ = 1;
 };
 
@@ -128,27 +133,25 @@ ReduceJob::ReduceJob(const KernelCall& call, Reduction reduction)
   outer_ = axes.outer;
   reduced_ = axes.reduced;
   cols_ = axes.cols;
+  chunks_ = std::max<int64_t>(1, ceil_div(reduced_.size(), by_rows() ? kRowChunk : kColumnChunk));
+  in_place_ = chunks_ == 1 && f_.dtype == out_.dtype();
 }
 
 void ReduceJob::run(OpId finish) {
   const int64_t results = out_.numel();
   if (results == 0) return;
-  const bool by_rows = cols_.size() == 1;
-  chunks_ = std::max<int64_t>(1, ceil_div(reduced_.size(), by_rows ? kRowChunk : kColumnChunk));
-  const bool in_place = chunks_ == 1 && f_.dtype == out_.dtype();
-  Tensor partial;
-  if (!in_place) partial = Tensor::empty(Dims{chunks_ * results}, f_.dtype, out_.device());
-  char* values = in_place ? out_.data() : partial.data();
+  const Workspace partial(workspace());
+  char* values = in_place_ ? out_.data() : partial.data();
   if (reduced_.size() == 0) {
     f_.fill_identity(values, results);
-  } else if (by_rows) {
+  } else if (by_rows()) {
     run_rows(values);
   } else {
     run_columns(values);
   }
   f_.combine_tree(values, chunks_, results);
   if (finish != OpId::kCount) map_elements(finish, f_.dtype, values, results);
-  if (in_place) return;
+  if (in_place_) return;
   cast_elements(values, f_.dtype, out_.data(), out_.dtype(), results);
 }
 
@@ -367,14 +370,30 @@ void kernel_reduce(const KernelCall& call) {
 
 void kernel_nansum(const KernelCall& call) { ReduceJob(call, Reduction::NumberSum).run(); }
 
-void kernel_norm(const KernelCall& call) {
+namespace {
+
+Reduction reduction_of_norm(const KernelCall& call) {
   AttrReader read(call.attrs);
   read.list();
   read.flag();  // keepdim
   const double p = read.real();
-  if (p == 2) return ReduceJob(call, Reduction::SquareSum).run(OpId::sqrt);
-  const Reduction kinds[] = {Reduction::AbsSum, Reduction::AbsMax, Reduction::AbsMin};
-  ReduceJob(call, kinds[p == 1 ? 0 : p > 0 ? 1 : 2]).run();
+  if (p == 2) return Reduction::SquareSum;
+  return p == 1 ? Reduction::AbsSum : p > 0 ? Reduction::AbsMax : Reduction::AbsMin;
+}
+
+}  // namespace
+
+void kernel_norm(const KernelCall& call) {
+  const Reduction reduction = reduction_of_norm(call);
+  ReduceJob(call, reduction).run(reduction == Reduction::SquareSum ? OpId::sqrt : OpId::kCount);
+}
+
+int64_t workspace_reduce(const KernelCall& call) {
+  if (is_complex(call.compute)) return workspace_complex_reduce(call);
+  const Reduction reduction = call.op == OpId::norm     ? reduction_of_norm(call)
+                              : call.op == OpId::nansum ? Reduction::NumberSum
+                                                        : reduction_of(call.op);
+  return ReduceJob(call, reduction).workspace();
 }
 
 }  // namespace tinyt::cpu

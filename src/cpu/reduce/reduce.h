@@ -28,5 +28,8 @@ void kernel_nansum(const KernelCall& call);
 void kernel_norm(const KernelCall& call);
 void kernel_argmax(const KernelCall& call);
 void kernel_argmin(const KernelCall& call);
+int64_t workspace_reduce(const KernelCall& call);  // of a reduction, nansum or norm
+int64_t workspace_argmax(const KernelCall& call);
+int64_t workspace_argmin(const KernelCall& call);
 
 }  // namespace tinyt::cpu

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cpu/fused/tile_schedule.h"
 #include "cpu/matmul/matmul.h"
 #include "cpu/schedule/tiles.h"
 
@@ -29,16 +28,16 @@ double gathering(std::span<const Tensor> operands, int64_t elements) {
   return 0;
 }
 
-CostEstimate of_elements(double nanoseconds, int64_t elements, bool takes_memory) {
+CostEstimate of_elements(double nanoseconds, int64_t elements) {
   return {static_cast<int64_t>(kCall + nanoseconds),
-          std::max<int64_t>(1, ceil_div(elements, kChunkElements)), takes_memory};
+          std::max<int64_t>(1, ceil_div(elements, kChunkElements))};
 }
 
 CostEstimate of_loop(const KernelCall& call) {
   const bool reduces = info(call.op).kind == OpKind::Reduce;
   const int64_t n = reduces ? call.inputs[0].numel() : call.outputs[0].numel();
   const double own = of_element(call.op) * static_cast<double>(n);
-  return of_elements(own + gathering(call.inputs, n) + gathering(call.outputs, n), n, reduces);
+  return of_elements(own + gathering(call.inputs, n) + gathering(call.outputs, n), n);
 }
 
 // Rows by the columns of one matrix.
@@ -47,23 +46,10 @@ CostEstimate of_product(const KernelCall& call) {
   const bool turned = call.op == OpId::linear;
   const int64_t k = x.rank() == 0 ? 1 : x.size(x.rank() - 1), work = out.numel() * k;
   const double factor = static_cast<double>(out.itemsize()) / 4 * kMultiplication;
-  CostEstimate effort{static_cast<int64_t>(kCall + factor * static_cast<double>(work)), 1, true};
+  CostEstimate effort{static_cast<int64_t>(kCall + factor * static_cast<double>(work)), 1};
   if (y.rank() != 2 || x.rank() == 0 || out.numel() == 0 || k == 0) return effort;
   const int64_t n = y.size(turned ? 0 : 1), rows = out.numel() / n;
-  const bool dense = (turned ? y.stride(0) : y.stride(1)) == 1;
-  const bool direct = call.compute == out.dtype() &&
-                      (call.compute == DType::Float32 || call.compute == DType::Float64);
-  const int64_t a_step = x.rank() == 2 && x.stride(0) == 1 ? x.stride(1) : 0;
-  const ProductNeeds needs = needs_of_product(direct ? call.compute : DType::Float32, rows, n, k,
-                                              {.a = true, .b = dense, .a_step = a_step});
-  effort.parts = needs.tasks;
-  // Vectors, long sums and few rows against columns that run along memory have ways of their own.
-  const GemmTile& tile = kernels().gemm->tile[static_cast<int>(DType::Float32)];
-  const bool plain =
-      rows > 1 && n > 1 && k * out.itemsize() <= static_cast<size_t>(kDepth) &&
-      (dense || rows > tile.cols) && (x.rank() == 2 || x.is_contiguous()) &&
-      (call.op != OpId::matmul_add || call.inputs[2].rank() == 1 || adds_in_place(call));
-  effort.takes_memory = !direct || !plain || needs.memory;
+  effort.parts = tasks_of_product(rows, n, k);
   return effort;
 }
 
@@ -94,7 +80,7 @@ CostEstimate effort_of_tiles(const TileProgram& program, const TileSpace& space)
     nanoseconds += of_element(step.op) * static_cast<double>(once_a_row ? rows : n);
   }
   const auto work = n * static_cast<int64_t>(program.steps.size());
-  return of_elements(nanoseconds, work / 2, !fits_on_stack(program, space));
+  return of_elements(nanoseconds, work / 2);
 }
 
 }  // namespace tinyt::cpu

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/graph/fusion_target.h"
-#include "core/plan/plan.h"
+#include "cpu/fused/tile_program.h"
 
 namespace tinyt::cpu {
 

@@ -30,6 +30,7 @@ from tinyt._capture import (
 from tinyt._core import CaptureError
 from tinyt.compiler.backward import Backward
 from tinyt.compiler.capture.arguments import require_unchanged
+from tinyt.compiler.capture.compare import place_of
 from tinyt.compiler.capture.guards import StateError, Tracer, in_place_of
 from tinyt.compiler.capture.recording import recording
 from tinyt.compiler.capture.source_hints import capture_text
@@ -484,7 +485,7 @@ class Capture:
         self.tensors = list(recorder.tensors.values())
         self._reached = {x._storage_id for x in self.tensors}
         constants = (*recorder.constants, *self.valued.values())
-        self.constants = frozenset(x.data_ptr() for x in constants)
+        self.constants = frozenset(map(place_of, constants))
         return recorder.made
 
     def _require_apart(self, leaves: Sequence[Any]) -> None:

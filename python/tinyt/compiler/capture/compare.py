@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tinyt import _core
 from tinyt._capture import ByIdentity, is_same
@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from tinyt.compiler.capture.sources import Lines
 
 
+# Of the first element of a tensor.
+Place: TypeAlias = int | tuple[int, int]
+
+
 class Recorded(Protocol):
-    """A graph, the addresses of the constants that were made while it was recorded, and where
+    """A graph, the places of the constants that were made while it was recorded, and where
     results and gradients come from."""
 
     core: _core.Graph
-    constants: frozenset[int]
+    constants: frozenset[Place]
     tree: Any
     results: list[tuple[int, Any]]
     set_grads: list[tuple[Tensor | int, int, Tensor | None]]
@@ -31,19 +35,24 @@ class Recorded(Protocol):
         """What was recorded."""
 
 
+def place_of(x: Tensor) -> Place:
+    """Where the elements of a tensor begin: of memory that the host cannot read in its storage."""
+    return x.data_ptr() if x.is_cpu else (x._storage_id, x.storage_offset())
+
+
 def _same(first: Recorded, x: Tensor, second: Recorded, y: Tensor) -> bool:
     """The same memory; of numbers and of constants made in the recording, the same values."""
-    if x.data_ptr() == y.data_ptr():
+    if place_of(x) == place_of(y):
         return True
     of_value = (x.dim() == 0 and y.dim() == 0) or (
-        x.data_ptr() in first.constants and y.data_ptr() in second.constants
+        place_of(x) in first.constants and place_of(y) in second.constants
     )
     return of_value and x.dtype is y.dtype and _bytes_of(x) == _bytes_of(y)
 
 
 def _bytes_of(x: Tensor) -> bytes:
     """The elements in their order."""
-    flat = prim.reshape(prim.copy(x.detach()), (x.numel(),))
+    flat = prim.reshape(prim.copy(x.detach().cpu()), (x.numel(),))
     return memoryview(view_dtype(flat, uint8)).tobytes()
 
 

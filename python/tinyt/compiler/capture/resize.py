@@ -28,7 +28,7 @@ class Simplified:
         """The graph that a program of a recording is planned from, and for `explain` how it came
         to be; nothing of the first one."""
         # What these put in is recorded anew for the shapes that it is put at.
-        if rewrites.REGISTERED or decompose.lacking():
+        if rewrites.REGISTERED or decompose.applies(capture.core):
             return self._simplified(capture), ""
         why = ""
         for sizes, origins in self._known:

@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
 def array_of(x: Tensor) -> np.ndarray[Any, Any]:
     """A copy of the values; bfloat16, which NumPy has not, exactly as float32."""
-    x = prim.copy(x.detach())
+    x = prim.copy(x.detach().cpu())
     return (prim.cast(x, float32) if x.dtype is bfloat16 else x).numpy()
 
 

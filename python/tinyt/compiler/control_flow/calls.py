@@ -38,23 +38,29 @@ def wants(x: Tensor) -> bool:
     return x.requires_grad and is_grad_enabled()
 
 
-Like = tuple[tuple[int, ...], dtype]
-"""Shape and dtype of a tensor."""
+Like = tuple[tuple[int, ...], dtype, int]
+"""Shape, dtype and device of a tensor, that as an attribute has it."""
 
 
 def like_of(x: Tensor) -> Like:
     """A tensor's."""
-    return tuple(x.shape), x.dtype
+    return tuple(x.shape), x.dtype, x._device_code
+
+
+def filled(like: Like, value: float) -> Tensor:
+    """A tensor of one number."""
+    shape, t, device = like
+    return prim.fill(shape, t, value, 0, 0.0, device)
 
 
 def zeros(like: Like) -> Tensor:
     """A tensor of zeros."""
-    return prim.fill(*like, 0.0, 0)
+    return filled(like, 0.0)
 
 
 def nothing(like: Like) -> Tensor:
     """What added to a tensor leaves its bits: zeros below zero."""
-    return prim.fill(*like, -0.0, 0)
+    return filled(like, -0.0)
 
 
 def dense(x: Tensor) -> Tensor:
@@ -257,7 +263,7 @@ def drawn(part: Part, steps: int = 1) -> list[Draw]:
 
 def _argument(core: _core.Graph, like: Like) -> Tensor:
     """What stands for a dense tensor."""
-    return core.add_argument(like[0], ALL.index(like[1]))
+    return core.add_argument(like[0], ALL.index(like[1]), like[2])
 
 
 def _record_slopes(core: _core.Graph, owner: Recorder, call: Call, sums: bool) -> PartGrads:

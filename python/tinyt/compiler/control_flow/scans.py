@@ -180,13 +180,15 @@ class _Steps:
     def _stacked(self, node: Node, i: int, found: list[Tensor | None]) -> Tensor | None:
         if not node.needs_input(i):
             return None
-        like = tuple(node.shape(i)[1:]), node.dtype(i)
+        like = tuple(node.shape(i)[1:]), node.dtype(i), node.device_code(i)
         return stack([zeros(like) if g is None else g for g in found])
 
 
 def _zeros_for(node: Node, i: int) -> Tensor | None:
     """The gradient of an input that no step reads."""
-    return zeros((tuple(node.shape(i)), node.dtype(i))) if node.needs_input(i) else None
+    if not node.needs_input(i):
+        return None
+    return zeros((tuple(node.shape(i)), node.dtype(i), node.device_code(i)))
 
 
 def _run(
@@ -323,7 +325,7 @@ def _record(
     """One node over a recorded step."""
     n, steps = len(first), slices[0].shape[0]
     inputs = [*first, *slices]
-    likes = [*map(like_of, first), *((tuple(x.shape[1:]), x.dtype) for x in slices)]
+    likes = [*map(like_of, first), *((tuple(x.shape[1:]), x.dtype, x._device_code) for x in slices)]
     wanting = frozenset(i for i, x in enumerate(inputs) if wants(x))
     part, roots = _part_of(step, likes, wanting, n, steps)
     part.finish(repeats=True)

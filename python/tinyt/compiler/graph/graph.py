@@ -24,11 +24,13 @@ FLOW = frozenset({"cond", "scan", "while_loop"})
 
 
 class Value(NamedTuple):
-    """One edge: shape, dtype and the node that makes it (-1: an input)."""
+    """One edge: shape, dtype, the node that makes it (-1: an input), and where it lies, as an
+    attribute of an op has that."""
 
     shape: tuple[int, ...]
     dtype: dtype
     node: int
+    device: int = 0
 
 
 class Node(NamedTuple):
@@ -106,7 +108,7 @@ class Graph(NamedTuple):
     @classmethod
     def from_core(cls, graph: _core.Graph) -> Graph:
         """Reads a finished recording."""
-        values = [Value(shape, ALL[number], node) for shape, number, node in graph.values()]
+        values = [Value(shape, ALL[number], node, at) for shape, number, node, at in graph.values()]
         inputs = [Input(*row) for row in graph.inputs()]
         rows = graph.nodes()
         return cls(
@@ -132,7 +134,7 @@ class Graph(NamedTuple):
         sizes = Sizes(self.core)
         take = sizes.take
         return self._replace(
-            values=[Value(take(shape), t, node) for shape, t, node in self.values],
+            values=[Value(take(shape), t, node, at) for shape, t, node, at in self.values],
             nodes=[
                 Node(op, take(attrs, _LETTERS.get(op, "")) if attrs else attrs, read, made, origin)
                 for op, attrs, read, made, origin in self.nodes
@@ -192,10 +194,6 @@ class Graph(NamedTuple):
         """Whether a node that is no row of the op table has an effect beside its results."""
         core, number = self._recorded(node)
         return core.is_ordered(number)
-
-    def has_effects(self) -> bool:
-        """Whether any node has an effect beside its results."""
-        return any(node.op not in OPS and self.is_ordered(node) for node in self.nodes)
 
     def _recorded(self, node: Node) -> tuple[_core.Graph, int]:
         """The recording that a node is of, and which node of that."""

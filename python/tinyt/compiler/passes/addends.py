@@ -27,7 +27,7 @@ def run(graph: Graph) -> Graph:
             if made is None or uses[product] != 1 or not _fits(edit, product, addend):
                 continue
             if _waits(edit, made, product):
-                shape, t, _ = edit.values[product]
+                shape, t, *_ = edit.values[product]
                 return (edit.add("matmul_add", (*made.inputs, addend), (), shape, t),)
         return None
 
@@ -36,7 +36,7 @@ def run(graph: Graph) -> Graph:
 
 def _fits(edit: Edit, product: int, addend: int) -> bool:
     """Whether the kernel adds it itself: to each element of one matrix, or one row to all rows."""
-    shape, t, _ = edit.values[product]
+    shape, t, *_ = edit.values[product]
     added = edit.values[addend]
     if t not in (float32, float64) or added.dtype != t:
         return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.compiler.passes.edit import CPU, REARRANGING, SCALARS, walk
+from tinyt.compiler.passes.edit import REARRANGING, SCALARS, walk
 from tinyt.tensor import prim
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def run(graph: Graph) -> Graph:
 
     def rule(edit: Edit, node: Node) -> Sequence[int] | None:
         made = node.outputs[0]
-        shape, t, _ = edit.values[made]
+        shape, t, *_ = edit.values[made]
         if node.op == "fill":
             known[made] = prim.fill((1,) * len(shape), *node.attrs[1:])
             return None
@@ -46,18 +46,18 @@ def run(graph: Graph) -> Graph:
             number = getattr(prim, node.op)(*inputs, *node.attrs)
         except RuntimeError:
             return None
-        found = fill(edit, number, shape, t)
+        found = fill(edit, number, shape, t, edit.device_of(node))
         known[found] = number
         return (found,)
 
     return walk(graph, rule, _OPS) if any(n.op in _OPS for n in graph.nodes) else graph
 
 
-def fill(edit: Edit, number: Tensor, shape: tuple[int, ...], t: dtype) -> int:
+def fill(edit: Edit, number: Tensor, shape: tuple[int, ...], t: dtype, device: int) -> int:
     """A value that is one number everywhere."""
     item = number.item()
     real, imag = (item.real, item.imag) if isinstance(item, complex) else (item, 0.0)
     is_float = t.is_floating_point or t.is_complex
-    attrs = (), t.number, float(real), 0 if is_float else int(real), float(imag), CPU
+    attrs = (), t.number, float(real), 0 if is_float else int(real), float(imag), device
     one = edit.add("fill", (), attrs, (), t)
     return edit.add("expand", (one,), (shape,), shape, t) if shape else one

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.compiler.graph.graph import FLOW, OPS, Value
+from tinyt.compiler.graph.graph import FLOW, OPS
 from tinyt.compiler.passes.edit import FAULTING, SCALARS
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run(graph: Graph, replaced: Collection[int] = ()) -> Graph:
             place[i], kept = kept, kept + 1
             nodes.append(node)
     values = [
-        v if v.node < 0 or place[v.node] == v.node else Value(v.shape, v.dtype, place[v.node])
+        v if v.node < 0 or place[v.node] == v.node else v._replace(node=place[v.node])
         for v in graph.values
     ]
     split_point = graph.split_point

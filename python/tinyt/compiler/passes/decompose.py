@@ -9,23 +9,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyt import _core
-from tinyt.compiler.passes.edit import Edit, walk
+from tinyt.compiler.passes.edit import Edit, on_device, walk
 from tinyt.compiler.passes.views import contiguous
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tinyt.compiler.graph.graph import Graph, Node, Output
 
 
-def lacking() -> Collection[str]:
-    """The fused rows that programs have no kernel for."""
-    return _core.lacking_rows()
+def lacking(device: int) -> Mapping[str, int]:
+    """The fused rows that a device has no kernel for, and the numbers of the dtypes in which it has
+    none, as bits."""
+    return _core.lacking_rows(device)
+
+
+def applies(graph: _core.Graph) -> bool:
+    """Whether there may be such rows in a recording."""
+    return any(map(lacking, graph.devices()))
 
 
 def run(graph: Graph) -> Graph:
     """The graph without such rows."""
-    ops = lacking()
+    ops = {op for device in graph.core.devices() for op in lacking(device)}
     if not ops:
         return graph
     before = None
@@ -34,19 +40,21 @@ def run(graph: Graph) -> Graph:
     return graph
 
 
-def _decomposed(edit: Edit, node: Node) -> Sequence[int]:
-    given = node.inputs
-    types = [(edit.values[v].shape, edit.values[v].dtype.number, edit.is_weak(v)) for v in given]
-    made = edit.graph.from_core(_core.decomposition(node.op, node.attrs, types))
+def _decomposed(edit: Edit, node: Node) -> Sequence[int] | None:
+    given, device = node.inputs, edit.device_of(node)
+    types = lacking(device).get(node.op, 0)
+    if not types >> edit.values[given[0]].dtype.number & 1:
+        return None
+    operands = [(edit.values[v].shape, edit.values[v].dtype.number, edit.is_weak(v)) for v in given]
+    made = edit.graph.from_core(_core.decomposition(node.op, node.attrs, operands))
     by: dict[int, int] = {}
     for item in made.inputs:
         by[item.value] = given[item.argument] if item.tensor is None else edit.add_input(item)
     for inner in made.nodes:
         for v in inner.outputs:
             by[v] = edit.reserve(made.values[v].shape, made.values[v].dtype)
-        edit.append(
-            inner.op, [by[v] for v in inner.inputs], inner.attrs, [by[v] for v in inner.outputs]
-        )
+        read, make = [by[v] for v in inner.inputs], [by[v] for v in inner.outputs]
+        edit.append(inner.op, read, on_device(inner, device), make)
     roots = {edit.root(v) for v in given}
     found = [_own(edit, _seen(edit, output, by[output.value]), roots) for output in made.outputs]
     for old, new in zip(node.outputs, found, strict=True):
@@ -56,7 +64,7 @@ def _decomposed(edit: Edit, node: Node) -> Sequence[int]:
 
 def _seen(edit: Edit, output: Output, value: int) -> int:
     """A result as it lies in a value."""
-    shape, t, _ = edit.values[value]
+    shape, t, *_ = edit.values[value]
     steps = tuple(s if n > 1 else 0 for n, s in zip(output.shape, output.stride, strict=True))
     if (shape, contiguous(shape), 0) == (output.shape, steps, output.offset):
         return value
@@ -68,5 +76,5 @@ def _own(edit: Edit, value: int, operands: set[int]) -> int:
     """A result that is an operand, or a view of one, in memory of its own."""
     if edit.root(value) not in operands:
         return value
-    shape, t, _ = edit.values[value]
+    shape, t, *_ = edit.values[value]
     return edit.add("copy", (value,), (), shape, t)

@@ -26,6 +26,12 @@ def with_flag(flag: str) -> frozenset[str]:
 
 VIEWS = with_flag("view")
 CPU = 0  # as the attribute of an op that makes a tensor
+# Where an op has that attribute.
+_AT = {
+    name: [word.partition(":")[0] for word in row["attributes"].split()].index("device")
+    for name, row in OPS.items()
+    if " device:d" in f" {row['attributes']}"
+}
 REARRANGING = VIEWS - {"view_as_real", "view_as_complex"}  # of the same elements
 RANDOM = with_flag("random")
 FAULTING = with_flag("value_error")
@@ -81,12 +87,13 @@ class Edit:
         self, op: str, inputs: Sequence[int], attrs: tuple[Any, ...], outputs: Sequence[int]
     ) -> None:
         """A new node that makes reserved values."""
-        self._append(Node(op, attrs, tuple(inputs), tuple(outputs)))
+        self._place(Node(op, attrs, tuple(inputs), tuple(outputs)))
 
-    def add_input(self, item: Input) -> int:
+    def add_input(self, item: Input, device: int = CPU) -> int:
         """What new nodes read from outside, an input of another graph; returns its value."""
         assert item.tensor is not None
         value = self.reserve(tuple(item.tensor.shape), item.tensor.dtype)
+        self.values[value] = self.values[value]._replace(device=device)
         self._added.append(item._replace(value=value))
         self.inputs[value] = self._added[-1]
         return value
@@ -97,7 +104,7 @@ class Edit:
         """A new node that does what a node of another recording does, no row of the op table."""
         self._borrowed.append((lender, node.origin))
         origin = -1 - len(self.graph.borrowed) - len(self._borrowed)
-        self._append(Node(node.op, node.attrs, tuple(inputs), tuple(outputs), origin))
+        self._place(Node(node.op, node.attrs, tuple(inputs), tuple(outputs), origin))
 
     def withdraw(self, count: int) -> None:
         """Removes the nodes after the first `count` ones, which nothing reads."""
@@ -110,6 +117,20 @@ class Edit:
         for v in node.outputs:
             self.makers[v] = node
         self.nodes.append(node)
+
+    def _place(self, node: Node) -> None:
+        device = self.device_of(node)
+        for v in node.outputs if device != CPU else ():
+            self.values[v] = self.values[v]._replace(device=device)
+        self._append(node)
+
+    def device_of(self, node: Node) -> int:
+        """Where it makes its values."""
+        if node.op in _AT:
+            return int(node.attrs[_AT[node.op]])
+        if node.op not in OPS:
+            return self.values[node.outputs[0]].device  # as it was recorded
+        return next((at for v in node.inputs if (at := self.values[v].device) != CPU), CPU)
 
     def maker(self, value: int, op: str) -> Node | None:
         """The node that makes a value, where it is of that op."""
@@ -152,7 +173,7 @@ class Edit:
 
     def nbytes(self, value: int) -> int:
         """Of a dense value."""
-        shape, t, _ = self.values[value]
+        shape, t, *_ = self.values[value]
         return prod(shape) * t.itemsize
 
     def hold_number(self, value: int) -> None:
@@ -174,13 +195,15 @@ class Edit:
     def take(self, old: int, new: int, saved: int | None = None) -> bool:
         """Whether ``new``, which has the same bits, may stand for ``old``, and if so notes it.
 
-        Not where promotion would tell them apart. Nor where memory would be kept longer than it
-        was, unless that of ``old`` is saved, or of another value that nothing reads then. Nor where
-        a run's results are kept, or arguments, for a backward pass that would find them written to
-        when it had values of its own.
+        Not where promotion or a device would tell them apart. Nor where memory would be kept longer
+        than it was, unless that of ``old`` is saved, or of another value that nothing reads then.
+        Nor where a run's results are kept, or arguments, for a backward pass that would find them
+        written to when it had values of its own.
         """
         root, was = self.root(new), self.root(old)
         if self.is_weak(old) != self.is_weak(new):
+            return False
+        if self.values[old].device != self.values[new].device:
             return False
         if root == was:
             return True
@@ -263,9 +286,8 @@ class Edit:
             values[v] = values[v]._replace(node=-1)
         for i, node in enumerate(self.nodes):
             for v in node.outputs:
-                shape, t, before = values[v]
-                if before != i:
-                    values[v] = Value(shape, t, i)
+                if values[v].node != i:
+                    values[v] = values[v]._replace(node=i)
         return old._replace(
             nodes=self.nodes,
             values=values,
@@ -281,6 +303,14 @@ def _old_root(graph: Graph, value: int) -> int:
     while (node := graph.values[value].node) >= 0 and graph.nodes[node].op in VIEWS:
         value = graph.nodes[node].inputs[0]
     return value
+
+
+def on_device(node: Node, device: int) -> tuple[Any, ...]:
+    """Attributes as recorded on the CPU, of the same node elsewhere."""
+    at = _AT.get(node.op)
+    if at is None or node.op == "to_device" or node.attrs[at] != CPU:
+        return node.attrs
+    return (*node.attrs[:at], device, *node.attrs[at + 1 :])
 
 
 def walk(graph: Graph, rule: Rule, ops: Collection[str]) -> Graph:

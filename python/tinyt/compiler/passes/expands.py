@@ -32,7 +32,7 @@ def _rule(edit: Edit, node: Node) -> Sequence[int] | None:
     if len({edit.values[v].dtype for v in counted if not edit.is_weak(v)}) > 1:
         return None
     inputs = [_before(edit, v) for v in node.inputs]
-    shape, t, _ = edit.values[node.outputs[0]]
+    shape, t, *_ = edit.values[node.outputs[0]]
     small = _broadcast([edit.values[v].shape for v in inputs])
     if prod(small) >= prod(shape) and small != shape:
         return None

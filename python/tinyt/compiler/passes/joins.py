@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tinyt.compiler.passes.edit import CPU, uses_of, walk
+from tinyt.compiler.passes.edit import uses_of, walk
 from tinyt.compiler.passes.views import contiguous
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def _part(
     piece = next((p for p in row[1] if p.start <= start and end <= p.end), None)
     if piece is None:
         return None
-    shape, t, _ = edit.values[node.outputs[0]]
+    shape, t, *_ = edit.values[node.outputs[0]]
     if piece.value < 0:
-        return (_filled(edit, piece.number, shape, t),)
+        return (_filled(edit, piece.number, shape, t, edit.device_of(node)),)
     whole = node.inputs[0] if node.inputs[0] in parted else None
     if not edit.take(node.outputs[0], piece.value, whole):
         return None
@@ -123,9 +123,9 @@ def _part(
     return (edit.add("slice", (piece.value,), attrs, shape, t),)
 
 
-def _filled(edit: Edit, number: float, shape: tuple[int, ...], t: object) -> int:
+def _filled(edit: Edit, number: float, shape: tuple[int, ...], t: object, device: int) -> int:
     whole = 0 if t.is_floating_point or t.is_complex else int(number)  # type: ignore[attr-defined]
-    one = edit.add("fill", (), ((), t.number, number, whole, 0.0, CPU), (), t)  # type: ignore
+    one = edit.add("fill", (), ((), t.number, number, whole, 0.0, device), (), t)  # type: ignore
     return edit.add("expand", (one,), (shape,), shape, t)  # type: ignore
 
 
@@ -133,7 +133,7 @@ def _joined(edit: Edit, node: Node, uses: list[int]) -> Sequence[int] | None:
     """A concatenation with its neighbouring parts joined, and without one of one operand, of
     nothing, or inside another."""
     dim, made = node.attrs[0], node.outputs[0]
-    shape, t, _ = edit.values[made]
+    shape, t, *_ = edit.values[made]
     inputs: list[int] = []
     for v in node.inputs:
         inner = edit.maker(v, "cat")
@@ -173,7 +173,7 @@ def _updated(edit: Edit, node: Node, rows: dict[int, Row], uses: list[int]) -> S
     """A write of all; a second one of the same part; one that leaves nothing of the padding."""
     base, value = node.inputs
     made = node.outputs[0]
-    shape, t, _ = edit.values[made]
+    shape, t, *_ = edit.values[made]
     size, strides, offset = node.attrs
     steps = tuple([s if n > 1 else 0 for n, s in zip(size, strides, strict=True)])
     dense = contiguous(shape)
@@ -229,5 +229,5 @@ def _slab(
         return None
     for v in values:
         edit.keep(v)
-    shape, t, _ = edit.values[made]
+    shape, t, *_ = edit.values[made]
     return (edit.add("cat", values, (dim,), shape, t),)

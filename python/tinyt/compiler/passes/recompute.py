@@ -298,7 +298,7 @@ def _changed(graph: Graph, choices: Iterable[_Choice]) -> tuple[Graph, tuple[Rec
             merged = tuple([new if new != old else now for old, now, new in before])
             nodes[i] = nodes[i]._replace(inputs=merged)
         added.setdefault(min(choice.readers), []).extend(copies.nodes)
-        shape, t, at = graph.values[choice.value]
+        shape, t, at, _ = graph.values[choice.value]
         ops = tuple(node.op for node in copies.nodes)
         made.append(Recomputed(graph.nodes[at].op, shape, t, _nbytes(values[choice.value]), ops))
     ordered: list[Node] = []
@@ -345,7 +345,7 @@ def refusal(error: MemoryLimit, limit: int, name: str, lines: Lines) -> str:
 def _described(graph: Graph, value: int, lines: Lines) -> str:
     if value < 0:
         return "a copy"
-    shape, t, at = graph.values[value]
+    shape, t, at, _ = graph.values[value]
     text = f"{t.name}{list(shape)}"
     if at < 0:
         return text

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinyt.compiler.capture.compare import place_of
 from tinyt.compiler.graph.graph import OPS
 from tinyt.compiler.passes import dead
-from tinyt.compiler.passes.edit import Edit, uses_of, with_flag
+from tinyt.compiler.passes.edit import Edit, on_device, uses_of, with_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,15 +104,16 @@ class _Replacing:
 
     def _put(self, new: Shape, given: list[int], node: Node) -> Sequence[int] | None:
         edit, graph, before = self._edit, new.graph, len(self._edit.nodes)
+        device = edit.device_of(node)
         by = dict(zip(new.arguments, given, strict=True))
         for item in graph.inputs:
-            by[item.value] = edit.add_input(item)
+            by[item.value] = edit.add_input(item, graph.values[item.value].device)
         for made in graph.nodes[len(given) :]:
             for v in made.outputs:
                 by[v] = edit.reserve(graph.values[v].shape, graph.values[v].dtype)
             read, make = [by[v] for v in made.inputs], [by[v] for v in made.outputs]
             if made.op in OPS:
-                edit.append(made.op, read, made.attrs, make)
+                edit.append(made.op, read, on_device(made, device), make)
             else:
                 edit.borrow(graph.core, made, read, make)
         found = by[new.output]
@@ -140,7 +142,7 @@ class _Match:
     def _same(self, want: Node, have: Node) -> bool:
         if want.op != have.op or len(want.inputs) != len(have.inputs):
             return False
-        if self._exact and not _equal(want.attrs, have.attrs):
+        if self._exact and not _equal(on_device(want, self._edit.device_of(have)), have.attrs):
             return False
         if self._all(want.inputs, have.inputs, have):
             return True
@@ -159,7 +161,7 @@ class _Match:
         if want in self._found:
             return self._found[want] == have
         graph = self._pattern.graph
-        shape, t, number = graph.values[want]
+        shape, t, number, _ = graph.values[want]
         if number < 0:
             have = self._number_behind(have, reader)
         if self._exact and (shape, t) != self._edit.values[have][:2]:
@@ -196,7 +198,7 @@ class _Match:
         if item is None or item.tensor is None or other.tensor is None or item.live:
             return False
         if not (item.weak and other.weak):
-            return item.weak == other.weak and item.tensor.data_ptr() == other.tensor.data_ptr()
+            return item.weak == other.weak and place_of(item.tensor) == place_of(other.tensor)
         # A number may depend on the shapes, too.
         return item.tensor.dtype is other.tensor.dtype and (
             not self._exact or _equal(item.tensor.item(), other.tensor.item())

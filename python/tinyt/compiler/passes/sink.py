@@ -63,7 +63,7 @@ def _pays(edit: Edit, node: Node, wide: int, reader: str) -> bool:
     (is_readable in plan_regions.cpp). What is too large for these is copied before the region
     instead of after it, and pays where the reader joins the region."""
     (x,), (dims,) = node.inputs, node.attrs
-    shape, t, _ = edit.values[x]
+    shape, t, *_ = edit.values[x]
     if not dims:
         return False
     if edit.nbytes(x) > GATHERED_BYTES:

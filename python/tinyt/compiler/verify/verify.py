@@ -339,8 +339,8 @@ def _seeds_of(capture: Any) -> list[Tensor]:
     if backward is None:
         return []
     seeds = []
-    for shape, dtype in backward.shapes:
+    for shape, dtype, device in backward.shapes:
         n = math.prod(shape)
-        ramp = prim.iota(n, float32, 0.5, 1.0 / max(n, 1), 0, 0)
+        ramp = prim.iota(n, float32, 0.5, 1.0 / max(n, 1), 0, 0, device)
         seeds.append(prim.reshape(prim.cast(ramp, dtype), shape))
     return seeds

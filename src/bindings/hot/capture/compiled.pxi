@@ -279,13 +279,15 @@ def has_values(TensorBase x not None, TensorBase values not None):
     """Whether a tensor has these elements, bit for bit, in dtype and shape; ``values`` is in
     row-major order."""
     cdef CTensor dense
-    if x.t.dtype() != values.t.dtype() or not x.t.shape() == values.t.shape() or (
-            not is_on_host(x.t)):
+    cdef CTensor other
+    if x.t.dtype() != values.t.dtype() or not x.t.shape() == values.t.shape():
         return False
     if x.t.numel() == 0:
         return True
     dense = x.t if x.t.is_contiguous() else (<TensorBase>run_one(OP_COPY, x, Attrs())).t
-    return memcmp(dense.data(), values.t.data(),
+    dense = dense if is_on_host(dense) else host_copy(dense)
+    other = values.t if is_on_host(values.t) else host_copy(values.t)
+    return memcmp(dense.data(), other.data(),
                   <size_t>(values.t.numel() * values.t.itemsize())) == 0
 
 

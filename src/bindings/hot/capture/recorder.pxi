@@ -54,7 +54,8 @@ cdef class Recorder:
     def seed(self, TensorBase like not None, source):
         """What stands for the gradient of an output, in row-major order."""
         shape = tuple_of(like.t.shape())
-        return self.placeholder(wrap(new_empty(<PyObject*>shape, <int>like.t.dtype())), source)
+        return self.placeholder(
+            wrap(new_empty_on(<PyObject*>shape, <int>like.t.dtype(), like.t.device())), source)
 
     def let_wait(self, bint may_wait):
         """Sets `may_wait`."""
@@ -495,4 +496,4 @@ cdef object recorded_item(TensorBase x):
     if is_float(x.t.dtype()):
         return live_number(index)
     recorded_numbers().hold(index)
-    return element_to_python(x.t.data(), x.t.dtype())
+    return element_to_python((x.t if is_on_host(x.t) else host_copy(x.t)).data(), x.t.dtype())

@@ -346,10 +346,13 @@ def from_data(data, dtype dt=None, bint alone=False):
     which by their dtypes count otherwise than as numbers."""
     data = held_all(data)
     out = record_constant(wrap(from_sequence(<PyObject*>data, -1 if dt is None else dt.number, alone)))
+    if is_recording():   # each run has one of its own
+        if code_of(t_device) != code_of(out.t.device()):
+            return wrap(to_device(out.t, t_device))
+        return run_one(OP_COPY, out, Attrs())
     if has_other_devices():
         out.t = to_device(out.t, t_device)
-    # Each run has one of its own.
-    return run_one(OP_COPY, out, Attrs()) if is_recording() else out
+    return out
 
 
 cpdef object empty(sizes, dtype dt):

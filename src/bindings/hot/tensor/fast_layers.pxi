@@ -152,7 +152,7 @@ cdef object fast_layer_norm(PyObject* const* args, Py_ssize_t n, PyObject* names
         return NotImplemented
     operands.add(x.t, <PyObject*>x)
     if weight is None or bias is None:
-        one = cast(CTensor.number(1), x.t.dtype())
+        one = to_device(cast(CTensor.number(1), x.t.dtype()), x.t.device())
     for part in (weight, bias):
         if part is None:
             operands.add(one, NULL)

@@ -99,6 +99,11 @@ cdef class TensorBase:
         return storage_elements(self.t)
 
     @property
+    def _device_code(self):
+        """The device, as an attribute of an operation has it."""
+        return code_of(self.t.device())
+
+    @property
     def _storage_id(self):
         """The same number for all views of a memory, as long as one of them lives."""
         return <size_t>&self.t.storage()

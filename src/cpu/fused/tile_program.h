@@ -6,7 +6,7 @@
 #include "core/base/shape.h"
 #include "core/ops/ops.h"
 
-namespace tinyt {
+namespace tinyt::cpu {
 
 // What runs over rows x cols elements, one tile after another: scalar ops, conversions, and
 // reductions of whole rows, whose results other steps may take. Values live in registers: a tile,
@@ -66,4 +66,4 @@ struct TileOperand {
   int64_t gather = 0;  // bytes from one column to the next
 };
 
-}  // namespace tinyt
+}  // namespace tinyt::cpu
