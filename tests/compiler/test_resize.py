@@ -196,7 +196,7 @@ def test_what_is_no_other_size() -> None:
         "operation 0 was log, now it is exp"
     )
     assert resized(function, [X(2, 3)], [X(2, 3, 3)]) == (
-        "a value has another dtype or number of dimensions"
+        "a value has another dtype, device or number of dimensions"
     )
     why = resized(lambda x: x.exp(), [X(2)], [X(2).double()])
     assert why == "operation 0 (exp) is another"

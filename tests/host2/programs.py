@@ -98,6 +98,14 @@ def test_several_devices_in_one_program():
     assert compiled.cache_info().currsize == 2
 
 
+def test_what_passes_made_for_one_device_is_not_anothers():
+    f = tinyt.compile(lambda x: nn.functional.pad(x, (2, 0))[:, :2] + x[:, :2])
+    for place in (CPU, CPU, PLACE, OTHER, CPU):
+        for n in (3, 4):
+            x = tinyt.randn(n, 5)
+            same(f(x.to(place)), x[:, :2], place)
+
+
 def test_numbers_and_constants():
     def f(x, scale):
         return x * scale + tinyt.tensor([1.0, 2.0, 3.0], device=x.device)

@@ -136,8 +136,8 @@ Sizes::Form::Form(const Graph& g) {
     ends.push_back(nodes.size());
   }
   for (const Graph::Value& v : g.values())
-    types.insert(types.end(),
-                 {static_cast<int64_t>(v.shape.size()), static_cast<int64_t>(v.dtype), v.node});
+    types.insert(types.end(), {static_cast<int64_t>(v.shape.size()), static_cast<int64_t>(v.dtype),
+                               code_of(v.device), v.node});
   add_ends(g, rest);
 }
 
@@ -151,7 +151,7 @@ std::string Sizes::Form::difference(const Form& now) const {
                                      : " was " + names[i] + ", now it is " + now.names[i]);
   }
   if (ends.size() != now.ends.size()) return "there are other operations";
-  if (types != now.types) return "a value has another dtype or number of dimensions";
+  if (types != now.types) return "a value has another dtype, device or number of dimensions";
   return rest == now.rest ? "" : "something else is read, written or returned";
 }
 
