@@ -243,6 +243,28 @@ def test_custom_operations_see_their_tensors_there():
         same(f(tinyt.full((3,), n, device=PLACE)), tinyt.full((3,), (n + 1) * 6))
 
 
+def test_rewrites_with_custom_operations_stay_where_they_were_tried():
+    seen = []
+
+    @tinyt.library.custom_op("host2::thrice", mutates_args=())
+    def thrice(x: tinyt.Tensor) -> tinyt.Tensor:
+        seen.append(x.device)
+        return x * 3
+
+    @thrice.register_fake
+    def _(x):
+        return tinyt.empty_like(x)
+
+    x = tinyt.randn(3)
+    with tinyt.compiler.rewrite(lambda x: x.exp() * 3.0, lambda x: thrice(x.exp())):
+        for place in (CPU, PLACE):
+            seen.clear()
+            f = tinyt.compile(lambda x: x.exp() * 3.0)
+            f(x.to(place))
+            same(f(x.to(place)), x.exp() * 3.0, place)
+            assert (CPU in seen) == (place == CPU)
+
+
 def test_an_error_of_the_device_has_its_words():
     f = tinyt.compile(lambda x, i: x[i] * 2)
     x = tinyt.arange(4.0, device=PLACE)

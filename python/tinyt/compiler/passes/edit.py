@@ -128,7 +128,7 @@ class Edit:
         """Where it makes its values."""
         if node.op in _AT:
             return int(node.attrs[_AT[node.op]])
-        if node.op not in OPS:
+        if node.op not in OPS and node.origin >= 0:
             return self.values[node.outputs[0]].device  # as it was recorded
         return next((at for v in node.inputs if (at := self.values[v].device) != CPU), CPU)
 

@@ -114,8 +114,14 @@ class _Replacing:
             read, make = [by[v] for v in made.inputs], [by[v] for v in made.outputs]
             if made.op in OPS:
                 edit.append(made.op, read, on_device(made, device), make)
-            else:
+            elif all(
+                edit.values[v].device == graph.values[w].device
+                for v, w in zip(read, made.inputs, strict=True)
+            ):
                 edit.borrow(graph.core, made, read, make)
+            else:  # it does what was recorded, for tensors that lie there
+                edit.withdraw(before)
+                return None
         found = by[new.output]
         if edit.take(node.outputs[0], found):
             return (found,)
