@@ -279,10 +279,10 @@ class _HostCall:
                 f"{self._op._name}: returned {len(found)} tensors, its fake {len(made)}"
             )
         for x, y in zip(made, found, strict=True):
-            if x.shape != y.shape or x.dtype is not y.dtype:
+            if x.shape != y.shape or x.dtype is not y.dtype or x.device != y.device:
                 raise RuntimeError(
-                    f"{self._op._name}: returned {y.dtype.name} {tuple(y.shape)}, its fake "
-                    f"{x.dtype.name} {tuple(x.shape)}"
+                    f"{self._op._name}: returned {y.dtype.name} {tuple(y.shape)} on {y.device}, "
+                    f"its fake {x.dtype.name} {tuple(x.shape)} on {x.device}"
                 )
             x._assign(y)
         for x, y in zip(tensors[self._made : self._made + self._changed], rest, strict=False):

@@ -78,10 +78,10 @@ std::map<std::string_view, uint32_t> lacking_rows(int64_t device) {
   const Kernels& kernels = kernels_of(device_of(device));
   for (int i = 0; i < kOpCount; ++i) {
     const auto op = static_cast<OpId>(i);
-    uint32_t types = 0;
-    for (int t = 0; t < kDTypeCount; ++t)
-      if (!kernels.takes(op, static_cast<DType>(t))) types |= uint32_t{1} << t;
-    if (has_flag(op, op_flags::fused) && types != 0) found[kOps[i].name] = types;
+    if (!has_flag(op, op_flags::fused)) continue;
+    uint32_t types = kernels.row(op) ? 0 : ~uint32_t{0};
+    if (kernels.lacks) types |= (*kernels.lacks)[i];
+    if (types != 0) found[kOps[i].name] = types;
   }
   return found;
 }

@@ -23,7 +23,7 @@ def sine() -> CustomOpDef:
 
     @custom_op("tests::sine", mutates_args=())
     def sine(x: Tensor, factor: float = 1.0) -> Tensor:
-        return tinyt.from_numpy(np.sin(x.numpy(force=True)) * np.float32(factor))
+        return tinyt.from_numpy(np.sin(x.numpy(force=True)) * np.float32(factor)).to(x.device)
 
     @sine.register_fake
     def _(x: Tensor, factor: float = 1.0) -> Tensor:

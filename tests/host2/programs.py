@@ -99,11 +99,10 @@ def test_several_devices_in_one_program():
 
 
 def test_what_passes_made_for_one_device_is_not_anothers():
-    f = tinyt.compile(lambda x: nn.functional.pad(x, (2, 0))[:, :2] + x[:, :2])
+    f = tinyt.compile(lambda x: nn.functional.pad(x, (2, 0))[:, :2].clone())  # a fill of a pass's
     for place in (CPU, CPU, PLACE, OTHER, CPU):
         for n in (3, 4):
-            x = tinyt.randn(n, 5)
-            same(f(x.to(place)), x[:, :2], place)
+            same(f(tinyt.randn(n, 5).to(place)), tinyt.zeros(n, 2), place)
 
 
 def test_numbers_and_constants():
@@ -263,6 +262,44 @@ def test_rewrites_with_custom_operations_stay_where_they_were_tried():
             f(x.to(place))
             same(f(x.to(place)), x.exp() * 3.0, place)
             assert (CPU in seen) == (place == CPU)
+
+
+@pytest.mark.parametrize(
+    ("replacement", "elsewhere"),
+    [
+        (lambda x: x.sin() + x.sin(), True),
+        (lambda x: x.sin() + x.sin() * x.new_ones(3), True),
+        (lambda x: x.sin() + x.sin() * tinyt.tensor([1.0, 1.0, 1.0]), False),
+        (lambda x: (x.sin() + x.sin()).to(PLACE).to(CPU), False),
+    ],
+)
+def test_rewrites_go_to_other_devices_unless_they_hold_one(replacement, elsewhere):
+    x = tinyt.randn(2, 3)
+
+    def pattern(x):
+        return x.sin() * 2.0
+
+    with tinyt.compiler.rewrite(pattern, replacement, shapes=[[(2, 3)]], dtypes=[tinyt.float32]):
+        for place in (CPU, PLACE, OTHER):
+            f = tinyt.compile(pattern)
+            for _ in range(3):
+                same(f(x.to(place)), pattern(x), place)
+            assert ("add" in str(f.report())) == (elsewhere or place == CPU)
+
+
+def test_a_custom_operation_is_where_its_fake_is():
+    @tinyt.library.custom_op("host2::away", mutates_args=())
+    def away(x: tinyt.Tensor) -> tinyt.Tensor:
+        return (x * 2).cpu()
+
+    @away.register_fake
+    def _(x):
+        return tinyt.empty_like(x)
+
+    f = tinyt.compile(lambda x: away(x) + 1)
+    same(f(tinyt.ones(3)), tinyt.full((3,), 3.0), CPU)
+    with pytest.raises(RuntimeError, match=r"on cpu, its fake float32 .* on host2:1"):
+        f(tinyt.ones(3, device=PLACE))
 
 
 def test_an_error_of_the_device_has_its_words():

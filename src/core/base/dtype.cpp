@@ -8,8 +8,6 @@ namespace {
 
 std::atomic<DType> g_default{DType::Float32};
 
-constexpr bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
-
 }  // namespace
 
 DType promote(DType a, DType b) {

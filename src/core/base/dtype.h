@@ -53,6 +53,7 @@ constexpr std::string_view name_of(DType t) { return info(t).name; }
 constexpr bool is_bool(DType t) { return t == DType::Bool; }
 constexpr bool is_integral(DType t) { return info(t).category <= Category::Integer; }
 constexpr bool is_float(DType t) { return info(t).category == Category::Float; }
+constexpr bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
 constexpr bool is_complex(DType t) { return info(t).category == Category::Complex; }
 // The dtype of a complex number's parts, and the one whose parts are of dtype t; t where none is.
 constexpr DType real_of(DType t) {

@@ -9,8 +9,6 @@ namespace tinyt {
 
 namespace {
 
-bool converts(OpId op) { return op == OpId::cast || op == OpId::copy; }
-
 template <class... Parts>
 void check_op(bool ok, size_t op, const FusedKernel::Op& what, const Parts&... parts) {
   require(ok, ErrorKind::Runtime, "fused kernel: operation ", op, " (", name_of(what.op), ") ",

@@ -48,6 +48,9 @@ struct FusedKernel {
   int64_t cols() const { return numel_of(std::span(shape).last(reduced)); }
 };
 
+// What is no scalar op, but as good as one.
+inline bool converts(OpId op) { return op == OpId::cast || op == OpId::copy; }
+
 // RuntimeError where it is none: a value is read before it is made, or an operation does not give
 // what its value is.
 void verify(const FusedKernel& kernel);

@@ -7,15 +7,10 @@
 
 namespace tinyt {
 
-namespace {
-
-// Of a dense tensor.
-Buffer memory_of(const Tensor& t) {
-  return t.storage().buffer.part(static_cast<size_t>(t.offset()) * t.itemsize(),
-                                 static_cast<size_t>(t.numel()) * t.itemsize());
+Buffer memory_of(const Tensor& x) {
+  return x.storage().buffer.part(static_cast<size_t>(x.offset()) * x.itemsize(),
+                                 static_cast<size_t>(x.numel()) * x.itemsize());
 }
-
-}  // namespace
 
 void copy_bytes(const Buffer& to, const Buffer& from, size_t bytes) {
   if (bytes == 0) return;

@@ -11,6 +11,8 @@ void copy_to_device(const KernelCall& call);
 // Dense tensors of one shape and dtype, on any two devices.
 void copy_between(const Tensor& from, const Tensor& to);
 
+// Of a dense tensor.
+Buffer memory_of(const Tensor& x);
 // Bytes of one device, or of that and the host.
 void copy_bytes(const Buffer& to, const Buffer& from, size_t bytes);
 

@@ -9,9 +9,6 @@ namespace {
 // Levels of new regions are so far apart that they can still rise above each other.
 constexpr int64_t kLevelStep = int64_t{1} << 20;
 
-// What is no scalar op, but as good as one.
-bool converts(const Graph::Node& node) { return node.op == OpId::cast || node.op == OpId::copy; }
-
 }  // namespace
 
 Fuser::Fuser(const Graph& graph, Regions hold)
@@ -73,7 +70,7 @@ bool Fuser::can_fuse(const Graph::Node& node) const {
     const Graph::Value& in = graph_.values()[v];
     if (is_complex(in.dtype) || numel_of(in.shape) == 0) return false;
   }
-  if (converts(node)) return true;
+  if (converts(node.op)) return true;
   // Integer division checks its divisors first, which a region cannot.
   if (info(node.op).kind == OpKind::Scalar)
     return !(is_integral(node.compute) && divides(node.op)) &&

@@ -68,12 +68,6 @@ class InterruptPoll {
   Clock::time_point next_ = Clock::now() + kInterval;
 };
 
-// Of a dense operand of a node.
-Buffer operand_memory(const Tensor& x, size_t byte = 0) {
-  return x.storage().buffer.part(static_cast<size_t>(x.offset()) * x.itemsize() + byte,
-                                 static_cast<size_t>(x.numel()) * x.itemsize() - byte);
-}
-
 void clear(const Buffer& to) {
   if (to.bytes == 0) return;
   if (to.device == Device{}) {
@@ -240,7 +234,7 @@ class BoundScan : public ExternalOp::Executable {
     }
     for (size_t i = 0; i < settings_.finals.size(); ++i) {
       const int64_t r = settings_.finals[i];
-      copy_bytes(operand_memory(outputs_[i]), body_.result(r), body_.result_bytes(r));
+      copy_bytes(memory_of(outputs_[i]), body_.result(r), body_.result_bytes(r));
     }
   }
   size_t scratch_bytes() const override {
@@ -256,13 +250,14 @@ class BoundScan : public ExternalOp::Executable {
     return settings_.reversed ? settings_.steps - 1 - step : step;
   }
   Buffer slice(const Stack& stack, int64_t step) const {
-    return operand_memory(outputs_[stack.output], static_cast<size_t>(index(step)) * stack.bytes);
+    const size_t from = static_cast<size_t>(index(step)) * stack.bytes;
+    return memory_of(outputs_[stack.output]).part(from, stack.bytes);
   }
   void set_argument(size_t a, int64_t step) const {
     const FlowSource& source = body_.sources()[a];
     const auto slice_of = [&](int64_t s) {
-      return operand_memory(inputs_[source.at],
-                            static_cast<size_t>(index(s)) * body_.argument_bytes(a));
+      const size_t bytes = body_.argument_bytes(a);
+      return memory_of(inputs_[source.at]).part(static_cast<size_t>(index(s)) * bytes, bytes);
     };
     Buffer& to = body_.arguments[a];
     switch (source.kind) {
@@ -270,17 +265,16 @@ class BoundScan : public ExternalOp::Executable {
         to = {};
         return;
       case FlowSource::kWhole:
-        to = operand_memory(inputs_[source.at]);
+        to = memory_of(inputs_[source.at]);
         return;
       case FlowSource::kSlice:
         to = slice_of(step);
         return;
       case FlowSource::kCarry:
-        to = step == 0 ? operand_memory(inputs_[source.at]) : body_.result(source.other);
+        to = step == 0 ? memory_of(inputs_[source.at]) : body_.result(source.other);
         return;
       case FlowSource::kNext:
-        to =
-            step + 1 < settings_.steps ? slice_of(step + 1) : operand_memory(inputs_[source.other]);
+        to = step + 1 < settings_.steps ? slice_of(step + 1) : memory_of(inputs_[source.other]);
         return;
     }
   }
@@ -364,22 +358,21 @@ class BoundCond : public ExternalOp::Executable {
   }
 
   void run(const RngOffsets& draws) const override {
-    allocs_ = is_true(operand_memory(inputs_[0]));
+    allocs_ = is_true(memory_of(inputs_[0]));
     const Branch& branch = branches_[allocs_];
     PartRun& part = *branch.run;
     const Pairs::Blocks rest = branch.others.allocate();
     for (size_t a = 0; a < part.arguments.size(); ++a) {
       const FlowSource& source = part.sources()[a];
       part.arguments[a] =
-          source.kind == FlowSource::kWhole ? operand_memory(inputs_[source.at]) : Buffer{};
+          source.kind == FlowSource::kWhole ? memory_of(inputs_[source.at]) : Buffer{};
     }
     branch.others.set(rest, 0, part.memories);
-    for (const Result& r : branch.direct)
-      part.memories[r.memory] = operand_memory(outputs_[r.output]);
+    for (const Result& r : branch.direct) part.memories[r.memory] = memory_of(outputs_[r.output]);
     part.run(draws, 0);
-    for (size_t o : branch.zeros) clear(operand_memory(outputs_[o]));
+    for (size_t o : branch.zeros) clear(memory_of(outputs_[o]));
     for (const Result& r : branch.copied)
-      copy_bytes(operand_memory(outputs_[r.output]), part.memories[r.memory], r.bytes);
+      copy_bytes(memory_of(outputs_[r.output]), part.memories[r.memory], r.bytes);
   }
   size_t scratch_bytes() const override {
     size_t most = 0;
@@ -466,7 +459,7 @@ class BoundWhile : public ExternalOp::Executable {
     const Pairs::Blocks answer = answer_.allocate(), rolling = pairs_.allocate();
     answer_.set(answer, 0, condition_.memories);
     std::vector<Buffer> carry;
-    for (size_t i = 0; i < carries_.size(); ++i) carry.push_back(operand_memory(inputs_[i]));
+    for (size_t i = 0; i < carries_.size(); ++i) carry.push_back(memory_of(inputs_[i]));
     int64_t step = 0;
     InterruptPoll poll_interrupt;
     for (;; ++step) {
@@ -481,7 +474,7 @@ class BoundWhile : public ExternalOp::Executable {
     }
     steps_ = step;
     for (size_t i = 0; i < carry.size(); ++i) {
-      const Buffer to = operand_memory(outputs_[i]);
+      const Buffer to = memory_of(outputs_[i]);
       copy_bytes(to, carry[i], to.bytes);
     }
   }
@@ -494,7 +487,7 @@ class BoundWhile : public ExternalOp::Executable {
     for (size_t a = 0; a < part.arguments.size(); ++a) {
       const FlowSource& source = part.sources()[a];
       part.arguments[a] = source.kind == FlowSource::kCarry   ? carry[source.at]
-                          : source.kind == FlowSource::kWhole ? operand_memory(inputs_[source.at])
+                          : source.kind == FlowSource::kWhole ? memory_of(inputs_[source.at])
                                                               : Buffer{};
     }
   }

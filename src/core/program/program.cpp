@@ -15,6 +15,13 @@ int64_t first_byte(const Tensor& x) {
   return byte_span(x).first;
 }
 
+// It has its bytes there from now on.
+void put_in(Storage& storage, const Buffer& where) {
+  storage.buffer.host = where.host;
+  storage.buffer.handle = where.handle;
+  storage.buffer.offset = where.offset;
+}
+
 }  // namespace
 
 Program::Program(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_alloc)
@@ -52,12 +59,8 @@ void Program::bind(std::span<const Tensor> arguments) {
             ErrorKind::Runtime, "program: argument ", i, " must be ", name_of(like.dtype()), " ",
             like.shape(), " with strides ", like.strides(), ", got ", name_of(x.dtype()), " ",
             x.shape(), " with strides ", x.strides());
-    const int64_t first = first_byte(x);
-    const Buffer& from = x.storage().buffer;
-    Buffer& to = plan_.arguments[i].storage->buffer;
-    to.host = from.host ? static_cast<char*>(from.host) + first : nullptr;
-    to.handle = from.handle;
-    to.offset = from.offset + static_cast<size_t>(first);
+    put_in(*plan_.arguments[i].storage,
+           x.storage().buffer.part(static_cast<size_t>(first_byte(x)), 0));
   }
 }
 
@@ -87,9 +90,9 @@ void Program::place(const Plan::Arena& arena) {
   const Buffer& all = arena.memory.storage->buffer;
   const auto& [first, offset] = arena.placed[0];
   const Buffer there = all.part(offset, 0);
-  if (first->buffer.host == there.host && first->buffer.handle == there.handle) return;
-  for (const auto& [storage, from] : arena.placed)
-    storage->buffer = all.part(from, storage->buffer.bytes);
+  const Buffer& was = first->buffer;
+  if (was.host == there.host && was.handle == there.handle && was.offset == there.offset) return;
+  for (const auto& [storage, from] : arena.placed) put_in(*storage, all.part(from, 0));
 }
 
 void Program::execute(const Plan::Step& step, const RngOffsets& draws) {
@@ -198,16 +201,11 @@ struct Program::BufferGuard {
 
 void Program::run_at(std::span<const Buffer> arguments, std::span<const Buffer> memories,
                      const RngOffsets& draws) {
-  const auto lie_in = [](Storage& storage, const Buffer& where) {
-    storage.buffer.host = where.host;
-    storage.buffer.handle = where.handle;
-    storage.buffer.offset = where.offset;
-  };
   forget_lost_run();
-  for (size_t i = 0; i < arguments.size(); ++i) lie_in(*plan_.arguments[i].storage, arguments[i]);
+  for (size_t i = 0; i < arguments.size(); ++i) put_in(*plan_.arguments[i].storage, arguments[i]);
   set_draws(draws);
   const BufferGuard borrowed{*this};
-  for (size_t i = 0; i < memories.size(); ++i) lie_in(*plan_.memories[i].storage, memories[i]);
+  for (size_t i = 0; i < memories.size(); ++i) put_in(*plan_.memories[i].storage, memories[i]);
   run_steps(draws, nullptr);
 }
 

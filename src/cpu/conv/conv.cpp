@@ -328,12 +328,20 @@ void kernel_conv(const KernelCall& call) {
   });
 }
 
+namespace {
+
+Geometry geometry_of_weights(const KernelCall& call) {
+  AttrReader attrs(call.attrs);
+  const auto size = attrs.list();
+  return {call.inputs[1].shape(), size, call.inputs[0].shape(), attrs};
+}
+
+}  // namespace
+
 void kernel_conv_backward_weight(const KernelCall& call) {
   const Tensor &grad = call.inputs[0], &x = call.inputs[1], &out = call.outputs[0];
   const DType work = info(call.compute).compute;
-  AttrReader attrs(call.attrs);
-  const auto size = attrs.list();
-  const Geometry g(x.shape(), size, grad.shape(), attrs);
+  const Geometry g = geometry_of_weights(call);
   if (low_weight_gradient(g, grad, x, out)) return;
   in_compute_dtype(out, work, [&](const Tensor& dw) { weight_gradient(work, g, grad, x, dw); });
 }
@@ -341,9 +349,7 @@ void kernel_conv_backward_weight(const KernelCall& call) {
 int64_t workspace_conv_backward_weight(const KernelCall& call) {
   const Tensor &grad = call.inputs[0], &x = call.inputs[1], &out = call.outputs[0];
   const DType work = info(call.compute).compute;
-  AttrReader attrs(call.attrs);
-  const auto size = attrs.list();
-  const Geometry g(x.shape(), size, grad.shape(), attrs);
+  const Geometry g = geometry_of_weights(call);
   if (const Direct low = direct_of(out.dtype(), g); low_weights_pay(low))
     return dense_bytes(x) + dense_bytes(grad) + low_conv_weights_workspace(low);
   if (out.numel() == 0) return 0;

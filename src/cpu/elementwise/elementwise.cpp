@@ -340,10 +340,9 @@ void run_tiled(const ElementwiseCall& job) {
 
 DType kernel_dtype(OpId op, DType compute, bool mixed) {
   if (is_complex(compute)) return compute;
-  const bool half = compute == DType::Float16 || compute == DType::BFloat16;
   const bool has_one =
       kernels().elementwise->kernel[static_cast<int>(op)][static_cast<int>(compute)] != nullptr;
-  return has_one && !(half && mixed) ? compute : info(compute).compute;
+  return has_one && !(is_half(compute) && mixed) ? compute : info(compute).compute;
 }
 
 namespace {

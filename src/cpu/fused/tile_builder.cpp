@@ -11,8 +11,6 @@ namespace {
 // From so many operations on halves on, converting in between costs more than it saves.
 constexpr int64_t kFewHalves = 3;
 
-bool is_half_type(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
-
 // Their kernels for halves look at bits alone, and they round nothing.
 bool keeps_bits(OpId op) { return op == OpId::neg || op == OpId::abs || op == OpId::relu; }
 
@@ -21,7 +19,7 @@ bool keeps_bits(OpId op) { return op == OpId::neg || op == OpId::abs || op == Op
 TileBuilder::TileBuilder(const FusedKernel& kernel)
     : kernel_(kernel), is_read_(kernel.values.size()) {
   const auto on_halves = [](const FusedKernel::Op& op) {
-    return info(op.op).kind == OpKind::Scalar && is_half_type(op.compute) && !keeps_bits(op.op);
+    return info(op.op).kind == OpKind::Scalar && is_half(op.compute) && !keeps_bits(op.op);
   };
   widens_ = std::ranges::count_if(kernel.ops, on_halves) >= kFewHalves;
   for (const FusedKernel::Op& op : kernel.ops)
@@ -101,7 +99,7 @@ int TileBuilder::cast(int from, DType to, bool per_row, DType half) {
 void TileBuilder::make(int v, int is) {
   const DType dtype = value(v).dtype;
   const bool per_row = is >= 0 ? tiles.registers[is].per_row : value(v).per_row;
-  if (is_half_type(dtype) && dtype_of(is) == DType::Float32 && is_read_[v]) {
+  if (is_half(dtype) && dtype_of(is) == DType::Float32 && is_read_[v]) {
     made_.push_back({cast(is, DType::Float32, per_row, dtype), true});
   } else {
     made_.push_back({cast(is, dtype, per_row), false});
@@ -141,7 +139,7 @@ void TileBuilder::add_scalar(const FusedKernel::Op& op, int v) {
   bool mixed = false;
   for (const Operand& in : op.in) mixed |= value(in.value).dtype != op.compute;
   DType dtype = kernel_dtype(op.op, op.compute, mixed);
-  if (is_half_type(dtype) && !stays_half(op, dtype)) dtype = DType::Float32;
+  if (is_half(dtype) && !stays_half(op, dtype)) dtype = DType::Float32;
   TileProgram::Step step{op.op, dtype, 0, {}, static_cast<int>(op.in.size())};
   for (size_t i = 0; i < op.in.size(); ++i) {
     const DType want = i == 0 && has_flag(op.op, op_flags::predicate_first) ? DType::Bool : dtype;
@@ -150,7 +148,7 @@ void TileBuilder::add_scalar(const FusedKernel::Op& op, int v) {
   const DType result = value(v).dtype;
   step.out = add(result == DType::Bool ? result : dtype, value(v).per_row);
   tiles.steps.push_back(step);
-  if (keeps_bits(op.op) && is_half_type(op.compute) && dtype != op.compute) {
+  if (keeps_bits(op.op) && is_half(op.compute) && dtype != op.compute) {
     made_.push_back({step.out, true});
   } else {
     make(v, step.out);

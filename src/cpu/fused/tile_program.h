@@ -39,7 +39,6 @@ struct TileProgram {
   int inputs = 0;
   std::vector<Step> steps;
   std::vector<int> outputs;  // registers
-  std::vector<OpId> ops;     // of the nodes
   int tiles = 0, row_tiles = 0;
   bool reduces = false;    // there are reductions
   bool uses_rows = false;  // and steps over elements that take what they make

@@ -462,8 +462,6 @@ Tensor wide_sums(const KernelCall& call, Matmul& product) {
   return sums;
 }
 
-bool is_half(DType dtype) { return dtype == DType::Float16 || dtype == DType::BFloat16; }
-
 }  // namespace
 
 // Halves are rounded once, after the addition.

@@ -30,11 +30,10 @@ from tinyt._capture import (
 from tinyt._core import CaptureError
 from tinyt.compiler.backward import Backward
 from tinyt.compiler.capture.arguments import require_unchanged
-from tinyt.compiler.capture.compare import place_of
 from tinyt.compiler.capture.guards import StateError, Tracer, in_place_of
 from tinyt.compiler.capture.recording import recording
 from tinyt.compiler.capture.source_hints import capture_text
-from tinyt.compiler.graph.graph import Graph
+from tinyt.compiler.graph.graph import Graph, place_of
 from tinyt.forks import made_once, undone_in_child
 from tinyt.ops.autocast import own_casts
 from tinyt.tensor import Tensor, prim

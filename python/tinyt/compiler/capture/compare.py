@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tinyt import _core
 from tinyt._capture import ByIdentity, is_same
 from tinyt._tensor import view_dtype
-from tinyt.compiler.graph.graph import Graph, Input, Node
+from tinyt.compiler.graph.graph import Graph, Input, Node, Place, place_of
 from tinyt.dtypes import uint8
 from tinyt.tensor import Tensor, prim
 
 if TYPE_CHECKING:
     from tinyt.compiler.capture.sources import Lines
-
-
-# Of the first element of a tensor.
-Place: TypeAlias = int | tuple[int, int]
 
 
 class Recorded(Protocol):
@@ -33,11 +29,6 @@ class Recorded(Protocol):
     @property
     def graph(self) -> Graph:
         """What was recorded."""
-
-
-def place_of(x: Tensor) -> Place:
-    """Where the elements of a tensor begin: of memory that the host cannot read in its storage."""
-    return x.data_ptr() if x.is_cpu else (x._storage_id, x.storage_offset())
 
 
 def _same(first: Recorded, x: Tensor, second: Recorded, y: Tensor) -> bool:

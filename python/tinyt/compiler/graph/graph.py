@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from array import array
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tinyt._capture import Sizes
 from tinyt.dtypes import ALL
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 # The nodes that run recordings of their own.
 FLOW = frozenset({"cond", "scan", "while_loop"})
+
+
+# Of the first element of a tensor.
+Place: TypeAlias = int | tuple[int, int]
+
+
+def place_of(x: Tensor) -> Place:
+    """Where the elements of a tensor begin: of memory that the host cannot read in its storage."""
+    return x.data_ptr() if x.is_cpu else (x._storage_id, x.storage_offset())
 
 
 class Value(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyt import _core
-from tinyt.compiler.passes.edit import Edit, on_device, walk
+from tinyt.compiler.passes.edit import CPU, Edit, on_device, walk
 from tinyt.compiler.passes.views import contiguous
 
 if TYPE_CHECKING:
@@ -31,20 +31,24 @@ def applies(graph: _core.Graph) -> bool:
 
 def run(graph: Graph) -> Graph:
     """The graph without such rows."""
-    ops = {op for device in graph.core.devices() for op in lacking(device)}
+    without = {device: lacking(device) for device in graph.core.devices()}
+    ops = {op for rows in without.values() for op in rows}
     if not ops:
         return graph
+
+    def rule(edit: Edit, node: Node) -> Sequence[int] | None:
+        types = without[edit.device_of(node)].get(node.op, 0)
+        lacks = types >> edit.values[node.inputs[0]].dtype.number & 1
+        return _decomposed(edit, node) if lacks else None
+
     before = None
     while before is not graph:  # a decomposition may have fused rows in it
-        before, graph = graph, walk(graph, _decomposed, ops)
+        before, graph = graph, walk(graph, rule, ops)
     return graph
 
 
-def _decomposed(edit: Edit, node: Node) -> Sequence[int] | None:
+def _decomposed(edit: Edit, node: Node) -> Sequence[int]:
     given, device = node.inputs, edit.device_of(node)
-    types = lacking(device).get(node.op, 0)
-    if not types >> edit.values[given[0]].dtype.number & 1:
-        return None
     operands = [(edit.values[v].shape, edit.values[v].dtype.number, edit.is_weak(v)) for v in given]
     made = edit.graph.from_core(_core.decomposition(node.op, node.attrs, operands))
     by: dict[int, int] = {}
@@ -54,7 +58,7 @@ def _decomposed(edit: Edit, node: Node) -> Sequence[int] | None:
         for v in inner.outputs:
             by[v] = edit.reserve(made.values[v].shape, made.values[v].dtype)
         read, make = [by[v] for v in inner.inputs], [by[v] for v in inner.outputs]
-        edit.append(inner.op, read, on_device(inner, device), make)
+        edit.append(inner.op, read, on_device(inner, CPU, device), make)
     roots = {edit.root(v) for v in given}
     found = [_own(edit, _seen(edit, output, by[output.value]), roots) for output in made.outputs]
     for old, new in zip(node.outputs, found, strict=True):

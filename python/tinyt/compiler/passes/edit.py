@@ -305,10 +305,11 @@ def _old_root(graph: Graph, value: int) -> int:
     return value
 
 
-def on_device(node: Node, device: int) -> tuple[Any, ...]:
-    """Attributes as recorded on the CPU, of the same node elsewhere."""
+def on_device(node: Node, recorded: int, device: int) -> tuple[Any, ...]:
+    """Attributes of a node that was recorded on one device, where it makes its values on another
+    one."""
     at = _AT.get(node.op)
-    if at is None or node.op == "to_device" or node.attrs[at] != CPU:
+    if at is None or node.op == "to_device" or node.attrs[at] != recorded:
         return node.attrs
     return (*node.attrs[:at], device, *node.attrs[at + 1 :])
 

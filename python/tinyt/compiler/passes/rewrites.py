@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tinyt.compiler.capture.compare import place_of
-from tinyt.compiler.graph.graph import OPS
+from tinyt.compiler.graph.graph import OPS, place_of
 from tinyt.compiler.passes import dead
-from tinyt.compiler.passes.edit import Edit, on_device, uses_of, with_flag
+from tinyt.compiler.passes.edit import SCALARS, Edit, on_device, uses_of, with_flag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +26,22 @@ class Shape(NamedTuple):
     graph: Graph
     arguments: tuple[int, ...]
     output: int
+
+    @property
+    def device(self) -> int:
+        """Where it was recorded."""
+        return self.graph.values[self.output].device
+
+    def may_move(self) -> bool:
+        """Whether it does the same for arguments on another device: operations of the table alone,
+        which lead nowhere else, and no constants but numbers and elements beside others."""
+        nodes, values = self.graph.nodes[len(self.arguments) :], self.graph.values
+        constants = {item.value for item in self.graph.inputs if not item.weak}
+        return not any(values[v].shape for v in constants) and all(
+            node.op in SCALARS
+            or (node.op in OPS and node.op != "to_device" and constants.isdisjoint(node.inputs))
+            for node in nodes
+        )
 
 
 class Registered:
@@ -104,7 +119,9 @@ class _Replacing:
 
     def _put(self, new: Shape, given: list[int], node: Node) -> Sequence[int] | None:
         edit, graph, before = self._edit, new.graph, len(self._edit.nodes)
-        device = edit.device_of(node)
+        device, recorded = edit.device_of(node), new.device
+        if device != recorded and not new.may_move():
+            return None
         by = dict(zip(new.arguments, given, strict=True))
         for item in graph.inputs:
             by[item.value] = edit.add_input(item, graph.values[item.value].device)
@@ -113,15 +130,9 @@ class _Replacing:
                 by[v] = edit.reserve(graph.values[v].shape, graph.values[v].dtype)
             read, make = [by[v] for v in made.inputs], [by[v] for v in made.outputs]
             if made.op in OPS:
-                edit.append(made.op, read, on_device(made, device), make)
-            elif all(
-                edit.values[v].device == graph.values[w].device
-                for v, w in zip(read, made.inputs, strict=True)
-            ):
+                edit.append(made.op, read, on_device(made, recorded, device), make)
+            else:
                 edit.borrow(graph.core, made, read, make)
-            else:  # it does what was recorded, for tensors that lie there
-                edit.withdraw(before)
-                return None
         found = by[new.output]
         if edit.take(node.outputs[0], found):
             return (found,)
@@ -148,13 +159,17 @@ class _Match:
     def _same(self, want: Node, have: Node) -> bool:
         if want.op != have.op or len(want.inputs) != len(have.inputs):
             return False
-        if self._exact and not _equal(on_device(want, self._edit.device_of(have)), have.attrs):
+        if self._exact and not _equal(self._attributes(want, have), have.attrs):
             return False
         if self._all(want.inputs, have.inputs, have):
             return True
         if want.op not in _COMMUTATIVE:
             return False
         return self._all(want.inputs, have.inputs[::-1], have)
+
+    def _attributes(self, want: Node, have: Node) -> tuple[Any, ...]:
+        """Of a node of the pattern, were it recorded where the other one is."""
+        return on_device(want, self._pattern.device, self._edit.device_of(have))
 
     def _all(self, want: Sequence[int], have: Sequence[int], reader: Node) -> bool:
         before = dict(self._found)
