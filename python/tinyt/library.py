@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tinyt import _core
 from tinyt._autograd import GradMode, is_grad_enabled
-from tinyt._capture import Number
+from tinyt._capture import SymFloat
 from tinyt._core import CaptureError
 from tinyt.autograd import Function
 from tinyt.dtypes import float32
@@ -70,7 +70,7 @@ def _plain(value: Any) -> Any:
     """A number that a recording would read anew at every run is held: the program stands for it."""
     if isinstance(value, (list, tuple)):
         return type(value)([_plain(x) for x in value])
-    return float(value) if isinstance(value, Number) else value
+    return float(value) if isinstance(value, SymFloat) else value
 
 
 _defined: dict[str, CustomOpDef] = {}  # by "namespace::name", the last one of each

@@ -93,7 +93,7 @@ inline int64_t to_int64(OpId op, const AttrSpec& spec, PyObject* value) {
   return v;
 }
 
-// Adds a whole number; one that a trace follows with its formula.
+// Adds a whole number; one that a capture log follows with its formula.
 inline void add_int(OpId op, const AttrSpec& spec, PyObject* value, Attrs& attrs) {
   if (!PyLong_CheckExact(value))
     if (const int64_t row = symbol_row(value); row >= 0) {
@@ -182,8 +182,8 @@ inline PyObject* attrs_tuple(OpId op, const Attrs& attrs) {
     const auto place = static_cast<size_t>(at - attrs.ints.data());
     while (formula < attrs.formulas.size() && attrs.formulas[formula].first < place) ++formula;
     const bool has = formula < attrs.formulas.size() && attrs.formulas[formula].first == place;
-    Trace* trace = has ? tracing() : nullptr;
-    const int64_t row = trace ? trace->decoded(attrs.formulas[formula].second) : -1;
+    CaptureLog* log = has ? tracing() : nullptr;
+    const int64_t row = log ? log->decoded(attrs.formulas[formula].second) : -1;
     return row < 0 ? PyLong_FromLongLong(*at) : symbol_of_row(row);
   };
   AttrReader read(attrs);
@@ -366,8 +366,11 @@ inline Graph& open_recording() {
   return *recording();
 }
 inline Tensor add_argument(const Tensor& like) { return open_recording().add_argument(like); }
-inline Tensor number_cell(int64_t number) { return open_recording().cell(number); }
-inline Numbers& recorded_numbers() { return recording()->numbers(); }
+inline Tensor scalar_cell(int64_t number) { return open_recording().cell(number); }
+inline RuntimeScalars& recorded_scalars() { return recording()->scalars(); }
+inline bool is_real_row(const SymbolicScalars& table, int64_t row) {
+  return SymbolicScalars::is_real(table.at(row).op);
+}
 inline Tensor make_view(const Tensor& t, const Dims& shape, const Dims& strides, int64_t offset) {
   return t.observe_shape().view(shape, strides, offset);
 }
@@ -404,7 +407,7 @@ inline Tensor empty_tensor() {
 inline Tensor new_empty(PyObject* sizes, int dtype, Device device = t_modes.device) {
   Attrs attrs;
   add_list(OpId::fill, attr_specs(OpId::fill)[0], sizes, attrs);
-  for (const auto& formula : attrs.formulas) tracing()->hold(tracing()->decoded(formula.second));
+  for (const auto& formula : attrs.formulas) tracing()->table().guard_on(tracing()->decoded(formula.second));
   const auto shape = AttrReader(attrs).list();
   for (int64_t n : shape)
     require(n >= 0, ErrorKind::Runtime, "empty: sizes must not be negative, got ", shape);

@@ -3,13 +3,14 @@
 
 #include <pybind11/pybind11.h>
 
+#include "core/graph/graph.h"
 #include "core/ops/seam.h"
 #include "errors.h"
 #include "objects.h"
 
 namespace tinyt {
 
-// A float, and while recording where it stands among the numbers that are read anew.
+// A float, and while recording which of the runtime scalars it is.
 struct LiveNumber {
   double value = 0;
   int64_t index = -1;
@@ -24,14 +25,18 @@ struct type_caster<tinyt::LiveNumber> {
   PYBIND11_TYPE_CASTER(tinyt::LiveNumber, const_name("float"));
 
   bool load(handle source, bool) {
+    const auto index = tinyt::python_seam().scalar_index;
+    value.index = index ? index(source.ptr()) : -1;
+    if (value.index >= 0) {  // its value is not asked for: that would be a guard
+      value.value = tinyt::recording()->scalars().value(value.index);
+      return true;
+    }
     value.value = PyFloat_AsDouble(source.ptr());
     if (value.value == -1 && PyErr_Occurred()) {
       if (tinyt::has_float(source.ptr())) throw error_already_set();
       PyErr_Clear();
       return false;
     }
-    const auto index = tinyt::python_seam().number_index;
-    if (index) value.index = index(source.ptr());
     return true;
   }
 };

@@ -20,7 +20,7 @@ struct PlannedRun {
   // interpreter's lock but for a brief program that need not wait: who runs another one of its
   // graph may need that lock.
   bool run(Program& program, RunObserver* observer, bool wants_numbers) {
-    Numbers& shared = program.numbers();
+    RuntimeScalars& shared = program.scalars();
     if (program.holds_gil() && !observer && shared.try_lock()) {
       const std::lock_guard lock(shared, std::adopt_lock);
       return run_locked(program, observer, wants_numbers);

@@ -63,22 +63,30 @@ py::list writes_of(const Graph& g) {
   return out;
 }
 
-// With the numbers of a graph, which programs that run may be reading.
+// With the scalars of a graph, which programs that run may be reading.
 template <class F>
-auto with_numbers(Graph& g, const F& what) {
+auto with_scalars(Graph& g, const F& what) {
   const PythonUnlocked unlocked;
-  const std::lock_guard lock(g.numbers());
-  return what(g.numbers());
+  const std::lock_guard lock(g.scalars());
+  return what(g.scalars());
 }
 
-py::list numbers_of(Graph& g) {
+py::list scalars_of(Graph& g) {
+  using Op = SymbolicScalars::Op;
+  const auto [rows, values] = with_scalars(g, [](RuntimeScalars& all) {
+    std::vector<SymbolicScalars::Expression> rows;
+    for (size_t i = 0; i < all.table().size(); ++i)
+      rows.push_back(all.table().at(static_cast<int64_t>(i)));
+    return std::pair(rows, all.values());
+  });
   py::list out;
-  for (const Numbers::Number& n : with_numbers(g, [](Numbers& all) { return all.all(); })) {
-    const char* kind = n.op == Numbers::Op::Given      ? "given"
-                       : n.op == Numbers::Op::Item     ? "item"
-                       : n.op == Numbers::Op::Constant ? "constant"
-                                                       : "computed";
-    out.append(py::make_tuple(kind, static_cast<int>(n.op), n.left, n.right, n.value));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto& row = rows[i];
+    const char* kind = row.op == Op::Given  ? "given"
+                       : row.op == Op::Item ? "item"
+                       : row.op == Op::Real ? "constant"
+                                            : "computed";
+    out.append(py::make_tuple(kind, static_cast<int>(row.op), row.left, row.right, values[i]));
   }
   return out;
 }
@@ -178,11 +186,9 @@ struct UnderWay {
   py::object owner;
 };
 
-void begin(const std::shared_ptr<Graph>& g, const py::object& owner, int64_t nudged,
-           double factor) {
+void begin(const std::shared_ptr<Graph>& g, const py::object& owner) {
   require(recording() == g->outer(), ErrorKind::Capture,
           "record: a recording is already under way");
-  if (!g->outer()) g->numbers().nudge(nudged, factor);  // a part has those of what it is part of
   g->owner = std::shared_ptr<void>(std::make_shared<UnderWay>(UnderWay{g, owner}), owner.ptr());
   set_recording(g.get());
 }
@@ -201,7 +207,7 @@ void end(Graph& g) {
     part->owner.reset();
   }
   set_recording(g.outer());
-  g.trace = nullptr;
+  g.log = nullptr;
   g.owner.reset();
   g.finish();
 }
@@ -212,9 +218,7 @@ void bind_recording(GraphClass& graph) {
   using py::arg;
   graph.def(py::init<>())
       .def(
-          "begin", begin, arg("owner"), arg("nudged") = -1, arg("factor") = 1.0,
-          "Records this thread's operations until `end`. Nudged: the given number that is recorded "
-          "times a factor; -2 those read from tensors, -3 all.")
+          "begin", begin, arg("owner"), "Records this thread's operations until `end`.")
       .def("end", end,
            "Ends the recording and the parts left open in it; nothing where it has not begun.")
       .def("add_output", &Graph::add_output, arg("x"))
@@ -285,7 +289,7 @@ void bind_nodes(GraphClass& graph) {
       .def("writes", writes_of, "(value, tensor or None, argument or -1) per write.");
 }
 
-void bind_numbers(GraphClass& graph) {
+void bind_scalars(GraphClass& graph) {
   using py::arg;
   graph
       .def(
@@ -300,23 +304,20 @@ void bind_numbers(GraphClass& graph) {
       .def(
           "holds",
           [](Graph& g, const std::vector<double>& given) {
-            return with_numbers(g, [&](Numbers& all) { return all.holds(given); });
+            return with_scalars(g, [&](RuntimeScalars& all) { return all.holds(given); });
           },
           arg("given"), "Whether the graph stands for a call with these numbers.")
       .def(
           "refresh",
           [](Graph& g, const std::vector<double>& given) {
-            return with_numbers(g, [&](Numbers& all) { return all.refresh(given); });
+            return with_scalars(g, [&](RuntimeScalars& all) { return all.refresh(given); });
           },
           arg("given"), "Sets the numbers that are read anew; false where the graph is stale.")
-      .def("numbers", numbers_of, "(kind, operation, left, right, value) per number.")
+      .def("scalars", scalars_of, "(kind, operation, left, right, value) per number.")
       .def(
-          "hold",
+          "guard_on",
           [](Graph& g, int64_t position) {
-            with_numbers(g, [&](Numbers& all) {
-              all.all().at(static_cast<size_t>(position));
-              all.hold(position);
-            });
+            with_scalars(g, [&](RuntimeScalars& all) { all.table().guard_on(position); });
           },
           arg("position"), "The graph stands for calls in which this number is what it is.");
 }
@@ -419,7 +420,7 @@ void bind_graph(py::module_& m) {
   GraphClass graph(m, "Graph", "A recording: nodes over values, in order.");
   bind_recording(graph);
   bind_nodes(graph);
-  bind_numbers(graph);
+  bind_scalars(graph);
   py::class_<Program> program(m, "Program",
                               "A planned graph: a flat list of steps over placed values.");
   bind_runs(program);

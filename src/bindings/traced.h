@@ -1,35 +1,35 @@
-// Sizes as the hot module reads them: where a trace is under way, what it does with them is noted.
+// Sizes as the hot module reads them: where a capture log is kept, what it does with them is noted.
 #pragma once
 
 #include <Python.h>
 
-#include "core/graph/trace.h"
+#include "core/graph/capture_log.h"
 #include "core/ops/seam.h"
 #include "errors.h"
 #include "node.h"
 
 namespace tinyt {
 
-// The row of a live symbol, a whole number, or -1.
+// The row of a live symbolic int, or -1.
 inline int64_t symbol_row(PyObject* object) { return python_seam().symbol_row(object); }
-// A symbol of a row: a new reference.
+// A symbolic int of a row: a new reference.
 inline PyObject* symbol_of_row(int64_t row) {
   return static_cast<PyObject*>(python_seam().symbol_of_row(row));
 }
-// Notes the user's line of a test; -1 with a Python exception set, as that of an interrupt.
-inline int (*note_test)(void* owner) = nullptr;
-inline void note_test_or_throw(void* owner) {
-  if (note_test(owner) < 0) throw_python_error();
+// Notes the user's line of a guard; -1 with a Python exception set, as that of an interrupt.
+inline int (*note_guard)(void* owner) = nullptr;
+inline void note_guard_or_throw(void* owner) {
+  if (note_guard(owner) < 0) throw_python_error();
 }
 
 inline bool is_tracing() { return tracing() != nullptr; }
 
-// Which tensor of the trace it is; -1: it was there before.
+// Which tensor of the log it is; -1: it was there before.
 inline int64_t traced_of(const Tensor& x) {
-  Trace* trace = x.impl()->traced >= 0 || x.is_recorded() ? tracing() : nullptr;
-  if (!trace) return -1;
-  const int64_t number = trace->number_of(x);
-  if (number < 0) trace->hold(x);
+  CaptureLog* log = x.impl()->traced >= 0 || x.is_recorded() ? tracing() : nullptr;
+  if (!log) return -1;
+  const int64_t number = log->number_of(x);
+  if (number < 0) log->guard_on(x);
   return number;
 }
 
@@ -39,11 +39,11 @@ inline int64_t traced_code(const Tensor& x) {
   return number < 0 ? -1 : tracing()->coded(number);
 }
 inline int64_t number_of_code(int64_t code) {
-  Trace* trace = code < 0 ? nullptr : tracing();
-  return trace ? trace->decoded(code) : -1;
+  CaptureLog* log = code < 0 ? nullptr : tracing();
+  return log ? log->decoded(code) : -1;
 }
 
-// A tensor's sizes, and which one of the trace it is.
+// A tensor's sizes, and which one of the log it is.
 struct Sized {
   const Dims& shape;
   int64_t traced;
@@ -52,44 +52,44 @@ struct Sized {
   Sized(const InputMeta& x) : shape(x.shape), traced(number_of_code(x.traced)) {}  // NOLINT
   Sized(const NodeData& x)
       : shape(x.out_shape), traced(number_of_code(x.out_traced)) {}  // NOLINT: its output
-  int64_t row(Trace& trace, size_t d) const {
-    return traced < 0 ? trace.constant(shape[d])
-                      : trace.of(Trace::Op::Size, traced, static_cast<int64_t>(d), shape[d]);
+  int64_t row(CaptureLog& log, size_t d) const {
+    return traced < 0 ? log.table().constant(shape[d])
+                      : log.of(CaptureLog::Op::Size, traced, static_cast<int64_t>(d), shape[d]);
   }
 };
 
 inline bool size_is(const Sized& x, size_t d, int64_t value) {
-  if (Trace* trace = tracing())
-    return trace->test(Trace::Test::Eq, x.row(*trace, d), trace->constant(value));
+  if (CaptureLog* log = tracing())
+    return log->table().test(CaptureLog::Test::Eq, x.row(*log, d), log->table().constant(value));
   return x.shape[d] == value;
 }
 
 inline bool same_size(const Sized& a, size_t i, const Sized& b, size_t k) {
-  if (Trace* trace = tracing())
-    return trace->test(Trace::Test::Eq, a.row(*trace, i), b.row(*trace, k));
+  if (CaptureLog* log = tracing())
+    return log->table().test(CaptureLog::Test::Eq, a.row(*log, i), b.row(*log, k));
   return a.shape[i] == b.shape[k];
 }
 
 inline bool same_sizes(const Sized& a, const Sized& b) {
-  Trace* trace = tracing();
-  if (!trace || a.shape.size() != b.shape.size()) return a.shape == b.shape;
+  CaptureLog* log = tracing();
+  if (!log || a.shape.size() != b.shape.size()) return a.shape == b.shape;
   for (size_t d = 0; d < a.shape.size(); ++d)
-    if (!trace->test(Trace::Test::Eq, a.row(*trace, d), b.row(*trace, d))) return false;
+    if (!log->table().test(CaptureLog::Test::Eq, a.row(*log, d), b.row(*log, d))) return false;
   return true;
 }
 
-// The rows of all sizes; none where no trace follows them.
+// The rows of all sizes; none where no log follows them.
 inline std::vector<int64_t> size_rows(const Sized& x) {
   std::vector<int64_t> rows;
-  if (Trace* trace = tracing(); trace && x.traced >= 0)
-    for (size_t d = 0; d < x.shape.size(); ++d) rows.push_back(x.row(*trace, d));
+  if (CaptureLog* log = tracing(); log && x.traced >= 0)
+    for (size_t d = 0; d < x.shape.size(); ++d) rows.push_back(x.row(*log, d));
   return rows;
 }
 
 // The row of the product of some sizes.
-inline int64_t product_row(Trace& trace, const Sized& x, size_t first, size_t end) {
-  int64_t row = first < end ? x.row(trace, first) : trace.constant(1);
-  for (size_t d = first + 1; d < end; ++d) row = trace.apply(Trace::Op::Mul, row, x.row(trace, d));
+inline int64_t product_row(CaptureLog& log, const Sized& x, size_t first, size_t end) {
+  int64_t row = first < end ? x.row(log, first) : log.table().constant(1);
+  for (size_t d = first + 1; d < end; ++d) row = log.table().apply(CaptureLog::Op::Mul, row, x.row(log, d));
   return row;
 }
 
@@ -97,9 +97,9 @@ inline int64_t product_row(Trace& trace, const Sized& x, size_t first, size_t en
 inline void add_sizes_of(Attrs& attrs, const Sized& x, size_t first, size_t end) {
   int64_t product = 1;
   for (size_t d = first; d < end; ++d) product *= x.shape[d];
-  if (Trace* trace = tracing(); trace && x.traced >= 0)
+  if (CaptureLog* log = tracing(); log && x.traced >= 0)
     attrs.formulas.emplace_back(attrs.ints.size(),
-                                trace->coded(product_row(*trace, x, first, end)));
+                                log->coded(product_row(*log, x, first, end)));
   attrs.add(product);
 }
 
@@ -113,7 +113,7 @@ inline Attrs sizes_attr(const Sized& x) {
 
 inline void add_row(Attrs& attrs, int64_t row) {
   attrs.formulas.emplace_back(attrs.ints.size(), tracing()->coded(row));
-  attrs.add(tracing()->value(row));
+  attrs.add(tracing()->table().value(row));
 }
 
 inline Tensor of_row(Tensor scalar, int64_t row) {
@@ -126,16 +126,16 @@ inline Tensor count_of(const Tensor& x, size_t first, size_t end) {
   int64_t count = 1;
   for (size_t d = first; d < end; ++d) count *= x.size(d);
   Tensor number = Tensor::scalar(static_cast<double>(count));
-  Trace* trace = tracing();
-  if (!trace) return number;
-  const int64_t row = product_row(*trace, x, first, end);
-  return of_row(std::move(number), trace->apply(Trace::Op::Real, row, -1));
+  CaptureLog* log = tracing();
+  if (!log) return number;
+  const int64_t row = product_row(*log, x, first, end);
+  return of_row(std::move(number), log->table().apply(CaptureLog::Op::ToReal, row, -1));
 }
 
 inline bool is_dense(const Tensor& x) {
-  Trace* trace = traced_of(x) < 0 ? nullptr : tracing();
-  if (!trace) return x.is_contiguous();
-  return trace->test(Trace::Test::Ne, trace->of(Trace::Op::Contiguous, x), trace->constant(0));
+  CaptureLog* log = traced_of(x) < 0 ? nullptr : tracing();
+  if (!log) return x.is_contiguous();
+  return log->table().test(CaptureLog::Test::Ne, log->of(CaptureLog::Op::Contiguous, x), log->table().constant(0));
 }
 
 }  // namespace tinyt

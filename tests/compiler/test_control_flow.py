@@ -13,7 +13,7 @@ import tinyt.nn.functional as F
 from flow import Cell, bits, is_same, names
 from tinyt import Tensor, nn, optim
 from tinyt.compiler.api import compile
-from unseen import unseen
+from unseen import drawn
 
 
 def loop(step: Callable[..., Any], carry: Any, xs: Tensor, reverse: bool = False) -> Any:
@@ -691,7 +691,7 @@ def test_another_body_is_another_program() -> None:
 
 def test_a_body_that_changes_between_calls_is_an_error() -> None:
     # Two steps of the first call, and its recording.
-    flip = unseen([True] * 3 + [False] * 8)
+    flip = drawn([True] * 3 + [False] * 8)
 
     def step(c: Tensor, x: Tensor) -> Any:
         return (c + x if flip() else c - x), c * 1

@@ -445,7 +445,7 @@ def test_what_waits_for_a_backward_that_runs_python(what: str) -> None:
     if what == "call":
         assert compiled(x).tolist() == [2.0] * 3
     else:
-        assert compiled.entries[0].capture.core.numbers() == []
+        assert compiled.entries[0].capture.core.scalars() == []
     other.join()
     timer.join()
     assert x.grad.tolist() == [8.0] * 3

@@ -14,7 +14,7 @@ import tinyt.nn.functional as F
 from sampling import assert_same_bits, flat
 from tinyt import Tensor, autograd, nn, optim
 from tinyt.compiler.api import compile
-from unseen import unseen
+from unseen import drawn
 
 LABELS = tinyt.tensor([0, 1, 2, 0])
 
@@ -565,7 +565,7 @@ def test_other_sizes(function: Callable[..., Any]) -> None:
 
 def test_what_depends_on_no_leaf_differs() -> None:
     """Of a second call that is not as the first, the error is the one it was."""
-    call = unseen(range(100))
+    call = drawn(range(100))
     compiled = compile(lambda x: x * call())
     compiled(leaf(1))
     with pytest.raises(tinyt.CaptureError, match="the second call is not as the first"):

@@ -34,7 +34,7 @@ Tensor apply(OpId op, const Tensor& a, const Tensor& b) {
 // x * scale, and later twice that plus the scale.
 void record(Graph& graph, const Tensor& x) {
   set_recording(&graph);
-  const Tensor scale = graph.cell(graph.numbers().give(1));
+  const Tensor scale = graph.cell(graph.scalars().give(1));
   const Tensor now = apply(OpId::mul, x, scale);
   graph.add_output(now);
   graph.set_mark();
@@ -77,8 +77,8 @@ void test_held_numbers() {
   record(graph, ones());
   Program first(graph, Plan::Part::First);
   {
-    const std::lock_guard lock(graph.numbers());
-    graph.numbers().hold(0);
+    const std::lock_guard lock(graph.scalars());
+    graph.scalars().table().guard_on(0);
   }
   const double same[] = {1}, other[] = {2};
   std::thread runs([&] {

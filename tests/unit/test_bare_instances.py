@@ -80,7 +80,7 @@ def test_no_attribute_of_a_bare_instance_crashes() -> None:
 
 CORE_CLASSES = [c for c in vars(_core).values() if inspect.isclass(c) and issubclass(c, object)]
 CORE_CLASSES = [c for c in CORE_CLASSES if not issubclass(c, BaseException)]
-MADE_INSIDE = [_autograd.Node, _capture.Symbol, _autograd.Vjp, _capture.Length]
+MADE_INSIDE = [_autograd.Node, _capture.SymScalar, _capture.SymInt, _capture.SymFloat, _autograd.Vjp]
 
 
 @pytest.mark.parametrize("cls", [*CORE_CLASSES, *MADE_INSIDE], ids=lambda c: c.__name__)
@@ -167,7 +167,7 @@ def test_a_slot_of_a_tensor_takes_its_own_type_only(name: str) -> None:
     assert x.grad.tolist() == [2.0, 2.0]
 
 
-@pytest.mark.parametrize("cls", [_capture.Sizes, _capture.Trace])
+@pytest.mark.parametrize("cls", [_capture.SizeGuards, _capture.CaptureLog])
 def test_an_address_is_taken_of_a_graph_only(cls: Any) -> None:
     class Looks:
         address = 8

@@ -336,7 +336,7 @@ def hot_body(module: ModuleType, unused: set[str]) -> list[str]:
             constants.append(f"{name}: {entry(HOT_TYPES, 'HOT_TYPES', name)}\n")
         elif isinstance(member, type) and issubclass(member, Exception):
             continue  # imported
-        elif name in ("Length", "Symbol"):  # in sizes, which are int to a type checker
+        elif name.startswith("Sym"):  # an int or float to a type checker
             constants.append(f"{name}: type[Any]\n")
         elif isinstance(member, type):
             classes.append(hot_class(member, examples.get(member), unused))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import copy
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +15,15 @@ from tinyt._capture import (
     CompiledGraph,
     Location,
     describe,
-    is_same,
     modes,
     own_attributes,
     rebuild,
 )
 from tinyt._core import CaptureError
 from tinyt.compiler.capture.capture import AsWritten, Capture, FirstRun, require_attributes
-from tinyt.compiler.capture.compare import difference
+from tinyt.compiler.capture.compare import difference, result_difference
 from tinyt.compiler.capture.dynamic import Dynamic, Marks, marks_of
-from tinyt.compiler.capture.guards import StateError, changed_floats, set_nowhere
+from tinyt.compiler.capture.guards import StateError, changed_floats
 from tinyt.compiler.capture.recording import collection_paused
 from tinyt.compiler.capture.resize import Simplified
 from tinyt.compiler.capture.source_hints import line_of
@@ -39,9 +38,12 @@ from tinyt.tensor import Tensor
 
 __all__ = ["Compiled", "Verification"]
 
-# Which numbers a recording nudges (Numbers of numbers.h).
-_NONE, _ITEMS, _ALL = -1, -2, -3
-_FAR = 0.43  # by which factor; smaller, so that a probability stays one
+
+_DIFFERS = (
+    "compile: the second call is not as the first: {}. What comes of a clock, of Python's own random "
+    "numbers or as a new object is not made anew by a program: pass it as an argument, or make it "
+    "outside"
+)
 
 
 class Compiled(Views):
@@ -154,7 +156,11 @@ class Compiled(Views):
             for x, before in own:
                 require_attributes(x, before)
             entry = self._captured(description, leaves, reason)
-            if self._undo is not None and entry.ready(leaves):
+            found = result_difference(describe(result, [], _is_tensor), entry.capture.tree)
+            if found is not None:
+                self.entries.remove(entry)
+                raise CaptureError(_DIFFERS.format(found))
+            if self._undo is not None and not entry.confirmed and entry.ready(leaves):
                 self.confirm(entry, leaves)  # while there is a result of the function
         except AsWritten as error:
             self._runs_as_written(error)
@@ -174,9 +180,9 @@ class Compiled(Views):
         return result
 
     def _captured_now(self, description: Any, leaves: list[Any], reason: str) -> CompiledGraph:
-        """A new program, confirmed at once where a call of this size may never come again."""
+        """A new program, confirmed at once where errors are suppressed."""
         entry = self._captured(description, leaves, reason)
-        if entry.ready(leaves) and (self._marks(leaves) or self._undo is not None):
+        if self._undo is not None and not entry.confirmed and entry.ready(leaves):
             self.confirm(entry, leaves)
         return entry
 
@@ -233,72 +239,28 @@ class Compiled(Views):
         self._reasons.append(f"{number}: {reason}")
 
     def confirm(self, entry: CompiledGraph, leaves: Sequence[Any]) -> None:
-        """Captures again: what was captured must not depend on what changes between calls.
-
-        Of a number that is read anew a function may hold the value fast, as one of C does: what
-        another number changes in the graph tells. The program stands for this value then.
-        """
+        """Captures again, and CaptureError where that differs: with ``verify=True``, and where a
+        clock or random numbers that are none of this library's were read."""
         given = entry.given(leaves)
+        lines = Lines()
         try:
             with collection_paused():
-                self._trace(entry, leaves)
-                places = [x for x in entry.capture.numbers if isinstance(x, Location)]
-                with set_nowhere(places):
-                    self._hold_numbers(entry, leaves, given)
+                again = self._capture(entry.description, leaves, entry.capture.places, lines)
+            if not entry.capture.core.holds(given):
+                return
+            found = difference(entry.capture, again, lines)
+            if found is not None:
+                raise CaptureError(_DIFFERS.format(found))
         except CaptureError:
             if self._undo is not None:
                 self.entries.remove(entry)
             raise
-        if entry.capture.core.holds(given):
-            entry.confirm()
-            try:
-                self._verify(entry, leaves, "first run")
-            except (VerificationError, MemoryError):
-                self.entries.remove(entry)
-                raise
-
-    def _hold_numbers(
-        self, entry: CompiledGraph, leaves: Sequence[Any], given: list[float]
-    ) -> None:
-        """The numbers whose values a second capture shows to count."""
-        core, numbers = entry.capture.core, entry.capture.core.numbers()
-
-        def other(which: int, lines: Lines | None = None) -> str | None:
-            nudged = which, _FAR
-            places = entry.capture.places
-            try:
-                again = self._capture(entry.description, leaves, places, nudged, lines)
-            except Exception as error:
-                if which == _NONE or isinstance(error, MemoryError):
-                    raise
-                return str(error)
-            return difference(entry.capture, again, lines)
-
-        held: set[int] = set()
-        dynamic = entry.capture.dynamic
-        if other(_ALL) is not None:
-            found = other(_NONE, Lines())
-            if found is not None:
-                held |= {
-                    n
-                    for kind, _, n, _, v in numbers
-                    if kind == "given" and not is_same(v, given[n])
-                }
-                if not held:
-                    raise CaptureError(
-                        f"compile: the second call is not as the first: {found}. What comes of a "
-                        "clock, of Python's own random numbers or as a new object is not made "
-                        "anew by a program: pass it as an argument, or make it outside"
-                    )
-            else:
-                held |= {n for n in range(len(given)) if other(n) is not None}
-                held |= {_ITEMS} if other(_ITEMS) else set()
-        for position, (kind, _, count, _, value) in enumerate(numbers):
-            which = {"given": count, "item": _ITEMS}.get(kind)
-            if which is not None and (which in held or value == 0.0 or not math.isfinite(value)):
-                core.hold(position)
-                if dynamic is not None and dynamic.capture is not None:
-                    dynamic.capture.core.hold(position)
+        entry.confirm()
+        try:
+            self._verify(entry, leaves, "first run")
+        except (VerificationError, MemoryError):
+            self.entries.remove(entry)
+            raise
 
     def _marks(self, leaves: Sequence[Any]) -> Marks:
         """The sizes of a call's arguments that others may take the place of."""
@@ -306,27 +268,30 @@ class Compiled(Views):
             return {}
         return marks_of(leaves, self._dynamic is True)
 
-    def _trace(self, entry: CompiledGraph, leaves: Sequence[Any]) -> None:
-        """Captures again with sizes that are followed, where some are marked."""
+    def _traced(self, description: Any, leaves: Sequence[Any], lines: Lines) -> Capture:
+        """The capture of a call; one that can be made of other sizes, where some are marked."""
+        places = list(self._places.values())
         marks = self._marks(leaves)
-        if not marks:
-            return
-        try:
-            traced = self._capture(
-                entry.description, leaves, entry.capture.places, lines=Lines(), traced=True
-            )
-        except MemoryError:
-            raise  # there may be enough at the next call
-        except Exception as error:
-            entry.capture.dynamic = Dynamic(None, marks, str(error))
-            return
-        why = difference(entry.capture, traced)
-        if why:
-            why = f"sizes that are no int change what it does: {why}"
-        else:
-            again = Dynamic(traced, marks).resized([], leaves)
-            why = again if isinstance(again, str) else difference(entry.capture, again)
-        entry.capture.dynamic = Dynamic(None if why else traced, marks, why or "")
+        failure = ""
+        if marks:
+            try:
+                capture = self._capture(description, leaves, places, lines, traced=True)
+                assert capture.log is not None
+                failure = capture.log.failure
+            except (FirstRun, AsWritten, MemoryError):
+                raise
+            except Exception as error:
+                failure = str(error)
+            if not failure:
+                again = Dynamic(capture, marks).resized([], leaves)
+                why = again if isinstance(again, str) else difference(capture, again)
+                # A copy: it would hold itself.
+                capture.dynamic = Dynamic(None if why else copy.copy(capture), marks, why or "")
+                return capture
+        capture = self._capture(description, leaves, places, lines)
+        if failure:
+            capture.dynamic = Dynamic(None, marks, failure)
+        return capture
 
     def _derived(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
@@ -377,10 +342,12 @@ class Compiled(Views):
         """A new program, for these arguments."""
         lines = Lines()
         with collection_paused():
-            capture = self._capture(description, leaves, list(self._places.values()), lines=lines)
+            capture = self._traced(description, leaves, lines)
             entry = self._entry(capture, description, leaves, lines)
         self._captures += 1
         self._add(entry, reason)
+        if self._verifier is None and not capture.is_fickle:
+            entry.confirm()
         if self._captures == self._limit + 1:
             warnings.warn(
                 f"compile: {self._name()} has been captured {self._captures} times, the last "
@@ -426,23 +393,21 @@ class Compiled(Views):
         description: Any,
         leaves: Sequence[Any],
         places: Sequence[Location],
-        nudged: tuple[int, float] = (_NONE, 1.0),
         lines: Lines | None = None,
         traced: bool = False,
     ) -> Capture:
         """Records the call; twice where it has set what it reads, as ``model.train()`` does: the
         second time finds it so."""
         try:
-            return self._capture_once(description, leaves, places, nudged, lines, traced)
+            return self._capture_once(description, leaves, places, lines, traced)
         except StateError:
-            return self._capture_once(description, leaves, places, nudged, lines, traced)
+            return self._capture_once(description, leaves, places, lines, traced)
 
     def _capture_once(
         self,
         description: Any,
         leaves: Sequence[Any],
         places: Sequence[Location],
-        nudged: tuple[int, float],
         lines: Lines | None,
         traced: bool,
     ) -> Capture:
@@ -452,9 +417,7 @@ class Compiled(Views):
             return args, kwargs
 
         objects = list(_objects_of(description))
-        return Capture(
-            self.function, leaves, arguments, objects, places, nudged, lines, traced, self._undo
-        )
+        return Capture(self.function, leaves, arguments, objects, places, lines, traced, self._undo)
 
     def __reduce__(self) -> Any:  # a copy captures anew
         verify = self._verifier is not None
@@ -464,6 +427,10 @@ class Compiled(Views):
     def _name(self) -> str:
         default = type(self.function).__qualname__
         return self._given_name or str(getattr(self.function, "__qualname__", default))
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor)
 
 
 def _is_stood_in(x: Any) -> bool:

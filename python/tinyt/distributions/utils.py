@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar, overload
 
 import tinyt
 from tinyt import Tensor
-from tinyt._capture import Number as RecordedNumber
 from tinyt._capture import recorder
 from tinyt._tensor import dtype as DType
 
@@ -27,7 +26,7 @@ def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     >>> [tuple(x.shape) for x in broadcast_all(tinyt.zeros(3), 1.0)]
     [(3,), (3,)]
     """
-    if not all(isinstance(v, (Tensor, Number, RecordedNumber)) for v in values):
+    if not all(isinstance(v, (Tensor, Number)) for v in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing "
             "__torch_function__."

@@ -11,7 +11,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tinyt._capture import Location, recorder
+from tinyt._capture import OPTIMIZERS, Location, recorder
 from tinyt._tensor import dtype as DType
 from tinyt.autograd import RemovableHandle, enable_grad, no_grad, tape
 from tinyt.autograd.hooks import add_hook
@@ -153,6 +153,7 @@ class Optimizer:
                 "params argument given to the optimizer should be an iterable of Tensors or "
                 f"dicts, but got {type(params).__name__}"
             )
+        OPTIMIZERS.add(self)
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[ParamGroup] = []
@@ -404,6 +405,7 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Sets attributes: all of a pickled optimiser, or the `state` and `param_groups` that
         `load_state_dict` has made; a subclass may override it to fill in what older ones lack."""
+        OPTIMIZERS.add(self)
         self.__dict__.update(state)
 
     @staticmethod

@@ -191,28 +191,46 @@ cdef extern from "node.h" namespace "tinyt" nogil:
     void set_saved_hooks_active(cbool)
 
 
-cdef extern from "core/graph/numbers.h" namespace "tinyt":
-    cdef enum class NumberOp "tinyt::Numbers::Op"(uint8_t):
+cdef extern from "core/graph/runtime_scalars.h" namespace "tinyt":
+    cdef enum class ScalarOp "tinyt::SymbolicScalars::Op"(uint8_t):
+        Stride
+        Offset
+        Int
         Add
         Sub
         Mul
-        Div
-        Pow
-        Neg
-        Abs
+        FloorDiv
+        Mod
+        ToReal
+        RealAdd
+        RealSub
+        RealMul
+        RealDiv
+        RealPow
+        RealNeg
+        RealAbs
+    cdef enum class ScalarTest "tinyt::SymbolicScalars::Test"(uint8_t):
         Lt
         Le
         Eq
         Ne
         Gt
         Ge
-    cdef cppclass Numbers "tinyt::Numbers":
+    cdef cppclass ScalarGuard "tinyt::SymbolicScalars::Guard":
+        pass
+    cdef cppclass SymbolicScalars "tinyt::SymbolicScalars":
+        int64_t constant(int64_t) except +raise_python_error
+        int64_t real_constant(double) except +raise_python_error
+        int64_t apply(ScalarOp, int64_t, int64_t) except +raise_python_error
+        cbool test(ScalarTest, int64_t, int64_t) except +raise_python_error
+        void guard_on(int64_t) except +raise_python_error
+        int64_t value(int64_t)
+        double real(int64_t)
+        const vector[ScalarGuard]& guards()
+    cdef cppclass RuntimeScalars "tinyt::RuntimeScalars":
         int64_t give(double)
         int64_t item(const CTensor&) except +raise_python_error
-        int64_t constant(double)
-        int64_t apply(NumberOp, int64_t, int64_t) except +raise_python_error
-        void hold(int64_t)
-        double value(int64_t)
+        SymbolicScalars& table()
 
 
 cdef extern from "call.h" namespace "tinyt":
@@ -242,8 +260,9 @@ cdef extern from "call.h" namespace "tinyt":
     PyObject* recording_owner()
     uint64_t recording_id()
     CTensor add_argument(const CTensor&) except +raise_python_error
-    CTensor number_cell(int64_t) except +raise_python_error
-    Numbers& recorded_numbers()
+    CTensor scalar_cell(int64_t) except +raise_python_error
+    RuntimeScalars& recorded_scalars()
+    cbool is_real_row(const SymbolicScalars&, int64_t)
     CTensor make_view(const CTensor&, const Dims&, const Dims&, int64_t) except +raise_python_error
     CTensor complex_scalar(double, double) except +raise_python_error
     CTensor copy_of(const CTensor&) except +raise_python_error
@@ -267,8 +286,8 @@ cdef extern from "call.h" namespace "tinyt":
 cdef extern from "traced.h" namespace "tinyt":
     cbool is_tracing()
     int64_t symbol_row(PyObject*)
-    int (*note_test)(void*) except -1
-    void note_test_or_throw(void*)
+    int (*note_guard)(void*) except -1
+    void note_guard_or_throw(void*)
     int64_t traced_of(const CTensor&) except +raise_python_error
     int64_t traced_code(const CTensor&) except +raise_python_error
     vector[int64_t] size_rows(const CTensor&) except +raise_python_error
@@ -333,7 +352,7 @@ cdef extern from "core/ops/seam.h" namespace "tinyt":
     cdef cppclass PythonSeam "tinyt::PythonSeam":
         void* (*wrap)(const CTensor&)
         const CTensor* (*unwrap)(void*)
-        int64_t (*number_index)(void*)
+        int64_t (*scalar_index)(void*)
         int (*dtype_number)(void*)
         int64_t (*device_code)(void*) except -1
         int64_t (*symbol_row)(void*)

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/base/fork.h"
-#include "core/graph/trace.h"
+#include "core/graph/capture_log.h"
 #include "core/ops/fallback.h"
 #include "core/ops/infer.h"
 #include "core/ops/mode.h"
@@ -20,7 +20,7 @@ namespace tinyt {
 namespace {
 
 using Key = std::vector<int64_t>;
-using Kept = std::shared_ptr<const Trace>;
+using Kept = std::shared_ptr<const CaptureLog>;
 
 // Of all kinds of calls; beyond, the oldest goes.
 constexpr size_t kMostKept = 1024;
@@ -103,8 +103,8 @@ Kept record(OpId op, std::span<const Tensor> operands, const Attrs& attrs) {
   require(decomposer != nullptr, ErrorKind::NotImplemented, name_of(op),
           ": decompositions are not loaded");
   Graph graph;
-  const auto made = std::make_shared<Trace>(graph);
-  graph.trace = made.get();
+  const auto made = std::make_shared<CaptureLog>(graph);
+  graph.log = made.get();
   {
     const Recording recording(graph);
     std::vector<Tensor> arguments;
@@ -145,7 +145,7 @@ auto with_recording(OpId op, std::span<const Tensor> operands, const Attrs& attr
 std::vector<Tensor> run_decomposition(OpId op, std::span<const Tensor> operands, const Attrs& attrs,
                                       Device device) {
   return with_recording(op, operands, attrs,
-                        [&](const Trace& trace) { return trace.run(operands, device); });
+                        [&](const CaptureLog& log) { return log.run(operands, device); });
 }
 
 }  // namespace
@@ -157,12 +157,12 @@ void register_decomposer(Decomposer decomposer) {
 
 std::unique_ptr<Graph> decomposition_of(OpId op, std::span<const Tensor> operands,
                                         const Attrs& attrs) {
-  return with_recording(op, operands, attrs, [&](const Trace& trace) {
+  return with_recording(op, operands, attrs, [&](const CaptureLog& log) {
     auto graph = std::make_unique<Graph>();
     std::string why;
-    int64_t test = -1;
+    int64_t guard = -1;
     std::optional<std::unique_ptr<Graph>> found;
-    if (trace.replay(operands, *graph, why, test)) found = std::move(graph);
+    if (log.replay(operands, *graph, why, guard)) found = std::move(graph);
     return found;
   });
 }

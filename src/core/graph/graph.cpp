@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/checked.h"
-#include "core/graph/trace.h"
+#include "core/graph/capture_log.h"
 
 namespace tinyt {
 
@@ -31,18 +31,18 @@ bool Graph::Node::is_ordered() const {
 }
 
 Graph::Graph()
-    : id_(g_next_id.fetch_add(1)), outermost_(id_), numbers_(std::make_shared<Numbers>()) {}
+    : id_(g_next_id.fetch_add(1)), outermost_(id_), scalars_(std::make_shared<RuntimeScalars>()) {}
 
 Graph::Graph(Graph& outer)
     : id_(g_next_id.fetch_add(1)),
       outermost_(outer.outermost_),
       outer_(&outer),
-      numbers_(outer.numbers_) {
-  if (outer.trace) outer.trace->fail("control flow is captured for each size");
+      scalars_(outer.scalars_) {
+  if (outer.log) outer.log->fail("control flow is captured for each size");
 }
 
 void Graph::set_mark() {
-  if (trace) trace->fail("a result with a tape is captured for each size");
+  if (log) log->fail("a result with a tape is captured for each size");
   split_point_ = {static_cast<int64_t>(nodes_.size()), outputs_.size(), arguments_.size()};
 }
 
@@ -128,15 +128,15 @@ Tensor Graph::add_argument(const Tensor& like) {
   }
   placeholder.impl()->is_scalar = like.impl()->is_scalar;
   arguments_.push_back(placeholder);
-  if (trace) trace->argument(like, placeholder);
+  if (log) log->argument(like, placeholder);
   return placeholder;
 }
 
 Tensor Graph::cell(int64_t number) {
-  const Tensor& cell = numbers_->cell(number);
+  const Tensor& cell = scalars_->cell(number);
   if (cell.impl()->value_graph != id_) {
     add_number(cell);
-    if (trace) trace->cell(number);
+    if (log) log->cell(number);
   }
   return cell;
 }
@@ -185,7 +185,7 @@ int64_t Graph::read(const Tensor& x) {
   int64_t value;
   if (t.is_scalar && owner == 0) {
     // The cell of a number may have been used by a part since.
-    if (const int64_t number = numbers_->number_of(x); number >= 0)
+    if (const int64_t number = scalars_->number_of(x); number >= 0)
       return cell(number).impl()->value;
     value = add_input(x);
   } else {
@@ -236,7 +236,7 @@ Outputs Graph::record(OpId op, std::span<const Tensor> inputs, const Inferred& i
 
 void Graph::record(std::shared_ptr<const ExternalOp> opaque, std::span<const Tensor> inputs,
                    size_t written) {
-  Trace::Scope scope(this);
+  CaptureLog::Scope scope(this);
   Node node{OpId::kCount, inputs[0].dtype(), {}, {}, {}, opaque};
   for (const Tensor& t : inputs) node.inputs.push_back(read(t));
   const auto index = static_cast<int64_t>(nodes_.size());
@@ -248,12 +248,12 @@ void Graph::record(std::shared_ptr<const ExternalOp> opaque, std::span<const Ten
   }
   nodes_.push_back(std::move(node));
   for (size_t i = 0; i < written; ++i) write(inputs[i], results[i]);
-  if (Trace* of = scope.done()) of->step(std::move(opaque), inputs, written);
+  if (CaptureLog* of = scope.done()) of->step(std::move(opaque), inputs, written);
 }
 
 std::vector<Tensor> Graph::record(std::shared_ptr<const ExternalOp> opaque,
                                   std::span<const Tensor> inputs) {
-  if (trace) trace->fail("control flow is captured for each size");
+  if (log) log->fail("control flow is captured for each size");
   Node node{OpId::kCount, inputs[0].dtype(), {}, {}, {}, std::move(opaque)};
   for (const Tensor& t : inputs) node.inputs.push_back(read(t));
   const auto index = static_cast<int64_t>(nodes_.size());
@@ -310,7 +310,7 @@ bool Graph::has_written(const Tensor& x) const {
 }
 
 void Graph::add_output(const Tensor& x) {
-  if (trace) trace->output(x);
+  if (log) log->output(x);
   int64_t argument = -1;
   for (size_t i = 0; i < arguments_.size(); ++i)
     if (&arguments_[i].storage() == &x.storage()) argument = static_cast<int64_t>(i);

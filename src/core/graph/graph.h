@@ -10,14 +10,14 @@
 
 #include "core/graph/external_op.h"
 #include "core/graph/lazy.h"
-#include "core/graph/numbers.h"
+#include "core/graph/runtime_scalars.h"
 #include "core/memory/thread_pointer.h"
 #include "core/ops/dispatch.h"
 #include "core/ops/infer.h"
 
 namespace tinyt {
 
-class Trace;
+class CaptureLog;
 
 class Graph {
  public:
@@ -83,10 +83,10 @@ class Graph {
   Tensor cell(int64_t number);
   // A 0-d tensor that holds another number at each run.
   void add_number(const Tensor& cell);
-  Numbers& numbers() { return *numbers_; }
-  const std::shared_ptr<Numbers>& shared_numbers() const { return numbers_; }
-  // Takes the numbers of another recording, before anything is recorded.
-  void share_numbers(const Graph& other) { numbers_ = other.numbers_; }
+  RuntimeScalars& scalars() { return *scalars_; }
+  const std::shared_ptr<RuntimeScalars>& shared_scalars() const { return scalars_; }
+  // Takes the scalars of another recording, before anything is recorded.
+  void share_scalars(const Graph& other) { scalars_ = other.scalars_; }
   // Marks a tensor as an output of the graph.
   void add_output(const Tensor& x);
   // Marks what a tensor holds as an output, in memory of its own; returns which one.
@@ -133,7 +133,7 @@ class Graph {
   std::vector<std::pair<int64_t, Tensor>> take_outside() { return std::exchange(outside_, {}); }
 
   std::shared_ptr<void> owner;  // the object of the front end that records, while it does
-  Trace* trace = nullptr;       // what notes how sizes come to be, while it is recorded
+  CaptureLog* log = nullptr;       // what notes how sizes come to be, while it is recorded
   // While it is there, optimisers are recorded to step only where this bool is true.
   Tensor step_condition;
 
@@ -173,7 +173,7 @@ class Graph {
   std::vector<Write> writes_;
   std::vector<Tensor> arguments_;
   SplitPoint split_point_;
-  std::shared_ptr<Numbers> numbers_;
+  std::shared_ptr<RuntimeScalars> scalars_;
   std::unordered_map<const Storage*, Cell> cells_;
   // Of a part: tensors from outside that it has read, and what its arguments stand for.
   std::unordered_map<const TensorImpl*, std::pair<Tensor, int64_t>> seen_;

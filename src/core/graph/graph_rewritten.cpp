@@ -316,7 +316,7 @@ std::unique_ptr<Graph> Graph::rewritten(
   auto made = std::make_unique<Graph>();
   made->inputs_ = inputs_;
   made->arguments_ = arguments_;
-  made->numbers_ = numbers_;
+  made->scalars_ = scalars_;
   Rewriting(*this, *made, flat, parts).run(inputs);
   return made;
 }

@@ -62,7 +62,7 @@ class Splitting {
  public:
   Splitting(const Graph& old, Graph& made)
       : old_(old), made_(made), number_(old.values_.size(), -1) {
-    made.numbers_ = old.numbers_;
+    made.scalars_ = old.scalars_;
     made.arguments_ = old.arguments_;
     for (const Graph::Input& input : old.inputs_)
       if (input.argument >= 0) add_input(input);

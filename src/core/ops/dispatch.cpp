@@ -5,7 +5,7 @@
 
 #include "core/graph/graph.h"
 #include "core/graph/lazy.h"
-#include "core/graph/trace.h"
+#include "core/graph/capture_log.h"
 #include "core/ops/fallback.h"
 #include "core/ops/infer.h"
 #include "core/ops/kernels.h"
@@ -146,13 +146,13 @@ void check_out(OpId op, const Inferred& inferred, const Tensor& out) {
 
 Outputs record(Graph& graph, OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
                Attrs* normalised) {
-  Trace::Scope scope(&graph);
+  CaptureLog::Scope scope(&graph);
   Inferred inferred;
   infer(op, inputs, attrs, inferred);
   inferred.attrs.formulas.clear();
   if (normalised) *normalised = inferred.attrs;
   Outputs out = graph.record(op, inputs, inferred);
-  if (Trace* trace = scope.done()) trace->call(op, inputs, attrs, out, normalised);
+  if (CaptureLog* log = scope.done()) log->call(op, inputs, attrs, out, normalised);
   return out;
 }
 
@@ -174,7 +174,7 @@ Outputs dispatch(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, At
 }
 
 void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Tensor& out) {
-  Trace::Scope scope(recording());
+  CaptureLog::Scope scope(recording());
   Inferred inferred;
   infer(op, inputs, attrs, inferred);
   check_out(op, inferred, out);
@@ -183,7 +183,7 @@ void dispatch_into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, 
   if (Graph* graph = recording()) [[unlikely]] {
     inferred.attrs.formulas.clear();
     graph->write(out, graph->record(op, inputs, inferred).first);
-    if (Trace* trace = scope.done()) trace->into(op, inputs, attrs, out);
+    if (CaptureLog* log = scope.done()) log->into(op, inputs, attrs, out);
     return;
   }
   if (Lazy* lazy = lazily()) [[unlikely]] {
@@ -220,14 +220,14 @@ void dispatch_out(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, T
 }
 
 void assign(const Tensor& to, const Tensor& from) {
-  Trace::Scope scope(recording());
+  CaptureLog::Scope scope(recording());
   const Dims shape = broadcast("copy_", to.shape(), from.shape());
   if (!(shape == to.shape()))
     fail(ErrorKind::Shape, "copy_: shape ", from.shape(), " does not broadcast to ", to.shape());
   require_writable("copy_", to);
   if (Graph* graph = recording()) [[unlikely]] {
     graph->write(to, from);
-    if (Trace* trace = scope.done()) trace->assign(to, from);
+    if (CaptureLog* log = scope.done()) log->assign(to, from);
     return;
   }
   if (Lazy* lazy = lazily()) [[unlikely]] {

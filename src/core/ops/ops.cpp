@@ -1,5 +1,6 @@
 #include "core/ops/ops.h"
 
+#include <array>
 #include <limits>
 
 namespace tinyt {
@@ -45,6 +46,21 @@ std::optional<OpId> find_op(std::string_view name) {
   const auto* row = std::ranges::find(kOps, name, &OpInfo::name);
   if (row == std::end(kOps)) return std::nullopt;
   return static_cast<OpId>(row - std::begin(kOps));
+}
+
+const std::string& integer_kinds(OpId op) {
+  static const auto all = [] {
+    std::array<std::string, kOpCount> kinds;
+    for (int i = 0; i < kOpCount; ++i) {
+      std::string_view row = info(static_cast<OpId>(i)).attributes;
+      for (size_t colon; (colon = row.find(':')) != std::string_view::npos;) {
+        if (row[colon + 1] != 'f') kinds[static_cast<size_t>(i)] += row[colon + 1];
+        row.remove_prefix(colon + 2);
+      }
+    }
+    return kinds;
+  }();
+  return all[static_cast<size_t>(op)];
 }
 
 }  // namespace tinyt

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -170,5 +171,18 @@ class AttrReader {
   const Attrs& attrs_;
   size_t at_ = 0, float_at_ = 0;
 };
+
+// The kinds of an op's integer attributes, in order.
+const std::string& integer_kinds(OpId op);
+// Where the whole numbers among an op's attributes stand, those in lists too.
+template <class F>
+void for_each_integer(OpId op, const Attrs& attrs, const F& f) {
+  size_t at = 0;
+  for (const char kind : integer_kinds(op)) {
+    const size_t count = kind == 'I' ? static_cast<size_t>(attrs.ints[at++]) : 1;
+    for (size_t i = 0; i < count; ++i, ++at)
+      if (kind == 'i' || kind == 'I') f(at);
+  }
+}
 
 }  // namespace tinyt

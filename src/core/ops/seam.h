@@ -11,10 +11,10 @@ namespace tinyt {
 struct PythonSeam {
   void* (*wrap)(const Tensor& t) = nullptr;         // a new reference to a Python Tensor
   const Tensor* (*unwrap)(void* object) = nullptr;  // null when it is not a Tensor
-  int64_t (*number_index)(void* object) = nullptr;  // in the recording's table; -1: a plain number
+  int64_t (*scalar_index)(void* object) = nullptr;  // of the recording's runtime scalars, or -1
   int (*dtype_number)(void* object) = nullptr;      // of a dtype object; -1 for another
   int64_t (*device_code)(void* object) = nullptr;   // of a device or its code; -1 with an error set
-  int64_t (*symbol_row)(void* object) = nullptr;    // of a live symbol, a whole number, or -1
+  int64_t (*symbol_row)(void* object) = nullptr;    // of a live symbolic int, or -1
   void* (*symbol_of_row)(int64_t row) = nullptr;    // a new reference
   void* exceptions[static_cast<int>(ErrorKind::Count)] = {};
 };

@@ -25,7 +25,7 @@ void put_in(Storage& storage, const Buffer& where) {
 }  // namespace
 
 Program::Program(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_alloc)
-    : numbers_(graph.shared_numbers()), plan_(make_plan(graph, part, result_alloc)) {
+    : scalars_(graph.shared_scalars()), plan_(make_plan(graph, part, result_alloc)) {
   int64_t elements = 0;
   for (const Tensor& t : plan_.operands) elements += t.numel();
   holds_gil_ = elements < kReleaseLockElements && plan_.executables.empty();
@@ -213,7 +213,7 @@ std::optional<std::vector<Tensor>> Program::run(std::span<const Tensor> argument
                                                 std::span<const double> given,
                                                 const RngOffsets& draws, RunObserver* observer,
                                                 std::vector<double>* numbers) {
-  const std::lock_guard lock(*numbers_);
+  const std::lock_guard lock(*scalars_);
   return run_locked(arguments, given, draws, observer, numbers);
 }
 
@@ -223,8 +223,8 @@ std::optional<std::vector<Tensor>> Program::run_locked(std::span<const Tensor> a
                                                        RunObserver* observer,
                                                        std::vector<double>* numbers) {
   const ProfileScope scope("compiled program");
-  if (!numbers_->refresh(given)) return std::nullopt;
-  if (numbers) *numbers = numbers_->values();
+  if (!scalars_->refresh(given)) return std::nullopt;
+  if (numbers) *numbers = scalars_->values();
   forget_lost_run();
   bind(arguments);
   set_draws(draws);

@@ -41,7 +41,7 @@ class Program {
 
   // Runs on arguments of the geometry that was recorded; captured memory is written after all that
   // can fail. Nothing, and nothing is run, where the numbers given make the graph stale
-  // (Numbers::refresh). Another thread's run is waited for. `numbers` gets all numbers of the run.
+  // (RuntimeScalars::refresh). Another thread's run is waited for. `numbers` gets all numbers of the run.
   std::optional<std::vector<Tensor>> run(std::span<const Tensor> arguments,
                                          std::span<const double> given, const RngOffsets& draws,
                                          RunObserver* observer = nullptr,
@@ -52,7 +52,7 @@ class Program {
                                                 const RngOffsets& draws, RunObserver* observer,
                                                 std::vector<double>* numbers);
   // What programs of one graph share.
-  Numbers& numbers() const { return *numbers_; }
+  RuntimeScalars& scalars() const { return *scalars_; }
   // Whether all of it is too little to give up a front end's lock for, and calls no front end.
   bool holds_gil() const { return holds_gil_; }
 
@@ -62,8 +62,8 @@ class Program {
               const RngOffsets& draws);
   // Whether the numbers given leave the graph as it is.
   bool holds(std::span<const double> given) const {
-    const std::lock_guard lock(*numbers_);
-    return numbers_->holds(given);
+    const std::lock_guard lock(*scalars_);
+    return scalars_->holds(given);
   }
 
  private:
@@ -82,7 +82,7 @@ class Program {
   void execute(const Plan::Step& step, const RngOffsets& draws);
   std::vector<Tensor> results(std::span<const Tensor> arguments);
 
-  std::shared_ptr<Numbers> numbers_;
+  std::shared_ptr<RuntimeScalars> scalars_;
   Plan plan_;
   std::vector<Ref<Storage>> made_;  // during `results`: what they lie in
   // What kernels take for themselves from the first write on, with so many threads, once a run has

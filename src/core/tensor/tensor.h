@@ -90,7 +90,7 @@ struct TensorImpl {
   int64_t value = -1;
   uint64_t value_version = 0;
   uint64_t value_graph = 0;
-  // Which one a traced recording has made, or of which formula a number is (Trace::number_of).
+  // Which one a traced recording has made, or of which formula a number is (CaptureLog::number_of).
   int64_t traced = -1;
 
   static void destroy(TensorImpl* t);

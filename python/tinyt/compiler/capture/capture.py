@@ -8,6 +8,7 @@ touches (parameters, optimiser states) is captured: read and written where it li
 from __future__ import annotations
 
 import gc
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -18,9 +19,9 @@ from weakref import ReferenceType
 from tinyt import _core
 from tinyt._autograd import is_grad_enabled, next_number
 from tinyt._capture import (
+    CaptureLog,
     Location,
-    Number,
-    Trace,
+    SymFloat,
     describe,
     firsts,
     is_plain_leaf,
@@ -30,7 +31,13 @@ from tinyt._capture import (
 from tinyt._core import CaptureError
 from tinyt.compiler.backward import Backward
 from tinyt.compiler.capture.arguments import require_unchanged
-from tinyt.compiler.capture.guards import StateError, Tracer, in_place_of
+from tinyt.compiler.capture.guards import (
+    StateError,
+    Tracer,
+    in_place_of,
+    options_kept,
+    random_state,
+)
 from tinyt.compiler.capture.recording import recording
 from tinyt.compiler.capture.source_hints import capture_text
 from tinyt.compiler.graph.graph import Graph, place_of
@@ -64,7 +71,7 @@ _LEAF_RETURNED = "compile: a result that requires grad is made in the function; 
 
 
 def _is_result(value: Any) -> bool:
-    return isinstance(value, Tensor) or (type(value) is Number and value.position >= 0)
+    return isinstance(value, Tensor) or (type(value) is SymFloat and value.position >= 0)
 
 
 def _refuse_texts(tree: Any) -> None:
@@ -267,11 +274,10 @@ class Capture:
     arguments of what stands for them. An argument whose memory the function reads without it is
     kept: the program holds for this tensor alone. So is a leaf that requires grad where it has a
     class, attributes or hooks of its own, shares memory with another argument, or cannot be stood
-    in for, as where its value is looked at. ``objects`` are the
-    other arguments, ``places`` those of floats that are read anew at every run; ``nudged`` is
-    what `Graph.begin` takes; ``lines`` gets the user's lines, by nodes. ``traced``: sizes are
-    followed (`tinyt.compiler.capture.dynamic`). ``undo`` gets functions that undo what recordings
-    have changed of Python's objects, the last one first.
+    in for, as where its value is looked at. ``objects`` are the other arguments, ``places``
+    those of floats that are read anew at every run; ``lines`` gets the user's lines, by nodes.
+    ``traced``: sizes are followed (`tinyt.compiler.capture.dynamic`). ``undo`` gets functions that
+    undo what recordings have changed of Python's objects, the last one first.
     """
 
     def __init__(
@@ -281,16 +287,15 @@ class Capture:
         rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
         objects: Sequence[Any] = (),
         places: Sequence[Location] = (),
-        nudged: tuple[int, float] = (-1, 1.0),
         lines: Lines | None = None,
         traced: bool = False,
         undo: list[Callable[[], None]] | None = None,
     ) -> None:
         self._undo = undo
-        self.places, self._nudged, self.lines = places, nudged, lines
+        self.places, self.lines = places, lines
         self.origins: list[int] = []  # of each planned node, the recorded one (`origins_of`)
         self._is_traced = traced
-        self.trace: Trace | None = None
+        self.log: CaptureLog | None = None
         self.dynamic: Dynamic | None = None  # what makes it of other sizes
         # What is planned, where that was made as for other sizes (`Simplified`).
         self.resized: _core.Graph | None = None
@@ -350,7 +355,10 @@ class Capture:
             if self._undo is not None:
                 self._undo.append(tracer.undo())
             try:
+                before = random_state()
                 made = self._typed(partial(self._record, function, leaves, rebuild), tracer)
+                # Whether another recording may not be as this one.
+                self.is_fickle = tracer.is_fickle or random_state() != before
             except _WantsValues as wanted:
                 tracer.put_back()
                 self._know_by_values(wanted.numbers, leaves, tensors)
@@ -387,6 +395,8 @@ class Capture:
         self.guards = tracer.guards(self._reads, self._held, self.tensors)
         self._put_back = _nothing
         del tracer
+        self._release()
+        del self._release
         _require_gone(made)
         self._made = []
 
@@ -412,12 +422,16 @@ class Capture:
     def _typed(
         self, record: Callable[[Tracer], list[ReferenceType[Tensor]]], tracer: Tracer
     ) -> list[ReferenceType[Tensor]] | None:
-        """As `_record`; None where the function asks for the type of what stands for a float: it
-        has got a wrong answer."""
+        """As `_record`; None where the function asks for the type of what stands for a float, or
+        gives it to code that takes nothing but a float, as the one of `json`."""
         try:
             made = record(tracer)
-        except Exception:
+        except (CaptureError, FirstRun, AsWritten, _WantsValues, MemoryError):
             if not (tracer.types_at and self._live):
+                raise
+            return None
+        except Exception:
+            if not (self._live and self._has_numbers):
                 raise
             return None
         if tracer.types_at and not self._live:
@@ -436,15 +450,16 @@ class Capture:
         tracer: Tracer,
     ) -> list[ReferenceType[Tensor]]:
         """Records the call; returns references to the tensors that it made."""
-        with recording(*self._nudged) as (core, recorder), own_casts():
+        with recording() as (core, recorder), own_casts():
             self.core = core
-            self.trace = Trace(core) if self._is_traced else None
+            self.log = CaptureLog(core) if self._is_traced else None
             if self.lines is not None:
                 self.lines.clear()
             first_node = next_number()
             known = _StandIns(recorder, leaves, self.kept, self.valued, self._live)
             args, kwargs = rebuild(list(known.all))
-            with in_place_of(self.places if self._live else (), recorder):  # in gradients, too
+            in_place = in_place_of(self.places if self._live else (), recorder)
+            with in_place, options_kept(recorder):  # in gradients, too
                 try:
                     with tracer, undone_in_child(recorder.restore):
                         result = function(*args, **kwargs)
@@ -461,6 +476,7 @@ class Capture:
                     error.args = (capture_text(error),)
                     raise
                 finally:
+                    self._has_numbers = bool(recorder.numbers)
                     is_changed = recorder.restore()
                 if is_changed:
                     raise CaptureError(
@@ -480,7 +496,12 @@ class Capture:
                     recorder.require_recorded()
         self.arguments, self.layouts = recorder.arguments, recorder.layouts
         self.numbers, self.draws = recorder.numbers, recorder.draws
+        # What Python computes of these may have another sign, or be an error, elsewhere.
+        for position, (kind, _, _, _, value) in enumerate(core.scalars()):
+            if kind in ("given", "item") and (value == 0.0 or not math.isfinite(value)):
+                core.guard_on(position)
         self._reads, self._held = recorder.reads, recorder.held
+        self._release = recorder.release
         self.tensors = list(recorder.tensors.values())
         self._reached = {x._storage_id for x in self.tensors}
         constants = (*recorder.constants, *self.valued.values())
@@ -585,7 +606,7 @@ class Capture:
             base = x._base if isinstance(x, Tensor) and x.requires_grad else None
             if id(x) in place:
                 self.results.append((_ARGUMENT, place[id(x)]))
-            elif isinstance(x, Number):
+            elif isinstance(x, SymFloat):
                 self.results.append((NUMBER, x.position))
             elif x._is_recorded and not x.requires_grad and id(x) in grads:
                 of_grad = grads[id(x)]

@@ -1,6 +1,6 @@
 """Sizes of arguments that may change without the function being captured again.
 
-Such a call is captured once with sizes that are followed (`Trace` of symbols.pxi): all calls into
+Such a call is captured once with sizes that are followed (`CaptureLog` of log.pxi): all calls into
 the core are kept, with sizes as formulas of those of earlier tensors, and what was decided by them.
 For other sizes the core makes the same calls, as long as every decision is what it was.
 """
@@ -97,7 +97,7 @@ class Dynamic:
             if not least <= n <= most:
                 return f"dimension {dim} of argument {i} is not marked for {n}"
         was = self.capture
-        if was is None or was.trace is None:
+        if was is None or was.log is None:
             return self._failure
         if any(
             isinstance(x, tuple) and type(x[1]) is int and x[0] == "grad" for x in was.arguments
@@ -105,7 +105,7 @@ class Dynamic:
             return "the gradient of an argument is read"
         given = [leaves[x] if isinstance(x, int) else None for x in was.arguments]
         core = _core.Graph()
-        found = was.trace.replay(was.core, core, given, [n for _, n in was.draws])
+        found = was.log.replay(was.core, core, given, [n for _, n in was.draws])
         if isinstance(found, str):
             return found
         made = copy.copy(was)

@@ -9,9 +9,12 @@ others by identity.
 from __future__ import annotations
 
 import copy
+import datetime
 import gc
 import os
+import random
 import sys
+import time
 from array import array
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,10 +37,11 @@ from typing import Any
 
 from tinyt._capture import (
     MISSING,
+    OPTIMIZERS,
     Guard,
     Location,
-    Number,
     Recorder,
+    SymFloat,
     bytes_of,
     class_attribute,
     contents_of,
@@ -130,23 +134,22 @@ def in_place_of(places: Iterable[Location], recorder: Recorder) -> Iterator[None
 
 
 @contextmanager
-def set_nowhere(places: Iterable[Location]) -> Iterator[None]:
-    """CaptureError where the block stores something at one of the places, the same value too: a
-    program does not."""
-    lying: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
+def options_kept(recorder: Recorder) -> Iterator[None]:
+    """CaptureError where the block stores something at a place in the options of an optimiser that
+    it reads a number from, the same value too: a program does not."""
+    lying: dict[tuple[int, Any], Any] = {}
     with _setting:
-        for place in places:
-            holder, key = place.holder, place.key
-            if key is not None and (id(holder), key) not in lying:
-                value = holder[key]
-                if type(value) not in (float, tuple):
-                    continue
-                # An object of its own, of the same value.
-                holder[key] = value = value * 1.0 if type(value) is float else tuple([*value])
-                lying[id(holder), key] = holder, key, value
+        for holder in [group for found in list(OPTIMIZERS) for group in found.param_groups]:
+            for key, value in holder.items():
+                if type(value) in (float, tuple):  # an object of its own, of the same value
+                    holder[key] = value = value * 1.0 if type(value) is float else tuple([*value])
+                    lying[id(holder), key] = value
         yield
-        for holder, key, value in lying.values():
-            if holder[key] is not value:
+        for place in recorder.numbers:
+            if not isinstance(place, Location):
+                continue
+            holder, key = place.holder, place.key
+            if (id(holder), key) in lying and holder[key] is not lying[id(holder), key]:
                 raise CaptureError(_SETS.format(_named(holder, key)))
 
 
@@ -241,6 +244,28 @@ def _undo(guards: dict[tuple[str, int, Any], Guard]) -> None:
     put_back(guards.values())
 
 
+def _is_fickle(value: Any) -> bool:
+    """Whether it is, or belongs to, a clock or a generator of random numbers that is none of this
+    library's."""
+    owner = getattr(value, "__self__", value) if callable(value) else value
+    return (
+        owner is time
+        or owner is datetime.datetime
+        or owner is datetime.date
+        or isinstance(owner, random.Random)
+        or type(owner).__module__.startswith("numpy.random")
+    )
+
+
+def random_state() -> tuple[Any, ...]:
+    """The states of Python's generator of random numbers, and of NumPy's where that is loaded."""
+    numpy = sys.modules.get("numpy.random")
+    if numpy is None:
+        return random.getstate()
+    kind, words, *rest = numpy.get_state()
+    return (*random.getstate(), kind, words.tobytes(), *rest)
+
+
 class StateError(CaptureError):
     """The function changes what it reads; perhaps only once."""
 
@@ -270,6 +295,7 @@ class Tracer:
         # id of a frame -> its line, and the names that were left there
         self._left: dict[int, tuple[int, list[str]]] = {}
         self.types_at = ""  # where the type of what stands for a float was asked for
+        self.is_fickle = False  # whether a clock or other random numbers may have been read
         for root in roots:
             self._keep(root)
         self._keep(function)
@@ -400,7 +426,7 @@ class Tracer:
         line, names = self._left.get(id(caller), (0, []))
         if caller is not None and line == caller.f_lineno and names:
             self._frame = caller
-            if type(value) is Number and "__class__" in names and not in_library(caller):
+            if type(value) is SymFloat and "__class__" in names and not in_library(caller):
                 self.types_at = _user_line(caller)
             is_made = type(value) in (tuple, list) and not self._lasts(value)
             for part in value if is_made else (value,):
@@ -436,6 +462,7 @@ class Tracer:
                     ends += self._bases(frame)
                 elif isinstance(end, attrgetter):
                     loose += (name for path in end.__reduce__()[1] for name in path.split("."))
+        self.is_fickle = self.is_fickle or any(map(_is_fickle, (*through, *ends)))
         asks = "__class__" in loose or any(end is type for end in ends)
         if asks and not in_library(frame):
             ends += self._types(frame, [*through, *ends])
@@ -456,9 +483,9 @@ class Tracer:
         stop_tracing(f"types are asked for at {_user_line(frame)}")
         for value in values:
             parts = _parts(value) if isinstance(value, _CONTAINERS) else (value,)
-            if any(type(part) is Number for part in parts):
+            if any(type(part) is SymFloat for part in parts):
                 self.types_at = _user_line(frame)
-        return [x for x in map(type, values) if x.__flags__ & _HEAP_TYPE and x is not Number]
+        return [x for x in map(type, values) if x.__flags__ & _HEAP_TYPE and x is not SymFloat]
 
     def _bases(self, frame: FrameType) -> tuple[type, ...]:
         """Where `super` looks."""
@@ -585,7 +612,7 @@ class Tracer:
     def _class_of(self, value: Any) -> type:
         """What ``value.__class__`` gives."""
         cls = type(value)
-        if type(value) is Number:
+        if type(value) is SymFloat:
             self.types_at = _user_line(self._frame)
             return float
         if "<locals>" not in cls.__qualname__:  # else it may be made in the call
@@ -711,7 +738,7 @@ class Tracer:
                 self._whole(item, depth - 1)
 
     def _note(self, kind: str, place: Any, what: Any, value: Any) -> Any:
-        if type(value) is Number or (isinstance(value, TensorBase) and value._is_recorded):
+        if type(value) is SymFloat or (isinstance(value, TensorBase) and value._is_recorded):
             return value  # it stands for another one in this call alone
         key = (kind, id(place), what)
         if key not in self._guards:

@@ -17,11 +17,11 @@ from tinyt.tensor import Tensor
 
 
 @contextmanager
-def recording(nudged: int = -1, factor: float = 1.0) -> Iterator[tuple[_core.Graph, Recorder]]:
-    """Records the operations of the block; ``nudged`` and ``factor`` as `begin` has them."""
+def recording() -> Iterator[tuple[_core.Graph, Recorder]]:
+    """Records the operations of the block."""
     core, recorder = _core.Graph(), Recorder()
     try:
-        core.begin(recorder, nudged, factor)
+        core.begin(recorder)
         yield core, recorder
     finally:
         core.end()

@@ -12,7 +12,7 @@ from tinyt.compiler.passes import decompose, rewrites, simplify
 
 if TYPE_CHECKING:
     from tinyt import _core
-    from tinyt._capture import Sizes
+    from tinyt._capture import SizeGuards
     from tinyt.compiler.capture.capture import Capture
 
 _KEPT = 8  # ways in which passes have simplified a function
@@ -22,7 +22,7 @@ class Simplified:
     """What passes have made of recordings of a function, the last ones."""
 
     def __init__(self) -> None:
-        self._known: deque[tuple[Sizes, list[int]]] = deque(maxlen=_KEPT)
+        self._known: deque[tuple[SizeGuards, list[int]]] = deque(maxlen=_KEPT)
 
     def core_of(self, capture: Capture) -> tuple[_core.Graph, str]:
         """The graph that a program of a recording is planned from, and for `explain` how it came

@@ -7,7 +7,7 @@ from array import array
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tinyt._capture import Sizes
+from tinyt._capture import SizeGuards
 from tinyt.dtypes import ALL
 from tinyt.ops.common import OP_TABLE
 
@@ -111,7 +111,7 @@ class Graph(NamedTuple):
     recorded: int
     recorded_inputs: int
     inside: dict[int, tuple[Graph, ...]]
-    sizes: Sizes | None = None
+    sizes: SizeGuards | None = None
     borrowed: tuple[tuple[_core.Graph, int], ...] = ()
 
     @classmethod
@@ -140,7 +140,7 @@ class Graph(NamedTuple):
     def noting_sizes(self) -> Graph:
         """The same graph, as it was recorded, with sizes that note what is asked of them: numbers
         that compare, add up and multiply as integers do, and are none."""
-        sizes = Sizes(self.core)
+        sizes = SizeGuards(self.core)
         take = sizes.take
         return self._replace(
             values=[Value(take(shape), t, node, at) for shape, t, node, at in self.values],

@@ -39,7 +39,7 @@ FAULTING = with_flag("value_error")
 # A value of at most that many bytes may be kept longer than the recorded function would.
 _SMALL = 4096
 
-# The numbers of Python's that a pass may look for without more ado (Sizes of sizes.h).
+# The numbers of Python's that a pass may look for without more ado (SizeGuards of size_guards.h).
 SPECIAL = (0, 1)
 
 Pass = Callable[[Graph], Graph]

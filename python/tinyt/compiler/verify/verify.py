@@ -153,7 +153,7 @@ class _Trial:
                 outputs = list(interpret(graph, arguments, draws, True, observer))
             first = self._capture.backward.outputs if self._seeds else len(outputs)
             later[:] = outputs[first:]
-            numbers = [value for *_, value in graph.core.numbers()]
+            numbers = [value for *_, value in graph.core.scalars()]
             return self._entry.accept(outputs[:first], self._leaves, numbers)
 
         def through(values: list[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinyt import _core, _tensor
-from tinyt._capture import Symbol
+from tinyt._capture import SymScalar
 from tinyt._tensor import dtype as DType
 from tinyt.dtypes import ALL, as_dtype
 from tinyt.ops.common import Placement, on_creation_device, placed, to_dtype
@@ -62,7 +62,7 @@ def _is_array(data: Any) -> bool:
     """Of a protocol for arrays; sizes that are followed have NumPy's, too."""
     return (
         hasattr(data, "__array__") or hasattr(data, "__dlpack__") or _is_interface(data)
-    ) and not isinstance(data, (Symbol, type))
+    ) and not isinstance(data, (SymScalar, type))
 
 
 def _is_interface(data: Any) -> bool:

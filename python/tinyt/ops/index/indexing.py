@@ -9,7 +9,7 @@ from typing import Any
 
 from tinyt import _tensor
 from tinyt._autograd import is_grad_enabled
-from tinyt._capture import Symbol, index
+from tinyt._capture import SymInt, index
 from tinyt._core import CaptureError, DeviceError, DTypeError, ShapeError, is_recording
 from tinyt.autograd.rules.movement import inverse
 from tinyt.dtypes import bfloat16, float16, float64
@@ -118,7 +118,7 @@ def _bound(at: Any, default: int, size: int) -> int:
 
 
 def _bounds(item: slice, size: int) -> tuple[int, int, int]:
-    if isinstance(size, Symbol) or isinstance(item.start, Symbol) or isinstance(item.stop, Symbol):
+    if isinstance(size, SymInt) or isinstance(item.start, SymInt) or isinstance(item.stop, SymInt):
         step = 1 if item.step is None else index(item.step)
         start, stop = _bound(item.start, 0, size), _bound(item.stop, size, size)
     else:

@@ -59,8 +59,6 @@ cdef object described(object value, list leaves, object is_leaf, int most):
     if most == 0:
         raise tinyt.nesting.too_deep("compile", "an argument or result")
     kind = type(value)
-    if kind is Number:   # of another recording, or made by the type of one
-        return "value", float, plain(value)
     if kind is list or kind is tuple:
         return kind, tuple([described(item, leaves, is_leaf, most - 1) for item in value])
     if isinstance(value, tuple):
@@ -78,8 +76,8 @@ cdef object described(object value, list leaves, object is_leaf, int most):
         return kind, parts, factory, own_described(value, leaves, is_leaf, most), base
     if kind in (int, bool, float, str, bytes, complex, type(None), type(...)):
         return "value", kind, value
-    if kind is Symbol:   # what a call gives for other sizes is not known
-        return described(plain_symbol(<Symbol>value), leaves, is_leaf, most)
+    if is_symbolic(value):   # of another recording; what a call gives for other sizes is not known
+        return described(plain_symbol(value), leaves, is_leaf, most)
     return "object", ByIdentity(value)
 
 
@@ -388,7 +386,8 @@ cdef class CompiledGraph:
     (`tinyt.compiler.capture.capture.Capture`)."""
 
     cdef readonly object capture
-    cdef readonly bint confirmed  # by a second capture
+    cdef readonly bint confirmed  # needs no second capture, or there was one
+    cdef bint was_hit             # by a later call
     cdef readonly object profile  # of the last measured call
     cdef readonly tuple description   # of the arguments and of those with names
     cdef readonly object program_object  # what runs at a call; capture.backward may have another
@@ -514,7 +513,7 @@ cdef class CompiledGraph:
                     return f"argument {i}: other values, which the function is captured for"
             kept = <TensorBase>self.kept.get(i)
             # Whether a tensor has attributes is slow to ask: later only where one had some.
-            if kept is None and (facts.own is not None or not self.confirmed):
+            if kept is None and (facts.own is not None or not self.was_hit):
                 if not facts.has_attributes(x):
                     return f"argument {i}: its attributes"
             if kept is None and facts.wants == 2:
@@ -560,7 +559,7 @@ cdef class CompiledGraph:
         return None
 
     def confirm(self):
-        """A second capture was the same."""
+        """A second capture was the same, or is not needed."""
         self.confirmed = True
 
     def ready(self, leaves):
@@ -770,6 +769,7 @@ cdef class CompiledBase:
                 result = entry.run(leaves, profile)   # MISS, too, where it turned out not to stand for it
                 if result is not MISS:
                     self.hits += 1
+                    entry.was_hit = True
                     if i > 0 and entry in self.entries:
                         self.entries.remove(entry)
                         self.entries.insert(0, entry)

@@ -84,7 +84,7 @@ cdef bint alike(PyObject* x, PyObject* y) except -1:
     """Of a container's parts; where a number was that is read anew, any float will do."""
     cdef Py_ssize_t i
     a, b = <object>x, <object>y
-    if type(b) is Number:
+    if type(b) is SymFloat:
         return type(a) is float
     if type(a) is tuple and type(b) is tuple:
         if PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b):

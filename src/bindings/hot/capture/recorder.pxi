@@ -18,6 +18,7 @@ cdef class Recorder:
         self.arguments = []
         self.layouts = []
         self.numbers = []
+        self.scalars = []
         self.generators = []
         self.constants = []
         self.buffers = []
@@ -99,7 +100,24 @@ cdef class Recorder:
         if not is_recording():
             raise CaptureError("record: no recording is under way")
         self.numbers.append(source)
-        return live_number(recorded_numbers().give(value))
+        return runtime_scalar(recorded_scalars().give(value))
+
+    def release(self):
+        """Puts plain floats where objects, dicts and lists keep what stood for numbers: after the
+        recording that is a float for Python alone."""
+        cdef dict values = {}
+        kept = [x for x in self.scalars if sys.getrefcount(x) > 3]   # the list, x, the argument
+        self.scalars = []
+        if not kept:
+            return
+        for x in kept:
+            values[id(x)] = (<SymScalar>x).value
+        for holder in gc.get_referrers(*kept):
+            own = holder if isinstance(holder, (dict, list)) else getattr(holder, "__dict__", None)
+            if own is not kept and isinstance(own, (dict, list)):
+                for key, x in list(own.items() if isinstance(own, dict) else enumerate(own)):
+                    if id(x) in values:
+                        own[key] = values[id(x)]
 
     def draw(self, generator, numel, make):
         """``make(number of the generator, counters taken before)``, as ``Generator.draw`` has it."""
@@ -250,7 +268,6 @@ cdef object held_all(object data):
 cdef object held_parts(object data, int most):
     if isinstance(data, (list, tuple)) and most > 0:   # what is nested deeper is refused later
         return [held_parts(x, most - 1) for x in data]
-    hold(data)
     return plain_symbol(data)
 
 
@@ -278,222 +295,3 @@ cdef record_touched_all(Operands& args):
     for i in range(args.size()):
         if args.object(i) != NULL and not args.at(i).is_recorded():
             (<Recorder><object>owner).record_touched(<TensorBase><object>args.object(i))
-
-
-cdef class Number(float):
-    """A number that a compiled program reads anew at every run, and what is computed from it.
-
-    Where the recorded function depends on its value in another way than by arithmetic, as by a
-    comparison, the program holds only as long as the outcome is the same.
-    """
-
-    @property
-    def position(self):
-        """Where it stands in the recording's table of numbers; -1 where it is not one of them."""
-        return self.index if is_live(self) else -1
-
-    def __add__(self, other):
-        return combine(NumberOp.Add, float.__add__, self, other)
-
-    def __radd__(self, other):
-        return combine(NumberOp.Add, float.__add__, other, self)
-
-    def __sub__(self, other):
-        return combine(NumberOp.Sub, float.__sub__, self, other)
-
-    def __rsub__(self, other):
-        return combine(NumberOp.Sub, float.__sub__, other, self)
-
-    def __mul__(self, other):
-        return combine(NumberOp.Mul, float.__mul__, self, other)
-
-    def __rmul__(self, other):
-        return combine(NumberOp.Mul, float.__mul__, other, self)
-
-    def __truediv__(self, other):
-        return combine(NumberOp.Div, float.__truediv__, self, other)
-
-    def __rtruediv__(self, other):
-        return combine(NumberOp.Div, float.__truediv__, other, self)
-
-    def __pow__(self, other, modulus):
-        return combine(NumberOp.Pow, float.__pow__, self, other)
-
-    def __rpow__(self, other, modulus):
-        return combine(NumberOp.Pow, float.__pow__, other, self)
-
-    def __neg__(self):
-        return alone(NumberOp.Neg, self, -plain(self))
-
-    def __abs__(self):
-        return alone(NumberOp.Abs, self, abs(plain(self)))
-
-    def __pos__(self):
-        return self
-
-    def __richcmp__(self, other, int op):
-        if not isinstance(other, (int, float)):
-            return NotImplemented
-        if isinstance(other, int) and not is_double(other):   # Python compares it exactly
-            return FLOAT_COMPARISONS[op](held(self), other)
-        outcome = combine(COMPARE_NUMBERS[op], FLOAT_COMPARISONS[op], self, other)
-        if isinstance(outcome, Number):
-            hold(outcome)
-        return bool(plain(outcome))
-
-    def __bool__(self):
-        return self != 0.0
-
-    def __hash__(self):
-        return hash(held(self))
-
-    def __float__(self):
-        return held(self)
-
-    def __int__(self):
-        return int(held(self))
-
-    def __trunc__(self):
-        return int(held(self))
-
-    def __floor__(self):
-        return float.__floor__(held(self))
-
-    def __ceil__(self):
-        return float.__ceil__(held(self))
-
-    def __round__(self, digits=None):
-        return round(held(self), digits)
-
-    @property
-    def real(self):
-        """The number itself."""
-        return self
-
-    def conjugate(self):
-        """The number itself."""
-        return self
-
-    def hex(self):
-        """The value in hexadecimal."""
-        return held(self).hex()
-
-    def is_integer(self):
-        """Whether the value is whole."""
-        return held(self).is_integer()
-
-    def as_integer_ratio(self):
-        """The value as a fraction."""
-        return held(self).as_integer_ratio()
-
-    def __divmod__(self, other):
-        return both_held(divmod, self, other)
-
-    def __rdivmod__(self, other):
-        return both_held(divmod, other, self)
-
-    def __mod__(self, other):
-        return both_held(float.__mod__, self, other)
-
-    def __rmod__(self, other):
-        return both_held(float.__mod__, other, self)
-
-    def __floordiv__(self, other):
-        return both_held(float.__floordiv__, self, other)
-
-    def __rfloordiv__(self, other):
-        return both_held(float.__floordiv__, other, self)
-
-    def __repr__(self):
-        return repr(held(self))
-
-    def __str__(self):
-        return str(held(self))
-
-    def __format__(self, str spec not None):
-        return format(held(self), spec)
-
-    def __reduce__(self):
-        return float, (held(self),)
-
-
-cdef list FLOAT_COMPARISONS = [None] * 6
-cdef NumberOp[6] COMPARE_NUMBERS
-FLOAT_COMPARISONS[Py_LT], COMPARE_NUMBERS[Py_LT] = float.__lt__, NumberOp.Lt
-FLOAT_COMPARISONS[Py_LE], COMPARE_NUMBERS[Py_LE] = float.__le__, NumberOp.Le
-FLOAT_COMPARISONS[Py_EQ], COMPARE_NUMBERS[Py_EQ] = float.__eq__, NumberOp.Eq
-FLOAT_COMPARISONS[Py_NE], COMPARE_NUMBERS[Py_NE] = float.__ne__, NumberOp.Ne
-FLOAT_COMPARISONS[Py_GT], COMPARE_NUMBERS[Py_GT] = float.__gt__, NumberOp.Gt
-FLOAT_COMPARISONS[Py_GE], COMPARE_NUMBERS[Py_GE] = float.__ge__, NumberOp.Ge
-
-
-cdef object live_number(int64_t index):
-    cdef Number out = <Number>Number.__new__(Number, recorded_numbers().value(index))
-    out.index = index
-    out.graph = recording_id()
-    return out
-
-
-cdef hold(object x):
-    if is_live(x):
-        recorded_numbers().hold((<Number>x).index)
-
-
-cdef object held(object x):
-    """The value, on which the recorded function depends from now on."""
-    hold(x)
-    return plain(x)
-
-
-cdef object both_held(function, left, right):
-    """Python's result, on whose operands the recorded function depends from now on."""
-    if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
-        return NotImplemented
-    return function(held(left), held(right))
-
-
-cdef bint is_double(object x) except -1:
-    """Whether an int is the value of a double."""
-    try:
-        return int(float(x)) == x
-    except OverflowError:
-        return False
-
-
-cdef int64_t number_position(object x):
-    return (<Number>x).index if is_live(x) else recorded_numbers().constant(PyFloat_AsDouble(x))
-
-
-cdef object combine(NumberOp op, function, left, right):
-    """Python's result; one to be computed anew where an operand is."""
-    cdef int64_t index
-    if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
-        return NotImplemented
-    result = function(plain(left), plain(right))
-    if not is_live(left) and not is_live(right):
-        return result
-    if not isinstance(result, (float, bool)):
-        hold(left)
-        hold(right)
-        return result
-    index = recorded_numbers().apply(op, number_position(left), number_position(right))
-    return live_number(index)
-
-
-cdef object alone(NumberOp op, object x, object result):
-    if not is_live(x):
-        return result
-    return live_number(recorded_numbers().apply(op, (<Number>x).index, -1))
-
-
-cdef int64_t number_index_for_core(void* x) noexcept:
-    return (<Number><object>x).index if is_live(<object>x) else -1
-
-
-cdef object recorded_item(TensorBase x):
-    """The value of a tensor that is there, as a recording may use it: anew at every run."""
-    cdef int64_t index = recorded_numbers().item(x.t)
-    if is_float(x.t.dtype()):
-        return live_number(index)
-    recorded_numbers().hold(index)
-    return element_to_python((x.t if is_on_host(x.t) else host_copy(x.t)).data(), x.t.dtype())

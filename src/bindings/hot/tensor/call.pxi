@@ -30,19 +30,19 @@ cdef const CTensor* unwrap_for_core(void* object) noexcept:
 
 cdef inline bint is_number(object x):
     return PyFloat_CheckExact(x) or PyLong_CheckExact(x) or isinstance(x, (bool, int, float, complex)) or (
-        type(x) is Symbol)
+        is_symbolic(x))
 
 
 cdef int add_operand(Operands& args, object x) except -1:
     """Adds a tensor or a number; TypeError for anything else."""
     if isinstance(x, TensorBase):
         args.add((<TensorBase>x).t, <PyObject*>x)
-    elif type(x) is Symbol:
-        args.add(symbol_operand(<Symbol>x), NULL)
+    elif is_symbolic(x):
+        args.add(symbol_operand(<SymScalar>x), NULL)
     elif isinstance(x, bool):
         args.add(CTensor.truth(<cbool>x), NULL)
     elif isinstance(x, float):
-        args.add(number_cell((<Number>x).index) if is_live(x) else CTensor.number(x), NULL)
+        args.add(CTensor.number(x), NULL)
     elif isinstance(x, int):
         args.add(CTensor.integer(x), NULL)
     elif isinstance(x, complex):
@@ -105,6 +105,8 @@ cdef int check_any_number(str what, object value, DType dtype) except -1:
         if not hasattr(value, "item"):
             raise TypeError(f"{what}: expected a number, got {type(value).__name__}")
         value = number_of(value)
+    if type(value) is SymFloat:   # what it is at other runs is not looked at
+        value = (<SymFloat>value).value
     if isinstance(value, float):
         fits = holds(dtype, value, False)
     elif isinstance(value, complex):
@@ -444,7 +446,7 @@ python_seam().dtype_number = number_for_core
 python_seam().device_code = device_code_for_core
 python_seam().wrap = wrap_for_core
 python_seam().unwrap = unwrap_for_core
-python_seam().number_index = number_index_for_core
+python_seam().scalar_index = scalar_index_for_core
 
 
 # ---- memory that processes share

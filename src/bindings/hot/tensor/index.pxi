@@ -66,7 +66,7 @@ cdef object general_set_item(TensorBase x, object index, object value):
 cdef inline object exact_number(object x):
     """A number of a subclass of Python's as the number itself, so that its use runs no Python code;
     those that a recording follows as they are."""
-    if PyFloat_CheckExact(x) or PyLong_CheckExact(x) or type(x) in (bool, Number, Symbol):
+    if PyFloat_CheckExact(x) or PyLong_CheckExact(x) or type(x) is bool or is_symbolic(x):
         return x
     if isinstance(x, float):
         return float.__float__(x)

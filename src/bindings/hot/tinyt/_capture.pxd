@@ -11,6 +11,7 @@ cdef class Recorder:
     cdef readonly list arguments
     cdef readonly list layouts
     cdef readonly list numbers
+    cdef list scalars             # what stands for them and is computed of them
     cdef readonly list generators
     cdef readonly list constants
     cdef readonly list buffers
@@ -33,16 +34,22 @@ cdef class Recorder:
     cdef object grad(self, TensorBase leaf)
 
 
-cdef class Number(float):
-    cdef int64_t index
-    cdef uint64_t graph
+cdef class SymScalar:
+    cdef uint64_t graph            # the recording
+    cdef int owner
+    cdef object holder             # a SizeGuards
+    cdef int64_t row
+    cdef readonly object value     # as it is in this recording
 
 
 @cython.final
-cdef class Symbol:
-    cdef uint64_t graph
-    cdef int64_t row
-    cdef readonly object value     # as it is in this recording
+cdef class SymInt(SymScalar):
+    pass
+
+
+@cython.final
+cdef class SymFloat(SymScalar):
+    pass
 
 
 cpdef object index(x)
@@ -54,24 +61,19 @@ cdef record_touched_all(Operands& args)
 cdef object recorded_item(TensorBase x)
 cdef int refuse_form(str what, TensorBase x) except -1
 cdef int refuse_reading(str what, TensorBase x) except -1
-cdef int64_t number_index_for_core(void* x) noexcept
+cdef int64_t scalar_index_for_core(void* x) noexcept
 cdef object length_of(const CTensor& t, size_t d)
 cdef object offset_of(const CTensor& t)
 cdef object plain_symbol(object x)
 cdef object product_of(const CTensor& t)
 cdef object shape_of(const CTensor& t, object kind=*)
 cdef object strides_of(const CTensor& t)
-cdef CTensor symbol_operand(Symbol x) except *
+cdef CTensor symbol_operand(SymScalar x) except *
 cdef object with_rows(object plain, const vector[int64_t]& rows)
 
 
-cdef inline bint is_live(object x):
-    return type(x) is Number and (<Number>x).graph != 0 and (<Number>x).graph == recording_id()
-
-
-cdef inline object plain(object x):
-    """A number as an ordinary float."""
-    return PyFloat_FromDouble(PyFloat_AsDouble(x))
+cdef inline bint is_symbolic(object x):
+    return type(x) is SymFloat or type(x) is SymInt
 
 
 cdef inline Recorder recorder_of(TensorBase leaf):

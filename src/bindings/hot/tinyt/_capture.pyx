@@ -10,20 +10,29 @@ from tinyt._autograd cimport TRACE, Node, edge_of, hooks_of
 from tinyt._tensor cimport (
     DTYPES, PUBLIC, TensorBase, dtype, finish, run_one, tuple_of, wrap)
 
+import gc
+import os
+import sys
+import weakref
+
 import tinyt._core
 import tinyt.nesting
 from tinyt._core import CaptureError
 
 include "wants_grad.pxi"
 include "capture/recorder.pxi"
-include "capture/symbols.pxi"
-include "capture/sizes.pxi"
+include "capture/log.pxi"
+include "capture/size_guards.pxi"
+include "capture/scalars.pxi"
 include "capture/guard.pxi"
 include "capture/compiled.pxi"
 
-for _kind in (Symbol, Length):
+for _kind in (SymScalar, SymInt, SymFloat):
     tinyt_forbid_new(_kind)
 del _kind
 
 include "self_check.pxi"
+# All that there are: programs read numbers from their options.
+OPTIMIZERS = weakref.WeakSet()
+
 check_selves(globals(), type(describe))

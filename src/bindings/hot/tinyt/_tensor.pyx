@@ -16,10 +16,10 @@ from tinyt._autograd cimport (
     Node, attach, check_inplace, check_rebase, edge_of, fast_backward, filled, overwriting, rebase,
     record, transposed)
 from tinyt._capture cimport (
-    Number, Recorder, Symbol, grad_of, held_all, index, is_live, length_of, number_index_for_core,
-    offset_of, plain, plain_symbol, product_of, record_constant, record_touched, record_touched_all,
-    recorded_item, refuse_form, refuse_reading, refuse_recording, set_grad, shape_of, strides_of,
-    symbol_operand)
+    Recorder, SymFloat, SymInt, SymScalar, grad_of, held_all, index, is_symbolic, length_of,
+    offset_of, plain_symbol, product_of, record_constant, record_touched, record_touched_all,
+    recorded_item, refuse_form, refuse_reading, refuse_recording, scalar_index_for_core, set_grad,
+    shape_of, strides_of, symbol_operand)
 
 include "wants_grad.pxi"
 include "tensor/types.pxi"

@@ -1,6 +1,6 @@
-// How a recording came to be, as far as sizes go: every call into the core, sizes as formulas of
-// those of earlier tensors, and what was decided by them. Repeated for arguments of other sizes it
-// gives what the front end would record for these, or stops where it would decide otherwise.
+// Capture log: how a recording came to be, as far as sizes go. Every call into the core, sizes as
+// expressions of those of earlier tensors, and guards on them. Repeated for arguments of other sizes
+// it gives what the front end would record for these, or stops where a guard fails.
 #pragma once
 
 #include <optional>
@@ -9,37 +9,20 @@
 #include <vector>
 
 #include "core/graph/graph.h"
-#include "core/graph/sizes.h"
+#include "core/graph/symbolic_scalars.h"
 
 namespace tinyt {
 
-class Trace {
+class CaptureLog {
  public:
-  using Test = Sizes::Test;
-  enum class Op : uint8_t {
-    Constant,
-    Size,  // of a tensor (left), along a dimension (right)
-    Stride,
-    Offset,
-    Contiguous,
-    Attribute,  // of a call (left), as its op has normalised it
-    Add,
-    Sub,
-    Mul,
-    FloorDiv,
-    Mod,
-    Real,  // from here on doubles, by their bits
-    RealAdd,
-    RealSub,
-    RealMul,
-    RealDiv
-  };
+  using Op = SymbolicScalars::Op;
+  using Test = SymbolicScalars::Test;
 
-  explicit Trace(const Graph& graph);
+  explicit CaptureLog(const Graph& graph);
 
   // ---- formulas, while it is recorded
 
-  // A number of this trace as others keep it, who may outlive it; -1 for that of another trace.
+  // A number of this log as others keep it, who may outlive it; -1 for that of another log.
   int64_t coded(int64_t number) const { return static_cast<int64_t>(graph_ << 32) | number; }
   int64_t decoded(int64_t code) const {
     return code >= 0 && static_cast<uint64_t>(code) >> 32 == graph_ ? code & 0xffffffff : -1;
@@ -48,22 +31,18 @@ class Trace {
   // is; -1: of none.
   int64_t number_of(const Tensor& x) const { return decoded(x.impl()->traced); }
   void mark(const Tensor& x, int64_t number) const { x.impl()->traced = coded(number); }
-  int64_t value(int64_t row) const { return rows_[row].value; }
-  int64_t constant(int64_t value) { return apply(Op::Constant, value, -1); }
+  SymbolicScalars& table() { return table_; }
   // Nothing where no call has made the tensor: then nothing can be repeated, either.
   int64_t of(Op op, const Tensor& x, int64_t dim = -1);
-  int64_t of(Op op, int64_t made, int64_t dim, int64_t value);
-  // 0 for the right one of a division is the caller's error.
-  int64_t apply(Op op, int64_t left, int64_t right);
-  bool test(Test test, int64_t left, int64_t right);
-  void hold(int64_t row) { test(Test::Eq, row, constant(value(row))); }
+  int64_t of(Op op, int64_t made, int64_t dim, int64_t value) {
+    return table_.source(op, made, dim, value);
+  }
   // All of its geometry.
-  void hold(const Tensor& x);
-  // The trace ends here, and is of no use.
+  void guard_on(const Tensor& x);
+  // The log ends here, and is of no use.
   void fail(const std::string& why);
   const std::string& failure() const { return failure_; }
-  size_t tests() const { return tests_; }
-  void (*on_test)(void* owner) = nullptr;  // called where another one is noted; may throw
+  void (*on_guard)(void* owner) = nullptr;  // called where there is another one; may throw
   void* owner = nullptr;
 
   // ---- calls, while they are recorded
@@ -76,10 +55,10 @@ class Trace {
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
     // Null: there is none, or this is a call in another one.
-    Trace* done();
+    CaptureLog* done();
 
    private:
-    Trace* trace_ = nullptr;
+    CaptureLog* log_ = nullptr;
     bool is_done_ = false;
   };
   void argument(const Tensor& like, const Tensor& made);
@@ -95,19 +74,15 @@ class Trace {
   // ---- once it is recorded
 
   // Records the same into a graph with other arguments; those without a tensor are as they were.
-  // The values of the rows, or nothing, and why, and at which test (-1: none).
+  // The values of the rows, or nothing, and why, and at which guard (-1: none).
   std::optional<std::vector<int64_t>> replay(std::span<const Tensor> arguments, Graph& out,
-                                             std::string& why, int64_t& test) const;
+                                             std::string& why, int64_t& guard) const;
   // Makes the same calls with these tensors, whether they are recorded or not, and makes tensors of
   // nothing on that device: its outputs; nothing where it would decide otherwise.
   std::optional<std::vector<Tensor>> run(std::span<const Tensor> arguments, Device device) const;
 
  private:
-  enum class Kind : uint8_t { Argument, Cell, Call, Into, Assign, Step, Output, Test };
-  struct Row {
-    Op op;
-    int64_t left, right, value;
-  };
+  enum class Kind : uint8_t { Argument, Cell, Call, Into, Assign, Step, Output, Guard };
   struct Operand {
     int64_t made = -1;  // which of the tensors that calls made
     int64_t row = -1;   // of a Python number that is a formula
@@ -122,13 +97,12 @@ class Trace {
     std::vector<Operand> operands{};
     std::vector<Tensor> geometries{};  // of operands and results, without data
     std::shared_ptr<const ExternalOp> opaque{};
-    Test test = Test::Eq;
-    bool outcome = false;  // of a test; of a call: whether it made a view
-    int64_t left = -1, right = -1;
+    bool is_view = false;   // whether a call made one
+    int64_t number = -1;    // of a cell's scalar, or a guard
   };
   class Replay;
 
-  void add(Row row);
+  static void add_guard(void* log);
   Event& add(Kind kind, std::span<const Tensor> operands);
   void made(Event& event, const Tensor& x);
   Attrs own(const Attrs& attrs) const;
@@ -136,21 +110,17 @@ class Trace {
   uint64_t graph_;
   bool busy_ = false;
   int64_t made_ = 0;
-  size_t tests_ = 0;
-  std::vector<Row> rows_;
-  std::unordered_map<uint64_t, int64_t> known_;
-  std::unordered_map<int64_t, int64_t> constants_;
-  std::unordered_map<uint64_t, bool> asked_;
+  SymbolicScalars table_;
   std::vector<Event> events_;
   std::string failure_;
 };
 
 // Of this thread's recording, or null.
-inline Trace* tracing() {
+inline CaptureLog* tracing() {
   Graph* graph = recording();
-  if (!graph || !graph->trace) [[likely]]
+  if (!graph || !graph->log) [[likely]]
     return nullptr;
-  return graph->trace->failure().empty() ? graph->trace : nullptr;
+  return graph->log->failure().empty() ? graph->log : nullptr;
 }
 
 }  // namespace tinyt

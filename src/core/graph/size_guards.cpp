@@ -1,16 +1,12 @@
-#include "core/graph/sizes.h"
+#include "core/graph/size_guards.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 
 namespace tinyt {
 
 namespace {
-
-using SizeOp = Sizes::Op;
-using Test = Sizes::Test;
 
 std::vector<int64_t> sizes_in(const Graph& g) {
   std::vector<int64_t> out;
@@ -76,60 +72,7 @@ bool is_common(const Tensor& t) {
 
 }  // namespace
 
-const std::string& integer_kinds(OpId op) {
-  static const auto all = [] {
-    std::array<std::string, kOpCount> kinds;
-    for (int i = 0; i < kOpCount; ++i) {
-      std::string_view row = info(static_cast<OpId>(i)).attributes;
-      for (size_t colon; (colon = row.find(':')) != std::string_view::npos;) {
-        if (row[colon + 1] != 'f') kinds[static_cast<size_t>(i)] += row[colon + 1];
-        row.remove_prefix(colon + 2);
-      }
-    }
-    return kinds;
-  }();
-  return all[static_cast<size_t>(op)];
-}
-
-bool compute(SizeOp op, int64_t a, int64_t b, int64_t& out) {
-  switch (op) {
-    case SizeOp::Add:
-      return !__builtin_add_overflow(a, b, &out);
-    case SizeOp::Sub:
-      return !__builtin_sub_overflow(a, b, &out);
-    case SizeOp::Mul:
-      return !__builtin_mul_overflow(a, b, &out);
-    default:
-      break;
-  }
-  if (b == 0 || (a == INT64_MIN && b == -1)) return false;
-  const int64_t rest = a % b, wraps = rest != 0 && (rest < 0) != (b < 0);  // as Python rounds
-  out = op == SizeOp::FloorDiv ? a / b - wraps : rest + wraps * b;
-  return true;
-}
-
-bool compare(Test test, int64_t a, int64_t b) {
-  switch (test) {
-    case Test::Lt:
-      return a < b;
-    case Test::Le:
-      return a <= b;
-    case Test::Eq:
-      return a == b;
-    case Test::Ne:
-      return a != b;
-    case Test::Gt:
-      return a > b;
-    default:
-      return a >= b;
-  }
-}
-
-std::string relation(int64_t a, int64_t b) {
-  return std::to_string(a) + (a < b ? " < " : a == b ? " == " : " > ") + std::to_string(b);
-}
-
-Sizes::Form::Form(const Graph& g) {
+SizeGuards::Form::Form(const Graph& g) {
   for (const Graph::Node& n : g.nodes()) {
     names.emplace_back(n.name());
     add_node(n, nodes);
@@ -141,7 +84,7 @@ Sizes::Form::Form(const Graph& g) {
   add_ends(g, rest);
 }
 
-std::string Sizes::Form::difference(const Form& now) const {
+std::string SizeGuards::Form::difference(const Form& now) const {
   for (size_t i = 0, at = 0; i < std::min(ends.size(), now.ends.size()); at = ends[i++]) {
     if (names[i] == now.names[i] && ends[i] == now.ends[i] &&
         std::equal(nodes.begin() + at, nodes.begin() + ends[i], now.nodes.begin() + at))
@@ -155,54 +98,21 @@ std::string Sizes::Form::difference(const Form& now) const {
   return rest == now.rest ? "" : "something else is read, written or returned";
 }
 
-Sizes::Sizes(const Graph& graph) : form_(graph) {
+SizeGuards::SizeGuards(const Graph& graph) : form_(graph) {
   const std::vector<int64_t> given = sizes_in(graph);
   for (size_t i = 0; i < given.size(); ++i)
-    add({SizeOp::Given, static_cast<int64_t>(i), -1, given[i]});
+    table_.add_source(SymbolicScalars::Op::Size, static_cast<int64_t>(i), -1, given[i]);
   for (const Graph::Input& x : graph.inputs())
     if (is_weak(x)) numbers_.emplace_back(x.value, x.tensor);
 }
 
-int64_t Sizes::add(Row row) {
-  const auto number = static_cast<int64_t>(rows_.size());
-  require(number < kMostRows, ErrorKind::Runtime, "sizes: more than ", kMostRows, " numbers");
-  rows_.push_back(row);
-  return number;
-}
-
-int64_t Sizes::constant(int64_t value) {
-  const auto [at, is_new] = constants_.try_emplace(value, -1);
-  if (is_new) at->second = add({SizeOp::Constant, -1, -1, value});
-  return at->second;
-}
-
-int64_t Sizes::apply(SizeOp op, int64_t left, int64_t right) {
-  const auto [at, is_new] = known_.try_emplace(row_key(static_cast<uint8_t>(op), left, right), -1);
-  if (is_new) {
-    int64_t value = 0;
-    require(compute(op, rows_[left].value, rows_[right].value, value), ErrorKind::Runtime,
-            "sizes: ", rows_[left].value, " and ", rows_[right].value, " are beyond 64 bits");
-    at->second = add({op, left, right, value});
-  }
-  return at->second;
-}
-
-bool Sizes::test(Test test, int64_t left, int64_t right) {
-  const bool outcome = compare(test, rows_[left].value, rows_[right].value);
-  if (left != right && asked_.insert(row_key(static_cast<uint8_t>(test), left, right)).second)
-    tests_.push_back({test, outcome, left, right});
-  return outcome;
-}
-
-void Sizes::keep(std::vector<int64_t> flat, std::vector<std::pair<size_t, int64_t>> places) {
+void SizeGuards::keep(std::vector<int64_t> flat, std::vector<std::pair<size_t, int64_t>> places) {
   flat_ = std::move(flat);
   places_ = std::move(places);
-  known_ = {};
-  constants_ = {};
-  asked_ = {};
+  table_.shrink();
 }
 
-bool Sizes::same_numbers(const Graph& other) const {
+bool SizeGuards::same_numbers(const Graph& other) const {
   std::unordered_map<int64_t, const Tensor*> now;
   for (const Graph::Input& x : other.inputs())
     if (is_weak(x)) now[x.value] = &x.tensor;
@@ -217,22 +127,14 @@ bool Sizes::same_numbers(const Graph& other) const {
   });
 }
 
-std::optional<std::vector<int64_t>> Sizes::evaluated(const Graph& other) const {
+std::optional<std::vector<int64_t>> SizeGuards::evaluated(const Graph& other) const {
   std::vector<int64_t> values = sizes_in(other);
-  values.resize(rows_.size());
-  for (size_t i = 0; i < rows_.size(); ++i) {
-    const Row& row = rows_[i];
-    if (row.op == SizeOp::Given) continue;
-    if (row.op == SizeOp::Constant) {
-      values[i] = row.value;
-    } else if (!compute(row.op, values[row.left], values[row.right], values[i])) {
-      return std::nullopt;
-    }
-  }
+  const auto none = [](const auto&, int64_t&) { return false; };
+  if (!table_.evaluate(table_.size(), values, none)) return std::nullopt;
   return values;
 }
 
-std::optional<std::vector<int64_t>> Sizes::of(const Graph& other, std::string& why) const {
+std::optional<std::vector<int64_t>> SizeGuards::of(const Graph& other, std::string& why) const {
   why = form_.difference(Form(other));
   if (!why.empty()) return std::nullopt;
   const auto found = evaluated(other);
@@ -241,10 +143,9 @@ std::optional<std::vector<int64_t>> Sizes::of(const Graph& other, std::string& w
     return std::nullopt;
   }
   const std::vector<int64_t>& now = *found;
-  for (const Asked& t : tests_) {
-    if (compare(t.test, now[t.left], now[t.right]) == t.outcome) continue;
-    why = relation(rows_[t.left].value, rows_[t.right].value) + " before, now " +
-          relation(now[t.left], now[t.right]);
+  for (const auto& guard : table_.guards()) {
+    if (table_.holds(guard, now)) continue;
+    why = table_.change(guard, now);
     return std::nullopt;
   }
   if (!same_numbers(other)) {
