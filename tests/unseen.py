@@ -1,4 +1,4 @@
-"""What a compiled function cannot see: the state of an object of C; and what it is told to doubt."""
+"""What a compiled function cannot see, the state of an object of C, and what it is to doubt."""
 
 from __future__ import annotations
 

@@ -309,10 +309,14 @@ def call() -> Callable[[], int]:
 def second_call(function: Callable[..., Any], says: str) -> None:
     """Requires that the first call, or the second, says this, and a way out."""
     compiled = compile(function)
+
+    def twice() -> None:
+        compiled(tinyt.ones(3))
+        compiled(tinyt.ones(3))
+
     says = f"the second call is not as the first: {says}.*: pass it as an argument"
     with pytest.raises(CaptureError, match=says):
-        for _ in range(2):
-            compiled(tinyt.ones(3))
+        twice()
 
 
 def test_the_line_of_a_number(call: Callable[[], int]) -> None:

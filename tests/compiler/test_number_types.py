@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import array
+import datetime
+import decimal
+import fractions
+import json
 import math
+import operator
 import statistics
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tinyt
 from tinyt import Tensor
 from tinyt.compiler.api import compile
+from unseen import unseen
 
 
 def same(function: Callable[..., Any], *rates: float) -> None:
@@ -173,3 +183,133 @@ def test_signs_of_zeros_and_nan(pair: tuple[float, float]) -> None:
         return x + r, x * (2.0 if math.copysign(1.0, r) < 0 else 3.0)
 
     same(step, *pair, *pair, pair[1], pair[0], 1.5)
+
+
+# What takes the value of a float in C, where only `__float__` and its like are seen.
+IN_C: dict[str, Callable[[float], Any]] = {
+    "math": lambda r: (math.sqrt(r), math.isclose(r, 2.0), math.frexp(r), math.isnan(r)),
+    "rounding": lambda r: (
+        math.floor(r),
+        math.ceil(r),
+        math.trunc(r),
+        round(r),
+        round(r, 1),
+        int(r),
+    ),
+    "formats": lambda r: (f"{r:.3f}", "%g" % r, f"{r}", str(r), repr(r), "%d" % r),  # noqa: UP031
+    "struct": lambda r: struct.pack("d", r),
+    "json": lambda r: json.dumps({"rate": [r, r * 2]}),
+    "array": lambda r: array.array("d", [r, r + 1]).tolist(),
+    "decimal": lambda r: str(decimal.Decimal(r)),
+    "fraction": lambda r: str(fractions.Fraction(r)),
+    "time": lambda r: str(datetime.timedelta(seconds=r)),
+    "methods": lambda r: (r.hex(), r.is_integer(), r.as_integer_ratio(), r.real, r.imag),
+    "sums": lambda r: (sum([r, 1.0]), max(r, 2.5), min(r, 2.5), sorted([r, 1.5]), math.fsum([r])),
+    "a key": lambda r: {2.0: "two", 3.0: "three"}.get(r, "other"),
+    "other types": lambda r: (int(r), bool(r), complex(r), r * 1j, (-r) ** 0.5),
+    "a scalar of NumPy": lambda r: repr((np.float32(2) * r, r + np.float64(1), np.float64(r))),
+    "a function of NumPy": lambda r: repr((np.sqrt(r), np.maximum(r, 2.5), np.isscalar(r))),
+    "an array of NumPy": lambda r: (np.array([r, 1.0]).tolist(), np.full(2, r).tolist()),
+    "arithmetic of arrays": lambda r: ((np.ones(2) * r).tolist(), (r / np.ones(2)).tolist()),
+}
+
+
+@pytest.mark.parametrize("name", IN_C)
+def test_a_float_in_code_of_c(name: str) -> None:
+    same(lambda x, r: (x * r, r, IN_C[name](r)), 2.0, 2.0, 3.0, 2.0, 0.25, 3.0)
+
+
+def test_a_float_that_is_kept_is_a_float_afterwards() -> None:
+    class Kept:
+        last: float
+
+    kept, table, rows = Kept(), {}, [0.0]
+
+    @compile
+    def step(x: Tensor, r: float) -> Tensor:
+        setattr(kept, "last", r * 2)  # noqa: B010
+        table.update(last=r)
+        operator.setitem(rows, 0, r)
+        return x * r
+
+    for rate in (2.0, 2.0, 3.0):
+        try:
+            step(tinyt.ones(1), rate)
+        except tinyt.CaptureError as error:
+            assert "changes what it reads" in str(error)  # noqa: PT017
+    for value in (kept.last, table["last"], rows[0]):
+        assert type(value) is float
+        json.dumps(value)
+
+
+def test_a_call_is_run_once_and_recorded_once() -> None:
+    count = unseen(range(100))
+
+    def step(x: Tensor, r: float) -> Tensor:
+        count()
+        return x * (r * 2 + 1)
+
+    compiled = compile(step)
+    for rate in (2.0, 3.0, 4.0, 4.0):
+        assert compiled(tinyt.ones(1), rate).item() == rate * 2 + 1
+    assert count() == 2
+
+
+@pytest.mark.parametrize("how", [dict.__setitem__, lambda d, k, v: d.update({k: v})])
+def test_options_that_are_set_unseen(how: Callable[..., None]) -> None:
+    w = tinyt.ones(1, requires_grad=True)
+    optimizer = tinyt.optim.SGD([w], 0.5)
+
+    @compile
+    def step() -> None:
+        how(optimizer.param_groups[0], "lr", 0.5)
+        w.sum().backward()
+        optimizer.step()
+
+    with pytest.raises(tinyt.CaptureError, match="sets 'lr', from which a program reads a number"):
+        step()
+
+
+NUMBERS = st.one_of(st.integers(-3, 3), st.booleans(), st.sampled_from([0.5, -1.5, 2.0, 1e300]))
+VALUES = st.sampled_from([1.0, 2.0, -0.5, 3.0])
+BINARY = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv]
+BINARY += [operator.mod, operator.pow, max, min, divmod]
+COMPARED = [operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    program=st.lists(
+        st.tuples(
+            st.sampled_from([*BINARY, *COMPARED, operator.neg, abs]),
+            st.integers(0, 9),
+            st.one_of(NUMBERS, st.integers(4, 9).map(lambda i: ("made", i))),
+            st.booleans(),
+        ),
+        max_size=5,
+    ),
+    values=st.lists(
+        st.tuples(*[st.sampled_from([1.0, 2.0, -0.5, 3.0])] * 2), min_size=2, max_size=5
+    ),
+)
+def test_any_arithmetic_of_floats(program: list[Any], values: list[tuple[float, float]]) -> None:
+    """As Python computes it at every call, whatever was captured at earlier ones."""
+
+    def step(x: Tensor, r: float, s: float) -> Any:
+        made: list[Any] = [r, s]
+        for function, left, right, is_reflected in program:
+            a = made[left % len(made)]
+            b = made[right[1] % len(made)] if isinstance(right, tuple) else right
+            try:
+                if function in (operator.neg, abs):
+                    made.append(function(a))
+                else:
+                    made.append(function(b, a) if is_reflected else function(a, b))
+            except (ZeroDivisionError, OverflowError, TypeError):
+                made.append(7)
+        return x * 2, *made
+
+    compiled = compile(step)
+    x = tinyt.ones(1)
+    for r, s in values:
+        assert repr(compiled(x, r, s)) == repr(step(x, r, s))

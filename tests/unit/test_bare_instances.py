@@ -80,7 +80,13 @@ def test_no_attribute_of_a_bare_instance_crashes() -> None:
 
 CORE_CLASSES = [c for c in vars(_core).values() if inspect.isclass(c) and issubclass(c, object)]
 CORE_CLASSES = [c for c in CORE_CLASSES if not issubclass(c, BaseException)]
-MADE_INSIDE = [_autograd.Node, _capture.SymScalar, _capture.SymInt, _capture.SymFloat, _autograd.Vjp]
+MADE_INSIDE = [
+    _autograd.Node,
+    _capture.SymScalar,
+    _capture.SymInt,
+    _capture.SymFloat,
+    _autograd.Vjp,
+]
 
 
 @pytest.mark.parametrize("cls", [*CORE_CLASSES, *MADE_INSIDE], ids=lambda c: c.__name__)

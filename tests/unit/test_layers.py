@@ -49,7 +49,7 @@ CORE_LAYERS = ["base", "device", "memory", "tensor", "ops", "graph", "plan", "pr
 SEAMS = {
     ("ops/dispatch.cpp", "graph/graph.h"),
     ("ops/dispatch.cpp", "graph/lazy.h"),
-    ("ops/dispatch.cpp", "graph/trace.h"),
+    ("ops/dispatch.cpp", "graph/capture_log.h"),
     ("graph/lazy.cpp", "program/replay.h"),
 }
 # These use the core; core files never include them. They do not see each other, but for the

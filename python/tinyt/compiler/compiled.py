@@ -40,9 +40,9 @@ __all__ = ["Compiled", "Verification"]
 
 
 _DIFFERS = (
-    "compile: the second call is not as the first: {}. What comes of a clock, of Python's own random "
-    "numbers or as a new object is not made anew by a program: pass it as an argument, or make it "
-    "outside"
+    "compile: the second call is not as the first: {}. What comes of a clock, of Python's own "
+    "random numbers or as a new object is not made anew by a program: pass it as an argument, or "
+    "make it outside"
 )
 
 
@@ -155,13 +155,7 @@ class Compiled(Views):
         try:
             for x, before in own:
                 require_attributes(x, before)
-            entry = self._captured(description, leaves, reason)
-            found = result_difference(describe(result, [], _is_tensor), entry.capture.tree)
-            if found is not None:
-                self.entries.remove(entry)
-                raise CaptureError(_DIFFERS.format(found))
-            if self._undo is not None and not entry.confirmed and entry.ready(leaves):
-                self.confirm(entry, leaves)  # while there is a result of the function
+            self._require_same(result, self._captured_now(description, leaves, reason))
         except AsWritten as error:
             self._runs_as_written(error)
         except (VerificationError, MemoryError):  # MemoryLimitError, too
@@ -178,6 +172,13 @@ class Compiled(Views):
                 )
             raise self._refusal(error) from error
         return result
+
+    def _require_same(self, result: Any, entry: CompiledGraph) -> None:
+        """CaptureError where a call has returned what its recording has not."""
+        found = result_difference(describe(result, [], _is_tensor), entry.capture.tree)
+        if found is not None:
+            self.entries.remove(entry)
+            raise CaptureError(_DIFFERS.format(found))
 
     def _captured_now(self, description: Any, leaves: list[Any], reason: str) -> CompiledGraph:
         """A new program, confirmed at once where errors are suppressed."""

@@ -1,6 +1,7 @@
 #include "core/graph/runtime_scalars.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/graph/graph.h"
@@ -43,14 +44,19 @@ void RuntimeScalars::lock() {
   mutex_.lock();
 }
 
-int64_t RuntimeScalars::give(double value) {
-  return table_.add_source(Op::Given, given_++, -1, std::bit_cast<int64_t>(value));
+int64_t RuntimeScalars::add(Op op, int64_t which, double value) {
+  const int64_t number = table_.add_source(op, which, -1, std::bit_cast<int64_t>(value));
+  // Kernels and passes treat these as no other number.
+  if (value == 0 || !std::isfinite(value)) table_.guard_on(number);
+  return number;
 }
 
+int64_t RuntimeScalars::give(double value) { return add(Op::Given, given_++, value); }
+
 int64_t RuntimeScalars::item(const Tensor& source) {
-  const auto value = std::bit_cast<int64_t>(item_of(source));
+  const double value = item_of(source);
   items_.push_back(source);
-  return table_.add_source(Op::Item, std::ssize(items_) - 1, -1, value);
+  return add(Op::Item, std::ssize(items_) - 1, value);
 }
 
 const Tensor& RuntimeScalars::cell(int64_t number) {

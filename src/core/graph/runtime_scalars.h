@@ -16,7 +16,8 @@ class RuntimeScalars {
  public:
   using Op = SymbolicScalars::Op;
 
-  // Each returns the number of an expression: one given at each run,
+  // Each returns the number of an expression, guarded where it is 0, infinite or NaN: one given at
+  // each run,
   int64_t give(double value);
   // the value that a tensor of one element has before the run.
   int64_t item(const Tensor& source);
@@ -46,6 +47,7 @@ class RuntimeScalars {
   bool refresh(std::span<const double> given);
 
  private:
+  int64_t add(Op op, int64_t which, double value);
   bool evaluate(std::span<const double> given, std::vector<int64_t>& values) const;
 
   SymbolicScalars table_;

@@ -11,12 +11,12 @@ namespace {
 using Op = SymbolicScalars::Op;
 using Test = SymbolicScalars::Test;
 
-constexpr int64_t kMost = int64_t{1} << 28;        // expressions, and numbers of sources
+constexpr int64_t kMostExpressions = int64_t{1} << 28;        // expressions, and numbers of sources
 constexpr int64_t kExactReal = int64_t{1} << 53;  // whole numbers up to here are doubles
 
 // An operation and two numbers from -1 on as one word.
 uint64_t key_of(uint8_t kind, int64_t left, int64_t right) {
-  require(left < kMost && right < kMost, ErrorKind::Runtime, "symbolic scalars: more than ", kMost,
+  require(left < kMostExpressions && right < kMostExpressions, ErrorKind::Runtime, "symbolic scalars: more than ", kMostExpressions,
           " expressions");
   return static_cast<uint64_t>(kind) << 58 | static_cast<uint64_t>(left + 1) << 29 |
          static_cast<uint64_t>(right + 1);
@@ -110,7 +110,7 @@ bool SymbolicScalars::compare(Test test, bool real, int64_t left, int64_t right)
 
 int64_t SymbolicScalars::add(const Expression& expression) {
   const auto number = static_cast<int64_t>(expressions_.size());
-  require(number < kMost, ErrorKind::Runtime, "symbolic scalars: more than ", kMost,
+  require(number < kMostExpressions, ErrorKind::Runtime, "symbolic scalars: more than ", kMostExpressions,
           " expressions");
   expressions_.push_back(expression);
   return number;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <unordered_set>
@@ -583,26 +584,22 @@ void Planner::place() {
 
 // With less in regions where that keeps below eager's peak.
 Plan make_plan(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_alloc) {
-  Regions best = Regions::Products;
-  size_t least = SIZE_MAX;
-  for (const Regions hold : {Regions::Products, Regions::Reductions, Regions::Scalars}) {
+  struct Candidate {
+    Candidate(const Graph& graph, Plan::Part part, Plan::ResultAlloc result_alloc, Regions hold)
+        : planner(plan, graph, part, result_alloc), excess(planner.plan(hold)) {}
+
     Plan plan;
-    Planner planner(plan, graph, part, result_alloc);
-    const size_t excess = planner.plan(hold);
-    if (excess == 0) {
-      planner.place();
-      return plan;
-    }
-    if (excess < least) {
-      least = excess;
-      best = hold;
-    }
+    Planner planner;
+    size_t excess;  // bytes that it holds at most beyond what eager does
+  };
+  std::unique_ptr<Candidate> best;
+  for (const Regions hold : {Regions::Products, Regions::Reductions, Regions::Scalars}) {
+    auto next = std::make_unique<Candidate>(graph, part, result_alloc, hold);
+    if (!best || next->excess < best->excess) best = std::move(next);
+    if (best->excess == 0) break;
   }
-  Plan plan;
-  Planner planner(plan, graph, part, result_alloc);
-  planner.plan(best);
-  planner.place();
-  return plan;
+  best->planner.place();
+  return std::move(best->plan);
 }
 
 }  // namespace tinyt

@@ -8,7 +8,6 @@ touches (parameters, optimiser states) is captured: read and written where it li
 from __future__ import annotations
 
 import gc
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -311,6 +310,7 @@ class Capture:
         self.valued: dict[int, Tensor] = {}  # arguments that are known by their values
         run = partial(self._run, function, leaves, rebuild, objects, tensors)
         self._put_back: Callable[[], None] = _nothing  # what a call has left that failed
+        self._release: Callable[[], None] = _nothing  # what objects keep of its numbers
         try:
             if len(self.kept) == len(wanting) or not self._stood_in(run):
                 self._put_back()
@@ -354,11 +354,9 @@ class Capture:
             tracer = Tracer(function, (*objects, *own), self._line_callback())
             if self._undo is not None:
                 self._undo.append(tracer.undo())
+            before = random_state()
             try:
-                before = random_state()
                 made = self._typed(partial(self._record, function, leaves, rebuild), tracer)
-                # Whether another recording may not be as this one.
-                self.is_fickle = tracer.is_fickle or random_state() != before
             except _WantsValues as wanted:
                 tracer.put_back()
                 self._know_by_values(wanted.numbers, leaves, tensors)
@@ -366,6 +364,10 @@ class Capture:
             except Exception:
                 tracer.put_back()
                 raise
+            finally:
+                self._release()
+            # Whether another recording may not be as this one.
+            self.is_fickle = tracer.is_fickle or random_state() != before
             if made is None:
                 tracer.put_back()
                 self._live = False
@@ -393,10 +395,8 @@ class Capture:
         self._require_values_kept()
         self._made = made
         self.guards = tracer.guards(self._reads, self._held, self.tensors)
-        self._put_back = _nothing
+        self._put_back = self._release = _nothing
         del tracer
-        self._release()
-        del self._release
         _require_gone(made)
         self._made = []
 
@@ -451,7 +451,7 @@ class Capture:
     ) -> list[ReferenceType[Tensor]]:
         """Records the call; returns references to the tensors that it made."""
         with recording() as (core, recorder), own_casts():
-            self.core = core
+            self.core, self._release = core, recorder.release
             self.log = CaptureLog(core) if self._is_traced else None
             if self.lines is not None:
                 self.lines.clear()
@@ -496,12 +496,7 @@ class Capture:
                     recorder.require_recorded()
         self.arguments, self.layouts = recorder.arguments, recorder.layouts
         self.numbers, self.draws = recorder.numbers, recorder.draws
-        # What Python computes of these may have another sign, or be an error, elsewhere.
-        for position, (kind, _, _, _, value) in enumerate(core.scalars()):
-            if kind in ("given", "item") and (value == 0.0 or not math.isfinite(value)):
-                core.guard_on(position)
         self._reads, self._held = recorder.reads, recorder.held
-        self._release = recorder.release
         self.tensors = list(recorder.tensors.values())
         self._reached = {x._storage_id for x in self.tensors}
         constants = (*recorder.constants, *self.valued.values())

@@ -127,10 +127,10 @@ def result_difference(was: Any, now: Any) -> str | None:
     is a float stands for itself; None where nowhere."""
     if now is None and isinstance(was, tuple) and was[:2] == ("value", float):
         return None
-    if isinstance(was, tuple) and isinstance(now, tuple) and len(was) == len(now):
-        if was[:1] != ("value",) and now[:1] != ("value",):
-            found = (result_difference(a, b) for a, b in zip(was, now, strict=True))
-            return next((what for what in found if what is not None), None)
+    are_nested = all(type(x) is tuple and x[:1] != ("value",) for x in (was, now))
+    if are_nested and len(was) == len(now):
+        found = (result_difference(a, b) for a, b in zip(was, now, strict=True))
+        return next((what for what in found if what is not None), None)
     return None if is_same(was, now) else _tree_difference(was, now)
 
 

@@ -69,7 +69,7 @@ _BY_VALUE = (int, bool, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _INDEXED = (list, tuple, dict, deque)  # with items that constants are keys of
 _ITEM_OF = [kind.__getitem__ for kind in _INDEXED]
-_WRAPPERS = (UserDict, UserList, ChainMap)  # containers whose lines are Python's own
+_WRAPPERS = {UserDict, UserList, ChainMap}  # containers whose lines are Python's own
 _OF_PYTHON = ("builtins", "itertools")  # where iterators come from that run unseen
 _METHODS_OF_C: tuple[Any, ...] = (BuiltinMethodType, MethodWrapperType)
 _OF_DICT = (sys.modules.keys(), sys.modules.values(), sys.modules.items())
@@ -97,6 +97,7 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
 _HERE = os.path.dirname(os.path.abspath(str(sys.modules["tinyt"].__file__)))
 
 
+_MODULE = os.path.join(_HERE, "nn", "module.py")
 _SEEN = (folder(_HERE, "nn"), folder(_HERE, "optim", "lr_scheduler"))
 
 
@@ -184,9 +185,13 @@ def changed_floats(guard: Guard) -> Iterator[Location]:
             yield Location(guard.place, key)
 
 
+def _is_wrapper(value: Any) -> bool:
+    return not _WRAPPERS.isdisjoint(type(value).__mro__)  # `isinstance` asks abstract classes
+
+
 def _parts(container: Any) -> tuple[Any, ...]:
     """The values in a container."""
-    if isinstance(container, _WRAPPERS):
+    if _is_wrapper(container):
         return tuple(vars(container).values())
     if isinstance(container, dict):
         return tuple(dict.values(container))
@@ -247,14 +252,14 @@ def _undo(guards: dict[tuple[str, int, Any], Guard]) -> None:
 def _is_fickle(value: Any) -> bool:
     """Whether it is, or belongs to, a clock or a generator of random numbers that is none of this
     library's."""
-    owner = getattr(value, "__self__", value) if callable(value) else value
-    return (
-        owner is time
-        or owner is datetime.datetime
-        or owner is datetime.date
-        or isinstance(owner, random.Random)
-        or type(owner).__module__.startswith("numpy.random")
-    )
+    if type(value) in (BuiltinMethodType, MethodType):
+        value = value.__self__
+    kind = type(value)
+    return id(value) in _CLOCKS or random.Random in kind.__mro__ or kind.__module__ in _NUMPY
+
+
+_CLOCKS = {id(time), id(datetime.datetime), id(datetime.date)}
+_NUMPY = {"numpy.random.mtrand", "numpy.random._generator"}
 
 
 def random_state() -> tuple[Any, ...]:
@@ -387,6 +392,14 @@ class Tracer:
                 self._enter(code)
         reads = self._codes[id(code)][1]
         if event != "call" or reads is None:
+            return None
+        if code.co_name == "__getattr__" and code.co_filename == _MODULE:  # of each part and weight
+            self._frame = frame
+            value, name = frame.f_locals["self"], frame.f_locals["name"]
+            found = self._attribute(value, name)
+            if found is not MISSING:
+                self._look(found)
+                self._returned(frame.f_back, found)
             return None
         frame.f_trace_lines = True
         frame.f_trace_opcodes = bool(reads.again)
@@ -544,7 +557,7 @@ class Tracer:
                 self._look(self._of_class(value, name))
         elif depth == 0 or not self._lasts(value) or isinstance(value, (ModuleType, *_BY_VALUE)):
             return
-        elif isinstance(value, (*_CONTAINERS, *_WRAPPERS)):
+        elif isinstance(value, _CONTAINERS) or _is_wrapper(value):
             self._look(value)
             for item in _parts(value):
                 self._loosely(item, names, depth - 1)
@@ -691,7 +704,7 @@ class Tracer:
             self._note("contents", value, None, contents_of(value))
             for item in _parts(value):
                 self._keep(item)
-        elif isinstance(value, _WRAPPERS):
+        elif _is_wrapper(value):
             self._note("contents", vars(value), None, contents_of(vars(value)))
             for part in _parts(value):
                 self._keep(part)

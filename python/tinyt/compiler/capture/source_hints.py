@@ -12,6 +12,7 @@ import linecache
 import os
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import NamedTuple
@@ -88,7 +89,12 @@ _MATH = {
 
 def in_library(frame: FrameType) -> bool:
     """Whether it runs code of this library."""
-    return os.path.normcase(frame.f_code.co_filename).startswith(LIBRARY)
+    return _is_in_library(frame.f_code.co_filename)
+
+
+@lru_cache(4096)
+def _is_in_library(name: str) -> bool:
+    return os.path.normcase(name).startswith(LIBRARY)
 
 
 def is_python(name: str) -> bool:

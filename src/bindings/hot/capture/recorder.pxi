@@ -1,5 +1,8 @@
 # Recordings, seen from Python: what must be put back after one, and the numbers it reads anew.
 
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(object)
+
 
 cdef class Recorder:
     """What one recording notes of Python's side.
@@ -106,7 +109,7 @@ cdef class Recorder:
         """Puts plain floats where objects, dicts and lists keep what stood for numbers: after the
         recording that is a float for Python alone."""
         cdef dict values = {}
-        kept = [x for x in self.scalars if sys.getrefcount(x) > 3]   # the list, x, the argument
+        kept = [x for x in self.scalars if Py_REFCNT(x) > 2]   # self.scalars and x
         self.scalars = []
         if not kept:
             return
