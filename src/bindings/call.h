@@ -407,7 +407,8 @@ inline Tensor empty_tensor() {
 inline Tensor new_empty(PyObject* sizes, int dtype, Device device = t_modes.device) {
   Attrs attrs;
   add_list(OpId::fill, attr_specs(OpId::fill)[0], sizes, attrs);
-  for (const auto& formula : attrs.formulas) tracing()->table().guard_on(tracing()->decoded(formula.second));
+  for (const auto& formula : attrs.formulas)
+    tracing()->table().guard_on(tracing()->decoded(formula.second));
   const auto shape = AttrReader(attrs).list();
   for (int64_t n : shape)
     require(n >= 0, ErrorKind::Runtime, "empty: sizes must not be negative, got ", shape);

@@ -217,8 +217,7 @@ using GraphClass = py::class_<Graph, std::shared_ptr<Graph>>;
 void bind_recording(GraphClass& graph) {
   using py::arg;
   graph.def(py::init<>())
-      .def(
-          "begin", begin, arg("owner"), "Records this thread's operations until `end`.")
+      .def("begin", begin, arg("owner"), "Records this thread's operations until `end`.")
       .def("end", end,
            "Ends the recording and the parts left open in it; nothing where it has not begun.")
       .def("add_output", &Graph::add_output, arg("x"))

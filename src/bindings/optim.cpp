@@ -49,7 +49,8 @@ std::vector<int64_t> run(const OptimSettings& settings, std::vector<OptimItem> i
   if (Graph* graph = recording()) {
     std::vector<Tensor> cells;
     for (const LiveNumber& n : numbers)
-      cells.push_back(graph->cell(n.index < 0 ? graph->scalars().table().real_constant(n.value) : n.index));
+      cells.push_back(
+          graph->cell(n.index < 0 ? graph->scalars().table().real_constant(n.value) : n.index));
     return record_optim_step(*graph, settings, items, cells);
   }
   settle_all();

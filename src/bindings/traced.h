@@ -89,7 +89,8 @@ inline std::vector<int64_t> size_rows(const Sized& x) {
 // The row of the product of some sizes.
 inline int64_t product_row(CaptureLog& log, const Sized& x, size_t first, size_t end) {
   int64_t row = first < end ? x.row(log, first) : log.table().constant(1);
-  for (size_t d = first + 1; d < end; ++d) row = log.table().apply(CaptureLog::Op::Mul, row, x.row(log, d));
+  for (size_t d = first + 1; d < end; ++d)
+    row = log.table().apply(CaptureLog::Op::Mul, row, x.row(log, d));
   return row;
 }
 
@@ -98,8 +99,7 @@ inline void add_sizes_of(Attrs& attrs, const Sized& x, size_t first, size_t end)
   int64_t product = 1;
   for (size_t d = first; d < end; ++d) product *= x.shape[d];
   if (CaptureLog* log = tracing(); log && x.traced >= 0)
-    attrs.formulas.emplace_back(attrs.ints.size(),
-                                log->coded(product_row(*log, x, first, end)));
+    attrs.formulas.emplace_back(attrs.ints.size(), log->coded(product_row(*log, x, first, end)));
   attrs.add(product);
 }
 
@@ -135,7 +135,8 @@ inline Tensor count_of(const Tensor& x, size_t first, size_t end) {
 inline bool is_dense(const Tensor& x) {
   CaptureLog* log = traced_of(x) < 0 ? nullptr : tracing();
   if (!log) return x.is_contiguous();
-  return log->table().test(CaptureLog::Test::Ne, log->of(CaptureLog::Op::Contiguous, x), log->table().constant(0));
+  return log->table().test(CaptureLog::Test::Ne, log->of(CaptureLog::Op::Contiguous, x),
+                           log->table().constant(0));
 }
 
 }  // namespace tinyt

@@ -122,8 +122,8 @@ void CaptureLog::argument(const Tensor& like, const Tensor& x) {
   event.geometries[0] = geometry_of(like);
 }
 
-void CaptureLog::call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Outputs& out,
-                 Attrs* normalised) {
+void CaptureLog::call(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
+                      const Outputs& out, Attrs* normalised) {
   Event& event = add(Kind::Call, inputs);
   event.op = op;
   event.attrs = own(attrs);
@@ -139,7 +139,8 @@ void CaptureLog::call(OpId op, std::span<const Tensor> inputs, const Attrs& attr
   });
 }
 
-void CaptureLog::into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs, const Tensor& out) {
+void CaptureLog::into(OpId op, std::span<const Tensor> inputs, const Attrs& attrs,
+                      const Tensor& out) {
   std::vector<Tensor> all(inputs.begin(), inputs.end());
   all.push_back(out);
   Event& event = add(Kind::Into, all);
@@ -153,7 +154,7 @@ void CaptureLog::assign(const Tensor& to, const Tensor& from) {
 }
 
 void CaptureLog::step(std::shared_ptr<const ExternalOp> opaque, std::span<const Tensor> inputs,
-                 size_t written) {
+                      size_t written) {
   Event& event = add(Kind::Step, inputs);
   event.opaque = std::move(opaque);
   event.written = written;
@@ -293,8 +294,9 @@ class CaptureLog::Replay {
   int64_t guard_ = -1;
 };
 
-std::optional<std::vector<int64_t>> CaptureLog::replay(std::span<const Tensor> arguments, Graph& out,
-                                                  std::string& why, int64_t& guard) const {
+std::optional<std::vector<int64_t>> CaptureLog::replay(std::span<const Tensor> arguments,
+                                                       Graph& out, std::string& why,
+                                                       int64_t& guard) const {
   Graph* const before = set_recording(&out);
   Replay replay(*this, arguments, &out);
   try {
@@ -310,7 +312,7 @@ std::optional<std::vector<int64_t>> CaptureLog::replay(std::span<const Tensor> a
 }
 
 std::optional<std::vector<Tensor>> CaptureLog::run(std::span<const Tensor> arguments,
-                                              Device device) const {
+                                                   Device device) const {
   Replay replay(*this, arguments, nullptr, device);
   if (!failure_.empty() || !replay.run().empty()) return std::nullopt;
   return replay.take_outputs();

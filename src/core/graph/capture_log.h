@@ -1,6 +1,6 @@
 // Capture log: how a recording came to be, as far as sizes go. Every call into the core, sizes as
-// expressions of those of earlier tensors, and guards on them. Repeated for arguments of other sizes
-// it gives what the front end would record for these, or stops where a guard fails.
+// expressions of those of earlier tensors, and guards on them. Repeated for arguments of other
+// sizes it gives what the front end would record for these, or stops where a guard fails.
 #pragma once
 
 #include <optional>
@@ -97,8 +97,8 @@ class CaptureLog {
     std::vector<Operand> operands{};
     std::vector<Tensor> geometries{};  // of operands and results, without data
     std::shared_ptr<const ExternalOp> opaque{};
-    bool is_view = false;   // whether a call made one
-    int64_t number = -1;    // of a cell's scalar, or a guard
+    bool is_view = false;  // whether a call made one
+    int64_t number = -1;   // of a cell's scalar, or a guard
   };
   class Replay;
 

@@ -133,7 +133,7 @@ class Graph {
   std::vector<std::pair<int64_t, Tensor>> take_outside() { return std::exchange(outside_, {}); }
 
   std::shared_ptr<void> owner;  // the object of the front end that records, while it does
-  CaptureLog* log = nullptr;       // what notes how sizes come to be, while it is recorded
+  CaptureLog* log = nullptr;    // what notes how sizes come to be, while it is recorded
   // While it is there, optimisers are recorded to step only where this bool is true.
   Tensor step_condition;
 

@@ -1,6 +1,6 @@
 // Size guards: what passes ask of the sizes in a recorded graph while they simplify it. Another
-// recording of the same nodes is simplified alike, with its own sizes, where every answer is what it
-// was.
+// recording of the same nodes is simplified alike, with its own sizes, where every answer is what
+// it was.
 #pragma once
 
 #include <optional>

@@ -11,13 +11,13 @@ namespace {
 using Op = SymbolicScalars::Op;
 using Test = SymbolicScalars::Test;
 
-constexpr int64_t kMostExpressions = int64_t{1} << 28;        // expressions, and numbers of sources
-constexpr int64_t kExactReal = int64_t{1} << 53;  // whole numbers up to here are doubles
+constexpr int64_t kMostExpressions = int64_t{1} << 28;  // expressions, and numbers of sources
+constexpr int64_t kExactReal = int64_t{1} << 53;        // whole numbers up to here are doubles
 
 // An operation and two numbers from -1 on as one word.
 uint64_t key_of(uint8_t kind, int64_t left, int64_t right) {
-  require(left < kMostExpressions && right < kMostExpressions, ErrorKind::Runtime, "symbolic scalars: more than ", kMostExpressions,
-          " expressions");
+  require(left < kMostExpressions && right < kMostExpressions, ErrorKind::Runtime,
+          "symbolic scalars: more than ", kMostExpressions, " expressions");
   return static_cast<uint64_t>(kind) << 58 | static_cast<uint64_t>(left + 1) << 29 |
          static_cast<uint64_t>(right + 1);
 }
@@ -94,9 +94,9 @@ std::string relation(int64_t a, int64_t b) {
 bool SymbolicScalars::compute(Op op, int64_t left, int64_t right, int64_t& out) {
   if (op < Op::ToReal) return compute_int(op, left, right, out);
   double real = static_cast<double>(left);
-  if (op == Op::ToReal ? left > kExactReal || left < -kExactReal
-                       : !compute_real(op, std::bit_cast<double>(left),
-                                       std::bit_cast<double>(right), real))
+  if (op == Op::ToReal
+          ? left > kExactReal || left < -kExactReal
+          : !compute_real(op, std::bit_cast<double>(left), std::bit_cast<double>(right), real))
     return false;
   out = std::bit_cast<int64_t>(real);
   return true;
@@ -110,8 +110,8 @@ bool SymbolicScalars::compare(Test test, bool real, int64_t left, int64_t right)
 
 int64_t SymbolicScalars::add(const Expression& expression) {
   const auto number = static_cast<int64_t>(expressions_.size());
-  require(number < kMostExpressions, ErrorKind::Runtime, "symbolic scalars: more than ", kMostExpressions,
-          " expressions");
+  require(number < kMostExpressions, ErrorKind::Runtime, "symbolic scalars: more than ",
+          kMostExpressions, " expressions");
   expressions_.push_back(expression);
   return number;
 }

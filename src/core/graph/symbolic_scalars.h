@@ -114,8 +114,8 @@ class SymbolicScalars {
 
   std::vector<Expression> expressions_;
   std::vector<Guard> guards_;
-  std::unordered_map<uint64_t, int64_t> known_;               // by operation and operands
-  std::unordered_map<int64_t, int64_t> ints_, reals_;         // constants by their bits
+  std::unordered_map<uint64_t, int64_t> known_;        // by operation and operands
+  std::unordered_map<int64_t, int64_t> ints_, reals_;  // constants by their bits
   std::unordered_set<uint64_t> tested_;
 };
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/graph/capture_log.h"
 #include "core/graph/graph.h"
 #include "core/graph/lazy.h"
-#include "core/graph/capture_log.h"
 #include "core/ops/fallback.h"
 #include "core/ops/infer.h"
 #include "core/ops/kernels.h"

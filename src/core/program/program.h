@@ -41,7 +41,8 @@ class Program {
 
   // Runs on arguments of the geometry that was recorded; captured memory is written after all that
   // can fail. Nothing, and nothing is run, where the numbers given make the graph stale
-  // (RuntimeScalars::refresh). Another thread's run is waited for. `numbers` gets all numbers of the run.
+  // (RuntimeScalars::refresh). Another thread's run is waited for. `numbers` gets all numbers of
+  // the run.
   std::optional<std::vector<Tensor>> run(std::span<const Tensor> arguments,
                                          std::span<const double> given, const RngOffsets& draws,
                                          RunObserver* observer = nullptr,
