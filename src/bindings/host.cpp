@@ -47,7 +47,8 @@ struct Callee {
   void call_c(std::span<const Tensor> tensors) const {
     std::vector<Array> arrays;
     for (const Tensor& t : tensors)
-      arrays.push_back({t.data(), static_cast<int64_t>(t.dtype()), t.rank(), t.shape().data()});
+      arrays.push_back(
+          {t.host_data(), static_cast<int64_t>(t.dtype()), t.rank(), t.shape().data()});
     const int status = c(arrays.data(), static_cast<int64_t>(arrays.size()), numbers.data(),
                          static_cast<int64_t>(numbers.size()));
     require(status == 0, ErrorKind::Runtime, name, ": the C function returned ", status);

@@ -143,7 +143,8 @@ Tensor floats(const Dims& shape) {
 
 bool same(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.data(), b.data(), static_cast<size_t>(a.numel()) * a.itemsize()) == 0;
+         std::memcmp(a.host_data(), b.host_data(), static_cast<size_t>(a.numel()) * a.itemsize()) ==
+             0;
 }
 
 void test_a_library_that_brings_a_device() {
@@ -164,7 +165,7 @@ void test_a_library_that_brings_a_device() {
 void test_the_host_cannot_read_it() {
   const Tensor x = sent(floats({3, 4}), g_host2);
   CHECK(x.device() == g_host2);
-  CHECK_FAILS(Device, "cannot read the memory of host2:1", x.data());
+  CHECK_FAILS(Device, "cannot read the memory of host2:1", x.host_data());
   CHECK(same(fetched(x), floats({3, 4})));
   runtime_of(g_host2).fill(x.storage().buffer, 4, 8, 0);
   CHECK_EQ(fetched(x).ptr<float>()[2], 0.0F);

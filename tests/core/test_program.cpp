@@ -121,7 +121,8 @@ Tensor matrix(int64_t rows, int64_t cols, int64_t seed) {
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return std::memcmp(a.data(), b.data(), static_cast<size_t>(a.numel()) * a.itemsize()) == 0;
+  return std::memcmp(a.host_data(), b.host_data(), static_cast<size_t>(a.numel()) * a.itemsize()) ==
+         0;
 }
 
 // Two chains: relu(x w) and its product with w, for each of two matrices.

@@ -351,3 +351,34 @@ def cpp_lists() -> Iterator[tuple[str, set[str]]]:
         if path.suffix in {".h", ".cpp", ".cu", ".mm", ".metal", ".pyx"}:
             for block in re.findall(r"\{([^{}();]*)\}", path.read_text(encoding="utf-8")):
                 yield short(path), set(re.findall(r"\w+", block))
+
+
+# Who outside of the CPU's kernels asks a tensor for its host address, how often, and what is read.
+HOST_READS = {
+    "src/core/tensor/tensor.cpp": (3, "the numbers that it makes; two addresses compared"),
+    "src/core/ops/external_backend.cpp": (2, "a count that the C interface gives"),
+    "src/core/ops/optim.cpp": (4, "learning rates and the like, counters of steps, all on the CPU"),
+    "src/core/graph/step_node.cpp": (1, "a flag that was copied to the CPU"),
+    "src/core/graph/runtime_scalars.cpp": (6, "items that were copied to the CPU; numbers"),
+    "src/core/graph/size_guards.cpp": (6, "Python's numbers among the inputs"),
+    "src/core/program/replay.cpp": (2, "Python's numbers among the operands"),
+    "src/bindings/call.h": (1, "a Python number"),
+    "src/bindings/interop.h": (4, "elements that Python gives, before they are moved"),
+    "src/bindings/host.cpp": (1, "arguments of custom operations, on the CPU"),
+    "src/bindings/hot/tinyt/_tensor.pyx": (3, "item() of a copy on the CPU; the buffer protocol"),
+    "src/bindings/hot/capture/scalars.pxi": (1, "item() of a copy on the CPU"),
+    "src/bindings/hot/capture/compiled.pxi": (2, "arguments that are known by their values"),
+}
+
+
+def test_who_asks_for_a_host_address() -> None:
+    """Memory of most devices has none: a new use here is wrong, or needs a reason of its own."""
+    found: dict[str, int] = {}
+    for folder in ("src/core", "src/bindings", "src/meta"):
+        for path in (ROOT / folder).rglob("*.*"):
+            name = path.relative_to(ROOT).as_posix()
+            uses = re.findall(r"\bhost_data\(\)|\bptr<", path.read_text(encoding="utf-8"))
+            # The first defines them, the second declares them to Cython.
+            if uses and name not in ("src/core/tensor/tensor.h", "src/bindings/hot/core.pxd"):
+                found[name] = len(uses)
+    assert found == {name: count for name, (count, _) in HOST_READS.items()}

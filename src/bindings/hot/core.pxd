@@ -104,7 +104,7 @@ cdef extern from "core/tensor/tensor.h" namespace "tinyt" nogil:
         uint64_t version()
         CTensor data_alias()
         CTensor data_alias(cbool)
-        char* data()
+        char* host_data()
         cbool operator bool()
 
 

@@ -61,7 +61,7 @@ void add_ends(const Graph& g, std::vector<int64_t>& out) {
 }
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && std::memcmp(a.data(), b.data(), a.itemsize()) == 0;
+  return a.dtype() == b.dtype() && std::memcmp(a.host_data(), b.host_data(), a.itemsize()) == 0;
 }
 
 // No pass looks for a number that is neither 0 nor 1 (passes/edit.py).

@@ -332,7 +332,8 @@ bool Run::run(Planned& planned) {
     const FrontUnlocked unlocked(region_.large);
     const std::lock_guard lock(planned.mutex);
     for (size_t i = 0; i < planned.cells.size(); ++i)
-      std::memcpy(planned.cells[i].data(), region_.numbers[i].data(), planned.cells[i].itemsize());
+      std::memcpy(planned.cells[i].host_data(), region_.numbers[i].host_data(),
+                  planned.cells[i].itemsize());
     try {
       results = planned.program->run(arguments, {}, region_.draws);
     } catch (const memory::SetToFail& e) {

@@ -182,8 +182,8 @@ bool same_view(const Tensor& a, const Tensor& b) {
     return t.offset() * static_cast<int64_t>(t.itemsize());
   };
   const void *x = a.storage().buffer.host, *y = b.storage().buffer.host;
-  const bool same_start =
-      &a.storage() == &b.storage() ? start(a) == start(b) : x && y && a.data() == b.data();
+  const bool same_start = &a.storage() == &b.storage() ? start(a) == start(b)
+                                                       : x && y && a.host_data() == b.host_data();
   return same_start && a.dtype() == b.dtype() && a.shape() == b.shape() &&
          a.strides() == b.strides();
 }

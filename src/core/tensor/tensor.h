@@ -162,7 +162,7 @@ class Tensor {
   }
   // The first element's address, for code of devices whose memory the host reads: DeviceError for
   // others.
-  char* data() const {
+  char* host_data() const {
     const Buffer& buffer = impl_->storage->buffer;
     if (buffer.host == nullptr && buffer.handle != nullptr) [[unlikely]]
       refuse_host_address();
@@ -170,7 +170,7 @@ class Tensor {
   }
   template <class T>
   T* ptr() const {
-    return reinterpret_cast<T*>(data());
+    return reinterpret_cast<T*>(host_data());
   }
 
  private:

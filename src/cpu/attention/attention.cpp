@@ -251,7 +251,7 @@ class BlockedAttention {
     gemm_.transpose(p.result, lanes_, p.count, s_.out_width, buffer);
     const auto item = static_cast<int64_t>(in_.out.itemsize());
     cast_elements(reinterpret_cast<const char*>(buffer), gemm_.kDType,
-                  in_.out.data() + row * s_.out_width * item, in_.out.dtype(),
+                  in_.out.host_data() + row * s_.out_width * item, in_.out.dtype(),
                   p.count * s_.out_width);
   }
 

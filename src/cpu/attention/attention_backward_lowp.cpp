@@ -83,8 +83,8 @@ class TileBlocks {
                              .out_row = width});
       }
     };
-    store(memory + of_key_, s_.width, s_.scale, in_.of_k.data());
-    store(memory + of_value_, s_.out_width, 1.0, in_.of_v.data());
+    store(memory + of_key_, s_.width, s_.scale, in_.of_k.host_data());
+    store(memory + of_value_, s_.out_width, 1.0, in_.of_v.host_data());
   }
 
  private:

@@ -91,7 +91,7 @@ inline void load_block(const Block& from, DType dtype, int64_t rows, int64_t col
 inline Block block_of(const Tensor& x, int64_t b, int64_t head, int64_t first) {
   const auto item = static_cast<int64_t>(x.itemsize());
   const int64_t offset = b * x.stride(0) + head * x.stride(1) + first * x.stride(2);
-  return {x.data() + offset * item, x.stride(2) * item, x.stride(3) * item};
+  return {x.host_data() + offset * item, x.stride(2) * item, x.stride(3) * item};
 }
 
 // Rows of one head: [first, first + count).
@@ -182,7 +182,7 @@ struct AttentionMask {
   Block at(int64_t b, int64_t head, int64_t query, int64_t key) const {
     const auto item = static_cast<int64_t>(mask.itemsize());
     const int64_t offset = b * stride(0) + head * stride(1) + query * stride(2) + key * stride(3);
-    return {mask.data() + offset * item, stride(2) * item, stride(3) * item};
+    return {mask.host_data() + offset * item, stride(2) * item, stride(3) * item};
   }
 };
 

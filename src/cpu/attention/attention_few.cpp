@@ -123,7 +123,7 @@ class FewQueries {
     in_.log_sum.ptr<T>()[at] = log_sum[0];
     const auto item = static_cast<int64_t>(in_.out.itemsize());
     cast_elements(reinterpret_cast<const char*>(result), gemm_.kDType,
-                  in_.out.data() + at * s_.out_width * item, in_.out.dtype(), s_.out_width);
+                  in_.out.host_data() + at * s_.out_width * item, in_.out.dtype(), s_.out_width);
   }
 
   const AttentionShape& s_;

@@ -37,7 +37,7 @@ inline void store_rows(const void* rows, DType dtype, int64_t count, int64_t ste
   const auto from = static_cast<int64_t>(size_of(dtype)), to = static_cast<int64_t>(out.itemsize());
   for (int64_t i = 0; i < count; ++i) {
     cast_elements(static_cast<const char*>(rows) + i * step * from, dtype,
-                  out.data() + (at + i * width) * to, out.dtype(), width);
+                  out.host_data() + (at + i * width) * to, out.dtype(), width);
   }
 }
 
@@ -189,7 +189,7 @@ class Gradients {
         for (int64_t i = begin; i < end; ++i) sums[i] += from[i];
       }
       cast_elements(reinterpret_cast<const char*>(sums + begin), kDType,
-                    in_.of_q.data() + begin * item, in_.of_q.dtype(), end - begin);
+                    in_.of_q.host_data() + begin * item, in_.of_q.dtype(), end - begin);
     });
   }
 

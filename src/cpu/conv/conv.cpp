@@ -114,30 +114,30 @@ void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Te
   const PackKernel of_images = narrow ? pack_images<uint32_t> : pack_images<uint64_t>;
   const PackKernel of_taps = narrow ? pack_taps<uint32_t> : pack_taps<uint64_t>;
   const bool pointwise = g.taps() == 1 && g.stride == Sizes{1, 1, 1} && g.in == g.out;
-  multiply_batch(work, blocks * g.groups, m, n, std::min(per_block, g.images) * positions,
-                 [&](int64_t i, Compute compute) {
-                   const int64_t group = i % g.groups, first = i / g.groups * per_block;
-                   const int64_t images = std::min(per_block, g.images - first);
-                   const int64_t out_image = g.out_channels * positions;
-                   const int64_t in_image = g.in_channels * g.in_size();
-                   const ImageLines a = {
-                       grad.data() + (first * out_image + group * m * positions) * size, out_image,
-                       positions};
-                   const Columns columns = columns_of_input(g, x.data() + first * in_image * size);
-                   const int64_t skipped = group * g.group_in() * g.in_size();
-                   const ColumnSource b = source_of(work, columns, images, skipped);
-                   const ImageLines lines = {columns.data + skipped * size, in_image, positions};
-                   compute({.dtype = work,
-                            .m = m,
-                            .n = n,
-                            .k = images * positions,
-                            .a = {of_images, &a},
-                            .b = pointwise ? Packer{of_images, &lines} : Packer{of_taps, &b},
-                            .c = parts.data() + i * m * n * size,
-                            .c_row = n,
-                            .run = n,
-                            .c_run = 0});
-                 });
+  multiply_batch(
+      work, blocks * g.groups, m, n, std::min(per_block, g.images) * positions,
+      [&](int64_t i, Compute compute) {
+        const int64_t group = i % g.groups, first = i / g.groups * per_block;
+        const int64_t images = std::min(per_block, g.images - first);
+        const int64_t out_image = g.out_channels * positions;
+        const int64_t in_image = g.in_channels * g.in_size();
+        const ImageLines a = {grad.host_data() + (first * out_image + group * m * positions) * size,
+                              out_image, positions};
+        const Columns columns = columns_of_input(g, x.host_data() + first * in_image * size);
+        const int64_t skipped = group * g.group_in() * g.in_size();
+        const ColumnSource b = source_of(work, columns, images, skipped);
+        const ImageLines lines = {columns.data + skipped * size, in_image, positions};
+        compute({.dtype = work,
+                 .m = m,
+                 .n = n,
+                 .k = images * positions,
+                 .a = {of_images, &a},
+                 .b = pointwise ? Packer{of_images, &lines} : Packer{of_taps, &b},
+                 .c = parts.host_data() + i * m * n * size,
+                 .c_row = n,
+                 .run = n,
+                 .c_run = 0});
+      });
 }
 
 Direct direct_of(DType work, const Geometry& g) {
@@ -171,7 +171,7 @@ void weight_gradient(DType work, const Geometry& g, const Tensor& any_grad, cons
   Direct direct = direct_of(work, g);
   if (winograd_pays(direct) && winograd_weights(direct, any_grad, any_x, result)) return;
   const Tensor grad = dense_as(any_grad, work), x = dense_as(any_x, work);
-  direct.columns.data = x.data();
+  direct.columns.data = x.host_data();
   const ImageBlocks plan(g, direct);
   const int64_t blocks = plan.count;
   const Tensor parts = blocks == 1 ? result : Tensor::empty(Dims{plan.elements}, work);
@@ -181,8 +181,8 @@ void weight_gradient(DType work, const Geometry& g, const Tensor& any_grad, cons
     multiply_blocks(work, g, grad, x, plan.per_block, blocks, parts);
   }
   if (blocks == 1) return;
-  add_parts(work, parts.data(), blocks, result.numel());
-  std::memcpy(result.data(), parts.data(), static_cast<size_t>(result.numel() * size));
+  add_parts(work, parts.host_data(), blocks, result.numel());
+  std::memcpy(result.host_data(), parts.host_data(), static_cast<size_t>(result.numel() * size));
 }
 
 int64_t weight_gradient_workspace(DType work, const Geometry& g, const Tensor& grad,
@@ -207,7 +207,7 @@ bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
   Direct direct = direct_of(out.dtype(), g);
   if (!low_weights_pay(direct)) return false;
   const Tensor dense = as_contiguous(x);
-  direct.columns.data = dense.data();
+  direct.columns.data = dense.host_data();
   return low_conv_weights(direct, as_contiguous(grad), out);
 }
 
@@ -280,7 +280,7 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
           }
         };
         const Done done = tell;
-        const StridedLines a = {lines.data() + i * channels * depth * size, depth, 1};
+        const StridedLines a = {lines.host_data() + i * channels * depth * size, depth, 1};
         const ColumnSource b = source_of(work, columns, images, i * ins * columns.channel_stride);
         compute({.dtype = work,
                  .m = channels,
@@ -288,7 +288,7 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
                  .k = depth,
                  .a = {pack_lines, &a},
                  .b = {pack_columns, &b},
-                 .c = y.data() + i * channels * positions * size,
+                 .c = y.host_data() + i * channels * positions * size,
                  .c_row = positions,
                  .run = positions,
                  .c_run = y.size(1) * positions,
@@ -323,7 +323,7 @@ void kernel_conv(const KernelCall& call) {
   const DType work = conv_dtype(call, g);
   in_compute_dtype(out, work, [&](const Tensor& y) {
     const Tensor dense = dense_as(x, work);
-    multiply_columns(work, g.groups, dense_as(w, work), columns_of_input(g, dense.data()),
+    multiply_columns(work, g.groups, dense_as(w, work), columns_of_input(g, dense.host_data()),
                      g.group_in(), y, work == out.dtype() ? call.tail : nullptr);
   });
 }

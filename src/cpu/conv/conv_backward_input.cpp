@@ -152,7 +152,7 @@ Dims product_dims(const Geometry& g, std::span<const PhaseOfAll> phases) {
 
 Tensor product_of(DType work, const Geometry& g, std::span<const PhaseOfAll> phases,
                   const Tensor& grad, const Tensor& w) {
-  const Columns columns = columns_of_gradient(g, phases[0], grad.data());
+  const Columns columns = columns_of_gradient(g, phases[0], grad.host_data());
   const Tensor result = Tensor::empty(product_dims(g, phases), work);
   multiply_columns(work, g.groups, swap_channels(g, phases, w), columns, g.group_out(), result);
   return result;
@@ -245,7 +245,7 @@ void put_alike(DType work, const Geometry& g, const Phases& phases, const Tensor
   const int64_t image = result.numel() / g.images, group = image / g.groups;
   const int64_t bytes_of_phase =
       group / static_cast<int64_t>(all.size()) * static_cast<int64_t>(result.itemsize());
-  const char* data = result.data();
+  const char* data = result.host_data();
   for (const Phase& z : phases.along(0)) {
     for (const Phase& y : phases.along(1)) {
       std::vector<PhaseData> across(static_cast<size_t>(std::min(g.stride[2], g.in[2])));
@@ -261,12 +261,13 @@ void put_alike(DType work, const Geometry& g, const Phases& phases, const Tensor
 void input_gradient(DType work, const Geometry& g, const Phases& phases, const Tensor& grad,
                     const Tensor& w, const Tensor& dx, Epilogue* tail) {
   if (!phases.cover(g.in)) {
-    std::memset(dx.data(), 0, static_cast<size_t>(dx.numel()) * size_of(work));
+    std::memset(dx.host_data(), 0, static_cast<size_t>(dx.numel()) * size_of(work));
   }
   if (g.stride == Sizes{1, 1, 1}) {
     const std::vector<PhaseOfAll> one = phases.all();
     return multiply_columns(work, g.groups, swap_channels(g, one, w),
-                            columns_of_gradient(g, one[0], grad.data()), g.group_out(), dx, tail);
+                            columns_of_gradient(g, one[0], grad.host_data()), g.group_out(), dx,
+                            tail);
   }
   if (phases.alike()) return put_alike(work, g, phases, grad, w, dx);
   for (const Phase& z : phases.along(0)) {
@@ -277,7 +278,8 @@ void input_gradient(DType work, const Geometry& g, const Phases& phases, const T
         const PhaseOfAll phase = {z, y, x};
         results.push_back(product_of(work, g, {&phase, 1}, grad, w));
         const int64_t image = results.back().numel() / g.images;
-        across[static_cast<size_t>(x.first)] = {results.back().data(), image, image / g.groups};
+        across[static_cast<size_t>(x.first)] = {results.back().host_data(), image,
+                                                image / g.groups};
       }
       put_rows(g, z, y, across, dx);
     }

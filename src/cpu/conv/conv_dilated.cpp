@@ -155,7 +155,7 @@ class RegionsProduct {
       slots.with_one([&](char* slot) {
         run_block(regions_[static_cast<size_t>(region)],
                   (at - first[static_cast<size_t>(region)]) * block_, group, weights.data(), slot,
-                  y.data());
+                  y.host_data());
       });
     });
   }
@@ -183,7 +183,7 @@ class RegionsProduct {
     parallel_for(d_.groups * parts * panels, [&](int64_t i) {
       const int64_t group = i / panels / parts, k = i / panels % parts * part_;
       const int64_t line = i % panels * tile_.rows, channels = std::min(part_, d_.ins - k);
-      const StridedLines a = {lines.data() + group * d_.outs * depth * size_, depth, 1};
+      const StridedLines a = {lines.host_data() + group * d_.outs * depth * size_, depth, 1};
       char* to = out + place_of(group, k) + line * channels * taps * size_;
       slots.with_one([&](char* packed) {
         const Panel panel = {line, std::min(tile_.rows, d_.outs - line), k * taps, channels * taps,

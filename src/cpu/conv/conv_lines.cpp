@@ -85,7 +85,8 @@ class LinesProduct {
     parallel_for(tasks(), [&](int64_t i) {
       const PositionBlock block = blocks_[i % blocks_.count()];
       const int64_t group = i / blocks_.count();
-      slots.with_one([&](char* slot) { run_block(block, group, weights.data(), slot, y.data()); });
+      slots.with_one(
+          [&](char* slot) { run_block(block, group, weights.data(), slot, y.host_data()); });
       if (tells) tell(block, group, *tail);
     });
   }
@@ -136,7 +137,7 @@ class LinesProduct {
   // Of a group, chain by chain, in panels.
   void pack_weights(const Tensor& lines, int64_t group, char* out) const {
     const int64_t first = group * d_.outs * depth_, panels = rows_ / tile_.rows;
-    const StridedLines a = {lines.data() + first * size_, depth_, 1};
+    const StridedLines a = {lines.host_data() + first * size_, depth_, 1};
     parallel_for(panels, [&](int64_t panel) {
       const int64_t line = panel * tile_.rows, count = std::min(tile_.rows, d_.outs - line);
       for (int64_t k = 0; k < depth_; k += chain_) {

@@ -60,7 +60,7 @@ class LowWeights {
          group * d_.ins * d_.columns.channel_stride;
     grad_ = grad.ptr<uint16_t>() + group * d_.outs * d_.positions();
     const Tensor sums = Tensor::empty(shape(), DType::Float32);
-    std::memset(sums.data(), 0, static_cast<size_t>(sums.numel()) * sizeof(float));
+    std::memset(sums.host_data(), 0, static_cast<size_t>(sums.numel()) * sizeof(float));
     const int64_t threads = num_threads();
     const Workspace source(source_bytes()), lines(lines_bytes() * threads), pairs(pairs_bytes());
     clear_source(source.data());

@@ -188,7 +188,7 @@ bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, cons
     images.images = std::min(some, d.images - first);
     const Tensor dense_x = dense_as(rows_of(x, first, images.images), DType::Float32);
     const Tensor dense_grad = dense_as(rows_of(grad, first, images.images), DType::Float32);
-    images.columns.data = dense_x.data();
+    images.columns.data = dense_x.host_data();
     for (int64_t g = 0; g < d.groups; ++g) {
       const Direct group = group_of(images, g);
       const float* of_group = dense_grad.ptr<float>() + g * d.outs * d.positions();

@@ -38,8 +38,8 @@ void copy_flat(const Tensor& from, const Tensor& to) {
   const auto to_size = static_cast<int64_t>(to.itemsize());
   const bool stream = to.numel() * to_size >= kStreamBytes;
   parallel_ranges(to.numel(), kChunkElements, [&](int64_t begin, int64_t end) {
-    const char* in = from.data() + begin * from_size;
-    char* out = to.data() + begin * to_size;
+    const char* in = from.host_data() + begin * from_size;
+    char* out = to.host_data() + begin * to_size;
     if (stream) {
       stream_flat(in, from.dtype(), out, to.dtype(), end - begin);
     } else if (same) {
@@ -57,7 +57,7 @@ void copy_transposed(char* data, const Tensor& to, const Loops& loops) {
   const bool stream = to.numel() * size >= kStreamTransposedBytes;
   const auto piece = [&](const TileCursor& at) {
     const Block in = loops.block(1, data + at.offset(1));
-    const Block out = loops.block(0, to.data() + at.offset(0));
+    const Block out = loops.block(0, to.host_data() + at.offset(0));
     transpose({in.data, in.col, out.data, out.row, at.cols(), at.rows(), stream}, item);
   };
   for_each_tile(TileGrid::crossing(loops, size), 2, piece, 1, stream);
@@ -126,7 +126,7 @@ bool copy_by_places(char* data, const Tensor& to, Loops loops) {
   const auto* index = reinterpret_cast<const char*>(places.at);
   const auto piece = [&](const TileCursor& at) {
     const char* in = data + at.offset(1);
-    char* out = to.data() + at.offset(0);
+    char* out = to.host_data() + at.offset(0);
     const int64_t n = at.cols() * each;
     if (items) return copy.gather[std::countr_zero(item)](in, 0, 1, index, out, n);
     copy.gather_rows({in, 1, out, places.bytes, n, places.bytes}, index, sizeof(int64_t));
@@ -148,7 +148,7 @@ void copy_strided(char* data, const Tensor& to, const Loops& loops) {
   const bool stream = streams_rows(to, loops);
   const auto piece = [&](const TileCursor& at) {
     const Block in = loops.block(1, data + at.offset(1));
-    const Block out = loops.block(0, to.data() + at.offset(0));
+    const Block out = loops.block(0, to.host_data() + at.offset(0));
     if (!stream) return copy_block(in, out, to.itemsize(), at.rows(), at.cols());
     const int64_t bytes = at.cols() * out.col;
     for (int64_t r = 0; r < at.rows(); ++r) {
@@ -165,8 +165,8 @@ void copy_converted(const Tensor& from, const Tensor& to, const Loops& loops) {
   if (rows_lie) {
     const TileGrid grid(loops, kChunkElements / loops.cols().size, kChunkElements);
     for_each_tile(grid, 2, [&](const TileCursor& at) {
-      const Block in = loops.block(1, from.data() + at.offset(1));
-      const Block out = loops.block(0, to.data() + at.offset(0));
+      const Block in = loops.block(1, from.host_data() + at.offset(1));
+      const Block out = loops.block(0, to.host_data() + at.offset(0));
       for (int64_t r = 0; r < at.rows(); ++r) {
         cast_elements(in.data + r * in.row, from.dtype(), out.data + r * out.row, to.dtype(),
                       at.cols());
@@ -176,9 +176,9 @@ void copy_converted(const Tensor& from, const Tensor& to, const Loops& loops) {
   }
   for_each_tile(TileGrid::filling(loops, kTileElements), 2, [&](const TileCursor& at) {
     Tile dense;
-    load_tile(loops.block(1, from.data() + at.offset(1)), from.dtype(), at.rows(), at.cols(),
+    load_tile(loops.block(1, from.host_data() + at.offset(1)), from.dtype(), at.rows(), at.cols(),
               to.dtype(), dense.bytes);
-    store_tile(dense.bytes, to.dtype(), loops.block(0, to.data() + at.offset(0)), to.dtype(),
+    store_tile(dense.bytes, to.dtype(), loops.block(0, to.host_data() + at.offset(0)), to.dtype(),
                at.rows(), at.cols());
   });
 }
@@ -208,9 +208,9 @@ void fill_flat(const char* value, const Tensor& to) {
     for (int64_t i = begin; i < end; i += step) {
       const int64_t bytes = std::min(step, end - i) * size;
       if (stream) {
-        kernels().copy->stream(tile.bytes, to.data() + i * size, bytes);
+        kernels().copy->stream(tile.bytes, to.host_data() + i * size, bytes);
       } else {
-        std::memcpy(to.data() + i * size, tile.bytes, static_cast<size_t>(bytes));
+        std::memcpy(to.host_data() + i * size, tile.bytes, static_cast<size_t>(bytes));
       }
     }
     if (stream) kernels().copy->fence();
@@ -247,11 +247,11 @@ void join_rows(std::span<const Tensor> inputs, const Tensor& out, int64_t rows) 
   const int64_t most = std::max<int64_t>(1, kTogether / step);
   parallel_ranges(rows, kChunkElements / row, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r += most) {
-      char* to = out.data() + r * step;
+      char* to = out.host_data() + r * step;
       for (const Tensor& x : inputs) {
         const int64_t cols = x.numel() / rows, run = cols * size;
         if (cols == 0) continue;
-        copy_block({x.data() + r * run, run, size}, {to, step, size}, out.itemsize(),
+        copy_block({x.host_data() + r * run, run, size}, {to, step, size}, out.itemsize(),
                    std::min(most, end - r), cols);
         to += run;
       }
@@ -269,7 +269,7 @@ void join_whole(std::span<const Tensor> inputs, const Tensor& out) {
     for (; begin < end; ++k) {
       const int64_t first = ends[k] - inputs[k].numel(), n = std::min(ends[k], end) - begin;
       if (n == 0) continue;
-      std::memcpy(out.data() + begin * size, inputs[k].data() + (begin - first) * size,
+      std::memcpy(out.host_data() + begin * size, inputs[k].host_data() + (begin - first) * size,
                   static_cast<size_t>(n * size));
       begin += n;
     }
@@ -287,10 +287,10 @@ void copy_into(const Tensor& from, const Tensor& to) {
   const Loops loops(operands);
   if (repeats_one(from)) {
     alignas(kMaxItemSize) char value[kMaxItemSize];
-    cast_elements(from.data(), from.dtype(), value, to.dtype(), 1);
+    cast_elements(from.host_data(), from.dtype(), value, to.dtype(), 1);
     return to.is_contiguous() ? fill_flat(value, to) : copy_strided(value, to, loops);
   }
-  if (from.dtype() == to.dtype()) return copy_strided(from.data(), to, loops);
+  if (from.dtype() == to.dtype()) return copy_strided(from.host_data(), to, loops);
   copy_converted(from, to, loops);
 }
 
@@ -346,7 +346,7 @@ void kernel_iota(const KernelCall& call) {
   const auto istart = static_cast<uint64_t>(read.integer());
   const auto istep = static_cast<uint64_t>(read.integer());
   const auto size = static_cast<int64_t>(size_of(dtype));
-  char* data = call.outputs[0].data();
+  char* data = call.outputs[0].host_data();
   parallel_ranges(n, kTileElements * 32, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += kTileElements) {
       const int64_t count = std::min(kTileElements, end - i);

@@ -122,12 +122,12 @@ class BorderRows {
       if (mode_ == kConstant && (i < 0 || i >= x_.size(d))) return nullptr;
       at += source_of(mode_, r % out_.size(d), pad_[2 * d], x_.size(d)) * x_.stride(d);
     }
-    return x_.data() + at * static_cast<int64_t>(x_.itemsize());
+    return x_.host_data() + at * static_cast<int64_t>(x_.itemsize());
   }
 
   void make_rows(int64_t begin, int64_t end, int64_t row_bytes) const {
     const int64_t lines = dim_ == 0 ? 1 : out_.size(dim_ - 1);
-    char* to = out_.data() + begin * row_bytes;
+    char* to = out_.host_data() + begin * row_bytes;
     for (int64_t r = begin; r < end;) {
       const int64_t first = r % lines, last = std::min(lines, first + end - r);
       make_lines(plane_of(r), to, row_bytes, first, last);
@@ -223,7 +223,8 @@ bool pads_by_rows(const Tensor& x, const Tensor& out, std::span<const int64_t> p
   const BorderRows rows(inside, out, added, kConstant, constants);
   if (out.numel() == 0 || !rows.fit()) return false;
   const auto size = static_cast<int64_t>(x.itemsize());
-  copy_block({constant.data(), 0, 0}, {constants, 0, size}, x.itemsize(), 1, kConstants / size);
+  copy_block({constant.host_data(), 0, 0}, {constants, 0, size}, x.itemsize(), 1,
+             kConstants / size);
   rows.run();
   return true;
 }
@@ -236,8 +237,8 @@ void kernel_pad(const KernelCall& call) {
   const std::span<const int64_t> pad = read.list();
   const double value = read.real();
   const Tensor constant = Tensor::empty({}, x.dtype(), x.device());
-  cast_elements(reinterpret_cast<const char*>(&value), DType::Float64, constant.data(), x.dtype(),
-                1);
+  cast_elements(reinterpret_cast<const char*>(&value), DType::Float64, constant.host_data(),
+                x.dtype(), 1);
   if (pads_by_rows(x, out, pad, constant)) return;
   Dims begin(out.shape().size()), end(out.shape());
   Dims from(x.shape().size()), to(x.shape());

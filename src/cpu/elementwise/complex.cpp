@@ -150,7 +150,7 @@ void complex_prod(const KernelCall& call) {
   if (x.numel() == 0) {
     const double one = 1;
     const Tensor value = Tensor::empty({}, DType::Float64, out.device());
-    std::memcpy(value.data(), &one, sizeof one);
+    std::memcpy(value.host_data(), &one, sizeof one);
     return copy_into(value, out);
   }
   const Tensor rows = rows_to_reduce(x, call.attrs, out.numel());

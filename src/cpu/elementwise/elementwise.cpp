@@ -41,11 +41,11 @@ ElementwiseCall::ElementwiseCall(const KernelCall& call)
   want[0] = info(call.op).dtype_rule == DTypeRule::Bool ? DType::Bool
             : has_flag(call.op, op_flags::real_result)  ? real_of(dtype)
                                                         : dtype;
-  data[0] = tensor[0]->data();
+  data[0] = tensor[0]->host_data();
   for (int k = 1; k < operands; ++k) {
     tensor[k] = &call.inputs[static_cast<size_t>(k - 1)];
     want[k] = k == 1 && has_flag(call.op, op_flags::predicate_first) ? DType::Bool : dtype;
-    data[k] = tensor[k]->data();
+    data[k] = tensor[k]->host_data();
     if (tensor[k]->numel() == 1) convert_constant(k);
   }
 }
@@ -360,8 +360,8 @@ bool checks_divisor(const KernelCall& call) {
 bool has_zero(const Tensor& divisor, DType compute) {
   if (may_wrap(divisor, compute)) {
     uint64_t value;
-    cast_elements(divisor.data(), divisor.dtype(), reinterpret_cast<char*>(&value), DType::Int64,
-                  1);
+    cast_elements(divisor.host_data(), divisor.dtype(), reinterpret_cast<char*>(&value),
+                  DType::Int64, 1);
     return value << (64 - 8 * size_of(compute)) == 0;
   }
   return count_nonzero(divisor) != divisor.numel();

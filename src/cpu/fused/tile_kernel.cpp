@@ -198,9 +198,9 @@ void TiledKernel::run(std::span<const Tensor> operands, std::span<const Tensor> 
   size_t next = 0;
   for (size_t i = 0; i < lies_.size(); ++i) {
     const bool is_made = product && product->operand == static_cast<int>(i);
-    lies_[i].data = (is_made ? product->call.outputs[0] : operands[next++]).data();
+    lies_[i].data = (is_made ? product->call.outputs[0] : operands[next++]).host_data();
   }
-  for (size_t i = 0; i < addresses_.size(); ++i) addresses_[i] = stores[i].data();
+  for (size_t i = 0; i < addresses_.size(); ++i) addresses_[i] = stores[i].host_data();
   if (!product) return run_tiles(tiles_, lies_, space_, addresses_);
   run_product(product->kernel, product->call, tiles_, lies_, space_, addresses_);
 }

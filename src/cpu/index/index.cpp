@@ -86,7 +86,7 @@ void gather_tile(const Block& x, const Block& index, const Block& out, int64_t s
 class RowMajorReader {
  public:
   explicit RowMajorReader(const Tensor& x)
-      : data_(x.data()), item_(static_cast<int64_t>(x.itemsize())) {
+      : data_(x.host_data()), item_(static_cast<int64_t>(x.itemsize())) {
     for (size_t d = 0; d < x.shape().size(); ++d) {
       const int64_t size = x.size(d), stride = x.stride(d) * item_;
       if (size == 1) continue;
@@ -178,7 +178,7 @@ void for_each_mask(const Tensor& x, int64_t begin, int64_t end, Visit visit) {
     const int64_t n = std::min(kTileElements, end - i);
     alignas(64) uint8_t mask[kTileElements] = {};
     if (!dense) elements.copy(i, n, tile.bytes);
-    cast_elements(dense ? x.data() + i * item : tile.bytes, x.dtype(),
+    cast_elements(dense ? x.host_data() + i * item : tile.bytes, x.dtype(),
                   reinterpret_cast<char*>(mask), DType::Bool, n);
     visit(i, n, mask);
   }
@@ -255,10 +255,10 @@ void kernel_gather(const KernelCall& call) {
   const Loops loops(operands);
   const TileGrid grid(loops, kChunkElements / loops.cols().size, kChunkElements);
   for_each_tile(grid, 3, [&](const TileCursor& at) {
-    gather_tile(loops.block(2, lines.data() + at.offset(2)),
-                loops.block(1, index.data() + at.offset(1)),
-                loops.block(0, out.data() + at.offset(0)), step, step * x.size(dim), x.itemsize(),
-                at.rows(), at.cols());
+    gather_tile(loops.block(2, lines.host_data() + at.offset(2)),
+                loops.block(1, index.host_data() + at.offset(1)),
+                loops.block(0, out.host_data() + at.offset(0)), step, step * x.size(dim),
+                x.itemsize(), at.rows(), at.cols());
   });
 }
 
@@ -345,19 +345,19 @@ void kernel_masked_select(const KernelCall& call) {
   const RowMajorReader elements(x);
   const auto before = counts_before(mask, grain);
   parallel_ranges(mask.numel(), grain, [&](int64_t begin, int64_t end) {
-    char* to = out.data() + before[static_cast<size_t>(begin / grain)] * bytes;
+    char* to = out.host_data() + before[static_cast<size_t>(begin / grain)] * bytes;
     Tile tile;
     for_each_mask(mask, begin, end, [&](int64_t first, int64_t n, const uint8_t* set) {
       if (items) {
         if (!dense) elements.copy(first, n, tile.bytes);
         const auto compress = copies.compress[std::countr_zero(x.itemsize())];
-        to += compress(dense ? x.data() + first * bytes : tile.bytes, set, n, to) * bytes;
+        to += compress(dense ? x.host_data() + first * bytes : tile.bytes, set, n, to) * bytes;
         return;
       }
       int64_t found[kTileElements];
       const int64_t count = copies.find(set, n, first, found);
       if (dense) {
-        copies.gather_rows({x.data(), bytes, to, bytes, count, bytes},
+        copies.gather_rows({x.host_data(), bytes, to, bytes, count, bytes},
                            reinterpret_cast<const char*>(found), sizeof(int64_t));
       } else {
         for (int64_t k = 0; k < count; ++k) {

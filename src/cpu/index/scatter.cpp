@@ -99,9 +99,9 @@ void for_each_line_tile(const Tensor& out, const Tensor& index, const Tensor& sr
   for_each_tile(
       grid, 3,
       [&](const TileCursor& at) {
-        body(line, loops.block(0, views[0].data() + at.offset(0)),
-             loops.block(1, views[1].data() + at.offset(1)),
-             loops.block(2, views[2].data() + at.offset(2)), at.rows(), at.cols());
+        body(line, loops.block(0, views[0].host_data() + at.offset(0)),
+             loops.block(1, views[1].host_data() + at.offset(1)),
+             loops.block(2, views[2].host_data() + at.offset(2)), at.rows(), at.cols());
       },
       line.length);
 }

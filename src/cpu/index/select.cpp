@@ -224,7 +224,7 @@ void select_lines(const Selection& s, const Tensor& x, const Tensor& values,
   Slots slots(memory.data(), plan.bytes, plan.slots);
   const auto select = [&](int64_t begin, int64_t end, E* entries) {
     for (int64_t l = begin; l < end; ++l) {
-      const char* line = x.data() + l * s.length * kItem;
+      const char* line = x.host_data() + l * s.length * kItem;
       if (s.by_rank()) {
         entries[0].index = static_cast<I>(select_rank(s, line, key, entries));
       } else {
@@ -232,7 +232,7 @@ void select_lines(const Selection& s, const Tensor& x, const Tensor& values,
       }
       for (int64_t i = 0; i < count; ++i) {
         const auto from = static_cast<int64_t>(entries[i].index);
-        std::memcpy(values.data() + (l * count + i) * kItem, line + from * kItem, sizeof(K));
+        std::memcpy(values.host_data() + (l * count + i) * kItem, line + from * kItem, sizeof(K));
         indices.ptr<int64_t>()[l * count + i] = from;
       }
     }

@@ -101,8 +101,8 @@ template <class K, KeyKind Kind, class F>
 void write_line(const SortJob& job, int64_t line, F entry) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(K));
   const KeyReader<K, Kind> key(job.x.dtype(), job.descending);
-  const char* in = job.x.data() + line * job.length * kItem;
-  char* values = job.values.data() + line * job.kept * kItem;
+  const char* in = job.x.host_data() + line * job.length * kItem;
+  char* values = job.values.host_data() + line * job.kept * kItem;
   int64_t* indices = job.indices.ptr<int64_t>() + line * job.kept;
   parallel_ranges(job.kept, job.share, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -118,8 +118,8 @@ void write_line(const SortJob& job, int64_t line, F entry) {
 template <class K, KeyKind Kind>
 void sort_short(const SortJob& job, int64_t line) {
   constexpr auto kItem = static_cast<int64_t>(sizeof(K));
-  const char* in = job.x.data() + line * job.length * kItem;
-  char* values = job.values.data() + line * job.kept * kItem;
+  const char* in = job.x.host_data() + line * job.length * kItem;
+  char* values = job.values.host_data() + line * job.kept * kItem;
   int64_t* indices = job.indices.ptr<int64_t>() + line * job.kept;
   Rank<K> ranks[kMaxRanked];
   rank_line(KeyReader<K, Kind>(job.x.dtype(), job.descending), in, job.length, ranks);
@@ -140,7 +140,7 @@ struct KeyRange {
 template <class K, KeyKind Kind>
 KeyRange load_keys(const SortJob& job, int64_t line, uint64_t* keys) {
   const KeyReader<K, Kind> key(job.x.dtype(), job.descending);
-  const char* in = job.x.data() + line * job.length * job.item;
+  const char* in = job.x.host_data() + line * job.length * job.item;
   const int64_t share = job.share;
   KeyRange ranges[kMaxShares];
   parallel_ranges(job.length, share, [&](int64_t begin, int64_t end) {

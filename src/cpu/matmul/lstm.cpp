@@ -43,7 +43,7 @@ struct Sequence {
   Tensor matrix(const Tensor& x, int64_t first, int64_t cols) const {
     return x.view(Dims{batch, cols}, Dims{cols, 1}, x.offset() + first);
   }
-  char* gates(const Tensor& saved, int64_t t) const { return saved.data() + 5 * t * state(); }
+  char* gates(const Tensor& saved, int64_t t) const { return saved.host_data() + 5 * t * state(); }
   char* memory(const Tensor& saved, int64_t t) const { return gates(saved, t) + 4 * state(); }
 };
 
@@ -184,17 +184,17 @@ void kernel_lstm(const KernelCall& call) {
   const Tensor sums = as_contiguous(gates);
   const int64_t of_state = s.batch * s.hidden;
   Tensor hidden = first;
-  const char* before = memory.data();
+  const char* before = memory.host_data();
   for (int64_t i = 0; i < s.times; ++i) {
     const int64_t t = s.time(i);
     const Tensor operands[] = {hidden, columns, s.matrix(sums, 4 * t * of_state, 4 * s.hidden)};
     const Tensor result = s.matrix(saved, 5 * t * of_state, 4 * s.hidden);
     kernel_matmul_add({OpId::matmul_add, operands, std::span(&result, 1), call.attrs, s.dtype});
     hidden = s.matrix(out, t * of_state, s.hidden);
-    step(s, s.gates(saved, t), before, s.memory(saved, t), hidden.data());
+    step(s, s.gates(saved, t), before, s.memory(saved, t), hidden.host_data());
     before = s.memory(saved, t);
   }
-  std::memcpy(last.data(), before, static_cast<size_t>(s.state()));
+  std::memcpy(last.host_data(), before, static_cast<size_t>(s.state()));
 }
 
 void kernel_lstm_backward(const KernelCall& call) {
@@ -205,17 +205,17 @@ void kernel_lstm_backward(const KernelCall& call) {
   const Sequence s(grad.dtype(), out.size(0), memory, call.attrs);
   if (s.state() == 0) return;
   const int64_t of_state = s.batch * s.hidden;
-  std::memset(dh.data(), 0, static_cast<size_t>(s.state()));
-  std::memcpy(dc.data(), of_last.data(), static_cast<size_t>(s.state()));
+  std::memset(dh.host_data(), 0, static_cast<size_t>(s.state()));
+  std::memcpy(dc.host_data(), of_last.host_data(), static_cast<size_t>(s.state()));
   for (int64_t i = s.times - 1; i >= 0; --i) {
     const int64_t t = s.time(i);
-    step_back(s, {.dh = dh.data(),
-                  .dc = dc.data(),
-                  .grad = grad.data() + t * s.state(),
+    step_back(s, {.dh = dh.host_data(),
+                  .dc = dc.host_data(),
+                  .grad = grad.host_data() + t * s.state(),
                   .gates = s.gates(saved, t),
                   .memory = s.memory(saved, t),
-                  .before = i == 0 ? memory.data() : s.memory(saved, s.time(i - 1)),
-                  .out = out.data() + 4 * t * s.state()});
+                  .before = i == 0 ? memory.host_data() : s.memory(saved, s.time(i - 1)),
+                  .out = out.host_data() + 4 * t * s.state()});
     const Tensor operands[] = {s.matrix(out, 4 * t * of_state, 4 * s.hidden), weight};
     kernel_matmul({OpId::matmul, operands, std::span(&dh, 1), call.attrs, s.dtype});
   }

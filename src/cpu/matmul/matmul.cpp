@@ -53,7 +53,7 @@ int64_t batch_offset(const MatmulShape& s, const Dims& strides, int64_t i) {
 }
 
 const char* start_of(const MatmulShape& s, const MatrixOperand& o, int64_t i) {
-  return o.tensor.data() +
+  return o.tensor.host_data() +
          batch_offset(s, o.batch, i) * static_cast<int64_t>(size_of(o.tensor.dtype()));
 }
 
@@ -73,8 +73,8 @@ void run_small(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand
                   s.m,
                   s.n,
                   s.k,
-                  {a.tensor.data(), a.line, a.depth},
-                  {b.tensor.data(), b.line, b.depth},
+                  {a.tensor.host_data(), a.line, a.depth},
+                  {b.tensor.host_data(), b.line, b.depth},
                   s.batch,
                   a.batch,
                   b.batch,
@@ -212,7 +212,7 @@ void run_parts(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand
   const int64_t parts = parts_of(s);
   const Workspace sums(parts_bytes(s, out));
   run_matrices(s, a, b, nullptr, parts, out.dtype(), sums.data(), nullptr);
-  sum_parts(out.dtype(), sums.data(), parts, out.numel(), {}, out.data());
+  sum_parts(out.dtype(), sums.data(), parts, out.numel(), {}, out.host_data());
 }
 
 // Elements of a float16 product, in float16 or float32, that are NaN: those of infinities and NaNs,
@@ -221,7 +221,7 @@ void restore_infinities(const MatmulShape& s, const MatrixOperand& a, const Matr
                         const Tensor& out) {
   const Tensor sums = Tensor::empty(out.shape(), DType::Float32);
   if (out.dtype() == DType::Float32) {
-    run_matrices(s, a, b, nullptr, 1, sums.dtype(), sums.data(), nullptr);
+    run_matrices(s, a, b, nullptr, 1, sums.dtype(), sums.host_data(), nullptr);
     auto* to = out.ptr<float>();
     const auto* from = sums.ptr<float>();
     for (int64_t i = 0; i < out.numel(); ++i) {
@@ -230,7 +230,7 @@ void restore_infinities(const MatmulShape& s, const MatrixOperand& a, const Matr
     return;
   }
   const Tensor halves = Tensor::empty(out.shape(), out.dtype());
-  run_matrices(s, a, b, nullptr, 1, sums.dtype(), sums.data(), nullptr);
+  run_matrices(s, a, b, nullptr, 1, sums.dtype(), sums.host_data(), nullptr);
   copy_into(sums, halves);
   auto* to = out.ptr<Half>();
   const auto* from = halves.ptr<Half>();
@@ -251,7 +251,7 @@ void run_low(const MatmulShape& s, const MatrixOperand& a, const MatrixOperand& 
                  .k = s.k,
                  .a = {start_of(s, a, i), a.line, a.depth},
                  .b = {start_of(s, b, i), b.line, b.depth},
-                 .c = out.data() + i * s.m * s.n * item,
+                 .c = out.host_data() + i * s.m * s.n * item,
                  .c_row = s.n,
                  .run = s.n,
                  .c_run = 0,
@@ -279,7 +279,7 @@ void run_vectors(const MatmulShape& s, const MatrixOperand& x, const MatrixOpera
                  const Addend* add, const Tensor& out) {
   multiply_vectors({vector_sizes(s, x, lines, add != nullptr, out),
                     [&](int64_t i) { return start_of(s, x, i); },
-                    [&](int64_t i) { return start_of(s, lines, i); }, out.data(),
+                    [&](int64_t i) { return start_of(s, lines, i); }, out.host_data(),
                     add == nullptr ? Addend{} : *add});
 }
 
@@ -341,7 +341,7 @@ struct Matmul {
       case Way::Parts:
         return run_parts(s, a, b, out);
       case Way::Matrices:
-        run_matrices(s, a, b, add, 1, out.dtype(), out.data(), tail);
+        run_matrices(s, a, b, add, 1, out.dtype(), out.host_data(), tail);
     }
   }
   // What that takes.
@@ -476,7 +476,7 @@ void kernel_matmul_add(const KernelCall& call) {
       const Tensor operands[] = {wide_sums(call, product), call.inputs[2]};
       return kernel_elementwise({OpId::add, operands, call.outputs, call.attrs, call.compute});
     }
-    add.data = call.inputs[2].data();
+    add.data = call.inputs[2].host_data();
     multiply(call, product, fused ? &add : nullptr, fused ? call.tail : nullptr);
     if (fused) return;
   } else {

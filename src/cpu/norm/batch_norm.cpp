@@ -227,21 +227,21 @@ void forward_columns(const ChannelLayout& l, const char* x, const T* weight, con
     const T count = static_cast<T>(l.count());
     const Tensor sums = columns.sums(all, table.column_sums[l.index()]);
     mean = columns.spread([&](int64_t c) { return sums.ptr<const T>()[c] / count; });
-    all.mean = mean.data();
+    all.mean = mean.host_data();
     const Tensor squares = columns.sums(all, table.column_squares[l.index()]);
     for (int64_t c = 0; c < l.channels; ++c) {
       stats.set(c, mean.ptr<const T>()[c * l.n], squares.ptr<const T>()[c] / count);
     }
   } else {
     mean = columns.spread([&](int64_t c) { return stats.mean(c); });
-    all.mean = mean.data();
+    all.mean = mean.host_data();
   }
   const Tensor scale = columns.spread([&](int64_t c) { return stats.scale(c); });
   const Tensor w = columns.spread([&](int64_t c) { return weight[c]; });
   const Tensor b = columns.spread([&](int64_t c) { return bias[c]; });
-  all.scale = scale.data();
-  all.weight = w.data();
-  all.bias = b.data();
+  all.scale = scale.host_data();
+  all.weight = w.host_data();
+  all.bias = b.host_data();
   columns.run(all, table.column_forward[l.index()]);
 }
 
@@ -254,9 +254,9 @@ void backward_columns(const ChannelLayout& l, const char* x, const char* g, cons
   const Tensor scale = columns.spread([&](int64_t c) { return stats.scale(c); });
   const Tensor w = columns.spread([&](int64_t c) { return weight[c]; });
   ChannelColumns all{.step = l.width(),
-                     .mean = mean.data(),
-                     .scale = scale.data(),
-                     .weight = w.data(),
+                     .mean = mean.host_data(),
+                     .scale = scale.host_data(),
+                     .weight = w.host_data(),
                      .x = x,
                      .grad = g,
                      .out = dx};
@@ -270,10 +270,10 @@ void backward_columns(const ChannelLayout& l, const char* x, const char* g, cons
     const Tensor none = columns.spread([](int64_t) { return T{0}; });
     const Tensor bias = columns.spread([](int64_t) { return -T{0}; });
     all = {.step = l.width(),
-           .mean = none.data(),
-           .scale = w.data(),
-           .weight = scale.data(),
-           .bias = bias.data(),
+           .mean = none.host_data(),
+           .scale = w.host_data(),
+           .weight = scale.host_data(),
+           .bias = bias.host_data(),
            .x = g,
            .out = dx};
     return columns.run(all, table.column_forward[l.index()]);
@@ -282,8 +282,8 @@ void backward_columns(const ChannelLayout& l, const char* x, const char* g, cons
   const auto share = [&](T sum, int64_t c) { return weight[c] * (sum / count); };
   const Tensor shift = columns.spread([&](int64_t c) { return share(of_bias[c], c); });
   const Tensor slope = columns.spread([&](int64_t c) { return share(of_weight[c], c); });
-  all.shift = shift.data();
-  all.slope = slope.data();
+  all.shift = shift.host_data();
+  all.slope = slope.host_data();
   columns.run(all, table.column_input[l.index()]);
 }
 
@@ -314,7 +314,7 @@ void forward(const KernelCall& call, const ChannelLayout& l) {
     return forward_rows<T>(l, {l, x}, w, b, training, stats, {l, out}, stream);
   }
   const Tensor y = target(out, l.dtype);
-  forward_columns<T>(l, dense_as(x, l.dtype).data(), w, b, training, stats, y.data());
+  forward_columns<T>(l, dense_as(x, l.dtype).host_data(), w, b, training, stats, y.host_data());
   finish(y, out);
 }
 
@@ -335,8 +335,8 @@ void backward(const KernelCall& call, const ChannelLayout& l) {
   }
   const Tensor dx = target(out, l.dtype);
   const Tensor dense_x = dense_as(x, l.dtype), dense_g = dense_as(g, l.dtype);
-  backward_columns<T>(l, dense_x.data(), dense_g.data(), w, training, stats,
-                      wanted ? dx.data() : nullptr, of_weight, of_bias);
+  backward_columns<T>(l, dense_x.host_data(), dense_g.host_data(), w, training, stats,
+                      wanted ? dx.host_data() : nullptr, of_weight, of_bias);
   finish(dx, out);
 }
 

@@ -62,7 +62,7 @@ class ByChannel {
   }
   int64_t bytes() const { return bytes_of(l_, x_.dtype()); }
   ChannelRows rows(int64_t c, char* memory) const {
-    if (same()) return {x_.data() + l_.offset(0, c), l_.width() * l_.size};
+    if (same()) return {x_.host_data() + l_.offset(0, c), l_.width() * l_.size};
     return {memory, l_.n * l_.size};
   }
   ChannelRows read(int64_t c, char* memory) const {
@@ -81,7 +81,7 @@ class ByChannel {
  private:
   bool same() const { return x_.dtype() == l_.dtype; }
   char* stored(int64_t i, int64_t c) const {
-    return x_.data() + l_.offset(i, c) / l_.size * static_cast<int64_t>(x_.itemsize());
+    return x_.host_data() + l_.offset(i, c) / l_.size * static_cast<int64_t>(x_.itemsize());
   }
 
   const ChannelLayout& l_;

@@ -25,7 +25,7 @@ struct Shape {
 Tensor part_of(const Tensor& x, DType dtype) { return given(x) ? dense_as(x, dtype) : Tensor(); }
 int64_t part_bytes(const Tensor& x, DType dtype) { return given(x) ? dense_bytes(x, dtype) : 0; }
 
-const void* data_of(const Tensor& x) { return x ? x.data() : nullptr; }
+const void* data_of(const Tensor& x) { return x ? x.host_data() : nullptr; }
 
 // Rows whose contributions to the gradients of weight and bias are added one after another. Enough
 // for their sums to be little work beside the rows, and few enough for work to share out.
@@ -71,12 +71,12 @@ void backward(const KernelCall& call, const Shape& shape, const NormBlocks& plan
     for (int64_t r = begin; r < end; ++r) {
       kernel({.n = n,
               .center = plan.center,
-              .x = x.data() + r * shape.row_bytes(),
-              .grad = g.data() + r * shape.row_bytes(),
+              .x = x.host_data() + r * shape.row_bytes(),
+              .grad = g.host_data() + r * shape.row_bytes(),
               .weight = data_of(w),
-              .mean = mean.data() + r * shape.size,
-              .scale = scale.data() + r * shape.size,
-              .out = plan.wanted ? dx.data() + r * shape.row_bytes() : nullptr,
+              .mean = mean.host_data() + r * shape.size,
+              .scale = scale.host_data() + r * shape.size,
+              .out = plan.wanted ? dx.host_data() + r * shape.row_bytes() : nullptr,
               .stream = stream,
               .out_weight = dw,
               .out_bias = summed ? dw + n : nullptr});
@@ -85,7 +85,7 @@ void backward(const KernelCall& call, const Shape& shape, const NormBlocks& plan
   });
   finish(dx, out);
   if (!summed) return;
-  add_parts(shape.dtype, sums.data(), blocks, 2 * n);
+  add_parts(shape.dtype, sums.host_data(), blocks, 2 * n);
   copy_into(sums.view(of_weight.shape(), of_weight.strides(), 0), of_weight);
   copy_into(sums.view(of_bias.shape(), of_bias.strides(), n), of_bias);
 }
@@ -107,12 +107,12 @@ void kernel_layer_norm(const KernelCall& call) {
             .rows = end - begin,
             .eps = eps,
             .center = center,
-            .x = x.data() + begin * shape.row_bytes(),
+            .x = x.host_data() + begin * shape.row_bytes(),
             .weight = data_of(w),
             .bias = data_of(b),
-            .mean = mean.data() + begin * shape.size,
-            .scale = scale.data() + begin * shape.size,
-            .out = y.data() + begin * shape.row_bytes(),
+            .mean = mean.host_data() + begin * shape.size,
+            .scale = scale.host_data() + begin * shape.size,
+            .out = y.host_data() + begin * shape.row_bytes(),
             .stream = stream});
     end_streams(stream);
   });

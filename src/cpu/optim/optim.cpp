@@ -50,7 +50,7 @@ struct Item {
 
 Item item_of(const UpdateCall& call, size_t i) {
   Item out{.dtype = call.param(i)->dtype(), .terms = call.terms(i)};
-  const auto place = [](const Tensor* t) { return t ? t->data() : nullptr; };
+  const auto place = [](const Tensor* t) { return t ? t->host_data() : nullptr; };
   out.at[0] = place(call.param(i));
   out.at[1] = place(call.grad(i));
   for (int s = 0; s < kOptimStates; ++s)

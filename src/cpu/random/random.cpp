@@ -42,7 +42,7 @@ struct Draw {
         draw(seed, offset, i, n, tile);
         for (int64_t k = 0; k < n; ++k) tile[k] = adapt(tile[k]);
         cast_elements(reinterpret_cast<const char*>(tile), DType::Float32,
-                      out.data() + i * static_cast<int64_t>(out.itemsize()), out.dtype(), n);
+                      out.host_data() + i * static_cast<int64_t>(out.itemsize()), out.dtype(), n);
       }
     });
   }

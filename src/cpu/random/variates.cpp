@@ -30,7 +30,7 @@ struct Variate {
   const double* parameter(int i, int64_t at) const { return in[i].ptr<const double>() + at; }
   void store(const double* values, int64_t at, int64_t n) const {
     cast_elements(reinterpret_cast<const char*>(values), DType::Float64,
-                  out.data() + at * static_cast<int64_t>(out.itemsize()), out.dtype(), n);
+                  out.host_data() + at * static_cast<int64_t>(out.itemsize()), out.dtype(), n);
   }
 
   // draw(first, n, tile) fills a tile of elements, which are then converted.

@@ -119,7 +119,7 @@ void ArgJob::put(const Search& search, int64_t i, int64_t position, const char* 
 void ArgJob::in_place(const Search& search) const {
   outer_.runs(search.first, search.count, [&](int64_t at, int64_t position, int64_t length) {
     for (int64_t i = 0; i < length; ++i) {
-      const char* row = in_.data() + at + i * outer_.stride() + search.begin * item_;
+      const char* row = in_.host_data() + at + i * outer_.stride() + search.begin * item_;
       const int64_t k = find_(row, search.end - search.begin);
       put(search, position + i, search.begin + k, row + k * item_);
     }
@@ -131,7 +131,7 @@ void ArgJob::across(const Search& search) const {
   alignas(64) char best[kArgmaxAcross * kMaxAccumulator];
   int64_t position[kArgmaxAcross];
   outer_.runs(search.first, search.count, [&](int64_t at, int64_t first, int64_t length) {
-    const char* data = in_.data() + at + search.begin * reduced_.stride();
+    const char* data = in_.host_data() + at + search.begin * reduced_.stride();
     columns_(data, search.end - search.begin, length, reduced_.stride(), best, position);
     for (int64_t i = 0; i < length; ++i) {
       put(search, first + i, search.begin + position[i], best + i * item_);
@@ -146,7 +146,7 @@ void ArgJob::gathered(const Search& search) const {
   const int64_t width = gather_limit(in_.dtype() != dtype_) / at_once_;
   for (int64_t k = search.begin; k < search.end; k += width) {
     const int64_t n = std::min(width, search.end - k);
-    load_patch(in_.data(), in_.dtype(), {outer_, search.first, search.count, reduced_, k, n},
+    load_patch(in_.host_data(), in_.dtype(), {outer_, search.first, search.count, reduced_, k, n},
                dtype_, tile.bytes);
     for (int64_t r = 0; r < search.count; ++r) {
       const char* row = tile.bytes + r * n * item_;

@@ -71,13 +71,13 @@ Patch Lines::patch(int64_t first, int64_t lines) const {
 
 void Lines::load(int64_t first, int64_t lines, char* tile) const {
   for_each_piece(patch(first, lines), x_.dtype() != dtype_, [&](const Patch& piece, int64_t at) {
-    load_patch(x_.data(), x_.dtype(), piece, dtype_, tile + at * item_);
+    load_patch(x_.host_data(), x_.dtype(), piece, dtype_, tile + at * item_);
   });
 }
 
 void Lines::store(const char* tile, int64_t first, int64_t lines) const {
   for_each_piece(patch(first, lines), x_.dtype() != dtype_, [&](const Patch& piece, int64_t at) {
-    store_patch(tile + at * item_, dtype_, piece, x_.data(), x_.dtype());
+    store_patch(tile + at * item_, dtype_, piece, x_.host_data(), x_.dtype());
   });
 }
 

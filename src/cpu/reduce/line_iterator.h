@@ -74,7 +74,7 @@ class Lines {
   // Where lines [first, first + lines) lie, if evenly and in the kernels' dtype; else null.
   char* place(int64_t first, int64_t lines) const {
     const int64_t run = across_.run();
-    return dense_ && first % run + lines <= run ? x_.data() + across_.offset(first) : nullptr;
+    return dense_ && first % run + lines <= run ? x_.host_data() + across_.offset(first) : nullptr;
   }
   // Whether `place` always finds them.
   bool in_place() const { return dense_ && across_.single(); }

@@ -173,7 +173,8 @@ void PairJob::finish(const MomentPart& found, int64_t results, double correction
       for (int64_t i = 0; i < n; ++i) values[i] += shift_of(found.first[begin + i]);
     }
     cast_elements(reinterpret_cast<const char*>(values), DType::Float64,
-                  out_.data() + begin * static_cast<int64_t>(out_.itemsize()), out_.dtype(), n);
+                  out_.host_data() + begin * static_cast<int64_t>(out_.itemsize()), out_.dtype(),
+                  n);
   });
 }
 
@@ -198,7 +199,7 @@ void PairJob::run_rows(const MomentPart& parts) const {
     }
     axes_.outer.runs(first, count, [&](int64_t offset, int64_t position, int64_t length) {
       for (int64_t i = 0; i < length; ++i) {
-        const char* row = in_.data() + offset + i * axes_.outer.stride() + begin * item_;
+        const char* row = in_.host_data() + offset + i * axes_.outer.stride() + begin * item_;
         chunk_of_row(row, begin, end, found.first + position + i, found.second + position + i);
       }
     });
@@ -230,7 +231,7 @@ void PairJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t
     int64_t blocks = 0;
     for (int64_t k = 0; k < n; k += kRowBlock, ++blocks) {
       const int64_t length = std::min(kRowBlock, n - k);
-      load_patch(in_.data(), in_.dtype(),
+      load_patch(in_.host_data(), in_.dtype(),
                  {axes_.outer, first + r, rows, axes_.reduced, begin + k, length}, in_.dtype(),
                  tile);
       for (int64_t i = 0; i < rows; ++i) {
@@ -261,7 +262,7 @@ void PairJob::run_columns(const MomentPart& parts) const {
       const int64_t node = unit / tiles, row = node % outer.size();
       const int64_t begin = node / outer.size() * kColumnChunk,
                     end = std::min(n, begin + kColumnChunk);
-      const char* data = in_.data() + outer.offset(row);
+      const char* data = in_.host_data() + outer.offset(row);
       int64_t blocks = 0;
       for (int64_t k = begin; k < end; k += kColumnBlock, ++blocks) {
         const int64_t rows = std::min(kColumnBlock, end - k);

@@ -141,7 +141,7 @@ void ReduceJob::run(OpId finish) {
   const int64_t results = out_.numel();
   if (results == 0) return;
   const Workspace partial(workspace());
-  char* values = in_place_ ? out_.data() : partial.data();
+  char* values = in_place_ ? out_.host_data() : partial.data();
   if (reduced_.size() == 0) {
     f_.fill_identity(values, results);
   } else if (by_rows()) {
@@ -152,7 +152,7 @@ void ReduceJob::run(OpId finish) {
   f_.combine_tree(values, chunks_, results);
   if (finish != OpId::kCount) map_elements(finish, f_.dtype, values, results);
   if (in_place_) return;
-  cast_elements(values, f_.dtype, out_.data(), out_.dtype(), results);
+  cast_elements(values, f_.dtype, out_.host_data(), out_.dtype(), results);
 }
 
 // values[chunk][result]
@@ -186,7 +186,7 @@ void ReduceJob::run_rows(char* values) {
 void ReduceJob::rows_in_place(int64_t first, int64_t count, int64_t begin, int64_t end,
                               char* values) const {
   outer_.runs(first, count, [&](int64_t at, int64_t position, int64_t length) {
-    f_.rows(in_.data() + at + begin * f_.from, length, outer_.stride(), end - begin,
+    f_.rows(in_.host_data() + at + begin * f_.from, length, outer_.stride(), end - begin,
             values + position * f_.item);
   });
 }
@@ -199,7 +199,7 @@ void ReduceJob::rows_by_runs(int64_t first, int64_t count, int64_t begin, int64_
   alignas(64) char blocks[kMaxBlocks * kMaxAccumulator];
   const int64_t step = kReduceLanes * f_.from;
   for (int64_t r = 0; r < count; ++r) {
-    const char* data = in_.data() + outer_.offset(first + r);
+    const char* data = in_.host_data() + outer_.offset(first + r);
     int64_t block = 0;
     for (int64_t k = begin; k < end; k += f_.row_block(), ++block) {
       f_.fill_identity(lanes, kReduceLanes);
@@ -230,7 +230,7 @@ void ReduceJob::rows_across(int64_t first, int64_t count, int64_t begin, int64_t
   for (int64_t done = 0; done < count;) {
     const int64_t run = outer_.run() - (first + done) % outer_.run();
     const int64_t width = std::min({kAcross, run, count - done});
-    const char* data = in_.data() + outer_.offset(first + done);
+    const char* data = in_.host_data() + outer_.offset(first + done);
     int64_t block = 0;
     for (int64_t k = begin; k < end; k += f_.row_block(), ++block) {
       const int64_t n = std::min(end - k, f_.row_block());
@@ -263,8 +263,8 @@ void ReduceJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64
       f_.fill_identity(lanes, rows * kReduceLanes);
       for (int64_t c = k; c < block_end; c += width) {
         const int64_t n = std::min(width, block_end - c), full = n / kReduceLanes;
-        load_patch(in_.data(), in_.dtype(), {outer_, first + done, rows, reduced_, c, n}, f_.source,
-                   tile.bytes);
+        load_patch(in_.host_data(), in_.dtype(), {outer_, first + done, rows, reduced_, c, n},
+                   f_.source, tile.bytes);
         for (int64_t r = 0; r < rows; ++r) {
           const char* from = tile.bytes + r * n * f_.from;
           char* to = lanes + r * lanes_bytes;
@@ -291,7 +291,7 @@ void ReduceJob::run_columns(char* values) {
       const int64_t col = unit % tiles * width, cols = std::min(width, all - col);
       const int64_t node = unit / tiles, chunk = node / outer;
       const int64_t begin = chunk * kColumnChunk, end = std::min(n, begin + kColumnChunk);
-      const char* data = in_.data() + outer_.offset(node % outer);
+      const char* data = in_.host_data() + outer_.offset(node % outer);
       char* to = values + (node * all + col) * f_.item;
       if (direct) {
         f_.columns(data + begin * reduced_.stride() + col * f_.from, end - begin, cols,

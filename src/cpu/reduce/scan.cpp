@@ -217,10 +217,10 @@ void kernel_scan(const KernelCall& call) {
   for_each_tile(
       TileGrid(loops, 1, lines_at_once(scan, loops.cols(), way)), 3,
       [&](const TileCursor& at) {
-        Block places_at = loops.block(1, index.data() + at.offset(1));
+        Block places_at = loops.block(1, index.host_data() + at.offset(1));
         if (&places == &out) places_at.data = nullptr;
-        body(scan, loops.block(2, from.data() + at.offset(2)),
-             loops.block(0, to.data() + at.offset(0)), places_at, at.cols());
+        body(scan, loops.block(2, from.host_data() + at.offset(2)),
+             loops.block(0, to.host_data() + at.offset(0)), places_at, at.cols());
       },
       scan.length);
 }

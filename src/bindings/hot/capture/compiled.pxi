@@ -285,7 +285,7 @@ def has_values(TensorBase x not None, TensorBase values not None):
     dense = x.t if x.t.is_contiguous() else (<TensorBase>run_one(OP_COPY, x, Attrs())).t
     dense = dense if is_on_host(dense) else host_copy(dense)
     other = values.t if is_on_host(values.t) else host_copy(values.t)
-    return memcmp(dense.data(), other.data(),
+    return memcmp(dense.host_data(), other.host_data(),
                   <size_t>(values.t.numel() * values.t.itemsize())) == 0
 
 

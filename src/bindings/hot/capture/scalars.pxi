@@ -385,7 +385,7 @@ cdef object recorded_item(TensorBase x):
     if is_float(x.t.dtype()):
         return runtime_scalar(row)
     recorded_scalars().table().guard_on(row)
-    return element_to_python((x.t if is_on_host(x.t) else host_copy(x.t)).data(), x.t.dtype())
+    return element_to_python((x.t if is_on_host(x.t) else host_copy(x.t)).host_data(), x.t.dtype())
 
 
 cdef int64_t scalar_index_for_core(void* x) noexcept:

@@ -295,8 +295,8 @@ cdef class TensorBase:
         if is_recording():
             return recorded_item(self)
         if not is_on_host(self.t):
-            return element_to_python(host_copy(self.t).data(), self.t.dtype())
-        return element_to_python(self.t.data(), self.t.dtype())
+            return element_to_python(host_copy(self.t).host_data(), self.t.dtype())
+        return element_to_python(self.t.host_data(), self.t.dtype())
 
     def tolist(self):
         """The values as nested lists of numbers."""
@@ -402,7 +402,7 @@ cdef class TensorBase:
             (<BufferLayout>layout).values.push_back(
                 self.t.strides()[i] * <Py_ssize_t>self.t.itemsize())
         (<BufferLayout>layout).owner = self
-        buffer.buf = self.t.data()
+        buffer.buf = self.t.host_data()
         buffer.obj = self
         buffer.len = self.t.numel() * self.t.itemsize()
         buffer.itemsize = self.t.itemsize()
