@@ -21,7 +21,7 @@ from tinyt._capture import (
 )
 from tinyt._core import CaptureError
 from tinyt.compiler.capture.capture import AsWritten, Capture, FirstRun, require_attributes
-from tinyt.compiler.capture.compare import difference, result_difference
+from tinyt.compiler.capture.compare import difference, same_results
 from tinyt.compiler.capture.dynamic import Dynamic, Marks, marks_of
 from tinyt.compiler.capture.guards import StateError, changed_floats
 from tinyt.compiler.capture.recording import collection_paused
@@ -155,7 +155,7 @@ class Compiled(Views):
         try:
             for x, before in own:
                 require_attributes(x, before)
-            self._require_same(result, self._captured_now(description, leaves, reason))
+            self._captured_now(description, leaves, reason, result)
         except AsWritten as error:
             self._runs_as_written(error)
         except (VerificationError, MemoryError):  # MemoryLimitError, too
@@ -173,16 +173,11 @@ class Compiled(Views):
             raise self._refusal(error) from error
         return result
 
-    def _require_same(self, result: Any, entry: CompiledGraph) -> None:
-        """CaptureError where a call has returned what its recording has not."""
-        found = result_difference(describe(result, [], _is_tensor), entry.capture.tree)
-        if found is not None:
-            self.entries.remove(entry)
-            raise CaptureError(_DIFFERS.format(found))
-
-    def _captured_now(self, description: Any, leaves: list[Any], reason: str) -> CompiledGraph:
+    def _captured_now(
+        self, description: Any, leaves: list[Any], reason: str, *result: Any
+    ) -> CompiledGraph:
         """A new program, confirmed at once where errors are suppressed."""
-        entry = self._captured(description, leaves, reason)
+        entry = self._captured(description, leaves, reason, *result)
         if self._undo is not None and not entry.confirmed and entry.ready(leaves):
             self.confirm(entry, leaves)
         return entry
@@ -240,8 +235,9 @@ class Compiled(Views):
         self._reasons.append(f"{number}: {reason}")
 
     def confirm(self, entry: CompiledGraph, leaves: Sequence[Any]) -> None:
-        """Captures again, and CaptureError where that differs: with ``verify=True``, and where a
-        clock or random numbers that are none of this library's were read."""
+        """Captures again, and CaptureError where that differs: with ``verify=True``, where a clock
+        or random numbers that are none of this library's were read, and where the call before has
+        returned something else than its recording."""
         given = entry.given(leaves)
         lines = Lines()
         try:
@@ -339,15 +335,18 @@ class Compiled(Views):
             return "the first call"
         return self.entries[0].reason(args, kwargs) or "a number or gradient that it depends on"
 
-    def _captured(self, description: Any, leaves: Sequence[Any], reason: str) -> CompiledGraph:
-        """A new program, for these arguments."""
+    def _captured(
+        self, description: Any, leaves: Sequence[Any], reason: str, *result: Any
+    ) -> CompiledGraph:
+        """A new program, for these arguments; ``result``: what the function has just returned."""
         lines = Lines()
         with collection_paused():
             capture = self._traced(description, leaves, lines)
             entry = self._entry(capture, description, leaves, lines)
         self._captures += 1
         self._add(entry, reason)
-        if self._verifier is None and not capture.is_fickle:
+        is_same = all(same_results(describe(x, [], _is_tensor), capture.tree) for x in result)
+        if self._verifier is None and is_same and not capture.is_fickle:
             entry.confirm()
         if self._captures == self._limit + 1:
             warnings.warn(

@@ -122,16 +122,15 @@ def _tree_difference(x: Any, y: Any) -> str:
     return "how results are nested"
 
 
-def result_difference(was: Any, now: Any) -> str | None:
-    """Where the description of a recorded result is not that of the function's own, in which what
-    is a float stands for itself; None where nowhere."""
+def same_results(was: Any, now: Any) -> bool:
+    """Whether the description of what a function has returned is that of a recorded result, in
+    which a float that is read anew is a leaf."""
     if now is None and isinstance(was, tuple) and was[:2] == ("value", float):
-        return None
+        return True
     are_nested = all(type(x) is tuple and x[:1] != ("value",) for x in (was, now))
     if are_nested and len(was) == len(now):
-        found = (result_difference(a, b) for a, b in zip(was, now, strict=True))
-        return next((what for what in found if what is not None), None)
-    return None if is_same(was, now) else _tree_difference(was, now)
+        return all(same_results(a, b) for a, b in zip(was, now, strict=True))
+    return is_same(was, now)
 
 
 def _formulas(x: Recorded) -> tuple[tuple[Any, ...], ...]:

@@ -142,9 +142,9 @@ def options_kept(recorder: Recorder) -> Iterator[None]:
     with _setting:
         for holder in [group for found in list(OPTIMIZERS) for group in found.param_groups]:
             for key, value in holder.items():
-                if type(value) in (float, tuple):  # an object of its own, of the same value
-                    holder[key] = value = value * 1.0 if type(value) is float else tuple([*value])
-                    lying[id(holder), key] = value
+                if type(value) in (float, tuple):
+                    lying[id(holder), key] = _own_object(holder, key, value)
+    try:
         yield
         for place in recorder.numbers:
             if not isinstance(place, Location):
@@ -152,6 +152,12 @@ def options_kept(recorder: Recorder) -> Iterator[None]:
             holder, key = place.holder, place.key
             if (id(holder), key) in lying and holder[key] is not lying[id(holder), key]:
                 raise CaptureError(_SETS.format(_named(holder, key)))
+    finally:
+        with _setting:
+            for where in lying:
+                _lent[where][1] -= 1
+                if _lent[where][1] == 0:
+                    del _lent[where]
 
 
 _SETS = (
@@ -159,6 +165,18 @@ _SETS = (
     "outside the compiled function"
 )
 _setting = run_lock()
+_lent: dict[tuple[int, Any], list[Any]] = {}  # what lies where for recordings, and for how many
+
+
+def _own_object(holder: dict[str, Any], key: str, value: Any) -> Any:
+    """An object that lies nowhere else, of the same value, in its place; that of another thread's
+    recording is one."""
+    known = _lent.get((id(holder), key))
+    if known is None or known[0] is not value:
+        holder[key] = value = value * 1.0 if type(value) is float else tuple([*value])
+        _lent[id(holder), key] = known = [value, 0 if known is None else known[1]]
+    known[1] += 1
+    return value
 
 
 def _named(holder: Any, key: Any) -> str:
@@ -265,10 +283,14 @@ _NUMPY = {"numpy.random.mtrand", "numpy.random._generator"}
 def random_state() -> tuple[Any, ...]:
     """The states of Python's generator of random numbers, and of NumPy's where that is loaded."""
     numpy = sys.modules.get("numpy.random")
-    if numpy is None:
-        return random.getstate()
-    kind, words, *rest = numpy.get_state()
-    return (*random.getstate(), kind, words.tobytes(), *rest)
+    return random.getstate(), None if numpy is None else _plain(numpy.get_state(legacy=False))
+
+
+def _plain(value: Any) -> Any:
+    """A state in values that compare."""
+    if isinstance(value, dict):
+        return [_plain(x) for x in value.values()]
+    return value.tobytes() if hasattr(value, "tobytes") else value
 
 
 class StateError(CaptureError):
