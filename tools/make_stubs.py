@@ -5,12 +5,15 @@ they are stated already: annotations in the source, the op table for primitives,
 signatures for `_core`. Only Cython keeps none; those stand in `stubs/tables.py`, where a missing
 row is an error, and so is one that nothing uses.
 
-    python tools/make_stubs.py            write python/tinyt/**/*.pyi
-    python tools/make_stubs.py --check    exit with 1 when a checked-in stub is out of date
+    python tools/make_stubs.py            write python/tinyt/**/*.pyi, for mypy in this tree
+    python tools/make_stubs.py FOLDER     write them there
+
+A build writes those that it installs (`build_stubs.py`); none are kept in git.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -180,31 +183,29 @@ def return_types_stub() -> str:
     return stub.text()
 
 
-def stubs() -> dict[Path, str]:
-    """Every stub: path and text."""
+def stubs() -> dict[str, str]:
+    """Every stub: path in the package and text."""
     return {
-        PACKAGE / "_core.pyi": core_stub(),
-        **{PACKAGE / f"{name.partition('.')[2]}.pyi": text for name, text in hot_stubs().items()},
-        PACKAGE / "tensor.pyi": tensor_stub(),
-        PACKAGE / "ops" / "__init__.pyi": ops_stub(),
-        PACKAGE / "__init__.pyi": package_stub(),
-        PACKAGE / "return_types.pyi": return_types_stub(),
+        "_core.pyi": core_stub(),
+        **{f"{name.partition('.')[2]}.pyi": text for name, text in hot_stubs().items()},
+        "tensor.pyi": tensor_stub(),
+        "ops/__init__.pyi": ops_stub(),
+        "__init__.pyi": package_stub(),
+        "return_types.pyi": return_types_stub(),
     }
 
 
-def main(arguments: list[str]) -> int:
-    """Writes the stubs, or compares them with ``--check``; the exit status."""
-    stale = 0
-    for path, text in stubs().items():
+def write(folder: Path = PACKAGE) -> None:
+    """Writes the stubs that differ, each at once: another process may be reading it."""
+    for name, text in stubs().items():
+        path = folder / name
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
-        if arguments == ["--check"]:
-            print(f"{path.relative_to(PACKAGE.parent)}: out of date", file=sys.stderr)
-            stale = 1
-        else:
-            path.write_text(text, encoding="utf-8")
-    return stale
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = path.with_name(f".{path.name}.{os.getpid()}")
+        made.write_text(text, encoding="utf-8")
+        made.replace(path)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    write(*map(Path, sys.argv[1:]))
