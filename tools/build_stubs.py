@@ -1,6 +1,6 @@
 """Writes the stubs of a build, before its modules are installed.
 
-    python tools/build_stubs.py FOLDER MODULES    MODULES: where the compiled modules lie
+python tools/build_stubs.py FOLDER MODULES    MODULES: where the compiled modules lie
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ inline bool shares_bytes(const Tensor& a, const Tensor& b) {
     for (size_t d = 0; d < x->shape().size(); ++d)
       if (x->size(d) > 1) step = std::gcd(step, x->stride(d) * static_cast<int64_t>(x->itemsize()));
   if (step == 0) return true;
-  const int64_t apart = ((b.data() - a.data()) % step + step) % step;
+  const int64_t apart = ((b.host_data() - a.host_data()) % step + step) % step;
   return apart < static_cast<int64_t>(a.itemsize()) ||
          step - apart < static_cast<int64_t>(b.itemsize());
 }

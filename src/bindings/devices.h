@@ -60,7 +60,7 @@ inline int64_t swap_creation_device(int64_t code) {
 inline bool is_on_host(const Tensor& t) { return t.device() == Device{}; }
 // The first element's address; of memory that the host cannot read its handle.
 inline size_t address_of(const Tensor& t) {
-  return is_on_host(t) ? reinterpret_cast<size_t>(t.data())
+  return is_on_host(t) ? reinterpret_cast<size_t>(t.host_data())
                        : reinterpret_cast<size_t>(t.storage().buffer.handle);
 }
 // Of a tensor that is there, which no recording sees.

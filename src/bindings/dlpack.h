@@ -85,7 +85,7 @@ M* export_tensor(const Tensor& t) {
   auto* e = new Export<M>{Lent(t), t.shape(), t.strides(), {}};
   e->managed.context = e;
   e->managed.deleter = [](M* m) { delete static_cast<Export<M>*>(m->context); };
-  e->managed.array = {t.data(),
+  e->managed.array = {t.host_data(),
                       {kCpu, 0},
                       static_cast<int32_t>(t.rank()),
                       type_of(t.dtype()),

@@ -80,7 +80,7 @@ inline PyObject* nested_list(const Tensor& t, int64_t dim, const char* p) {
 
 inline PyObject* to_nested_list(const Tensor& t) {
   require_readable("tolist", t);
-  return nested_list(t, 0, t.data());
+  return nested_list(t, 0, t.host_data());
 }
 
 // The struct-module format of a dtype, null where the buffer protocol has none.
@@ -195,7 +195,8 @@ inline Tensor from_buffer(PyObject* object, bool may_copy) {
       !obstacle.empty()) {
     require(may_copy, ErrorKind::Value, "from_numpy: ", obstacle, "; copy the array first");
     Tensor copy = Tensor::empty(shape, dtype);
-    if (PyBuffer_ToContiguous(copy.data(), buffer, buffer->len, 'C') != 0) throw_python_error();
+    if (PyBuffer_ToContiguous(copy.host_data(), buffer, buffer->len, 'C') != 0)
+      throw_python_error();
     return copy;
   }
   for (size_t d = 0; d < shape.size(); ++d)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tinyt
-from tinyt import Tensor
+from tinyt import Tensor, nn
 from tinyt.compiler.api import compile
 from tinyt.compiler.types import VerificationError
 from unseen import drawn, unseen
@@ -54,3 +54,53 @@ def test_random_numbers_that_change_nothing_are_let_be() -> None:
 
     compiled = compile(step)
     assert [compiled(tinyt.ones(1)).item() for _ in range(4)] == [2] * 4
+
+
+def test_a_result_of_the_first_call_alone() -> None:
+    """As whether a state was there: the recording has it as later calls do."""
+    w = tinyt.ones(1, requires_grad=True)
+    optimizer = tinyt.optim.Adam([w])
+
+    @compile
+    def step() -> bool:
+        is_first = len(optimizer.state) == 0
+        w.sum().backward()
+        optimizer.step()
+        return is_first
+
+    assert [step() for _ in range(4)] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("kind", ["module", "parameter", "buffer", "float", "table", "shadow"])
+def test_what_a_module_gets_later(kind: str) -> None:
+    m = nn.Linear(1, 1)
+    m.register_buffer("extra" if kind in ("table", "shadow") else "other", tinyt.ones(1))
+    values: dict[str, Any] = {
+        "module": nn.Linear(1, 1),
+        "parameter": nn.Parameter(tinyt.ones(1)),
+        "float": 2.0,
+    }
+
+    def change() -> None:
+        if kind == "buffer":
+            m.register_buffer("extra", tinyt.ones(1))
+        elif kind == "table":
+            m.__dict__["_buffers"] = {"extra": tinyt.full((1,), 5.0)}
+        elif kind == "shadow":
+            m.__dict__["extra"] = tinyt.full((1,), 5.0)
+        else:
+            m.extra = values[kind]
+
+    def step(x: Tensor) -> Tensor:
+        if not hasattr(m, "extra"):
+            return x
+        return x * (m.extra if kind in ("table", "shadow") else 2)
+
+    compiled = compile(step)
+    x = tinyt.ones(1)
+    for i in range(6):
+        if i == 2:
+            change()
+        if i == 4 and kind not in ("table", "shadow"):
+            del m.extra
+        assert compiled(x).tolist() == step(x).tolist()

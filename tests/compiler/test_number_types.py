@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import datetime
 import decimal
 import fractions
 import json
+import marshal
 import math
 import operator
 import statistics
 import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -313,3 +316,89 @@ def test_any_arithmetic_of_floats(program: list[Any], values: list[tuple[float, 
     x = tinyt.ones(1)
     for r, s in values:
         assert repr(compiled(x, r, s)) == repr(step(x, r, s))
+
+
+def caught(x: Tensor, r: float) -> Any:
+    try:
+        return x * len(json.dumps([r]))
+    except TypeError:
+        return -x
+
+
+def suppressed(x: Tensor, r: float) -> Any:
+    with contextlib.suppress(TypeError, ValueError):
+        return x * float(marshal.loads(marshal.dumps(r)))
+    return -x
+
+
+def overflows(x: Tensor, r: float) -> Any:
+    try:
+        return x * r**400.0
+    except OverflowError:
+        return -x
+
+
+def in_a_thread(x: Tensor, r: float) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return x * pool.submit(lambda v: v * 2 if v > 1 else v, r).result()
+
+
+CAUGHT: dict[str, Callable[[Tensor, float], Any]] = {
+    "caught": caught,
+    "suppressed": suppressed,
+    "overflows": overflows,
+    "in a thread": in_a_thread,
+    "another text": lambda x, r: x * len(json.dumps({"r": r}, default=str)),
+    "keys": lambda x, r: {r: x * 2, (r, 1): x},
+}
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_what_takes_nothing_but_a_float(name: str) -> None:
+    """And what another thread does with one: the call is recorded with floats by value."""
+    compiled = compile(CAUGHT[name])
+    x = tinyt.ones(2)
+    for rate in (10.0, 10.0, 0.5, 0.125, 10.0):
+        assert repr(compiled(x, rate)) == repr(CAUGHT[name](x, rate))
+
+
+def test_a_size_in_code_that_takes_nothing_but_an_int() -> None:
+    compiled = compile(lambda x: caught(x, x.shape[0]), dynamic=True)
+    for n in (3, 3, 4, 12, 5):
+        assert compiled(tinyt.ones(n)).tolist() == caught(tinyt.ones(n), n).tolist()
+
+
+def test_a_learning_rate_in_code_that_takes_nothing_but_a_float() -> None:
+    def train(wrap: Callable[..., Any]) -> list[float]:
+        w = tinyt.ones(1, requires_grad=True)
+        optimizer = tinyt.optim.SGD([w], 0.5)
+
+        def step() -> Tensor:
+            optimizer.zero_grad()
+            loss = caught(w, optimizer.param_groups[0]["lr"]).sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        call, losses = wrap(step), []
+        for rate in (0.5, 0.5, 0.25, 0.125, 0.125):
+            optimizer.param_groups[0]["lr"] = rate
+            losses.append(call().item())
+        return losses
+
+    assert train(compile) == train(lambda f: f)
+
+
+@pytest.mark.parametrize(
+    "keep", [lambda o, r: setattr(o, "last", r), lambda o, r: o.rows.append(r)]
+)
+def test_a_float_that_the_function_keeps_is_no_secret(keep: Callable[..., None]) -> None:
+    kept = Rates()
+    kept.rows = []  # type: ignore[attr-defined]
+
+    def step(x: Tensor, r: float) -> Tensor:
+        keep(kept, r)
+        return x * r
+
+    with pytest.raises(tinyt.CaptureError, match="changes what it reads"):
+        compile(step)(tinyt.ones(1), 2.0)

@@ -142,6 +142,7 @@ HOT_TYPES = {
     "Recorder.held": "list[dict[Any, Any]]",
     "Recorder.placeholders": "list[Tensor]",
     "Recorder.layouts": "list[TensorGuard]",
+    "Recorder.used_elsewhere": "bool",
     "Recorder.made": "list[ReferenceType[Tensor]]",
     "Recorder.restore": "bool",
     "Recorder.refused": "Exception | None",
@@ -293,7 +294,8 @@ HOT_SIGNATURES: dict[str, list[tuple[list[str], str]]] = {
     "SizeGuards.keep": [(["self", "flat: list[int]"], "list[int]")],
     "SizeGuards.of": [(["self", "core: Any"], "bytes | str")],
     "Recorder.number": [(["self", "value: float", "source: object"], "float")],
-    "Recorder.release": [(["self"], "None")],
+    "Recorder.take_by_value": [(["self", "by_value: bool"], "None")],
+    "Recorder.release": [(["self"], "list[int]")],
     "Recorder.placeholder": [(["self", "x: TensorBase", "source: object"], "Tensor")],
     "Recorder.seed": [(["self", "like: TensorBase", "source: object"], "Tensor")],
     "Recorder.draw": [

@@ -30,12 +30,12 @@ from tinyt._capture import (
 from tinyt._core import CaptureError
 from tinyt.compiler.backward import Backward
 from tinyt.compiler.capture.arguments import require_unchanged
+from tinyt.compiler.capture.fickle import random_state
 from tinyt.compiler.capture.guards import (
     StateError,
     Tracer,
     in_place_of,
     options_kept,
-    random_state,
 )
 from tinyt.compiler.capture.recording import recording
 from tinyt.compiler.capture.source_hints import capture_text
@@ -310,7 +310,7 @@ class Capture:
         self.valued: dict[int, Tensor] = {}  # arguments that are known by their values
         run = partial(self._run, function, leaves, rebuild, objects, tensors)
         self._put_back: Callable[[], None] = _nothing  # what a call has left that failed
-        self._release: Callable[[], None] = _nothing  # what objects keep of its numbers
+        self._recorder: Recorder | None = None  # until what objects keep of its numbers is known
         try:
             if len(self.kept) == len(wanting) or not self._stood_in(run):
                 self._put_back()
@@ -319,6 +319,16 @@ class Capture:
         except Exception:
             self._put_back()
             raise
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Has plain floats kept where what stands for some is kept: the recording is one of these
+        values, then, as other calls keep others."""
+        if self._recorder is not None:
+            for position in self._recorder.release():
+                self.core.guard_on(position)
+            self._recorder = None
 
     def _stood_in(self, run: Callable[[], None]) -> bool:
         """Whether the call can be recorded with what stands for its leaves."""
@@ -332,6 +342,7 @@ class Capture:
         except Exception:
             return False
         if changed:
+            self._release()
             try:  # what is kept of the call must be the leaf itself
                 _require_gone(self._made)
             except CaptureError:
@@ -350,6 +361,7 @@ class Capture:
         """Records the call; again where an argument turns out to be reached without it."""
         self._live = True
         while True:
+            self._release()
             own = (v for x in tensors.values() for v in own_attributes(x).values())
             tracer = Tracer(function, (*objects, *own), self._line_callback())
             if self._undo is not None:
@@ -364,8 +376,6 @@ class Capture:
             except Exception:
                 tracer.put_back()
                 raise
-            finally:
-                self._release()
             # Whether another recording may not be as this one.
             self.is_fickle = tracer.is_fickle or random_state() != before
             if made is None:
@@ -395,8 +405,9 @@ class Capture:
         self._require_values_kept()
         self._made = made
         self.guards = tracer.guards(self._reads, self._held, self.tensors)
-        self._put_back = self._release = _nothing
+        self._put_back = _nothing
         del tracer
+        self._release()
         _require_gone(made)
         self._made = []
 
@@ -422,8 +433,8 @@ class Capture:
     def _typed(
         self, record: Callable[[Tracer], list[ReferenceType[Tensor]]], tracer: Tracer
     ) -> list[ReferenceType[Tensor]] | None:
-        """As `_record`; None where the function asks for the type of what stands for a float, or
-        gives it to code that takes nothing but a float, as the one of `json`."""
+        """As `_record`; None where the function asks for the type of what stands for a float, gives
+        it to code that takes nothing but a float, as the one of `json`, or to another thread."""
         try:
             made = record(tracer)
         except (CaptureError, FirstRun, AsWritten, _WantsValues, MemoryError):
@@ -433,6 +444,8 @@ class Capture:
         except Exception:
             if not (self._live and self._has_numbers):
                 raise
+            return None
+        if self._live and (self._is_used_elsewhere or (tracer.raises_at and self._has_numbers)):
             return None
         if tracer.types_at and not self._live:
             raise CaptureError(
@@ -451,15 +464,15 @@ class Capture:
     ) -> list[ReferenceType[Tensor]]:
         """Records the call; returns references to the tensors that it made."""
         with recording() as (core, recorder), own_casts():
-            self.core, self._release = core, recorder.release
+            self.core, self._recorder = core, recorder
+            recorder.take_by_value(not self._live)
             self.log = CaptureLog(core) if self._is_traced else None
             if self.lines is not None:
                 self.lines.clear()
             first_node = next_number()
             known = _StandIns(recorder, leaves, self.kept, self.valued, self._live)
             args, kwargs = rebuild(list(known.all))
-            in_place = in_place_of(self.places if self._live else (), recorder)
-            with in_place, options_kept(recorder):  # in gradients, too
+            with in_place_of(self.places if self._live else (), recorder), options_kept(recorder):
                 try:
                     with tracer, undone_in_child(recorder.restore):
                         result = function(*args, **kwargs)
@@ -477,6 +490,7 @@ class Capture:
                     raise
                 finally:
                     self._has_numbers = bool(recorder.numbers)
+                    self._is_used_elsewhere = recorder.used_elsewhere
                     is_changed = recorder.restore()
                 if is_changed:
                     raise CaptureError(

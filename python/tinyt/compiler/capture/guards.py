@@ -9,12 +9,9 @@ others by identity.
 from __future__ import annotations
 
 import copy
-import datetime
 import gc
 import os
-import random
 import sys
-import time
 from array import array
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,6 +47,7 @@ from tinyt._capture import (
 )
 from tinyt._core import CaptureError
 from tinyt._tensor import TensorBase
+from tinyt.compiler.capture.fickle import is_fickle
 from tinyt.compiler.capture.reads import (
     IMPORT,
     LOCAL,
@@ -267,32 +265,6 @@ def _undo(guards: dict[tuple[str, int, Any], Guard]) -> None:
     put_back(guards.values())
 
 
-def _is_fickle(value: Any) -> bool:
-    """Whether it is, or belongs to, a clock or a generator of random numbers that is none of this
-    library's."""
-    if type(value) in (BuiltinMethodType, MethodType):
-        value = value.__self__
-    kind = type(value)
-    return id(value) in _CLOCKS or random.Random in kind.__mro__ or kind.__module__ in _NUMPY
-
-
-_CLOCKS = {id(time), id(datetime.datetime), id(datetime.date)}
-_NUMPY = {"numpy.random.mtrand", "numpy.random._generator"}
-
-
-def random_state() -> tuple[Any, ...]:
-    """The states of Python's generator of random numbers, and of NumPy's where that is loaded."""
-    numpy = sys.modules.get("numpy.random")
-    return random.getstate(), None if numpy is None else _plain(numpy.get_state(legacy=False))
-
-
-def _plain(value: Any) -> Any:
-    """A state in values that compare."""
-    if isinstance(value, dict):
-        return [_plain(x) for x in value.values()]
-    return value.tobytes() if hasattr(value, "tobytes") else value
-
-
 class StateError(CaptureError):
     """The function changes what it reads; perhaps only once."""
 
@@ -322,6 +294,8 @@ class Tracer:
         # id of a frame -> its line, and the names that were left there
         self._left: dict[int, tuple[int, list[str]]] = {}
         self.types_at = ""  # where the type of what stands for a float was asked for
+        # Where code of C may have refused what stands for a float or size.
+        self.raises_at = ""
         self.is_fickle = False  # whether a clock or other random numbers may have been read
         for root in roots:
             self._keep(root)
@@ -417,17 +391,28 @@ class Tracer:
             return None
         if code.co_name == "__getattr__" and code.co_filename == _MODULE:  # of each part and weight
             self._frame = frame
-            value, name = frame.f_locals["self"], frame.f_locals["name"]
-            found = self._attribute(value, name)
-            if found is not MISSING:
-                self._look(found)
-                self._returned(frame.f_back, found)
+            self._of_tables(frame, frame.f_locals["self"], frame.f_locals["name"])
             return None
         frame.f_trace_lines = True
         frame.f_trace_opcodes = bool(reads.again)
         if self._line is not None:
             self._modules.enter(frame)
         return self._local
+
+    def _of_tables(self, frame: FrameType, module: Any, name: str) -> None:
+        """What the `__getattr__` of modules reads: its tables, in order, up to the one that has the
+        name."""
+        if not self._lasts(module):
+            return
+        own = vars(module)
+        self._keep(own)
+        self._note("item", own, name, MISSING)
+        for key in ("_parameters", "_buffers", "_modules"):
+            if isinstance(table := self._note("item", own, key, own.get(key, MISSING)), dict):
+                found = self._note("item", table, name, table.get(name, MISSING))
+                if found is not MISSING:
+                    self._look(found)
+                    return self._returned(frame.f_back, found)
 
     def _enter(self, code: CodeType) -> None:
         """Finds the closures of a function that came to run through no chain: as a hook, a
@@ -445,6 +430,9 @@ class Tracer:
         reads = self._codes[id(frame.f_code)][1]
         if self._line is not None and event in ("line", "return"):
             self._tell(frame if event == "line" else frame.f_back, self._line)
+        if event == "exception" and issubclass(arg[0], (TypeError, ValueError)):
+            self.raises_at = _user_line(frame)
+            stop_tracing(f"an error is raised at {self.raises_at}")
         if event == "return":
             self._modules.leave(frame)
             self._returned(frame.f_back, arg)
@@ -497,7 +485,9 @@ class Tracer:
                     ends += self._bases(frame)
                 elif isinstance(end, attrgetter):
                     loose += (name for path in end.__reduce__()[1] for name in path.split("."))
-        self.is_fickle = self.is_fickle or any(map(_is_fickle, (*through, *ends)))
+        if any(type(end) is FunctionType and end.__module__ == "json" for end in ends):
+            self.raises_at = _user_line(frame)  # or has another function give a text for a float
+        self.is_fickle = self.is_fickle or any(map(is_fickle, (*through, *ends)))
         asks = "__class__" in loose or any(end is type for end in ends)
         if asks and not in_library(frame):
             ends += self._types(frame, [*through, *ends])

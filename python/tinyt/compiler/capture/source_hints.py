@@ -12,7 +12,6 @@ import linecache
 import os
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
 from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import NamedTuple
@@ -89,12 +88,13 @@ _MATH = {
 
 def in_library(frame: FrameType) -> bool:
     """Whether it runs code of this library."""
-    return _is_in_library(frame.f_code.co_filename)
+    name = frame.f_code.co_filename
+    if name not in _own_files:
+        _own_files[name] = os.path.normcase(name).startswith(LIBRARY)
+    return _own_files[name]
 
 
-@lru_cache(4096)
-def _is_in_library(name: str) -> bool:
-    return os.path.normcase(name).startswith(LIBRARY)
+_own_files: dict[str, bool] = {}
 
 
 def is_python(name: str) -> bool:

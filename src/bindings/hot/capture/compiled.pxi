@@ -67,7 +67,7 @@ cdef object described(object value, list leaves, object is_leaf, int most):
     if kind is slice:
         return kind, tuple([described(x, leaves, is_leaf, most - 1) for x in parts_of(value)])
     if isinstance(value, dict):
-        parts = tuple([(key, described(item, leaves, is_leaf, most - 1))
+        parts = tuple([(plain_key(key), described(item, leaves, is_leaf, most - 1))
                        for key, item in dict_base(kind).items(value)])
         if kind is dict:
             return kind, parts
@@ -79,6 +79,11 @@ cdef object described(object value, list leaves, object is_leaf, int most):
     if is_symbolic(value):   # of another recording; what a call gives for other sizes is not known
         return described(plain_symbol(value), leaves, is_leaf, most)
     return "object", ByIdentity(value)
+
+
+cdef object plain_key(key):
+    """A key of a dict without symbolic numbers, by whose values it was put there."""
+    return tuple([plain_key(x) for x in <tuple>key]) if type(key) is tuple else plain_symbol(key)
 
 
 cdef object dict_base(kind):

@@ -2,6 +2,7 @@
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(object)
+    unsigned long PyThread_get_thread_ident()
 
 
 cdef class Recorder:
@@ -22,6 +23,7 @@ cdef class Recorder:
         self.layouts = []
         self.numbers = []
         self.scalars = []
+        self.thread = [PyThread_get_thread_ident(), False]
         self.generators = []
         self.constants = []
         self.buffers = []
@@ -65,6 +67,15 @@ cdef class Recorder:
         """Sets `may_wait`."""
         self.may_wait = may_wait
 
+    @property
+    def used_elsewhere(self):
+        """Whether another thread has used what stands for a number."""
+        return self.thread[1]
+
+    def take_by_value(self, bint by_value):
+        """Whether numbers from here on are plain ones, and guarded."""
+        self.by_value = by_value
+
     def refuse(self, error):
         """Remembers the first CaptureError of the recording."""
         if self.refused is None:
@@ -102,25 +113,27 @@ cdef class Recorder:
         """A number that comes from ``source`` at each run."""
         if not is_recording():
             raise CaptureError("record: no recording is under way")
+        cdef int64_t row = recorded_scalars().give(value)
         self.numbers.append(source)
-        return runtime_scalar(recorded_scalars().give(value))
+        if self.by_value:
+            recorded_scalars().table().guard_on(row)
+            return value
+        return runtime_scalar(row)
 
     def release(self):
-        """Puts plain floats where objects, dicts and lists keep what stood for numbers: after the
-        recording that is a float for Python alone."""
+        """Puts plain numbers where objects, containers and cells keep what stood for some: after
+        the recording that is a float for Python alone. Returns the positions of those."""
         cdef dict values = {}
+        cdef SymScalar x
         kept = [x for x in self.scalars if Py_REFCNT(x) > 2]   # self.scalars and x
         self.scalars = []
-        if not kept:
-            return
         for x in kept:
-            values[id(x)] = (<SymScalar>x).value
-        for holder in gc.get_referrers(*kept):
-            own = holder if isinstance(holder, (dict, list)) else getattr(holder, "__dict__", None)
-            if own is not kept and isinstance(own, (dict, list)):
-                for key, x in list(own.items() if isinstance(own, dict) else enumerate(own)):
-                    if id(x) in values:
-                        own[key] = values[id(x)]
+            values[id(x)] = x.value
+        found = set()
+        for holder in gc.get_referrers(*kept) if kept else ():
+            if holder is not kept:
+                replace_in(holder, values, found)
+        return [x.row for x in kept if id(x) in found]
 
     def draw(self, generator, numel, make):
         """``make(number of the generator, counters taken before)``, as ``Generator.draw`` has it."""
@@ -298,3 +311,38 @@ cdef record_touched_all(Operands& args):
     for i in range(args.size()):
         if args.object(i) != NULL and not args.at(i).is_recorded():
             (<Recorder><object>owner).record_touched(<TensorBase><object>args.object(i))
+
+
+cdef replace_in(object holder, dict values, set found):
+    """Puts the numbers of ``values``, by ids of what stands for them, where an object keeps that."""
+    if isinstance(holder, types.CellType):
+        places = [(None, holder.cell_contents)]
+    elif isinstance(holder, (list, collections.deque)):
+        places = list(enumerate(holder))
+    elif isinstance(holder, set):
+        places = [(x, x) for x in holder]
+    elif isinstance(holder, dict):
+        places = list(holder.items())
+    else:
+        own = getattr(holder, "__dict__", None)
+        if isinstance(own, dict):
+            replace_in(own, values, found)
+        slots = [name for cls in type(holder).__mro__
+                 for name in to_names(vars(cls).get("__slots__", ()))]
+        places = [(name, getattr(holder, name, None)) for name in slots]
+    for key, x in places:
+        if id(x) in values:
+            found.add(id(x))
+            value = values[id(x)]
+            if isinstance(holder, types.CellType):
+                holder.cell_contents = value
+            elif isinstance(holder, set):
+                holder.discard(x)
+                holder.add(value)
+            elif isinstance(holder, (list, collections.deque, dict)):
+                holder[key] = value
+            else:
+                setattr(holder, key, value)
+        if isinstance(holder, dict) and id(key) in values:
+            found.add(id(key))
+            holder[values[id(key)]] = holder.pop(key)

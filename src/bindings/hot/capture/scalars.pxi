@@ -241,6 +241,8 @@ cdef SymbolicScalars* table_of(SymScalar x) noexcept:
     if x.owner == Owner.PASSES:
         return &(<SizeGuards>x.holder).log.table()
     if x.graph == 0 or x.graph != recording_id():
+        if x.holder is not None and (<list>x.holder)[0] != PyThread_get_thread_ident():
+            (<list>x.holder)[1] = True
         return NULL
     if x.owner == Owner.RUNTIME:
         return &recorded_scalars().table()
@@ -283,6 +285,7 @@ cdef object scalar_of(Owner owner, object holder, int64_t row):
     if owner != Owner.PASSES:
         out.graph = recording_id()
     if owner == Owner.RUNTIME:
+        out.holder = (<Recorder><object>recording_owner()).thread
         (<Recorder><object>recording_owner()).scalars.append(out)
     return out
 
@@ -344,7 +347,11 @@ cdef object combined(ScalarOp whole, ScalarOp real, function, left, right):
     if table == NULL or not is_exact(a) or not is_exact(b) or (
             b == 0 and whole >= ScalarOp.FloorDiv):
         return function(plain_symbol(left), plain_symbol(right))
-    result = function(a, b)
+    try:
+        result = function(a, b)
+    except ArithmeticError:
+        plain_symbol(left), plain_symbol(right)
+        raise
     if whole != NONE and PyLong_CheckExact(result) and -MOST <= result < MOST:
         if type(right) is int and (
                 (b == 1 and whole == ScalarOp.Mul) or (b == 0 and whole == ScalarOp.Add)):

@@ -12,6 +12,8 @@ cdef class Recorder:
     cdef readonly list layouts
     cdef readonly list numbers
     cdef list scalars             # what stands for them and is computed of them
+    cdef bint by_value            # numbers are plain, and guarded
+    cdef list thread              # its number, and whether another has used such a number
     cdef readonly list generators
     cdef readonly list constants
     cdef readonly list buffers
@@ -37,7 +39,7 @@ cdef class Recorder:
 cdef class SymScalar:
     cdef uint64_t graph            # the recording
     cdef int owner
-    cdef object holder             # a SizeGuards
+    cdef object holder             # a SizeGuards; of a runtime scalar Recorder.thread
     cdef int64_t row
     cdef readonly object value     # as it is in this recording
 
