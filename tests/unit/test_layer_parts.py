@@ -8,13 +8,13 @@ from collections import OrderedDict, namedtuple
 from typing import Any
 
 import pytest
+
+import tinyt
+from tinyt import nn
 from tinyt.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-
-import tinyt
-from tinyt import nn
 
 Pair = namedtuple("Pair", ["a", "b"])
 

@@ -263,7 +263,6 @@ def test_set_default_tensor_type() -> None:
 
 def test_module_paths() -> None:
     from tinyt.nn.modules.conv import Conv2d
-
     from tinyt.nn.modules.utils import _pair
 
     assert Conv2d is nn.Conv2d is nn.modules.Conv2d
