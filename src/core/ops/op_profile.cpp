@@ -13,7 +13,7 @@ namespace tinyt {
 
 namespace {
 
-ForkSafeMutex g_mutex;  // of g_events and writes to g_on
+ForkSafeMutex g_profile_mutex;  // of g_events and writes to g_on
 std::vector<OpEvent> g_events;
 std::atomic<bool> g_on{false};
 std::atomic<bool> g_with_shapes{false};
@@ -73,7 +73,7 @@ Kernels timed_kernels(const Kernels& own) {
 bool is_profiled() { return g_on.load(std::memory_order_relaxed); }
 
 void note_event(OpEvent event) noexcept {
-  const std::lock_guard<ForkSafeMutex> lock(g_mutex);
+  const std::lock_guard<ForkSafeMutex> lock(g_profile_mutex);
   try {
     if (g_on) g_events.push_back(std::move(event));
   } catch (const std::bad_alloc&) {  // left out: the call itself has run
@@ -94,7 +94,7 @@ int64_t profile_thread() {
 
 void start_profile(bool with_shapes) {
   {
-    const std::lock_guard<ForkSafeMutex> lock(g_mutex);
+    const std::lock_guard<ForkSafeMutex> lock(g_profile_mutex);
     require(!g_on, ErrorKind::Runtime, "profile: a profile is on already");
     g_on = true;
     g_events.clear();
@@ -109,7 +109,7 @@ void start_profile(bool with_shapes) {
 }
 
 std::vector<OpEvent> stop_profile() {
-  const std::lock_guard<ForkSafeMutex> lock(g_mutex);
+  const std::lock_guard<ForkSafeMutex> lock(g_profile_mutex);
   require(g_on, ErrorKind::Runtime, "profile: no profile is on");
   set_eager_kernels(DeviceKind::CPU, kernels_of({}));
   g_on = false;

@@ -48,7 +48,7 @@ struct Segment {
 
 // The storages of this process, by segment. One whose last reference goes is still here for a
 // moment: whoever finds it takes a reference only if there is one left.
-ForkSafeMutex g_mutex;
+ForkSafeMutex g_shared_mutex;
 std::map<Key, Storage*>& storages() {
   static auto* const known = new std::map<Key, Storage*>;
   return *known;
@@ -67,7 +67,7 @@ void unmap(const Segment& segment) {
 void release_segment(void* owner) {
   auto* const segment = static_cast<Segment*>(owner);
   {
-    const std::lock_guard<ForkSafeMutex> lock(g_mutex);
+    const std::lock_guard<ForkSafeMutex> lock(g_shared_mutex);
     const auto it = storages().find(segment->key);
     if (it != storages().end() && it->second->owner == owner) storages().erase(it);
   }
@@ -125,7 +125,7 @@ bool take_reference(Storage* storage) {
 // The storage that there is of a segment, or a new one, which owns this mapping.
 Ref<Storage> storage_of(const Segment& segment, size_t bytes) {
   {
-    const std::lock_guard<ForkSafeMutex> lock(g_mutex);
+    const std::lock_guard<ForkSafeMutex> lock(g_shared_mutex);
     const auto it = storages().find(segment.key);
     if (it != storages().end() && it->second->buffer.bytes == bytes && take_reference(it->second)) {
       unmap(segment);
@@ -133,7 +133,7 @@ Ref<Storage> storage_of(const Segment& segment, size_t bytes) {
     }
   }
   Ref<Storage> out = Storage::foreign(segment.data, bytes, release_segment, new Segment(segment));
-  const std::lock_guard<ForkSafeMutex> lock(g_mutex);
+  const std::lock_guard<ForkSafeMutex> lock(g_shared_mutex);
   storages()[segment.key] = out.get();
   return out;
 }
@@ -160,7 +160,7 @@ void move_to_shared(const Tensor& x) {
   void* const old_owner = std::exchange(storage.owner, new Segment(segment));
   storage.read_only = false;
   {
-    const std::lock_guard<ForkSafeMutex> lock(g_mutex);
+    const std::lock_guard<ForkSafeMutex> lock(g_shared_mutex);
     storages()[segment.key] = &storage;
   }
   if (release_old)
