@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 import tinyt
 from stubs.tables import (
@@ -143,7 +143,7 @@ HOT_IMPORTS = {
     "collections.abc": ("Callable", "Iterable", "Sequence"),
     "typing": ("Any", "SupportsIndex", "TypeAlias", "TypeVar", "final", "overload"),
     "typing_extensions": ("Self", "disjoint_base"),
-    "weakref": ("ReferenceType", "WeakSet"),
+    "weakref": ("ReferenceType", "WeakValueDictionary"),
     "tinyt.tensor": ("Tensor",),
 }
 
@@ -332,7 +332,7 @@ def hot_body(module: ModuleType, unused: set[str]) -> list[str]:
     for name, member in vars(module).items():
         if name.startswith("__") or isinstance(member, (ModuleType, int, dict)):
             continue
-        if type(member) in (object, WeakSet):
+        if type(member) in (object, WeakValueDictionary):
             unused.discard(name)
             constants.append(f"{name}: {entry(HOT_TYPES, 'HOT_TYPES', name)}\n")
         elif isinstance(member, type) and issubclass(member, Exception):

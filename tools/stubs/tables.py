@@ -165,7 +165,7 @@ HOT_TYPES = {
     "CaptureLog.lines": "list[str]",
     "CaptureLog.guards": "int",
     "MISSING": "object",
-    "OPTIMIZERS": "WeakSet[Any]",
+    "OPTIMIZERS": "WeakValueDictionary[int, Any]",
     "modes": "tuple[Any, ...]",
     "Location.holder": "Any",
     "Location.key": "Any",

@@ -153,7 +153,7 @@ class Optimizer:
                 "params argument given to the optimizer should be an iterable of Tensors or "
                 f"dicts, but got {type(params).__name__}"
             )
-        OPTIMIZERS.add(self)
+        OPTIMIZERS[id(self)] = self
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[ParamGroup] = []
@@ -405,7 +405,7 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Sets attributes: all of a pickled optimiser, or the `state` and `param_groups` that
         `load_state_dict` has made; a subclass may override it to fill in what older ones lack."""
-        OPTIMIZERS.add(self)
+        OPTIMIZERS[id(self)] = self
         self.__dict__.update(state)
 
     @staticmethod

@@ -310,6 +310,7 @@ class Capture:
         self.valued: dict[int, Tensor] = {}  # arguments that are known by their values
         run = partial(self._run, function, leaves, rebuild, objects, tensors)
         self._put_back: Callable[[], None] = _nothing  # what a call has left that failed
+        self._has_numbers = self._is_used_elsewhere = False  # that a recording gave, by threads
         self._recorder: Recorder | None = None  # until what objects keep of its numbers is known
         try:
             if len(self.kept) == len(wanting) or not self._stood_in(run):

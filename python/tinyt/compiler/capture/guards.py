@@ -138,8 +138,10 @@ def options_kept(recorder: Recorder) -> Iterator[None]:
     it reads a number from, the same value too: a program does not."""
     lying: dict[tuple[int, Any], Any] = {}
     with _setting:
-        for holder in [group for found in list(OPTIMIZERS) for group in found.param_groups]:
-            for key, value in holder.items():
+        # Other threads may be making some, or changing them.
+        found = [reference() for reference in OPTIMIZERS.valuerefs()]
+        for holder in [group for x in found for group in list(getattr(x, "param_groups", ()))]:
+            for key, value in list(holder.items()):
                 if type(value) in (float, tuple):
                     lying[id(holder), key] = _own_object(holder, key, value)
     try:

@@ -32,7 +32,7 @@ for _kind in (SymScalar, SymInt, SymFloat):
 del _kind
 
 include "self_check.pxi"
-# All that there are: programs read numbers from their options.
-OPTIMIZERS = weakref.WeakSet()
+# All that there are, by ids: programs read numbers from their options.
+OPTIMIZERS = weakref.WeakValueDictionary()
 
 check_selves(globals(), type(describe))
