@@ -226,13 +226,16 @@ def test_a_float_that_is_kept_is_a_float_afterwards() -> None:
     class Kept:
         last: float
 
-    kept, table, rows = Kept(), {}, [0.0]
+    kept, table, rows, seen, own = Kept(), {}, [0.0], set[float](), 0.0
 
     @compile
     def step(x: Tensor, r: float) -> Tensor:
         setattr(kept, "last", r * 2)  # noqa: B010
         table.update(last=r)
         operator.setitem(rows, 0, r)
+        seen.update([r * 3])
+        nonlocal own
+        own = r * 4
         return x * r
 
     for rate in (2.0, 2.0, 3.0):
@@ -240,7 +243,7 @@ def test_a_float_that_is_kept_is_a_float_afterwards() -> None:
             step(tinyt.ones(1), rate)
         except tinyt.CaptureError as error:
             assert "changes what it reads" in str(error)  # noqa: PT017
-    for value in (kept.last, table["last"], rows[0]):
+    for value in (kept.last, table["last"], rows[0], *seen, own):
         assert type(value) is float
         json.dumps(value)
 

@@ -298,22 +298,23 @@ def test_cpp_functions_are_short(path: Path) -> None:
     ]
 
 
-def file_constants(text: str) -> set[str]:
-    """Constants of C++ that stand in namespaces, not in functions or classes."""
-    return set(
-        re.findall(
-            r"^(?:inline |static )?constexpr [^=(;]*?\b(k\w+)(?:\[\w*\])*\s*[={]", text, re.M
-        )
-    )
+def file_names(text: str) -> set[str]:
+    """Constants of C++ that stand in namespaces, not in functions or classes, and variables in
+    unnamed ones."""
+    constant = r"^(?:inline |static )?constexpr [^=(;]*?\b(k\w+)(?:\[\w*\])*\s*[={]"
+    variable = r"^(?!using |extern )[\w:<>,&* ]+ \*?([gt]_\w+)\s*(?:[={]|;)"
+    own = "".join(re.findall(r"^namespace \{\n(.*?)^\}  // namespace$", text, re.M | re.S))
+    return {*re.findall(constant, text, re.M), *re.findall(variable, own, re.M)}
 
 
-def test_constants_of_files_that_are_compiled_as_one_are_unique() -> None:
-    """A constant in a file's own namespace would hide another one, without a word."""
+def test_names_of_files_that_are_compiled_as_one_are_unique() -> None:
+    """A constant in a file's own namespace would hide another one, without a word; of variables
+    there is an error, but only where the files come to lie in one group."""
     files = [f for root in ("core", "cpu") for f in (SRC / root).rglob("*.*")]
     places: dict[str, list[str]] = {}
     for path in files:
         if path.suffix in {".h", ".cpp"} and not path.name.endswith(".simd.cpp"):
-            for name in file_constants(path.read_text(encoding="utf-8")):
+            for name in file_names(path.read_text(encoding="utf-8")):
                 places.setdefault(name, []).append(short(path))
     assert len(places) > 100, "the sources were not understood"
     twice = {name: where for name, where in places.items() if len(where) > 1}

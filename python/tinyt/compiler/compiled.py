@@ -132,7 +132,7 @@ class Compiled(Views):
             if derived is not None:
                 return derived.call(leaves, profile)
             try:
-                entry = self._captured_now(description, leaves, reason + why)
+                entry = self._captured(description, leaves, reason + why)
                 if not entry.capture.core.has_effects():
                     return entry.call(leaves, profile)
             except AsWritten as error:
@@ -155,7 +155,7 @@ class Compiled(Views):
         try:
             for x, before in own:
                 require_attributes(x, before)
-            self._captured_now(description, leaves, reason, result)
+            self._captured(description, leaves, reason, result)
         except AsWritten as error:
             self._runs_as_written(error)
         except (VerificationError, MemoryError):  # MemoryLimitError, too
@@ -172,15 +172,6 @@ class Compiled(Views):
                 )
             raise self._refusal(error) from error
         return result
-
-    def _captured_now(
-        self, description: Any, leaves: list[Any], reason: str, *result: Any
-    ) -> CompiledGraph:
-        """A new program, confirmed at once where errors are suppressed."""
-        entry = self._captured(description, leaves, reason, *result)
-        if self._undo is not None and not entry.confirmed and entry.ready(leaves):
-            self.confirm(entry, leaves)
-        return entry
 
     def _find_changed_floats(self) -> None:
         """From now on programs read floats anew that have changed since they were captured."""
@@ -338,7 +329,8 @@ class Compiled(Views):
     def _captured(
         self, description: Any, leaves: Sequence[Any], reason: str, *result: Any
     ) -> CompiledGraph:
-        """A new program, for these arguments; ``result``: what the function has just returned."""
+        """A new program, for these arguments, confirmed at once where errors are suppressed;
+        ``result``: what the function has just returned."""
         lines = Lines()
         with collection_paused():
             capture = self._traced(description, leaves, lines)
@@ -354,6 +346,8 @@ class Compiled(Views):
                 f"time because of: {reason}. Each time takes milliseconds; explain() lists all",
                 stacklevel=4,
             )
+        if self._undo is not None and not entry.confirmed and entry.ready(leaves):
+            self.confirm(entry, leaves)
         return entry
 
     def _entry(
