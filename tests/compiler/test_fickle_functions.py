@@ -6,6 +6,7 @@ import datetime
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,31 @@ def test_a_number_that_changes_unseen_is_a_constant() -> None:
     number = unseen(range(100))
     with pytest.raises(VerificationError):
         compile(lambda x: x * number(), verify=True)(tinyt.ones(1))
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_the_second_of_a_pair_of_normal_numbers(ahead: int) -> None:
+    """It leaves NumPy's state as it is."""
+    np.random.seed(0)
+    np.random.randn(ahead)
+    number = partial(np.random.standard_normal)
+    compiled = compile(lambda x: x * number())
+    compiled(tinyt.ones(2))
+    with pytest.raises(tinyt.CaptureError, match="the second call is not as the first"):
+        compiled(tinyt.ones(2))
+
+
+def test_random_numbers_of_another_generator_of_numpy() -> None:
+    before = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(0))
+    try:
+        number = partial(np.random.rand)
+        compiled = compile(lambda x: x * number())
+        compiled(tinyt.ones(2))
+        with pytest.raises(tinyt.CaptureError, match="the second call is not as the first"):
+            compiled(tinyt.ones(2))
+    finally:
+        np.random.set_bit_generator(before)
 
 
 def test_random_numbers_that_change_nothing_are_let_be() -> None:

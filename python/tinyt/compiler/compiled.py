@@ -23,6 +23,7 @@ from tinyt._core import CaptureError
 from tinyt.compiler.capture.capture import AsWritten, Capture, FirstRun, require_attributes
 from tinyt.compiler.capture.compare import difference, same_results
 from tinyt.compiler.capture.dynamic import Dynamic, Marks, marks_of
+from tinyt.compiler.capture.fickle import numpy_state
 from tinyt.compiler.capture.guards import StateError, changed_floats
 from tinyt.compiler.capture.recording import collection_paused
 from tinyt.compiler.capture.resize import Simplified
@@ -68,6 +69,7 @@ class Compiled(Views):
         self._simplified = Simplified()
         self._captures = self._derivations = self._as_written = 0
         self._warm = False
+        self._is_fickle = False  # whether random numbers that are not this library's were drawn
         self._has_given_up = False  # of `suppress_errors`
         self._undo: list[Callable[[], None]] | None = None
         update_wrapper(self, function, updated=())
@@ -147,7 +149,9 @@ class Compiled(Views):
         self._undo_recordings()
         # Run once: what later calls find, as the states of an optimiser, comes to exist.
         own = [(x, own_attributes(x)) for x in leaves if _is_stood_in(x)]
+        random = numpy_state()
         result = self._eager(args, kwargs)
+        self._is_fickle |= numpy_state() != random
         run.append(result)
         self._warm = True
         if stays_as_written:
@@ -338,7 +342,8 @@ class Compiled(Views):
         self._captures += 1
         self._add(entry, reason)
         is_same = all(same_results(describe(x, [], _is_tensor), capture.tree) for x in result)
-        if self._verifier is None and is_same and not capture.is_fickle:
+        self._is_fickle |= capture.is_fickle
+        if self._verifier is None and is_same and not self._is_fickle:
             entry.confirm()
         if self._captures == self._limit + 1:
             warnings.warn(

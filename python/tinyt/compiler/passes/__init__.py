@@ -7,6 +7,7 @@ flow runs is a graph of its own, which all passes go over, too.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
     from tinyt.compiler.passes.edit import Pass
 
 
+@cache
 def _pass(name: str) -> tuple[str, Pass]:
     """A module's ``run``. Most programs that import tinyt compile nothing: it is loaded then."""
+    loaded: list[Pass] = []
 
     def run(graph: Graph) -> Graph:
-        after: Graph = import_module(f"{__name__}.{name}").run(graph)
-        return after
+        if not loaded:
+            loaded.append(import_module(f"{__name__}.{name}").run)
+        return loaded[0](graph)
 
     return name, run
 

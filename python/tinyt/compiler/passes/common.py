@@ -22,33 +22,49 @@ _WITH_FLOATS = frozenset(name for name, row in OPS.items() if ":f" in row["attri
 
 def run(graph: Graph) -> Graph:
     """The graph with one node for all that are equal."""
+    by = _equal_numbers(graph)
+    if not by and not _has_equal_nodes(graph):
+        return graph
     edit = Edit(graph)
-    edit.by.update(_equal_numbers(graph))
+    edit.by.update(by)
     known: dict[Any, Sequence[int]] = {}
 
     def rule(edit: Edit, node: Node) -> Sequence[int] | None:
-        op, attrs, inputs, outputs, _ = node
-        if op in _WITH_FLOATS:  # 0.0 and -0.0 are equal to Python
-            attrs = tuple([a.hex() if type(a) is float else a for a in attrs])
-        first = known.setdefault((op, attrs, inputs), outputs)
+        key, outputs = _key(node), node.outputs
+        first = known.setdefault(key, outputs)
         if first is outputs:
             return None
         if all([edit.take(old, new) for old, new in zip(outputs, first, strict=True)]):
             return first
-        known[op, attrs, inputs] = outputs
+        known[key] = outputs
         return None
 
     return edit.run(rule, _OPS)
 
 
+def _key(node: Node) -> Any:
+    """What equal nodes have in common."""
+    op, attrs, inputs, _, _ = node
+    if op in _WITH_FLOATS:  # 0.0 and -0.0 are equal to Python
+        attrs = tuple([a.hex() if type(a) is float else a for a in attrs])
+    return op, attrs, inputs
+
+
+def _has_equal_nodes(graph: Graph) -> bool:
+    keys = [_key(node) for node in graph.nodes if node.op in _OPS]
+    return len(set(keys)) < len(keys)
+
+
 def _equal_numbers(graph: Graph) -> dict[int, int]:
-    """Of Python's numbers that are written out more than once: the first one."""
+    """Of Python's numbers that are written out more than once: the first one, by the others that
+    nodes read."""
     by: dict[int, int] = {}
     known: dict[Any, int] = {}
-    for item in graph.inputs:
-        if item.weak and item.tensor is not None:
-            number = item.tensor.item()
-            key = item.tensor.dtype, repr(number)
+    numbers = [item for item in graph.inputs if item.weak and item.tensor is not None]
+    read = {v for node in graph.nodes for v in node.inputs} if len(numbers) > 1 else ()
+    for item in numbers:
+        if item.value in read:
+            key = item.tensor.dtype, repr(item.tensor.item())  # type: ignore[union-attr]
             first = known.setdefault(key, item.value)
             if first != item.value:
                 by[item.value] = first

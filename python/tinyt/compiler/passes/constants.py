@@ -50,7 +50,7 @@ def run(graph: Graph) -> Graph:
         known[found] = number
         return (found,)
 
-    return walk(graph, rule, _OPS) if any(n.op in _OPS for n in graph.nodes) else graph
+    return walk(graph, rule, _OPS)
 
 
 def fill(edit: Edit, number: Tensor, shape: tuple[int, ...], t: dtype, device: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinyt.compiler.graph.graph import FLOW, OPS
+from tinyt.compiler.graph.graph import FLOW, OPS, Value
 from tinyt.compiler.passes.edit import FAULTING, SCALARS
 
 if TYPE_CHECKING:
@@ -30,8 +30,11 @@ def run(graph: Graph, replaced: Collection[int] = ()) -> Graph:
     keep = bytearray(len(graph.nodes))
     for i in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[i]
-        if any([wanted[v] for v in node.outputs]) or (
-            node.outputs[0] not in replaced and _may_fail(graph, node)
+        outputs = node.outputs
+        if (
+            wanted[outputs[0]]
+            or (len(outputs) > 1 and any([wanted[v] for v in outputs]))
+            or (outputs[0] not in replaced and _may_fail(graph, node))
         ):
             keep[i] = 1
             for v in node.inputs:
@@ -45,7 +48,7 @@ def run(graph: Graph, replaced: Collection[int] = ()) -> Graph:
             place[i], kept = kept, kept + 1
             nodes.append(node)
     values = [
-        v if v.node < 0 or place[v.node] == v.node else v._replace(node=place[v.node])
+        v if v[2] < 0 or place[v[2]] == v[2] else Value(v[0], v[1], place[v[2]], v[3])
         for v in graph.values
     ]
     split_point = graph.split_point

@@ -259,24 +259,28 @@ class Edit:
 
     def run(self, rule: Rule, ops: Collection[str]) -> Graph:
         """Asks the rule about every node of these ops."""
-        graph, by = self.graph, self.by
+        graph, by, nodes, makers = self.graph, self.by, self.nodes, self.makers
+        first_later = graph.split_point.node
         split_point = self.split_point
         for i, node in enumerate(graph.nodes):
             self.at = i
-            if i == graph.split_point.node:
-                split_point, self._values_before = len(self.nodes), len(self.values)
+            if i == first_later:
+                split_point, self._values_before = len(nodes), len(self.values)
+            op, attrs, inputs, outputs, origin = node
             if by:
-                inputs = tuple([by.get(v, v) for v in node.inputs])
-                if inputs != node.inputs:
-                    node = node._replace(inputs=inputs)
-            found = rule(self, node) if node.op in ops else None
+                read = tuple([by.get(v, v) for v in inputs])
+                if read != inputs:
+                    node = Node(op, attrs, read, outputs, origin)
+            found = rule(self, node) if op in ops else None
             if found is None:
-                self._append(node)
+                for v in outputs:
+                    makers[v] = node
+                nodes.append(node)
             else:
-                by.update(zip(node.outputs, found, strict=True))
-        if graph.split_point.node == len(graph.nodes):
-            split_point = len(self.nodes)
-        if not by and len(self.nodes) == len(graph.nodes):
+                by.update(zip(outputs, found, strict=True))
+        if first_later == len(graph.nodes):
+            split_point = len(nodes)
+        if not by and len(nodes) == len(graph.nodes):
             return graph
         return self._graph(split_point)
 
@@ -286,13 +290,14 @@ class Edit:
             values[v] = values[v]._replace(node=-1)
         for i, node in enumerate(self.nodes):
             for v in node.outputs:
-                if values[v].node != i:
-                    values[v] = values[v]._replace(node=i)
+                shape, t, made_by, device = values[v]
+                if made_by != i:
+                    values[v] = Value(shape, t, i, device)
         return old._replace(
             nodes=self.nodes,
             values=values,
-            outputs=[o._replace(value=by.get(o.value, o.value)) for o in old.outputs],
-            writes=[w._replace(value=by.get(w.value, w.value)) for w in old.writes],
+            outputs=[o._replace(value=by[o.value]) if o.value in by else o for o in old.outputs],
+            writes=[w._replace(value=by[w.value]) if w.value in by else w for w in old.writes],
             split_point=old.split_point._replace(node=split_point),
             borrowed=(*old.borrowed, *self._borrowed),
             inputs=[*old.inputs, *self._added] if self._added else old.inputs,

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from tinyt.compiler.passes.edit import Edit
 
 _CONDITIONAL = with_flag("predicate_first")
+_OPS = SCALARS | {"cast"}
 
 
 def run(graph: Graph) -> Graph:
     """The graph with every `expand` as late as it may be."""
-    return walk(graph, _rule, SCALARS | {"cast"})
+    if not any([node.op == "expand" for node in graph.nodes]):
+        return graph
+    return walk(graph, _rule, _OPS)
 
 
 def _rule(edit: Edit, node: Node) -> Sequence[int] | None:
