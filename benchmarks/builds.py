@@ -128,12 +128,14 @@ def shown(row: BuildRow, width: int) -> str:
 
 
 def first_ratio(rows: Iterable[BuildRow]) -> float:
-    """Geometric mean of this build's first calls by the other's; NaN where there are none."""
+    """Geometric mean of this build's first calls by the other's; NaN where there are none. Of cases
+    where they take longer than a call: those of others are within the noise of calls."""
     return geometric_mean(
         [
             row.first_ours / row.first_theirs
             for row in rows
-            if row.first_ours and row.first_theirs and min(row.first_ours, row.first_theirs) > 0
+            if row.first_ours is not None and row.first_theirs is not None
+            if min(row.first_ours, row.first_theirs) > max(row.ours, row.theirs)
         ]
     )
 
