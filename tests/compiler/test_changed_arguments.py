@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tinyt
@@ -178,3 +183,39 @@ def test_a_tensor_that_is_written_in_place_is_no_change() -> None:
     for n in range(1, 5):
         assert compiled(tinyt.ones(2), cache).tolist() == [2.0 * n] * 2
     assert cache["k"].tolist() == [4.0] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (lambda: np.int64(3), np.int64(4)),
+        (lambda: np.float32("nan"), np.float32(-0.0)),
+        (lambda: np.float32(0.0), np.float32(-0.0)),
+        (lambda: np.bool_(True), True),
+        (lambda: np.int64(3), np.int32(3)),
+        (lambda: np.str_("mean"), "mean"),
+        (lambda: np.datetime64("2026-01-01"), np.datetime64("2026-01-01", "s")),
+        (lambda: range(3), range(4)),
+        (lambda: Decimal("3"), Decimal("3.0")),
+        (lambda: Fraction(1, 2), Fraction(1, 3)),
+        (lambda: timedelta(1), timedelta(2)),
+        (lambda: tinyt.device("cpu"), tinyt.device("meta")),
+    ],
+)
+def test_equal_values_are_one_program(value: Callable[[], Any], other: Any) -> None:
+    """As arguments and as attributes; a value that differs in class or bits is another one."""
+    compiled = compile(lambda x, value: x * 2)
+    for _ in range(3):
+        compiled(tinyt.ones(2), value())
+    assert compiled.cache_info().misses == 1
+    compiled(tinyt.ones(2), other)
+    assert compiled.cache_info().misses == 2
+    holder = SimpleNamespace(value=value())
+    compiled = compile(lambda x: x * (2 if holder.value is not None else 1))
+    for _ in range(3):
+        holder.value = value()
+        compiled(tinyt.ones(2))
+    assert compiled.cache_info().misses == 1
+    holder.value = other
+    compiled(tinyt.ones(2))
+    assert compiled.cache_info().misses == 2

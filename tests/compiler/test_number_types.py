@@ -405,3 +405,27 @@ def test_a_float_that_the_function_keeps_is_no_secret(keep: Callable[..., None])
 
     with pytest.raises(tinyt.CaptureError, match="changes what it reads"):
         compile(step)(tinyt.ones(1), 2.0)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 0, 3, 2), (3, 2, 1, 0)])
+def test_an_argument_of_a_class_of_floats(order: tuple[int, ...]) -> None:
+    """A program of one class does not stand for calls with another one."""
+
+    def scale(x: Tensor, s: float) -> Tensor:
+        return x * 2 if type(s) is np.float64 else s.__rmul__(x) if type(s) is Own else s * x
+
+    class Own(float):
+        def __rmul__(self, x: Any) -> Any:
+            return x * 3
+
+    compiled = compile(scale)
+    numbers = [np.float64(5), 3.0, np.float64(7), Own(4)]
+    for i in [*order, *order]:
+        assert compiled(tinyt.ones(2), numbers[i]).equal(scale(tinyt.ones(2), numbers[i]))
+
+
+def test_an_argument_of_a_class_of_floats_is_read_anew() -> None:
+    compiled = compile(lambda x, lr: x * lr)
+    for lr in np.linspace(0.1, 1, 9):
+        assert compiled(tinyt.ones(2), lr).tolist() == (tinyt.ones(2) * lr).tolist()
+    assert compiled.cache_info().currsize == 1

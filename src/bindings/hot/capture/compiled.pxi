@@ -74,7 +74,7 @@ cdef object described(object value, list leaves, object is_leaf, int most):
         base = dict_base(kind)
         factory = value.default_factory if base is collections.defaultdict else None
         return kind, parts, factory, own_described(value, leaves, is_leaf, most), base
-    if kind in (int, bool, float, str, bytes, complex, type(None), type(...)):
+    if is_by_value(kind):
         return "value", kind, value
     if is_symbolic(value):   # of another recording; what a call gives for other sizes is not known
         return described(plain_symbol(value), leaves, is_leaf, most)
@@ -422,7 +422,7 @@ cdef class CompiledGraph:
         self.is_flat = not description[1][1] and all([part is LEAF for part in description[0][1]])
         self.facts = [TensorGuard(x, *at[i], at[i][0] in several,
                                 None if i in capture.kept else own_attributes(x))
-                      if isinstance(x, TensorBase) else None for i, x in enumerate(leaves)]
+                      if isinstance(x, TensorBase) else type(x) for i, x in enumerate(leaves)]
         self.touched, self.written = capture.touched, capture.written or None
         self.guards, self.places = list(capture.guards), list(capture.places)
         self.no_grad, self.kept = list(capture.no_grad), dict(capture.kept)
@@ -490,13 +490,14 @@ cdef class CompiledGraph:
         cdef size_t storage
         cdef list at = firsts(leaves) if len(self.facts) > 8 else None
         for i in range(len(self.facts)):
-            facts = <TensorGuard>self.facts[i]
-            leaf = leaves[i]
-            if not (isinstance(leaf, float) if facts is None else isinstance(leaf, TensorBase)):
-                return f"argument {i}: a tensor where a float was, or the other way round"
-            if facts is None:
+            guard, leaf = self.facts[i], leaves[i]
+            if isinstance(guard, type):   # the class of a float
+                if type(leaf) is not guard:
+                    return f"argument {i}: a {type(leaf).__name__}, not a {guard.__name__}"
                 continue
-            x = <TensorBase>leaf
+            if not isinstance(leaf, TensorBase):
+                return f"argument {i}: a {type(leaf).__name__}, not a tensor"
+            facts, x = <TensorGuard>guard, <TensorBase>leaf
             found = facts.difference(x, free)
             if found is not None:
                 return f"argument {i}: {found}"

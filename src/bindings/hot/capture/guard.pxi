@@ -71,9 +71,30 @@ cdef bint same(PyObject* x, PyObject* y) except -1:
         return same_bits(PyFloat_AsDouble(a), PyFloat_AsDouble(b))
     if type(a) is complex:
         return same_bits(a.real, b.real) and same_bits(a.imag, b.imag)
-    if type(a) in (int, str, bytes):
+    if type(a) in (int, str, bytes, range):
         return a == b
-    return type(a) is ByIdentity and (<ByIdentity>a).held is (<ByIdentity>b).held
+    if type(a) is ByIdentity:
+        return (<ByIdentity>a).held is (<ByIdentity>b).held
+    if is_numpy_scalar(type(a)):
+        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    return is_by_value(type(a)) and a == b and repr(a) == repr(b)
+
+
+cdef object VALUES = frozenset((int, bool, float, str, bytes, complex, range, type(None),
+                                type(...), device))
+cdef object VALUE_MODULES = frozenset(("decimal", "fractions", "datetime"))
+
+
+cdef bint is_by_value(object kind) except -1:
+    """Whether instances of a class never change, and those that are equal may stand for each
+    other."""
+    return kind in VALUES or kind.__module__ in VALUE_MODULES or is_numpy_scalar(kind)
+
+
+cdef bint is_numpy_scalar(object kind) except -1:
+    """But for those of structured dtypes, which can be written to."""
+    return (kind.__module__ == "numpy" and hasattr(kind, "tobytes")
+            and not hasattr(kind, "__array_finalize__") and not hasattr(kind, "__setitem__"))
 
 
 cdef inline bint same_bits(double x, double y) noexcept:
