@@ -74,6 +74,8 @@ def test_the_page_on_backends_follows_the_test_device() -> None:
     """Its functions, those of the device's own among them, in the order of the file."""
     source = (ROOT / "tests/host2/host2.c").read_text(encoding="utf-8")
     page = (ROOT / "docs/adding-a-backend.md").read_text(encoding="utf-8")
-    functions = re.findall(r"^(?:static|const) [^=;(]*?(\w+)\((?:[^;]*?)\) \{$", source, re.MULTILINE)
+    functions = re.findall(
+        r"^(?:static|const) [^=;(]*?(\w+)\((?:[^;]*?)\) \{$", source, re.MULTILINE
+    )
     assert "tinyt_backend" in functions
     assert re.findall(r"\*\*`(\w+)`\*\*", page) == functions
