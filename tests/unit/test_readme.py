@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "tests" / "README.md"])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "benchmarks").rglob("*.md"),
+        *(ROOT / "src").rglob("*.md"),
+        ROOT / "tests" / "README.md",
+    ]
+)
 # Written by .ci/full, so it is missing until that has run once.
 GENERATED = {ROOT / "docs" / "verification.md"}
 
@@ -117,3 +125,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = {link: (page.parent / link).resolve() for link in local}
     missing = [link for link, at in targets.items() if at not in GENERATED and not at.exists()]
     assert not missing
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    text = re.sub(
+        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_to_headings(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    targets = [((page.parent / name).resolve() if name else page, at) for name, at in links]
+    assert not [(str(to), at) for to, at in targets if to.suffix == ".md" and at not in anchors(to)]
