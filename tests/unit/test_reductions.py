@@ -189,7 +189,7 @@ def test_extremes_of_rows(n: int, dtype: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [1, 4, 15, 17, 32, 33, 49, 100, 256, 257])
 def test_sums_of_short_rows(n: int, dtype: str, rng: np.random.Generator) -> None:
-    """32 lanes, whose halves are added: the order that docs/adr/0004 states."""
+    """32 lanes, whose halves are added: the order that ADR 0003 states."""
     x = rng.standard_normal((37, n)).astype(dtype)
     lanes = np.zeros((37, 32), dtype)
     for k in range(0, n, 32):

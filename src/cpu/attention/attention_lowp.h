@@ -1,4 +1,4 @@
-// Gradients of attention on units for bfloat16 (docs/adr/0024): what lies between their products,
+// Gradients of attention on units for bfloat16 (ADR 0009): what lies between their products,
 // in the layouts of packed operands.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Products of attention on units for bfloat16 (docs/adr/0022): operands packed for them, sums in
+// Products of attention on units for bfloat16 (ADR 0007): operands packed for them, sums in
 // Float32. Sizes are in elements of float.
 #pragma once
 

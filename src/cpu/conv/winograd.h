@@ -1,5 +1,5 @@
 // 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3): 36 products of matrices, one for each
-// element of a transformed 6x6 tile, with a quarter of the multiplications (docs/adr/0023).
+// element of a transformed 6x6 tile, with a quarter of the multiplications (ADR 0008).
 #pragma once
 
 #include "cpu/conv/conv_direct.h"

@@ -411,7 +411,7 @@ class Runners {
   Slots slots_;
 };
 
-// Whether rows that are reduced block by block go on in pieces: it takes longer (ADR 0043), but
+// Whether rows that are reduced block by block go on in pieces: it takes longer (ADR 0016), but
 // tiles of whole blocks may take more memory than eager's values, where there are few elements.
 bool in_pieces(const TileJob& job, int64_t block) {
   return job.elements() < kFewBlocks * block && Runner::bytes(job, block, 1) > kNear;

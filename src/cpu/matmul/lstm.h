@@ -1,4 +1,4 @@
-// Long short-term memory over a whole sequence, and its gradients (docs/adr/0032).
+// Long short-term memory over a whole sequence, and its gradients (ADR 0007).
 #pragma once
 
 #include "core/ops/kernels.h"

@@ -83,7 +83,7 @@ void multiply_small(SmallBatch s, Epilogue* tail);
 int64_t small_tasks(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k);
 
 // out[i * n + j] = the dot product of x and line j of batch i (+ addend), in the order of a
-// reduction (docs/adr/0004). Both are read from dtype `from` as `work`.
+// reduction (ADR 0003). Both are read from dtype `from` as `work`.
 struct VectorSizes {
   DType from, work;
   int64_t count, n, k;

@@ -1,4 +1,4 @@
-// Products of bfloat16, float16, int8 and uint8 on AMX tiles (docs/adr/0022): two tiles of A, two
+// Products of bfloat16, float16, int8 and uint8 on AMX tiles (ADR 0007): two tiles of A, two
 // of B and the four of C that they make fill the eight registers.
 #include "cpu/attention/attention_lowp.h"
 #include "cpu/matmul/amx_tiles.h"

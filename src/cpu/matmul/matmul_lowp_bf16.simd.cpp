@@ -1,4 +1,4 @@
-// Products of bfloat16, int8 and uint8 on AVX512-BF16 and AVX512-VNNI (docs/adr/0022).
+// Products of bfloat16, int8 and uint8 on AVX512-BF16 and AVX512-VNNI (ADR 0007).
 #include "cpu/attention/attention_lowp.h"
 #include "cpu/matmul/dot_rows.h"
 #include "cpu/matmul/matmul_lowp_block.h"

@@ -1,4 +1,4 @@
-// A block of C from packed panels (docs/adr/0022), for the kernels of any units. A `Unit`, which is
+// A block of C from packed panels (ADR 0007), for the kernels of any units. A `Unit`, which is
 // made with what is coming, multiplies:
 // corner<T>(block, corner, leaving) adds a block of depth to the sums of a corner, and leaves the
 // finished ones in `leaving`.

@@ -1,4 +1,4 @@
-// Packing of halves and bytes for units made for them (docs/adr/0022).
+// Packing of halves and bytes for units made for them (ADR 0007).
 //
 // A tile has 16 rows of 64 bytes. In a step, 16 lines of A by 64 bytes of depth meet 16 columns of
 // B, stored as rows of units: the 4 bytes of depth (two halves, four bytes) that a column adds up

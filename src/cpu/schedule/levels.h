@@ -87,7 +87,7 @@ enum class Reduction : uint8_t {
 };
 inline constexpr int kReductions = static_cast<int>(Reduction::Count);
 
-// The order of a reduction, fixed by n alone (docs/adr/0004). A row is cut into blocks of
+// The order of a reduction, fixed by n alone (ADR 0003). A row is cut into blocks of
 // kRowBlock elements; element k of a block goes to lane k % kReduceLanes, each lane takes its
 // elements in order, and lanes combine in halves (16, 8, 4, 2, 1). Columns are cut into blocks of
 // kColumnBlock rows, each taken in order. Blocks combine in a pairwise tree: neighbours first, an
