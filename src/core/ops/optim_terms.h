@@ -5,7 +5,7 @@
 
 namespace tinyt {
 
-// How a parameter follows its gradient; the formulas are in cpu/optim.simd.cpp.
+// How a parameter follows its gradient; the formulas are in cpu/optim/optim.simd.cpp.
 enum class OptimRule : uint8_t { Sgd, Adam, RmsProp, Adagrad, Scale, Count };
 inline constexpr int kOptimRules = static_cast<int>(OptimRule::Count);
 inline constexpr int kOptimStates = 3;

@@ -51,7 +51,7 @@ inline constexpr int64_t kCacheLine = 64;  // bytes
 // rows x cols elements. Operand 0 is the output. Row strides are in bytes; the inner stride of an
 // input is one element (1) or repeats the first (0). The output's inner stride is one element.
 // All operands have the kernel's dtype, except: comparisons and tests write bool (one byte), a
-// condition (flag K) is bool.
+// condition (flag `predicate_first`) is bool.
 struct TileArgs {
   char* const* ptr;
   int64_t rows;

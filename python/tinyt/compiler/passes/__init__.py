@@ -1,6 +1,6 @@
 """What simplifies a graph between capture and planning, one pass a file.
 
-A pass takes a graph and gives one that means the same (compiler/interpreter.py) to the bit, or the
+A pass takes a graph and gives one that means the same (compiler/graph/interpreter.py) to the bit, or the
 same object where it finds nothing to do. It takes time linear in the nodes. What a node of control
 flow runs is a graph of its own, which all passes go over, too.
 """
