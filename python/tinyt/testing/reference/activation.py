@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from tinyt.testing.reference.elementwise import sigmoid
-from tinyt.testing.reference.form import Array, Row, Sized, sized
+from tinyt.testing.reference.form import Array, Formula, Row, Sized, sized
 from tinyt.testing.reference.special import erfc
 
 _FAR = 40.0  # where the normal distribution has no more in float64
@@ -45,8 +44,7 @@ def _bell(x: Array) -> Array:
     return np.exp(-square / 2) * (1 - error / 2)
 
 
-def _tanh_of(x: Array) -> Array:
-    return np.tanh(math.sqrt(2 / math.pi) * x * (1 + 0.044715 * x * x))
+_tanh_of: Formula = lambda x: np.tanh(math.sqrt(2 / math.pi) * x * (1 + 0.044715 * x * x))
 
 
 def gelu(x: Array, approximate: str = "none") -> Array:
@@ -55,28 +53,12 @@ def gelu(x: Array, approximate: str = "none") -> Array:
     return np.where(np.isinf(x) & (x < 0), -0.0, x * _phi(x))
 
 
-def silu(x: Array) -> Array:
-    return x * sigmoid(x)
-
-
-def mish(x: Array) -> Array:
-    return x * np.tanh(np.logaddexp(0, x))
-
-
-def elu(x: Array, alpha: Array = 1.0) -> Array:
-    return rectified(x, alpha * np.expm1(np.minimum(x, 0)))
-
-
-def celu(x: Array, alpha: float = 1.0) -> Array:
-    return rectified(x, alpha * np.expm1(x / alpha))
-
-
-def selu(x: Array) -> Array:
-    return 1.0507009873554805 * elu(x, 1.6732632423543772)
-
-
-def leaky_relu(x: Array, negative_slope: Array = 0.01) -> Array:
-    return rectified(x, x * negative_slope)
+silu: Formula = lambda x: x * sigmoid(x)
+mish: Formula = lambda x: x * np.tanh(np.logaddexp(0, x))
+elu: Formula = lambda x, alpha=1.0: rectified(x, alpha * np.expm1(np.minimum(x, 0)))
+celu: Formula = lambda x, alpha=1.0: rectified(x, alpha * np.expm1(x / alpha))
+selu: Formula = lambda x: 1.0507009873554805 * elu(x, 1.6732632423543772)
+leaky_relu: Formula = lambda x, negative_slope=0.01: rectified(x, x * negative_slope)
 
 
 def prelu(x: Array, weight: Array) -> Array:
@@ -84,52 +66,27 @@ def prelu(x: Array, weight: Array) -> Array:
     return rectified(x, x * weight.reshape(shape))
 
 
-def rrelu(x: Array, lower: float = 1 / 8, upper: float = 1 / 3) -> Array:
-    return rectified(x, x * (lower + upper) / 2)
-
-
-def threshold(x: Array, threshold: float, value: float) -> Array:
-    return np.where(x <= threshold, np.asarray(value, x.dtype), x)
-
-
-def hardtanh(x: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
-    return np.clip(x, min_val, max_val).astype(x.dtype)
-
-
-def relu6(x: Array) -> Array:
-    return hardtanh(x, 0, 6)
-
-
-def hardsigmoid(x: Array) -> Array:
-    return np.clip(x / 6 + 0.5, 0, 1)
-
-
-def hardswish(x: Array) -> Array:
-    return x * hardsigmoid(x)
-
-
-def hardshrink(x: Array, lambd: float = 0.5) -> Array:
-    return np.where((x >= -lambd) & (x <= lambd), 0.0, x)
-
-
-def softshrink(x: Array, lambd: float = 0.5) -> Array:
-    return np.sign(x) * np.maximum(np.abs(x) - lambd, 0)
+rrelu: Formula = lambda x, lower=1 / 8, upper=1 / 3: rectified(x, x * (lower + upper) / 2)
+threshold: Formula = lambda x, threshold, value: np.where(
+    x <= threshold, np.asarray(value, x.dtype), x
+)
+hardtanh: Formula = lambda x, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val).astype(
+    x.dtype
+)
+relu6: Formula = lambda x: hardtanh(x, 0, 6)
+hardsigmoid: Formula = lambda x: np.clip(x / 6 + 0.5, 0, 1)
+hardswish: Formula = lambda x: x * hardsigmoid(x)
+hardshrink: Formula = lambda x, lambd=0.5: np.where((x >= -lambd) & (x <= lambd), 0.0, x)
+softshrink: Formula = lambda x, lambd=0.5: np.sign(x) * np.maximum(np.abs(x) - lambd, 0)
 
 
 def softplus(x: Array, beta: Array = 1.0, threshold: Array = 20.0) -> Array:
     return np.where(x * beta > threshold, x, np.logaddexp(0, x * beta) / beta)
 
 
-def logsigmoid(x: Array) -> Array:
-    return -np.logaddexp(0, -x)
-
-
-def softsign(x: Array) -> Array:
-    return x / (1 + np.abs(x))
-
-
-def tanhshrink(x: Array) -> Array:
-    return x - np.tanh(x)
+logsigmoid: Formula = lambda x: -np.logaddexp(0, -x)
+softsign: Formula = lambda x: x / (1 + np.abs(x))
+tanhshrink: Formula = lambda x: x - np.tanh(x)
 
 
 def glu(x: Array, dim: int = -1) -> Array:
@@ -137,8 +94,7 @@ def glu(x: Array, dim: int = -1) -> Array:
     return a * sigmoid(b)
 
 
-def _gelu_slope(x: Array) -> Array:
-    return _phi(x) + x * _bell(x) / math.sqrt(2 * math.pi)
+_gelu_slope: Formula = lambda x: _phi(x) + x * _bell(x) / math.sqrt(2 * math.pi)
 
 
 def _gelu_tanh_slope(x: Array) -> Array:
@@ -151,12 +107,8 @@ def _mish_slope(x: Array) -> Array:
     return t + x * (1 - t * t) * sigmoid(x)
 
 
-def _hardswish_slope(x: Array) -> Array:
-    return np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, x / 3 + 0.5))
-
-
-def _sloped(slope: Callable[..., Array], ulp: float = 4) -> Row:
-    return Row(lambda g, x: Sized(g * slope(x), abs(g)), ulp)
+_hardswish_slope: Formula = lambda x: np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, x / 3 + 0.5))
+_sloped: Formula = lambda slope, ulp=4: Row(lambda g, x: Sized(g * slope(x), abs(g)), ulp)
 
 
 # The factor of gelu, where that is subnormal, multiplies its error.

@@ -11,22 +11,15 @@ from tinyt.testing.reference.form import Array, Row, Sized
 
 
 def scaled_dot_product_attention(
-    query: Array,
-    key: Array,
-    value: Array,
-    attn_mask: Any = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
+    *operands: Array, attn_mask: Any = None, is_causal: bool = False, scale: Any = None, **_: bool
 ) -> Array:
-    if query.ndim == 3:
-        more = (attn_mask, dropout_p, is_causal, scale, enable_gqa)
-        return scaled_dot_product_attention(query[None], key[None], value[None], *more)[0]
-    key, value = (np.repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
+    """Of queries, keys and values; with fewer heads of the latter each serves several queries."""
+    query, *pair = (x[None] if x.ndim == 3 else x for x in operands)
+    key, value = (np.repeat(x, query.shape[1] // x.shape[1], 1) for x in pair)
     mask = np.zeros(()) if attn_mask is None else attn_mask
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    return _attention(query, key, value, mask, is_causal, scale)[0].want
+    found = _attention(query, key, value, mask, is_causal, scale)[0].want
+    return found[0] if operands[0].ndim == 3 else found
 
 
 def _scores(
@@ -84,16 +77,9 @@ def _attention(
 
 
 def _attention_backward(
-    g: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array,
-    output: Array,
-    sums: Array,
-    causal: bool,
-    scale: float,
+    g: Array, q: Array, k: Array, v: Array, mask: Array, output: Array, sums: Array, *options: Any
 ) -> tuple[Sized, Sized, Sized]:
+    causal, scale = options
     heads = k.shape[1]
     k, v = (np.repeat(x, q.shape[1] // max(heads, 1), 1) for x in (k, v))
     p, _, _, spread = _scores(q, k, mask, causal, scale)

@@ -7,15 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from tinyt.dtypes import ALL
-from tinyt.testing.reference.form import Array, Row, Sized, sized
+from tinyt.testing.reference.form import Array, Formula, Row, Sized, sized
 
-
-def sign(x: Array) -> Array:
-    return x if x.dtype == bool else 1 * (x > 0) - 1 * (x < 0)
-
-
-def relu(x: Array) -> Array:
-    return np.where(x < 0, np.zeros((), x.dtype), x)
+sign: Formula = lambda x: x if x.dtype == bool else 1 * (x > 0) - 1 * (x < 0)
+relu: Formula = lambda x: np.where(x < 0, np.zeros((), x.dtype), x)
 
 
 def nan_to_num(x: Array, nan: float = 0.0, **infinities: float) -> Array:
@@ -38,8 +33,7 @@ def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
     return x if max is None else np.minimum(x, max)
 
 
-def add(x: Array, y: Array, *, alpha: float = 1) -> Array:
-    return np.add(x, y if alpha == 1 else alpha * y)
+add: Formula = lambda x, y, *, alpha=1: np.add(x, y if alpha == 1 else alpha * y)
 
 
 def floor_divide(x: Array, y: Array) -> Array:
@@ -64,56 +58,22 @@ def pow(x: Array, y: Array) -> Array:
 
 def _shift(function: Callable[..., Array], x: Array, by: Array, beyond: Array) -> Array:
     inside = (by >= 0) & (by < 8 * x.dtype.itemsize)
-    found = function(x, np.where(inside, by, 0).astype(x.dtype))
-    return np.where(inside, found, beyond).astype(x.dtype)
+    found = function(x, np.asarray(by * inside, x.dtype))
+    return np.asarray(np.where(inside, found, beyond), x.dtype)
 
 
-def bitwise_left_shift(x: Array, by: Array) -> Array:
-    return _shift(np.left_shift, x, by, 0)
-
-
-def bitwise_right_shift(x: Array, by: Array) -> Array:
-    return _shift(np.right_shift, x, by, np.where(x < 0, -1, 0))
-
-
-def lerp(x: Array, y: Array, weight: Array) -> Array:
-    return x + weight * (y - x)
-
-
-def addcmul(x: Array, a: Array, b: Array, value: Array) -> Array:
-    return x + value * a * b
-
-
-def addcdiv(x: Array, a: Array, b: Array, value: Array) -> Array:
-    return x + value * a / b
-
-
-def rsqrt(x: Array) -> Array:
-    return 1 / np.sqrt(x)
-
-
-def reciprocal(x: Array) -> Array:
-    return 1 / x
-
-
-def sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
-
-
-def xlogy(x: Array, y: Array) -> Array:
-    return np.where((np.asarray(x) == 0) & ~np.isnan(y), 0.0, x * np.log(y))
-
-
-def xlog1py(x: Array, y: Array) -> Array:
-    return np.where((np.asarray(x) == 0) & ~np.isnan(y), 0.0, x * np.log1p(y))
-
-
-def view_as_complex(x: Array) -> Array:
-    return x[..., 0] + 1j * x[..., 1]
-
-
-def view_as_real(x: Array) -> Array:
-    return np.stack([x.real, x.imag], -1)
+bitwise_left_shift: Formula = lambda x, by: _shift(np.left_shift, x, by, 0)
+bitwise_right_shift: Formula = lambda x, by: _shift(np.right_shift, x, by, np.where(x < 0, -1, 0))
+lerp: Formula = lambda x, y, weight: x + weight * (y - x)
+addcmul: Formula = lambda x, a, b, value: x + value * a * b
+addcdiv: Formula = lambda x, a, b, value: x + value * a / b
+rsqrt: Formula = lambda x: 1 / np.sqrt(x)
+reciprocal: Formula = lambda x: 1 / x
+sigmoid: Formula = lambda x: 1 / (1 + np.exp(-x))
+xlogy: Formula = lambda x, y: np.where((np.asarray(x) == 0) & ~np.isnan(y), 0.0, x * np.log(y))
+xlog1py: Formula = lambda x, y: np.where((np.asarray(x) == 0) & ~np.isnan(y), 0.0, x * np.log1p(y))
+view_as_complex: Formula = lambda x: x[..., 0] + 1j * x[..., 1]
+view_as_real: Formula = lambda x: np.stack([x.real, x.imag], -1)
 
 
 def _cast(x: Array, number: int) -> Array:

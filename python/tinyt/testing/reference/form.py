@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 Array = Any  # NumPy's, which need not be there
 Sizes = int | Sequence[int]
+Formula = Callable[..., Any]  # of one line
 
 
 class Sized(NamedTuple):

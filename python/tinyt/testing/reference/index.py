@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tinyt.testing.reference.form import Array, Row, Sized, line
+from tinyt.testing.reference.form import Array, Formula, Row, Sized, at, line
 
 
 def getitem(x: Array, key: Any) -> Array:
@@ -45,8 +45,7 @@ def scatter(x: Array, dim: int, index: Array, src: Any, combine: np.ufunc | None
     return out.reshape(x.shape)
 
 
-def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
-    return scatter(x, dim, index, src, np.add)
+scatter_add: Formula = lambda x, dim, index, src: scatter(x, dim, index, src, np.add)
 
 
 def scatter_reduce(
@@ -72,8 +71,7 @@ def index_reduce(
     return scatter_reduce(x, dim, wide, source, reduce, include_self)
 
 
-def index_add(x: Array, dim: int, index: Array, source: Array) -> Array:
-    return index_reduce(x, dim, index, source, "sum")
+index_add: Formula = lambda x, dim, index, source: index_reduce(x, dim, index, source, "sum")
 
 
 def select_scatter(x: Array, src: Any, dim: int, index: Any) -> Array:
@@ -92,8 +90,7 @@ def index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
     return select_scatter(x, np.moveaxis(source, dim, 0), dim, index)
 
 
-def index_fill(x: Array, dim: int, index: Array, value: Any) -> Array:
-    return select_scatter(x, value, dim, index)
+index_fill: Formula = lambda x, dim, index, value: select_scatter(x, value, dim, index)
 
 
 def diagonal_scatter(x: Array, src: Array, offset: int = 0, d1: int = 0, d2: int = 1) -> Array:
@@ -114,8 +111,7 @@ def index_put(x: Array, indices: Any, values: Array, accumulate: bool = False) -
     return put(x, places, np.broadcast_to(values, places.shape), accumulate)
 
 
-def masked_fill(x: Array, mask: Array, value: Any) -> Array:
-    return np.where(mask, np.asarray(value).astype(x.dtype), x)
+masked_fill: Formula = lambda x, mask, value: np.where(mask, np.asarray(value).astype(x.dtype), x)
 
 
 def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
@@ -153,52 +149,42 @@ def embedding_bag(
     return np.array(bags).reshape(-1, weight.shape[1])
 
 
-# ------------------------------------------------------------------ patches
+_pair: Formula = lambda value: (value, value) if isinstance(value, int) else tuple(value)
 
 
-def _pair(value: Any) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else tuple(value)
-
-
-def _patches(size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Iterator[Any]:
-    """(row in the block, block number, pixel) of every element, None outside of the image."""
-    size, kernel, dilation, padding, stride = map(_pair, (size, kernel, dilation, padding, stride))
-    sides = zip(size, kernel, dilation, padding, stride, strict=True)
-    counts = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in sides]
-    for row, k in enumerate(np.ndindex(*kernel)):
-        for block, b in enumerate(np.ndindex(*counts)):
-            y, x = (b[i] * stride[i] + k[i] * dilation[i] - padding[i] for i in (0, 1))
-            yield row, block, (y, x) if 0 <= y < size[0] and 0 <= x < size[1] else None
+def _patches(size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Array:
+    """[elements of the kernel, blocks]: the numbers of pixels, one beyond the last outside."""
+    sides = zip(*map(_pair, (size, kernel, dilation, padding, stride)), strict=True)
+    lines = [  # [kernel, blocks] of each side
+        np.add.outer(d * np.arange(k) - p, s * np.arange((n + 2 * p - d * (k - 1) - 1) // s + 1))
+        for n, k, d, p, s in sides
+    ]
+    y, x = lines[0][:, None, :, None], lines[1][:, None]
+    inside = (y >= 0) & (y < size[0]) & (x >= 0) & (x < size[1])
+    numbers = np.where(inside, y * size[1] + x, size[0] * size[1])
+    return numbers.reshape(lines[0].shape[0] * lines[1].shape[0], -1)
 
 
 def unfold_patches(
     x: Array, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Array:
-    places = list(_patches(x.shape[-2:], kernel_size, dilation, padding, stride))
-    rows, blocks = places[-1][0] + 1, places[-1][1] + 1
-    out = np.zeros((*x.shape[:-2], rows, blocks), x.dtype)
-    for row, block, pixel in places:
-        if pixel is not None:
-            out[..., row, block] = x[(..., *pixel)]
-    return out.reshape(*x.shape[:-3], -1, blocks)
+    places = _patches(x.shape[-2:], kernel_size, dilation, padding, stride)
+    pixels = np.append(x.reshape(*x.shape[:-2], -1), np.zeros((*x.shape[:-2], 1), x.dtype), -1)
+    return pixels[..., places].reshape(*x.shape[:-3], -1, places.shape[1])
 
 
 def fold_patches(
     x: Array, output_size: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Array:
     size = _pair(output_size)
-    columns = x.reshape(*x.shape[:-2], -1, np.prod(_pair(kernel)), x.shape[-1])
-    out = np.zeros((*columns.shape[:-2], *size), x.dtype)
-    for row, block, pixel in _patches(size, kernel, dilation, padding, stride):
-        if pixel is not None:
-            out[(..., *pixel)] += columns[..., row, block]
-    return out
+    places = _patches(size, kernel, dilation, padding, stride)
+    columns = x.reshape(*x.shape[:-2], -1, *places.shape)
+    out: Any = np.zeros((*columns.shape[:-2], size[0] * size[1] + 1), x.dtype)
+    np.add.at(out, at(..., places), columns)
+    return out[..., :-1].reshape(*out.shape[:-1], *size)
 
 
-# ------------------------------------------------------------------ rows
-
-
-def _combined(x: Array, index: Array, src: Array, dim: int, combine: np.ufunc) -> Sized:
+def _combined(combine: np.ufunc, x: Array, index: Array, src: Array, dim: int) -> Sized:
     times = scatter_add(np.zeros(x.shape), dim, index, 1)
     size = scatter(abs(x), dim, index, abs(src), combine)
     return Sized(scatter(x, dim, index, src, combine), size * times)
@@ -217,7 +203,7 @@ _REDUCTIONS: Sequence[np.ufunc] = (np.multiply, np.maximum, np.minimum)
 ROWS = {
     "gather": Row(lambda x, index, dim: gather(x, dim, index), 0),
     "scatter": Row(lambda x, index, src, dim: scatter(x, dim, index, src), 0),
-    "scatter_add": Row(lambda *args: _combined(*args, np.add), 1),
-    "scatter_reduce": Row(lambda *args: _combined(*args[:-1], _REDUCTIONS[args[-1]]), 1),
+    "scatter_add": Row(lambda *args: _combined(np.add, *args), 1),
+    "scatter_reduce": Row(lambda *args: _combined(_REDUCTIONS[args[-1]], *args[:-1]), 1),
     "linear_index": Row(_linear_index, 0),
 }

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from tinyt.testing.reference.elementwise import sigmoid
-from tinyt.testing.reference.form import Array, Row, Sized, line, sized
+from tinyt.testing.reference.form import Array, Formula, Row, Sized, line, sized
 
-
-def _shifted(x: Array, dim: int) -> Array:
-    return x - x.max(dim, keepdims=True, initial=-np.inf)
+_shifted: Formula = lambda x, dim: x - x.max(dim, keepdims=True, initial=-np.inf)
 
 
 def softmax(x: Array, dim: int) -> Array:
@@ -29,11 +27,7 @@ def log_softmax(x: Array, dim: int) -> Array:
     return shifted - np.log(np.exp(shifted).sum(dim, keepdims=True))
 
 
-def softmin(x: Array, dim: int) -> Array:
-    return softmax(-x, dim)
-
-
-# ------------------------------------------------------------------ losses of classes
+softmin: Formula = lambda x, dim: softmax(-x, dim)
 
 
 def _reduced(losses: Array, reduction: str, weight: Any = None) -> Array:
@@ -88,35 +82,27 @@ def cross_entropy(
     return _reduced(losses, reduction, weights)
 
 
-# ------------------------------------------------------------------ losses of elements
+def _elementwise(losses: Callable[..., Array], by_weight: bool = False) -> Callable[..., Array]:
+    """A loss of one element made one of tensors: with `weight`, by which some divide the mean, and
+    `reduction`."""
 
-
-def _elementwise(losses: Callable[..., Array]) -> Callable[..., Array]:
-    """A loss of one element made one of tensors: with `weight` and `reduction`."""
-
-    def loss(
-        *args: Any, reduction: str = "mean", weight: Array | None = None, **kwargs: Any
-    ) -> Array:
-        values = losses(*args, **kwargs)
-        return _reduced(values if weight is None else values * weight, reduction)
+    def loss(*args: Any, reduction: str = "mean", weight: Any = None, **kwargs: Any) -> Array:
+        values = losses(*args, **kwargs) * (1.0 if weight is None else weight)
+        return _reduced(values, reduction, weight if by_weight else None)
 
     return loss
 
 
-def _weighted_mean(losses: Callable[..., Array]) -> Callable[..., Array]:
-    """As `_elementwise`, but the mean divides by the weights."""
-
-    def loss(
-        x: Array, target: Array, *, reduction: str = "mean", weight: Array | None = None
-    ) -> Array:
-        values = losses(x, target)
-        return _reduced(values if weight is None else values * weight, reduction, weight)
-
-    return loss
-
-
-mse_loss = _weighted_mean(lambda x, t: (x - t) ** 2)
-l1_loss = _weighted_mean(lambda x, t: np.abs(x - t))
+mse_loss = _elementwise(lambda x, t: (x - t) ** 2, True)
+l1_loss = _elementwise(lambda x, t: np.abs(x - t), True)
+soft_margin_loss = _elementwise(lambda x, t: np.log(1 + np.exp(-t * x)))
+margin_ranking_loss = _elementwise(lambda x, y, t, margin=0.0: np.maximum(0, margin - t * (x - y)))
+hinge_embedding_loss = _elementwise(
+    lambda x, t, margin=1.0: np.where(t == 1, x, np.maximum(0, margin - x))
+)
+binary_cross_entropy = _elementwise(
+    lambda x, t: -(t * np.maximum(np.log(x), -100) + (1 - t) * np.maximum(np.log1p(-x), -100))
+)
 
 
 @_elementwise
@@ -129,11 +115,6 @@ def smooth_l1_loss(x: Array, t: Array, beta: float = 1.0) -> Array:
 def huber_loss(x: Array, t: Array, delta: float = 1.0) -> Array:
     d = np.abs(x - t)
     return np.where(d <= delta, d**2 / 2, delta * (d - delta / 2))
-
-
-@_elementwise
-def binary_cross_entropy(x: Array, t: Array) -> Array:
-    return -(t * np.maximum(np.log(x), -100) + (1 - t) * np.maximum(np.log1p(-x), -100))
 
 
 def _sigmoid_nll(x: Array, t: Array, pos_weight: Any = 1.0) -> Array:
@@ -168,24 +149,6 @@ def gaussian_nll_loss(x: Array, t: Array, var: Any, full: bool = False, eps: flo
     return (np.log(var) + (x - t) ** 2 / var + (np.log(2 * np.pi) if full else 0)) / 2
 
 
-@_elementwise
-def hinge_embedding_loss(x: Array, t: Array, margin: float = 1.0) -> Array:
-    return np.where(t == 1, x, np.maximum(0, margin - x))
-
-
-@_elementwise
-def soft_margin_loss(x: Array, t: Array) -> Array:
-    return np.log(1 + np.exp(-t * x))
-
-
-@_elementwise
-def margin_ranking_loss(x: Array, y: Array, t: Array, margin: float = 0.0) -> Array:
-    return np.maximum(0, margin - t * (x - y))
-
-
-# ------------------------------------------------------------------ losses of vectors
-
-
 def multilabel_soft_margin_loss(
     x: Array, t: Array, weight: Array | float = 1.0, reduction: str = "mean"
 ) -> Array:
@@ -199,7 +162,7 @@ def multi_margin_loss(
     target: Array,
     p: int = 1,
     margin: float = 1.0,
-    weight: Array | None = None,
+    weight: Any = None,
     reduction: str = "mean",
 ) -> Array:
     index = target[..., None]
@@ -234,8 +197,9 @@ def pairwise_distance(
     return _length(x - y + eps, p, -1, keepdim)
 
 
-def normalize(x: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Array:
-    return x / np.maximum(_length(x, p, dim, True), eps)
+normalize: Formula = lambda x, p=2.0, dim=1, eps=1e-12: (
+    x / np.maximum(_length(x, p, dim, True), eps)
+)
 
 
 @_elementwise
@@ -248,22 +212,14 @@ def cosine_embedding_loss(x: Array, y: Array, t: Array, margin: float = 0.0) -> 
 
 @_elementwise
 def triplet_margin_loss(
-    anchor: Array,
-    positive: Array,
-    negative: Array,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
+    anchor: Array, near: Array, far: Array, margin: float = 1.0, swap: bool = False, **p: Any
 ) -> Array:
-    near, far = (pairwise_distance(anchor, x, p, eps) for x in (positive, negative))
-    far = np.minimum(far, pairwise_distance(positive, negative, p, eps)) if swap else far
-    return np.maximum(0, near - far + margin)
+    close, apart = (pairwise_distance(anchor, x, **p) for x in (near, far))
+    apart = np.minimum(apart, pairwise_distance(near, far, **p)) if swap else apart
+    return np.maximum(0, close - apart + margin)
 
 
 triplet_margin_with_distance_loss = triplet_margin_loss
-
-# ------------------------------------------------------------------ rows
 
 
 def _softmax(x: Array, dim: int) -> Sized:
@@ -272,8 +228,9 @@ def _softmax(x: Array, dim: int) -> Sized:
     return Sized(want, size, below=1.0 if x.ndim else 0.0)
 
 
-def _log_size(_: Array, x: Array, dim: int) -> Array:
-    return abs(np.nan_to_num(_shifted(x, dim))) + x.shape[dim] if x.ndim else 0.0
+_log_size: Formula = lambda _, x, dim: (
+    abs(np.nan_to_num(_shifted(x, dim))) + x.shape[dim] if x.ndim else 0.0
+)
 
 
 def _softmax_backward(g: Array, y: Array, dim: int) -> Sized:

@@ -8,43 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from tinyt.testing.reference.form import Array, Row, Sized
+from tinyt.testing.reference.form import Array, Formula, Row, Sized
 
 _NONE: Array = np.zeros(())  # a weight, bias or statistic that is not there
 
 
-def _given(*parts: Array | None) -> list[Array]:
-    return [_NONE if part is None else part for part in parts]
+_given: Formula = lambda part: _NONE if part is None else part
 
 
 def layer_norm(
     x: Array, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Array:
-    return _layer_norm(x, *_given(weight, bias), len(normalized_shape), True, eps)[0].want
+    return _layer_norm(x, _given(weight), _given(bias), len(normalized_shape), True, eps)[0].want
 
 
 def rms_norm(x: Array, normalized_shape: Any, weight: Any = None, eps: float = 0.0) -> Array:
-    return _layer_norm(x, *_given(weight, None), len(normalized_shape), False, eps)[0].want
+    return _layer_norm(x, _given(weight), _NONE, len(normalized_shape), False, eps)[0].want
 
 
 def group_norm(
     x: Array, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Array:
-    return _group_norm(x, *_given(weight, bias), num_groups, eps)[0].want
+    return _group_norm(x, _given(weight), _given(bias), num_groups, eps)[0].want
 
 
-def instance_norm(
-    x: Array,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    use_input_stats: bool = True,
-    eps: float = 1e-5,
-) -> Array:
+def instance_norm(x: Array, *stats: Array, use_input_stats: bool = True, **affine: Any) -> Array:
     if use_input_stats:
-        return group_norm(x, x.shape[1], weight, bias, eps)
-    return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
+        return group_norm(x, x.shape[1], **affine)
+    return batch_norm(x, *stats, **affine)
 
 
 def batch_norm(
@@ -54,11 +45,10 @@ def batch_norm(
     weight: Any = None,
     bias: Any = None,
     training: bool = False,
-    momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Array:
-    stats = (None, None) if training else (running_mean, running_var)
-    return _batch_norm(x, *_given(weight, bias, *stats), eps)[0].want
+    mean, var = (_NONE, _NONE) if training else (running_mean, running_var)
+    return _batch_norm(x, _given(weight), _given(bias), mean, var, eps)[0].want
 
 
 def _standardised(x: Array, axes: tuple[int, ...], center: bool, eps: float) -> Any:
@@ -97,8 +87,12 @@ def _layer_norm(
     return out, *_statistics(parts[:2], sizes, x.shape[:lead])
 
 
-def _grouped(x: Array, groups: int) -> tuple[int, ...]:
-    return (x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
+_grouped: Formula = lambda x, groups: (
+    x.shape[0],
+    groups,
+    x.shape[1] // groups,
+    math.prod(x.shape[2:]),
+)
 
 
 def _column(x: Array) -> tuple[int, ...]:
@@ -158,16 +152,9 @@ _NOTHING = Sized(np.zeros((0,)))
 
 
 def _layer_norm_backward(
-    g: Array,
-    x: Array,
-    mean: Array,
-    scale: Array,
-    weight: Array,
-    dims: int,
-    center: bool,
-    dx: bool,
-    params: bool,
+    g: Array, x: Array, mean: Array, scale: Array, weight: Array, dims: int, *flags: bool
 ) -> tuple[Sized, ...]:
+    center, dx, params = flags
     lead = x.ndim - dims
     mean, scale = (part.reshape(*part.shape, *(1,) * dims) for part in (mean, scale))
     h, w = (x - mean) * scale, weight if weight.ndim else 1.0

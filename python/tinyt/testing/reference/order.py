@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyt.testing.reference.form import Array, Row, line
+from tinyt.testing.reference.form import Array, Formula, Row, line
 
 
 def sort(x: Array, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
@@ -79,32 +79,29 @@ def searchsorted(edges: Array, x: Any, *, right: bool = False, side: Any = "left
     return np.array(found, np.int64).reshape(x.shape)
 
 
-def unique(
-    x: Array,
-    sorted: bool = True,
+def _asked(
+    values: Array,
+    inverse: Any,
+    counts: Any,
     return_inverse: bool = False,
     return_counts: bool = False,
-    dim: int | None = None,
 ) -> Any:
-    found = np.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
-    inverse = found[1].reshape(x.shape if dim is None else -1)
-    return _pick(found[0], inverse, found[2], return_inverse, return_counts)
-
-
-def _pick(values: Any, inverse: Any, counts: Any, with_inverse: bool, with_counts: bool) -> Any:
-    extra = [inverse] * with_inverse + [counts] * with_counts
+    extra = [inverse] * return_inverse + [counts] * return_counts
     return (values, *(np.asarray(a, np.int64) for a in extra)) if extra else values
 
 
-def unique_consecutive(
-    x: Array, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+def unique(x: Array, dim: int | None = None, **asked: bool) -> Any:
+    found = np.unique(x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
+    return _asked(found[0], found[1].reshape(x.shape if dim is None else -1), found[2], **asked)
+
+
+def unique_consecutive(x: Array, dim: int | None = None, **asked: bool) -> Any:
     lines = x.reshape(-1) if dim is None else np.moveaxis(x, dim, 0)
     new = [not i or not np.array_equal(lines[i], lines[i - 1]) for i in range(len(lines))]
     firsts = np.flatnonzero(new)
     values = lines[firsts] if dim is None else np.moveaxis(lines[firsts], 0, dim)
     inverse = (np.cumsum(new) - 1).reshape(x.shape if dim is None else -1)
-    return _pick(values, inverse, np.diff([*firsts, len(new)]), return_inverse, return_counts)
+    return _asked(values, inverse, np.diff([*firsts, len(new)]), **asked)
 
 
 def histc(x: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
@@ -115,25 +112,21 @@ def histc(x: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
     return np.histogram(x, bins, (min, max))[0].astype(np.float64)
 
 
-def histogram(
-    x: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
-) -> Any:
+def histogram(x: Array, bins: Any, *, range: Any = None, weight: Any = None, **more: bool) -> Any:
     weights = None if weight is None else weight.reshape(-1)
-    hist, edges = np.histogram(x.reshape(-1), bins, range, weights=weights, density=density)
+    hist, edges = np.histogram(x.reshape(-1), bins, range, weights=weights, **more)
     return hist.astype(np.float64), edges
 
 
-def histogramdd(
-    x: Array, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
-) -> Any:
-    points = x.reshape(-1, x.shape[-1])
+def histogramdd(x: Array, bins: Any, *, range: Any = None, weight: Any = None, **more: bool) -> Any:
+    points, weights = x.reshape(-1, x.shape[-1]), None if weight is None else weight.reshape(-1)
     pairs = None if range is None else list(zip(range[::2], range[1::2], strict=True))
-    weights = None if weight is None else weight.reshape(-1)
-    return np.histogramdd(points, bins, pairs, weights=weights, density=density)
+    return np.histogramdd(points, bins, pairs, weights=weights, **more)
 
 
-def trapezoid(y: Array, x: Array | None = None, *, dx: float = 1, dim: int = -1) -> Array:
-    return np.asarray(np.trapezoid(y, x, dx=dx, axis=dim))
+trapezoid: Formula = lambda y, x=None, *, dx=1, dim=-1: np.asarray(
+    np.trapezoid(y, x, dx=dx, axis=dim)
+)
 
 
 def cumulative_trapezoid(y: Array, x: Array | None = None, *, dx: float = 1, dim: int = -1) -> Any:
@@ -143,7 +136,7 @@ def cumulative_trapezoid(y: Array, x: Array | None = None, *, dx: float = 1, dim
     return np.moveaxis(np.cumsum((y[..., 1:] + y[..., :-1]) / 2 * width, axis=-1), -1, dim)
 
 
-def gradient(x: Array, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+def gradient(x: Array, *, spacing: Any = 1, dim: Any = None, edge_order: Any = 1) -> Any:
     dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     each = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     pairs = zip(dims, each, strict=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyt.testing.reference.form import Array, Row, Sized, Sizes, at, each
+from tinyt.testing.reference.form import Array, Formula, Row, Sized, Sizes, at, each
 
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -79,8 +79,7 @@ def _windows(kernel: Sequence[int], out: Sequence[int], a: Any) -> Iterator[Any]
         )
 
 
-def _padded(x: Array, padding: Sequence[int]) -> Array:
-    return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+_padded: Formula = lambda x, padding: np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
 
 
 def _groups(ins: int, outs: int, groups: int) -> list[tuple[slice, slice]]:
@@ -120,9 +119,6 @@ def _correlate_weight(g: Array, x: Array, size: Sequence[int], a: Any) -> Array:
             taken, form = x[at(slice(None), ins, *window)], f"no{space},nc{space}->oc"
             found[at(outs, ..., *place)] += np.einsum(form, g[:, outs], taken, optimize=True)
     return found
-
-
-# ------------------------------------------------------------------ rows
 
 
 def _flushed(*operands: Array, terms: int) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyt.testing.reference.form import Array, Row, Sized, line, sized
+from tinyt.testing.reference.form import Array, Formula, Row, Sized, line, sized
 
 Dims = int | Sequence[int] | None
 
@@ -19,8 +19,7 @@ def _axes(x: Array, dim: Dims) -> tuple[int, ...]:
     return tuple(d % x.ndim for d in ([dim] if isinstance(dim, int) else dim))
 
 
-def _count(x: Array, dim: Dims) -> int:
-    return math.prod(x.shape[d] for d in _axes(x, dim))
+_count: Formula = lambda x, dim: math.prod(x.shape[d] for d in _axes(x, dim))
 
 
 def _wide(function: Callable[..., Array], x: Array) -> dict[str, Any]:
@@ -38,12 +37,10 @@ def reduction(function: Callable[..., Array]) -> Callable[..., Array]:
     return call
 
 
-def _without_nan(x: Array) -> Array:
-    return np.where(np.isnan(x), 0, x).astype(x.dtype)
-
-
-def nansum(x: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    return reduction(np.sum)(_without_nan(x), dim, keepdim)
+_without_nan: Formula = lambda x: np.where(np.isnan(x), 0, x).astype(x.dtype)
+nansum: Formula = lambda x, dim=None, keepdim=False: reduction(np.sum)(
+    _without_nan(x), dim, keepdim
+)
 
 
 def nanmean(x: Array, dim: Dims = None, keepdim: bool = False) -> Array:
@@ -131,8 +128,9 @@ def _along(values: Array, x: Array, dim: int) -> Array:
     return values.reshape(-1, *(1,) * (x.ndim - 1 - dim % x.ndim))
 
 
-def _total_size(_: Array, x: Array, dims: Dims, keepdim: bool) -> Array:
-    return reduction(np.sum)(abs(x), dims, keepdim) * _count(x, dims)
+_total_size: Formula = lambda _, x, dims, keepdim: (
+    reduction(np.sum)(abs(x), dims, keepdim) * _count(x, dims)
+)
 
 
 def _variance(x: Array, dims: Any, keepdim: bool, correction: float, root: bool = False) -> Sized:

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinyt.dtypes import ALL
-from tinyt.testing.reference.form import Array, Row, Sized
-
-# ------------------------------------------------------------------ views
+from tinyt.testing.reference.form import Array, Formula, Row, Sized
 
 
 def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> Array:
@@ -23,8 +21,7 @@ def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> Array:
     return places
 
 
-def as_strided(x: Array, size: Sequence[int], stride: Sequence[int], offset: int = 0) -> Array:
-    return x.reshape(-1)[_places(size, stride, offset)]
+as_strided: Formula = lambda x, size, stride, offset=0: x.reshape(-1)[_places(size, stride, offset)]
 
 
 def as_strided_scatter(x: Array, src: Array, size: Any, stride: Any, offset: int = 0) -> Array:
@@ -42,8 +39,7 @@ def slice_of(x: Array, dim: int, start: Any, end: Any, step: int = 1) -> Array:
     return x[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)]
 
 
-def narrow(x: Array, dim: int, start: int, length: int) -> Array:
-    return slice_of(x, dim, start, start + length)
+narrow: Formula = lambda x, dim, start, length: slice_of(x, dim, start, start + length)
 
 
 def unflatten(x: Array, dim: int, sizes: Sequence[int]) -> Array:
@@ -70,8 +66,7 @@ def split(x: Array, size: int | Sequence[int], dim: int = 0) -> list[Array]:
     return np.split(x, ends, dim)
 
 
-def chunk(x: Array, chunks: int, dim: int = 0) -> list[Array]:
-    return split(x, max(1, -(-x.shape[dim] // chunks)), dim)
+chunk: Formula = lambda x, chunks, dim=0: split(x, max(1, -(-x.shape[dim] // chunks)), dim)
 
 
 def unfold(x: Array, dim: int, size: int, step: int) -> Array:
@@ -85,9 +80,6 @@ def unfold(x: Array, dim: int, size: int, step: int) -> Array:
 def sum_to_size(x: Array, *size: int) -> Array:
     x = x.sum(axis=tuple(range(x.ndim - len(size))))
     return x.sum(axis=tuple(d for d, n in enumerate(size) if n == 1), keepdims=True)
-
-
-# ------------------------------------------------------------------ joins, diagonals
 
 
 def block_diag(*xs: Array) -> Array:
@@ -117,9 +109,6 @@ def diag_embed(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Arr
     for i in range(x.shape[-1]):
         out[..., i + max(-offset, 0), i + max(offset, 0)] = x[..., i]
     return np.moveaxis(out, (-2, -1), (dim1, dim2))
-
-
-# ------------------------------------------------------------------ padding
 
 
 def pad_constant(x: Array, pad: Sequence[int], value: float = 0) -> Array:
@@ -160,9 +149,6 @@ def pad(x: Array, pad: Sequence[int], mode: str = "constant", value: float = 0) 
     return pad_border(x, widths, MODES.index(mode))
 
 
-# ------------------------------------------------------------------ pixels
-
-
 def pixel_shuffle(x: Array, r: int) -> Array:
     *lead, c, h, w = x.shape
     blocks = np.moveaxis(x.reshape(*lead, c // r**2, r, r, h, w), (-4, -3), (-3, -1))
@@ -175,11 +161,9 @@ def pixel_unshuffle(x: Array, r: int) -> Array:
     return blocks.reshape(*lead, c * r**2, h // r, w // r)
 
 
-def channel_shuffle(x: Array, groups: int) -> Array:
-    return x[:, np.arange(x.shape[1]).reshape(groups, -1).T.reshape(-1)]
-
-
-# ------------------------------------------------------------------ creation
+channel_shuffle: Formula = lambda x, groups: x[
+    :, np.arange(x.shape[1]).reshape(groups, -1).T.reshape(-1)
+]
 
 
 def arange(start: float, end: float | None = None, step: float = 1) -> Array:

@@ -9,24 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from tinyt.testing.reference.form import Array, Row, Sized, Sizes, each
+from tinyt.testing.reference.form import Array, Row, Sized, Sizes, at, each
 
 Window = Sequence[Sequence[int]]  # the positions that a window covers, for each dimension
-Windows = list[list[Sequence[int]]]  # for each dimension, for each window
+Windows = Sequence[Window]  # for each dimension, for each window
 
 
 def _windows(
     sizes: Sequence[int],
-    kernel: Sizes,
-    stride: Sizes | None,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
     padding: Sizes = 0,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> Windows:
     """Windows of a pool, positions in the padding included."""
     n, found = len(sizes), []
-    step = each(kernel if stride is None else stride, n)
-    sides = (sizes, each(kernel, n), step, each(padding, n), each(dilation, n))
+    step = each(kernel_size if stride is None else stride, n)
+    sides = (sizes, each(kernel_size, n), step, each(padding, n), each(dilation, n))
     for size, k, s, p, d in zip(*sides, strict=True):
         free = size + 2 * p - d * (k - 1) - 1
         m = (-(-free // s) if ceil_mode else free // s) + 1
@@ -49,7 +49,7 @@ def _over_windows(x: Array, windows: Windows, value: Callable[[Array, Window], A
     lead, found = x.shape[: x.ndim - n], []
     for window in itertools.product(*windows):
         inside = _inside(window, x.shape[-n:])
-        part = x[(..., *np.ix_(*inside))]
+        part = x[at(..., *np.ix_(*inside))]
         found.append(value(part.reshape(*lead, math.prod(part.shape[-n:])), window))
     return np.stack(found, -1).reshape(*lead, *map(len, windows))
 
@@ -71,18 +71,8 @@ def _largest(x: Array, windows: Windows, return_indices: bool = False) -> Any:
     return values, _over_windows(x, windows, index)
 
 
-def max_pool(
-    n: int,
-    x: Array,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    windows = _windows(x.shape[-n:], kernel_size, stride, padding, dilation, ceil_mode)
-    return _largest(x, windows, return_indices)
+def max_pool(n: int, x: Array, *, return_indices: bool = False, **window: Any) -> Any:
+    return _largest(x, _windows(x.shape[-n:], **window), return_indices)
 
 
 def adaptive_max_pool(n: int, x: Array, output_size: Any, return_indices: bool = False) -> Any:
@@ -90,24 +80,17 @@ def adaptive_max_pool(n: int, x: Array, output_size: Any, return_indices: bool =
 
 
 def avg_pool(
-    n: int,
-    x: Array,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
+    n: int, x: Array, *, count_include_pad: bool = True, divisor_override: Any = None, **window: Any
 ) -> Array:
-    ends = [size + p for size, p in zip(x.shape[-n:], each(padding, n), strict=True)]
+    padding = each(window.get("padding", 0), n)
+    ends = [size + p for size, p in zip(x.shape[-n:], padding, strict=True)]
 
     def average(part: Array, window: Window) -> Array:
         padded = math.prod(sum(i < e for i in w) for w, e in zip(window, ends, strict=True))
         size = padded if count_include_pad else part.shape[-1]
         return part.sum(-1) / (divisor_override or size)
 
-    windows = _windows(x.shape[-n:], kernel_size, stride, padding, 1, ceil_mode)
-    return _over_windows(x, windows, average)
+    return _over_windows(x, _windows(x.shape[-n:], **window), average)
 
 
 def adaptive_avg_pool(n: int, x: Array, output_size: Any) -> Array:
@@ -123,17 +106,10 @@ def lp_pool(
 
 
 def max_unpool(
-    n: int,
-    x: Array,
-    indices: Array,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    output_size: Any = None,
+    n: int, x: Array, indices: Array, kernel_size: Sizes, *, output_size: Any = None
 ) -> Array:
-    step = each(kernel_size if stride is None else stride, n)
-    sides = zip(x.shape[-n:], step, each(kernel_size, n), each(padding, n), strict=True)
-    size = output_size or tuple((m - 1) * s + k - 2 * p for m, s, k, p in sides)
+    sides = zip(x.shape[-n:], each(kernel_size, n), strict=True)
+    size = output_size or tuple(m * k for m, k in sides)
     out = np.zeros((*x.shape[:-n], *size[-n:]))
     for place in np.ndindex(x.shape):
         out[place[:-n]].flat[indices[place]] = x[place]
@@ -163,8 +139,8 @@ def _resampling_matrix(
 
     for i in range(m):
         if mode.startswith("nearest"):
-            at = math.floor((i + (0.5 if mode == "nearest-exact" else 0)) * step)
-            matrix[i, min(at, n - 1)] = 1
+            nearest = math.floor((i + (0.5 if mode == "nearest-exact" else 0)) * step)
+            matrix[i, min(nearest, n - 1)] = 1
         elif mode == "area":
             window = _even_windows([n], m)[0][i]
             matrix[i, window] = 1 / len(window)
@@ -175,9 +151,9 @@ def _resampling_matrix(
                 matrix[i, j] = kernel((j + 0.5 - centre) / wide)
             matrix[i] /= matrix[i].sum()
         else:  # the edge elements repeat beyond the edges
-            at = step * i if align else step * (i + 0.5) - 0.5
-            for j in range(math.floor(at) - 2, math.floor(at) + 4):
-                matrix[i, min(max(j, 0), n - 1)] += kernel(at - j)
+            centre = step * i if align else step * (i + 0.5) - 0.5
+            for j in range(math.floor(centre) - 2, math.floor(centre) + 4):
+                matrix[i, min(max(j, 0), n - 1)] += kernel(centre - j)
     return matrix
 
 
@@ -213,14 +189,14 @@ def local_response_norm(
     return out
 
 
-def _bounded(at: float, n: int, padding_mode: str, align: bool) -> float:
+def _bounded(x: float, n: int, padding_mode: str, align: bool) -> float:
     """A coordinate as padding has it; reflection walks back and forth between the borders."""
     low, high = (0.0, n - 1.0) if align else (-0.5, n - 0.5)
     if padding_mode == "reflection":
-        at = 0.0 if low == high else at
-        while not low <= at <= high:
-            at = 2 * low - at if at < low else 2 * high - at
-    return at if padding_mode == "zeros" else min(max(at, 0.0), n - 1.0)
+        x = 0.0 if low == high else x
+        while not low <= x <= high:
+            x = 2 * low - x if x < low else 2 * high - x
+    return x if padding_mode == "zeros" else min(max(x, 0.0), n - 1.0)
 
 
 def grid_sample(
@@ -235,24 +211,24 @@ def grid_sample(
     out = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
 
     def neighbours(c: float, n: int) -> list[tuple[int, float]]:
-        at = (c + 1) / 2 * (n - 1) if align_corners else ((c + 1) * n - 1) / 2
+        place = (c + 1) / 2 * (n - 1) if align_corners else ((c + 1) * n - 1) / 2
         if mode == "bicubic":
-            near = [math.floor(at) + k for k in (-1, 0, 1, 2)]
+            near = [math.floor(place) + k for k in (-1, 0, 1, 2)]
             places = [int(_bounded(j, n, padding_mode, align_corners)) for j in near]
-            return [(p, _keys(at - j, -0.75)) for p, j in zip(places, near, strict=True)]
-        at = _bounded(at, n, padding_mode, align_corners)
+            return [(p, _keys(place - j, -0.75)) for p, j in zip(places, near, strict=True)]
+        place = _bounded(place, n, padding_mode, align_corners)
         if mode == "nearest":
-            return [(round(at), 1.0)]
-        low = math.floor(at)
-        return [(low, low + 1 - at), (low + 1, at - low)]
+            return [(round(place), 1.0)]
+        low = math.floor(place)
+        return [(low, low + 1 - place), (low + 1, place - low)]
 
     for point in np.ndindex(grid.shape[:-1]):
         sides = [neighbours(c, n) for n, c in zip(sizes, grid[point][::-1], strict=True)]
         for corner in itertools.product(*sides):
             place = tuple(j for j, _ in corner)
             if all(0 <= j < n for j, n in zip(place, sizes, strict=True)):
-                taken = math.prod(w for _, w in corner) * x[(point[0], slice(None), *place)]
-                out[(point[0], slice(None), *point[1:])] += taken
+                taken = math.prod(w for _, w in corner) * x[at(point[0], slice(None), *place)]
+                out[at(point[0], slice(None), *point[1:])] += taken
     return out
 
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from tinyt.testing.reference.elementwise import xlogy
-from tinyt.testing.reference.form import Array, Row, sized
+from tinyt.testing.reference.form import Array, Formula, Row, sized
 
 WIDE = np.longdouble
 
@@ -77,20 +77,10 @@ def _scaled_back(found: Array, x: Array) -> Array:
     return np.where(np.isinf(x), np.copysign(np.inf, found), found * half * half)
 
 
-def i0(x: Array) -> Array:
-    return _scaled_back(i0e(x), x)
-
-
-def i0e(x: Array) -> Array:
-    return _bessel(0, x)
-
-
-def i1(x: Array) -> Array:
-    return _scaled_back(i1e(x), x)
-
-
-def i1e(x: Array) -> Array:
-    return _bessel(1, x)
+i0: Formula = lambda x: _scaled_back(i0e(x), x)
+i0e: Formula = lambda x: _bessel(0, x)
+i1: Formula = lambda x: _scaled_back(i1e(x), x)
+i1e: Formula = lambda x: _bessel(1, x)
 
 
 def zeta(s: Array, q: Array) -> Array:
@@ -119,12 +109,8 @@ def logit(x: Array, eps: float | None = None) -> Array:
     return np.log(x / (1 - x))
 
 
-def ndtr(x: Array) -> Array:
-    return erfc(-x / math.sqrt(2)) / 2
-
-
-def entr(x: Array) -> Array:
-    return np.where(x < 0, -np.inf, -xlogy(x, x))
+ndtr: Formula = lambda x: erfc(-x / math.sqrt(2)) / 2
+entr: Formula = lambda x: np.where(x < 0, -np.inf, -xlogy(x, x))
 
 
 def frexp(x: Array) -> tuple[Array, Array]:
@@ -143,8 +129,7 @@ def log_ndtr(x: Array) -> Array:
     return np.where(x < 0, below, np.log1p(-0.5 * erfc(x / math.sqrt(2))))
 
 
-def ndtri(p: Array) -> Array:
-    return math.sqrt(2) * erfinv(2 * p - 1)
+ndtri: Formula = lambda p: math.sqrt(2) * erfinv(2 * p - 1)
 
 
 def gammainc(a: Array, x: Array) -> Array:
@@ -174,8 +159,7 @@ def _gammainc(a: Array, x: Array) -> Array:
     return np.exp(a * np.log(x) - x - log_gamma) * total
 
 
-def _beside_a_pole(_: Array, x: Array) -> Array:
-    return 1.0 + 1.0 / np.maximum(abs(x - np.rint(x)), 1e-8)
+_beside_a_pole: Formula = lambda _, x: 1.0 + 1.0 / np.maximum(abs(x - np.rint(x)), 1e-8)
 
 
 ROWS = {
