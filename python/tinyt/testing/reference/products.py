@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,29 +158,25 @@ def _beside_zeros(
 
 def _conv(x: Array, weight: Array, *a: Any) -> Sized:
     terms = weight[0].size if len(weight) else 1
-    return _each_conv(lambda x, w: _correlate(x, w, a), x, weight, terms=terms)
+    return _each_conv(partial(_correlate, a=a), x, weight, terms=terms)
 
 
 def _conv_backward_input(g: Array, weight: Array, size: Sequence[int], *a: Any) -> Sized:
-    def run(g: Array, weight: Array) -> Array:
-        return _correlate_input(g, weight, size, a)
-
     def count(wild: Array) -> Array:
         parts = wild.reshape(a[3], -1, wild.shape[1], math.prod(wild.shape[2:]))
         return parts.sum((1, 3)).reshape(1, -1, *(1,) * (g.ndim - 2))
 
+    run = partial(_correlate_input, size=size, a=a)
     found = _each_conv(run, g, weight, terms=weight[:, 0].size if weight.size else 1)
     return _beside_zeros(found, run, g, weight, count)
 
 
 def _conv_backward_weight(g: Array, x: Array, size: Sequence[int], *a: Any) -> Sized:
-    def run(g: Array, x: Array) -> Array:
-        return _correlate_weight(g, x, size, a)
-
     def count(wild: Array) -> Array:
         parts = wild.sum((0, *range(2, wild.ndim))).reshape(a[3], 1, -1)
         return parts.repeat(size[0] // a[3], 1).reshape(*size[:2], *(1,) * (g.ndim - 2))
 
+    run = partial(_correlate_weight, size=size, a=a)
     found = _each_conv(run, g, x, terms=g.size // max(g.shape[1], 1))
     return _beside_zeros(found, run, g, x, count)
 
