@@ -2,7 +2,7 @@
 backend/, compiler/ and peers/. Not a test itself.
 
 To add an operation, add a row to the list of its family in op_rows/ and its meaning to
-references.py.
+tinyt.testing.reference.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from tinyt.compiler import compiled as compiled_module
 from tinyt.compiler import passes
 from tinyt.compiler.api import compile
 from tinyt.compiler.compiled import Compiled
-from tinyt.compiler.float64 import table
 from tinyt.compiler.graph.graph import Graph
+from tinyt.testing.reference import table
 from unseen import unseen
 
 # Rows of the op table that float64 has no form of.

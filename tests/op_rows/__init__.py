@@ -14,6 +14,23 @@ import numpy as np
 from sampling import Array, S, Sample, draw, map_arrays, plain
 
 Rng = np.random.Generator
+
+
+def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Without NumPy's floating-point warnings: NaN and infinity are wanted results here."""
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+def in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For integers and bools too; NumPy would take a bool to float16."""
+    return lambda x, **kwargs: function(np.asarray(x, np.float64), **kwargs)
+
+
 Samples = Callable[[Rng, str], list[Sample]]
 
 FLOATS = ("float32", "float64")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-import references_activation as ref
-from op_rows import FLOATS, NUMBERS, Bad, Op, Rng, Samples, b, bad, dim_errors, f, i
-from references import quiet
+from op_rows import FLOATS, NUMBERS, Bad, Op, Rng, Samples, b, bad, dim_errors, f, i, quiet
 from sampling import S, Sample, Shape, draw, special_values
+from tinyt.testing.reference import activation as ref
+from tinyt.testing.reference import loss
 
 SHAPES: tuple[Shape, ...] = ((), (0,), (67,), (2, 0, 3), (4, 5))
 
@@ -61,7 +61,7 @@ def prelu_samples(rng: Rng, dtype: str) -> list[Sample]:
 
 def along(name: str, shapes: list[tuple[Shape, int]], **facts: Any) -> Op:
     samples = lambda rng, dt: [S(draw(rng, s, dt), d) for s, d in shapes]  # noqa: E731
-    reference: Callable[..., Any] = getattr(ref, name)
+    reference: Callable[..., Any] = getattr(loss if name == "softmin" else ref, name)
     return Op(name, samples, reference, f"nn.functional.{name}", FLOATS, method=False, **facts)
 
 

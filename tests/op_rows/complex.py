@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-import references as ref
-from op_rows import ALL, COMPLEX, FLOATS, NUMBERS, Op, Samples, b, bad, f, i
+from op_rows import ALL, COMPLEX, FLOATS, NUMBERS, Op, Samples, b, bad, f, i, quiet
 from sampling import BIG, SHAPES, Array, S, arrays_in, draw
+from tinyt.testing.reference import elementwise, reduce
 
 PARTS: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (67,), (4, 5), (2, 0, 3))
 
@@ -25,10 +25,6 @@ def pairs(*shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Samples:
 
 def z(*shape: int) -> Array:
     return f(*shape).astype(np.complex64)
-
-
-def as_parts(x: Array) -> Array:
-    return np.stack([x.real, x.imag], -1)
 
 
 def sgn(x: Array) -> Array:
@@ -49,7 +45,7 @@ COMPLEX_ROWS = [
     Op(
         "view_as_real",
         numbers(*PARTS),
-        as_parts,
+        elementwise.view_as_real,
         result="real",
         errors=(bad(RuntimeError, r"view_as_real.*float32", f(2)),),
         **ONLY,
@@ -57,7 +53,7 @@ COMPLEX_ROWS = [
     Op(
         "view_as_complex",
         lambda rng, dt: [S(draw(rng, (*s, 2), dt)) for s in PARTS],
-        lambda x: x[..., 0] + 1j * x[..., 1],
+        elementwise.view_as_complex,
         dtypes=FLOATS,
         call=lambda tt, x: tt.view_as_complex(tt.stack([x[..., 0], x[..., 1]], -1)),
         result="complex",
@@ -156,7 +152,7 @@ def wide(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def variance(x: Array, *args: Any, **kwargs: Any) -> Array:
     """That of the parts together."""
-    return ref.var(x.real, *args, **kwargs) + ref.var(x.imag, *args, **kwargs)
+    return reduce.var(x.real, *args, **kwargs) + reduce.var(x.imag, *args, **kwargs)
 
 
 # Rows of other families that take complex numbers: their reference for them (None: the row's own
@@ -174,8 +170,8 @@ WITH_COMPLEX: dict[str, tuple[Reference, float]] = {
     "log10": (wide(np.log10), 4),
     "log1p": (wide(np.log1p), 8),
     "sqrt": (wide(np.sqrt), 4),
-    "rsqrt": (wide(lambda x: 1 / np.sqrt(x)), 4),
-    "reciprocal": (lambda x: 1 / x, 4),
+    "rsqrt": (wide(elementwise.rsqrt), 4),
+    "reciprocal": (elementwise.reciprocal, 4),
     "sin": (wide(np.sin), 4),
     "cos": (wide(np.cos), 4),
     "tan": (wide(np.tan), 8),
@@ -188,7 +184,7 @@ WITH_COMPLEX: dict[str, tuple[Reference, float]] = {
     "asinh": (wide(np.arcsinh), 8),
     "acosh": (wide(np.arccosh), 8),
     "atanh": (wide(np.arctanh), 8),
-    "sigmoid": (wide(lambda x: 1 / (1 + np.exp(-x))), 8),
+    "sigmoid": (wide(elementwise.sigmoid), 8),
     "logical_not": (None, 0),
     "nan_to_num": (None, 0),
     "isnan": (None, 0),
@@ -255,9 +251,9 @@ def with_complex(op: Op) -> Op:
     if op.name not in WITH_COMPLEX:
         return op
     special, ulp = WITH_COMPLEX[op.name]
-    reference = ref.quiet(special or op.reference)
+    reference = quiet(special or op.reference)
     if op.name in OF_SIZES:
-        reference = ref.quiet(lambda x, *args, **kwargs: op.reference(np.abs(x), *args, **kwargs))
+        reference = quiet(lambda x, *args, **kwargs: op.reference(np.abs(x), *args, **kwargs))
 
     def choose(*args: Any, **kwargs: Any) -> Any:
         complex_given = any(a.dtype.kind == "c" for a, _ in arrays_in([args, kwargs]))

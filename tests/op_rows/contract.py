@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-import references as ref
 from op_rows import (
     FLOATS,
     Op,
@@ -18,6 +17,7 @@ from sampling import (
     S,
     draw,
 )
+from tinyt.testing.reference import products as ref
 
 
 def products(*pairs: Any, domain: tuple[float, float] = (-2, 2)) -> Samples:

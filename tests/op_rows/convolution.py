@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-import references_spatial as ref
 from op_rows import (
     FLOATS,
     Bad,
@@ -22,6 +21,7 @@ from sampling import (
     Sample,
     draw,
 )
+from tinyt.testing.reference import products as ref
 
 
 def conv_samples(n: int) -> Samples:

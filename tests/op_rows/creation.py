@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import references as ref
 from op_rows import (
     Bad,
     Op,
@@ -19,6 +18,7 @@ from sampling import (
     S,
     Sample,
 )
+from tinyt.testing.reference import shape as ref
 
 
 def creation(

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-import references as ref
-import references_special as special
-from op_rows import ALL, FLOATS, NUMBERS, Op, Rng, b, bad, f, i
+from op_rows import ALL, FLOATS, NUMBERS, Op, Rng, b, bad, f, i, quiet
 from op_rows.unary import EXACT, TEST, unary, unary_samples
 from sampling import SHAPES, Const, S, Sample, draw, special_values
+from tinyt.testing.reference import elementwise as ref
+from tinyt.testing.reference import special
 
 # Of functions with a zero inside the domain: the bound is absolute near it.
 NEAR_ZERO: dict[str, Any] = {"ulp": 8, "scale": 1.0}
@@ -24,10 +24,6 @@ def with_numbers(domain: tuple[float, float], key: str, *values: Any) -> Any:
     return lambda rng, dt: [
         S(draw(rng, s, dt, domain), **{key: v}) for s in SHAPES[:8] for v in values
     ]
-
-
-def scaled_bessel(order: int) -> Any:
-    return lambda x: special.bessel_i(order, x) * np.exp(-np.abs(x))
 
 
 def nan_samples(rng: Rng, dtype: str) -> list[Sample]:
@@ -71,10 +67,10 @@ FUNCTIONS = [
     unary("erfinv", special.erfinv, (-0.9, 0.9), ulp=6),
     unary("lgamma", special.lgamma, (0.3, 9), **NEAR_ZERO),
     unary("digamma", special.digamma, (0.3, 9), **NEAR_ZERO),
-    unary("i0", lambda x: special.bessel_i(0, x), (-9, 9), ulp=8, special=False),
+    unary("i0", special.i0, (-9, 9), ulp=8, special=False),
     unary(
         "special_i0e",
-        scaled_bessel(0),
+        special.i0e,
         (-9, 9),
         call="special.i0e",
         ulp=10,
@@ -83,7 +79,7 @@ FUNCTIONS = [
     ),
     unary(
         "special_i1",
-        lambda x: special.bessel_i(1, x),
+        special.i1,
         (-9, 9),
         call="special.i1",
         ulp=10,
@@ -92,7 +88,7 @@ FUNCTIONS = [
     ),
     unary(
         "special_i1e",
-        scaled_bessel(1),
+        special.i1e,
         (-9, 9),
         call="special.i1e",
         ulp=10,
@@ -142,7 +138,7 @@ FUNCTIONS = [
         Op(
             name,
             gamma_samples,
-            ref.quiet(reference),
+            quiet(reference),
             dtypes=FLOATS,
             inplace=True,
             out=True,
@@ -169,7 +165,7 @@ FUNCTIONS = [
             for s in ((), (0,), (3,), (4, 5), (67,))
             for n in (0, 2, 3)
         ],
-        ref.quiet(special.polygamma),
+        quiet(special.polygamma),
         call=lambda tt, x, n: tt.polygamma(n, x),
         dtypes=NUMBERS,
         result="float",
@@ -227,7 +223,7 @@ FUNCTIONS = [
     Op(
         "nan_to_num",
         nan_samples,
-        ref.quiet(ref.nan_to_num),
+        quiet(ref.nan_to_num),
         dtypes=ALL,
         inplace=True,
         out=True,

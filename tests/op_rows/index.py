@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-import references as ref
 from op_rows import (
     ALL,
     Op,
@@ -21,6 +20,7 @@ from sampling import (
     S,
     draw,
 )
+from tinyt.testing.reference import index as ref
 
 
 def unique_at(rng: Rng, shape: tuple[int, int], size: int) -> Array:
@@ -106,7 +106,7 @@ INDEX = [
             S(draw(rng, (4, 5), dt), -1, at(rng, (2,), 5)),
             S(draw(rng, (4, 5), dt), 1, at(rng, (0,), 5)),
         ],
-        ref.index_select,
+        lambda x, dim, index: np.take(x, index, axis=dim),
         dtypes=ALL,
         errors=(
             bad(

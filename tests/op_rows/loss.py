@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-import references_loss as ref
-from op_rows import FLOATS, Bad, Op, Rng, Samples, at, b, bad, f, i
-from references import softmax
+from op_rows import FLOATS, Bad, Op, Rng, Samples, at, b, bad, f, i, quiet
 from sampling import Const, S, Sample, Shape, draw
+from tinyt.testing.reference import loss as ref
 
 REDUCTIONS = ("mean", "sum", "none")
 Domain = tuple[float, float]
@@ -18,7 +17,13 @@ Domain = tuple[float, float]
 def loss(name: str, samples: Samples, *errors: Bad, **facts: Any) -> Op:
     facts = {"ulp": 16, "scale": 4, "call": f"nn.functional.{name}"} | facts
     return Op(
-        name, samples, getattr(ref, name), dtypes=FLOATS, method=False, errors=errors, **facts
+        name,
+        samples,
+        quiet(getattr(ref, name)),
+        dtypes=FLOATS,
+        method=False,
+        errors=errors,
+        **facts,
     )
 
 
@@ -77,7 +82,7 @@ def class_samples(probabilities: bool) -> Samples:
             found.append(S(x, target, weight, ignore_index=int(target.flat[0]), reduction="sum"))
             if probabilities:
                 found.append(S(x, target, weight, label_smoothing=0.2))
-                p = softmax(draw(rng, shape, "float64"), 1 if len(shape) > 1 else 0)
+                p = ref.softmax(draw(rng, shape, "float64"), 1 if len(shape) > 1 else 0)
                 found.append(S(x, Const(p.astype(dtype)), weight, label_smoothing=0.1))
         found.append(S(draw(rng, (0, 4), dtype), at(rng, (0,), 4), reduction="sum"))
         return found

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import references as ref
 from op_rows import (
     FLOATS,
     Op,
@@ -18,6 +17,7 @@ from op_rows import (
     dim_errors,
     f,
     i,
+    quiet,
 )
 from sampling import (
     Const,
@@ -25,13 +25,14 @@ from sampling import (
     Sample,
     draw,
 )
+from tinyt.testing.reference import attention, index, loss, norm
 
 F32 = np.float32
 
 
 def nn_op(name: str, samples: Samples, reference: Callable[..., Any], **facts: Any) -> Op:
     facts = {"dtypes": FLOATS, "method": False, "call": f"nn.functional.{name}"} | facts
-    return Op(name, samples, ref.quiet(reference), **facts)
+    return Op(name, samples, quiet(reference), **facts)
 
 
 def attention_samples(rng: Rng, dtype: str) -> list[Sample]:
@@ -195,7 +196,7 @@ NETWORKS = [
         lambda rng, dt: (
             [S(draw(rng, s, dt), d) for s, d in SOFT] + [S(draw(rng, (9, 3000), dt), 1, grad=False)]
         ),
-        ref.softmax,
+        loss.softmax,
         ulp=12,
         errors=dim_errors("softmax"),
     ),
@@ -204,7 +205,7 @@ NETWORKS = [
         lambda rng, dt: (
             [S(draw(rng, s, dt), d) for s, d in SOFT] + [S(draw(rng, (9, 3000), dt), 1, grad=False)]
         ),
-        ref.log_softmax,
+        loss.log_softmax,
         ulp=6,
         scale=4,
         errors=dim_errors("log_softmax"),
@@ -212,7 +213,7 @@ NETWORKS = [
     nn_op(
         "layer_norm",
         norm_samples,
-        ref.layer_norm,
+        norm.layer_norm,
         ulp=16,
         scale=4,
         errors=(
@@ -225,7 +226,7 @@ NETWORKS = [
     nn_op(
         "rms_norm",
         rms_samples,
-        ref.rms_norm,
+        norm.rms_norm,
         ulp=16,
         scale=4,
         errors=(
@@ -237,7 +238,7 @@ NETWORKS = [
     nn_op(
         "group_norm",
         group_samples,
-        ref.group_norm,
+        norm.group_norm,
         ulp=16,
         scale=8,
         errors=(
@@ -250,7 +251,7 @@ NETWORKS = [
     nn_op(
         "instance_norm",
         instance_samples,
-        ref.instance_norm,
+        norm.instance_norm,
         ulp=16,
         scale=8,
         errors=(
@@ -263,7 +264,7 @@ NETWORKS = [
     nn_op(
         "batch_norm",
         batch_samples,
-        ref.batch_norm,
+        norm.batch_norm,
         ulp=16,
         scale=8,
         errors=(
@@ -306,7 +307,7 @@ NETWORKS = [
             S(at(rng, (2, 3), 6), draw(rng, (6, 3), dt), -2, grad=False),
             S(at(rng, (5,), 3), draw(rng, (6, 3), dt), scale_grad_by_freq=True, grad=False),
         ],
-        ref.embedding,
+        lambda index, weight, *args, **kwargs: weight[index],
         result="reference",
         errors=(
             bad(IndexError, r"embedding.*9.*6", i(2) + 9, f(6, 3)),
@@ -316,7 +317,7 @@ NETWORKS = [
     nn_op(
         "embedding_bag",
         bag_samples,
-        ref.embedding_bag,
+        index.embedding_bag,
         result="reference",
         ulp=8,
         scale=8,
@@ -362,7 +363,7 @@ NETWORKS = [
     nn_op(
         "scaled_dot_product_attention",
         attention_samples,
-        ref.attention,
+        attention.scaled_dot_product_attention,
         ulp=16,
         scale=4,
         grad2=True,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import references_shape as ref
 from op_rows import ALL, FLOATS, NUMBERS, Op, bad, cases, f, i
+from tinyt.testing.reference import index
+from tinyt.testing.reference import shape as ref
 
 PATCHES = [
     Op(
@@ -21,7 +22,7 @@ PATCHES = [
             ((1, 1, 2, 2, 2), (1, 1, 0, 1, 1, 0), "circular"),
             ((0, 2, 3), (1, 1), "reflect"),
         ),
-        ref.pad_with,
+        ref.pad,
         call="nn.functional.pad",
         dtypes=NUMBERS,
         method=False,
@@ -37,11 +38,7 @@ PATCHES = [
     Op(
         "constant_pad_nd",
         cases(((2, 3), (1, 2)), ((2, 3), (0, 1, -1, 0), 3)),
-        lambda x, pad, value=0: ref.np.pad(
-            x[1:] if len(pad) == 4 else x,
-            ((0, 0), (pad[0], pad[1])),
-            constant_values=value,
-        ),
+        lambda x, pad, value=0: ref.pad(x, pad, value=value),
         dtypes=ALL,
         method=False,
         errors=(bad(RuntimeError, r"pad.*1, 1, 1", f(3, 3), (1, 1, 1)),),
@@ -84,7 +81,7 @@ PATCHES = [
             ((2, 3, 3), (2, 3), 1, 1, (2, 1)),
             ((1, 1, 5, 4), 2, (2, 1), (1, 0), 2),
         ),
-        ref.unfold_patches,
+        index.unfold_patches,
         call="nn.functional.unfold",
         dtypes=FLOATS,
         method=False,
@@ -102,7 +99,7 @@ PATCHES = [
             ((6, 6), (3, 3), (2, 3), 1, 1, (2, 1)),
             ((2, 4, 6), (5, 4), 2, (2, 1), (1, 0), 2),
         ),
-        ref.fold_patches,
+        index.fold_patches,
         call="nn.functional.fold",
         dtypes=FLOATS,
         method=False,

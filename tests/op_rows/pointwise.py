@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-import references as ref
-import references_special as special
 from op_rows import ALL, FLOATS, NUMBERS, Op, Rng, b, bad, f, i
 from op_rows.binary import binary, three
 from sampling import S, Sample, draw
+from tinyt.testing.reference import elementwise as ref
 
 NOT_ZERO = (0.3, 4)
 TENSORS: dict[str, Any] = {"scalars": ()}  # PyTorch takes no numbers here
@@ -97,11 +96,11 @@ POINTWISE = [
         **TENSORS,
     ),
     binary(
-        "xlogy", special.xlogy, (0.3, 4), (0.1, 5), scalars=(2, 0.5), ulp=3, result="float", scale=1
+        "xlogy", ref.xlogy, (0.3, 4), (0.1, 5), scalars=(2, 0.5), ulp=3, result="float", scale=1
     ),
     binary(
         "special_xlog1py",
-        special.xlog1py,
+        ref.xlog1py,
         (0.3, 4),
         (-0.9, 5),
         scalars=(2, 0.5),
@@ -151,7 +150,7 @@ POINTWISE = [
     ),
     binary(
         "bitwise_left_shift",
-        np.left_shift,
+        ref.bitwise_left_shift,
         (-40, 40),
         (0, 9),
         more=not_for_floats("bitwise_left_shift"),
@@ -159,7 +158,7 @@ POINTWISE = [
     ),
     binary(
         "bitwise_right_shift",
-        np.right_shift,
+        ref.bitwise_right_shift,
         (-4000, 4000),
         (0, 9),
         more=not_for_floats("bitwise_right_shift"),
@@ -181,7 +180,7 @@ POINTWISE = [
     Op(
         "lerp",
         between,
-        lambda a, b, w: a + (b - a) * w,
+        ref.lerp,
         dtypes=FLOATS,
         ulp=4,
         scale=10,
@@ -195,7 +194,7 @@ POINTWISE = [
     Op(
         "addcmul",
         three((-4, 4)),
-        lambda x, a, b, value: x + value * a * b,
+        ref.addcmul,
         dtypes=FLOATS,
         ulp=4,
         scale=40,
@@ -206,7 +205,7 @@ POINTWISE = [
     Op(
         "addcdiv",
         three((0.3, 4)),
-        lambda x, a, b, value: x + value * a / b,
+        ref.addcdiv,
         dtypes=FLOATS,
         ulp=4,
         scale=40,

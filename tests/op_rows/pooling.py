@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-import references_spatial as ref
 from op_rows import FLOATS, Bad, Op, Rng, Samples, bad, f
 from op_rows.network import nn_op
 from sampling import Const, S, Sample, draw
+from tinyt.testing.reference import spatial as ref
 
 SIDES = {1: (7,), 2: (6, 5), 3: (4, 3, 5)}
 
@@ -76,7 +77,7 @@ def max_rows(n: int) -> list[Op]:
         nn_op(
             usual,
             on_planes(n, *kinds),
-            ref.max_pool(n),
+            partial(ref.max_pool, n),
             dtypes=FLOATS if n == 1 else ("float32", "float64", "int64"),
             result="reference",
             errors=(*window_errors(usual, n), empty_planes(usual, n, 2)),
@@ -84,7 +85,7 @@ def max_rows(n: int) -> list[Op]:
         nn_op(
             even,
             on_planes(n, *sizes),
-            ref.adaptive_max_pool(n),
+            partial(ref.adaptive_max_pool, n),
             result="reference",
             errors=size_errors(even, n),
         ),
@@ -121,7 +122,7 @@ def avg_rows(n: int) -> list[Op]:
         nn_op(
             usual,
             on_planes(n, *kinds),
-            ref.avg_pool(n),
+            partial(ref.avg_pool, n),
             ulp=6,
             scale="abs",
             out=n > 1,  # PyTorch's avg_pool1d takes none
@@ -130,7 +131,7 @@ def avg_rows(n: int) -> list[Op]:
         nn_op(
             even,
             on_planes(n, *sizes),
-            ref.adaptive_avg_pool(n),
+            partial(ref.adaptive_avg_pool, n),
             ulp=6,
             scale="abs",
             errors=(
@@ -154,7 +155,7 @@ def lp_rows(n: int) -> list[Op]:
         nn_op(
             name,
             samples,
-            ref.lp_pool(n),
+            partial(ref.lp_pool, n),
             ulp=16,
             scale=1,
             errors=(
@@ -186,7 +187,7 @@ def unpool_rows(n: int) -> list[Op]:
         nn_op(
             name,
             samples,
-            ref.max_unpool(n),
+            partial(ref.max_unpool, n),
             strided=False,
             errors=(
                 bad(RuntimeError, rf"{name}.*999", x, index + 999, 2),

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-import references_spatial as ref
 from op_rows import Rng, Samples, bad, f
 from op_rows.network import nn_op
 from sampling import S, Sample, draw
+from tinyt.testing.reference import spatial as ref
 
 PLANES = {1: (2, 1, 5), 2: (1, 2, 4, 3), 3: (1, 1, 3, 2, 4)}
 IMAGE, LINE = f(1, 1, 4, 4), f(1, 1, 4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-import references_order as ref
 from op_rows import (
     ALL,
     FLOATS,
@@ -15,9 +14,10 @@ from op_rows import (
     dim_errors,
     f,
     i,
+    quiet,
 )
-from references import quiet
 from sampling import S, Sample, draw
+from tinyt.testing.reference import order, reduce
 
 LINES = (((7,), 0), ((3, 5), 1), ((5, 3), 0), ((), 0), ((2, 0, 3), 1), ((2, 3, 4), -2))
 
@@ -47,7 +47,7 @@ SCAN = [
     Op(
         "cumsum",
         scan_samples,
-        ref.scanned(np.cumsum),
+        reduce.scan(np.cumsum),
         dtypes=(*ALL, "int32", "uint8"),
         result="sum",
         ulp=8,
@@ -59,7 +59,7 @@ SCAN = [
     Op(
         "cumprod",
         product_samples,
-        ref.scanned(np.cumprod),
+        reduce.scan(np.cumprod),
         dtypes=(*ALL, "int32"),
         result="sum",
         ulp=200,
@@ -70,7 +70,7 @@ SCAN = [
     Op(
         "cummax",
         with_nan,
-        ref.extremes(lambda a, b: a >= b),
+        reduce.running(np.maximum),
         dtypes=ALL,
         result="reference",
         errors=dim_errors("cummax"),
@@ -78,7 +78,7 @@ SCAN = [
     Op(
         "cummin",
         with_nan,
-        ref.extremes(lambda a, b: a <= b),
+        reduce.running(np.minimum),
         dtypes=(*ALL, "uint8"),
         result="reference",
         errors=dim_errors("cummin"),
@@ -90,7 +90,7 @@ SCAN = [
             S(np.array([1, 700, -700, 0, np.nan, 2], dt), 0, grad=False),
             *scan_samples(rng, dt),
         ],
-        quiet(ref.logcumsumexp),
+        quiet(reduce.logcumsumexp),
         dtypes=FLOATS,
         ulp=16,  # a sum of 1300 terms, one by one
         scale=2,
@@ -107,7 +107,7 @@ SCAN = [
             S(draw(rng, (4, 3), dt), 1, 0, draw(rng, (2, 3), dt), draw(rng, (1, 3), dt)),
             S(draw(rng, (0,), dt)),
         ],
-        ref.diff,
+        order.diff,
         dtypes=ALL,
         ulp=32,
         scale=8,
@@ -128,7 +128,7 @@ SCAN = [
             S(draw(rng, (2, 3), dt), draw(rng, (2, 3), dt)),
             *([S(draw(rng, (3, 0), dt))] if dt != "int64" else []),
         ],
-        ref.trapezoid,
+        order.trapezoid,
         dtypes=NUMBERS,
         result="float",
         ulp=16,
@@ -147,7 +147,7 @@ SCAN = [
             S(draw(rng, (3, 5), dt), draw(rng, (5,), dt)),
             S(draw(rng, (2, 3), dt), draw(rng, (2, 3), dt), dim=0),
         ],
-        ref.cumulative_trapezoid,
+        order.cumulative_trapezoid,
         dtypes=NUMBERS,
         result="float",
         ulp=16,
@@ -169,7 +169,7 @@ SCAN = [
                 edge_order=2,
             ),
         ],
-        ref.gradient,
+        order.gradient,
         dtypes=FLOATS,
         ulp=32,
         scale=8,

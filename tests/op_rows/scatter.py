@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-import references_shape as ref
 from op_rows import ALL, NUMBERS, Op, Rng, at, b, bad, f, i
 from sampling import Array, S, Sample, draw
+from tinyt.testing.reference import index as ref
 
 FAR = (RuntimeError, IndexError)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-import references_order as ref
 from op_rows import (
     FLOATS,
     NUMBERS,
@@ -15,6 +14,7 @@ from op_rows import (
     i,
 )
 from sampling import Array, Const, S, Sample, draw
+from tinyt.testing.reference import order as ref
 
 
 def ascending(rng: Rng, shape: tuple[int, ...], dtype: str) -> Array:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-import references as ref
 from op_rows import (
     ALL,
     Op,
@@ -22,6 +21,8 @@ from sampling import (
     S,
     draw,
 )
+from tinyt.testing.reference import index
+from tinyt.testing.reference import shape as ref
 
 VIEW: dict[str, Any] = {"dtypes": ALL, "view": True}
 
@@ -147,7 +148,7 @@ SHAPE = [
             ((3,), key(slice(3, 1))),
             ((2, 3, 4), key(..., slice(None, None, 3))),
         ),
-        ref.getitem,
+        index.getitem,
         call=lambda tt, x, k: x[k],
         method=False,
         **VIEW,
@@ -164,7 +165,7 @@ SHAPE = [
             ((), ...),
             ((2, 3, 4), key(0, ..., slice(0, 2))),
         ),
-        ref.getitem,
+        index.getitem,
         call=lambda tt, x, k: x[k],
         method=False,
         **VIEW,
@@ -190,7 +191,7 @@ SHAPE = [
             S(draw(rng, (4, 5), dt), np.array(2)),
             S(draw(rng, (4, 5), dt), [1, 3]),
         ],
-        ref.getitem,
+        index.getitem,
         call=lambda tt, x, k: x[k],
         dtypes=ALL,
         method=False,

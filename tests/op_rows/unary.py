@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import references as ref
 from op_rows import (
     ALL,
     FLOATS,
@@ -20,6 +19,8 @@ from op_rows import (
     bad,
     cases,
     f,
+    in_float64,
+    quiet,
 )
 from sampling import (
     BIG,
@@ -29,6 +30,8 @@ from sampling import (
     draw,
     special_values,
 )
+from tinyt.testing.reference import elementwise as ref
+from tinyt.testing.reference import special
 
 
 def unary_samples(domain: tuple[float, float], special: bool = True) -> Samples:
@@ -51,8 +54,8 @@ def unary(
     **facts: Any,
 ) -> Op:
     facts = {"ulp": 2, "inplace": True, "out": True, "dtypes": ALL, "result": "float"} | facts
-    function = ref.in_float64(reference) if facts["result"] == "float" else reference
-    return Op(name, unary_samples(domain, special), ref.quiet(function), **facts)
+    function = in_float64(reference) if facts["result"] == "float" else reference
+    return Op(name, unary_samples(domain, special), quiet(function), **facts)
 
 
 EXACT: dict[str, Any] = {"ulp": 0, "result": "same", "dtypes": NUMBERS}
@@ -73,7 +76,7 @@ def no_bool(name: str) -> tuple[Bad, ...]:
 UNARY = [
     unary("abs", np.abs, **EXACT),
     unary("neg", np.negative, **EXACT, errors=no_bool("neg")),
-    unary("sign", lambda x: x if x.dtype == bool else np.nan_to_num(np.sign(x)), **EXACT),
+    unary("sign", ref.sign, **EXACT),
     unary("square", np.square, **EXACT),
     unary("relu", ref.relu, **EXACT | {"out": False}, errors=no_bool("relu")),
     unary("floor", np.floor, (-9, 9), **EXACT),
@@ -85,13 +88,13 @@ UNARY = [
     unary("log", np.log, (0.01, 9)),
     unary("log1p", np.log1p, (-0.9, 5)),
     unary("sqrt", np.sqrt, (0.01, 9), ulp=0),
-    unary("rsqrt", lambda x: 1 / np.sqrt(x), (0.01, 9)),
-    unary("reciprocal", lambda x: 1 / x, (0.1, 9), ulp=0),
+    unary("rsqrt", ref.rsqrt, (0.01, 9)),
+    unary("reciprocal", ref.reciprocal, (0.1, 9), ulp=0),
     unary("sin", np.sin, (-30, 30)),
     unary("cos", np.cos, (-30, 30)),
     unary("tanh", np.tanh),
     unary("sigmoid", ref.sigmoid, (-20, 20)),
-    unary("erf", ref.erf, (-3, 3)),
+    unary("erf", special.erf, (-3, 3)),
     unary(
         "bitwise_not",
         np.invert,

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-import references_shape as ref
 from op_rows import ALL, Op, Samples, bad, cases, f, i, method
 from op_rows.shape import VIEW
 from sampling import S, draw
+from tinyt.testing.reference import index
+from tinyt.testing.reference import shape as ref
 
 
 def several(*rows: tuple[tuple[int, ...], ...]) -> Samples:
@@ -77,7 +78,7 @@ STRIDES = [
             ((2, 3, 3), 1, -1, 1),
             ((2, 3), 7),
         ),
-        ref.diagonal,
+        np.diagonal,
         **VIEW,
         errors=(
             bad(RuntimeError, r"diagonal.*0 and 0", f(3, 4), 0, 0, 0),
@@ -135,7 +136,7 @@ JOINS = [
             S(draw(rng, (2,), dt), draw(rng, (3,), dt), draw(rng, (), dt), indexing="xy"),
             S(draw(rng, (2,), dt), indexing="xy"),
         ],
-        ref.meshgrid,
+        np.meshgrid,
         **JOIN,
         errors=(
             bad(RuntimeError, r"meshgrid.*'ab'", f(2), indexing="ab"),
@@ -183,7 +184,7 @@ JOINS = [
             S(draw(rng, (2, 2), dt), np.array([3]), dim=-1),
             S(draw(rng, (2, 2), dt), np.array([3]), dim=-1, output_size=6),
         ],
-        ref.repeat_interleave,
+        lambda x, repeats, dim=None, output_size=None: np.repeat(x, repeats, dim),
         dtypes=ALL,
         errors=(
             bad(RuntimeError, r"repeat_interleave.*-1", f(2), -1),
@@ -201,7 +202,7 @@ CUTS = [
     Op(
         "split_with_sizes",
         cases(((7, 2), (3, 4)), ((2, 4), [1, 0, 3], -1)),
-        lambda x, sizes, dim=0: np.split(x, np.cumsum(sizes)[:-1], dim),
+        ref.split,
         **VIEW,
         errors=(bad(RuntimeError, r"split_with_sizes.*\b7\b", f(7), [3, 3]),),
     ),
@@ -239,7 +240,7 @@ CUTS = [
     Op(
         "narrow_copy",
         cases(((5, 3), 0, 1, 3), ((5, 3), -1, 2, 0)),
-        lambda x, dim, start, n: np.take(x, range(start, start + n), dim),
+        ref.narrow,
         dtypes=ALL,
         out=True,
     ),
@@ -292,7 +293,7 @@ ARRANGED = [
             S(draw(rng, (3, 4), dt), draw(rng, (2,), dt), -1),
             S(draw(rng, (2, 3, 3), dt), draw(rng, (3, 2), dt), 0, 0, 2),
         ],
-        ref.diagonal_scatter,
+        index.diagonal_scatter,
         dtypes=ALL,
         errors=(bad(RuntimeError, r"diagonal_scatter.*\(2,\).*\(3,\)", f(3, 4), f(2)),),
     ),
@@ -302,7 +303,7 @@ ARRANGED = [
             S(draw(rng, (3, 4), dt), draw(rng, (4,), dt), 0, 1),
             S(draw(rng, (3, 4), dt), draw(rng, (3,), dt), -1, -2),
         ],
-        ref.select_scatter,
+        index.select_scatter,
         dtypes=ALL,
         errors=(
             bad(RuntimeError, r"select_scatter.*\(3,\).*\(4,\)", f(3, 4), f(3), 0, 1),
@@ -316,7 +317,7 @@ ARRANGED = [
             S(draw(rng, (3, 4), dt), draw(rng, (3, 2), dt), dim=1, start=-2),
             S(draw(rng, (3,), dt), draw(rng, (3,), dt)),
         ],
-        ref.slice_scatter,
+        index.slice_scatter,
         dtypes=ALL,
         out=True,
         errors=(bad(RuntimeError, r"slice_scatter.*\(1,\).*\(2,\)", f(3), f(1), 0, 1),),

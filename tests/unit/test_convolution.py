@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import references_spatial as ref
 import tinyt
 from tinyt import nn
+from tinyt.testing.reference import products as ref
 
 
 @pytest.mark.parametrize("size", [(9, 7), (10, 8), (1, 2, 10, 7)])

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tinyt
-from references import getitem
 from sampling import build, to_numpy
+from tinyt.testing.reference.index import getitem
 
 SHAPE = (4, 5, 3)
 ALL = slice(None)

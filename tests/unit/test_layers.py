@@ -21,6 +21,7 @@ PYTHON_LAYERS = [
     {"_core"},
     {"_tensor", "_autograd", "_capture", "forks"},
     {"absent", "config", "dtypes", "formats", "imports", "memory", "nesting", "printing"},
+    {"testing.reference"},
     {"tensor"},
     {"random", "return_types", "decompositions"},
     {"autograd"},
@@ -73,9 +74,17 @@ def short(path: Path) -> str:
 
 
 def module_of(path: Path) -> str:
-    """The first component below `tinyt`; the package's own __init__ is ''."""
-    first = path.relative_to(PACKAGE).parts[0]
-    return "" if first == "__init__.py" else first.removesuffix(".py")
+    """The first component below `tinyt`, or one with a layer of its own below that; the package's
+    own __init__ is ''."""
+    name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    return "" if name == "__init__" else first_of(name)
+
+
+def first_of(name: str) -> str:
+    """What the layers call a module inside tinyt."""
+    parts = name.split(".")
+    inner = ".".join(parts[:2])
+    return inner if any(inner in group for group in PYTHON_LAYERS) else parts[0]
 
 
 def rank(name: str, layers: list[set[str]]) -> int:
@@ -105,7 +114,7 @@ def is_tinyt(name: str) -> bool:
 
 def target_of(name: str) -> str:
     """The layer that a dotted name inside tinyt belongs to; '' for the package itself."""
-    first = name.removeprefix("tinyt").lstrip(".").partition(".")[0]
+    first = first_of(name.removeprefix("tinyt").lstrip("."))
     is_module = any(first in group for group in PYTHON_LAYERS)
     exists = (PACKAGE / first).is_dir() or (PACKAGE / f"{first}.py").exists()
     return first if is_module or exists else ""

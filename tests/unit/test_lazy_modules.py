@@ -34,6 +34,21 @@ def test_nothing_is_loaded_before_it_is_used() -> None:
     assert done.returncode == 0, done.stderr
 
 
+COMPILING = """
+import sys, tinyt
+tinyt.compile(lambda x: x * 2)(tinyt.ones(3))
+late = ["numpy", "tinyt.testing.assertions", "tinyt.testing.reference.elementwise"]
+assert not {*late} & {*sys.modules}
+tinyt.compile(lambda x: x * 2, verify=True)(tinyt.ones(3))
+assert "tinyt.testing.reference.elementwise" in sys.modules
+"""
+
+
+def test_the_reference_is_loaded_by_the_first_verification() -> None:
+    done = subprocess.run([sys.executable, "-c", COMPILING], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_tables_name_modules_of_pytorch() -> None:
     assert {"distributed", "jit", "multiprocessing", "profiler"} <= tinyt._LAZY
     assert {"_pytree", "benchmark", "tensorboard"} <= utils._LAZY

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import references_order as ref
 import tinyt
+from tinyt.testing.reference import order as ref
 
 INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
 DTYPES = ["float32", "float64", "float16", "bfloat16", *INTEGERS]

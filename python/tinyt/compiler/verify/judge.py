@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinyt.compiler.capture.trial import Difference, array_of, at_first
-from tinyt.compiler.float64 import Array, Sized, table
 from tinyt.compiler.graph.graph import OPS
 from tinyt.dtypes import bfloat16, finfo, float16, float32, promote_types
 from tinyt.tensor import Tensor, prim
+from tinyt.testing.reference import Array, Sized, table
 
 if TYPE_CHECKING:
     from tinyt._tensor import dtype

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tinyt.compiler.float64.form import Array, Row, Sized
+import numpy as np
+
 from tinyt.dtypes import ALL
+from tinyt.testing.reference.form import Array, Row, Sized
 
 
 def _words(counters: Array, seed: int, last: int) -> Array:
     """Four words of 32 bits of every counter, whose last word is given."""
-    import numpy as np
-
     mask = np.uint64(0xFFFFFFFF)
     zero = np.zeros_like(counters)
     c = [counters & mask, counters >> np.uint64(32), zero, zero + np.uint64(last)]
@@ -31,8 +31,6 @@ def _words(counters: Array, seed: int, last: int) -> Array:
 
 def _draw(n: int, seed: int, offset: int, bits: int) -> Array:
     """n words of so many bits."""
-    import numpy as np
-
     counters = np.arange(-(-n // 4), dtype=np.uint64) + np.uint64(offset)
     high = _words(counters, seed, 0)
     if bits == 32:
@@ -42,8 +40,6 @@ def _draw(n: int, seed: int, offset: int, bits: int) -> Array:
 
 def _units(n: int, number: int, seed: int, offset: int) -> Array:
     """Uniform in [0, 1): 24 bits, of float64 53."""
-    import numpy as np
-
     if ALL[number].name == "float64":
         return (_draw(n, seed, offset, 64) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return (_draw(n, seed, offset, 32) >> np.uint64(8)).astype(np.float64) * 2.0**-24
@@ -51,8 +47,6 @@ def _units(n: int, number: int, seed: int, offset: int) -> Array:
 
 def _normals(size: Sequence[int], number: int, device: int, seed: int, offset: int) -> Sized:
     """Box and Muller: two neighbours give two normal numbers."""
-    import numpy as np
-
     n = math.prod(size)
     pairs = _units(n + n % 2, number, seed, offset).reshape(-1, 2)
     radius, angle = np.sqrt(-2 * np.log(1 - pairs[:, 0])), 2 * math.pi * pairs[:, 1]
@@ -61,19 +55,17 @@ def _normals(size: Sequence[int], number: int, device: int, seed: int, offset: i
     return Sized(*(a.reshape(-1)[:n].reshape(tuple(size)) for a in (found, scale)))
 
 
-def rows() -> dict[str, Row]:
-    """Their rows."""
-    import numpy as np
+def _bits(size: Sequence[int], device: int, seed: int, offset: int) -> Array:
+    found = _draw(math.prod(size), seed, offset, 64)
+    return found.view(np.int64).reshape(tuple(size))
 
-    def bits(size: Sequence[int], device: int, seed: int, offset: int) -> Array:
-        found = _draw(math.prod(size), seed, offset, 64)
-        return found.view(np.int64).reshape(tuple(size))
 
-    def uniform(size: Sequence[int], number: int, device: int, seed: int, offset: int) -> Array:
-        found = _units(math.prod(size), number, seed, offset).reshape(tuple(size))
-        if ALL[number].itemsize == 2:  # cut, since rounding could reach 1
-            steps = 2.0 ** (11 if ALL[number].name == "float16" else 8)
-            found = np.floor(found * steps) / steps
-        return found
+def _uniform(size: Sequence[int], number: int, device: int, seed: int, offset: int) -> Array:
+    found = _units(math.prod(size), number, seed, offset).reshape(tuple(size))
+    if ALL[number].itemsize == 2:  # cut, since rounding could reach 1
+        steps = 2.0 ** (11 if ALL[number].name == "float16" else 8)
+        found = np.floor(found * steps) / steps
+    return found
 
-    return {"random_bits": Row(bits, 0), "uniform": Row(uniform, 1), "normal": Row(_normals)}
+
+ROWS = {"random_bits": Row(_bits, 0), "uniform": Row(_uniform, 1), "normal": Row(_normals)}

@@ -1,26 +1,25 @@
-"""The special functions in float64 by series, recurrences and Newton's method."""
+"""Special functions, by series, recurrences and Newton's method; sums of many terms in extended
+precision."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray
+from tinyt.testing.reference.elementwise import xlogy
+from tinyt.testing.reference.form import Array, Formula, Row, sized
 
+WIDE = np.longdouble
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
 erfc = np.vectorize(math.erfc, otypes=[np.float64])
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-SQRT_PI = math.sqrt(math.pi)
-WIDE = np.longdouble  # sums of many terms
 
 
 def _lgamma(x: float) -> float:
-    if x <= 0 and (math.isinf(x) or x == math.floor(x)):
-        return math.inf
     try:
         return math.lgamma(x)
-    except OverflowError:
+    except (ValueError, OverflowError):
         return math.inf
 
 
@@ -29,28 +28,22 @@ lgamma = np.vectorize(_lgamma, otypes=[np.float64])
 
 def erfinv(x: Array) -> Array:
     """Newton's method on erf from Winitzki's approximation; inf at 1, NaN beyond."""
-    inside = np.abs(x) < 1
-    safe = np.where(inside, x, 0.0)
-    log = np.log1p(-safe * safe)
-    a = 0.147
-    half = 2 / (math.pi * a) + log / 2
-    y = np.copysign(np.sqrt(np.sqrt(half * half - log / a) - half), safe)
-    for _ in range(4):
-        # The smaller of erf and erfc carries the digits.
-        error = np.where(
-            np.abs(safe) < 0.5,
-            _erf(y) - safe,
-            np.sign(safe) * ((1 - np.abs(safe)) - erfc(np.abs(y))),
-        )
-        y = y - error * (SQRT_PI / 2) * np.exp(y * y)
-    return np.where(inside, y, np.where(np.abs(x) == 1, np.copysign(np.inf, x), np.nan))
+    a = np.minimum(abs(x), 1.0)
+    log = np.log1p(-a * a)
+    half = 2 / (math.pi * 0.147) + log / 2
+    y = np.sqrt(np.sqrt(half * half - log / 0.147) - half)
+    y = np.where(np.isfinite(y), y, 0.0)
+    for _ in range(5):
+        error = np.where(a < 0.5, erf(y) - a, (1 - a) - erfc(y))  # the smaller has the digits
+        y = y - error * np.exp(y * y) * (math.sqrt(math.pi) / 2)
+    y = np.where(a == 1, np.inf, y)
+    return np.where(abs(x) > 1, np.nan, np.copysign(y, x))
 
 
 def digamma(x: Array) -> Array:
     """Abramowitz & Stegun 6.3.18 beyond 30, recurrence below it, reflection below zero."""
     x = np.asarray(x, WIDE)
-    negative = x < 0
-    y = np.where(negative, 1 - x, x)
+    y = np.where(x < 0, 1 - x, x)
     total = np.zeros_like(y)
     for _ in range(30):
         small = y < 30
@@ -59,19 +52,35 @@ def digamma(x: Array) -> Array:
     z = 1 / (y * y)
     total = total + np.log(y) - 0.5 / y - z * (1 / 12 - z * (1 / 120 - z * (1 / 252 - z / 240)))
     turn = np.where(x == np.floor(x), np.nan, math.pi / np.tan(math.pi * (x - np.round(x))))
-    return np.where(negative, total - turn, total).astype(np.float64)
+    return np.where(x < 0, total - turn, total).astype(np.float64)
 
 
-def bessel_i(order: int, x: Array) -> Array:
-    """The power series of I0 or I1 (Abramowitz & Stegun 9.6.10); all terms have one sign."""
-    x = np.asarray(x, WIDE)
-    z = x * x / 4
-    term = np.ones_like(z) if order == 0 else x / 2
-    total = term
-    for k in range(1, 60):
-        term = term * z / (k * (k + order))
-        total = total + term
-    return total.astype(np.float64)
+def _bessel(order: int, x: Array) -> Array:
+    """I0 and I1 over e^|x| by their integral over a quarter of a period, which the midpoint rule
+    gives exactly; from 100 on by Hankel's expansion (DLMF 10.40.1)."""
+    angle = (np.arange(24) + 0.5) * (math.pi / 48)
+    c, below = np.cos(angle), 2 * np.sin(angle / 2) ** 2  # what it is below 1
+    a = np.minimum(abs(x), 100)[..., None]
+    twice = np.expm1(-2 * a * c)  # e^-a c times 2 sinh(a c), or 2 cosh
+    near = ((-twice * c if order else 2 + twice) * np.exp(-a * below)).mean(-1) / 2
+    a = np.maximum(abs(x), 100)
+    term = far = np.ones_like(a)
+    for k in range(1, 12):
+        term = term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * a)
+        far = far + term
+    found = np.where(abs(x) < 100, near, far / np.sqrt(2 * math.pi * a))
+    return np.copysign(found, x) if order else found
+
+
+def _scaled_back(found: Array, x: Array) -> Array:
+    half = np.exp(abs(x) / 2)  # the whole is finite where e^|x| is not any more
+    return np.where(np.isinf(x), np.copysign(np.inf, found), found * half * half)
+
+
+i0: Formula = lambda x: _scaled_back(i0e(x), x)
+i0e: Formula = lambda x: _bessel(0, x)
+i1: Formula = lambda x: _scaled_back(i1e(x), x)
+i1e: Formula = lambda x: _bessel(1, x)
 
 
 def zeta(s: Array, q: Array) -> Array:
@@ -100,20 +109,8 @@ def logit(x: Array, eps: float | None = None) -> Array:
     return np.log(x / (1 - x))
 
 
-def xlogy(x: Any, y: Any) -> Array:
-    return np.where((np.asarray(x) == 0) & ~np.isnan(y), 0.0, x * np.log(y))
-
-
-def xlog1py(x: Any, y: Any) -> Array:
-    return np.where((np.asarray(x) == 0) & ~np.isnan(y), 0.0, x * np.log1p(y))
-
-
-def ndtr(x: Array) -> Array:
-    return erfc(-x / math.sqrt(2)) / 2
-
-
-def entr(x: Array) -> Array:
-    return np.where(x < 0, -np.inf, -xlogy(x, x))
+ndtr: Formula = lambda x: erfc(-x / math.sqrt(2)) / 2
+entr: Formula = lambda x: np.where(x < 0, -np.inf, -xlogy(x, x))
 
 
 def frexp(x: Array) -> tuple[Array, Array]:
@@ -123,21 +120,16 @@ def frexp(x: Array) -> tuple[Array, Array]:
 
 def erfcx(x: Array) -> Array:
     """``exp(x**2) erfc(x)``."""
-    x = np.asarray(x, np.float64)
-    square = np.asarray(x, WIDE) ** 2
-    return np.asarray(np.exp(square) * erfc(x), np.float64)
+    return np.asarray(np.exp(np.asarray(x, WIDE) ** 2) * erfc(x), np.float64)
 
 
 def log_ndtr(x: Array) -> Array:
     """The logarithm of erfc(-x / sqrt(2)) / 2: of a value near 1 by what is missing."""
-    x = np.asarray(x, np.float64)
     below = np.log(0.5 * erfc(-np.minimum(x, 0) / math.sqrt(2)))
     return np.where(x < 0, below, np.log1p(-0.5 * erfc(x / math.sqrt(2))))
 
 
-def ndtri(p: Array) -> Array:
-    """sqrt(2) erfinv(2 p - 1)."""
-    return math.sqrt(2) * erfinv(2 * np.asarray(p, np.float64) - 1)
+ndtri: Formula = lambda p: math.sqrt(2) * erfinv(2 * p - 1)
 
 
 def gammainc(a: Array, x: Array) -> Array:
@@ -165,3 +157,19 @@ def _gammainc(a: Array, x: Array) -> Array:
     for k in range(1, 21):
         log_gamma = log_gamma - np.log(a + k)
     return np.exp(a * np.log(x) - x - log_gamma) * total
+
+
+_beside_a_pole: Formula = lambda _, x: 1.0 + 1.0 / np.maximum(abs(x - np.rint(x)), 1e-8)
+
+
+ROWS = {
+    "erf": Row(erf),
+    "erfc": Row(erfc),
+    "lgamma": Row(sized(lgamma, lambda _, x: 1.0)),
+    "erfinv": Row(erfinv, 8),
+    "digamma": Row(sized(digamma, _beside_a_pole), 16),
+    "i0": Row(i0, 8),
+    "i0e": Row(i0e, 8),
+    "i1": Row(i1, 16),
+    "i1e": Row(i1e, 16),
+}
