@@ -17,8 +17,7 @@ constexpr int64_t kBand = 4096;               // elements of a band, about
 constexpr int64_t kMaxPairs = 16;             // of channels in a group
 constexpr int64_t kMaxTerms = 256;            // of the sum for one element
 constexpr double kMaxDirectPacked = 1 << 24;  // elements
-constexpr int64_t kWorkOfTask = int64_t{1} << 18;
-constexpr int64_t kRowsAtOnce = 4;  // computed side by side
+constexpr int64_t kRowsAtOnce = 4;            // computed side by side
 
 // How a plane of the output is cut into bands of rows, and what its sums read.
 class Layout {
@@ -119,7 +118,7 @@ class Layout {
 
 // Units of a task that each do so much.
 int64_t grain_of(int64_t work) {
-  return std::max<int64_t>(1, kWorkOfTask / std::max<int64_t>(1, work));
+  return std::max<int64_t>(1, kTaskProducts / std::max<int64_t>(1, work));
 }
 
 // Units of work for threads, with room for a band and what it reads.

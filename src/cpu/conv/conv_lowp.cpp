@@ -24,7 +24,7 @@ constexpr double kMaxLowpPacked = 1 << 22;  // elements
 constexpr int64_t kPairBytes = 4;
 constexpr int64_t kLowStepBytes = 2048;  // of a panel of weights
 // Sums and pairs of a block, which share L2 with the weights in use; and its positions.
-constexpr int64_t kBlockSums = int64_t{1} << 17, kBlockPairs = int64_t{1} << 17;
+constexpr int64_t kBlockSums = kL2Bytes / 8, kBlockPairs = kL2Bytes / 8;
 constexpr int64_t kMaxLowpBlock = 2048;
 constexpr int64_t kMinLowpBlocks = 8;  // of a problem with so many smallest ones
 constexpr int64_t kConvPackTask = 64;  // steps of weights

@@ -25,7 +25,6 @@ constexpr int64_t kItem = 2;                          // bytes
 constexpr int64_t kLowBlockBytes = int64_t{1} << 20;  // of both operands
 constexpr int64_t kMaxWeightBlock = 4096;
 constexpr int64_t kLowChannelsOfTask = 8;
-constexpr int64_t kCheckTask = int64_t{1} << 16;
 
 Blocks cut(const Direct& d) {
   const int64_t lines = round_up(d.ins, kLowSide) + round_up(d.outs, kLowSide);
@@ -183,7 +182,7 @@ bool all_finite(const Tensor& t) {
   constexpr uint32_t kExponent = 0x7F800000;
   const auto* bits = t.ptr<uint32_t>();
   std::atomic<bool> finite{true};
-  parallel_ranges(t.numel(), kCheckTask, [&](int64_t begin, int64_t end) {
+  parallel_ranges(t.numel(), kPackChunk, [&](int64_t begin, int64_t end) {
     bool found = false;
     for (int64_t i = begin; i < end; ++i) found |= (bits[i] & kExponent) == kExponent;
     if (found) finite.store(false, std::memory_order_relaxed);

@@ -13,6 +13,8 @@ namespace {
 using namespace winograd;
 
 constexpr int64_t kMaxLeast = 64;  // tiles
+// Elements of x or grad that are converted at once, about: it decides how sums are cut into parts.
+constexpr int64_t kConvertedElements = int64_t{1} << 19;
 // Small sums are kept in parts, each of which one thread adds to: of at most so many elements.
 constexpr int64_t kWinogradParts = 16;
 constexpr int64_t kMaxPart = int64_t{1} << 16;
@@ -142,7 +144,7 @@ int64_t images_at_once(const Plan& p, DType dtype) {
   if (dtype == DType::Float32) return p.d.images;
   const int64_t of_x = p.d.groups * p.d.ins * p.d.columns.channel_stride;
   const int64_t of_grad = p.d.groups * p.d.outs * p.d.positions();
-  const int64_t some = std::max<int64_t>(1, kWideElements / std::max(of_x, of_grad));
+  const int64_t some = std::max<int64_t>(1, kConvertedElements / std::max(of_x, of_grad));
   const int64_t of_block = std::max<int64_t>(1, p.block * p.d.images / p.tiles);
   return std::min(p.d.images, std::max(some / of_block, int64_t{1}) * of_block);
 }

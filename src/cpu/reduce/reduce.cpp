@@ -333,12 +333,12 @@ void ReduceJob::columns_gathered(const char* data, int64_t begin, int64_t end, i
 }  // namespace
 
 void add_parts(DType dtype, void* parts, int64_t count, int64_t n) {
-  constexpr int64_t kGrain = int64_t{1} << 14, kNoRows[3] = {};
+  constexpr int64_t kNoRows[3] = {};
   constexpr uint8_t kInner[] = {1, 1, 1};
   const auto size = static_cast<int64_t>(size_of(dtype));
   const auto add =
       kernels().elementwise->kernel[static_cast<int>(OpId::add)][static_cast<int>(dtype)];
-  parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(n, kPassesChunk, [&](int64_t begin, int64_t end) {
     char* const at = static_cast<char*>(parts) + begin * size;
     for (int64_t step = 1; step < count; step *= 2) {
       for (int64_t p = 0; p + step < count; p += 2 * step) {
