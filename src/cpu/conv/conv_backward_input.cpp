@@ -10,7 +10,7 @@
 #include "core/base/parallel.h"
 #include "cpu/conv/conv.h"
 #include "cpu/conv/conv_forms.h"
-#include "cpu/conv/conv_lowp.h"
+#include "cpu/conv/conv_strategy.h"
 #include "cpu/schedule/machine_model.h"
 
 namespace tinyt::cpu {
@@ -316,12 +316,12 @@ int64_t input_gradient_workspace(DType work, const Geometry& g, const Phases& ph
 
 DType input_dtype(const KernelCall& call, const Geometry& g, const Phases& phases) {
   const DType have = call.inputs[0].dtype();
-  const std::vector<PhaseOfAll> all = phases.all();
-  const bool low = std::all_of(all.begin(), all.end(), [&](const PhaseOfAll& phase) {
-    return low_conv_pays({have, g.images, g.groups, g.group_out(), g.group_in(),
-                          columns_of_gradient(g, phase, nullptr)});
-  });
-  return low ? have : info(call.compute).compute;
+  std::vector<ConvProblem> products;
+  for (const PhaseOfAll& phase : phases.all()) {
+    products.push_back({have, g.images, g.groups, g.group_out(), g.group_in(),
+                        columns_of_gradient(g, phase, nullptr)});
+  }
+  return choose_dtype(have, info(call.compute).compute, products);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ struct Places {
 // Tiles of so few elements cost less by places than to start on: a square of a transposition takes
 // as long as some tens of single items.
 bool small_tiles(const Loops& loops, int64_t itemsize) {
-  constexpr int64_t kMostItems = 128, kPerSquare = 32, kMostRows = 32, kMostBytes = 4096;
+  constexpr int64_t kMostItems = 128, kPerSquare = 32, kMostRows = 32, kMostBytes = kPageBytes;
   const Loop &rows = loops.rows(), &cols = loops.cols();
   if (cols.stride[0] != itemsize || itemsize > 8 || loops.outer().empty()) return false;
   const int64_t items = rows.size * cols.size;

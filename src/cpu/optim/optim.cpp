@@ -101,6 +101,7 @@ void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
   constexpr auto kSquares = static_cast<int>(Reduction::SquareSum);
   const auto kernel = kernels().reduce->row[kSquares][static_cast<int>(out.dtype())];
   T* values = partial.ptr<T>();
+  static_assert(kPassesChunk >= kRowBlock);
   parallel_ranges(blocks.size(), kPassesChunk / kRowBlock, [&](int64_t begin, int64_t end) {
     int64_t at = begin;
     blocks.for_each_part(begin, end, [&](size_t i, int64_t first, int64_t n) {

@@ -7,8 +7,8 @@
 // of fma, blocks of keys or positions, kReduceLanes, what conv_strategy.cpp compares with) decides
 // bits and stays with its kernel, although a cache may have suggested it.
 //
-// "Measured" names the group of `python -m benchmarks.compare` that moves with the number, and the
-// decision record that has the figures.
+// A page of docs/adr has the figures that a number comes from; "shows in" names the groups of
+// `python -m benchmarks.compare` in which a change of it has to prove itself.
 #pragma once
 
 #include <cstdint>
@@ -32,34 +32,34 @@ inline constexpr int64_t kPieceBytes = kL2Bytes / 16;
 // ---- stores past the caches
 
 // From this size on, results are written past the caches: the next reader would not find them
-// there, and the lines need not be read first. Measured (elementwise, copies; docs/adr/0027): up to
-// 32 MiB the caches are faster, from 48 MiB on stores past them up to twice as fast.
+// there, and the lines need not be read first. Measured (docs/adr/0027): up to 32 MiB the caches
+// are faster, from 48 MiB on stores past them up to twice as fast.
 inline constexpr int64_t kStreamBytes = int64_t{40} << 20;
 // Transposing copies write lines far from each other, which do not stay in a cache from one piece
-// to the next. Measured: copies, part "transposed" (docs/adr/0027).
+// to the next (docs/adr/0027). Shows in: copies.
 inline constexpr int64_t kStreamTransposedBytes = kFarBytes;
 // Regions of fused operations whose operands are so large leave no room in an L3 for what they
-// write. Measured: compile (docs/adr/0027).
+// write. Shows in: compile.
 inline constexpr int64_t kStreamRead = 3 * kL3Bytes / 4;
 // Bytes of a row, and cache lines of a run, from which on ends that go through the caches are
-// little. Measured: copies.
+// little. Shows in: copies.
 inline constexpr int64_t kStreamRowBytes = 2048;
 inline constexpr int64_t kStreamRunLines = 16;
 // Half a page goes at once. A load of a kernel's constant waits for a store under way whose address
 // ends in the same 12 bits, and behind a whole page every load would.
 inline constexpr int64_t kStreamPiece = kPageBytes / 2;
 
-// ---- tiles of fused regions (measured: compile; docs/adr/0005)
+// ---- tiles of fused regions (docs/adr/0005, 0048). Shows in: compile.
 
 inline constexpr int64_t kTileBytes = kL1Bytes / 3;          // of a value: there are three
 inline constexpr int64_t kLeastTileBytes = kTileBytes / 4;   // of one among many
 inline constexpr int64_t kLiveTileBytes = kPieceBytes;       // of all values of a region
 inline constexpr int64_t kReusedRowBytes = kL2Bytes / 8;     // of a row whose reductions are used
-inline constexpr int64_t kGatheredBytes = int64_t{4} << 20;  // what lies scattered: docs/adr/0048
+inline constexpr int64_t kGatheredBytes = int64_t{4} << 20;  // what is read as it lies scattered
 inline constexpr int64_t kFarReadOfMany = 3 * kL3Bytes / 8;  // a share of an L3: many steps hide L2
 inline constexpr int64_t kFarPiece = kL1Bytes / 8;           // of a far operand; no power of two
 
-// ---- fetching ahead (measured: copies for rows and indices, matmul, attention)
+// ---- fetching ahead. Shows in: copies (rows, indices), matmul, attention.
 
 inline constexpr int64_t kRowsAheadBytes = kPageBytes;  // of rows that lie apart
 inline constexpr int64_t kIndexedRowsAhead = 8;         // rows at computed places,
@@ -70,31 +70,32 @@ inline constexpr int64_t kAheadOfABytes = 3072;         // a packed A comes from
 inline constexpr int64_t kKeysAhead = 32;               // lines of keys and values
 
 // From this many bytes a row on, memcpy is faster than a loop over registers: it knows how the
-// processor copies much at once without reading the target first. Measured: copies.
+// processor copies much at once without reading the target first. Shows in: copies.
 inline constexpr int64_t kMemcpyRowBytes = 8192;
 
 // ---- what is worth a thread. A hand-over to a worker that is awake takes 0.2 us (docs/adr/0044).
 
-// Elements of one unit of parallel work that goes over them once. Measured: elementwise, copies,
-// overhead; some 3 us of one core.
+// Elements of one unit of parallel work that goes over them once, or steps of a few instructions
+// each. Shows in: elementwise, copies, overhead.
 inline constexpr int64_t kChunkElements = 32768;
 // The same where an element takes several passes: statistics, sums of parts, generated values.
 inline constexpr int64_t kPassesChunk = kChunkElements / 2;
 // The same where it takes several operands or far reads: an optimiser's step, the gates of an LSTM,
-// searches; and the least of a fused region. Measured: training, compile.
+// searches; and the least of a fused region. Shows in: training, compile.
 inline constexpr int64_t kHeavyChunk = kChunkElements / 8;
 // The same where it takes some 100 ns: draws by rejection.
 inline constexpr int64_t kDrawChunk = kChunkElements / 16;
-// Elements that are packed, or looked at, by one unit.
+// Elements that one unit packs or looks at. Shows in: matmul, matmul_low.
 inline constexpr int64_t kPackChunk = 2 * kChunkElements;
 
-// Multiplications of a product that are worth a task, with vector units. Measured: matmul; 4 us.
+// Multiplications of a product that are worth a task, with vector units. Shows in: matmul,
+// convolution, attention.
 inline constexpr int64_t kTaskProducts = int64_t{1} << 18;
-// The same of halves and bytes on their units, eight times as fast. Measured: matmul_low.
+// The same of halves and bytes on their units, eight times as fast (docs/adr/0022).
 inline constexpr int64_t kLowpTaskProducts = 8 * kTaskProducts;
 
-// Of a tensor that is converted or made in parts: elements of one, about. Measured: training, peak
-// memory under autocast (docs/performance.md).
+// Of a tensor that is converted or made in parts: elements of one, about. Sets the peak of memory
+// under autocast (docs/performance.md).
 inline constexpr int64_t kPartElements = int64_t{1} << 19;
 
 // ---- time of steps, roughly (docs/adr/0044): nanoseconds of one core with AVX-512 whose operands
