@@ -48,7 +48,7 @@ class LinesProduct {
         in_place_(tile_.step == 1 && lies_as_it_is(d.columns)),
         pitch_(in_place_ ? d.columns.source[2] : blocks_.lines().pitch()),
         depth_(d.ins * d.taps()),
-        chain_(ceil_div(depth_, ceil_div(depth_, kLineTerms))),
+        chain_(even_part(depth_, kLineTerms)),
         rows_(round_up(d.outs, tile_.rows)) {}
 
   LinesFill fill() const {

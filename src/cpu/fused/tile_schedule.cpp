@@ -7,6 +7,7 @@
 #include "core/base/parallel.h"
 #include "cpu/copy/gather.h"
 #include "cpu/reduce/reduce.h"
+#include "cpu/reduce/reduce_parts.h"
 #include "cpu/register.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
@@ -104,10 +105,9 @@ struct Reducer {
   }
   // Values of blocks into the first one: neighbours first, an odd one out moves up.
   void combine(char* values, int64_t count) const {
-    for (int64_t step = 1; step < count; step *= 2)
-      for (int64_t i = 0; i + step < count; i += 2 * step)
-        table->accumulate[op][dtype](values + (i + step) * kRowItem, 1, 1, 0,
-                                     values + i * kRowItem);
+    join_pairwise(count, [&](int64_t i, int64_t k) {
+      table->accumulate[op][dtype](values + k * kRowItem, 1, 1, 0, values + i * kRowItem);
+    });
   }
 };
 

@@ -7,6 +7,7 @@
 #include "core/base/parallel.h"
 #include "core/ops/optim.h"
 #include "cpu/copy/copy.h"
+#include "cpu/reduce/reduce_parts.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
 
@@ -113,9 +114,7 @@ void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
   });
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int64_t count = blocks_of(inputs[i]);
-    for (int64_t step = 1; step < count; step *= 2) {
-      for (int64_t b = 0; b + step < count; b += 2 * step) values[b] += values[b + step];
-    }
+    join_pairwise(count, [&](int64_t i, int64_t k) { values[i] += values[k]; });
     out.ptr<T>()[i] = count > 0 ? values[0] : T{0};
     values += count;
   }
