@@ -330,6 +330,55 @@ def test_names_of_files_that_are_compiled_as_one_are_unique() -> None:
     assert not {n: w for n, w in twice.items() if any(f.endswith(".cpp") for f in w)}
 
 
+# Large numbers of kernels that are none of the machine's, which machine_model.h has.
+NUMBERS_OF_KERNELS = {
+    "kSumBlock": "order of a sum: losses",
+    "kElements": "order of a sum: rows of a normalisation's gradients",
+    "kDepth": "order of a sum: a chain of fma",
+    "kPartDepth": "order of a sum: parts of k",
+    "kFewElements": "order of a sum: which products have parts of k",
+    "kBand": "order of a sum: gradients of weights by bands of the output",
+    "kBlockElements": "order of a sum: Winograd's gradients of weights by blocks of tiles",
+    "kConvertedElements": "order of a sum: the same, of halves",
+    "kMaxPart": "order of a sum: the same, in parts",
+    "kLowBlockBytes": "order of a sum: bfloat16 gradients of weights by blocks of positions",
+    "kMaxWeightBlock": "order of a sum: the same",
+    "kLineElements": "choice of a convolution's strategy: how registers are filled",
+    "kMaxBlock": "choice of a convolution's strategy: the same",
+    "kDilatedBlockBytes": "choice of a convolution's strategy: the shortest blocks",
+    "kMaxLowpPacked": "choice of a convolution's strategy",
+    "kMaxDirectPacked": "choice of a convolution's strategy",
+    "kMaxPacked": "choice of a convolution's strategy",
+    "kMaxWeights": "choice of a convolution's strategy",
+    "kMostTerms": "where a series ends",
+    "kSmallB": "an array of a kernel",
+    "kSelectPart": "an array of a kernel",
+    "kLimit": "coordinates that 32-bit lanes hold",
+    "kWideDigitLength": "passes of a radix sort",
+}
+
+
+def test_the_machine_model_has_the_machines_numbers() -> None:
+    """A cache size or a threshold of threads is an expression of the model's, and stands once."""
+    literal = r"constexpr \w+ (k\w+) = (?:(?:int64_t\{)?(\d+)\}? << (\d+)|([\d']+));"
+    model = SRC / "cpu" / "schedule" / "machine_model.h"
+    found = {}
+    for path in (SRC / "cpu").rglob("*.*"):
+        if path.suffix not in {".h", ".cpp"} or path == model:
+            continue
+        for name, base, shift, plain in re.findall(literal, path.read_text(encoding="utf-8")):
+            value = int(base) << int(shift) if base else int(plain.replace("'", ""))
+            if value >= 4096:
+                found[name] = short(path)
+    assert "kDepth" in found, "the sources were not understood"
+    assert not {name: where for name, where in found.items() if name not in NUMBERS_OF_KERNELS}
+    assert not set(NUMBERS_OF_KERNELS) - set(found)
+    names = re.findall(r"constexpr \w+ (k\w+) =", model.read_text(encoding="utf-8"))
+    texts = [p.read_text(encoding="utf-8") for p in (SRC / "cpu").rglob("*.*")]
+    assert len(names) == len(set(names))
+    assert not [n for n in names if sum(len(re.findall(rf"\b{n}\b", t)) for t in texts) < 2]
+
+
 def table_ops() -> set[str]:
     table = (CORE / "ops" / "ops.def").read_text(encoding="utf-8")
     return set(re.findall(r"^\w+_OP\((\w+),", table, re.MULTILINE))

@@ -7,6 +7,7 @@
 #include "core/base/checked.h"
 #include "core/graph/graph.h"
 #include "core/memory/thread_pointer.h"
+#include "core/ops/seam.h"
 #include "core/program/replay.h"
 
 namespace tinyt {
@@ -245,7 +246,7 @@ void Lazy::add_operand(const Tensor& x) {
   LazyRegion::Slot& slot = region_.slots[number];
   const bool dense = x.is_contiguous();
   ++slot.uses;
-  region_.large |= x.numel() >= kLargeLazyElements;
+  region_.large |= x.numel() >= kReleaseLockElements;
   words.push_back(number << 16 | static_cast<int64_t>(x.dtype()) << 8 | int64_t{dense} << 7 |
                   x.rank());
   if (!slot.made) {

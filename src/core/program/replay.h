@@ -11,9 +11,6 @@ namespace tinyt {
 // Stands for the recording that should have made a value, where an operation before it failed.
 inline Lazy* const kNeverMade = reinterpret_cast<Lazy*>(1);
 
-// From this size on, work is worth giving up a front end's lock for.
-inline constexpr int64_t kLargeLazyElements = 16384;
-
 // Gives memory to what the region makes and is still seen, and writes what it writes. An error is
 // that of the first operation that has one.
 void run_region(LazyRegion& region);

@@ -14,9 +14,9 @@ constexpr int64_t kKeys = 256;           // of a block, at most: its scores stay
 constexpr int64_t kMaskedKeys = 128;     // beside their masks
 constexpr int64_t kQueriesOfTask = 512;  // queries, of all heads that share their keys
 constexpr int64_t kLeastRows = 128;
-constexpr int64_t kTasks = 32;                       // worth having, where there is work for them
-constexpr int64_t kFewQueries = 8;                   // do not pay for packing queries
-constexpr int64_t kPackedMasks = int64_t{32} << 20;  // bytes
+constexpr int64_t kTasks = 32;      // worth having, where there is work for them
+constexpr int64_t kFewQueries = 8;  // do not pay for packing queries
+constexpr int64_t kPackedMasks = kL3Bytes;
 
 // Many queries, blocked. Queries are the lanes of all blocks: scores lie as [keys][lanes], outputs
 // as [out_width][lanes], so that softmax runs along lanes and its weights are ready for the

@@ -178,11 +178,10 @@ void weigh_row(MaskKind kind, void* scores, const void* mask, int64_t n, void* t
   weigh_row_masked<MaskKind::None>(s, m, n, t, u);
 }
 
-// Keys and values come from memory: so many lines ahead of the one in use are fetched.
-constexpr int64_t kLinesAhead = 32;
+// Keys and values come from memory.
 template <class T>
 TINYT_INLINE void fetch_ahead(const T* at, int64_t line) {
-  __builtin_prefetch(at + kLinesAhead * line);
+  __builtin_prefetch(at + kKeysAhead * line);
 }
 
 // The sums of the lanes of each register, by the tree of `fold`.

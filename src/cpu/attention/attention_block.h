@@ -53,8 +53,7 @@ inline int64_t equal_block(int64_t n, int64_t most, int64_t step) {
 
 // How many of `tasks` one thread takes at a time, each of `work` multiplications.
 inline int64_t tasks_at_once(int64_t tasks, int64_t work) {
-  constexpr int64_t kWork = int64_t{1} << 18;
-  return std::clamp<int64_t>(kWork / std::max<int64_t>(1, work), 1, tasks);
+  return std::clamp<int64_t>(kTaskProducts / std::max<int64_t>(1, work), 1, tasks);
 }
 
 // Elements of a workspace, one array after another.

@@ -11,6 +11,7 @@
 #include "cpu/conv/conv_forms.h"
 #include "cpu/conv/conv_lines.h"
 #include "cpu/conv/conv_lowp.h"
+#include "cpu/conv/conv_strategy.h"
 #include "cpu/conv/im2col.h"
 #include "cpu/conv/winograd.h"
 #include "cpu/copy/copy.h"
@@ -140,7 +141,7 @@ void multiply_blocks(DType work, const Geometry& g, const Tensor& grad, const Te
       });
 }
 
-Direct direct_of(DType work, const Geometry& g) {
+ConvProblem problem_of(DType work, const Geometry& g) {
   return {work, g.images, g.groups, g.group_in(), g.group_out(), columns_of_input(g, nullptr)};
 }
 
@@ -150,13 +151,13 @@ struct ImageBlocks {
   int64_t elements;  // of the sums that are not the result
   bool direct;
 
-  ImageBlocks(const Geometry& g, const Direct& d) : direct(d.pays()) {
+  ImageBlocks(const Geometry& g, ConvStrategy strategy) : direct(strategy == ConvStrategy::Direct) {
     const int64_t enough = kMinBlockDepth / std::max<int64_t>(1, g.out_size()) + 1;
     per_block = std::max((g.images + kMaxImageBlocks - 1) / kMaxImageBlocks, enough);
     count = std::max<int64_t>(1, (g.images + per_block - 1) / per_block);
     elements = count == 1 ? 0 : count * g.out_channels * g.group_in() * g.taps();
   }
-  int64_t workspace(const Geometry& g, const Direct& d) const {
+  int64_t workspace(const Geometry& g, const ConvProblem& d) const {
     const int64_t depth = std::min(per_block, g.images) * g.out_size();
     return elements * static_cast<int64_t>(size_of(d.dtype)) +
            (direct ? direct_weights_workspace(d, per_block)
@@ -168,15 +169,19 @@ struct ImageBlocks {
 void weight_gradient(DType work, const Geometry& g, const Tensor& any_grad, const Tensor& any_x,
                      const Tensor& result) {
   const auto size = static_cast<int64_t>(size_of(work));
-  Direct direct = direct_of(work, g);
-  if (winograd_pays(direct) && winograd_weights(direct, any_grad, any_x, result)) return;
+  ConvProblem problem = problem_of(work, g);
+  ConvStrategy strategy = choose_weights(problem);
+  if (strategy == ConvStrategy::Winograd) {
+    if (winograd_weights(problem, any_grad, any_x, result)) return;
+    strategy = choose_weights(problem, false);
+  }
   const Tensor grad = dense_as(any_grad, work), x = dense_as(any_x, work);
-  direct.columns.data = x.host_data();
-  const ImageBlocks plan(g, direct);
+  problem.columns.data = x.host_data();
+  const ImageBlocks plan(g, strategy);
   const int64_t blocks = plan.count;
   const Tensor parts = blocks == 1 ? result : Tensor::empty(Dims{plan.elements}, work);
   if (plan.direct) {
-    direct_weights(direct, grad, plan.per_block, parts);
+    direct_weights(problem, grad, plan.per_block, parts);
   } else {
     multiply_blocks(work, g, grad, x, plan.per_block, blocks, parts);
   }
@@ -187,108 +192,64 @@ void weight_gradient(DType work, const Geometry& g, const Tensor& any_grad, cons
 
 int64_t weight_gradient_workspace(DType work, const Geometry& g, const Tensor& grad,
                                   const Tensor& x) {
-  const Direct direct = direct_of(work, g);
-  if (winograd_pays(direct)) return winograd_weights_workspace(direct, grad, x);
+  const ConvProblem problem = problem_of(work, g);
+  const ConvStrategy strategy = choose_weights(problem);
+  if (strategy == ConvStrategy::Winograd) return winograd_weights_workspace(problem, grad, x);
   return dense_bytes(grad, work) + dense_bytes(x, work) +
-         ImageBlocks(g, direct).workspace(g, direct);
+         ImageBlocks(g, strategy).workspace(g, problem);
 }
 
-// Whether units made for the dtype are the faster ones for a gradient of the weights.
-bool low_weights_pay(const Direct& d) {
-  if (!low_conv_pays(d)) return false;
-  Direct wide = d;
-  wide.dtype = DType::Float32;
-  return !(kernels().conv_tiles->winograd_weights && winograd_pays(wide));
+bool is_lowp(const ConvProblem& p) {
+  return p.dtype == DType::BFloat16 && choose_weights(p) == ConvStrategy::Lowp;
 }
 
-// Whether `out` was computed on them.
-bool low_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
-                         const Tensor& out) {
-  Direct direct = direct_of(out.dtype(), g);
-  if (!low_weights_pay(direct)) return false;
+// Whether `out` was computed on units for its dtype.
+bool lowp_weight_gradient(const Geometry& g, const Tensor& grad, const Tensor& x,
+                          const Tensor& out) {
+  ConvProblem problem = problem_of(out.dtype(), g);
+  if (!is_lowp(problem)) return false;
   const Tensor dense = as_contiguous(x);
-  direct.columns.data = dense.host_data();
-  return low_conv_weights(direct, as_contiguous(grad), out);
+  problem.columns.data = dense.host_data();
+  return lowp_conv_weights(problem, as_contiguous(grad), out);
 }
 
-// Which form of a convolution is the fastest; without Winograd's where that has failed.
-enum class Form : uint8_t { Low, Direct, Winograd, Lines, Regions, Blocks };
-Form form_of(const Direct& d, bool winograd = true) {
-  if (d.dtype == DType::BFloat16) return Form::Low;
-  if (d.pays()) return Form::Direct;
-  if (winograd && winograd_pays(d)) return Form::Winograd;
-  if (lines_pay(d)) return Form::Lines;
-  return regions_pay(d) ? Form::Regions : Form::Blocks;
-}
+// ---- products with columns
 
-// Of Form::Blocks.
-bool blocks_tell(const Direct& d, Epilogue* tail) {
+// Of ConvStrategy::Product.
+bool packed_tells(const ConvProblem& d, Epilogue* tail) {
   const int64_t depth = d.ins * d.taps();
   return tail && depth > 0 &&
          tail->begin(d.positions(),
                      d.groups * tasks_of_product(d.outs, d.images * d.positions(), depth));
 }
 
-}  // namespace
-
-int64_t columns_workspace(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
-                          int64_t ins, const Tensor& y, Epilogue* tail) {
-  const Direct d{work, y.size(0), groups, ins, y.size(1) / groups, columns};
-  switch (form_of(d)) {
-    case Form::Low:
-      return low_conv_workspace(d, lines);
-    case Form::Direct:
-      return direct_workspace(d, tail);
-    case Form::Winograd:
-      return winograd_workspace(d);
-    case Form::Lines:
-      return lines_workspace(d, tail);
-    case Form::Regions:
-      return regions_workspace(d);
-    case Form::Blocks:
-      break;
-  }
-  blocks_tell(d, tail);
-  return batch_workspace(work, groups, d.outs, d.images * d.positions(), ins * d.taps());
-}
-
-void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
-                      int64_t ins, const Tensor& y, Epilogue* tail) {
-  const auto size = static_cast<int64_t>(size_of(work));
-  const int64_t images = y.size(0), channels = y.size(1) / groups;
-  const int64_t positions = product(columns.positions), depth = ins * product(columns.kernel);
-  const Direct direct{work, images, groups, ins, channels, columns};
-  Form form = form_of(direct);
-  if (form == Form::Winograd) {
-    if (winograd_product(direct, lines, y)) return;
-    form = form_of(direct, false);
-  }
-  if (form == Form::Low) return low_conv_product(direct, lines, y);
-  if (form == Form::Direct) return direct_product(direct, lines, y, tail);
-  if (form == Form::Lines) return lines_product(direct, lines, y, tail);
-  if (form == Form::Regions) return regions_product(direct, lines, y);
-  const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(work)];
-  const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(work)];
-  const bool tells = blocks_tell(direct, tail);
+// The columns are packed as the product needs them.
+void packed_product(const ConvProblem& p, const Tensor& lines, const Tensor& y, Epilogue* tail) {
+  const auto size = static_cast<int64_t>(size_of(p.dtype));
+  const int64_t positions = p.positions(), depth = p.ins * p.taps();
+  const PackKernel pack_lines = kernels().gemm->pack[static_cast<int>(p.dtype)];
+  const PackKernel pack_columns = kernels().columns->pack[static_cast<int>(p.dtype)];
+  const bool tells = packed_tells(p, tail);
   multiply_batch(
-      work, groups, channels, images * positions, depth, [&](int64_t i, Compute compute) {
+      p.dtype, p.groups, p.outs, p.images * positions, depth, [&](int64_t i, Compute compute) {
         const auto tell = [&](int64_t row, int64_t rows, int64_t col, int64_t cols) {
           for (int64_t end = col + cols, count = 0; col < end; col += count) {
             const int64_t image = col / positions, at = col % positions;
             count = std::min(positions - at, end - col);
-            tail->run((image * groups + i) * channels + row, rows, at, count);
+            tail->run((image * p.groups + i) * p.outs + row, rows, at, count);
           }
         };
         const Done done = tell;
-        const StridedLines a = {lines.host_data() + i * channels * depth * size, depth, 1};
-        const ColumnSource b = source_of(work, columns, images, i * ins * columns.channel_stride);
-        compute({.dtype = work,
-                 .m = channels,
-                 .n = images * positions,
+        const StridedLines a = {lines.host_data() + i * p.outs * depth * size, depth, 1};
+        const ColumnSource b =
+            source_of(p.dtype, p.columns, p.images, i * p.ins * p.columns.channel_stride);
+        compute({.dtype = p.dtype,
+                 .m = p.outs,
+                 .n = p.images * positions,
                  .k = depth,
                  .a = {pack_lines, &a},
                  .b = {pack_columns, &b},
-                 .c = y.host_data() + i * channels * positions * size,
+                 .c = y.host_data() + i * p.outs * positions * size,
                  .c_row = positions,
                  .run = positions,
                  .c_run = y.size(1) * positions,
@@ -296,11 +257,63 @@ void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Col
       });
 }
 
+int64_t packed_workspace(const ConvProblem& p, Epilogue* tail) {
+  packed_tells(p, tail);
+  return batch_workspace(p.dtype, p.groups, p.outs, p.images * p.positions(), p.ins * p.taps());
+}
+
+}  // namespace
+
+int64_t columns_workspace(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
+                          int64_t ins, const Tensor& y, Epilogue* tail) {
+  const ConvProblem p{work, y.size(0), groups, ins, y.size(1) / groups, columns};
+  switch (choose_product(p)) {
+    case ConvStrategy::Lowp:
+      return lowp_conv_workspace(p, lines);
+    case ConvStrategy::Direct:
+      return direct_workspace(p, tail);
+    case ConvStrategy::Winograd:
+      return winograd_workspace(p);
+    case ConvStrategy::Lines:
+      return lines_workspace(p, tail);
+    case ConvStrategy::Dilated:
+      return dilated_workspace(p);
+    case ConvStrategy::Product:
+      break;
+  }
+  return packed_workspace(p, tail);
+}
+
+void multiply_columns(DType work, int64_t groups, const Tensor& lines, const Columns& columns,
+                      int64_t ins, const Tensor& y, Epilogue* tail) {
+  const ConvProblem p{work, y.size(0), groups, ins, y.size(1) / groups, columns};
+  ConvStrategy strategy = choose_product(p);
+  if (strategy == ConvStrategy::Winograd) {
+    if (winograd_product(p, lines, y)) return;
+    strategy = choose_product(p, false);
+  }
+  switch (strategy) {
+    case ConvStrategy::Lowp:
+      return lowp_conv_product(p, lines, y);
+    case ConvStrategy::Direct:
+      return direct_product(p, lines, y, tail);
+    case ConvStrategy::Lines:
+      return lines_product(p, lines, y, tail);
+    case ConvStrategy::Dilated:
+      return dilated_product(p, lines, y);
+    case ConvStrategy::Winograd:
+    case ConvStrategy::Product:
+      break;
+  }
+  packed_product(p, lines, y, tail);
+}
+
 namespace {
 
 DType conv_dtype(const KernelCall& call, const Geometry& g) {
   const DType have = call.inputs[0].dtype();
-  return low_conv_pays(direct_of(have, g)) ? have : info(call.compute).compute;
+  const ConvProblem p = problem_of(have, g);
+  return choose_dtype(have, info(call.compute).compute, {&p, 1});
 }
 
 }  // namespace
@@ -342,7 +355,7 @@ void kernel_conv_backward_weight(const KernelCall& call) {
   const Tensor &grad = call.inputs[0], &x = call.inputs[1], &out = call.outputs[0];
   const DType work = info(call.compute).compute;
   const Geometry g = geometry_of_weights(call);
-  if (low_weight_gradient(g, grad, x, out)) return;
+  if (lowp_weight_gradient(g, grad, x, out)) return;
   in_compute_dtype(out, work, [&](const Tensor& dw) { weight_gradient(work, g, grad, x, dw); });
 }
 
@@ -350,8 +363,8 @@ int64_t workspace_conv_backward_weight(const KernelCall& call) {
   const Tensor &grad = call.inputs[0], &x = call.inputs[1], &out = call.outputs[0];
   const DType work = info(call.compute).compute;
   const Geometry g = geometry_of_weights(call);
-  if (const Direct low = direct_of(out.dtype(), g); low_weights_pay(low))
-    return dense_bytes(x) + dense_bytes(grad) + low_conv_weights_workspace(low);
+  if (const ConvProblem lowp = problem_of(out.dtype(), g); is_lowp(lowp))
+    return dense_bytes(x) + dense_bytes(grad) + lowp_conv_weights_workspace(lowp);
   if (out.numel() == 0) return 0;
   return target_bytes(out, work) + weight_gradient_workspace(work, g, grad, x);
 }

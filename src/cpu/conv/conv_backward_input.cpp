@@ -10,12 +10,11 @@
 #include "core/base/parallel.h"
 #include "cpu/conv/conv.h"
 #include "cpu/conv/conv_forms.h"
-#include "cpu/conv/conv_lowp.h"
+#include "cpu/conv/conv_strategy.h"
+#include "cpu/schedule/machine_model.h"
 
 namespace tinyt::cpu {
 namespace {
-
-constexpr int64_t kElementsOfTask = int64_t{1} << 15;
 
 // Along one dimension, the input positions first, first + stride, ... and the only taps that meet
 // elements of the gradient there: tap, tap + step, ...
@@ -200,7 +199,7 @@ template <class T>
 void put_rows(const Geometry& g, const Phase& z, const Phase& y, std::span<const PhaseData> across,
               T* dx) {
   const int64_t width = g.in[2], step = g.stride[2];
-  const int64_t rows = z.count * y.count, grain = std::max<int64_t>(1, kElementsOfTask / width);
+  const int64_t rows = z.count * y.count, grain = std::max<int64_t>(1, kChunkElements / width);
   const auto source = [&](size_t k, int64_t image, int64_t channel, int64_t row) -> const T* {
     const PhaseData& p = across[k];
     if (p.data == nullptr) return nullptr;
@@ -317,12 +316,12 @@ int64_t input_gradient_workspace(DType work, const Geometry& g, const Phases& ph
 
 DType input_dtype(const KernelCall& call, const Geometry& g, const Phases& phases) {
   const DType have = call.inputs[0].dtype();
-  const std::vector<PhaseOfAll> all = phases.all();
-  const bool low = std::all_of(all.begin(), all.end(), [&](const PhaseOfAll& phase) {
-    return low_conv_pays({have, g.images, g.groups, g.group_out(), g.group_in(),
-                          columns_of_gradient(g, phase, nullptr)});
-  });
-  return low ? have : info(call.compute).compute;
+  std::vector<ConvProblem> products;
+  for (const PhaseOfAll& phase : phases.all()) {
+    products.push_back({have, g.images, g.groups, g.group_out(), g.group_in(),
+                        columns_of_gradient(g, phase, nullptr)});
+  }
+  return choose_dtype(have, info(call.compute).compute, products);
 }
 
 }  // namespace

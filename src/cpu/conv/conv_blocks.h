@@ -6,12 +6,13 @@
 #include <cstdint>
 
 #include "core/base/parallel.h"
-#include "cpu/conv/conv_direct.h"
+#include "cpu/conv/conv_problem.h"
 #include "cpu/conv/padded_lines.h"
 
 namespace tinyt::cpu::conv_blocks {
 
 inline constexpr int64_t kMinBlock = 64;  // positions
+inline constexpr int64_t kMinBlocks = 8;  // of a problem with so many smallest ones
 inline constexpr int64_t kPart = 32;      // parts of rows have a multiple of so many
 
 // The size of equal parts, at most `most`.
@@ -33,7 +34,7 @@ struct PositionBlock {
 class Blocks {
  public:
   // Of about `most` positions; of at most `wide` (but kMinBlock) where they are of one row.
-  Blocks(const Direct& d, int64_t most, int64_t wide)
+  Blocks(const ConvProblem& d, int64_t most, int64_t wide)
       : n_(d.columns.positions),
         all_images_(d.images),
         cols_(std::min(
@@ -65,7 +66,7 @@ class Blocks {
   }
 
   // Elements that the smallest block reads, about; may be astronomical.
-  static double smallest(const Direct& d) {
+  static double smallest(const ConvProblem& d) {
     const Sizes& n = d.columns.positions;
     return static_cast<double>(d.ins) *
            PaddedLines::elements(d.columns, std::min(n[1], kMinBlock), std::min(n[2], kMinBlock));

@@ -16,11 +16,7 @@ constexpr int64_t kChainBytes = 2048;  // most bytes of terms in one chain of fm
 constexpr int64_t kDilatedRows = 48;   // of weights, which stay in L2 for a block
 constexpr int64_t kDilatedBlockBytes = int64_t{1} << 19;  // of a block's columns and sums
 constexpr int64_t kMinDilatedBlocks = 16;                 // of a problem with so many smallest ones
-// Of a part: what a register of positions reads is looked up anew for each tap and part.
-constexpr int64_t kMinDilatedChannels = 24;
-constexpr int64_t kMinDilatedBlock = 96;  // positions: all weights are read again for each block
-constexpr int64_t kMaxKernel = 32;        // along a dimension that is cut
-constexpr int64_t kDilatedGain = 10;      // one part in so many
+constexpr int64_t kMaxKernel = 32;                        // along a dimension that is cut
 
 // Along one dimension, neighbouring positions and the taps, neighbours too, that they meet.
 struct DilatedSegment {
@@ -74,7 +70,7 @@ std::vector<Region> regions_of(const Columns& c, const Cuts& cuts) {
 }
 
 // Registers of columns times taps: what the products take.
-int64_t cost_of(const Direct& d, const Cuts& cuts) {
+int64_t cost_of(const ConvProblem& d, const Cuts& cuts) {
   const int64_t lanes = kernels().gemm->tile[static_cast<size_t>(d.dtype)].cols / 2;
   int64_t cost = 0;
   for (const Region& r : regions_of(d.columns, cuts)) {
@@ -85,7 +81,7 @@ int64_t cost_of(const Direct& d, const Cuts& cuts) {
 
 constexpr Cuts kUncut = {};
 
-Cuts best_cuts(const Direct& d) {
+Cuts best_cuts(const ConvProblem& d) {
   Cuts best = kUncut;
   int64_t least = cost_of(d, best);
   for (unsigned i = 1; i < 1u << kSpatial; ++i) {
@@ -103,13 +99,13 @@ Cuts best_cuts(const Direct& d) {
 }
 
 // Channels whose terms make a chain of fma.
-int64_t part_of(const Direct& d) {
+int64_t part_of(const ConvProblem& d) {
   const int64_t bytes = d.taps() * static_cast<int64_t>(size_of(d.dtype));
   return ceil_div(d.ins, std::max<int64_t>(1, ceil_div(d.ins * bytes, kChainBytes)));
 }
 
 // Positions.
-int64_t block_of(const Direct& d) {
+int64_t block_of(const ConvProblem& d) {
   const auto size = static_cast<int64_t>(size_of(d.dtype));
   const int64_t cols = kernels().gemm->tile[static_cast<size_t>(d.dtype)].cols;
   const int64_t most = kDilatedBlockBytes / ((part_of(d) * d.taps() + d.outs) * size);
@@ -118,7 +114,7 @@ int64_t block_of(const Direct& d) {
 
 class RegionsProduct {
  public:
-  RegionsProduct(const Direct& d, const Cuts& cuts)
+  RegionsProduct(const ConvProblem& d, const Cuts& cuts)
       : d_(d),
         size_(static_cast<int64_t>(size_of(d.dtype))),
         type_(static_cast<size_t>(d.dtype)),
@@ -327,7 +323,7 @@ class RegionsProduct {
     }
   }
 
-  const Direct& d_;
+  const ConvProblem& d_;
   int64_t size_;  // of an element
   size_t type_;
   GemmTile tile_;
@@ -339,16 +335,18 @@ class RegionsProduct {
 
 }  // namespace
 
-bool regions_pay(const Direct& d) {
-  if (d.taps() == 0 || part_of(d) < kMinDilatedChannels || block_of(d) < kMinDilatedBlock)
-    return false;
-  return cost_of(d, best_cuts(d)) * (kDilatedGain + 1) <= cost_of(d, kUncut) * kDilatedGain;
+DilatedBlock dilated_block(const ConvProblem& d) { return {part_of(d), block_of(d)}; }
+
+DilatedCost dilated_cost(const ConvProblem& d) {
+  return {cost_of(d, best_cuts(d)), cost_of(d, kUncut)};
 }
 
-void regions_product(const Direct& d, const Tensor& lines, const Tensor& y) {
+void dilated_product(const ConvProblem& d, const Tensor& lines, const Tensor& y) {
   RegionsProduct(d, best_cuts(d)).run(lines, y);
 }
 
-int64_t regions_workspace(const Direct& d) { return RegionsProduct(d, best_cuts(d)).workspace(); }
+int64_t dilated_workspace(const ConvProblem& d) {
+  return RegionsProduct(d, best_cuts(d)).workspace();
+}
 
 }  // namespace tinyt::cpu

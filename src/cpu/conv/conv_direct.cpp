@@ -13,17 +13,13 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kBand = 4096;               // elements of a band, about
-constexpr int64_t kMaxPairs = 16;             // of channels in a group
-constexpr int64_t kMaxTerms = 256;            // of the sum for one element
-constexpr double kMaxDirectPacked = 1 << 24;  // elements
-constexpr int64_t kWorkOfTask = int64_t{1} << 18;
+constexpr int64_t kBand = 4096;     // elements of a band, about
 constexpr int64_t kRowsAtOnce = 4;  // computed side by side
 
 // How a plane of the output is cut into bands of rows, and what its sums read.
 class Layout {
  public:
-  explicit Layout(const Direct& d)
+  explicit Layout(const ConvProblem& d)
       : c_(d.columns),
         ins_(d.ins),
         rows_(std::clamp<int64_t>(kBand / PaddedLines::pitch_of(c_, c_.positions[2]), 1,
@@ -119,7 +115,7 @@ class Layout {
 
 // Units of a task that each do so much.
 int64_t grain_of(int64_t work) {
-  return std::max<int64_t>(1, kWorkOfTask / std::max<int64_t>(1, work));
+  return std::max<int64_t>(1, kTaskProducts / std::max<int64_t>(1, work));
 }
 
 // Units of work for threads, with room for a band and what it reads.
@@ -127,7 +123,7 @@ struct Units {
   int64_t count, work, grain, threads, bytes;
 
   // Of the output, each with `work` multiplications.
-  Units(const Direct& d, const Layout& layout, int64_t count_, int64_t work_)
+  Units(const ConvProblem& d, const Layout& layout, int64_t count_, int64_t work_)
       : count(count_),
         work(work_),
         grain(grain_of(work)),
@@ -137,17 +133,17 @@ struct Units {
     bytes = (elements * static_cast<int64_t>(size_of(d.dtype)) / kAlign + 1) * kAlign;
   }
   int64_t workspace() const { return bytes * threads; }
-  bool tells(const Direct& d, Epilogue* tail) const {
+  bool tells(const ConvProblem& d, Epilogue* tail) const {
     return tail && tail->begin(d.positions(), count / grain);
   }
 };
 
-Units units_of_product(const Direct& d, const Layout& layout) {
+Units units_of_product(const ConvProblem& d, const Layout& layout) {
   return {d, layout, d.images * d.groups * d.columns.positions[0] * layout.bands(),
           layout.band_size() * d.ins * d.taps() * d.outs};
 }
 
-Units units_of_weights(const Direct& d, const Layout& layout, int64_t per_block) {
+Units units_of_weights(const ConvProblem& d, const Layout& layout, int64_t per_block) {
   return {d, layout, ceil_div(d.images, per_block) * d.groups,
           d.positions() * d.ins * d.taps() * d.outs * per_block};
 }
@@ -167,14 +163,14 @@ void for_units(const Units& units, int64_t zeros, F&& body) {
 
 // Of one group in one image.
 template <class T>
-const T* channels_of(const Direct& d, int64_t image, int64_t group) {
+const T* channels_of(const ConvProblem& d, int64_t image, int64_t group) {
   return reinterpret_cast<const T*>(d.columns.data) + image * d.columns.image_stride +
          group * d.ins * d.columns.channel_stride;
 }
 
 // Output rows [top, top + rows) of one channel, from the packed lines.
 template <class T>
-void rows_of(const Direct& d, const Layout& layout, const T* packed, T* band, const T* weight,
+void rows_of(const ConvProblem& d, const Layout& layout, const T* packed, T* band, const T* weight,
              int64_t rows, T* to) {
   const int64_t depth = d.ins * d.taps(), pitch = layout.pitch(), n = d.columns.positions[2];
   const auto type = static_cast<int>(d.dtype);
@@ -194,7 +190,7 @@ void rows_of(const Direct& d, const Layout& layout, const T* packed, T* band, co
 }
 
 template <class T>
-void product_of(const Direct& d, const T* lines, T* y, Epilogue* tail) {
+void product_of(const ConvProblem& d, const T* lines, T* y, Epilogue* tail) {
   const Layout layout(d);
   const Sizes& out = d.columns.positions;
   const int64_t depth = d.ins * d.taps();
@@ -217,7 +213,7 @@ void product_of(const Direct& d, const T* lines, T* y, Epilogue* tail) {
 }
 
 template <class T>
-void weights_of(const Direct& d, const T* grad, int64_t per_block, T* parts) {
+void weights_of(const ConvProblem& d, const T* grad, int64_t per_block, T* parts) {
   const Layout layout(d);
   const auto dots = kernels().direct->dots[static_cast<int>(d.dtype)];
   const Sizes& out = d.columns.positions;
@@ -250,22 +246,19 @@ void weights_of(const Direct& d, const T* grad, int64_t per_block, T* parts) {
 
 }  // namespace
 
-bool Direct::pays() const {
-  if (images == 0 || taps() == 0 || ins * outs > kMaxPairs || ins * taps() > kMaxTerms)
-    return false;
-  const Sizes& n = columns.positions;
-  const double packed =
-      static_cast<double>(ins) * PaddedLines::elements(columns, std::min(n[1], kBand), n[2]);
-  return packed <= kMaxDirectPacked;
+double direct_packed(const ConvProblem& d) {
+  const Sizes& n = d.columns.positions;
+  return static_cast<double>(d.ins) * PaddedLines::elements(d.columns, std::min(n[1], kBand), n[2]);
 }
 
-void direct_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail) {
+void direct_product(const ConvProblem& d, const Tensor& lines, const Tensor& y, Epilogue* tail) {
   if (d.dtype == DType::Float32) return product_of(d, lines.ptr<float>(), y.ptr<float>(), tail);
   if (d.dtype == DType::Float64) return product_of(d, lines.ptr<double>(), y.ptr<double>(), tail);
   product_of(d, lines.ptr<uint64_t>(), y.ptr<uint64_t>(), tail);
 }
 
-void direct_weights(const Direct& d, const Tensor& grad, int64_t per_block, const Tensor& parts) {
+void direct_weights(const ConvProblem& d, const Tensor& grad, int64_t per_block,
+                    const Tensor& parts) {
   if (d.dtype == DType::Float32) {
     return weights_of(d, grad.ptr<float>(), per_block, parts.ptr<float>());
   }
@@ -275,13 +268,13 @@ void direct_weights(const Direct& d, const Tensor& grad, int64_t per_block, cons
   weights_of(d, grad.ptr<uint64_t>(), per_block, parts.ptr<uint64_t>());
 }
 
-int64_t direct_workspace(const Direct& d, Epilogue* tail) {
+int64_t direct_workspace(const ConvProblem& d, Epilogue* tail) {
   const Units units = units_of_product(d, Layout(d));
   units.tells(d, tail);
   return units.workspace();
 }
 
-int64_t direct_weights_workspace(const Direct& d, int64_t per_block) {
+int64_t direct_weights_workspace(const ConvProblem& d, int64_t per_block) {
   return units_of_weights(d, Layout(d), per_block).workspace();
 }
 

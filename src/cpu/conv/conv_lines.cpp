@@ -17,16 +17,10 @@ using namespace conv_blocks;
 constexpr int64_t kLineTerms = 256;                  // most of the terms in one chain of fma
 constexpr int64_t kLineElements = int64_t{1} << 16;  // of the lines of a block
 constexpr int64_t kMaxBlock = 4096;                  // positions
-constexpr int64_t kMinBlocks = 8;
-constexpr double kMaxPacked = 1 << 22;             // elements
-constexpr int64_t kMaxWeights = int64_t{1} << 16;  // read again for each block: they stay in L2
-constexpr int64_t kMinPositions = kMinBlocks * kMinBlock;
-// Packing a register of columns takes as long as using it for so many outputs.
-constexpr int64_t kOutsOfPacking = 12;
 // Storing parts of a row adds one part in so many to the time of a product.
 constexpr int64_t kStoresOfRow = 10;
 
-Blocks cut(const Direct& d) {
+Blocks cut(const ConvProblem& d) {
   const int64_t share = d.images * d.positions() / kMinBlocks;
   const int64_t most = std::clamp(std::min(kLineElements / d.ins, share), kMinBlock, kMaxBlock);
   return {d, most, 4 * kLineElements / (d.ins * Blocks::depth_of_row(d.columns))};
@@ -45,7 +39,7 @@ bool lies_as_it_is(const Columns& c) {
 
 class LinesProduct {
  public:
-  explicit LinesProduct(const Direct& d)
+  explicit LinesProduct(const ConvProblem& d)
       : d_(d),
         size_(static_cast<int64_t>(size_of(d.dtype))),
         type_(static_cast<size_t>(d.dtype)),
@@ -54,14 +48,13 @@ class LinesProduct {
         in_place_(tile_.step == 1 && lies_as_it_is(d.columns)),
         pitch_(in_place_ ? d.columns.source[2] : blocks_.lines().pitch()),
         depth_(d.ins * d.taps()),
-        chain_(ceil_div(depth_, ceil_div(depth_, kLineTerms))),
+        chain_(even_part(depth_, kLineTerms)),
         rows_(round_up(d.outs, tile_.rows)) {}
 
-  // Whether registers are filled well enough.
-  bool pays() const {
+  LinesFill fill() const {
     const PositionBlock b = blocks_[0];
     const int64_t used = b.rows * b.cols;
-    return (products_of(b).elements - used) * d_.outs <= kOutsOfPacking * used;
+    return {used, products_of(b).elements - used};
   }
 
   int64_t tasks() const { return d_.groups * blocks_.count(); }
@@ -212,7 +205,7 @@ class LinesProduct {
     }
   }
 
-  const Direct& d_;
+  const ConvProblem& d_;
   int64_t size_;  // of an element
   size_t type_;
   GemmTile tile_;
@@ -225,17 +218,13 @@ class LinesProduct {
 
 }  // namespace
 
-bool lines_pay(const Direct& d) {
-  return d.images * d.positions() >= kMinPositions && d.taps() > 0 &&
-         d.outs * d.ins * d.taps() <= kMaxWeights && Blocks::smallest(d) <= kMaxPacked &&
-         LinesProduct(d).pays();
-}
+LinesFill lines_fill(const ConvProblem& d) { return LinesProduct(d).fill(); }
 
-void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail) {
+void lines_product(const ConvProblem& d, const Tensor& lines, const Tensor& y, Epilogue* tail) {
   LinesProduct(d).run(lines, y, tail);
 }
 
-int64_t lines_workspace(const Direct& d, Epilogue* tail) {
+int64_t lines_workspace(const ConvProblem& d, Epilogue* tail) {
   const LinesProduct product(d);
   product.tells(tail);
   return product.workspace();

@@ -2,15 +2,20 @@
 // source, the same for all taps. Only the weights are packed.
 #pragma once
 
-#include "cpu/conv/conv_direct.h"
+#include "core/ops/kernels.h"
+#include "cpu/conv/conv_problem.h"
 
 namespace tinyt::cpu {
 
-// Whether this form is the faster one: rows of the output fill registers well enough.
-bool lines_pay(const Direct& d);
+// How rows of a block of the output fill registers: elements of it, and those computed for nothing,
+// with the time that parts of a row take.
+struct LinesFill {
+  int64_t used, unused;
+};
+LinesFill lines_fill(const ConvProblem& d);
 
 // As direct_product; a sum's terms go in blocks.
-void lines_product(const Direct& d, const Tensor& lines, const Tensor& y, Epilogue* tail);
-int64_t lines_workspace(const Direct& d, Epilogue* tail);
+void lines_product(const ConvProblem& d, const Tensor& lines, const Tensor& y, Epilogue* tail);
+int64_t lines_workspace(const ConvProblem& d, Epilogue* tail);
 
 }  // namespace tinyt::cpu

@@ -18,31 +18,27 @@ namespace {
 
 using namespace conv_blocks;
 
-constexpr int64_t kMinLowpChannels = 16;
-constexpr int64_t kMinLowpPositions = 16;
-constexpr double kMaxLowpPacked = 1 << 22;  // elements
 constexpr int64_t kPairBytes = 4;
 constexpr int64_t kLowStepBytes = 2048;  // of a panel of weights
 // Sums and pairs of a block, which share L2 with the weights in use; and its positions.
-constexpr int64_t kBlockSums = int64_t{1} << 17, kBlockPairs = int64_t{1} << 17;
+constexpr int64_t kBlockSums = kL2Bytes / 8, kBlockPairs = kL2Bytes / 8;
 constexpr int64_t kMaxLowpBlock = 2048;
-constexpr int64_t kMinLowpBlocks = 8;  // of a problem with so many smallest ones
 constexpr int64_t kConvPackTask = 64;  // steps of weights
 
 // Pairs of channels, in whole steps.
-int64_t pairs_of(const Direct& d) { return round_up(ceil_div(d.ins, 2), kStepPairs); }
+int64_t pairs_of(const ConvProblem& d) { return round_up(ceil_div(d.ins, 2), kStepPairs); }
 
-Blocks cut(const Direct& d) {
+Blocks cut(const ConvProblem& d) {
   const int64_t pairs = pairs_of(d);
   const int64_t fit = std::min(kBlockSums / round_up(d.outs, kTilePanel), kBlockPairs / pairs);
-  const int64_t share = d.images * d.positions() / kMinLowpBlocks;
+  const int64_t share = d.images * d.positions() / kMinBlocks;
   const int64_t wide = 4 * kBlockPairs / (pairs * Blocks::depth_of_row(d.columns));
   return {d, std::clamp(std::min(fit, share), kMinBlock, kMaxLowpBlock), wide};
 }
 
 class LowConv {
  public:
-  explicit LowConv(const Direct& d)
+  explicit LowConv(const ConvProblem& d)
       : d_(d),
         blocks_(cut(d)),
         pairs_(pairs_of(d)),
@@ -168,7 +164,7 @@ class LowConv {
     }
   }
 
-  const Direct& d_;
+  const ConvProblem& d_;
   Blocks blocks_;
   int64_t pairs_, stride_;  // stride_: bytes from a pair of channels to the next
   int64_t steps_, panels_;
@@ -178,18 +174,11 @@ class LowConv {
 
 }  // namespace
 
-bool low_conv_pays(const Direct& d) {
-  if (d.dtype != DType::BFloat16 || kernels().conv_tiles == nullptr) return false;
-  if (d.ins < kMinLowpChannels || d.outs < kMinLowpChannels || d.taps() == 0) return false;
-  if (d.images * d.positions() < kMinLowpPositions) return false;
-  return Blocks::smallest(d) <= kMaxLowpPacked;
-}
-
-void low_conv_product(const Direct& d, const Tensor& lines, const Tensor& y) {
+void lowp_conv_product(const ConvProblem& d, const Tensor& lines, const Tensor& y) {
   LowConv(d).run(lines, y);
 }
 
-int64_t low_conv_workspace(const Direct& d, const Tensor& lines) {
+int64_t lowp_conv_workspace(const ConvProblem& d, const Tensor& lines) {
   return LowConv(d).workspace(lines);
 }
 

@@ -25,9 +25,8 @@ constexpr int64_t kItem = 2;                          // bytes
 constexpr int64_t kLowBlockBytes = int64_t{1} << 20;  // of both operands
 constexpr int64_t kMaxWeightBlock = 4096;
 constexpr int64_t kLowChannelsOfTask = 8;
-constexpr int64_t kCheckTask = int64_t{1} << 16;
 
-Blocks cut(const Direct& d) {
+Blocks cut(const ConvProblem& d) {
   const int64_t lines = round_up(d.ins, kLowSide) + round_up(d.outs, kLowSide);
   const int64_t fit = kLowBlockBytes / (kItem * lines);
   return {d, std::clamp(fit, kMinBlock, kMaxWeightBlock),
@@ -37,7 +36,7 @@ Blocks cut(const Direct& d) {
 // One group.
 class LowWeights {
  public:
-  explicit LowWeights(const Direct& d)
+  explicit LowWeights(const ConvProblem& d)
       : d_(d),
         blocks_(cut(d)),
         channels_(round_up(d.ins, kLowSide)),
@@ -170,7 +169,7 @@ class LowWeights {
     });
   }
 
-  const Direct& d_;
+  const ConvProblem& d_;
   Blocks blocks_;
   int64_t channels_, outs_;  // in whole tiles
   int64_t stride_, pair_;    // bytes from a channel to the next, and from two positions to the next
@@ -183,7 +182,7 @@ bool all_finite(const Tensor& t) {
   constexpr uint32_t kExponent = 0x7F800000;
   const auto* bits = t.ptr<uint32_t>();
   std::atomic<bool> finite{true};
-  parallel_ranges(t.numel(), kCheckTask, [&](int64_t begin, int64_t end) {
+  parallel_ranges(t.numel(), kPackChunk, [&](int64_t begin, int64_t end) {
     bool found = false;
     for (int64_t i = begin; i < end; ++i) found |= (bits[i] & kExponent) == kExponent;
     if (found) finite.store(false, std::memory_order_relaxed);
@@ -193,9 +192,9 @@ bool all_finite(const Tensor& t) {
 
 }  // namespace
 
-int64_t low_conv_weights_workspace(const Direct& d) { return LowWeights(d).workspace(); }
+int64_t lowp_conv_weights_workspace(const ConvProblem& d) { return LowWeights(d).workspace(); }
 
-bool low_conv_weights(const Direct& d, const Tensor& grad, const Tensor& dw) {
+bool lowp_conv_weights(const ConvProblem& d, const Tensor& grad, const Tensor& dw) {
   const int64_t taps = d.taps(), size = d.outs * d.ins * taps;
   for (int64_t g = 0; g < d.groups; ++g) {
     const Tensor sums = LowWeights(d).sums(g, grad);

@@ -13,8 +13,6 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kPoolWork = 32768;
-
 // Windows along one dimension, each `step` after the last, with equally many taps.
 struct PoolRun {
   int64_t first, count;  // output positions
@@ -109,7 +107,7 @@ template <class T>
 void max_pool(const Windows& w, DType dtype, const Tensor& x, T lowest, const Tensor& values,
               const Tensor& indices) {
   const int64_t work = std::max<int64_t>(1, w.taps * w.out[2]);
-  const int64_t grain = std::max<int64_t>(1, kPoolWork / work);
+  const int64_t grain = std::max<int64_t>(1, kChunkElements / work);
   parallel_ranges(values.numel() / w.out[2], grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       max_pool_row(w, row, dtype, x.ptr<T>(), lowest, values.ptr<T>(), indices.ptr<int64_t>());
@@ -141,7 +139,7 @@ DType pool_dtype(DType stored) { return is_bool(stored) ? DType::Int64 : info(st
 // Images whose conversion goes on at a time: the whole would take several times the memory.
 int64_t some_images(const Tensor& x, const Tensor& values) {
   const int64_t images = x.size(0);
-  const int64_t some = kWideElements * images / std::max(x.numel(), values.numel());
+  const int64_t some = kPartElements * images / std::max(x.numel(), values.numel());
   return std::clamp<int64_t>(some, 1, images);
 }
 

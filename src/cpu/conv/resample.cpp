@@ -16,8 +16,7 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kBlock = 64;
-constexpr int64_t kResampleWork = 32768;
+constexpr int64_t kBlock = 64;  // terms: the order of a sum
 
 template <class T>
 struct Entry {
@@ -211,7 +210,7 @@ struct ResampleLines {
   ResampleLines(const ResampleSizes& s, int64_t elements, size_t item)
       : lines(elements / s.out[2]) {
     const int64_t rows = s.entries[0] * s.entries[1] / (s.out[0] * s.out[1]) + 1;  // about
-    grain = std::max<int64_t>(1, kResampleWork / (rows * s.in[2] + s.entries[2] + 1));
+    grain = std::max<int64_t>(1, kChunkElements / (rows * s.in[2] + s.entries[2] + 1));
     bytes = 2 * s.in[2] * static_cast<int64_t>(item) + memory::kAlignment;
     threads = lines > grain ? num_threads() : 1;
   }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 
 #include "cpu/conv/winograd_tiles.h"
 
@@ -13,11 +12,6 @@ namespace tinyt::cpu {
 namespace {
 
 using namespace winograd;
-
-constexpr int64_t kMinChannels = 16;
-constexpr int64_t kMinTiles = 32;
-// Products for a position, of which the definition has nine: tiles may stick out of a plane.
-constexpr double kMaxProducts = 6.5;
 
 // All weights, in panels as the products read them: element by element, chain by chain.
 void transform_weights(const Plan& p, const float* w, float* out) {
@@ -185,26 +179,14 @@ bool run_group(const Plan& p, const float* w, float* y) {
 
 }  // namespace
 
-bool winograd_pays(const Direct& d) {
-  const Columns& c = d.columns;
-  if (d.dtype != DType::Float32 || d.outs < kMinChannels || d.ins < kMinChannels) return false;
-  for (int i = 1; i < kSpatial; ++i) {
-    if (c.kernel[i] != 3 || c.multiply[i] != 1 || std::abs(c.tap_step[i]) != 1) return false;
-  }
-  if (c.tap_step[1] != c.tap_step[2]) return false;
-  const int64_t tiles = Plan(d).tiles;
-  return tiles >= kMinTiles && static_cast<double>(kElements * tiles) <=
-                                   kMaxProducts * static_cast<double>(d.images * d.positions());
-}
-
-int64_t winograd_workspace(const Direct& d) {
-  const Direct group = group_of(d, 0);
+int64_t winograd_workspace(const ConvProblem& d) {
+  const ConvProblem group = group_of(d, 0);
   return GroupLayout(Plan(group)).workspace();
 }
 
-bool winograd_product(const Direct& d, const Tensor& lines, const Tensor& y) {
+bool winograd_product(const ConvProblem& d, const Tensor& lines, const Tensor& y) {
   for (int64_t g = 0; g < d.groups; ++g) {
-    const Direct group = group_of(d, g);
+    const ConvProblem group = group_of(d, g);
     const float* w = lines.ptr<float>() + g * d.outs * d.ins * d.taps();
     const Plan plan(group);
     if (!run_group(plan, w, y.ptr<float>() + g * d.outs * d.positions())) return false;

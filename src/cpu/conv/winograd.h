@@ -1,25 +1,23 @@
 // 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3): 36 products of matrices, one for each
-// element of a transformed 6x6 tile, with a quarter of the multiplications (ADR 0008).
+// element of a transformed 6x6 tile, with a quarter of the multiplications (ADR 0008). Taps
+// along the first of three dimensions are summed like channels.
 #pragma once
 
-#include "cpu/conv/conv_direct.h"
+#include "core/tensor/tensor.h"
+#include "cpu/conv/conv_problem.h"
 
 namespace tinyt::cpu {
 
-// Whether this form is the faster one for the problem. The kernel's last two dimensions are 3; taps
-// along the first are summed like channels.
-bool winograd_pays(const Direct& d);
-
-// y [images, groups * outs, positions], as direct_product; the terms of a sum go in blocks, channel
-// by channel. False, and y is unfinished, where an element came out infinite or NaN: the
+// y [images, groups * outs, positions] from `lines`, the weights; the terms of a sum go in blocks,
+// channel by channel. False, and y is unfinished, where an element came out infinite or NaN: the
 // transforms spread those over a tile, and overflow before the sums themselves do.
-bool winograd_product(const Direct& d, const Tensor& lines, const Tensor& y);
-int64_t winograd_workspace(const Direct& d);
+bool winograd_product(const ConvProblem& d, const Tensor& lines, const Tensor& y);
+int64_t winograd_workspace(const ConvProblem& d);
 
 // dw [groups * outs, ins, taps], the gradient of the weights from that of the output, `grad`
 // [images, groups * outs, positions], and the source `x`, which d.columns does not point to: both
 // of any dtype that computes in float32. False, and dw is unfinished, as above.
-bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, const Tensor& dw);
-int64_t winograd_weights_workspace(const Direct& d, const Tensor& grad, const Tensor& x);
+bool winograd_weights(const ConvProblem& d, const Tensor& grad, const Tensor& x, const Tensor& dw);
+int64_t winograd_weights_workspace(const ConvProblem& d, const Tensor& grad, const Tensor& x);
 
 }  // namespace tinyt::cpu

@@ -13,12 +13,14 @@ namespace {
 using namespace winograd;
 
 constexpr int64_t kMaxLeast = 64;  // tiles
+// Elements of x or grad that are converted at once, about: it decides how sums are cut into parts.
+constexpr int64_t kConvertedElements = int64_t{1} << 19;
 // Small sums are kept in parts, each of which one thread adds to: of at most so many elements.
 constexpr int64_t kWinogradParts = 16;
 constexpr int64_t kMaxPart = int64_t{1} << 16;
 
 // Each block adds to all sums: it has as many elements as there are sums, within reason.
-int64_t least_block(const Direct& d) {
+int64_t least_block(const ConvProblem& d) {
   const int64_t depth = d.ins * d.columns.kernel[0];
   return std::clamp(depth * d.outs / (depth + d.outs), kLeastBlock, kMaxLeast);
 }
@@ -142,7 +144,7 @@ int64_t images_at_once(const Plan& p, DType dtype) {
   if (dtype == DType::Float32) return p.d.images;
   const int64_t of_x = p.d.groups * p.d.ins * p.d.columns.channel_stride;
   const int64_t of_grad = p.d.groups * p.d.outs * p.d.positions();
-  const int64_t some = std::max<int64_t>(1, kWideElements / std::max(of_x, of_grad));
+  const int64_t some = std::max<int64_t>(1, kConvertedElements / std::max(of_x, of_grad));
   const int64_t of_block = std::max<int64_t>(1, p.block * p.d.images / p.tiles);
   return std::min(p.d.images, std::max(some / of_block, int64_t{1}) * of_block);
 }
@@ -152,9 +154,9 @@ struct WeightSums {
   Plan whole;
   int64_t some, parts, group_size;
 
-  WeightSums(const Direct& d, DType dtype)
+  WeightSums(const ConvProblem& d, DType dtype)
       : whole(d, least_block(d)), some(images_at_once(whole, dtype)) {
-    Direct images = d;
+    ConvProblem images = d;
     images.images = some;
     const int64_t blocks = ceil_div(Plan(images, least_block(d)).tiles, whole.block);
     const bool small = blocks >= kManyBlocks && sums_of(whole) <= kMaxPart;
@@ -167,21 +169,21 @@ struct WeightSums {
 }  // namespace
 
 // The first images are as many as any.
-int64_t winograd_weights_workspace(const Direct& d, const Tensor& grad, const Tensor& x) {
+int64_t winograd_weights_workspace(const ConvProblem& d, const Tensor& grad, const Tensor& x) {
   const WeightSums plan(d, x.dtype());
-  Direct images = d;
+  ConvProblem images = d;
   images.images = plan.some;
-  const Direct group = group_of(images, 0);
+  const ConvProblem group = group_of(images, 0);
   return plan.bytes() + dense_bytes(rows_of(x, 0, plan.some), DType::Float32) +
          dense_bytes(rows_of(grad, 0, plan.some), DType::Float32) +
          ProductsLayout(Plan(group, least_block(d)), plan.parts).workspace();
 }
 
-bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, const Tensor& dw) {
+bool winograd_weights(const ConvProblem& d, const Tensor& grad, const Tensor& x, const Tensor& dw) {
   const WeightSums plan(d, x.dtype());
   const Plan& whole = plan.whole;
   const int64_t some = plan.some, parts = plan.parts, group_size = plan.group_size;
-  Direct images = d;
+  ConvProblem images = d;
   const Workspace memory(plan.bytes());
   auto* sums = reinterpret_cast<float*>(memory.data());
   for (int64_t first = 0; first < d.images; first += some) {
@@ -190,7 +192,7 @@ bool winograd_weights(const Direct& d, const Tensor& grad, const Tensor& x, cons
     const Tensor dense_grad = dense_as(rows_of(grad, first, images.images), DType::Float32);
     images.columns.data = dense_x.host_data();
     for (int64_t g = 0; g < d.groups; ++g) {
-      const Direct group = group_of(images, g);
+      const ConvProblem group = group_of(images, g);
       const float* of_group = dense_grad.ptr<float>() + g * d.outs * d.positions();
       add_products(Plan(group, least_block(d)), of_group, parts, first > 0, sums + g * group_size);
     }

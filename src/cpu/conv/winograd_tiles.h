@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/base/parallel.h"
-#include "cpu/conv/conv_direct.h"
+#include "cpu/conv/conv_problem.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/workspace.h"
 
@@ -24,7 +24,7 @@ inline constexpr int64_t kManyBlocks = 8;       // each is run by one thread
 
 // The problem and how it is cut.
 struct Plan {
-  const Direct& d;
+  const ConvProblem& d;
   GemmTile tile = kernels().gemm->tile[static_cast<int>(DType::Float32)];
   int64_t lanes = kernels().winograd->lanes;
   int64_t down, across;  // tiles of a plane of the output
@@ -37,7 +37,7 @@ struct Plan {
   bool flipped;
 
   // Of blocks of `least` tiles or more.
-  explicit Plan(const Direct& direct, int64_t least = kLeastBlock) : d(direct) {
+  explicit Plan(const ConvProblem& problem, int64_t least = kLeastBlock) : d(problem) {
     const Columns& c = d.columns;
     down = ceil_div(c.positions[1], kSide);
     across = ceil_div(c.positions[2], kSide);
@@ -236,8 +236,8 @@ inline int64_t bytes_of_planes(const Plan& p) {
 }
 
 // The problem of one group.
-inline Direct group_of(const Direct& d, int64_t g) {
-  Direct group = d;
+inline ConvProblem group_of(const ConvProblem& d, int64_t g) {
+  ConvProblem group = d;
   group.columns.data += g * d.ins * d.columns.channel_stride * int64_t{sizeof(float)};
   return group;
 }

@@ -9,10 +9,6 @@
 namespace tinyt::cpu {
 namespace {
 
-// Of a line of the source in one piece of a transposing copy.
-// Shorter rows have too large a part in incomplete cache lines to go past the caches.
-constexpr int64_t kStreamRowBytes = 2048;
-
 // Past the caches, conversions by way of a tile.
 void stream_flat(const char* in, DType from, char* out, DType to, int64_t n) {
   const auto from_size = static_cast<int64_t>(size_of(from));
@@ -88,7 +84,7 @@ struct Places {
 // Tiles of so few elements cost less by places than to start on: a square of a transposition takes
 // as long as some tens of single items.
 bool small_tiles(const Loops& loops, int64_t itemsize) {
-  constexpr int64_t kMostItems = 128, kPerSquare = 32, kMostRows = 32, kMostBytes = 4096;
+  constexpr int64_t kMostItems = 128, kPerSquare = 32, kMostRows = 32, kMostBytes = kPageBytes;
   const Loop &rows = loops.rows(), &cols = loops.cols();
   if (cols.stride[0] != itemsize || itemsize > 8 || loops.outer().empty()) return false;
   const int64_t items = rows.size * cols.size;
@@ -241,10 +237,9 @@ bool joins_runs(std::span<const Tensor> inputs, const Tensor& out, int64_t rows)
 // Short rows, as many at a time as stay in L2: input by input, the lines between two runs would
 // come from memory twice.
 void join_rows(std::span<const Tensor> inputs, const Tensor& out, int64_t rows) {
-  constexpr int64_t kTogether = 64 << 10;  // bytes
   const auto size = static_cast<int64_t>(out.itemsize());
   const int64_t row = out.numel() / rows, step = row * size;
-  const int64_t most = std::max<int64_t>(1, kTogether / step);
+  const int64_t most = std::max<int64_t>(1, kPieceBytes / step);
   parallel_ranges(rows, kChunkElements / row, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r += most) {
       char* to = out.host_data() + r * step;
@@ -347,7 +342,7 @@ void kernel_iota(const KernelCall& call) {
   const auto istep = static_cast<uint64_t>(read.integer());
   const auto size = static_cast<int64_t>(size_of(dtype));
   char* data = call.outputs[0].host_data();
-  parallel_ranges(n, kTileElements * 32, [&](int64_t begin, int64_t end) {
+  parallel_ranges(n, kPassesChunk, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += kTileElements) {
       const int64_t count = std::min(kTileElements, end - i);
       if (is_integral(dtype)) {

@@ -35,8 +35,6 @@ void copy_into(const Tensor& from, const Tensor& to);
 Tensor as_contiguous(const Tensor& x);
 // The same in a dtype.
 Tensor dense_as(const Tensor& x, DType dtype);
-// Of a tensor that is made in parts: elements of one, about.
-inline constexpr int64_t kWideElements = int64_t{1} << 19;
 // `count` rows along the first dimension, from `first` on.
 inline Tensor rows_of(const Tensor& x, int64_t first, int64_t count) {
   Dims shape(x.shape());

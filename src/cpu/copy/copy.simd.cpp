@@ -214,9 +214,8 @@ TINYT_INLINE void copy_run(const char* in, char* out, int64_t bytes) {
 
 // Rows that lie apart are no stream that the processor would see coming.
 void copy_rows(const RowCopy& c) {
-  constexpr int64_t kAheadBytes = 4096;
   const bool apart = c.from_step != c.bytes && c.bytes >= kCacheLine;
-  const int64_t ahead = apart ? kAheadBytes / c.bytes : 0;
+  const int64_t ahead = apart ? kRowsAheadBytes / c.bytes : 0;
   int64_t r = 0;
   for (; ahead > 0 && r + ahead < c.rows; ++r) {
     const char* next = c.from + (r + ahead) * c.from_step;
@@ -237,11 +236,11 @@ TINYT_INLINE int64_t index_at(const char* index) {
 
 // Rows at computed places are no stream that the processor would see coming.
 void gather_rows(const RowCopy& c, const char* index, int64_t index_step) {
-  constexpr int64_t kAhead = 8, kAheadBytes = 512;
-  const int64_t fetch = c.bytes < kAheadBytes ? c.bytes : kAheadBytes;
+  const int64_t fetch = c.bytes < kIndexedAheadBytes ? c.bytes : kIndexedAheadBytes;
   for (int64_t r = 0; r < c.rows; ++r) {
-    if (r + kAhead < c.rows) {
-      const char* next = c.from + index_at(index + (r + kAhead) * index_step) * c.from_step;
+    if (r + kIndexedRowsAhead < c.rows) {
+      const char* next =
+          c.from + index_at(index + (r + kIndexedRowsAhead) * index_step) * c.from_step;
       for (int64_t k = 0; k < fetch; k += kCacheLine) __builtin_prefetch(next + k);
     }
     copy_run(c.from + index_at(index + r * index_step) * c.from_step, c.to + r * c.to_step,
@@ -252,13 +251,13 @@ void gather_rows(const RowCopy& c, const char* index, int64_t index_step) {
 // Every row after those before it: an index may come again.
 template <class T>
 void add_rows(const RowCopy& c, const char* index, int64_t index_step) {
-  constexpr int64_t kAhead = 8, kAheadBytes = 512, kItems = kLanes<Vec<T>>;
+  constexpr int64_t kItems = kLanes<Vec<T>>;
   const int64_t n = c.bytes / static_cast<int64_t>(sizeof(T));
-  const int64_t fetch = c.bytes < kAheadBytes ? c.bytes : kAheadBytes;
+  const int64_t fetch = c.bytes < kIndexedAheadBytes ? c.bytes : kIndexedAheadBytes;
   for (int64_t r = 0; r < c.rows; ++r) {
-    if (r + kAhead < c.rows) {
-      const char* next = c.to + index_at(index + (r + kAhead) * index_step) * c.to_step;
-      const char* source = c.from + (r + kAhead) * c.from_step;
+    if (r + kIndexedRowsAhead < c.rows) {
+      const char* next = c.to + index_at(index + (r + kIndexedRowsAhead) * index_step) * c.to_step;
+      const char* source = c.from + (r + kIndexedRowsAhead) * c.from_step;
       for (int64_t k = 0; k < fetch; k += kCacheLine) {
         __builtin_prefetch(next + k, 1);
         __builtin_prefetch(source + k);

@@ -77,8 +77,8 @@ int64_t source_of(int64_t mode, int64_t i, int64_t begin, int64_t n) {
   return i;
 }
 
-constexpr int64_t kRowsTogether = 1 << 10;  // bytes of short rows of a constant pad
-constexpr int64_t kConstants = 4 << 10;     // bytes of a constant, copied where it is to be
+constexpr int64_t kRowsTogether = kPageBytes / 4;  // bytes of short rows of a constant pad
+constexpr int64_t kConstants = kPageBytes;         // bytes of a constant, copied where it is to be
 
 // Rows, along the last dimension that is padded and those after it, made in one go.
 class BorderRows {

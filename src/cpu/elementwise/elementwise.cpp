@@ -76,17 +76,13 @@ bool streams_job(const ElementwiseCall& job) {
   return fresh;
 }
 
-// Results go past the caches in pieces of half a page. A load of a kernel's constant waits for a
-// store under way whose address ends in the same 12 bits, and behind a whole page every load would.
-constexpr size_t kStreamPiece = 2048;
-
 // How many elements of every operand fit into a tile.
 int64_t tile_elements(const ElementwiseCall& job, bool stream) {
   size_t widest = size_of(job.compute);
   for (int k = 0; k < job.operands; ++k) {
     widest = std::max({widest, size_of(job.want[k]), job.tensor[k]->itemsize()});
   }
-  return static_cast<int64_t>((stream ? kStreamPiece : sizeof(Tile)) / widest);
+  return static_cast<int64_t>((stream ? size_t{kStreamPiece} : sizeof(Tile)) / widest);
 }
 
 // One contiguous range through a tile.
@@ -94,7 +90,7 @@ void stream_range(const ElementwiseCall& job, std::array<char*, kMaxOperands> pt
                   const std::array<uint8_t, kMaxOperands>& inner,
                   const std::array<int64_t, kMaxOperands>& item, int64_t n) {
   constexpr int64_t kNoRows[kMaxOperands] = {};
-  const int64_t step = static_cast<int64_t>(kStreamPiece) / item[0];
+  const int64_t step = kStreamPiece / item[0];
   char* out = ptr[0];
   Tile tile;
   ptr[0] = tile.bytes;
@@ -243,9 +239,9 @@ int crossing_operand(const ElementwiseCall& job, const Loops& loops) {
 // whose rows may share a few sets of a cache.
 void run_crossing(const ElementwiseCall& job, const Loops& loops, int crossing) {
   struct alignas(64) Piece {
-    char bytes[1 << 16];
+    char bytes[kPieceBytes];
   };
-  constexpr int64_t kPieceOfLine = 256;  // bytes: rows of 1 KiB take longer runs of the others
+  constexpr int64_t kPieceOfLine = 4 * kCacheLine;  // rows of 1 KiB take longer runs of the others
   const size_t item = job.tensor[0]->itemsize();
   const auto size = static_cast<int64_t>(item);
   const int64_t rows = std::min(kPieceOfLine / size, loops.rows().size);

@@ -192,7 +192,7 @@ void run(const TileArgs& args) {
   alignas(TINYT_VECTOR_BYTES) char copies[sizeof...(Operands)][TINYT_VECTOR_BYTES];
   // The widest registers are faster one by one in several rows, and in pieces that are streamed:
   // with more loads under way, those pieces wait to get out.
-  constexpr int64_t kLongRow = 4096 / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kLongRow = kPageBytes / static_cast<int64_t>(sizeof(T));
   const bool long_row = args.rows == 1 && args.cols >= kLongRow;
   const bool in_lines = Light && (TINYT_VECTOR_BYTES < 64 || long_row);
   const size_t dense = in_lines ? leading_rows(args.inner, sizeof...(Operands)) : 0;

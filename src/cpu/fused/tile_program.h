@@ -14,12 +14,7 @@ namespace tinyt::cpu {
 struct TileProgram {
   // The limits of a region.
   static constexpr int kMaxNodes = 64;
-  static constexpr int64_t kTileBytes = 16384;  // of a value's tile: a third of an L1
-  static constexpr int64_t kLiveBytes = 65536;  // of all tiles
-  static constexpr int64_t kLeastTileBytes = 4096;
-  static constexpr int64_t kRowBytes = 131072;  // of a row whose reductions are used again
-  static constexpr int64_t kFewRows = 8;        // are too few to share out among threads, if long
-  static constexpr int64_t kLongRow = 16384;    // elements
+  static constexpr int64_t kFewRows = 8;  // are too few to share out among threads, if long
 
   struct Register {
     DType dtype;

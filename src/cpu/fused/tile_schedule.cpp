@@ -7,6 +7,7 @@
 #include "core/base/parallel.h"
 #include "cpu/copy/gather.h"
 #include "cpu/reduce/reduce.h"
+#include "cpu/reduce/reduce_parts.h"
 #include "cpu/register.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
@@ -16,22 +17,16 @@ namespace tinyt::cpu {
 
 namespace {
 
-// Of what goes past the caches at once, as in elementwise.cpp.
-constexpr int64_t kTileStreamPiece = 2048;
-constexpr int64_t kManySteps = 8;
-constexpr int64_t kRowItem = 8;                     // bytes of the room for a value of a row
-constexpr int64_t kCloseResult = int64_t{1} << 20;  // bytes: an L2
-constexpr int64_t kOneTurn = int64_t{1} << 17;      // bytes: threads begin once for both
-constexpr int64_t kLeastChunk = 4096;               // elements of a unit of parallel work
-constexpr int64_t kFewBlocks = 8;                   // of bytes: as large as one of doubles
-constexpr int64_t kLeastTurned = 2048;              // elements, to read whole lines
-// Bytes of operands. More than an L2 holds come from far away: smaller tiles overlap these reads
-// with writes, and pay where few steps use each element, or past an L3's share. Theirs is no power
-// of two, or tiles and operands would end in the same 12 bits (kStreamPiece). Beside the most, what
-// is written does not stay in an L3, and goes past it.
-constexpr int64_t kFarRead = 2 << 20, kFarReadOfMany = 12 << 20, kStreamRead = 24 << 20;
-constexpr int64_t kFarPiece = 6 << 10;
-constexpr int64_t kNear = TileProgram::kLiveBytes + 8192;  // of tiles on the stack
+constexpr int64_t kManySteps = 8;                 // hide that loads from an L3 wait
+constexpr int64_t kRowItem = 8;                   // bytes of the room for a value of a row
+constexpr int64_t kOneTurn = kChunkElements * 4;  // bytes: threads begin once for both
+constexpr int64_t kFewBlocks = 8;                 // of bytes: as large as one of doubles
+constexpr int64_t kLeastTurned = 2048;            // elements, to read whole lines
+// Operands that come from far away: smaller tiles overlap these reads with writes, and pay where
+// few steps use each element, or past an L3's share. Theirs is no power of two, or tiles and
+// operands would end in the same 12 bits (kStreamPiece).
+constexpr int64_t kFarRead = kFarBytes;
+constexpr int64_t kNear = kLiveTileBytes + kTileBytes / 2;  // of tiles on the stack
 
 // What of a region one turn computes: rows of one outer position, columns of each.
 struct TilePart {
@@ -110,10 +105,9 @@ struct Reducer {
   }
   // Values of blocks into the first one: neighbours first, an odd one out moves up.
   void combine(char* values, int64_t count) const {
-    for (int64_t step = 1; step < count; step *= 2)
-      for (int64_t i = 0; i + step < count; i += 2 * step)
-        table->accumulate[op][dtype](values + (i + step) * kRowItem, 1, 1, 0,
-                                     values + i * kRowItem);
+    join_pairwise(count, [&](int64_t i, int64_t k) {
+      table->accumulate[op][dtype](values + k * kRowItem, 1, 1, 0, values + i * kRowItem);
+    });
   }
 };
 
@@ -152,8 +146,7 @@ class Runner {
   // How many elements a tile has, so that all of them stay close.
   static int64_t tile_elements(const TileProgram& program, const TileSpace& space) {
     const int tiles = std::max(1, program.tiles + space.gathered);
-    const int64_t bytes = std::clamp(TileProgram::kLiveBytes / tiles, TileProgram::kLeastTileBytes,
-                                     TileProgram::kTileBytes);
+    const int64_t bytes = std::clamp(kLiveTileBytes / tiles, kLeastTileBytes, kTileBytes);
     return bytes / widest(program);
   }
 
@@ -543,7 +536,7 @@ uint64_t stream_bytes(const TileJob& job) {
 // A unit of parallel work: as much as a single op's. Half of a small region's elements may be that.
 int64_t grain_of(const TileProgram& program) {
   const auto steps = static_cast<int64_t>(program.steps.size());
-  return std::max(kLeastChunk, 2 * kChunkElements / std::max<int64_t>(2, steps));
+  return std::max(kHeavyChunk, 2 * kChunkElements / std::max<int64_t>(2, steps));
 }
 
 Cut cut_of(const TileJob& job) {
@@ -556,7 +549,7 @@ Cut cut_of(const TileJob& job) {
     if (job.read >= (std::ssize(program.steps) < kManySteps ? kFarRead : kFarReadOfMany))
       elements = std::min(elements, kFarPiece / Runner::widest(program));
   } else if (std::ssize(program.steps) < kManySteps) {  // more work hides that stores wait
-    elements = std::min(elements, kTileStreamPiece / Runner::widest(program));
+    elements = std::min(elements, kStreamPiece / Runner::widest(program));
   }
   if (program.reduces) elements = std::max(elements, space.cols);
   if (space.turned) elements = std::max(elements, kLeastTurned);
@@ -612,7 +605,7 @@ class BlockChoice {
   // for them, which counts where there is work for both turns, though little. They are read from
   // memory faster, too: a block's rows of another large operand are too short to be fetched ahead.
   bool pays(int64_t bytes) const {
-    if (bytes > kCloseResult) return !reads_another();
+    if (bytes > kL2Bytes) return !reads_another();
     const auto& steps = job_.program.steps;
     return num_threads() > 1 && bytes <= kOneTurn &&
            std::any_of(steps.begin(), steps.end(), [](const TileProgram::Step& step) {

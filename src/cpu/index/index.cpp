@@ -41,7 +41,7 @@ void check_index(OpId op, const Tensor& index, int64_t dim, int64_t size) {
 
 namespace {
 
-constexpr int64_t kFetchBytes = 1 << 13;  // which leave room in the first-level cache
+constexpr int64_t kFetchBytes = kLeastL1Bytes / 4;  // which leave room in the first-level cache
 
 // `extent`: bytes that the indices of a row span.
 void gather_tile(const Block& x, const Block& index, const Block& out, int64_t step, int64_t extent,

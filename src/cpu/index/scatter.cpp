@@ -195,7 +195,7 @@ void combine_wide(const Tensor& in, const Tensor& index, const Tensor& src, cons
 }
 
 int64_t rows_at_a_time(const Tensor& out) {
-  return std::max<int64_t>(1, kWideElements * out.size(0) / out.numel());
+  return std::max<int64_t>(1, kPartElements * out.size(0) / out.numel());
 }
 
 template <OpId op>

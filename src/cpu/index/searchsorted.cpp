@@ -9,8 +9,6 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kSearchChunk = kChunkElements / 8;  // a search reads several elements
-
 // Searches in step with each other: each waits for memory at every step, together they do not.
 constexpr int64_t kTogether = 16;
 
@@ -50,7 +48,7 @@ struct Search {
 
 template <class T, bool Right>
 void search_lines(const Search& s) {
-  parallel_ranges(s.values.numel(), kSearchChunk, [&](int64_t begin, int64_t end) {
+  parallel_ranges(s.values.numel(), kHeavyChunk, [&](int64_t begin, int64_t end) {
     const T *sorted = s.sorted.ptr<const T>(), *values = s.values.ptr<const T>();
     int64_t* out = s.out.ptr<int64_t>();
     for (int64_t i = begin; i < end;) {

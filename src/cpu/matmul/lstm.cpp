@@ -13,8 +13,6 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kChunk = 4096;  // elements of a state that are worth a thread
-
 // Rows of a matrix.
 struct Lines {
   char* at;
@@ -69,7 +67,7 @@ struct Rows {
 // Calls body(rows, first row) for all rows.
 template <class Body>
 void by_rows(const Sequence& s, Body body) {
-  const int64_t grain = std::max<int64_t>(1, kChunk / s.hidden);
+  const int64_t grain = std::max<int64_t>(1, kHeavyChunk / s.hidden);
   parallel_ranges(s.batch, grain, [&](int64_t begin, int64_t end) {
     body(Rows{s.dtype, end - begin, s.hidden}, begin);
   });

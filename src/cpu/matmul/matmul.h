@@ -45,7 +45,7 @@ struct Product {
 inline constexpr int64_t kDepth = 4096;  // most bytes of k in one chain of fma
 
 // Bytes of a B, or of a block of it, that is read where it is by more rows than a tile has.
-inline constexpr int64_t kNearB = int64_t{1} << 18;
+inline constexpr int64_t kNearB = kL2Bytes / 4;
 
 // Which operands all products of a batch have lines of. Of B neighbouring columns are next to each
 // other then. Of an A whose rows are, `a_step` is from one k to the next, in elements.

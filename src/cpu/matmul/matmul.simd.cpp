@@ -84,12 +84,8 @@ TINYT_OUTLINE void store_rows(const GemmBlock& g, const TileOfC<T>& t, const T* 
   }
 }
 
-// So many steps of k are fetched ahead of a packed B: its panels need not fit the first-level
-// cache. Of lines in memory the next panel is. A packed A comes from further away.
-constexpr int kAhead = 8;
-constexpr int64_t kBytesAheadOfA = 3072;
-
-// The chains of fma. Part: the last vector of B has only `last` columns in memory.
+// The chains of fma. Of B in lines of memory the next panel is fetched. Part: the last vector of B
+// has only `last` columns in memory.
 template <bool Part, class T, int Rows, int Vectors>
 TINYT_INLINE void multiply(const GemmBlock& g, const TileOfC<T>& t, int64_t last,
                            Vec<T> (&acc)[Rows][Vectors]) {
@@ -98,8 +94,8 @@ TINYT_INLINE void multiply(const GemmBlock& g, const TileOfC<T>& t, int64_t last
 #pragma GCC unroll 4
   for (int i = 0; i < kPointers; ++i) a[i] = t.a + 3 * i * g.a_line;
   const T* b = t.b;
-  const int64_t ahead = g.b_offset != nullptr ? kCols<T> : kAhead * g.b_step;
-  const int64_t ahead_of_a = g.a_panel != 0 ? kBytesAheadOfA / static_cast<int64_t>(sizeof(T)) : 0;
+  const int64_t ahead = g.b_offset != nullptr ? kCols<T> : kStepsAheadOfB * g.b_step;
+  const int64_t ahead_of_a = g.a_panel != 0 ? kAheadOfABytes / static_cast<int64_t>(sizeof(T)) : 0;
   for (int64_t k = 0; k < g.depth; ++k) {
     if (g.b_offset != nullptr) b = t.b + g.b_offset[k];
     __builtin_prefetch(a[0] + ahead_of_a);

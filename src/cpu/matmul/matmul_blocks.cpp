@@ -9,19 +9,17 @@ namespace {
 
 constexpr int64_t kRowsOfTask = 96;  // a multiple of every GemmTile::rows
 constexpr int64_t kColsOfTask = 512;
-constexpr int64_t kFewRows = int64_t{1} << 20;  // bytes of a narrow A packed at a time: in L2
-constexpr int64_t kPackedA = int64_t{4} << 20;  // of a wide A, and of B
-constexpr int64_t kPackedB = int64_t{8} << 20;
-constexpr int64_t kStackBytes = 32 * 1024;
-constexpr int64_t kPackTask = 64 * 1024;             // elements packed by one unit of parallel work
-constexpr int64_t kPackDepth = 16;                   // of lines next to each other, at a time
-constexpr int64_t kSmallestTask = int64_t{1} << 18;  // multiplications worth a task
-constexpr int64_t kLargestTask = int64_t{1} << 23;
-constexpr int64_t kLargeProduct = int64_t{1} << 24;  // uses all threads by itself,
-constexpr int64_t kLargeBatch = 16;                  // but not in a batch of so many
-constexpr int64_t kFewCols = 512;                    // for which A is read where it is,
-constexpr int64_t kFarApart = int64_t{256} << 10;    // unless k leads so many bytes through it
-constexpr int64_t kSameSets = 2048;                  // bytes
+constexpr int64_t kFewRows = kL2Bytes;      // bytes of a narrow A packed at a time
+constexpr int64_t kPackedA = kL3Bytes / 8;  // of a wide A, and of B
+constexpr int64_t kPackedB = kL3Bytes / 4;
+constexpr int64_t kStackBytes = kLeastL1Bytes;
+constexpr int64_t kPackDepth = 16;  // of lines next to each other, at a time
+constexpr int64_t kLargestTask = 32 * kTaskProducts;
+constexpr int64_t kLargeProduct = 64 * kTaskProducts;  // uses all threads by itself,
+constexpr int64_t kLargeBatch = 16;                    // but not in a batch of so many
+constexpr int64_t kFewCols = 512;                      // for which A is read where it is,
+constexpr int64_t kFarApart = kL2Bytes / 4;            // unless k leads so many bytes through it
+constexpr int64_t kSameSets = kPageBytes / 2;          // two rows share them
 
 // Whether rows of B and of C, which are that long, evict each other from the first-level cache, and
 // there are too few of B to hide that. Packed on the stack they do not.
@@ -109,12 +107,12 @@ class BlockedProduct {
   // Columns of one task, for a share of the work and at most `most`.
   int64_t cols_of_task(int64_t rows, int64_t cols, int64_t depth, int64_t most) const {
     const int64_t work = rows * cols * depth;
-    if (work < 2 * kSmallestTask) return cols;
+    if (work < 2 * kTaskProducts) return cols;
     const int64_t fit = share_of(work) / (std::min(rows, kRowsOfTask) * depth);
     return std::clamp(round_up(fit, cut_.tile.cols), cut_.tile.cols, most);
   }
   static int64_t share_of(int64_t work) {
-    return std::clamp(work / 16, kSmallestTask, kLargestTask);
+    return std::clamp(work / 16, kTaskProducts, kLargestTask);
   }
 
   // Panel number i of the lines [all.first, all.first + all.count).
@@ -191,7 +189,7 @@ class BlockedProduct {
     int64_t rows = p_.m, cols = p_.n;
     if (cut_.narrow) {
       cols = cols_of_task(rows, cols, p_.k, round_up(cols, cut_.tile.cols));
-    } else if (work >= 2 * kSmallestTask) {
+    } else if (work >= 2 * kTaskProducts) {
       rows = round_up(std::min(rows, ceil_div(share_of(work), cols * p_.k)), cut_.tile.rows);
     }
     const int64_t down = ceil_div(p_.m, rows);
@@ -225,7 +223,7 @@ class BlockedProduct {
   // A for [k, k + span): block of depth by block of depth, each in panels.
   void pack_all_rows(int64_t k, int64_t span) {
     const int64_t panels = cut_.rows / cut_.tile.rows, blocks = ceil_div(span, cut_.depth);
-    const int64_t grain = std::max<int64_t>(1, kPackTask / (cut_.depth * cut_.tile.rows));
+    const int64_t grain = std::max<int64_t>(1, kPackChunk / (cut_.depth * cut_.tile.rows));
     parallel_ranges(panels * blocks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t at = i / panels * cut_.depth, depth = std::min(cut_.depth, span - at);
@@ -273,7 +271,7 @@ class BlockedProduct {
     const GemmTile t = cut_.tile;
     const int64_t a_panels = cut_.a_in_place ? 0 : ceil_div(r.rows, t.rows);
     const int64_t b_panels = with_b ? ceil_div(r.cols, t.cols) : 0;
-    const int64_t grain = std::max<int64_t>(1, kPackTask / (r.depth * t.cols));
+    const int64_t grain = std::max<int64_t>(1, kPackChunk / (r.depth * t.cols));
     parallel_ranges(a_panels + b_panels, grain, [&](int64_t begin, int64_t end) {
       const int64_t middle = std::clamp(a_panels, begin, end);
       pack_panels(p_.a, p_.a_lines, {r.row, r.rows, r.k, r.depth, t.rows}, begin, middle,
@@ -319,10 +317,10 @@ struct Batch {
   Batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k, InMemory memory)
       : cut(dtype, m, n, k, memory),
         work(std::max<int64_t>(1, m * n * k)),
-        spread(count > 1 && work * count >= 2 * kSmallestTask &&
+        spread(count > 1 && work * count >= 2 * kTaskProducts &&
                (work < kLargeProduct || count >= kLargeBatch)),
         // One narrow product may be worth several tasks.
-        slots(spread || (cut.narrow && work >= 2 * kSmallestTask) ? num_threads() : 1),
+        slots(spread || (cut.narrow && work >= 2 * kTaskProducts) ? num_threads() : 1),
         bytes(spread ? (cut.bytes_of_a() + cut.bytes_of_b()) * slots
                      : cut.bytes_of_a() + cut.bytes_of_b() * slots) {}
   bool on_stack() const { return !spread && bytes <= kStackBytes; }
@@ -341,7 +339,7 @@ void multiply_batch(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
   const Workspace heap(batch.workspace());
   if (batch.spread) {
     Slots workspaces(heap.data(), cut.bytes_of_a() + cut.bytes_of_b(), batch.slots);
-    const int64_t grain = std::clamp<int64_t>(kSmallestTask / batch.work, 1, count);
+    const int64_t grain = std::clamp<int64_t>(kTaskProducts / batch.work, 1, count);
     parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
       workspaces.with_one([&](char* workspace) {
         Slots packed_b(workspace + cut.bytes_of_a(), cut.bytes_of_b(), 1);
@@ -362,7 +360,7 @@ int64_t batch_workspace(DType dtype, int64_t count, int64_t m, int64_t n, int64_
 }
 
 int64_t tasks_of_product(int64_t m, int64_t n, int64_t k) {
-  return std::max<int64_t>(1, m * n * k / kSmallestTask);
+  return std::max<int64_t>(1, m * n * k / kTaskProducts);
 }
 
 }  // namespace tinyt::cpu

@@ -9,26 +9,25 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kSpanBytes = int64_t{256} << 10;  // of a panel: the depth packed at a time
+constexpr int64_t kSpanBytes = kL2Bytes / 4;  // of a panel: the depth packed at a time
 // Packed lines that pass again and again and stay in L2: bytes of a whole operand; of a task, so
 // many blocks as the one that stays in L1.
-constexpr int64_t kNarrow = int64_t{5} << 18;
+constexpr int64_t kNarrow = 5 * kL2Bytes / 4;
 constexpr int64_t kResidentBlocks = 32;
-constexpr int64_t kLinesOfTask = 16 * kTilePanel;    // beside their sums by a panel
-constexpr int64_t kLowpTasks = 4;                    // at least, along the longer operand
-constexpr int64_t kMostTasks = 64;                   // so that all threads end together
-constexpr int64_t kLinesOfSums = 64 * kTilePanel;    // at a time, where there are several spans
-constexpr int64_t kPackedBytes = int64_t{16} << 20;  // by all threads at a time
+constexpr int64_t kLinesOfTask = 16 * kTilePanel;  // beside their sums by a panel
+constexpr int64_t kLowpTasks = 4;                  // at least, along the longer operand
+constexpr int64_t kMostTasks = 64;                 // so that all threads end together
+constexpr int64_t kLinesOfSums = 64 * kTilePanel;  // at a time, where there are several spans
+constexpr int64_t kPackedBytes = kL3Bytes / 2;     // by all threads at a time
 constexpr int64_t kSumBytes = 4 * kTilePanel * kTilePanel;  // of one panel by another
-constexpr int64_t kLowpPackTask = int64_t{64} << 10;        // bytes
+constexpr int64_t kLowpPackTask = kPackChunk;               // bytes
 // Panels whose lines are neighbours in memory are packed side by side, a step of depth at a time:
 // each by itself would take one line of the cache of every row, and rows a power of two apart share
 // a few sets of it (2048 columns of bfloat16: half of the time of an 8x2048 by 2048x2048).
 constexpr int64_t kMostTogether = 8;
-constexpr int64_t kTogetherBytes = int64_t{256} << 10;   // with their sums: beside the rest in L2
-constexpr int64_t kSmallestLowpTask = int64_t{1} << 21;  // multiplications worth a task
-constexpr int64_t kLargestLowpTask = int64_t{1} << 27;
-constexpr int64_t kLargeLowpProduct = int64_t{1} << 25;  // uses all threads by itself
+constexpr int64_t kTogetherBytes = kL2Bytes / 4;  // with their sums: beside the rest in L2
+constexpr int64_t kLargestLowpTask = 64 * kLowpTaskProducts;
+constexpr int64_t kLargeLowpProduct = 16 * kLowpTaskProducts;  // uses all threads by itself
 
 int64_t panels(int64_t lines) { return ceil_div(lines, kTilePanel); }
 
@@ -96,7 +95,7 @@ struct LowpBatch {
       : cut(dtype, m, n, k),
         work(std::max<int64_t>(1, m * n * k)),
         threads(num_threads()),
-        spread(count > 1 && work * count >= 2 * kSmallestLowpTask && work < kLargeLowpProduct) {}
+        spread(count > 1 && work * count >= 2 * kLowpTaskProducts && work < kLargeLowpProduct) {}
   int64_t workspace() const {
     return spread ? (cut.bytes() + cut.slot_bytes) * threads
                   : cut.bytes() + cut.slot_bytes * threads;
@@ -229,7 +228,7 @@ class TiledProduct {
   void run_narrow() {
     const int64_t count = panels(longer()), work = kTilePanel * cut_.span * cut_.shorter;
     const int64_t share =
-        std::clamp(count * work / kMostTasks, kSmallestLowpTask, kLargestLowpTask);
+        std::clamp(count * work / kMostTasks, kLowpTaskProducts, kLargestLowpTask);
     const int64_t together = are_neighbours(false) ? cut_.together : 1;
     const int64_t grain = round_up(ceil_div(share, work), together);
     for (int64_t k = 0; k < p_.k; k += cut_.span) {
@@ -366,7 +365,7 @@ bool multiply_lowp(DType dtype, int64_t count, int64_t m, int64_t n, int64_t k,
   };
   if (batch.spread) {
     Slots workspaces(memory.data(), cut.bytes() + cut.slot_bytes, batch.threads);
-    const int64_t grain = std::clamp<int64_t>(kSmallestLowpTask / batch.work, 1, count);
+    const int64_t grain = std::clamp<int64_t>(kLowpTaskProducts / batch.work, 1, count);
     parallel_ranges(count, grain, [&](int64_t begin, int64_t end) {
       workspaces.with_one([&](char* workspace) {
         Slots slots(workspace + cut.bytes(), cut.slot_bytes, 1);

@@ -6,9 +6,8 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kBytes = 24 * 1024;        // of one product: its operands and C stay in L1
-constexpr int64_t kTask = int64_t{1} << 15;  // instructions worth a task, roughly
-constexpr int64_t kStart = 4;                // of a row's tile, besides those of its depth
+constexpr int64_t kBytes = kL1Bytes / 2;  // of one product: its operands and C stay in L1
+constexpr int64_t kStart = 4;  // instructions of a row's tile, besides those of its depth
 
 // Neighbouring dimensions that both operands walk through in equal steps become one.
 void merge_dims(SmallBatch& s) {
@@ -61,7 +60,7 @@ void multiply_runs(const SmallBatch& s, int64_t begin, int64_t end) {
 
 int64_t small_grain(DType dtype, int64_t m, int64_t n, int64_t k) {
   const int64_t width = kernels().gemm->tile[static_cast<int>(dtype)].cols / 2;
-  return ceil_div(kTask, m * ceil_div(n, width) * (k + kStart));
+  return ceil_div(kChunkElements, m * ceil_div(n, width) * (k + kStart));
 }
 
 }  // namespace

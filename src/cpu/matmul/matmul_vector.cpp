@@ -8,7 +8,7 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kVectorTask = int64_t{1} << 17;  // multiplications of a task
+constexpr int64_t kVectorTask = kTaskProducts / 2;  // multiplications of a task
 constexpr int64_t kLinesAtLeast = 16;
 constexpr int64_t kColsAtLeast = 1024;  // of rows: what lies together is read together
 

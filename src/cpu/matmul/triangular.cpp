@@ -6,11 +6,10 @@
 
 #include "core/base/parallel.h"
 #include "cpu/copy/copy.h"
+#include "cpu/schedule/machine_model.h"
 
 namespace tinyt::cpu {
 namespace {
-
-constexpr int64_t kWork = 1 << 15;  // products that are worth a thread
 
 // The upper factor U = Lᵀ in the rows of u, which hold the matrix' upper triangle before: row k is
 // done when the rows above have been taken off it. Returns the order of the first minor that is not
@@ -36,7 +35,7 @@ void cholesky(const Tensor& in, const Tensor& out, const Tensor& info) {
   const int64_t n = in.shape().back(), size = n * n;
   if (info.numel() == 0) return;
   const Tensor work = Tensor::empty(out.shape(), out.dtype());
-  parallel_ranges(info.numel(), std::max<int64_t>(1, kWork / (1 + size * n)),
+  parallel_ranges(info.numel(), std::max<int64_t>(1, kChunkElements / (1 + size * n)),
                   [&](int64_t begin, int64_t end) {
                     for (int64_t b = begin; b < end; ++b) {
                       const T* a = in.ptr<const T>() + b * size;
@@ -80,7 +79,8 @@ void solve(const Tensor& a, const Tensor& out, bool upper, bool unit) {
   // Columns do not depend on each other: those of a matrix in parts.
   constexpr int64_t kPart = 64;
   const int64_t parts = (columns + kPart - 1) / kPart, batch = out.numel() / (n * columns);
-  const int64_t chunk = std::max<int64_t>(1, kWork / (1 + n * n * std::min(columns, kPart)));
+  const int64_t chunk =
+      std::max<int64_t>(1, kChunkElements / (1 + n * n * std::min(columns, kPart)));
   parallel_ranges(batch * parts, chunk, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       const int64_t b = k / parts, first = k % parts * kPart;

@@ -30,7 +30,8 @@ const void* data_of(const Tensor& x) { return x ? x.host_data() : nullptr; }
 // Rows whose contributions to the gradients of weight and bias are added one after another. Enough
 // for their sums to be little work beside the rows, and few enough for work to share out.
 int64_t rows_of_block(int64_t n) {
-  constexpr int64_t kElements = 65536, kFewest = 32;
+  constexpr int64_t kElements = 65536;
+  constexpr int64_t kFewest = 32;
   return std::clamp(kElements / std::max<int64_t>(n, 1), kFewest, kColumnBlock);
 }
 

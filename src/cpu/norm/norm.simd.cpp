@@ -26,8 +26,7 @@ void stats(const NormRow& r) {
 }
 
 // As many short rows as a register has lanes are computed together: their sums are folded, and
-// their roots and quotients taken, a row a lane. So many bytes of them stay in L1.
-constexpr int64_t kTogetherBytes = 32768;
+// their roots and quotients taken, a row a lane: of rows that stay in L1.
 
 template <class T>
 void stats_together(const NormRow& r) {
@@ -82,7 +81,7 @@ void normalise(const NormRow& r, int64_t i, int64_t rows) {
 template <class T>
 void forward(const NormRow& all) {
   constexpr int64_t kRows = kWidth<T>;
-  const bool short_rows = all.n * TINYT_VECTOR_BYTES <= kTogetherBytes;
+  const bool short_rows = all.n * TINYT_VECTOR_BYTES <= kLeastL1Bytes;
   NormRow r = all;
   for (int64_t i = 0; i < all.rows;) {
     const int64_t count = short_rows && all.rows - i >= kRows ? kRows : 1;

@@ -14,8 +14,7 @@ inline constexpr int64_t kShortest = 16;  // elements of a channel that is worke
 
 // How many pieces of so many elements make a unit of parallel work.
 inline int64_t norm_grain(int64_t elements) {
-  constexpr int64_t kChunk = 16384;
-  return std::max<int64_t>(1, kChunk / std::max<int64_t>(elements, 1));
+  return std::max<int64_t>(1, kPassesChunk / std::max<int64_t>(elements, 1));
 }
 
 // Whether a result, which is `out` itself, is written past the caches, in runs of so many bytes.

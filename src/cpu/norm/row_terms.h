@@ -32,10 +32,11 @@ TINYT_INLINE void put(T* p, Vec<T> v, int64_t count) {
 }
 
 // Rows of n elements mostly follow each other: while one is computed (or some, n in all), the place
-// that corresponds to `in` in the next one, or what lies 2 KB ahead, is on its way to the caches.
+// that corresponds to `in` in the next one, or what lies far enough ahead, is on its way to the
+// caches.
 template <class T>
 TINYT_INLINE void read_ahead(const T* in, int64_t n) {
-  constexpr int64_t kLeast = 2048 / sizeof(T);
+  constexpr int64_t kLeast = kAheadOfRowBytes / sizeof(T);
   __builtin_prefetch(in + (n > kLeast ? n : kLeast), 0, 2);
 }
 

@@ -7,14 +7,12 @@
 #include "core/base/parallel.h"
 #include "core/ops/optim.h"
 #include "cpu/copy/copy.h"
+#include "cpu/reduce/reduce_parts.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
 
 namespace tinyt::cpu {
 namespace {
-
-// Elements of a unit of parallel work: read once, or updated with states and gradient.
-constexpr int64_t kGrain = 16384, kUpdateGrain = 4096;
 
 // Several tensors as one long row: where each ends.
 class Joined {
@@ -104,7 +102,8 @@ void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
   constexpr auto kSquares = static_cast<int>(Reduction::SquareSum);
   const auto kernel = kernels().reduce->row[kSquares][static_cast<int>(out.dtype())];
   T* values = partial.ptr<T>();
-  parallel_ranges(blocks.size(), kGrain / kRowBlock, [&](int64_t begin, int64_t end) {
+  static_assert(kPassesChunk >= kRowBlock);
+  parallel_ranges(blocks.size(), kPassesChunk / kRowBlock, [&](int64_t begin, int64_t end) {
     int64_t at = begin;
     blocks.for_each_part(begin, end, [&](size_t i, int64_t first, int64_t n) {
       const Tensor& x = inputs[i];
@@ -115,9 +114,7 @@ void sum_squares(std::span<const Tensor> inputs, const Tensor& out) {
   });
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int64_t count = blocks_of(inputs[i]);
-    for (int64_t step = 1; step < count; step *= 2) {
-      for (int64_t b = 0; b + step < count; b += 2 * step) values[b] += values[b + step];
-    }
+    join_pairwise(count, [&](int64_t i, int64_t k) { values[i] += values[k]; });
     out.ptr<T>()[i] = count > 0 ? values[0] : T{0};
     values += count;
   }
@@ -134,7 +131,7 @@ void kernel_optim_step(const KernelCall& call) {
     all.add(update.param(i)->numel());
     items.push_back(item_of(update, i));
   }
-  parallel_ranges(all.size(), kUpdateGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(all.size(), kHeavyChunk, [&](int64_t begin, int64_t end) {
     all.for_each_part(begin, end, [&](size_t i, int64_t first, int64_t n) {
       const Item& item = items[i];
       Pointers at = item.at;

@@ -10,8 +10,6 @@
 namespace tinyt::cpu {
 namespace {
 
-constexpr int64_t kDrawChunk = kChunkElements / 16;  // elements: a draw takes some 100 ns
-
 // The parameters in float64, one after another, and where the draws begin.
 struct Variate {
   Tensor in[2];

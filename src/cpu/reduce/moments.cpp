@@ -6,6 +6,7 @@
 #include "core/base/parallel.h"
 #include "cpu/copy/gather.h"
 #include "cpu/reduce/moment_merge.h"
+#include "cpu/reduce/reduce_parts.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
 #include "cpu/schedule/workspace.h"
@@ -73,12 +74,10 @@ void join_tree(PairReduction reduction, const MomentPart& parts, int64_t count, 
   const auto part = [&](int64_t i) {
     return MomentPart{parts.first + i * width, parts.second + i * width};
   };
-  for (int64_t step = 1; step < count; step *= 2) {
-    for (int64_t i = 0; i + step < count; i += 2 * step) {
-      const int64_t middle = (i + step) * length, end = std::min(n, (i + 2 * step) * length);
-      join(reduction, part(i), step * length, part(i + step), end - middle, width);
-    }
-  }
+  join_pairwise(count, [&](int64_t i, int64_t k) {
+    const int64_t before = (k - i) * length, middle = k * length;
+    join(reduction, part(i), before, part(k), std::min(n - middle, before), width);
+  });
 }
 
 // ---- all results
@@ -181,26 +180,21 @@ void PairJob::finish(const MomentPart& found, int64_t results, double correction
 // ---- rows
 
 void PairJob::run_rows(const MomentPart& parts) const {
-  const int64_t results = axes_.outer.size(), n = axes_.reduced.size();
+  const int64_t results = axes_.outer.size();
   const bool direct = axes_.reduced.dense(in_.itemsize());
-  const int64_t group = std::max<int64_t>(1, kChunkElements / std::min(n, kRowChunk));
-  const int64_t groups = ceil_div(results, group);
   const Workspace scratch(slots_ * room_);
   Slots tiles(scratch.data(), room_, slots_);
-  parallel_for(groups * chunks_, [&](int64_t unit) {
-    const int64_t chunk = unit / groups, first = unit % groups * group;
-    const int64_t count = std::min(group, results - first);
-    const int64_t begin = chunk * kRowChunk, end = std::min(n, begin + kRowChunk);
-    const int64_t at = chunk * results + first;
+  for_row_parts(results, axes_.reduced.size(), chunks_, 1, [&](const RowPart& p) {
+    const int64_t at = p.chunk * results + p.first;
     const MomentPart found{parts.first + at, parts.second + at};
     if (!direct) {
       return tiles.with_one(
-          [&](char* tile) { rows_gathered(first, count, begin, end, tile, found); });
+          [&](char* tile) { rows_gathered(p.first, p.count, p.begin, p.end, tile, found); });
     }
-    axes_.outer.runs(first, count, [&](int64_t offset, int64_t position, int64_t length) {
+    axes_.outer.runs(p.first, p.count, [&](int64_t offset, int64_t position, int64_t length) {
       for (int64_t i = 0; i < length; ++i) {
-        const char* row = in_.host_data() + offset + i * axes_.outer.stride() + begin * item_;
-        chunk_of_row(row, begin, end, found.first + position + i, found.second + position + i);
+        const char* row = in_.host_data() + offset + i * axes_.outer.stride() + p.begin * item_;
+        chunk_of_row(row, p.begin, p.end, found.first + position + i, found.second + position + i);
       }
     });
   });
@@ -249,36 +243,28 @@ void PairJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64_t
 
 void PairJob::run_columns(const MomentPart& parts) const {
   const Axes &outer = axes_.outer, &reduced = axes_.reduced, &cols = axes_.cols;
-  const int64_t n = reduced.size(), all = cols.size();
+  const int64_t all = cols.size();
   const bool direct = cols.dense(in_.itemsize()) && reduced.single();
   const int64_t width = std::min(all, direct ? kMomentCols : kTileCols);
-  const int64_t tiles = ceil_div(all, width), units = chunks_ * outer.size() * tiles;
-  const int64_t grain = std::max<int64_t>(1, kChunkElements / (width * std::min(n, kColumnChunk)));
-  parallel_ranges(units, grain, [&](int64_t from, int64_t to) {
+  for_column_parts(outer.size(), reduced.size(), all, chunks_, width, [&](const ColumnPart& p) {
     Gathered tile;
     double firsts[kChunkBlocks * kMomentCols], seconds[kChunkBlocks * kMomentCols];
-    for (int64_t unit = from; unit < to; ++unit) {
-      const int64_t col = unit % tiles * width, count = std::min(width, all - col);
-      const int64_t node = unit / tiles, row = node % outer.size();
-      const int64_t begin = node / outer.size() * kColumnChunk,
-                    end = std::min(n, begin + kColumnChunk);
-      const char* data = in_.host_data() + outer.offset(row);
-      int64_t blocks = 0;
-      for (int64_t k = begin; k < end; k += kColumnBlock, ++blocks) {
-        const int64_t rows = std::min(kColumnBlock, end - k);
-        const char* block = data + k * reduced.stride() + col * item_;
-        if (!direct) {
-          load_patch(data, in_.dtype(), {reduced, k, rows, cols, col, count}, in_.dtype(),
-                     tile.bytes);
-          block = tile.bytes;
-        }
-        columns_(block, rows, count, direct ? reduced.stride() : count * item_,
-                 firsts + blocks * count, seconds + blocks * count);
+    const char* data = in_.host_data() + outer.offset(p.node % outer.size());
+    int64_t blocks = 0;
+    for (int64_t k = p.begin; k < p.end; k += kColumnBlock, ++blocks) {
+      const int64_t rows = std::min(kColumnBlock, p.end - k);
+      const char* block = data + k * reduced.stride() + p.col * item_;
+      if (!direct) {
+        load_patch(data, in_.dtype(), {reduced, k, rows, cols, p.col, p.cols}, in_.dtype(),
+                   tile.bytes);
+        block = tile.bytes;
       }
-      join_tree(reduction_, {firsts, seconds}, blocks, kColumnBlock, end - begin, count);
-      std::copy_n(firsts, count, parts.first + node * all + col);
-      std::copy_n(seconds, count, parts.second + node * all + col);
+      columns_(block, rows, p.cols, direct ? reduced.stride() : p.cols * item_,
+               firsts + blocks * p.cols, seconds + blocks * p.cols);
     }
+    join_tree(reduction_, {firsts, seconds}, blocks, kColumnBlock, p.end - p.begin, p.cols);
+    std::copy_n(firsts, p.cols, parts.first + p.node * all + p.col);
+    std::copy_n(seconds, p.cols, parts.second + p.node * all + p.col);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "core/base/parallel.h"
 #include "cpu/copy/gather.h"
 #include "cpu/elementwise/complex.h"
+#include "cpu/reduce/reduce_parts.h"
 #include "cpu/schedule/axes.h"
 #include "cpu/schedule/levels.h"
 #include "cpu/schedule/tiles.h"
@@ -88,11 +89,9 @@ struct Functions {
   // The tree over `count` neighbouring nodes of `width` values each; the result replaces the first.
   void combine_tree(char* values, int64_t count, int64_t width) const {
     const int64_t node = width * item;
-    for (int64_t step = 1; step < count; step *= 2) {
-      for (int64_t i = 0; i + step < count; i += 2 * step) {
-        combine(values + (i + step) * node, 1, width, 0, values + i * node);
-      }
-    }
+    join_pairwise(count, [&](int64_t i, int64_t k) {
+      combine(values + k * node, 1, width, 0, values + i * node);
+    });
   }
 };
 
@@ -157,7 +156,7 @@ void ReduceJob::run(OpId finish) {
 
 // values[chunk][result]
 void ReduceJob::run_rows(char* values) {
-  const int64_t results = outer_.size(), n = reduced_.size();
+  const int64_t results = outer_.size();
   auto body = &ReduceJob::rows_gathered;
   if (direct() && reduced_.dense(in_.itemsize())) {
     body = &ReduceJob::rows_in_place;
@@ -172,14 +171,9 @@ void ReduceJob::run_rows(char* values) {
   } else {
     at_once_ = rows_at_once(outer_, reduced_);
   }
-  const int64_t wanted = std::max<int64_t>(1, kChunkElements / std::min(n, kRowChunk));
-  const int64_t group = ceil_div(wanted, at_once_) * at_once_;
-  const int64_t groups = ceil_div(results, group);
-  parallel_for(groups * chunks_, [&](int64_t unit) {
-    const int64_t chunk = unit / groups, first = unit % groups * group;
-    const int64_t begin = chunk * kRowChunk, end = std::min(n, begin + kRowChunk);
-    (this->*body)(first, std::min(group, results - first), begin, end,
-                  values + (chunk * results + first) * f_.item);
+  for_row_parts(results, reduced_.size(), chunks_, at_once_, [&](const RowPart& p) {
+    (this->*body)(p.first, p.count, p.begin, p.end,
+                  values + (p.chunk * results + p.first) * f_.item);
   });
 }
 
@@ -281,24 +275,17 @@ void ReduceJob::rows_gathered(int64_t first, int64_t count, int64_t begin, int64
 
 // values[chunk][outer][column]
 void ReduceJob::run_columns(char* values) {
-  const int64_t outer = outer_.size(), n = reduced_.size(), all = cols_.size();
+  const int64_t outer = outer_.size(), all = cols_.size();
   const bool direct = this->direct() && cols_.dense(in_.itemsize()) && reduced_.single();
   const int64_t width = std::min(all, direct ? kDirectCols : kTileCols);
-  const int64_t tiles = ceil_div(all, width), units = chunks_ * outer * tiles;
-  const int64_t grain = std::max<int64_t>(1, kChunkElements / (width * std::min(n, kColumnChunk)));
-  parallel_ranges(units, grain, [&](int64_t first, int64_t last) {
-    for (int64_t unit = first; unit < last; ++unit) {
-      const int64_t col = unit % tiles * width, cols = std::min(width, all - col);
-      const int64_t node = unit / tiles, chunk = node / outer;
-      const int64_t begin = chunk * kColumnChunk, end = std::min(n, begin + kColumnChunk);
-      const char* data = in_.host_data() + outer_.offset(node % outer);
-      char* to = values + (node * all + col) * f_.item;
-      if (direct) {
-        f_.columns(data + begin * reduced_.stride() + col * f_.from, end - begin, cols,
-                   reduced_.stride(), to);
-      } else {
-        columns_gathered(data, begin, end, col, cols, to);
-      }
+  for_column_parts(outer, reduced_.size(), all, chunks_, width, [&](const ColumnPart& p) {
+    const char* data = in_.host_data() + outer_.offset(p.node % outer);
+    char* to = values + (p.node * all + p.col) * f_.item;
+    if (direct) {
+      f_.columns(data + p.begin * reduced_.stride() + p.col * f_.from, p.end - p.begin, p.cols,
+                 reduced_.stride(), to);
+    } else {
+      columns_gathered(data, p.begin, p.end, p.col, p.cols, to);
     }
   });
 }
@@ -333,20 +320,18 @@ void ReduceJob::columns_gathered(const char* data, int64_t begin, int64_t end, i
 }  // namespace
 
 void add_parts(DType dtype, void* parts, int64_t count, int64_t n) {
-  constexpr int64_t kGrain = int64_t{1} << 14, kNoRows[3] = {};
+  constexpr int64_t kNoRows[3] = {};
   constexpr uint8_t kInner[] = {1, 1, 1};
   const auto size = static_cast<int64_t>(size_of(dtype));
   const auto add =
       kernels().elementwise->kernel[static_cast<int>(OpId::add)][static_cast<int>(dtype)];
-  parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(n, kPassesChunk, [&](int64_t begin, int64_t end) {
     char* const at = static_cast<char*>(parts) + begin * size;
-    for (int64_t step = 1; step < count; step *= 2) {
-      for (int64_t p = 0; p + step < count; p += 2 * step) {
-        char* const to = at + p * n * size;
-        char* const operands[] = {to, to, to + step * n * size};
-        add({operands, 1, end - begin, kNoRows, kInner});
-      }
-    }
+    join_pairwise(count, [&](int64_t i, int64_t k) {
+      char* const to = at + i * n * size;
+      char* const operands[] = {to, to, at + k * n * size};
+      add({operands, 1, end - begin, kNoRows, kInner});
+    });
   });
 }
 

@@ -9,27 +9,19 @@ namespace tinyt::cpu {
 
 namespace {
 
-// Nanoseconds of one core with AVX-512 whose operands are in its caches. Other cores differ by a
-// factor, hardly in how their products compare with their loops.
-constexpr double kCall = 100;
-constexpr double kMultiplication = 0.01;  // and addition, of float32
-constexpr double kLight = 0.02;           // of an element of an op that only loads and stores
-constexpr double kHeavy = 0.2;            // of another one
-constexpr double kGathered = 0.2;         // on top, of one that does not lie dense
-
 double of_element(OpId op) {
-  return info(op).kind != OpKind::Scalar || has_flag(op, op_flags::cheap) ? kLight : kHeavy;
+  return info(op).kind != OpKind::Scalar || has_flag(op, op_flags::cheap) ? kLightTime : kHeavyTime;
 }
 
 // Nanoseconds that so many elements take on top where they are gathered from memory.
 double gathering(std::span<const Tensor> operands, int64_t elements) {
   for (const Tensor& x : operands)
-    if (x.numel() > 1 && !x.is_contiguous()) return kGathered * static_cast<double>(elements);
+    if (x.numel() > 1 && !x.is_contiguous()) return kGatheredTime * static_cast<double>(elements);
   return 0;
 }
 
 CostEstimate of_elements(double nanoseconds, int64_t elements) {
-  return {static_cast<int64_t>(kCall + nanoseconds),
+  return {static_cast<int64_t>(kCallTime + nanoseconds),
           std::max<int64_t>(1, ceil_div(elements, kChunkElements))};
 }
 
@@ -45,8 +37,8 @@ CostEstimate of_product(const KernelCall& call) {
   const Tensor &x = call.inputs[0], &y = call.inputs[1], &out = call.outputs[0];
   const bool turned = call.op == OpId::linear;
   const int64_t k = x.rank() == 0 ? 1 : x.size(x.rank() - 1), work = out.numel() * k;
-  const double factor = static_cast<double>(out.itemsize()) / 4 * kMultiplication;
-  CostEstimate effort{static_cast<int64_t>(kCall + factor * static_cast<double>(work)), 1};
+  const double factor = static_cast<double>(out.itemsize()) / 4 * kMultiplicationTime;
+  CostEstimate effort{static_cast<int64_t>(kCallTime + factor * static_cast<double>(work)), 1};
   if (y.rank() != 2 || x.rank() == 0 || out.numel() == 0 || k == 0) return effort;
   const int64_t n = y.size(turned ? 0 : 1), rows = out.numel() / n;
   effort.parts = tasks_of_product(rows, n, k);
@@ -74,7 +66,7 @@ CostEstimate cost_of(const KernelCall& call) {
 
 CostEstimate effort_of_tiles(const TileProgram& program, const TileSpace& space) {
   const int64_t rows = space.row_count(), n = rows * space.cols;
-  double nanoseconds = space.gathered * kGathered * static_cast<double>(n);
+  double nanoseconds = space.gathered * kGatheredTime * static_cast<double>(n);
   for (const TileProgram::Step& step : program.steps) {
     const bool once_a_row = program.is_row_step(step) && info(step.op).kind != OpKind::Reduce;
     nanoseconds += of_element(step.op) * static_cast<double>(once_a_row ? rows : n);

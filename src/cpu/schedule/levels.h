@@ -14,6 +14,7 @@
 #include "core/ops/ops.h"
 #include "core/ops/optim_terms.h"
 #include "cpu/matmul/product_tables.h"
+#include "cpu/schedule/machine_model.h"
 
 // A *.simd.cpp file is built with TINYT_LEVEL set to v2, v3, v4 or neon; its table is
 //   extern "C" const ReduceTable TINYT_TABLE(reduce) = {...};
@@ -38,8 +39,6 @@ namespace tinyt::cpu {
 
 static_assert(static_cast<int>(DType::Int64) == 5 && static_cast<int>(DType::Float32) == 8 &&
               static_cast<int>(DType::Float64) == 9 && kDTypeCount == 12);
-
-inline constexpr int64_t kCacheLine = 64;  // bytes
 
 // Fetches memory that will be read. Always inlined: GCC takes a function that only prefetches for
 // one without any effect, and drops its calls.

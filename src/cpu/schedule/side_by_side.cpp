@@ -4,14 +4,11 @@
 #include <numeric>
 #include <utility>
 
+#include "cpu/schedule/machine_model.h"
+
 namespace tinyt::cpu {
 
 namespace {
-
-constexpr int64_t kMostTime = 20'000;  // nanoseconds of a step: longer ones are better cut up
-constexpr int64_t kSharing = 300;      // nanoseconds until all threads have begun and are done
-constexpr int64_t kLoss = 10;          // percent that a step loses where it is cut up
-constexpr int64_t kLeastGain = 200;    // nanoseconds
 
 class Chooser {
  public:
@@ -33,7 +30,7 @@ class Chooser {
   // Nanoseconds; 0 of a step that runs alone.
   int64_t time(int64_t step) const {
     const int64_t own = steps_[step].cost.nanoseconds;
-    return own > kMostTime ? 0 : own;
+    return own > kLongStepTime ? 0 : own;
   }
   int64_t alone(int64_t step) const;
   void try_from(int64_t first);
@@ -111,7 +108,7 @@ int64_t Chooser::alone(int64_t step) const {
   const int64_t time = this->time(step), parts = steps_[step].cost.parts;
   const int64_t shares = std::min<int64_t>(threads_, parts);
   if (shares <= 1) return time;
-  return std::min(time, time * (100 + kLoss) / 100 / shares + kSharing);
+  return std::min(time, time * (100 + kSharingLoss) / 100 / shares + kSharingTime);
 }
 
 // Groups that begin with a step.
@@ -129,12 +126,13 @@ void Chooser::try_from(int64_t first) {
     if (alive + scratch > most_held_) return;
     window.add(s);
     one_by_one += alone(s);
-    const int64_t limit = std::min(one_by_one - kLeastGain, best_[s + 1] - best_[first]) - kSharing;
+    const int64_t limit =
+        std::min(one_by_one - kLeastGainTime, best_[s + 1] - best_[first]) - kSharingTime;
     if (window.bound() >= limit) continue;
     const std::vector<int64_t> ends = window.branches(branch_of_set);
     const int64_t longest = *std::max_element(ends.begin(), ends.end());
     if (longest >= limit) continue;
-    best_[s + 1] = best_[first] + longest + kSharing;
+    best_[s + 1] = best_[first] + longest + kSharingTime;
     first_[s + 1] = first;
   }
 }

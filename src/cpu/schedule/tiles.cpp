@@ -18,11 +18,10 @@ inline void copy_element(const char* from, char* to) {
 template <size_t Size>
 void copy_strided(const Block& from, const Block& to, int64_t rows, int64_t cols) {
   constexpr auto kSize = static_cast<int64_t>(Size);
-  constexpr int64_t kAheadBytes = 4096;
   if constexpr (Size <= 8) {
     if (to.col == kSize) {
       const auto pick = kernels().copy->pick[std::countr_zero(Size)];
-      const int64_t ahead = from.col == -kSize ? kAheadBytes / (cols * kSize) : 0;
+      const int64_t ahead = from.col == -kSize ? kRowsAheadBytes / (cols * kSize) : 0;
       for (int64_t r = 0; r < rows; ++r) {
         // A row that is read backwards and lies before the next is no stream that the processor
         // would see coming.
@@ -44,7 +43,7 @@ void copy_strided(const Block& from, const Block& to, int64_t rows, int64_t cols
 // Repeats the first element of a contiguous run; each memcpy doubles what is there, up to a page.
 void repeat_first(char* run, size_t itemsize, size_t bytes) {
   for (size_t done = itemsize; done < bytes;) {
-    const size_t n = std::min({done, bytes - done, size_t{4096}});
+    const size_t n = std::min({done, bytes - done, size_t{kPageBytes}});
     std::memcpy(run + done, run, n);
     done += n;
   }
@@ -84,9 +83,6 @@ void copy_transposed(const Block& from, const Block& to, int64_t rows, int64_t c
 // Shorter rows are not worth the start of a loop over registers.
 constexpr int64_t kReversedColumns = 8;
 
-// The C library knows how the processor copies much at once without reading the target first.
-constexpr int64_t kLongRow = 8192;
-
 template <size_t Size>
 void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) {
   constexpr auto kSize = static_cast<int64_t>(Size);
@@ -96,7 +92,7 @@ void copy_sized(const Block& from, const Block& to, int64_t rows, int64_t cols) 
     const int64_t bytes = cols * kSize;
     if (rows == 1 || (from.row == bytes && to.row == bytes)) {
       std::memcpy(to.data, from.data, static_cast<size_t>(rows * bytes));
-    } else if (bytes >= kLongRow) {
+    } else if (bytes >= kMemcpyRowBytes) {
       for (int64_t r = 0; r < rows; ++r) {
         std::memcpy(to.data + r * to.row, from.data + r * from.row, static_cast<size_t>(bytes));
       }
@@ -290,7 +286,7 @@ TileGrid TileGrid::filling(const Loops& loops, int64_t elements) {
 }
 
 TileGrid TileGrid::crossing(const Loops& loops, int64_t itemsize) {
-  constexpr int64_t kPieceOfLine = 4096, kPieceOfRow = 128;  // bytes
+  constexpr int64_t kPieceOfLine = kPageBytes, kPieceOfRow = 2 * kCacheLine;
   const int64_t rows = std::min(kPieceOfLine / itemsize, loops.rows().size);
   return TileGrid(loops, rows, round_up(kChunkElements / rows / 4, kPieceOfRow / itemsize));
 }

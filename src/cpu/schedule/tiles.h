@@ -12,26 +12,18 @@
 #include "core/ops/ops.h"
 #include "core/tensor/tensor.h"
 #include "cpu/schedule/levels.h"
+#include "cpu/schedule/machine_model.h"
 
 namespace tinyt::cpu {
 
 inline constexpr int kMaxOperands = 1 + kMaxScalarInputs;  // the output first
 inline constexpr int64_t kTileElements = 512;              // of a dense tile
-inline constexpr int64_t kChunkElements = 32768;           // of one unit of parallel work
 inline constexpr size_t kMaxItemSize = 16;
-
-// From this size on, results are written past the caches: the next reader would not find them
-// there, and the lines need not be read first. Measured: up to 32 MiB the caches are faster.
-// Transposing copies write lines far from each other, which do not stay in a cache from one piece
-// to the next.
-inline constexpr int64_t kStreamBytes = int64_t{40} << 20;
-inline constexpr int64_t kStreamTransposedBytes = int64_t{2} << 20;
 
 // Whether a result that is written in runs of so many bytes goes past the caches. The ends of a run
 // go through them, unless it is whole lines: of short runs they would be too much.
 inline bool streams(int64_t bytes, int64_t run) {
-  constexpr int64_t kFewLines = 16;
-  return bytes >= kStreamBytes && (run >= kFewLines * kCacheLine || run % kCacheLine == 0);
+  return bytes >= kStreamBytes && (run >= kStreamRunLines * kCacheLine || run % kCacheLine == 0);
 }
 
 // Calls f.operator()<Size>() with the item size as a constant.

@@ -6,7 +6,7 @@ cdef bint add_reduced(Attrs& attrs, TensorBase x, PyObject* const* args, Py_ssiz
     cdef int64_t dim
     keepdim = False
     if names != NULL:
-        if len(<tuple><object>names) != 1 or (<tuple><object>names)[0] != "keepdim" or n != 2:
+        if n != 2 or not only_name(names, "keepdim"):
             return False
         keepdim = <object>args[n]
     elif n == 3:
@@ -96,7 +96,7 @@ cdef object along(int op, PyObject* const* args, Py_ssize_t n, PyObject* names):
     cdef TensorBase x = operand(args, n, NULL)
     cdef Attrs attrs
     cdef int64_t dim
-    if names != NULL and (len(<tuple><object>names) != 1 or (<tuple><object>names)[0] != "dim"):
+    if names != NULL and not only_name(names, "dim"):
         return NotImplemented
     if x is None or n + (names != NULL) != 2 or not as_dim(<object>args[1], x.t.rank(), &dim):
         return NotImplemented

@@ -24,6 +24,11 @@ cdef inline bint as_dim(object item, int64_t rank, int64_t* dim):
     return True
 
 
+cdef inline bint only_name(PyObject* names, str name):
+    """Whether a call has this one keyword."""
+    return len(<tuple><object>names) == 1 and (<tuple><object>names)[0] == name
+
+
 cdef inline bint add_size(Attrs& attrs, object item):
     """Adds an exact int, or a size that is traced."""
     cdef int64_t size

@@ -150,7 +150,7 @@ cdef bint plain_dtype(PyObject* const* args, Py_ssize_t n, PyObject* names, int*
     number[0] = <int>default_dtype()
     if names == NULL:
         return True
-    if len(<tuple><object>names) != 1 or (<tuple><object>names)[0] != "dtype":
+    if not only_name(names, "dtype"):
         return False
     if isinstance(<object>args[n], dtype):
         number[0] = (<dtype><object>args[n]).number
