@@ -16,18 +16,18 @@ namespace tinyt::cpu {
 namespace {
 
 // Lowp: with fewer channels on a side, half of a tile would be zeros, and float32 is as fast
-// (docs/adr/0030).
+// (ADR 0008).
 constexpr int64_t kMinLowpChannels = 16;
 constexpr int64_t kMinLowpPositions = 16;
 constexpr double kMaxLowpPacked = 1 << 22;  // elements
 
 // Direct: nothing is reused between rows of a product of so few channels, so packing would not pay.
-// It reaches the bandwidth of memory above 28x28 (docs/performance.md, depthwise).
+// It reaches the bandwidth of memory above 28x28 (benchmarks/notes/convolution.md, depthwise).
 constexpr int64_t kMaxPairs = 16;             // of channels in a group
 constexpr int64_t kMaxTerms = 256;            // of the sum for one element
 constexpr double kMaxDirectPacked = 1 << 24;  // elements
 
-// Winograd: half of the time at 64 channels, more above (docs/adr/0023).
+// Winograd: half of the time at 64 channels, more above (ADR 0008).
 constexpr int64_t kMinChannels = 16;
 constexpr int64_t kMinTiles = 32;
 // Products for a position, of which the definition has nine: tiles may stick out of a plane (2x2

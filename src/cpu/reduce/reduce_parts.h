@@ -9,7 +9,7 @@
 
 namespace tinyt::cpu {
 
-// The pairwise tree over `count` neighbouring parts (docs/adr/0004): join(i, k) adds part k, with
+// The pairwise tree over `count` neighbouring parts (ADR 0003): join(i, k) adds part k, with
 // what has joined it, to part i < k. Part 0 is the result.
 template <class F>
 void join_pairwise(int64_t count, F&& join) {

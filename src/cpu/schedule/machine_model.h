@@ -32,11 +32,11 @@ inline constexpr int64_t kPieceBytes = kL2Bytes / 16;
 // ---- stores past the caches
 
 // From this size on, results are written past the caches: the next reader would not find them
-// there, and the lines need not be read first. Measured (docs/adr/0027): up to 32 MiB the caches
+// there, and the lines need not be read first. Measured (ADR 0010): up to 32 MiB the caches
 // are faster, from 48 MiB on stores past them up to twice as fast.
 inline constexpr int64_t kStreamBytes = int64_t{40} << 20;
 // Transposing copies write lines far from each other, which do not stay in a cache from one piece
-// to the next (docs/adr/0027). Shows in: copies.
+// to the next (ADR 0010). Shows in: copies.
 inline constexpr int64_t kStreamTransposedBytes = kFarBytes;
 // Regions of fused operations whose operands are so large leave no room in an L3 for what they
 // write. Shows in: compile.
@@ -49,7 +49,7 @@ inline constexpr int64_t kStreamRunLines = 16;
 // ends in the same 12 bits, and behind a whole page every load would.
 inline constexpr int64_t kStreamPiece = kPageBytes / 2;
 
-// ---- tiles of fused regions (docs/adr/0005, 0048). Shows in: compile.
+// ---- tiles of fused regions (ADR 0015). Shows in: compile.
 
 inline constexpr int64_t kTileBytes = kL1Bytes / 3;          // of a value: there are three
 inline constexpr int64_t kLeastTileBytes = kTileBytes / 4;   // of one among many
@@ -73,7 +73,7 @@ inline constexpr int64_t kKeysAhead = 32;               // lines of keys and val
 // processor copies much at once without reading the target first. Shows in: copies.
 inline constexpr int64_t kMemcpyRowBytes = 8192;
 
-// ---- what is worth a thread. A hand-over to a worker that is awake takes 0.2 us (docs/adr/0044).
+// ---- what is worth a thread. A hand-over to a worker that is awake takes 0.2 us (ADR 0016).
 
 // Elements of one unit of parallel work that goes over them once, or steps of a few instructions
 // each. Shows in: elementwise, copies, overhead.
@@ -91,14 +91,14 @@ inline constexpr int64_t kPackChunk = 2 * kChunkElements;
 // Multiplications of a product that are worth a task, with vector units. Shows in: matmul,
 // convolution, attention.
 inline constexpr int64_t kTaskProducts = int64_t{1} << 18;
-// The same of halves and bytes on their units, eight times as fast (docs/adr/0022).
+// The same of halves and bytes on their units, eight times as fast (ADR 0007).
 inline constexpr int64_t kLowpTaskProducts = 8 * kTaskProducts;
 
 // Of a tensor that is converted or made in parts: elements of one, about. Sets the peak of memory
-// under autocast (docs/performance.md).
+// under autocast (benchmarks/notes/convolution.md).
 inline constexpr int64_t kPartElements = int64_t{1} << 19;
 
-// ---- time of steps, roughly (docs/adr/0044): nanoseconds of one core with AVX-512 whose operands
+// ---- time of steps, roughly (ADR 0016): nanoseconds of one core with AVX-512 whose operands
 // are in its caches. Other cores differ by a factor, hardly in how their products compare with
 // their loops.
 
