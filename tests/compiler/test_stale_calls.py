@@ -125,20 +125,11 @@ def test_what_changes_through_a_call_is_refused(make: Callable[[Any], Any]) -> N
 
 METHODS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]] = {
     "get": (lambda o: o.table.get, lambda f: f("x")["y"], lambda o: o.table.update(x={"y": 7.0})),
-    "item of it": (
-        lambda o: o.table.get, lambda f: f("x")["y"], lambda o: o.table["x"].update(y=7.0),
-    ),
-    "attribute of it": (
-        lambda o: o.parts.__getitem__, lambda f: f(0).b, lambda o: setattr(o.a, "b", 7.0),
-    ),
     "wrapper": (lambda o: o.a.log.__getitem__, lambda f: f(0), lambda o: o.a.log.reverse()),
     "length": (lambda o: o.a.log.__len__, lambda f: f(), lambda o: o.a.log.append(7.0)),
     "partial": (
         lambda o: partial(o.table["x"].get, "y"), lambda f: f(),
         lambda o: o.table["x"].update(y=7.0),
-    ),
-    "view": (
-        lambda o: o.table["x"].values(), lambda f: sum(f), lambda o: o.table["x"].update(z=7.0),
     ),
     "array": (lambda o: o.array.sum, lambda f: float(f()), lambda o: o.array.fill(7.0)),
 }  # fmt: skip

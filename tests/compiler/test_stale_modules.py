@@ -38,6 +38,60 @@ def test_a_changed_module_is_seen(name: str) -> None:
     assert found[:6] == found[6:]
 
 
+def dropped_weight() -> tuple[Callable[[Tensor], Any], Callable[[], Any]]:
+    """A weight of an LSTM as a plain attribute, as weight dropping sets it."""
+    net = nn.LSTM(3, 3)
+    del net.weight_hh_l0
+    net.weight_hh_l0 = tinyt.ones(12, 3)
+    return lambda x: net(x)[0], lambda: setattr(net, "weight_hh_l0", tinyt.zeros(12, 3))
+
+
+def wrapped_module() -> tuple[Callable[[Tensor], Any], Callable[[], Any]]:
+    """An attribute behind a compiled module."""
+    net = nn.Linear(3, 3)
+    net.scale = 2.0
+    wrapped = compile(net)
+    return lambda x: x * wrapped.scale, lambda: setattr(net, "scale", 3.0)
+
+
+def parameter_by_path() -> tuple[Callable[[Tensor], Any], Callable[[], Any]]:
+    net = nn.Sequential(nn.Linear(3, 3))
+    return lambda x: x * net.get_parameter("0.weight").detach().sum(), lambda: setattr(
+        net[0], "weight", nn.Parameter(tinyt.ones(3, 3))
+    )
+
+
+def parameter_list() -> tuple[Callable[[Tensor], Any], Callable[[], Any]]:
+    held = nn.ParameterList([tinyt.ones(3), 2.0])
+    return lambda x: x * held[0].detach() * held[1], lambda: held.__setitem__(1, 3.0)
+
+
+def hook_beside_one_of_all_modules() -> tuple[Callable[[Tensor], Any], Callable[[], Any]]:
+    net = nn.Tanh()
+    net.register_forward_hook(lambda module, args, y: y * 2)
+    return net, lambda: net.register_forward_hook(lambda module, args, y: y + 1)
+
+
+BEHIND = [dropped_weight, wrapped_module, parameter_by_path, parameter_list]
+
+
+@pytest.mark.parametrize("make", [*BEHIND, hook_beside_one_of_all_modules])
+def test_a_change_behind_the_library_s_own_code_is_seen(make: Callable[[], Any]) -> None:
+    handle = None
+    if make is hook_beside_one_of_all_modules:
+        handle = nn.modules.module.register_module_forward_hook(lambda module, args, y: y * 3)
+    try:
+        read, change = make()
+        compiled, x = compile(lambda x: read(x)), tinyt.ones(2, 3)
+        for i in range(6):
+            if i == 3:
+                change()
+            assert compiled(x).tolist() == read(x).tolist()
+    finally:
+        if handle is not None:
+            handle.remove()
+
+
 def step_of(net: nn.Module, optimizer: optim.Optimizer) -> Callable[[Tensor], Tensor]:
     def step(x: Tensor) -> Tensor:
         optimizer.zero_grad()

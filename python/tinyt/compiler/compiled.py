@@ -24,7 +24,8 @@ from tinyt.compiler.capture.capture import AsWritten, Capture, FirstRun, require
 from tinyt.compiler.capture.compare import difference, same_results
 from tinyt.compiler.capture.dynamic import Dynamic, Marks, marks_of
 from tinyt.compiler.capture.fickle import numpy_state
-from tinyt.compiler.capture.guards import StateError, changed_floats
+from tinyt.compiler.capture.guards import StateError
+from tinyt.compiler.capture.live_floats import changed_floats
 from tinyt.compiler.capture.recording import collection_paused
 from tinyt.compiler.capture.resize import Simplified
 from tinyt.compiler.capture.source_hints import line_of

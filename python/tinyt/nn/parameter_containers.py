@@ -49,7 +49,8 @@ class ParameterList(Module):
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(self[i] for i in range(*index.indices(self._size)))
-        return getattr(self, self._get_abs_string_index(index))
+        name = self._get_abs_string_index(index)
+        return getattr(self, name)
 
     def __setitem__(self, index: int, value: Any) -> None:
         setattr(self, self._get_abs_string_index(index), _as_parameter(value))

@@ -126,6 +126,9 @@ def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Ten
     return index_select(tensor, dim, permutation)
 
 
+_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")  # of `Weights`
+
+
 class RNNBase(Module):
     """Layers of recurrent cells over a sequence, in one or both directions.
 
@@ -244,14 +247,15 @@ class RNNBase(Module):
 
     def _weights(self, layer: int, direction: int) -> Weights:
         end = f"_l{layer}{'_reverse' if direction else ''}"
-        bias_ih, bias_hh = (
-            getattr(self, name + end) if self.bias else None for name in ("bias_ih", "bias_hh")
-        )
-        projection = getattr(self, "weight_hr" + end) if self.proj_size else None
+        # In variables: a recording guards attributes under such names, too.
+        ih, hh, bias_ih, bias_hh, hr = (name + end for name in _WEIGHTS)
         return (
-            getattr(self, "weight_ih" + end), getattr(self, "weight_hh" + end),
-            bias_ih, bias_hh, projection,
-        )  # fmt: skip
+            getattr(self, ih),
+            getattr(self, hh),
+            getattr(self, bias_ih) if self.bias else None,
+            getattr(self, bias_hh) if self.bias else None,
+            getattr(self, hr) if self.proj_size else None,
+        )
 
     def _state_sizes(self) -> tuple[int, ...]:
         """Features of each state."""

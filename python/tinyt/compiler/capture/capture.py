@@ -31,14 +31,11 @@ from tinyt._core import CaptureError
 from tinyt.compiler.backward import Backward
 from tinyt.compiler.capture.arguments import require_unchanged
 from tinyt.compiler.capture.fickle import random_state
-from tinyt.compiler.capture.guards import (
-    StateError,
-    Tracer,
-    in_place_of,
-    options_kept,
-)
+from tinyt.compiler.capture.guards import StateError
+from tinyt.compiler.capture.live_floats import refuse_writes, symbols_at
 from tinyt.compiler.capture.recording import recording
 from tinyt.compiler.capture.source_hints import capture_text
+from tinyt.compiler.capture.state_tracer import StateTracer
 from tinyt.compiler.graph.graph import Graph, place_of
 from tinyt.forks import made_once, undone_in_child
 from tinyt.ops.autocast import own_casts
@@ -372,30 +369,30 @@ class Capture:
         while True:
             self._release()
             own = (v for x in tensors.values() for v in own_attributes(x).values())
-            tracer = Tracer(function, (*objects, *own), self._line_callback())
+            tracer = StateTracer(function, (*objects, *own), self._line_callback())
             if self._undo is not None:
-                self._undo.append(tracer.undo())
+                self._undo.append(tracer.state.undo())
             before = random_state()
             try:
                 made = self._typed(partial(self._record, function, leaves, rebuild), tracer)
             except _WantsValues as wanted:
-                tracer.put_back()
+                tracer.state.restore_tensors()
                 self._know_by_values(wanted.numbers, leaves, tensors)
                 continue
             except Exception:
-                tracer.put_back()
+                tracer.state.restore_tensors()
                 raise
             # Whether another recording may not be as this one.
             self.is_fickle = tracer.is_fickle or random_state() != before
             if made is None:
-                tracer.put_back()
+                tracer.state.restore_tensors()
                 self._live = False
                 continue
             touched = [tensor for _, tensor, *_ in self.core.inputs()]
             touched += [tensor for _, tensor, _ in self.core.writes()]
             self.touched = [x for x in touched if x is not None]
             self.captured = {x._storage_id for x in self.touched}
-            self.reached = self._reached | tracer.memories()
+            self.reached = self._reached | tracer.state.memories()
             aliased = {
                 i: x
                 for i, x in tensors.items()
@@ -404,16 +401,16 @@ class Capture:
             }
             if aliased.keys() <= self.kept.keys():
                 break
-            tracer.put_back()
+            tracer.state.restore_tensors()
             self.kept.update(aliased)
             for i in aliased:
                 self.valued.pop(i, None)
-        self._put_back = tracer.put_back
+        self._put_back = tracer.state.restore_tensors
         self._require_apart(leaves)
         self._require_own_gradients(leaves)
         self._require_values_kept()
         self._made = made
-        self.guards = tracer.guards(self._reads, self._held, self.tensors)
+        self.guards = tracer.state.complete(self._reads, self._held, self.tensors)
         self._put_back = _nothing
         del tracer
         self._release()
@@ -440,7 +437,7 @@ class Capture:
         return Graph.from_core(self.core)
 
     def _typed(
-        self, record: Callable[[Tracer], list[ReferenceType[Tensor]]], tracer: Tracer
+        self, record: Callable[[StateTracer], list[ReferenceType[Tensor]]], tracer: StateTracer
     ) -> list[ReferenceType[Tensor]] | None:
         """As `_record`; None where the function asks for the type of what stands for a float, gives
         it to code that takes nothing but a float, as the one of `json`, or to another thread."""
@@ -469,7 +466,7 @@ class Capture:
         function: Callable[..., Any],
         leaves: Sequence[Any],
         rebuild: Callable[[list[Any]], tuple[tuple[Any, ...], dict[str, Any]]],
-        tracer: Tracer,
+        tracer: StateTracer,
     ) -> list[ReferenceType[Tensor]]:
         """Records the call; returns references to the tensors that it made."""
         with recording() as (core, recorder), own_casts():
@@ -481,7 +478,7 @@ class Capture:
             first_node = next_number()
             known = _StandIns(recorder, leaves, self.kept, self.valued, self._live)
             args, kwargs = rebuild(list(known.all))
-            with in_place_of(self.places if self._live else (), recorder), options_kept(recorder):
+            with symbols_at(self.places if self._live else (), recorder), refuse_writes(recorder):
                 try:
                     with tracer, undone_in_child(recorder.restore):
                         result = function(*args, **kwargs)
@@ -508,7 +505,7 @@ class Capture:
                     )
                 known.check()
                 self._fresh = {
-                    x._storage_id for x, data in recorder.buffers if tracer.is_made(data)
+                    x._storage_id for x, data in recorder.buffers if tracer.state.is_made(data)
                 }
                 roots = self._take_result(core, recorder, result, known.all)
                 self._take_gradients(core, recorder, known.all)

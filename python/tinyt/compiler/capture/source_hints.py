@@ -16,7 +16,7 @@ from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import NamedTuple
 
-_HERE = os.path.dirname(os.path.abspath(str(sys.modules["tinyt"].__file__)))
+PACKAGE = os.path.dirname(os.path.abspath(str(sys.modules["tinyt"].__file__)))
 
 
 def folder(*parts: str) -> str:
@@ -24,7 +24,7 @@ def folder(*parts: str) -> str:
     return os.path.normcase(os.path.join(*parts)) + os.sep
 
 
-LIBRARY = folder(_HERE)
+LIBRARY = folder(PACKAGE)
 _PYTHON = (folder(os.path.dirname(os.__file__)), "<frozen")
 _CYTHON = (".pyx", ".pxi")
 _INSTALLED = tuple(os.sep + name + os.sep for name in ("site-packages", "dist-packages"))
@@ -95,6 +95,13 @@ def in_library(frame: FrameType) -> bool:
 
 
 _own_files: dict[str, bool] = {}
+
+
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame outside of this library that a frame runs for."""
+    while frame is not None and in_library(frame):
+        frame = frame.f_back
+    return frame
 
 
 def is_python(name: str) -> bool:

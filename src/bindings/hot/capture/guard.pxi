@@ -1,5 +1,5 @@
-# What a recorded call read of Python's objects, and whether it is still what it was.
-# Numbers and strings are held by value, all else by identity; no user's code runs.
+# Guards on Python state: a place that a recorded call read, and the value that it had. Numbers and
+# strings are compared by value, all else by identity; no user's code runs.
 
 import collections
 
@@ -21,32 +21,31 @@ MISSING = object()
 cdef PyObject* missing = <PyObject*>MISSING
 
 cdef enum GuardKind:
-    ITEM       # of a dict
-    CELL       # of a closure
-    CONTENTS   # of a container, one level deep
+    ITEM       # an entry of a dict
+    CELL       # the contents of a closure's cell
+    CLASS      # an attribute of a class, of its own or of its bases
+    CONTENTS   # the items of a container, one level deep
     SLOT       # an attribute that lies in no dict
-    TENSOR     # its memory, whether it wants a gradient, its hooks
-    FUNCTION   # its code and defaults
-    ARRAY      # what NumPy or a buffer holds
-    CLASS      # what a class has under a name, of its own or of its bases
-    TYPE       # of an instance
+    TENSOR     # the memory of a tensor, whether it wants a gradient, its hooks
+    FUNCTION   # the code and defaults of a function
+    ARRAY      # the bytes of an array of NumPy's or a buffer
 
 cdef tuple GUARD_KINDS = (
-    "item", "cell", "contents", "slot", "tensor", "function", "array", "class", "type")
-# Whose own methods tell what a container holds, whatever a subclass makes of them; an OrderedDict
-# has an order that its dict does not know.
+    "item", "cell", "class", "contents", "slot", "tensor", "function", "array")
+# Containers by their own methods, whatever a subclass overrides; an OrderedDict has an order that
+# its dict does not know.
 cdef tuple CONTAINERS = (
     collections.OrderedDict, dict, list, tuple, set, frozenset, collections.deque)
 
 
 def class_attribute(cls, str name not None):
-    """What a class has under a name, of its own or of its bases, or MISSING; runs nothing."""
+    """The attribute of a class, of its own or of its bases, or MISSING; runs no code."""
     found = look_up(<PyTypeObject*>cls, name)
     return MISSING if found == NULL else <object>found
 
 
 def contents_of(container):
-    """What a container holds: of a dict, its (key, value) pairs; no subclass's code runs."""
+    """The items of a container; of a dict, (key, value) pairs. No subclass's code runs."""
     for base in CONTAINERS:
         if isinstance(container, base):
             return tuple(base.items(container) if issubclass(base, dict) else base.__iter__(container))
@@ -54,14 +53,14 @@ def contents_of(container):
 
 
 def bytes_of(array):
-    """What a NumPy array or a buffer holds."""
+    """The bytes of a buffer; the shape, dtype and bytes of an array of NumPy's."""
     if isinstance(array, (bytearray, memoryview)) or not hasattr(array, "dtype"):
         return bytes(array)
     return array.shape, array.dtype.str, array.tobytes()
 
 
 cdef bint same(PyObject* x, PyObject* y) except -1:
-    """Whether a value is what it was."""
+    """Whether two values are the same: numbers and strings by value, all else by identity."""
     if x == y:
         return True
     a, b = <object>x, <object>y
@@ -102,7 +101,7 @@ cdef inline bint same_bits(double x, double y) noexcept:
 
 
 cdef bint alike(PyObject* x, PyObject* y) except -1:
-    """Of a container's parts; where a number was that is read anew, any float will do."""
+    """As `same`, of tuples by their items; for a symbolic float any float will do."""
     cdef Py_ssize_t i
     a, b = <object>x, <object>y
     if type(b) is SymFloat:
@@ -118,14 +117,14 @@ cdef bint alike(PyObject* x, PyObject* y) except -1:
 
 
 def is_same(x, y):
-    """Whether a value is what it was: numbers and strings by value, tuples by their items, all else
-    by identity."""
+    """Whether two values are the same: numbers and strings by value, tuples by their items, all
+    else by identity."""
     return bool(alike(<PyObject*>x, <PyObject*>y))
 
 
 cdef class Location:
-    """Where a float lies that may change from call to call: in a dict, a list, a tuple in a dict,
-    or (key None) a cell."""
+    """Location of a float that a program reads at each run: in a dict, a list, a tuple in a dict, or
+    (key None) a cell."""
 
     cdef readonly object holder, key
     cdef Py_ssize_t index
@@ -135,12 +134,12 @@ cdef class Location:
         self.holder, self.key, self.index = holder, key, index
 
     def __call__(self):
-        """What lies there."""
+        """The value there."""
         found = self.holder.cell_contents if self.key is None else self.holder[self.key]
         return found if self.index < 0 else found[self.index]
 
     def put(self, value):
-        """Puts something else there."""
+        """Stores another value there."""
         if self.key is None:
             self.holder.cell_contents = value
         else:
@@ -148,7 +147,7 @@ cdef class Location:
 
 
 cdef class Guard:
-    """One place that was read: where, what was there, and the line that read it."""
+    """A place that was read, the value that it had, and the line that read it."""
 
     cdef GuardKind number
     cdef readonly object place, what, expected
@@ -162,20 +161,20 @@ cdef class Guard:
 
     @property
     def kind(self):
-        """What kind of place it is."""
+        """The kind of place, a word of GUARD_KINDS."""
         return GUARD_KINDS[self.number]
 
     def holds(self):
-        """Whether it is what it was."""
+        """Whether the place has the value that it had."""
         return bool(holds_still(self))
 
     def now(self):
-        """What is there now."""
+        """The value that the place has now."""
+        cdef PyObject* found
         place = self.place
-        if self.number == ITEM:
-            return place.get(self.what, MISSING)
-        if self.number == CELL:
-            return MISSING if cell_contents(<PyObject*>place) == NULL else place.cell_contents
+        if self.number <= CLASS:
+            found = entry_of(self)
+            return MISSING if found == NULL else <object>found
         if self.number == CONTENTS:
             return contents_of(place)
         if self.number == SLOT:
@@ -184,10 +183,6 @@ cdef class Guard:
             return state_of(place)
         if self.number == ARRAY:
             return bytes_of(place)
-        if self.number == CLASS:
-            return class_attribute(place, self.what)
-        if self.number == TYPE:
-            return type(place)
         return place.__code__, place.__defaults__, place.__kwdefaults__
 
     def __str__(self):
@@ -195,8 +190,17 @@ cdef class Guard:
         return f"{self.line}: {self.kind} {what}of {type(self.place).__name__}"
 
 
+cdef PyObject* entry_of(Guard guard) except? NULL:
+    """The value in a dict, cell or class, borrowed; null where there is none."""
+    if guard.number == ITEM:
+        return PyDict_GetItemWithError(guard.place, guard.what)
+    if guard.number == CELL:
+        return cell_contents(<PyObject*>guard.place)
+    return look_up(<PyTypeObject*>guard.place, guard.what)
+
+
 cdef tuple state_of(TensorBase x):
-    """What a recording relies on."""
+    """The state of a tensor that a recording relies on."""
     return (<size_t>x.t.impl(), bool(x.leaf_grad), bool(wants_grad(x)),
             hooks_of(x._hooks), hooks_of(x._post_hooks))
 
@@ -209,11 +213,12 @@ cdef bint tensor_holds(TensorBase x, tuple expected) except -1:
 
 
 cdef inline bint is_pointer(object x, PyObject* pointer):
-    """Whether it is that object; null stands for None."""
+    """Whether an object is at an address; null stands for None."""
     return x is None if pointer == NULL else <PyObject*>x == pointer
 
 
 cdef bint holds_still(Guard guard) except -1:
+    """Whether a place has the value that it had."""
     cdef PyObject *found
     cdef PyObject *value
     cdef PyObject *wanted = <PyObject*>guard.expected
@@ -221,19 +226,11 @@ cdef bint holds_still(Guard guard) except -1:
     cdef Py_ssize_t at = 0
     cdef tuple parts
     place = guard.place
-    if guard.number == ITEM and isinstance(place, dict):
-        found = PyDict_GetItemWithError(place, guard.what)
-        return same(missing if found == NULL else found, wanted)
-    if guard.number == CELL:
-        found = cell_contents(<PyObject*>place)
+    if guard.number <= CLASS:
+        found = entry_of(guard)
         return same(missing if found == NULL else found, wanted)
     if guard.number == TENSOR:
         return tensor_holds(<TensorBase>place, <tuple>guard.expected)
-    if guard.number == CLASS:
-        found = look_up(<PyTypeObject*>place, guard.what)
-        return same(missing if found == NULL else found, wanted)
-    if guard.number == TYPE:
-        return type(place) is guard.expected
     if guard.number == CONTENTS:
         if PyDict_CheckExact(place):
             if PyDict_Size(place) != PyTuple_GET_SIZE(guard.expected):
