@@ -138,3 +138,32 @@ def test_a_changed_optimizer_is_seen(name: str) -> None:
         states = [state.values() for state in optimizer.state.values()]
         found.append([x.tolist() for state in states for x in state])
     assert found[:9] == found[9:]
+
+
+KINDS: dict[str, Callable[[nn.Module, float], object]] = {
+    "parameter": lambda m, v: setattr(m, "w", nn.Parameter(tinyt.full((2,), v))),
+    "buffer": lambda m, v: m.register_buffer("w", tinyt.full((2,), v)),
+    "tensor": lambda m, v: setattr(m, "w", tinyt.full((2,), v)),
+    "float": lambda m, v: setattr(m, "w", v),
+}
+
+
+@pytest.mark.parametrize("first", KINDS)
+@pytest.mark.parametrize("second", KINDS)
+def test_a_name_that_moves_between_tables(first: str, second: str) -> None:
+    """Also where a float was read anew at each run, whose place is gone."""
+
+    class Scale(nn.Module):
+        w: Any
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.w
+
+    model = Scale()
+    compiled = compile(model)
+    for i, kind in enumerate([first, "float", "float", second, "float", first, second]):
+        if "w" in {**vars(model), **model._parameters, **model._buffers}:
+            del model.w
+        KINDS[kind](model, i + 1.0)
+        for _ in range(3):
+            assert compiled(tinyt.ones(2)).tolist() == [i + 1.0] * 2

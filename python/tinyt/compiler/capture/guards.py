@@ -211,10 +211,8 @@ class StateGuards:
         self.look(value)
         if isinstance(value, type):
             return self._class_attribute(value, name)
-        if isinstance(
-            value, ModuleType
-        ):  # a name that is missing is perhaps loaded when it is read
-            names = vars(value)
+        if isinstance(value, ModuleType):
+            names = vars(value)  # a name that is missing is perhaps loaded when it is read
             return self.note("item", names, name, names[name]) if name in names else MISSING
         own = getattr(value, "__dict__", None)
         if name == "__dict__" and isinstance(own, dict):

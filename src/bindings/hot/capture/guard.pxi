@@ -134,9 +134,12 @@ cdef class Location:
         self.holder, self.key, self.index = holder, key, index
 
     def __call__(self):
-        """The value there."""
-        found = self.holder.cell_contents if self.key is None else self.holder[self.key]
-        return found if self.index < 0 else found[self.index]
+        """The value there, or MISSING."""
+        try:
+            found = self.holder.cell_contents if self.key is None else self.holder[self.key]
+            return found if self.index < 0 else found[self.index]
+        except (LookupError, ValueError, TypeError):   # moved away; an empty cell; no tuple now
+            return MISSING
 
     def put(self, value):
         """Stores another value there."""
