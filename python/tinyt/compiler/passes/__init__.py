@@ -1,8 +1,8 @@
 """What simplifies a graph between capture and planning, one pass a file.
 
-A pass takes a graph and gives one that means the same (compiler/graph/interpreter.py) to the bit, or the
-same object where it finds nothing to do. It takes time linear in the nodes. What a node of control
-flow runs is a graph of its own, which all passes go over, too.
+A pass takes a graph and gives one that means the same (compiler/graph/interpreter.py) to the bit,
+or the same object where it finds nothing to do. It takes time linear in the nodes. What a node of
+control flow runs is a graph of its own, which all passes go over, too.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ cdef bint same(PyObject* x, PyObject* y) except -1:
 
 
 cdef object VALUES = frozenset((int, bool, float, str, bytes, complex, range, type(None),
-                                type(...), device))
+                                type(...), _device))
 cdef object VALUE_MODULES = frozenset(("decimal", "fractions", "datetime"))
 
 

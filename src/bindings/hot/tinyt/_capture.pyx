@@ -18,7 +18,7 @@ import weakref
 import tinyt._core
 import tinyt.nesting
 from tinyt._core import CaptureError
-from tinyt._tensor import device
+from tinyt._tensor import device as _device
 
 include "wants_grad.pxi"
 include "capture/recorder.pxi"
