@@ -30,7 +30,7 @@ include "capture/compiled.pxi"
 
 for _kind in (SymScalar, SymInt, SymFloat):
     tinyt_forbid_new(_kind)
-del _kind
+del _kind, _device
 
 include "self_check.pxi"
 # All that there are, by ids: programs read numbers from their options.
