@@ -4,13 +4,14 @@ precision."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tinyt.testing.reference.elementwise import xlogy
 from tinyt.testing.reference.form import Array, Formula, Row, sized
 
-WIDE = np.longdouble
+_WIDE: Any = np.longdouble
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
 erfc = np.vectorize(math.erfc, otypes=[np.float64])
@@ -42,7 +43,7 @@ def erfinv(x: Array) -> Array:
 
 def digamma(x: Array) -> Array:
     """Abramowitz & Stegun 6.3.18 beyond 30, recurrence below it, reflection below zero."""
-    x = np.asarray(x, WIDE)
+    x = np.asarray(x, _WIDE)
     y = np.where(x < 0, 1 - x, x)
     total = np.zeros_like(y)
     for _ in range(30):
@@ -85,7 +86,7 @@ i1e: Formula = lambda x: _bessel(1, x)
 
 def zeta(s: Array, q: Array) -> Array:
     """300 terms of the sum; the rest as an integral with the first corrections."""
-    q = np.asarray(q, WIDE)
+    q = np.asarray(q, _WIDE)
     terms = sum((q + k) ** -s for k in range(300))
     a = q + 300
     rest = a ** (1 - s) / (s - 1) + a**-s / 2 + s * a ** (-s - 1) / 12
@@ -120,7 +121,7 @@ def frexp(x: Array) -> tuple[Array, Array]:
 
 def erfcx(x: Array) -> Array:
     """``exp(x**2) erfc(x)``."""
-    return np.asarray(np.exp(np.asarray(x, WIDE) ** 2) * erfc(x), np.float64)
+    return np.asarray(np.exp(np.asarray(x, _WIDE) ** 2) * erfc(x), np.float64)
 
 
 def log_ndtr(x: Array) -> Array:
@@ -144,14 +145,14 @@ def gammaincc(a: Array, x: Array) -> Array:
 
 def _gammainc(a: Array, x: Array) -> Array:
     # lgamma of an extended number: by Stirling's series from a + 20 down.
-    a, x = np.broadcast_arrays(np.asarray(a, WIDE), np.asarray(x, WIDE))
+    a, x = np.broadcast_arrays(np.asarray(a, _WIDE), np.asarray(x, _WIDE))
     term = np.ones_like(x)
     total = term
     for k in range(1, 200):
         term = term * x / (a + k)
         total = total + term
     z = a + 21
-    log_gamma = (z - 0.5) * np.log(z) - z + np.log(2 * np.asarray(np.pi, WIDE)) / 2
+    log_gamma = (z - 0.5) * np.log(z) - z + np.log(2 * np.asarray(np.pi, _WIDE)) / 2
     for k, c in enumerate((1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)):
         log_gamma = log_gamma + c / z ** (2 * k + 1)
     for k in range(1, 21):
