@@ -98,7 +98,8 @@ def _chains(code: CodeType) -> Iterator[tuple[int, Chain]]:
         if followed is not None:
             yield line, Chain(kind, name, (*steps, followed))
         elif step is not None:
-            yield number or line, Chain(LOOSE, step[1] if step[0] == "attr" else "")
+            loose = Chain(LOOSE, step[1] if step[0] == "attr" else "")
+            yield (line if kind else number or line), loose
         by_name = by_name and number in (None, line)
         kind, constants = "", []
         for root in _roots(instruction):
