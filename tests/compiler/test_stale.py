@@ -231,6 +231,10 @@ def cases() -> dict[str, Callable[[], tuple[Callable[[Tensor], Any], list[Callab
         held = SimpleNamespace()
         return lambda x: x * (2.0 if hasattr(held, "value") else 3.0), to_seven(held)
 
+    def attribute_in_a_variable_that_comes_to_be() -> Any:
+        held, name = SimpleNamespace(), "value"
+        return lambda x: x * (2.0 if hasattr(held, name) else 3.0), to_seven(held)
+
     def returned_object() -> Any:
         held = Config()
 

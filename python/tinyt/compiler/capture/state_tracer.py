@@ -157,7 +157,11 @@ class StateTracer:
             elif (end := self._follow(frame, chain, through, loose)) is not MISSING:
                 ends.append(end)
         if any(id(end) in _BY_NAME for end in ends):
-            loose += [end for end in ends if type(end) is str]  # names in variables
+            names = [end for end in ends if type(end) is str]  # names in variables
+            loose += names
+            for value in (x for x in ends if self.state.lasts(x)):
+                for name in names:  # also one that is not there yet
+                    self.state.attribute(value, name)
         if any(type(end) is FunctionType and end.__module__ == "json" for end in ends):
             self.raises_at = user_line(frame)  # or has another function give a text for a float
         self.is_fickle = self.is_fickle or any(map(is_fickle, (*through, *ends)))
