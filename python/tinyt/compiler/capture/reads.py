@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -47,9 +46,20 @@ class Reads(NamedTuple):
     again: frozenset[int]
 
 
-@lru_cache(4096)
+_known: dict[CodeType, Reads] = {}
+_MOST_KNOWN = 4096
+
+
 def reads_of(code: CodeType) -> Reads:
-    """The reads of a function's code."""
+    """The reads of a function's code, found once."""
+    if code not in _known:
+        if len(_known) == _MOST_KNOWN:
+            _known.clear()
+        _known[code] = _reads_of(code)
+    return _known[code]
+
+
+def _reads_of(code: CodeType) -> Reads:
     found: dict[int, dict[Chain, None]] = {}
     for line, chain in _chains(code):
         found.setdefault(line, {})[chain] = None

@@ -7,7 +7,6 @@ control flow runs is a graph of its own, which all passes go over, too.
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from tinyt.compiler.passes.edit import Pass
 
 
-@cache
 def _pass(name: str) -> tuple[str, Pass]:
     """A module's ``run``. Most programs that import tinyt compile nothing: it is loaded then."""
     loaded: list[Pass] = []
