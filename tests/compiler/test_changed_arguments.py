@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from datetime import timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -196,6 +196,9 @@ def test_a_tensor_that_is_written_in_place_is_no_change() -> None:
         (lambda: np.str_("mean"), "mean"),
         (lambda: np.datetime64("2026-01-01"), np.datetime64("2026-01-01", "s")),
         (lambda: range(3), range(4)),
+        (lambda: range(0, 3, 2), range(0, 4, 2)),
+        (lambda: range(5, 5), range(0)),
+        (lambda: Decimal("NaN"), Decimal("sNaN")),
         (lambda: Decimal("3"), Decimal("3.0")),
         (lambda: Fraction(1, 2), Fraction(1, 3)),
         (lambda: timedelta(1), timedelta(2)),
@@ -219,3 +222,29 @@ def test_equal_values_are_one_program(value: Callable[[], Any], other: Any) -> N
     holder.value = other
     compiled(tinyt.ones(2))
     assert compiled.cache_info().misses == 2
+
+
+def test_attributes_of_a_number_of_a_class_of_its_own() -> None:
+    class Rate(float):
+        scale = 1.0
+
+    class Count(int):
+        scale = 1.0
+
+    for kind in (Rate, Count):
+        one, other = kind(2), kind(2)
+        other.scale = 5.0
+        compiled = compile(lambda x, n: x * n.scale)
+        for n in (one, one, other, one):
+            assert compiled(tinyt.ones(2), n).tolist() == [n.scale] * 2
+        one.scale = 7.0
+        assert compiled(tinyt.ones(2), one).tolist() == [7.0] * 2
+
+
+def test_a_decimal_context_is_an_object() -> None:
+    held = SimpleNamespace(context=Context(prec=3))
+    compiled = compile(lambda x: x * held.context.prec)
+    compiled(tinyt.ones(1))
+    compiled(tinyt.ones(1))
+    held.context = Context(prec=5)
+    assert compiled(tinyt.ones(1)).item() == 5

@@ -235,6 +235,32 @@ def cases() -> dict[str, Callable[[], tuple[Callable[[Tensor], Any], list[Callab
         held, name = SimpleNamespace(), "value"
         return lambda x: x * (2.0 if hasattr(held, name) else 3.0), to_seven(held)
 
+    def attribute_of_an_item_that_comes_to_be() -> Any:
+        held, i = SimpleNamespace(parts=[SimpleNamespace()]), int("0")
+        change = [lambda: setattr(held.parts[0], "value", 5.0)]
+        return lambda x: x * getattr(held.parts[i], "value", 1.0), change
+
+    def attribute_of_a_result_that_comes_to_be() -> Any:
+        held = SimpleNamespace()
+
+        def get() -> Any:
+            return held
+
+        change = [lambda: setattr(held, "value", 5.0)]
+        return lambda x: x * (2.0 if hasattr(get(), "value") else 1.0), change
+
+    def long_chain_behind_an_item() -> Any:
+        inner = SimpleNamespace(r=[{"b": [1.0, 2.0]}])
+        held, i = SimpleNamespace(parts=[SimpleNamespace(p=SimpleNamespace(q=inner))]), int("0")
+        change = [lambda: inner.r[0]["b"].__setitem__(1, 8.0)]
+        return lambda x: x * held.parts[i].p.q.r[0]["b"][1], change
+
+    def long_chain_behind_a_name_in_a_variable() -> Any:
+        inner = SimpleNamespace(c=2.0)
+        held = SimpleNamespace(kid=SimpleNamespace(o=SimpleNamespace(b=inner)))
+        name = "kid"
+        return lambda x: x * getattr(held, name).o.b.c, to_seven(inner, "c")
+
     def returned_object() -> Any:
         held = Config()
 

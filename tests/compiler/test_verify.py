@@ -191,6 +191,30 @@ class Net:
         return [*found, tinyt.get_rng_state().tolist()]
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_pools_of_no_windows(n: int) -> None:
+    pool = getattr(F, f"adaptive_max_pool{n}d")
+    compiled = compile(lambda x: pool(x, 0, return_indices=True), verify=True)
+    for _ in range(2):
+        assert compiled(tinyt.ones(3, *[4] * n))[0].shape == (3, *[0] * n)
+
+
+@pytest.mark.parametrize("value", [1.0, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("ignored", [[0], [0, 1]])
+def test_ignored_rows_of_cross_entropy(value: float, ignored: list[int]) -> None:
+    """Their gradient is 0, whatever they hold; also where none is left."""
+    x = tinyt.ones(2, 3)
+    x[0, 1] = value
+    target = tinyt.tensor([-100 if i in ignored else 1 for i in range(2)])
+    for reduction in ("mean", "sum", "none"):
+        compiled = compile(partial(F.cross_entropy, reduction=reduction), verify=True)
+        for _ in range(2):
+            leaf = x.clone().requires_grad_()
+            compiled(leaf, target).sum().backward()
+            assert leaf.grad is not None
+            assert leaf.grad[0].tolist() == [0.0] * 3
+
+
 def test_a_training_step_is_left_alone() -> None:
     x = tinyt.linspace(-1, 1, 48).reshape(8, 6)
     target = tinyt.tensor([0, 1, 2, 3, 3, 2, 1, 0])

@@ -104,11 +104,6 @@ class _WantsValues(Exception):
         self.numbers = numbers
 
 
-def _is_of_numpy(kind: type) -> bool:
-    """Whether a class of floats is NumPy's, whose methods do what a float's do."""
-    return kind.__module__ == "numpy"
-
-
 class _StandIns:
     """What a recording sees in the place of its arguments."""
 
@@ -139,7 +134,7 @@ class _StandIns:
     def _stand_in(self, i: int, x: Any) -> Any:
         if isinstance(x, float):
             number = self._recorder.number(x, i)
-            if self._live and (type(x) is float or _is_of_numpy(type(x))):
+            if self._live:
                 return number
             float(number)  # a guard on its value
             return x

@@ -40,7 +40,7 @@ _METHODS_OF_C: tuple[Any, ...] = (BuiltinMethodType, MethodWrapperType)
 _SLOTS = ("member_descriptor", "_tuplegetter")
 _ITERATORS = ("builtins", "itertools")  # modules of iterators that Python code cannot see into
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules")  # searched by Module.__getattr__
-_DEPTH = 3  # containers and attributes that `attributes` follows, one inside the other
+_DEPTH = 8  # containers and attributes that `attributes` follows, one inside the other
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class whose attributes can be set
 # Of the library only modules and schedules hold what users set; optimisers report their own reads.
 _TRACED = (folder(PACKAGE, "nn"), folder(PACKAGE, "optim", "lr_scheduler"))
@@ -150,7 +150,7 @@ class StateGuards:
 
     def keep(self, value: Any) -> None:
         """Adds an object to those that outlive the call."""
-        if value is not MISSING and not isinstance(value, _BY_VALUE) and not _is_placeholder(value):
+        if value is not MISSING and type(value) not in _BY_VALUE and not _is_placeholder(value):
             self._lasting[id(value)] = value
 
     def lasts(self, value: Any) -> bool:
@@ -245,24 +245,35 @@ class StateGuards:
                 pass
         return MISSING
 
-    def attributes(self, value: Any, names: Iterable[str], depth: int = _DEPTH) -> None:
+    def attributes(
+        self,
+        value: Any,
+        names: Iterable[str],
+        absent: bool = False,
+        depth: int = _DEPTH,
+        seen: dict[int, int] | None = None,
+    ) -> None:
         """Guards attributes by these names: of a value, of the items of a container, and of what
-        such an attribute holds in turn."""
+        such an attribute holds in turn; with ``absent`` also those that are not there yet.
+        ``seen``: objects, and to which depth they were followed."""
         if isinstance(value, type):  # perhaps of an instance that is made here
             for name in filter(None, names):
                 self.look(self._class_attribute(value, name))
-        elif depth == 0 or not self.lasts(value):
             return
-        elif isinstance(value, CONTAINERS):
+        seen = {} if seen is None else seen
+        if not self.lasts(value) or seen.get(id(value), 0) >= depth:
+            return
+        seen[id(value)] = depth
+        if isinstance(value, CONTAINERS):
             self.look(value)
             for item in items_of(value):
-                self.attributes(item, names, depth - 1)
-        else:
-            for name in names:
-                if _has(value, name):
-                    found = self.attribute(value, name)
-                    self.look(found)
-                    self.attributes(found, names, depth - 1)
+                self.attributes(item, names, absent, depth - 1, seen)
+            return
+        for name in names:
+            if (absent and name) or _has(value, name):
+                found = self.attribute(value, name)
+                self.look(found)
+                self.attributes(found, names, absent, depth - 1, seen)
 
     def _instance_attribute(self, own: dict[str, Any], name: str, tables: Iterable[str]) -> Any:
         """An entry of an instance dict or, of a module, of its tables; guarded."""

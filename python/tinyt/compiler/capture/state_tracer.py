@@ -28,7 +28,6 @@ from tinyt.compiler.capture.source_hints import PACKAGE, in_library, user_frame
 from tinyt.compiler.capture.sources import ModuleStack, Source
 
 _BY_NAME = set(map(id, (getattr, hasattr, setattr, delattr)))
-_LONGEST = 5  # attributes, one after another, that are followed of what a call returns
 _MODULE_FILE = os.path.join(PACKAGE, "nn", "module.py")
 
 
@@ -56,8 +55,9 @@ class StateTracer:
         self._inner: set[CodeType] = set()  # of functions that are made in the call
         # Code that ran, by its id (code is slow to hash); what it reads, None where it is untraced.
         self._codes: dict[int, tuple[CodeType, Reads | None]] = {}
-        # Of a frame, by its id: its line, and names that are read of what a call there returns.
-        self._left: dict[int, tuple[int, list[str]]] = {}
+        # Of a frame, by its id: its line, names that are read of what a call there returns, and
+        # whether it asks for attributes that may be absent.
+        self._left: dict[int, tuple[int, list[str], bool]] = {}
 
     def __enter__(self) -> StateTracer:
         self._before = sys.gettrace()
@@ -122,20 +122,20 @@ class StateTracer:
         elif reads is not None and (event == "line" or frame.f_lasti in reads.again):
             self.state.frame = frame
             left = self._follow_line(frame, reads.chains.get(frame.f_lineno, ()))
-            self._left[id(frame)] = frame.f_lineno, left
+            self._left[id(frame)] = frame.f_lineno, *left
         return self._local
 
     def _returned(self, caller: FrameType | None, value: Any) -> None:
         """Guards what a call returns, and what the rest of the caller's line reads of it."""
         self.state.look(value)
-        line, names = self._left.get(id(caller), (0, []))
+        line, names, absent = self._left.get(id(caller), (0, [], False))
         if caller is not None and line == caller.f_lineno and names:
             self.state.frame = caller
             if type(value) is SymFloat and "__class__" in names and not in_library(caller):
                 self.types_at = user_line(caller)
             is_made = type(value) in (tuple, list) and not self.state.lasts(value)
             for part in value if is_made else (value,):
-                self.state.attributes(part, names, _LONGEST)
+                self.state.attributes(part, names, absent)
 
     def _tell(self, frame: FrameType | None, line: Callable[[Source], None]) -> None:
         """Tells ``line`` of the user's line that a frame runs for."""
@@ -145,9 +145,9 @@ class StateTracer:
 
     # ---- lines
 
-    def _follow_line(self, frame: FrameType, chains: Iterable[Chain]) -> list[str]:
+    def _follow_line(self, frame: FrameType, chains: Iterable[Chain]) -> tuple[list[str], bool]:
         """Guards what the chains of a line read; returns the names of attributes that are read of
-        anything else on the line."""
+        anything else on the line, and whether they may be absent."""
         through: list[Any] = []  # values along the chains
         ends: list[Any] = []
         loose: list[str] = []
@@ -156,12 +156,9 @@ class StateTracer:
                 loose.append(chain.name)
             elif (end := self._follow(frame, chain, through, loose)) is not MISSING:
                 ends.append(end)
-        if any(id(end) in _BY_NAME for end in ends):
-            names = [end for end in ends if type(end) is str]  # names in variables
-            loose += names
-            for value in (x for x in ends if self.state.lasts(x)):
-                for name in names:  # also one that is not there yet
-                    self.state.attribute(value, name)
+        absent = any(id(end) in _BY_NAME for end in ends)
+        if absent:
+            loose += [end for end in ends if type(end) is str]  # names in variables
         if any(type(end) is FunctionType and end.__module__ == "json" for end in ends):
             self.raises_at = user_line(frame)  # or has another function give a text for a float
         self.is_fickle = self.is_fickle or any(map(is_fickle, (*through, *ends)))
@@ -171,8 +168,8 @@ class StateTracer:
         loose = list(dict.fromkeys(loose))
         if loose:
             for value in (*(x for x in through if isinstance(x, CONTAINERS)), *ends):
-                self.state.attributes(value, loose)
-        return loose
+                self.state.attributes(value, loose, absent)
+        return loose, absent
 
     def _types(self, frame: FrameType, values: Iterable[Any]) -> list[type]:
         """The classes of values on a line that asks for a type."""

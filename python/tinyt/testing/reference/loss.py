@@ -272,15 +272,16 @@ def _softmax_nll(
 def _softmax_nll_input(
     g: Array, x: Array, target: Array, weight: Array, stats: Array, ignored: int, reduction: int
 ) -> Sized:
-    index, weights, _, dim = _targets(x, target, weight, ignored)
+    index, weights, used, dim = _targets(x, target, weight, ignored)
     g = g if reduction else np.expand_dims(g, dim)
     by = weights.sum() if reduction == 1 else 1.0
     p, top = softmax(x, dim), x.max(dim, keepdims=True, initial=-np.inf)
     wanted = np.zeros_like(x)
     np.put_along_axis(wanted, index, 1.0, dim)
-    factor = abs(weights * g / by)
-    size = (p * (x.shape[dim] + abs(x - top) + abs(top)) + wanted) * factor
-    return Sized((p - wanted) * weights * g / by, size * (4 + weights.size), below=factor)
+    scale = np.where(used, weights * g / by, 0.0)
+    found, size = p - wanted, p * (x.shape[dim] + abs(x - top) + abs(top)) + wanted
+    found, size = (np.where(used, part, 0.0) for part in (found, size))  # NaN in ignored rows, too
+    return Sized(found * scale, size * abs(scale) * (4 + weights.size), below=abs(scale))
 
 
 def _sigmoid_nll_backward(g: Array, x: Array, t: Array) -> Sized:

@@ -51,7 +51,8 @@ def _over_windows(x: Array, windows: Windows, value: Callable[[Array, Window], A
         inside = _inside(window, x.shape[-n:])
         part = x[at(..., *np.ix_(*inside))]
         found.append(value(part.reshape(*lead, math.prod(part.shape[-n:])), window))
-    return np.stack(found, -1).reshape(*lead, *map(len, windows))
+    shape = *lead, *map(len, windows)
+    return np.stack(found, -1).reshape(shape) if found else np.zeros(shape, x.dtype)
 
 
 def _inside(window: Window, sizes: Sequence[int]) -> list[list[int]]:

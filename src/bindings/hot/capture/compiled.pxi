@@ -23,7 +23,7 @@ cdef extern from "compiled.h" namespace "tinyt" nogil:
     cbool is_shared_memory(const CTensor&)
     cbool shares_bytes(const CTensor&, const CTensor&)
 
-cdef object LEAF = None   # in a description: a tensor or a float
+cdef object LEAF = None   # in a description: a tensor, or a float of Python's or NumPy's
 cdef object MISS = object()
 
 cdef enum SourceKind:
@@ -43,7 +43,9 @@ cdef class ByIdentity:
 
 
 cdef bint is_leaf(object value):
-    return isinstance(value, (TensorBase, float))
+    if isinstance(value, TensorBase) or PyFloat_CheckExact(value):
+        return True
+    return isinstance(value, float) and type(value).__module__ == "numpy"
 
 
 def describe(value, list leaves, is_leaf=is_leaf):

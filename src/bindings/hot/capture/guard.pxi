@@ -70,24 +70,29 @@ cdef bint same(PyObject* x, PyObject* y) except -1:
         return same_bits(PyFloat_AsDouble(a), PyFloat_AsDouble(b))
     if type(a) is complex:
         return same_bits(a.real, b.real) and same_bits(a.imag, b.imag)
-    if type(a) in (int, str, bytes, range):
+    if type(a) in (int, str, bytes):
         return a == b
     if type(a) is ByIdentity:
         return (<ByIdentity>a).held is (<ByIdentity>b).held
     if is_numpy_scalar(type(a)):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes()
-    return is_by_value(type(a)) and a == b and repr(a) == repr(b)
+    if not is_by_value(type(a)) or repr(a) != repr(b):   # ranges of equal items are equal
+        return False
+    return type(a).__module__ != "datetime" or a == b   # time zones of users may print alike
 
 
 cdef object VALUES = frozenset((int, bool, float, str, bytes, complex, range, type(None),
                                 type(...), _device))
-cdef object VALUE_MODULES = frozenset(("decimal", "fractions", "datetime"))
+cdef object OTHER_VALUES = frozenset((
+    ("decimal", "Decimal"), ("fractions", "Fraction"), ("datetime", "date"), ("datetime", "time"),
+    ("datetime", "datetime"), ("datetime", "timedelta"), ("datetime", "timezone")))
 
 
 cdef bint is_by_value(object kind) except -1:
     """Whether instances of a class never change, and those that are equal may stand for each
     other."""
-    return kind in VALUES or kind.__module__ in VALUE_MODULES or is_numpy_scalar(kind)
+    return (kind in VALUES or (kind.__module__, kind.__name__) in OTHER_VALUES
+            or is_numpy_scalar(kind))
 
 
 cdef bint is_numpy_scalar(object kind) except -1:
