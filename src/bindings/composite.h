@@ -142,10 +142,18 @@ inline PyObject* composite_run(PyObject* object, PyObject* const* args, size_t n
   return result ? result : composite_failed(self, args, nargs, kwnames);
 }
 
+// Naming a device may be what brings the first one that is not the CPU: `meta`.
+inline bool names_device(PyObject* kwnames) {
+  const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t i = 0; i < named; ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "device") == 0) return true;
+  return false;
+}
+
 inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t nargsf,
                                 PyObject* kwnames) {
   // A backward pass runs code of the user's, which makes tensors where the user said.
-  if (!has_other_devices() || as_composite(object)->final) [[likely]]
+  if (as_composite(object)->final || (!has_other_devices() && !names_device(kwnames))) [[likely]]
     return composite_run(object, args, nargsf, kwnames);
   const CreationScope scope(args, PyVectorcall_NARGS(nargsf), kwnames);
   return composite_run(object, args, nargsf, kwnames);

@@ -1,6 +1,8 @@
 """The device "meta": tensors of shapes and dtypes alone."""
 
 import pickle
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -95,6 +97,22 @@ def test_modules_get_their_elements_later():
     other = nn.Linear(2, 3, device="meta").to_empty(device="cpu")
     other.load_state_dict(values)
     assert other.bias.tolist() == values["bias"].tolist()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "tinyt.zeros(2**40, 3, device='meta')",
+        "tinyt.full((2**40, 3), 2, device=tinyt.device('meta'))",
+        "tinyt.randn(2**40, 3, device='meta')",
+        "tinyt.nn.Linear(2**20, 2**23, device='meta').weight",
+        "tinyt.arange(2**42, device='meta')",
+        "tinyt.zeros_like(tinyt.zeros(1).expand(2**40), device='meta')",
+    ],
+)
+def test_the_first_use_in_a_process_makes_no_elements(first):
+    program = f"import tinyt; x = {first}; assert x.is_meta, x.device"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_pickled_without_elements():
