@@ -91,25 +91,31 @@ inline PyObject* composite_autocast(Composite* self, PyObject* const* args, Py_s
   return PyObject_Vectorcall(self->policy, all, 3, nullptr);
 }
 
+// The device that a call names, borrowed; null where it names none.
+inline PyObject* named_device(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t i = 0; i < named; ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "device") == 0)
+      return args[nargs + i] == Py_None ? nullptr : args[nargs + i];
+  return nullptr;
+}
+
 // Where a call makes tensors of nothing: on the device that it names, else where its first tensor
-// is, else where the thread does.
+// is, else where the thread does. `count`: of its arguments, those by keyword among them.
 class CreationScope {
  public:
-  CreationScope(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    device_.enter(chosen(args, nargs, kwnames));
+  CreationScope(PyObject* named, PyObject* const* args, Py_ssize_t count) {
+    device_.enter(chosen(named, args, count));
   }
 
  private:
-  Device chosen(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) const {
-    const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    for (Py_ssize_t i = 0; i < named; ++i)
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "device") == 0 &&
-          args[nargs + i] != Py_None) {
-        const int64_t code = python_seam().device_code(args[nargs + i]);
-        if (code >= 0) return device_of(code);
-        PyErr_Clear();  // the function says so
-      }
-    for (Py_ssize_t i = 0; i < nargs + named; ++i)
+  Device chosen(PyObject* named, PyObject* const* args, Py_ssize_t count) const {
+    if (named) {
+      const int64_t code = python_seam().device_code(named);
+      if (code >= 0) return device_of(code);
+      PyErr_Clear();  // the function says so
+    }
+    for (Py_ssize_t i = 0; i < count; ++i)
       if (const Tensor* t = tensor_in(args[i])) return t->device();
     return device_.before();
   }
@@ -142,20 +148,16 @@ inline PyObject* composite_run(PyObject* object, PyObject* const* args, size_t n
   return result ? result : composite_failed(self, args, nargs, kwnames);
 }
 
-// Naming a device may be what brings the first one that is not the CPU: `meta`.
-inline bool names_device(PyObject* kwnames) {
-  const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-  for (Py_ssize_t i = 0; i < named; ++i)
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "device") == 0) return true;
-  return false;
-}
-
 inline PyObject* composite_call(PyObject* object, PyObject* const* args, size_t nargsf,
                                 PyObject* kwnames) {
   // A backward pass runs code of the user's, which makes tensors where the user said.
-  if (as_composite(object)->final || (!has_other_devices() && !names_device(kwnames))) [[likely]]
+  if (as_composite(object)->final) return composite_run(object, args, nargsf, kwnames);
+  const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  PyObject* const named = named_device(args, nargs, kwnames);
+  // Naming one may bring the first that is not the CPU: `meta`.
+  if (!named && !has_other_devices()) [[likely]]
     return composite_run(object, args, nargsf, kwnames);
-  const CreationScope scope(args, PyVectorcall_NARGS(nargsf), kwnames);
+  const CreationScope scope(named, args, nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
   return composite_run(object, args, nargsf, kwnames);
 }
 

@@ -34,7 +34,7 @@ from tinyt.compiler.capture.undo import put_back
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _INDEXED = (list, tuple, dict, deque)  # containers with constant keys
 _GETITEMS = [kind.__getitem__ for kind in _INDEXED]
-_BY_VALUE = (int, bool, float, complex, str, bytes, type(None))
+_BY_VALUE = (int, bool, float, complex, str, bytes, type(None))  # nothing in them to guard
 _BUFFERS = (bytearray, memoryview, array)
 _METHODS_OF_C: tuple[Any, ...] = (BuiltinMethodType, MethodWrapperType)
 _SLOTS = ("member_descriptor", "_tuplegetter")
